@@ -1,0 +1,50 @@
+"""Names that become paths: one door through which no path trick passes.
+
+Every function returns the accepted name or raises ValueError with the rule that was broken.
+"""
+
+from __future__ import annotations
+
+import re
+
+LFN_MAX = 256
+SCOPE_MAX = 30
+DATASET_MAX = 255
+
+_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+\-=@%,~]*")
+
+
+def _part(text: str, what: str, longest: int) -> str:
+    if not text or len(text) > longest:
+        raise ValueError(f"{what} has 1 to {longest} characters")
+    if ".." in text or not _PART.fullmatch(text):
+        raise ValueError(
+            f"{what} starts with a letter, digit or '_' and holds only letters, digits and "
+            "._+-=@%,~ (no '/', no '..')"
+        )
+    return text
+
+
+def lfn(text: str) -> str:
+    """A logical file name: one path component, at most 256 characters."""
+    return _part(text, "a file name", LFN_MAX)
+
+
+def scope(text: str) -> str:
+    """The scope of a dataset: one path component, at most 30 characters."""
+    return _part(text, "a scope", SCOPE_MAX)
+
+
+def dataset(text: str) -> tuple[str, str]:
+    """Split `scope:name` into its two path components. A trailing '/' (a container) is dropped."""
+    head, colon, tail = text.removesuffix("/").partition(":")
+    if not colon:
+        raise ValueError("a dataset is written scope:name")
+    if len(text) > DATASET_MAX:
+        raise ValueError(f"a dataset name has at most {DATASET_MAX} characters")
+    return scope(head), _part(tail, "a dataset name", DATASET_MAX)
+
+
+def site(text: str) -> str:
+    """A site or endpoint name: one path component, at most 60 characters."""
+    return _part(text, "a site name", 60)
