@@ -1,0 +1,140 @@
+"""Every live setting, declared once: component, key, type, unit, both presets, meaning.
+
+`classic` is the seed's behaviour, `current` PanDA's of today. Values that differ from the preset
+live in jedi_knobs; `Knobs` is the frozen view that policies get.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jedi.core.errors import BadInput, Problem
+
+PRESETS = ("classic", "current")
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """A declared setting. The type of `classic` is its type."""
+
+    component: str
+    key: str
+    unit: str
+    classic: Any
+    current: Any
+    meaning: str
+    least: float | None = None
+    most: float | None = None
+
+    @property
+    def name(self) -> str:
+        """`component.key`."""
+        return f"{self.component}.{self.key}"
+
+    def default(self, preset: str) -> Any:
+        """The value of a preset."""
+        return self.classic if preset == "classic" else self.current
+
+    def check(self, value: Any) -> Any:
+        """The value, converted from text if need be; BadInput names the rule it breaks."""
+        wanted = type(self.classic)
+        if isinstance(value, str) and wanted is not str:
+            try:
+                value = json.loads(value)
+            except ValueError:
+                value = object()
+        if wanted is float and type(value) is int:
+            value = float(value)
+        if type(value) is not wanted:
+            raise self._bad(value, f"is {wanted.__name__} [{self.unit}]")
+        if self.least is not None and value < self.least:
+            raise self._bad(value, f"is at least {self.least} [{self.unit}]")
+        if self.most is not None and value > self.most:
+            raise self._bad(value, f"is at most {self.most} [{self.unit}]")
+        return value
+
+    def _bad(self, value: Any, rule: str) -> BadInput:
+        remedy = f"give a value like {self.classic!r}"
+        return BadInput([Problem(self.name, value, f"{self.name} {rule}", remedy)])
+
+
+def _knob(name: str, unit: str, default: Any, meaning: str, current: Any = None,
+          least: float | None = None, most: float | None = None) -> Knob:  # fmt: skip
+    component, key = name.split(".")
+    other = default if current is None else current
+    return Knob(component, key, unit, default, other, meaning, least, most)
+
+
+_DECLARED = [
+    _knob("core.preset", "name", "classic", "the preset that fills in unset knobs"),
+    _knob("agent.poll_s", "s", 2.0, "an agent looks for work at least this often", least=0.01),
+    _knob("agent.lease_s", "s", 120.0, "a claim ends after this time unless renewed", least=1),
+    _knob("agent.heartbeat_s", "s", 10.0, "an agent says it is alive this often", least=0.1),
+    _knob("agent.max_deaths", "claims", 3,
+          "a task whose workers died this often in a row is set aside as exhausted", least=1),
+    _knob("taskrefiner.batch", "tasks", 100, "tasks refined in one transaction", least=1),
+    _knob("contentsfeeder.batch", "tasks", 10, "tasks fed in one claim", least=1),
+    _knob("contentsfeeder.max_records", "records", 5_000_000,
+          "most records of one dataset; beyond, the task is broken", 200_000, least=1),
+    _knob("contentsfeeder.recheck_s", "s", 300.0, "an open dataset is looked up this often"),
+    _knob("taskbroker.batch", "tasks", 100, "tasks assigned in one claim", least=1),
+    _knob("jobgen.batch", "tasks", 10, "tasks served in one claim", 50, least=1),
+    _knob("jobgen.n_files", "files", 100_000, "files turned into jobs in one cycle", 5_000,
+          least=1),
+    _knob("jobgen.retry_s", "s", 30.0, "wait after the throttler or broker said no", least=0.0),
+    _knob("jobgen.max_files_per_job", "files", 200, "files per job where no rule says otherwise",
+          least=1),
+    _knob("jobgen.hard_max_files_per_job", "files", 1000, "no job gets more files", least=1),
+    _knob("jobgen.max_gb_per_job", "GB", 20.0, "input per job where no rule says otherwise"),
+    _knob("jobgen.batch_jobs", "jobs", 25, "jobs that go to one site in a row", least=1),
+    _knob("broker.max_sites", "sites", 5, "sites the generic broker offers", least=1),
+    _knob("broker.min_free_gb", "GB", 200.0, "usable space an output endpoint must have"),
+    _knob("broker.pilot_fresh_s", "s", 10_800.0, "a site whose pilots were last seen earlier "
+          "has none"),
+    _knob("taskbroker.min_free_gb", "GB", 0.0, "free space a nucleus must have"),
+    _knob("throttler.queue_cap", "jobs", 20_000, "most queued jobs of one work queue", least=1),
+    _knob("attempts.max_attempt", "attempts", 3, "attempts per file where the task says nothing",
+          least=1),
+    _knob("attempts.retry_adds", "attempts", 5, "attempts that the retry command adds", least=1),
+    _knob("pilot.heartbeat_s", "s", 30.0, "a pilot says it is alive this often", least=0.1),
+    _knob("pilot.idle_s", "s", 5.0, "a pilot without work leaves after this time", least=0.0),
+    _knob("pilot.max_processes", "processes", 256, "processes of one payload", least=1),
+    _knob("pilot.max_jobs", "jobs", 100, "jobs of one pilot", least=1),
+    _knob("submitter.check_s", "s", 5.0, "local pilots are compared with the process table "
+          "this often", least=0.1),
+    _knob("postprocessor.batch", "tasks", 50, "tasks finalised in one claim", least=1),
+    _knob("mover.batch", "jobs", 500, "jobs moved in one claim", least=1),
+    _knob("adder.batch", "jobs", 500, "jobs added in one transaction", least=1),
+    _knob("watchdog.heartbeat_timeout_s", "s", 7200.0, "a running job not heard of fails after"),
+    _knob("watchdog.sent_timeout_s", "s", 1800.0, "a sent job that does not start fails after"),
+    _knob("watchdog.pending_retry_s", "s", 3600.0, "a pending task is tried again after"),
+    _knob("watchdog.pending_timeout_s", "s", 604_800.0, "a pending task is exhausted after"),
+    _knob("watchdog.batch", "rows", 1000, "rows that a dog treats in one transaction", least=1),
+    _knob("sandbox.max_mb", "MB", 100, "largest input sandbox", least=1),
+    _knob("ddm.event_count_command", "command", "", "prints the number of events of the file "
+          "whose path is appended; empty: event counts come from side files only"),
+]  # fmt: skip
+
+KNOBS: dict[str, Knob] = {k.name: k for k in _DECLARED}
+
+
+class Knobs(Mapping[str, Any]):
+    """All knobs with their values in force. Unknown overrides are ignored (an older release
+    may have left them)."""
+
+    def __init__(self, overrides: Mapping[str, Any] | None = None) -> None:
+        found = dict(overrides or {})
+        preset = found.get("core.preset", "classic")
+        self._values = {n: found.get(n, k.default(preset)) for n, k in KNOBS.items()}
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)

@@ -1,0 +1,38 @@
+"""Structured logs: JSON lines to a file or pipe, short coloured lines to a terminal."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+import structlog
+
+from jedi.core import clock
+
+
+def _stamp(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
+    return {"at": clock.now().isoformat(timespec="milliseconds"), **event}
+
+
+def setup(component: str, level: str = "info") -> structlog.stdlib.BoundLogger:
+    """Configure this process's log and return its logger, bound to the component."""
+    terminal = sys.stderr.isatty()
+    renderer: Any = (
+        structlog.dev.ConsoleRenderer(timestamp_key="at")
+        if terminal
+        else structlog.processors.JSONRenderer(default=str)
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            _stamp,
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+    return structlog.get_logger(component=component)  # type: ignore[no-any-return]

@@ -1,0 +1,448 @@
+"""Every status and every allowed move, declared once.
+
+The database's CHECKs and triggers, the drawings in docs/ and the tests of forbidden moves are all
+generated from here. Sources: seed, "Transition of task/dataset/file/event status"; commands and
+statuses beyond the seed: toabort, toreassign, reassigning, staging, staged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One allowed move: who makes it, and why."""
+
+    source: str
+    target: str
+    owner: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Statuses with their meaning, and the edges between them.
+
+    `table.column` is guarded; `types` limits a machine to rows whose `type` is one of them, where
+    two machines share a table. `negate_types` turns that into "none of them".
+    """
+
+    name: str
+    table: str
+    column: str
+    states: dict[str, str]
+    edges: tuple[Edge, ...]
+    initial: frozenset[str]
+    final: frozenset[str] = frozenset()
+    types: tuple[str, ...] = ()
+    negate_types: bool = False
+
+    def __post_init__(self) -> None:
+        known = self.states.keys()
+        for e in self.edges:
+            if e.source not in known or e.target not in known or e.source == e.target:
+                raise ValueError(f"{self.name}: impossible edge {e.source} -> {e.target}")
+
+    def allows(self, source: str, target: str) -> bool:
+        """True if the move is declared (staying is not a move)."""
+        return (source, target) in self.pairs
+
+    @property
+    def pairs(self) -> frozenset[tuple[str, str]]:
+        """All allowed (from, to)."""
+        return frozenset((e.source, e.target) for e in self.edges)
+
+    def forbidden(self) -> list[tuple[str, str]]:
+        """All (from, to) that the database must refuse."""
+        pairs = self.pairs
+        return [(a, b) for a in self.states for b in self.states if a != b and (a, b) not in pairs]
+
+
+def _edges(owner: str, reason: str, sources: str, targets: str) -> Iterable[Edge]:
+    """Every source to every target (blank-separated words), itself excepted."""
+    for source in sources.split():
+        for target in targets.split():
+            if source != target:
+                yield Edge(source, target, owner, reason)
+
+
+def _machine(rules: Iterable[tuple[str, str, str, str]]) -> tuple[Edge, ...]:
+    """Expand rules; the first rule that names a pair keeps it, so reasons stay single."""
+    found: dict[tuple[str, str], Edge] = {}
+    for owner, sources, targets, reason in rules:
+        for edge in _edges(owner, reason, sources, targets):
+            found.setdefault((edge.source, edge.target), edge)
+    return tuple(found.values())
+
+
+# ------------------------------------------------------------------------------------- tasks
+
+TASK_STATES = {
+    "registered": "the task is stored and waits to be refined",
+    "defined": "all task parameters are properly defined",
+    "assigning": "the task brokerage is choosing a nucleus",
+    "ready": "the task is ready to generate jobs",
+    "pending": "a temporary problem holds the task",
+    "scouting": "scout jobs are collecting job data",
+    "scouted": "all scout jobs were evaluated with success",
+    "running": "the task is running jobs",
+    "prepared": "the task is ready to go to a final status",
+    "done": "all inputs were successfully processed",
+    "failed": "all inputs failed",
+    "finished": "some inputs were processed, others failed or were not processed",
+    "aborting": "the task is being killed",
+    "toabort": "no job is left of the killed task",
+    "aborted": "the task is killed",
+    "finishing": "the task is forced to get finished",
+    "topreprocess": "a pre-processing job is to be made",
+    "preprocessing": "the pre-processing job is running",
+    "tobroken": "the task is going to broken",
+    "broken": "the task is broken, e.g. its definition is wrong",
+    "toretry": "the retry command was received",
+    "toincexec": "the incexec command was received",
+    "rerefine": "task parameters are going to be changed for incremental execution",
+    "paused": "the task does nothing until it is resumed",
+    "throttled": "the task may not generate jobs for a while",
+    "exhausted": "all attempts are used up, or scouts warn: waits for a person or a time-out",
+    "passed": "goes to a final status after manual intervention or time-out",
+    "staging": "input is being brought from tape",
+    "staged": "input was brought from tape",
+    "toreassign": "the reassign command was received",
+    "reassigning": "jobs are gone, a new place is being chosen",
+}
+
+_WORKING = "ready scouting running"
+_HOLDABLE = f"{_WORKING} defined topreprocess preprocessing registered prepared rerefine"
+_PAUSABLE = f"{_HOLDABLE} staging staged assigning pending scouted throttled exhausted"
+_REASSIGNABLE = "defined ready running scouting scouted pending assigning exhausted"
+_KILLABLE = (
+    "registered staging staged topreprocess preprocessing defined assigning ready pending "
+    "scouting scouted running throttled paused exhausted toretry toincexec rerefine toreassign "
+    "reassigning finishing"
+)
+_COUNTED = "finished failed exhausted"
+
+TASK = Machine(
+    "task",
+    "jedi_tasks",
+    "status",
+    TASK_STATES,
+    _machine(
+        [
+            ("TaskRefiner", "registered staged rerefine", "defined", "refined"),
+            ("TaskRefiner", "registered staged", "topreprocess", "needs_preprocessing"),
+            ("TaskRefiner", "registered", "staging", "input_on_tape"),
+            ("TaskRefiner", "registered staged", "finishing", "empty_input_allowed"),
+            ("TaskRefiner", "registered staged", "toabort", "unique_name_taken"),
+            ("TaskRefiner", "registered staged rerefine", "tobroken", "malformed"),
+            ("TaskRefiner", "rerefine", "ready", "input_usable"),
+            ("TaskRefiner", "rerefine", "prepared", "nothing_new"),
+            ("ContentsFeeder", "defined", "assigning", "needs_nucleus"),
+            ("ContentsFeeder", "defined", "ready", "fed"),
+            ("ContentsFeeder", "defined", "tobroken", "input_unusable"),
+            ("ContentsFeeder", "defined", "finishing", "empty_input_allowed"),
+            ("TaskBroker", "assigning", "ready", "nucleus_chosen"),
+            ("JobGenerator", "ready", "scouting", "scouts_generated"),
+            ("JobGenerator", "ready", "running", "jobs_generated"),
+            ("JobGenerator", "topreprocess ready", "preprocessing", "preprocessing_job_generated"),
+            ("PostProcessor", "preprocessing", "registered", "preprocessed"),
+            ("PostProcessor", "preprocessing", "prepared", "preprocessing_failed"),
+            ("PostProcessor", "scouting", "scouted", "scouts_succeeded"),
+            ("PostProcessor", "scouting", "tobroken", "scouts_failed"),
+            ("PostProcessor", "scouted", "running", "avalanche"),
+            ("PostProcessor", "ready scouting running throttled", "prepared", "all_processed"),
+            ("PostProcessor", "ready scouting running", "defined", "input_still_open"),
+            ("PostProcessor", "scouting", "exhausted", "scouts_exhausted"),
+            ("PostProcessor", "prepared passed", "done finished failed", "finalised"),
+            ("PostProcessor", "prepared", "exhausted", "goal_not_met"),
+            ("PostProcessor", "prepared passed", "paused", "duplicates_found"),
+            ("PostProcessor", "toabort", "aborted", "finalised"),
+            ("PostProcessor", "tobroken", "broken", "finalised"),
+            ("PostProcessor", _KILLABLE, "toabort", "parent_failed"),
+            ("any agent", _HOLDABLE, "pending", "on_hold"),
+            ("WatchDog", "pending", _HOLDABLE, "hold_over"),
+            ("WatchDog", "pending", "exhausted", "pending_timeout"),
+            ("WatchDog", _WORKING, "throttled", "throttled"),
+            ("WatchDog", "throttled", _WORKING, "throttle_over"),
+            ("WatchDog", "exhausted", "finishing", "exhausted_timeout"),
+            ("WatchDog", f"registered defined assigning {_WORKING}", "exhausted", "worker_killed"),
+            ("WatchDog", "reassigning", "assigning", "nucleus_cleared"),
+            ("WatchDog", "reassigning", _REASSIGNABLE, "reassigned"),
+            ("TaskCommando", _KILLABLE + " passed tobroken", "aborting", "kill"),
+            ("TaskCommando", "aborting", "toabort", "no_job_left"),
+            ("TaskCommando", _KILLABLE, "finishing", "finish"),
+            ("TaskCommando", "finishing", "passed", "no_job_left"),
+            ("TaskCommando", _COUNTED, "toretry", "retry"),
+            ("TaskCommando", "toretry", "ready", "retried"),
+            ("TaskCommando", "toretry", _COUNTED, "nothing_to_retry"),
+            ("TaskCommando", "exhausted", "running scouting", "retry_resumes"),
+            ("TaskCommando", f"{_COUNTED} done aborted", "toincexec", "incexec"),
+            ("TaskCommando", "toincexec", "rerefine", "parameters_merged"),
+            ("TaskCommando", "toincexec", f"{_COUNTED} done aborted", "nothing_to_do"),
+            ("TaskCommando", "done finished exhausted defined assigning ready", "registered",
+             "parent_retried"),
+            ("TaskCommando", _PAUSABLE, "paused", "pause"),
+            ("TaskCommando", "paused", _PAUSABLE + " done finished failed", "resume"),
+            ("TaskCommando", "staging", "staged", "resume"),
+            ("TaskCommando", _REASSIGNABLE, "toreassign", "reassign"),
+            ("TaskCommando", "toreassign", f"reassigning {_REASSIGNABLE}", "jobs_gone"),
+        ]
+    ),
+    initial=frozenset({"registered"}),
+    final=frozenset({"done", "finished", "failed", "aborted", "broken"}),
+)
+
+# ---------------------------------------------------------------------------------- datasets
+
+INPUT_TYPES = (
+    "input", "pseudo_input", "random_seed", "pp_input", "in_constituent",
+    "trn_log", "trn_output", "lib",
+)  # fmt: skip
+MASTER_TYPES = ("input", "pseudo_input")
+OUTPUT_TYPES = ("output", "log")
+
+INPUT_DATASET = Machine(
+    "input dataset",
+    "jedi_datasets",
+    "status",
+    {
+        "defined": "the dataset is known to the task",
+        "toupdate": "the dataset needs to be looked up again",
+        "pending": "the dataset is temporarily unavailable",
+        "broken": "the dataset is permanently unavailable",
+        "ready": "the dataset is ready to be used",
+        "running": "the dataset is open: its files are used, more may come",
+        "done": "all files were processed",
+        "finished": "some files were processed",
+        "failed": "no file was processed",
+        "removed": "the container no longer lists the dataset",
+    },
+    _machine(
+        [
+            ("ContentsFeeder", "defined toupdate pending", "ready", "fed"),
+            ("ContentsFeeder", "defined toupdate pending ready", "running", "fed_open"),
+            ("ContentsFeeder", "running", "ready", "closed"),
+            ("ContentsFeeder", "defined toupdate ready running", "pending", "unavailable"),
+            ("ContentsFeeder", "defined toupdate pending ready running", "broken", "unknown"),
+            ("ContentsFeeder", "defined toupdate", "failed finished", "missing_allowed"),
+            ("PostProcessor", "ready running", "done finished failed", "processed"),
+            ("PostProcessor", "defined toupdate pending", "done", "not_needed"),
+            ("PostProcessor", "defined ready running pending done finished failed", "toupdate",
+             "look_again"),
+            ("TaskCommando", "done finished failed", "ready running", "retry"),
+            ("TaskCommando", "done finished failed broken pending", "defined", "retry_looks_again"),
+            ("TaskCommando", "broken removed", "toupdate", "incexec"),
+            ("WatchDog", "ready running", "defined", "look_again"),
+            ("TaskRefiner", "defined toupdate ready running done finished failed", "removed",
+             "not_in_container"),
+        ]
+    ),
+    initial=frozenset({"defined"}),
+    types=INPUT_TYPES,
+)  # fmt: skip
+
+OUTPUT_DATASET = Machine(
+    "output dataset",
+    "jedi_datasets",
+    "status",
+    {
+        "defined": "the dataset is known to the task",
+        "ready": "the dataset is registered in data management",
+        "running": "files are being added",
+        "prepared": "all files are made: ready for post-processing",
+        "done": "complete and frozen",
+        "finished": "frozen, some files are missing",
+        "failed": "frozen, the task failed",
+    },
+    _machine(
+        [
+            ("JobGenerator", "defined", "ready", "registered"),
+            ("JobGenerator", "ready", "running", "jobs_generated"),
+            ("PostProcessor", "defined ready running", "prepared", "all_processed"),
+            ("PostProcessor", "prepared", "done finished failed", "frozen"),
+            ("TaskCommando", "prepared done finished failed", "ready running", "retry"),
+        ]
+    ),
+    initial=frozenset({"defined"}),
+    types=INPUT_TYPES,
+    negate_types=True,
+)
+
+# ------------------------------------------------------------------------------------- files
+
+INPUT_FILE = Machine(
+    "input file",
+    "jedi_dataset_contents",
+    "status",
+    {
+        "pending": "known, but withheld while the dataset is open",
+        "staging": "on its way from tape",
+        "waiting": "waits for its time (periodical tasks)",
+        "ready": "can be used for a job",
+        "missing": "not at the place where the task runs",
+        "lost": "was there before and is gone",
+        "broken": "corrupted",
+        "picked": "taken to generate jobs",
+        "running": "one or more jobs are using it",
+        "finished": "successfully used",
+        "failed": "tried as often as allowed without success",
+        "partial": "some of its event ranges are processed",
+    },
+    _machine(
+        [
+            ("ContentsFeeder", "pending staging waiting", "ready", "released"),
+            ("ContentsFeeder", "pending", "staging", "on_tape"),
+            ("ContentsFeeder", "staging", "pending", "staged"),
+            ("ContentsFeeder", "ready pending staging waiting", "lost", "gone_from_listing"),
+            ("ContentsFeeder", "ready", "waiting", "next_period"),
+            ("ContentsFeeder", "lost missing broken", "ready pending", "found_again"),
+            ("JobGenerator", "ready", "picked", "picked"),
+            ("JobGenerator", "picked", "ready", "not_used"),
+            ("JobGenerator", "ready picked", "running", "job_generated"),
+            ("Adder", "running", "finished", "job_finished"),
+            ("Adder", "running", "ready", "job_failed"),
+            ("Adder", "running", "failed", "attempts_used_up"),
+            ("Adder", "running", "partial", "range_finished"),
+            ("Adder", "partial", "finished ready running failed", "range_ended"),
+            ("Adder", "ready running pending staging", "missing", "not_at_site"),
+            ("Adder", "running ready", "broken", "corrupted"),
+            ("Adder", "running", "lost", "gone"),
+            ("TaskCommando", "ready pending staging waiting picked", "failed", "forced_finish"),
+            ("TaskCommando", "failed", "ready", "retry"),
+            ("TaskCommando", "finished", "ready", "output_lost"),
+        ]
+    ),
+    initial=frozenset({"ready", "pending", "staging", "waiting"}),
+    types=INPUT_TYPES,
+)
+
+OUTPUT_FILE = Machine(
+    "output file",
+    "jedi_dataset_contents",
+    "status",
+    {
+        "defined": "a job is to make it",
+        "running": "a job is making it",
+        "prepared": "made, not yet at its destination",
+        "merging": "being merged",
+        "finished": "successfully made",
+        "failed": "not made, or its merge failed",
+    },
+    _machine(
+        [
+            ("Adder", "defined", "running", "job_running"),
+            ("Adder", "defined running", "prepared", "job_transferring"),
+            ("Adder", "defined running prepared", "finished", "job_finished"),
+            ("Adder", "defined running prepared merging", "failed", "job_failed"),
+            ("JobGenerator", "prepared", "merging", "merge_job_generated"),
+            ("Adder", "merging", "finished", "merged"),
+            ("Adder", "merging", "prepared", "merge_failed"),
+            ("TaskCommando", "finished", "failed", "output_lost"),
+        ]
+    ),
+    initial=frozenset({"defined"}),
+    types=INPUT_TYPES,
+    negate_types=True,
+)
+
+# ------------------------------------------------------------------------------------ events
+
+EVENT_CODES = {
+    "ready": 0, "sent": 1, "running": 2, "finished": 3, "cancelled": 4, "discarded": 5,
+    "done": 6, "failed": 7, "fatal": 8, "merged": 9, "corrupted": 10,
+}  # fmt: skip
+
+EVENT = Machine(
+    "event range",
+    "jedi_events",
+    "status",
+    {
+        "ready": "ready to be processed",
+        "sent": "sent to the pilot",
+        "running": "being processed",
+        "finished": "processed, its job still runs",
+        "cancelled": "its job was killed before it was processed",
+        "discarded": "its job was killed in merging after it was processed",
+        "done": "processed and waiting to be merged",
+        "failed": "failed to be processed",
+        "fatal": "failed for good",
+        "merged": "merged",
+        "corrupted": "to be processed again, its output is bad",
+    },
+    _machine(
+        [
+            ("JobDispatcher", "ready", "sent", "dispatched"),
+            ("JobDispatcher", "sent", "running", "reported"),
+            ("JobDispatcher", "ready sent running", "finished failed", "reported"),
+            ("Adder", "finished", "done", "consumer_ended"),
+            ("Adder", "sent running", "ready", "no_result"),
+            ("Adder", "failed", "ready fatal", "consumer_ended"),
+            ("Adder", "done finished", "discarded", "consumer_killed"),
+            ("Adder", "ready sent running failed", "cancelled", "consumer_killed"),
+            ("Adder", "done", "merged corrupted", "merge_ended"),
+            ("Adder", "corrupted", "ready", "process_again"),
+        ]
+    ),
+    initial=frozenset({"ready"}),
+    final=frozenset({"cancelled", "discarded", "fatal", "merged"}),
+)
+
+# -------------------------------------------------------------------------------------- jobs
+
+_QUEUED = "pending waiting defined assigned activated throttled"
+_AT_SITE = "sent starting running"
+_AFTER = "holding transferring merging"
+
+JOB = Machine(
+    "job",
+    "jedi_jobs",
+    "status",
+    {
+        "pending": "stored, not yet set up",
+        "waiting": "a placeholder waits for its real consumer",
+        "defined": "set up is to be done",
+        "assigned": "input is on its way to the site",
+        "activated": "ready to be handed to a pilot",
+        "throttled": "its user has too many running jobs",
+        "sent": "handed to a pilot",
+        "starting": "the pilot prepares it",
+        "running": "the payload runs",
+        "holding": "the pilot has reported the end",
+        "transferring": "outputs are on their way to the destination",
+        "merging": "outputs wait to be merged",
+        "finished": "success",
+        "failed": "failure",
+        "cancelled": "killed by a person or a command",
+        "closed": "ended by the system before success or failure",
+    },
+    _machine(
+        [
+            ("JobGenerator", "pending waiting", "defined", "set_up"),
+            ("Mover", "pending defined", "assigned", "input_requested"),
+            ("Mover", "pending defined assigned", "activated", "input_ready"),
+            ("WatchDog", "activated", "throttled", "user_over_cap"),
+            ("WatchDog", "throttled", "activated", "user_below_cap"),
+            ("JobDispatcher", "activated", "sent", "acquired"),
+            ("JobDispatcher", "sent", "starting", "reported"),
+            ("JobDispatcher", "sent starting", "running", "reported"),
+            ("JobDispatcher", _AT_SITE, "holding", "reported"),
+            ("Adder", "holding", "transferring", "outputs_move"),
+            ("Adder", "holding transferring", "merging", "outputs_wait_for_merge"),
+            ("Adder", "holding transferring merging waiting", "finished", "success"),
+            ("Adder", f"{_AT_SITE} {_AFTER} {_QUEUED}", "failed", "failure"),
+            ("TaskCommando", f"{_QUEUED} {_AT_SITE} {_AFTER}", "cancelled", "killed"),
+            ("WatchDog", f"{_QUEUED} {_AT_SITE} {_AFTER}", "closed", "closed_by_system"),
+        ]
+    ),
+    initial=frozenset({"pending", "waiting", "defined", "assigned", "activated"}),
+    final=frozenset({"finished", "failed", "cancelled", "closed"}),
+)
+
+JOB_QUEUED = tuple(_QUEUED.split())
+JOB_AT_SITE = tuple(_AT_SITE.split())
+JOB_LIVE = tuple(f"{_QUEUED} {_AT_SITE} {_AFTER}".split())
+JOB_FINAL = tuple(sorted(JOB.final))
+
+MACHINES = (TASK, INPUT_DATASET, OUTPUT_DATASET, INPUT_FILE, OUTPUT_FILE, EVENT, JOB)

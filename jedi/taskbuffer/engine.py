@@ -1,0 +1,93 @@
+"""Connections: one way to the database for every process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import OperationalError
+
+from jedi.core import clock
+from jedi.core.errors import Unreachable
+
+CHANNEL = "jedi"
+
+
+def connect(url: str, name: str = "jedi", *, pool_size: int = 5) -> Engine:
+    """An engine whose sessions run in UTC under the given application name.
+
+    Idle transactions are ended after five minutes: an old snapshot slows every queue down.
+    """
+    parsed = make_url(url)
+    if parsed.drivername in ("postgresql", "postgres"):
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    engine = create_engine(
+        parsed,
+        pool_size=pool_size,
+        max_overflow=10,
+        pool_pre_ping=True,
+        connect_args={
+            "application_name": name[:63],
+            "connect_timeout": 10,
+            "options": "-c timezone=UTC -c idle_in_transaction_session_timeout=300000 -c jit=off",
+        },
+    )
+    event.listen(engine, "checkout", _hand_over_clock)
+    return engine
+
+
+def _hand_over_clock(connection: Any, record: Any, _proxy: Any) -> None:
+    """A turned Python clock turns `jedi_now()` of every session it uses."""
+    instant = clock.turned()
+    wanted = instant.isoformat() if instant else ""
+    if record.info.get("jedi.now", "") != wanted:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT set_config('jedi.now', %s, false)", (wanted,))
+        connection.commit()
+        record.info["jedi.now"] = wanted
+
+
+@contextmanager
+def reachable(engine: Engine) -> Iterator[None]:
+    """Turn a lost database into an error that a person understands."""
+    try:
+        yield
+    except OperationalError as error:
+        raise Unreachable(
+            "The database does not answer. Is the system up (jedi status)?",
+            url=engine.url.render_as_string(hide_password=True),
+        ) from error
+
+
+def notifying() -> bool:
+    """False if notifications are switched off (JEDI_NOTIFY=off): agents then only poll."""
+    return os.environ.get("JEDI_NOTIFY", "on") != "off"
+
+
+def wake(tx: Connection, *topics: str) -> None:
+    """Tell listeners, at commit, that there is work. Losing it costs latency, never work."""
+    if topics and notifying():
+        tx.execute(
+            text("SELECT pg_notify(:channel, t) FROM unnest(CAST(:topics AS text[])) t"),
+            {"channel": CHANNEL, "topics": list(topics)},
+        )
+
+
+def listener(engine: Engine) -> psycopg.Connection[Any]:
+    """A connection of its own that hears wake-up calls. Never execute on it while it listens."""
+    args, kwargs = engine.dialect.create_connect_args(engine.url)
+    connection: psycopg.Connection[Any] = psycopg.connect(
+        *args, **kwargs, autocommit=True, application_name="jedi listener"
+    )
+    connection.execute(f"LISTEN {CHANNEL}")
+    return connection
+
+
+def bulk(tx: Connection) -> None:
+    """Settings for a transaction that writes many rows: plans made on fresh, unanalysed tables
+    with nested loops over sequential scans were seen to run for minutes."""
+    tx.execute(text("SET LOCAL enable_nestloop = off"))

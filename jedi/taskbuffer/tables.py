@@ -1,0 +1,723 @@
+"""All tables: the hand-written truth. The seed's ten come from seed_tables, the rest is here.
+
+`migrations/` and `schema/` must agree with this file; CI proves it.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    PrimaryKeyConstraint,
+    SmallInteger,
+    Table,
+    Text,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+
+from jedi.core import states
+from jedi.taskbuffer.columns import col, count, key, metadata, stamp, words
+from jedi.taskbuffer.seed_tables import (
+    contents,
+    datasets,
+    events,
+    job_params_template,
+    job_retry_history,
+    one_of,
+    output_template,
+    process_lock,
+    task_params,
+    tasks,
+    work_queue,
+)
+
+_GEN = "generation.write_jobs"
+_MOVE = "jobs.move_jobs"
+_REPORT = "dispatch.accept_reports"
+_END = "jobs_end.end_jobs"
+_LATER = "not yet written"
+
+
+def _number(name: str, meaning: str, by: str = "") -> Column[float]:
+    return col(name, Double, meaning, by)
+
+
+# -------------------------------------------------------------------------------------- jobs
+
+
+def _job_columns() -> list[Column]:  # type: ignore[type-arg]
+    """The columns of a job; the archive has the same."""
+    return [
+        key("pandaid:panda_id", "one attempt", _GEN),
+        key("jeditaskid:jedi_task_id", "the task", _GEN),
+        key("taskid:req_id", "the request (jedi_tasks.reqid)", _GEN),
+        key("originpandaid:origin_panda_id", "the first attempt's id, kept by submitters", _GEN),
+        col("unit_nr", Integer, "number of the unit of work within its task", _GEN,
+            nullable=False),
+        col("attemptnr:attempt_nr", SmallInteger, "attempt", _GEN, nullable=False),
+        words("kind", "normal, scout, merge, build, preprocess", _GEN, nullable=False,
+              server_default="normal"),
+        words("status", "the job's status", f"{_GEN} {_MOVE}", nullable=False),
+        words("substatus", "detail of the status", _MOVE),
+        words("prodsourcelabel:prod_source_label", "as the task's", _GEN),
+        words("processingtype:processing_type", "as the task's", _GEN),
+        words("username:user_name", "as the task's", _GEN),
+        words("vo", "as the task's", _GEN),
+        words("site", "where it runs", _GEN, nullable=False),
+        words("nucleus", "where its outputs go", _GEN),
+        col("workqueue_id", Integer, "as the task's", _GEN, nullable=False,
+            server_default=text("0")),
+        words("gshare", "global share", _GEN, nullable=False, server_default=""),
+        words("resource_type", "shape", _GEN, nullable=False, server_default=""),
+        col("priority", Integer, "larger first", _GEN, nullable=False),
+        col("cores", Integer, "cores asked", _GEN, nullable=False),
+        col("memory_mb", Integer, "memory asked in MB; 0: no limit", _GEN, nullable=False),
+        col("walltime_s", Integer, "wall time asked in seconds; 0: no limit", _GEN,
+            nullable=False),
+        col("disk_mb", Integer, "disk asked in MB; 0: no limit", _GEN, nullable=False),
+        col("n_inputs", Integer, "input files", _GEN, nullable=False, server_default=text("0")),
+        col("n_events", BigInteger, "events to process", _GEN),
+        stamp("creationtime:creation_time", "when it was made", _GEN, now=True),
+        stamp("statechangetime:state_change_time", "when the status changed", _MOVE, now=True),
+        stamp("starttime:start_time", "when the payload started", _REPORT),
+        stamp("endtime:end_time", "when the payload ended", _REPORT),
+        stamp("heartbeat_at", "when the pilot was last heard of", _REPORT),
+        count("lock_seq", "raised by each dispatch; fences the pilot's writes",
+              "dispatch.acquire"),
+        words("pilot_id", "the pilot that has it", "dispatch.acquire"),
+        words("kill_code", "why it is to be killed", "jobs.ask_to_kill"),
+        words("pilot_result", "finished, failed or cancelled, as the pilot said", _REPORT),
+        col("exit_code", Integer, "the payload's exit code", _REPORT),
+        words("error_source", "pilot, payload, jedi, user", _REPORT),
+        words("error_code", "code that can be counted", f"{_REPORT} {_MOVE}"),
+        words("error_diag", "sentence for people", f"{_REPORT} {_MOVE}"),
+        _number("cpu_s", "cpu seconds of all processes", _REPORT),
+        _number("wall_s", "wall seconds of the payload", _REPORT),
+        col("max_rss_kb", BigInteger, "peak resident memory of all processes", _REPORT),
+        col("max_pss_kb", BigInteger, "peak proportional memory of all processes", _REPORT),
+        col("read_bytes", BigInteger, "read from storage", _REPORT),
+        col("write_bytes", BigInteger, "written to storage", _REPORT),
+        col("workdir_kb", BigInteger, "peak of the work directory", _REPORT),
+        col("input_bytes", BigInteger, "size of its inputs", _REPORT),
+        col("output_bytes", BigInteger, "size of its outputs", _REPORT),
+        words("hold_kind", "PGI hold", _LATER),
+        words("hold_reason", "why it is held", _LATER),
+        stamp("hold_since", "when the hold began", _LATER),
+        stamp("hold_deadline", "when the hold ends by itself", _LATER),
+        words("delegation_kind", "the batch engine it was handed to", _LATER),
+        words("delegation_queue", "the engine's queue", _LATER),
+        words("delegation_id", "the engine's job id", _LATER),
+        stamp("postprocessed_at", "when its results were added", _END),
+        stamp("purged_at", "when its sandbox was purged", _LATER),
+        stamp("retention", "its sandbox is kept until then", _LATER),
+    ]  # fmt: skip
+
+
+jobs = Table(
+    "jedi_jobs",
+    metadata,
+    *_job_columns(),
+    PrimaryKeyConstraint("panda_id"),
+    one_of("status", states.JOB.states),
+    Index(None, "jedi_task_id"),
+    Index("jedi_jobs_live_ix", "jedi_task_id",
+          postgresql_where=text("postprocessed_at IS NULL")),
+    comment="jobs that are alive or not yet archived",
+    postgresql_with={"fillfactor": "80"},
+)  # fmt: skip
+
+jobs_archived = Table(
+    "jedi_jobs_archived",
+    metadata,
+    *_job_columns(),
+    PrimaryKeyConstraint("panda_id"),
+    Index(None, "jedi_task_id"),
+    comment="ended jobs, moved here in batches",
+)
+
+
+def _job_file_columns() -> list[Column]:  # type: ignore[type-arg]
+    return [
+        key("pandaid:panda_id", "the job", _GEN),
+        key("fileid:file_id", "the contents row", _GEN),
+        key("jeditaskid:jedi_task_id", "the task", _GEN),
+        key("datasetid:dataset_id", "the dataset", _GEN),
+        words("type", "input, output, log, pseudo_input, ...", _GEN, nullable=False),
+        words("lfn", "the logical file name", _GEN, nullable=False),
+        words("source_name", "the payload's own name of an output", _GEN),
+        words("endpoint", "where an input is read, where an output goes", _GEN),
+        col("fsize", BigInteger, "size in bytes", f"{_GEN} {_REPORT}"),
+        words("checksum", "adler32", f"{_GEN} {_REPORT}"),
+        words("guid", "GUID", _REPORT),
+        col("n_events", BigInteger, "events", _GEN),
+        col("start_event", BigInteger, "first event of the range", _GEN),
+        col("end_event", BigInteger, "last event of the range", _GEN),
+    ]
+
+
+job_files = Table(
+    "jedi_job_files",
+    metadata,
+    *_job_file_columns(),
+    PrimaryKeyConstraint("panda_id", "file_id", "jedi_task_id"),
+    comment="the files of each job",
+)
+
+job_files_archived = Table(
+    "jedi_job_files_archived",
+    metadata,
+    *_job_file_columns(),
+    PrimaryKeyConstraint("panda_id", "file_id", "jedi_task_id"),
+    comment="the files of archived jobs",
+)
+
+job_params = Table(
+    "jedi_job_params",
+    metadata,
+    key("pandaid:panda_id", "the job", _GEN),
+    words("jobparameters:job_parameters", "the rendered command", _GEN, nullable=False),
+    PrimaryKeyConstraint("panda_id"),
+    comment="the rendered job parameters",
+)
+
+job_ready = Table(
+    "jedi_job_ready",
+    metadata,
+    key("pandaid:panda_id", "an activated job", "jobs.activate"),
+    words("site", "as the job's", "jobs.activate", nullable=False),
+    words("gshare", "as the job's", "jobs.activate", nullable=False),
+    col("priority", Integer, "as the job's", "jobs.activate", nullable=False),
+    col("cores", Integer, "as the job's", "jobs.activate", nullable=False),
+    col("memory_mb", Integer, "as the job's", "jobs.activate", nullable=False),
+    col("walltime_s", Integer, "as the job's", "jobs.activate", nullable=False),
+    col("disk_mb", Integer, "as the job's", "jobs.activate", nullable=False),
+    PrimaryKeyConstraint("panda_id"),
+    Index("jedi_job_ready_order_ix", "site", "gshare", text("priority DESC"), "panda_id"),
+    comment="the queue of activated jobs: rows are inserted and deleted, never updated",
+)
+
+job_tail = Table(
+    "jedi_job_tail",
+    metadata,
+    key("pandaid:panda_id", "the job", "dispatch.store_tails"),
+    words("stdout_tail", "last lines of stdout", "dispatch.store_tails"),
+    words("stderr_tail", "last lines of stderr", "dispatch.store_tails"),
+    stamp("modificationtime:modification_time", "when it was sent", "dispatch.store_tails",
+          now=True),
+    PrimaryKeyConstraint("panda_id"),
+    comment="what a payload printed last",
+)  # fmt: skip
+
+acquire_requests = Table(
+    "jedi_acquire_requests",
+    metadata,
+    words("request_id", "the pilot's own number of its request", "dispatch.acquire",
+          nullable=False),
+    words("site", "the pilot's site", "dispatch.acquire", nullable=False),
+    col("pandaids:panda_ids", ARRAY(BigInteger), "the jobs handed out", "dispatch.acquire",
+        nullable=False),
+    stamp("creationtime:creation_time", "when", "dispatch.acquire", now=True),
+    PrimaryKeyConstraint("request_id"),
+    Index(None, "creation_time"),
+    comment="answers given to pilots, so that a repeated request gets the same jobs",
+)  # fmt: skip
+
+# -------------------------------------------------------------------------------- status logs
+
+
+def _log_columns(by: str) -> list[Column]:  # type: ignore[type-arg]
+    return [
+        col("log_id", BigInteger, "order of the rows", by, autoincrement=True, nullable=False),
+        words("fromstatus:from_status", "before; NULL at insertion", by),
+        words("status", "after", by, nullable=False),
+        stamp("modificationtime:modification_time", "when", by, now=True),
+        words("agent", "who", by),
+        words("reason_code", "why", by),
+        words("reason", "why, for people", by),
+    ]
+
+
+task_log = Table(
+    "jedi_tasks_statuslog",
+    metadata,
+    *_log_columns("tasks.insert_task tasks.move_tasks"),
+    key("jeditaskid:jedi_task_id", "the task", "tasks.insert_task tasks.move_tasks"),
+    col("attemptnr:attempt_nr", Integer, "the task's attempt", "tasks.move_tasks"),
+    words("username:user_name", "the person behind a command", "tasks.move_tasks"),
+    PrimaryKeyConstraint("log_id"),
+    Index(None, "jedi_task_id"),
+    comment="every status a task had",
+)
+
+dataset_log = Table(
+    "jedi_datasets_statuslog",
+    metadata,
+    *_log_columns("datasets.move_datasets"),
+    key("datasetid:dataset_id", "the dataset", "datasets.move_datasets"),
+    key("jeditaskid:jedi_task_id", "the task", "datasets.move_datasets"),
+    PrimaryKeyConstraint("log_id"),
+    Index(None, "jedi_task_id"),
+    comment="every status a dataset had",
+)
+
+job_log = Table(
+    "jedi_jobs_statuslog",
+    metadata,
+    *_log_columns(f"{_GEN} {_MOVE}"),
+    key("pandaid:panda_id", "the job", f"{_GEN} {_MOVE}"),
+    key("jeditaskid:jedi_task_id", "the task", f"{_GEN} {_MOVE}"),
+    PrimaryKeyConstraint("log_id"),
+    Index(None, "panda_id"),
+    comment="every status a job had",
+)
+
+# --------------------------------------------------------------------------------- statistics
+
+
+def _stat_key() -> list[Column]:  # type: ignore[type-arg]
+    by = "jobs.append_deltas stats.fold"
+    return [
+        words("site", "site", by, nullable=False),
+        col("workqueue", Integer, "work queue", by, nullable=False),
+        words("gshare", "global share", by, nullable=False),
+        words("resource_type", "shape", by, nullable=False),
+        words("status", "job status", by, nullable=False),
+        col("jobs", BigInteger, "number of jobs (a change of it, in deltas)", by, nullable=False),
+        col("cores", BigInteger, "their cores (a change of them, in deltas)", by, nullable=False),
+    ]
+
+
+job_stats = Table(
+    "job_stats",
+    metadata,
+    *_stat_key(),
+    PrimaryKeyConstraint("site", "workqueue", "gshare", "resource_type", "status"),
+    comment="number of jobs by place and status; add job_stats_delta for the present value",
+)
+
+job_stats_delta = Table(
+    "job_stats_delta",
+    metadata,
+    col("delta_id", BigInteger, "order of the rows", "jobs.append_deltas", autoincrement=True,
+        nullable=False),
+    *_stat_key(),
+    PrimaryKeyConstraint("delta_id"),
+    comment="changes not yet folded into job_stats",
+)  # fmt: skip
+
+job_stats_hourly = Table(
+    "job_stats_hourly",
+    metadata,
+    stamp("hour", "the hour", "stats.fold", now=True),
+    words("site", "site", "stats.fold", nullable=False),
+    words("gshare", "global share", "stats.fold", nullable=False),
+    words("status", "the status reached", "stats.fold", nullable=False),
+    col("jobs", BigInteger, "jobs that reached it in the hour", "stats.fold", nullable=False),
+    PrimaryKeyConstraint("hour", "site", "gshare", "status"),
+    comment="rates by hour",
+)
+
+# -------------------------------------------------------------------------------------- sites
+
+_SITES = "sites.put_sites"
+
+sites = Table(
+    "jedi_sites",
+    metadata,
+    words("site", "the site's (queue's) name", _SITES, nullable=False),
+    words("status", "online, standby, brokeroff, test, offline, paused", _SITES, nullable=False,
+          server_default="online"),
+    words("type", "production, analysis or unified", _SITES, nullable=False,
+          server_default="unified"),
+    words("cloud", "the cloud it belongs to", _SITES, nullable=False, server_default="WORLD"),
+    words("tier", "T0, T1, T2, ...", _SITES),
+    words("pandasite:panda_site", "the grid site behind the queue", _SITES),
+    words("role", "nucleus or satellite", _SITES, nullable=False, server_default="nucleus"),
+    words("state", "ACTIVE nuclei take tasks", _SITES, nullable=False, server_default="ACTIVE"),
+    words("capability", "ucore: unified over resource types", _SITES),
+    col("corecount:core_count", Integer, "cores per slot; 0: 1", _SITES, nullable=False,
+        server_default=text("1")),
+    col("corepower:core_power", Double, "HS06 per core", _SITES, nullable=False,
+        server_default=text("10")),
+    col("maxtime:max_time", BigInteger, "longest wall time in s; 0: no limit", _SITES,
+        nullable=False, server_default=text("0")),
+    col("mintime:min_time", BigInteger, "shortest wall time in s; 0: no limit", _SITES,
+        nullable=False, server_default=text("0")),
+    col("maxrss:max_rss", BigInteger, "memory of a slot in MB; 0: no limit", _SITES,
+        nullable=False, server_default=text("0")),
+    col("minrss:min_rss", BigInteger, "least memory in MB; 0: no limit", _SITES,
+        nullable=False, server_default=text("0")),
+    col("maxwdir:max_wdir", BigInteger, "scratch of a slot in MB; 0: unknown", _SITES,
+        nullable=False, server_default=text("0")),
+    col("maxinputsize:max_input_size", BigInteger, "MB; -1: always direct I/O", _SITES,
+        nullable=False, server_default=text("0")),
+    col("nslots:n_slots", Integer, "pilots the local submitter may run at once", _SITES,
+        nullable=False, server_default=text("0")),
+    words("submitter", "who sends pilots: local, none (they come by themselves), ...", _SITES,
+          nullable=False, server_default="none"),
+    words("fairsharepolicy:fair_share_policy", "zero-share rules", _SITES),
+    col("transferringlimit:transferring_limit", Integer, "jobs; 0: 2000", _SITES,
+        nullable=False, server_default=text("0")),
+    col("pledgedcpu:pledged_cpu", Integer, "cores; -1: opportunistic", _SITES),
+    col("transtimehi:trans_time_hi", Integer, "days for transfers of priority >= 800", _SITES,
+        nullable=False, server_default=text("1")),
+    col("transtimelo:trans_time_lo", Integer, "days for transfers below", _SITES,
+        nullable=False, server_default=text("4")),
+    col("direct_access_lan", Boolean, "jobs may read inputs over the LAN", _SITES,
+        nullable=False, server_default=text("false")),
+    col("direct_access_wan", Boolean, "jobs may read inputs over the WAN", _SITES,
+        nullable=False, server_default=text("false")),
+    col("releases", ARRAY(Text), "software; ANY or AUTO", _SITES),
+    words("wnconnectivity:wn_connectivity", "full, http or none, # IPv4 or IPv6", _SITES),
+    words("jobseed:job_seed", "std, es, eshigh, all", _SITES, nullable=False,
+          server_default="std"),
+    _number("max_io_intensity", "kB/s", _SITES),
+    _number("maxdiskio:max_disk_io", "kB/s per core", _SITES),
+    col("catchall", JSONB, "further attributes", _SITES, nullable=False,
+        server_default=text("'{}'")),
+    stamp("laststart:last_start", "when a job last started", "sites.note_activity"),
+    stamp("lastpilot:last_pilot", "when a pilot or its submitter was last seen",
+          "sites.note_activity"),
+    words("comment", "why an operator set it so", _SITES),
+    stamp("modificationtime:modification_time", "when it was changed", _SITES, now=True),
+    PrimaryKeyConstraint("site"),
+    one_of("status", ("online", "standby", "brokeroff", "test", "offline", "paused")),
+    comment="where jobs can run",
+)  # fmt: skip
+
+sites_history = Table(
+    "jedi_sites_history",
+    metadata,
+    col("change_id", BigInteger, "order", _SITES, autoincrement=True, nullable=False),
+    words("site", "the site", _SITES, nullable=False),
+    words("attribute", "what changed", _SITES, nullable=False),
+    words("oldvalue:old_value", "before", _SITES),
+    words("newvalue:new_value", "after", _SITES),
+    words("username:user_name", "who", _SITES),
+    words("comment", "why", _SITES),
+    stamp("modificationtime:modification_time", "when", _SITES, now=True),
+    PrimaryKeyConstraint("change_id"),
+    Index(None, "site"),
+    comment="changes of sites",
+)
+
+_ENDPOINTS = "sites.put_endpoints"
+
+ddm_endpoints = Table(
+    "jedi_ddm_endpoints",
+    metadata,
+    words("ddm_endpoint:endpoint", "the endpoint's name", _ENDPOINTS, nullable=False),
+    words("site", "the grid site it belongs to", _ENDPOINTS),
+    words("token", "space token", _ENDPOINTS),
+    words("type", "DATADISK, DATATAPE, ...", _ENDPOINTS, nullable=False,
+          server_default="DATADISK"),
+    words("path", "root directory, for file-system endpoints", _ENDPOINTS),
+    col("is_tape", Boolean, "tape", _ENDPOINTS, nullable=False, server_default=text("false")),
+    _number("space_total", "GB", "sites.note_space"),
+    _number("space_free", "GB", "sites.note_space"),
+    _number("space_used", "GB", "sites.note_space"),
+    _number("space_expired", "GB", "sites.note_space"),
+    _number("space_min_free", "GB", _ENDPOINTS),
+    _number("space_unavailable", "GB", "sites.note_space"),
+    stamp("space_timestamp", "when space was measured", "sites.note_space"),
+    col("detailed_status", JSONB, "read_lan, write_lan, read_wan, write_wan: ON, OFF, TEST",
+        _ENDPOINTS, nullable=False, server_default=text("'{}'")),
+    PrimaryKeyConstraint("endpoint"),
+    comment="storage",
+)  # fmt: skip
+
+site_endpoints = Table(
+    "jedi_site_endpoints",
+    metadata,
+    words("site", "the site", _ENDPOINTS, nullable=False),
+    words("ddm_endpoint:endpoint", "the endpoint", _ENDPOINTS, nullable=False),
+    words("scope", "production or analysis", _ENDPOINTS, nullable=False,
+          server_default="default"),
+    col("is_local", Boolean, "on the site's LAN", _ENDPOINTS, nullable=False,
+        server_default=text("true")),
+    words("roles", "read, write", _ENDPOINTS, nullable=False, server_default="read,write"),
+    col("order_read", Integer, "smaller first", _ENDPOINTS, nullable=False,
+        server_default=text("1")),
+    col("order_write", Integer, "smaller first", _ENDPOINTS, nullable=False,
+        server_default=text("1")),
+    col("default_read", Boolean, "first choice", _ENDPOINTS, nullable=False,
+        server_default=text("true")),
+    col("default_write", Boolean, "first choice", _ENDPOINTS, nullable=False,
+        server_default=text("true")),
+    PrimaryKeyConstraint("site", "endpoint", "scope"),
+    comment="which site uses which storage",
+)  # fmt: skip
+
+network_matrix = Table(
+    "jedi_network_matrix",
+    metadata,
+    words("src", "source", "sites.put_network", nullable=False),
+    words("dst", "destination", "sites.put_network", nullable=False),
+    words("key", "closeness, <activity>_queued, mbps_1h, ...", "sites.put_network",
+          nullable=False),
+    _number("value", "value; speeds in MB/s", "sites.put_network"),
+    stamp("ts", "when it was measured", "sites.put_network", now=True),
+    PrimaryKeyConstraint("src", "dst", "key"),
+    comment="links between places",
+)  # fmt: skip
+
+site_metrics = Table(
+    "jedi_site_metrics",
+    metadata,
+    words("site", "the site", "sites.put_metric", nullable=False),
+    words("gshare", "global share; empty: all", "sites.put_metric", nullable=False,
+          server_default=""),
+    words("metric", "name", "sites.put_metric", nullable=False),
+    col("value", JSONB, "value", "sites.put_metric"),
+    stamp("ts", "when", "sites.put_metric", now=True),
+    PrimaryKeyConstraint("site", "gshare", "metric"),
+    comment="what is known of sites besides their attributes",
+)  # fmt: skip
+
+resource_types = Table(
+    "jedi_resource_types",
+    metadata,
+    words("resource_type", "name", "migration", nullable=False),
+    col("mincore:min_core", Integer, "least cores", "migration"),
+    col("maxcore:max_core", Integer, "most cores", "migration"),
+    col("minrampercore:min_ram_per_core", Integer, "MB, exclusive", "migration"),
+    col("maxrampercore:max_ram_per_core", Integer, "MB, inclusive", "migration"),
+    PrimaryKeyConstraint("resource_type"),
+    comment="shapes of jobs; the first that matches wins",
+)
+
+# ----------------------------------------------------------------------- operation and access
+
+knobs = Table(
+    "jedi_knobs",
+    metadata,
+    words("component", "the part of the system", "knobs.put_knob", nullable=False),
+    words("key", "the knob", "knobs.put_knob", nullable=False),
+    col("value", JSONB, "the value in force instead of the preset's", "knobs.put_knob",
+        nullable=False),
+    words("username:user_name", "who set it", "knobs.put_knob"),
+    stamp("modificationtime:modification_time", "when", "knobs.put_knob", now=True),
+    PrimaryKeyConstraint("component", "key"),
+    comment="settings that differ from the preset; the preset is knob core.preset",
+)  # fmt: skip
+
+knobs_history = Table(
+    "jedi_knobs_history",
+    metadata,
+    col("change_id", BigInteger, "order", "knobs.put_knob", autoincrement=True, nullable=False),
+    words("component", "component", "knobs.put_knob", nullable=False),
+    words("key", "knob", "knobs.put_knob", nullable=False),
+    col("value", JSONB, "new value; NULL: back to the preset", "knobs.put_knob"),
+    words("username:user_name", "who", "knobs.put_knob"),
+    stamp("modificationtime:modification_time", "when", "knobs.put_knob", now=True),
+    PrimaryKeyConstraint("change_id"),
+    comment="changes of knobs",
+)
+
+commands = Table(
+    "jedi_commands",
+    metadata,
+    col("command_id", BigInteger, "order", "commands.append", autoincrement=True, nullable=False),
+    key("jeditaskid:jedi_task_id", "the task", "commands.append"),
+    words("command", "kill, finish, retry, ...", "commands.append", nullable=False),
+    col("arguments", JSONB, "the command's arguments", "commands.append", nullable=False,
+        server_default=text("'{}'")),
+    words("username:user_name", "who asked", "commands.append", nullable=False),
+    words("comment", "why", "commands.append"),
+    stamp("creationtime:creation_time", "when", "commands.append", now=True),
+    stamp("acknowledged_at", "when it was taken up; NULL: not yet", "commands.acknowledge"),
+    words("outcome", "accepted or refused", "commands.acknowledge"),
+    words("message", "the outcome, for people", "commands.acknowledge"),
+    PrimaryKeyConstraint("command_id"),
+    Index(None, "jedi_task_id"),
+    Index("jedi_commands_open_ix", "command_id",
+          postgresql_where=text("acknowledged_at IS NULL")),
+    comment="what people asked of tasks: rows are only added and acknowledged",
+)  # fmt: skip
+
+snapshots = Table(
+    "jedi_snapshots",
+    metadata,
+    words("snapshot_hash", "sha256 of the data", "decisions.put_snapshot", nullable=False),
+    col("data", LargeBinary, "the world as the broker saw it, compressed JSON",
+        "decisions.put_snapshot", nullable=False),
+    stamp("creationtime:creation_time", "when", "decisions.put_snapshot", now=True),
+    PrimaryKeyConstraint("snapshot_hash"),
+    comment="what brokers knew, shared by decisions",
+)  # fmt: skip
+
+broker_decisions = Table(
+    "jedi_broker_decisions",
+    metadata,
+    col("decision_id", BigInteger, "order", "decisions.record", autoincrement=True,
+        nullable=False),
+    key("jeditaskid:jedi_task_id", "the task", "decisions.record"),
+    words("broker", "nucleus, production, analysis, generic", "decisions.record", nullable=False),
+    words("snapshot_hash", "what the broker knew", "decisions.record"),
+    col("seed", BigInteger, "seed of the lottery", "decisions.record", nullable=False),
+    col("knobs", JSONB, "the knobs it used", "decisions.record", nullable=False),
+    words("outcome", "chosen, none, ...", "decisions.record", nullable=False),
+    col("chosen", ARRAY(Text), "the sites, best first", "decisions.record",
+        nullable=False),
+    col("weights", ARRAY(Double), "their weights", "decisions.record", nullable=False),
+    col("need", JSONB, "what the task asked for", "decisions.record", nullable=False),
+    stamp("creationtime:creation_time", "when", "decisions.record", now=True),
+    PrimaryKeyConstraint("decision_id"),
+    Index(None, "jedi_task_id", "decision_id"),
+    comment="what brokers decided",
+)  # fmt: skip
+
+broker_reasons = Table(
+    "jedi_broker_reasons",
+    metadata,
+    key("decision_id", "the decision", "decisions.record"),
+    words("site", "a site that was refused", "decisions.record", nullable=False),
+    col("codes", ARRAY(Text), "every reason", "decisions.record", nullable=False),
+    col("observed", ARRAY(Double), "what was seen, by reason", "decisions.record",
+        nullable=False),
+    col("limits", ARRAY(Double), "the limits, by reason", "decisions.record", nullable=False),
+    PrimaryKeyConstraint("decision_id", "site"),
+    comment="why sites were refused",
+)  # fmt: skip
+
+users = Table(
+    "jedi_users",
+    metadata,
+    words("username:user_name", "the user", "users.put_user", nullable=False),
+    words("role", "user, production or operator", "users.put_user", nullable=False,
+          server_default="user"),
+    words("gridpref", "letters k, p, s, g", "users.put_user", nullable=False, server_default=""),
+    words("email", "for notifications", "users.put_user"),
+    stamp("creationtime:creation_time", "when", "users.put_user", now=True),
+    PrimaryKeyConstraint("user_name"),
+    one_of("role", ("user", "production", "operator"), "role"),
+    comment="people and what they may do",
+)
+
+tokens = Table(
+    "jedi_tokens",
+    metadata,
+    words("token_hash", "sha256 of the token", "users.put_token", nullable=False),
+    words("kind", "pilot or user", "users.put_token", nullable=False),
+    words("site", "the pilot's site", "users.put_token"),
+    words("username:user_name", "the user", "users.put_token"),
+    stamp("creationtime:creation_time", "when", "users.put_token", now=True),
+    stamp("expires_at", "until when", "users.put_token"),
+    stamp("revoked_at", "taken back", "users.revoke_token"),
+    PrimaryKeyConstraint("token_hash"),
+    comment="who may speak to the service",
+)
+
+pilots = Table(
+    "jedi_pilots",
+    metadata,
+    words("pilot_id", "the pilot", "pilots.insert_pilots", nullable=False),
+    words("site", "its site", "pilots.insert_pilots", nullable=False),
+    words("host", "where it runs", "pilots.insert_pilots", nullable=False),
+    col("pid", Integer, "process id", "pilots.note_process"),
+    col("process_start", BigInteger, "start time of the process in clock ticks",
+        "pilots.note_process"),
+    words("token_hash", "its token", "pilots.insert_pilots"),
+    words("status", "submitted, running, ended, lost", "pilots.end_pilots", nullable=False),
+    stamp("creationtime:creation_time", "when", "pilots.insert_pilots", now=True),
+    stamp("endtime:end_time", "when it ended", "pilots.end_pilots"),
+    PrimaryKeyConstraint("pilot_id"),
+    Index("jedi_pilots_live_ix", "site", postgresql_where=text("endtime IS NULL")),
+    comment="pilots that the submitter started",
+)  # fmt: skip
+
+agents = Table(
+    "jedi_agents",
+    metadata,
+    words("agent", "name of the agent", "agents.beat", nullable=False),
+    words("process", "host, pid and a number", "agents.beat", nullable=False),
+    stamp("starttime:start_time", "when it started", "agents.beat", now=True),
+    stamp("heartbeat_at", "when it was last heard of, in real time", "agents.beat"),
+    count("cycles", "cycles so far", "agents.beat"),
+    count("items", "items worked on so far", "agents.beat"),
+    words("last_error", "the last error of its loop", "agents.beat"),
+    col("rss_kb", BigInteger, "resident memory", "agents.beat"),
+    PrimaryKeyConstraint("agent", "process"),
+    comment="heartbeats of agents",
+)
+
+outbox = Table(
+    "jedi_outbox",
+    metadata,
+    col("message_id", BigInteger, "order", "outbox.append", autoincrement=True, nullable=False),
+    words("topic", "what it is about", "outbox.append", nullable=False),
+    col("payload", JSONB, "the message", "outbox.append", nullable=False),
+    col("urgent", Boolean, "urgent", "outbox.append", nullable=False,
+        server_default=text("false")),
+    stamp("creationtime:creation_time", "when", "outbox.append", now=True),
+    stamp("sent_at", "when it was delivered", _LATER),
+    col("attempts", Integer, "deliveries tried", _LATER, nullable=False,
+        server_default=text("0")),
+    PrimaryKeyConstraint("message_id"),
+    Index("jedi_outbox_open_ix", "message_id", postgresql_where=text("sent_at IS NULL")),
+    comment="notifications, written with the change and delivered later",
+)  # fmt: skip
+
+sandboxes = Table(
+    "jedi_sandboxes",
+    metadata,
+    words("sha256", "sha256 of the archive", "tasks.put_sandbox", nullable=False),
+    col("data", LargeBinary, "a tar.gz whose members were checked", "tasks.put_sandbox",
+        nullable=False),
+    stamp("creationtime:creation_time", "when", "tasks.put_sandbox", now=True),
+    PrimaryKeyConstraint("sha256"),
+    comment="input sandboxes, stored once",
+)
+
+__all__ = [
+    "acquire_requests",
+    "agents",
+    "broker_decisions",
+    "broker_reasons",
+    "commands",
+    "contents",
+    "dataset_log",
+    "datasets",
+    "ddm_endpoints",
+    "events",
+    "job_files",
+    "job_files_archived",
+    "job_log",
+    "job_params",
+    "job_params_template",
+    "job_ready",
+    "job_retry_history",
+    "job_stats",
+    "job_stats_delta",
+    "job_stats_hourly",
+    "job_tail",
+    "jobs",
+    "jobs_archived",
+    "knobs",
+    "knobs_history",
+    "metadata",
+    "network_matrix",
+    "outbox",
+    "output_template",
+    "pilots",
+    "process_lock",
+    "resource_types",
+    "sandboxes",
+    "site_endpoints",
+    "site_metrics",
+    "sites",
+    "sites_history",
+    "snapshots",
+    "task_log",
+    "task_params",
+    "tasks",
+    "tokens",
+    "users",
+    "work_queue",
+]  # fmt: skip

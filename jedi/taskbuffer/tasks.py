@@ -1,0 +1,184 @@
+"""jedi_tasks: claim, fence, move. Every status change of a task goes through move_tasks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+from jedi.taskbuffer.engine import wake
+
+_FINAL = ", ".join(f"'{s}'" for s in sorted(states.TASK.final))
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A task's next status. `lock_seq` None moves without a fence (only under a row lock taken in
+    the same transaction). `expected` None accepts any present status that has the edge."""
+
+    jedi_task_id: int
+    lock_seq: int | None
+    target: str
+    reason_code: str
+    reason: str
+    facts: dict[str, Any] = field(default_factory=dict)
+    wait_s: float = 0.0
+    user_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A move that took place."""
+
+    jedi_task_id: int
+    source: str
+    target: str
+
+
+_CLAIM = """
+UPDATE jedi_tasks t
+SET lockedby = :me, lockedtime = jedi_now(), lock_seq = lock_seq + 1,
+    -- real time: a lease protects processes, and those live in real time
+    lease_until = clock_timestamp() + make_interval(secs => :lease_s),
+    worker_deaths = CASE WHEN t.lockedby IS NULL THEN 0 ELSE t.worker_deaths + 1 END
+WHERE jeditaskid = ANY(ARRAY(
+    SELECT jeditaskid FROM jedi_tasks
+    WHERE status = ANY(:statuses)
+      AND (lease_until IS NULL OR lease_until < clock_timestamp())
+      AND (next_run_at IS NULL OR next_run_at <= jedi_now())
+      {condition}
+    ORDER BY currentpriority DESC, jeditaskid
+    LIMIT :limit FOR UPDATE SKIP LOCKED))
+RETURNING t.*
+"""
+
+
+def claim(
+    tx: Connection,
+    statuses: Sequence[str],
+    me: str,
+    lease_s: float,
+    limit: int,
+    condition: str = "",
+    **values: Any,
+) -> list[Row[Any]]:
+    """Take up to `limit` tasks under a lease, highest priority first.
+
+    `condition` is SQL of a caller in taskbuffer (`AND …`), never text from outside. A task whose
+    last claimant never released it comes with `worker_deaths` raised.
+    """
+    rows = tx.execute(
+        text(_CLAIM.format(condition=condition)),
+        {"me": me, "lease_s": lease_s, "statuses": list(statuses), "limit": limit, **values},
+    ).all()
+    return sorted(rows, key=lambda r: (-(r.currentpriority or 0), r.jeditaskid))
+
+
+def renew(tx: Connection, jedi_task_id: int, lock_seq: int, lease_s: float) -> bool:
+    """Prolong a lease; False if it was lost."""
+    found = tx.execute(
+        text(
+            "UPDATE jedi_tasks SET lease_until = clock_timestamp() + make_interval(secs => :s) "
+            "WHERE jeditaskid = :t AND lock_seq = :q"
+        ),
+        {"s": lease_s, "t": jedi_task_id, "q": lock_seq},
+    )
+    return found.rowcount == 1
+
+
+def fence(tx: Connection, held: Iterable[tuple[int, int]]) -> set[int]:
+    """Lock the rows whose lock_seq is still the claimant's, in one order, to the transaction's
+    end; the ids that are missing were lost to somebody else."""
+    pairs = sorted(held)
+    return set(
+        tx.scalars(
+            text(
+                "SELECT t.jeditaskid FROM jedi_tasks t JOIN unnest(CAST(:ids AS bigint[]), "
+                "CAST(:seqs AS bigint[])) h(id, seq) ON t.jeditaskid = h.id "
+                "AND t.lock_seq = h.seq ORDER BY t.jeditaskid FOR NO KEY UPDATE OF t"
+            ),
+            {"ids": [p[0] for p in pairs], "seqs": [p[1] for p in pairs]},
+        )
+    )
+
+
+_MOVE = f"""
+WITH m AS (
+  SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[]), CAST(:targets AS text[]),
+    CAST(:codes AS text[]), CAST(:reasons AS text[]), CAST(:facts AS text[]),
+    CAST(:waits AS float8[]), CAST(:users AS text[]))
+    AS m(id, seq, target, code, reason, facts, wait_s, username)
+), old AS (
+  SELECT t.jeditaskid, t.status FROM jedi_tasks t JOIN m ON t.jeditaskid = m.id
+  WHERE m.seq IS NULL OR t.lock_seq = m.seq ORDER BY t.jeditaskid FOR NO KEY UPDATE OF t
+), u AS (
+  UPDATE jedi_tasks t SET
+    status = m.target,
+    oldstatus = CASE WHEN old.status <> m.target THEN old.status ELSE t.oldstatus END,
+    statechangetime = CASE WHEN old.status <> m.target THEN jedi_now() ELSE t.statechangetime END,
+    modificationtime = jedi_now(),
+    endtime = CASE WHEN m.target IN ({_FINAL}) THEN jedi_now() END,
+    frozentime = CASE WHEN m.target = 'pending' THEN coalesce(t.frozentime, jedi_now())
+                      WHEN m.target = 'assigning' THEN t.frozentime END,
+    superstatus = CASE WHEN m.target = 'scouting' THEN 'submitting' ELSE m.target END,
+    amiflag = CASE WHEN m.target IN ('done', 'finished') THEN 'READY' END,
+    reason_code = m.code, reason_facts = CAST(m.facts AS jsonb), errordialog = m.reason,
+    next_run_at = CASE WHEN m.wait_s > 0 THEN jedi_now() + make_interval(secs => m.wait_s) END,
+    lockedby = NULL, lockedtime = NULL, lease_until = NULL, worker_deaths = 0
+  FROM m JOIN old ON old.jeditaskid = m.id
+  WHERE t.jeditaskid = m.id
+  RETURNING t.jeditaskid, old.status AS source, t.status AS target, t.attemptnr,
+            m.code, m.reason, m.username
+), l AS (
+  INSERT INTO jedi_tasks_statuslog
+    (jeditaskid, fromstatus, status, agent, reason_code, reason, attemptnr, username)
+  SELECT jeditaskid, source, target, :agent, code, reason, attemptnr, username
+  FROM u WHERE source <> target
+)
+SELECT jeditaskid, source, target FROM u
+"""
+
+
+def move_tasks(tx: Connection, moves: Sequence[Move], agent: str) -> list[Moved]:
+    """Set statuses with their reasons, write the log, end the leases, wake who is next.
+
+    Moves whose lock_seq is stale are dropped: compare the result. A move to the present status
+    only notes the reason and the wait. An undeclared edge raises (the database refuses it).
+    """
+    if not moves:
+        return []
+    rows = tx.execute(
+        text(_MOVE),
+        {
+            "ids": [m.jedi_task_id for m in moves],
+            "seqs": [m.lock_seq for m in moves],
+            "targets": [m.target for m in moves],
+            "codes": [m.reason_code for m in moves],
+            "reasons": [m.reason for m in moves],
+            "facts": [json.dumps(m.facts, default=str) for m in moves],
+            "waits": [m.wait_s for m in moves],
+            "users": [m.user_name for m in moves],
+            "agent": agent,
+        },
+    ).all()
+    moved = [Moved(r.jeditaskid, r.source, r.target) for r in rows]
+    wake(tx, *sorted({f"task:{m.target}" for m in moved if m.source != m.target}))
+    return moved
+
+
+def put_off(tx: Connection, held: Sequence[tuple[int, int]], wait_s: float = 0.0) -> None:
+    """End leases without a change; nobody looks at the tasks for `wait_s` seconds."""
+    tx.execute(
+        text(
+            "UPDATE jedi_tasks t SET lockedby = NULL, lockedtime = NULL, lease_until = NULL, "
+            "worker_deaths = 0, next_run_at = CASE WHEN :wait_s > 0 THEN "
+            "jedi_now() + make_interval(secs => :wait_s) END "
+            "FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) h(id, seq) "
+            "WHERE t.jeditaskid = h.id AND t.lock_seq = h.seq"
+        ),
+        {"ids": [h[0] for h in held], "seqs": [h[1] for h in held], "wait_s": wait_s},
+    )
