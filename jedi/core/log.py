@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 import structlog
@@ -11,7 +12,7 @@ import structlog
 from jedi.core import clock
 
 
-def _stamp(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
+def _stamp(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
     return {"at": clock.now().isoformat(timespec="milliseconds"), **event}
 
 

@@ -1,0 +1,159 @@
+"""What every agent is: claim, work, apply.
+
+*Claim* takes work in one short transaction under a lease. *Work* thinks, without a transaction,
+about one item at a time. *Apply* writes all results in one short transaction, fenced by the
+lock_seq of the claim. A worker that stalls and comes back writes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Generic, TypeVar
+
+import structlog
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
+
+from jedi.core import crash
+from jedi.core.errors import JediError, LockLost
+from jedi.core.knobs import Knobs
+from jedi.core.settings import Settings
+from jedi.ddm.interface import DDM
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass
+class World:
+    """What an agent may use: the database, data management, knobs, settings and its log."""
+
+    engine: Engine
+    settings: Settings
+    load_knobs: Callable[[Connection], Knobs]
+    load_ddm: Callable[[Connection, Knobs], DDM]
+    log: Any = field(default_factory=structlog.get_logger)
+    knobs: Knobs = field(default_factory=Knobs)
+
+    def refresh(self) -> None:
+        """Read the knobs, and with them data management, as they are now."""
+        with self.engine.begin() as tx:
+            self.knobs = self.load_knobs(tx)
+            self._ddm = self.load_ddm(tx, self.knobs)
+
+    @property
+    def ddm(self) -> DDM:
+        """Data management as configured at the last refresh."""
+        return self._ddm
+
+    @cached_property
+    def me(self) -> str:
+        """This process, as lockedby names it (at most 40 characters, as in the seed)."""
+        return f"{socket.gethostname()[:24]}-{os.getpid()}"
+
+
+class Agent(ABC, Generic[Item, Result]):
+    """A stateless worker; any number of processes may run the same agent."""
+
+    name: ClassVar[str]
+    wakes: ClassVar[frozenset[str]] = frozenset()
+    """Topics of `engine.wake` that mean work for this agent."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.log = world.log.bind(agent=self.name)
+
+    @property
+    def batch(self) -> int:
+        """How many items one claim takes."""
+        return int(self.world.knobs[f"{self.name.lower()}.batch"])
+
+    @property
+    def lease_s(self) -> float:
+        """How long a claim lasts, in seconds."""
+        return float(self.world.knobs["agent.lease_s"])
+
+    @abstractmethod
+    def claim(self, tx: Connection, limit: int) -> list[Item]:
+        """Take up to `limit` items, under a lease, highest priority first."""
+
+    @abstractmethod
+    def work(self, item: Item) -> Result:
+        """Think about one item; no transaction is open. A JediError becomes `trouble`."""
+
+    @abstractmethod
+    def apply(self, tx: Connection, results: Sequence[tuple[Item, Result]]) -> None:
+        """Write the results of the whole batch in one set of statements."""
+
+    @abstractmethod
+    def trouble(self, tx: Connection, item: Item, error: Exception) -> None:
+        """An item could not be worked on or applied: say so where people look, let it wait."""
+
+    def run_once(self) -> int:
+        """One cycle; returns how many items were claimed."""
+        self.world.refresh()
+        with self.world.engine.begin() as tx:
+            items = self.claim(tx, self.batch)
+        if not items:
+            return 0
+        crash.point(self.name.lower(), "claimed")
+        results: list[tuple[Item, Result]] = []
+        for item in items:
+            try:
+                results.append((item, self.work(item)))
+            except LockLost:
+                self.log.warning("lock lost", item=_short(item))
+            except (JediError, OSError, ValueError, ArithmeticError, LookupError,
+                    TypeError, AttributeError) as error:  # fmt: skip
+                self._set_aside(item, error)
+        self._apply_all(results)
+        return len(items)
+
+    def _apply_all(self, results: Sequence[tuple[Item, Result]]) -> None:
+        """Apply the batch; if it fails, one by one, so that a bad item harms only itself."""
+        if not results:
+            return
+        try:
+            self._apply(results)
+        except (DBAPIError, JediError, ValueError, LookupError, TypeError) as error:
+            if isinstance(error, DBAPIError) and error.connection_invalidated:
+                raise
+            if len(results) == 1:
+                self._set_aside(results[0][0], error)
+                return
+            self.log.warning("batch failed, trying one by one", error=str(error)[:500])
+            for one in results:
+                self._apply_all([one])
+
+    def _apply(self, results: Sequence[tuple[Item, Result]]) -> None:
+        with self.world.engine.begin() as tx:
+            self.apply(tx, results)
+            crash.point(self.name.lower(), "before_commit")
+        crash.point(self.name.lower(), "after_commit")
+
+    def _set_aside(self, item: Item, error: Exception) -> None:
+        if isinstance(error, LockLost):
+            self.log.warning("lock lost", item=_short(item))
+            return
+        ours = isinstance(error, JediError)
+        self.log.error(
+            "trouble",
+            item=_short(item),
+            error=str(error)[:2000],
+            kind=type(error).__name__,
+            exc_info=None if ours else error,
+        )
+        with self.world.engine.begin() as tx:
+            self.trouble(tx, item, error)
+
+
+def _short(item: Any) -> str:
+    for name in ("jeditaskid", "jedi_task_id", "pandaid", "panda_id"):
+        if hasattr(item, name):
+            return f"{name}={getattr(item, name)}"
+    return repr(item)[:100]

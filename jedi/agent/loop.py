@@ -1,0 +1,108 @@
+"""The loop around an agent: wake-up calls, polling, heartbeats, a graceful end."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+from sqlalchemy.exc import DBAPIError
+
+from jedi.agent.base import Agent
+from jedi.core import clock
+from jedi.taskbuffer import agents, engine
+
+
+class Loop:
+    """Runs one agent until SIGTERM or SIGINT; the database may come and go."""
+
+    def __init__(self, agent: Agent[Any, Any], ready: Callable[[], None] | None = None) -> None:
+        self.agent = agent
+        self.stopping = threading.Event()
+        self.cycles = self.items = 0
+        self.last_error: str | None = None
+        self._beat_at = 0.0
+        self._ready = ready or (lambda: None)
+
+    def install_signals(self) -> None:
+        """SIGTERM and SIGINT end the loop after the present cycle."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.stopping.set())
+
+    def run(self) -> None:
+        """Cycle until told to stop. After an error the pause doubles, up to 30 s."""
+        pause = 0.0
+        while not self.stopping.is_set():
+            try:
+                with Ears(self.agent) as ears:
+                    pause = 0.0
+                    self._serve(ears)
+            except Exception as error:
+                self.last_error = str(error)[:2000]
+                lost = isinstance(error, (psycopg.OperationalError, DBAPIError))
+                self.agent.log.error("cycle failed", error=self.last_error, exc_info=not lost)
+                pause = min(30.0, max(0.25, pause * 2))
+                self.stopping.wait(pause)
+
+    def _serve(self, ears: Ears) -> None:
+        while not self.stopping.is_set():
+            items = self.agent.run_once()
+            self.cycles += 1
+            self.items += items
+            self._beat()
+            if not items:
+                ears.wait(float(self.agent.world.knobs["agent.poll_s"]), self.stopping)
+
+    def _beat(self) -> None:
+        every = float(self.agent.world.knobs["agent.heartbeat_s"])
+        if self._beat_at and clock.monotonic() - self._beat_at < every:
+            return
+        with self.agent.world.engine.begin() as tx:
+            agents.beat(tx, self.agent.name, self.agent.world.me, self.cycles, self.items,
+                        self.last_error, resident_kb())  # fmt: skip
+        if not self._beat_at:
+            self._ready()
+        self._beat_at = clock.monotonic()
+
+
+class Ears:
+    """Waits for a wake-up call that concerns the agent, a signal or the next poll."""
+
+    def __init__(self, agent: Agent[Any, Any]) -> None:
+        self.agent = agent
+        self.connection: psycopg.Connection[Any] | None = None
+
+    def __enter__(self) -> Ears:
+        if engine.notifying():
+            self.connection = engine.listener(self.agent.world.engine)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.connection is not None:
+            self.connection.close()
+
+    def wait(self, seconds: float, stopping: threading.Event) -> None:
+        """Return on a call for us, after `seconds`, or when `stopping` is set."""
+        end = clock.monotonic() + seconds
+        while not stopping.is_set() and (left := end - clock.monotonic()) > 0:
+            if self.connection is None:
+                stopping.wait(left)
+            elif self._called(min(left, 0.5)):
+                return
+
+    def _called(self, seconds: float) -> bool:
+        assert self.connection is not None
+        calls = list(self.connection.notifies(timeout=seconds, stop_after=1))
+        calls += self.connection.notifies(timeout=0)
+        return any(call.payload in self.agent.wakes for call in calls)
+
+
+def resident_kb() -> int:
+    """Resident memory of this process in kB (0 where /proc does not tell)."""
+    try:
+        with open("/proc/self/statm") as file:  # noqa: PTH123 - read each heartbeat
+            return int(file.read().split()[1]) * 4
+    except OSError:
+        return 0

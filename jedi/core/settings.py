@@ -1,0 +1,27 @@
+"""What a process must know before it reaches the database: environment and JEDI_HOME."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`home` is JEDI_HOME; `database_url` is JEDI_DATABASE_URL, None: the embedded database."""
+
+    home: Path
+    database_url: str | None
+
+    @classmethod
+    def from_environment(cls) -> Settings:
+        """Read JEDI_HOME (default ~/.jedi) and JEDI_DATABASE_URL."""
+        home = Path(os.environ.get("JEDI_HOME") or Path.home() / ".jedi")
+        return cls(home.expanduser().absolute(), os.environ.get("JEDI_DATABASE_URL") or None)
+
+
+def caller() -> str:
+    """The user on whose behalf this process acts: the account it runs under."""
+    return getpass.getuser()

@@ -1,0 +1,128 @@
+"""jedi_jobs: every status change of a job goes through here, with its log and its statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from jedi.taskbuffer.engine import wake
+
+NOTE = """
+l AS (
+  INSERT INTO jedi_jobs_statuslog
+    (pandaid, jeditaskid, fromstatus, status, agent, reason_code, reason)
+  SELECT pandaid, jeditaskid, source, status, :agent, code, reason FROM u WHERE source <> status
+), d AS (
+  INSERT INTO job_stats_delta (site, workqueue, gshare, resource_type, status, jobs, cores)
+  SELECT site, workqueue_id, gshare, resource_type, s.status, sum(s.n), sum(s.n * cores)
+  FROM u, LATERAL (VALUES (u.source, -1), (u.status, 1)) s(status, n)
+  WHERE u.source <> u.status
+  GROUP BY site, workqueue_id, gshare, resource_type, s.status HAVING sum(s.n) <> 0
+)
+"""
+"""Tail of every statement that moves jobs. It reads a CTE `u` with pandaid, jeditaskid, source,
+status, site, workqueue_id, gshare, resource_type, cores, code, reason and the bind :agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobMove:
+    """A job's next status. With `lock_seq` the move is void if the job was dispatched again."""
+
+    panda_id: int
+    target: str
+    reason_code: str
+    reason: str
+    lock_seq: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MovedJob:
+    """A move that took place."""
+
+    panda_id: int
+    jedi_task_id: int
+    source: str
+    target: str
+
+
+_MOVE = f"""
+WITH m AS (
+  SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:targets AS text[]), CAST(:codes AS text[]),
+    CAST(:reasons AS text[]), CAST(:seqs AS bigint[])) AS m(id, target, code, reason, seq)
+), old AS (
+  SELECT j.pandaid, j.status AS source FROM jedi_jobs j JOIN m ON j.pandaid = m.id
+  WHERE (m.seq IS NULL OR j.lock_seq = m.seq) AND j.status = ANY(:sources)
+  ORDER BY j.pandaid FOR NO KEY UPDATE OF j
+), gone AS (
+  DELETE FROM jedi_job_ready r USING old
+  WHERE r.pandaid = old.pandaid AND old.source = 'activated'
+), u AS (
+  UPDATE jedi_jobs j SET status = m.target, statechangetime = jedi_now()
+  FROM m JOIN old ON old.pandaid = m.id
+  WHERE j.pandaid = m.id
+  RETURNING j.pandaid, j.jeditaskid, old.source, j.status, j.site, j.workqueue_id, j.gshare,
+            j.resource_type, j.cores, j.priority, j.memory_mb, j.walltime_s, j.disk_mb,
+            m.code, m.reason
+), came AS (
+  INSERT INTO jedi_job_ready (pandaid, site, gshare, priority, cores, memory_mb, walltime_s,
+                              disk_mb)
+  SELECT pandaid, site, gshare, priority, cores, memory_mb, walltime_s, disk_mb
+  FROM u WHERE status = 'activated' AND source <> 'activated'
+), {NOTE}
+SELECT pandaid, jeditaskid, source, status FROM u ORDER BY pandaid
+"""
+
+
+def move_jobs(
+    tx: Connection, moves: Sequence[JobMove], agent: str, sources: Iterable[str]
+) -> list[MovedJob]:
+    """Set statuses of jobs whose present one is in `sources`; log, statistics and the queue of
+    activated jobs follow in the same statement. Others are left alone: compare the result.
+
+    Terminal statuses are the business of `jobs_end.end_jobs`, which calls this.
+    """
+    if not moves:
+        return []
+    rows = tx.execute(
+        text(_MOVE),
+        {
+            "ids": [m.panda_id for m in moves],
+            "targets": [m.target for m in moves],
+            "codes": [m.reason_code for m in moves],
+            "reasons": [m.reason for m in moves],
+            "seqs": [m.lock_seq for m in moves],
+            "sources": list(sources),
+            "agent": agent,
+        },
+    ).all()
+    moved = [MovedJob(*row) for row in rows]
+    wake(tx, *sorted({f"job:{m.target}" for m in moved}))
+    return moved
+
+
+def append_deltas(tx: Connection, rows: Sequence[dict[str, Any]]) -> None:
+    """Add new jobs to the statistics: dicts of site, workqueue, gshare, resource_type, status,
+    jobs, cores, already grouped."""
+    if rows:
+        tx.execute(
+            text(
+                "INSERT INTO job_stats_delta "
+                "(site, workqueue, gshare, resource_type, status, jobs, cores) VALUES "
+                "(:site, :workqueue, :gshare, :resource_type, :status, :jobs, :cores)"
+            ),
+            list(rows),
+        )
+
+
+def ask_to_kill(tx: Connection, panda_ids: Sequence[int], code: str) -> None:
+    """Mark jobs that a pilot has: its next heartbeat is answered with kill."""
+    tx.execute(
+        text(
+            "UPDATE jedi_jobs SET kill_code = :code WHERE pandaid = ANY(:ids) "
+            "AND status IN ('sent', 'starting', 'running') AND kill_code IS NULL"
+        ),
+        {"code": code, "ids": list(panda_ids)},
+    )

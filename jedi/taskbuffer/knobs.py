@@ -1,0 +1,41 @@
+"""jedi_knobs: overrides of the preset, with their history."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from jedi.core.knobs import KNOBS, Knobs
+
+
+def load(tx: Connection) -> Knobs:
+    """All knobs as they are in force."""
+    rows = tx.execute(text("SELECT component || '.' || key, value FROM jedi_knobs")).tuples()
+    return Knobs(dict(rows.all()))
+
+
+def put(tx: Connection, name: str, value: Any, user_name: str) -> None:
+    """Set a knob (its value checked by the caller with Knob.check); None: back to the preset."""
+    knob = KNOBS[name]
+    values = {"c": knob.component, "k": knob.key, "u": user_name}
+    if value is None:
+        tx.execute(text("DELETE FROM jedi_knobs WHERE component = :c AND key = :k"), values)
+    else:
+        tx.execute(
+            text(
+                "INSERT INTO jedi_knobs (component, key, value, username) "
+                "VALUES (:c, :k, CAST(:v AS jsonb), :u) ON CONFLICT (component, key) "
+                "DO UPDATE SET value = excluded.value, username = :u, "
+                "modificationtime = jedi_now()"
+            ),
+            {**values, "v": json.dumps(value)},
+        )
+    tx.execute(
+        text(
+            "INSERT INTO jedi_knobs_history (component, key, value, username) "
+            "VALUES (:c, :k, CAST(:v AS jsonb), :u)"
+        ),
+        {**values, "v": None if value is None else json.dumps(value)},
+    )
