@@ -1,0 +1,131 @@
+"""A private PostgreSQL for the session, a fresh migrated database and a small world for each test.
+
+JEDI_TEST_DATABASE_URL names a server to use instead (PostgreSQL 14 or newer, a role that may create
+databases). Every pytest-xdist worker is a session of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+from helpers import add_site
+from sqlalchemy import Engine, make_url, text
+
+from jedi.agent.base import World
+from jedi.core.settings import Settings
+from jedi.ddm.filesystem import FileSystemDDM
+from jedi.standalone.embedded import Embedded
+from jedi.standalone.home import Home
+from jedi.taskbuffer import ddl, knobs, tables
+from jedi.taskbuffer.engine import connect
+
+_numbers = count()
+
+
+def new_database(server: str, template: str | None = None) -> str:
+    """Create a database, as a copy of another if wanted, and return its URL."""
+    name = f"jedi_test_{os.getpid()}_{next(_numbers)}"
+    copied = f" TEMPLATE {make_url(template).database}" if template else ""
+    on_server(server, f"CREATE DATABASE {name}{copied}")
+    return make_url(server).set(database=name).render_as_string(hide_password=False)
+
+
+def on_server(server: str, statement: str) -> None:
+    """Run a statement that no transaction may hold."""
+    engine = connect(server)
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text(statement))
+    engine.dispose()
+
+
+def drop_database(server: str, url: str) -> None:
+    on_server(server, f"DROP DATABASE {make_url(url).database} WITH (FORCE)")
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a PostgreSQL server where databases may be created."""
+    if given := os.environ.get("JEDI_TEST_DATABASE_URL"):
+        yield given
+        return
+    home = Home(tmp_path_factory.mktemp("server"))
+    embedded = Embedded(home, shared_buffers="128MB")
+    embedded.settings |= {"fsync": "off", "full_page_writes": "off"}  # no test outlives a power cut
+    embedded.start()
+    yield embedded.url()
+    embedded.stop()
+    home.discard()
+
+
+@pytest.fixture
+def empty_url(server: str) -> Iterator[str]:
+    """The URL of an empty database."""
+    url = new_database(server)
+    yield url
+    drop_database(server, url)
+
+
+@pytest.fixture(scope="session")
+def template(server: str) -> Iterator[str]:
+    """The URL of a migrated database that is only copied."""
+    url = new_database(server)
+    engine = connect(url)
+    with engine.begin() as tx:
+        tx.execute(text(ddl.CLOCK))
+        tables.metadata.create_all(tx)
+        for statement in ddl.guards():
+            tx.execute(text(statement))
+    engine.dispose()
+    yield url
+    drop_database(server, url)
+
+
+@pytest.fixture
+def database_url(server: str, template: str) -> Iterator[str]:
+    """The URL of a migrated database with no rows of tasks, sites or queues."""
+    url = new_database(server, template)
+    yield url
+    drop_database(server, url)
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    """Connections to `database_url`."""
+    engine = connect(database_url)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """JEDI_HOME, fresh and empty."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("JEDI_HOME", str(home))
+    return home
+
+
+@pytest.fixture
+def world(engine: Engine, home: Path) -> World:
+    """SITE_A and SITE_B, each with 4 slots, a live pilot and the endpoint <SITE>_DATADISK, and
+    work queues for the labels user and managed of vo local."""
+    roots = {f"{site}_DATADISK": home / "storage" / site for site in ("SITE_A", "SITE_B")}
+    with engine.begin() as tx:
+        for endpoint, root in roots.items():
+            root.mkdir(parents=True)
+            add_site(tx, endpoint.removesuffix("_DATADISK"), endpoint, root)
+        tx.execute(
+            text(
+                "INSERT INTO jedi_work_queue (queue_id, queue_name, queue_type, vo, queue_order, "
+                "status) VALUES (1, 'user', 'user', 'local', 1, 'active'), "
+                "(2, 'managed', 'managed', 'local', 2, 'active')"
+            )
+        )
+    settings = Settings(home, engine.url.render_as_string(hide_password=False))
+    world = World(engine, settings, knobs.load, lambda _tx, _knobs: FileSystemDDM(roots))
+    world.refresh()
+    return world

@@ -1,0 +1,55 @@
+"""Small things that several tests need."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from sqlalchemy import Connection, text
+
+from jedi.agent.base import World
+from jedi.ddm.interface import FileInfo
+
+
+def add_site(tx: Connection, site: str, endpoint: str, root: Path, **attributes: object) -> None:
+    """A site with one endpoint; `attributes` are columns of jedi_sites."""
+    row = {"site": site, "nslots": 4, "submitter": "none", **attributes}
+    tx.execute(
+        text(
+            f"INSERT INTO jedi_sites ({', '.join(row)}, lastpilot, laststart) "
+            f"VALUES ({', '.join(f':{name}' for name in row)}, jedi_now(), jedi_now())"
+        ),
+        row,
+    )
+    tx.execute(
+        text(
+            "INSERT INTO jedi_ddm_endpoints (ddm_endpoint, site, path, space_total, space_free, "
+            "space_used, space_min_free, space_timestamp) "
+            "VALUES (:endpoint, :site, :path, 100000, 90000, 10000, 0, jedi_now())"
+        ),
+        {"endpoint": endpoint, "site": site, "path": str(root)},
+    )
+    tx.execute(
+        text("INSERT INTO jedi_site_endpoints (site, ddm_endpoint) VALUES (:site, :endpoint)"),
+        {"site": site, "endpoint": endpoint},
+    )
+
+
+def put_file_dataset(
+    world: World, name: str, files: Mapping[str, bytes], endpoint: str, *, closed: bool = True
+) -> None:
+    """A dataset `scope:name` with these files at one endpoint, as a pilot would have made it."""
+    ddm = world.ddm
+    ddm.create(name, endpoint)
+    staging = ddm.staging_dir(endpoint, 0, 0)
+    staging.mkdir(parents=True, exist_ok=True)
+    for lfn, data in files.items():
+        (staging / lfn).write_bytes(data)
+    made = [
+        (staging / lfn, name, FileInfo(lfn, len(data), f"{zlib.adler32(data):08x}"))
+        for lfn, data in files.items()
+    ]
+    ddm.publish(endpoint, made)
+    if closed:
+        ddm.close(name)
