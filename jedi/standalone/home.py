@@ -1,0 +1,232 @@
+"""Where everything lies: the home, the service root behind it, and the accounts that work there.
+
+For an ordinary user the service root is the home itself. Root may not run PostgreSQL, and the
+account that does cannot enter a home below a 0700 directory: so root's service root is
+/var/lib/jedi/<8 hex of the home's path>, or a fresh temporary directory, named in HOME/where.
+No directory that was there before has its mode changed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import pwd
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jedi.core.errors import JediError
+
+SERVICE_ROOTS = Path("/var/lib/jedi")
+PAYLOAD_ID = 64123
+"""Numeric user and group of payloads where `nobody` owns the database or does not exist."""
+
+SOCKET_PATH_BYTES = 103  # sun_path without its NUL: 103 on macOS, 107 on Linux
+LONGEST_SOCKET = "s/.s.PGSQL.5432"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A user of this machine that root can become."""
+
+    uid: int
+    gid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The paths of one installation; only `prepare()` and `discard()` touch the disk."""
+
+    path: Path
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", self.path.expanduser().resolve())
+
+    @classmethod
+    def current(cls) -> Home:
+        """The home named by JEDI_HOME, else ~/.jedi."""
+        return cls(Path(os.environ.get("JEDI_HOME") or "~/.jedi"))
+
+    @property
+    def root(self) -> Path:
+        """The service root."""
+        default = _named_root(self.path) if os.geteuid() == 0 else self.path
+        return self._noted("where") or default
+
+    @property
+    def pg(self) -> Path:
+        """PostgreSQL's data directory."""
+        return self.root / "pg"
+
+    @property
+    def pgbin(self) -> Path:
+        """PostgreSQL's programs, where they had to be copied."""
+        return self.root / "pgbin"
+
+    @property
+    def work(self) -> Path:
+        """The payloads' directories."""
+        return self.root / "work"
+
+    @property
+    def socket_dir(self) -> Path:
+        """PostgreSQL's socket; only the database's account (and root) may enter."""
+        return self._sockets / "s"
+
+    @property
+    def api_socket(self) -> Path:
+        """The service's unix socket."""
+        return self._sockets / "api.sock"
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def storage(self) -> Path:
+        """The default root of data management."""
+        return self.path / "storage"
+
+    @property
+    def lock_file(self) -> Path:
+        """Held by the supervisor as long as it lives."""
+        return self.path / "up.lock"
+
+    @property
+    def _sockets(self) -> Path:
+        return self._noted("sockets") or self.root
+
+    def database_account(self) -> Account | None:
+        """Who runs PostgreSQL; None stands for the present user. Data stay with their owner."""
+        if os.geteuid() != 0:
+            return None
+        if self.pg.exists():
+            owner = self.pg.stat()
+            return Account(owner.st_uid, owner.st_gid)
+        account = _named_account("postgres") or _named_account("nobody")
+        if account is None:
+            raise JediError(
+                "Root may not run PostgreSQL and there is neither a user postgres nor nobody: "
+                "create one, or work as an ordinary user.",
+                code="no_database_account",
+            )
+        return account
+
+    def payload_account(self) -> Account | None:
+        """Who runs payloads, never the database's account; None: the present user."""
+        database = self.database_account()
+        if database is None:
+            return None
+        nobody = _named_account("nobody")
+        if nobody is None or nobody.uid == database.uid:
+            return Account(PAYLOAD_ID, PAYLOAD_ID)
+        return nobody
+
+    def prepare(self) -> None:
+        """Make the directories; the service root and the sockets' place are chosen only once."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with exclusive(self.path / "prepare.lock"):
+            account = self.database_account()
+            if account and not _owned(self._noted("where")):
+                self._note("where", _service_root(self.path, account))
+            if not _fits_socket(self.root) and not _owned(self._noted("sockets")):
+                self._note("sockets", _fresh_directory())
+            make_directory(self.socket_dir, 0o700, account)
+            make_directory(self.work, 0o755)
+            self.logs.mkdir(exist_ok=True)
+            self.storage.mkdir(exist_ok=True)
+
+    def discard(self) -> None:
+        """Delete the home and what it keeps elsewhere; nothing of it may be running."""
+        for directory in {self.path, self.root, self._sockets}:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def _noted(self, name: str) -> Path | None:
+        try:
+            return Path((self.path / name).read_text().removesuffix("\n"))
+        except FileNotFoundError:
+            return None
+
+    def _note(self, name: str, directory: Path) -> None:
+        write_file(self.path / name, f"{directory}\n")
+
+
+@contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Hold the lock file `path`; the kernel gives it back when the holder dies."""
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def as_account(account: Account | None) -> dict[str, Any]:
+    """Arguments of `subprocess` with which the child becomes `account`, in no other group."""
+    if account is None:
+        return {}
+    return {"user": account.uid, "group": account.gid, "extra_groups": []}
+
+
+def make_directory(path: Path, mode: int, owner: Account | None = None) -> None:
+    """Make one of our own directories with this mode, whatever the umask."""
+    path.mkdir(exist_ok=True)
+    path.chmod(mode)
+    if owner:
+        os.chown(path, owner.uid, owner.gid)
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a file readable by all, whole or not at all."""
+    fresh = path.with_name(path.name + ".new")
+    fresh.write_text(text)
+    fresh.chmod(0o644)
+    fresh.replace(path)
+
+
+def _named_account(name: str) -> Account | None:
+    try:
+        entry = pwd.getpwnam(name)
+    except KeyError:
+        return None
+    return Account(entry.pw_uid, entry.pw_gid)
+
+
+def _owned(directory: Path | None) -> bool:
+    """It exists and is ours; a temporary directory may vanish and come back as a stranger's."""
+    return bool(directory and directory.is_dir() and directory.lstat().st_uid == os.geteuid())
+
+
+def _fits_socket(root: Path) -> bool:
+    """Sockets below `root` are short enough, and plain enough for libpq's host lists and URLs."""
+    path = str(root / LONGEST_SOCKET)
+    return len(os.fsencode(path)) <= SOCKET_PATH_BYTES and not re.search(r"[^A-Za-z0-9/._+-]", path)
+
+
+def _named_root(home: Path) -> Path:
+    return SERVICE_ROOTS / hashlib.sha256(os.fsencode(home)).hexdigest()[:8]
+
+
+def _service_root(home: Path, account: Account) -> Path:
+    """The place in /var/lib if `account` can enter it, else a fresh directory."""
+    root = _named_root(home)
+    with suppress(OSError):
+        if not SERVICE_ROOTS.exists():
+            make_directory(SERVICE_ROOTS, 0o755)
+        make_directory(root, 0o755)
+        if subprocess.call(["/bin/sh", "-c", 'cd "$0"', root], **as_account(account)) == 0:
+            return root
+    return _fresh_directory()
+
+
+def _fresh_directory() -> Path:
+    """A directory with a short path, open to all: in /var/tmp, which outlives a reboot, or /tmp."""
+    parent = "/var/tmp" if os.access("/var/tmp", os.W_OK) else "/tmp"
+    directory = Path(tempfile.mkdtemp(prefix="jedi-", dir=parent))
+    directory.chmod(0o755)
+    return directory

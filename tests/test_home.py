@@ -1,0 +1,129 @@
+"""The home's paths and accounts, on the real file system, as root or as an ordinary user."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pwd
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jedi.standalone.home import SERVICE_ROOTS, Account, Home, exclusive
+
+IS_ROOT = os.geteuid() == 0
+only_root = pytest.mark.skipif(not IS_ROOT, reason="needs root")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    tmp_path.chmod(0o700)
+    home = Home(tmp_path / "home")
+    yield home
+    home.discard()
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_the_home_is_named_by_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JEDI_HOME", str(tmp_path / "x" / ".." / "y"))
+    assert Home.current() == Home(tmp_path / "y")
+    monkeypatch.setenv("JEDI_HOME", "")
+    assert Home.current().path == (Path.home() / ".jedi").resolve()
+
+
+def test_prepare_makes_the_directories_and_leaves_the_parents_alone(
+    home: Home, tmp_path: Path
+) -> None:
+    umask = os.umask(0o077)
+    try:
+        home.prepare()
+        home.prepare()
+    finally:
+        os.umask(umask)
+    assert mode(tmp_path) == 0o700
+    assert mode(home.socket_dir) == 0o700
+    assert mode(home.work) == 0o755
+    assert home.logs.is_dir() and home.storage.is_dir()
+    assert not home.pg.exists()
+    if not IS_ROOT:
+        assert home.root == home.path
+        assert not (home.path / "where").exists()
+
+
+@only_root
+def test_roots_service_root_is_open_and_named_in_where(home: Home) -> None:
+    home.prepare()
+    assert home.root.parent == SERVICE_ROOTS
+    assert re.fullmatch(r"[0-9a-f]{8}", home.root.name)
+    assert (home.path / "where").read_text() == f"{home.root}\n"
+    assert mode(home.root) == 0o755
+    account = home.database_account()
+    assert account is not None
+    assert home.socket_dir.stat().st_uid == account.uid != 0
+
+
+@only_root
+def test_a_vanished_or_foreign_service_root_is_chosen_anew(home: Home, tmp_path: Path) -> None:
+    home.prepare()
+    chosen = home.root
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    os.chown(foreign, 1, 1)
+    for wrong in (foreign, tmp_path / "vanished"):
+        (home.path / "where").write_text(f"{wrong}\n")
+        home.prepare()
+        assert home.root == chosen
+
+
+@only_root
+def test_payloads_never_run_as_the_owner_of_the_data(home: Home) -> None:
+    home.prepare()
+    nobody = pwd.getpwnam("nobody")
+    home.pg.mkdir()
+    os.chown(home.pg, nobody.pw_uid, nobody.pw_gid)
+    assert home.database_account() == Account(nobody.pw_uid, nobody.pw_gid)
+    assert home.payload_account() == Account(64123, 64123)
+    os.chown(home.pg, 1, 1)
+    assert home.database_account() == Account(1, 1)
+    assert home.payload_account() == Account(nobody.pw_uid, nobody.pw_gid)
+
+
+@pytest.mark.skipif(IS_ROOT, reason="needs an ordinary user")
+def test_an_ordinary_user_works_as_itself(home: Home) -> None:
+    assert home.database_account() is None
+    assert home.payload_account() is None
+
+
+@pytest.mark.parametrize("name", ["deep/" * 20, "odd , 'name\""])
+def test_sockets_get_a_short_plain_path_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    home = Home(tmp_path / name)
+    if IS_ROOT:  # whose service root would do: let it be this one
+        home.path.mkdir(parents=True)
+        (home.path / "where").write_text(f"{home.path}\n")
+    home.prepare()
+    again = Home(home.path)
+    again.prepare()
+    base = home.api_socket.parent
+    assert again.socket_dir == home.socket_dir == base / "s"
+    assert base != home.root and mode(base) == 0o755
+    assert len(str(home.socket_dir)) < 60
+    home.discard()
+    assert not base.exists() and not home.path.exists()
+
+
+def test_the_lock_keeps_others_out_until_it_is_given_back(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    with lock.open("a") as other:
+        with exclusive(lock), pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
