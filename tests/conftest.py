@@ -20,7 +20,7 @@ from jedi.core.settings import Settings
 from jedi.ddm.filesystem import FileSystemDDM
 from jedi.standalone.embedded import Embedded
 from jedi.standalone.home import Home
-from jedi.taskbuffer import ddl, knobs, tables
+from jedi.taskbuffer import knobs, migrate
 from jedi.taskbuffer.engine import connect
 
 _numbers = count()
@@ -74,11 +74,7 @@ def template(server: str) -> Iterator[str]:
     """The URL of a migrated database that is only copied."""
     url = new_database(server)
     engine = connect(url)
-    with engine.begin() as tx:
-        tx.execute(text(ddl.CLOCK))
-        tables.metadata.create_all(tx)
-        for statement in ddl.guards():
-            tx.execute(text(statement))
+    migrate.upgrade(engine)
     engine.dispose()
     yield url
     drop_database(server, url)

@@ -33,8 +33,8 @@ def col(name: str, kind: Kind, meaning: str, by: str = "", **options: Any) -> Co
 
 
 def key(name: str, meaning: str, by: str = "", **options: Any) -> Column[Any]:
-    """A mandatory bigint identifier."""
-    return col(name, BigInteger, meaning, by, nullable=False, **options)
+    """A mandatory bigint identifier, never drawn from a sequence that nobody asked for."""
+    return col(name, BigInteger, meaning, by, nullable=False, autoincrement=False, **options)
 
 
 def stamp(name: str, meaning: str, by: str = "", *, now: bool = False) -> Column[Any]:
