@@ -1,0 +1,157 @@
+"""What JEDI asks of data management, whatever stands behind it.
+
+A dataset is called `scope:name`; a container is a dataset of datasets. Files are told apart by LFN
+within their dataset. Endpoints are the storages where replicas lie. Every verb may be repeated:
+the second call finds the work done and says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from jedi.core.errors import Refused
+
+State = Literal["open", "closed"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """A file of a dataset: size in bytes, adler32 as 8 lower-case hex digits."""
+
+    lfn: str
+    size: int
+    adler32: str | None = None
+    guid: str | None = None
+    nevents: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetInfo:
+    """A dataset: more files may come while it is open; `members` are a container's datasets."""
+
+    name: str
+    state: State
+    members: tuple[str, ...] = ()
+    is_container: bool = False
+
+    def __str__(self) -> str:
+        return f"{'Container' if self.is_container else 'Dataset'} {self.name} ({self.state})"
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """What an endpoint holds of a dataset: number of files and their bytes, complete or not."""
+
+    endpoint: str
+    n_files: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Room at an endpoint; GB = 2^30 bytes."""
+
+    free_gb: float
+    total_gb: float
+
+
+@dataclass(frozen=True, slots=True)
+class TransferResult:
+    """The end of one file's transfer: code `done`, or why not (a code and its sentence)."""
+
+    dataset: str
+    lfn: str
+    code: str
+    sentence: str = ""
+
+    @property
+    def done(self) -> bool:
+        return self.code == "done"
+
+
+class DDM(Protocol):
+    """Data management. Malformed names raise BadInput, unknown datasets and endpoints NotFound."""
+
+    def dataset(self, name: str) -> DatasetInfo:
+        """The state of a dataset and, for a container, its members as declared."""
+
+    def constituents(self, name: str) -> list[str]:
+        """The plain datasets below a container, in order, each once; a plain one is itself."""
+
+    def list_files(self, name: str) -> list[FileInfo]:
+        """The files of a dataset (a container: of all its constituents), sorted by LFN."""
+
+    def replicas(self, name: str) -> list[Replica]:
+        """What each endpoint holds of a dataset (a container: summed over its constituents)."""
+
+    def locate(self, name: str, lfns: Iterable[str]) -> dict[str, list[str]]:
+        """The endpoints that hold each of these files of a plain dataset."""
+
+    def path(self, endpoint: str, name: str, lfn: str) -> Path:
+        """Where the file lies, or would lie; only for endpoints mounted on this machine."""
+
+    def create(
+        self, name: str, endpoint: str, state: State = "open", container: bool = False
+    ) -> None:
+        """Make sure of a dataset of JEDI's own at `endpoint`; a closed one of its own reopens."""
+
+    def add_members(self, container: str, names: Sequence[str]) -> None:
+        """Attach existing datasets to a container of JEDI's own; a cycle is Refused."""
+
+    def staging_dir(self, endpoint: str, pandaid: int, lock_seq: int) -> Path:
+        """Where this attempt's pilot lays its outputs down (the pilot creates it)."""
+
+    def publish(self, endpoint: str, files: Sequence[tuple[Path, str, FileInfo]]) -> None:
+        """Move staged files (staged path, dataset, what the pilot reported) into open datasets.
+
+        All are checked before the first moves. A target that is there with this size and adler32
+        is fine, staged file or not; with other content it is Refused.
+        """
+
+    def drop_staging(self, endpoint: str, pandaid: int, lock_seq: int) -> None:
+        """Throw an attempt's staged files away."""
+
+    def transfer(
+        self, files: Sequence[tuple[str, str]], source: str, target: str, activity: str
+    ) -> list[TransferResult]:
+        """Copy files (dataset, lfn) between endpoints, adler32 verified; one result a file."""
+
+    def remove_files(self, name: str, lfns: Iterable[str]) -> None:
+        """Remove these files of a plain dataset from every endpoint."""
+
+    def close(self, name: str) -> None:
+        """Declare that no more files will come."""
+
+    def delete(self, name: str) -> None:
+        """Remove a dataset with its files from every endpoint; a container's members stay."""
+
+    def space(self, endpoint: str) -> Space:
+        """How much room an endpoint has."""
+
+
+def flatten(name: str, look_up: Callable[[str], DatasetInfo]) -> list[str]:
+    """The plain datasets below `name`, depth first, each once; a container in itself is Refused."""
+    plain: list[str] = []
+    seen: set[str] = set()
+
+    def visit(info: DatasetInfo, trail: tuple[str, ...]) -> None:
+        if info.name in trail:
+            circle = " > ".join((*trail, info.name))
+            raise Refused(
+                f"Container {info.name} contains itself: {circle}. Take it out of one of them.",
+                code="container_cycle",
+                circle=(*trail, info.name),
+            )
+        if info.name in seen:
+            return
+        seen.add(info.name)
+        if not info.is_container:
+            plain.append(info.name)
+        for member in info.members:
+            visit(look_up(member), (*trail, info.name))
+
+    visit(look_up(name), ())
+    return plain

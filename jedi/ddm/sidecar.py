@@ -1,0 +1,183 @@
+"""What is written beside the files of a dataset directory.
+
+`.dataset.yaml` is people's: {state, members, files: {lfn: {guid, adler32, nevents}}}; JEDI reads
+it and never writes it. JEDI's own words go to two journals of JSON lines that only grow:
+`.dataset.jsonl` (state, members; there where JEDI made the dataset) and `.files.jsonl` (what was
+reported or measured of a file, valid while the file's size and mtime stay).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from jedi.core import names
+from jedi.core.errors import BadInput, Problem
+from jedi.ddm.interface import FileInfo, State
+from jedi.ddm.storage import canonical
+
+_DECLARATION = ".dataset.yaml"
+_DATASET_JOURNAL = ".dataset.jsonl"
+_FILES_JOURNAL = ".files.jsonl"
+
+
+class _Written(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Described(_Written):
+    """What a person says about one file."""
+
+    guid: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    adler32: Annotated[str, Field(pattern="^[0-9a-fA-F]{8}$"), AfterValidator(str.lower)] | None = (
+        None
+    )
+    nevents: Annotated[int, Field(ge=0, strict=True)] | None = None
+
+
+class Declaration(_Written):
+    """What a person says about a dataset."""
+
+    state: State | None = None
+    members: tuple[Annotated[str, AfterValidator(canonical)], ...] | None = None
+    files: dict[Annotated[str, AfterValidator(names.lfn)], Described] = Field(default_factory=dict)
+
+
+_REMEDIES = {
+    "state": "Write open or closed",
+    "members": "Write a list of datasets as scope:name",
+    "adler32": "Write the 8 hexadecimal digits in quotes",
+    "guid": "Write at most 64 characters, in quotes",
+    "nevents": "Write a whole number, 0 or more",
+    "files": "Write a mapping of file names to {guid, adler32, nevents}",
+}
+
+
+def declaration(home: Path) -> Declaration:
+    """What people declared in this directory; BadInput names every mistake."""
+    path = home / _DECLARATION
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return Declaration()
+    return _declaration(path, found.st_size, found.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _declaration(path: Path, _size: int, _mtime_ns: int) -> Declaration:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster where libyaml is
+    try:
+        written = yaml.load(path.read_bytes(), Loader=loader)
+    except yaml.YAMLError as error:
+        problem = Problem(str(path), str(error), "this is not YAML", "Correct the file")
+        raise BadInput([problem]) from error
+    try:
+        return Declaration.model_validate({} if written is None else written)
+    except ValidationError as error:
+        raise BadInput([_problem(path, found) for found in error.errors()]) from error
+
+
+def _problem(path: Path, found: Mapping[str, Any]) -> Problem:
+    place = [str(step) for step in found["loc"] if step != "[key]"]
+    if found["type"] == "extra_forbidden":
+        keys = (Described if len(place) > 1 else Declaration).model_fields
+        remedy = f"Remove it; the keys here are {', '.join(keys)}"
+    else:
+        remedies = [_REMEDIES[step] for step in reversed(place) if step in _REMEDIES]
+        remedy = remedies[0] if remedies else f"Write a mapping of {', '.join(_REMEDIES)}"
+    return Problem(":".join([str(path), *place]), found["input"], found["msg"], remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What is said about a dataset: its state, and its members where it is a container."""
+
+    state: State | None = None
+    members: tuple[str, ...] | None = None
+
+    def __or__(self, more: Words) -> Words:
+        """These words and later ones: the later state counts, members add up."""
+        if more.members is None:
+            return Words(more.state or self.state, self.members)
+        members = dict.fromkeys((*(self.members or ()), *more.members))
+        return Words(more.state or self.state, tuple(members))
+
+
+def words(home: Path) -> Words:
+    """What is said in this directory; people's word on the state stands above JEDI's own."""
+    people = declaration(home)
+    return _said(home) | Words(people.state, people.members)
+
+
+def is_ours(home: Path) -> bool:
+    """Whether JEDI made the dataset here."""
+    return (home / _DATASET_JOURNAL).exists()
+
+
+def say(home: Path, state: State, members: tuple[str, ...] | None = None) -> None:
+    """Set JEDI's word on the state and add members (even none make a container)."""
+    more, said = Words(state, members), _said(home)
+    if said | more != said:
+        _append(home / _DATASET_JOURNAL, [asdict(more)])
+
+
+def _said(home: Path) -> Words:
+    said = Words()
+    for record in _read(home / _DATASET_JOURNAL):
+        said |= Words(record["state"], record["members"])
+    return said
+
+
+def note(home: Path, files: Iterable[tuple[FileInfo, int]]) -> None:
+    """Keep what is known of files, each with its mtime in ns when that was known."""
+    records = [asdict(file) | {"mtime_ns": mtime_ns} for file, mtime_ns in files]
+    if records:
+        _append(home / _FILES_JOURNAL, records)
+
+
+def notes(home: Path, held: Mapping[str, os.stat_result]) -> dict[str, FileInfo]:
+    """The last note on each of these files, where the file has not changed since."""
+    found = {}
+    for record in _read(home / _FILES_JOURNAL):
+        mtime_ns = record.pop("mtime_ns")
+        file = held.get(record["lfn"])
+        if file and (record["size"], mtime_ns) == (file.st_size, file.st_mtime_ns):
+            found[record["lfn"]] = FileInfo(**record)
+    return found
+
+
+def _read(path: Path) -> Iterator[dict[str, Any]]:
+    """The records of a journal, oldest first. A line torn by a crash is no record."""
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return
+    for line in lines:
+        with suppress(ValueError):
+            yield json.loads(line)
+
+
+def _append(path: Path, records: Iterable[dict[str, Any]]) -> None:
+    """Add records; they and all earlier changes of the directory then survive a power cut.
+
+    One write for all, so that writers do not mix; the line feed in front closes a torn line.
+    """
+    lines = "".join(json.dumps(record, separators=(",", ":")) + "\n" for record in records)
+    journal = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.write(journal, f"\n{lines}".encode())
+        os.fsync(journal)
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+        os.close(journal)

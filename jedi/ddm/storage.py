@@ -1,0 +1,94 @@
+"""One endpoint's directory: where things lie in it, and that nothing leads out of it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from jedi.core import names
+from jedi.core.errors import BadInput, Problem, Refused
+
+Held = dict[str, os.stat_result]
+
+
+def canonical(dataset: str) -> str:
+    """`scope:name` without the '/' that some people put behind containers; else ValueError."""
+    return ":".join(names.dataset(dataset))
+
+
+def valid_dataset(text: str) -> str:
+    """The canonical name of a dataset; else BadInput."""
+    return _valid("dataset", canonical, text)
+
+
+def valid_lfn(text: str) -> str:
+    """A file name that is one path component; else BadInput."""
+    return _valid("lfn", names.lfn, text)
+
+
+def _valid(what: str, rule: Callable[[str], str], text: str) -> str:
+    try:
+        return rule(text)
+    except ValueError as error:
+        raise BadInput([Problem(what, text, str(error), "Correct the name")]) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """The storage of an endpoint; `root` is a real path (no symlinks), which need not exist yet."""
+
+    endpoint: str
+    root: Path
+
+    @property
+    def staging(self) -> Path:
+        """What is not published yet: hidden, on the same file system."""
+        return self.root / ".staging"
+
+    def home(self, dataset: str) -> Path:
+        """The directory of a dataset, there or not."""
+        return self.inside(self.root.joinpath(*valid_dataset(dataset).split(":")))
+
+    def inside(self, path: Path) -> Path:
+        """The same path; Refused if symlinks lead it out of the root."""
+        if not Path(os.path.realpath(path)).is_relative_to(self.root):
+            raise Refused(
+                f"{path} leads out of the storage of {self.endpoint}, {self.root}. "
+                "Put a copy in its place.",
+                code="outside_root",
+                path=str(path),
+            )
+        return path
+
+    def stat(self, path: Path) -> os.stat_result | None:
+        """The stat of a regular file; None where there is none."""
+        try:
+            found = path.lstat()
+            if stat.S_ISLNK(found.st_mode):
+                found = self.inside(path).stat()
+        except FileNotFoundError:
+            return None
+        return found if stat.S_ISREG(found.st_mode) else None
+
+    def scan(self, home: Path) -> Held:
+        """The regular files of a directory; BadInput names all that can't be LFNs."""
+        held: Held = {}
+        problems = []
+        with os.scandir(home) as entries:
+            for entry in entries:
+                if entry.name.startswith("."):
+                    continue
+                if entry.is_symlink():
+                    self.inside(Path(entry.path))
+                if entry.is_file():
+                    try:
+                        held[names.lfn(entry.name)] = entry.stat()
+                    except ValueError as error:
+                        remedy = "Rename the file"
+                        problems.append(Problem(entry.path, entry.name, str(error), remedy))
+        if problems:
+            raise BadInput(problems)
+        return held
