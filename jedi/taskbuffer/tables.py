@@ -125,7 +125,8 @@ jobs = Table(
     *_job_columns(),
     PrimaryKeyConstraint("panda_id"),
     one_of("status", states.JOB.states),
-    Index(None, "jedi_task_id"),
+    # unit_nr: the next unit's number is the task's largest plus one
+    Index(None, "jedi_task_id", "unit_nr"),
     Index("jedi_jobs_live_ix", "jedi_task_id",
           postgresql_where=text("postprocessed_at IS NULL")),
     comment="jobs that are alive or not yet archived",
@@ -137,7 +138,7 @@ jobs_archived = Table(
     metadata,
     *_job_columns(),
     PrimaryKeyConstraint("panda_id"),
-    Index(None, "jedi_task_id"),
+    Index(None, "jedi_task_id", "unit_nr"),
     comment="ended jobs, moved here in batches",
 )
 

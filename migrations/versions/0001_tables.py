@@ -563,7 +563,9 @@ def jobs() -> None:
         ),
         postgresql_with={"fillfactor": "80"},
     )
-    op.create_index(op.f("jedi_jobs_jeditaskid_ix"), "jedi_jobs", ["jeditaskid"])
+    op.create_index(
+        op.f("jedi_jobs_jeditaskid_unit_nr_ix"), "jedi_jobs", ["jeditaskid", "unit_nr"]
+    )
     op.create_index(
         op.f("jedi_jobs_live_ix"),
         "jedi_jobs",
@@ -637,7 +639,11 @@ def jobs() -> None:
         may("purged_at", STAMP, "when its sandbox was purged"),
         may("retention", STAMP, "its sandbox is kept until then"),
     )
-    op.create_index(op.f("jedi_jobs_archived_jeditaskid_ix"), "jedi_jobs_archived", ["jeditaskid"])
+    op.create_index(
+        op.f("jedi_jobs_archived_jeditaskid_unit_nr_ix"),
+        "jedi_jobs_archived",
+        ["jeditaskid", "unit_nr"],
+    )
 
 
 def job_details() -> None:
