@@ -1,0 +1,128 @@
+-- Generated from a migrated database: change jedi/taskbuffer and migrations instead.
+
+CREATE TRIGGER guard_input_file BEFORE UPDATE OF status ON jedi_dataset_contents FOR EACH ROW WHEN
+    (old.status <> new.status AND (old.type = ANY (ARRAY['input', 'pseudo_input', 'random_seed',
+    'pp_input', 'in_constituent', 'trn_log', 'trn_output', 'lib'])) AND (((old.status || '>') ||
+    new.status) <> ALL (ARRAY['broken>pending', 'broken>ready', 'failed>ready', 'finished>ready',
+    'lost>pending', 'lost>ready', 'missing>pending', 'missing>ready', 'partial>failed',
+    'partial>finished', 'partial>ready', 'partial>running', 'pending>failed', 'pending>lost',
+    'pending>missing', 'pending>ready', 'pending>staging', 'picked>failed', 'picked>ready',
+    'picked>running', 'ready>broken', 'ready>failed', 'ready>lost', 'ready>missing', 'ready>picked',
+    'ready>running', 'ready>waiting', 'running>broken', 'running>failed', 'running>finished',
+    'running>lost', 'running>missing', 'running>partial', 'running>ready', 'staging>failed',
+    'staging>lost', 'staging>missing', 'staging>pending', 'staging>ready', 'waiting>failed',
+    'waiting>lost', 'waiting>ready']))) EXECUTE FUNCTION jedi_refuse_move('input file');
+
+CREATE TRIGGER guard_output_file BEFORE UPDATE OF status ON jedi_dataset_contents FOR EACH ROW WHEN
+    (old.status <> new.status AND (old.type <> ALL (ARRAY['input', 'pseudo_input', 'random_seed',
+    'pp_input', 'in_constituent', 'trn_log', 'trn_output', 'lib'])) AND (((old.status || '>') ||
+    new.status) <> ALL (ARRAY['defined>failed', 'defined>finished', 'defined>prepared',
+    'defined>running', 'finished>failed', 'merging>failed', 'merging>finished', 'merging>prepared',
+    'prepared>failed', 'prepared>finished', 'prepared>merging', 'running>failed',
+    'running>finished', 'running>prepared']))) EXECUTE FUNCTION jedi_refuse_move('output file');
+
+CREATE TRIGGER guard_input_dataset BEFORE UPDATE OF status ON jedi_datasets FOR EACH ROW WHEN
+    (old.status <> new.status AND (old.type = ANY (ARRAY['input', 'pseudo_input', 'random_seed',
+    'pp_input', 'in_constituent', 'trn_log', 'trn_output', 'lib'])) AND (((old.status || '>') ||
+    new.status) <> ALL (ARRAY['broken>defined', 'broken>toupdate', 'defined>broken', 'defined>done',
+    'defined>failed', 'defined>finished', 'defined>pending', 'defined>ready', 'defined>removed',
+    'defined>running', 'defined>toupdate', 'done>defined', 'done>ready', 'done>removed',
+    'done>running', 'done>toupdate', 'failed>defined', 'failed>ready', 'failed>removed',
+    'failed>running', 'failed>toupdate', 'finished>defined', 'finished>ready', 'finished>removed',
+    'finished>running', 'finished>toupdate', 'pending>broken', 'pending>defined', 'pending>done',
+    'pending>ready', 'pending>running', 'pending>toupdate', 'ready>broken', 'ready>defined',
+    'ready>done', 'ready>failed', 'ready>finished', 'ready>pending', 'ready>removed',
+    'ready>running', 'ready>toupdate', 'removed>toupdate', 'running>broken', 'running>defined',
+    'running>done', 'running>failed', 'running>finished', 'running>pending', 'running>ready',
+    'running>removed', 'running>toupdate', 'toupdate>broken', 'toupdate>done', 'toupdate>failed',
+    'toupdate>finished', 'toupdate>pending', 'toupdate>ready', 'toupdate>removed',
+    'toupdate>running']))) EXECUTE FUNCTION jedi_refuse_move('input dataset');
+
+CREATE TRIGGER guard_output_dataset BEFORE UPDATE OF status ON jedi_datasets FOR EACH ROW WHEN
+    (old.status <> new.status AND (old.type <> ALL (ARRAY['input', 'pseudo_input', 'random_seed',
+    'pp_input', 'in_constituent', 'trn_log', 'trn_output', 'lib'])) AND (((old.status || '>') ||
+    new.status) <> ALL (ARRAY['defined>prepared', 'defined>ready', 'done>ready', 'done>running',
+    'failed>ready', 'failed>running', 'finished>ready', 'finished>running', 'prepared>done',
+    'prepared>failed', 'prepared>finished', 'prepared>ready', 'prepared>running', 'ready>prepared',
+    'ready>running', 'running>prepared']))) EXECUTE FUNCTION jedi_refuse_move('output dataset');
+
+CREATE TRIGGER guard_event_range BEFORE UPDATE OF status ON jedi_events FOR EACH ROW WHEN
+    (old.status <> new.status AND (((old.status || '>') || new.status) <> ALL (ARRAY['10>0', '6>10',
+    '6>5', '6>9', '7>4', '7>8', '7>0', '3>5', '3>6', '0>4', '0>7', '0>3', '0>1', '2>4', '2>7',
+    '2>3', '2>0', '1>4', '1>7', '1>3', '1>0', '1>2']))) EXECUTE FUNCTION
+    jedi_refuse_move('event range');
+
+CREATE TRIGGER guard_job BEFORE UPDATE OF status ON jedi_jobs FOR EACH ROW WHEN (old.status <>
+    new.status AND (((old.status || '>') || new.status) <> ALL (ARRAY['activated>cancelled',
+    'activated>closed', 'activated>failed', 'activated>sent', 'activated>throttled',
+    'assigned>activated', 'assigned>cancelled', 'assigned>closed', 'assigned>failed',
+    'defined>activated', 'defined>assigned', 'defined>cancelled', 'defined>closed',
+    'defined>failed', 'holding>cancelled', 'holding>closed', 'holding>failed', 'holding>finished',
+    'holding>merging', 'holding>transferring', 'merging>cancelled', 'merging>closed',
+    'merging>failed', 'merging>finished', 'pending>activated', 'pending>assigned',
+    'pending>cancelled', 'pending>closed', 'pending>defined', 'pending>failed', 'running>cancelled',
+    'running>closed', 'running>failed', 'running>holding', 'sent>cancelled', 'sent>closed',
+    'sent>failed', 'sent>holding', 'sent>running', 'sent>starting', 'starting>cancelled',
+    'starting>closed', 'starting>failed', 'starting>holding', 'starting>running',
+    'throttled>activated', 'throttled>cancelled', 'throttled>closed', 'throttled>failed',
+    'transferring>cancelled', 'transferring>closed', 'transferring>failed', 'transferring>finished',
+    'transferring>merging', 'waiting>cancelled', 'waiting>closed', 'waiting>defined',
+    'waiting>failed', 'waiting>finished']))) EXECUTE FUNCTION jedi_refuse_move('job');
+
+CREATE TRIGGER guard_task BEFORE UPDATE OF status ON jedi_tasks FOR EACH ROW WHEN (old.status <>
+    new.status AND (((old.status || '>') || new.status) <> ALL (ARRAY['aborted>toincexec',
+    'aborting>toabort', 'assigning>aborting', 'assigning>exhausted', 'assigning>finishing',
+    'assigning>paused', 'assigning>ready', 'assigning>registered', 'assigning>toabort',
+    'assigning>toreassign', 'defined>aborting', 'defined>assigning', 'defined>exhausted',
+    'defined>finishing', 'defined>paused', 'defined>pending', 'defined>ready', 'defined>registered',
+    'defined>toabort', 'defined>tobroken', 'defined>toreassign', 'done>registered',
+    'done>toincexec', 'exhausted>aborting', 'exhausted>finishing', 'exhausted>paused',
+    'exhausted>registered', 'exhausted>running', 'exhausted>scouting', 'exhausted>toabort',
+    'exhausted>toincexec', 'exhausted>toreassign', 'exhausted>toretry', 'failed>toincexec',
+    'failed>toretry', 'finished>registered', 'finished>toincexec', 'finished>toretry',
+    'finishing>aborting', 'finishing>passed', 'finishing>toabort', 'passed>aborting', 'passed>done',
+    'passed>failed', 'passed>finished', 'passed>paused', 'paused>aborting', 'paused>assigning',
+    'paused>defined', 'paused>done', 'paused>exhausted', 'paused>failed', 'paused>finished',
+    'paused>finishing', 'paused>pending', 'paused>prepared', 'paused>preprocessing', 'paused>ready',
+    'paused>registered', 'paused>rerefine', 'paused>running', 'paused>scouted', 'paused>scouting',
+    'paused>staged', 'paused>staging', 'paused>throttled', 'paused>toabort', 'paused>topreprocess',
+    'pending>aborting', 'pending>defined', 'pending>exhausted', 'pending>finishing',
+    'pending>paused', 'pending>prepared', 'pending>preprocessing', 'pending>ready',
+    'pending>registered', 'pending>rerefine', 'pending>running', 'pending>scouting',
+    'pending>toabort', 'pending>topreprocess', 'pending>toreassign', 'prepared>done',
+    'prepared>exhausted', 'prepared>failed', 'prepared>finished', 'prepared>paused',
+    'prepared>pending', 'preprocessing>aborting', 'preprocessing>finishing', 'preprocessing>paused',
+    'preprocessing>pending', 'preprocessing>prepared', 'preprocessing>registered',
+    'preprocessing>toabort', 'ready>aborting', 'ready>defined', 'ready>exhausted',
+    'ready>finishing', 'ready>paused', 'ready>pending', 'ready>prepared', 'ready>preprocessing',
+    'ready>registered', 'ready>running', 'ready>scouting', 'ready>throttled', 'ready>toabort',
+    'ready>toreassign', 'reassigning>aborting', 'reassigning>assigning', 'reassigning>defined',
+    'reassigning>exhausted', 'reassigning>finishing', 'reassigning>pending', 'reassigning>ready',
+    'reassigning>running', 'reassigning>scouted', 'reassigning>scouting', 'reassigning>toabort',
+    'registered>aborting', 'registered>defined', 'registered>exhausted', 'registered>finishing',
+    'registered>paused', 'registered>pending', 'registered>staging', 'registered>toabort',
+    'registered>tobroken', 'registered>topreprocess', 'rerefine>aborting', 'rerefine>defined',
+    'rerefine>finishing', 'rerefine>paused', 'rerefine>pending', 'rerefine>prepared',
+    'rerefine>ready', 'rerefine>toabort', 'rerefine>tobroken', 'running>aborting',
+    'running>defined', 'running>exhausted', 'running>finishing', 'running>paused',
+    'running>pending', 'running>prepared', 'running>throttled', 'running>toabort',
+    'running>toreassign', 'scouted>aborting', 'scouted>finishing', 'scouted>paused',
+    'scouted>running', 'scouted>toabort', 'scouted>toreassign', 'scouting>aborting',
+    'scouting>defined', 'scouting>exhausted', 'scouting>finishing', 'scouting>paused',
+    'scouting>pending', 'scouting>prepared', 'scouting>scouted', 'scouting>throttled',
+    'scouting>toabort', 'scouting>tobroken', 'scouting>toreassign', 'staged>aborting',
+    'staged>defined', 'staged>finishing', 'staged>paused', 'staged>toabort', 'staged>tobroken',
+    'staged>topreprocess', 'staging>aborting', 'staging>finishing', 'staging>paused',
+    'staging>staged', 'staging>toabort', 'throttled>aborting', 'throttled>finishing',
+    'throttled>paused', 'throttled>prepared', 'throttled>ready', 'throttled>running',
+    'throttled>scouting', 'throttled>toabort', 'toabort>aborted', 'tobroken>aborting',
+    'tobroken>broken', 'toincexec>aborted', 'toincexec>aborting', 'toincexec>done',
+    'toincexec>exhausted', 'toincexec>failed', 'toincexec>finished', 'toincexec>finishing',
+    'toincexec>rerefine', 'toincexec>toabort', 'topreprocess>aborting', 'topreprocess>finishing',
+    'topreprocess>paused', 'topreprocess>pending', 'topreprocess>preprocessing',
+    'topreprocess>toabort', 'toreassign>aborting', 'toreassign>assigning', 'toreassign>defined',
+    'toreassign>exhausted', 'toreassign>finishing', 'toreassign>pending', 'toreassign>ready',
+    'toreassign>reassigning', 'toreassign>running', 'toreassign>scouted', 'toreassign>scouting',
+    'toreassign>toabort', 'toretry>aborting', 'toretry>exhausted', 'toretry>failed',
+    'toretry>finished', 'toretry>finishing', 'toretry>ready', 'toretry>toabort']))) EXECUTE FUNCTION
+    jedi_refuse_move('task');

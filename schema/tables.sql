@@ -1,0 +1,867 @@
+-- Generated from a migrated database: change jedi/taskbuffer and migrations instead.
+
+CREATE SEQUENCE jedi_broker_decisions_decision_id_seq CACHE 1 OWNED BY jedi_broker_decisions.decision_id;
+CREATE SEQUENCE jedi_commands_command_id_seq CACHE 1 OWNED BY jedi_commands.command_id;
+CREATE SEQUENCE jedi_dataset_id_seq CACHE 1;
+CREATE SEQUENCE jedi_datasets_statuslog_log_id_seq CACHE 1 OWNED BY jedi_datasets_statuslog.log_id;
+CREATE SEQUENCE jedi_file_id_seq CACHE 1000;
+CREATE SEQUENCE jedi_jobs_statuslog_log_id_seq CACHE 1 OWNED BY jedi_jobs_statuslog.log_id;
+CREATE SEQUENCE jedi_knobs_history_change_id_seq CACHE 1 OWNED BY jedi_knobs_history.change_id;
+CREATE SEQUENCE jedi_out_temp_id_seq CACHE 1;
+CREATE SEQUENCE jedi_outbox_message_id_seq CACHE 1 OWNED BY jedi_outbox.message_id;
+CREATE SEQUENCE jedi_panda_id_seq CACHE 1;
+CREATE SEQUENCE jedi_sites_history_change_id_seq CACHE 1 OWNED BY jedi_sites_history.change_id;
+CREATE SEQUENCE jedi_task_id_seq CACHE 1;
+CREATE SEQUENCE jedi_tasks_statuslog_log_id_seq CACHE 1 OWNED BY jedi_tasks_statuslog.log_id;
+CREATE SEQUENCE job_stats_delta_delta_id_seq CACHE 1 OWNED BY job_stats_delta.delta_id;
+
+-- answers given to pilots, so that a repeated request gets the same jobs
+CREATE TABLE jedi_acquire_requests (
+    request_id text NOT NULL,                              -- the pilot's own number of its request
+    site text NOT NULL,                                    -- the pilot's site
+    pandaids bigint[] NOT NULL,                            -- the jobs handed out
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    CONSTRAINT jedi_acquire_requests_pk PRIMARY KEY (request_id)
+);
+CREATE INDEX jedi_acquire_requests_creationtime_ix ON jedi_acquire_requests (creationtime);
+
+-- heartbeats of agents
+CREATE TABLE jedi_agents (
+    agent text NOT NULL,                                -- name of the agent
+    process text NOT NULL,                              -- host, pid and a number
+    starttime timestamptz NOT NULL DEFAULT jedi_now(),  -- when it started
+    heartbeat_at timestamptz,                           -- when it was last heard of, in real time
+    cycles bigint NOT NULL DEFAULT 0,                   -- cycles so far
+    items bigint NOT NULL DEFAULT 0,                    -- items worked on so far
+    last_error text,                                    -- the last error of its loop
+    rss_kb bigint,                                      -- resident memory
+    CONSTRAINT jedi_agents_pk PRIMARY KEY (agent, process)
+);
+
+-- what brokers decided
+CREATE TABLE jedi_broker_decisions (
+    decision_id bigint NOT NULL DEFAULT nextval('jedi_broker_decisions_decision_id_seq'),  -- order
+    jeditaskid bigint NOT NULL,                             -- the task
+    broker text NOT NULL,                                   -- nucleus, production, analysis, generic
+    snapshot_hash text,                                     -- what the broker knew
+    seed bigint NOT NULL,                                   -- seed of the lottery
+    knobs jsonb NOT NULL,                                   -- the knobs it used
+    outcome text NOT NULL,                                  -- chosen, none, ...
+    chosen text[] NOT NULL,                                 -- the sites, best first
+    weights double precision[] NOT NULL,                    -- their weights
+    need jsonb NOT NULL,                                    -- what the task asked for
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),   -- when
+    CONSTRAINT jedi_broker_decisions_pk PRIMARY KEY (decision_id)
+);
+CREATE INDEX jedi_broker_decisions_jeditaskid_decision_id_ix ON jedi_broker_decisions (jeditaskid,
+    decision_id);
+
+-- why sites were refused
+CREATE TABLE jedi_broker_reasons (
+    decision_id bigint NOT NULL,           -- the decision
+    site text NOT NULL,                    -- a site that was refused
+    codes text[] NOT NULL,                 -- every reason
+    observed double precision[] NOT NULL,  -- what was seen, by reason
+    limits double precision[] NOT NULL,    -- the limits, by reason
+    CONSTRAINT jedi_broker_reasons_pk PRIMARY KEY (decision_id, site)
+);
+
+-- what people asked of tasks: rows are only added and acknowledged
+CREATE TABLE jedi_commands (
+    command_id bigint NOT NULL DEFAULT nextval('jedi_commands_command_id_seq'),  -- order
+    jeditaskid bigint NOT NULL,                             -- the task
+    command text NOT NULL,                                  -- kill, finish, retry, ...
+    arguments jsonb NOT NULL DEFAULT '{}',                  -- the command's arguments
+    username text NOT NULL,                                 -- who asked
+    comment text,                                           -- why
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),   -- when
+    acknowledged_at timestamptz,                            -- when it was taken up; NULL: not yet
+    outcome text,                                           -- accepted or refused
+    message text,                                           -- the outcome, for people
+    CONSTRAINT jedi_commands_pk PRIMARY KEY (command_id)
+);
+CREATE INDEX jedi_commands_jeditaskid_ix ON jedi_commands (jeditaskid);
+CREATE INDEX jedi_commands_open_ix ON jedi_commands (command_id) WHERE acknowledged_at IS NULL;
+
+-- files (or event ranges of files) and how tasks use them
+CREATE TABLE jedi_dataset_contents (
+    fileid bigint NOT NULL DEFAULT nextval('jedi_file_id_seq'),  -- the file's identifier, from a sequence
+    datasetid bigint NOT NULL,                              -- the dataset
+    jeditaskid bigint NOT NULL,                             -- the task
+    creationdate timestamptz NOT NULL DEFAULT jedi_now(),   -- when the record was inserted
+    lastattempttime timestamptz,                            -- when the file was tried
+    lfn text NOT NULL,                                      -- the logical file name
+    guid text,                                              -- the file's GUID
+    type text NOT NULL,                                     -- the dataset's type
+    fsize bigint,                                           -- size in bytes
+    checksum text,                                          -- adler32, 8 hex digits
+    scope text,                                             -- the scope
+    status text NOT NULL,                                   -- the file's status
+    attemptnr smallint NOT NULL DEFAULT 0,                  -- how often the file was tried
+    maxattempt smallint,                                    -- how often the file can be tried
+    nevents bigint,                                         -- events in the file
+    keeptrack smallint,                                     -- 1 if the file's use is kept track of
+    startevent bigint,                                      -- first event of the range in the file
+    endevent bigint,                                        -- last event of the range in the file
+    firstevent bigint,                                      -- number given to the first event
+    boundaryid bigint,                                      -- splitting respects this id
+    pandaid bigint,                                         -- the job that uses the file
+    failedattempt smallint NOT NULL DEFAULT 0,              -- how often the file failed
+    lumiblocknr integer,                                    -- lumi block in the file
+    outpandaid bigint,                                      -- the job that made the file
+    maxfailure smallint,                                    -- how often the file can fail
+    is_waiting text,                                        -- Y if it waits for a real co-jumbo job
+    jobsetid bigint,                                        -- the job set that uses the file
+    proc_status text,                                       -- the status as users see it
+    CONSTRAINT jedi_dataset_contents_pk PRIMARY KEY (fileid, jeditaskid),
+    CONSTRAINT jedi_dataset_contents_lfn_ck CHECK (length(lfn) <= 256),
+    CONSTRAINT jedi_dataset_contents_status_ck CHECK (status = ANY (ARRAY['pending', 'staging',
+        'waiting', 'ready', 'missing', 'lost', 'broken', 'picked', 'running', 'finished', 'failed',
+        'partial', 'defined', 'prepared', 'merging']))
+) WITH (fillfactor=80, autovacuum_vacuum_scale_factor=0.05, autovacuum_analyze_scale_factor=0.05);
+CREATE INDEX jedi_dataset_contents_datasetid_ix ON jedi_dataset_contents (datasetid);
+CREATE INDEX jedi_dataset_contents_jeditaskid_datasetid_ix ON jedi_dataset_contents (jeditaskid,
+    datasetid);
+CREATE INDEX jedi_dataset_contents_lfn_ix ON jedi_dataset_contents (lfn) WHERE type = ANY
+    (ARRAY['output', 'log']);
+CREATE INDEX jedi_dataset_contents_ready_ix ON jedi_dataset_contents (datasetid, fileid) WHERE
+    status = 'ready';
+
+-- datasets and their relations with tasks
+CREATE TABLE jedi_datasets (
+    datasetid bigint NOT NULL DEFAULT nextval('jedi_dataset_id_seq'),  -- the dataset's identifier, from a sequence
+    datasetname text NOT NULL,                              -- scope:name
+    containername text,                                     -- the container it came from
+    jeditaskid bigint NOT NULL,                             -- the task
+    masterid bigint,                                        -- the master of a secondary dataset
+    provenanceid bigint,                                    -- the input an output belongs to
+    state text,                                             -- open or closed in data management, when last looked up
+    statechecktime timestamptz,                             -- when the state was looked up
+    statecheckexpiration timestamptz,                       -- look-ups end here; NULL: none needed
+    nfiles bigint NOT NULL DEFAULT 0,                       -- files in the dataset
+    nfilestobeused bigint NOT NULL DEFAULT 0,               -- files released for jobs
+    nfilesused bigint NOT NULL DEFAULT 0,                   -- files in jobs or through with them
+    nfilesfinished bigint NOT NULL DEFAULT 0,               -- files finished
+    nfilesfailed bigint NOT NULL DEFAULT 0,                 -- files failed for good
+    nfilesonhold bigint NOT NULL DEFAULT 0,                 -- files on hold
+    nevents bigint,                                         -- events in the dataset; NULL unless needed
+    neventstobeused bigint,                                 -- events released
+    neventsused bigint,                                     -- events finished
+    status text NOT NULL,                                   -- how the dataset is being used
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),   -- when the record was inserted
+    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when the record was updated
+    frozentime timestamptz,                                 -- when the dataset was frozen
+    type text NOT NULL,                                     -- input, output, log, pseudo_input, random_seed, ...
+    vo text,                                                -- the virtual organisation
+    cloud text,                                             -- the cloud whose replica is used
+    site text,                                              -- the site whose replica is used
+    lockedby text,                                          -- the process that takes care of the record
+    lockedtime timestamptz,                                 -- when the record was locked
+    attributes text,                                        -- how the dataset is split: ratio, nosplit, repeat, ...
+    streamname text,                                        -- its placeholder in the job parameters
+    storagetoken text,                                      -- where files are while the task runs
+    destination text,                                       -- the endpoint where outputs go
+    templateid bigint,                                      -- the template dataset it came from
+    nfileswaiting bigint NOT NULL DEFAULT 0,                -- files waiting for real co-jumbo jobs
+    nfilesmissing bigint NOT NULL DEFAULT 0,                -- files lost or missing
+    CONSTRAINT jedi_datasets_pk PRIMARY KEY (datasetid, jeditaskid),
+    CONSTRAINT jedi_datasets_status_ck CHECK (status = ANY (ARRAY['defined', 'toupdate', 'pending',
+        'broken', 'ready', 'running', 'done', 'finished', 'failed', 'removed', 'prepared']))
+) WITH (fillfactor=70);
+CREATE INDEX jedi_datasets_container_ix ON jedi_datasets (containername, type) WHERE containername
+    IS NOT NULL;
+CREATE INDEX jedi_datasets_datasetname_type_ix ON jedi_datasets (datasetname, type);
+CREATE INDEX jedi_datasets_jeditaskid_ix ON jedi_datasets (jeditaskid);
+CREATE INDEX jedi_datasets_locked_ix ON jedi_datasets (lockedtime) WHERE lockedby IS NOT NULL;
+CREATE INDEX jedi_datasets_statecheck_ix ON jedi_datasets (statechecktime) WHERE
+    statecheckexpiration IS NOT NULL;
+
+-- every status a dataset had
+CREATE TABLE jedi_datasets_statuslog (
+    log_id bigint NOT NULL DEFAULT nextval('jedi_datasets_statuslog_log_id_seq'),  -- order of the rows
+    fromstatus text,                                        -- before; NULL at insertion
+    status text NOT NULL,                                   -- after
+    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    agent text,                                             -- who
+    reason_code text,                                       -- why
+    reason text,                                            -- why, for people
+    datasetid bigint NOT NULL,                              -- the dataset
+    jeditaskid bigint NOT NULL,                             -- the task
+    CONSTRAINT jedi_datasets_statuslog_pk PRIMARY KEY (log_id)
+);
+CREATE INDEX jedi_datasets_statuslog_jeditaskid_ix ON jedi_datasets_statuslog (jeditaskid);
+
+-- storage
+CREATE TABLE jedi_ddm_endpoints (
+    ddm_endpoint text NOT NULL,                   -- the endpoint's name
+    site text,                                    -- the grid site it belongs to
+    token text,                                   -- space token
+    type text NOT NULL DEFAULT 'DATADISK',        -- DATADISK, DATATAPE, ...
+    path text,                                    -- root directory, for file-system endpoints
+    is_tape boolean NOT NULL DEFAULT false,       -- tape
+    space_total double precision,                 -- GB
+    space_free double precision,                  -- GB
+    space_used double precision,                  -- GB
+    space_expired double precision,               -- GB
+    space_min_free double precision,              -- GB
+    space_unavailable double precision,           -- GB
+    space_timestamp timestamptz,                  -- when space was measured
+    detailed_status jsonb NOT NULL DEFAULT '{}',  -- read_lan, write_lan, read_wan, write_wan: ON, OFF, TEST
+    CONSTRAINT jedi_ddm_endpoints_pk PRIMARY KEY (ddm_endpoint)
+);
+
+-- progress of jobs in events
+CREATE TABLE jedi_events (
+    jeditaskid bigint NOT NULL,     -- the task
+    datasetid bigint NOT NULL,      -- the dataset of the file
+    fileid bigint NOT NULL,         -- the contents row
+    status smallint NOT NULL,       -- the range's status (code)
+    pandaid bigint NOT NULL,        -- the job that processes the range
+    job_processid bigint NOT NULL,  -- the worker process
+    def_min_eventid bigint,         -- first event of the range
+    def_max_eventid bigint,         -- last event of the range
+    processed_upto_eventid bigint,  -- last event processed
+    attemptnr smallint NOT NULL,    -- attempts
+    objstore_id integer,            -- endpoint of the pre-merged file
+    event_offset bigint,            -- offset of positional event numbers
+    is_jumbo smallint,              -- 1 if a jumbo job processes it
+    ziprow_id bigint,               -- row of the zip file
+    file_not_deleted text,          -- Y if pre-merged files can be deleted
+    error_code integer,             -- error of the range
+    path_convention smallint,       -- how the file's path is made
+    CONSTRAINT jedi_events_pk PRIMARY KEY (jeditaskid, pandaid, fileid, job_processid, attemptnr),
+    CONSTRAINT jedi_events_status_ck CHECK (status >= 0 AND status <= 10)
+);
+CREATE INDEX jedi_events_pandaid_ix ON jedi_events (pandaid);
+
+-- the files of each job
+CREATE TABLE jedi_job_files (
+    pandaid bigint NOT NULL,     -- the job
+    fileid bigint NOT NULL,      -- the contents row
+    jeditaskid bigint NOT NULL,  -- the task
+    datasetid bigint NOT NULL,   -- the dataset
+    type text NOT NULL,          -- input, output, log, pseudo_input, ...
+    lfn text NOT NULL,           -- the logical file name
+    source_name text,            -- the payload's own name of an output
+    endpoint text,               -- where an input is read, where an output goes
+    fsize bigint,                -- size in bytes
+    checksum text,               -- adler32
+    guid text,                   -- GUID
+    n_events bigint,             -- events
+    start_event bigint,          -- first event of the range
+    end_event bigint,            -- last event of the range
+    CONSTRAINT jedi_job_files_pk PRIMARY KEY (pandaid, fileid, jeditaskid)
+);
+
+-- the files of archived jobs
+CREATE TABLE jedi_job_files_archived (
+    pandaid bigint NOT NULL,     -- the job
+    fileid bigint NOT NULL,      -- the contents row
+    jeditaskid bigint NOT NULL,  -- the task
+    datasetid bigint NOT NULL,   -- the dataset
+    type text NOT NULL,          -- input, output, log, pseudo_input, ...
+    lfn text NOT NULL,           -- the logical file name
+    source_name text,            -- the payload's own name of an output
+    endpoint text,               -- where an input is read, where an output goes
+    fsize bigint,                -- size in bytes
+    checksum text,               -- adler32
+    guid text,                   -- GUID
+    n_events bigint,             -- events
+    start_event bigint,          -- first event of the range
+    end_event bigint,            -- last event of the range
+    CONSTRAINT jedi_job_files_archived_pk PRIMARY KEY (pandaid, fileid, jeditaskid)
+);
+
+-- the rendered job parameters
+CREATE TABLE jedi_job_params (
+    pandaid bigint NOT NULL,      -- the job
+    jobparameters text NOT NULL,  -- the rendered command
+    CONSTRAINT jedi_job_params_pk PRIMARY KEY (pandaid)
+);
+
+-- the queue of activated jobs: rows are inserted and deleted, never updated
+CREATE TABLE jedi_job_ready (
+    pandaid bigint NOT NULL,      -- an activated job
+    site text NOT NULL,           -- as the job's
+    gshare text NOT NULL,         -- as the job's
+    priority integer NOT NULL,    -- as the job's
+    cores integer NOT NULL,       -- as the job's
+    memory_mb integer NOT NULL,   -- as the job's
+    walltime_s integer NOT NULL,  -- as the job's
+    disk_mb integer NOT NULL,     -- as the job's
+    CONSTRAINT jedi_job_ready_pk PRIMARY KEY (pandaid)
+);
+CREATE INDEX jedi_job_ready_order_ix ON jedi_job_ready (site, gshare, priority DESC, pandaid);
+
+-- which job took over from which
+CREATE TABLE jedi_job_retry_history (
+    jeditaskid bigint NOT NULL,  -- the task
+    oldpandaid bigint NOT NULL,  -- the earlier job
+    newpandaid bigint NOT NULL,  -- the later job
+    relationtype text,           -- retry, merge, ...
+    originpandaid bigint,        -- the first job of the line
+    CONSTRAINT jedi_job_retry_history_pk PRIMARY KEY (jeditaskid, newpandaid, oldpandaid)
+);
+CREATE INDEX jedi_job_retry_history_oldpandaid_ix ON jedi_job_retry_history (oldpandaid);
+CREATE INDEX jedi_job_retry_history_originpandaid_ix ON jedi_job_retry_history (originpandaid);
+
+-- what a payload printed last
+CREATE TABLE jedi_job_tail (
+    pandaid bigint NOT NULL,                                -- the job
+    stdout_tail text,                                       -- last lines of stdout
+    stderr_tail text,                                       -- last lines of stderr
+    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when it was sent
+    CONSTRAINT jedi_job_tail_pk PRIMARY KEY (pandaid)
+);
+
+-- how the job parameters of each task are made
+CREATE TABLE jedi_jobparams_template (
+    jeditaskid bigint NOT NULL,  -- the task
+    jobparamstemplate text,      -- how job parameters are made
+    CONSTRAINT jedi_jobparams_template_pk PRIMARY KEY (jeditaskid)
+);
+
+-- jobs that are alive or not yet archived
+CREATE TABLE jedi_jobs (
+    pandaid bigint NOT NULL,                                -- one attempt
+    jeditaskid bigint NOT NULL,                             -- the task
+    taskid bigint NOT NULL,                                 -- the request (jedi_tasks.reqid)
+    originpandaid bigint NOT NULL,                          -- the first attempt's id, kept by submitters
+    unit_nr integer NOT NULL,                               -- number of the unit of work within its task
+    attemptnr smallint NOT NULL,                            -- attempt
+    kind text NOT NULL DEFAULT 'normal',                    -- normal, scout, merge, build, preprocess
+    status text NOT NULL,                                   -- the job's status
+    substatus text,                                         -- detail of the status
+    prodsourcelabel text,                                   -- as the task's
+    processingtype text,                                    -- as the task's
+    username text,                                          -- as the task's
+    vo text,                                                -- as the task's
+    site text NOT NULL,                                     -- where it runs
+    nucleus text,                                           -- where its outputs go
+    workqueue_id integer NOT NULL DEFAULT 0,                -- as the task's
+    gshare text NOT NULL DEFAULT '',                        -- global share
+    resource_type text NOT NULL DEFAULT '',                 -- shape
+    priority integer NOT NULL,                              -- larger first
+    cores integer NOT NULL,                                 -- cores asked
+    memory_mb integer NOT NULL,                             -- memory asked in MB; 0: no limit
+    walltime_s integer NOT NULL,                            -- wall time asked in seconds; 0: no limit
+    disk_mb integer NOT NULL,                               -- disk asked in MB; 0: no limit
+    n_inputs integer NOT NULL DEFAULT 0,                    -- input files
+    n_events bigint,                                        -- events to process
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),   -- when it was made
+    statechangetime timestamptz NOT NULL DEFAULT jedi_now(),  -- when the status changed
+    starttime timestamptz,                                  -- when the payload started
+    endtime timestamptz,                                    -- when the payload ended
+    heartbeat_at timestamptz,                               -- when the pilot was last heard of
+    lock_seq bigint NOT NULL DEFAULT 0,                     -- raised by each dispatch; fences the pilot's writes
+    pilot_id text,                                          -- the pilot that has it
+    kill_code text,                                         -- why it is to be killed
+    pilot_result text,                                      -- finished, failed or cancelled, as the pilot said
+    exit_code integer,                                      -- the payload's exit code
+    error_source text,                                      -- pilot, payload, jedi, user
+    error_code text,                                        -- code that can be counted
+    error_diag text,                                        -- sentence for people
+    cpu_s double precision,                                 -- cpu seconds of all processes
+    wall_s double precision,                                -- wall seconds of the payload
+    max_rss_kb bigint,                                      -- peak resident memory of all processes
+    max_pss_kb bigint,                                      -- peak proportional memory of all processes
+    read_bytes bigint,                                      -- read from storage
+    write_bytes bigint,                                     -- written to storage
+    workdir_kb bigint,                                      -- peak of the work directory
+    input_bytes bigint,                                     -- size of its inputs
+    output_bytes bigint,                                    -- size of its outputs
+    hold_kind text,                                         -- PGI hold
+    hold_reason text,                                       -- why it is held
+    hold_since timestamptz,                                 -- when the hold began
+    hold_deadline timestamptz,                              -- when the hold ends by itself
+    delegation_kind text,                                   -- the batch engine it was handed to
+    delegation_queue text,                                  -- the engine's queue
+    delegation_id text,                                     -- the engine's job id
+    postprocessed_at timestamptz,                           -- when its results were added
+    purged_at timestamptz,                                  -- when its sandbox was purged
+    retention timestamptz,                                  -- its sandbox is kept until then
+    CONSTRAINT jedi_jobs_pk PRIMARY KEY (pandaid),
+    CONSTRAINT jedi_jobs_status_ck CHECK (status = ANY (ARRAY['pending', 'waiting', 'defined',
+        'assigned', 'activated', 'throttled', 'sent', 'starting', 'running', 'holding',
+        'transferring', 'merging', 'finished', 'failed', 'cancelled', 'closed']))
+) WITH (fillfactor=80);
+CREATE INDEX jedi_jobs_jeditaskid_unit_nr_ix ON jedi_jobs (jeditaskid, unit_nr);
+CREATE INDEX jedi_jobs_live_ix ON jedi_jobs (jeditaskid) WHERE postprocessed_at IS NULL;
+
+-- ended jobs, moved here in batches
+CREATE TABLE jedi_jobs_archived (
+    pandaid bigint NOT NULL,                                -- one attempt
+    jeditaskid bigint NOT NULL,                             -- the task
+    taskid bigint NOT NULL,                                 -- the request (jedi_tasks.reqid)
+    originpandaid bigint NOT NULL,                          -- the first attempt's id, kept by submitters
+    unit_nr integer NOT NULL,                               -- number of the unit of work within its task
+    attemptnr smallint NOT NULL,                            -- attempt
+    kind text NOT NULL DEFAULT 'normal',                    -- normal, scout, merge, build, preprocess
+    status text NOT NULL,                                   -- the job's status
+    substatus text,                                         -- detail of the status
+    prodsourcelabel text,                                   -- as the task's
+    processingtype text,                                    -- as the task's
+    username text,                                          -- as the task's
+    vo text,                                                -- as the task's
+    site text NOT NULL,                                     -- where it runs
+    nucleus text,                                           -- where its outputs go
+    workqueue_id integer NOT NULL DEFAULT 0,                -- as the task's
+    gshare text NOT NULL DEFAULT '',                        -- global share
+    resource_type text NOT NULL DEFAULT '',                 -- shape
+    priority integer NOT NULL,                              -- larger first
+    cores integer NOT NULL,                                 -- cores asked
+    memory_mb integer NOT NULL,                             -- memory asked in MB; 0: no limit
+    walltime_s integer NOT NULL,                            -- wall time asked in seconds; 0: no limit
+    disk_mb integer NOT NULL,                               -- disk asked in MB; 0: no limit
+    n_inputs integer NOT NULL DEFAULT 0,                    -- input files
+    n_events bigint,                                        -- events to process
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),   -- when it was made
+    statechangetime timestamptz NOT NULL DEFAULT jedi_now(),  -- when the status changed
+    starttime timestamptz,                                  -- when the payload started
+    endtime timestamptz,                                    -- when the payload ended
+    heartbeat_at timestamptz,                               -- when the pilot was last heard of
+    lock_seq bigint NOT NULL DEFAULT 0,                     -- raised by each dispatch; fences the pilot's writes
+    pilot_id text,                                          -- the pilot that has it
+    kill_code text,                                         -- why it is to be killed
+    pilot_result text,                                      -- finished, failed or cancelled, as the pilot said
+    exit_code integer,                                      -- the payload's exit code
+    error_source text,                                      -- pilot, payload, jedi, user
+    error_code text,                                        -- code that can be counted
+    error_diag text,                                        -- sentence for people
+    cpu_s double precision,                                 -- cpu seconds of all processes
+    wall_s double precision,                                -- wall seconds of the payload
+    max_rss_kb bigint,                                      -- peak resident memory of all processes
+    max_pss_kb bigint,                                      -- peak proportional memory of all processes
+    read_bytes bigint,                                      -- read from storage
+    write_bytes bigint,                                     -- written to storage
+    workdir_kb bigint,                                      -- peak of the work directory
+    input_bytes bigint,                                     -- size of its inputs
+    output_bytes bigint,                                    -- size of its outputs
+    hold_kind text,                                         -- PGI hold
+    hold_reason text,                                       -- why it is held
+    hold_since timestamptz,                                 -- when the hold began
+    hold_deadline timestamptz,                              -- when the hold ends by itself
+    delegation_kind text,                                   -- the batch engine it was handed to
+    delegation_queue text,                                  -- the engine's queue
+    delegation_id text,                                     -- the engine's job id
+    postprocessed_at timestamptz,                           -- when its results were added
+    purged_at timestamptz,                                  -- when its sandbox was purged
+    retention timestamptz,                                  -- its sandbox is kept until then
+    CONSTRAINT jedi_jobs_archived_pk PRIMARY KEY (pandaid)
+);
+CREATE INDEX jedi_jobs_archived_jeditaskid_unit_nr_ix ON jedi_jobs_archived (jeditaskid, unit_nr);
+
+-- every status a job had
+CREATE TABLE jedi_jobs_statuslog (
+    log_id bigint NOT NULL DEFAULT nextval('jedi_jobs_statuslog_log_id_seq'),  -- order of the rows
+    fromstatus text,                                        -- before; NULL at insertion
+    status text NOT NULL,                                   -- after
+    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    agent text,                                             -- who
+    reason_code text,                                       -- why
+    reason text,                                            -- why, for people
+    pandaid bigint NOT NULL,                                -- the job
+    jeditaskid bigint NOT NULL,                             -- the task
+    CONSTRAINT jedi_jobs_statuslog_pk PRIMARY KEY (log_id)
+);
+CREATE INDEX jedi_jobs_statuslog_pandaid_ix ON jedi_jobs_statuslog (pandaid);
+
+-- settings that differ from the preset; the preset is knob core.preset
+CREATE TABLE jedi_knobs (
+    component text NOT NULL,                                -- the part of the system
+    key text NOT NULL,                                      -- the knob
+    value jsonb NOT NULL,                                   -- the value in force instead of the preset's
+    username text,                                          -- who set it
+    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    CONSTRAINT jedi_knobs_pk PRIMARY KEY (component, key)
+);
+
+-- changes of knobs
+CREATE TABLE jedi_knobs_history (
+    change_id bigint NOT NULL DEFAULT nextval('jedi_knobs_history_change_id_seq'),  -- order
+    component text NOT NULL,                                -- component
+    key text NOT NULL,                                      -- knob
+    value jsonb,                                            -- new value; NULL: back to the preset
+    username text,                                          -- who
+    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    CONSTRAINT jedi_knobs_history_pk PRIMARY KEY (change_id)
+);
+
+-- links between places
+CREATE TABLE jedi_network_matrix (
+    src text NOT NULL,                           -- source
+    dst text NOT NULL,                           -- destination
+    key text NOT NULL,                           -- closeness, <activity>_queued, mbps_1h, ...
+    value double precision,                      -- value; speeds in MB/s
+    ts timestamptz NOT NULL DEFAULT jedi_now(),  -- when it was measured
+    CONSTRAINT jedi_network_matrix_pk PRIMARY KEY (src, dst, key)
+);
+
+-- notifications, written with the change and delivered later
+CREATE TABLE jedi_outbox (
+    message_id bigint NOT NULL DEFAULT nextval('jedi_outbox_message_id_seq'),  -- order
+    topic text NOT NULL,                                    -- what it is about
+    payload jsonb NOT NULL,                                 -- the message
+    urgent boolean NOT NULL DEFAULT false,                  -- urgent
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),   -- when
+    sent_at timestamptz,                                    -- when it was delivered
+    attempts integer NOT NULL DEFAULT 0,                    -- deliveries tried
+    CONSTRAINT jedi_outbox_pk PRIMARY KEY (message_id)
+);
+CREATE INDEX jedi_outbox_open_ix ON jedi_outbox (message_id) WHERE sent_at IS NULL;
+
+-- how the file names of each output dataset are made
+CREATE TABLE jedi_output_template (
+    outtempid bigint NOT NULL DEFAULT nextval('jedi_out_temp_id_seq'),  -- the template's identifier
+    jeditaskid bigint NOT NULL,                             -- the task
+    datasetid bigint NOT NULL,                              -- the output dataset
+    filenametemplate text NOT NULL,                         -- how output names are made
+    sourcename text,                                        -- the payload's own name of the file, if another
+    serialnr integer NOT NULL DEFAULT 0,                    -- the last serial number used
+    maxserialnr integer,                                    -- the largest serial number allowed
+    streamname text,                                        -- its placeholder in the job parameters
+    outtype text,                                           -- output or log
+    CONSTRAINT jedi_output_template_pk PRIMARY KEY (outtempid)
+);
+CREATE INDEX jedi_output_template_jeditaskid_ix ON jedi_output_template (jeditaskid);
+
+-- pilots that the submitter started
+CREATE TABLE jedi_pilots (
+    pilot_id text NOT NULL,                                -- the pilot
+    site text NOT NULL,                                    -- its site
+    host text NOT NULL,                                    -- where it runs
+    pid integer,                                           -- process id
+    process_start bigint,                                  -- start time of the process in clock ticks
+    token_hash text,                                       -- its token
+    status text NOT NULL,                                  -- submitted, running, ended, lost
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    endtime timestamptz,                                   -- when it ended
+    CONSTRAINT jedi_pilots_pk PRIMARY KEY (pilot_id)
+);
+CREATE INDEX jedi_pilots_live_ix ON jedi_pilots (site) WHERE endtime IS NULL;
+
+-- locks of agents and dogs
+CREATE TABLE jedi_process_lock (
+    prodsourcelabel text NOT NULL,                       -- the source label
+    vo text NOT NULL,                                    -- the virtual organisation
+    workqueue_id integer NOT NULL,                       -- the work queue
+    cloud text NOT NULL DEFAULT '',                      -- the cloud
+    lockedby text NOT NULL,                              -- who holds the lock
+    lockedtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when it was taken
+    component text NOT NULL DEFAULT '',                  -- what the lock protects
+    lease_until timestamptz,                             -- the lock ends here, in real time
+    CONSTRAINT jedi_process_lock_pk PRIMARY KEY (prodsourcelabel, vo, workqueue_id, cloud,
+        component)
+);
+
+-- shapes of jobs; the first that matches wins
+CREATE TABLE jedi_resource_types (
+    resource_type text NOT NULL,  -- name
+    mincore integer,              -- least cores
+    maxcore integer,              -- most cores
+    minrampercore integer,        -- MB, exclusive
+    maxrampercore integer,        -- MB, inclusive
+    CONSTRAINT jedi_resource_types_pk PRIMARY KEY (resource_type)
+);
+
+-- input sandboxes, stored once
+CREATE TABLE jedi_sandboxes (
+    sha256 text NOT NULL,                                  -- sha256 of the archive
+    data bytea NOT NULL,                                   -- a tar.gz whose members were checked
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    CONSTRAINT jedi_sandboxes_pk PRIMARY KEY (sha256)
+);
+
+-- which site uses which storage
+CREATE TABLE jedi_site_endpoints (
+    site text NOT NULL,                           -- the site
+    ddm_endpoint text NOT NULL,                   -- the endpoint
+    scope text NOT NULL DEFAULT 'default',        -- production or analysis
+    is_local boolean NOT NULL DEFAULT true,       -- on the site's LAN
+    roles text NOT NULL DEFAULT 'read,write',     -- read, write
+    order_read integer NOT NULL DEFAULT 1,        -- smaller first
+    order_write integer NOT NULL DEFAULT 1,       -- smaller first
+    default_read boolean NOT NULL DEFAULT true,   -- first choice
+    default_write boolean NOT NULL DEFAULT true,  -- first choice
+    CONSTRAINT jedi_site_endpoints_pk PRIMARY KEY (site, ddm_endpoint, scope)
+);
+
+-- what is known of sites besides their attributes
+CREATE TABLE jedi_site_metrics (
+    site text NOT NULL,                          -- the site
+    gshare text NOT NULL DEFAULT '',             -- global share; empty: all
+    metric text NOT NULL,                        -- name
+    value jsonb,                                 -- value
+    ts timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    CONSTRAINT jedi_site_metrics_pk PRIMARY KEY (site, gshare, metric)
+);
+
+-- where jobs can run
+CREATE TABLE jedi_sites (
+    site text NOT NULL,                                     -- the site's (queue's) name
+    status text NOT NULL DEFAULT 'online',                  -- online, standby, brokeroff, test, offline, paused
+    type text NOT NULL DEFAULT 'unified',                   -- production, analysis or unified
+    cloud text NOT NULL DEFAULT 'WORLD',                    -- the cloud it belongs to
+    tier text,                                              -- T0, T1, T2, ...
+    pandasite text,                                         -- the grid site behind the queue
+    role text NOT NULL DEFAULT 'nucleus',                   -- nucleus or satellite
+    state text NOT NULL DEFAULT 'ACTIVE',                   -- ACTIVE nuclei take tasks
+    capability text,                                        -- ucore: unified over resource types
+    corecount integer NOT NULL DEFAULT 1,                   -- cores per slot; 0: 1
+    corepower double precision NOT NULL DEFAULT 10,         -- HS06 per core
+    maxtime bigint NOT NULL DEFAULT 0,                      -- longest wall time in s; 0: no limit
+    mintime bigint NOT NULL DEFAULT 0,                      -- shortest wall time in s; 0: no limit
+    maxrss bigint NOT NULL DEFAULT 0,                       -- memory of a slot in MB; 0: no limit
+    minrss bigint NOT NULL DEFAULT 0,                       -- least memory in MB; 0: no limit
+    maxwdir bigint NOT NULL DEFAULT 0,                      -- scratch of a slot in MB; 0: unknown
+    maxinputsize bigint NOT NULL DEFAULT 0,                 -- MB; -1: always direct I/O
+    nslots integer NOT NULL DEFAULT 0,                      -- pilots the local submitter may run at once
+    submitter text NOT NULL DEFAULT 'none',                 -- who sends pilots: local, none (they come by themselves), ...
+    fairsharepolicy text,                                   -- zero-share rules
+    transferringlimit integer NOT NULL DEFAULT 0,           -- jobs; 0: 2000
+    pledgedcpu integer,                                     -- cores; -1: opportunistic
+    transtimehi integer NOT NULL DEFAULT 1,                 -- days for transfers of priority >= 800
+    transtimelo integer NOT NULL DEFAULT 4,                 -- days for transfers below
+    direct_access_lan boolean NOT NULL DEFAULT false,       -- jobs may read inputs over the LAN
+    direct_access_wan boolean NOT NULL DEFAULT false,       -- jobs may read inputs over the WAN
+    releases text[],                                        -- software; ANY or AUTO
+    wnconnectivity text,                                    -- full, http or none, # IPv4 or IPv6
+    jobseed text NOT NULL DEFAULT 'std',                    -- std, es, eshigh, all
+    max_io_intensity double precision,                      -- kB/s
+    maxdiskio double precision,                             -- kB/s per core
+    catchall jsonb NOT NULL DEFAULT '{}',                   -- further attributes
+    laststart timestamptz,                                  -- when a job last started
+    lastpilot timestamptz,                                  -- when a pilot or its submitter was last seen
+    comment text,                                           -- why an operator set it so
+    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when it was changed
+    CONSTRAINT jedi_sites_pk PRIMARY KEY (site),
+    CONSTRAINT jedi_sites_status_ck CHECK (status = ANY (ARRAY['online', 'standby', 'brokeroff',
+        'test', 'offline', 'paused']))
+);
+
+-- changes of sites
+CREATE TABLE jedi_sites_history (
+    change_id bigint NOT NULL DEFAULT nextval('jedi_sites_history_change_id_seq'),  -- order
+    site text NOT NULL,                                     -- the site
+    attribute text NOT NULL,                                -- what changed
+    oldvalue text,                                          -- before
+    newvalue text,                                          -- after
+    username text,                                          -- who
+    comment text,                                           -- why
+    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    CONSTRAINT jedi_sites_history_pk PRIMARY KEY (change_id)
+);
+CREATE INDEX jedi_sites_history_site_ix ON jedi_sites_history (site);
+
+-- what brokers knew, shared by decisions
+CREATE TABLE jedi_snapshots (
+    snapshot_hash text NOT NULL,                           -- sha256 of the data
+    data bytea NOT NULL,                                   -- the world as the broker saw it, compressed JSON
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    CONSTRAINT jedi_snapshots_pk PRIMARY KEY (snapshot_hash)
+);
+
+-- the parameters of each task
+CREATE TABLE jedi_taskparams (
+    jeditaskid bigint NOT NULL,  -- the task
+    taskparams jsonb,            -- the task's parameters
+    source_text text,            -- what was submitted, byte for byte
+    source_format text,          -- json or yaml
+    sandbox_sha256 text,         -- the task's sandbox
+    CONSTRAINT jedi_taskparams_pk PRIMARY KEY (jeditaskid)
+);
+
+-- all production and analysis tasks
+CREATE TABLE jedi_tasks (
+    jeditaskid bigint NOT NULL DEFAULT nextval('jedi_task_id_seq'),  -- the task's identifier, from a sequence
+    creationdate timestamptz NOT NULL DEFAULT jedi_now(),   -- when the record was inserted
+    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when the record was updated
+    starttime timestamptz,                                  -- when the task got started
+    endtime timestamptz,                                    -- when the task reached a final status
+    frozentime timestamptz,                                 -- when the task was first put on hold
+    prodsourcelabel text,                                   -- managed, user, prod_test, ...
+    taskname text,                                          -- the task's name
+    username text,                                          -- the user who owns the task
+    workinggroup text,                                      -- the working group that owns the task
+    vo text,                                                -- the virtual organisation that owns the task
+    corecount integer,                                      -- cores per job; 0 if it can vary
+    tasktype text,                                          -- prod or anal
+    processingtype text,                                    -- the type of the process
+    taskpriority integer,                                   -- the assigned priority
+    currentpriority integer,                                -- the present priority
+    status text NOT NULL,                                   -- the task's status
+    oldstatus text,                                         -- the status before the present one
+    architecture text,                                      -- the architecture on which the task runs
+    transuses text,                                         -- the software release
+    transhome text,                                         -- the software cache of the transformation
+    transpath text,                                         -- the transformation
+    lockedby text,                                          -- the process that takes care of the record
+    lockedtime timestamptz,                                 -- when the record was locked
+    termcondition text,                                     -- termination condition of the task
+    splitrule text,                                         -- rules for splitting as two-letter codes, rendered from rules
+    walltime bigint,                                        -- walltime per MB of input, measured by scouts
+    walltimeunit text,                                      -- unit of walltime
+    outdiskcount bigint,                                    -- output size per MB of input or per event
+    outdiskunit text,                                       -- unit of outdiskcount
+    workdiskcount bigint,                                   -- size of the work directory
+    workdiskunit text,                                      -- unit of workdiskcount
+    ramcount bigint,                                        -- memory asked or measured
+    ramunit text,                                           -- MB, MBPerCore or MBPerCoreFixed
+    iointensity bigint,                                     -- (input+output)/walltime/cores
+    iointensityunit text,                                   -- kBPerS
+    workqueue_id integer,                                   -- the work queue of the task
+    progress smallint,                                      -- completion in percent
+    failurerate smallint,                                   -- job failures in percent
+    errordialog text,                                       -- the diagnosis for people
+    cloud text,                                             -- the cloud where the task is assigned
+    site text,                                              -- the site where the task is assigned; NULL: brokerage
+    reqid bigint NOT NULL,                                  -- the request's identifier; the task's own if none
+    countrygroup text,                                      -- the user's country group
+    parent_tid bigint,                                      -- the parent task; the task itself if none
+    eventservice smallint,                                  -- 1 if the task uses the event service
+    ticketid text,                                          -- ticket to keep track of the task
+    ticketsystemtype text,                                  -- the ticket system
+    statechangetime timestamptz,                            -- when the status changed
+    superstatus text,                                       -- the status as the requesting system sees it
+    campaign text,                                          -- the campaign
+    mergeramcount bigint,                                   -- memory of merge jobs
+    mergeramunit text,                                      -- unit of mergeramcount
+    mergewalltime bigint,                                   -- walltime of merge jobs
+    mergewalltimeunit text,                                 -- unit of mergewalltime
+    throttledtime timestamptz,                              -- when the task's throttling ends
+    numthrottled smallint,                                  -- how often the task was throttled
+    mergecorecount integer,                                 -- cores per merge job
+    goal smallint,                                          -- goal in percent multiplied by 10
+    assessmenttime timestamptz,                             -- when statistics were updated
+    cputime bigint,                                         -- HS06 seconds per event
+    cputimeunit text,                                       -- HS06sPerEvent or mHS06sPerEvent
+    cpuefficiency smallint,                                 -- single core efficiency in percent
+    basewalltime integer,                                   -- offset of the walltime in seconds
+    amiflag text,                                           -- READY when the task is done or finished
+    nucleus text,                                           -- the site that collects the outputs
+    baseramcount bigint,                                    -- memory in MB that does not scale with cores
+    rescuetime timestamptz,                                 -- when a rescue process checked the task
+    requesttype text,                                       -- type of the request
+    usejumbo text,                                          -- Y when using jumbo jobs
+    diskio bigint,                                          -- (read+written)/walltime of scouts
+    diskiounit text,                                        -- kBPerS
+    gshare text,                                            -- the global share of the task's jobs
+    resource_type text,                                     -- the shape of the task's jobs
+    rules jsonb,                                            -- the typed split rules
+    attemptnr integer NOT NULL DEFAULT 1,                   -- the task's attempt, raised by retry
+    reason_code text,                                       -- why the task is where it is
+    reason_facts jsonb,                                     -- the facts behind reason_code
+    next_run_at timestamptz,                                -- no agent looks at the task before
+    lock_seq bigint NOT NULL DEFAULT 0,                     -- raised by each claim; fences the claimant's writes
+    lease_until timestamptz,                                -- the claim ends here, in real time
+    worker_deaths smallint NOT NULL DEFAULT 0,              -- claims in a row whose worker did not come back
+    idempotency_key text,                                   -- the submitter's key: a repeat gives the same task
+    split_at timestamptz,                                   -- when the first job was made
+    origin_pandaid bigint,                                  -- the id a submitter got at once (DIRAC RFC #15)
+    CONSTRAINT jedi_tasks_pk PRIMARY KEY (jeditaskid),
+    CONSTRAINT jedi_tasks_username_uq UNIQUE (username, idempotency_key),
+    CONSTRAINT jedi_tasks_status_ck CHECK (status = ANY (ARRAY['registered', 'defined', 'assigning',
+        'ready', 'pending', 'scouting', 'scouted', 'running', 'prepared', 'done', 'failed',
+        'finished', 'aborting', 'toabort', 'aborted', 'finishing', 'topreprocess', 'preprocessing',
+        'tobroken', 'broken', 'toretry', 'toincexec', 'rerefine', 'paused', 'throttled',
+        'exhausted', 'passed', 'staging', 'staged', 'toreassign', 'reassigning']))
+) WITH (fillfactor=80);
+CREATE INDEX jedi_tasks_locked_ix ON jedi_tasks (lockedtime) WHERE lockedby IS NOT NULL;
+CREATE INDEX jedi_tasks_parent_tid_ix ON jedi_tasks (parent_tid);
+CREATE INDEX jedi_tasks_status_jeditaskid_ix ON jedi_tasks (status, currentpriority DESC,
+    jeditaskid);
+CREATE INDEX jedi_tasks_taskname_ix ON jedi_tasks (taskname);
+CREATE INDEX jedi_tasks_username_taskname_ix ON jedi_tasks (username, taskname);
+
+-- every status a task had
+CREATE TABLE jedi_tasks_statuslog (
+    log_id bigint NOT NULL DEFAULT nextval('jedi_tasks_statuslog_log_id_seq'),  -- order of the rows
+    fromstatus text,                                        -- before; NULL at insertion
+    status text NOT NULL,                                   -- after
+    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    agent text,                                             -- who
+    reason_code text,                                       -- why
+    reason text,                                            -- why, for people
+    jeditaskid bigint NOT NULL,                             -- the task
+    attemptnr integer,                                      -- the task's attempt
+    username text,                                          -- the person behind a command
+    CONSTRAINT jedi_tasks_statuslog_pk PRIMARY KEY (log_id)
+);
+CREATE INDEX jedi_tasks_statuslog_jeditaskid_ix ON jedi_tasks_statuslog (jeditaskid);
+
+-- who may speak to the service
+CREATE TABLE jedi_tokens (
+    token_hash text NOT NULL,                              -- sha256 of the token
+    kind text NOT NULL,                                    -- pilot or user
+    site text,                                             -- the pilot's site
+    username text,                                         -- the user
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    expires_at timestamptz,                                -- until when
+    revoked_at timestamptz,                                -- taken back
+    CONSTRAINT jedi_tokens_pk PRIMARY KEY (token_hash)
+);
+
+-- people and what they may do
+CREATE TABLE jedi_users (
+    username text NOT NULL,                                -- the user
+    role text NOT NULL DEFAULT 'user',                     -- user, production or operator
+    gridpref text NOT NULL DEFAULT '',                     -- letters k, p, s, g
+    email text,                                            -- for notifications
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    CONSTRAINT jedi_users_pk PRIMARY KEY (username),
+    CONSTRAINT jedi_users_role_ck CHECK (role = ANY (ARRAY['user', 'production', 'operator']))
+);
+
+-- partitions and shares of the workload
+CREATE TABLE jedi_work_queue (
+    queue_id integer NOT NULL,  -- unique identifier
+    queue_name text NOT NULL,   -- the queue's name
+    queue_type text NOT NULL,   -- the prodSourceLabel it serves
+    vo text NOT NULL,           -- the virtual organisation it serves
+    queue_share integer,        -- its share; NULL: not throttled
+    queue_order integer,        -- evaluated before queues of higher order
+    criteria text,              -- SQL condition on jedi_tasks
+    variables text,             -- values of the condition's variables
+    partitionid integer,        -- its partition; -1: it is a partition
+    stretchable smallint,       -- 1 if it may use shares of idle queues
+    status text,                -- active or inactive
+    CONSTRAINT jedi_work_queue_pk PRIMARY KEY (queue_id),
+    CONSTRAINT jedi_work_queue_queue_name_uq UNIQUE (queue_name),
+    CONSTRAINT jedi_work_queue_queue_order_uq UNIQUE (queue_order),
+    CONSTRAINT jedi_work_queue_name_ck CHECK (length(queue_name) <= 64)
+);
+
+-- number of jobs by place and status; add job_stats_delta for the present value
+CREATE TABLE job_stats (
+    site text NOT NULL,           -- site
+    workqueue integer NOT NULL,   -- work queue
+    gshare text NOT NULL,         -- global share
+    resource_type text NOT NULL,  -- shape
+    status text NOT NULL,         -- job status
+    jobs bigint NOT NULL,         -- number of jobs (a change of it, in deltas)
+    cores bigint NOT NULL,        -- their cores (a change of them, in deltas)
+    CONSTRAINT job_stats_pk PRIMARY KEY (site, workqueue, gshare, resource_type, status)
+);
+
+-- changes not yet folded into job_stats
+CREATE TABLE job_stats_delta (
+    delta_id bigint NOT NULL DEFAULT nextval('job_stats_delta_delta_id_seq'),  -- order of the rows
+    site text NOT NULL,                                     -- site
+    workqueue integer NOT NULL,                             -- work queue
+    gshare text NOT NULL,                                   -- global share
+    resource_type text NOT NULL,                            -- shape
+    status text NOT NULL,                                   -- job status
+    jobs bigint NOT NULL,                                   -- number of jobs (a change of it, in deltas)
+    cores bigint NOT NULL,                                  -- their cores (a change of them, in deltas)
+    CONSTRAINT job_stats_delta_pk PRIMARY KEY (delta_id)
+);
+
+-- rates by hour
+CREATE TABLE job_stats_hourly (
+    hour timestamptz NOT NULL DEFAULT jedi_now(),  -- the hour
+    site text NOT NULL,                            -- site
+    gshare text NOT NULL,                          -- global share
+    status text NOT NULL,                          -- the status reached
+    jobs bigint NOT NULL,                          -- jobs that reached it in the hour
+    CONSTRAINT job_stats_hourly_pk PRIMARY KEY (hour, site, gshare, status)
+);
