@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from sqlalchemy import Connection, text
 
 from jedi.agent.base import World
+from jedi.core import states
+from jedi.core.states import Machine
 from jedi.ddm.interface import FileInfo
 
 
@@ -53,3 +55,40 @@ def put_file_dataset(
     ddm.publish(endpoint, made)
     if closed:
         ddm.close(name)
+
+
+MANDATORY = {
+    "jedi_tasks": {"reqid": 1},
+    "jedi_datasets": {"datasetname": "s:n", "jeditaskid": 1},
+    "jedi_dataset_contents": {"datasetid": 1, "jeditaskid": 1, "lfn": "f"},
+    "jedi_events": {
+        **{"jeditaskid": 1, "datasetid": 1, "fileid": 1, "pandaid": 1},
+        **{"job_processid": 1, "attemptnr": 1},
+    },
+    "jedi_jobs": {
+        **{"jeditaskid": 1, "taskid": 1, "originpandaid": 1, "unit_nr": 1, "attemptnr": 1},
+        **{"site": "S", "priority": 1, "cores": 1, "memory_mb": 0, "walltime_s": 0, "disk_mb": 0},
+    },
+}
+"""Values for the mandatory columns of the tables that have a status."""
+
+
+def insert_states(
+    tx: Connection, machine: Machine, statuses: Collection[str] | None = None
+) -> None:
+    """One row in each status of a machine (or in these), everything else as plain as it gets."""
+    codes = states.EVENT_CODES if machine is states.EVENT else {}
+    numbers = {"jedi_events": "job_processid", "jedi_jobs": "pandaid"}
+    for number, status in enumerate(statuses or machine.states, 1):
+        row: dict[str, object] = {**MANDATORY[machine.table], "status": codes.get(status, status)}
+        if machine.types:
+            row["type"] = "output" if machine.negate_types else "input"
+        if machine.table in numbers:
+            row[numbers[machine.table]] = number
+        tx.execute(
+            text(
+                f"INSERT INTO {machine.table} ({', '.join(row)}) "
+                f"VALUES ({', '.join(f':{name}' for name in row)})"
+            ),
+            row,
+        )
