@@ -62,7 +62,8 @@ class Problem:
     def __str__(self) -> str:
         shown = repr(self.value)
         shown = shown if len(shown) <= 60 else shown[:57] + "..."
-        return f"{self.path}: {shown}: {self.rule}. {self.remedy}."
+        end = "" if self.remedy.endswith("?") else "."
+        return f"{self.path}: {shown}: {self.rule}. {self.remedy}{end}"
 
 
 class BadInput(JediError):

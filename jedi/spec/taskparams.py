@@ -1,0 +1,229 @@
+"""The dictionary that describes a task, typed. Keys are the seed's (camelCase).
+
+`tasktext` reads it, `taskrules` knows what does not go together, `taskproblems` puts errors into
+words, `later` lists legal JEDI that is not built yet. Defaults: contracts §9; keys: engine.md
+§2.1–2.3.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+)
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+from jedi.core import names
+from jedi.spec import later, placeholders
+from jedi.spec.dataset import Attributes
+
+MAX_PRIORITY = 10_000
+MAX_ATTEMPT = 1_000
+
+_Int4 = Annotated[int, Field(ge=0, le=2**31 - 1)]
+_Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
+_Word = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[!-~]+$")]
+_Label = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[ -~]+$")]
+_Text = Annotated[str, StringConstraints(max_length=100_000)]
+_Positive = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
+_DiskUnit = Literal["kB", "MB", "GB", "kBPerEvent", "MBPerEvent", "GBPerEvent"]
+
+
+def _dataset_list(text: str) -> str:
+    return ",".join(":".join(names.dataset(name.strip())) for name in text.split(","))
+
+
+def _output_dataset(text: str) -> str:
+    names.dataset(placeholders.longest_name(text))
+    return text.removesuffix("/")
+
+
+def _output_value(text: str) -> str:
+    template = placeholders.split_output(text)[1]
+    if placeholders.SERIAL not in template:
+        raise PydanticCustomError(
+            "no_serial_number",
+            "every job and every new attempt makes a file of its own, so the name needs {serial}",
+            {"serial": placeholders.SERIAL, "remedy": "End with a name like out.${SN}.txt"},
+        )
+    names.lfn(placeholders.longest_name(template))
+    return text
+
+
+def _attributes(text: str) -> str:
+    given = {part.partition("=")[0].strip() for part in text.split(",")}
+    if unbuilt := given & later.DATASET_ATTRIBUTES:
+        raise ValueError(f"{', '.join(sorted(unbuilt))}: not supported yet")
+    return Attributes.parse(text).render()
+
+
+_Site = Annotated[str, AfterValidator(names.site)]
+_Lfn = Annotated[str, AfterValidator(names.lfn)]
+_OutputDataset = Annotated[str, AfterValidator(_output_dataset)]
+_OutputValue = Annotated[_Text, AfterValidator(_output_value)]
+
+
+class _Written(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True)
+
+
+class Item(_Written):
+    """A piece of the job parameters. Its value is followed by a blank unless padding is false;
+    a hidden one is left out."""
+
+    value: _Text
+    padding: bool = True
+    hidden: bool = False
+
+
+class ConstantItem(Item):
+    """Text that is the same for every job but for its placeholders."""
+
+    type: Literal["constant"]
+
+
+class TemplateItem(Item):
+    """Text with a dataset or a number behind it."""
+
+    type: Literal["template"]
+
+
+class InputItem(TemplateItem):
+    """Input files; the first such item is the master, later ones follow it."""
+
+    param_type: Literal["input"] = Field(alias="param_type")
+    dataset: Annotated[str, AfterValidator(_dataset_list)]
+    ratio: _Positive | None = None
+    attributes: Annotated[str, AfterValidator(_attributes)] | None = None
+
+    @property
+    def datasets(self) -> list[str]:
+        """The names in the comma-separated list, each once."""
+        return list(dict.fromkeys(self.dataset.split(",")))
+
+    @property
+    def split(self) -> Attributes:
+        """How its datasets are split."""
+        given = Attributes.parse(self.attributes)
+        return given if self.ratio is None else Attributes(self.ratio, given.nosplit, given.repeat)
+
+
+class OutputItem(TemplateItem):
+    """An output file of each job; the name follows the last `=` or blank of the value."""
+
+    param_type: Literal["output"] = Field(alias="param_type")
+    value: _OutputValue
+    dataset: _OutputDataset
+    source_name: _Lfn | None = None
+
+
+class NumberItem(TemplateItem):
+    """A number made by JEDI, ${RNDMSEED}; the offset is added to it."""
+
+    param_type: Literal["number"] = Field(alias="param_type")
+    offset: _Int4 = 0
+
+
+class LogItem(_Written):
+    """Where log files go, instead of the default."""
+
+    type: Literal["template"] = "template"
+    param_type: Literal["log"] = Field(default="log", alias="param_type")
+    value: _OutputValue
+    dataset: _OutputDataset
+
+
+ITEM_MODELS: dict[str, type[Item]] = {
+    "constant": ConstantItem,
+    "input": InputItem,
+    "output": OutputItem,
+    "number": NumberItem,
+}
+
+
+def _kind(item: Any) -> str | None:
+    if isinstance(item, Item):
+        return next(kind for kind, model in ITEM_MODELS.items() if isinstance(item, model))
+    if not isinstance(item, dict):
+        return None
+    kind = "constant" if item.get("type") == "constant" else item.get("param_type")
+    return kind if isinstance(kind, str) else None
+
+
+AnyItem = Annotated[
+    Annotated[ConstantItem, Tag("constant")]
+    | Annotated[InputItem, Tag("input")]
+    | Annotated[OutputItem, Tag("output")]
+    | Annotated[NumberItem, Tag("number")],
+    Discriminator(_kind),
+]
+
+_ItemKind = TypeVar("_ItemKind", bound=Item)
+
+
+class TaskParams(_Written):
+    """A task as submitted. None: not said; whoever needs the value knows the default."""
+
+    task_name: _Label
+    job_parameters: list[AnyItem]
+    user_name: _Label | None = None
+    vo: _Word = "local"
+    prod_source_label: _Word = "user"
+    task_priority: Annotated[int, Field(ge=0, le=MAX_PRIORITY)] | None = None
+    task_type: Literal["anal", "prod"] | None = None
+    processing_type: _Word = "generic"
+    architecture: _Text = ""
+    trans_uses: _Text = ""
+    trans_home: _Text | None = None
+    trans_path: _Text | None = None
+    working_group: _Word | None = None
+    country_group: _Word | None = None
+    campaign: _Label | None = None
+    request_type: _Label | None = None
+    ticket_id: _Label | None = Field(default=None, alias="ticketID")
+    ticket_system_type: _Label | None = None
+    req_id: Annotated[int, Field(ge=1, le=2**63 - 1)] | None = Field(default=None, alias="reqID")
+    core_count: Annotated[int, Field(ge=0, le=10_000)] = 1
+    ram_count: _Int4 | None = None
+    ram_unit: Literal["MB", "MBPerCore", "MBPerCoreFixed"] = "MBPerCore"
+    base_ram_count: _Int4 | None = None
+    cpu_time: _Int4 | None = None
+    cpu_time_unit: Literal[
+        "HS06sPerEvent", "mHS06sPerEvent", "HS06sPerEventFixed", "mHS06sPerEventFixed"
+    ] = "HS06sPerEvent"
+    cpu_efficiency: Annotated[int, Field(ge=0, le=100)] = 90
+    base_walltime: _Int4 | None = None
+    out_disk_count: _Int4 | None = None
+    out_disk_unit: _DiskUnit = "kB"
+    work_disk_count: _Int4 | None = None
+    work_disk_unit: _DiskUnit = "kB"
+    cloud: _Site | None = None
+    site: _Site | None = None
+    nucleus: _Site | None = None
+    max_attempt: Annotated[int, Field(ge=1, le=MAX_ATTEMPT)] | None = None
+    max_failure: Annotated[int, Field(ge=1, le=MAX_ATTEMPT)] | None = None
+    no_input: bool = False
+    n_files: _Count | None = None
+    n_events: _Count | None = None
+    n_files_per_job: _Count | None = None
+    n_gb_per_job: _Positive | None = Field(default=None, alias="nGBPerJob")
+    n_max_files_per_job: _Count | None = None
+    max_walltime: _Positive | None = None
+    sandbox: list[Annotated[str, StringConstraints(min_length=1, max_length=4096)]] = []
+    log: LogItem | None = None
+
+    def items(self, kind: type[_ItemKind]) -> list[_ItemKind]:
+        """The job parameters of one kind, in order."""
+        return [item for item in self.job_parameters if isinstance(item, kind)]
+
+    def dump(self) -> dict[str, Any]:
+        """The dictionary again, with the defaults filled in."""
+        return self.model_dump(by_alias=True, exclude_none=True)

@@ -1,0 +1,85 @@
+"""Pydantic's errors as problems: where, what was there, the rule, the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from jedi.core.errors import Problem
+from jedi.spec import later
+from jedi.spec.taskparams import ITEM_MODELS, LogItem, TaskParams
+from jedi.spec.taskrules import NOT_YET, suggest
+
+_WORDS = {
+    "missing": ("is mandatory", "Add it"),
+    "string_type": ("is text", "Write it in quotes"),
+    "int_type": ("is a whole number", "Write it without quotes and without a point"),
+    "int_from_float": ("is a whole number", "Write it without a point"),
+    "float_type": ("is a number", "Write it without quotes"),
+    "bool_type": ("is true or false", "Write true or false, without quotes"),
+    "list_type": ("is a list", "Write a list"),
+    "dict_type": ("is a mapping of keys to values", "Write keys with values"),
+    "model_type": ("is a mapping of keys to values", "Write keys with values"),
+    "model_attributes_type": ("is a mapping of keys to values", "Write keys with values"),
+    "invalid_key": ("a key is text", "Write the key in quotes"),
+    "string_pattern_mismatch": ("holds printable ASCII characters", "Choose another name"),
+}
+_KINDS = "an item has type: constant, or type: template with param_type input, output or number"
+
+
+def explain(error: ValidationError) -> list[Problem]:
+    """One problem for each error, in the order of the document."""
+    return [_explain(details) for details in error.errors(include_url=False)]
+
+
+def path_of(loc: Sequence[int | str]) -> str:
+    """`jobParameters[1].dataset` from pydantic's location, which also names an item's kind."""
+    path = ""
+    for i, step in enumerate(loc):
+        if loc[0] == "jobParameters" and i == 2 and step in ITEM_MODELS:
+            continue
+        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
+    return path or "task"
+
+
+def _explain(details: ErrorDetails) -> Problem:
+    loc, value, kind = details["loc"], details["input"], details["type"]
+    path, context = path_of(loc), details.get("ctx", {})
+    if kind == "missing":
+        return Problem(path, None, *_WORDS[kind])
+    if kind == "extra_forbidden":
+        return Problem(path, value, *_unknown_key(loc))
+    if kind.startswith("union_tag"):
+        return Problem(path, value, *_unknown_kind(value))
+    if kind == "value_error":
+        return Problem(path, value, str(context["error"]), "Correct it")
+    message = details["msg"].removeprefix("Input ")
+    rule, remedy = _WORDS.get(kind, (message, "Correct the value"))
+    return Problem(path, value, rule, context.get("remedy", remedy))
+
+
+def _unknown_key(loc: Sequence[int | str]) -> tuple[str, str]:
+    key = str(loc[-1])
+    model: type[BaseModel] = TaskParams
+    not_yet = later.is_later(key)
+    if loc[0] == "jobParameters":
+        model, not_yet = ITEM_MODELS[str(loc[2])], key in later.ITEM_KEYS
+    elif len(loc) > 1:
+        model, not_yet = LogItem, key in later.ITEM_KEYS
+    if not_yet:
+        return NOT_YET, "Leave it out"
+    known = [field.alias or name for name, field in model.model_fields.items()]
+    listed = f"The keys here are {', '.join(sorted(known))}" if len(loc) > 1 else "Leave it out"
+    return "no such key", suggest(key, known, listed)
+
+
+def _unknown_kind(item: Any) -> tuple[str, str]:
+    kind = item.get("param_type") if isinstance(item, dict) else None
+    if kind == "log":
+        return _KINDS, "Give the log as the task's own key log"
+    if kind in later.PARAM_TYPES:
+        return NOT_YET, "Leave it out"
+    return _KINDS, suggest(str(kind), ITEM_MODELS, "Give type and param_type")

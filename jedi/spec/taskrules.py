@@ -1,0 +1,159 @@
+"""What does not go together in a task, though each piece is well formed."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator
+
+from jedi.core.errors import Problem
+from jedi.spec import later
+from jedi.spec.placeholders import (
+    STREAM_FORMS,
+    SYSTEM,
+    Placeholder,
+    placeholders,
+    split_output,
+    stream_of,
+)
+from jedi.spec.taskparams import InputItem, Item, NumberItem, OutputItem, TaskParams
+
+NOT_YET = "not supported yet"
+
+
+def streams(params: TaskParams) -> list[str]:
+    """The placeholder that each input item feeds, in order."""
+    return [stream_of(item.value, i) for i, item in enumerate(params.items(InputItem))]
+
+
+def suggest(word: str, known: Iterable[str], otherwise: str) -> str:
+    """A remedy for a word that nobody knows."""
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"Did you mean {near[0]}?" if near else otherwise
+
+
+def contradictions(params: TaskParams) -> Iterator[Problem]:
+    """Keys of the task that exclude each other."""
+    if params.no_input and params.n_events is not None:
+        rule = "a task without input has no events to count"
+        remedy = "Say with nFiles how many jobs it has (times nFilesPerJob)"
+        yield Problem("nEvents", params.n_events, rule, remedy)
+    if params.no_input and params.n_gb_per_job is not None:
+        rule = "a task without input has no size"
+        yield Problem("nGBPerJob", params.n_gb_per_job, rule, "Use nFilesPerJob")
+    most, wanted = params.n_max_files_per_job, params.n_files_per_job
+    if most is not None and wanted is not None and most < wanted:
+        rule = f"is less than nFilesPerJob ({wanted})"
+        yield Problem("nMaxFilesPerJob", most, rule, "Raise it or leave one of the two out")
+    attempts, failures = params.max_attempt, params.max_failure
+    if attempts is not None and failures is not None and failures > attempts:
+        rule = f"is more than maxAttempt ({attempts})"
+        yield Problem("maxFailure", failures, rule, "Raise maxAttempt or leave maxFailure out")
+
+
+def item_contradictions(params: TaskParams) -> Iterator[Problem]:
+    """Items that exclude each other or use what nobody provides."""
+    yield from _input_rules(params)
+    yield from _output_rules(params)
+    yield from _number_rules(params)
+    yield from _placeholder_rules(params)
+    shown = [item for item in params.job_parameters if item.value.strip() and not item.hidden]
+    if not params.trans_path and not shown:
+        remedy = "Give a value to run, or transPath"
+        yield Problem("jobParameters", [], "there is nothing to run", remedy)
+
+
+def _at(params: TaskParams, item: Item, key: str) -> str:
+    position = next(i for i, other in enumerate(params.job_parameters) if other is item)
+    return f"jobParameters[{position}].{key}"
+
+
+def _input_rules(params: TaskParams) -> Iterator[Problem]:
+    inputs = params.items(InputItem)
+    if params.no_input and inputs:
+        yield Problem("noInput", True, "the task has an input item, too", "Leave one of them out")
+    if not params.no_input and not inputs:
+        remedy = "Add an item with param_type: input, or noInput: true"
+        yield Problem("jobParameters", [], "the task has no input", remedy)
+    fed: dict[str, list[str]] = {}
+    for item, stream in zip(inputs, streams(params), strict=True):
+        value, master = item.ratio or item.attributes, not fed
+        if value and master:
+            key = "attributes" if item.ratio is None else "ratio"
+            rule = "the first input is the master, which the others follow"
+            yield Problem(_at(params, item, key), value, rule, "Say it of the others")
+        if item.ratio is not None and "ratio" in (item.attributes or ""):
+            rule = "the attributes give a ratio, too"
+            yield Problem(_at(params, item, "ratio"), item.ratio, rule, "Give it once")
+        for other in (s for s, names in fed.items() if s != stream and {*names} & {*item.datasets}):
+            path, rule = _at(params, item, "dataset"), f"feeds ${{{other}}} already"
+            yield Problem(path, item.dataset, rule, "Use one placeholder for it")
+        if fed.setdefault(stream, item.datasets) != item.datasets:
+            path, rule = _at(params, item, "value"), f"another dataset feeds ${{{stream}}}"
+            yield Problem(path, item.value, rule, "Use another placeholder, such as ${IN2}")
+
+
+def _output_rules(params: TaskParams) -> Iterator[Problem]:
+    read = {name for item in params.items(InputItem) for name in item.datasets}
+    outputs = [(_at(params, item, ""), item) for item in params.items(OutputItem)]
+    written = [(path, item.dataset, item.value) for path, item in outputs]
+    if params.log is not None:
+        written.append(("log.", params.log.dataset, params.log.value))
+    names: set[str] = set()
+    for path, dataset, value in written:
+        if dataset in read:
+            rule = "is an input of the same task"
+            yield Problem(f"{path}dataset", dataset, rule, "Choose another name")
+        name = split_output(value)[1]
+        if name in names:
+            rule = f"another output is called {name}, too"
+            yield Problem(f"{path}value", value, rule, "Choose another file name")
+        names.add(name)
+    sources: set[str] = set()
+    for path, item in outputs:
+        if item.source_name and item.source_name in sources:
+            rule = "another output is made from this file"
+            yield Problem(f"{path}sourceName", item.source_name, rule, "Choose another file")
+        sources.add(item.source_name or "")
+
+
+def _number_rules(params: TaskParams) -> Iterator[Problem]:
+    for position, item in enumerate(params.items(NumberItem)):
+        if "${RNDMSEED}" not in item.value:
+            remedy = "Put ${RNDMSEED} into the value, or use type: constant"
+            yield Problem(_at(params, item, "value"), item.value, "has no number in it", remedy)
+        if position and item.offset != params.items(NumberItem)[0].offset:
+            rule = "the task has one sequence of seeds, with one offset"
+            yield Problem(_at(params, item, "offset"), item.offset, rule, "Give the same offset")
+
+
+def _placeholder_rules(params: TaskParams) -> Iterator[Problem]:
+    known = SYSTEM | dict.fromkeys(streams(params), STREAM_FORMS)
+    known |= {f"OUTPUT{i}": ("",) for i, _ in enumerate(params.items(OutputItem))}
+    for item in params.job_parameters:
+        for found in placeholders(item.value):
+            if problem := _placeholder_problem(found, known):
+                yield Problem(_at(params, item, "value"), found.text, *problem)
+    templates = [(_at(params, item, "value"), item.value) for item in params.items(OutputItem)]
+    if params.log is not None:
+        templates.append(("log.value", params.log.value))
+    for path, value in templates:
+        for found in placeholders(split_output(value)[1]):
+            if found.name != "SN":
+                remedy = "Use ${SN} and, for the task's number, $JEDITASKID"
+                yield Problem(path, found.text, "can't stand in a file name", remedy)
+
+
+def _placeholder_problem(
+    found: Placeholder, known: dict[str, tuple[str, ...]]
+) -> tuple[str, str] | None:
+    """Rule and remedy, if the placeholder can't be filled."""
+    if found.form in known.get(found.name, ()):
+        return None
+    if found.name in known:
+        forms = ", ".join(f"${{{found.name}{'/' + f if f else ''}}}" for f in known[found.name])
+        return NOT_YET, f"Use {forms}"
+    if re.sub(r"\d+$", "", found.name.partition(":")[0]) in later.PLACEHOLDERS:
+        return NOT_YET, "Leave it out"
+    otherwise = f"Write ${found.name} if it is a variable of the shell"
+    return "nothing fills it", suggest(found.name, known, otherwise)

@@ -1,0 +1,138 @@
+"""From the text of a task to its typed parameters, with everything that is wrong in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import yaml
+from pydantic import ValidationError
+
+from jedi.core import strictyaml
+from jedi.core.errors import BadInput, Problem
+from jedi.spec.taskparams import TaskParams
+from jedi.spec.taskproblems import explain
+from jedi.spec.taskrules import contradictions, item_contradictions
+
+Format = Literal["yaml", "json"]
+MAX_CHARACTERS = 4_000_000
+_SUFFIXES: dict[str, Format] = {".yaml": "yaml", ".yml": "yaml", ".json": "json"}
+_BOM = "\ufeff"
+
+
+def read_task_file(path: Path) -> tuple[str, Format]:
+    """The text of a task file, byte for byte, and its format by its suffix."""
+    known = ", ".join(_SUFFIXES)
+    if path.suffix.lower() not in _SUFFIXES:
+        rule = f"a task file ends in {known}"
+        raise BadInput([Problem(str(path), path.suffix, rule, "Rename the file")])
+    try:
+        return path.read_bytes().decode(), _SUFFIXES[path.suffix.lower()]
+    except OSError as error:
+        rule = f"it can't be read: {error.strerror}"
+        raise BadInput([Problem(str(path), path.name, rule, "Correct the name")]) from error
+    except UnicodeDecodeError as error:
+        rule = "a task file is written in UTF-8"
+        raise BadInput([Problem(str(path), path.name, rule, "Convert it")]) from error
+
+
+def parse_text(text: str, format: str) -> Any:
+    """The document in a text; BadInput if it is not well formed."""
+    if format not in get_args(Format):
+        raise _malformed(format, "the format is yaml or json", "Say which it is")
+    if len(text) > MAX_CHARACTERS:
+        raise _malformed(text[:40], f"a task has at most {MAX_CHARACTERS} characters", "Shorten it")
+    try:
+        if format == "json":
+            document = json.loads(
+                text.removeprefix(_BOM),
+                object_pairs_hook=_unique_keys,
+                parse_constant=_no_such_number,
+            )
+        else:
+            document = strictyaml.load(text)
+        if bad := next(_unprintable(document), None):
+            raise ValueError(f"{bad[:20]!r} holds a character that can't be stored")
+    except (ValueError, yaml.YAMLError) as error:
+        raise _malformed(text.strip()[:40], _sentence(error), "Correct it") from error
+    except RecursionError as error:
+        raise _malformed(text.strip()[:40], "it is nested too deeply", "Flatten it") from error
+    return document
+
+
+def examine(document: Any) -> tuple[TaskParams | None, list[Problem]]:
+    """The typed task and all its problems. With problems, the task holds what was well formed, so
+    that the caller can go on looking; None if there is nothing to look at."""
+    try:
+        params = TaskParams.model_validate(document)
+    except ValidationError as error:
+        problems = explain(error)
+        if not isinstance(document, dict):
+            return None, problems
+        broken = {str(details["loc"][0]) for details in error.errors()}
+        params = TaskParams.model_validate(_sound(document, error))
+        problems += contradictions(params)
+        if not broken & {"jobParameters", "noInput", "log"}:
+            problems += item_contradictions(params)
+        return params, problems
+    return params, [*contradictions(params), *item_contradictions(params)]
+
+
+def validate(document: Any) -> TaskParams:
+    """The typed task; BadInput with every problem of the document."""
+    params, problems = examine(document)
+    if params is None or problems:
+        raise BadInput(problems)
+    return params
+
+
+def _sound(document: dict[Any, Any], error: ValidationError) -> dict[str, Any]:
+    """The keys and items of a document without errors; an empty constant for each broken item."""
+    places = {details["loc"][:2] for details in error.errors()}
+    broken = {place[0] for place in places}
+    sound = {k: v for k, v in document.items() if k not in broken}
+    items = document.get("jobParameters")
+    stand_in = {"type": "constant", "value": ""}
+    if isinstance(items, list):
+        kept = [stand_in if ("jobParameters", i) in places else it for i, it in enumerate(items)]
+        sound["jobParameters"] = kept
+    return {"taskName": "unnamed", "jobParameters": [], **sound}
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"key {next(k for k in keys if keys.count(k) > 1)!r} is repeated")
+    return found
+
+
+def _no_such_number(text: str) -> float:
+    raise ValueError(f"{text} is no number")
+
+
+def _unprintable(value: Any) -> Iterator[str]:
+    """Texts that a database can't hold: with a NUL, or with half a surrogate pair."""
+    match value:
+        case str():
+            if "\0" in value or any("\ud800" <= c <= "\udfff" for c in value):
+                yield value
+        case dict():
+            for key, inner in value.items():
+                yield from _unprintable(key)
+                yield from _unprintable(inner)
+        case list():
+            for inner in value:
+                yield from _unprintable(inner)
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
+        return f"line {error.problem_mark.line + 1}: {error.problem}"
+    return " ".join(str(error).split())
+
+
+def _malformed(value: Any, rule: str, remedy: str) -> BadInput:
+    return BadInput([Problem("task", value, rule, remedy)])
