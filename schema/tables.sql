@@ -1,19 +1,10 @@
 -- Generated from a migrated database: change jedi/taskbuffer and migrations instead.
 
-CREATE SEQUENCE jedi_broker_decisions_decision_id_seq CACHE 1 OWNED BY jedi_broker_decisions.decision_id;
-CREATE SEQUENCE jedi_commands_command_id_seq CACHE 1 OWNED BY jedi_commands.command_id;
 CREATE SEQUENCE jedi_dataset_id_seq CACHE 1;
-CREATE SEQUENCE jedi_datasets_statuslog_log_id_seq CACHE 1 OWNED BY jedi_datasets_statuslog.log_id;
 CREATE SEQUENCE jedi_file_id_seq CACHE 1000;
-CREATE SEQUENCE jedi_jobs_statuslog_log_id_seq CACHE 1 OWNED BY jedi_jobs_statuslog.log_id;
-CREATE SEQUENCE jedi_knobs_history_change_id_seq CACHE 1 OWNED BY jedi_knobs_history.change_id;
 CREATE SEQUENCE jedi_out_temp_id_seq CACHE 1;
-CREATE SEQUENCE jedi_outbox_message_id_seq CACHE 1 OWNED BY jedi_outbox.message_id;
 CREATE SEQUENCE jedi_panda_id_seq CACHE 1;
-CREATE SEQUENCE jedi_sites_history_change_id_seq CACHE 1 OWNED BY jedi_sites_history.change_id;
 CREATE SEQUENCE jedi_task_id_seq CACHE 1;
-CREATE SEQUENCE jedi_tasks_statuslog_log_id_seq CACHE 1 OWNED BY jedi_tasks_statuslog.log_id;
-CREATE SEQUENCE job_stats_delta_delta_id_seq CACHE 1 OWNED BY job_stats_delta.delta_id;
 
 -- answers given to pilots, so that a repeated request gets the same jobs
 CREATE TABLE jedi_acquire_requests (
@@ -40,17 +31,17 @@ CREATE TABLE jedi_agents (
 
 -- what brokers decided
 CREATE TABLE jedi_broker_decisions (
-    decision_id bigint NOT NULL DEFAULT nextval('jedi_broker_decisions_decision_id_seq'),  -- order
-    jeditaskid bigint NOT NULL,                             -- the task
-    broker text NOT NULL,                                   -- nucleus, production, analysis, generic
-    snapshot_hash text,                                     -- what the broker knew
-    seed bigint NOT NULL,                                   -- seed of the lottery
-    knobs jsonb NOT NULL,                                   -- the knobs it used
-    outcome text NOT NULL,                                  -- chosen, none, ...
-    chosen text[] NOT NULL,                                 -- the sites, best first
-    weights double precision[] NOT NULL,                    -- their weights
-    need jsonb NOT NULL,                                    -- what the task asked for
-    creationtime timestamptz NOT NULL DEFAULT jedi_now(),   -- when
+    decision_id bigserial,                                 -- order
+    jeditaskid bigint NOT NULL,                            -- the task
+    broker text NOT NULL,                                  -- nucleus, production, analysis, generic
+    snapshot_hash text,                                    -- what the broker knew
+    seed bigint NOT NULL,                                  -- seed of the lottery
+    knobs jsonb NOT NULL,                                  -- the knobs it used
+    outcome text NOT NULL,                                 -- chosen, none, ...
+    chosen text[] NOT NULL,                                -- the sites, best first
+    weights double precision[] NOT NULL,                   -- their weights
+    need jsonb NOT NULL,                                   -- what the task asked for
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
     CONSTRAINT jedi_broker_decisions_pk PRIMARY KEY (decision_id)
 );
 CREATE INDEX jedi_broker_decisions_jeditaskid_decision_id_ix ON jedi_broker_decisions (jeditaskid,
@@ -68,16 +59,16 @@ CREATE TABLE jedi_broker_reasons (
 
 -- what people asked of tasks: rows are only added and acknowledged
 CREATE TABLE jedi_commands (
-    command_id bigint NOT NULL DEFAULT nextval('jedi_commands_command_id_seq'),  -- order
-    jeditaskid bigint NOT NULL,                             -- the task
-    command text NOT NULL,                                  -- kill, finish, retry, ...
-    arguments jsonb NOT NULL DEFAULT '{}',                  -- the command's arguments
-    username text NOT NULL,                                 -- who asked
-    comment text,                                           -- why
-    creationtime timestamptz NOT NULL DEFAULT jedi_now(),   -- when
-    acknowledged_at timestamptz,                            -- when it was taken up; NULL: not yet
-    outcome text,                                           -- accepted or refused
-    message text,                                           -- the outcome, for people
+    command_id bigserial,                                  -- order
+    jeditaskid bigint NOT NULL,                            -- the task
+    command text NOT NULL,                                 -- kill, finish, retry, ...
+    arguments jsonb NOT NULL DEFAULT '{}',                 -- the command's arguments
+    username text NOT NULL,                                -- who asked
+    comment text,                                          -- why
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    acknowledged_at timestamptz,                           -- when it was taken up; NULL: not yet
+    outcome text,                                          -- accepted or refused
+    message text,                                          -- the outcome, for people
     CONSTRAINT jedi_commands_pk PRIMARY KEY (command_id)
 );
 CREATE INDEX jedi_commands_jeditaskid_ix ON jedi_commands (jeditaskid);
@@ -178,7 +169,7 @@ CREATE INDEX jedi_datasets_statecheck_ix ON jedi_datasets (statechecktime) WHERE
 
 -- every status a dataset had
 CREATE TABLE jedi_datasets_statuslog (
-    log_id bigint NOT NULL DEFAULT nextval('jedi_datasets_statuslog_log_id_seq'),  -- order of the rows
+    log_id bigserial,                                       -- order of the rows
     fromstatus text,                                        -- before; NULL at insertion
     status text NOT NULL,                                   -- after
     modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
@@ -387,6 +378,8 @@ CREATE TABLE jedi_jobs (
 ) WITH (fillfactor=80);
 CREATE INDEX jedi_jobs_jeditaskid_unit_nr_ix ON jedi_jobs (jeditaskid, unit_nr);
 CREATE INDEX jedi_jobs_live_ix ON jedi_jobs (jeditaskid) WHERE postprocessed_at IS NULL;
+CREATE INDEX jedi_jobs_reported_ix ON jedi_jobs (pandaid) WHERE pilot_result IS NOT NULL AND
+    postprocessed_at IS NULL;
 
 -- ended jobs, moved here in batches
 CREATE TABLE jedi_jobs_archived (
@@ -453,7 +446,7 @@ CREATE INDEX jedi_jobs_archived_jeditaskid_unit_nr_ix ON jedi_jobs_archived (jed
 
 -- every status a job had
 CREATE TABLE jedi_jobs_statuslog (
-    log_id bigint NOT NULL DEFAULT nextval('jedi_jobs_statuslog_log_id_seq'),  -- order of the rows
+    log_id bigserial,                                       -- order of the rows
     fromstatus text,                                        -- before; NULL at insertion
     status text NOT NULL,                                   -- after
     modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
@@ -478,7 +471,7 @@ CREATE TABLE jedi_knobs (
 
 -- changes of knobs
 CREATE TABLE jedi_knobs_history (
-    change_id bigint NOT NULL DEFAULT nextval('jedi_knobs_history_change_id_seq'),  -- order
+    change_id bigserial,                                    -- order
     component text NOT NULL,                                -- component
     key text NOT NULL,                                      -- knob
     value jsonb,                                            -- new value; NULL: back to the preset
@@ -499,13 +492,13 @@ CREATE TABLE jedi_network_matrix (
 
 -- notifications, written with the change and delivered later
 CREATE TABLE jedi_outbox (
-    message_id bigint NOT NULL DEFAULT nextval('jedi_outbox_message_id_seq'),  -- order
-    topic text NOT NULL,                                    -- what it is about
-    payload jsonb NOT NULL,                                 -- the message
-    urgent boolean NOT NULL DEFAULT false,                  -- urgent
-    creationtime timestamptz NOT NULL DEFAULT jedi_now(),   -- when
-    sent_at timestamptz,                                    -- when it was delivered
-    attempts integer NOT NULL DEFAULT 0,                    -- deliveries tried
+    message_id bigserial,                                  -- order
+    topic text NOT NULL,                                   -- what it is about
+    payload jsonb NOT NULL,                                -- the message
+    urgent boolean NOT NULL DEFAULT false,                 -- urgent
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    sent_at timestamptz,                                   -- when it was delivered
+    attempts integer NOT NULL DEFAULT 0,                   -- deliveries tried
     CONSTRAINT jedi_outbox_pk PRIMARY KEY (message_id)
 );
 CREATE INDEX jedi_outbox_open_ix ON jedi_outbox (message_id) WHERE sent_at IS NULL;
@@ -641,7 +634,7 @@ CREATE TABLE jedi_sites (
 
 -- changes of sites
 CREATE TABLE jedi_sites_history (
-    change_id bigint NOT NULL DEFAULT nextval('jedi_sites_history_change_id_seq'),  -- order
+    change_id bigserial,                                    -- order
     site text NOT NULL,                                     -- the site
     attribute text NOT NULL,                                -- what changed
     oldvalue text,                                          -- before
@@ -775,7 +768,7 @@ CREATE INDEX jedi_tasks_username_taskname_ix ON jedi_tasks (username, taskname);
 
 -- every status a task had
 CREATE TABLE jedi_tasks_statuslog (
-    log_id bigint NOT NULL DEFAULT nextval('jedi_tasks_statuslog_log_id_seq'),  -- order of the rows
+    log_id bigserial,                                       -- order of the rows
     fromstatus text,                                        -- before; NULL at insertion
     status text NOT NULL,                                   -- after
     modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
@@ -845,14 +838,14 @@ CREATE TABLE job_stats (
 
 -- changes not yet folded into job_stats
 CREATE TABLE job_stats_delta (
-    delta_id bigint NOT NULL DEFAULT nextval('job_stats_delta_delta_id_seq'),  -- order of the rows
-    site text NOT NULL,                                     -- site
-    workqueue integer NOT NULL,                             -- work queue
-    gshare text NOT NULL,                                   -- global share
-    resource_type text NOT NULL,                            -- shape
-    status text NOT NULL,                                   -- job status
-    jobs bigint NOT NULL,                                   -- number of jobs (a change of it, in deltas)
-    cores bigint NOT NULL,                                  -- their cores (a change of them, in deltas)
+    delta_id bigserial,           -- order of the rows
+    site text NOT NULL,           -- site
+    workqueue integer NOT NULL,   -- work queue
+    gshare text NOT NULL,         -- global share
+    resource_type text NOT NULL,  -- shape
+    status text NOT NULL,         -- job status
+    jobs bigint NOT NULL,         -- number of jobs (a change of it, in deltas)
+    cores bigint NOT NULL,        -- their cores (a change of them, in deltas)
     CONSTRAINT job_stats_delta_pk PRIMARY KEY (delta_id)
 );
 

@@ -1,4 +1,4 @@
-"""jedi_agents: heartbeats."""
+"""jedi_agents: heartbeats, in real time: processes live in it, whatever the clock is turned to."""
 
 from __future__ import annotations
 

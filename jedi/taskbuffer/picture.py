@@ -19,11 +19,11 @@ WIDTH = 100
 MEANING_AT = 54
 
 _SEQUENCES = """
-SELECT c.relname AS name, s.seqcache AS cache, d.refobjid::regclass || '.' || a.attname AS owner
+SELECT c.relname AS name, s.seqcache AS cache
 FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid
-LEFT JOIN pg_depend d ON d.objid = c.oid AND d.deptype = 'a' AND d.refclassid = 'pg_class'::regclass
-LEFT JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
-WHERE c.relnamespace = current_schema()::regnamespace ORDER BY name
+WHERE c.relnamespace = current_schema()::regnamespace
+  AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'a')
+ORDER BY name
 """
 
 _TABLES = """
@@ -37,6 +37,7 @@ ORDER BY name
 _COLUMNS = """
 SELECT c.relname AS "table", a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type,
        a.attnotnull AS mandatory, pg_get_expr(d.adbin, d.adrelid) AS value,
+       pg_get_serial_sequence(quote_ident(c.relname), a.attname) IS NOT NULL AS serial,
        col_description(c.oid, a.attnum) AS meaning
 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
 LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
@@ -96,11 +97,8 @@ def _file(parts: Iterable[str]) -> str:
 
 
 def _sequences(tx: Connection) -> str:
-    lines = []
-    for row in tx.execute(text(_SEQUENCES)):
-        owner = f" OWNED BY {row.owner}" if row.owner else ""
-        lines.append(f"CREATE SEQUENCE {row.name} CACHE {row.cache}{owner};")
-    return "\n".join(lines)
+    rows = tx.execute(text(_SEQUENCES))
+    return "\n".join(f"CREATE SEQUENCE {row.name} CACHE {row.cache};" for row in rows)
 
 
 def _tables(tx: Connection) -> Iterable[str]:
@@ -123,6 +121,8 @@ def _by_table(tx: Connection, query: str) -> dict[str, list[Row[Any]]]:
 
 
 def _column(row: Row[Any]) -> tuple[str, str]:
+    if row.serial:
+        return f"{row.name} bigserial", row.meaning or ""
     value = f" DEFAULT {row.value}" if row.value else ""
     return f"{row.name} {row.type}{' NOT NULL' if row.mandatory else ''}{value}", row.meaning or ""
 
@@ -137,7 +137,7 @@ def _lined_up(body: list[tuple[str, str]]) -> str:
         (_plain(what) + ("," if n < len(body) else ""), say)
         for n, (what, say) in enumerate(body, 1)
     ]
-    width = min(MEANING_AT, max(len(what) for what, say in plain if say))
+    width = min(MEANING_AT, max((len(what) for what, say in plain if say), default=0))
     return "\n".join(
         f"    {what:{width}}  -- {say}" if say else _wrap(what, "    ") for what, say in plain
     )
