@@ -42,7 +42,7 @@ def _dataset_list(text: str) -> str:
 
 
 def _output_dataset(text: str) -> str:
-    names.dataset(placeholders.longest_name(text))
+    names.dataset(placeholders.longest_name(text) + ".log")  # logs go there unless told otherwise
     return text.removesuffix("/")
 
 

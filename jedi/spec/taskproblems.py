@@ -9,9 +9,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from jedi.core.errors import Problem
+from jedi.core.suggest import suggest
 from jedi.spec import later
 from jedi.spec.taskparams import ITEM_MODELS, LogItem, TaskParams
-from jedi.spec.taskrules import NOT_YET, suggest
+from jedi.spec.taskrules import NOT_YET
 
 _WORDS = {
     "missing": ("is mandatory", "Add it"),

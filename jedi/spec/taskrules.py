@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from jedi.core.errors import Problem
+from jedi.core.suggest import suggest
 from jedi.spec import later
 from jedi.spec.placeholders import (
     STREAM_FORMS,
@@ -24,12 +24,6 @@ NOT_YET = "not supported yet"
 def streams(params: TaskParams) -> list[str]:
     """The placeholder that each input item feeds, in order."""
     return [stream_of(item.value, i) for i, item in enumerate(params.items(InputItem))]
-
-
-def suggest(word: str, known: Iterable[str], otherwise: str) -> str:
-    """A remedy for a word that nobody knows."""
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f"Did you mean {near[0]}?" if near else otherwise
 
 
 def contradictions(params: TaskParams) -> Iterator[Problem]:

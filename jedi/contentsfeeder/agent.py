@@ -1,0 +1,201 @@
+"""ContentsFeeder: defined -> ready or assigning; what is in the input datasets becomes rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from jedi.agent.base import Agent
+from jedi.contentsfeeder.feed import (
+    Feed,
+    FeedTask,
+    InputDataset,
+    Listed,
+    Listing,
+    Outcome,
+    Unusable,
+    Wait,
+    judge,
+    needs_nucleus,
+    new_files,
+    render,
+)
+from jedi.core.errors import BadInput, NotFound
+from jedi.taskbuffer import contents, datasets, engine, tasks, tasks_new
+from jedi.taskbuffer.tasks import Move
+
+
+class ContentsFeeder(Agent[FeedTask, Outcome]):
+    """Looks input datasets up, without a transaction, and writes their new files."""
+
+    name = "ContentsFeeder"
+    wakes = frozenset({"task:defined"})
+
+    def claim(self, tx: Connection, limit: int) -> list[FeedTask]:
+        """Defined tasks with the datasets that are to be looked up."""
+        rows = tasks.claim(tx, ["defined"], self.world.me, self.lease_s, limit)
+        if not rows:
+            return []
+        ids = [row.jeditaskid for row in rows]
+        params = tasks_new.params_of(tx, ids)
+        inputs = datasets.to_feed(tx, ids)
+        made = datasets.producers(tx, (one.datasetname for one in inputs if one.type == "input"))
+        live = {one.datasetname for one in made if one.live}
+        default = int(self.world.knobs["attempts.max_attempt"])
+        self._claimed = [
+            _feed_task(row, params[row.jeditaskid], inputs, live, default) for row in rows
+        ]
+        return self._claimed
+
+    def work(self, item: FeedTask) -> Outcome:
+        """List the datasets of a task. Checksums of new files may take hours: until the batch is
+        done, the leases of all its tasks are kept."""
+        with ThreadPoolExecutor(1) as pool:
+            listings = pool.submit(lambda: [self._list(dataset) for dataset in item.datasets])
+            while wait([listings], timeout=self.lease_s / 3).not_done:
+                self._keep()
+        try:
+            found = listings.result()
+        except BadInput as error:
+            return Unusable("input_malformed", error.sentence)
+        return judge(item, found, int(self.world.knobs["contentsfeeder.max_records"]))
+
+    def apply(self, tx: Connection, results: Sequence[tuple[FeedTask, Outcome]]) -> None:
+        """Write new files, mark those that are gone, count, and move on."""
+        held = tasks.fence(tx, [(task.jedi_task_id, task.lock_seq) for task, _ in results])
+        ours = [(task, outcome) for task, outcome in results if task.jedi_task_id in held]
+        feeds = [(task, outcome) for task, outcome in ours if isinstance(outcome, Feed)]
+        self._write(tx, feeds)
+        fed = [one.dataset.dataset_id for _, feed in feeds for one in feed.listings]
+        datasets.move_datasets(tx, [(i, "ready") for i in fed], self.name, "fed")
+        broken = [
+            d.dataset_id for _, out in ours if isinstance(out, Unusable) for d in out.datasets
+        ]
+        datasets.move_datasets(tx, [(i, "broken") for i in broken], self.name, "unusable")
+        recheck_s = float(self.world.knobs["contentsfeeder.recheck_s"])
+        tasks.move_tasks(tx, [_move(task, out, recheck_s) for task, out in ours], self.name)
+
+    def trouble(self, tx: Connection, item: FeedTask, error: Exception) -> None:
+        """Data management or the database had a problem: the task is held."""
+        reason = f"The input could not be looked up: {error}"
+        move = Move(item.jedi_task_id, item.lock_seq, "pending", "feeding_failed", reason[:4000])
+        tasks.move_tasks(tx, [move], self.name)
+
+    def _list(self, dataset: InputDataset) -> Listing:
+        if dataset.type != "input":
+            return Listing(dataset, "closed")
+        ddm = self.world.ddm
+        try:
+            state = ddm.dataset(dataset.name).state
+            return Listing(
+                dataset, state, ddm.list_files(dataset.name) if state == "closed" else ()
+            )
+        except NotFound:
+            return Listing(dataset, None)
+
+    def _keep(self) -> None:
+        with self.world.engine.begin() as tx:
+            for task in self._claimed:
+                tasks.renew(tx, task.jedi_task_id, task.lock_seq, self.lease_s)
+
+    def _write(self, tx: Connection, feeds: Sequence[tuple[FeedTask, Feed]]) -> None:
+        """Bring all rows up to date, in as many statements for many datasets as for one."""
+        engine.bulk(tx)
+        listings = [one for _, feed in feeds for one in feed.listings]
+        filled = [
+            one.dataset.dataset_id
+            for one in listings
+            if one.dataset.type == "input" and one.dataset.n_files
+        ]
+        known = contents.known(tx, filled) if filled else {}
+        lfns = {dataset_id: rows.lfns for dataset_id, rows in known.items()}
+        new = [
+            (task, one.dataset, files)
+            for task, feed in feeds
+            for one, files in zip(feed.listings, new_files(task, feed.listings, lfns), strict=True)
+        ]
+        contents.feed(tx, (block for one in new for block in render(*one)))
+        gone = _mark(tx, listings, known)
+        contents.note_fed(
+            tx,
+            [
+                contents.Fed(
+                    dataset_id=dataset.dataset_id,
+                    added=len(files),
+                    gone=gone.get(dataset.dataset_id, 0),
+                    events=_events(files),
+                    state="closed" if dataset.type == "input" else None,
+                )
+                for _, dataset, files in new
+            ],
+        )
+
+
+def _mark(
+    tx: Connection, listings: Sequence[Listing], known: Mapping[int, contents.Known]
+) -> dict[int, int]:
+    """Mark rows whose file left the listing or came back; by dataset, how many more are gone."""
+    lost, back = {}, {}
+    for one in listings:
+        if rows := known.get(one.dataset.dataset_id):
+            listed = {file.lfn for file in one.files}
+            lost[one.dataset.dataset_id] = rows.lfns - rows.gone - listed
+            back[one.dataset.dataset_id] = rows.gone & listed
+    n_lost, n_back = contents.lose(tx, lost), contents.find_again(tx, back)
+    return {i: n_lost.get(i, 0) - n_back.get(i, 0) for i in known}
+
+
+def _events(files: Sequence[Listed]) -> int | None:
+    counts = [file.nevents for file in files if file.nevents is not None]
+    return sum(counts) if counts else None
+
+
+def _feed_task(
+    row: Row[Any],
+    params: Mapping[str, Any],
+    inputs: Sequence[Row[Any]],
+    produced: Collection[str],
+    max_attempt: int,
+) -> FeedTask:
+    return FeedTask(
+        jedi_task_id=row.jeditaskid,
+        lock_seq=row.lock_seq,
+        label=row.prodsourcelabel,
+        placed=bool(row.nucleus or row.site or row.cloud),
+        datasets=tuple(
+            InputDataset(
+                dataset_id=one.datasetid,
+                name=one.datasetname,
+                type=one.type,
+                is_master=one.masterid is None,
+                produced=one.datasetname in produced,
+                n_files=one.nfiles,
+                n_events=one.nevents or 0,
+            )
+            for one in inputs
+            if one.jeditaskid == row.jeditaskid
+        ),
+        max_attempt=params.get("maxAttempt", max_attempt),
+        max_failure=params.get("maxFailure"),
+        n_files=params.get("nFiles"),
+        n_events=params.get("nEvents"),
+        n_pseudo_files=params.get("nFiles") or params.get("nFilesPerJob") or 1,
+    )
+
+
+def _move(task: FeedTask, outcome: Outcome, recheck_s: float) -> Move:
+    match outcome:
+        case Unusable(code, reason, blamed):
+            facts = {"datasets": [dataset.name for dataset in blamed]}
+            return Move(task.jedi_task_id, task.lock_seq, "tobroken", code, reason, facts)
+        case Wait(code, reason):
+            return Move(task.jedi_task_id, task.lock_seq, "defined", code, reason, wait_s=recheck_s)
+        case Feed():
+            if needs_nucleus(task.label, placed=task.placed):
+                target, code, reason = "assigning", "needs_nucleus", "A nucleus is to be chosen."
+            else:
+                target, code, reason = "ready", "fed", "The input is known: jobs can be made."
+            return Move(task.jedi_task_id, task.lock_seq, target, code, reason)

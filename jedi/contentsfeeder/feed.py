@@ -1,0 +1,216 @@
+"""From the listing of a dataset to rows: which files a task gets, and how they are written."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, islice
+from typing import Protocol
+
+from jedi.core import names
+
+BLOCK = 2000  # lines rendered while the server takes in the block before
+PSEUDO_LFN = "pseudo_lfn"
+PRODUCTION_LABELS = ("managed", "test")
+NULL = r"\N"
+_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
+
+
+class Listed(Protocol):
+    """A file as data management lists it."""
+
+    @property
+    def lfn(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def adler32(self) -> str | None: ...
+    @property
+    def guid(self) -> str | None: ...
+    @property
+    def nevents(self) -> int | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PseudoFile:
+    """What stands for a file in a task without input."""
+
+    lfn: str = PSEUDO_LFN
+    size: int = 0
+    adler32: str | None = None
+    guid: str | None = None
+    nevents: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InputDataset:
+    """A dataset to feed. `produced`: a living task makes it. `n_files`, `n_events`: what its rows
+    hold already."""
+
+    dataset_id: int
+    name: str
+    type: str
+    is_master: bool
+    produced: bool = False
+    n_files: int = 0
+    n_events: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FeedTask:
+    """A task to feed, with the limits its parameters set."""
+
+    jedi_task_id: int
+    lock_seq: int
+    label: str
+    placed: bool
+    datasets: tuple[InputDataset, ...]
+    max_attempt: int
+    max_failure: int | None = None
+    n_files: int | None = None
+    n_events: int | None = None
+    n_pseudo_files: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What data management said of a dataset: open or closed and its files; state None: it does
+    not know the dataset."""
+
+    dataset: InputDataset
+    state: str | None
+    files: Sequence[Listed] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """The files of each dataset are known; what of them is new is found when they are written."""
+
+    listings: tuple[Listing, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """The task can't run on its input: a sentence for people, and the datasets to blame."""
+
+    code: str
+    reason: str
+    datasets: tuple[InputDataset, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The input is not complete yet."""
+
+    code: str
+    reason: str
+
+
+Outcome = Feed | Unusable | Wait
+
+
+def judge(task: FeedTask, listings: Sequence[Listing], max_records: int) -> Outcome:
+    """What follows from the listings of all datasets of a task."""
+    for one in listings:
+        name = one.dataset.name
+        if one.state is None and one.dataset.produced:
+            return Wait("input_not_made", f"Dataset {name} is still being made by another task.")
+        if one.state is None:
+            reason = f"Dataset {name} is unknown to data management."
+            return Unusable("input_unknown", reason, (one.dataset,))
+        if one.state == "open":
+            reason = f"Dataset {name} is open: more files may come. It is read when it is closed."
+            return Wait("input_open", reason)
+        if len(one.files) > max_records:
+            reason = (
+                f"Dataset {name} holds {len(one.files)} files, more than {max_records} "
+                "(knob contentsfeeder.max_records)."
+            )
+            return Unusable("too_many_files", reason, (one.dataset,))
+        if bad := next((f.lfn for f in one.files if not _is_name(f.lfn)), None):
+            reason = f"Dataset {name} holds a file {bad!r}, which is no logical file name."
+            return Unusable("bad_file_name", reason, (one.dataset,))
+        if task.n_events and (gap := next((f for f in one.files if f.nevents is None), None)):
+            reason = (
+                f"The task wants {task.n_events} events, but the number of events in {gap.lfn} of "
+                f"{name} is not known. Say it in .dataset.yaml or set knob ddm.event_count_command."
+            )
+            return Unusable("events_unknown", reason, (one.dataset,))
+    return _empty(listings) or Feed(tuple(listings))
+
+
+def _empty(listings: Sequence[Listing]) -> Unusable | None:
+    """One master with a file suffices; a dataset that follows the master has to have some."""
+    real = [one for one in listings if one.dataset.type == "input"]
+    masters = [one for one in real if one.dataset.is_master]
+    bare = [one.dataset for one in real if not (one.files or one.dataset.n_files)]
+    if [d for d in bare if not d.is_master] or (masters and len(bare) == len(masters)):
+        named = ", ".join(dataset.name for dataset in bare)
+        return Unusable("input_empty", f"No file is in {named}.", tuple(bare))
+    return None
+
+
+def _is_name(text: str) -> bool:
+    try:
+        names.lfn(text)
+    except ValueError:
+        return False
+    return True
+
+
+def new_files(
+    task: FeedTask, listings: Sequence[Listing], known: Mapping[int, Collection[str]]
+) -> list[list[Listed]]:
+    """The files of each listing that become rows: those not known yet, as long as the task's
+    limits on the files and events of its masters allow. Only whole files are counted."""
+    masters = [one.dataset for one in listings if one.dataset.is_master]
+    files_left = (task.n_files or sys.maxsize) - sum(d.n_files for d in masters)
+    events_left = (task.n_events or sys.maxsize) - sum(d.n_events for d in masters)
+    found = []
+    for one in listings:
+        old = known.get(one.dataset.dataset_id, ())
+        new: list[Listed] = [file for file in one.files if file.lfn not in old]
+        if one.dataset.type == "pseudo_input":
+            new = [PseudoFile()] * (task.n_pseudo_files - one.dataset.n_files)
+        elif one.dataset.is_master:
+            new = new[: max(0, files_left)]
+            if task.n_events:
+                new = _up_to(new, events_left)
+            files_left -= len(new)
+            events_left -= sum(file.nevents or 0 for file in new)
+        found.append(new)
+    return found
+
+
+def _up_to(files: Sequence[Listed], events: int) -> list[Listed]:
+    """The first files that together hold so many events."""
+    before = accumulate((file.nevents or 0 for file in files), initial=0)
+    return [file for file, seen in zip(files, before, strict=False) if seen < events]
+
+
+def render(task: FeedTask, dataset: InputDataset, files: Iterable[Listed]) -> Iterator[str]:
+    """Blocks of lines for `contents.feed`: PostgreSQL's COPY text of contents.FED_COLUMNS."""
+    scope = dataset.name.partition(":")[0] if dataset.type == "input" else None
+    head = _line(dataset.dataset_id, task.jedi_task_id, dataset.type, scope, "ready", "ready", 1,
+                 task.max_attempt, task.max_failure)  # fmt: skip
+    rest = iter(files)
+    while block := list(islice(rest, BLOCK)):
+        yield "".join(
+            f"{head}\t{f.lfn}\t{_text(f.guid)}\t{f.size}\t{_text(f.adler32)}\t"
+            f"{NULL if f.nevents is None else f.nevents}\n"
+            for f in block
+        )
+
+
+def _line(*values: object) -> str:
+    return "\t".join(NULL if value is None else str(value) for value in values)
+
+
+def _text(value: str | None) -> str:
+    return NULL if value is None else value.translate(_ESCAPES)
+
+
+def needs_nucleus(label: str, *, placed: bool) -> bool:
+    """Production tasks are given a nucleus unless the submitter said where they go."""
+    return label in PRODUCTION_LABELS and not placed

@@ -1,0 +1,51 @@
+"""A task between the rooms: what the refiner made of its parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jedi.spec.dataset import NewDataset, OutputTemplate
+from jedi.spec.splitrule import SplitRules
+
+
+@dataclass(frozen=True, slots=True)
+class TaskColumns:
+    """Columns of jedi_tasks that refining fills, under their Python names."""
+
+    core_count: int
+    architecture: str
+    trans_uses: str
+    trans_home: str | None
+    trans_path: str | None
+    workqueue_id: int
+    gshare: str
+    resource_type: str
+    ram_count: int | None
+    ram_unit: str
+    base_ram_count: int | None
+    cpu_time: int | None
+    cpu_time_unit: str
+    cpu_efficiency: int
+    base_walltime: int | None
+    out_disk_count: int | None
+    out_disk_unit: str
+    work_disk_count: int | None
+    work_disk_unit: str
+    cloud: str | None
+    site: str | None
+    nucleus: str | None
+    campaign: str | None
+    request_type: str | None
+    ticket_id: str | None
+    ticket_system_type: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RefinedTask:
+    """All rows that define a task. Masters stand first among the datasets, counted from 0."""
+
+    columns: TaskColumns
+    rules: SplitRules
+    datasets: tuple[NewDataset, ...]
+    templates: tuple[OutputTemplate, ...]
+    job_params_template: str

@@ -1,0 +1,197 @@
+"""jedi_datasets and jedi_output_template. Status changes go through move_datasets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+from jedi.spec.dataset import NewDataset, OutputTemplate
+from jedi.taskbuffer.engine import wake
+
+_FINAL = ", ".join(f"'{s}'" for s in sorted(states.TASK.final))
+
+_INSERT = """
+WITH i AS (
+  INSERT INTO jedi_datasets
+    (datasetid, jeditaskid, datasetname, containername, masterid, provenanceid, type, vo, status,
+     attributes, streamname)
+  SELECT r.datasetid, r.jeditaskid, r.datasetname, r.containername, r.masterid, r.provenanceid,
+         r.type, t.vo, 'defined', r.attributes, r.streamname
+  FROM jsonb_populate_recordset(NULL::jedi_datasets, CAST(:rows AS jsonb)) r
+  JOIN jedi_tasks t ON t.jeditaskid = r.jeditaskid
+  RETURNING datasetid, jeditaskid, status
+)
+INSERT INTO jedi_datasets_statuslog (datasetid, jeditaskid, status, agent, reason_code, reason)
+SELECT datasetid, jeditaskid, status, :agent, 'refined', 'refined' FROM i
+"""
+
+
+def insert_datasets(
+    tx: Connection, tasks: Sequence[tuple[int, Sequence[NewDataset]]], agent: str
+) -> dict[int, list[int]]:
+    """Insert the datasets of tasks; by task, the ids in the order given."""
+    wanted = sum(len(some) for _, some in tasks)
+    fresh = iter(
+        tx.scalars(
+            text("SELECT nextval('jedi_dataset_id_seq') FROM generate_series(1, :n)"),
+            {"n": wanted},
+        ).all()
+    )
+    ids = {task_id: [next(fresh) for _ in some] for task_id, some in tasks}
+
+    def other(task_id: int, position: int | None) -> int | None:
+        return None if position is None else ids[task_id][position]
+
+    rows = [
+        {
+            "datasetid": dataset_id,
+            "jeditaskid": task_id,
+            "datasetname": dataset.name,
+            "containername": dataset.container,
+            "masterid": other(task_id, dataset.master),
+            "provenanceid": other(task_id, dataset.provenance),
+            "type": dataset.type,
+            "attributes": dataset.attributes,
+            "streamname": dataset.stream_name,
+        }
+        for task_id, some in tasks
+        for dataset_id, dataset in zip(ids[task_id], some, strict=True)
+    ]
+    tx.execute(text(_INSERT), {"rows": json.dumps(rows), "agent": agent})
+    return ids
+
+
+def insert_templates(
+    tx: Connection, tasks: Sequence[tuple[int, Sequence[OutputTemplate], Sequence[int]]]
+) -> None:
+    """Insert the output templates of tasks: (task, templates, ids of the task's datasets)."""
+    rows = [
+        {
+            "jeditaskid": task_id,
+            "datasetid": dataset_ids[template.dataset],
+            "filenametemplate": template.file_name_template,
+            "sourcename": template.source_name,
+            "streamname": template.stream_name,
+            "outtype": template.out_type,
+        }
+        for task_id, templates, dataset_ids in tasks
+        for template in templates
+    ]
+    columns = "jeditaskid, datasetid, filenametemplate, sourcename, streamname, outtype"
+    tx.execute(
+        text(
+            f"INSERT INTO jedi_output_template ({columns}) SELECT {columns} "
+            "FROM jsonb_populate_recordset(NULL::jedi_output_template, CAST(:rows AS jsonb))"
+        ),
+        {"rows": json.dumps(rows)},
+    )
+
+
+_MOVE = """
+WITH m AS (
+  SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:targets AS text[])) AS m(id, target)
+), old AS (
+  SELECT d.datasetid, d.status FROM jedi_datasets d JOIN m ON d.datasetid = m.id
+  WHERE d.status <> m.target ORDER BY d.datasetid FOR NO KEY UPDATE OF d
+), u AS (
+  UPDATE jedi_datasets d SET status = m.target, modificationtime = jedi_now(),
+    frozentime = CASE WHEN m.target IN ('done', 'finished', 'failed') THEN jedi_now() END
+  FROM m JOIN old ON old.datasetid = m.id
+  WHERE d.datasetid = m.id
+  RETURNING d.datasetid, d.jeditaskid, old.status AS source, d.status
+)
+INSERT INTO jedi_datasets_statuslog
+  (datasetid, jeditaskid, fromstatus, status, agent, reason_code, reason)
+SELECT datasetid, jeditaskid, source, status, :agent, :code, :reason FROM u
+"""
+
+
+def move_datasets(
+    tx: Connection,
+    moves: Sequence[tuple[int, str]],
+    agent: str,
+    reason_code: str,
+    reason: str | None = None,
+) -> None:
+    """Set statuses of datasets (id, status) and write the log; those that are there stay.
+
+    The caller holds the task. An undeclared edge raises (the database refuses it).
+    """
+    if moves:
+        tx.execute(
+            text(_MOVE),
+            {
+                "ids": [dataset_id for dataset_id, _ in moves],
+                "targets": [target for _, target in moves],
+                "agent": agent,
+                "code": reason_code,
+                "reason": reason or reason_code.replace("_", " "),
+            },
+        )
+
+
+_TO_FEED = """
+SELECT datasetid, jeditaskid, datasetname, type, masterid, nfiles, nevents
+FROM jedi_datasets
+WHERE jeditaskid = ANY(:ids) AND type = ANY(:types)
+  AND status IN ('defined', 'toupdate', 'pending')
+ORDER BY datasetid
+"""
+
+
+def to_feed(tx: Connection, task_ids: Sequence[int]) -> list[Row[Any]]:
+    """Input datasets of tasks that are to be looked up."""
+    return list(
+        tx.execute(text(_TO_FEED), {"ids": list(task_ids), "types": list(states.INPUT_TYPES)})
+    )
+
+
+_PRODUCERS = f"""
+SELECT d.datasetname, t.jeditaskid, t.status NOT IN ({_FINAL}) AS live
+FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
+WHERE d.datasetname = ANY(:names) AND d.type IN ('output', 'log')
+UNION ALL
+SELECT i ->> 'dataset', t.jeditaskid, true
+FROM jedi_tasks t JOIN jedi_taskparams p USING (jeditaskid),
+  LATERAL jsonb_array_elements(p.taskparams -> 'jobParameters') i
+WHERE t.status = 'registered' AND i ->> 'param_type' = 'output' AND i ->> 'dataset' = ANY(:names)
+ORDER BY 2
+"""
+
+
+def producers(tx: Connection, names: Iterable[str]) -> list[Row[Any]]:
+    """Tasks that make datasets of these names (datasetname, jeditaskid, live), the oldest first;
+    tasks that are not refined yet, too."""
+    wanted = sorted(set(names))
+    return list(tx.execute(text(_PRODUCERS), {"names": wanted})) if wanted else []
+
+
+def reserve_outputs(tx: Connection, names: Iterable[str]) -> None:
+    """Let submissions that want the same output datasets wait for each other."""
+    tx.execute(
+        text(
+            "SELECT pg_advisory_xact_lock(hashtextextended(n, 0)) "
+            "FROM (SELECT unnest(CAST(:names AS text[])) ORDER BY 1) AS s(n)"
+        ),
+        {"names": sorted(set(names))},
+    )
+
+
+_CALL = """
+UPDATE jedi_tasks SET next_run_at = NULL WHERE jeditaskid = ANY(ARRAY(
+  SELECT jeditaskid FROM jedi_tasks
+  WHERE status = 'defined' AND next_run_at IS NOT NULL AND jeditaskid IN (
+    SELECT jeditaskid FROM jedi_datasets
+    WHERE datasetname = ANY(:names) AND type = 'input' AND status = 'defined')
+  ORDER BY jeditaskid FOR NO KEY UPDATE SKIP LOCKED))
+"""
+
+
+def call_consumers(tx: Connection, names: Iterable[str]) -> None:
+    """Outputs were closed: tasks that wait for them as their inputs need wait no longer."""
+    if tx.execute(text(_CALL), {"names": sorted(set(names))}).rowcount:
+        wake(tx, "task:defined")

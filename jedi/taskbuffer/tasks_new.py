@@ -1,0 +1,149 @@
+"""New tasks: stored when submitted, defined when refined."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.spec.splitrule import render_split_rule
+from jedi.spec.task import RefinedTask, TaskColumns
+from jedi.taskbuffer import datasets, tables
+from jedi.taskbuffer.engine import wake
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """A task as submitted. `params` is the checked dictionary, `source_text` what people wrote."""
+
+    user_name: str
+    vo: str
+    label: str
+    task_name: str
+    task_type: str
+    processing_type: str
+    priority: int
+    working_group: str | None
+    country_group: str | None
+    req_id: int | None
+    params: dict[str, Any]
+    source_text: str
+    source_format: str
+    sandbox_sha256: str | None
+    idempotency_key: str | None
+
+
+_INSERT = """
+WITH t AS (
+  INSERT INTO jedi_tasks
+    (jeditaskid, reqid, parent_tid, prodsourcelabel, taskname, username, workinggroup, countrygroup,
+     vo, tasktype, processingtype, taskpriority, currentpriority, status, superstatus,
+     statechangetime, idempotency_key)
+  SELECT id, coalesce(:req_id, id), id, :label, :task_name, :user_name, :working_group,
+         :country_group, :vo, :task_type, :processing_type, :priority, :priority, 'registered',
+         'registered', jedi_now(), :idempotency_key
+  FROM nextval('jedi_task_id_seq') AS id
+  ON CONFLICT (username, idempotency_key) DO NOTHING
+  RETURNING jeditaskid, status, attemptnr, username
+), p AS (
+  INSERT INTO jedi_taskparams (jeditaskid, taskparams, source_text, source_format, sandbox_sha256)
+  SELECT jeditaskid, CAST(:params AS jsonb), :source_text, :source_format, :sandbox_sha256 FROM t
+), l AS (
+  INSERT INTO jedi_tasks_statuslog
+    (jeditaskid, status, agent, reason_code, reason, attemptnr, username)
+  SELECT jeditaskid, status, 'submission', 'submitted', 'submitted', attemptnr, username FROM t
+)
+SELECT jeditaskid FROM t
+"""
+
+
+def insert_task(tx: Connection, task: NewTask) -> int | None:
+    """Store a task with its parameters and wake the refiner; its id. None if the user's key was
+    taken, be it by a submission that ended just now."""
+    values = {**asdict(task), "params": json.dumps(task.params)}
+    task_id = tx.scalar(text(_INSERT), values)
+    if task_id is not None:
+        wake(tx, "task:registered")
+    return task_id
+
+
+def by_key(tx: Connection, user_name: str, key: str) -> Row[Any] | None:
+    """Id and status of the task that a user submitted under a key."""
+    return tx.execute(
+        text(
+            "SELECT jeditaskid, status FROM jedi_tasks "
+            "WHERE username = :user AND idempotency_key = :key"
+        ),
+        {"user": user_name, "key": key},
+    ).one_or_none()
+
+
+def put_sandbox(tx: Connection, sha256: str, data: bytes) -> None:
+    """Keep a sandbox; one that is there already is the same."""
+    tx.execute(
+        text(
+            "INSERT INTO jedi_sandboxes (sha256, data) VALUES (:sha256, :data) "
+            "ON CONFLICT DO NOTHING"
+        ),
+        {"sha256": sha256, "data": data},
+    )
+
+
+def params_of(tx: Connection, task_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """The parameters of tasks."""
+    rows = tx.execute(
+        text("SELECT jeditaskid, taskparams FROM jedi_taskparams WHERE jeditaskid = ANY(:ids)"),
+        {"ids": list(task_ids)},
+    )
+    return {row.jeditaskid: row.taskparams for row in rows}
+
+
+def resource_types(tx: Connection) -> list[Row[Any]]:
+    """Shapes of jobs, in the order in which they are tried: few cores and little memory first."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT resource_type AS name, mincore AS min_core, maxcore AS max_core, "
+                "minrampercore AS min_ram_per_core, maxrampercore AS max_ram_per_core "
+                "FROM jedi_resource_types ORDER BY minrampercore NULLS FIRST, mincore"
+            )
+        )
+    )
+
+
+_COLUMNS = [tables.tasks.c[name].name for name in TaskColumns.__dataclass_fields__]
+_DEFINE = f"""
+UPDATE jedi_tasks t SET rules = r.rules, splitrule = r.splitrule,
+  {", ".join(f"{name} = r.{name}" for name in _COLUMNS)}
+FROM jsonb_populate_recordset(NULL::jedi_tasks, CAST(:rows AS jsonb)) r
+WHERE t.jeditaskid = r.jeditaskid
+"""
+
+
+def define_tasks(tx: Connection, refined: Sequence[tuple[int, RefinedTask]], agent: str) -> None:
+    """Write what refining found, for tasks whose rows the transaction has locked."""
+    rows = [
+        {
+            "jeditaskid": task_id,
+            "rules": task.rules.model_dump(exclude_none=True),
+            "splitrule": render_split_rule(task.rules),
+            **dict(zip(_COLUMNS, asdict(task.columns).values(), strict=True)),
+        }
+        for task_id, task in refined
+    ]
+    tx.execute(text(_DEFINE), {"rows": json.dumps(rows)})
+    ids = datasets.insert_datasets(tx, [(i, task.datasets) for i, task in refined], agent)
+    datasets.insert_templates(tx, [(i, task.templates, ids[i]) for i, task in refined])
+    tx.execute(
+        text(
+            "INSERT INTO jedi_jobparams_template (jeditaskid, jobparamstemplate) "
+            "SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:templates AS text[]))"
+        ),
+        {
+            "ids": [task_id for task_id, _ in refined],
+            "templates": [task.job_params_template for _, task in refined],
+        },
+    )

@@ -1,0 +1,131 @@
+"""TaskRefiner: registered -> defined; what was submitted becomes a task that can be worked on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from jedi.agent import plugins
+from jedi.agent.base import Agent
+from jedi.core.errors import BadInput, NotFound, Problem
+from jedi.spec.taskparams import InputItem, TaskParams
+from jedi.spec.tasktext import validate
+from jedi.taskbuffer import queues, tasks, tasks_new
+from jedi.taskbuffer.tasks import Move
+from jedi.taskrefiner.refine import Malformed, Outcome, Refined, Submission, TryLater
+from jedi.taskrefiner.resource import ResourceType
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A claimed task. `queue`: its row of jedi_work_queue, if any."""
+
+    jedi_task_id: int
+    lock_seq: int
+    user_name: str
+    vo: str
+    label: str
+    document: Mapping[str, Any]
+    queue: Row[Any] | None
+
+
+class TaskRefiner(Agent[Registered, Outcome]):
+    """Asks data management what stands behind the input names and lets the plug-in do the rest."""
+
+    name = "TaskRefiner"
+    wakes = frozenset({"task:registered"})
+
+    def claim(self, tx: Connection, limit: int) -> list[Registered]:
+        """Registered tasks with their parameters and queues."""
+        rows = tasks.claim(tx, ["registered"], self.world.me, self.lease_s, limit)
+        if not rows:
+            return []
+        params = tasks_new.params_of(tx, [row.jeditaskid for row in rows])
+        kinds = {(row.vo, row.prodsourcelabel) for row in rows}
+        found = {kind: queues.match(tx, *kind) for kind in kinds}
+        self._types = [ResourceType(**row._mapping) for row in tasks_new.resource_types(tx)]
+        return [
+            Registered(
+                jedi_task_id=row.jeditaskid,
+                lock_seq=row.lock_seq,
+                user_name=row.username,
+                vo=row.vo,
+                label=row.prodsourcelabel,
+                document=params[row.jeditaskid],
+                queue=found[row.vo, row.prodsourcelabel],
+            )
+            for row in rows
+        ]
+
+    def work(self, item: Registered) -> Outcome:
+        """Refine one task."""
+        if item.queue is None:
+            rule = f"no active work queue serves vo {item.vo!r} with this label"
+            remedy = "Ask an operator for one"
+            return Malformed((Problem("prodSourceLabel", item.label, rule, remedy),))
+        try:
+            params = validate(item.document)
+            constituents = self._constituents(params)
+        except BadInput as error:
+            return Malformed(error.problems)
+        if isinstance(constituents, TryLater):
+            return constituents
+        refiner = plugins.find("refiner", item.vo, item.label)()
+        submission = Submission(
+            jedi_task_id=item.jedi_task_id,
+            user_name=item.user_name,
+            params=params,
+            constituents=constituents,
+            workqueue_id=item.queue.queue_id,
+            gshare=item.queue.queue_name,
+            resource_types=self._types,
+        )
+        outcome: Outcome = refiner.refine(submission)
+        return outcome
+
+    def apply(self, tx: Connection, results: Sequence[tuple[Registered, Outcome]]) -> None:
+        """Write the definitions of the whole batch."""
+        held = tasks.fence(tx, [(task.jedi_task_id, task.lock_seq) for task, _ in results])
+        ours = [(task, outcome) for task, outcome in results if task.jedi_task_id in held]
+        refined = [(task.jedi_task_id, out.task) for task, out in ours if isinstance(out, Refined)]
+        if refined:
+            tasks_new.define_tasks(tx, refined, self.name)
+        tasks.move_tasks(tx, [_move(task, outcome) for task, outcome in ours], self.name)
+
+    def trouble(self, tx: Connection, item: Registered, error: Exception) -> None:
+        """Data management or the database had a problem: the task is held."""
+        reason = f"The task could not be refined: {error}"
+        move = Move(item.jedi_task_id, item.lock_seq, "pending", "refining_failed", reason[:4000])
+        tasks.move_tasks(tx, [move], self.name)
+
+    def _constituents(self, params: TaskParams) -> dict[str, list[str]] | TryLater:
+        """The plain datasets behind each input name; one that is still to be made is itself."""
+        found: dict[str, list[str]] = {}
+        ddm = self.world.ddm
+        for name in dict.fromkeys(n for item in params.items(InputItem) for n in item.datasets):
+            try:
+                info = ddm.dataset(name)
+            except NotFound:
+                found[name] = [name]  # the feeder knows what to do about it
+                continue
+            if info.is_container and info.state == "open":
+                reason = f"{info} may get more datasets. It is read when it is closed."
+                wait_s = float(self.world.knobs["contentsfeeder.recheck_s"])
+                return TryLater("input_open", reason, wait_s)
+            found[name] = ddm.constituents(name) if info.is_container else [name]
+        return found
+
+
+def _move(task: Registered, outcome: Outcome) -> Move:
+    match outcome:
+        case Refined():
+            target, code, reason, wait_s = "defined", "refined", "The task is defined.", 0.0
+        case Malformed(problems):
+            reason = "\n".join(map(str, problems))
+            target, code, wait_s = "tobroken", "malformed", 0.0
+        case TryLater(code, reason, wait_s):
+            target = "registered"
+    return Move(task.jedi_task_id, task.lock_seq, target, code, reason, wait_s=wait_s)

@@ -1,0 +1,216 @@
+"""From task parameters to a task: columns, datasets, output templates, job parameters.
+
+`Refiner` is the plug-in of the room: a use case of its own subclasses it and names the class as
+entry point `jedi.refiner` (see agent/plugins.py). Source: engine.md §2.3, §2.4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+from jedi.core import names
+from jedi.core.errors import Problem
+from jedi.spec.dataset import Attributes, NewDataset, OutputTemplate
+from jedi.spec.placeholders import fill_task_id, placeholders, split_output, stream_of
+from jedi.spec.splitrule import SplitRules
+from jedi.spec.task import RefinedTask, TaskColumns
+from jedi.spec.taskparams import InputItem, Item, NumberItem, OutputItem, TaskParams
+from jedi.taskrefiner.resource import ResourceType, resource_type
+
+PSEUDO_INPUT = "pseudo_dataset"
+PSEUDO_SEEDS = "pseudo_RNDMSEED"
+SEED = "RNDMSEED"
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A task to refine. `constituents`: the plain datasets behind each input name (a container
+    has any number, a dataset is itself); `user_name` owns the task."""
+
+    jedi_task_id: int
+    user_name: str
+    params: TaskParams
+    constituents: Mapping[str, Sequence[str]]
+    workqueue_id: int
+    gshare: str
+    resource_types: Sequence[ResourceType]
+
+
+@dataclass(frozen=True, slots=True)
+class Refined:
+    """The task is defined."""
+
+    task: RefinedTask
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """The task can't run; it goes to broken."""
+
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TryLater:
+    """Something outside is not ready yet."""
+
+    code: str
+    reason: str
+    wait_s: float
+
+
+Outcome = Refined | Malformed | TryLater
+
+
+class Refiner:
+    """Refines tasks of any vo and prodSourceLabel."""
+
+    def refine(self, submission: Submission) -> Outcome:
+        """The task behind a submission. Nothing outside the arguments is looked at."""
+        inputs = self.inputs(submission)
+        if isinstance(inputs, Malformed):
+            return inputs
+        datasets, templates = self.outputs(submission, inputs)
+        return Refined(
+            RefinedTask(
+                columns=self.columns(submission),
+                rules=self.rules(submission.params),
+                datasets=(*inputs, *datasets),
+                templates=templates,
+                job_params_template=self.job_params_template(submission.params),
+            )
+        )
+
+    def inputs(self, submission: Submission) -> tuple[NewDataset, ...] | Malformed:
+        """Masters first: each dataset behind the first input; then every later input once for
+        each master; then the random seeds, one sequence for the whole task."""
+        params = submission.params
+        items = [(item, self._plain(submission, item)) for item in params.items(InputItem)]
+        if empty := [item for item, plain in items if not plain]:
+            path, rule = "jobParameters", "the container holds no dataset"
+            return Malformed(
+                tuple(Problem(path, item.dataset, rule, "Add datasets to it") for item in empty)
+            )
+        if params.no_input:
+            masters = [NewDataset(PSEUDO_INPUT, "pseudo_input", "IN")]
+        else:
+            item, plain = items[0]
+            masters = [_input(item, 0, name, container) for name, container in plain.items()]
+        seen = {dataset.name for dataset in masters}
+        followers: list[NewDataset] = []
+        for position, (item, plain) in enumerate(items[1:], 1):
+            for name, container in plain.items():
+                if name not in seen:
+                    seen.add(name)
+                    followers += [
+                        _input(item, position, name, container, master)
+                        for master in range(len(masters))
+                    ]
+        texts = " ".join(item.value for item in params.job_parameters)
+        if SEED in {found.name for found in placeholders(texts)}:
+            offset = next((item.offset for item in params.items(NumberItem)), 0)
+            shift = Attributes(offset=offset).render() or None
+            followers.append(
+                NewDataset(PSEUDO_SEEDS, "random_seed", SEED, master=0, attributes=shift)
+            )
+        return (*masters, *followers)
+
+    def outputs(
+        self, submission: Submission, inputs: Sequence[NewDataset]
+    ) -> tuple[list[NewDataset], tuple[OutputTemplate, ...]]:
+        """Output datasets (each once), with the template of every output and of the log."""
+        params, task = submission.params, submission.jedi_task_id
+        datasets: list[NewDataset] = []
+        templates: list[OutputTemplate] = []
+        for number, item in enumerate(params.items(OutputItem)):
+            name, stream = fill_task_id(item.dataset, task), f"OUTPUT{number}"
+            known = [dataset.name for dataset in datasets]
+            if name not in known:
+                datasets.append(NewDataset(name, "output", stream, provenance=0))
+            position = len(inputs) + (known.index(name) if name in known else len(known))
+            template = fill_task_id(split_output(item.value)[1], task)
+            templates.append(OutputTemplate(position, template, stream, "output", item.source_name))
+        log, template = self.log(submission, datasets)
+        templates.append(OutputTemplate(len(inputs) + len(datasets), template, "LOG0", "log"))
+        return [*datasets, NewDataset(log, "log", "LOG0", provenance=0)], tuple(templates)
+
+    def log(self, submission: Submission, outputs: Sequence[NewDataset]) -> tuple[str, str]:
+        """Dataset and file-name template of the logs: as told, else named after the first output
+        and the task."""
+        params, task = submission.params, submission.jedi_task_id
+        if params.log is not None:
+            template = split_output(params.log.value)[1]
+            return fill_task_id(params.log.dataset, task), fill_task_id(template, task)
+        name = _as_name(params.task_name)
+        user = _as_name(submission.user_name, names.SCOPE_MAX)
+        dataset = outputs[0].name if outputs else f"{user}:{name}.{task}"
+        return f"{dataset}.log", f"{name}.{task}.log.${{SN}}.tgz"
+
+    def rules(self, params: TaskParams) -> SplitRules:
+        """The split rules. Without input, a job takes one pseudo file unless told otherwise."""
+        return SplitRules(
+            n_files_per_job=params.n_files_per_job or (1 if params.no_input else None),
+            n_gb_per_job=params.n_gb_per_job,
+            max_files_per_job=params.n_max_files_per_job,
+            max_walltime_h=params.max_walltime,
+        )
+
+    def columns(self, submission: Submission) -> TaskColumns:
+        """The task's own columns."""
+        p = submission.params
+        own = {f.name: getattr(p, f.name) for f in fields(TaskColumns) if hasattr(p, f.name)}
+        shape = resource_type(
+            submission.resource_types, p.core_count, p.ram_count, p.ram_unit, p.base_ram_count
+        )
+        return TaskColumns(
+            **own,
+            workqueue_id=submission.workqueue_id,
+            gshare=submission.gshare,
+            resource_type=shape,
+        )
+
+    def job_params_template(self, params: TaskParams) -> str:
+        """The items' values, each followed by a blank; output names become ${OUTPUTn}."""
+        parts: list[str] = []
+        number = 0
+        for item in params.job_parameters:
+            value = item.value
+            if isinstance(item, OutputItem):
+                value = f"{split_output(value)[0]}${{OUTPUT{number}}}"
+                number += 1
+            if not item.hidden:
+                parts.append(value + _padding(item))
+        return "".join(parts).rstrip(" ")
+
+    def _plain(self, submission: Submission, item: InputItem) -> dict[str, str | None]:
+        """The plain datasets behind an item, each with the container it came from."""
+        found: dict[str, str | None] = {}
+        for name in item.datasets:
+            for plain in submission.constituents[name]:
+                found.setdefault(plain, None if plain == name else name)
+        return found
+
+
+def _padding(item: Item) -> str:
+    return " " if item.padding else ""
+
+
+def _input(
+    item: InputItem, position: int, name: str, container: str | None, master: int | None = None
+) -> NewDataset:
+    return NewDataset(
+        name=name,
+        type="input",
+        stream_name=stream_of(item.value, position),
+        container=container,
+        master=master,
+        attributes=item.split.render() or None,
+    )
+
+
+def _as_name(text: str, longest: int = 150) -> str:
+    """A text as a piece of a file name or scope."""
+    word = re.sub(r"[^A-Za-z0-9._-]|\.(?=\.)", "_", text)[:longest].rstrip(".")
+    return names.lfn(word if word[:1].isalnum() else f"_{word}"[:longest])
