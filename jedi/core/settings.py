@@ -21,6 +21,12 @@ class Settings:
         home = Path(os.environ.get("JEDI_HOME") or Path.home() / ".jedi")
         return cls(home.expanduser().absolute(), os.environ.get("JEDI_DATABASE_URL") or None)
 
+    @property
+    def draining(self) -> Path:
+        """While this file exists no pilot is sent and no job handed out; it holds for how many
+        seconds `jedi down` waits for running jobs."""
+        return self.home / "draining"
+
 
 def caller() -> str:
     """The user on whose behalf this process acts: the account it runs under."""

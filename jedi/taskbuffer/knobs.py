@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Row, text
 
 from jedi.core.knobs import KNOBS, Knobs
 
 
 def load(tx: Connection) -> Knobs:
     """All knobs as they are in force."""
-    rows = tx.execute(text("SELECT component || '.' || key, value FROM jedi_knobs")).tuples()
-    return Knobs(dict(rows.all()))
+    return Knobs({row.name: row.value for row in overrides(tx)})
 
 
 def put(tx: Connection, name: str, value: Any, user_name: str) -> None:
@@ -38,4 +37,30 @@ def put(tx: Connection, name: str, value: Any, user_name: str) -> None:
             "VALUES (:c, :k, CAST(:v AS jsonb), :u)"
         ),
         {**values, "v": None if value is None else json.dumps(value)},
+    )
+
+
+def overrides(tx: Connection) -> list[Row[Any]]:
+    """The knobs that differ from the preset: name, value, username, modificationtime."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT component || '.' || key AS name, value, username, modificationtime "
+                "FROM jedi_knobs ORDER BY 1"
+            )
+        )
+    )
+
+
+def history(tx: Connection, name: str) -> list[Row[Any]]:
+    """Every change of a knob, newest first; value None: back to the preset."""
+    knob = KNOBS[name]
+    return list(
+        tx.execute(
+            text(
+                "SELECT modificationtime, username, value FROM jedi_knobs_history "
+                "WHERE component = :c AND key = :k ORDER BY change_id DESC"
+            ),
+            {"c": knob.component, "k": knob.key},
+        )
     )

@@ -1,0 +1,5 @@
+"""`python -m jedi` is `jedi`."""
+
+from jedi.cli.jedi import main
+
+main()

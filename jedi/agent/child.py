@@ -1,0 +1,39 @@
+"""What a process owes to whoever started it: to say when it is ready, and to end when that one
+is gone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from contextlib import suppress
+
+GRACE_S = 10.0
+"""An orphan that has not ended by itself after this time ends at once."""
+
+
+def announce() -> None:
+    """Tell systemd, or our supervisor in its place, that this process is ready (sd_notify)."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    if address.startswith("@"):
+        address = "\0" + address[1:]
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        sender.sendto(f"READY=1\nMAINPID={os.getpid()}".encode(), address)
+
+
+def follow() -> None:
+    """End this process when the other end of its standard input is closed: the supervisor holds
+    it, and the kernel closes it however the supervisor dies."""
+    threading.Thread(target=_wait_for_orphanhood, name="leash", daemon=True).start()
+
+
+def _wait_for_orphanhood() -> None:
+    while os.read(0, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(GRACE_S)
+    os._exit(1)

@@ -1,0 +1,36 @@
+"""The agents by name, and where their classes are; none is imported before it is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from jedi.agent.base import Agent
+from jedi.core.errors import NotFound
+from jedi.core.suggest import suggest
+
+AGENTS = {
+    name: f"jedi.{room}.agent:{name}"
+    for name, room in {
+        "TaskRefiner": "taskrefiner",
+        "ContentsFeeder": "contentsfeeder",
+        "TaskBroker": "brokerage",
+        "JobGenerator": "jobgenerator",
+        "Mover": "mover",
+        "Submitter": "submitter",
+        "Adder": "jobdispatcher",
+        "PostProcessor": "postprocessor",
+        "TaskCommando": "taskcommando",
+        "WatchDog": "watchdog",
+    }.items()
+}
+
+
+def load(name: str) -> type[Agent[Any, Any]]:
+    """The class of an agent; NotFound, with the nearest name, if there is none."""
+    if name not in AGENTS:
+        hint = suggest(name, AGENTS, f"There are {', '.join(AGENTS)}.")
+        raise NotFound(f"There is no agent {name}. {hint}", code="no_agent", agent=name)
+    module, _, cls = AGENTS[name].partition(":")
+    found: type[Agent[Any, Any]] = getattr(import_module(module), cls)
+    return found

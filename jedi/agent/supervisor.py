@@ -1,0 +1,233 @@
+"""Keeps processes alive: whatever dies is started again, after 1, 2, 4 … 30 seconds.
+
+The supervisor waits on two sockets and polls once a second: signals (a child's end among them)
+arrive on one, the children's word that they are ready on the other. Every child holds the reading
+end of a pipe as its standard input and ends when the supervisor is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jedi.core import clock, processes
+from jedi.core.errors import JediError
+from jedi.core.processes import Process
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
+GOOD_LIFE_S = 60.0
+"""Who lived this long starts again with the first pause."""
+
+POLL_S = 1.0
+GRACE_S = 10.0
+"""A child that has not ended this long after SIGTERM is killed."""
+
+LOG_BYTES = 10_000_000
+
+
+class Charge(ABC):
+    """Something the supervisor keeps alive."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.wanted = True
+        self.ready = False
+        self.lives = 0
+        self.last_end = ""
+        self._living = False
+        self._born = self._due = self._pause = 0.0
+
+    @abstractmethod
+    def launch(self) -> None:
+        """Bring it to life; a JediError or OSError counts as its death."""
+
+    @abstractmethod
+    def dead(self) -> str | None:
+        """None while it lives, else how it ended."""
+
+    @abstractmethod
+    def ask_to_end(self) -> None:
+        """Tell it to end, if that needs no waiting."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """Wait until it has ended, and make it if it takes too long."""
+
+    @abstractmethod
+    def process(self) -> Process | None:
+        """Its living process."""
+
+    def due_s(self) -> float:
+        """Seconds until it wants to be tended, at most POLL_S."""
+        if self._living or not self.wanted:
+            return POLL_S
+        return min(POLL_S, max(0.0, self._due - clock.monotonic()))
+
+    def tend(self, log: Any) -> bool:
+        """Notice its death; give it a new life when it is time. True if anything happened."""
+        if self._living and (how := self.dead()) is not None:
+            self._died(how, log)
+            return True
+        if self._living or not self.wanted or clock.monotonic() < self._due:
+            return False
+        self._living, self._born, self.lives = True, clock.monotonic(), self.lives + 1
+        try:
+            self.launch()
+        except (JediError, OSError) as error:
+            self._died(str(error), log)
+        return True
+
+    def _died(self, how: str, log: Any) -> None:
+        self._living = self.ready = False
+        self.last_end = how
+        if clock.monotonic() - self._born >= GOOD_LIFE_S:
+            self._pause = 0.0
+        self._pause = min(LONGEST_PAUSE_S, max(FIRST_PAUSE_S, 2 * self._pause))
+        self._due = clock.monotonic() + self._pause
+        if self.wanted:
+            log.warning("died", name=self.name, how=how, again_in_s=self._pause)
+
+
+class Program(Charge):
+    """A command that runs for ever, writes to its log and says when it is ready."""
+
+    def __init__(
+        self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str]
+    ) -> None:
+        super().__init__(name)
+        self._command, self._log, self._environment = command, log, environment
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def launch(self) -> None:
+        with self._log.open("ab") as output:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                env=self._environment,
+                start_new_session=True,  # Ctrl-C is for the supervisor alone
+            )
+
+    def dead(self) -> str | None:
+        if not self._process:
+            return "not started"
+        code = self._process.poll()
+        if code is None:
+            self._rotate_log()
+            return None
+        self._let_go()
+        return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
+
+    def ask_to_end(self) -> None:
+        if self._process:
+            self._process.terminate()
+
+    def end(self) -> None:
+        if not self._process:
+            return
+        try:
+            self._process.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._let_go()
+
+    def process(self) -> Process | None:
+        alive = self._process and self._process.poll() is None
+        return processes.note(self._process.pid) if self._process and alive else None
+
+    def _let_go(self) -> None:
+        if self._process and self._process.stdin:
+            self._process.stdin.close()
+
+    def _rotate_log(self) -> None:
+        """Copy and cut: the child keeps its file, opened for appending. A line written between
+        the two is lost, once in LOG_BYTES."""
+        if self._log.stat().st_size > LOG_BYTES:
+            shutil.copyfile(self._log, self._log.with_suffix(".log.1"))
+            os.truncate(self._log, 0)
+
+
+class Supervisor:
+    """Keeps `charges` alive, in this order, while `run` runs. One a process: it owns SIGCHLD.
+
+    `notify` is the path of the socket on which children say that they are ready; they find it in
+    NOTIFY_SOCKET. `record` is called with all charges whenever something happened to one.
+    """
+
+    def __init__(
+        self,
+        charges: Sequence[Charge],
+        notify: Path,
+        record: Callable[[Sequence[Charge]], None],
+        log: Any,
+    ) -> None:
+        self.charges, self._notify, self._record, self._log = charges, notify, record, log
+
+    def __enter__(self) -> Supervisor:
+        self._notify.unlink(missing_ok=True)
+        self._notes = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._notes.bind(str(self._notify))
+        self._signals, self._waker = socket.socketpair()
+        for end in (self._notes, self._signals, self._waker):
+            end.setblocking(False)
+        signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # it only wakes us
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.halt()
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for end in (self._notes, self._signals, self._waker):
+            end.close()
+        self._notify.unlink(missing_ok=True)
+
+    def run(self, until: Callable[[], bool]) -> None:
+        """Tend all charges until `until()`; it is asked after each event and each second."""
+        while not until():
+            happened = [charge.tend(self._log) for charge in self.charges]
+            if any(happened):
+                self._record(self.charges)
+            self._wait()
+
+    def ready(self) -> bool:
+        """Everything that shall live does, and has said that it is ready."""
+        return all(charge.ready for charge in self.charges if charge.wanted)
+
+    def halt(self, *names: str) -> None:
+        """End the charges of these names (none given: all) for good, the first one last."""
+        chosen = [c for c in reversed(self.charges) if not names or c.name in names]
+        for charge in chosen:
+            charge.wanted = False
+            charge.ask_to_end()
+        for charge in chosen:
+            charge.end()
+
+    def _wait(self) -> None:
+        patience_s = min((charge.due_s() for charge in self.charges), default=POLL_S)
+        select.select([self._signals, self._notes], [], [], patience_s)
+        for source in (self._signals, self._notes):
+            try:
+                while data := source.recv(4096):
+                    if source is self._notes:
+                        self._heard(data.decode(errors="replace"))
+            except BlockingIOError:
+                continue
+
+    def _heard(self, note: str) -> None:
+        words = dict(line.partition("=")[::2] for line in note.splitlines())
+        for charge in self.charges:
+            process = charge.process()
+            if process and words.get("READY") == "1" and words.get("MAINPID") == str(process.pid):
+                charge.ready = True
+                self._record(self.charges)

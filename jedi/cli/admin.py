@@ -1,0 +1,321 @@
+"""`jedi site`, `queue`, `endpoint`, `config`, `dataset`, `user`: what operators look after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jedi.cli.common import Json, application, show, table, transaction
+from jedi.core.settings import Settings, caller
+
+if TYPE_CHECKING:
+    from jedi.taskbuffer.sites import Change
+
+site_app = application("Sites: where jobs can run.")
+queue_app = application("Work queues: how the workload is divided.")
+endpoint_app = application("Storage endpoints: where files can lie.")
+config_app = application("Knobs: every live setting, with who set it when.")
+dataset_app = application("Datasets: put local files in, look at what is there.")
+user_app = application("Users and what they may do.")
+GROUPS = {
+    "site": site_app,
+    "queue": queue_app,
+    "endpoint": endpoint_app,
+    "config": config_app,
+    "dataset": dataset_app,
+    "user": user_app,
+}
+
+File = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A YAML file.")]
+Comment = Annotated[str | None, typer.Option("--comment", help="Why; kept in the history.")]
+Knob = Annotated[str, typer.Argument(help="A knob, `component.key`.")]
+
+
+class Role(StrEnum):
+    """What a user may be."""
+
+    USER = "user"
+    PRODUCTION = "production"
+    OPERATOR = "operator"
+
+
+class Preset(StrEnum):
+    """What fills in the knobs nobody has set."""
+
+    CLASSIC = "classic"
+    CURRENT = "current"
+
+
+@site_app.command("import")
+def site_import(file: File, comment: Comment = None, as_json: Json = False) -> None:
+    """Insert or update the sites of FILE; what an entry leaves out stays as it is.
+
+    Example: `jedi site import sites.yaml --comment "new storage"`
+    """
+    from jedi.service.sites import import_sites
+
+    with transaction() as tx:
+        home = Settings.from_environment().home
+        changes = import_sites(tx, caller(), file.read_text(), home, comment)
+    show(changes, as_json, lambda: _show_changes(changes))
+
+
+@site_app.command("set")
+def site_set(
+    site: str,
+    attributes: Annotated[list[str], typer.Argument(metavar="NAME=VALUE...")],
+    comment: Annotated[str, typer.Option("--comment", help="Why; kept in the history.")],
+    as_json: Json = False,
+) -> None:
+    """Set attributes of a site, values as in a site file.
+
+    Example: `jedi site set LOCAL nslots=8 status=online --comment "back from repair"`
+    """
+    from jedi.service.sites import set_site
+
+    with transaction() as tx:
+        changes = set_site(tx, caller(), site, attributes, comment)
+    show(changes, as_json, lambda: _show_changes(changes))
+
+
+def _show_changes(changes: Sequence[Change]) -> None:
+    if not changes:
+        typer.echo("Nothing changed.")
+        return
+    rows = [[c.site, c.attribute, c.old, c.new] for c in changes]
+    table(["site", "attribute", "before", "now"], rows)
+
+
+@site_app.command("list")
+def site_list(as_json: Json = False) -> None:
+    """List the sites.
+
+    Example: `jedi site list`
+    """
+    from jedi.service.sites import list_sites
+
+    with transaction() as tx:
+        sites = list_sites(tx)
+    columns = "site status type role state nslots corecount maxrss maxtime submitter endpoints"
+    show(sites, as_json, lambda: _show_columns(columns, sites))
+
+
+@site_app.command("show")
+def site_show(site: str, as_json: Json = False) -> None:
+    """Show all attributes of a site, its endpoints and its last changes.
+
+    Example: `jedi site show LOCAL`
+    """
+    from jedi.service.sites import show_site
+
+    with transaction() as tx:
+        found = show_site(tx, site)
+
+    def people() -> None:
+        table(["attribute", "value"], found.attributes.items())
+        _show_columns("ddm_endpoint type path space_free space_min_free", found.endpoints)
+        columns = "modificationtime username attribute oldvalue newvalue comment"
+        _show_columns(columns, found.history)
+
+    show(found, as_json, people)
+
+
+@queue_app.command("import")
+def queue_import(file: File, as_json: Json = False) -> None:
+    """Insert or replace the work queues of FILE, told apart by queue_id.
+
+    Example: `jedi queue import queues.yaml`
+    """
+    from jedi.service.queues import import_queues
+
+    with transaction() as tx:
+        rows = [queue.columns() for queue in import_queues(tx, file.read_text())]
+    show(rows, as_json, lambda: typer.echo(f"{len(rows)} queues imported."))
+
+
+@queue_app.command("list")
+def queue_list(as_json: Json = False) -> None:
+    """List the work queues in the order in which they are tried.
+
+    Example: `jedi queue list`
+    """
+    from jedi.service.queues import list_queues
+
+    with transaction() as tx:
+        queues = list_queues(tx)
+    columns = "queue_id queue_name queue_type vo queue_share queue_order partitionid status"
+    show(queues, as_json, lambda: _show_columns(columns, queues))
+
+
+@endpoint_app.command("list")
+def endpoint_list(as_json: Json = False) -> None:
+    """List the storage endpoints and the sites that use them.
+
+    Example: `jedi endpoint list`
+    """
+    from jedi.service.sites import list_endpoints
+
+    with transaction() as tx:
+        endpoints = list_endpoints(tx)
+    columns = "ddm_endpoint type path space_free space_min_free sites"
+    show(endpoints, as_json, lambda: _show_columns(columns, endpoints))
+
+
+@config_app.command("list")
+def config_list(as_json: Json = False) -> None:
+    """List every knob with the value in force.
+
+    Example: `jedi config list`
+    """
+    from jedi.service.config import settings
+
+    with transaction() as tx:
+        found = settings(tx)
+    show(
+        found,
+        as_json,
+        lambda: table(
+            ["knob", "value", "unit", "set by", "meaning"],
+            [[s.name, s.value, s.unit, s.set_by, s.meaning] for s in found],
+        ),
+    )
+
+
+@config_app.command("get")
+def config_get(knob: Knob, as_json: Json = False) -> None:
+    """Show a knob, what it means and who changed it.
+
+    Example: `jedi config get agent.poll_s`
+    """
+    from jedi.service.config import get
+
+    with transaction() as tx:
+        setting, history = get(tx, knob)
+
+    def people() -> None:
+        typer.echo(f"{setting.name} = {setting.value} [{setting.unit}]")
+        typer.echo(f"{setting.meaning}; the preset says {setting.default}")
+        if history:
+            rows = [[c.at, c.by, "preset" if c.value is None else c.value] for c in history]
+            table(["when", "who", "value"], rows)
+
+    show({"setting": setting, "history": history}, as_json, people)
+
+
+@config_app.command("set")
+def config_set(knob: Knob, value: str, as_json: Json = False) -> None:
+    """Set a knob; agents follow within one cycle.
+
+    Example: `jedi config set pilot.idle_s 30`
+    """
+    from jedi.service.config import put
+
+    with transaction() as tx:
+        now = put(tx, caller(), knob, value)
+    _show_knob(knob, now, as_json)
+
+
+@config_app.command("unset")
+def config_unset(knob: Knob, as_json: Json = False) -> None:
+    """Give a knob back to the preset.
+
+    Example: `jedi config unset pilot.idle_s`
+    """
+    from jedi.service.config import unset
+
+    with transaction() as tx:
+        now = unset(tx, caller(), knob)
+    _show_knob(knob, now, as_json)
+
+
+@config_app.command("preset")
+def config_preset(preset: Preset, as_json: Json = False) -> None:
+    """Choose what fills in the knobs nobody has set: the seed's values or today's.
+
+    Example: `jedi config preset current`
+    """
+    from jedi.service.config import PRESET, put
+
+    with transaction() as tx:
+        now = put(tx, caller(), PRESET, preset.value)
+    _show_knob(PRESET, now, as_json)
+
+
+def _show_knob(name: str, value: Any, as_json: bool) -> None:
+    show({"name": name, "value": value}, as_json, lambda: typer.echo(f"{name} = {value}"))
+
+
+@dataset_app.command("add")
+def dataset_add(
+    dataset: Annotated[str, typer.Argument(metavar="SCOPE:NAME")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILES...")],
+    endpoint: Annotated[str | None, typer.Option("--endpoint", help="Where to.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Copy local files into a dataset, which is made if it does not exist.
+
+    Example: `jedi dataset add user.me:texts *.txt`
+    """
+    from jedi.ddm import factory
+    from jedi.service.datasets import add_files
+    from jedi.taskbuffer import knobs
+
+    with transaction() as tx:
+        added = add_files(tx, factory.load(tx, knobs.load(tx)), dataset, files, endpoint)
+    show(added, as_json, lambda: typer.echo(f"{len(added)} files are in {dataset}."))
+
+
+@dataset_app.command("list")
+def dataset_list(
+    dataset: Annotated[str, typer.Argument(metavar="SCOPE:NAME")], as_json: Json = False
+) -> None:
+    """List the files of a dataset or container.
+
+    Example: `jedi dataset list user.me:texts`
+    """
+    from jedi.ddm import factory
+    from jedi.service.datasets import show_dataset
+    from jedi.taskbuffer import knobs
+
+    with transaction() as tx:
+        found = show_dataset(factory.load(tx, knobs.load(tx)), dataset)
+
+    def people() -> None:
+        typer.echo(found.info)
+        table(
+            ["endpoint", "files", "bytes"],
+            [[r.endpoint, r.n_files, r.size] for r in found.replicas],
+        )
+        table(
+            ["file", "bytes", "adler32", "events", "GUID"],
+            [[f.lfn, f.size, f.adler32, f.nevents, f.guid] for f in found.files],
+        )
+
+    show(found, as_json, people)
+
+
+@user_app.command("set")
+def user_set(
+    user: str,
+    role: Annotated[Role, typer.Option("--role", help="What the user may do.")],
+    as_json: Json = False,
+) -> None:
+    """Give a user a role.
+
+    Example: `jedi user set alice --role production`
+    """
+    from jedi.taskbuffer.users import put_user
+
+    with transaction() as tx:
+        put_user(tx, user, role.value)
+    value = {"user": user, "role": role.value}
+    show(value, as_json, lambda: typer.echo(f"{user} is a user of role {role.value}."))
+
+
+def _show_columns(columns: str, rows: Sequence[dict[str, Any]]) -> None:
+    names = columns.split()
+    table(names, [[row[name] for name in names] for row in rows])

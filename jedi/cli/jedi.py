@@ -1,0 +1,191 @@
+"""`jedi`: starts, stops and shows the system, and runs its parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jedi.cli import admin, parts
+from jedi.cli.common import NO, Json, application, console, run, show, table, transaction
+from jedi.core import clock
+from jedi.core.errors import Unreachable
+
+if TYPE_CHECKING:
+    from jedi.service.status import SystemStatus
+    from jedi.standalone.place import Place
+
+app = application(
+    "JEDI: tasks over datasets become jobs at sites.\n\n"
+    "Start everything on this machine with `jedi up`, then submit with `jedi-task`."
+)
+for _name, _group in {**parts.GROUPS, **admin.GROUPS}.items():
+    app.add_typer(_group, name=_name)
+
+
+def main() -> None:
+    """The console script `jedi`."""
+    run(app)
+
+
+@app.callback()
+def _first() -> None:
+    from jedi.cli.foreign import refuse_namesake
+
+    refuse_namesake()
+
+
+@app.command()
+def up(
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return when the system is up; it stays.")
+    ] = False,
+    sites: Annotated[
+        Path | None,
+        typer.Option("--sites", exists=True, dir_okay=False, help="A site file to import."),
+    ] = None,
+) -> None:
+    """Start everything: the database, the service and all agents, each a process kept alive.
+
+    In the foreground until Ctrl-C, which does what `jedi down` does.
+
+    Example: `JEDI_HOME=~/jedi jedi up --detach`
+    """
+    from jedi.standalone.detach import up_detached
+    from jedi.standalone.place import Place
+    from jedi.standalone.up import up
+
+    place, begin = Place.current(), clock.monotonic()
+    if detach:
+        up_detached(place, ["--sites", str(sites.absolute())] if sites else [])
+        _tell_where(place, clock.monotonic() - begin)
+        return
+    site_file = sites.read_text() if sites else None
+    up(place, site_file, lambda: _tell_where(place, clock.monotonic() - begin))
+
+
+@app.command()
+def down(
+    drain: Annotated[
+        float, typer.Option("--drain", min=0, help="Seconds to wait for running jobs.")
+    ] = 10.0,
+) -> None:
+    """Stop everything and leave no process; what was running is tried again after `jedi up`.
+
+    Example: `jedi down --drain 300`
+    """
+    from jedi.standalone.down import down
+    from jedi.standalone.place import Place
+
+    place = Place.current()
+    was_up = down(place, drain)
+    typer.echo(f"JEDI in {place.home.path} is down." if was_up else "JEDI was not up.")
+
+
+@app.command()
+def status(as_json: Json = False) -> None:
+    """Show processes, agents, tasks, jobs and sites.
+
+    Exit code 0: all is well, 1: something is not, 3: the database does not answer.
+
+    Example: `jedi status --json`
+    """
+    from jedi.service.status import system
+    from jedi.standalone.place import Place
+
+    place = Place.current()
+    supervisor, record = place.supervisor(), place.read_record() or []
+    try:
+        with transaction() as tx:
+            found = system(tx)
+    except Unreachable as error:
+        if supervisor:
+            raise
+        where = place.home.path
+        raise Unreachable(f"JEDI is not up in {where}: `jedi up` starts it.") from error
+    late = [row["name"] for row in record if not row["ready"]] if supervisor else []
+    value = {
+        "healthy": found.healthy and not late,
+        "home": str(place.home.path),
+        "database": place.url,
+        "supervisor": supervisor,
+        "draining": place.settings.draining.exists(),
+        "processes": record,
+        "system": found,
+    }
+    show(value, as_json, lambda: _show_status(value, found))
+    if not value["healthy"]:
+        raise typer.Exit(NO)
+
+
+def _show_status(value: dict[str, Any], found: SystemStatus) -> None:
+    supervisor = value["supervisor"]
+    state = "draining" if value["draining"] else "up"
+    print_line = console().print
+    print_line(f"home        {value['home']}")
+    print_line(f"database    {value['database']}")
+    print_line(f"supervisor  {f'{state}, process {supervisor.pid}' if supervisor else 'none'}")
+    restarted = [row for row in value["processes"] if row["lives"] > 1 or not row["ready"]]
+    if restarted:
+        table(
+            ["process", "ready", "lives", "last end"],
+            [[r["name"], r["ready"], r["lives"], r["last_end"]] for r in restarted],
+        )
+    table(
+        ["agent", "processes", "seen s ago", "RSS MB", "items", "last error"],
+        [
+            [a.agent, a.processes, None if a.age_s is None else round(a.age_s), a.rss_kb // 1024,
+             a.items, a.last_error]
+            for a in found.agents
+        ],
+    )  # fmt: skip
+    table(
+        ["site", "status", "slots", "jobs"],
+        [[s.site, s.status, s.n_slots, s.jobs] for s in found.sites],
+    )
+    for what, counts in (("tasks", found.tasks), ("jobs", found.jobs)):
+        words = ", ".join(f"{n} {name}" for name, n in counts.items())
+        print_line(f"{what:<12}{words or 'none'}")
+
+
+def _tell_where(place: Place, seconds: float) -> None:
+    """The one screen of `jedi up`."""
+    from jedi.service.sites import list_sites
+
+    with transaction() as tx:
+        sites = list_sites(tx)
+    late = [row["name"] for row in place.read_record() or [] if not row["ready"]]
+    named = ", ".join(f"{s['site']} ({s['nslots']} slots)" for s in sites)
+    lines = [
+        f"JEDI is up after {seconds:.1f} s.",
+        "",
+        f"  home      {place.home.path}",
+        f"  database  {place.url}",
+        f"  storage   {place.home.storage}",
+        f"  logs      {place.home.logs}",
+        f"  sites     {named}",
+        "",
+        "  jedi-task submit FILE.yaml   submit a task",
+        "  jedi-task watch ID           follow it",
+        "  jedi status                  look at the system",
+        "  jedi down                    stop everything (Ctrl-C where it runs in the foreground)",
+    ]
+    if late:
+        lines[0] = f"JEDI is up, but after {seconds:.1f} s these are not ready: {', '.join(late)}."
+    console().print("\n".join(lines))
+
+
+@app.command()
+def api(leashed: parts.Leashed = False) -> None:
+    """Run the service that pilots speak to, until SIGTERM.
+
+    Example: `jedi api`
+    """
+    from jedi.agent import child
+    from jedi.api.server import serve
+    from jedi.standalone.place import Place
+
+    if leashed:
+        child.follow()
+    serve(Place.current().settings)

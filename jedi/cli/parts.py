@@ -1,0 +1,127 @@
+"""`jedi agent` and `jedi db`: single parts of the system, for cron, systemd and repairs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from jedi.cli.common import NO, Json, application, database, show, table
+
+agent_app = application("The agents: each moves tasks or jobs from one status to the next.")
+db_app = application("The database: where it is, and the version of its schema.")
+GROUPS = {"agent": agent_app, "db": db_app}
+
+Leashed = Annotated[bool, typer.Option("--leashed", hidden=True)]
+"""Ends this process with the supervisor, which holds its standard input."""
+
+
+@agent_app.command("run")
+def agent_run(
+    name: Annotated[str, typer.Argument(help="An agent of `jedi agent list`.")],
+    once: Annotated[bool, typer.Option("--once", help="End when there is no work.")] = False,
+    leashed: Leashed = False,
+) -> None:
+    """Run an agent until SIGTERM, or until there is no work left.
+
+    Example: `jedi agent run JobGenerator --once`
+    """
+    from jedi.agent import child, registry
+    from jedi.agent.loop import Loop
+    from jedi.agent.world import make_world
+    from jedi.standalone.place import Place
+    from jedi.taskbuffer.engine import reachable
+
+    if leashed:
+        child.follow()
+    cls = registry.load(name)
+    agent = cls(make_world(Place.current().settings, name))
+    if once:
+        with reachable(agent.world.engine):
+            while agent.run_once():
+                pass
+        return
+    loop = Loop(agent, child.announce)
+    loop.install_signals()
+    loop.run()
+
+
+@agent_app.command("list")
+def agent_list(as_json: Json = False) -> None:
+    """List the agents and what they do.
+
+    Example: `jedi agent list`
+    """
+    from jedi.agent import registry
+
+    rows = [
+        {"agent": name, "about": (registry.load(name).__doc__ or "").partition("\n")[0]}
+        for name in registry.AGENTS
+    ]
+    show(rows, as_json, lambda: table(["agent", "what it does"], [[*r.values()] for r in rows]))
+
+
+@db_app.command("url")
+def db_url() -> None:
+    """Print where the database is, as libpq understands it.
+
+    Example: `psql "$(jedi db url)"`
+    """
+    from jedi.standalone.place import Place
+
+    typer.echo(Place.current().libpq_url)
+
+
+@db_app.command("upgrade")
+def db_upgrade(as_json: Json = False) -> None:
+    """Bring the schema to the version of this release.
+
+    Example: `jedi db upgrade`
+    """
+    _migrate("upgrade", "head", as_json)
+
+
+@db_app.command("downgrade")
+def db_downgrade(
+    revision: Annotated[str, typer.Argument(help="The version to go back to; `base` is empty.")],
+    as_json: Json = False,
+) -> None:
+    """Take the schema back to an earlier version, with its data. Stop the agents first.
+
+    Example: `jedi db downgrade 0001`
+    """
+    _migrate("downgrade", revision, as_json)
+
+
+def _migrate(direction: str, revision: str, as_json: bool) -> None:
+    from jedi.taskbuffer import migrate
+
+    with database() as engine:
+        before = migrate.current(engine)
+        getattr(migrate, direction)(engine, revision)
+        after = migrate.current(engine)
+    value = {"before": before, "after": after}
+    show(value, as_json, lambda: typer.echo(f"schema: {before or 'none'} -> {after or 'none'}"))
+
+
+@db_app.command("check")
+def db_check(as_json: Json = False) -> None:
+    """Say whether the schema is that of this release; exit code 1 if not.
+
+    Example: `jedi db check && jedi up`
+    """
+    from jedi.taskbuffer import migrate
+
+    with database() as engine:
+        current, head = migrate.current(engine), migrate.head()
+        differences = [str(one) for one in migrate.differences(engine)] if current == head else []
+    value = {"current": current, "head": head, "differences": differences}
+
+    def people() -> None:
+        typer.echo(f"schema: {current or 'none'}, this release: {head}")
+        for difference in differences:
+            typer.echo(f"differs: {difference}")
+
+    show(value, as_json, people)
+    if current != head or differences:
+        raise typer.Exit(NO)

@@ -1,0 +1,89 @@
+"""Knobs as operators see and set them, with who did it when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection
+
+from jedi.core.errors import BadInput, Problem
+from jedi.core.knobs import KNOBS, PRESETS, Knob
+from jedi.core.suggest import suggest
+from jedi.taskbuffer import knobs
+
+PRESET = "core.preset"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A knob with its value in force; `set_by` is None where the preset decides."""
+
+    name: str
+    value: Any
+    unit: str
+    meaning: str
+    default: Any
+    set_by: str | None
+    set_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A knob was set; value None: given back to the preset."""
+
+    at: datetime
+    by: str
+    value: Any
+
+
+def settings(tx: Connection) -> list[Setting]:
+    """Every knob, in the order of declaration."""
+    present, changed = knobs.load(tx), {row.name: row for row in knobs.overrides(tx)}
+    rows = [(knob, changed.get(name)) for name, knob in KNOBS.items()]
+    return [
+        Setting(
+            knob.name,
+            present[knob.name],
+            knob.unit,
+            knob.meaning,
+            knob.default(present[PRESET]),
+            row.username if row else None,
+            row.modificationtime if row else None,
+        )
+        for knob, row in rows
+    ]
+
+
+def get(tx: Connection, name: str) -> tuple[Setting, list[Change]]:
+    """A knob and its history, newest change first; BadInput with the nearest name."""
+    _knob(name)
+    [setting] = [one for one in settings(tx) if one.name == name]
+    return setting, [
+        Change(row.modificationtime, row.username, row.value) for row in knobs.history(tx, name)
+    ]
+
+
+def put(tx: Connection, who: str, name: str, value: str) -> Any:
+    """Set a knob to a value written as text; returns it in its own type."""
+    checked = _knob(name).check(value)
+    if name == PRESET and checked not in PRESETS:
+        rule = f"a preset is one of {', '.join(PRESETS)}"
+        raise BadInput([Problem(name, value, rule, "Choose one of them")])
+    knobs.put(tx, name, checked, who)
+    return checked
+
+
+def unset(tx: Connection, who: str, name: str) -> Any:
+    """Give a knob back to the preset; returns the preset's value."""
+    knob = _knob(name)
+    knobs.put(tx, name, None, who)
+    return knob.default(knobs.load(tx)[PRESET])
+
+
+def _knob(name: str) -> Knob:
+    if name not in KNOBS:
+        remedy = suggest(name, KNOBS, "`jedi config list` shows all")
+        raise BadInput([Problem("name", name, "there is no such knob", remedy)])
+    return KNOBS[name]

@@ -1,0 +1,83 @@
+"""Datasets as people handle them: put local files in, look at what is there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from jedi.core import names
+from jedi.core.errors import BadInput, Problem
+from jedi.ddm.content import copy_verified
+from jedi.ddm.interface import DDM, DatasetInfo, FileInfo, Replica
+from jedi.taskbuffer import sites
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetDetails:
+    """A dataset with its files and where they lie."""
+
+    info: DatasetInfo
+    files: list[FileInfo]
+    replicas: list[Replica]
+
+
+def add_files(
+    tx: Connection, ddm: DDM, name: str, paths: Sequence[Path], endpoint: str | None = None
+) -> list[FileInfo]:
+    """Copy local files into a dataset of JEDI's own, made if need be, and close it.
+
+    Without `endpoint` they go to the only one there is. Files that are there already with the same
+    content are left alone; BadInput holds every mistake, and then nothing is copied.
+    """
+    target = endpoint or _only_endpoint(tx)
+    _check(paths)
+    staging = ddm.staging_dir(target, 0, os.getpid())
+    staging.mkdir(parents=True, exist_ok=True)
+    try:
+        files = []
+        for path in paths:
+            staged = staging / path.name
+            checksum = copy_verified(path, staged, staging, None)
+            files.append((staged, name, FileInfo(path.name, staged.stat().st_size, checksum)))
+        ddm.create(name, target)
+        ddm.publish(target, files)
+        ddm.close(name)
+    finally:
+        ddm.drop_staging(target, 0, os.getpid())
+    return [info for _, _, info in files]
+
+
+def show_dataset(ddm: DDM, name: str) -> DatasetDetails:
+    """A dataset or container; NotFound if it is nowhere."""
+    return DatasetDetails(ddm.dataset(name), ddm.list_files(name), ddm.replicas(name))
+
+
+def _only_endpoint(tx: Connection) -> str:
+    endpoints = list(sites.roots(tx))
+    if len(endpoints) != 1:
+        known = ", ".join(endpoints) or "none: import a site file first"
+        remedy = f"Name one of the endpoints ({known})"
+        raise BadInput([Problem("endpoint", None, "it is not clear where to", remedy)])
+    return endpoints[0]
+
+
+def _check(paths: Sequence[Path]) -> None:
+    problems = []
+    seen: dict[str, Path] = {}
+    for path in paths:
+        if not path.is_file():
+            problems.append(Problem(str(path), path.name, "it is no file", "Name files"))
+        try:
+            names.lfn(path.name)
+        except ValueError as error:
+            problems.append(Problem(str(path), path.name, str(error), "Rename the file"))
+        if path.name in seen:
+            rule = f"{seen[path.name]} has the same name"
+            problems.append(Problem(str(path), path.name, rule, "A dataset holds a name once"))
+        seen[path.name] = path
+    if problems:
+        raise BadInput(problems)

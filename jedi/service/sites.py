@@ -1,0 +1,112 @@
+"""What operators ask about sites and their storage, and how they change them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection
+
+from jedi.core.errors import NotFound
+from jedi.core.suggest import suggest
+from jedi.spec import sitefile
+from jedi.spec.listfile import read_yaml
+from jedi.spec.sitefile import Site
+from jedi.taskbuffer import sites
+from jedi.taskbuffer.sites import Change
+
+_HISTORY = 20
+"""Changes that are shown of a site."""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteDetails:
+    """A site with its endpoints and its last changes, as dictionaries of columns."""
+
+    attributes: dict[str, Any]
+    endpoints: list[dict[str, Any]]
+    history: list[dict[str, Any]]
+
+
+def import_sites(
+    tx: Connection, who: str, text: str, home: Path, comment: str | None = None
+) -> list[Change]:
+    """Insert or update the sites of a site file; what it leaves out stays as it is.
+
+    Relative directories of endpoints lie below `home`. BadInput holds every mistake of the file;
+    then nothing is stored.
+    """
+    return _put(tx, who, sitefile.read_sites(text), home, comment)
+
+
+def set_site(
+    tx: Connection, who: str, name: str, assignments: Sequence[str], comment: str | None
+) -> list[Change]:
+    """Set attributes of a site, each `name=value` with the value written as in a site file."""
+    _row(tx, name)
+    written = {}
+    for assignment in assignments:
+        key, _, value = assignment.partition("=")
+        written[key.strip()] = read_yaml(value, key)
+    return _put(tx, who, [sitefile.read_attributes(name, written)], Path(), comment)
+
+
+def list_sites(tx: Connection) -> list[dict[str, Any]]:
+    """All sites, with the names of their endpoints."""
+    return [dict(row._mapping) for row in sites.all_sites(tx)]
+
+
+def list_endpoints(tx: Connection) -> list[dict[str, Any]]:
+    """All storage endpoints, with the names of the sites that use them."""
+    return [dict(row._mapping) for row in sites.all_endpoints(tx)]
+
+
+def show_site(tx: Connection, name: str) -> SiteDetails:
+    """Everything about one site; NotFound with the nearest name."""
+    attributes = _row(tx, name)
+    endpoints = [e for e in list_endpoints(tx) if name in e["sites"]]
+    history = [dict(row._mapping) for row in sites.history(tx, name, _HISTORY)]
+    return SiteDetails(attributes, endpoints, history)
+
+
+def _row(tx: Connection, name: str) -> dict[str, Any]:
+    rows = {row["site"]: row for row in list_sites(tx)}
+    if name not in rows:
+        hint = suggest(name, rows, "`jedi site list` shows all.")
+        raise NotFound(f"There is no site {name}. {hint}", code="no_site", site=name)
+    return rows[name]
+
+
+def _put(
+    tx: Connection, who: str, entries: Sequence[Site], home: Path, comment: str | None
+) -> list[Change]:
+    attributes = {entry.site: entry.attributes() for entry in entries}
+    for values in attributes.values():
+        if values.get("nslots") == "auto":
+            values["nslots"] = os.cpu_count() or 1
+        if comment is not None:
+            values["comment"] = comment
+    endpoints: dict[str, dict[str, Any]] = {}
+    owners: dict[str, str] = {}
+    for entry in entries:
+        for endpoint in entry.endpoints or []:
+            columns = {"site": entry.pandasite or entry.site, **endpoint.storage()}
+            if endpoint.path is not None:
+                columns["path"] = str(home / Path(endpoint.path).expanduser())
+            endpoints.setdefault(endpoint.ddm_endpoint, columns)
+            owners.setdefault(endpoint.ddm_endpoint, entry.site)
+    relations = {
+        entry.site: [endpoint.relation() for endpoint in entry.endpoints]
+        for entry in entries
+        if entry.endpoints is not None
+    }
+    changes = [
+        *sites.put_sites(tx, attributes),
+        *sites.put_endpoints(tx, endpoints, owners),
+        *sites.put_relations(tx, relations),
+    ]
+    sites.note_changes(tx, changes, who, comment)
+    return changes

@@ -1,0 +1,94 @@
+"""How the system is: its agents, tasks, jobs and sites."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from jedi.agent.registry import AGENTS
+from jedi.taskbuffer import agents, knobs, overview, sites
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStatus:
+    """An agent: its processes heard of lately, and the latest heartbeat of any."""
+
+    agent: str
+    processes: int
+    age_s: float | None
+    rss_kb: int
+    items: int
+    last_error: str | None
+
+    @property
+    def healthy(self) -> bool:
+        """At least one process of it was heard of lately."""
+        return self.processes > 0
+
+
+@dataclass(frozen=True, slots=True)
+class SiteStatus:
+    """A site with its jobs by status."""
+
+    site: str
+    status: str
+    n_slots: int
+    jobs: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SystemStatus:
+    """The whole system as the database knows it."""
+
+    agents: list[AgentStatus]
+    tasks: dict[str, int]
+    jobs: dict[str, int]
+    sites: list[SiteStatus]
+
+    @property
+    def healthy(self) -> bool:
+        """Every agent is alive."""
+        return all(agent.healthy for agent in self.agents)
+
+
+def system(tx: Connection) -> SystemStatus:
+    """Look at everything in a handful of statements."""
+    jobs: Counter[str] = Counter()
+    at_site: dict[str, dict[str, int]] = {}
+    for row in overview.jobs_by_site(tx):
+        jobs[row.status] += row.jobs
+        at_site.setdefault(row.site, {})[row.status] = row.jobs
+    return SystemStatus(
+        _agents(tx),
+        overview.tasks_by_status(tx),
+        dict(jobs),
+        [
+            SiteStatus(row.site, row.status, row.nslots, at_site.get(row.site, {}))
+            for row in sites.all_sites(tx)
+        ],
+    )
+
+
+def _agents(tx: Connection) -> list[AgentStatus]:
+    # A long cycle has no heartbeat. But who is silent for a lease has lost its work to others.
+    patience_s = float(knobs.load(tx)["agent.lease_s"])
+    beats: dict[str, list[Any]] = {name: [] for name in AGENTS}
+    for row in agents.all_agents(tx):
+        beats.setdefault(row.agent, []).append(row)
+    return [_agent(name, rows, patience_s) for name, rows in beats.items()]
+
+
+def _agent(name: str, rows: list[Any], patience_s: float) -> AgentStatus:
+    rows = sorted(rows, key=lambda row: row.age_s)
+    present = [row for row in rows if row.age_s <= patience_s]
+    return AgentStatus(
+        name,
+        len(present),
+        rows[0].age_s if rows else None,
+        sum(row.rss_kb or 0 for row in present),
+        sum(row.items for row in present),
+        next((row.last_error for row in present or rows if row.last_error), None),
+    )

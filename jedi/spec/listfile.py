@@ -1,0 +1,98 @@
+"""Files that operators write: a YAML list of mappings, each checked against a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from jedi.core import strictyaml
+from jedi.core.errors import BadInput, Problem
+from jedi.core.suggest import suggest
+
+
+class Entry(BaseModel):
+    """A mapping in such a file. Unknown keys and values of another type are mistakes; what the
+    description of a field says is shown as the remedy."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+_Entry = TypeVar("_Entry", bound=Entry)
+
+
+def read_list(text: str, model: type[_Entry], key: str) -> list[_Entry]:
+    """The entries of a file, told apart by `key`. BadInput holds every mistake."""
+    written = read_yaml(text, "file")
+    if not isinstance(written, list) or not all(isinstance(entry, dict) for entry in written):
+        remedy = f"Begin each entry with `- {key}: `"
+        raise BadInput([Problem("file", written, "the file is a list of mappings", remedy)])
+    entries: list[_Entry] = []
+    problems: list[Problem] = []
+    seen: set[Any] = set()
+    for number, entry in enumerate(written, 1):
+        try:
+            entries.append(read_entry(entry, model, str(entry.get(key, f"entry {number}"))))
+        except BadInput as error:
+            problems += error.problems
+        name = str(entry.get(key))
+        if key in entry and name in seen:
+            problems.append(Problem(name, entry[key], f"this {key} stands twice", "Remove one"))
+        seen.add(name)
+    if problems:
+        raise BadInput(problems)
+    return entries
+
+
+def read_yaml(text: str, name: str) -> Any:
+    """The document in a text; BadInput if it is not well formed."""
+    try:
+        return strictyaml.load(text)
+    except yaml.YAMLError as error:
+        rule = " ".join(str(error).split())
+        raise BadInput([Problem(name, text[:40], rule, "Correct it")]) from error
+
+
+def read_entry(written: Mapping[str, Any], model: type[_Entry], name: str) -> _Entry:
+    """One entry; BadInput holds every mistake, its path beginning with `name`."""
+    try:
+        return model.model_validate(written)
+    except ValidationError as error:
+        raise BadInput([_problem(name, model, one) for one in error.errors()]) from error
+
+
+def _problem(name: str, model: type[BaseModel], error: Any) -> Problem:
+    steps = error["loc"]
+    path = name + "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in steps)
+    keys = [step for step in steps if isinstance(step, str)]
+    last = keys[-1] if keys else name
+    fields = _inside(model, keys[:-1]).model_fields
+    match error["type"]:
+        case "extra_forbidden":
+            known = f"The keys here are {', '.join(fields)}"
+            return Problem(path, error["input"], "no such key", suggest(last, fields, known))
+        case "missing":
+            return Problem(path, None, "is mandatory", "Add it")
+        case "string_type":
+            return Problem(path, error["input"], "it is text", "Write it in quotes")
+        case _:
+            message = str(error["msg"]).removeprefix("Value error, ")
+            meaning = fields[last].description if last in fields else None
+            remedy = f"It means: {meaning}" if meaning else "Correct the value"
+            return Problem(path, error["input"], message[:1].lower() + message[1:], remedy)
+
+
+def _inside(model: type[BaseModel], keys: list[str]) -> type[BaseModel]:
+    """The model of a nested mapping."""
+    for key in keys:
+        for part in _parts(model.model_fields[key].annotation):
+            model = part
+    return model
+
+
+def _parts(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [part for inner in getattr(annotation, "__args__", ()) for part in _parts(inner)]

@@ -1,0 +1,143 @@
+"""The site file: where jobs can run and where files can lie, as operators write it.
+
+Attribute names and units: brokerage.md §7. What an entry leaves out keeps its present value; a new
+site begins with the defaults of the table.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from jedi.core import names
+from jedi.core.errors import BadInput, Problem
+from jedi.spec.listfile import Entry, read_entry, read_list
+
+_Name = Annotated[str, AfterValidator(names.site)]
+_Number = Annotated[int, Field(ge=0, le=2**31 - 1)]
+_Limit = Annotated[int, Field(ge=0, le=2**53)]
+_NoLimit = "0 = no limit"
+_Switch = Literal["ON", "OFF", "TEST"]
+
+
+class Endpoint(Entry):
+    """A storage endpoint, and how the site uses it."""
+
+    ddm_endpoint: _Name
+    path: str | None = Field(None, min_length=1, description="root directory; below JEDI_HOME "
+                             "unless absolute")  # fmt: skip
+    token: str | None = Field(None, description="space token")
+    type: str = Field("DATADISK", description="DATADISK, DATATAPE, ...")
+    is_tape: bool = False
+    space_min_free: float | None = Field(None, ge=0, description="GB that stay free")
+    detailed_status: dict[Literal["read_lan", "write_lan", "read_wan", "write_wan"], _Switch] = (
+        Field({}, description="read_lan, write_lan, read_wan, write_wan: ON, OFF or TEST")
+    )
+    scope: Literal["default", "production", "analysis"] = "default"
+    is_local: bool = Field(True, description="on the site's LAN")
+    roles: Literal["read,write", "read", "write"] = "read,write"
+    order_read: int = Field(1, description="smaller first")
+    order_write: int = Field(1, description="smaller first")
+    default_read: bool = True
+    default_write: bool = True
+
+    def relation(self) -> dict[str, Any]:
+        """The columns of jedi_site_endpoints, but for the site."""
+        return self.model_dump(include={"ddm_endpoint", *_RELATION})
+
+    def storage(self) -> dict[str, Any]:
+        """The columns of jedi_ddm_endpoints that the entry sets."""
+        return self.model_dump(exclude={"ddm_endpoint", *_RELATION}, exclude_unset=True)
+
+
+_RELATION = frozenset(
+    ["scope", "is_local", "roles", "order_read", "order_write", "default_read", "default_write"]
+)
+
+
+class Site(Entry):
+    """A site (queue). Only what was written is set."""
+
+    site: _Name
+    status: Literal["online", "standby", "brokeroff", "test", "offline", "paused"] = "online"
+    type: Literal["production", "analysis", "unified"] = "unified"
+    cloud: str = "WORLD"
+    tier: str | None = Field(None, description="T0, T1, T2, ...")
+    pandasite: _Name | None = Field(None, description="the grid site behind the queue")
+    role: Literal["nucleus", "satellite"] = "nucleus"
+    state: str = Field("ACTIVE", description="ACTIVE nuclei take tasks")
+    capability: str | None = Field(None, description="ucore: unified over resource types")
+    corecount: _Number = Field(1, description="cores per slot, 0 = 1")
+    corepower: float = Field(10.0, gt=0, description="HS06 per core")
+    maxtime: _Limit = Field(0, description=f"longest wall time in s, {_NoLimit}")
+    mintime: _Limit = Field(0, description=f"shortest wall time in s, {_NoLimit}")
+    maxrss: _Limit = Field(0, description=f"memory of a slot in MB, {_NoLimit}")
+    minrss: _Limit = Field(0, description=f"least memory of a job in MB, {_NoLimit}")
+    maxwdir: _Limit = Field(0, description="scratch of a slot in MB, 0 = unknown")
+    maxinputsize: Annotated[int, Field(ge=-1)] = Field(
+        0, description="input of a job in MB, -1 = always direct I/O"
+    )
+    nslots: _Number | Literal["auto"] = Field(
+        0, description="pilots that the submitter runs at once; auto = one per core of this machine"
+    )
+    submitter: Literal["local", "none"] = Field(
+        "none",
+        description="local = pilots are sent to this machine, none = they come by themselves",
+    )
+    fairsharepolicy: str | None = Field(None, description="zero-share rules")
+    transferringlimit: _Number = Field(0, description="jobs, 0 = 2000")
+    pledgedcpu: Annotated[int, Field(ge=-1)] | None = Field(
+        None, description="cores, -1 = opportunistic"
+    )
+    transtimehi: _Number = Field(1, description="days for transfers of priority >= 800")
+    transtimelo: _Number = Field(4, description="days for transfers below")
+    direct_access_lan: bool = Field(False, description="jobs may read inputs over the LAN")
+    direct_access_wan: bool = Field(False, description="jobs may read inputs over the WAN")
+    releases: list[str] | None = Field(None, description="software; ANY or AUTO")
+    wnconnectivity: str | None = Field(None, description="full, http or none, # IPv4 or IPv6")
+    jobseed: Literal["std", "es", "eshigh", "all"] = "std"
+    max_io_intensity: float | None = Field(None, ge=0, description="kB/s")
+    maxdiskio: float | None = Field(None, ge=0, description="kB/s per core")
+    catchall: dict[str, Any] = Field({}, description="further attributes, free keys")
+    endpoints: list[Endpoint] | None = Field(
+        None, description="all storage endpoints of the site, first choice first"
+    )
+
+    def attributes(self) -> dict[str, Any]:
+        """The columns of jedi_sites that the entry sets."""
+        return self.model_dump(exclude={"site", "endpoints"}, exclude_unset=True)
+
+
+def read_sites(text: str) -> list[Site]:
+    """The sites of a file; BadInput holds every mistake."""
+    sites = read_list(text, Site, "site")
+    if problems := _contradictions(sites):
+        raise BadInput(problems)
+    return sites
+
+
+def read_attributes(name: str, written: dict[str, Any]) -> Site:
+    """One site with some of its attributes; BadInput holds every mistake."""
+    return read_entry({"site": name, **written}, Site, name)
+
+
+def _contradictions(sites: list[Site]) -> list[Problem]:
+    """Endpoints may stand at several sites, but are one storage with one directory."""
+    problems: list[Problem] = []
+    storages: dict[str, dict[str, Any]] = {}
+    directories: dict[str, str] = {}
+    for site in sites:
+        used: set[tuple[str, str]] = set()
+        for number, endpoint in enumerate(site.endpoints or []):
+            name, path = endpoint.ddm_endpoint, f"{site.site}.endpoints[{number}]"
+            if (name, endpoint.scope) in used:
+                problems.append(Problem(path, name, "it stands twice here", "Remove one"))
+            used.add((name, endpoint.scope))
+            if storages.setdefault(name, endpoint.storage()) != endpoint.storage():
+                rule = "it is described in another way above"
+                problems.append(Problem(path, name, rule, "Describe it in the same way"))
+            if endpoint.path and directories.setdefault(endpoint.path, name) != name:
+                rule = f"this directory is {directories[endpoint.path]}'s"
+                problems.append(Problem(f"{path}.path", endpoint.path, rule, "Choose another"))
+    return problems

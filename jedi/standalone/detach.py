@@ -1,0 +1,52 @@
+"""`jedi up --detach`: the supervisor as a daemon, and the wait until it is ready."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from jedi.core.errors import JediError
+from jedi.standalone.place import Place
+
+_POLL_S = 0.1
+
+
+def up_detached(place: Place, options: Sequence[str]) -> None:
+    """Return when `jedi up` with these options is up, in a session of its own.
+
+    Raises a JediError with what it said if it could not start.
+    """
+    place.home.logs.mkdir(parents=True, exist_ok=True)
+    log = place.home.logs / "supervisor.log"
+    with (
+        tempfile.TemporaryDirectory(prefix="jedi-") as directory,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready,
+        log.open("ab") as output,
+    ):
+        address = str(Path(directory) / "ready")
+        ready.bind(address)
+        begin = output.tell()
+        daemon = subprocess.Popen(
+            [sys.executable, "-m", "jedi", "up", *options],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            env={**os.environ, "NOTIFY_SOCKET": address},
+        )
+        while daemon.poll() is None:
+            if select.select([ready], [], [], _POLL_S)[0]:
+                return
+    said = log.read_bytes()[begin:].decode(errors="replace").splitlines()
+    plain = [line for line in said if not line.startswith("{")]  # the rest is for programs
+    raise JediError(
+        "\n".join(plain[-20:]) or f"JEDI could not start: see {log}.",
+        code="not_up",
+        exit_code=daemon.returncode,
+    )

@@ -1,0 +1,155 @@
+"""`jedi up`: database, service and agents, each a process, kept alive until the end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+
+from sqlalchemy import Engine
+
+from jedi.agent import child, registry
+from jedi.agent.supervisor import Charge, Program, Supervisor
+from jedi.core import clock, log, processes, strictyaml
+from jedi.core.processes import Process
+from jedi.core.settings import caller
+from jedi.service import config
+from jedi.service.queues import import_queues
+from jedi.service.sites import import_sites
+from jedi.standalone.down import DRAIN_S, busy, end_pilots
+from jedi.standalone.embedded import Embedded
+from jedi.standalone.place import DATABASE, Place, packaged
+from jedi.taskbuffer import migrate, queues, sites
+from jedi.taskbuffer.engine import connect
+
+SERVICE = "api"
+SENDER = "Submitter"
+PATIENCE_S = 30.0
+"""After this time the system counts as up although something is not ready: `jedi status` says
+what."""
+
+
+class Requests:
+    """SIGTERM and SIGINT count as requests to end; the second one is impatient."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._come)
+
+    def _come(self, *_: object) -> None:
+        self.number += 1
+
+    def any(self) -> bool:
+        return self.number > 0
+
+    def impatient(self) -> bool:
+        return self.number > 1
+
+
+class Database(Charge):
+    """The embedded PostgreSQL."""
+
+    def __init__(self, embedded: Embedded) -> None:
+        super().__init__(DATABASE)
+        self._embedded = embedded
+
+    def launch(self) -> None:
+        self._embedded.start()
+        self.ready = True
+
+    def dead(self) -> str | None:
+        return None if self._embedded.running() else "it is gone"
+
+    def ask_to_end(self) -> None:
+        pass
+
+    def end(self) -> None:
+        self._embedded.stop()
+
+    def process(self) -> Process | None:
+        pid = self._embedded.pid()
+        return processes.note(pid) if pid else None
+
+
+def up(place: Place, site_file: str | None, when_up: Callable[[], None]) -> None:
+    """Run the system until SIGTERM or SIGINT; `when_up` is called once, when all are ready.
+
+    `site_file` is the text of a site file to import. Refused if the system is up already;
+    BadInput if the site file has mistakes.
+    """
+    requests = Requests()
+    with place.sole():
+        place.end_recorded()
+        place.settings.draining.unlink(missing_ok=True)
+        place.home.prepare()
+        try:
+            if place.embedded:
+                place.embedded.start()
+            engine = connect(place.url, "jedi supervisor", pool_size=1)
+            _furnish(engine, place, site_file)
+            with _supervisor(place) as supervisor:
+                _run(place, supervisor, engine, requests, when_up)
+        finally:
+            if place.embedded:
+                place.embedded.stop()
+        place.clear_record()
+        place.settings.draining.unlink(missing_ok=True)
+
+
+def _run(
+    place: Place,
+    supervisor: Supervisor,
+    engine: Engine,
+    requests: Requests,
+    when_up: Callable[[], None],
+) -> None:
+    patience = clock.monotonic() + PATIENCE_S
+    supervisor.run(lambda: requests.any() or supervisor.ready() or clock.monotonic() > patience)
+    if not requests.any():
+        child.announce()
+        when_up()
+    supervisor.run(requests.any)
+    drain_s = DRAIN_S
+    with suppress(FileNotFoundError):  # `jedi down` writes it
+        drain_s = float(place.settings.draining.read_text())
+    place.settings.draining.write_text(str(drain_s))
+    supervisor.halt(SENDER)
+    deadline = clock.monotonic() + drain_s
+    supervisor.run(lambda: requests.impatient() or clock.monotonic() > deadline or not busy(engine))
+    end_pilots(engine)
+    engine.dispose()
+
+
+def _supervisor(place: Place) -> Supervisor:
+    environment = {
+        **os.environ,
+        "JEDI_HOME": str(place.home.path),
+        "NOTIFY_SOCKET": str(place.notify_socket),
+    }
+
+    def program(name: str, *arguments: str) -> Program:
+        command = [sys.executable, "-m", "jedi", *arguments, "--leashed"]
+        return Program(name, command, place.home.logs / f"{name}.log", environment)
+
+    charges: list[Charge] = [Database(place.embedded)] if place.embedded else []
+    charges.append(program(SERVICE, "api"))
+    charges += [program(name, "agent", "run", name) for name in registry.AGENTS]
+    return Supervisor(charges, place.notify_socket, place.write_record, log.setup("supervisor"))
+
+
+def _furnish(engine: Engine, place: Place, site_file: str | None) -> None:
+    """The present schema; in an empty database our own sites, queues and knobs."""
+    migrate.upgrade(engine)
+    defaults = packaged("config")
+    with engine.begin() as tx:
+        if site_file is not None:
+            import_sites(tx, caller(), site_file, place.home.path)
+        elif not sites.all_sites(tx):
+            import_sites(tx, caller(), (defaults / "sites.yaml").read_text(), place.home.path)
+            for name, value in strictyaml.load((defaults / "knobs.yaml").read_text()).items():
+                config.put(tx, caller(), name, str(value))
+        if not queues.all_queues(tx):
+            import_queues(tx, (defaults / "queues.yaml").read_text())

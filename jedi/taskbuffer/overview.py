@@ -1,0 +1,30 @@
+"""Counts over everything: what `jedi status` shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+
+def tasks_by_status(tx: Connection) -> dict[str, int]:
+    """How many tasks there are in each status."""
+    rows = tx.execute(
+        text("SELECT status, count(*) AS tasks FROM jedi_tasks GROUP BY status ORDER BY 1")
+    )
+    return {row.status: row.tasks for row in rows}
+
+
+def jobs_by_site(tx: Connection) -> list[Row[Any]]:
+    """Jobs and their cores by site and status, from the statistics and what is not folded yet."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT site, status, CAST(sum(jobs) AS bigint) AS jobs, "
+                "CAST(sum(cores) AS bigint) AS cores FROM "
+                "(SELECT site, status, jobs, cores FROM job_stats UNION ALL "
+                "SELECT site, status, jobs, cores FROM job_stats_delta) s "
+                "GROUP BY site, status HAVING sum(jobs) <> 0 ORDER BY site, status"
+            )
+        )
+    )

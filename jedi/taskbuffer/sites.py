@@ -1,0 +1,184 @@
+"""jedi_sites, their storage endpoints, and the history of both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, Table, text
+
+from jedi.taskbuffer import tables
+
+Patches = Mapping[str, Mapping[str, Any]]
+"""By name of a row: the columns to set (SQL names, JSON values). Others stay as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An attribute that was set to another value; values as text, None: not set."""
+
+    site: str
+    attribute: str
+    old: str | None
+    new: str | None
+
+
+def put_sites(tx: Connection, patches: Patches) -> list[Change]:
+    """Insert or update sites; new ones begin with the defaults of the columns."""
+    return [Change(*row) for row in _merge(tx, tables.sites, "site", patches)]
+
+
+def put_endpoints(tx: Connection, patches: Patches, owners: Mapping[str, str]) -> list[Change]:
+    """Insert or update endpoints; `owners` names the site in whose history changes go."""
+    return [
+        Change(owners[name], f"{name}.{attribute}", old, new)
+        for name, attribute, old, new in _merge(tx, tables.ddm_endpoints, "ddm_endpoint", patches)
+    ]
+
+
+def put_relations(
+    tx: Connection, relations: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> list[Change]:
+    """By site, all its endpoints: complete rows of jedi_site_endpoints, but for the site."""
+    before = _relations(tx, relations)
+    tx.execute(
+        text("DELETE FROM jedi_site_endpoints WHERE site = ANY(:sites)"),
+        {"sites": list(relations)},
+    )
+    rows = [{"site": site, **row} for site, several in relations.items() for row in several]
+    tx.execute(
+        text(
+            "INSERT INTO jedi_site_endpoints SELECT r.* FROM unnest(CAST(:rows AS text[])) row, "
+            "jsonb_populate_record(NULL::jedi_site_endpoints, CAST(row AS jsonb)) r"
+        ),
+        {"rows": [json.dumps(row) for row in rows]},
+    )
+    after = _relations(tx, relations)
+    return [
+        Change(site, "endpoints", before.get(site), after.get(site))
+        for site in relations
+        if before.get(site) != after.get(site)
+    ]
+
+
+def note_changes(
+    tx: Connection, changes: Sequence[Change], user_name: str, comment: str | None
+) -> None:
+    """Write changes down, with who made them and why."""
+    if changes:
+        tx.execute(
+            text(
+                "INSERT INTO jedi_sites_history "
+                "(site, attribute, oldvalue, newvalue, username, comment) "
+                "VALUES (:site, :attribute, :old, :new, :user, :comment)"
+            ),
+            [{**asdict(change), "user": user_name, "comment": comment} for change in changes],
+        )
+
+
+def all_sites(tx: Connection) -> list[Row[Any]]:
+    """Every site, with the names of its endpoints, first choice first."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT s.*, ARRAY(SELECT e.ddm_endpoint FROM jedi_site_endpoints e "
+                "WHERE e.site = s.site ORDER BY e.default_write DESC, e.order_write, "
+                "e.ddm_endpoint) AS endpoints FROM jedi_sites s ORDER BY s.site"
+            )
+        )
+    )
+
+
+def all_endpoints(tx: Connection) -> list[Row[Any]]:
+    """Every endpoint, with the names of the sites that use it."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT d.*, ARRAY(SELECT DISTINCT e.site FROM jedi_site_endpoints e "
+                "WHERE e.ddm_endpoint = d.ddm_endpoint ORDER BY e.site) AS sites "
+                "FROM jedi_ddm_endpoints d ORDER BY d.ddm_endpoint"
+            )
+        )
+    )
+
+
+def roots(tx: Connection) -> dict[str, str]:
+    """The root directory of each endpoint that has one."""
+    rows = tx.execute(
+        text(
+            "SELECT ddm_endpoint, path FROM jedi_ddm_endpoints WHERE path IS NOT NULL "
+            "ORDER BY ddm_endpoint"
+        )
+    )
+    return {row.ddm_endpoint: row.path for row in rows}
+
+
+def history(tx: Connection, site: str, limit: int) -> list[Row[Any]]:
+    """The last changes of a site, newest first."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT modificationtime, username, attribute, oldvalue, newvalue, comment "
+                "FROM jedi_sites_history WHERE site = :site ORDER BY change_id DESC LIMIT :limit"
+            ),
+            {"site": site, "limit": limit},
+        )
+    )
+
+
+def _relations(tx: Connection, sites: Iterable[str]) -> dict[str, str]:
+    rows = tx.execute(
+        text(
+            "SELECT site, string_agg(CAST(to_jsonb(e) - 'site' AS text), ' ' "
+            "ORDER BY ddm_endpoint, scope) AS said FROM jedi_site_endpoints e "
+            "WHERE site = ANY(:sites) GROUP BY site"
+        ),
+        {"sites": list(sites)},
+    )
+    return {row.site: row.said for row in rows}
+
+
+_MERGE = """
+WITH p AS (
+  SELECT name, CAST(patch AS jsonb) AS patch
+  FROM unnest(CAST(:names AS text[]), CAST(:patches AS text[])) AS p(name, patch)
+), old AS (
+  SELECT o.{key} AS name, to_jsonb(o) AS was FROM {table} o JOIN p ON o.{key} = p.name
+  ORDER BY o.{key} FOR UPDATE OF o
+), changed AS (
+  SELECT p.name, e.key, old.was -> e.key AS old, e.value AS new
+  FROM p JOIN old USING (name), jsonb_each(p.patch) e WHERE old.was -> e.key <> e.value
+), u AS (
+  UPDATE {table} t
+  SET ({columns}) = (SELECT {values} FROM jsonb_populate_record(t, p.patch) r)
+  FROM p WHERE t.{key} = p.name AND p.name IN (SELECT name FROM changed)
+)
+SELECT name, key, old #>> '{{}}', new #>> '{{}}' FROM changed ORDER BY name, key
+"""
+
+
+def _merge(
+    tx: Connection, table: Table, key: str, patches: Patches
+) -> list[tuple[str, str, str | None, str | None]]:
+    """Make sure of the rows, then set what differs: (name, column, old, new), new rows first."""
+    names = sorted(patches)
+    created = tx.scalars(
+        text(
+            f"INSERT INTO {table.name} ({key}) SELECT unnest(CAST(:names AS text[])) "
+            f"ON CONFLICT DO NOTHING RETURNING {key}"
+        ),
+        {"names": names},
+    ).all()
+    columns = [column.name for column in table.columns]
+    values = ["jedi_now()" if name == "modificationtime" else f"r.{name}" for name in columns]
+    changed = tx.execute(
+        text(
+            _MERGE.format(
+                table=table.name, key=key, columns=", ".join(columns), values=", ".join(values)
+            )
+        ),
+        {"names": names, "patches": [json.dumps(dict(patches[name])) for name in names]},
+    )
+    return [*((name, key, None, name) for name in created), *(tuple(row) for row in changed)]
