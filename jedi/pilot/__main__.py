@@ -1,0 +1,17 @@
+"""Starts the pilot, or its shepherd, as `python -I <this folder>` or `python -m jedi.pilot`."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+if not __package__:  # run as a folder: what lies in it becomes the package `pilot`
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+    importlib.import_module("pilot")
+    del sys.path[0]
+    __package__ = "pilot"
+
+if __name__ == "__main__":
+    module = "shepherd" if sys.argv[1:] == ["shepherd"] else "main"
+    sys.exit(importlib.import_module(f".{module}", __package__).main())

@@ -1,0 +1,89 @@
+"""What every part of the pilot shares: clock, failures, the stop, crash points, tails."""
+
+from __future__ import annotations
+
+import math
+import os
+import select
+import threading
+import time
+
+TERMINATED = "pilot_terminated"
+STALE = "stale"
+_TAIL_LINES = 20
+_TAIL_CHARS = 4000
+
+
+class Failure(Exception):
+    """Why a job did not succeed: a code that can be counted, a sentence a person understands."""
+
+    def __init__(self, code: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.sentence = sentence
+
+
+class Stop:
+    """Ends the running job from outside. Has a file descriptor, so that a wait can include it.
+
+    One object serves the pilot's whole life, hence no descriptor is closed while another thread
+    may write to it.
+    """
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe()
+        self._lock = threading.Lock()
+        self.why: Failure | None = None
+        self.terminated_at = math.inf  # monotonic; when the pilot itself was told to end
+
+    def fileno(self) -> int:
+        return self._read
+
+    def ask(self, why: Failure) -> None:
+        """The first reason stays, but the end of the pilot replaces the end of one job."""
+        with self._lock:
+            if self.why is None:
+                os.write(self._write, b"!")
+            if why.code == TERMINATED:
+                self.terminated_at = min(self.terminated_at, time.monotonic())
+            if self.why is None or why.code == TERMINATED:
+                self.why = why
+
+    def check(self) -> None:
+        """Raise the reason, if there is one."""
+        if self.why is not None:
+            raise Failure(self.why.code, self.why.sentence)
+
+    def clear(self) -> None:
+        """Forget a reason that concerned the job that has ended."""
+        with self._lock:
+            if self.why is not None and self.why.code != TERMINATED:
+                os.read(self._read, 1)
+                self.why = None
+
+    def wait(self, seconds: float) -> None:
+        """Sleep; a stop asked for meanwhile wakes the sleeper."""
+        if self.why is None:
+            select.select([self], [], [], seconds)
+        else:
+            time.sleep(seconds)
+
+
+def utc() -> str:
+    """The present instant, ISO 8601, UTC, milliseconds."""
+    seconds = time.time()
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    return f"{whole}.{int(seconds % 1 * 1000):03d}+00:00"
+
+
+def crash_point(name: str) -> None:
+    """Die here, as by SIGKILL, when JEDI_CRASH=pilot:<name> asks for it (tests only)."""
+    if os.environ.get("JEDI_CRASH") == f"pilot:{name}":
+        os._exit(137)
+
+
+def last_lines(data: bytes) -> str:
+    """The last 20 lines, at most 4000 characters, without what upsets a terminal or a database."""
+    text = data[-4 * _TAIL_CHARS :].decode("utf-8", "replace")[-_TAIL_CHARS:]
+    clean = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
+    return "\n".join(clean.split("\n")[-_TAIL_LINES - clean.endswith("\n") :])

@@ -1,0 +1,88 @@
+"""The thread that keeps a running job in touch with the service."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import deque
+from typing import Any
+
+from .base import STALE, Failure, Stop
+from .wire import Away, Refused, Wire, verdict
+
+Report = dict[str, Any]
+
+
+class Heart(threading.Thread):
+    """Sends early reports in order, then heartbeats with figures and the last lines of output.
+
+    Each try is one exchange: a service that is away costs the job nothing, and what could not be
+    told is told with the next beat. What the service answers may stop the job.
+    """
+
+    def __init__(self, wire: Wire, stop: Stop, key: dict[str, int], interval_s: float) -> None:
+        super().__init__(name="heart", daemon=True)
+        self._wire = wire
+        self._stop_job = stop
+        self._key = key
+        self._interval_s = interval_s
+        self._wake = threading.Event()
+        self._closing = False
+        self._measures: dict[str, float] = {}
+        self._tails: list[str] | None = None  # not yet sent
+        self.untold: deque[Report] = deque()  # reports the service has not answered
+
+    def tell(self, report: Report) -> None:
+        """Send a report at once, or as soon as the service answers."""
+        self.untold.append(report)
+        self._wake.set()
+
+    def note(self, line: dict[str, Any]) -> None:
+        """Remember what the shepherd said, for the next beat."""
+        self._measures = line["measures"]
+        self._tails = line.get("tails", self._tails)
+
+    def close(self) -> None:
+        self._closing = True
+        self._wake.set()
+        self.join()
+
+    def run(self) -> None:
+        due = time.monotonic() + self._interval_s
+        while not self._closing:
+            self._wake.wait(max(0.0, due - time.monotonic()))
+            self._wake.clear()
+            try:
+                self._deliver()
+                if time.monotonic() >= due:
+                    self._beat()
+            except Away:
+                pass  # the next beat tries again
+            except Refused as refusal:
+                print(f"pilot: {refusal}", file=sys.stderr)
+            if time.monotonic() >= due:
+                due = time.monotonic() + self._interval_s
+
+    def _deliver(self) -> None:
+        while self.untold and self._stop_job.why is None and not self._closing:
+            report = self.untold.popleft()
+            try:
+                answer = self._wire.ask("report", {"reports": [report]})
+            except Away:
+                self.untold.appendleft(report)
+                raise
+            if verdict(answer) == STALE:
+                self._stop_job.ask(Failure(STALE, "The service has given this job to another."))
+
+    def _beat(self) -> None:
+        answer = self._wire.ask("heartbeat", {"beats": [{**self._key, "measures": self._measures}]})
+        for order in answer["commands"]:
+            if order["command"] == "kill":
+                why = order.get("why") or "The service ordered the job to end."
+                self._stop_job.ask(Failure("killed", why))
+        if (tails := self._tails) is not None:
+            entry = {**self._key, "stdout_tail": tails[0], "stderr_tail": tails[1]}
+            self._wire.ask("log", {"entries": [entry]})
+            if tails is self._tails:
+                self._tails = None

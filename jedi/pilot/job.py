@@ -1,0 +1,227 @@
+"""One attempt of one job, from the answer of `acquire` to the service's verdict."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tarfile
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import payload, sandbox, stage
+from .base import STALE, Failure, Stop, crash_point, utc
+from .heart import Heart, Report
+from .procs import Account
+from .wire import Away, Refused, Wire, verdict
+
+_MEASURES = {
+    "cpu_s": 0.0,
+    "max_rss_kb": 0,
+    "max_pss_kb": 0,
+    "read_bytes": 0,
+    "write_bytes": 0,
+    "workdir_kb": 0,
+    "input_bytes": 0,
+    "output_bytes": 0,
+    "wall_s": 0.0,
+}
+_LAST_WORD_S = 10.0  # a pilot told to end tries that long to say how its job ended
+
+
+@dataclass(frozen=True)
+class Node:
+    """What all jobs of this pilot share."""
+
+    wire: Wire
+    stop: Stop
+    work: Path
+    user: Account | None
+    heartbeat_s: float
+
+
+class Job:
+    """One attempt, named by (pandaid, lock_seq).
+
+    In its directory <work>/<pandaid>.<lock_seq>/ lie `run` (where the payload runs), `tmp` (its
+    TMPDIR) and, out of its reach, `payload.stdout`, `payload.stderr` and `pilot.log`, which make
+    the job's log.
+    """
+
+    def __init__(self, order: dict[str, Any], node: Node) -> None:
+        self._order = order
+        self._node = node
+        self._key = {"pandaid": int(order["pandaid"]), "lock_seq": int(order["lock_seq"])}
+        self._name = f"{self._key['pandaid']}.{self._key['lock_seq']}"
+        self._attempt = node.work / self._name
+        self._staging = Path(order["stage_out"])
+        self._heart = Heart(node.wire, node.stop, self._key, node.heartbeat_s)
+        self._measures: dict[str, float] = dict(_MEASURES)
+        self._stderr_tail = ""
+        self._started_at: str | None = None
+        self._ended_at: str | None = None
+        self._exit_code: int | None = None
+        self._outputs: list[dict[str, Any]] = []
+
+    def do(self) -> None:
+        """The attempt's whole life. Raises Away or Refused if the service didn't take its end."""
+        self._heart.start()
+        self._heart.tell({**self._key, "status": "starting"})
+        failure: Failure | None = None
+        for step in (self._work, self._stage_log):
+            if (wrong := self._guarded(step)) is not None:
+                failure = failure or wrong
+                self._discard()
+        self._heart.close()
+        crash_point("stage_out")
+        try:
+            self._tell_end(failure)
+        finally:
+            stage.remove_tree(self._attempt)
+        crash_point("report")
+
+    def _guarded(self, step: Callable[[], None]) -> Failure | None:
+        """Take a step; why it failed, if it did."""
+        try:
+            step()
+        except Failure as failure:
+            wrong = failure
+        except Exception as error:  # noqa: BLE001 - whatever happens to a job, it is answered for
+            said = traceback.format_exception_only(type(error), error)[-1].strip()
+            wrong = Failure("pilot_error", f"The pilot itself failed: {said[:500]}")
+        else:
+            return None
+        print(f"pilot: job {self._name}: {wrong.code}: {wrong.sentence}", file=sys.stderr)
+        return wrong
+
+    def _work(self) -> None:
+        """Everything up to the staged outputs."""
+        check = self._node.stop.check
+        if self._staging.name != self._name:
+            raise Failure("pilot_error", f"{self._staging} is not a directory for {self._name}.")
+        run, tmp = self._make_directories()
+        self._note("stage-in")
+        if sha256 := self._order["sandbox"]:
+            self._unpack_sandbox(sha256, run)
+        user = self._node.user
+        self._measures["input_bytes"] = stage.stage_in(self._order["inputs"], run, user, check)
+        crash_point("stage_in")
+        if user:
+            for directory in (run, tmp):
+                os.chown(directory, user.uid, user.gid)
+        self._run_payload(run, tmp)
+        crash_point("payload")
+        self._note("stage-out")
+        self._outputs = stage.stage_out(self._order["outputs"], run, self._staging, user, check)
+        self._measures["output_bytes"] = sum(output["size"] for output in self._outputs)
+
+    def _make_directories(self) -> tuple[Path, Path]:
+        """`run` and `tmp`, still ours alone; the way to them may be walked, not looked at."""
+        stage.remove_tree(self._attempt)
+        self._attempt.mkdir(parents=True)
+        self._attempt.chmod(0o711)
+        run, tmp = self._attempt / "run", self._attempt / "tmp"
+        run.mkdir(0o700)
+        tmp.mkdir(0o700)
+        return run, tmp
+
+    def _unpack_sandbox(self, sha256: str, run: Path) -> None:
+        try:
+            archive = self._node.wire.sandbox(sha256)
+        except (Away, Refused) as error:
+            raise Failure("stagein_sandbox", f"The sandbox can't be fetched: {error}.") from error
+        sandbox.unpack(archive, sha256, run, self._node.user, self._node.stop.check)
+
+    def _run_payload(self, run: Path, tmp: Path) -> None:
+        order, user = self._order, self._node.user
+        names = {
+            "JEDITASKID": "jeditaskid",
+            "PANDAID": "pandaid",
+            "ATTEMPTNR": "attemptnr",
+            "SITE": "site",
+            "CORECOUNT": "cores",
+        }
+        job = {variable: str(order[key]) for variable, key in names.items()}
+        spec = {
+            "command": order["command"],
+            "cwd": str(run),
+            "env": payload.environment(run, tmp, user, job),
+            "user": user and [user.uid, user.gid, user.name],
+            "limits": order["limits"],
+            "attempt": str(self._attempt),
+        }
+        try:
+            ended = payload.run(spec, self._node.stop, self._hear)
+        finally:
+            self._ended_at = utc()
+        self._exit_code = ended.exit_code
+        self._note(f"payload ended, exit code {ended.exit_code}")
+        if ended.failure:
+            raise ended.failure
+
+    def _hear(self, line: payload.Line) -> None:
+        if self._started_at is None:
+            self._started_at = utc()
+            self._note("payload started")
+            running = {**self._key, "status": "running", "started_at": self._started_at}
+            self._heart.tell(running)
+        self._measures.update(line["measures"])
+        self._stderr_tail = line.get("tails", ["", self._stderr_tail])[1]
+        self._heart.note(line)
+
+    def _stage_log(self) -> None:
+        """The log of every attempt, successful or not: a .tgz of what lies beside `run`."""
+        lfn = self._order["log_lfn"]
+        if lfn is None or self._staging.name != self._name:
+            return
+        archive = self._attempt / "log.tgz"
+        with tarfile.open(archive, "w:gz", compresslevel=3) as tar:
+            for name in ("payload.stdout", "payload.stderr", "pilot.log"):
+                if (self._attempt / name).exists():
+                    tar.add(self._attempt / name, name)
+        self._outputs.append(stage.stage_file(archive, lfn, self._staging, None, lambda: None))
+
+    def _note(self, text: str) -> None:
+        with (self._attempt / "pilot.log").open("a") as log:
+            log.write(f"{utc()} {text}\n")
+
+    def _discard(self) -> None:
+        self._outputs = []
+        if self._staging.name == self._name:
+            stage.remove_tree(self._staging)
+
+    def _tell_end(self, failure: Failure | None) -> None:
+        """Report until the service has answered; a stale attempt's files go."""
+        stop = self._node.stop
+        stale = stop.why is not None and stop.why.code == STALE
+        stop.clear()
+        for report in (*self._heart.untold, self._last_report(failure)):
+            if stale:
+                break
+            try:
+                answer = self._node.wire.insist("report", {"reports": [report]}, _LAST_WORD_S)
+            except Refused:
+                self._discard()
+                raise
+            stale = verdict(answer) == STALE
+        if stale:
+            self._discard()
+
+    def _last_report(self, failure: Failure | None) -> Report:
+        status = "finished" if failure is None else "failed"
+        if failure is not None and failure.code == "killed":
+            status = "cancelled"
+        return {
+            **self._key,
+            "status": status,
+            "started_at": self._started_at,
+            "ended_at": self._ended_at or utc(),
+            "exit_code": self._exit_code,
+            "error_code": failure and failure.code,
+            "error_diag": failure and failure.sentence,
+            "stderr_tail": self._stderr_tail,
+            "measures": self._measures,
+            "outputs": self._outputs,
+        }

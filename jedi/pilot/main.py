@@ -1,0 +1,123 @@
+"""The pilot's command line: takes jobs one at a time, runs each, ends when there are no more.
+
+Exit code 0: all jobs are reported, whatever became of them. 1: the service stayed away or refused
+us. 2: wrong arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import platform
+import signal
+import sys
+import threading
+import time
+import uuid
+from pathlib import Path
+
+from . import procs
+from .base import TERMINATED, Failure, Stop, crash_point
+from .job import Job, Node
+from .wire import Away, Refused, Wire
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_SHORTEST_WAIT_S, _LONGEST_WAIT_S = 0.05, 30.0
+
+
+def main() -> int:
+    parser = _parser()
+    options = parser.parse_args()
+    url, token = os.environ.get("JEDI_PILOT_URL"), os.environ.get("JEDI_PILOT_TOKEN")
+    if not url or not token:
+        parser.error("JEDI_PILOT_URL and JEDI_PILOT_TOKEN must be set")
+    stop = Stop()
+    try:
+        user = procs.account(options.payload_user)
+        wire = Wire(url, token, stop, options.retry_s)
+    except ValueError as error:
+        parser.error(str(error))
+    _listen_for_signals(stop)
+    os.umask(0o022)
+    procs.hide()
+    procs.become_subreaper()
+    node = Node(wire, stop, Path(options.work).resolve(), user, options.heartbeat_s)
+    try:
+        _take_jobs(node, options)
+    except (Away, Refused) as error:
+        if stop.why is None:
+            print(f"pilot: the service does not take us on: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _take_jobs(node: Node, options: argparse.Namespace) -> None:
+    """Run jobs until there is none for `idle_s`, or time or number are used up, or a signal."""
+    idle_since = time.monotonic()
+    end = idle_since + options.walltime_s if options.walltime_s else math.inf
+    done = 0
+    while node.stop.why is None and (not options.max_jobs or done < options.max_jobs):
+        left_s = end - time.monotonic()
+        if left_s <= 0:
+            return
+        answer = node.wire.insist(
+            "acquire",
+            {
+                "request_id": uuid.uuid4().hex,
+                "pilot_id": options.pilot_id,
+                "site": options.site,
+                "n": 1,
+                "resources": {
+                    "cores": options.cores,
+                    "memory_mb": options.memory_mb,
+                    "walltime_s": math.ceil(left_s) if options.walltime_s else 0,
+                    "disk_mb": options.disk_mb,
+                },
+            },
+        )
+        for order in answer["jobs"]:
+            crash_point("acquire")
+            Job(order, node).do()
+            done += 1
+            idle_since = time.monotonic()
+        if not answer["jobs"]:
+            idle_left_s = idle_since + options.idle_s - time.monotonic()
+            if idle_left_s <= 0:
+                return
+            advice_s = min(max(_SHORTEST_WAIT_S, answer["wait_s"]), _LONGEST_WAIT_S)
+            node.stop.wait(min(advice_s, idle_left_s, left_s))
+
+
+def _listen_for_signals(stop: Stop) -> None:
+    """A thread waits for signals, so that no handler interrupts any code of ours."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+
+    def listen() -> None:
+        while True:
+            name = signal.Signals(signal.sigwait(_SIGNALS)).name
+            stop.ask(Failure(TERMINATED, f"The pilot was told to end ({name})."))
+
+    threading.Thread(target=listen, name="signals", daemon=True).start()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="pilot",
+        description="Runs the jobs of one site. Needs JEDI_PILOT_URL (unix:/path/api.sock or "
+        "http://host:port) and JEDI_PILOT_TOKEN in its environment.",
+    )
+    add = parser.add_argument
+    add("--site", required=True, help="the site whose jobs to take")
+    add("--work", required=True, metavar="DIR", help="where the attempts' directories are made")
+    add("--cores", type=int, default=1, metavar="N", help="cores on offer (1)")
+    add("--memory-mb", type=int, default=0, metavar="N", help="memory on offer (0: not bounded)")
+    add("--walltime-s", type=int, default=0, metavar="N", help="its own time (0: unbounded)")
+    add("--disk-mb", type=int, default=0, metavar="N", help="disk on offer (0: not bounded)")
+    add("--max-jobs", type=int, default=0, metavar="N", help="end after N jobs (0: unbounded)")
+    add("--idle-s", type=float, default=30.0, metavar="S", help="end after S s without work (30)")
+    add("--heartbeat-s", type=float, default=30.0, metavar="S", help="between heartbeats (30)")
+    add("--retry-s", type=float, default=3600.0, metavar="S", help="try to be heard so long (3600)")
+    add("--payload-user", metavar="NAME|UID:GID", help="root only: who runs payloads (nobody)")
+    add("--pilot-id", default=f"{platform.node()}.{os.getpid()}", help="our name (HOST.PID)")
+    return parser

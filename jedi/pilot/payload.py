@@ -1,0 +1,124 @@
+"""The pilot's side of a running command: it starts the shepherd and reads what that says."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from .base import Failure, Stop, last_lines
+from .procs import Account, Children
+
+_SILENCE_S = 120.0  # a shepherd says something each second, and needs at most a minute to end
+_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+Line = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a payload ended: `failure` is None for success; exit_code -n is signal n."""
+
+    exit_code: int | None
+    failure: Failure | None
+
+
+def environment(
+    cwd: Path, tmp: Path, user: Account | None, job: Mapping[str, str]
+) -> dict[str, str]:
+    """All that a payload finds in its environment. PATH is the site's choice, hence the pilot's."""
+    name = user.name if user else os.environ.get("USER", str(os.getuid()))
+    return {
+        "PATH": os.environ.get("PATH", _PATH),
+        "HOME": str(cwd),
+        "TMPDIR": str(tmp),
+        "LANG": "C.UTF-8",
+        "USER": name,
+        **job,
+    }
+
+
+def run(spec: Mapping[str, Any], stop: Stop, hear: Callable[[Line], None]) -> Ended:
+    """Run {command, cwd, env, user: [uid, gid, name]|null, limits, attempt} to its end.
+
+    `hear` gets every line of the shepherd; the first one says that the payload runs. When this
+    returns or raises, no descendant of the payload is alive. Raises Failure if it was stopped.
+    """
+    stop.check()
+    log = Path(spec["attempt"]) / "pilot.log"
+    shepherd = _start(log)
+    end: Line | None = None
+    try:
+        with contextlib.suppress(BrokenPipeError):  # it is dead: its missing end says so below
+            _pipe(shepherd.stdin).write(json.dumps(spec).encode() + b"\n")
+        for line in _lines(shepherd, stop):
+            hear(line)
+            end = line.get("end")
+    finally:
+        _bury(shepherd)
+    stop.check()
+    if end is None:
+        said = last_lines(log.read_bytes()).strip().rpartition("\n")[2]
+        raise Failure(
+            "pilot_error",
+            f"The watcher of the payload ended without a result ({shepherd.returncode}): {said}",
+        )
+    return Ended(end["exit_code"], end["failure"] and Failure(*end["failure"]))
+
+
+def _start(log: Path) -> subprocess.Popen[bytes]:
+    kept = ("LD_LIBRARY_PATH",)  # some Pythons do not start without; nothing else, no token
+    with log.open("ab") as stderr:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", str(Path(__file__).parent), "shepherd"],
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env={name: os.environ[name] for name in kept if name in os.environ},
+            start_new_session=True,
+        )
+
+
+def _lines(shepherd: subprocess.Popen[bytes], stop: Stop) -> Iterator[Line]:
+    """What the shepherd says, until it ends; a stop closes its lifeline meanwhile."""
+    output = _pipe(shepherd.stdout)
+    watched: list[Any] = [output, stop]
+    rest = b""
+    while True:
+        ready = select.select(watched, [], [], _SILENCE_S)[0]
+        if not ready:
+            shepherd.kill()
+        if stop in ready:
+            _pipe(shepherd.stdin).close()
+            watched = [output]
+        if output in ready:
+            data = output.read(1 << 16)
+            if not data:
+                return
+            *lines, rest = (rest + data).split(b"\n")
+            yield from map(json.loads, lines)
+
+
+def _bury(shepherd: subprocess.Popen[bytes]) -> None:
+    """See the shepherd and all its flock to their end."""
+    _pipe(shepherd.stdin).close()
+    _pipe(shepherd.stdout).close()
+    try:
+        shepherd.wait(_SILENCE_S)
+    except subprocess.TimeoutExpired:
+        shepherd.kill()
+        shepherd.wait()
+    Children().end_all()  # if it was killed, its flock fell to us
+
+
+def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
+    assert stream is not None
+    return stream

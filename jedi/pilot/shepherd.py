@@ -1,0 +1,343 @@
+"""The shepherd: a process between the pilot and the payload that starts, watches and ends it.
+
+Why a process of its own: when the pilot is killed with SIGKILL nobody could tidy up after it.
+The shepherd holds a *lifeline*, its standard input: the pilot keeps the other end and the kernel
+closes it when the pilot dies, however it dies. A closed lifeline ends the payload. The shepherd is
+a subreaper, so every descendant, also one that forked twice and left its session, stays below it
+and is found. If the shepherd itself is killed, the shell dies with it (PDEATHSIG) and the orphans
+fall to the pilot, a subreaper too.
+
+It starts as a fresh Python without the pilot's environment: the token is nowhere in it.
+
+Input: one line of JSON (see `payload.py`), then the lifeline. Output: lines of JSON, about one a
+second, {"measures": {...}, "tails": [stdout, stderr]}; the last one has "end" in addition.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import json
+import math
+import os
+import resource
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from . import procs
+from .base import Failure, last_lines
+from .stage import remove_tree
+from .verdict import breach, judge
+
+KEEP_BYTES = 10_000_000  # of stdout and of stderr
+_FIRST_SAMPLES_S = (0.05, 0.2, 0.5)  # short payloads are measured too
+_SAMPLE_S = 1.0
+_PSS_S = 5.0
+_WALK_SLICE_S = 0.1
+_LAST_WALK_S = 5.0
+_LAST_OUTPUT_S = 5.0
+_LIFELINE = 0  # standard input
+_MIB = 1 << 20
+
+
+class Tail:
+    """The last KEEP_BYTES of a stream, in at most twice that memory."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._data = bytearray()
+        self.dropped = 0
+
+    def feed(self, data: bytes) -> None:
+        self._data += data
+        if len(self._data) > 2 * KEEP_BYTES:
+            self._trim()
+
+    def text(self) -> str:
+        return last_lines(bytes(self._data[-20_000:]))
+
+    def save(self) -> None:
+        self._trim()
+        note = f"[the first {self.dropped} bytes were not kept]\n" if self.dropped else ""
+        self._path.write_bytes(note.encode() + self._data)
+
+    def _trim(self) -> None:
+        excess = max(0, len(self._data) - KEEP_BYTES)
+        self.dropped += excess
+        del self._data[:excess]
+
+
+class DirectoryMeter:
+    """Disk use of directory trees, measured in slices, so that a huge tree delays nothing else.
+
+    An entry counts at least 1 kB: a flood of empty files meets the limit, too. So does a tree
+    nested deeper than a path can be written.
+    """
+
+    def __init__(self, roots: list[str]) -> None:
+        self._roots = roots
+        self._walk = self._steps()
+        self._counted_kb = 0
+        self._whole_kb = 0
+        self._too_deep = False
+        self.peak_kb = 0
+
+    def step(self, seconds: float) -> float:
+        """Go on for a while; the latest known size in MB (a lower bound during a long walk)."""
+        until = time.monotonic() + seconds
+        for finished in self._walk:
+            if finished or time.monotonic() > until:
+                break
+        size_kb = max(self._whole_kb, self._counted_kb)
+        self.peak_kb = max(self.peak_kb, size_kb)
+        return math.inf if self._too_deep else size_kb / 1024
+
+    def _steps(self) -> Iterator[bool]:
+        """Endless; True at the end of each whole walk."""
+        while True:
+            self._counted_kb = 0
+            pending = list(self._roots)
+            while pending:
+                yield False
+                try:
+                    self._measure(pending.pop(), pending)
+                except OSError as error:  # else: it vanished, or is closed to us
+                    self._too_deep |= error.errno == errno.ENAMETOOLONG
+            self._whole_kb = self._counted_kb
+            yield True
+
+    def _measure(self, directory: str, pending: list[str]) -> None:
+        """Add up one directory; its subdirectories are left to do."""
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):
+                    self._counted_kb += max(1, entry.stat(follow_symlinks=False).st_blocks // 2)
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(entry.path)
+
+
+class Shepherd:
+    """One payload: `run()` returns when neither it nor a descendant is alive."""
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        self._command: str = spec["command"]
+        self._cwd: str = spec["cwd"]
+        self._env: dict[str, str] = spec["env"]
+        self._user = procs.Account(*spec["user"]) if spec["user"] else None
+        self._limits: dict[str, int] = {name: n for name, n in spec["limits"].items() if n}
+        self._attempt = Path(spec["attempt"])
+        self._meter = DirectoryMeter([self._cwd, self._env["TMPDIR"]])
+        self._out = Tail(self._attempt / "payload.stdout")
+        self._err = Tail(self._attempt / "payload.stderr")
+        self._selector = selectors.DefaultSelector()
+        self._told_tails: list[str] = []
+        self._failure: Failure | None = None
+        self._told_to_end = self._pilot_gone = False
+        self._max_rss_kb = self._max_pss_kb = 0
+        self._cpu_s = 0.0
+        self._started = time.monotonic()
+        self._next_pss = 0.0
+
+    def run(self) -> None:
+        shell = self._start()
+        children = procs.Children(shell.pid)
+        self._listen(shell)
+        self._tell()
+        samples = iter(_FIRST_SAMPLES_S)
+        due = self._started + next(samples)
+        while children.status is None and self._failure is None and not self._told_to_end:
+            self._pump(max(0.0, due - time.monotonic()))
+            children.reap()
+            if time.monotonic() >= due:
+                self._sample()
+                due = self._started + next(samples, self._wall_s() + _SAMPLE_S)
+        wall_s = self._wall_s()
+        children.end_all()
+        self._finish(children.status, wall_s)
+
+    # -- start
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            ["/bin/sh", "-c", self._command],
+            cwd=self._cwd,
+            env=self._env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=self._child_setup(),  # noqa: PLW1509 - this process has one thread
+        )
+
+    def _child_setup(self) -> Callable[[], None]:
+        """What the child does between fork and exec."""
+        shepherd = os.getpid()
+        rlimits = self._rlimits()
+
+        def setup() -> None:
+            os.umask(0o022)
+            with contextlib.suppress(OSError):  # out of memory: end this, not the host's services
+                Path("/proc/self/oom_score_adj").write_text("700")
+            for kind, soft, hard in rlimits:
+                bound = resource.getrlimit(kind)[1]
+                bound = sys.maxsize if bound == resource.RLIM_INFINITY else bound
+                resource.setrlimit(kind, (min(soft, bound), min(hard, bound)))
+            if self._user:
+                procs.become(self._user)
+            procs.die_with_parent(shepherd)
+
+        return setup
+
+    def _rlimits(self) -> list[tuple[int, int, int]]:
+        """(which, soft, hard) of what the kernel bounds for us."""
+        rlimits = [(resource.RLIMIT_CORE, 0, 0)]
+        if cpu_s := self._limits.get("cpu_s"):
+            rlimits.append((resource.RLIMIT_CPU, cpu_s, cpu_s + 5))
+        if memory_mb := self._limits.get("memory_mb"):
+            rlimits.append((resource.RLIMIT_AS, memory_mb * _MIB, memory_mb * _MIB))
+        if workdir_mb := self._limits.get("workdir_mb"):
+            rlimits.append((resource.RLIMIT_FSIZE, workdir_mb * _MIB, workdir_mb * _MIB))
+        if processes := self._limits.get("max_processes"):
+            # The samples keep the limit itself. The kernel counts a user's processes and threads
+            # together, so here it only bounds what a fork bomb reaches within a second: a host
+            # of n cores runs about n payloads of this user, each process with a few threads.
+            uid = self._user.uid if self._user else os.getuid()
+            most = procs.tasks_of(uid) + 4 * processes * (os.cpu_count() or 1)
+            rlimits.append((resource.RLIMIT_NPROC, most, most))
+        return rlimits
+
+    def _listen(self, shell: subprocess.Popen[bytes]) -> None:
+        """Everything that may happen becomes readable: lifeline, output, the death of a child."""
+        wake_read, wake_write = os.pipe()
+        os.set_blocking(wake_read, False)
+        os.set_blocking(wake_write, False)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        self._register(wake_read, lambda: os.read(wake_read, 4096))
+        self._register(_LIFELINE, self._end)
+        for stream, tail in ((shell.stdout, self._out), (shell.stderr, self._err)):
+            assert stream is not None
+            os.set_blocking(stream.fileno(), False)
+            self._register(stream.fileno(), functools.partial(self._read, stream.fileno(), tail))
+
+    # -- events
+
+    def _register(self, fd: int, action: Callable[[], object]) -> None:
+        self._selector.register(fd, selectors.EVENT_READ, action)
+
+    def _end(self) -> None:
+        self._told_to_end = True
+        self._selector.unregister(_LIFELINE)
+
+    def _read(self, fd: int, tail: Tail) -> None:
+        data = os.read(fd, 1 << 16)
+        tail.feed(data)
+        if not data:
+            self._selector.unregister(fd)
+
+    def _pump(self, timeout: float) -> bool:
+        """Handle what has happened; False when nothing had."""
+        events = self._selector.select(timeout)
+        for key, _ in events:
+            key.data()
+        return bool(events)
+
+    # -- figures
+
+    def _wall_s(self) -> float:
+        return time.monotonic() - self._started
+
+    def _sample(self) -> None:
+        below = procs.descendants(os.getpid())
+        self._failure = breach({"max_processes": len(below)}, self._limits)
+        if self._failure is not None:  # to look closer at a fork bomb would only let it grow
+            return
+        wall_s = self._wall_s()
+        self._note_cpu(sum(proc.cpu_ticks for proc in below) / procs.TICKS)
+        rss_kb = sum(proc.rss_pages for proc in below) * procs.PAGE_KB
+        pss_kb = 0
+        if wall_s >= self._next_pss:
+            self._next_pss = 0.0 if wall_s < _SAMPLE_S else wall_s + _PSS_S
+            pss_kb = sum(procs.pss_kb(proc.pid) for proc in below)
+        self._max_rss_kb = max(self._max_rss_kb, rss_kb)
+        self._max_pss_kb = max(self._max_pss_kb, pss_kb)
+        used = {
+            "wall_s": wall_s,
+            "cpu_s": self._cpu_s,
+            "memory_mb": pss_kb / 1024,
+            "workdir_mb": self._meter.step(_WALK_SLICE_S),
+        }
+        self._failure = breach(used, self._limits)
+        self._tell()
+
+    def _note_cpu(self, living_s: float) -> None:
+        """CPU time of the reaped and of the living: some of it can get lost, none comes back."""
+        reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self._cpu_s = max(self._cpu_s, reaped.ru_utime + reaped.ru_stime + living_s)
+
+    def _measures(self, wall_s: float) -> dict[str, float]:
+        # The kernel adds a child's traffic to its parent's account when it is reaped. What our
+        # only thread did itself stands apart and is taken off.
+        read, written = procs.io_bytes("/proc/self/io")
+        own_read, own_written = procs.io_bytes("/proc/thread-self/io")
+        return {
+            "cpu_s": round(self._cpu_s, 3),
+            "max_rss_kb": self._max_rss_kb,
+            "max_pss_kb": self._max_pss_kb,
+            "read_bytes": max(0, read - own_read),
+            "write_bytes": max(0, written - own_written),
+            "workdir_kb": self._meter.peak_kb,
+            "wall_s": round(wall_s, 3),
+        }
+
+    # -- end
+
+    def _finish(self, status: int | None, wall_s: float) -> None:
+        """Nobody is left: collect the last output and figures, tell the pilot."""
+        until = time.monotonic() + _LAST_OUTPUT_S  # a stranger may have been handed the pipe
+        while self._pump(0.0) and time.monotonic() < until:
+            continue
+        # the kernel's peak of the largest single process, which no sample need have met; it
+        # includes the fork before the exec, so it is never below our own size
+        peak_kb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        self._max_rss_kb = max(self._max_rss_kb, peak_kb)
+        self._max_pss_kb = max(self._max_pss_kb, peak_kb)
+        self._note_cpu(0.0)
+        self._meter.step(_LAST_WALK_S)
+        self._out.save()
+        self._err.save()
+        exit_code = None if status is None else os.waitstatus_to_exitcode(status)
+        # the shell may hide that one of its children met the bound on CPU time
+        failure = self._failure or breach({"cpu_s": self._cpu_s}, self._limits)
+        if failure is None and exit_code is not None:
+            failure = judge(exit_code, self._err.text(), self._limits)
+        why = [failure.code, failure.sentence] if failure else None
+        self._tell(wall_s, {"exit_code": exit_code, "failure": why})
+        if self._pilot_gone:  # nobody else knows of this directory
+            remove_tree(self._attempt)
+
+    def _tell(self, wall_s: float | None = None, end: dict[str, Any] | None = None) -> None:
+        line: dict[str, Any] = {"measures": self._measures(wall_s or self._wall_s())}
+        tails = [self._out.text(), self._err.text()]
+        if tails != self._told_tails:
+            line["tails"] = self._told_tails = tails
+        if end is not None:
+            line["end"] = end
+        try:
+            sys.stdout.buffer.write(json.dumps(line).encode() + b"\n")
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            self._told_to_end = self._pilot_gone = True
+
+
+def main() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])  # the pilot blocks what its threads wait for
+    procs.become_subreaper()
+    Shepherd(json.loads(sys.stdin.buffer.readline())).run()

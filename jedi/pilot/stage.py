@@ -1,0 +1,145 @@
+"""Files in and out: copied with a checksum, never through a link, durable before they count."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import subprocess
+import uuid
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from .base import Failure
+from .procs import Account
+
+_CHUNK = 1 << 20
+# O_NONBLOCK: opening a FIFO would wait for a writer
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NOT_A_FILE = (errno.ELOOP, errno.ENXIO)  # what open says of a symlink, a socket
+
+Check = Callable[[], None]  # called between chunks; raises to end the copy
+
+
+def component(name: str) -> str:
+    """A file name that stays in its directory; ValueError for a path, '..', an empty name."""
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise ValueError(f"{name!r} is not a plain file name")
+    return name
+
+
+def stage_in(
+    inputs: Iterable[dict[str, Any]], target: Path, user: Account | None, check: Check
+) -> int:
+    """Copy {lfn, path, size, adler32|null} into `target` under their LFNs; bytes copied."""
+    total = 0
+    for item in inputs:
+        lfn = item["lfn"]
+        try:
+            size, adler = _copy_in(item["path"], target / component(lfn), user, check)
+        except FileNotFoundError:
+            raise Failure("stagein_missing", f"Input {lfn} is not at {item['path']}.") from None
+        except (OSError, ValueError) as error:
+            raise Failure("stagein_failed", f"Input {lfn} could not be copied: {error}.") from error
+        if size != item["size"]:
+            said = f"it has {size} bytes, the catalogue says {item['size']}"
+            raise Failure("stagein_size", f"Input {lfn} is not the file it should be: {said}.")
+        if item.get("adler32") and adler != item["adler32"]:
+            said = f"its adler32 is {adler}, the catalogue says {item['adler32']}"
+            raise Failure("stagein_checksum", f"Input {lfn} is damaged: {said}.")
+        total += size
+    return total
+
+
+def stage_out(
+    outputs: list[dict[str, Any]], source: Path, target: Path, user: Account | None, check: Check
+) -> list[dict[str, Any]]:
+    """Copy the declared outputs, {lfn, source_name|null, allow_missing}, from `source` to `target`.
+
+    Gives [{lfn, size, adler32, guid}] of those that were there. Each must be a regular file in the
+    directory itself and belong to the payload's user: a link is never followed, and a hard link to
+    somebody else's file is not published.
+    """
+    names = {item["lfn"]: component(item["source_name"] or item["lfn"]) for item in outputs}
+    paths = {lfn: source / name for lfn, name in names.items()}
+    absent = [lfn for lfn, path in paths.items() if not os.path.lexists(path)]
+    wanted = {item["lfn"] for item in outputs if not item["allow_missing"]}
+    if missing := [_label(lfn, names[lfn]) for lfn in absent if lfn in wanted]:
+        raise Failure("output_missing", f"Not produced by the payload: {', '.join(missing)}.")
+    present = (lfn for lfn in paths if lfn not in absent)
+    return [stage_file(paths[lfn], lfn, target, user, check) for lfn in present]
+
+
+def stage_file(
+    source: Path, lfn: str, target: Path, user: Account | None, check: Check
+) -> dict[str, Any]:
+    """Copy one file to target/lfn so that it is there whole, on disk, or not at all."""
+    part = target / ".part"
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        part.unlink(missing_ok=True)
+        with _opened(source, _READ) as reading, _opened(part, _WRITE) as writing:
+            info = os.fstat(reading)
+            if not stat.S_ISREG(info.st_mode) or (user and info.st_uid != user.uid):
+                raise OSError(errno.ELOOP, "not a file of the payload's")
+            size, adler = _copy(reading, writing, check)
+            os.fsync(writing)
+        part.rename(target / component(lfn))
+        with _opened(target, os.O_RDONLY | os.O_DIRECTORY) as directory:
+            os.fsync(directory)
+    except OSError as error:
+        if error.errno in _NOT_A_FILE:
+            said = f"Output {_label(lfn, source.name)} is not a regular file of the payload's."
+            raise Failure("output_not_file", said) from error
+        raise Failure("stageout_failed", f"Output {lfn} could not be stored: {error}.") from error
+    return {"lfn": lfn, "size": size, "adler32": adler, "guid": str(uuid.uuid4())}
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a directory whatever a payload left in it.
+
+    By `rm`: it neither recurses in Python nor is misled by links or by paths longer than a path
+    may be. Directories without permissions are opened up first, where that is needed (not root).
+    """
+    for command in (["rm", "-rf"], ["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
+        if os.path.lexists(path):
+            subprocess.run([*command, "--", str(path)], check=False, stderr=subprocess.DEVNULL)
+
+
+@contextlib.contextmanager
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    fd = os.open(path, flags, 0o644)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _label(lfn: str, name: str) -> str:
+    return lfn if lfn == name else f"{lfn} (from {name})"
+
+
+def _copy_in(source: str, target: Path, user: Account | None, check: Check) -> tuple[int, str]:
+    with _opened(Path(source), _READ) as reading, _opened(target, _WRITE) as writing:
+        if not stat.S_ISREG(os.fstat(reading).st_mode):
+            raise ValueError(f"{source} is not a regular file")
+        if user:
+            os.fchown(writing, user.uid, user.gid)
+        return _copy(reading, writing, check)
+
+
+def _copy(reading: int, writing: int, check: Check) -> tuple[int, str]:
+    """Copy between descriptors; (bytes, adler32 as 8 hexadecimal digits)."""
+    size, adler = 0, 1
+    while chunk := os.read(reading, _CHUNK):
+        check()
+        adler = zlib.adler32(chunk, adler)
+        size += len(chunk)
+        rest = memoryview(chunk)
+        while rest:
+            rest = rest[os.write(writing, rest) :]
+    return size, f"{adler:08x}"

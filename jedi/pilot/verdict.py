@@ -1,0 +1,55 @@
+"""What a payload's figures and end mean: pure functions to a failure, or none."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Mapping
+
+from .base import Failure
+
+# limit on the wire: (error code, sentence)
+LIMITS = {
+    "wall_s": ("wall_limit", "The payload ran longer than its limit of {} s of wall time."),
+    "cpu_s": ("cpu_limit", "The payload used more than its limit of {} s of CPU time."),
+    "memory_mb": ("memory_limit", "The payload wanted more than its limit of {} MB of memory."),
+    "workdir_mb": ("workdir_limit", "The payload's files took more than the limit of {} MB."),
+    "max_processes": ("process_limit", "The payload had more than {} processes at a time."),
+}
+_RLIMIT_SIGNALS = {int(signal.SIGXCPU): "cpu_s", int(signal.SIGXFSZ): "workdir_mb"}
+_OUT_OF_MEMORY = re.compile(r"MemoryError|bad_alloc|annot allocate memory|ut of memory|OutOfMemory")
+_SIGNAL_NAMES = {int(number): number.name for number in signal.Signals}
+
+
+def breach(used: Mapping[str, float], limits: Mapping[str, int]) -> Failure | None:
+    """The first limit that is exceeded; `limits` holds only those that are set."""
+    for name in LIMITS:
+        if name in limits and used.get(name, 0) > limits[name]:
+            return _over(name, limits)
+    return None
+
+
+def judge(exit_code: int, stderr_tail: str, limits: Mapping[str, int]) -> Failure | None:
+    """The failure behind an exit code; a negative one is a signal, as in `subprocess`.
+
+    An rlimit shows itself only as a signal or as a failed allocation; the latter is recognised,
+    as well as can be, by what the payload said last.
+    """
+    if exit_code == 0:
+        return None
+    number = -exit_code if exit_code < 0 else exit_code - 128  # a shell adds 128 for its child
+    limit = _RLIMIT_SIGNALS.get(number, "")
+    if limit in limits:
+        return _over(limit, limits)
+    if "memory_mb" in limits and _OUT_OF_MEMORY.search(stderr_tail):
+        return _over("memory_mb", limits)
+    name = _SIGNAL_NAMES.get(number)
+    if exit_code < 0:
+        return Failure("payload_exit", f"The payload was ended by signal {number} ({name}).")
+    note = f" (as after signal {number}, {name})" if name else ""
+    return Failure("payload_exit", f"The payload ended with exit code {exit_code}{note}.")
+
+
+def _over(name: str, limits: Mapping[str, int]) -> Failure:
+    code, sentence = LIMITS[name]
+    return Failure(code, sentence.format(limits[name]))

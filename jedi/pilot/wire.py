@@ -1,0 +1,113 @@
+"""JSON over HTTP to the service, by unix socket or loopback TCP; patient while it is away."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import socket
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from .base import Stop
+
+TIMEOUT_S = 20.0  # of one exchange
+_FIRST_WAIT_S = 0.2
+_LONGEST_WAIT_S = 30.0
+_BUSY = (408, 429)
+
+T = TypeVar("T")
+Answer = dict[str, Any]
+
+
+class Away(Exception):
+    """The service did not answer, however long we tried."""
+
+
+class Refused(Exception):
+    """The service understood and said no: trying again would not help."""
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over a unix socket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=TIMEOUT_S)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(TIMEOUT_S)
+        self.sock.connect(self._path)
+
+
+class Wire:
+    """The four verbs and the sandbox. Every exchange is a connection of its own."""
+
+    def __init__(self, url: str, token: str, stop: Stop, retry_s: float) -> None:
+        """`url` is unix:/path/to/socket or http://host:port; ValueError for anything else."""
+        self._connect = _connector(url)
+        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        self._stop = stop
+        self._retry_s = retry_s
+
+    def ask(self, verb: str, body: Answer) -> Answer:
+        """POST once. Raises Away, Refused."""
+        return self._exchange("POST", f"/v1/pilot/{verb}", json.dumps(body), json.loads)
+
+    def insist(self, verb: str, body: Answer, grace_s: float = 0.0) -> Answer:
+        """POST until answered, with back-off for `retry_s`; once the pilot is ending, `grace_s`."""
+        return self._insist(lambda: self.ask(verb, body), grace_s)
+
+    def sandbox(self, sha256: str) -> bytes:
+        """GET an archive, with the same patience."""
+        return self._insist(
+            lambda: self._exchange("GET", f"/v1/sandbox/{sha256}", None, bytes), grace_s=0.0
+        )
+
+    def _insist(self, attempt: Callable[[], T], grace_s: float) -> T:
+        wait, end = _FIRST_WAIT_S, time.monotonic() + self._retry_s
+        while True:
+            try:
+                return attempt()
+            except Away:
+                end = min(end, self._stop.terminated_at + grace_s)
+                left = end - time.monotonic()
+                if left <= 0:
+                    raise
+            self._stop.wait(min(left, wait * random.uniform(0.5, 1.0)))
+            wait = min(2 * wait, _LONGEST_WAIT_S)
+
+    def _exchange(self, method: str, path: str, body: str | None, read: Callable[[bytes], T]) -> T:
+        connection = self._connect()
+        try:
+            connection.request(method, path, body, self._headers)
+            response = connection.getresponse()
+            content = response.read()
+            if response.status == 200:
+                return read(content)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise Away(f"{path}: {error!r}") from error
+        finally:
+            connection.close()
+        said = f"{path}: HTTP {response.status} {content[:500].decode('utf-8', 'replace')}"
+        raise (Away if response.status >= 500 or response.status in _BUSY else Refused)(said)
+
+
+def _connector(url: str) -> Callable[[], http.client.HTTPConnection]:
+    scheme, _, path = url.partition(":")
+    if scheme == "unix" and path.startswith("/"):
+        return lambda: _UnixConnection(path)
+    parts = urlsplit(url)
+    host, port = parts.hostname, parts.port
+    if scheme == "http" and host:
+        return lambda: http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
+    raise ValueError(f"{url!r} is neither unix:/path/to/socket nor http://host:port")
+
+
+def verdict(answer: Answer) -> str:
+    """What the service made of one report: accepted or stale."""
+    found: str = answer["results"][0]["verdict"]
+    return found
