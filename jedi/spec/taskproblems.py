@@ -78,9 +78,9 @@ def _unknown_key(loc: Sequence[int | str]) -> tuple[str, str]:
 
 
 def _unknown_kind(item: Any) -> tuple[str, str]:
-    kind = item.get("param_type") if isinstance(item, dict) else None
+    kind = str(item.get("param_type")) if isinstance(item, dict) else ""
     if kind == "log":
         return _KINDS, "Give the log as the task's own key log"
     if kind in later.PARAM_TYPES:
         return NOT_YET, "Leave it out"
-    return _KINDS, suggest(str(kind), ITEM_MODELS, "Give type and param_type")
+    return _KINDS, suggest(kind, ITEM_MODELS, "Give type and param_type")

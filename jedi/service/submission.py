@@ -1,0 +1,159 @@
+"""What is checked before a task is stored, besides its own text: who, where, from what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from sqlalchemy import Connection
+
+from jedi.core.errors import BadInput, NotFound, Problem
+from jedi.core.knobs import Knobs
+from jedi.core.suggest import suggest
+from jedi.ddm.interface import DDM
+from jedi.service.sandbox import Sandbox, bundle
+from jedi.spec.placeholders import TASK_ID
+from jedi.spec.taskparams import InputItem, OutputItem, TaskParams
+from jedi.spec.tasktext import examine, parse_text
+from jedi.taskbuffer import datasets, knobs, queues, sites, users
+
+DEFAULT_PRIORITY = 1000
+USER_PRIORITIES = (900, 1100)
+
+_DatasetItem = TypeVar("_DatasetItem", InputItem, OutputItem)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A task that can be stored."""
+
+    params: TaskParams
+    owner: str
+    task_type: str
+    priority: int
+    sandbox: Sandbox | None
+
+
+def owner_of(params: TaskParams, who: str) -> str:
+    """The user who owns a task that `who` submits."""
+    return params.user_name or who
+
+
+def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, base_dir: Path) -> Checked:
+    """The task in a text; BadInput with everything that is wrong, also outside the text.
+
+    Datasets are looked up and the sandbox (relative to `base_dir`) is packed.
+    """
+    params, problems = examine(parse_text(text, format))
+    if params is None:
+        raise BadInput(problems)
+    settings = knobs.load(tx)
+    problems += _person(params, who, users.role(tx, who))
+    problems += _queue(tx, params)
+    problems += _places(tx, params)
+    problems += _limits(params, settings)
+    problems += _inputs(tx, ddm, params)
+    problems += _outputs(tx, ddm, params)
+    sandbox, bad_files = bundle(params.sandbox, base_dir, int(settings["sandbox.max_mb"]))
+    problems += bad_files
+    if problems:
+        raise BadInput(problems)
+    return Checked(
+        params=params,
+        owner=owner_of(params, who),
+        task_type=params.task_type or "anal",
+        priority=DEFAULT_PRIORITY if params.task_priority is None else params.task_priority,
+        sandbox=sandbox,
+    )
+
+
+def _person(params: TaskParams, who: str, role: str) -> Iterator[Problem]:
+    """What ordinary users may not say. Source: engine.md §2.1, §2.2."""
+    if role in ("production", "operator"):
+        return
+    if params.user_name not in (None, who):
+        rule = "only production users and operators submit for others"
+        yield Problem("userName", params.user_name, rule, f"Leave it out: you are {who}")
+    if params.task_type not in (None, "anal"):
+        rule = "only production users and operators submit production tasks"
+        yield Problem("taskType", params.task_type, rule, "Leave it out")
+    least, most = USER_PRIORITIES
+    if params.task_priority is not None and not least <= params.task_priority <= most:
+        rule = f"a user's tasks have priorities from {least} to {most}"
+        remedy = f"Leave it out for {DEFAULT_PRIORITY}"
+        yield Problem("taskPriority", params.task_priority, rule, remedy)
+
+
+def _queue(tx: Connection, params: TaskParams) -> Iterator[Problem]:
+    if queues.match(tx, params.vo, params.prod_source_label) is None:
+        rows = queues.all_queues(tx)
+        labels = {row.queue_type for row in rows if row.vo == params.vo and row.status == "active"}
+        known = ", ".join(sorted(labels)) or "none"
+        rule = f"no active work queue of vo {params.vo} serves it"
+        remedy = suggest(params.prod_source_label, labels, f"Labels of this vo: {known}")
+        yield Problem("prodSourceLabel", params.prod_source_label, rule, remedy)
+
+
+def _places(tx: Connection, params: TaskParams) -> Iterator[Problem]:
+    wanted = {"site": params.site, "nucleus": params.nucleus, "cloud": params.cloud}
+    if not any(wanted.values()):
+        return
+    rows = sites.all_sites(tx)
+    names = {row.site for row in rows}
+    known = {"site": names, "nucleus": names, "cloud": {row.cloud for row in rows}}
+    for key, name in wanted.items():
+        if name is not None and name not in known[key]:
+            remedy = suggest(name, known[key], "Look at the output of: jedi site list")
+            yield Problem(key, name, f"no such {key}", remedy)
+
+
+def _limits(params: TaskParams, settings: Knobs) -> Iterator[Problem]:
+    most = int(settings["jobgen.hard_max_files_per_job"])
+    if params.n_files_per_job is not None and params.n_files_per_job > most:
+        rule = f"no job gets more than {most} files (knob jobgen.hard_max_files_per_job)"
+        yield Problem("nFilesPerJob", params.n_files_per_job, rule, "Lower it")
+
+
+def _inputs(tx: Connection, ddm: DDM, params: TaskParams) -> Iterator[Problem]:
+    """Inputs exist, or another task makes them."""
+    paths = _paths(params, InputItem)
+    unknown = {name: path for path, item in paths for name in item.datasets if not _is(ddm, name)}
+    made = {row.datasetname for row in datasets.producers(tx, unknown)}
+    for name, path in unknown.items():
+        if name not in made:
+            rule = "neither data management nor another task knows this dataset"
+            yield Problem(path, name, rule, "Correct the name, or add the dataset first")
+
+
+def _outputs(tx: Connection, ddm: DDM, params: TaskParams) -> Iterator[Problem]:
+    """Outputs belong to this task alone (seed: each task has a unique output dataset)."""
+    wanted = {item.dataset: path for path, item in _paths(params, OutputItem)}
+    if params.log is not None:
+        wanted.setdefault(params.log.dataset, "log.dataset")
+    fixed = [name for name in wanted if TASK_ID not in name]
+    datasets.reserve_outputs(tx, fixed)
+    owners = {row.datasetname: row.jeditaskid for row in datasets.producers(tx, fixed)}
+    for name in fixed:
+        remedy = f"Choose another name, or one with {TASK_ID} in it, such as {name}.{TASK_ID}"
+        if name in owners:
+            yield Problem(wanted[name], name, f"is the output of task {owners[name]}", remedy)
+        elif _is(ddm, name):
+            yield Problem(wanted[name], name, "exists in data management", remedy)
+
+
+def _paths(params: TaskParams, kind: type[_DatasetItem]) -> list[tuple[str, _DatasetItem]]:
+    return [
+        (f"jobParameters[{i}].dataset", item)
+        for i, item in enumerate(params.job_parameters)
+        if isinstance(item, kind)
+    ]
+
+
+def _is(ddm: DDM, name: str) -> bool:
+    try:
+        ddm.dataset(name)
+    except NotFound:
+        return False
+    return True

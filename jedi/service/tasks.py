@@ -1,0 +1,276 @@
+"""What people do with tasks: submit them and look at them. Everybody may look at every task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from jedi.core import states
+from jedi.core.errors import NotFound
+from jedi.ddm.interface import DDM
+from jedi.service import submission
+from jedi.spec.tasktext import examine, parse_text
+from jedi.taskbuffer import tasks_new, views
+from jedi.taskbuffer.tasks_new import NewTask
+
+MOST_ROWS = 1_000_000
+"""What a list holds at most unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A stored task; `created` False: the user's key was known, this is its task."""
+
+    jedi_task_id: int
+    status: str
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task at a glance; files are those of its master inputs."""
+
+    jedi_task_id: int
+    task_name: str
+    user_name: str
+    status: str
+    prod_source_label: str
+    priority: int
+    attempt_nr: int
+    reason_code: str | None
+    reason: str | None
+    creation_date: datetime
+    state_change_time: datetime
+    end_time: datetime | None
+    next_run_at: datetime | None
+    n_files: int
+    n_files_finished: int
+    n_files_failed: int
+
+    @property
+    def is_final(self) -> bool:
+        """Nothing more will happen unless somebody asks."""
+        return self.status in states.TASK.final
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A dataset of a task, with its counters."""
+
+    dataset_id: int
+    name: str
+    type: str
+    status: str
+    state: str | None
+    master_id: int | None
+    stream_name: str | None
+    n_files: int
+    n_files_to_be_used: int
+    n_files_used: int
+    n_files_finished: int
+    n_files_failed: int
+    n_files_missing: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A cause of failed jobs: how many, and the latest of them."""
+
+    error_code: str | None
+    error_source: str | None
+    exit_code: int | None
+    jobs: int
+    panda_id: int
+    error_diag: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDetails:
+    """A task with its datasets, its jobs by status and why jobs failed."""
+
+    task: Task
+    datasets: list[Dataset]
+    jobs: dict[str, int]
+    failures: list[Failure]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job of a task; times in seconds, memory in kB."""
+
+    panda_id: int
+    origin_panda_id: int
+    unit_nr: int
+    attempt_nr: int
+    kind: str
+    status: str
+    site: str
+    n_inputs: int
+    creation_time: datetime
+    start_time: datetime | None
+    end_time: datetime | None
+    exit_code: int | None
+    error_source: str | None
+    error_code: str | None
+    error_diag: str | None
+    cpu_s: float | None
+    wall_s: float | None
+    max_rss_kb: int | None
+    stderr_tail: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of a task; size in bytes, adler32 in 8 hex digits."""
+
+    file_id: int
+    dataset: str
+    lfn: str
+    type: str
+    status: str
+    size: int | None
+    adler32: str | None
+    guid: str | None
+    n_events: int | None
+    attempt_nr: int
+    max_attempt: int | None
+    failed_attempt: int
+    panda_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A change of a task's status: when, who, why."""
+
+    time: datetime
+    from_status: str | None
+    status: str
+    agent: str | None
+    reason_code: str | None
+    reason: str | None
+    attempt_nr: int | None
+    user_name: str | None
+
+
+def submit(
+    tx: Connection,
+    ddm: DDM,
+    who: str,
+    text: str,
+    format: str,
+    base_dir: Path,
+    key: str | None = None,
+) -> Submitted:
+    """Store the task in a text (yaml or json); local files in it are relative to `base_dir`.
+
+    BadInput tells everything that is wrong, and nothing is stored. A `key` makes repeating safe:
+    the same user's second submission under it finds the first one's task.
+    """
+    if key is not None:
+        params, _ = examine(parse_text(text, format))
+        if params and (known := _known(tx, submission.owner_of(params, who), key)):
+            return known
+    task = submission.check(tx, ddm, who, text, format, base_dir)
+    params, sandbox = task.params, task.sandbox
+    if sandbox:
+        tasks_new.put_sandbox(tx, sandbox.sha256, sandbox.data)
+    task_id = tasks_new.insert_task(
+        tx,
+        NewTask(
+            user_name=task.owner,
+            vo=params.vo,
+            label=params.prod_source_label,
+            task_name=params.task_name,
+            task_type=task.task_type,
+            processing_type=params.processing_type,
+            priority=task.priority,
+            working_group=params.working_group,
+            country_group=params.country_group,
+            req_id=params.req_id,
+            params=params.dump(),
+            source_text=text,
+            source_format=format,
+            sandbox_sha256=sandbox.sha256 if sandbox else None,
+            idempotency_key=key,
+        ),
+    )
+    if task_id is not None:
+        return Submitted(task_id, "registered", True)
+    raced = _known(tx, task.owner, key or "")
+    assert raced is not None  # it was committed while this one waited for it
+    return raced
+
+
+def find(
+    tx: Connection,
+    *,
+    user_name: str | None = None,
+    name: str | None = None,
+    statuses: Sequence[str] | None = None,
+    ids: Sequence[int] | None = None,
+    limit: int = MOST_ROWS,
+) -> list[Task]:
+    """Tasks, newest first; `*` in a name stands for anything."""
+    found = views.tasks(tx, limit, user_name, name, statuses, ids)
+    return [Task(**row._mapping) for row in found]
+
+
+def show(tx: Connection, jedi_task_id: int) -> TaskDetails:
+    """A task in detail; NotFound if there is none."""
+    return TaskDetails(
+        task=get(tx, jedi_task_id),
+        datasets=[Dataset(**row._mapping) for row in views.datasets(tx, jedi_task_id)],
+        jobs=views.job_counts(tx, jedi_task_id),
+        failures=[Failure(**row._mapping) for row in views.failures(tx, jedi_task_id)],
+    )
+
+
+def get(tx: Connection, jedi_task_id: int) -> Task:
+    """A task at a glance; NotFound if there is none."""
+    for task in find(tx, ids=[jedi_task_id]):
+        return task
+    raise NotFound(f"There is no task {jedi_task_id}.", jedi_task_id=jedi_task_id)
+
+
+def jobs(
+    tx: Connection, jedi_task_id: int, *, failed: bool = False, limit: int = MOST_ROWS
+) -> list[Job]:
+    """The jobs of a task, or its failed ones, with the end of what they wrote to stderr."""
+    get(tx, jedi_task_id)
+    statuses = ["failed"] if failed else None
+    return [Job(**row._mapping) for row in views.jobs(tx, jedi_task_id, statuses, limit)]
+
+
+def files(
+    tx: Connection,
+    jedi_task_id: int,
+    *,
+    types: Sequence[str] | None = None,
+    statuses: Sequence[str] | None = None,
+    limit: int = MOST_ROWS,
+) -> list[File]:
+    """The files of a task, of datasets of these types (input, output, log, …)."""
+    get(tx, jedi_task_id)
+    found = views.files(tx, jedi_task_id, types, statuses, limit)
+    return [File(**row._mapping) for row in found]
+
+
+def outputs(tx: Connection, jedi_task_id: int, *, logs: bool = False) -> list[File]:
+    """The finished outputs of a task, with its logs if wanted."""
+    types = ["output", "log"] if logs else ["output"]
+    return files(tx, jedi_task_id, types=types, statuses=["finished"])
+
+
+def history(tx: Connection, jedi_task_id: int) -> list[Step]:
+    """Every status the task had."""
+    get(tx, jedi_task_id)
+    return [Step(**row._mapping) for row in views.history(tx, jedi_task_id)]
+
+
+def _known(tx: Connection, owner: str, key: str) -> Submitted | None:
+    row = tasks_new.by_key(tx, owner, key)
+    return Submitted(row.jeditaskid, row.status, False) if row else None

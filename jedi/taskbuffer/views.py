@@ -1,0 +1,143 @@
+"""What people look at: tasks, their datasets, files and jobs. Nothing is written here.
+
+Columns come under their Python names, as the values of `service/tasks.py` call them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+_MASTER = "masterid IS NULL AND type IN ('input', 'pseudo_input')"
+_TASK = f"""
+SELECT t.jeditaskid AS jedi_task_id, t.taskname AS task_name, t.username AS user_name, t.status,
+  t.prodsourcelabel AS prod_source_label, t.currentpriority AS priority, t.attemptnr AS attempt_nr,
+  t.reason_code, t.errordialog AS reason, t.creationdate AS creation_date,
+  t.statechangetime AS state_change_time, t.endtime AS end_time, t.next_run_at,
+  d.n_files, d.n_files_finished, d.n_files_failed
+FROM jedi_tasks t, LATERAL (
+  SELECT coalesce(sum(nfilestobeused), 0)::bigint AS n_files,
+    coalesce(sum(nfilesfinished), 0)::bigint AS n_files_finished,
+    coalesce(sum(nfilesfailed), 0)::bigint AS n_files_failed
+  FROM jedi_datasets WHERE jeditaskid = t.jeditaskid AND {_MASTER}) d
+"""
+_FIND = f"""
+{_TASK} WHERE (CAST(:user_name AS text) IS NULL OR t.username = :user_name)
+  AND (CAST(:name AS text) IS NULL OR t.taskname LIKE :name)
+  AND (CAST(:statuses AS text[]) IS NULL OR t.status = ANY(:statuses))
+  AND (CAST(:ids AS bigint[]) IS NULL OR t.jeditaskid = ANY(:ids))
+ORDER BY t.jeditaskid DESC LIMIT :limit
+"""
+
+
+def tasks(
+    tx: Connection,
+    limit: int,
+    user_name: str | None = None,
+    name: str | None = None,
+    statuses: Sequence[str] | None = None,
+    ids: Sequence[int] | None = None,
+) -> list[Row[Any]]:
+    """Tasks with the counts of their master files, newest first; `name` may hold `*`."""
+    pattern = None
+    if name is not None:
+        pattern = name.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
+        pattern = pattern.replace("*", "%")
+    values = {"limit": limit, "user_name": user_name, "name": pattern, "statuses": statuses,
+              "ids": ids}  # fmt: skip
+    return list(tx.execute(text(_FIND), values))
+
+
+_DATASETS = """
+SELECT datasetid AS dataset_id, datasetname AS name, type, status, state, masterid AS master_id,
+  streamname AS stream_name, nfiles AS n_files, nfilestobeused AS n_files_to_be_used,
+  nfilesused AS n_files_used, nfilesfinished AS n_files_finished, nfilesfailed AS n_files_failed,
+  nfilesmissing AS n_files_missing
+FROM jedi_datasets WHERE jeditaskid = :task ORDER BY datasetid
+"""
+_JOB_COUNTS = """
+SELECT status, count(*) AS jobs FROM (
+  SELECT status FROM jedi_jobs WHERE jeditaskid = :task
+  UNION ALL SELECT status FROM jedi_jobs_archived WHERE jeditaskid = :task) j
+GROUP BY status ORDER BY status
+"""
+_FAILURES = """
+SELECT error_code, error_source, exit_code, count(*) AS jobs, max(pandaid) AS panda_id,
+  (array_agg(error_diag ORDER BY pandaid DESC))[1] AS error_diag
+FROM (
+  SELECT error_code, error_source, exit_code, pandaid, error_diag, status, jeditaskid FROM jedi_jobs
+  UNION ALL
+  SELECT error_code, error_source, exit_code, pandaid, error_diag, status, jeditaskid
+  FROM jedi_jobs_archived) j
+WHERE jeditaskid = :task AND status = 'failed'
+GROUP BY error_code, error_source, exit_code ORDER BY jobs DESC, panda_id
+"""
+_JOB = """
+SELECT j.pandaid AS panda_id, j.originpandaid AS origin_panda_id, j.unit_nr,
+  j.attemptnr AS attempt_nr, j.kind, j.status, j.site, j.n_inputs, j.creationtime AS creation_time,
+  j.starttime AS start_time, j.endtime AS end_time, j.exit_code, j.error_source, j.error_code,
+  j.error_diag, j.cpu_s, j.wall_s, j.max_rss_kb, t.stderr_tail
+FROM {table} j LEFT JOIN jedi_job_tail t USING (pandaid)
+WHERE j.jeditaskid = :task AND (CAST(:statuses AS text[]) IS NULL OR j.status = ANY(:statuses))
+"""
+_JOBS = f"""
+{_JOB.format(table="jedi_jobs")} UNION ALL {_JOB.format(table="jedi_jobs_archived")}
+ORDER BY panda_id LIMIT :limit
+"""
+_FILES = """
+SELECT c.fileid AS file_id, d.datasetname AS dataset, c.lfn, c.type, c.status, c.fsize AS size,
+  c.checksum AS adler32, c.guid, c.nevents AS n_events, c.attemptnr AS attempt_nr,
+  c.maxattempt AS max_attempt, c.failedattempt AS failed_attempt, c.pandaid AS panda_id
+FROM jedi_dataset_contents c JOIN jedi_datasets d USING (jeditaskid, datasetid)
+WHERE c.jeditaskid = :task AND (CAST(:types AS text[]) IS NULL OR c.type = ANY(:types))
+  AND (CAST(:statuses AS text[]) IS NULL OR c.status = ANY(:statuses))
+ORDER BY c.datasetid, c.fileid LIMIT :limit
+"""
+_HISTORY = """
+SELECT modificationtime AS time, fromstatus AS from_status, status, agent, reason_code, reason,
+  attemptnr AS attempt_nr, username AS user_name
+FROM jedi_tasks_statuslog WHERE jeditaskid = :task ORDER BY log_id
+"""
+
+
+def datasets(tx: Connection, jedi_task_id: int) -> list[Row[Any]]:
+    """The datasets of a task."""
+    return list(tx.execute(text(_DATASETS), {"task": jedi_task_id}))
+
+
+def job_counts(tx: Connection, jedi_task_id: int) -> dict[str, int]:
+    """How many jobs of a task are in each status, archived ones too."""
+    rows = tx.execute(text(_JOB_COUNTS), {"task": jedi_task_id})
+    return {row.status: row.jobs for row in rows}
+
+
+def failures(tx: Connection, jedi_task_id: int) -> list[Row[Any]]:
+    """The causes of a task's failed jobs, the most frequent first, each with its latest job."""
+    return list(tx.execute(text(_FAILURES), {"task": jedi_task_id}))
+
+
+def jobs(
+    tx: Connection, jedi_task_id: int, statuses: Sequence[str] | None, limit: int
+) -> list[Row[Any]]:
+    """The jobs of a task in these statuses (None: all), archived ones too."""
+    values = {"task": jedi_task_id, "statuses": statuses, "limit": limit}
+    return list(tx.execute(text(_JOBS), values))
+
+
+def files(
+    tx: Connection,
+    jedi_task_id: int,
+    types: Sequence[str] | None,
+    statuses: Sequence[str] | None,
+    limit: int,
+) -> list[Row[Any]]:
+    """The files of a task whose datasets have these types (None: all)."""
+    values = {"task": jedi_task_id, "types": types, "statuses": statuses, "limit": limit}
+    return list(tx.execute(text(_FILES), values))
+
+
+def history(tx: Connection, jedi_task_id: int) -> list[Row[Any]]:
+    """Every status a task had, the first one first."""
+    return list(tx.execute(text(_HISTORY), {"task": jedi_task_id}))
