@@ -1,0 +1,39 @@
+# `make help` lists the targets; `make demo` and `make test` are all a newcomer needs.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+WORKERS ?= 2
+
+.PHONY: help demo test lint generate verify bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
+
+$(STAMP): pyproject.toml
+	@if [ -x $(BIN)/python ]; then :; else $(PYTHON) -m venv $(VENV); fi
+	@$(BIN)/python -m pip install --quiet --editable '.[test,lint,build]'
+	@touch $@
+
+demo: $(STAMP) ## run three real tasks in a scratch home and show the result
+	@$(BIN)/python -m jedi.demo
+
+test: $(STAMP) ## run all tests on a private PostgreSQL
+	@$(BIN)/python -m pytest -n $(WORKERS)
+
+lint: $(STAMP) ## ruff and mypy
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+generate: $(STAMP) ## write schema/ and the generated pages of docs/
+	@$(BIN)/python -m jedi.standalone.docs
+
+verify: $(STAMP) ## fail if a generated file is not what `make generate` would write
+	@$(BIN)/python -m jedi.standalone.docs --check
+
+bench: $(STAMP) ## measure against the floor of the same run; writes benchmarks/results/
+	@$(BIN)/python -m benchmarks
+
+clean: ## remove the virtual environment and caches
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist build

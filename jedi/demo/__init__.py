@@ -1,0 +1,1 @@
+"""The demonstration: four real tasks on one machine, checked against a direct computation."""

@@ -1,0 +1,197 @@
+"""`make demo`: start everything in a scratch home, run real tasks, check what they made.
+
+It uses the two command-line programs as a person would. The exit code tells the truth.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from jedi.core import clock
+from jedi.demo import truth
+from jedi.standalone.home import Home
+from jedi.standalone.place import packaged
+
+EXAMPLES = packaged("examples")
+FLAKY = {"good1.txt": 0, "good2.txt": 0, "good3.txt": 0, "later.txt": 2, "never.txt": 99}
+"""Input files of the flaky task, and on how many attempts each fails."""
+
+console = Console(highlight=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row of the summary."""
+
+    task: str
+    status: str
+    jobs: str
+    found: str
+    expected: str
+    right: bool
+
+
+class Demo:
+    """One run in a scratch directory: `home` is JEDI_HOME, `results` is kept."""
+
+    def __init__(self, scratch: Path) -> None:
+        self.home, self.results = Home(scratch / "home"), scratch / "results"
+        self.inputs = scratch / "inputs"
+        self.environment = {
+            **{k: v for k, v in os.environ.items() if not k.startswith("JEDI_")},
+            "JEDI_HOME": str(self.home.path),
+        }
+
+    def call(
+        self, program: str, *words: str, show: bool = False, ok: tuple[int, ...] = (0,)
+    ) -> str:
+        """Run `jedi` or `jedi-task`; its output is returned, or shown as it comes."""
+        module = {"jedi": "jedi.cli.jedi", "jedi-task": "jedi.cli.task"}[program]
+        done = subprocess.run(
+            [sys.executable, "-c", f"from {module} import main; main()", *words],
+            env=self.environment, stdout=None if show else subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode not in ok:
+            raise RuntimeError(f"{program} {' '.join(words)} ended with {done.returncode}")
+        return done.stdout or ""
+
+    def ask(self, program: str, *words: str) -> Any:
+        """The value that a verb gives with --json."""
+        return json.loads(self.call(program, *words, "--json"))
+
+    @contextmanager
+    def system(self) -> Iterator[None]:
+        """The whole system, up; down again whatever happens, and nothing left running."""
+        self.call("jedi", "up", "--detach", show=True)
+        try:
+            yield
+        finally:
+            self.call("jedi", "down")
+
+    def submit(self, example: str) -> int:
+        """Submit one of the example files; the new task's id."""
+        return int(self.ask("jedi-task", "submit", str(EXAMPLES / example))["jedi_task_id"])
+
+    def watch(self, *tasks: int) -> None:
+        """Follow tasks to their ends (a task that ends `finished` makes `watch` say 1)."""
+        self.call("jedi-task", "watch", *map(str, tasks), show=True, ok=(0, 1))
+
+    def outputs(self, task: int, name: str) -> list[Path]:
+        """Fetch a task's outputs, checksums verified."""
+        directory = self.results / name
+        self.call("jedi-task", "get", str(task), str(directory))
+        return sorted(file for file in directory.rglob("*") if file.is_file())
+
+    def line(self, task: int, name: str, status: str, found: str, expected: str) -> Line:
+        """Compare a task with what it had to be."""
+        shown = self.ask("jedi-task", "show", str(task))
+        counts = shown["jobs"]
+        jobs = ", ".join(f"{n} {state}" for state, n in counts.items())
+        right = shown["status"] == status and found == expected
+        return Line(f"{task} {name}", shown["status"], jobs, found, expected, right)
+
+    def prepare(self) -> None:
+        """Make the input datasets: texts, and files that say how often they fail."""
+        self.call("jedi", "dataset", "add", "demo:texts", *map(str, truth.texts()))
+        self.inputs.mkdir(parents=True)
+        for name, fails in FLAKY.items():
+            (self.inputs / name).write_text(f"{fails}\n")
+        self.call(
+            "jedi", "dataset", "add", "demo:flaky", *(str(self.inputs / name) for name in FLAKY)
+        )
+
+    def run(self) -> list[Line]:
+        """Submit, wait, compare."""
+        self.prepare()
+        words, pi, flaky = (self.submit(f"{n}.yaml") for n in ("wordcount", "pi", "flaky"))
+        self.watch(words, pi, flaky)
+        total = self.submit("sum.yaml")
+        self.watch(total)
+
+        counted = truth.count_words(truth.texts())
+        parts = truth.read_counts(self.outputs(words, "wordcount"))
+        added = truth.read_counts(self.outputs(total, "sum"))
+        darts = [file.read_text().strip() for file in self.outputs(pi, "pi")]
+        thrown = truth.throw_darts(EXAMPLES / "pi.awk", range(1001, 1011))
+        estimate = truth.estimate_pi(darts)
+        survivors = len(self.outputs(flaky, "flaky"))
+        return [
+            self.line(words, "wordcount", "done", _words(parts), _words(counted)),
+            self.line(total, "sum", "done", _words(added), _words(counted)),
+            self.line(
+                pi, "pi", "done",
+                f"{estimate:.4f}" if sorted(darts) == thrown else "other darts were thrown",
+                f"{truth.estimate_pi(thrown):.4f}",
+            ),
+            self.line(flaky, "flaky", "finished", f"{survivors} files", f"{len(FLAKY) - 1} files"),
+        ]  # fmt: skip
+
+
+def _words(counts: dict[str, int]) -> str:
+    return f"{sum(counts.values())} words, {len(counts)} different"
+
+
+def summary(lines: list[Line], results: Path) -> None:
+    """The table at the end."""
+    table = Table(title="What the tasks found")
+    for head in ("task", "status", "jobs", "found", "computed directly", ""):
+        table.add_column(head, overflow="fold")
+    for line in lines:
+        mark = "[green]right[/]" if line.right else "[red]WRONG[/]"
+        table.add_row(line.task, line.status, line.jobs, line.found, line.expected, mark)
+    console.print(table)
+    console.print(f"The outputs lie in {results}")
+
+
+def still_running(home: Home) -> list[str]:
+    """Command lines of processes that belong to the home (where /proc tells)."""
+    marks = [f"JEDI_HOME={home.path}".encode(), str(home.root).encode()]
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes()
+            spoken = command + (process / "environ").read_bytes()
+        except OSError:
+            continue
+        if any(mark in spoken for mark in marks):
+            found.append(command.replace(b"\0", b" ").decode(errors="replace"))
+    return found
+
+
+def main() -> int:
+    """Run the demo; 0 if every result is right, every invariant holds and nothing is left."""
+    begin = clock.monotonic()
+    demo = Demo(Path(tempfile.mkdtemp(prefix="jedi-demo-")))
+    console.print(f"JEDI runs in a scratch home, {demo.home.path}")
+    with demo.system():
+        lines = demo.run()
+        summary(lines, demo.results)
+        demo.call("jedi", "check", show=True)
+    left = still_running(demo.home)
+    right = all(line.right for line in lines) and not left
+    if right:
+        demo.home.discard()
+        shutil.rmtree(demo.inputs)
+    else:
+        console.print(f"[red]Something went wrong.[/] Logs are in {demo.home.logs}; left: {left}")
+    console.print(
+        f"{'All is well' if right else 'Not well'} after {clock.monotonic() - begin:.0f} s"
+    )
+    return 0 if right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

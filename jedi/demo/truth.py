@@ -1,0 +1,59 @@
+"""What the demo's tasks must find, computed without JEDI."""
+
+from __future__ import annotations
+
+import math
+import re
+import subprocess
+import sysconfig
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+WORD = re.compile(rb"[A-Za-z]+")
+
+
+def texts() -> list[Path]:
+    """Text files that every machine with Python has: its library's own sources."""
+    return sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))
+
+
+def count_words(files: Iterable[Path]) -> Counter[str]:
+    """How often each word occurs, in small letters."""
+    counts: Counter[bytes] = Counter()
+    for file in files:
+        counts.update(word.lower() for word in WORD.findall(file.read_bytes()))
+    return Counter({word.decode(): n for word, n in counts.items()})
+
+
+def read_counts(files: Iterable[Path]) -> Counter[str]:
+    """The lines `word number` of the tasks' outputs, added up."""
+    counts: Counter[str] = Counter()
+    for file in files:
+        for line in file.read_text().splitlines():
+            word, number = line.split()
+            counts[word] += int(number)
+    return counts
+
+
+def throw_darts(program: Path, seeds: Iterable[int]) -> list[str]:
+    """What the payload of the pi task prints for these seeds, run directly; sorted."""
+    return sorted(
+        subprocess.run(
+            ["awk", "-v", f"seed={seed}", "-f", str(program)],
+            capture_output=True, text=True, check=True,
+        ).stdout.strip()
+        for seed in seeds
+    )  # fmt: skip
+
+
+def estimate_pi(lines: Iterable[str]) -> float:
+    """Four times the share of darts in the circle."""
+    pairs = [tuple(map(int, line.split())) for line in lines]
+    return 4 * sum(hits for hits, _ in pairs) / sum(thrown for _, thrown in pairs)
+
+
+def near_pi(value: float, thrown: int) -> bool:
+    """Within four standard deviations of what `thrown` darts give."""
+    share = math.pi / 4
+    return abs(value - math.pi) < 16 * math.sqrt(share * (1 - share) / thrown)
