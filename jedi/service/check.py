@@ -1,0 +1,58 @@
+"""Whether the system's own records agree with each other, and with the files in storage."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from jedi.core.errors import NotFound
+from jedi.ddm.content import adler32
+from jedi.ddm.interface import DDM
+from jedi.taskbuffer import checks
+from jedi.taskbuffer.checks import SHOWN, Finding
+
+
+def check(tx: Connection, ddm: DDM | None = None) -> list[Finding]:
+    """Check every invariant of the database; with `ddm` also that every finished output lies in
+    storage with its size and adler32 (this reads all of them)."""
+    found = checks.examine(tx)
+    return found if ddm is None else [*found, _files(tx, ddm)]
+
+
+def _files(tx: Connection, ddm: DDM) -> Finding:
+    examined = 0
+    bad: list[int | str] = []
+    for page in checks.made_files(tx):
+        examined += len(page)
+        datasets: dict[str, list[Row[Any]]] = defaultdict(list)
+        for row in page:
+            datasets[row.datasetname].append(row)
+        for name, rows in datasets.items():
+            bad += _differing(ddm, name, rows)
+    meaning = "finished outputs lie in storage as they were made"
+    return Finding("files", meaning, "file", examined, len(bad), bad[:SHOWN])
+
+
+def _differing(ddm: DDM, name: str, rows: Sequence[Row[Any]]) -> list[int]:
+    """The ids of the files of a dataset that have no replica, or one of other content."""
+    try:
+        places = ddm.locate(name, [row.lfn for row in rows])
+    except NotFound:
+        places = {}
+    return [
+        row.fileid
+        for row in rows
+        if not places.get(row.lfn)
+        or any(not _same(ddm, endpoint, name, row) for endpoint in places[row.lfn])
+    ]
+
+
+def _same(ddm: DDM, endpoint: str, name: str, row: Row[Any]) -> bool:
+    path = ddm.path(endpoint, name, row.lfn)
+    try:
+        return path.stat().st_size == row.fsize and adler32(path) == row.checksum
+    except FileNotFoundError:  # removed since it was located
+        return False

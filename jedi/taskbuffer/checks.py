@@ -1,0 +1,244 @@
+"""The invariants of the database, each a query that judges every row it examines.
+
+A query reads one snapshot, so a system at work is judged fairly. Everything is joined set by set:
+that stays fast where a look-up a row would not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+from jedi.core.states import Machine
+from jedi.taskbuffer.engine import bulk
+
+SHOWN = 20
+"""How many violating ids are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Invariant:
+    """A rule: its name, what it says, what an id is the id of, and the SELECT of (id, bad)."""
+
+    name: str
+    meaning: str
+    of: str
+    rows: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What an invariant's check found: `ids` are the first SHOWN of the violating ones."""
+
+    invariant: str
+    meaning: str
+    of: str
+    examined: int
+    violations: int
+    ids: list[int | str]
+
+
+def _listed(names: object) -> str:
+    return ", ".join(f"'{name}'" for name in names)  # type: ignore[attr-defined]
+
+
+_INPUTS = f"({_listed(states.INPUT_TYPES)})"
+_OUTPUTS = f"({_listed(states.OUTPUT_TYPES)})"
+_LIVE = f"({_listed(states.JOB_LIVE)})"
+_JOB = "pandaid, jeditaskid, status, site, workqueue_id, gshare, resource_type, cores"
+_JOBS = f"(SELECT {_JOB} FROM jedi_jobs UNION ALL SELECT {_JOB} FROM jedi_jobs_archived)"
+_FILE = "pandaid, fileid, jeditaskid, datasetid, type"
+_FILES = (
+    f"(SELECT {_FILE} FROM jedi_job_files UNION ALL SELECT {_FILE} FROM jedi_job_files_archived)"
+)
+_SHARED = "coalesce(string_to_array(d.attributes, ',') && ARRAY['nosplit', 'repeat'], false)"
+"""A dataset `d` whose files several jobs may use at a time."""
+
+_EVENTS = "coalesce(endevent - startevent + 1, nevents)"
+_INPUT_COUNTERS = {
+    "nfiles": "count(*)",
+    "nfilestobeused": "count(*) FILTER (WHERE status NOT IN ('pending', 'staging', 'waiting'))",
+    "nfilesused": "count(*) FILTER (WHERE status IN "
+                  "('picked', 'running', 'partial', 'finished', 'failed'))",
+    "nfilesfinished": "count(*) FILTER (WHERE status = 'finished')",
+    "nfilesfailed": "count(*) FILTER (WHERE status = 'failed')",
+    "nfilesmissing": "count(*) FILTER (WHERE status IN ('lost', 'missing'))",
+    "nfilesonhold": "0",
+    "nfileswaiting": "count(*) FILTER (WHERE is_waiting = 'Y')",
+    "nevents": f"sum({_EVENTS})",
+    "neventstobeused":
+        f"sum({_EVENTS}) FILTER (WHERE status NOT IN ('pending', 'staging', 'waiting'))",
+    "neventsused": f"sum({_EVENTS}) FILTER (WHERE status = 'finished')",
+}  # fmt: skip
+_OUTPUT_COUNTERS = {
+    name: _INPUT_COUNTERS[name] for name in ("nfiles", "nfilesfinished", "nfilesfailed")
+}
+
+
+def _counters(condition: str, counters: Mapping[str, str]) -> str:
+    """One row a dataset and counter; a count of nothing may be kept as NULL."""
+    counted = ", ".join(f"{rule} AS {name}" for name, rule in counters.items())
+    pairs = ", ".join(f"('{name}', d.{name}, c.{name})" for name in counters)
+    return f"""
+SELECT d.datasetid || '.' || k.name, coalesce(k.kept, 0) <> coalesce(k.counted, 0)
+FROM jedi_datasets d LEFT JOIN (
+  SELECT datasetid, jeditaskid, {counted}
+  FROM jedi_dataset_contents GROUP BY datasetid, jeditaskid) c USING (datasetid, jeditaskid),
+LATERAL (VALUES {pairs}) k(name, kept, counted) WHERE d.type {condition}"""
+
+
+_STATISTICS = f"""
+SELECT concat_ws('/', site, workqueue, gshare, resource_type, status),
+  (coalesce(s.jobs, 0), coalesce(s.cores, 0)) <> (coalesce(j.jobs, 0), coalesce(j.cores, 0))
+FROM (
+  SELECT site, workqueue, gshare, resource_type, status, sum(jobs) AS jobs, sum(cores) AS cores
+  FROM (SELECT site, workqueue, gshare, resource_type, status, jobs, cores FROM job_stats UNION ALL
+        SELECT site, workqueue, gshare, resource_type, status, jobs, cores FROM job_stats_delta) s
+  GROUP BY site, workqueue, gshare, resource_type, status) s
+FULL JOIN (
+  SELECT site, workqueue_id AS workqueue, gshare, resource_type, status, count(*) AS jobs,
+    sum(cores) AS cores
+  FROM {_JOBS} j GROUP BY site, workqueue_id, gshare, resource_type, status) j
+USING (site, workqueue, gshare, resource_type, status)"""
+
+_TWO_LIVE_JOBS = f"""
+SELECT f.fileid, count(*) OVER (PARTITION BY f.fileid) > 1
+FROM jedi_job_files f JOIN jedi_jobs j ON j.pandaid = f.pandaid
+  JOIN jedi_datasets d ON d.datasetid = f.datasetid AND d.jeditaskid = f.jeditaskid
+WHERE j.status IN {_LIVE} AND f.type IN {_INPUTS} AND NOT {_SHARED}"""
+
+
+def _in_jobs(files: str, jobs: str) -> str:
+    """Every file that meets a condition is in a job that meets one."""
+    return f"""
+SELECT c.fileid, used.fileid IS NULL
+FROM jedi_dataset_contents c LEFT JOIN (
+  SELECT DISTINCT f.fileid FROM {_FILES} f JOIN {_JOBS} j USING (pandaid) WHERE {jobs}) used
+USING (fileid) WHERE {files}"""
+
+
+_UNFINISHED_OUTPUT = f"""
+SELECT f.fileid, c.status IS DISTINCT FROM 'finished'
+FROM {_JOBS} j JOIN {_FILES} f ON f.pandaid = j.pandaid
+  LEFT JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
+WHERE j.status = 'finished' AND f.type IN {_OUTPUTS}"""
+
+_NAMED_TWICE = f"""
+SELECT fileid, count(*) OVER (PARTITION BY jeditaskid, datasetid, lfn) > 1
+FROM jedi_dataset_contents WHERE type IN {_OUTPUTS}"""
+
+_ATTEMPTS = f"""
+SELECT fileid, attemptnr > maxattempt
+FROM jedi_dataset_contents WHERE type IN {_INPUTS} AND type <> 'random_seed'"""
+
+_READY = """
+SELECT pandaid, r.site IS NULL OR j.status IS NULL
+FROM jedi_job_ready r FULL JOIN (SELECT pandaid, status FROM jedi_jobs WHERE status = 'activated') j
+USING (pandaid)"""
+
+_FINAL_TASK = f"""
+SELECT j.pandaid, t.status IN ({_listed(sorted(states.TASK.final))})
+FROM jedi_jobs j JOIN jedi_tasks t USING (jeditaskid) WHERE j.status IN {_LIVE}"""
+
+
+def _has(child: str, row_id: str, parent: str, *, by: str) -> str:
+    """Every row of `child` has its row of `parent`."""
+    first = by.split(",", maxsplit=1)[0]
+    return f"""
+SELECT c.{row_id}, p.{first} IS NULL FROM {child} c LEFT JOIN {parent} p USING ({by})"""
+
+
+def _path(machine: Machine, objects: str, row_id: str, condition: str = "true") -> str:
+    """Every log begins at a beginning, hangs together, and ends where the object is."""
+    legal = _listed(f"{a}>{b}" for a, b in sorted(machine.pairs))
+    return f"""
+SELECT o.{row_id}, l.status IS NULL OR l.broken OR l.last AND l.status <> o.status
+FROM {objects} o LEFT JOIN (
+  SELECT {row_id}, status, lead(status) OVER w IS NULL AS last,
+    fromstatus IS DISTINCT FROM lag(status) OVER w
+    OR CASE WHEN fromstatus IS NULL THEN status NOT IN ({_listed(sorted(machine.initial))})
+            ELSE fromstatus || '>' || status NOT IN ({legal}) END AS broken
+  FROM {machine.table}_statuslog WINDOW w AS (PARTITION BY {row_id} ORDER BY log_id)) l
+USING ({row_id}) WHERE {condition}"""
+
+
+INVARIANTS = (
+    Invariant("input_counters", "counters of input datasets equal their rows", "dataset.counter",
+              _counters(f"IN {_INPUTS}", _INPUT_COUNTERS)),
+    Invariant("output_counters", "counters of other datasets equal their rows", "dataset.counter",
+              _counters(f"NOT IN {_INPUTS}", _OUTPUT_COUNTERS)),
+    Invariant("job_statistics", "job_stats with its deltas equals the jobs",
+              "site/queue/share/shape/status", _STATISTICS),
+    Invariant("one_live_job", "no input file is in two live jobs", "file", _TWO_LIVE_JOBS),
+    Invariant("running_inputs", "a running input file is in a live job", "file",
+              _in_jobs(f"c.type IN {_INPUTS} AND c.status = 'running'", f"j.status IN {_LIVE}")),
+    Invariant("finished_inputs", "a finished input file has its finished job", "file",
+              _in_jobs(f"c.type IN {_INPUTS} AND c.status = 'finished'", "j.status = 'finished'")),
+    Invariant("finished_outputs", "a finished output file has its finished job", "file",
+              _in_jobs(f"c.type IN {_OUTPUTS} AND c.status = 'finished'",
+                       "j.status = 'finished'")),
+    Invariant("outputs_of_finished_jobs", "outputs of a finished job are finished", "file",
+              _UNFINISHED_OUTPUT),
+    Invariant("unique_outputs", "no output dataset has a file name twice", "file", _NAMED_TWICE),
+    Invariant("attempts", "no file was tried more often than allowed", "file", _ATTEMPTS),
+    Invariant("dataset_of_file", "every file has its dataset", "file",
+              _has("jedi_dataset_contents", "fileid", "jedi_datasets",
+                   by="datasetid, jeditaskid")),
+    Invariant("task_of_dataset", "every dataset has its task", "dataset",
+              _has("jedi_datasets", "datasetid", "jedi_tasks", by="jeditaskid")),
+    Invariant("task_of_job", "every job has its task", "job",
+              _has(_JOBS, "pandaid", "jedi_tasks", by="jeditaskid")),
+    Invariant("job_of_files", "job files have their job", "job",
+              _has(_FILES, "pandaid", _JOBS, by="pandaid")),
+    Invariant("job_of_params", "job parameters have their job", "job",
+              _has("jedi_job_params", "pandaid", _JOBS, by="pandaid")),
+    Invariant("ready_queue", "exactly the activated jobs are in the queue", "job", _READY),
+    Invariant("final_tasks", "no job lives in a task that has ended", "job", _FINAL_TASK),
+    Invariant("task_log", "the status log of a task is a legal path to where it is", "task",
+              _path(states.TASK, "jedi_tasks", "jeditaskid")),
+    Invariant("input_log", "the status log of an input dataset is a legal path", "dataset",
+              _path(states.INPUT_DATASET, "jedi_datasets", "datasetid", f"o.type IN {_INPUTS}")),
+    Invariant("output_log", "the status log of an output dataset is a legal path", "dataset",
+              _path(states.OUTPUT_DATASET, "jedi_datasets", "datasetid",
+                    f"o.type NOT IN {_INPUTS}")),
+    Invariant("job_log", "the status log of a job is a legal path to where it is", "job",
+              _path(states.JOB, _JOBS, "pandaid")),
+)  # fmt: skip
+
+
+def examine(tx: Connection) -> list[Finding]:
+    """Check every invariant, one query each."""
+    bulk(tx)
+    return [_examine(tx, invariant) for invariant in INVARIANTS]
+
+
+def _examine(tx: Connection, rule: Invariant) -> Finding:
+    row = tx.execute(
+        text(
+            "SELECT count(*) AS examined, count(DISTINCT id) FILTER (WHERE bad) AS violations, "
+            "(array_agg(DISTINCT id) FILTER (WHERE bad))[1:CAST(:shown AS int)] AS ids "
+            f"FROM ({rule.rows}) r(id, bad)"
+        ),
+        {"shown": SHOWN},
+    ).one()
+    return Finding(rule.name, rule.meaning, rule.of, row.examined, row.violations, row.ids or [])
+
+
+_MADE = text(f"""
+SELECT c.fileid, d.datasetname, c.lfn, c.fsize, c.checksum
+FROM jedi_dataset_contents c JOIN jedi_datasets d USING (datasetid, jeditaskid)
+WHERE c.type IN {_OUTPUTS} AND c.status = 'finished' AND c.fileid > :after
+ORDER BY c.fileid LIMIT :page
+""")
+
+
+def made_files(tx: Connection, page: int = 1000) -> Iterator[list[Row[Any]]]:
+    """Finished outputs, page by page: fileid, datasetname, lfn, fsize, checksum."""
+    after = 0
+    while rows := tx.execute(_MADE, {"after": after, "page": page}).all():
+        yield list(rows)
+        after = rows[-1].fileid
