@@ -123,6 +123,6 @@ CREATE TRIGGER guard_task BEFORE UPDATE OF status ON jedi_tasks FOR EACH ROW WHE
     'topreprocess>toabort', 'toreassign>aborting', 'toreassign>assigning', 'toreassign>defined',
     'toreassign>exhausted', 'toreassign>finishing', 'toreassign>pending', 'toreassign>ready',
     'toreassign>reassigning', 'toreassign>running', 'toreassign>scouted', 'toreassign>scouting',
-    'toreassign>toabort', 'toretry>aborting', 'toretry>exhausted', 'toretry>failed',
-    'toretry>finished', 'toretry>finishing', 'toretry>ready', 'toretry>toabort']))) EXECUTE FUNCTION
-    jedi_refuse_move('task');
+    'toreassign>toabort', 'toretry>aborting', 'toretry>defined', 'toretry>exhausted',
+    'toretry>failed', 'toretry>finished', 'toretry>finishing', 'toretry>ready',
+    'toretry>registered', 'toretry>toabort']))) EXECUTE FUNCTION jedi_refuse_move('task');

@@ -175,7 +175,7 @@ TASK = Machine(
             ("TaskCommando", _KILLABLE, "finishing", "finish"),
             ("TaskCommando", "finishing", "passed", "no_job_left"),
             ("TaskCommando", _COUNTED, "toretry", "retry"),
-            ("TaskCommando", "toretry", "ready", "retried"),
+            ("TaskCommando", "toretry", "registered defined ready", "retried"),
             ("TaskCommando", "toretry", _COUNTED, "nothing_to_retry"),
             ("TaskCommando", "exhausted", "running scouting", "retry_resumes"),
             ("TaskCommando", f"{_COUNTED} done aborted", "toincexec", "incexec"),

@@ -8,6 +8,7 @@ files and subdirectories are no files of a dataset. Nothing outside the roots is
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import uuid
@@ -167,6 +168,11 @@ class FileSystemDDM:
 
     def staging_dir(self, endpoint: str, pandaid: int, lock_seq: int) -> Path:
         return self._storage(endpoint).staging / f"{pandaid:d}.{lock_seq:d}"
+
+    def staged(self, endpoint: str) -> list[tuple[int, int]]:
+        places = self._storage(endpoint).staging.glob("*.*")
+        found = (re.fullmatch(r"(\d+)\.(\d+)", place.name) for place in places)
+        return [(int(match[1]), int(match[2])) for match in found if match]
 
     def drop_staging(self, endpoint: str, pandaid: int, lock_seq: int) -> None:
         with suppress(FileNotFoundError):

@@ -111,6 +111,9 @@ class DDM(Protocol):
         is fine, staged file or not; with other content it is Refused.
         """
 
+    def staged(self, endpoint: str) -> list[tuple[int, int]]:
+        """The attempts (pandaid, lock_seq) of which staged files lie at an endpoint."""
+
     def drop_staging(self, endpoint: str, pandaid: int, lock_seq: int) -> None:
         """Throw an attempt's staged files away."""
 

@@ -44,12 +44,12 @@ UPDATE jedi_tasks t
 SET lockedby = :me, lockedtime = jedi_now(), lock_seq = lock_seq + 1,
     -- real time: a lease protects processes, and those live in real time
     lease_until = clock_timestamp() + make_interval(secs => :lease_s),
-    worker_deaths = CASE WHEN t.lockedby IS NULL THEN 0 ELSE t.worker_deaths + 1 END
+    worker_deaths = t.worker_deaths + CAST(t.lockedby IS NOT NULL AS int)
 WHERE jeditaskid = ANY(ARRAY(
     SELECT jeditaskid FROM jedi_tasks
     WHERE status = ANY(:statuses)
       AND (lease_until IS NULL OR lease_until < clock_timestamp())
-      AND (next_run_at IS NULL OR next_run_at <= jedi_now())
+      AND (:early OR next_run_at IS NULL OR next_run_at <= jedi_now())
       {condition}
     ORDER BY currentpriority DESC, jeditaskid
     LIMIT :limit FOR UPDATE SKIP LOCKED))
@@ -64,22 +64,26 @@ def claim(
     lease_s: float,
     limit: int,
     condition: str = "",
+    *,
+    early: bool = False,
     **values: Any,
 ) -> list[Row[Any]]:
-    """Take up to `limit` tasks under a lease, highest priority first.
+    """Take up to `limit` tasks under a lease, highest priority first; `early`: also tasks that
+    were put off.
 
     `condition` is SQL of a caller in taskbuffer (`AND …`), never text from outside. A task whose
     last claimant never released it comes with `worker_deaths` raised.
     """
     rows = tx.execute(
         text(_CLAIM.format(condition=condition)),
-        {"me": me, "lease_s": lease_s, "statuses": list(statuses), "limit": limit, **values},
-    ).all()
+        {"me": me, "lease_s": lease_s, "statuses": list(statuses), "limit": limit, "early": early,
+         **values},
+    ).all()  # fmt: skip
     return sorted(rows, key=lambda r: (-(r.currentpriority or 0), r.jeditaskid))
 
 
 def renew(tx: Connection, jedi_task_id: int, lock_seq: int, lease_s: float) -> bool:
-    """Prolong a lease; False if it was lost."""
+    """Prolong a lease (it ends in real time); False if it was lost."""
     found = tx.execute(
         text(
             "UPDATE jedi_tasks SET lease_until = clock_timestamp() + make_interval(secs => :s) "
@@ -123,7 +127,8 @@ WITH m AS (
     modificationtime = jedi_now(),
     endtime = CASE WHEN m.target IN ({_FINAL}) THEN jedi_now() END,
     frozentime = CASE WHEN m.target = 'pending' THEN coalesce(t.frozentime, jedi_now())
-                      WHEN m.target = 'assigning' THEN t.frozentime END,
+                      -- tried again or on its way: the hold counts from its beginning
+                      WHEN old.status = 'pending' OR m.target = 'assigning' THEN t.frozentime END,
     superstatus = CASE WHEN m.target = 'scouting' THEN 'submitting' ELSE m.target END,
     amiflag = CASE WHEN m.target IN ('done', 'finished') THEN 'READY' END,
     reason_code = m.code, reason_facts = CAST(m.facts AS jsonb), errordialog = m.reason,

@@ -77,7 +77,7 @@ toincexec > aborted aborting done exhausted failed finished finishing rerefine t
 topreprocess > aborting finishing paused pending preprocessing toabort
 toreassign > aborting assigning defined exhausted finishing pending ready reassigning running
 toreassign > scouted scouting toabort
-toretry > aborting exhausted failed finished finishing ready toabort
+toretry > aborting defined exhausted failed finished finishing ready registered toabort
 """
 
 INPUT_DATASET = """

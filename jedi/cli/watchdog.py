@@ -1,0 +1,72 @@
+"""`jedi watchdog`: the dogs one by one, for cron and repairs."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from jedi.cli.common import Json, application, show, table, transaction
+
+app = application("The dogs of the WatchDog: each looks after one thing, every now and then.")
+
+
+def _complete(incomplete: str) -> list[str]:
+    from jedi.watchdog.kennel import DOGS
+
+    return [name for name in DOGS if name.startswith(incomplete)]
+
+
+@app.command("list")
+def watchdog_list(as_json: Json = False) -> None:
+    """List the dogs, what they do and how often.
+
+    Example: `jedi watchdog list`
+    """
+    from jedi.taskbuffer import knobs
+    from jedi.watchdog.kennel import DOGS
+
+    with transaction() as tx:
+        values = knobs.load(tx)
+    rows = [
+        {"dog": dog.name, "about": dog.about, "period_s": values[dog.period], "knob": dog.period}
+        for dog in DOGS.values()
+    ]
+    headers = ["dog", "what it does", "every s", "knob"]
+    show(rows, as_json, lambda: table(headers, [[*row.values()] for row in rows]))
+
+
+@app.command("run")
+def watchdog_run(
+    name: Annotated[
+        str, typer.Argument(help="A dog of `jedi watchdog list`.", autocompletion=_complete)
+    ],
+    once: Annotated[bool, typer.Option("--once", help="Run it once and end.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Run a dog by its period until Ctrl-C, or once, and print what it did.
+
+    Example: `jedi watchdog run heartbeat --once`
+    """
+    from jedi.agent.world import make_world
+    from jedi.standalone.place import Place
+    from jedi.taskbuffer.engine import reachable
+    from jedi.watchdog.dog import walk
+    from jedi.watchdog.kennel import find
+
+    dog, world = find(name), make_world(Place.current().settings, "WatchDog")
+    while True:
+        with reachable(world.engine):
+            world.refresh()
+            counts = walk(world, dog)
+        show(counts, as_json, partial(_tell, dict(counts)))
+        if once:
+            return
+        time.sleep(world.knobs[dog.period])
+
+
+def _tell(counts: dict[str, int]) -> None:
+    found = ", ".join(f"{n} {reason.replace('_', ' ')}" for reason, n in counts.items())
+    typer.echo(found or "nothing to do")

@@ -1,0 +1,111 @@
+"""The PostProcessor: tasks with nothing left to do get their final status."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from jedi.agent import plugins
+from jedi.agent.base import Agent
+from jedi.core.errors import JediError, NotFound
+from jedi.postprocessor.outcome import Dataset, PostProcessing, Verdict
+from jedi.taskbuffer import datasets, ending, stats, tasks
+from jedi.taskbuffer.tasks import Move
+
+_PREPARED = Verdict("prepared", "all_processed", "No input is left and no job is running.")
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A task under our lease that nobody has to work on any more; `because` are the code and the
+    sentence with which it came to its status."""
+
+    jedi_task_id: int
+    lock_seq: int
+    status: str
+    vo: str
+    label: str
+    because: tuple[str, str]
+    datasets: tuple[Dataset, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What becomes of a task and of its datasets: first they are settled, then released."""
+
+    verdict: Verdict
+    settled: list[tuple[int, str]]
+    released: list[tuple[int, str]]
+
+
+class PostProcessor(Agent[Ending, Outcome]):
+    """ready, scouting, running, throttled → prepared, when all is processed; prepared, passed →
+    done, finished, failed; toabort → aborted; tobroken → broken."""
+
+    name = "PostProcessor"
+    wakes = frozenset({"files:done", *(f"task:{status}" for status in ending.FINALISABLE)})
+
+    def claim(self, tx: Connection, limit: int) -> list[Ending]:
+        rows = ending.claim_final(tx, self.world.me, self.lease_s, limit)
+        if len(rows) < limit:
+            left = limit - len(rows)
+            rows += ending.claim_processed(tx, self.world.me, self.lease_s, left)
+        ids = [row.jeditaskid for row in rows]
+        because = ending.reasons(tx, ids)
+        found: dict[int, list[Dataset]] = defaultdict(list)
+        for d in ending.datasets(tx, ids):
+            found[d.jeditaskid].append(
+                Dataset(d.datasetid, d.datasetname, d.type, d.masterid, d.status,
+                        d.nfilestobeused, d.nfilesfinished, d.nfilesfailed, d.nfilesmissing)
+            )  # fmt: skip
+        return [
+            Ending(row.jeditaskid, row.lock_seq, row.status, row.vo, row.prodsourcelabel,
+                   because[row.jeditaskid], tuple(found[row.jeditaskid]))
+            for row in rows
+        ]  # fmt: skip
+
+    def work(self, task: Ending) -> Outcome:
+        plugin: PostProcessing = plugins.find("postprocessor", task.vo, task.label)()
+        settled = plugin.settle(task.datasets)
+        if task.status not in ending.FINALISABLE:
+            return Outcome(_PREPARED, settled, [])
+        verdict = plugin.conclude(task.status, task.datasets, task.because)
+        for dataset in task.datasets:
+            if dataset.is_output:
+                self._freeze(dataset.name, empty_goes=verdict.target == "aborted")
+        return Outcome(verdict, settled, plugin.release(verdict.target, task.datasets))
+
+    def apply(self, tx: Connection, results: Sequence[tuple[Ending, Outcome]]) -> None:
+        ours = tasks.fence(tx, [(task.jedi_task_id, task.lock_seq) for task, _ in results])
+        held = [(task, outcome) for task, outcome in results if task.jedi_task_id in ours]
+        settled = [move for _, outcome in held for move in outcome.settled]
+        released = [move for _, outcome in held for move in outcome.released]
+        datasets.move_datasets(tx, settled, self.name, "processed")
+        datasets.move_datasets(tx, released, self.name, "frozen")
+        closed = [d.name for task, outcome in held for d in task.datasets if outcome.released]
+        datasets.call_consumers(tx, closed)
+        stats.note_progress(tx, sorted(ours))
+        moves = [
+            Move(task.jedi_task_id, task.lock_seq, v.target, v.code, v.reason)
+            for task, v in ((task, outcome.verdict) for task, outcome in held)
+        ]
+        tasks.move_tasks(tx, moves, self.name)
+
+    def trouble(self, tx: Connection, task: Ending, error: Exception) -> None:
+        code = error.code if isinstance(error, JediError) else "internal_error"
+        wait_s = float(self.world.knobs["postprocessor.retry_s"])
+        move = Move(task.jedi_task_id, task.lock_seq, task.status, code, str(error), wait_s=wait_s)
+        tasks.move_tasks(tx, [move], self.name)
+
+    def _freeze(self, name: str, *, empty_goes: bool) -> None:
+        """Close a dataset in data management, if it came to be there; or delete an empty one."""
+        ddm = self.world.ddm
+        with suppress(NotFound):
+            if empty_goes and not any(replica.n_files for replica in ddm.replicas(name)):
+                ddm.delete(name)
+            else:
+                ddm.close(name)

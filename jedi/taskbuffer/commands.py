@@ -1,0 +1,159 @@
+"""jedi_commands: what people asked of tasks, and what carrying it out takes.
+
+Rows are only added and acknowledged. A task's commands are taken up one after the other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+from jedi.taskbuffer import tasks
+from jedi.taskbuffer.engine import wake
+
+
+def append(
+    tx: Connection,
+    jedi_task_id: int,
+    command: str,
+    user_name: str,
+    arguments: Mapping[str, Any] | None = None,
+    comment: str | None = None,
+) -> int:
+    """Ask something of a task; the number of the command."""
+    command_id: int = tx.execute(
+        text(
+            "INSERT INTO jedi_commands (jeditaskid, command, arguments, username, comment) "
+            "VALUES (:task, :command, CAST(:arguments AS jsonb), :user, :comment) "
+            "RETURNING command_id"
+        ),
+        {"task": jedi_task_id, "command": command, "arguments": json.dumps(arguments or {}),
+         "user": user_name, "comment": comment},
+    ).scalar_one()  # fmt: skip
+    wake(tx, "command")
+    return command_id
+
+
+def claim_commanded(tx: Connection, me: str, lease_s: float, limit: int) -> list[Row[Any]]:
+    """Take tasks of which something is asked, put off or not, whatever their status."""
+    return tasks.claim(
+        tx, tuple(states.TASK_STATES), me, lease_s, limit,
+        "AND jeditaskid IN (SELECT jeditaskid FROM jedi_commands WHERE acknowledged_at IS NULL)",
+        early=True,
+    )  # fmt: skip
+
+
+def next_commands(tx: Connection, task_ids: Sequence[int]) -> dict[int, Row[Any]]:
+    """The oldest command of each task that is not acknowledged."""
+    rows = tx.execute(
+        text(
+            "SELECT DISTINCT ON (jeditaskid) * FROM jedi_commands "
+            "WHERE acknowledged_at IS NULL AND jeditaskid = ANY(CAST(:ids AS bigint[])) "
+            "ORDER BY jeditaskid, command_id"
+        ),
+        {"ids": list(task_ids)},
+    )
+    return {row.jeditaskid: row for row in rows}
+
+
+def acknowledge(tx: Connection, answers: Sequence[tuple[int, str, str]]) -> None:
+    """Answer commands: (command_id, accepted or refused, a sentence)."""
+    ids, outcomes, messages = zip(*answers, strict=True)
+    tx.execute(
+        text(
+            "UPDATE jedi_commands c SET acknowledged_at = jedi_now(), outcome = a.outcome, "
+            "message = a.message FROM unnest(CAST(:ids AS bigint[]), CAST(:outcomes AS text[]), "
+            "CAST(:messages AS text[])) a(id, outcome, message) WHERE c.command_id = a.id"
+        ),
+        {"ids": list(ids), "outcomes": list(outcomes), "messages": list(messages)},
+    )
+
+
+def live_jobs(tx: Connection, task_ids: Sequence[int]) -> list[Row[Any]]:
+    """The jobs of tasks that have not ended: jeditaskid, pandaid, lock_seq, status."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT jeditaskid, pandaid, lock_seq, status FROM jedi_jobs "
+                "WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND postprocessed_at IS NULL "
+                "ORDER BY pandaid"
+            ),
+            {"ids": list(task_ids)},
+        )
+    )
+
+
+def soft(tx: Connection, task_ids: Sequence[int]) -> set[int]:
+    """The tasks whose running jobs may come to their end: the last accepted command says so."""
+    return set(
+        tx.scalars(
+            text(
+                "SELECT jeditaskid FROM (SELECT DISTINCT ON (jeditaskid) jeditaskid, arguments "
+                "FROM jedi_commands WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) "
+                "AND outcome = 'accepted' ORDER BY jeditaskid, command_id DESC) c "
+                "WHERE arguments @> CAST('{\"soft\": true}' AS jsonb)"
+            ),
+            {"ids": list(task_ids)},
+        )
+    )
+
+
+_INPUTS = ", ".join(f"'{kind}'" for kind in states.INPUT_TYPES)
+_LOCK_INPUTS = text(f"""
+SELECT FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type IN ({_INPUTS})
+ORDER BY datasetid FOR NO KEY UPDATE
+""")
+_GIVE_UP = text(f"""
+WITH c AS (
+  UPDATE jedi_dataset_contents c SET status = 'failed', proc_status = 'failed'
+  WHERE c.jeditaskid = ANY(CAST(:ids AS bigint[])) AND c.type IN ({_INPUTS})
+    AND c.type <> 'random_seed' AND c.status = 'ready'
+  RETURNING c.datasetid, c.jeditaskid
+), g AS (SELECT datasetid, jeditaskid, count(*) AS n FROM c GROUP BY datasetid, jeditaskid)
+UPDATE jedi_datasets d SET nfilesfailed = d.nfilesfailed + g.n, nfilesused = d.nfilesused + g.n
+FROM g WHERE d.datasetid = g.datasetid AND d.jeditaskid = g.jeditaskid
+""")
+
+
+def give_up_unused(tx: Connection, task_ids: Sequence[int]) -> None:
+    """Count the inputs that no job took as failed: the tasks are forced to finish."""
+    tx.execute(_LOCK_INPUTS, {"ids": list(task_ids)})
+    tx.execute(_GIVE_UP, {"ids": list(task_ids)})
+
+
+_REVIVE = text(f"""
+WITH c AS (
+  UPDATE jedi_dataset_contents c SET status = 'ready', proc_status = 'ready',
+    maxattempt = c.maxattempt + CASE WHEN c.attemptnr >= c.maxattempt THEN :adds ELSE 0 END,
+    maxfailure = c.maxfailure + CASE WHEN c.failedattempt >= c.maxfailure THEN :adds ELSE 0 END
+  WHERE c.jeditaskid = ANY(CAST(:ids AS bigint[])) AND c.type IN ({_INPUTS})
+    AND c.status = 'failed'
+  RETURNING c.datasetid, c.jeditaskid
+), g AS (SELECT datasetid, jeditaskid, count(*) AS n FROM c GROUP BY datasetid, jeditaskid)
+UPDATE jedi_datasets d SET nfilesfailed = d.nfilesfailed - g.n, nfilesused = d.nfilesused - g.n
+FROM g WHERE d.datasetid = g.datasetid AND d.jeditaskid = g.jeditaskid
+RETURNING d.datasetid, g.n
+""")
+
+
+def revive(tx: Connection, task_ids: Sequence[int], adds: int) -> dict[int, int]:
+    """Let failed inputs be tried again, those that were tried as often as allowed `adds` times
+    more; the number of files by dataset id."""
+    tx.execute(_LOCK_INPUTS, {"ids": list(task_ids)})
+    rows = tx.execute(_REVIVE, {"ids": list(task_ids), "adds": adds})
+    return {row.datasetid: row.n for row in rows}
+
+
+def begin_attempt(tx: Connection, task_ids: Sequence[int]) -> None:
+    """A new attempt of each task, at its own priority."""
+    tx.execute(
+        text(
+            "UPDATE jedi_tasks SET attemptnr = attemptnr + 1, currentpriority = taskpriority "
+            "WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))"
+        ),
+        {"ids": list(task_ids)},
+    )

@@ -1,0 +1,123 @@
+"""What the dogs of the WatchDog look for. Every search is bounded, and what it finds is locked to
+the end of the transaction; rows that somebody is writing to are passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+
+_SILENT = text("""
+SELECT pandaid, lock_seq, status, pilot_id,
+  CAST(extract(epoch FROM jedi_now() - heartbeat_at) AS float8) AS silent_s
+FROM jedi_jobs
+WHERE postprocessed_at IS NULL AND (
+  status IN ('starting', 'running')
+    AND heartbeat_at < jedi_now() - make_interval(secs => :heartbeat_s)
+  OR status = 'sent' AND statechangetime < jedi_now() - make_interval(secs => :sent_s))
+ORDER BY pandaid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
+""")
+
+
+def silent_jobs(tx: Connection, heartbeat_s: float, sent_s: float, limit: int) -> list[Row[Any]]:
+    """Jobs whose pilot was not heard of for `heartbeat_s`, and sent jobs that did not start in
+    `sent_s`: pandaid, lock_seq, status, pilot_id, silent_s."""
+    found = {"heartbeat_s": heartbeat_s, "sent_s": sent_s, "limit": limit}
+    return list(tx.execute(_SILENT, found))
+
+
+_KILLERS = text("""
+UPDATE jedi_tasks t SET lock_seq = lock_seq + 1 WHERE jeditaskid = ANY(ARRAY(
+  SELECT jeditaskid FROM jedi_tasks
+  -- real time: leases live in it
+  WHERE lockedby IS NOT NULL
+    AND worker_deaths + CAST(lease_until < clock_timestamp() AS int) >= :max_deaths
+  ORDER BY jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED))
+RETURNING jeditaskid, lock_seq, status, lockedby, worker_deaths
+""")
+
+
+def claim_killers(tx: Connection, max_deaths: int, limit: int) -> list[Row[Any]]:
+    """Take tasks whose workers died `max_deaths` times in a row from whoever has them now:
+    jeditaskid, lock_seq, status, lockedby, worker_deaths."""
+    return list(tx.execute(_KILLERS, {"max_deaths": max_deaths, "limit": limit}))
+
+
+_RELEASE = text("""
+UPDATE jedi_tasks SET lockedby = NULL, lockedtime = NULL, lease_until = NULL,
+  worker_deaths = worker_deaths + 1
+WHERE jeditaskid = ANY(ARRAY(
+  SELECT jeditaskid FROM jedi_tasks
+  -- real time: leases live in it
+  WHERE lockedby IS NOT NULL AND lease_until < clock_timestamp()
+  ORDER BY jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED))
+""")
+
+
+def release_stale(tx: Connection, limit: int) -> int:
+    """Take leases that ran out from their tasks, and count the dead workers; how many."""
+    return tx.execute(_RELEASE, {"limit": limit}).rowcount
+
+
+_ON_HOLD = text("""
+SELECT jeditaskid, lock_seq, oldstatus, reason_code, errordialog,
+  frozentime < jedi_now() - make_interval(secs => :timeout_s) AS too_long
+FROM jedi_tasks
+WHERE status = 'pending' AND (lease_until IS NULL OR lease_until < clock_timestamp())  -- real time
+  AND (statechangetime < jedi_now() - make_interval(secs => :retry_s)
+       OR frozentime < jedi_now() - make_interval(secs => :timeout_s))
+ORDER BY jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
+""")
+
+
+def on_hold(tx: Connection, retry_s: float, timeout_s: float, limit: int) -> list[Row[Any]]:
+    """Pending tasks to try again, or (`too_long`) to give up: jeditaskid, lock_seq, oldstatus,
+    reason_code, errordialog, too_long."""
+    found = {"retry_s": retry_s, "timeout_s": timeout_s, "limit": limit}
+    return list(tx.execute(_ON_HOLD, found))
+
+
+def file_endpoints(tx: Connection) -> list[str]:
+    """The endpoints that are directories on this machine."""
+    return list(
+        tx.scalars(
+            text(
+                "SELECT ddm_endpoint FROM jedi_ddm_endpoints WHERE path IS NOT NULL "
+                "ORDER BY ddm_endpoint"
+            )
+        )
+    )
+
+
+_LIVE = ", ".join(f"'{status}'" for status in states.JOB_LIVE)
+
+
+def living(tx: Connection, attempts: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
+    """Those of the attempts (pandaid, lock_seq) that are their job's present one and go on."""
+    pairs = list(attempts)
+    rows = tx.execute(
+        text(
+            "SELECT j.pandaid, j.lock_seq FROM jedi_jobs j "
+            "JOIN unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) a(id, seq) "
+            f"ON j.pandaid = a.id AND j.lock_seq = a.seq WHERE j.status IN ({_LIVE})"
+        ),
+        {"ids": [p[0] for p in pairs], "seqs": [p[1] for p in pairs]},
+    )
+    return {(row.pandaid, row.lock_seq) for row in rows}
+
+
+def forget_requests(tx: Connection, age_s: float, limit: int) -> int:
+    """Delete what pilots were answered longer ago than they repeat their requests; how many."""
+    return tx.execute(
+        text(
+            "DELETE FROM jedi_acquire_requests WHERE request_id = ANY(ARRAY("
+            "SELECT request_id FROM jedi_acquire_requests "
+            "WHERE creationtime < jedi_now() - make_interval(secs => :age_s) "
+            "ORDER BY creationtime LIMIT :limit))"
+        ),
+        {"age_s": age_s, "limit": limit},
+    ).rowcount

@@ -1,0 +1,81 @@
+"""Figures kept beside the rows they come from: jobs by place and status, progress of tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, text
+
+from jedi.core import states
+
+_KEY = "site, workqueue, gshare, resource_type, status"
+_FOLD = text(f"""
+WITH d AS (
+  DELETE FROM job_stats_delta WHERE delta_id IN (
+    SELECT delta_id FROM job_stats_delta ORDER BY delta_id LIMIT :limit)
+  RETURNING {_KEY}, jobs, cores
+), s AS (
+  INSERT INTO job_stats AS s ({_KEY}, jobs, cores)
+  SELECT {_KEY}, sum(jobs), sum(cores) FROM d GROUP BY {_KEY}
+  ON CONFLICT ({_KEY}) DO UPDATE SET jobs = s.jobs + excluded.jobs,
+    cores = s.cores + excluded.cores
+), h AS (
+  INSERT INTO job_stats_hourly AS h (hour, site, gshare, status, jobs)
+  SELECT date_trunc('hour', jedi_now()), site, gshare, status, sum(jobs) FROM d WHERE jobs > 0
+  GROUP BY site, gshare, status
+  ON CONFLICT (hour, site, gshare, status) DO UPDATE SET jobs = h.jobs + excluded.jobs
+)
+SELECT count(*) FROM d
+""")
+
+
+def fold(tx: Connection, limit: int) -> int:
+    """Add up to `limit` changes to job_stats and to the bucket of this hour; how many there were.
+
+    Readers sum job_stats and its deltas, so for them nothing changes. A bucket counts the jobs
+    that reached a status; one batch that brings as many jobs to it as away counts none.
+    """
+    return int(tx.execute(_FOLD, {"limit": limit}).scalar_one())
+
+
+_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
+_PROGRESS = text(f"""
+WITH p AS (
+  SELECT t.jeditaskid, f.done, j.failed, j.first_start, j.first_made
+  FROM unnest(CAST(:ids AS bigint[])) t(jeditaskid), LATERAL (
+    SELECT div(100 * sum(nfilesfinished), nullif(sum(nfilestobeused), 0)) AS done
+    FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid
+      AND d.masterid IS NULL AND d.type IN ({_MASTERS})) f, LATERAL (
+    SELECT 100 * count(*) FILTER (WHERE status = 'failed')
+             / nullif(count(*) FILTER (WHERE status IN ('finished', 'failed')), 0) AS failed,
+           min(starttime) AS first_start, min(creationtime) AS first_made
+    FROM (SELECT status, starttime, creationtime FROM jedi_jobs o
+          WHERE o.jeditaskid = t.jeditaskid
+          UNION ALL
+          SELECT status, starttime, creationtime FROM jedi_jobs_archived o
+          WHERE o.jeditaskid = t.jeditaskid) o) j
+)
+UPDATE jedi_tasks t SET progress = coalesce(p.done, 0), failurerate = coalesce(p.failed, 0),
+  starttime = coalesce(t.starttime, p.first_start), split_at = coalesce(t.split_at, p.first_made),
+  assessmenttime = jedi_now()
+FROM p WHERE t.jeditaskid = p.jeditaskid
+""")
+
+
+def note_progress(tx: Connection, task_ids: Sequence[int]) -> None:
+    """Note how far tasks are (files finished of those to be used, in percent), how many of their
+    ended jobs failed (in percent), and when they got started. The caller has locked the tasks."""
+    tx.execute(_PROGRESS, {"ids": list(task_ids)})
+
+
+_WORKING = text("""
+SELECT jeditaskid FROM jedi_tasks WHERE status = ANY(:statuses) AND jeditaskid > :after
+ORDER BY jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
+""")
+
+
+def lock_working(tx: Connection, statuses: Sequence[str], after: int, limit: int) -> list[int]:
+    """Lock up to `limit` tasks in these statuses with ids above `after`, in order. Tasks that
+    somebody is writing to are passed over."""
+    found = {"statuses": list(statuses), "after": after, "limit": limit}
+    return list(tx.scalars(_WORKING, found))

@@ -1,0 +1,175 @@
+"""The TaskCommando: carries out what people ask of tasks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from jedi.agent.base import Agent
+from jedi.core import states
+from jedi.core.errors import JediError
+from jedi.taskbuffer import commands, datasets, ending, jobs, jobs_end, stats, tasks
+from jedi.taskbuffer.jobs_end import JobEnd
+from jedi.taskbuffer.tasks import Move
+from jedi.taskcommando.commands import COMMANDS
+from jedi.taskcommando.retry import Dataset, plan
+
+_WINDING_UP = {"aborting": "toabort", "finishing": "passed"}
+_DOING = (*_WINDING_UP, "toretry")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A task under our lease, and the command to take up; without one, that of its status is
+    being carried out."""
+
+    jedi_task_id: int
+    lock_seq: int
+    status: str
+    old_status: str
+    attempt_nr: int
+    command: Row[Any] | None
+
+
+class TaskCommando(Agent[Order, str | None]):
+    """Takes commands up (… → aborting, finishing, toretry, or a refusal) and carries them out:
+    aborting → toabort, finishing → passed, toretry → ready.
+
+    A task stays in the "doing" status until all is done, so a lost worker is replaced. What there
+    is to do is written in one set of statements for all tasks: `work` only judges commands.
+    """
+
+    name = "TaskCommando"
+    wakes = frozenset({"command", *(f"task:{status}" for status in _DOING)})
+
+    def claim(self, tx: Connection, limit: int) -> list[Order]:
+        asked = commands.claim_commanded(tx, self.world.me, self.lease_s, limit)
+        found = commands.next_commands(tx, [row.jeditaskid for row in asked])
+        doing = []
+        if len(asked) < limit:
+            doing = tasks.claim(tx, _DOING, self.world.me, self.lease_s, limit - len(asked))
+        return [
+            Order(row.jeditaskid, row.lock_seq, row.status, row.oldstatus, row.attemptnr,
+                  found.get(row.jeditaskid))
+            for row in (*asked, *doing)
+        ]  # fmt: skip
+
+    def work(self, order: Order) -> str | None:
+        """Why the command is refused; None: it is accepted, or there is none."""
+        if order.command is None:
+            return None
+        known = COMMANDS.get(order.command.command)
+        if known is None:
+            return f"{order.command.command} is not supported."
+        return known.refusal(order.status)
+
+    def apply(self, tx: Connection, results: Sequence[tuple[Order, str | None]]) -> None:
+        ours = tasks.fence(tx, [(order.jedi_task_id, order.lock_seq) for order, _ in results])
+        held = [(order, refusal) for order, refusal in results if order.jedi_task_id in ours]
+        self._answer(tx, [(o, o.command, why) for o, why in held if o.command is not None])
+        going_on = [order for order, _ in held if order.command is None]
+        self._wind_up(tx, [order for order in going_on if order.status in _WINDING_UP])
+        self._retry(tx, [order for order in going_on if order.status == "toretry"])
+
+    def trouble(self, tx: Connection, order: Order, error: Exception) -> None:
+        code = error.code if isinstance(error, JediError) else "internal_error"
+        wait_s = float(self.world.knobs["taskcommando.retry_s"])
+        move = Move(
+            order.jedi_task_id, order.lock_seq, order.status, code, str(error), wait_s=wait_s
+        )
+        tasks.move_tasks(tx, [move], self.name)
+
+    def _answer(
+        self, tx: Connection, answers: Sequence[tuple[Order, Row[Any], str | None]]
+    ) -> None:
+        """Accept or refuse commands, and tell the tasks."""
+        if not answers:
+            return
+        moves = []
+        for order, command, refusal in answers:
+            if refusal is None:
+                asked = COMMANDS[command.command]
+                reason = f"{asked.participle.capitalize()} by {command.username}"
+                reason += f": {command.comment}" if command.comment else "."
+                moves.append(
+                    Move(order.jedi_task_id, order.lock_seq, asked.doing, asked.name, reason,
+                         user_name=command.username)
+                )  # fmt: skip
+        tasks.move_tasks(tx, moves, self.name)
+        tasks.put_off(tx, [_held(order) for order, _, refusal in answers if refusal])
+        commands.acknowledge(
+            tx,
+            [
+                (command.command_id, "refused" if refusal else "accepted", refusal or "Accepted.")
+                for _, command, refusal in answers
+            ],
+        )
+
+    def _wind_up(self, tx: Connection, orders: Sequence[Order]) -> None:
+        """End the jobs of tasks that are killed or forced to finish; then the tasks go on.
+
+        Queued jobs end at once (a batch a cycle), those that a pilot has are told to, the others
+        are about to end by themselves.
+        """
+        if not orders:
+            return
+        ids = [order.jedi_task_id for order in orders]
+        because = ending.reasons(tx, ids)
+        live = commands.live_jobs(tx, ids)
+        queued = [job for job in live if job.status in states.JOB_QUEUED]
+        batch = queued[: int(self.world.knobs["taskcommando.kill_batch"])]
+        ends = [
+            JobEnd(job.pandaid, "cancelled", "killed", because[job.jeditaskid][1], job.lock_seq,
+                   "user")
+            for job in batch
+        ]  # fmt: skip
+        ended = {job.panda_id for job in jobs_end.end_jobs(tx, ends, self.name)}
+        softly = commands.soft(tx, ids)
+        at_site = [job for job in live if job.status in states.JOB_AT_SITE]
+        to_kill = [job.pandaid for job in at_site if job.jeditaskid not in softly]
+        jobs.ask_to_kill(tx, to_kill, "killed")
+
+        busy = {job.jeditaskid for job in live if job.pandaid not in ended}
+        wait_s = 0.0 if len(batch) < len(queued) else self.poll_s
+        tasks.put_off(tx, [_held(o) for o in orders if o.jedi_task_id in busy], wait_s)
+        through = [order for order in orders if order.jedi_task_id not in busy]
+        finishing = [o.jedi_task_id for o in through if o.status == "finishing"]
+        commands.give_up_unused(tx, finishing)
+        moves = [Move(*_held(o), _WINDING_UP[o.status], *because[o.jedi_task_id]) for o in through]
+        tasks.move_tasks(tx, moves, self.name)
+
+    def _retry(self, tx: Connection, orders: Sequence[Order]) -> None:
+        """Give failed inputs new attempts and let the tasks go on; without any, back they go."""
+        if not orders:
+            return
+        ids = [order.jedi_task_id for order in orders]
+        revived = commands.revive(tx, ids, int(self.world.knobs["attempts.retry_adds"]))
+        found: dict[int, list[Dataset]] = defaultdict(list)
+        for d in ending.datasets(tx, ids):
+            files = revived.get(d.datasetid, 0)
+            found[d.jeditaskid].append(
+                Dataset(d.datasetid, d.type, d.masterid, d.status, d.state,
+                        d.nfilesused + files, files)
+            )  # fmt: skip
+        plans = {order: plan(found[order.jedi_task_id]) for order in orders}
+        reopened = [move for p in plans.values() for move in p.datasets]
+        datasets.move_datasets(tx, reopened, self.name, "retry")
+        going = [order.jedi_task_id for order, p in plans.items() if p.target]
+        commands.begin_attempt(tx, going)
+        stats.note_progress(tx, going)
+        tasks.move_tasks(tx, [_retried(order, p.target) for order, p in plans.items()], self.name)
+
+
+def _retried(order: Order, target: str | None) -> Move:
+    if target is None:
+        reason = "No input failed and none is left: there is nothing to retry."
+        return Move(*_held(order), order.old_status, "nothing_to_retry", reason)
+    return Move(*_held(order), target, "retried", f"Attempt {order.attempt_nr + 1} begins.")
+
+
+def _held(order: Order) -> tuple[int, int]:
+    return order.jedi_task_id, order.lock_seq

@@ -1,0 +1,59 @@
+"""Where a retried task goes on, and which of its datasets are used again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jedi.core import states
+
+_ENDED = ("prepared", "done", "finished", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A dataset of a task to retry: files that jobs took, and files that may be tried again."""
+
+    dataset_id: int
+    type: str
+    master_id: int | None
+    status: str
+    state: str | None
+    used: int
+    revived: int
+
+    @property
+    def is_master(self) -> bool:
+        return self.master_id is None and self.type in states.MASTER_TYPES
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The task's next status and those of datasets by id; no status: there is nothing to retry."""
+
+    target: str | None
+    datasets: list[tuple[int, str]]
+
+
+def plan(datasets: Sequence[Dataset]) -> Plan:
+    """Go on where the task stopped: refine it, feed it, or make jobs of what is left."""
+    masters = [d for d in datasets if d.is_master]
+    if not masters:
+        return Plan("registered", [])
+    left = [d for d in masters if d.revived or d.status not in _ENDED]
+    if not left:
+        return Plan(None, [])
+    target = "ready" if any(d.used for d in masters) else "defined"
+    lines = {d.dataset_id for d in left}
+    return Plan(target, [(d.dataset_id, _reopened(d)) for d in datasets if _ends(d, lines)])
+
+
+def _ends(dataset: Dataset, lines: set[int]) -> bool:
+    """Whether a dataset has to be opened again: an output, or one of a line that goes on."""
+    line = dataset.master_id or dataset.dataset_id
+    output = dataset.type in states.OUTPUT_TYPES
+    return dataset.status in _ENDED and (output or line in lines)
+
+
+def _reopened(dataset: Dataset) -> str:
+    return "running" if dataset.state == "open" and dataset.is_master else "ready"

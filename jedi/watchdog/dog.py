@@ -1,0 +1,53 @@
+"""What a dog is: something small to look after, every now and then, by one process at a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from jedi.agent.base import World
+from jedi.taskbuffer import locks
+
+Counts = Counter[str]
+"""What a dog did: how many, by reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dog:
+    """`period` is the knob that says how often it runs; `run` does the work once."""
+
+    name: str
+    period: str
+    about: str
+    run: Callable[[World], Counts]
+
+
+def walk(world: World, dog: Dog) -> Counts:
+    """Run a dog once; nothing happens while another process runs it.
+
+    The lock only saves work: whatever a dog writes is guarded by itself.
+    """
+    lock = (f"dog {dog.name}", world.me)
+    with world.engine.begin() as tx:
+        if not locks.take(tx, *lock, float(world.knobs["agent.lease_s"])):
+            return Counts(locked=1)
+    try:
+        return dog.run(world)
+    finally:
+        with world.engine.begin() as tx:
+            locks.release(tx, *lock)
+
+
+def in_batches(world: World, step: Callable[[Connection, int], Counts]) -> Counts:
+    """Repeat `step(tx, limit)` in transactions of its own until it finds less than the limit."""
+    limit = int(world.knobs["watchdog.batch"])
+    total = Counts()
+    while True:
+        with world.engine.begin() as tx:
+            counts = step(tx, limit)
+        total += counts
+        if counts.total() < limit:
+            return total

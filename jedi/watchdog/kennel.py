@@ -1,0 +1,21 @@
+"""All dogs by name."""
+
+from __future__ import annotations
+
+from jedi.core.errors import NotFound
+from jedi.core.suggest import suggest
+from jedi.watchdog import heartbeat, leases, pending, progress, space, statistics, sweep
+from jedi.watchdog.dog import Dog
+
+DOGS: dict[str, Dog] = {
+    module.DOG.name: module.DOG
+    for module in (heartbeat, leases, pending, statistics, progress, space, sweep)
+}
+
+
+def find(name: str) -> Dog:
+    """A dog by its name; NotFound, with the nearest name, if there is none."""
+    if name not in DOGS:
+        hint = suggest(name, DOGS, f"There are {', '.join(DOGS)}.")
+        raise NotFound(f"There is no dog {name}. {hint}", code="no_dog", dog=name)
+    return DOGS[name]

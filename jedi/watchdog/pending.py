@@ -1,0 +1,40 @@
+"""Tasks on hold are tried again; after too long a time they wait for a person."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from jedi.agent.base import World
+from jedi.taskbuffer import dogs, tasks
+from jedi.taskbuffer.tasks import Move
+from jedi.watchdog.dog import Counts, Dog, in_batches
+
+
+def run(world: World) -> Counts:
+    """A task that was held again and again counts from its first hold."""
+    retry_s = float(world.knobs["watchdog.pending_retry_s"])
+    timeout_s = float(world.knobs["watchdog.pending_timeout_s"])
+
+    def step(tx: Connection, limit: int) -> Counts:
+        held = dogs.on_hold(tx, retry_s, timeout_s, limit)
+        moves = {task.jeditaskid: _move(task, timeout_s) for task in held}
+        moved = tasks.move_tasks(tx, [*moves.values()], "WatchDog")
+        return Counts(moves[one.jedi_task_id].reason_code for one in moved)
+
+    return in_batches(world, step)
+
+
+def _move(task: Row[Any], timeout_s: float) -> Move:
+    facts = {"held_by": task.reason_code}
+    if task.too_long:
+        reason = f"On hold for more than {timeout_s:.0f} s: {task.errordialog}"
+        target, code = "exhausted", "pending_timeout"
+    else:
+        reason = f"Tried again after: {task.errordialog}"
+        target, code = task.oldstatus, "hold_over"
+    return Move(task.jeditaskid, task.lock_seq, target, code, reason, facts)
+
+
+DOG = Dog("pending", "watchdog.pending_period_s", "tasks on hold are tried again", run)

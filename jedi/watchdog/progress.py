@@ -1,0 +1,26 @@
+"""How far working tasks are is written down."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+from jedi.agent.base import World
+from jedi.taskbuffer import ending, stats
+from jedi.watchdog.dog import Counts, Dog, in_batches
+
+
+def run(world: World) -> Counts:
+    """Every task once. Those that end meanwhile are seen to by the PostProcessor."""
+    last = 0
+
+    def step(tx: Connection, limit: int) -> Counts:
+        nonlocal last
+        found = stats.lock_working(tx, ending.PREPARABLE, last, limit)
+        stats.note_progress(tx, found)
+        last = max(found, default=last)
+        return Counts(assessed=len(found))
+
+    return in_batches(world, step)
+
+
+DOG = Dog("progress", "watchdog.progress_period_s", "progress of tasks is noted", run)

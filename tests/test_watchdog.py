@@ -1,0 +1,409 @@
+"""The dogs, each at both sides of its border; the timetable."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from job_rows import make_jobs
+from sqlalchemy import Connection, Row, text
+from typer.testing import CliRunner
+
+from jedi.agent.base import World
+from jedi.cli.watchdog import app
+from jedi.core import clock, states
+from jedi.core.knobs import KNOBS
+from jedi.taskbuffer import jobs, locks, tasks
+from jedi.taskbuffer.jobs import JobMove
+from jedi.taskbuffer.tasks import Move
+from jedi.watchdog.agent import WatchDog
+from jedi.watchdog.dog import Counts, walk
+from jedi.watchdog.kennel import DOGS
+from jedi.watchdog.leases import aside
+
+START = datetime(2031, 5, 4, 3, 2, 1, tzinfo=UTC)
+HOUR, DAY = 3600.0, 86_400.0
+
+
+@pytest.fixture
+def at() -> Iterator[Callable[[float], None]]:
+    """Turns the clock to so many seconds after START, where it stands when a test begins."""
+    clock.turn_to(START)
+    yield lambda seconds: clock.turn_to(START + timedelta(seconds=seconds))
+    clock.turn_to(None)
+
+
+def run(world: World, name: str) -> Counts:
+    world.refresh()
+    return walk(world, DOGS[name])
+
+
+def insert_task(tx: Connection, status: str = "ready") -> int:
+    task: int = tx.execute(
+        text("INSERT INTO jedi_tasks (status, reqid) VALUES (:s, 1) RETURNING jeditaskid"),
+        {"s": status},
+    ).scalar_one()
+    return task
+
+
+def task_row(tx: Connection) -> Row[Any]:
+    return tx.execute(text("SELECT * FROM jedi_tasks")).one()
+
+
+# -------------------------------------------------------------------------------- heartbeat
+
+
+@pytest.mark.parametrize(
+    ("status", "limit", "code"),
+    [
+        ("sent", 1800, "sent_timeout"),
+        ("starting", 7200, "lost_heartbeat"),
+        ("running", 7200, "lost_heartbeat"),
+    ],
+)
+def test_a_silent_pilot_costs_a_failure(
+    world: World, at: Callable[[float], None], status: str, limit: int, code: str
+) -> None:
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, 1)
+        tx.execute(
+            text("UPDATE jedi_jobs SET status = 'sent', statechangetime = jedi_now(), "
+                 "heartbeat_at = jedi_now(), lock_seq = 1, pilot_id = 'p'")
+        )  # fmt: skip
+        tx.execute(text("DELETE FROM jedi_job_ready"))
+        if status != "sent":
+            jobs.move_jobs(tx, [JobMove(made.jobs[0], status, "c", "r")], "test", ["sent"])
+    at(limit)
+    assert run(world, "heartbeat") == Counts()
+    at(limit + 1)
+    assert run(world, "heartbeat") == Counts({code: 1})
+    assert run(world, "heartbeat") == Counts()
+    with world.engine.begin() as tx:
+        job = tx.execute(text("SELECT * FROM jedi_jobs")).one()
+        file = tx.execute(
+            text("SELECT DISTINCT status, failedattempt FROM jedi_dataset_contents "
+                 "WHERE type = 'input'")
+        ).one()  # fmt: skip
+    assert (job.status, job.error_code, job.error_source) == ("failed", code, "pilot")
+    assert "Pilot p " in job.error_diag
+    assert tuple(file) == ("ready", 1)
+
+
+def test_a_heartbeat_saves_a_job(world: World, at: Callable[[float], None]) -> None:
+    with world.engine.begin() as tx:
+        make_jobs(tx, 1)
+        tx.execute(text("UPDATE jedi_jobs SET status = 'sent', statechangetime = jedi_now()"))
+        tx.execute(text("UPDATE jedi_jobs SET status = 'running'"))
+    at(7000)
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_jobs SET heartbeat_at = jedi_now()"))
+    at(7201)
+    assert run(world, "heartbeat") == Counts()
+
+
+def test_many_silent_jobs_end_in_batches(world: World, at: Callable[[float], None]) -> None:
+    with world.engine.begin() as tx:
+        make_jobs(tx, 7)
+        tx.execute(text("UPDATE jedi_jobs SET status = 'sent', statechangetime = jedi_now()"))
+        tx.execute(
+            text("INSERT INTO jedi_knobs (component, key, value) VALUES ('watchdog', 'batch', '3')")
+        )
+    at(DAY)
+    assert run(world, "heartbeat") == Counts(sent_timeout=7)
+
+
+# ----------------------------------------------------------------------------------- leases
+
+
+def expire(tx: Connection) -> None:
+    tx.execute(text("UPDATE jedi_tasks SET lease_until = clock_timestamp() - interval '1 s'"))
+
+
+def test_a_stale_lease_is_released_and_a_good_one_stays(world: World) -> None:
+    with world.engine.begin() as tx:
+        insert_task(tx)
+        tasks.claim(tx, ["ready"], "worker", 60, 1)
+    assert run(world, "leases") == Counts()
+    with world.engine.begin() as tx:
+        expire(tx)
+    assert run(world, "leases") == Counts(lease_over=1)
+    with world.engine.begin() as tx:
+        task = task_row(tx)
+        assert (task.lockedby, task.lease_until, task.worker_deaths) == (None, None, 1)
+
+
+@pytest.mark.parametrize("released", [True, False])
+def test_a_task_that_kills_its_workers_is_set_aside(world: World, released: bool) -> None:
+    """Whether the dog comes by after each death, or workers take the task over at once."""
+    with world.engine.begin() as tx:
+        insert_task(tx)
+    for death in range(3):
+        with world.engine.begin() as tx:
+            (held,) = tasks.claim(tx, ["ready"], f"worker {death}", 60, 1)
+            expire(tx)
+        if released and death < 2:
+            assert run(world, "leases") == Counts(lease_over=1)
+    assert run(world, "leases") == Counts(worker_killed=1)
+    with world.engine.begin() as tx:
+        task = task_row(tx)
+        assert (task.status, task.reason_code) == ("exhausted", "worker_killed")
+        assert "died 3 times in a row, the last one was worker 2" in task.errordialog
+        assert (task.lockedby, task.worker_deaths, task.next_run_at) == (None, 0, None)
+        late = Move(task.jeditaskid, held.lock_seq, "running", "c", "r")
+        assert tasks.move_tasks(tx, [late], "worker 2") == []
+
+
+def test_the_next_victim_is_spared(world: World) -> None:
+    with world.engine.begin() as tx:
+        insert_task(tx)
+        tx.execute(text("UPDATE jedi_tasks SET worker_deaths = 2, lockedby = 'third'"))
+        expire(tx)
+        (fourth,) = tasks.claim(tx, ["ready"], "fourth", 60, 1)
+    assert run(world, "leases") == Counts(worker_killed=1)
+    with world.engine.begin() as tx:
+        assert tasks.fence(tx, [(fourth.jeditaskid, fourth.lock_seq)]) == set()
+
+
+def test_work_that_succeeds_forgives_deaths(world: World) -> None:
+    with world.engine.begin() as tx:
+        insert_task(tx)
+        tx.execute(text("UPDATE jedi_tasks SET worker_deaths = 2"))
+        (task,) = tasks.claim(tx, ["ready"], "worker", 60, 1)
+        tasks.put_off(tx, [(task.jeditaskid, task.lock_seq)])
+        assert task_row(tx).worker_deaths == 0
+
+
+def test_where_nobody_can_work_a_task_goes_aside_or_waits(world: World) -> None:
+    assert aside("running") == "exhausted"
+    assert aside("rerefine") == "tobroken"
+    assert aside("aborting") == "aborting"
+    assert all(a == b or states.TASK.allows(a, b) for a in states.TASK_STATES
+               for b in [aside(a)])  # fmt: skip
+    with world.engine.begin() as tx:
+        insert_task(tx, "aborting")
+        tx.execute(text("UPDATE jedi_tasks SET worker_deaths = 3, lockedby = 'w'"))
+        expire(tx)
+    assert run(world, "leases") == Counts(worker_killed=1)
+    with world.engine.begin() as tx:
+        task = task_row(tx)
+        assert (task.status, task.reason_code) == ("aborting", "worker_killed")
+        assert task.next_run_at > clock.now()
+
+
+# ---------------------------------------------------------------------------------- pending
+
+
+def hold(tx: Connection, task: int) -> None:
+    tasks.move_tasks(tx, [Move(task, None, "pending", "no_site", "No site.")], "test")
+
+
+def test_a_task_on_hold_is_tried_again(world: World, at: Callable[[float], None]) -> None:
+    with world.engine.begin() as tx:
+        hold(tx, insert_task(tx, "scouting"))
+    at(HOUR)
+    assert run(world, "pending") == Counts()
+    at(HOUR + 1)
+    assert run(world, "pending") == Counts(hold_over=1)
+    with world.engine.begin() as tx:
+        task = task_row(tx)
+    assert (task.status, task.errordialog) == ("scouting", "Tried again after: No site.")
+
+
+def test_a_hold_counts_from_its_beginning(world: World, at: Callable[[float], None]) -> None:
+    with world.engine.begin() as tx:
+        task = insert_task(tx)
+        hold(tx, task)
+    for hours in range(2, 168, 2):
+        at(hours * HOUR)
+        assert run(world, "pending") == Counts(hold_over=1)
+        with world.engine.begin() as tx:
+            hold(tx, task)
+    at(7 * DAY)
+    run(world, "pending")
+    with world.engine.begin() as tx:
+        assert task_row(tx).status == "ready"
+        hold(tx, task)
+    at(7 * DAY + 1)
+    assert run(world, "pending") == Counts(pending_timeout=1)
+    with world.engine.begin() as tx:
+        row = task_row(tx)
+    assert (row.status, row.reason_facts) == ("exhausted", {"held_by": "no_site"})
+    assert row.errordialog == "On hold for more than 604800 s: No site."
+
+
+def test_work_in_between_ends_a_hold(world: World, at: Callable[[float], None]) -> None:
+    with world.engine.begin() as tx:
+        task = insert_task(tx)
+        hold(tx, task)
+    at(2 * HOUR)
+    run(world, "pending")
+    with world.engine.begin() as tx:
+        tasks.move_tasks(tx, [Move(task, None, "running", "jobs_generated", "Jobs.")], "test")
+        assert task_row(tx).frozentime is None
+
+
+# ------------------------------------------------------------------- statistics and progress
+
+
+def test_folding_changes_no_sum(world: World) -> None:
+    total = text(
+        "SELECT status, sum(jobs), sum(cores) FROM (SELECT status, jobs, cores FROM job_stats "
+        "UNION ALL SELECT status, jobs, cores FROM job_stats_delta) s "
+        "GROUP BY status HAVING sum(jobs) <> 0 ORDER BY status"
+    )
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, 5, cores=2)
+        first = tx.execute(total).all()
+    assert run(world, "statistics") == Counts(folded=1)
+    with world.engine.begin() as tx:
+        assert tx.execute(total).all() == first == [("activated", 5, 10)]
+        moves = [JobMove(job, "failed", "c", "r") for job in made.jobs[:2]]
+        jobs.move_jobs(tx, moves, "test", ["activated"])
+        second = tx.execute(total).all()
+    assert run(world, "statistics") == Counts(folded=2)
+    with world.engine.begin() as tx:
+        assert tx.execute(total).all() == second == [("activated", 3, 6), ("failed", 2, 4)]
+        assert tx.scalar(text("SELECT count(*) FROM job_stats_delta")) == 0
+        hourly = tx.execute(text("SELECT status, jobs FROM job_stats_hourly ORDER BY status"))
+        assert hourly.all() == [("activated", 5), ("failed", 2)]
+
+
+def test_progress_is_noted(world: World, at: Callable[[float], None]) -> None:
+    with world.engine.begin() as tx:
+        for _ in range(3):
+            make_jobs(tx, 3)
+        tx.execute(
+            text("UPDATE jedi_datasets SET nfilesfinished = nfilestobeused - 1 "
+                 "WHERE type = 'input'")
+        )  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_jobs SET status = 'failed', starttime = jedi_now() "
+                 "WHERE unit_nr = 1")
+        )  # fmt: skip
+        tx.execute(text("INSERT INTO jedi_jobs_archived SELECT * FROM jedi_jobs WHERE unit_nr = 1"))
+        tx.execute(text("UPDATE jedi_jobs_archived SET status = 'finished'"))
+        tx.execute(
+            text("INSERT INTO jedi_knobs (component, key, value) VALUES ('watchdog', 'batch', '2')")
+        )
+    at(5)
+    assert run(world, "progress") == Counts(assessed=3)
+    with world.engine.begin() as tx:
+        found = tx.execute(
+            text("SELECT DISTINCT progress, failurerate, starttime, split_at, assessmenttime "
+                 "FROM jedi_tasks")
+        ).one()  # fmt: skip
+    assert tuple(found) == (83, 50, START, START, START + timedelta(seconds=5))
+
+
+# ------------------------------------------------------------------------------------ sweep
+
+
+def test_only_what_nobody_needs_is_swept(world: World, at: Callable[[float], None]) -> None:
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, 3)
+        tx.execute(text("UPDATE jedi_jobs SET status = 'sent', lock_seq = 2"))
+        moves = [JobMove(made.jobs[2], "failed", "c", "r")]
+        jobs.move_jobs(tx, moves, "test", ["sent"])
+        tx.execute(
+            text("INSERT INTO jedi_acquire_requests (request_id, site, pandaids) "
+                 "VALUES ('r', 'SITE_A', '{1}')")
+        )  # fmt: skip
+    live, again, ended = made.jobs
+    ddm = world.ddm
+    attempts = [("SITE_A", live, 2), ("SITE_B", live, 2), ("SITE_A", again, 1),
+                ("SITE_B", ended, 2), ("SITE_B", 999, 1)]  # fmt: skip
+    places = [ddm.staging_dir(f"{site}_DATADISK", job, seq) for site, job, seq in attempts]
+    for place in places:
+        place.mkdir(parents=True)
+        (place / "out").write_text("x")
+    (places[0].parent / "part-1.2").touch()
+    at(DAY)
+    assert run(world, "sweep") == Counts(staging=3)
+    assert [place.exists() for place in places] == [True, True, False, False, False]
+    at(DAY + 1)
+    assert run(world, "sweep") == Counts(request=1)
+
+
+# -------------------------------------------------------------------------------- timetable
+
+
+def test_a_dog_is_run_by_one_process_at_a_time(world: World) -> None:
+    with world.engine.begin() as tx:
+        assert locks.take(tx, "dog statistics", "somebody", 60)
+        assert not locks.take(tx, "dog statistics", "else", 60)
+        assert locks.take(tx, "dog statistics", "somebody", 60)
+        make_jobs(tx, 1)
+    assert run(world, "statistics") == Counts(locked=1)
+    with world.engine.begin() as tx:
+        locks.release(tx, "dog statistics", "else")
+        locks.take(tx, "dog statistics", "somebody", -1)
+    assert run(world, "statistics") == Counts(folded=1)
+    with world.engine.begin() as tx:
+        assert tx.scalar(text("SELECT count(*) FROM jedi_process_lock")) == 0
+
+
+def test_the_lock_of_a_dog_that_fails_is_given_back(world: World) -> None:
+    def fail(_: World) -> Counts:
+        raise ValueError("bad dog")
+
+    with pytest.raises(ValueError, match="bad dog"):
+        walk(world, replace(DOGS["sweep"], run=fail))
+    with world.engine.begin() as tx:
+        assert tx.scalar(text("SELECT count(*) FROM jedi_process_lock")) == 0
+
+
+def test_once_runs_every_dog_once(world: World) -> None:
+    with world.engine.begin() as tx:
+        make_jobs(tx, 1)
+    agent = WatchDog(world)
+    assert [agent.run_once() for _ in range(2)] == [len(DOGS), 0]
+    agent.timetable.shutdown()
+    with world.engine.begin() as tx:
+        assert tx.scalar(text("SELECT jobs FROM job_stats")) == 1
+
+
+def test_the_timetable_runs_dogs_and_follows_the_knobs(world: World) -> None:
+    agent = WatchDog(world)
+    agent.run_once()
+    with world.engine.begin() as tx:
+        make_jobs(tx, 1)
+        tx.execute(
+            text("INSERT INTO jedi_knobs (component, key, value) "
+                 "VALUES ('watchdog', 'statistics_period_s', '0.1')")
+        )  # fmt: skip
+    assert agent.run_once() == 0
+    deadline = clock.monotonic() + 20
+    folded = False
+    while not folded and clock.monotonic() < deadline:
+        with world.engine.begin() as tx:
+            folded = bool(tx.scalar(text("SELECT count(*) FROM job_stats")))
+    agent.timetable.shutdown()
+    assert folded
+
+
+def test_every_dog_has_its_knob() -> None:
+    assert all(dog.period in KNOBS and KNOBS[dog.period].unit == "s" for dog in DOGS.values())
+
+
+# ------------------------------------------------------------------------------ command line
+
+
+def test_dogs_on_the_command_line(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JEDI_DATABASE_URL", str(world.settings.database_url))
+    with world.engine.begin() as tx:
+        make_jobs(tx, 1)
+
+    def jedi(*arguments: str) -> Any:
+        found = CliRunner().invoke(app, [*arguments, "--json"])
+        assert found.exit_code == 0, found.output
+        return json.loads(found.stdout)
+
+    assert [row["dog"] for row in jedi("list")] == list(DOGS)
+    assert jedi("run", "statistics", "--once") == {"folded": 1}
+    assert jedi("run", "statistics", "--once") == {}
+    unknown = CliRunner().invoke(app, ["run", "statistic", "--once"])
+    assert str(unknown.exception) == "There is no dog statistic. Did you mean statistics?"
