@@ -18,6 +18,8 @@ from jedi.spec.sitefile import Endpoint, Site
 from jedi.standalone.place import packaged
 from jedi.taskbuffer import knobs, tables
 from jedi.taskbuffer.queues import match
+from jedi.watchdog.dog import walk
+from jedi.watchdog.kennel import DOGS
 
 HOME = Path("/somewhere")
 
@@ -199,6 +201,16 @@ def test_data_management_follows_the_endpoints(engine: Engine, tmp_path: Path) -
     assert second.path("BETA_DISK", "s:d", "f") == tmp_path / "beta/s/d/f"
     with pytest.raises(NotFound):
         first.path("BETA_DISK", "s:d", "f")
+
+
+def test_room_at_endpoints_is_measured(world: World) -> None:
+    with world.engine.begin() as tx:
+        add_site(tx, "GONE", "GONE_DISK", Path("/proc/nowhere"))
+    counts = walk(world, DOGS["space"])
+    assert counts == {"measured": 2, "unreachable": 1}
+    measured = dict(rows(world.engine, "SELECT ddm_endpoint, space_free FROM jedi_ddm_endpoints"))
+    assert 0 < measured["SITE_A_DATADISK"] != 90_000
+    assert measured["GONE_DISK"] == 90_000
 
 
 QUEUE = "- {{queue_id: {0}, queue_name: {1}, queue_type: user, vo: local, queue_order: {2}}}\n"

@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from jedi.core import clock, processes
+from jedi.core.backoff import Backoff
 from jedi.core.errors import JediError
 from jedi.core.processes import Process
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
+LONGEST_PAUSE_S = 30.0
 GOOD_LIFE_S = 60.0
-"""Who lived this long starts again with the first pause."""
+"""Who lived this long is started again after the first pause."""
 
 POLL_S = 1.0
 GRACE_S = 10.0
@@ -43,7 +44,8 @@ class Charge(ABC):
         self.lives = 0
         self.last_end = ""
         self._living = False
-        self._born = self._due = self._pause = 0.0
+        self._born = 0.0
+        self._backoff = Backoff(LONGEST_PAUSE_S)
 
     @abstractmethod
     def launch(self) -> None:
@@ -69,14 +71,14 @@ class Charge(ABC):
         """Seconds until it wants to be tended, at most POLL_S."""
         if self._living or not self.wanted:
             return POLL_S
-        return min(POLL_S, max(0.0, self._due - clock.monotonic()))
+        return min(POLL_S, max(0.0, self._backoff.until - clock.monotonic()))
 
     def tend(self, log: Any) -> bool:
         """Notice its death; give it a new life when it is time. True if anything happened."""
         if self._living and (how := self.dead()) is not None:
             self._died(how, log)
             return True
-        if self._living or not self.wanted or clock.monotonic() < self._due:
+        if self._living or not self.wanted or clock.monotonic() < self._backoff.until:
             return False
         self._living, self._born, self.lives = True, clock.monotonic(), self.lives + 1
         try:
@@ -88,12 +90,12 @@ class Charge(ABC):
     def _died(self, how: str, log: Any) -> None:
         self._living = self.ready = False
         self.last_end = how
-        if clock.monotonic() - self._born >= GOOD_LIFE_S:
-            self._pause = 0.0
-        self._pause = min(LONGEST_PAUSE_S, max(FIRST_PAUSE_S, 2 * self._pause))
-        self._due = clock.monotonic() + self._pause
+        now = clock.monotonic()
+        if now - self._born >= GOOD_LIFE_S:
+            self._backoff = Backoff(LONGEST_PAUSE_S)
+        self._backoff.failed(now)
         if self.wanted:
-            log.warning("died", name=self.name, how=how, again_in_s=self._pause)
+            log.warning("died", name=self.name, how=how, again_in_s=self._backoff.wait_s)
 
 
 class Program(Charge):

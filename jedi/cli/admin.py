@@ -32,7 +32,17 @@ GROUPS = {
 
 File = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A YAML file.")]
 Comment = Annotated[str | None, typer.Option("--comment", help="Why; kept in the history.")]
-Knob = Annotated[str, typer.Argument(help="A knob, `component.key`.")]
+
+
+def _complete_knob(incomplete: str) -> list[str]:
+    from jedi.core.knobs import KNOBS
+
+    return [name for name in KNOBS if name.startswith(incomplete)]
+
+
+Knob = Annotated[
+    str, typer.Argument(help="A knob, `component.key`.", autocompletion=_complete_knob)
+]
 
 
 class Role(StrEnum):

@@ -39,10 +39,10 @@ def application(about: str) -> typer.Typer:
     )
 
 
-def run(app: typer.Typer) -> NoReturn:
-    """Run a command line; errors become sentences on stderr and exit codes."""
+def run(app: typer.Typer, name: str) -> NoReturn:
+    """Run the command line of program `name`; errors become sentences on stderr and exit codes."""
     try:
-        app()
+        app(prog_name=name)
     except JediError as error:
         _report(error)
         sys.exit(exit_code(error))

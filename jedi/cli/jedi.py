@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jedi.cli import admin, parts
+from jedi.cli import admin, parts, watchdog
+from jedi.cli.check import check
 from jedi.cli.common import NO, Json, application, console, run, show, table, transaction
 from jedi.core import clock
 from jedi.core.errors import Unreachable
@@ -20,13 +21,14 @@ app = application(
     "JEDI: tasks over datasets become jobs at sites.\n\n"
     "Start everything on this machine with `jedi up`, then submit with `jedi-task`."
 )
-for _name, _group in {**parts.GROUPS, **admin.GROUPS}.items():
+for _name, _group in {**parts.GROUPS, **admin.GROUPS, "watchdog": watchdog.app}.items():
     app.add_typer(_group, name=_name)
+app.command()(check)
 
 
 def main() -> None:
     """The console script `jedi`."""
-    run(app)
+    run(app, "jedi")
 
 
 @app.callback()
@@ -45,6 +47,7 @@ def up(
         Path | None,
         typer.Option("--sites", exists=True, dir_okay=False, help="A site file to import."),
     ] = None,
+    copies: Annotated[int, typer.Option("--copies", min=1, help="Processes of each agent.")] = 1,
 ) -> None:
     """Start everything: the database, the service and all agents, each a process kept alive.
 
@@ -52,17 +55,26 @@ def up(
 
     Example: `JEDI_HOME=~/jedi jedi up --detach`
     """
+    from jedi.spec.sitefile import read_sites
     from jedi.standalone.detach import up_detached
     from jedi.standalone.place import Place
     from jedi.standalone.up import up
 
     place, begin = Place.current(), clock.monotonic()
+    site_file = sites.read_text() if sites else None
+    if site_file is not None:
+        read_sites(site_file)  # its mistakes are told before anything starts
     if detach:
-        up_detached(place, ["--sites", str(sites.absolute())] if sites else [])
+        options = ["--sites", str(sites.absolute())] if sites else []
+        up_detached(place, ["--copies", str(copies), *options])
         _tell_where(place, clock.monotonic() - begin)
         return
-    site_file = sites.read_text() if sites else None
-    up(place, site_file, lambda: _tell_where(place, clock.monotonic() - begin))
+    up(
+        place,
+        lambda: _tell_where(place, clock.monotonic() - begin),
+        site_file=site_file,
+        copies=copies,
+    )
 
 
 @app.command()
@@ -188,4 +200,4 @@ def api(leashed: parts.Leashed = False) -> None:
 
     if leashed:
         child.follow()
-    serve(Place.current().settings)
+    serve(Place.current().settings, child.announce)

@@ -16,9 +16,17 @@ Leashed = Annotated[bool, typer.Option("--leashed", hidden=True)]
 """Ends this process with the supervisor, which holds its standard input."""
 
 
+def _complete(incomplete: str) -> list[str]:
+    from jedi.agent.registry import AGENTS
+
+    return [name for name in AGENTS if name.startswith(incomplete)]
+
+
 @agent_app.command("run")
 def agent_run(
-    name: Annotated[str, typer.Argument(help="An agent of `jedi agent list`.")],
+    name: Annotated[
+        str, typer.Argument(help="An agent of `jedi agent list`.", autocompletion=_complete)
+    ],
     once: Annotated[bool, typer.Option("--once", help="End when there is no work.")] = False,
     leashed: Leashed = False,
 ) -> None:

@@ -74,10 +74,13 @@ class Database(Charge):
         return processes.note(pid) if pid else None
 
 
-def up(place: Place, site_file: str | None, when_up: Callable[[], None]) -> None:
+def up(
+    place: Place, when_up: Callable[[], None], *, site_file: str | None = None, copies: int = 1
+) -> None:
     """Run the system until SIGTERM or SIGINT; `when_up` is called once, when all are ready.
 
-    `site_file` is the text of a site file to import. Refused if the system is up already;
+    `site_file` is the text of a site file to import, `copies` the number of processes of each
+    agent. Refused if the system is up already;
     BadInput if the site file has mistakes.
     """
     requests = Requests()
@@ -90,7 +93,7 @@ def up(place: Place, site_file: str | None, when_up: Callable[[], None]) -> None
                 place.embedded.start()
             engine = connect(place.url, "jedi supervisor", pool_size=1)
             _furnish(engine, place, site_file)
-            with _supervisor(place) as supervisor:
+            with _supervisor(place, copies) as supervisor:
                 _run(place, supervisor, engine, requests, when_up)
         finally:
             if place.embedded:
@@ -116,14 +119,14 @@ def _run(
     with suppress(FileNotFoundError):  # `jedi down` writes it
         drain_s = float(place.settings.draining.read_text())
     place.settings.draining.write_text(str(drain_s))
-    supervisor.halt(SENDER)
+    supervisor.halt(*(c.name for c in supervisor.charges if c.name.startswith(SENDER)))
     deadline = clock.monotonic() + drain_s
     supervisor.run(lambda: requests.impatient() or clock.monotonic() > deadline or not busy(engine))
     end_pilots(engine)
     engine.dispose()
 
 
-def _supervisor(place: Place) -> Supervisor:
+def _supervisor(place: Place, copies: int) -> Supervisor:
     environment = {
         **os.environ,
         "JEDI_HOME": str(place.home.path),
@@ -136,7 +139,11 @@ def _supervisor(place: Place) -> Supervisor:
 
     charges: list[Charge] = [Database(place.embedded)] if place.embedded else []
     charges.append(program(SERVICE, "api"))
-    charges += [program(name, "agent", "run", name) for name in registry.AGENTS]
+    charges += [
+        program(name if copy == 1 else f"{name}-{copy}", "agent", "run", name)
+        for name in registry.AGENTS
+        for copy in range(1, copies + 1)
+    ]
     return Supervisor(charges, place.notify_socket, place.write_record, log.setup("supervisor"))
 
 

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, Table, text
-
-from jedi.taskbuffer import tables
+from sqlalchemy import Connection, Row, text
 
 Patches = Mapping[str, Mapping[str, Any]]
 """By name of a row: the columns to set (SQL names, JSON values). Others stay as they are."""
@@ -27,14 +25,14 @@ class Change:
 
 def put_sites(tx: Connection, patches: Patches) -> list[Change]:
     """Insert or update sites; new ones begin with the defaults of the columns."""
-    return [Change(*row) for row in _merge(tx, tables.sites, "site", patches)]
+    return [Change(*row) for row in _merge(tx, "jedi_sites", "site", patches)]
 
 
 def put_endpoints(tx: Connection, patches: Patches, owners: Mapping[str, str]) -> list[Change]:
     """Insert or update endpoints; `owners` names the site in whose history changes go."""
     return [
         Change(owners[name], f"{name}.{attribute}", old, new)
-        for name, attribute, old, new in _merge(tx, tables.ddm_endpoints, "ddm_endpoint", patches)
+        for name, attribute, old, new in _merge(tx, "jedi_ddm_endpoints", "ddm_endpoint", patches)
     ]
 
 
@@ -115,6 +113,23 @@ def roots(tx: Connection) -> dict[str, str]:
     return {row.ddm_endpoint: row.path for row in rows}
 
 
+def note_space(tx: Connection, measured: Mapping[str, tuple[float, float]]) -> None:
+    """By endpoint: how much is free, and how much there is in all, in GB, as measured now."""
+    tx.execute(
+        text(
+            "UPDATE jedi_ddm_endpoints d SET space_free = m.free, space_total = m.total, "
+            "space_used = m.total - m.free, space_timestamp = jedi_now() "
+            "FROM unnest(CAST(:names AS text[]), CAST(:free AS float8[]), "
+            "CAST(:total AS float8[])) m(name, free, total) WHERE d.ddm_endpoint = m.name"
+        ),
+        {
+            "names": list(measured),
+            "free": [free for free, _ in measured.values()],
+            "total": [total for _, total in measured.values()],
+        },
+    )
+
+
 def history(tx: Connection, site: str, limit: int) -> list[Row[Any]]:
     """The last changes of a site, newest first."""
     return list(
@@ -160,23 +175,25 @@ SELECT name, key, old #>> '{{}}', new #>> '{{}}' FROM changed ORDER BY name, key
 
 
 def _merge(
-    tx: Connection, table: Table, key: str, patches: Patches
+    tx: Connection, table: str, key: str, patches: Patches
 ) -> list[tuple[str, str, str | None, str | None]]:
     """Make sure of the rows, then set what differs: (name, column, old, new), new rows first."""
+    from jedi.taskbuffer.tables import metadata  # 50 ms that no agent needs
+
     names = sorted(patches)
     created = tx.scalars(
         text(
-            f"INSERT INTO {table.name} ({key}) SELECT unnest(CAST(:names AS text[])) "
+            f"INSERT INTO {table} ({key}) SELECT unnest(CAST(:names AS text[])) "
             f"ON CONFLICT DO NOTHING RETURNING {key}"
         ),
         {"names": names},
     ).all()
-    columns = [column.name for column in table.columns]
+    columns = [column.name for column in metadata.tables[table].columns]
     values = ["jedi_now()" if name == "modificationtime" else f"r.{name}" for name in columns]
     changed = tx.execute(
         text(
             _MERGE.format(
-                table=table.name, key=key, columns=", ".join(columns), values=", ".join(values)
+                table=table, key=key, columns=", ".join(columns), values=", ".join(values)
             )
         ),
         {"names": names, "patches": [json.dumps(dict(patches[name])) for name in names]},

@@ -1,0 +1,312 @@
+"""Processes that are kept alive, that say when they are ready, and that leave with their keeper."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from job_rows import make_jobs
+from sqlalchemy import text
+
+from jedi.agent import registry
+from jedi.agent.base import World
+from jedi.agent.supervisor import Charge, Program, Supervisor
+from jedi.core import clock, processes
+from jedi.core.backoff import Backoff
+from jedi.core.errors import NotFound, Refused
+from jedi.core.processes import Process
+from jedi.core.settings import Settings
+from jedi.spec.wire import Resources
+from jedi.standalone import down
+from jedi.standalone.home import Home
+from jedi.standalone.place import Place, packaged
+from jedi.taskbuffer import dispatch, pilots
+from jedi.taskbuffer.engine import connect
+
+DEADLINE_S = 30.0
+CHECKOUT = str(Path(down.__file__).parents[2])
+ENVIRONMENT = {**os.environ, "PYTHONPATH": CHECKOUT}
+
+READY = "from jedi.agent import child; child.announce()\n"
+FOR_EVER = "import signal\nwhile True: signal.pause()\n"
+STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+
+
+def eventually(condition: Callable[[], bool]) -> Callable[[], bool]:
+    """The condition, failing after a while."""
+    deadline = clock.monotonic() + DEADLINE_S
+
+    def met() -> bool:
+        assert clock.monotonic() < deadline, "it does not come to pass"
+        return condition()
+
+    return met
+
+
+class Log:
+    """Collects what the supervisor says."""
+
+    def __init__(self) -> None:
+        self.died: list[dict[str, object]] = []
+
+    def warning(self, _event: str, **facts: object) -> None:
+        self.died.append(facts)
+
+
+class House:
+    """Programs in a scratch directory, and what was recorded about them."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory, self.log, self.notify = directory, Log(), directory / "notify"
+        self.recorded: list[dict[str, bool]] = []
+
+    def program(self, name: str, source: str) -> Program:
+        environment = {**ENVIRONMENT, "NOTIFY_SOCKET": str(self.notify)}
+        log = self.directory / f"{name}.log"
+        return Program(name, [sys.executable, "-c", source], log, environment)
+
+    def supervise(self, *charges: Charge) -> Supervisor:
+        return Supervisor(charges, self.notify, self.record, self.log)
+
+    def record(self, charges: Sequence[Charge]) -> None:
+        self.recorded.append({charge.name: charge.ready for charge in charges})
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+def pid_of(charge: Charge) -> int:
+    process = charge.process()
+    assert process is not None
+    return process.pid
+
+
+def test_pauses_grow_to_half_a_minute() -> None:
+    backoff, waits = Backoff(30.0), []
+    for _ in range(7):
+        backoff.failed(100.0)
+        waits.append(backoff.wait_s)
+    assert waits == [1, 2, 4, 8, 16, 30, 30]
+    assert backoff.until == 130.0
+
+
+def test_what_dies_is_started_again(house: House) -> None:
+    program = house.program("one", READY + FOR_EVER)
+    with house.supervise(program) as supervisor:
+        supervisor.run(eventually(supervisor.ready))
+        first = pid_of(program)
+        os.kill(first, signal.SIGKILL)
+        supervisor.run(eventually(lambda: program.lives == 2 and program.ready))
+        assert pid_of(program) != first
+    assert house.log.died == [{"name": "one", "how": "killed by SIGKILL", "again_in_s": 1.0}]
+    ups_and_downs = [record["one"] for record in house.recorded]
+    assert ups_and_downs == [False, True, False, False, True]
+    assert program.process() is None
+
+
+def test_what_cannot_start_harms_nobody(house: House) -> None:
+    good, bad = house.program("good", READY + FOR_EVER), house.program("bad", "raise SystemExit(3)")
+    absent = Program("absent", ["/nowhere/to/be/found"], house.directory / "absent.log", {})
+    with house.supervise(absent, bad, good) as supervisor:
+        supervisor.run(eventually(lambda: bad.lives == 2 and absent.lives == 2))
+        assert good.ready and good.lives == 1
+        assert not supervisor.ready()
+    how = {str(facts["name"]): str(facts["how"]) for facts in house.log.died}
+    assert how["bad"] == "exit code 3"
+    assert "/nowhere/to/be/found" in how["absent"]
+
+
+def test_halt_ends_some_or_all_and_kills_the_stubborn(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jedi.agent.supervisor.GRACE_S", 0.2)
+    meek = house.program("meek", READY + FOR_EVER)
+    stubborn = house.program("stubborn", STUBBORN + READY + FOR_EVER)
+    with house.supervise(meek, stubborn) as supervisor:
+        supervisor.run(eventually(supervisor.ready))
+        supervisor.halt("meek")
+        supervisor.run(eventually(lambda: not meek.ready))
+        assert meek.lives == 1
+        assert stubborn.process() is not None
+    assert stubborn.process() is None
+    assert "killed" in str(stubborn.dead())
+    assert house.log.died == []
+
+
+def test_a_log_that_grew_too_large_is_cut(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jedi.agent.supervisor.LOG_BYTES", 1000)
+    talk = "import time\nfor i in range(10**6): print('word', i, flush=True); time.sleep(0.001)\n"
+    program = house.program("talker", talk)
+    kept = house.directory / "talker.log.1"
+    with house.supervise(program) as supervisor:
+        supervisor.run(eventually(kept.exists))
+        assert kept.stat().st_size > 1000
+        length = (house.directory / "talker.log").stat().st_size
+        supervisor.run(
+            eventually(lambda: 0 < (house.directory / "talker.log").stat().st_size != length)
+        )
+        assert b"\0" not in (house.directory / "talker.log").read_bytes()
+
+
+KEEPER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from test_supervisor import House
+house = House(Path({directory!r}))
+charge = house.program("child", {child!r})
+with house.supervise(charge) as supervisor:
+    supervisor.run(supervisor.ready)
+    print(charge.process().pid, flush=True)
+    supervisor.run(lambda: False)
+"""
+LEASHED = "from jedi.agent import child; child.follow()\n" + READY + FOR_EVER
+DEAF = "from jedi.agent import child; child.GRACE_S = 0.2; child.follow()\n" + STUBBORN + READY
+
+
+@pytest.mark.parametrize("child", [LEASHED, DEAF + FOR_EVER], ids=["meek", "deaf"])
+def test_children_end_when_their_supervisor_is_killed(tmp_path: Path, child: str) -> None:
+    source = KEEPER.format(tests=str(Path(__file__).parent), directory=str(tmp_path), child=child)
+    keeper = subprocess.Popen(
+        [sys.executable, "-c", source], stdout=subprocess.PIPE, env=ENVIRONMENT, text=True
+    )
+    assert keeper.stdout is not None
+    orphan = processes.note(int(keeper.stdout.readline()))
+    keeper.kill()
+    keeper.communicate()
+    assert orphan is not None
+    met = eventually(lambda: not orphan.alive())
+    while not met():
+        select.select([], [], [], 0.02)
+
+
+def test_a_recycled_process_id_is_a_stranger() -> None:
+    present = processes.note(os.getpid())
+    assert present is not None and present.alive()
+    stranger = Process(present.pid, present.start - 1)
+    assert not stranger.alive()
+    stranger.signal(signal.SIGKILL)  # or this was the last line
+
+
+def test_a_zombie_is_no_living_process() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert processes.started(child.pid) is None
+        assert processes.note(2**22 + 1) is None
+
+
+def test_start_time_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not shutil.which("ps"):
+        pytest.skip("there is no ps")
+    found = processes._started_by_ps(os.getpid())
+    assert found is not None and abs(found - clock.now().timestamp()) < 10_000
+    assert processes._started_by_ps(2**22 + 1) is None
+
+
+@pytest.fixture
+def place(home: Path) -> Iterator[Place]:
+    settings = Settings(home, "postgresql://nowhere")
+    found = Place(Home(home), None, settings)
+    yield found
+    found.home.discard()
+
+
+def test_only_one_is_in_charge(place: Place) -> None:
+    assert place.supervisor() is None
+    with place.sole():
+        assert place.supervisor() == processes.note(os.getpid())
+        with pytest.raises(Refused, match=f"process {os.getpid()}") as caught, place.sole():
+            pass
+        assert caught.value.code == "already_up"
+    with place.sole():
+        pass
+
+
+def test_left_overs_of_a_killed_supervisor_are_ended(place: Place, house: House) -> None:
+    """Those that were noted, and only if they are still the same processes."""
+    ours = house.program("ours", STUBBORN + READY + FOR_EVER)
+    stranger = house.program("stranger", READY + FOR_EVER)
+    with house.supervise(ours, stranger) as supervisor:
+        supervisor.run(eventually(supervisor.ready))
+        os.kill(pid_of(ours), signal.SIGSTOP)
+        place.write_record([ours, stranger])
+        record = place.home.path / "processes.json"
+        rows = json.loads(record.read_text())
+        rows[1]["start"] -= 1
+        record.write_text(json.dumps(rows))
+        place.end_recorded()
+        assert ours.process() is None
+        assert stranger.process() is not None
+    place.clear_record()
+    assert place.read_record() is None
+
+
+def test_pilots_end_and_their_jobs_are_closed(world: World, house: House) -> None:
+    """Closed first, so that what the pilot reports when it is told to end comes too late."""
+    engine, host = world.engine, socket.gethostname()
+    pilot = house.program("pilot", STUBBORN.replace("SIGTERM", "SIGHUP") + READY + FOR_EVER)
+    with house.supervise(pilot) as supervisor:
+        supervisor.run(eventually(supervisor.ready))
+        process = pilot.process()
+        assert process is not None
+        with engine.begin() as tx:
+            made = make_jobs(tx, 3)
+            pilots.insert_pilots(tx, host, [("here", "SITE_A", "-")])
+            pilots.insert_pilots(tx, "elsewhere", [("there", "SITE_A", "-")])
+            pilots.note_processes(tx, {"here": process})
+            for name in ("here", "there"):
+                dispatch.acquire(tx, "SITE_A", 1, Resources(cores=1), name, name)
+        assert down.busy(engine)
+        down.end_pilots(engine)
+        assert not down.busy(engine)
+        assert not process.alive()
+    with engine.begin() as tx:
+        jobs = tx.execute(text("SELECT pilot_id, status FROM jedi_jobs ORDER BY pandaid")).all()
+        assert [*map(tuple, jobs)] == [("here", "closed"), ("there", "sent"), (None, "activated")]
+        returned = "SELECT status FROM jedi_dataset_contents WHERE pandaid = :id AND type = 'input'"
+        assert set(tx.scalars(text(returned), {"id": made.jobs[0]})) == {"ready"}
+        assert pilots.live_pilots(tx, host) == []
+        assert len(pilots.live_pilots(tx, "elsewhere")) == 1
+
+
+def test_a_lost_database_is_not_waited_for(tmp_path: Path) -> None:
+    assert not down.busy(connect(f"postgresql://postgres@/jedi?host={tmp_path}"))
+
+
+def test_agents_are_found_by_name() -> None:
+    for name in registry.AGENTS:
+        assert registry.load(name).name == name
+    with pytest.raises(NotFound, match="Did you mean JobGenerator"):
+        registry.load("JobGenrator")
+
+
+def test_systemd_units_name_every_agent_and_are_sound(tmp_path: Path) -> None:
+    units = packaged("config") / "systemd"
+    target = (units / "jedi-agents.target").read_text()
+    wanted = [line for line in target.splitlines() if "@" in line]
+    assert wanted == [f"Wants=jedi-agent@{name}.service" for name in registry.AGENTS]
+    if not shutil.which("systemd-analyze"):
+        pytest.skip("there is no systemd-analyze")
+    for unit in units.glob("jedi*"):
+        text = unit.read_text().replace("/opt/jedi/bin/jedi", "/bin/true")
+        (tmp_path / unit.name).write_text(text.replace("User=jedi", "User=root"))
+    named = ["jedi.service", "jedi-agents.target", "jedi-api.service"]
+    named += ["jedi-agent@Mover.service", "jedi-agent-once@WatchDog.timer"]
+    done = subprocess.run(
+        ["systemd-analyze", "verify", *(str(tmp_path / name) for name in named)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
