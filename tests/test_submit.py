@@ -19,9 +19,9 @@ from sqlalchemy import Engine, text
 
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, Forbidden, NotFound, Problem, Refused
-from jedi.service import commands, tasks
+from jedi.service import commands, submission, tasks
 from jedi.service.sandbox import bundle
-from jedi.service.tasks import Submitted
+from jedi.service.submission import Submitted
 from jedi.taskbuffer import knobs, users
 from jedi.taskrefiner.agent import TaskRefiner
 
@@ -41,7 +41,7 @@ def document(*items: dict[str, Any], **keys: Any) -> str:
 def submit(world: World, tmp_path: Path) -> Submit:
     def submit(text: str, who: str = "anna", key: str | None = None) -> Submitted:
         with world.engine.begin() as tx:
-            return tasks.submit(tx, world.ddm, who, text, "yaml", tmp_path, key)
+            return submission.submit(tx, world.ddm, who, text, "yaml", tmp_path, key)
 
     return submit
 

@@ -1,4 +1,4 @@
-"""What is checked before a task is stored, besides its own text: who, where, from what."""
+"""Submitting a task: it is stored whole, or everything that is wrong with it is told."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from jedi.service.sandbox import Sandbox, bundle
 from jedi.spec.placeholders import TASK_ID
 from jedi.spec.taskparams import InputItem, OutputItem, TaskParams
 from jedi.spec.tasktext import examine, parse_text
-from jedi.taskbuffer import datasets, knobs, queues, sites, users
+from jedi.taskbuffer import datasets, knobs, queues, sites, tasks_new, users
+from jedi.taskbuffer.tasks_new import NewTask
 
 DEFAULT_PRIORITY = 1000
 USER_PRIORITIES = (900, 1100)
@@ -36,9 +37,67 @@ class Checked:
     sandbox: Sandbox | None
 
 
-def owner_of(params: TaskParams, who: str) -> str:
-    """The user who owns a task that `who` submits."""
-    return params.user_name or who
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A stored task; `created` False: the user's key was known, this is its task."""
+
+    jedi_task_id: int
+    status: str
+    created: bool
+
+
+def submit(
+    tx: Connection,
+    ddm: DDM,
+    who: str,
+    text: str,
+    format: str,
+    base_dir: Path,
+    key: str | None = None,
+) -> Submitted:
+    """Store the task in a text (yaml or json); local files in it are relative to `base_dir`.
+
+    BadInput tells everything that is wrong, and nothing is stored. A `key` makes repeating safe:
+    the same user's second submission under it finds the first one's task.
+    """
+    if key is not None:
+        params, _ = examine(parse_text(text, format))
+        if params and (known := _known(tx, params.user_name or who, key)):
+            return known
+    task = check(tx, ddm, who, text, format, base_dir)
+    params, sandbox = task.params, task.sandbox
+    if sandbox:
+        tasks_new.put_sandbox(tx, sandbox.sha256, sandbox.data)
+    task_id = tasks_new.insert_task(
+        tx,
+        NewTask(
+            user_name=task.owner,
+            vo=params.vo,
+            label=params.prod_source_label,
+            task_name=params.task_name,
+            task_type=task.task_type,
+            processing_type=params.processing_type,
+            priority=task.priority,
+            working_group=params.working_group,
+            country_group=params.country_group,
+            req_id=params.req_id,
+            params=params.dump(),
+            source_text=text,
+            source_format=format,
+            sandbox_sha256=sandbox.sha256 if sandbox else None,
+            idempotency_key=key,
+        ),
+    )
+    if task_id is not None:
+        return Submitted(task_id, "registered", True)
+    raced = _known(tx, task.owner, key or "")
+    assert raced is not None  # it was committed while this one waited for it
+    return raced
+
+
+def _known(tx: Connection, owner: str, key: str) -> Submitted | None:
+    row = tasks_new.by_key(tx, owner, key)
+    return Submitted(row.jeditaskid, row.status, False) if row else None
 
 
 def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, base_dir: Path) -> Checked:
@@ -62,7 +121,7 @@ def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, base_dir: 
         raise BadInput(problems)
     return Checked(
         params=params,
-        owner=owner_of(params, who),
+        owner=params.user_name or who,
         task_type=params.task_type or "anal",
         priority=DEFAULT_PRIORITY if params.task_priority is None else params.task_priority,
         sandbox=sandbox,

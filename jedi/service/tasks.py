@@ -1,33 +1,21 @@
-"""What people do with tasks: submit them and look at them. Everybody may look at every task."""
+"""Looking at tasks: everybody may look at every task. (Submitting: `submission.submit`, apart
+because its imports take half a second.)
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.core.errors import NotFound
-from jedi.ddm.interface import DDM
-from jedi.service import submission
-from jedi.spec.tasktext import examine, parse_text
-from jedi.taskbuffer import tasks_new, views
-from jedi.taskbuffer.tasks_new import NewTask
+from jedi.taskbuffer import views
 
 MOST_ROWS = 1_000_000
 """What a list holds at most unless told otherwise."""
-
-
-@dataclass(frozen=True, slots=True)
-class Submitted:
-    """A stored task; `created` False: the user's key was known, this is its task."""
-
-    jedi_task_id: int
-    status: str
-    created: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,55 +144,6 @@ class Step:
     user_name: str | None
 
 
-def submit(
-    tx: Connection,
-    ddm: DDM,
-    who: str,
-    text: str,
-    format: str,
-    base_dir: Path,
-    key: str | None = None,
-) -> Submitted:
-    """Store the task in a text (yaml or json); local files in it are relative to `base_dir`.
-
-    BadInput tells everything that is wrong, and nothing is stored. A `key` makes repeating safe:
-    the same user's second submission under it finds the first one's task.
-    """
-    if key is not None:
-        params, _ = examine(parse_text(text, format))
-        if params and (known := _known(tx, submission.owner_of(params, who), key)):
-            return known
-    task = submission.check(tx, ddm, who, text, format, base_dir)
-    params, sandbox = task.params, task.sandbox
-    if sandbox:
-        tasks_new.put_sandbox(tx, sandbox.sha256, sandbox.data)
-    task_id = tasks_new.insert_task(
-        tx,
-        NewTask(
-            user_name=task.owner,
-            vo=params.vo,
-            label=params.prod_source_label,
-            task_name=params.task_name,
-            task_type=task.task_type,
-            processing_type=params.processing_type,
-            priority=task.priority,
-            working_group=params.working_group,
-            country_group=params.country_group,
-            req_id=params.req_id,
-            params=params.dump(),
-            source_text=text,
-            source_format=format,
-            sandbox_sha256=sandbox.sha256 if sandbox else None,
-            idempotency_key=key,
-        ),
-    )
-    if task_id is not None:
-        return Submitted(task_id, "registered", True)
-    raced = _known(tx, task.owner, key or "")
-    assert raced is not None  # it was committed while this one waited for it
-    return raced
-
-
 def find(
     tx: Connection,
     *,
@@ -269,8 +208,3 @@ def history(tx: Connection, jedi_task_id: int) -> list[Step]:
     """Every status the task had."""
     get(tx, jedi_task_id)
     return [Step(**row._mapping) for row in views.history(tx, jedi_task_id)]
-
-
-def _known(tx: Connection, owner: str, key: str) -> Submitted | None:
-    row = tasks_new.by_key(tx, owner, key)
-    return Submitted(row.jeditaskid, row.status, False) if row else None
