@@ -126,6 +126,27 @@ def test_a_processed_task_ends(world: World, ends: list[str], target: str) -> No
     assert task.lockedby is None
 
 
+def test_who_waits_for_an_output_is_called(world: World) -> None:
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, 1, max_attempt=1)
+        finish_jobs(tx, made, ["finished"])
+        for name in (f"test:{made.task}.output", f"test:{made.task}.input"):
+            tx.execute(
+                text("WITH t AS (INSERT INTO jedi_tasks (status, reqid, next_run_at) VALUES "
+                     "('defined', 1, jedi_now() + interval '1 hour') RETURNING jeditaskid) "
+                     "INSERT INTO jedi_datasets (jeditaskid, datasetname, type, status) "
+                     "SELECT jeditaskid, :name, 'input', 'defined' FROM t"),
+                {"name": name},
+            )  # fmt: skip
+    run(world)
+    with world.engine.begin() as tx:
+        waiting = tx.scalars(
+            text("SELECT next_run_at IS NOT NULL FROM jedi_tasks WHERE status = 'defined' "
+                 "ORDER BY jeditaskid")
+        ).all()  # fmt: skip
+    assert waiting == [False, True]
+
+
 def test_a_task_with_an_attempt_left_goes_on(world: World) -> None:
     with world.engine.begin() as tx:
         made = make_jobs(tx, 2, max_attempt=2)

@@ -86,7 +86,8 @@ class PostProcessor(Agent[Ending, Outcome]):
         released = [move for _, outcome in held for move in outcome.released]
         datasets.move_datasets(tx, settled, self.name, "processed")
         datasets.move_datasets(tx, released, self.name, "frozen")
-        closed = [d.name for task, outcome in held for d in task.datasets if outcome.released]
+        ended = [task for task, outcome in held if outcome.verdict is not _PREPARED]
+        closed = [d.name for task in ended for d in task.datasets if d.is_output]
         datasets.call_consumers(tx, closed)
         stats.note_progress(tx, sorted(ours))
         moves = [

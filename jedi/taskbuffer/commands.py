@@ -103,6 +103,7 @@ def soft(tx: Connection, task_ids: Sequence[int]) -> set[int]:
 
 
 _INPUTS = ", ".join(f"'{kind}'" for kind in states.INPUT_TYPES)
+_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
 _LOCK_INPUTS = text(f"""
 SELECT FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type IN ({_INPUTS})
 ORDER BY datasetid FOR NO KEY UPDATE
@@ -110,8 +111,10 @@ ORDER BY datasetid FOR NO KEY UPDATE
 _GIVE_UP = text(f"""
 WITH c AS (
   UPDATE jedi_dataset_contents c SET status = 'failed', proc_status = 'failed'
-  WHERE c.jeditaskid = ANY(CAST(:ids AS bigint[])) AND c.type IN ({_INPUTS})
-    AND c.type <> 'random_seed' AND c.status = 'ready'
+  FROM jedi_datasets d
+  WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.masterid IS NULL
+    AND d.type IN ({_MASTERS}) AND c.datasetid = d.datasetid AND c.jeditaskid = d.jeditaskid
+    AND c.status = 'ready'
   RETURNING c.datasetid, c.jeditaskid
 ), g AS (SELECT datasetid, jeditaskid, count(*) AS n FROM c GROUP BY datasetid, jeditaskid)
 UPDATE jedi_datasets d SET nfilesfailed = d.nfilesfailed + g.n, nfilesused = d.nfilesused + g.n
@@ -120,7 +123,7 @@ FROM g WHERE d.datasetid = g.datasetid AND d.jeditaskid = g.jeditaskid
 
 
 def give_up_unused(tx: Connection, task_ids: Sequence[int]) -> None:
-    """Count the inputs that no job took as failed: the tasks are forced to finish."""
+    """Count the files of masters that no job took as failed: the tasks are forced to finish."""
     tx.execute(_LOCK_INPUTS, {"ids": list(task_ids)})
     tx.execute(_GIVE_UP, {"ids": list(task_ids)})
 

@@ -81,18 +81,6 @@ def on_hold(tx: Connection, retry_s: float, timeout_s: float, limit: int) -> lis
     return list(tx.execute(_ON_HOLD, found))
 
 
-def file_endpoints(tx: Connection) -> list[str]:
-    """The endpoints that are directories on this machine."""
-    return list(
-        tx.scalars(
-            text(
-                "SELECT ddm_endpoint FROM jedi_ddm_endpoints WHERE path IS NOT NULL "
-                "ORDER BY ddm_endpoint"
-            )
-        )
-    )
-
-
 _LIVE = ", ".join(f"'{status}'" for status in states.JOB_LIVE)
 
 

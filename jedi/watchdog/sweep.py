@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from jedi.agent.base import World
-from jedi.taskbuffer import dogs
+from jedi.taskbuffer import dogs, sites
 from jedi.watchdog.dog import Counts, Dog, in_batches
 
 _REQUESTS_KEPT_S = 86_400.0  # a pilot repeats a request for an hour at most
@@ -15,7 +15,7 @@ def run(world: World) -> Counts:
     """Staged files are looked at before the jobs: a new attempt gets its number first."""
     counts = Counts()
     with world.engine.begin() as tx:
-        endpoints = dogs.file_endpoints(tx)
+        endpoints = list(sites.roots(tx))
     for endpoint in endpoints:
         staged = world.ddm.staged(endpoint)
         with world.engine.begin() as tx:
