@@ -29,21 +29,27 @@ def master(wanted: int, finished: int, failed: int = 0, missing: int = 0, **more
 @pytest.mark.parametrize(
     ("masters", "target", "reason"),
     [
-        ([master(3, 3)], "done", "3 of 3 input files were processed."),
-        ([master(3, 2, 1)], "finished", "2 of 3 input files were processed; 1 failed."),
-        ([master(3, 0, 2, 1)], "failed", "0 of 3 input files were processed; 2 failed, 1 missing."),
-        ([master(3, 3), master(1, 0, 1)], "finished", "3 of 4 input files were processed; 1 failed."),
-        ([master(3, 3), master(1, 0, 1, status="removed")], "done", "3 of 3 input files were processed."),
-        ([master(0, 0)], "failed", "The task had no input file."),
-        ([], "failed", "The task had no input file."),
+        ([master(3, 3)], "done", "3 of 3"),
+        ([master(3, 2, 1)], "finished", "2 of 3 ... 1 failed"),
+        ([master(3, 0, 2, 1)], "failed", "0 of 3 ... 2 failed, 1 missing"),
+        ([master(3, 3), master(1, 0, 1)], "finished", "3 of 4 ... 1 failed"),
+        ([master(3, 3), master(1, 0, 1, status="removed")], "done", "3 of 3"),
     ],
-)  # fmt: skip
+)
 def test_the_outcome_follows_from_the_masters(
     masters: list[Dataset], target: str, reason: str
 ) -> None:
     secondary = master(9, 0, 9, master_id=1)
     verdict = PLUGIN.conclude("prepared", [*masters, secondary], ("", ""))
-    assert (verdict.target, verdict.reason) == (target, reason)
+    count, _, details = reason.partition(" ... ")
+    told = f"{count} input files were processed{details and f'; {details}'}."
+    assert (verdict.target, verdict.reason) == (target, told)
+
+
+@pytest.mark.parametrize("masters", [[], [master(0, 0)]])
+def test_a_task_without_input_fails(masters: list[Dataset]) -> None:
+    verdict = PLUGIN.conclude("prepared", masters, ("", ""))
+    assert (verdict.target, verdict.reason) == ("failed", "The task had no input file.")
 
 
 def test_a_killed_or_broken_task_keeps_its_reason() -> None:
