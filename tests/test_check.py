@@ -194,6 +194,7 @@ def test_files_of_finished_outputs_are_read(
                      "status = 'finished' WHERE fileid = :id"),
                 {"lfn": lfn, "size": len(data), "sum": f"{zlib.adler32(data):08x}", "id": row},
             )  # fmt: skip
+        tx.execute(text("UPDATE jedi_dataset_contents SET status = 'failed' WHERE type = 'log'"))
         bad = outputs(tx, made)[1:]
     stored = {"good": b"good", "short": b"", "changed": b"changed"}
     put_file_dataset(world, name, stored, "SITE_A_DATADISK")

@@ -53,6 +53,6 @@ def _differing(ddm: DDM, name: str, rows: Sequence[Row[Any]]) -> list[int]:
 def _same(ddm: DDM, endpoint: str, name: str, row: Row[Any]) -> bool:
     path = ddm.path(endpoint, name, row.lfn)
     try:
-        return path.stat().st_size == row.fsize and adler32(path) == row.checksum
+        return (path.stat().st_size, adler32(path)) == (row.fsize, row.checksum)
     except FileNotFoundError:  # removed since it was located
         return False

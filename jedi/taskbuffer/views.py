@@ -141,3 +141,24 @@ def files(
 def history(tx: Connection, jedi_task_id: int) -> list[Row[Any]]:
     """Every status a task had, the first one first."""
     return list(tx.execute(text(_HISTORY), {"task": jedi_task_id}))
+
+
+_PRINTED = """
+SELECT j.status, t.stdout_tail, t.stderr_tail, t.modificationtime AS time,
+  d.datasetname AS log_dataset, f.lfn AS log_lfn
+FROM (
+  SELECT pandaid, jeditaskid, status FROM jedi_jobs
+  UNION ALL SELECT pandaid, jeditaskid, status FROM jedi_jobs_archived) j
+  LEFT JOIN jedi_job_tail t USING (pandaid)
+  LEFT JOIN (
+    SELECT pandaid, datasetid, type, lfn FROM jedi_job_files
+    UNION ALL SELECT pandaid, datasetid, type, lfn FROM jedi_job_files_archived) f
+    ON f.pandaid = j.pandaid AND f.type = 'log'
+  LEFT JOIN jedi_datasets d ON d.datasetid = f.datasetid AND d.jeditaskid = j.jeditaskid
+WHERE j.pandaid = :job AND j.jeditaskid = :task
+"""
+
+
+def printed(tx: Connection, jedi_task_id: int, panda_id: int) -> Row[Any] | None:
+    """What a job of a task printed last, and the name of its log file; None: no such job."""
+    return tx.execute(text(_PRINTED), {"task": jedi_task_id, "job": panda_id}).one_or_none()

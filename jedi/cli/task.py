@@ -1,0 +1,299 @@
+"""`jedi-task`: submit tasks, look at them, steer them, get what they made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jedi.cli import task_follow, task_results
+from jedi.cli.common import NO, Json, application, cell, console, run, show, table, transaction
+from jedi.cli.task_common import Task, TaskIds, statuses
+from jedi.core.errors import BadInput, JediError, Problem
+from jedi.core.settings import caller
+
+if TYPE_CHECKING:
+    from jedi.service.tasks import Failure, Job, TaskDetails
+
+app = application(
+    "Tasks: submit them, look at them, steer them, get what they made.\n\n"
+    "Exit codes: 0 yes, 1 no (the task failed, was aborted, finished only in part, ...), "
+    "2 wrong use or input, 3 the system does not answer, 4 time is up."
+)
+
+
+def main() -> None:
+    """The console script `jedi-task`."""
+    run(app, "jedi-task")
+
+
+@app.callback()
+def _first() -> None:
+    from jedi.cli.foreign import refuse_namesake
+
+    refuse_namesake()
+
+
+@app.command()
+def submit(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="YAML or JSON.")],
+    key: Annotated[
+        str | None, typer.Option("--key", help="Your name for it: a repeat gives the same task.")
+    ] = None,
+    validate: Annotated[
+        bool, typer.Option("--validate", help="Only say whether it could be submitted.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Submit a task. Everything that is wrong with it is told at once, and nothing is stored.
+
+    Example: `jedi-task submit hello.yaml`
+    """
+    from jedi.ddm import factory
+    from jedi.service import submission
+    from jedi.taskbuffer import knobs
+
+    text, format = _read(file), "json" if file.suffix == ".json" else "yaml"
+    with transaction() as tx:
+        ddm = factory.load(tx, knobs.load(tx))
+        if validate:
+            submission.check(tx, ddm, caller(), text, format, file.parent)
+        else:
+            done = submission.submit(tx, ddm, caller(), text, format, file.parent, key)
+    if validate:
+        show({"valid": True}, as_json, lambda: typer.echo(f"{file} can be submitted."))
+        return
+    value = {"jedi_task_id": done.jedi_task_id, "status": done.status}
+    known = "is submitted" if done.created else "was submitted under this key before"
+    show(value, as_json, lambda: typer.echo(f"Task {done.jedi_task_id} {known} ({done.status})."))
+
+
+def _read(file: Path) -> str:
+    """The text byte for byte: line ends are not translated."""
+    try:
+        return file.read_bytes().decode()
+    except UnicodeDecodeError as error:
+        remedy = "Save the file in UTF-8"
+        raise BadInput([Problem("file", str(file), f"is no UTF-8: {error}", remedy)]) from error
+
+
+@app.command("list")
+def list_tasks(
+    status: Annotated[
+        list[str] | None,
+        typer.Option("--status", autocompletion=statuses, help="In this status; repeatable."),
+    ] = None,
+    user: Annotated[str | None, typer.Option("--user", help="Of this user.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Of this name; * is anything.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many at most.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """List tasks, the newest first.
+
+    Example: `jedi-task list --status running --name "word*"`
+    """
+    from jedi.service import tasks
+
+    for one in status or ():
+        _check_status(one)
+    with transaction() as tx:
+        found = tasks.find(tx, user_name=user, name=name, statuses=status, limit=limit)
+    headers = ["task", "name", "user", "status", "files", "done", "failed", "since", "reason"]
+    rows = [
+        [t.jedi_task_id, t.task_name, t.user_name, t.status, t.n_files, t.n_files_finished,
+         t.n_files_failed, t.state_change_time, t.reason_code]
+        for t in found
+    ]  # fmt: skip
+    show(found, as_json, lambda: table(headers, rows))
+
+
+def _check_status(status: str) -> None:
+    from jedi.core.states import TASK_STATES
+    from jedi.core.suggest import suggest
+
+    if status not in TASK_STATES:
+        remedy = suggest(status, TASK_STATES, f"There are {', '.join(TASK_STATES)}")
+        raise BadInput([Problem("--status", status, "no such status", remedy)])
+
+
+@app.command("show")
+def show_task(task: Task, as_json: Json = False) -> None:
+    """Show a task: where it is and why, its datasets, its jobs, why jobs failed.
+
+    Example: `jedi-task show 1`
+    """
+    from jedi.service import tasks
+
+    with transaction() as tx:
+        found = tasks.show(tx, task)
+    show(found, as_json, lambda: _show_details(found))
+
+
+def _show_details(found: TaskDetails) -> None:
+    task, print_line = found.task, console().print
+    print_line(f"task      {task.jedi_task_id}  {task.task_name}, of {task.user_name}")
+    print_line(f"status    {task.status} since {cell(task.state_change_time)}")
+    print_line(f"reason    {task.reason or task.reason_code or 'none'}")
+    if task.next_run_at:
+        print_line(f"next look {cell(task.next_run_at)}")
+    print_line(f"submitted {cell(task.creation_date)}, priority {task.priority}, "
+               f"attempt {task.attempt_nr}")  # fmt: skip
+    print_line(f"files     {task.n_files_finished} of {task.n_files} finished, "
+               f"{task.n_files_failed} failed")  # fmt: skip
+    print_line(f"jobs      {cell(found.jobs) or 'none'}")
+    table(
+        ["dataset", "type", "status", "files", "finished", "failed", "missing"],
+        [
+            [d.name, d.type, d.status, d.n_files, d.n_files_finished, d.n_files_failed,
+             d.n_files_missing]
+            for d in found.datasets
+        ],
+    )  # fmt: skip
+    if found.failures:
+        table(
+            ["failed", "cause", "source", "exit code", "latest job", "what it said"],
+            [_failure(one) for one in found.failures],
+        )
+
+
+def _failure(one: Failure) -> list[Any]:
+    return [one.jobs, one.error_code, one.error_source, one.exit_code, one.panda_id, one.error_diag]
+
+
+@app.command()
+def jobs(
+    task: Task,
+    failed: Annotated[
+        bool, typer.Option("--failed", help="Failed ones, with the end of their stderr.")
+    ] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many at most.")] = 100_000,
+    as_json: Json = False,
+) -> None:
+    """List the jobs of a task.
+
+    Example: `jedi-task jobs 1 --failed`
+    """
+    from jedi.service import tasks
+
+    with transaction() as tx:
+        found = tasks.jobs(tx, task, failed=failed, limit=limit)
+    show(found, as_json, lambda: _show_failed(found) if failed else _show_jobs(found))
+
+
+def _show_jobs(found: list[Job]) -> None:
+    table(
+        ["job", "unit", "attempt", "status", "site", "inputs", "wall s", "cpu s", "MB", "exit",
+         "error"],
+        [
+            [j.panda_id, j.unit_nr, j.attempt_nr, j.status, j.site, j.n_inputs, j.wall_s, j.cpu_s,
+             None if j.max_rss_kb is None else j.max_rss_kb // 1024, j.exit_code, j.error_code]
+            for j in found
+        ],
+    )  # fmt: skip
+
+
+STDERR_LINES = 20
+
+
+def _show_failed(found: list[Job]) -> None:
+    print_line = console().print
+    if not found:
+        print_line("No job failed.")
+    for job in found:
+        code = "no exit code" if job.exit_code is None else f"exit code {job.exit_code}"
+        print_line(f"job {job.panda_id}, unit {job.unit_nr}, attempt {job.attempt_nr} "
+                   f"at {job.site}: {code}, {job.error_code or 'no error code'}")  # fmt: skip
+        if job.error_diag:
+            print_line(f"  {job.error_diag}")
+        for line in (job.stderr_tail or "").splitlines()[-STDERR_LINES:]:
+            print_line(f"  | {line}", soft_wrap=True)
+
+
+@app.command()
+def files(
+    task: Task,
+    kind: Annotated[
+        list[str] | None, typer.Option("--type", help="input, output, log, ...; repeatable.")
+    ] = None,
+    status: Annotated[
+        list[str] | None, typer.Option("--status", help="In this status; repeatable.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many at most.")] = 100_000,
+    as_json: Json = False,
+) -> None:
+    """List the files of a task, inputs and outputs.
+
+    Example: `jedi-task files 1 --type input --status failed`
+    """
+    from jedi.service import tasks
+
+    with transaction() as tx:
+        found = tasks.files(tx, task, types=kind, statuses=status, limit=limit)
+    rows = [
+        [f.lfn, f.type, f.status, f.size, f.adler32, f.attempt_nr, f.failed_attempt, f.panda_id]
+        for f in found
+    ]
+    headers = ["file", "type", "status", "bytes", "adler32", "attempt", "failures", "job"]
+    show(found, as_json, lambda: table(headers, rows))
+
+
+@app.command()
+def kill(
+    tasks: TaskIds,
+    comment: Annotated[str | None, typer.Option("--comment", help="Why.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Kill tasks: their jobs end, what is made so far stays.
+
+    Example: `jedi-task kill 1 2 --comment "wrong input"`
+    """
+    _command("kill", tasks, comment, as_json)
+
+
+@app.command()
+def retry(
+    tasks: TaskIds,
+    comment: Annotated[str | None, typer.Option("--comment", help="Why.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Try failed files of finished, failed or exhausted tasks again.
+
+    Example: `jedi-task retry 1 && jedi-task watch 1`
+    """
+    _command("retry", tasks, comment, as_json)
+
+
+def _command(name: str, tasks: list[int], comment: str | None, as_json: bool) -> None:
+    """Ask each task; one that refuses does not keep the others from being asked."""
+    answers = [_ask(name, task, comment) for task in tasks]
+
+    def people() -> None:
+        for one in answers:
+            typer.echo(f"Task {one['jedi_task_id']}: {one['sentence']}")
+
+    show(answers, as_json, people)
+    if not all(one["accepted"] for one in answers):
+        raise typer.Exit(NO)
+
+
+def _ask(name: str, task: int, comment: str | None) -> dict[str, Any]:
+    from jedi.core.errors import Unreachable
+    from jedi.service.commands import command
+
+    try:
+        with transaction() as tx:
+            number = command(tx, caller(), task, name, comment=comment)
+    except Unreachable:
+        raise
+    except JediError as error:
+        return {"jedi_task_id": task, "accepted": False, "error": error.code,
+                "sentence": error.sentence}  # fmt: skip
+    return {"jedi_task_id": task, "accepted": True, "command_id": number,
+            "sentence": f"{name} is asked for."}  # fmt: skip
+
+
+app.command("log")(task_results.log)
+app.command("watch")(task_follow.watch)
+app.command("wait")(task_follow.wait)
+app.command("get")(task_results.get)

@@ -1,0 +1,155 @@
+"""`jedi-task watch` and `wait`: until tasks have come to an end."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jedi.cli.common import NO, Json, console, database, plain, show, table
+from jedi.cli.task_common import AnyTaskIds, TaskIds
+from jedi.core import clock
+from jedi.core.errors import JediError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from sqlalchemy import Engine
+
+    from jedi.service.tasks import Task
+
+POLL_S = 0.5
+
+
+def watch(tasks: AnyTaskIds = None, as_json: Json = False) -> None:
+    """Follow tasks until they end; without ids, all that are at work now.
+
+    Bars on a terminal, else a line for each change. Exit code 0: all are done.
+
+    Example: `jedi-task watch 1 2`
+    """
+    with database() as engine:
+        ids = list(dict.fromkeys(tasks)) if tasks else _at_work(engine)
+        seen = _follow(engine, ids, None)
+        if as_json:
+            last = _lines(seen, lambda task: json.dumps(plain(task), default=str))
+        elif sys.stdout.isatty():
+            last = _bars(seen)
+        else:
+            last = _lines(seen, _sentence)
+    if not ids and not as_json:
+        typer.echo("No task is at work.")
+    _exit(last)
+
+
+def wait(
+    tasks: TaskIds,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", min=0, help="Seconds; then exit code 4.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Wait until tasks have come to an end. Exit code 0: all are done.
+
+    Example: `jedi-task wait 1 2 --timeout 600`
+    """
+    with database() as engine:
+        *_, last = _follow(engine, list(dict.fromkeys(tasks)), timeout)
+    rows = [[t.jedi_task_id, t.task_name, t.status, t.reason] for t in last]
+    show(last, as_json, lambda: table(["task", "name", "status", "reason"], rows))
+    _exit(last)
+
+
+def _at_work(engine: Engine) -> list[int]:
+    from jedi.core.states import TASK_STATES
+    from jedi.service import tasks, waiting
+
+    statuses = [status for status in TASK_STATES if status not in waiting.SETTLED]
+    with engine.begin() as tx:
+        return sorted(t.jedi_task_id for t in tasks.find(tx, statuses=statuses))
+
+
+def _follow(engine: Engine, ids: list[int], timeout_s: float | None) -> Iterator[Sequence[Task]]:
+    """The tasks as they are, again and again until all are settled."""
+    from jedi.service import waiting
+
+    end = None if timeout_s is None else clock.monotonic() + timeout_s
+    while True:
+        with engine.begin() as tx:
+            found = waiting.look(tx, ids)
+        yield [one.task for one in found]
+        open_ids = [one.task.jedi_task_id for one in found if not one.settled]
+        if not open_ids:
+            return
+        left = POLL_S if end is None else end - clock.monotonic()
+        if left <= 0:
+            raise JediError(
+                f"After {timeout_s:g} s not at their end: {', '.join(map(str, open_ids))}.",
+                code="timeout",
+                jedi_task_ids=open_ids,
+            )
+        time.sleep(min(POLL_S, left))
+
+
+def _lines(seen: Iterator[Sequence[Task]], line: Callable[[Task], str]) -> Sequence[Task]:
+    """Print a line for each task that changed; the last look."""
+    told: dict[int, tuple[str, int, int, int]] = {}
+    last: Sequence[Task] = ()
+    for last in seen:
+        for task in last:
+            state = (task.status, task.n_files, task.n_files_finished, task.n_files_failed)
+            if told.get(task.jedi_task_id) != state:
+                told[task.jedi_task_id] = state
+                typer.echo(line(task))
+        sys.stdout.flush()
+    return last
+
+
+def _sentence(task: Task) -> str:
+    line = (
+        f"{clock.now().astimezone():%H:%M:%S} task {task.jedi_task_id} {task.task_name}: "
+        f"{task.status}, {_files(task)}"
+    )
+    return f"{line}; {task.reason}" if task.is_final and task.reason else line
+
+
+def _files(task: Task) -> str:
+    failed = f", {task.n_files_failed} failed" if task.n_files_failed else ""
+    return f"{task.n_files_finished} of {task.n_files} files{failed}"
+
+
+def _bars(seen: Iterator[Sequence[Task]]) -> Sequence[Task]:
+    """Draw a bar for each task, again at each look; the last look."""
+    from rich.live import Live
+
+    last: Sequence[Task] = ()
+    with Live(console=console(), auto_refresh=False) as live:
+        for last in seen:
+            live.update(_drawn(last), refresh=True)
+    return last
+
+
+def _drawn(tasks: Sequence[Task]) -> Table:
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2))
+    for task in tasks:
+        bar = ProgressBar(
+            total=task.n_files or None,
+            completed=task.n_files_finished + task.n_files_failed,
+            width=30,
+            finished_style="red" if task.n_files_failed else "green",
+        )
+        name = Text(task.task_name, no_wrap=True, overflow="ellipsis")
+        grid.add_row(str(task.jedi_task_id), name, task.status, bar, _files(task))
+    return grid
+
+
+def _exit(tasks: Iterable[Task]) -> None:
+    if any(task.status != "done" for task in tasks):
+        raise typer.Exit(NO)

@@ -1,0 +1,100 @@
+"""`jedi-task get` and `log`: what tasks have made and what became of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jedi.cli.common import NO, Json, console, show, table, transaction
+from jedi.cli.task_common import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jedi.service.results import Copy, Printed
+
+
+def get(
+    task: Task,
+    directory: Annotated[
+        Path | None, typer.Argument(metavar="DIR", file_okay=False, help="By default task-ID.")
+    ] = None,
+    logs: Annotated[bool, typer.Option("--log", help="The logs of the jobs, too.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Copy the finished outputs of a task into a directory and verify their adler32.
+
+    What is there already is left alone, so it can be repeated. Exit code 1: there is none.
+
+    Example: `jedi-task get 1 results`
+    """
+    from jedi.ddm import factory
+    from jedi.service import results
+    from jedi.taskbuffer import knobs
+
+    where = directory or Path(f"task-{task}")
+    with transaction() as tx:
+        copies = results.plan_copies(tx, factory.load(tx, knobs.load(tx)), task, where, logs=logs)
+    copied = _fetch(copies)
+    value = {
+        "directory": str(where),
+        "copied": copied,
+        "files": [{"path": str(one.target), **_facts(one)} for one in copies],
+    }
+    there = f", {len(copies) - copied} were there already" if copied < len(copies) else ""
+    sentence = f"{copied} files copied to {where}{there}; every adler32 is right."
+    none = f"Task {task} has no finished output yet."
+    show(value, as_json, lambda: typer.echo(sentence if copies else none))
+    if not copies:
+        raise typer.Exit(NO)
+
+
+def _fetch(copies: Sequence[Copy]) -> int:
+    """Copy all, with a bar on stderr where that is a terminal; how many were not there yet."""
+    from rich.progress import Progress
+
+    from jedi.service import results
+
+    screen = console(stderr=True)
+    with Progress(console=screen, disable=not screen.is_terminal, transient=True) as progress:
+        return sum(results.fetch(one) for one in progress.track(copies, description="copying"))
+
+
+def _facts(copy: Copy) -> dict[str, object]:
+    file = copy.file
+    return {"dataset": file.dataset, "lfn": file.lfn, "size": file.size, "adler32": file.adler32}
+
+
+def log(
+    task: Task,
+    job: Annotated[
+        int | None, typer.Option("--job", metavar="PANDAID", help="What this job printed.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show every status a task had and why, or what one of its jobs printed.
+
+    Example: `jedi-task log 1 --job 17`
+    """
+    from jedi.ddm import factory
+    from jedi.service import results, tasks
+    from jedi.taskbuffer import knobs
+
+    with transaction() as tx:
+        if job is not None:
+            ddm = factory.load(tx, knobs.load(tx))
+            printed = results.printed(tx, ddm, task, job)
+            show(printed, as_json, lambda: _show_printed(printed))
+            return
+        steps = tasks.history(tx, task)
+    rows = [[s.time, s.status, s.agent, s.user_name, s.reason or s.reason_code] for s in steps]
+    show(steps, as_json, lambda: table(["since", "status", "agent", "user", "reason"], rows))
+
+
+def _show_printed(printed: Printed) -> None:
+    """stdout goes to stdout; what frames it goes to stderr, so that it can be piped."""
+    console(stderr=True).print(f"job {printed.panda_id} ({printed.status}), from {printed.source}")
+    typer.echo(printed.stdout, nl=False)
+    typer.echo(printed.stderr, nl=False, err=True)

@@ -1,0 +1,35 @@
+"""Whether tasks have come to an end, for those who wait for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from jedi.core import states
+from jedi.core.errors import NotFound
+from jedi.service import tasks
+from jedi.service.tasks import Task
+from jedi.taskbuffer import commands
+
+SETTLED = states.TASK.final | {"exhausted"}
+"""Statuses that a task does not leave by itself, or only after days."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A task, and whether waiting for it is over."""
+
+    task: Task
+    settled: bool
+
+
+def look(tx: Connection, ids: Sequence[int]) -> list[Watched]:
+    """Tasks in the order asked for; NotFound names those that there are not. A task of which
+    something was asked just now (a retry) is not settled, whatever its status."""
+    found = {task.jedi_task_id: task for task in tasks.find(tx, ids=ids)}
+    if missing := [str(i) for i in ids if i not in found]:
+        raise NotFound(f"There is no task {', '.join(missing)}.", jedi_task_ids=missing)
+    asked = commands.next_commands(tx, ids)
+    return [Watched(found[i], found[i].status in SETTLED and i not in asked) for i in ids]
