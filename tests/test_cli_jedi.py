@@ -7,6 +7,7 @@ import os
 import re
 import select
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,13 +16,16 @@ from typing import Any
 
 import pytest
 import typer
-from sqlalchemy import Engine
+from job_rows import make_jobs
+from sqlalchemy import Engine, text
 
 from jedi.cli.common import WIDTH
 from jedi.cli.jedi import app
 from jedi.core import clock, processes
 from jedi.core.processes import Process
 from jedi.standalone.place import Place
+from jedi.taskbuffer import pilots
+from jedi.taskbuffer.engine import connect, wake
 
 CHECKOUT = str(Path(__file__).parents[1])
 DEADLINE_S = 60.0
@@ -296,6 +300,53 @@ def test_down_tidies_up_after_a_killed_supervisor(system: System) -> None:
     assert "is down" in system.run("down")
     assert [name for name, process in before.items() if process.alive()] == []
     assert system.processes() == {}
+
+
+def put_job(engine: Engine, command: str) -> int:
+    """A job that a pilot at LOCAL will take."""
+    with engine.begin() as tx:
+        [panda_id] = make_jobs(tx, 1, files=0, site="LOCAL").jobs
+        change = "UPDATE jedi_job_params SET jobparameters = :command WHERE pandaid = :id"
+        tx.execute(text(change), {"command": command, "id": panda_id})
+        wake(tx, "job:activated")
+    return panda_id
+
+
+def job(engine: Engine, panda_id: int) -> Any:
+    with engine.begin() as tx:
+        return tx.execute(
+            text("SELECT * FROM jedi_jobs WHERE pandaid = :id"), {"id": panda_id}
+        ).one()
+
+
+@pytest.mark.parametrize(
+    ("command", "drain", "status", "reported"),
+    [("sleep 600", "0", "closed", None), ("sleep 2", "60", "failed", "failed")],
+    ids=["not waited for", "waited for"],
+)
+def test_down_waits_for_jobs_and_closes_the_others(
+    system: System, command: str, drain: str, status: str, reported: str | None
+) -> None:
+    """The job that ends in time fails, because it makes no output: that is its own end."""
+    system.run("up", "--detach")
+    engine = connect(system.place.url)
+    panda_id = put_job(engine, command)
+    wait_until(lambda: job(engine, panda_id).status == "running")
+    with engine.begin() as tx:
+        [pilot] = pilots.live_pilots(tx, socket.gethostname())
+    system.run("down", "--drain", drain)
+    assert not Process(pilot.pid, pilot.process_start).alive()
+    engine.dispose()
+    embedded = system.place.embedded
+    assert embedded is not None
+    embedded.start()
+    found = job(engine, panda_id)
+    with engine.begin() as tx:
+        assert pilots.live_pilots(tx, socket.gethostname()) == []
+    engine.dispose()
+    embedded.stop()
+    assert found.pilot_result == reported
+    assert found.status in (status, "holding" if reported else status)
 
 
 def test_ctrl_c_ends_the_foreground_in_order(system: System) -> None:

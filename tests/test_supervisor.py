@@ -224,13 +224,15 @@ def place(home: Path) -> Iterator[Place]:
 
 def test_only_one_is_in_charge(place: Place) -> None:
     assert place.supervisor() is None
-    with place.sole():
+    with place.sole("up"):
         assert place.supervisor() == processes.note(os.getpid())
-        with pytest.raises(Refused, match=f"process {os.getpid()}") as caught, place.sole():
+        with pytest.raises(Refused, match=f"process {os.getpid()}") as caught, place.sole("up"):
             pass
         assert caught.value.code == "already_up"
-    with place.sole():
-        pass
+    with place.sole("down"):
+        assert place.supervisor() is None  # nobody would tell this process to end
+        with pytest.raises(Refused, match="going down"), place.sole("down", patience_s=0.1):
+            pass
 
 
 def test_left_overs_of_a_killed_supervisor_are_ended(place: Place, house: House) -> None:
@@ -264,7 +266,7 @@ def test_pilots_end_and_their_jobs_are_closed(world: World, house: House) -> Non
             made = make_jobs(tx, 3)
             pilots.insert_pilots(tx, host, [("here", "SITE_A", "-")])
             pilots.insert_pilots(tx, "elsewhere", [("there", "SITE_A", "-")])
-            pilots.note_processes(tx, {"here": process})
+            pilots.note_process(tx, {"here": process})
             for name in ("here", "there"):
                 dispatch.acquire(tx, "SITE_A", 1, Resources(cores=1), name, name)
         assert down.busy(engine)

@@ -144,14 +144,12 @@ def _show_status(value: dict[str, Any], found: SystemStatus) -> None:
             ["process", "ready", "lives", "last end"],
             [[r["name"], r["ready"], r["lives"], r["last_end"]] for r in restarted],
         )
-    table(
-        ["agent", "processes", "seen s ago", "RSS MB", "items", "last error"],
-        [
-            [a.agent, a.processes, None if a.age_s is None else round(a.age_s), a.rss_kb // 1024,
-             a.items, a.last_error]
-            for a in found.agents
-        ],
-    )  # fmt: skip
+    rows = [
+        [a.agent, a.healthy, a.processes, a.age_s and round(a.age_s), a.rss_kb // 1024, a.items,
+         a.last_error]
+        for a in found.agents
+    ]  # fmt: skip
+    table(["agent", "healthy", "processes", "seen s ago", "RSS MB", "items", "last error"], rows)
     table(
         ["site", "status", "slots", "jobs"],
         [[s.site, s.status, s.n_slots, s.jobs] for s in found.sites],

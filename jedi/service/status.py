@@ -9,24 +9,28 @@ from typing import Any
 from sqlalchemy import Connection
 
 from jedi.agent.registry import AGENTS
+from jedi.core.knobs import Knobs
 from jedi.taskbuffer import agents, knobs, overview, sites
+
+_LATELY = 3
+"""A process was heard of lately if it has missed at most so many heartbeats."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentStatus:
-    """An agent: its processes heard of lately, and the latest heartbeat of any."""
+    """An agent: its processes heard of lately, and the latest heartbeat of any.
+
+    It is healthy if that one is no older than a lease. A long cycle has no heartbeat; but who is
+    silent for a lease has lost its work to others.
+    """
 
     agent: str
+    healthy: bool
     processes: int
     age_s: float | None
     rss_kb: int
     items: int
     last_error: str | None
-
-    @property
-    def healthy(self) -> bool:
-        """At least one process of it was heard of lately."""
-        return self.processes > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +77,20 @@ def system(tx: Connection) -> SystemStatus:
 
 
 def _agents(tx: Connection) -> list[AgentStatus]:
-    # A long cycle has no heartbeat. But who is silent for a lease has lost its work to others.
-    patience_s = float(knobs.load(tx)["agent.lease_s"])
+    values = knobs.load(tx)
     beats: dict[str, list[Any]] = {name: [] for name in AGENTS}
     for row in agents.all_agents(tx):
         beats.setdefault(row.agent, []).append(row)
-    return [_agent(name, rows, patience_s) for name, rows in beats.items()]
+    return [_agent(name, rows, values) for name, rows in beats.items()]
 
 
-def _agent(name: str, rows: list[Any], patience_s: float) -> AgentStatus:
+def _agent(name: str, rows: list[Any], values: Knobs) -> AgentStatus:
     rows = sorted(rows, key=lambda row: row.age_s)
-    present = [row for row in rows if row.age_s <= patience_s]
+    lately_s = _LATELY * values["agent.heartbeat_s"]
+    present = [row for row in rows if row.age_s <= lately_s]
     return AgentStatus(
         name,
+        bool(rows) and rows[0].age_s <= values["agent.lease_s"],
         len(present),
         rows[0].age_s if rows else None,
         sum(row.rss_kb or 0 for row in present),

@@ -39,7 +39,7 @@ def down(place: Place, drain_s: float = DRAIN_S) -> bool:
         while supervisor.alive() and clock.monotonic() < deadline:
             time.sleep(_POLL_S)
         processes.end([supervisor], grace_s=0)
-    with place.sole():
+    with place.sole("down", PATIENCE_S):
         return _tidy(place) or supervisor is not None
 
 

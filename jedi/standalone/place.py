@@ -5,22 +5,28 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Literal
 
 from sqlalchemy import make_url
 
 import jedi
 from jedi.agent.supervisor import Charge
-from jedi.core import processes
+from jedi.core import clock, processes
 from jedi.core.errors import Refused
 from jedi.core.processes import Process
 from jedi.core.settings import Settings
 from jedi.standalone.embedded import Embedded
 from jedi.standalone.home import Home, write_file
+
+DATABASE = "PostgreSQL"
+"""The database's name among the charges."""
+
+_POLL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,36 +68,43 @@ class Place:
         return self.home.path / "processes.json"
 
     @contextmanager
-    def sole(self) -> Iterator[None]:
-        """Be the one in charge; Refused, naming the process, if another is."""
+    def sole(self, to_be: Literal["up", "down"], patience_s: float = 0.0) -> Iterator[None]:
+        """Be the one in charge, who brings the system up or down; Refused, naming the process, if
+        another still is after `patience_s`."""
         self.home.path.mkdir(parents=True, exist_ok=True)
+        deadline = clock.monotonic() + patience_s
         with self.home.lock_file.open("a+") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                pid = self._noted_pid()
-                raise Refused(
-                    f"JEDI is already up in {self.home.path} (process {pid}): "
-                    "`jedi status` shows it, `jedi down` ends it.",
-                    code="already_up",
-                    pid=pid,
-                ) from None
+            while not _locked(file):
+                if clock.monotonic() >= deadline:
+                    raise self._taken()
+                time.sleep(_POLL_S)
             file.truncate(0)
-            file.write(f"{os.getpid()} {processes.started(os.getpid())}\n")
+            file.write(f"{os.getpid()} {processes.started(os.getpid())} {to_be}\n")
             file.flush()
             yield
 
     def supervisor(self) -> Process | None:
-        """The living process that is in charge."""
-        try:
-            pid, start = map(int, self.home.lock_file.read_text().split())
-        except (FileNotFoundError, ValueError):
-            return None
+        """The living process that keeps the system up."""
+        pid, start, doing = self._in_charge()
         found = Process(pid, start)
-        return found if found.alive() else None
+        return found if doing == "up" and found.alive() else None
 
-    def _noted_pid(self) -> int:
-        return int((self.home.lock_file.read_text().split() or ["0"])[0])
+    def _in_charge(self) -> tuple[int, int, str]:
+        try:
+            pid, start, doing = self.home.lock_file.read_text().split()
+        except (FileNotFoundError, ValueError):  # never locked, or being written
+            return 0, 0, ""
+        return int(pid), int(start), doing
+
+    def _taken(self) -> Refused:
+        pid, _, doing = self._in_charge()
+        said = {
+            "up": "is already up in {} (process {}): `jedi status` shows it, `jedi down` ends it.",
+            "down": "in {} is just going down (process {}). Try again.",
+        }
+        sentence = said.get(doing, "in {} is just starting. Try again.")
+        where = self.home.path
+        return Refused(f"JEDI {sentence.format(where, pid)}", code=f"already_{doing}", pid=pid)
 
     def write_record(self, charges: Sequence[Charge]) -> None:
         """Note the present processes, for `jedi status` and for whoever must clean up after us."""
@@ -135,8 +148,12 @@ class Place:
         self._record.unlink(missing_ok=True)
 
 
-DATABASE = "PostgreSQL"
-"""The database's name among the charges."""
+def _locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def packaged(directory: str) -> Path:

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 from sqlalchemy import Engine
 
@@ -80,11 +81,10 @@ def up(
     """Run the system until SIGTERM or SIGINT; `when_up` is called once, when all are ready.
 
     `site_file` is the text of a site file to import, `copies` the number of processes of each
-    agent. Refused if the system is up already;
-    BadInput if the site file has mistakes.
+    agent. Refused if the system is up already; BadInput if the site file has mistakes.
     """
-    requests = Requests()
-    with place.sole():
+    requests, said = Requests(), log.setup("supervisor")
+    with place.sole("up"):
         place.end_recorded()
         place.settings.draining.unlink(missing_ok=True)
         place.home.prepare()
@@ -93,8 +93,8 @@ def up(
                 place.embedded.start()
             engine = connect(place.url, "jedi supervisor", pool_size=1)
             _furnish(engine, place, site_file)
-            with _supervisor(place, copies) as supervisor:
-                _run(place, supervisor, engine, requests, when_up)
+            with _supervisor(place, copies, said) as supervisor:
+                _run(place, supervisor, engine, requests, when_up, said)
         finally:
             if place.embedded:
                 place.embedded.stop()
@@ -108,6 +108,7 @@ def _run(
     engine: Engine,
     requests: Requests,
     when_up: Callable[[], None],
+    said: Any,
 ) -> None:
     patience = clock.monotonic() + PATIENCE_S
     supervisor.run(lambda: requests.any() or supervisor.ready() or clock.monotonic() > patience)
@@ -119,6 +120,7 @@ def _run(
     with suppress(FileNotFoundError):  # `jedi down` writes it
         drain_s = float(place.settings.draining.read_text())
     place.settings.draining.write_text(str(drain_s))
+    said.info("waiting for running jobs", at_most_s=drain_s, hint="a second signal ends the wait")
     supervisor.halt(*(c.name for c in supervisor.charges if c.name.startswith(SENDER)))
     deadline = clock.monotonic() + drain_s
     supervisor.run(lambda: requests.impatient() or clock.monotonic() > deadline or not busy(engine))
@@ -126,7 +128,7 @@ def _run(
     engine.dispose()
 
 
-def _supervisor(place: Place, copies: int) -> Supervisor:
+def _supervisor(place: Place, copies: int, said: Any) -> Supervisor:
     environment = {
         **os.environ,
         "JEDI_HOME": str(place.home.path),
@@ -144,7 +146,7 @@ def _supervisor(place: Place, copies: int) -> Supervisor:
         for name in registry.AGENTS
         for copy in range(1, copies + 1)
     ]
-    return Supervisor(charges, place.notify_socket, place.write_record, log.setup("supervisor"))
+    return Supervisor(charges, place.notify_socket, place.write_record, said)
 
 
 def _furnish(engine: Engine, place: Place, site_file: str | None) -> None:
