@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
+from jedi.core import states
 from jedi.taskbuffer.engine import wake
 
 NOTE = """
@@ -29,13 +30,18 @@ status, site, workqueue_id, gshare, resource_type, cores, code, reason and the b
 
 @dataclass(frozen=True, slots=True)
 class JobMove:
-    """A job's next status. With `lock_seq` the move is void if the job was dispatched again."""
+    """A job's next status. With `lock_seq` the move is void if the job was dispatched again.
+
+    An unsuccessful end keeps the reason as the job's error, with its source: pilot, payload, jedi
+    or user.
+    """
 
     panda_id: int
     target: str
     reason_code: str
     reason: str
     lock_seq: int | None = None
+    error_source: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +54,13 @@ class MovedJob:
     target: str
 
 
+_FINAL = ", ".join(f"'{status}'" for status in states.JOB_FINAL)
 _MOVE = f"""
 WITH m AS (
-  SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:targets AS text[]), CAST(:codes AS text[]),
-    CAST(:reasons AS text[]), CAST(:seqs AS bigint[])) AS m(id, target, code, reason, seq)
+  SELECT *, target IN ({_FINAL}) AS ended, target IN ({_FINAL}) AND target <> 'finished' AS bad
+  FROM unnest(CAST(:ids AS bigint[]), CAST(:targets AS text[]), CAST(:codes AS text[]),
+    CAST(:reasons AS text[]), CAST(:seqs AS bigint[]), CAST(:blames AS text[]))
+    AS m(id, target, code, reason, seq, error_source)
 ), old AS (
   SELECT j.pandaid, j.status AS source FROM jedi_jobs j JOIN m ON j.pandaid = m.id
   WHERE (m.seq IS NULL OR j.lock_seq = m.seq) AND j.status = ANY(:sources)
@@ -60,7 +69,14 @@ WITH m AS (
   DELETE FROM jedi_job_ready r USING old
   WHERE r.pandaid = old.pandaid AND old.source = 'activated'
 ), u AS (
-  UPDATE jedi_jobs j SET status = m.target, statechangetime = jedi_now()
+  UPDATE jedi_jobs j SET status = m.target, statechangetime = jedi_now(),
+    endtime = CASE WHEN m.ended THEN coalesce(j.endtime, jedi_now()) ELSE j.endtime END,
+    postprocessed_at = CASE WHEN m.ended THEN jedi_now() END,
+    error_source = CASE WHEN m.bad THEN m.error_source ELSE j.error_source END,
+    error_code = CASE WHEN m.bad THEN m.code ELSE j.error_code END,
+    error_diag = CASE WHEN m.bad THEN m.reason ELSE j.error_diag END,
+    -- a hold is a flag beside a status: it ends with it
+    hold_kind = NULL, hold_reason = NULL, hold_since = NULL, hold_deadline = NULL
   FROM m JOIN old ON old.pandaid = m.id
   WHERE j.pandaid = m.id
   RETURNING j.pandaid, j.jeditaskid, old.source, j.status, j.site, j.workqueue_id, j.gshare,
@@ -82,7 +98,7 @@ def move_jobs(
     """Set statuses of jobs whose present one is in `sources`; log, statistics and the queue of
     activated jobs follow in the same statement. Others are left alone: compare the result.
 
-    Terminal statuses are the business of `jobs_end.end_jobs`, which calls this.
+    Terminal statuses are the business of `jobs_end.end_jobs`, which calls this and settles files.
     """
     if not moves:
         return []
@@ -94,6 +110,7 @@ def move_jobs(
             "codes": [m.reason_code for m in moves],
             "reasons": [m.reason for m in moves],
             "seqs": [m.lock_seq for m in moves],
+            "blames": [m.error_source for m in moves],
             "sources": list(sources),
             "agent": agent,
         },

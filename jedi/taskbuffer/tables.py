@@ -41,6 +41,7 @@ _GEN = "generation.write_jobs"
 _MOVE = "jobs.move_jobs"
 _REPORT = "dispatch.accept_reports"
 _END = "jobs_end.end_jobs"
+_HOLD = "jobs_end.hold jobs.move_jobs"
 _LATER = "not yet written"
 
 
@@ -94,7 +95,7 @@ def _job_columns() -> list[Column]:  # type: ignore[type-arg]
         words("kill_code", "why it is to be killed", "jobs.ask_to_kill"),
         words("pilot_result", "finished, failed or cancelled, as the pilot said", _REPORT),
         col("exit_code", Integer, "the payload's exit code", _REPORT),
-        words("error_source", "pilot, payload, jedi, user", _REPORT),
+        words("error_source", "pilot, payload, jedi, user", _MOVE),
         words("error_code", "code that can be counted", f"{_REPORT} {_MOVE}"),
         words("error_diag", "sentence for people", f"{_REPORT} {_MOVE}"),
         _number("cpu_s", "cpu seconds of all processes", _REPORT),
@@ -106,10 +107,10 @@ def _job_columns() -> list[Column]:  # type: ignore[type-arg]
         col("workdir_kb", BigInteger, "peak of the work directory", _REPORT),
         col("input_bytes", BigInteger, "size of its inputs", _REPORT),
         col("output_bytes", BigInteger, "size of its outputs", _REPORT),
-        words("hold_kind", "PGI hold", _LATER),
-        words("hold_reason", "why it is held", _LATER),
-        stamp("hold_since", "when the hold began", _LATER),
-        stamp("hold_deadline", "when the hold ends by itself", _LATER),
+        words("hold_kind", "PGI hold", _HOLD),
+        words("hold_reason", "why it is held", _HOLD),
+        stamp("hold_since", "when the hold began", _HOLD),
+        stamp("hold_deadline", "when the hold ends by itself", _HOLD),
         words("delegation_kind", "the batch engine it was handed to", _LATER),
         words("delegation_queue", "the engine's queue", _LATER),
         words("delegation_id", "the engine's job id", _LATER),
@@ -129,6 +130,9 @@ jobs = Table(
     Index(None, "jedi_task_id", "unit_nr"),
     Index("jedi_jobs_live_ix", "jedi_task_id",
           postgresql_where=text("postprocessed_at IS NULL")),
+    # Not on status: an update of an indexed column can't be HOT.
+    Index("jedi_jobs_reported_ix", "panda_id",
+          postgresql_where=text("pilot_result IS NOT NULL AND postprocessed_at IS NULL")),
     comment="jobs that are alive or not yet archived",
     postgresql_with={"fillfactor": "80"},
 )  # fmt: skip
@@ -382,9 +386,9 @@ sites = Table(
     _number("maxdiskio:max_disk_io", "kB/s per core", _SITES),
     col("catchall", JSONB, "further attributes", _SITES, nullable=False,
         server_default=text("'{}'")),
-    stamp("laststart:last_start", "when a job last started", "sites.note_activity"),
+    stamp("laststart:last_start", "when a job last started", "dispatch.accept_reports"),
     stamp("lastpilot:last_pilot", "when a pilot or its submitter was last seen",
-          "sites.note_activity"),
+          "dispatch.acquire dispatch.beat pilots.serve"),
     words("comment", "why an operator set it so", _SITES),
     stamp("modificationtime:modification_time", "when it was changed", _SITES, now=True),
     PrimaryKeyConstraint("site"),
@@ -471,12 +475,12 @@ network_matrix = Table(
 site_metrics = Table(
     "jedi_site_metrics",
     metadata,
-    words("site", "the site", "sites.put_metric", nullable=False),
-    words("gshare", "global share; empty: all", "sites.put_metric", nullable=False,
+    words("site", "the site", "pilots.note_trouble", nullable=False),
+    words("gshare", "global share; empty: all", "pilots.note_trouble", nullable=False,
           server_default=""),
-    words("metric", "name", "sites.put_metric", nullable=False),
-    col("value", JSONB, "value", "sites.put_metric"),
-    stamp("ts", "when", "sites.put_metric", now=True),
+    words("metric", "name", "pilots.note_trouble", nullable=False),
+    col("value", JSONB, "value", "pilots.note_trouble"),
+    stamp("ts", "when", "pilots.note_trouble", now=True),
     PrimaryKeyConstraint("site", "gshare", "metric"),
     comment="what is known of sites besides their attributes",
 )  # fmt: skip

@@ -563,14 +563,18 @@ def jobs() -> None:
         ),
         postgresql_with={"fillfactor": "80"},
     )
-    op.create_index(
-        op.f("jedi_jobs_jeditaskid_unit_nr_ix"), "jedi_jobs", ["jeditaskid", "unit_nr"]
-    )
+    op.create_index(op.f("jedi_jobs_jeditaskid_unit_nr_ix"), "jedi_jobs", ["jeditaskid", "unit_nr"])
     op.create_index(
         op.f("jedi_jobs_live_ix"),
         "jedi_jobs",
         ["jeditaskid"],
         postgresql_where=sa.text("postprocessed_at IS NULL"),
+    )
+    op.create_index(
+        op.f("jedi_jobs_reported_ix"),
+        "jedi_jobs",
+        ["pandaid"],
+        postgresql_where=sa.text("pilot_result IS NOT NULL AND postprocessed_at IS NULL"),
     )
     table(
         "jedi_jobs_archived",

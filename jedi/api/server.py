@@ -1,0 +1,99 @@
+"""The service's process: uvicorn behind a unix socket that only our own account may use, or
+behind loopback TCP."""
+
+from __future__ import annotations
+
+import ipaddress
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import uvicorn
+
+from jedi.agent.world import make_world
+from jedi.api.app import create_app
+from jedi.core.errors import BadInput, Problem, Refused
+from jedi.core.settings import Settings
+from jedi.standalone.home import Home
+from jedi.taskbuffer.engine import plan_once
+
+_BACKLOG = 512
+_GRACE_S = 5
+
+
+def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
+    """Answer requests until SIGTERM or SIGINT; `ready` is called once connections are accepted.
+
+    Refused if another service listens at the same place.
+    """
+    world = make_world(settings, "api")
+    plan_once(world.engine)
+    world.refresh()
+    path = Home(settings.home).api_socket
+    address = world.knobs["api.listen"]
+    listener = listen_loopback(address) if address else listen_unix(path)
+    config = uvicorn.Config(
+        create_app(world),
+        log_config=None,
+        log_level="critical",  # ours says what happens
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=_GRACE_S,
+    )
+    server = uvicorn.Server(config)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # uvicorn gives a signal that ended it on to whoever handled it before: not to the default
+        signal.signal(number, server.handle_exit)
+    world.log.info("listening", at=address or str(path))
+    ready()
+    server.run(sockets=[listener])
+
+
+def listen_unix(path: Path) -> socket.socket:
+    """Listen at `path`, in the place of a socket whose server is dead."""
+    if _answers(path):
+        raise Refused(
+            f"A service answers at {path} already. Stop it first (jedi down).",
+            code="service_running",
+            path=str(path),
+        )
+    fresh = path.with_name(path.name + ".new")
+    fresh.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(fresh))
+    fresh.chmod(0o600)
+    listener.listen(_BACKLOG)
+    fresh.rename(path)  # whoever connects finds a listening socket, with its final mode
+    return listener
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(_GRACE_S)
+        try:
+            probe.connect(str(path))
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False
+        except TimeoutError:
+            return True  # it is there, only busy
+    return True
+
+
+def listen_loopback(address: str) -> socket.socket:
+    """Listen at `host:port`, where host is an IPv4 address of the loopback interface."""
+    host, _, port = address.rpartition(":")
+    try:
+        if not (ipaddress.IPv4Address(host).is_loopback and port.isdigit()):
+            raise ValueError
+    except ValueError:
+        rule = "is a loopback address and a port"
+        raise BadInput([Problem("api.listen", address, rule, "Set 127.0.0.1:8765")]) from None
+    try:
+        return socket.create_server((host, int(port)), backlog=_BACKLOG)
+    except OSError as error:
+        raise Refused(
+            f"The service can't listen at {address}: {error.strerror}.",
+            code="address_taken",
+            address=address,
+        ) from error

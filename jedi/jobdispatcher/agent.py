@@ -1,0 +1,99 @@
+"""The Adder: what a job's end means for its files, its task's datasets and the job itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection
+
+from jedi.agent.base import Agent
+from jedi.core import clock
+from jedi.core.errors import JediError, LockLost, NotFound
+from jedi.ddm.interface import FileInfo
+from jedi.jobdispatcher.outcome import Verdict, judge, logs, not_stored, stored
+from jedi.spec.attempt import JobFile, ReportedJob
+from jedi.taskbuffer import jobs_end
+from jedi.taskbuffer.jobs import JobMove
+from jedi.taskbuffer.jobs_end import JobEnd
+
+_UNSUCCESSFUL = ("failed", "cancelled", "closed")
+
+
+class Adder(Agent[ReportedJob, Verdict]):
+    """holding → finished, transferring, failed, cancelled or closed.
+
+    Files are published before the job is moved, so that a finished job always has its outputs.
+    Publishing can be repeated, hence an Adder that dies in between, or a second one that works on
+    the same job, does no harm. The move is fenced by status and lock_seq; if somebody else ended
+    the job without success meanwhile, what was published of it is removed again.
+    """
+
+    name = "Adder"
+    wakes = frozenset({"job:holding"})
+    _good_until = 0.0
+
+    def claim(self, tx: Connection, limit: int) -> list[ReportedJob]:
+        self._good_until = clock.monotonic() + self.lease_s
+        return jobs_end.reported(tx, limit)
+
+    def work(self, job: ReportedJob) -> Verdict:
+        if clock.monotonic() > self._good_until:
+            raise LockLost("The claim is too old to publish under it.")
+        verdict = judge(job)
+        if verdict.target == "finished":
+            try:
+                self._publish(job, job.files)
+                self.world.ddm.drop_staging(job.site_endpoint, job.panda_id, job.lock_seq)
+                return stored(job)
+            except JediError as error:
+                verdict = not_stored(error)
+        try:
+            self._publish(job, logs(job))
+        except JediError as error:
+            self.log.warning("log not published", pandaid=job.panda_id, error=error.sentence)
+        return verdict
+
+    def apply(self, tx: Connection, results: Sequence[tuple[ReportedJob, Verdict]]) -> None:
+        moves = [
+            JobMove(job.panda_id, v.target, v.code, v.reason, job.lock_seq)
+            for job, v in results
+            if v.target == "transferring"
+        ]
+        ends = [
+            JobEnd(job.panda_id, v.target, v.code, v.reason, job.lock_seq, v.source)
+            for job, v in results
+            if v.target != "transferring"
+        ]
+        jobs_end.end_jobs(tx, ends, self.name)
+        jobs_end.await_transfer(tx, moves, self.name)
+        now = jobs_end.statuses(tx, [job.panda_id for job, _ in results])
+        for job, _ in results:
+            if now.get(job.panda_id) in _UNSUCCESSFUL:
+                self._tidy(job)
+
+    def trouble(self, tx: Connection, job: ReportedJob, error: Exception) -> None:
+        wait_s = float(self.world.knobs["adder.retry_s"])
+        jobs_end.hold(tx, job.panda_id, job.lock_seq, str(error), wait_s)
+
+    def _publish(self, job: ReportedJob, files: Sequence[JobFile]) -> None:
+        ddm = self.world.ddm
+        staging = ddm.staging_dir(job.site_endpoint, job.panda_id, job.lock_seq)
+        staged = [
+            (staging / f.lfn, f.dataset, FileInfo(f.lfn, f.size or 0, f.adler32, f.guid))
+            for f in files
+        ]
+        try:
+            ddm.publish(job.site_endpoint, staged)
+        except NotFound:  # another Adder may have moved a file between two looks at it
+            ddm.publish(job.site_endpoint, staged)
+
+    def _tidy(self, job: ReportedJob) -> None:
+        """Remove what a job without success left, except its log. Its end is final: nobody will
+        publish again."""
+        try:
+            for file in job.files:
+                if file.type != "log" and job.pilot_result == "finished":
+                    self.world.ddm.remove_files(file.dataset, [file.lfn])
+            self.world.ddm.drop_staging(job.site_endpoint, job.panda_id, job.lock_seq)
+        except (JediError, OSError) as error:
+            self.log.warning("left behind", pandaid=job.panda_id, error=str(error))

@@ -1,0 +1,64 @@
+"""What a pilot's last report means: pure functions from a reported job to its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jedi.core.errors import JediError
+from jedi.spec.attempt import JobFile, ReportedJob
+
+_PAYLOADS_FAULT = frozenset(
+    {
+        "payload_exit", "output_missing", "output_not_file", "wall_limit", "cpu_limit",
+        "memory_limit", "workdir_limit", "process_limit",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of a job: its next status with code and sentence, and who is to blame."""
+
+    target: str
+    code: str
+    reason: str
+    source: str | None = None
+
+
+FINISHED = Verdict("finished", "job_finished", "The job succeeded and its outputs are stored.")
+TRANSFERRING = Verdict(
+    "transferring", "outputs_move", "The outputs are at the site, on their way to their endpoint."
+)
+
+
+def judge(job: ReportedJob) -> Verdict:
+    """The end a job deserves by what its pilot said, before its outputs are looked at."""
+    code = job.error_code or "no_reason"
+    reason = job.error_diag or "The pilot gave no reason."
+    if job.pilot_result == "finished":
+        missing = [file.lfn for file in job.files if file.size is None]
+        if not missing:
+            return FINISHED
+        said = f"The pilot says finished, but did not report {', '.join(missing)}."
+        return Verdict("failed", "output_not_reported", said, "pilot")
+    if job.kill_code or job.pilot_result == "cancelled":
+        return Verdict("cancelled", job.kill_code or code, reason, "user")
+    if code == "pilot_terminated":
+        return Verdict("closed", code, reason, "pilot")
+    return Verdict("failed", code, reason, "payload" if code in _PAYLOADS_FAULT else "pilot")
+
+
+def stored(job: ReportedJob) -> Verdict:
+    """The end of a job whose files are published at its site."""
+    away = any(file.endpoint != job.site_endpoint for file in job.files)
+    return TRANSFERRING if away else FINISHED
+
+
+def not_stored(error: JediError) -> Verdict:
+    """The end of a job whose files can't be published."""
+    return Verdict("failed", error.code, error.sentence, "jedi")
+
+
+def logs(job: ReportedJob) -> list[JobFile]:
+    """What is published of a job that did not succeed."""
+    return [file for file in job.files if file.type == "log" and file.size is not None]

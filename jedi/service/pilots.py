@@ -1,0 +1,168 @@
+"""What pilots may ask for: jobs, to be heard, and the sandboxes of tasks.
+
+`who` is whom the pilot's token stands for. Answers are what goes over the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import IntegrityError
+
+from jedi.core.errors import Forbidden, JediError, NotFound, Refused
+from jedi.core.knobs import Knobs
+from jedi.ddm.interface import DDM
+from jedi.spec.attempt import HeldJob
+from jedi.spec.wire import AcquireRequest, Beat, LogEntry, Report
+from jedi.taskbuffer import dispatch, users
+from jedi.taskbuffer.users import Identity
+
+Answer = dict[str, Any]
+_PSEUDO = ("pseudo_input", "random_seed")
+
+
+def identify(tx: Connection, token: str) -> Identity:
+    """Whom a token stands for; Forbidden if nobody."""
+    who = users.check_token(tx, token)
+    if who is None:
+        raise Forbidden("The token is unknown, expired or revoked.", code="bad_token")
+    return who
+
+
+def acquire(
+    engine: Engine, ddm: DDM, knobs: Knobs, who: Identity, request: AcquireRequest
+) -> Answer:
+    """Jobs for a slot at the pilot's site, with all a pilot must know to run them.
+
+    A job whose files have no place fails here, with the reason. Storage is asked after the jobs
+    are committed: no row is locked meanwhile, and a lost answer is repeated by request_id.
+    """
+    site = _site(who)
+    if request.site != site:
+        raise Forbidden(
+            f"This token is for {site}, not for {request.site}.",
+            code="wrong_site",
+            site=request.site,
+        )
+    orders, failures = [], []
+    for job in _claim(engine, request):
+        try:
+            orders.append(_order(job, ddm, knobs))
+        except JediError as error:
+            failures.append(_failure(job, error))
+    if failures:
+        with engine.begin() as tx:
+            dispatch.accept_reports(tx, site, failures)
+    return {"jobs": orders, "wait_s": float(knobs["pilot.poll_s"])}
+
+
+def report(tx: Connection, who: Identity, reports: Sequence[Report]) -> Answer:
+    """Take down what became of jobs. A `stale` attempt's work is to be thrown away."""
+    return _results(reports, dispatch.accept_reports(tx, _site(who), reports))
+
+
+def heartbeat(tx: Connection, who: Identity, beats: Sequence[Beat]) -> Answer:
+    """Note that jobs are alive; tells which are to be killed, and why."""
+    whys = dispatch.beat(tx, _site(who), beats)
+    return {
+        "commands": [
+            {"pandaid": beat.pandaid, "command": "kill" if why else "none", "why": why}
+            for beat, why in zip(beats, whys, strict=True)
+        ]
+    }
+
+
+def log(tx: Connection, who: Identity, entries: Sequence[LogEntry]) -> Answer:
+    """Keep what payloads printed last."""
+    return _results(entries, dispatch.store_tails(tx, _site(who), entries))
+
+
+def sandbox(tx: Connection, who: Identity, sha256: str) -> bytes:
+    """A task's input sandbox, a tar.gz."""
+    _site(who)
+    data = dispatch.sandbox(tx, sha256)
+    if data is None:
+        raise NotFound(f"There is no sandbox {sha256}.", code="sandbox_missing", sha256=sha256)
+    return data
+
+
+def _site(who: Identity) -> str:
+    if who.kind != "pilot" or who.site is None:
+        raise Forbidden("This token is not a pilot's.", code="not_a_pilot")
+    return who.site
+
+
+def _claim(engine: Engine, request: AcquireRequest) -> list[HeldJob]:
+    for _ in range(2):
+        try:
+            with engine.begin() as tx:
+                return dispatch.acquire(
+                    tx, request.site, request.n, request.resources, request.request_id,
+                    request.pilot_id,
+                )  # fmt: skip
+        except IntegrityError:  # the same request, sent twice, was answered at this moment
+            continue
+    raise Refused(
+        f"Request {request.request_id} was made by another site. Number requests by UUID.",
+        code="request_id_taken",
+        request_id=request.request_id,
+    )
+
+
+def _order(job: HeldJob, ddm: DDM, knobs: Knobs) -> Answer:
+    """A job as the wire describes it; JediError if a file has no place."""
+    outputs = [file for file in job.files if file.type == "output"]
+    return {
+        "pandaid": job.panda_id,
+        "lock_seq": job.lock_seq,
+        "jeditaskid": job.jedi_task_id,
+        "attemptnr": job.attempt_nr,
+        "site": job.site,
+        "cores": job.cores,
+        "command": job.command,
+        "sandbox": job.sandbox,
+        "inputs": [
+            {
+                "lfn": file.lfn,
+                "path": str(ddm.path(file.endpoint or "", file.dataset, file.lfn)),
+                "size": file.size,
+                "adler32": file.adler32,
+            }
+            for file in job.files
+            if file.type not in ("output", "log", *_PSEUDO)
+        ],
+        "outputs": [
+            {"lfn": file.lfn, "source_name": file.source_name, "allow_missing": False}
+            for file in outputs
+        ],
+        "log_lfn": next((file.lfn for file in job.files if file.type == "log"), None),
+        "stage_out": str(ddm.staging_dir(job.site_endpoint, job.panda_id, job.lock_seq)),
+        "limits": {
+            "wall_s": job.walltime_s,
+            "cpu_s": job.walltime_s * max(1, job.cores),
+            "memory_mb": job.memory_mb,
+            "workdir_mb": job.scratch_mb,
+            "max_processes": knobs["pilot.max_processes"],
+        },
+    }
+
+
+def _failure(job: HeldJob, error: JediError) -> Report:
+    return Report(
+        pandaid=job.panda_id,
+        lock_seq=job.lock_seq,
+        status="failed",
+        error_code=error.code,
+        error_diag=error.sentence,
+    )
+
+
+def _results(asked: Sequence[Report] | Sequence[LogEntry], accepted: Sequence[bool]) -> Answer:
+    return {
+        "results": [
+            {"pandaid": one.pandaid, "verdict": "accepted" if good else "stale"}
+            for one, good in zip(asked, accepted, strict=True)
+        ]
+    }

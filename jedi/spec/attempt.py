@@ -1,0 +1,59 @@
+"""One attempt of a job, as a pilot gets it and as the Adder finds it afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+PilotResult = Literal["finished", "failed", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobFile:
+    """A file of a job. An input lies at `endpoint`, an output is to get there; `size` (bytes) and
+    `adler32` of an output are None until its pilot has reported them."""
+
+    type: str
+    lfn: str
+    dataset: str
+    endpoint: str | None
+    source_name: str | None
+    size: int | None
+    adler32: str | None
+    guid: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class HeldJob:
+    """A job that was handed to a pilot; `site_endpoint` is where its outputs are staged.
+
+    Limits: 0 stands for none; `scratch_mb` is the site's.
+    """
+
+    panda_id: int
+    lock_seq: int
+    jedi_task_id: int
+    attempt_nr: int
+    site: str
+    cores: int
+    memory_mb: int
+    walltime_s: int
+    scratch_mb: int
+    command: str
+    sandbox: str | None
+    site_endpoint: str
+    files: tuple[JobFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedJob:
+    """A job whose pilot has said how it ended, with its outputs and its log."""
+
+    panda_id: int
+    lock_seq: int
+    pilot_result: PilotResult
+    kill_code: str | None
+    error_code: str | None
+    error_diag: str | None
+    site_endpoint: str
+    files: tuple[JobFile, ...]

@@ -1,0 +1,131 @@
+"""What a pilot says to the service: strict values, unknown fields refused, all mistakes at once.
+
+The fields are those of the wire, because the database reads these messages as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+
+TAIL_MAX = 10_000
+DIAG_MAX = 2_000
+BATCH_MAX = 1_000
+
+
+def _storable(value: Any) -> Any:
+    """Payloads print anything; PostgreSQL takes neither NUL nor half a surrogate pair."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+    return value
+
+
+Number = Annotated[int, Field(ge=0, lt=2**63)]
+Small = Annotated[int, Field(ge=0, lt=2**31)]
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Instant = Annotated[AwareDatetime, Field(strict=False)]
+Name = Annotated[str, Field(min_length=1, max_length=256), BeforeValidator(_storable)]
+Code = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,64}$")]
+Diag = Annotated[str, BeforeValidator(_storable), AfterValidator(lambda text: text[:DIAG_MAX])]
+Tail = Annotated[str, BeforeValidator(_storable), AfterValidator(lambda text: text[-TAIL_MAX:])]
+
+
+class Message(BaseModel):
+    """Base of everything a pilot sends."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+
+class Resources(Message):
+    """What a slot offers; 0: not bounded."""
+
+    cores: Small
+    memory_mb: Small = 0
+    walltime_s: Small = 0
+    disk_mb: Small = 0
+
+
+class AcquireRequest(Message):
+    """Up to `n` jobs for a slot. A repeated `request_id` gets the same jobs."""
+
+    request_id: Name
+    pilot_id: Name
+    site: Name
+    n: Annotated[int, Field(ge=1, le=BATCH_MAX)]
+    resources: Resources
+
+
+class Measures(Message):
+    """What a payload used so far; named as the columns of jedi_jobs."""
+
+    cpu_s: Seconds | None = None
+    max_rss_kb: Number | None = None
+    max_pss_kb: Number | None = None
+    read_bytes: Number | None = None
+    write_bytes: Number | None = None
+    workdir_kb: Number | None = None
+    input_bytes: Number | None = None
+    output_bytes: Number | None = None
+    wall_s: Seconds | None = None
+
+
+class Attempt(Message):
+    """Who speaks: an attempt of a job. A later dispatch has a higher `lock_seq`."""
+
+    pandaid: Number
+    lock_seq: Number
+
+
+class Output(Message):
+    """A staged output or log."""
+
+    lfn: Name
+    size: Number
+    adler32: Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")]
+    guid: Annotated[str, Field(pattern=r"^[0-9A-Fa-f-]{1,36}$")]
+
+
+class Report(Attempt):
+    """A status of an attempt; the last three are its end."""
+
+    status: Literal["starting", "running", "finished", "failed", "cancelled"]
+    started_at: Instant | None = None
+    ended_at: Instant | None = None
+    exit_code: Annotated[int, Field(ge=-(2**31), lt=2**31)] | None = None
+    error_code: Code | None = None
+    error_diag: Diag | None = None
+    stderr_tail: Tail | None = None
+    measures: Measures = Measures()
+    outputs: list[Output] = []
+
+
+class Beat(Attempt):
+    """A sign of life."""
+
+    measures: Measures = Measures()
+
+
+class LogEntry(Attempt):
+    """What the payload printed last."""
+
+    stdout_tail: Tail | None = None
+    stderr_tail: Tail | None = None
+
+
+class Reports(Message):
+    """Reports of many attempts."""
+
+    reports: Annotated[list[Report], Field(max_length=BATCH_MAX)]
+
+
+class Beats(Message):
+    """Heartbeats of many attempts."""
+
+    beats: Annotated[list[Beat], Field(max_length=BATCH_MAX)]
+
+
+class LogEntries(Message):
+    """Live output of many attempts."""
+
+    entries: Annotated[list[LogEntry], Field(max_length=BATCH_MAX)]

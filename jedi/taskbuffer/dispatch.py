@@ -1,0 +1,262 @@
+"""Pilots and jobs: acquire, report, heartbeat, live output. One statement serves many jobs.
+
+An attempt is (pandaid, lock_seq). Whoever speaks for another one, or for a job of another site, is
+not heard: the answer is that the attempt is stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from jedi.core import states
+from jedi.spec.attempt import HeldJob, JobFile
+from jedi.spec.wire import Attempt, Beat, LogEntry, Measures, Report, Resources
+from jedi.taskbuffer.engine import wake
+from jedi.taskbuffer.jobs import NOTE
+
+AGENT = "JobDispatcher"
+_AT_SITE = ", ".join(f"'{status}'" for status in states.JOB_AT_SITE)
+_OUTPUTS = ", ".join(f"'{kind}'" for kind in states.OUTPUT_TYPES)
+
+JOB_FILES = """
+(SELECT jsonb_agg(jsonb_build_object('type', f.type, 'lfn', f.lfn, 'endpoint', f.endpoint,
+   'source_name', f.source_name, 'size', f.fsize, 'adler32', f.checksum, 'guid', f.guid,
+   'dataset', (SELECT d.datasetname FROM jedi_datasets d
+               WHERE d.datasetid = f.datasetid AND d.jeditaskid = f.jeditaskid)
+   ) ORDER BY f.fileid)
+ FROM jedi_job_files f WHERE f.pandaid = j.pandaid AND {condition})
+"""
+"""The files of a job `j` that meet a condition on `f`, as JSON for `job_files()`. A join in place
+of the inner query was seen to read all datasets for one job."""
+
+SITE_ENDPOINT = f"""
+coalesce((SELECT e.ddm_endpoint FROM jedi_site_endpoints e
+ WHERE e.site = j.site AND e.roles LIKE '%write%'
+ ORDER BY EXISTS (SELECT FROM jedi_job_files f WHERE f.pandaid = j.pandaid
+                  AND f.type IN ({_OUTPUTS}) AND f.endpoint = e.ddm_endpoint) DESC,
+          e.default_write DESC, e.order_write, e.ddm_endpoint LIMIT 1), '')
+"""
+"""Where the pilot of a job `j` stages its outputs: at the site, at their destination if it can."""
+
+
+def job_files(found: Sequence[Mapping[str, Any]] | None) -> tuple[JobFile, ...]:
+    """The files behind JOB_FILES, each once: event ranges of one file are one file here."""
+    return tuple(dict.fromkeys(JobFile(**file) for file in found or ()))
+
+
+def _noted(column: str, condition: str) -> str:
+    """A CTE that stamps the site when `condition` holds: twice a minute at most, never waiting,
+    because all of a site's pilots would queue for that one row."""
+    return f"""
+{column}_noted AS (
+  UPDATE jedi_sites SET {column} = jedi_now() WHERE site = (
+    SELECT site FROM jedi_sites WHERE site = :site AND {condition}
+      AND ({column} IS NULL OR {column} < jedi_now() - interval '30 s')
+    FOR NO KEY UPDATE SKIP LOCKED)
+)"""
+
+
+# ------------------------------------------------------------------------------------- acquire
+
+_HELD = "pandaid, jeditaskid, lock_seq, attemptnr, site, cores, memory_mb, walltime_s, priority"
+
+# Rows of the queue are found by ctid, since a plan that looks for ids may walk every dead entry of
+# the ordering index. Jobs are locked with their rows in the queue, and nothing waits: whoever
+# moves a job locks it before its row in the queue.
+_ACQUIRE = text(f"""
+WITH RECURSIVE known AS (
+  SELECT pandaids FROM jedi_acquire_requests WHERE request_id = :request AND site = :site
+), shares AS (
+  (SELECT gshare FROM jedi_job_ready WHERE site = :site AND NOT EXISTS (SELECT FROM known)
+   ORDER BY gshare LIMIT 1)
+  UNION ALL
+  SELECT r.gshare FROM shares s, LATERAL (
+    SELECT gshare FROM jedi_job_ready WHERE site = :site AND gshare > s.gshare
+    ORDER BY gshare LIMIT 1) r
+), gone AS (
+  DELETE FROM jedi_job_ready WHERE ctid = ANY(ARRAY(
+    SELECT x.tid FROM shares s, LATERAL (
+      SELECT r.ctid AS tid FROM jedi_job_ready r JOIN jedi_jobs j USING (pandaid)
+      WHERE r.site = :site AND r.gshare = s.gshare AND j.status = 'activated'
+        AND (:cores = 0 OR r.cores <= :cores)
+        AND (:memory_mb = 0 OR r.memory_mb <= :memory_mb)
+        AND (:walltime_s = 0 OR r.walltime_s <= :walltime_s)
+        AND (:disk_mb = 0 OR r.disk_mb <= :disk_mb)
+      ORDER BY r.priority DESC, r.pandaid LIMIT :n
+      FOR UPDATE OF r SKIP LOCKED FOR NO KEY UPDATE OF j SKIP LOCKED) x
+    LIMIT :n))
+  RETURNING pandaid
+), u AS (
+  UPDATE jedi_jobs j SET status = 'sent', statechangetime = jedi_now(), lock_seq = j.lock_seq + 1,
+    heartbeat_at = jedi_now(), pilot_id = :pilot
+  FROM gone WHERE j.pandaid = gone.pandaid
+  RETURNING j.*, 'activated' AS source, 'acquired' AS code, 'Handed to ' || :pilot AS reason
+), {NOTE}, answered AS (
+  INSERT INTO jedi_acquire_requests (request_id, site, pandaids)
+  SELECT :request, :site, array_agg(pandaid) FROM u HAVING count(*) > 0
+), {_noted("lastpilot", "true")}, held AS (
+  SELECT {_HELD} FROM u
+  UNION ALL
+  SELECT {_HELD} FROM jedi_jobs WHERE pandaid = ANY(SELECT unnest(pandaids) FROM known)
+    AND status IN ({_AT_SITE}) AND pilot_id = :pilot
+)
+SELECT j.pandaid AS panda_id, j.lock_seq, j.jeditaskid AS jedi_task_id,
+  j.attemptnr AS attempt_nr, site, j.cores, j.memory_mb, j.walltime_s, s.maxwdir AS scratch_mb,
+  p.jobparameters AS command, t.sandbox_sha256 AS sandbox, {SITE_ENDPOINT} AS site_endpoint,
+  {JOB_FILES.format(condition="true")} AS files
+FROM held j JOIN jedi_job_params p USING (pandaid) JOIN jedi_sites s USING (site)
+  LEFT JOIN jedi_taskparams t USING (jeditaskid)
+ORDER BY j.priority DESC, j.pandaid
+""")
+
+
+def acquire(
+    tx: Connection, site: str, n: int, resources: Resources, request_id: str, pilot_id: str
+) -> list[HeldJob]:
+    """Hand up to `n` activated jobs of a site that fit into a slot to a pilot, activated → sent.
+
+    Shares come in the order of their names, within a share jobs of higher priority first. A
+    repeated request gets the jobs of the first one that the pilot still holds. IntegrityError: the
+    same request was being answered at this moment (repeat it), or is another site's.
+    """
+    rows = tx.execute(
+        _ACQUIRE,
+        {"site": site, "n": n, "request": request_id, "pilot": pilot_id, "agent": AGENT,
+         **resources.model_dump()},
+    )  # fmt: skip
+    return [HeldJob(**{**row._mapping, "files": job_files(row.files)}) for row in rows]
+
+
+# -------------------------------------------------------------------------------------- report
+
+_MEASURES = ", ".join(
+    f"{name} = coalesce(CAST(s.measures ->> '{name}' AS {kind}), j.{name})"
+    for name, kind in (
+        (name, "float8" if name.endswith("_s") else "bigint") for name in Measures.model_fields
+    )
+)
+
+_ACCEPT = text(f"""
+WITH s AS (  -- of several reports on an attempt the furthest counts
+  SELECT DISTINCT ON (pandaid, lock_seq) *, status NOT IN ('starting', 'running') AS ended
+  FROM jsonb_to_recordset(CAST(:reports AS jsonb)) AS s(pandaid bigint, lock_seq bigint,
+    status text, started_at timestamptz, ended_at timestamptz, exit_code int, error_code text,
+    error_diag text, measures jsonb, outputs jsonb)
+  ORDER BY pandaid, lock_seq, status NOT IN ('starting', 'running') DESC, status
+), old AS (
+  SELECT j.pandaid, j.lock_seq, j.status, j.status IN ({_AT_SITE}) AS at_site,
+    j.pilot_result IS NOT NULL AS reported,
+    CASE WHEN s.ended THEN 'holding' WHEN 'running' IN (s.status, j.status) THEN 'running'
+         ELSE s.status END AS target
+  FROM jedi_jobs j JOIN s USING (pandaid, lock_seq) WHERE j.site = :site
+  ORDER BY j.pandaid FOR NO KEY UPDATE OF j
+), u AS (
+  UPDATE jedi_jobs j SET status = old.target,
+    statechangetime = CASE WHEN old.target <> old.status THEN jedi_now()
+                           ELSE j.statechangetime END,
+    heartbeat_at = jedi_now(), starttime = coalesce(s.started_at, j.starttime),
+    endtime = s.ended_at, pilot_result = CASE WHEN s.ended THEN s.status END,
+    exit_code = s.exit_code, error_code = s.error_code, error_diag = s.error_diag, {_MEASURES}
+  FROM s JOIN old USING (pandaid, lock_seq)
+  WHERE j.pandaid = s.pandaid AND old.at_site
+  RETURNING j.*, old.status AS source, coalesce(s.error_code, 'reported') AS code,
+    coalesce(s.error_diag, 'The pilot says: ' || s.status) AS reason, s.outputs
+), {NOTE}, made AS (
+  UPDATE jedi_job_files f SET fsize = o.size, checksum = o.adler32, guid = o.guid
+  FROM u, jsonb_to_recordset(u.outputs) AS o(lfn text, size bigint, adler32 text, guid text)
+  WHERE f.pandaid = u.pandaid AND f.jeditaskid = u.jeditaskid AND f.lfn = o.lfn
+    AND f.type IN ({_OUTPUTS}) AND u.status = 'holding'
+), begun AS (
+  UPDATE jedi_dataset_contents c SET status = 'running', proc_status = 'running'
+  FROM u JOIN jedi_job_files f USING (pandaid, jeditaskid)
+  WHERE c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid AND f.type IN ({_OUTPUTS})
+    AND c.status = 'defined' AND u.status = 'running' AND u.source <> 'running'
+), {_noted("laststart", "EXISTS (SELECT FROM u WHERE status = 'running' AND source <> 'running')")}
+SELECT pandaid, lock_seq, (SELECT status FROM u WHERE u.pandaid = old.pandaid) AS status
+FROM old WHERE at_site OR reported
+""")
+
+
+def accept_reports(tx: Connection, site: str, reports: Sequence[Report]) -> list[bool]:
+    """Take down what pilots of a site say of their jobs; for each report, whether it was accepted.
+
+    Nothing moves backwards and what comes late changes nothing: a report on an attempt whose end
+    was accepted before is accepted again. False: stale, the work of the attempt is not wanted.
+    """
+    rows = tx.execute(_ACCEPT, {"reports": _json(reports), "site": site, "agent": AGENT}).all()
+    if any(row.status == "holding" for row in rows):
+        wake(tx, "job:holding")
+    tails = [LogEntry(pandaid=r.pandaid, lock_seq=r.lock_seq, stderr_tail=r.stderr_tail)
+             for r in reports if r.stderr_tail]  # fmt: skip
+    if tails:
+        store_tails(tx, site, tails)
+    accepted = {(row.pandaid, row.lock_seq) for row in rows}
+    return [(report.pandaid, report.lock_seq) in accepted for report in reports]
+
+
+# ----------------------------------------------------------------- heartbeats and live output
+
+_BEAT = text(f"""
+WITH s AS (
+  SELECT DISTINCT ON (pandaid, lock_seq) *
+  FROM jsonb_to_recordset(CAST(:beats AS jsonb))
+    AS s(pandaid bigint, lock_seq bigint, measures jsonb)
+), old AS (
+  SELECT j.pandaid, j.lock_seq, j.status, j.kill_code, j.pilot_result, j.error_diag
+  FROM jedi_jobs j JOIN s USING (pandaid, lock_seq) WHERE j.site = :site
+  ORDER BY j.pandaid FOR NO KEY UPDATE OF j
+), u AS (
+  UPDATE jedi_jobs j SET heartbeat_at = jedi_now(), {_MEASURES}
+  FROM s JOIN old USING (pandaid, lock_seq)
+  WHERE j.pandaid = s.pandaid AND old.status IN ({_AT_SITE})
+), {_noted("lastpilot", "true")}
+SELECT pandaid, lock_seq, CASE
+  WHEN pilot_result IS NOT NULL THEN NULL
+  WHEN status NOT IN ({_AT_SITE}) THEN coalesce(error_diag, 'The job is ' || status || '.')
+  ELSE 'The job is to be killed: ' || kill_code || '.' END AS why
+FROM old
+""")
+
+
+def beat(tx: Connection, site: str, beats: Sequence[Beat]) -> list[str | None]:
+    """Note that jobs are alive, and what they use; for each, why it must be killed, or None."""
+    rows = tx.execute(_BEAT, {"beats": _json(beats), "site": site})
+    whys = {(row.pandaid, row.lock_seq): row.why for row in rows}
+    return [whys.get((b.pandaid, b.lock_seq), "This attempt is not known.") for b in beats]
+
+
+_TAILS = text(f"""
+WITH s AS (
+  SELECT DISTINCT ON (pandaid, lock_seq) *
+  FROM jsonb_to_recordset(CAST(:entries AS jsonb))
+    AS s(pandaid bigint, lock_seq bigint, stdout_tail text, stderr_tail text)
+)
+INSERT INTO jedi_job_tail AS t (pandaid, stdout_tail, stderr_tail)
+SELECT pandaid, s.stdout_tail, s.stderr_tail FROM s JOIN jedi_jobs j USING (pandaid, lock_seq)
+WHERE j.site = :site AND j.status IN ({_AT_SITE}, 'holding') ORDER BY pandaid
+ON CONFLICT (pandaid) DO UPDATE SET
+  stdout_tail = coalesce(excluded.stdout_tail, t.stdout_tail),
+  stderr_tail = coalesce(excluded.stderr_tail, t.stderr_tail), modificationtime = jedi_now()
+RETURNING pandaid
+""")
+
+
+def store_tails(tx: Connection, site: str, entries: Sequence[LogEntry]) -> list[bool]:
+    """Keep what payloads printed last; for each entry, whether its attempt is alive."""
+    kept = set(tx.scalars(_TAILS, {"entries": _json(entries), "site": site}))
+    return [entry.pandaid in kept for entry in entries]
+
+
+def sandbox(tx: Connection, sha256: str) -> bytes | None:
+    """The archive with this sha256."""
+    found: bytes | None = tx.scalar(
+        text("SELECT data FROM jedi_sandboxes WHERE sha256 = :sha256"), {"sha256": sha256}
+    )
+    return found
+
+
+def _json(messages: Sequence[Attempt]) -> str:
+    return f"[{','.join(message.model_dump_json() for message in messages)}]"

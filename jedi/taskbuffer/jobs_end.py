@@ -1,0 +1,159 @@
+"""How jobs end: the one way to a terminal status, and what an end means for files and datasets.
+
+Locks are always taken in one order: jobs by pandaid, datasets by datasetid, then contents. The
+lock on a dataset keeps apart all who end jobs with files in it, so no two wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, text
+
+from jedi.core import states
+from jedi.spec.attempt import ReportedJob
+from jedi.taskbuffer.dispatch import JOB_FILES, SITE_ENDPOINT, job_files
+from jedi.taskbuffer.engine import wake
+from jedi.taskbuffer.jobs import JobMove, MovedJob, move_jobs
+
+_INPUTS = ", ".join(f"'{kind}'" for kind in states.INPUT_TYPES)
+_OUTPUTS = ", ".join(f"'{kind}'" for kind in states.OUTPUT_TYPES)
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnd:
+    """A job's end: `target` is finished, failed, cancelled or closed. With `lock_seq` it is void
+    if the job was dispatched again. `error_source`: pilot, payload, jedi or user."""
+
+    panda_id: int
+    target: str
+    code: str
+    reason: str
+    lock_seq: int | None = None
+    error_source: str | None = None
+
+
+_LOCK_DATASETS = text("""
+SELECT d.datasetid FROM jedi_datasets d WHERE (d.datasetid, d.jeditaskid) IN (
+  SELECT datasetid, jeditaskid FROM jedi_job_files WHERE pandaid = ANY(CAST(:ids AS bigint[])))
+ORDER BY d.datasetid FOR NO KEY UPDATE
+""")
+
+_SETTLE = text(f"""
+WITH e AS (
+  SELECT c.fileid, c.jeditaskid, c.datasetid, CAST(j.status = 'failed' AS int) AS fault,
+    f.type IN ({_INPUTS}) AS input, f.fsize, f.checksum, f.guid,
+    CASE WHEN j.status = 'finished' THEN 'finished'
+         WHEN f.type NOT IN ({_INPUTS}) THEN 'failed'
+         WHEN f.type <> 'random_seed' AND (c.attemptnr >= c.maxattempt
+           OR c.failedattempt + CAST(j.status = 'failed' AS int) >= c.maxfailure) THEN 'failed'
+         ELSE 'ready' END AS target,
+    coalesce(c.endevent - c.startevent + 1, c.nevents) AS events
+  FROM jedi_jobs j JOIN jedi_job_files f USING (pandaid)
+    JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
+  WHERE j.pandaid = ANY(CAST(:ids AS bigint[])) AND f.pandaid = ANY(CAST(:ids AS bigint[]))
+    AND c.pandaid = j.pandaid
+    AND c.status IN ('defined', 'running', 'prepared')
+), c AS (
+  UPDATE jedi_dataset_contents c SET status = e.target, proc_status = e.target,
+    failedattempt = CASE WHEN e.input THEN c.failedattempt + e.fault ELSE c.failedattempt END,
+    fsize = CASE WHEN e.input THEN c.fsize ELSE e.fsize END,
+    checksum = CASE WHEN e.input THEN c.checksum ELSE e.checksum END,
+    guid = CASE WHEN e.input THEN c.guid ELSE e.guid END
+  FROM e WHERE c.fileid = e.fileid AND c.jeditaskid = e.jeditaskid
+), g AS (
+  SELECT datasetid, jeditaskid, count(*) FILTER (WHERE target = 'ready') AS released,
+    count(*) FILTER (WHERE target = 'finished') AS finished,
+    count(*) FILTER (WHERE target = 'failed') AS failed,
+    sum(events) FILTER (WHERE target = 'finished' AND input) AS events
+  FROM e GROUP BY datasetid, jeditaskid
+), d AS (
+  UPDATE jedi_datasets d SET nfilesused = d.nfilesused - g.released,
+    nfilesfinished = d.nfilesfinished + g.finished, nfilesfailed = d.nfilesfailed + g.failed,
+    neventsused = CASE WHEN g.events IS NULL THEN d.neventsused
+                       ELSE coalesce(d.neventsused, 0) + g.events END
+  FROM g WHERE d.datasetid = g.datasetid AND d.jeditaskid = g.jeditaskid
+)
+SELECT coalesce(sum(released), 0) > 0 AS ready, coalesce(sum(finished + failed), 0) > 0 AS done
+FROM g
+""")
+
+
+def end_jobs(tx: Connection, ends: Sequence[JobEnd], agent: str) -> list[MovedJob]:
+    """End live jobs and settle their files, in a constant number of statements.
+
+    Inputs of a finished job are finished; others come back (`ready`) while they may be tried
+    again, else they failed; only the end `failed` counts as a failure of theirs. Random seeds
+    always come back. Outputs are finished or failed with their job, the log of a failed job too,
+    whether or not it can be read. Jobs that have ended already are left alone: compare the result.
+    """
+    moves = [JobMove(e.panda_id, e.target, e.code, e.reason, e.lock_seq, e.error_source)
+             for e in ends]  # fmt: skip
+    ended = move_jobs(tx, moves, agent, states.JOB_LIVE)
+    if ended:
+        ids = {"ids": [job.panda_id for job in ended]}
+        tx.execute(_LOCK_DATASETS, ids)
+        files = tx.execute(_SETTLE, ids).one()
+        wake(tx, *(f"files:{topic}" for topic, some in files._mapping.items() if some))
+    return ended
+
+
+_PREPARE = text(f"""
+UPDATE jedi_dataset_contents c SET status = 'prepared', proc_status = 'transferring',
+  fsize = f.fsize, checksum = f.checksum, guid = f.guid
+FROM jedi_job_files f
+WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND f.type IN ({_OUTPUTS})
+  AND c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid AND c.status IN ('defined', 'running')
+""")
+
+
+def await_transfer(tx: Connection, moves: Sequence[JobMove], agent: str) -> list[MovedJob]:
+    """holding → transferring: outputs are published at the site, not yet at their destination."""
+    moved = move_jobs(tx, moves, agent, ("holding",))
+    if moved:
+        tx.execute(_PREPARE, {"ids": [job.panda_id for job in moved]})
+    return moved
+
+
+_REPORTED = text(f"""
+SELECT j.pandaid AS panda_id, j.lock_seq, j.pilot_result, j.kill_code, j.error_code,
+  j.error_diag, {SITE_ENDPOINT} AS site_endpoint,
+  {JOB_FILES.format(condition=f"f.type IN ({_OUTPUTS})")} AS files
+FROM jedi_jobs j
+WHERE j.pilot_result IS NOT NULL AND j.postprocessed_at IS NULL AND j.status = 'holding'
+  AND (j.hold_kind IS NULL
+       OR (j.hold_kind = 'failed_recoverable' AND j.hold_deadline <= jedi_now()))
+ORDER BY j.pandaid LIMIT :limit FOR NO KEY UPDATE OF j SKIP LOCKED
+""")
+
+
+def reported(tx: Connection, limit: int) -> list[ReportedJob]:
+    """Jobs whose end was reported and not yet looked at, longest known first.
+
+    There is no lease: two Adders may get the same job, and whoever applies first ends it.
+    """
+    rows = tx.execute(_REPORTED, {"limit": limit})
+    return [ReportedJob(**{**row._mapping, "files": job_files(row.files)}) for row in rows]
+
+
+_HOLD = text("""
+UPDATE jedi_jobs SET hold_kind = 'failed_recoverable', hold_reason = :reason,
+  hold_since = coalesce(hold_since, jedi_now()),
+  hold_deadline = jedi_now() + make_interval(secs => :wait_s)
+WHERE pandaid = :id AND lock_seq = :seq AND status = 'holding'
+""")
+
+
+def hold(tx: Connection, panda_id: int, lock_seq: int, reason: str, wait_s: float) -> None:
+    """Let the results of a job wait, with the reason; the next status change ends the hold."""
+    tx.execute(_HOLD, {"id": panda_id, "seq": lock_seq, "reason": reason, "wait_s": wait_s})
+
+
+def statuses(tx: Connection, panda_ids: Sequence[int]) -> dict[int, str]:
+    """The present status of jobs."""
+    rows = tx.execute(
+        text("SELECT pandaid, status FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids AS bigint[]))"),
+        {"ids": list(panda_ids)},
+    )
+    return {row.pandaid: row.status for row in rows}

@@ -1,0 +1,90 @@
+"""jedi_users and jedi_tokens: who may do what, and who may speak to the service.
+
+Only the sha256 of a token is kept: a token has 256 random bits, so nothing slower is needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, text
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Whom a token stands for: a pilot of one site, or a user."""
+
+    kind: str
+    site: str | None
+    user_name: str | None
+
+
+def put_user(tx: Connection, user_name: str, role: str) -> None:
+    """Give a user a role: user, production or operator."""
+    tx.execute(
+        text(
+            "INSERT INTO jedi_users (username, role) VALUES (:user, :role) "
+            "ON CONFLICT (username) DO UPDATE SET role = :role"
+        ),
+        {"user": user_name, "role": role},
+    )
+
+
+def role(tx: Connection, user_name: str) -> str:
+    """A user's role; whoever is not listed is a user."""
+    found: str | None = tx.scalar(
+        text("SELECT role FROM jedi_users WHERE username = :user"), {"user": user_name}
+    )
+    return found or "user"
+
+
+def token_hash(token: str) -> str:
+    """What the database keeps of a token."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def put_token(
+    tx: Connection,
+    kind: str,
+    *,
+    site: str | None = None,
+    user_name: str | None = None,
+    lifetime_s: float | None = None,
+) -> str:
+    """Make a token, for a `pilot` of a site or a `user`; it can't be read again."""
+    token = secrets.token_urlsafe(32)
+    tx.execute(
+        text(
+            "INSERT INTO jedi_tokens (token_hash, kind, site, username, expires_at) "
+            "VALUES (:hash, :kind, :site, :user, "
+            "jedi_now() + make_interval(secs => CAST(:lifetime AS float8)))"
+        ),
+        {"hash": token_hash(token), "kind": kind, "site": site, "user": user_name,
+         "lifetime": lifetime_s},
+    )  # fmt: skip
+    return token
+
+
+def check_token(tx: Connection, token: str) -> Identity | None:
+    """Whom a token stands for; None if it is unknown, has expired or was taken back."""
+    row = tx.execute(
+        text(
+            "SELECT kind, site, username FROM jedi_tokens WHERE token_hash = :hash "
+            "AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > jedi_now())"
+        ),
+        {"hash": token_hash(token)},
+    ).one_or_none()
+    return Identity(*row) if row else None
+
+
+def revoke_token(tx: Connection, hashed: str) -> None:
+    """Take a token back; `hashed` as token_hash() gives it."""
+    tx.execute(
+        text(
+            "UPDATE jedi_tokens SET revoked_at = jedi_now() "
+            "WHERE token_hash = :hash AND revoked_at IS NULL"
+        ),
+        {"hash": hashed},
+    )

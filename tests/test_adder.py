@@ -1,0 +1,360 @@
+"""The Adder on real files: published once, whoever dies, stalls or is faster."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from job_rows import Made, make_jobs
+from sqlalchemy import text
+
+from jedi.agent.base import World
+from jedi.core import clock
+from jedi.ddm.filesystem import FileSystemDDM
+from jedi.jobdispatcher.agent import Adder
+from jedi.jobdispatcher.outcome import FINISHED, TRANSFERRING, judge, logs, stored
+from jedi.spec.attempt import HeldJob, JobFile, ReportedJob
+from jedi.spec.wire import Output, Report, Resources
+from jedi.taskbuffer import dispatch, jobs, jobs_end
+from jedi.taskbuffer.jobs_end import JobEnd
+
+SITE, ENDPOINT = "SITE_A", "SITE_A_DATADISK"
+
+
+class Pilot:
+    """Plays the part of pilots: takes jobs, stages files, reports."""
+
+    def __init__(self, world: World, n: int = 1, **task: Any) -> None:
+        self.world = world
+        with world.engine.begin() as tx:
+            self.made: Made = make_jobs(tx, n, **task)
+            self.jobs: list[HeldJob] = dispatch.acquire(
+                tx, SITE, n, Resources(cores=1), str(self.made.task), "p"
+            )
+        for kind in ("output", "log"):
+            world.ddm.create(self.dataset(kind), task.get("destination") or ENDPOINT)
+
+    def dataset(self, kind: str) -> str:
+        return f"test:{self.made.task}.{kind}"
+
+    def staging(self, job: HeldJob) -> Path:
+        return self.world.ddm.staging_dir(ENDPOINT, job.panda_id, job.lock_seq)
+
+    def stage(self, job: HeldJob, *kinds: str) -> list[Output]:
+        self.staging(job).mkdir(parents=True)
+        made = []
+        for file in job.files:
+            if file.type in kinds:
+                data = f"made by {job.panda_id}".encode()
+                (self.staging(job) / file.lfn).write_bytes(data)
+                made.append(Output(lfn=file.lfn, size=len(data), guid="ab",
+                                   adler32=f"{zlib.adler32(data):08x}"))  # fmt: skip
+        return made
+
+    def tell(self, job: HeldJob, status: Any, outputs: list[Output], **more: Any) -> None:
+        said = Report(pandaid=job.panda_id, lock_seq=job.lock_seq, status=status,
+                      outputs=outputs, **more)  # fmt: skip
+        with self.world.engine.begin() as tx:
+            assert dispatch.accept_reports(tx, SITE, [said]) == [True]
+
+    def finish(self) -> None:
+        for job in self.jobs:
+            self.tell(job, "finished", self.stage(job, "output", "log"))
+
+    def published(self, kind: str) -> list[str]:
+        return [file.lfn for file in self.world.ddm.list_files(self.dataset(kind))]
+
+    def statuses(self) -> list[str]:
+        with self.world.engine.begin() as tx:
+            return [jobs_end.statuses(tx, self.made.jobs)[job] for job in self.made.jobs]
+
+    def error(self) -> tuple[str, str, str]:
+        with self.world.engine.begin() as tx:
+            row = tx.execute(text("SELECT error_source, error_code, error_diag FROM jedi_jobs"))
+            return tuple(row.one())  # type: ignore[return-value]
+
+
+def adder(world: World) -> Adder:
+    return Adder(World(world.engine, world.settings, world.load_knobs, world.load_ddm))
+
+
+def reported(**fields: Any) -> ReportedJob:
+    log = JobFile("log", "l", "s:log", "E", None, 1, "00000001", "g")
+    out = JobFile("output", "o", "s:out", "E", None, 1, "00000001", "g")
+    given = {
+        "panda_id": 1,
+        "lock_seq": 1,
+        "pilot_result": "failed",
+        "kill_code": None,
+        "error_code": None,
+        "error_diag": None,
+        "site_endpoint": "E",
+        "files": (out, log),
+    }
+    return ReportedJob(**{**given, **fields})
+
+
+# ------------------------------------------------------------------------------------ the rules
+
+
+@pytest.mark.parametrize(
+    ("fields", "target", "code", "source"),
+    [
+        ({"pilot_result": "finished"}, "finished", "job_finished", None),
+        ({"pilot_result": "finished", "kill_code": "killed"}, "finished", "job_finished", None),
+        ({"error_code": "payload_exit"}, "failed", "payload_exit", "payload"),
+        ({"error_code": "stagein_missing"}, "failed", "stagein_missing", "pilot"),
+        ({"error_code": "pilot_terminated"}, "closed", "pilot_terminated", "pilot"),
+        ({"error_code": "payload_exit", "kill_code": "task_killed"}, "cancelled", "task_killed",
+         "user"),
+        ({"pilot_result": "cancelled", "error_code": "killed"}, "cancelled", "killed", "user"),
+        ({}, "failed", "no_reason", "pilot"),
+    ],
+)  # fmt: skip
+def test_judge(fields: dict[str, Any], target: str, code: str, source: str | None) -> None:
+    verdict = judge(reported(**fields))
+    assert (verdict.target, verdict.code, verdict.source) == (target, code, source)
+
+
+def test_an_output_that_was_not_reported_fails_the_job_by_name() -> None:
+    missing = JobFile("output", "counts.txt", "s:n", "E", None, None, None, None)
+    verdict = judge(reported(pilot_result="finished", files=(missing,)))
+    assert (verdict.target, verdict.code) == ("failed", "output_not_reported")
+    assert "counts.txt" in verdict.reason
+    assert logs(reported(files=(missing,))) == []
+
+
+def test_outputs_for_another_place_must_travel() -> None:
+    assert stored(reported()) == FINISHED
+    assert stored(reported(site_endpoint="ELSEWHERE")) == TRANSFERRING
+
+
+# ------------------------------------------------------------------------------------ on files
+
+
+def test_success_is_published_and_settled(world: World) -> None:
+    pilot = Pilot(world, 3)
+    pilot.finish()
+    assert adder(world).run_once() == 3
+    assert pilot.statuses() == ["finished"] * 3
+    assert pilot.published("output") == [f"output.{job}.1" for job in pilot.made.jobs]
+    assert pilot.published("log") == [f"log.{job}.1" for job in pilot.made.jobs]
+    assert not any(pilot.staging(job).exists() for job in pilot.jobs)
+    with world.engine.begin() as tx:
+        rows = tx.execute(
+            text("SELECT status, checksum FROM jedi_dataset_contents WHERE type = 'output'")
+        )
+        assert all(status == "finished" and checksum for status, checksum in rows)
+    assert adder(world).run_once() == 0
+
+
+def test_failure_leaves_its_log_and_nothing_else(world: World) -> None:
+    pilot = Pilot(world)
+    (job,) = pilot.jobs
+    made = pilot.stage(job, "output", "log")
+    pilot.tell(job, "failed", made, error_code="payload_exit", error_diag="Exit code 3.")
+    adder(world).run_once()
+    assert pilot.statuses() == ["failed"]
+    assert pilot.error() == ("payload", "payload_exit", "Exit code 3.")
+    assert pilot.published("output") == []
+    assert len(pilot.published("log")) == 1
+    assert not pilot.staging(job).exists()
+    with world.engine.begin() as tx:
+        inputs = tx.execute(text("SELECT DISTINCT status, failedattempt "
+                                 "FROM jedi_dataset_contents WHERE type = 'input'"))  # fmt: skip
+        assert inputs.all() == [("ready", 1)]
+
+
+def test_outputs_for_another_endpoint_wait_for_the_mover(world: World) -> None:
+    pilot = Pilot(world, destination="SITE_B_DATADISK")
+    pilot.finish()
+    adder(world).run_once()
+    assert pilot.statuses() == ["transferring"]
+    lfn = pilot.published("output")[0]
+    assert world.ddm.locate(pilot.dataset("output"), [lfn]) == {lfn: [ENDPOINT]}
+
+
+@pytest.mark.parametrize("damage", ["missing", "short"])
+def test_a_staged_file_that_is_not_as_reported_fails_the_job(world: World, damage: str) -> None:
+    pilot = Pilot(world)
+    pilot.finish()
+    (job,) = pilot.jobs
+    staged = pilot.staging(job) / f"output.{job.panda_id}.1"
+    staged.write_bytes(b"x") if damage == "short" else staged.unlink()
+    adder(world).run_once()
+    assert pilot.statuses() == ["failed"]
+    source, code, diag = pilot.error()
+    assert (source, code) == (
+        "jedi",
+        {"missing": "staged_missing", "short": "size_differs"}[damage],
+    )
+    assert staged.name in diag
+    assert pilot.published("output") == []
+    assert len(pilot.published("log")) == 1
+
+
+def test_a_storage_that_does_not_answer_holds_the_job_and_nothing_is_lost(world: World) -> None:
+    pilot = Pilot(world, 2)
+    pilot.finish()
+    first, _ = pilot.made.jobs
+    target = world.ddm.path(ENDPOINT, pilot.dataset("output"), f"output.{first}.1")
+    target.mkdir()  # nothing can be renamed onto a directory
+    agent = adder(world)
+    assert agent.run_once() == 2
+    assert pilot.statuses() == ["holding", "finished"]
+    assert agent.run_once() == 0, "a job on hold is not tried at once"
+    with world.engine.begin() as tx:
+        held = tx.execute(text("SELECT * FROM jedi_jobs WHERE pandaid = :id"), {"id": first}).one()
+        assert held.hold_kind == "failed_recoverable"
+        assert target.name in held.hold_reason
+        assert held.hold_deadline > held.hold_since
+        tx.execute(text("UPDATE jedi_jobs SET hold_deadline = jedi_now() - interval '1 s'"))
+    target.rmdir()
+    assert agent.run_once() == 1
+    assert pilot.statuses() == ["finished", "finished"]
+    with world.engine.begin() as tx:
+        assert tx.scalar(text("SELECT count(*) FROM jedi_jobs WHERE hold_kind IS NOT NULL")) == 0
+
+
+# ----------------------------------------------------------------- who dies, stalls, is faster
+
+
+@pytest.mark.parametrize("point", ["claimed", "before_commit", "after_commit"])
+def test_an_adder_that_dies_is_no_loss(world: World, point: str, tmp_path: Path) -> None:
+    pilot = Pilot(world, 3)
+    pilot.finish()
+    mark = tmp_path / "mark"
+    run = subprocess.run(
+        [sys.executable, "-c", _ADDER_PROCESS, world.settings.database_url or ""],
+        env={**os.environ, "JEDI_CRASH": f"adder:{point}", "JEDI_CRASH_MARK": str(mark)},
+        check=False,
+        timeout=60,
+    )
+    assert (run.returncode, mark.exists()) == (137, True)
+    adder(world).run_once()
+    assert pilot.statuses() == ["finished"] * 3
+    assert len(pilot.published("output")) == 3
+
+
+_ADDER_PROCESS = """
+import sys
+from pathlib import Path
+from jedi.agent.base import World
+from jedi.core.settings import Settings
+from jedi.ddm import factory
+from jedi.jobdispatcher.agent import Adder
+from jedi.taskbuffer import engine, knobs
+url = sys.argv[1]
+world = World(engine.connect(url), Settings(Path("/nowhere"), url), knobs.load, factory.load)
+Adder(world).run_once()
+"""
+
+
+def test_two_adders_on_the_same_jobs(world: World) -> None:
+    pilot = Pilot(world, 40)
+    pilot.finish()
+    agents = [adder(world) for _ in range(3)]
+    barrier = threading.Barrier(3)
+    errors: list[Exception] = []
+
+    def run(agent: Adder) -> None:
+        try:
+            agent.world.refresh()
+            with world.engine.begin() as tx:
+                claimed = agent.claim(tx, 100)
+            barrier.wait(30)
+            verdicts = [(job, agent.work(job)) for job in claimed]
+            with world.engine.begin() as tx:
+                agent.apply(tx, verdicts)
+        except Exception as error:  # noqa: BLE001 - told below, not lost in the thread
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(agent,)) for agent in agents]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    # whoever finds a file gone between look and rename gives up and comes back later
+    assert all(isinstance(error, FileNotFoundError) for error in errors)
+    while adder(world).run_once():
+        pass
+    assert pilot.statuses() == ["finished"] * 40
+    assert len(pilot.published("output")) == len(pilot.published("log")) == 40
+    with world.engine.begin() as tx:
+        ends = tx.scalar(text("SELECT count(*) FROM jedi_jobs_statuslog WHERE status = 'finished'"))
+        assert ends == 40
+        finished = tx.scalars(text("SELECT nfilesfinished FROM jedi_datasets ORDER BY datasetid"))
+        assert finished.all() == [80, 40, 40, 40]
+
+
+def test_what_was_published_for_a_job_that_was_ended_meanwhile_is_removed(world: World) -> None:
+    pilot = Pilot(world, 2)
+    pilot.finish()
+    killed, good = pilot.made.jobs
+    agent = adder(world)
+    agent.world.refresh()
+    with world.engine.begin() as tx:
+        claimed = agent.claim(tx, 10)
+    verdicts = [(job, agent.work(job)) for job in claimed]
+    assert len(pilot.published("output")) == 2
+    with world.engine.begin() as tx:
+        assert jobs_end.end_jobs(tx, [JobEnd(killed, "cancelled", "killed", "By me.")], "me")
+    with world.engine.begin() as tx:
+        agent.apply(tx, verdicts)
+    assert pilot.statuses() == ["cancelled", "finished"]
+    assert pilot.published("output") == [f"output.{good}.1"]
+
+
+def test_a_slower_adder_does_not_take_away_what_the_faster_one_finished(world: World) -> None:
+    pilot = Pilot(world)
+    pilot.finish()
+    slow, fast = adder(world), adder(world)
+    slow.world.refresh()
+    with world.engine.begin() as tx:
+        claimed = slow.claim(tx, 10)
+    # its configuration is out of date: it finds no place for the files
+    slow.world._ddm = FileSystemDDM({})
+    verdicts = [(job, slow.work(job)) for job in claimed]
+    assert verdicts[0][1].target == "failed"
+    fast.run_once()
+    with world.engine.begin() as tx:
+        slow.apply(tx, verdicts)
+    assert pilot.statuses() == ["finished"]
+    assert len(pilot.published("output")) == 1
+
+
+def test_a_stalled_adder_publishes_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    pilot = Pilot(world)
+    pilot.finish()
+    agent = adder(world)
+    now = clock.monotonic()
+    later = iter([now])
+    monkeypatch.setattr(clock, "monotonic", lambda: next(later, now + agent.lease_s + 1))
+    assert agent.run_once() == 1
+    assert pilot.published("output") == []
+    assert pilot.statuses() == ["holding"]
+    monkeypatch.undo()
+    agent.run_once()
+    assert pilot.statuses() == ["finished"]
+
+
+def test_jobs_of_a_task_that_moved_on_are_left_alone(world: World) -> None:
+    pilot = Pilot(world)
+    pilot.finish()
+    agent = adder(world)
+    agent.world.refresh()
+    with world.engine.begin() as tx:
+        claimed = agent.claim(tx, 10)
+        tx.execute(text("UPDATE jedi_jobs SET lock_seq = lock_seq + 1"))
+    with world.engine.begin() as tx:
+        agent.apply(tx, [(job, FINISHED) for job in claimed])
+    assert pilot.statuses() == ["holding"]
+    with world.engine.begin() as tx:
+        move = jobs.JobMove(claimed[0].panda_id, "transferring", "c", "r", claimed[0].lock_seq)
+        assert jobs_end.await_transfer(tx, [move], "me") == []

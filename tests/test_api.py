@@ -1,0 +1,301 @@
+"""The service's routes and its process."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from conftest import on_server
+from fastapi.testclient import TestClient
+from helpers import put_file_dataset
+from job_rows import make_jobs
+from sqlalchemy import Engine, text
+
+import jedi
+from jedi.agent.base import World
+from jedi.api.app import create_app
+from jedi.api.server import listen_loopback, listen_unix
+from jedi.core.errors import BadInput, Refused
+from jedi.jobdispatcher.agent import Adder
+from jedi.standalone.home import Home
+from jedi.taskbuffer import jobs, knobs, users
+
+
+@pytest.fixture
+def token(world: World) -> str:
+    with world.engine.begin() as tx:
+        return users.put_token(tx, "pilot", site="SITE_A")
+
+
+@pytest.fixture
+def client(world: World, token: str) -> TestClient:
+    return TestClient(
+        create_app(world),
+        headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+        raise_server_exceptions=False,
+    )
+
+
+def order(**more: Any) -> dict[str, Any]:
+    slot = {"cores": 1, "memory_mb": 0, "walltime_s": 0, "disk_mb": 0}
+    asked = {"request_id": "r1", "pilot_id": "p1", "site": "SITE_A", "n": 1, "resources": slot}
+    return {**asked, **more}
+
+
+# -------------------------------------------------------------------------------------- routes
+
+
+def test_a_job_over_the_wire(client: TestClient, world: World) -> None:
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, 1)
+    answer = client.post("/v1/pilot/acquire", json=order()).json()
+    assert answer["wait_s"] == 0.5
+    (job,) = answer["jobs"]
+    assert client.post("/v1/pilot/acquire", json=order()).json()["jobs"] == [job]
+    key = {"pandaid": job["pandaid"], "lock_seq": job["lock_seq"]}
+    accepted = {"results": [{"pandaid": made.jobs[0], "verdict": "accepted"}]}
+
+    def report(status: str, **more: Any) -> Any:
+        body = {"reports": [{**key, "status": status, **more}]}
+        return client.post("/v1/pilot/report", json=body).json()
+
+    assert report("starting") == accepted
+    assert report("running", started_at="2026-01-01T10:00:00.123+00:00") == accepted
+    beats = {"beats": [{**key, "measures": {"cpu_s": 1, "max_rss_kb": 5}}]}
+    assert client.post("/v1/pilot/heartbeat", json=beats).json() == {
+        "commands": [{"pandaid": made.jobs[0], "command": "none", "why": None}]
+    }
+    entries = {"entries": [{**key, "stdout_tail": "hello", "stderr_tail": ""}]}
+    assert client.post("/v1/pilot/log", json=entries).json() == accepted
+    with world.engine.begin() as tx:
+        jobs.ask_to_kill(tx, made.jobs, "task_killed")
+    (command,) = client.post("/v1/pilot/heartbeat", json=beats).json()["commands"]
+    assert command["command"] == "kill"
+    measures = {"cpu_s": 1.5, "max_rss_kb": 1, "max_pss_kb": 1, "read_bytes": 0,
+                "write_bytes": 0, "workdir_kb": 0, "input_bytes": 0, "output_bytes": 0,
+                "wall_s": 2.0}  # fmt: skip
+    assert report(
+        "cancelled", started_at=None, ended_at="2026-01-01T10:00:09.123+00:00", exit_code=-9,
+        error_code="killed", error_diag="Ordered.", stderr_tail="a\0b", measures=measures,
+        outputs=[{"lfn": job["log_lfn"], "size": 5, "adler32": "0000000a", "guid": "aa"}],
+    ) == accepted  # fmt: skip
+    with world.engine.begin() as tx:
+        found = tx.execute(text("SELECT status, pilot_result, exit_code FROM jedi_jobs")).one()
+        assert tuple(found) == ("holding", "cancelled", -9)
+    stale = {"reports": [{"pandaid": 10**9, "lock_seq": 1, "status": "running"}]}
+    assert client.post("/v1/pilot/report", json=stale).json()["results"][0]["verdict"] == "stale"
+
+
+def test_sandboxes(client: TestClient, world: World) -> None:
+    data = bytes(range(256)) * 100
+    name = hashlib.sha256(data).hexdigest()
+    with world.engine.begin() as tx:
+        tx.execute(
+            text("INSERT INTO jedi_sandboxes (sha256, data) VALUES (:name, :data)"),
+            {"name": name, "data": data},
+        )
+    assert client.get(f"/v1/sandbox/{name}").content == data
+    missing = client.get("/v1/sandbox/abc")
+    assert (missing.status_code, missing.json()["code"]) == (404, "sandbox_missing")
+
+
+def test_all_mistakes_of_a_request_at_once(client: TestClient) -> None:
+    bad = order(n=0, sit="x", request_id="\ud800" * 300, resources={"cores": "two"})
+    answer = client.post("/v1/pilot/acquire", content=json.dumps(bad))
+    assert answer.status_code == 422
+    body = answer.json()
+    assert body["code"] == "bad_input"
+    paths = {problem["path"] for problem in body["facts"]["problems"]}
+    assert paths == {"n", "sit", "request_id", "resources.cores"}
+    for hostile in (b"{", b"[" * 100_000, b'{"n": NaN}', b"\xff", b""):
+        assert client.post("/v1/pilot/acquire", content=hostile).status_code in (400, 422)
+    nan = order(resources={"cores": float("nan")})
+    assert client.post("/v1/pilot/acquire", content=json.dumps(nan)).status_code == 422
+
+
+def test_who_may_ask(client: TestClient, world: World, engine: Engine) -> None:
+    def asking(token: str | None) -> tuple[int, str]:
+        headers = {"Authorization": f"Bearer {token}" if token else ""}
+        answer = client.post("/v1/pilot/acquire", json=order(), headers=headers)
+        return answer.status_code, answer.json().get("code", "")
+
+    with engine.begin() as tx:
+        other = users.put_token(tx, "pilot", site="SITE_B")
+        person = users.put_token(tx, "user", user_name="me")
+        old = users.put_token(tx, "pilot", site="SITE_A", lifetime_s=-1)
+        revoked = users.put_token(tx, "pilot", site="SITE_A")
+        users.revoke_token(tx, users.token_hash(revoked))
+        kept = tx.scalars(text("SELECT token_hash FROM jedi_tokens")).all()
+    assert not {other, person, old, revoked} & set(kept)
+    assert asking(None) == (401, "no_token")
+    assert asking("guess") == asking(old) == asking(revoked) == (401, "bad_token")
+    assert asking(other) == (403, "wrong_site")
+    assert asking(person) == (403, "not_a_pilot")
+
+
+def test_roles(engine: Engine) -> None:
+    with engine.begin() as tx:
+        assert users.role(tx, "me") == "user"
+        for role in ("operator", "production"):
+            users.put_user(tx, "me", role)
+            assert users.role(tx, "me") == role
+
+
+def test_errors_have_one_form(client: TestClient, world: World) -> None:
+    assert client.get("/nothing").json()["code"] == "http_404"
+    assert client.get("/v1/pilot/acquire").json()["code"] == "http_405"
+    with world.engine.begin() as tx:
+        tx.execute(text("DROP TABLE jedi_tokens"))
+    broken = client.post("/v1/pilot/acquire", json=order())
+    assert (broken.status_code, broken.json()["code"]) == (500, "internal")
+
+
+# ------------------------------------------------------------------------------------- process
+
+_SERVICE = """
+import sys
+from pathlib import Path
+from jedi.api.server import serve
+from jedi.core.settings import Settings
+serve(Settings(Path(sys.argv[1]), sys.argv[2]), ready=lambda: print("ready", flush=True))
+"""
+
+
+@pytest.fixture
+def place(world: World) -> Iterator[Home]:
+    """The home with its directories; as root they are elsewhere and must be removed."""
+    home = Home(world.settings.home)
+    home.prepare()
+    yield home
+    home.discard()
+
+
+@contextmanager
+def running(world: World) -> Iterator[subprocess.Popen[str]]:
+    """The service's process, listening."""
+    process = start(world)
+    try:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def start(world: World) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", _SERVICE, str(world.settings.home), world.settings.database_url],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def over(home: Home) -> httpx.Client:
+    transport = httpx.HTTPTransport(uds=str(home.api_socket))
+    return httpx.Client(transport=transport, base_url="http://jedi")
+
+
+def test_the_socket_is_ours_alone_and_is_taken_over_from_the_dead(
+    world: World, place: Home
+) -> None:
+    for number in (signal.SIGKILL, signal.SIGTERM):
+        with running(world) as service, over(place) as client:
+            assert stat.S_IMODE(place.api_socket.stat().st_mode) == 0o600
+            assert client.get("/health").json() == {"status": "ok"}
+            second = start(world)
+            assert "answers at" in second.communicate(timeout=30)[1]
+            assert second.returncode != 0
+            assert client.get("/health").status_code == 200
+            service.send_signal(number)
+            assert service.wait(30) == (0 if number == signal.SIGTERM else -number)
+
+
+def test_a_pilot_runs_a_job(world: World, place: Home, token: str) -> None:
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, 2, files=1)
+        tx.execute(
+            text("UPDATE jedi_job_params SET jobparameters = "
+                 "'cat input.$PANDAID.1 > output.$PANDAID.1; echo hello >&2'"))  # fmt: skip
+    put_file_dataset(
+        world, f"test:{made.task}.input", {f"input.{job}.1": b"abc" for job in made.jobs},
+        "SITE_A_DATADISK",
+    )  # fmt: skip
+    for kind in ("output", "log"):
+        world.ddm.create(f"test:{made.task}.{kind}", "SITE_A_DATADISK")
+    pilot = [sys.executable, "-I", str(Path(jedi.__file__).parent / "pilot"), "--site", "SITE_A",
+             "--work", str(place.work), "--idle-s", "0"]  # fmt: skip
+    with running(world):
+        subprocess.run(
+            pilot,
+            env={**os.environ, "JEDI_PILOT_URL": f"unix:{place.api_socket}",
+                 "JEDI_PILOT_TOKEN": token},
+            check=True,
+            timeout=60,
+        )  # fmt: skip
+    Adder(world).run_once()
+    with world.engine.begin() as tx:
+        found = tx.execute(text("SELECT status, error_diag, wall_s IS NOT NULL FROM jedi_jobs"))
+        assert found.all() == [("finished", None, True)] * 2
+        tails = tx.scalars(text("SELECT stderr_tail FROM jedi_job_tail"))
+        assert tails.all() == ["hello\n"] * 2
+    outputs = {
+        lfn: world.ddm.path("SITE_A_DATADISK", f"test:{made.task}.output", lfn).read_bytes()
+        for lfn in (file.lfn for file in world.ddm.list_files(f"test:{made.task}.output"))
+    }
+    assert outputs == {f"output.{job}.1": b"abc" for job in made.jobs}
+
+
+def test_a_lost_database_is_said_and_comes_back(world: World, place: Home, server: str) -> None:
+    name = world.engine.url.database
+    with running(world), over(place) as client:
+        assert client.get("/health").status_code == 200
+        on_server(server, f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        on_server(
+            server,
+            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'",
+        )
+        lost = client.get("/health")
+        assert (lost.status_code, lost.json()["code"]) == (503, "unreachable")
+        on_server(server, f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+        assert client.get("/health").status_code == 200
+
+
+def test_tcp_is_loopback_only(world: World) -> None:
+    for bad in ("0.0.0.0:1", "example.org:80", "127.0.0.1:", "::1:80", "127.0.0.1"):
+        with pytest.raises(BadInput, match=r"api\.listen"):
+            listen_loopback(bad)
+    with listen_loopback("127.0.0.1:0") as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(Refused, match="can't listen"):
+            listen_loopback(f"127.0.0.1:{port}")
+
+
+def test_a_service_behind_tcp(world: World, place: Home) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    with world.engine.begin() as tx:
+        knobs.put(tx, "api.listen", address, "me")
+    with running(world):
+        assert httpx.get(f"http://{address}/health").json() == {"status": "ok"}
+
+
+def test_a_busy_server_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with listen_unix(path), pytest.raises(Refused):
+        listen_unix(path)
+    listen_unix(path).close()
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]

@@ -1,0 +1,426 @@
+"""acquire, report, heartbeat and log: what pilots say and get, against the database."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from job_rows import make_jobs, watch
+from sqlalchemy import Engine, text
+
+from jedi.agent.base import World
+from jedi.core.errors import Forbidden, Refused
+from jedi.service import pilots
+from jedi.spec.attempt import HeldJob
+from jedi.spec.wire import AcquireRequest, Beat, LogEntry, Measures, Output, Report, Resources
+from jedi.taskbuffer import dispatch, jobs
+from jedi.taskbuffer.jobs import JobMove
+from jedi.taskbuffer.users import Identity
+
+PILOT_A = Identity("pilot", "SITE_A", None)
+
+
+@pytest.fixture(autouse=True)
+def _sites(world: World) -> None:
+    """Every test has SITE_A and SITE_B."""
+
+
+def take(
+    engine: Engine, n: int = 1, request: str = "r", site: str = "SITE_A", **slot: int
+) -> list[HeldJob]:
+    resources = Resources(cores=slot.pop("cores", 1), **slot)
+    with engine.begin() as tx:
+        return dispatch.acquire(tx, site, n, resources, request, "pilot 1")
+
+
+def tell(engine: Engine, *reports: Report, site: str = "SITE_A") -> list[bool]:
+    with engine.begin() as tx:
+        return dispatch.accept_reports(tx, site, reports)
+
+
+def say(job: HeldJob, status: Any, **more: Any) -> Report:
+    return Report(pandaid=job.panda_id, lock_seq=job.lock_seq, status=status, **more)
+
+
+def ends_well(job: HeldJob) -> Report:
+    made = [Output(lfn=f.lfn, size=7, adler32="0000abcd", guid="ab-1")
+            for f in job.files if f.type in ("output", "log")]  # fmt: skip
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    return say(job, "finished", exit_code=0, started_at=at, ended_at=at, outputs=made,
+               stderr_tail="bye", measures=Measures(cpu_s=1.5, max_rss_kb=10))  # fmt: skip
+
+
+def row(engine: Engine, panda_id: int) -> Any:
+    with engine.begin() as tx:
+        return tx.execute(
+            text("SELECT * FROM jedi_jobs WHERE pandaid = :id"), {"id": panda_id}
+        ).one()
+
+
+def stats(engine: Engine) -> dict[str, int]:
+    with engine.begin() as tx:
+        rows = tx.execute(text("SELECT status, sum(jobs) FROM job_stats_delta GROUP BY status"))
+        return {status: int(n) for status, n in rows if n}
+
+
+def log(engine: Engine, panda_id: int) -> list[str]:
+    with engine.begin() as tx:
+        return list(
+            tx.scalars(
+                text("SELECT status FROM jedi_jobs_statuslog WHERE pandaid = :id ORDER BY log_id"),
+                {"id": panda_id},
+            )
+        )
+
+
+# ------------------------------------------------------------------------------------- acquire
+
+
+def test_acquire_hands_out_everything_a_pilot_needs(engine: Engine) -> None:
+    with engine.begin() as tx:
+        made = make_jobs(tx, 3)
+    job, second = take(engine, 2)
+    assert (job.panda_id, second.panda_id) == (made.jobs[0], made.jobs[1])
+    assert (job.lock_seq, job.attempt_nr, job.command) == (1, 1, f"echo {job.panda_id}")
+    assert Counter(f.type for f in job.files) == {
+        "input": 2, "random_seed": 1, "output": 1, "log": 1,
+    }  # fmt: skip
+    assert job.site_endpoint == "SITE_A_DATADISK"
+    found = row(engine, job.panda_id)
+    assert (found.status, found.pilot_id) == ("sent", "pilot 1")
+    assert log(engine, job.panda_id) == ["activated", "sent"]
+    assert stats(engine) == {"activated": 1, "sent": 2}
+    with engine.begin() as tx:
+        assert tx.scalars(text("SELECT pandaid FROM jedi_job_ready")).all() == made.jobs[2:]
+
+
+def test_a_repeated_request_gets_the_jobs_still_held(engine: Engine) -> None:
+    with engine.begin() as tx:
+        make_jobs(tx, 5)
+    first = take(engine, 2)
+    assert take(engine, 2) == first
+    tell(engine, ends_well(first[0]))
+    assert take(engine, 2) == first[1:]
+    assert not {j.panda_id for j in take(engine, 3, "other")} & {j.panda_id for j in first}
+    assert stats(engine) == {"sent": 4, "holding": 1}
+
+
+def test_an_empty_answer_is_not_remembered(engine: Engine) -> None:
+    assert take(engine) == []
+    with engine.begin() as tx:
+        make_jobs(tx, 1)
+    assert len(take(engine)) == 1
+
+
+def test_priority_within_a_share_and_shares_by_name(engine: Engine) -> None:
+    with engine.begin() as tx:
+        low = make_jobs(tx, 2, share="a", priority=10).jobs
+        high = make_jobs(tx, 1, share="a", priority=20).jobs
+        other = make_jobs(tx, 2, share="b", priority=99).jobs
+        elsewhere = make_jobs(tx, 1, site="SITE_B").jobs
+    got = [take(engine, 1, f"r{n}")[0].panda_id for n in range(5)]
+    assert got == [*high, *low, *other]
+    assert take(engine, 1, "x") == []
+    assert [j.panda_id for j in take(engine, 9, "y", site="SITE_B")] == elsewhere
+
+
+def test_one_request_fills_up_from_several_shares(engine: Engine) -> None:
+    with engine.begin() as tx:
+        for share in "cab":
+            make_jobs(tx, 2, share=share)
+    assert len(take(engine, 5)) == 5
+    assert len(take(engine, 5, "again")) == 1
+
+
+def test_only_jobs_that_fit_into_the_slot(engine: Engine) -> None:
+    with engine.begin() as tx:
+        wide = make_jobs(tx, 1, cores=8, priority=900).jobs
+        fat = make_jobs(tx, 1, memory_mb=4000, priority=800).jobs
+        slim = make_jobs(tx, 1).jobs
+    assert take(engine, 9, "1", walltime_s=599) == []
+    assert [j.panda_id for j in take(engine, 9, "2", memory_mb=2000)] == slim
+    assert [j.panda_id for j in take(engine, 9, "3", cores=8)] == [*wide, *fat]
+
+
+def test_jobs_being_moved_are_passed_over(engine: Engine) -> None:
+    """Who moves a job locks it first and its row in the queue then: acquire must not wait."""
+    with engine.begin() as tx:
+        first, second = make_jobs(tx, 2).jobs
+    with engine.begin() as tx:
+        tx.execute(text("SELECT FROM jedi_jobs WHERE pandaid = :id FOR UPDATE"), {"id": first})
+        assert [j.panda_id for j in take(engine, 9)] == [second]
+        jobs.move_jobs(tx, [JobMove(first, "cancelled", "c", "r")], "me", ["activated"])
+    assert take(engine, 9, "later") == []
+
+
+def test_many_pilots_get_each_job_once(engine: Engine) -> None:
+    with engine.begin() as tx:
+        made = make_jobs(tx, 300, files=1)
+
+    def pilot(number: int) -> list[int]:
+        got: list[int] = []
+        while found := take(engine, 1 + number % 3, f"{number} {len(got)}"):
+            got += [job.panda_id for job in found]
+        return got
+
+    with ThreadPoolExecutor(6) as pool:
+        got = [one for some in pool.map(pilot, range(6)) for one in some]
+    assert sorted(got) == made.jobs
+    assert stats(engine) == {"sent": 300}
+
+
+def test_the_same_request_twice_at_once(engine: Engine, world: World) -> None:
+    with engine.begin() as tx:
+        make_jobs(tx, 20)
+    request = AcquireRequest(
+        request_id="twin", pilot_id="p", site="SITE_A", n=5, resources=Resources(cores=1)
+    )
+    barrier = threading.Barrier(4)
+
+    def ask(_: int) -> list[int]:
+        barrier.wait()
+        answer = pilots.acquire(engine, world.ddm, world.knobs, PILOT_A, request)
+        return [job["pandaid"] for job in answer["jobs"]]
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(ask, range(4)))
+    assert all(answer == answers[0] for answer in answers)
+    assert len(answers[0]) == 5
+    assert stats(engine) == {"activated": 15, "sent": 5}
+
+
+def test_another_site_may_not_ask(engine: Engine, world: World) -> None:
+    with engine.begin() as tx:
+        make_jobs(tx, 1)
+        make_jobs(tx, 1, site="SITE_B")
+    request = AcquireRequest(
+        request_id="r", pilot_id="p", site="SITE_B", n=1, resources=Resources(cores=1)
+    )
+    with pytest.raises(Forbidden, match="for SITE_A, not for SITE_B"):
+        pilots.acquire(engine, world.ddm, world.knobs, PILOT_A, request)
+    with pytest.raises(Forbidden, match="not a pilot's"):
+        user = Identity("user", None, "me")
+        pilots.acquire(engine, world.ddm, world.knobs, user, request)
+    assert take(engine, request="r")
+    with pytest.raises(Refused, match="another site"):
+        pilots.acquire(engine, world.ddm, world.knobs, Identity("pilot", "SITE_B", None), request)
+
+
+def test_orders_name_paths_and_limits(engine: Engine, world: World) -> None:
+    with engine.begin() as tx:
+        made = make_jobs(tx, 1, cores=2, memory_mb=500)
+        tx.execute(text("UPDATE jedi_sites SET maxwdir = 1000"))
+        tx.execute(text("UPDATE jedi_taskparams SET sandbox_sha256 = 'abc'"))
+        # two event ranges of one file
+        tx.execute(text("UPDATE jedi_job_files SET lfn = 'in', checksum = '00000001' "
+                        "WHERE type = 'input'"))  # fmt: skip
+    request = AcquireRequest(
+        request_id="r", pilot_id="p", site="SITE_A", n=1, resources=Resources(cores=2)
+    )
+    (job,) = pilots.acquire(engine, world.ddm, world.knobs, PILOT_A, request)["jobs"]
+    root = world.settings.home / "storage" / "SITE_A"
+    panda_id = made.jobs[0]
+    assert job["inputs"] == [
+        {"lfn": "in", "path": f"{root}/test/{made.task}.input/in", "size": 3,
+         "adler32": "00000001"}
+    ]  # fmt: skip
+    assert job["outputs"] == [
+        {"lfn": f"output.{panda_id}.1", "source_name": None, "allow_missing": False}
+    ]
+    assert job["log_lfn"] == f"log.{panda_id}.1"
+    assert job["stage_out"] == f"{root}/.staging/{panda_id}.1"
+    assert job["sandbox"] == "abc"
+    assert job["limits"] == {
+        "wall_s": 600, "cpu_s": 1200, "memory_mb": 500, "workdir_mb": 1000, "max_processes": 256,
+    }  # fmt: skip
+
+
+def test_a_job_whose_input_has_no_place_fails_with_the_reason(engine: Engine, world: World) -> None:
+    with engine.begin() as tx:
+        bad, good = make_jobs(tx, 2).jobs
+        tx.execute(
+            text("UPDATE jedi_job_files SET endpoint = 'NOWHERE' "
+                 "WHERE pandaid = :id AND type = 'input'"), {"id": bad})  # fmt: skip
+    request = AcquireRequest(
+        request_id="r", pilot_id="p", site="SITE_A", n=2, resources=Resources(cores=1)
+    )
+    answer = pilots.acquire(engine, world.ddm, world.knobs, PILOT_A, request)
+    assert [job["pandaid"] for job in answer["jobs"]] == [good]
+    failed = row(engine, bad)
+    assert (failed.status, failed.pilot_result) == ("holding", "failed")
+    assert failed.error_code == "endpoint_missing"
+    assert "NOWHERE" in failed.error_diag
+
+
+# ------------------------------------------------------------------------------------- reports
+
+
+def test_a_life_in_reports(engine: Engine) -> None:
+    with engine.begin() as tx:
+        made = make_jobs(tx, 1)
+    (job,) = take(engine)
+    assert tell(engine, say(job, "starting")) == [True]
+    at = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    assert tell(engine, say(job, "running", started_at=at)) == [True]
+    assert row(engine, job.panda_id).starttime == at
+    with engine.begin() as tx:
+        outputs = tx.scalars(
+            text("SELECT status FROM jedi_dataset_contents WHERE type IN ('output', 'log')")
+        )
+        assert set(outputs) == {"running"}
+    assert tell(engine, ends_well(job)) == [True]
+    found = row(engine, job.panda_id)
+    assert (found.status, found.pilot_result, found.exit_code) == ("holding", "finished", 0)
+    assert (found.cpu_s, found.max_rss_kb, found.read_bytes) == (1.5, 10, None)
+    assert log(engine, job.panda_id) == ["activated", "sent", "starting", "running", "holding"]
+    assert stats(engine) == {"holding": 1}
+    with engine.begin() as tx:
+        files = tx.execute(
+            text("SELECT fsize, checksum, guid FROM jedi_job_files WHERE type <> 'input' "
+                 "AND datasetid IN (:out, :log)"),
+            {"out": made.output, "log": made.log})  # fmt: skip
+        assert set(files.all()) == {(7, "0000abcd", "ab-1")}
+        assert tx.scalar(text("SELECT stderr_tail FROM jedi_job_tail")) == "bye"
+
+
+def test_reports_out_of_order_and_repeated(engine: Engine) -> None:
+    with engine.begin() as tx:
+        make_jobs(tx, 1)
+    (job,) = take(engine)
+    assert tell(engine, say(job, "running")) == [True]
+    before = row(engine, job.panda_id)
+    assert tell(engine, say(job, "starting"), say(job, "running")) == [True, True]
+    now = row(engine, job.panda_id)
+    assert (now.status, now.statechangetime) == ("running", before.statechangetime)
+    end = ends_well(job)
+    assert tell(engine, end) == [True]
+    assert tell(engine, end, say(job, "running"), say(job, "failed")) == [True] * 3
+    assert row(engine, job.panda_id).pilot_result == "finished"
+    assert log(engine, job.panda_id) == ["activated", "sent", "running", "holding"]
+    with engine.begin() as tx:
+        jobs.move_jobs(tx, [JobMove(job.panda_id, "finished", "c", "r")], "me", ["holding"])
+    assert tell(engine, end) == [True]
+
+
+def test_several_reports_of_a_job_in_one_message(engine: Engine) -> None:
+    with engine.begin() as tx:
+        make_jobs(tx, 2)
+    one, two = take(engine, 2)
+    said = tell(engine, say(one, "starting"), ends_well(one), say(one, "running"),
+                say(two, "starting"), say(two, "running"))  # fmt: skip
+    assert said == [True] * 5
+    assert row(engine, one.panda_id).status == "holding"
+    assert row(engine, two.panda_id).status == "running"
+
+
+def test_a_report_after_another_dispatch_is_stale(engine: Engine) -> None:
+    with engine.begin() as tx:
+        make_jobs(tx, 1)
+    (job,) = take(engine)
+    with engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_jobs SET lock_seq = lock_seq + 1"))
+    assert tell(engine, ends_well(job)) == [False]
+    assert row(engine, job.panda_id).status == "sent"
+    with engine.begin() as tx:
+        entry = LogEntry(pandaid=job.panda_id, lock_seq=job.lock_seq, stdout_tail="x")
+        assert dispatch.store_tails(tx, "SITE_A", [entry]) == [False]
+
+
+def test_late_foreign_and_unknown_reports_are_stale(engine: Engine) -> None:
+    with engine.begin() as tx:
+        make_jobs(tx, 2)
+    lost, mine = take(engine, 2)
+    with engine.begin() as tx:
+        jobs.move_jobs(tx, [JobMove(lost.panda_id, "failed", "c", "r")], "me", ["sent"])
+    unknown = Report(pandaid=10**9, lock_seq=1, status="running")
+    assert tell(engine, ends_well(lost), ends_well(mine), unknown) == [False, True, False]
+    assert tell(engine, ends_well(mine), site="SITE_B") == [False]
+    assert row(engine, lost.panda_id).pilot_result is None
+
+
+def test_reports_of_many_jobs_cost_as_many_statements_as_of_one(engine: Engine) -> None:
+    with engine.begin() as tx:
+        make_jobs(tx, 101)
+    first, *others = take(engine, 101)
+    statements = watch(engine)
+    tell(engine, ends_well(first))
+    for_one = len(statements)
+    statements.clear()
+    assert tell(engine, *map(ends_well, others)) == [True] * 100
+    assert len(statements) == for_one <= 3
+
+
+# ----------------------------------------------------------------- heartbeats and live output
+
+
+def test_heartbeats(engine: Engine) -> None:
+    with engine.begin() as tx:
+        make_jobs(tx, 4)
+    alive, killed, lost, done = take(engine, 4)
+    tell(engine, ends_well(done))
+    with engine.begin() as tx:
+        jobs.ask_to_kill(tx, [killed.panda_id], "task_killed")
+        end = JobMove(lost.panda_id, "failed", "lost_heartbeat", "Not heard of for 2 hours.")
+        jobs.move_jobs(tx, [end], "me", ["sent"])
+        tx.execute(text("UPDATE jedi_jobs SET heartbeat_at = NULL"))
+    measures = Measures(cpu_s=3, workdir_kb=4)
+    beats = [Beat(pandaid=j.panda_id, lock_seq=j.lock_seq, measures=measures)
+             for j in (alive, killed, lost, done)]  # fmt: skip
+    beats.append(Beat(pandaid=alive.panda_id, lock_seq=9))
+    with engine.begin() as tx:
+        whys = dispatch.beat(tx, "SITE_A", beats)
+    assert whys[0] is None
+    assert whys[3] is None
+    assert "task_killed" in str(whys[1])
+    assert whys[2] == "Not heard of for 2 hours."
+    assert whys[4] == "This attempt is not known."
+    found = row(engine, alive.panda_id)
+    assert found.heartbeat_at is not None
+    assert (found.cpu_s, found.workdir_kb) == (3.0, 4)
+    assert row(engine, lost.panda_id).heartbeat_at is None
+    with engine.begin() as tx:
+        assert dispatch.beat(tx, "SITE_B", beats[:1]) == ["This attempt is not known."]
+
+
+def test_live_output(engine: Engine) -> None:
+    with engine.begin() as tx:
+        make_jobs(tx, 1)
+    (job,) = take(engine)
+    for out, err in (("one", None), (None, "two")):
+        entry = LogEntry(
+            pandaid=job.panda_id, lock_seq=job.lock_seq, stdout_tail=out, stderr_tail=err
+        )
+        with engine.begin() as tx:
+            assert dispatch.store_tails(tx, "SITE_A", [entry]) == [True]
+    with engine.begin() as tx:
+        tail = tx.execute(text("SELECT stdout_tail, stderr_tail FROM jedi_job_tail")).one()
+    assert tuple(tail) == ("one", "two")
+
+
+def test_what_payloads_print_is_made_storable() -> None:
+    entry = LogEntry(pandaid=1, lock_seq=1, stdout_tail="a\0b\ud800c" + "x" * 20_000)
+    assert entry.stdout_tail == "x" * 10_000
+    said = Report(pandaid=1, lock_seq=1, status="failed", error_diag="a\0b\ud800c")
+    assert said.error_diag == "a\ufffdb?c"
+
+
+def test_sites_know_when_pilots_were_seen_and_jobs_started(engine: Engine) -> None:
+    with engine.begin() as tx:
+        make_jobs(tx, 1)
+        tx.execute(text("UPDATE jedi_sites SET lastpilot = NULL, laststart = NULL"))
+    (job,) = take(engine)
+
+    def seen() -> list[tuple[bool, bool]]:
+        with engine.begin() as tx:
+            rows = tx.execute(
+                text("SELECT lastpilot IS NOT NULL, laststart IS NOT NULL FROM jedi_sites "
+                     "ORDER BY site"))  # fmt: skip
+            return [tuple(one) for one in rows]
+
+    assert seen() == [(True, False), (False, False)]
+    tell(engine, say(job, "running"))
+    assert seen() == [(True, True), (False, False)]
