@@ -169,7 +169,8 @@ import sys
 from pathlib import Path
 from jedi.api.server import serve
 from jedi.core.settings import Settings
-serve(Settings(Path(sys.argv[1]), sys.argv[2]), ready=lambda: print("ready", flush=True))
+home, url, path = sys.argv[1:]
+serve(Settings(Path(home), url), Path(path), lambda: print("ready", flush=True))
 """
 
 
@@ -196,8 +197,9 @@ def running(world: World) -> Iterator[subprocess.Popen[str]]:
 
 
 def start(world: World) -> subprocess.Popen[str]:
+    home, url = world.settings.home, world.settings.database_url
     return subprocess.Popen(
-        [sys.executable, "-c", _SERVICE, str(world.settings.home), world.settings.database_url],
+        [sys.executable, "-c", _SERVICE, str(home), str(url), str(Home(home).api_socket)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

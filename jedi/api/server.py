@@ -15,22 +15,21 @@ from jedi.agent.world import make_world
 from jedi.api.app import create_app
 from jedi.core.errors import BadInput, Problem, Refused
 from jedi.core.settings import Settings
-from jedi.standalone.home import Home
 from jedi.taskbuffer.engine import plan_once
 
 _BACKLOG = 512
 _GRACE_S = 5
 
 
-def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
-    """Answer requests until SIGTERM or SIGINT; `ready` is called once connections are accepted.
+def serve(settings: Settings, path: Path, ready: Callable[[], None]) -> None:
+    """Answer requests at the unix socket `path`, or where knob api.listen says, until SIGTERM or
+    SIGINT; `ready` is called once connections are accepted.
 
     Refused if another service listens at the same place.
     """
     world = make_world(settings, "api")
     plan_once(world.engine)
     world.refresh()
-    path = Home(settings.home).api_socket
     address = world.knobs["api.listen"]
     listener = listen_loopback(address) if address else listen_unix(path)
     config = uvicorn.Config(

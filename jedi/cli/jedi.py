@@ -198,4 +198,5 @@ def api(leashed: parts.Leashed = False) -> None:
 
     if leashed:
         child.follow()
-    serve(Place.current().settings, child.announce)
+    place = Place.current()
+    serve(place.settings, place.home.api_socket, child.announce)
