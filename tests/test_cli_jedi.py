@@ -115,6 +115,7 @@ def test_the_completion_library_of_our_name_is_refused(shell: Shell, tmp_path: P
 def test_sites_are_imported_set_and_shown(shell: Shell, tmp_path: Path) -> None:
     file = tmp_path / "sites.yaml"
     file.write_text("- {site: ALPHA, endpoints: [{ddm_endpoint: A_DISK, path: a}]}\n")
+    assert "memory of a slot in MB" in shell.run("site", "attributes")
     shell.run("site", "import", str(file))
     assert shell.run("site", "import", str(file)) == "Nothing changed.\n"
     shell.run("site", "set", "ALPHA", "nslots=8", "status=test", "--comment", "new nodes")

@@ -180,6 +180,10 @@ def test_models_know_every_column_that_an_operator_sets() -> None:
     assert Endpoint.model_fields.keys() == (columns | relation) - measured - {"site"}
 
 
+def test_every_attribute_has_a_meaning() -> None:
+    assert [name for name, _, meaning in sites.attributes() if not meaning] == []
+
+
 def test_defaults_are_a_site_for_this_machine(engine: Engine) -> None:
     directory = packaged("config")
     with engine.begin() as tx:

@@ -100,6 +100,18 @@ def _show_changes(changes: Sequence[Change]) -> None:
     table(["site", "attribute", "before", "now"], rows)
 
 
+@site_app.command("attributes")
+def site_attributes(as_json: Json = False) -> None:
+    """List what may stand in a site file, with its unit and what a new site begins with.
+
+    Example: `jedi site attributes`
+    """
+    from jedi.service.sites import attributes
+
+    rows = attributes()
+    show(rows, as_json, lambda: table(["attribute", "default", "meaning"], rows))
+
+
 @site_app.command("list")
 def site_list(as_json: Json = False) -> None:
     """List the sites.

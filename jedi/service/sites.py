@@ -14,7 +14,7 @@ from jedi.core.errors import NotFound
 from jedi.core.suggest import suggest
 from jedi.spec import sitefile
 from jedi.spec.listfile import read_yaml
-from jedi.spec.sitefile import Site
+from jedi.spec.sitefile import Endpoint, Site
 from jedi.taskbuffer import sites
 from jedi.taskbuffer.sites import Change
 
@@ -52,6 +52,16 @@ def set_site(
         key, _, value = assignment.partition("=")
         written[key.strip()] = read_yaml(value, key)
     return _put(tx, who, [sitefile.read_attributes(name, written)], Path(), comment)
+
+
+def attributes() -> list[tuple[str, Any, str]]:
+    """What may stand in a site file: (name, value of a new site, meaning with its unit)."""
+    models = (("", Site), ("endpoints[].", Endpoint))
+    return [
+        (prefix + name, None if field.is_required() else field.default, field.description or "")
+        for prefix, model in models
+        for name, field in model.model_fields.items()
+    ]
 
 
 def list_sites(tx: Connection) -> list[dict[str, Any]]:

@@ -24,23 +24,27 @@ _Switch = Literal["ON", "OFF", "TEST"]
 class Endpoint(Entry):
     """A storage endpoint, and how the site uses it."""
 
-    ddm_endpoint: _Name
+    ddm_endpoint: _Name = Field(description="the endpoint's name")
     path: str | None = Field(None, min_length=1, description="root directory; below JEDI_HOME "
                              "unless absolute")  # fmt: skip
     token: str | None = Field(None, description="space token")
     type: str = Field("DATADISK", description="DATADISK, DATATAPE, ...")
-    is_tape: bool = False
+    is_tape: bool = Field(False, description="tape")
     space_min_free: float | None = Field(None, ge=0, description="GB that stay free")
     detailed_status: dict[Literal["read_lan", "write_lan", "read_wan", "write_wan"], _Switch] = (
         Field({}, description="read_lan, write_lan, read_wan, write_wan: ON, OFF or TEST")
     )
-    scope: Literal["default", "production", "analysis"] = "default"
+    scope: Literal["default", "production", "analysis"] = Field(
+        "default", description="whose files: default, production or analysis"
+    )
     is_local: bool = Field(True, description="on the site's LAN")
-    roles: Literal["read,write", "read", "write"] = "read,write"
+    roles: Literal["read,write", "read", "write"] = Field(
+        "read,write", description="read,write, read or write"
+    )
     order_read: int = Field(1, description="smaller first")
     order_write: int = Field(1, description="smaller first")
-    default_read: bool = True
-    default_write: bool = True
+    default_read: bool = Field(True, description="first choice for reading")
+    default_write: bool = Field(True, description="first choice for writing")
 
     def relation(self) -> dict[str, Any]:
         """The columns of jedi_site_endpoints, but for the site."""
@@ -59,13 +63,19 @@ _RELATION = frozenset(
 class Site(Entry):
     """A site (queue). Only what was written is set."""
 
-    site: _Name
-    status: Literal["online", "standby", "brokeroff", "test", "offline", "paused"] = "online"
-    type: Literal["production", "analysis", "unified"] = "unified"
-    cloud: str = "WORLD"
+    site: _Name = Field(description="the site's name")
+    status: Literal["online", "standby", "brokeroff", "test", "offline", "paused"] = Field(
+        "online", description="only online sites take work"
+    )
+    type: Literal["production", "analysis", "unified"] = Field(
+        "unified", description="whose jobs: production, analysis or unified"
+    )
+    cloud: str = Field("WORLD", description="the cloud it belongs to")
     tier: str | None = Field(None, description="T0, T1, T2, ...")
     pandasite: _Name | None = Field(None, description="the grid site behind the queue")
-    role: Literal["nucleus", "satellite"] = "nucleus"
+    role: Literal["nucleus", "satellite"] = Field(
+        "nucleus", description="a nucleus collects the outputs of tasks"
+    )
     state: str = Field("ACTIVE", description="ACTIVE nuclei take tasks")
     capability: str | None = Field(None, description="ucore: unified over resource types")
     corecount: _Number = Field(1, description="cores per slot, 0 = 1")
@@ -96,7 +106,9 @@ class Site(Entry):
     direct_access_wan: bool = Field(False, description="jobs may read inputs over the WAN")
     releases: list[str] | None = Field(None, description="software; ANY or AUTO")
     wnconnectivity: str | None = Field(None, description="full, http or none, # IPv4 or IPv6")
-    jobseed: Literal["std", "es", "eshigh", "all"] = "std"
+    jobseed: Literal["std", "es", "eshigh", "all"] = Field(
+        "std", description="jobs it takes: std, es, eshigh, all"
+    )
     max_io_intensity: float | None = Field(None, ge=0, description="kB/s")
     maxdiskio: float | None = Field(None, ge=0, description="kB/s per core")
     catchall: dict[str, Any] = Field({}, description="further attributes, free keys")
