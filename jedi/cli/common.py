@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from datetime import datetime, timedelta
+from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -110,7 +111,13 @@ def plain(value: Any) -> Any:
             return value
 
 
-def table(headers: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
+def table(
+    headers: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    title: str | None = None,
+    *,
+    stderr: bool = False,
+) -> None:
     """Print rows under headers, at most 100 columns wide; numbers stand on the right."""
     from rich import box
     from rich.table import Table
@@ -122,7 +129,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[Any]], title: str | No
         drawn.add_column(header, justify="right" if numeric else "left", overflow="fold")
     for line in lines:
         drawn.add_row(*line)
-    console().print(drawn)
+    console(stderr=stderr).print(drawn)
 
 
 def cell(value: Any) -> str:
@@ -166,5 +173,8 @@ def _report(error: JediError) -> None:
                        indent=2, default=str),
             err=True,
         )  # fmt: skip
+    elif isinstance(error, BadInput):
+        rows = [[p.path, shorten(repr(p.value), 60), p.rule, p.remedy] for p in error.problems]
+        table(["where", "value", "rule", "remedy"], rows, stderr=True)
     else:
         console(stderr=True).print(error.sentence, style="red")

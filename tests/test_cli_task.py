@@ -1,0 +1,421 @@
+"""`jedi-task` as people and programs use it: what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import put_file_dataset
+from job_rows import Made, make_jobs
+from sqlalchemy import Connection, Engine, text
+
+from jedi.agent.base import World
+from jedi.cli import task, task_follow
+from jedi.cli.task_common import statuses
+from jedi.core.settings import caller
+from jedi.taskbuffer import commands
+from jedi.taskbuffer.jobs import JobMove, move_jobs
+from jedi.taskbuffer.jobs_end import JobEnd, end_jobs
+from jedi.taskbuffer.tasks import Move, move_tasks
+
+COMMAND = Path(sys.executable).with_name("jedi-task")
+HELLO = Path(__file__).parent.parent / "examples" / "hello.yaml"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command printed and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def value(self) -> Any:
+        return json.loads(self.out)
+
+
+Run = Callable[..., Answer]
+
+
+@pytest.fixture
+def run(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs `jedi-task` in the world."""
+    monkeypatch.setenv("JEDI_DATABASE_URL", world.settings.database_url or "")
+
+    def run(*words: object) -> Answer:
+        monkeypatch.setattr(sys, "argv", ["jedi-task", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            task.main()
+        printed = capsys.readouterr()
+        assert "Traceback" not in printed.err
+        return Answer(int(end.value.code or 0), printed.out, printed.err)
+
+    return run
+
+
+@pytest.fixture
+def made(world: World) -> Made:
+    """A task of the caller: of three jobs one finished, one failed, one runs."""
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, 3)
+        tx.execute(text("UPDATE jedi_tasks SET username = :me, taskname = 'words'"),
+                   {"me": caller()})  # fmt: skip
+        moves = [JobMove(job, "sent", "test", "test") for job in made.jobs]
+        move_jobs(tx, moves, "test", ["activated"])
+        first, second, _ = made.jobs
+        tx.execute(text("UPDATE jedi_jobs SET exit_code = 7 WHERE pandaid = :j"), {"j": second})
+        moves = [JobMove(job, "holding", "test", "test") for job in (first, second)]
+        move_jobs(tx, moves, "test", ["sent"])
+        end_jobs(tx, [JobEnd(first, "finished", "test", "test")], "test")
+        end_jobs(tx, [JobEnd(second, "failed", "payload_failed", "It exited with 7.")], "test")
+        stderr = "\n".join(f"line {i}" for i in range(30))
+        tx.execute(
+            text("INSERT INTO jedi_job_tail (pandaid, stdout_tail, stderr_tail) "
+                 "VALUES (:j, 'half [way]\n', :err)"),
+            {"j": second, "err": stderr},
+        )  # fmt: skip
+    return made
+
+
+def to(tx: Connection, task_id: int, *path: str) -> None:
+    for status in path:
+        move_tasks(tx, [Move(task_id, None, status, "test", f"Now {status}.")], "test")
+
+
+# -------------------------------------------------------------------------------- submission
+
+
+def test_submit_prints_the_id_and_a_repeat_finds_the_task(run: Run) -> None:
+    first = run("submit", HELLO, "--key", "monday", "--json")
+    assert (first.code, first.value.keys()) == (0, {"jedi_task_id", "status"})
+    assert first.value["status"] == "registered"
+    assert run("submit", HELLO, "--key", "monday", "--json").value == first.value
+    assert f"Task {first.value['jedi_task_id']} " in run("submit", HELLO, "--key", "monday").out
+
+
+def test_json_is_submitted_byte_for_byte(run: Run, engine: Engine, tmp_path: Path) -> None:
+    output = {"type": "template", "param_type": "output", "value": "> o.${SN}", "dataset": "a:o"}
+    items = [{"type": "constant", "value": "é"}, output]
+    task = {"taskName": "t", "noInput": True, "transPath": "date", "jobParameters": items}
+    written = json.dumps(task, indent=1, ensure_ascii=False).replace("\n", "\r\n")
+    file = tmp_path / "task.json"
+    file.write_bytes(written.encode())
+    assert run("submit", file).code == 0
+    with engine.begin() as tx:
+        stored = tx.execute(text("SELECT source_text, source_format FROM jedi_taskparams")).one()
+    assert tuple(stored) == (written, "json")
+
+
+BAD = """
+taskName: bad
+jobParameter: []
+nFilesPerJob: many
+prodSourceLabel: usr
+"""
+
+
+def test_all_mistakes_are_told_and_nothing_is_stored(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text(BAD)
+    for options in ([], ["--validate"]):
+        answer = run("submit", file, *options)
+        assert answer.code == 2
+        for words in ("jobParameter", "Did you mean jobParameters?", "nFilesPerJob"):
+            assert words in answer.err
+    problems = json.loads(run("submit", file, "--json").err)["facts"]["problems"]
+    assert {"path", "value", "rule", "remedy"} == problems[0].keys()
+    assert run("list", "--json").value == []
+
+
+def test_validation_stores_nothing(run: Run) -> None:
+    assert run("submit", HELLO, "--validate", "--json").value == {"valid": True}
+    assert run("list", "--json").value == []
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"- [", b"taskName: [", b"42", b""])
+def test_files_that_are_no_tasks_are_bad_input(run: Run, tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_bytes(content)
+    assert run("submit", file).code == 2
+
+
+def test_wrong_use_is_told_apart(run: Run) -> None:
+    assert run("submit", "/no/such/file.yaml").code == 2
+    assert run("show", "x").code == 2
+    assert run("frobnicate").code == 2
+    assert run("list", "--status", "runing").code == 2
+    assert "Did you mean running?" in run("list", "--status", "runing").err
+
+
+def test_unreachable_database_is_exit_code_3(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JEDI_DATABASE_URL", "postgresql://127.0.0.1:1/none")
+    for words in (["list"], ["wait", 1], ["watch"], ["kill", 1], ["submit", HELLO]):
+        assert run(*words).code == 3
+
+
+# ------------------------------------------------------------------------------ looking at it
+
+
+def test_list_filters_and_shows_the_newest_first(run: Run, made: Made) -> None:
+    newest = run("submit", HELLO, "--json").value["jedi_task_id"]
+    found = run("list", "--json").value
+    assert [one["jedi_task_id"] for one in found] == [newest, made.task]
+    assert [t["task_name"] for t in run("list", "--name", "wor*", "--json").value] == ["words"]
+    assert [t["status"] for t in run("list", "--status", "running", "--json").value] == ["running"]
+    assert len(run("list", "--limit", 1, "--json").value) == 1
+    assert run("list", "--user", "nobody-else", "--json").value == []
+    assert "hello" in run("list").out
+
+
+def test_long_names_fit_the_width(run: Run, made: Made, engine: Engine) -> None:
+    with engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_tasks SET taskname = repeat('long', 60)"))
+        tx.execute(text("UPDATE jedi_datasets SET datasetname = 'a:' || repeat('long', 60)"))
+        tx.execute(text("UPDATE jedi_dataset_contents SET lfn = repeat('long', 60)"))
+        tx.execute(text("UPDATE jedi_jobs SET error_diag = repeat('long ', 60)"))
+    for words in (["list"], ["show"], ["jobs"], ["files"], ["jobs", "--failed"], ["log"]):
+        answer = run(words[0], *([] if words == ["list"] else [made.task]), *words[1:])
+        assert max(map(len, answer.out.splitlines() or [""])) <= 100
+
+
+def test_show_counts_failures_by_cause(run: Run, made: Made) -> None:
+    value = run("show", made.task, "--json").value
+    assert value["jobs"] == {"failed": 1, "finished": 1, "sent": 1}
+    failure = value["failures"][0]
+    assert (failure["error_code"], failure["exit_code"], failure["jobs"]) == (
+        "payload_failed",
+        7,
+        1,
+    )
+    shown = run("show", made.task).out
+    for words in ("payload_failed", "words", "failed 1, finished 1, sent 1"):
+        assert words in shown
+
+
+def test_show_says_why_a_task_is_where_it_is(run: Run, made: Made, engine: Engine) -> None:
+    with engine.begin() as tx:
+        move_tasks(tx, [Move(made.task, None, "pending", "no_site", "All 2 sites are off.")], "x")
+    assert "All 2 sites are off." in run("show", made.task).out
+    log = run("log", made.task)
+    assert "All 2 sites are off." in log.out
+    assert [s["status"] for s in run("log", made.task, "--json").value] == ["pending"]
+
+
+def test_failed_jobs_come_with_the_end_of_stderr(run: Run, made: Made) -> None:
+    answer = run("jobs", made.task, "--failed")
+    assert f"job {made.jobs[1]}" in answer.out
+    assert "exit code 7, payload_failed" in answer.out
+    assert "It exited with 7." in answer.out
+    lines = [line.strip("| ") for line in answer.out.splitlines() if "| " in line]
+    assert lines == [f"line {i}" for i in range(10, 30)]
+    assert len(run("jobs", made.task, "--json").value) == 3
+    assert len(run("jobs", made.task, "--failed", "--json").value) == 1
+
+
+def test_files_are_listed_by_kind_and_status(run: Run, made: Made) -> None:
+    assert len(run("files", made.task, "--json").value) == 3 * (2 + 1 + 1 + 1)
+    found = run("files", made.task, "--type", "output", "--status", "finished", "--json").value
+    assert [one["panda_id"] for one in found] == [made.jobs[0]]
+
+
+@pytest.mark.parametrize("verb", ["show", "jobs", "files", "log", "wait", "watch", "get"])
+def test_unknown_tasks_are_named(run: Run, verb: str) -> None:
+    answer = run(verb, 4711)
+    assert (answer.code, "no task 4711" in answer.err) == (1, True)
+
+
+# -------------------------------------------------------------------- what jobs printed, outputs
+
+
+def test_live_output_of_a_job_is_shown(run: Run, made: Made) -> None:
+    answer = run("log", made.task, "--job", made.jobs[1])
+    assert (answer.code, answer.out) == (0, "half [way]\n")
+    assert "line 29" in answer.err
+    nothing = run("log", made.task, "--job", made.jobs[2])
+    assert (nothing.code, "nothing that it printed" in nothing.err) == (1, True)
+    assert run("log", made.task, "--job", 4711).code == 1
+
+
+def test_log_file_of_a_job_is_unpacked(run: Run, made: Made, world: World) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        for name, data in (("payload.stdout", b"all \xff\n"), ("pilot.log", b"x")):
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    put_file_dataset(world, f"test:{made.task}.log", {log_name(made): packed.getvalue()},
+                     "SITE_A_DATADISK")  # fmt: skip
+    value = run("log", made.task, "--job", made.jobs[1], "--json").value
+    assert (value["stdout"], value["stderr"]) == ("all �\n", "")
+    assert value["source"] == log_name(made)
+
+
+def log_name(made: Made) -> str:
+    return f"log.{made.jobs[1]}.1"
+
+
+@pytest.fixture
+def stored(world: World, made: Made) -> dict[str, bytes]:
+    """The outputs of the task's three jobs are finished and stored."""
+    data = {f"output.{job}.1": f"result of {job}".encode() * 1000 for job in made.jobs}
+    put_file_dataset(world, f"test:{made.task}.output", data, "SITE_A_DATADISK")
+    with world.engine.begin() as tx:
+        tx.execute(text("SET LOCAL session_replication_role = replica"))
+        for lfn, content in data.items():
+            tx.execute(
+                text("UPDATE jedi_dataset_contents SET status = 'finished', fsize = :size, "
+                     "checksum = :sum WHERE lfn = :lfn"),
+                {"lfn": lfn, "size": len(content), "sum": f"{zlib.adler32(content):08x}"},
+            )  # fmt: skip
+    return data
+
+
+def test_outputs_are_copied_and_verified(
+    run: Run, made: Made, stored: dict[str, bytes], tmp_path: Path
+) -> None:
+    target = tmp_path / "deep" / "results"
+    value = run("get", made.task, target, "--json").value
+    assert (value["copied"], len(value["files"])) == (3, 3)
+    assert {f.name: f.read_bytes() for f in target.iterdir()} == stored
+    again = run("get", made.task, target)
+    assert (again.code, "3 were there already" in again.out) == (0, True)
+
+
+def test_damaged_outputs_and_strangers_in_the_way_are_refused(
+    run: Run, made: Made, stored: dict[str, bytes], world: World, tmp_path: Path
+) -> None:
+    lfn = next(iter(stored))
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / lfn).write_text("mine")
+    assert run("get", made.task, tmp_path / "a").code == 1
+    assert (tmp_path / "a" / lfn).read_text() == "mine"
+    path = world.ddm.path("SITE_A_DATADISK", f"test:{made.task}.output", lfn)
+    path.chmod(0o644)
+    path.write_text("damaged")
+    answer = run("get", made.task, tmp_path / "b")
+    assert (answer.code, "adler32" in answer.err) == (1, True)
+    assert not (tmp_path / "b" / lfn).exists()
+
+
+def test_a_task_without_outputs_says_so(run: Run, tmp_path: Path) -> None:
+    task_id = run("submit", HELLO, "--json").value["jedi_task_id"]
+    answer = run("get", task_id, tmp_path / "x")
+    assert (answer.code, "no finished output yet" in answer.out) == (1, True)
+
+
+# ---------------------------------------------------------------------- waiting and commanding
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        (["prepared", "done"], 0),
+        (["prepared", "finished"], 1),
+        (["prepared", "failed"], 1),
+        (["aborting", "toabort", "aborted"], 1),
+        (["prepared", "exhausted"], 1),
+    ],
+)
+def test_outcome_is_the_exit_code(
+    run: Run, made: Made, engine: Engine, path: Sequence[str], code: int
+) -> None:
+    with engine.begin() as tx:
+        to(tx, made.task, *path)
+    assert (run("wait", made.task, "--timeout", 0).code, run("watch", made.task).code) == (
+        code,
+        code,
+    )
+    assert run("wait", made.task, "--json").value[0]["status"] == path[-1]
+
+
+def test_time_out_is_exit_code_4(run: Run, made: Made) -> None:
+    answer = run("wait", made.task, "--timeout", 0.1)
+    assert (answer.code, str(made.task) in answer.err) == (4, True)
+
+
+def test_watch_tells_each_change_until_the_end(
+    run: Run, made: Made, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = iter(["pending", "running", "prepared", "done"])
+
+    def step(_seconds: float) -> None:
+        with engine.begin() as tx:
+            to(tx, made.task, next(path))
+
+    monkeypatch.setattr(task_follow.time, "sleep", step)
+    answer = run("watch")  # all that are at work
+    told = [line.split(": ")[1].split(",")[0] for line in answer.out.splitlines()]
+    assert (answer.code, told) == (0, ["running", "pending", "running", "prepared", "done"])
+    assert "No task is at work." in run("watch").out
+
+
+def test_watch_draws_bars_on_a_terminal(run: Run, made: Made, engine: Engine) -> None:
+    with engine.begin() as tx:
+        to(tx, made.task, "prepared", "finished")
+    master, slave = os.openpty()
+    with os.fdopen(slave, "w") as terminal:
+        ended = subprocess.run(
+            [COMMAND, "watch", str(made.task)],
+            stdout=terminal, env={**os.environ, "TERM": "xterm"}, timeout=60, check=False,
+        )  # fmt: skip
+    drawn = os.read(master, 10_000).decode()
+    os.close(master)
+    assert (ended.returncode, "words" in drawn, "2 of 6 files" in drawn) == (1, True, True)
+
+
+def test_a_task_just_told_to_retry_is_waited_for(run: Run, made: Made, engine: Engine) -> None:
+    with engine.begin() as tx:
+        to(tx, made.task, "prepared", "finished")
+    assert run("retry", made.task).code == 0
+    assert run("wait", made.task, "--timeout", 0).code == 4
+    with engine.begin() as tx:
+        asked = commands.next_commands(tx, [made.task])[made.task]
+        commands.acknowledge(tx, [(asked.command_id, "accepted", "")])
+        to(tx, made.task, "toretry", "ready", "running", "prepared", "done")
+    assert run("wait", made.task).code == 0
+
+
+def test_commands_are_noted_and_refusals_told_one_by_one(
+    run: Run, made: Made, engine: Engine
+) -> None:
+    answer = run("kill", 4711, made.task, "--comment", "wrong input", "--json")
+    assert (answer.code, [one["accepted"] for one in answer.value]) == (1, [False, True])
+    with engine.begin() as tx:
+        asked = commands.next_commands(tx, [made.task])[made.task]
+    assert (asked.command, asked.username, asked.comment) == ("kill", caller(), "wrong input")
+    refused = run("retry", made.task)
+    assert (refused.code, "running" in refused.out) == (1, True)
+
+
+# ------------------------------------------------------------------------------------- manners
+
+
+def test_every_verb_has_an_example_and_json() -> None:
+    for command in task.app.registered_commands:
+        about = (command.callback.__doc__ if command.callback else "") or ""
+        assert "Example: `jedi-task " in about
+        assert "as_json" in (command.callback.__annotations__ if command.callback else {})
+
+
+def test_tasks_and_statuses_are_completed(
+    run: Run, made: Made, monkeypatch: pytest.MonkeyPatch, world: World
+) -> None:
+    assert [name for name, _ in statuses("scout")] == ["scouting", "scouted"]
+    env = {**os.environ, "_JEDI_TASK_COMPLETE": "complete_bash", "COMP_WORDS": "jedi-task show ",
+           "COMP_CWORD": "2"}  # fmt: skip
+    told = subprocess.run(
+        [COMMAND], env=env, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert str(made.task) in told.stdout.split()
