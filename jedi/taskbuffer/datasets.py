@@ -172,13 +172,14 @@ def producers(tx: Connection, names: Iterable[str]) -> list[Row[Any]]:
 
 def reserve_outputs(tx: Connection, names: Iterable[str]) -> None:
     """Let submissions that want the same output datasets wait for each other."""
-    tx.execute(
-        text(
-            "SELECT pg_advisory_xact_lock(hashtextextended(n, 0)) "
-            "FROM (SELECT unnest(CAST(:names AS text[])) ORDER BY 1) AS s(n)"
-        ),
-        {"names": sorted(set(names))},
-    )
+    if wanted := sorted(set(names)):
+        tx.execute(
+            text(
+                "SELECT pg_advisory_xact_lock(hashtextextended(n, 0)) "
+                "FROM unnest(CAST(:names AS text[])) n"
+            ),
+            {"names": wanted},
+        )
 
 
 _CALL = """

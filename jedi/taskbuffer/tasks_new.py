@@ -63,8 +63,8 @@ SELECT jeditaskid FROM t
 def insert_task(tx: Connection, task: NewTask) -> int | None:
     """Store a task with its parameters and wake the refiner; its id. None if the user's key was
     taken, be it by a submission that ended just now."""
-    values = {**asdict(task), "params": json.dumps(task.params)}
-    task_id = tx.scalar(text(_INSERT), values)
+    values = {name: getattr(task, name) for name in NewTask.__dataclass_fields__}
+    task_id: int | None = tx.scalar(text(_INSERT), {**values, "params": json.dumps(task.params)})
     if task_id is not None:
         wake(tx, "task:registered")
     return task_id

@@ -1,0 +1,1 @@
+"""Speed, always beside a floor measured in the same run: `make bench`."""

@@ -1,0 +1,141 @@
+"""What every benchmark needs: a server of its own, interleaved runs, results with their host."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, text
+
+from jedi.agent.base import World
+from jedi.core import clock
+from jedi.core.settings import Settings
+from jedi.ddm.interface import DDM
+from jedi.standalone.embedded import Embedded
+from jedi.standalone.home import Home
+from jedi.taskbuffer import knobs, migrate
+from jedi.taskbuffer.engine import connect
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Rates of one measurement in `unit` (larger is better): ours, the floor's (what the bare
+    database does with the same rows), PanDA's. `goal` is the least ratio of ours to the floor."""
+
+    name: str
+    unit: str
+    ours: float
+    floor: float | None = None
+    goal: float | None = None
+    panda: float | None = None
+    note: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours as a share of the floor."""
+        return self.ours / self.floor if self.floor else None
+
+    @property
+    def good(self) -> bool:
+        """The goal is reached, if there is one."""
+        return self.goal is None or self.ratio is None or self.ratio >= self.goal
+
+
+@contextmanager
+def database(shared_buffers: str = "1GB") -> Iterator[Engine]:
+    """A migrated database on a durable server of its own, gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="jedi-bench-") as path:
+        home = Home(Path(path) / "home")
+        server = Embedded(home, shared_buffers)
+        server.start()
+        try:
+            engine = connect(server.url(), "jedi benchmark")
+            migrate.upgrade(engine)
+            yield engine
+            engine.dispose()
+        finally:
+            server.stop()
+            home.discard()
+
+
+def make_world(engine: Engine, ddm: DDM) -> World:
+    """What agents need; data management is `ddm`."""
+    url = engine.url.render_as_string(hide_password=False)
+    world = World(engine, Settings(Path(), url), knobs.load, lambda _tx, _knobs: ddm)
+    world.refresh()
+    return world
+
+
+def run(engine: Engine, *statements: str) -> None:
+    """Execute statements in one transaction."""
+    with engine.begin() as tx:
+        for statement in statements:
+            tx.execute(text(statement))
+
+
+def medians(runs: Mapping[str, Callable[[], float]], repeats: int) -> dict[str, float]:
+    """The median of what each of the runs returns; they alternate, first the one, then the other
+    way round, so that a change of the machine's mood meets all alike."""
+    found: dict[str, list[float]] = {name: [] for name in runs}
+    for repeat in range(repeats):
+        for name in list(runs)[:: -1 if repeat % 2 else 1]:
+            found[name].append(runs[name]())
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """How long it takes."""
+    begin = clock.monotonic()
+    work()
+    return clock.monotonic() - begin
+
+
+def host(engine: Engine) -> dict[str, Any]:
+    """Where a result was measured, and with what."""
+    with engine.begin() as tx:
+        server = tx.scalar(text("SHOW server_version"))
+    return {
+        "measured_at": clock.now().isoformat(timespec="seconds"),
+        "host": f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs",
+        "versions": {
+            "python": platform.python_version(),
+            "postgresql": server,
+            **{name: version(name) for name in ("SQLAlchemy", "psycopg", "numpy")},
+        },
+    }
+
+
+def save(name: str, results: list[Result], where: dict[str, Any]) -> None:
+    """Write benchmarks/results/NAME.json."""
+    RESULTS.mkdir(exist_ok=True)
+    rows = [asdict(result) | {"ratio": result.ratio} for result in results]
+    document = json.dumps({"name": name, **where, "results": rows}, indent=2)
+    (RESULTS / f"{name}.json").write_text(document + "\n")
+
+
+def show(results: list[Result]) -> None:
+    """Print results side by side."""
+    print(f"{'':<46}{'ours':>10}{'floor':>10}{'ratio':>7}{'goal':>6}{'PanDA':>9}")
+    for r in results:
+        cells = (r.ours, r.floor), (r.ratio, r.goal), r.panda
+        (ours, floor), (ratio, goal), panda = cells
+        print(
+            f"{r.name[:45]:<46}{ours:>10,.0f}{_cell(floor, ',.0f'):>10}{_cell(ratio, '.2f'):>7}"
+            f"{_cell(goal, '.2f'):>6}{_cell(panda, ',.0f'):>9} {r.unit}"
+            f"{'' if r.good else '  GOAL MISSED'}{r.note and '  ' + r.note}"
+        )
+
+
+def _cell(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)

@@ -1,0 +1,136 @@
+"""ContentsFeeder with the listing in memory, against plain COPY of the same rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import Any
+
+from sqlalchemy import Engine, text
+
+from benchmarks.common import Result, make_world, medians, run, seconds
+from jedi.agent.base import World
+from jedi.contentsfeeder.agent import ContentsFeeder
+from jedi.contentsfeeder.feed import FeedTask, InputDataset, render
+from jedi.ddm.interface import DatasetInfo, FileInfo
+from jedi.taskbuffer import contents, tasks_new
+from jedi.taskbuffer.tasks_new import NewTask
+from jedi.taskrefiner.agent import TaskRefiner
+
+PANDA = 12_400.0  # files/s, PanDA's own code on PostgreSQL 15
+REPEATS = 5
+_numbers = count()
+
+
+class Listing:
+    """Data management that has one dataset, in memory."""
+
+    def __init__(self, n: int) -> None:
+        self.files = [
+            FileInfo(f"data.{i:08d}.root", 1_000_000_000 + i, f"{i:08x}",
+                     f"00000000-0000-4000-8000-{i:012x}", 1000)
+            for i in range(n)
+        ]  # fmt: skip
+
+    def dataset(self, name: str) -> DatasetInfo:
+        """A closed dataset, whatever its name."""
+        return DatasetInfo(name, "closed")
+
+    def list_files(self, _name: str) -> list[FileInfo]:
+        """All files."""
+        return self.files
+
+
+def measure(engine: Engine) -> list[Result]:
+    """First feeds of 100,000 and of a million files; then the same listing again."""
+    run(
+        engine,
+        "INSERT INTO jedi_work_queue (queue_id, queue_name, queue_type, vo, queue_order, status) "
+        "VALUES (1, 'user', 'user', 'local', 1, 'active')",
+    )
+    return [*_measure(engine, 100_000, REPEATS), *_measure(engine, 1_000_000, 2)]
+
+
+def _measure(engine: Engine, n: int, repeats: int) -> list[Result]:
+    listing = Listing(n)
+    ddm: Any = listing
+    world = make_world(engine, ddm)
+    dataset = InputDataset(1, "bench:in", "input", True)
+    blocks = list(render(FeedTask(1, 1, "user", False, (dataset,), 3), dataset, listing.files))
+    again: list[float] = []
+
+    def ours() -> float:
+        task_id = _new_task(engine, world)
+        feeder = ContentsFeeder(world)
+        found = seconds(feeder.run_once)
+        before = _rows(engine, n)
+        _look_again(engine, task_id)
+        again.append(seconds(feeder.run_once))
+        assert _rows(engine, n) == before, "feeding again wrote rows"
+        return found
+
+    took = medians(
+        {"floor": lambda: _fresh(engine, lambda: _copy(engine, blocks)),
+         "ours": lambda: _fresh(engine, ours, timed=False)},
+        repeats,
+    )  # fmt: skip
+    size = f"{n:,} files"
+    return [
+        Result(f"feed {size}", "files/s", n / took["ours"], n / took["floor"], 0.7, PANDA),
+        Result(f"feed {size} again", "files/s", n / sorted(again)[len(again) // 2], note="0 rows"),
+    ]
+
+
+def _fresh(engine: Engine, work: Callable[[], Any], *, timed: bool = True) -> float:
+    """Run on an empty table, after a checkpoint that otherwise might come in between."""
+    run(engine, "TRUNCATE jedi_dataset_contents")
+    run(engine, "CHECKPOINT")
+    return seconds(work) if timed else work()
+
+
+def _copy(engine: Engine, blocks: Iterable[str]) -> None:
+    with engine.begin() as tx:
+        contents.feed(tx, blocks)
+
+
+def _new_task(engine: Engine, world: World) -> int:
+    number = next(_numbers)
+    items = [
+        {"type": "template", "param_type": "input", "value": "${IN}", "dataset": "bench:in"},
+        {"type": "template", "param_type": "output", "value": "o.${SN}", "dataset": f"a:{number}"},
+    ]
+    task_id = insert(engine, {"taskName": "bench", "jobParameters": items})
+    TaskRefiner(world).run_once()
+    return task_id
+
+
+def insert(engine: Engine, document: dict[str, Any]) -> int:
+    """Store a task, unchecked, in a transaction of its own."""
+    with engine.begin() as tx:
+        task_id = tasks_new.insert_task(
+            tx,
+            NewTask("me", "local", "user", "bench", "anal", "generic", 1000, None, None, None,
+                    document, json.dumps(document), "json", None, None),
+        )  # fmt: skip
+    assert task_id is not None
+    return task_id
+
+
+def _rows(engine: Engine, n: int) -> tuple[int, int]:
+    """Number of rows and the youngest transaction that wrote one."""
+    with engine.begin() as tx:
+        query = "SELECT count(*), max(xmin::text::bigint) FROM jedi_dataset_contents"
+        rows, youngest = tx.execute(text(query)).one()
+    assert rows == n
+    return rows, youngest
+
+
+def _look_again(engine: Engine, task_id: int) -> None:
+    run(
+        engine,
+        "SET LOCAL session_replication_role = replica",  # no edge leads there so directly
+        f"UPDATE jedi_tasks SET status = 'defined' WHERE jeditaskid = {task_id}",
+        f"UPDATE jedi_datasets SET status = 'toupdate' WHERE jeditaskid = {task_id} "
+        "AND type = 'input'",
+    )
