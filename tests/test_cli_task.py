@@ -408,6 +408,27 @@ def test_every_verb_has_an_example_and_json() -> None:
         assert "as_json" in (command.callback.__annotations__ if command.callback else {})
 
 
+def test_listing_imports_nothing_that_it_does_not_need(run: Run) -> None:
+    """It is to feel instant: half a second for the interpreter, SQLAlchemy, psycopg and Typer."""
+    listed = "import sys; from jedi.cli import task; sys.argv = ['', 'list']\n" \
+             "try: task.main()\nfinally: print(*sys.modules)"  # fmt: skip
+    told = subprocess.run([sys.executable, "-c", listed], capture_output=True, text=True,
+                          timeout=60, check=True)  # fmt: skip
+    heavy = {"jedi.spec.taskparams", "jedi.taskbuffer.tables", "jedi.ddm.filesystem", "fastapi",
+             "numpy", "httpx", "alembic", "structlog", "apscheduler"}  # fmt: skip
+    assert heavy & set(told.stdout.split()) == set()
+
+
+def test_people_get_a_page_and_programs_all(
+    run: Run, made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task, "PAGE", 2)
+    cut = run("jobs", made.task)
+    assert (cut.out.count("SITE_A"), "--limit shows more" in cut.err) == (2, True)
+    assert "--limit" not in run("jobs", made.task, "--limit", 2).err
+    assert len(run("jobs", made.task, "--json").value) == 3
+
+
 def test_tasks_and_statuses_are_completed(
     run: Run, made: Made, monkeypatch: pytest.MonkeyPatch, world: World
 ) -> None:

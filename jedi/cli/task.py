@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +22,14 @@ app = application(
     "Exit codes: 0 yes, 1 no (the task failed, was aborted, finished only in part, ...), "
     "2 wrong use or input, 3 the system does not answer, 4 time is up."
 )
+
+
+PAGE = 1000
+"""Rows that people get unless they ask for more; programs get all."""
+
+Limit = Annotated[
+    int | None, typer.Option("--limit", min=1, help=f"How many at most; {PAGE} unless as JSON.")
+]
 
 
 def main() -> None:
@@ -167,7 +176,7 @@ def jobs(
     failed: Annotated[
         bool, typer.Option("--failed", help="Failed ones, with the end of their stderr.")
     ] = False,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many at most.")] = 100_000,
+    limit: Limit = None,
     as_json: Json = False,
 ) -> None:
     """List the jobs of a task.
@@ -177,8 +186,13 @@ def jobs(
     from jedi.service import tasks
 
     with transaction() as tx:
-        found = tasks.jobs(tx, task, failed=failed, limit=limit)
-    show(found, as_json, lambda: _show_failed(found) if failed else _show_jobs(found))
+        found = tasks.jobs(tx, task, failed=failed, limit=_most(limit, as_json))
+
+    def people() -> None:
+        (_show_failed if failed else _show_jobs)(found)
+        _tell_cut(found, limit)
+
+    show(found, as_json, people)
 
 
 def _show_jobs(found: list[Job]) -> None:
@@ -219,7 +233,7 @@ def files(
     status: Annotated[
         list[str] | None, typer.Option("--status", help="In this status; repeatable.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many at most.")] = 100_000,
+    limit: Limit = None,
     as_json: Json = False,
 ) -> None:
     """List the files of a task, inputs and outputs.
@@ -229,13 +243,30 @@ def files(
     from jedi.service import tasks
 
     with transaction() as tx:
-        found = tasks.files(tx, task, types=kind, statuses=status, limit=limit)
+        most = _most(limit, as_json)
+        found = tasks.files(tx, task, types=kind, statuses=status, limit=most)
     rows = [
         [f.lfn, f.type, f.status, f.size, f.adler32, f.attempt_nr, f.failed_attempt, f.panda_id]
         for f in found
     ]
     headers = ["file", "type", "status", "bytes", "adler32", "attempt", "failures", "job"]
-    show(found, as_json, lambda: table(headers, rows))
+
+    def people() -> None:
+        table(headers, rows)
+        _tell_cut(found, limit)
+
+    show(found, as_json, people)
+
+
+def _most(limit: int | None, as_json: bool) -> int:
+    from jedi.service.tasks import MOST_ROWS
+
+    return limit or (MOST_ROWS if as_json else PAGE)
+
+
+def _tell_cut(found: Sequence[object], limit: int | None) -> None:
+    if limit is None and len(found) == PAGE:
+        console(stderr=True).print(f"These are the first {PAGE}; --limit shows more.")
 
 
 @app.command()
