@@ -91,6 +91,8 @@ _DECLARED = [
     _knob("jobgen.max_gb_per_job", "GB", 20.0, "input per job where no rule says otherwise"),
     _knob("jobgen.batch_jobs", "jobs", 25, "jobs that go to one site in a row", least=1),
     _knob("broker.max_sites", "sites", 5, "sites the generic broker offers", least=1),
+    _knob("broker.memory_factor", "", 1.0, "part of the memory asked that a site must have: less "
+          "than 1 keeps borderline jobs out of slots for large ones", 0.9, least=0.0, most=1.0),
     _knob("broker.min_free_gb", "GB", 200.0, "usable space an output endpoint must have"),
     _knob("broker.pilot_fresh_s", "s", 10_800.0, "a site whose pilots were last seen earlier "
           "has none"),

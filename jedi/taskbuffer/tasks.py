@@ -94,18 +94,27 @@ def renew(tx: Connection, jedi_task_id: int, lock_seq: int, lease_s: float) -> b
     return found.rowcount == 1
 
 
-def fence(tx: Connection, held: Iterable[tuple[int, int]]) -> set[int]:
+def fence(
+    tx: Connection, held: Iterable[tuple[int, int]], statuses: Sequence[str] | None = None
+) -> set[int]:
     """Lock the rows whose lock_seq is still the claimant's, in one order, to the transaction's
-    end; the ids that are missing were lost to somebody else."""
+    end; the ids that are missing were lost to somebody else. With `statuses`, tasks that were
+    moved on meanwhile (a command does that without a claim) are missing, too."""
     pairs = sorted(held)
     return set(
         tx.scalars(
             text(
                 "SELECT t.jeditaskid FROM jedi_tasks t JOIN unnest(CAST(:ids AS bigint[]), "
                 "CAST(:seqs AS bigint[])) h(id, seq) ON t.jeditaskid = h.id "
-                "AND t.lock_seq = h.seq ORDER BY t.jeditaskid FOR NO KEY UPDATE OF t"
+                "AND t.lock_seq = h.seq "
+                "WHERE t.status = ANY(coalesce(CAST(:statuses AS text[]), ARRAY[t.status])) "
+                "ORDER BY t.jeditaskid FOR NO KEY UPDATE OF t"
             ),
-            {"ids": [p[0] for p in pairs], "seqs": [p[1] for p in pairs]},
+            {
+                "ids": [p[0] for p in pairs],
+                "seqs": [p[1] for p in pairs],
+                "statuses": statuses and list(statuses),
+            },
         )
     )
 

@@ -1,0 +1,44 @@
+"""From sites that passed to sites that get jobs: candidates, and a lottery among them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Sequence
+from itertools import accumulate
+
+import numpy as np
+
+from jedi.spec.snapshot import Bools, Numbers
+
+
+def candidates(
+    names: Sequence[str], passed: Bools, weights: Numbers, used: Collection[str], most: int
+) -> list[int]:
+    """Positions of up to `most` sites: those the task has used first, then by weight."""
+    found = [int(i) for i in np.flatnonzero(passed)]
+    return sorted(found, key=lambda i: (names[i] not in used, -weights[i], names[i]))[:most]
+
+
+class Lottery:
+    """Draws sites in proportion to their weights; a site that got jobs weighs less afterwards.
+
+    `queued` are the jobs that wait at each site. The same seed draws the same sites.
+    Source: brokerage.md §3.4.
+    """
+
+    def __init__(self, weights: Sequence[float], queued: Sequence[float], seed: int) -> None:
+        self._weights = list(weights)
+        self._queued = list(queued)
+        self._random = random.Random(seed)
+
+    def draw(self) -> int:
+        """The position of a site."""
+        sums = list(accumulate(self._weights))
+        ball = self._random.random() * sums[-1]
+        return next((i for i, top in enumerate(sums) if ball < top), len(sums) - 1)
+
+    def got(self, site: int, jobs: int) -> None:
+        """A site got jobs."""
+        before = self._queued[site]
+        self._queued[site] += jobs
+        self._weights[site] *= (before + 1) / (self._queued[site] + 1)

@@ -1,0 +1,34 @@
+"""Why there is no place: a verdict in a sentence."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jedi.brokerage.verdict import Verdict
+
+
+def why_nowhere(verdict: Verdict) -> str:
+    """`3 sites: 2 little_memory (slots of 2000 MB, the jobs need 4000 MB), 1 no_pilots (...)`.
+
+    The most frequent reason first, its words taken from the site that comes closest; a site counts
+    under each of its reasons.
+    """
+    if not verdict.sites:
+        return "there is no site to choose from"
+    refused = ~verdict.kept
+    rows = sorted(np.flatnonzero(refused.any(axis=1)), key=lambda row: -refused[row].sum())
+    parts = []
+    for row in rows:
+        one = verdict.filters[row]
+        here = np.flatnonzero(refused[row])
+        best = here[np.argmin(np.abs(verdict.limits[row] - verdict.observed[row])[here])]
+        said = one.say.format(observed=verdict.observed[row, best], limit=verdict.limits[row, best])
+        parts.append(f"{refused[row].sum()} {one.code} ({said})")
+    count = len(verdict.sites)
+    return f"{count} site{'s' if count > 1 else ''}: {', '.join(parts)}"
+
+
+def counts(verdict: Verdict) -> dict[str, int]:
+    """How many sites each filter refuses, by code."""
+    refused = (~verdict.kept).sum(axis=1)
+    return {f.code: int(n) for f, n in zip(verdict.filters, refused, strict=True) if n}

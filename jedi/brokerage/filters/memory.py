@@ -1,0 +1,33 @@
+"""A slot has the memory that a job asks for, and is not kept for larger ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from jedi.brokerage.filters import Filter
+from jedi.brokerage.need import Need
+from jedi.spec.snapshot import Numbers, Snapshot
+
+
+def _need_mb(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
+    cores = need.demand.cores_at(sites.cores)
+    return need.demand.memory_mb(cores, knobs["broker.memory_factor"])
+
+
+LITTLE_MEMORY = Filter(
+    code="little_memory",
+    observed=lambda sites, _need, _knobs: sites.max_rss_mb,
+    keep=np.greater_equal,
+    limit=_need_mb,
+    say="slots of {observed:.0f} MB, the jobs need {limit:.0f} MB",
+)
+MUCH_MEMORY = Filter(
+    code="much_memory",
+    observed=lambda sites, _need, _knobs: sites.min_rss_mb,
+    keep=np.less_equal,
+    limit=_need_mb,
+    say="kept for jobs above {observed:.0f} MB, these need {limit:.0f} MB",
+)

@@ -1,0 +1,231 @@
+"""JobGenerator: ready, running -> running; ready files become jobs at sites."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection
+
+from jedi.agent import plugins
+from jedi.agent.base import Agent
+from jedi.brokerage.explain import counts, why_nowhere
+from jedi.brokerage.generic import Choice
+from jedi.brokerage.need import Need, atom
+from jedi.brokerage.record import lottery_seed, record
+from jedi.core.errors import JediError
+from jedi.jobgenerator.budget import share_out
+from jedi.jobgenerator.generate import Material, ids_needed, make_jobs
+from jedi.jobgenerator.inputs import Where
+from jedi.jobgenerator.naming import jobs_allowed
+from jedi.jobgenerator.plan import Cut, plan
+from jedi.spec.chunk import Chunk, Files
+from jedi.spec.decision import Decision
+from jedi.spec.generation import Input, NewJobs, TaskOrder
+from jedi.spec.snapshot import Bools, Snapshot
+from jedi.taskbuffer import decisions, generation, orders, snapshot, tasks
+from jedi.taskbuffer.tasks import Move
+from jedi.throttler.decide import Skip, decide
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """A claimed task: how many files it may use, the sites it used before, and the world as it
+    was; `queued` counts the jobs of each work queue, those made in this cycle included."""
+
+    task: TaskOrder
+    n_files: int
+    used: Sequence[str]
+    world: Snapshot
+    queued: dict[int, int]
+
+    @property
+    def jedi_task_id(self) -> int:
+        return self.task.jedi_task_id
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """Jobs to be written."""
+
+    jobs: NewJobs
+    decision: Decision
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """No jobs, and why; `target` is the task's status until it is looked at again."""
+
+    code: str
+    reason: str
+    target: str
+    wait_s: float
+    facts: dict[str, Any] = field(default_factory=dict)
+    decision: Decision | None = None
+
+
+Outcome = Made | Held
+
+
+class JobGenerator(Agent[Item, Outcome]):
+    """Throttle, broker, split, name and render without a transaction; then write everything."""
+
+    name = "JobGenerator"
+    wakes = frozenset({"task:ready", "files:ready"})
+
+    @property
+    def batch(self) -> int:
+        """Tasks served in one cycle."""
+        return int(self.world.knobs["jobgen.batch"])
+
+    def claim(self, tx: Connection, limit: int) -> list[Item]:
+        """Tasks with ready files; they share the files of a cycle."""
+        found = orders.claim_orders(tx, self.world.me, self.lease_s, limit)
+        if not found:
+            return []
+        world = snapshot.load(tx)
+        used = decisions.used_sites(tx, [task.jedi_task_id for task in found])
+        shares = share_out([task.ready for task in found], self.world.knobs["jobgen.n_files"])
+        queued = dict(world.queued)
+        return [
+            Item(task, share, used.get(task.jedi_task_id, ()), world, queued)
+            for task, share in zip(found, shares, strict=True)
+        ]
+
+    def work(self, item: Item) -> Outcome:
+        """Make the jobs of one task."""
+        knobs, task = self.world.knobs, item.task
+        waiting = item.queued.get(task.work_queue, 0)
+        throttled = decide(waiting, knobs["throttler.queue_cap"])
+        if isinstance(throttled, Skip):
+            return self._stay(task, throttled.code, throttled.reason)
+        allowed = jobs_allowed(task.outputs, throttled.jobs)
+        chunks = self._read(item)
+        if not chunks:
+            return self._stay(task, "no_ready_files", "No input file is ready.")
+        strategy = plugins.find("generator", task.vo, task.label)()
+        broker = plugins.find("broker", task.vo, task.label)()
+        need = Need(task.demand, atom(chunks, strategy.files_per_unit(task.rules)), task.sites)
+        seed = lottery_seed(task.jedi_task_id, task.lock_seq)
+        choice = broker.choose(item.world, need, knobs, item.used, seed)
+        decision = record(task.jedi_task_id, broker.name, item.world, need, knobs, choice)
+        if not choice.candidates:
+            return self._nowhere(task, choice, decision)
+        cuts = plan(chunks, choice, strategy, task.rules, task.demand, knobs, allowed)
+        if not cuts:
+            reason = "The files that follow the master's do not suffice for a job."
+            return self._stay(task, "secondary_files_short", reason)
+        jobs = self._make(task, choice.sites, cuts)
+        item.queued[task.work_queue] = waiting + len(jobs)
+        return Made(jobs, decision)
+
+    def apply(self, tx: Connection, results: Sequence[tuple[Item, Outcome]]) -> None:
+        """Write jobs, decisions and the next status of every task that is still ours."""
+        lease = [(item.task.jedi_task_id, item.task.lock_seq) for item, _ in results]
+        held = tasks.fence(tx, lease, orders.STATUSES)
+        ours = [(item.task, out) for item, out in results if item.task.jedi_task_id in held]
+        if len(ours) < len(results):
+            self.log.warning("lock lost", tasks=sorted({task for task, _ in lease} - held))
+        if decided := [out.decision for _, out in ours if out.decision]:
+            world = results[0][0].world
+            decisions.put_snapshot(tx, world.hash, world.packed)
+            decisions.record(tx, decided)
+        if made := [(task, out.jobs) for task, out in ours if isinstance(out, Made)]:
+            generation.write_jobs(tx, made, self.name)
+        tasks.move_tasks(tx, [_move(task, out) for task, out in ours], self.name)
+
+    def trouble(self, tx: Connection, item: Item, error: Exception) -> None:
+        """The task is held, with the reason."""
+        code = error.code if isinstance(error, JediError) else "generation_failed"
+        reason = f"Jobs could not be made: {error}"[:4000]
+        held = Held(code, reason, "pending", self.world.knobs["jobgen.retry_s"])
+        tasks.move_tasks(tx, [_move(item.task, held)], self.name)
+
+    def _stay(self, task: TaskOrder, code: str, reason: str) -> Held:
+        return Held(code, reason, task.status, self.world.knobs["jobgen.retry_s"])
+
+    def _nowhere(self, task: TaskOrder, choice: Choice, decision: Decision) -> Held:
+        """What passes with time is tried again soon, the rest with the other pending tasks."""
+        lasting = choice.verdict.lasting
+        wait_s = self.world.knobs["watchdog.pending_retry_s" if lasting else "jobgen.retry_s"]
+        where = f" among {', '.join(task.sites)}" if task.sites else ""
+        reason = f"No site{where} can run the task: {why_nowhere(choice.verdict)}."
+        facts = {"lasting": lasting, "refused": counts(choice.verdict)}
+        code = "no_site_fits" if lasting else "no_site_now"
+        return Held(code, reason, "pending", wait_s, facts, decision)
+
+    def _read(self, item: Item) -> list[Chunk]:
+        """Ready files; more than a job may have, so that there is one at least."""
+        hard_max = self.world.knobs["jobgen.hard_max_files_per_job"]
+        with self.world.engine.begin() as tx:
+            n_files = max(item.n_files, hard_max + 1)
+            return orders.read_chunks(tx, item.task, n_files, hard_max)
+
+    def _make(self, task: TaskOrder, sites: Snapshot, cuts: Sequence[Cut]) -> NewJobs:
+        """The jobs of a plan; their output datasets exist afterwards."""
+        names = {one.dataset_id: one for one in task.inputs}
+        n_jobs = sum(map(len, cuts))
+        before = np.unique(np.concatenate([cut.chunk.master.previous for cut in cuts]))
+        with self.world.engine.begin() as tx:
+            seeds = Files.join([])
+            if task.seeds:
+                seed_id = task.seeds.dataset_id
+                seeds = orders.read_ready(tx, {seed_id: n_jobs})[seed_id]
+            earlier = orders.earlier_jobs(tx, before.tolist())
+            ids, file_ids, last_unit = orders.take_ids(
+                tx, task.jedi_task_id, *ids_needed(task, n_jobs, seeds)
+            )
+        jobs = make_jobs(
+            Material(
+                task=task,
+                sites=sites,
+                cuts=cuts,
+                where=[self._where(cut, names) for cut in cuts],
+                seeds=seeds,
+                earlier=earlier,
+                last_unit=last_unit,
+                ids=ids,
+                file_ids=file_ids,
+                memory_factor=self.world.knobs["broker.memory_factor"],
+            )
+        )
+        for one in jobs.outputs:
+            for endpoint in sorted(set(one.endpoints)):
+                self.world.ddm.create(one.output.dataset_name, endpoint)
+        return jobs
+
+    def _where(self, cut: Cut, names: Mapping[int, Input]) -> Where:
+        """Where the files of a cut lie."""
+        chunk = cut.chunk
+        streams = {chunk.stream: (chunk.master, cut.stops)}
+        for one, (_, last) in zip(chunk.secondaries, cut.follow, strict=True):
+            streams[one.stream] = (one.files, last)
+        return {
+            stream: self._locate(files, min(len(files), int(last[-1])), names)
+            for stream, (files, last) in streams.items()
+            if names[int(files.dataset_ids[0])].type == "input"
+        }
+
+    def _locate(self, files: Files, n: int, names: Mapping[int, Input]) -> dict[str, Bools]:
+        """By endpoint, which of the first `n` files are there."""
+        found: dict[str, Bools] = {}
+        ids = files.dataset_ids[:n]
+        for dataset_id in np.unique(ids).tolist():
+            rows = np.flatnonzero(ids == dataset_id).tolist()
+            lfns = [files.lfns[row] for row in rows]
+            located = self.world.ddm.locate(names[dataset_id].name, lfns)
+            for row, lfn in zip(rows, lfns, strict=True):
+                for endpoint in located[lfn]:
+                    found.setdefault(endpoint, np.zeros(n, bool))[row] = True
+        return found
+
+
+def _move(task: TaskOrder, outcome: Outcome) -> Move:
+    match outcome:
+        case Made(jobs):
+            reason = f"{len(jobs)} job{'s' if len(jobs) > 1 else ''} made."
+            return Move(task.jedi_task_id, task.lock_seq, "running", "jobs_generated", reason)
+        case Held(code, reason, target, wait_s, facts):
+            return Move(task.jedi_task_id, task.lock_seq, target, code, reason, facts, wait_s)

@@ -1,0 +1,239 @@
+"""From a plan to jobs: everything that is written about them, column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jedi.jobgenerator.inputs import Reading, Where, readings
+from jedi.jobgenerator.job_params import Column, Template, unresolved
+from jedi.jobgenerator.lineage import trace
+from jedi.jobgenerator.naming import padded, serial_numbers
+from jedi.jobgenerator.plan import Cut
+from jedi.spec.chunk import Files, Ints
+from jedi.spec.demand import Load
+from jedi.spec.generation import (
+    InputUse,
+    NewJobs,
+    NewOutput,
+    NewSeeds,
+    Predecessor,
+    SharedInput,
+    TaskOrder,
+)
+from jedi.spec.placeholders import placeholders
+from jedi.spec.snapshot import Snapshot
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """What the jobs of a task are made of. `where` goes with `cuts`; `seeds` are those that came
+    back from earlier jobs, lowest first; `ids` and `file_ids` are fresh, see `ids_needed`."""
+
+    task: TaskOrder
+    sites: Snapshot
+    cuts: Sequence[Cut]
+    where: Sequence[Where]
+    seeds: Files
+    earlier: Mapping[int, Predecessor]
+    last_unit: int
+    ids: Sequence[int]
+    file_ids: Sequence[int]
+    memory_factor: float
+
+
+def ids_needed(task: TaskOrder, jobs: int, seeds: Files) -> tuple[int, int]:
+    """How many ids of jobs, and of files: outputs and, after them, new seeds."""
+    fresh = max(0, jobs - len(seeds)) if task.seeds else 0
+    return jobs, jobs * len(task.outputs) + fresh
+
+
+def make_jobs(m: Material) -> NewJobs:
+    """All jobs of a plan. JediError: a placeholder has nothing behind it."""
+    site = np.concatenate([cut.sites for cut in m.cuts])
+    reads, endpoints = readings(m.cuts, m.where, m.sites)
+    lineage = trace(m.cuts, m.ids, m.earlier, m.last_unit)
+    attempts = (_reduce(np.maximum, m.cuts, "attempts") + 1).tolist()
+    again = m.seeds.lfns[: len(m.ids)] if m.task.seeds else []
+    seeds = _new_seeds(m, len(again))
+    values = _Values(m, reads, lineage.origins, attempts)
+    values.seeds = [*map(int, again), *(seeds.numbers if seeds else ())]
+    outputs = [_output(m, number, site, values) for number in range(len(m.task.outputs))]
+    values.names = {one.output.stream: one.lfns for one in outputs}
+    commands = Template(m.task.params_template).render(values.column, len(site))
+    if m.task.trans_path:
+        commands = [f"{m.task.trans_path} {command}" for command in commands]
+    ids = np.asarray(m.ids, np.int64)
+    return NewJobs(
+        panda_ids=m.ids,
+        origins=lineage.origins,
+        units=lineage.units,
+        attempts=attempts,
+        sites=[m.sites.sites[i] for i in site.tolist()],
+        local=[not n for n in _total(reads, lambda r: ~r.local, len(site)).tolist()],
+        **_resources(m, reads, site),
+        n_inputs=np.concatenate([cut.stops - cut.starts for cut in m.cuts]).tolist(),
+        n_events=[n or None for n in _reduce(np.add, m.cuts, "events").tolist()],
+        commands=commands,
+        inputs=_uses(reads, ids, m.seeds, len(again)),
+        endpoints=endpoints,
+        outputs=outputs,
+        shared=[
+            SharedInput(r.files, r.rows, ids[r.jobs], r.places) for r in reads if not r.tracked
+        ],
+        seeds=seeds,
+        retries=lineage.retries,
+    )
+
+
+def _reduce(function: np.ufunc, cuts: Sequence[Cut], column: str) -> Ints:
+    """A column of the master files, reduced over the files of each job."""
+    parts = [
+        function.reduceat(getattr(cut.chunk.master, column)[: cut.stops[-1]], cut.starts)
+        for cut in cuts
+    ]
+    return np.concatenate(parts)
+
+
+def _total(reads: Sequence[Reading], column: Any, jobs: int) -> Any:
+    """For each job, a column of its readings added up."""
+    totals = np.zeros(jobs)
+    for read in reads:
+        totals += np.bincount(read.jobs, weights=column(read), minlength=jobs)
+    return totals
+
+
+def _resources(m: Material, reads: Sequence[Reading], site: Ints) -> dict[str, list[int]]:
+    """Cores, memory, time and disk of each job at its site, rounded up."""
+    demand = m.task.demand
+    load = Load(
+        bytes=_total(reads, lambda r: r.files.sizes[r.rows], len(site)),
+        events=_reduce(np.add, m.cuts, "counted_events").astype(float),
+    )
+    cores = demand.cores_at(m.sites.cores[site])
+    walltime = demand.walltime_s(load, cores, m.sites.core_power[site])
+    if walltime is None:
+        walltime = np.full(len(site), demand.max_walltime_s or 0.0)
+    asked = {
+        "cores": cores,
+        "memory_mb": demand.memory_mb(cores, m.memory_factor),
+        "walltime_s": walltime,
+        "disk_mb": demand.disk_mb(load),
+    }
+    return {name: np.ceil(column).astype(np.int64).tolist() for name, column in asked.items()}
+
+
+def _new_seeds(m: Material, again: int) -> NewSeeds | None:
+    """Seeds for the jobs that get none of an earlier one: numbers not used before."""
+    fresh = len(m.ids) - again
+    if not m.task.seeds or not fresh:
+        return None
+    numbers = range(m.task.seeds.n_files + 1, m.task.seeds.n_files + 1 + fresh)
+    return NewSeeds(m.task.seeds.dataset_id, m.file_ids[-fresh:], numbers, m.ids[again:])
+
+
+def _output(m: Material, number: int, site: Ints, values: _Values) -> NewOutput:
+    """The files of one template: a name for each job, and where it goes."""
+    output, jobs = m.task.outputs[number], len(m.ids)
+    serials = [padded(n) for n in serial_numbers(output, jobs)]
+    column = {"${SN}": serials, "${SN/P}": serials}
+    lfns = Template(output.template).render(lambda word: column.get(word) or values.column(word),
+                                            jobs)  # fmt: skip
+    home = [output.destination or at for at in m.sites.endpoint]
+    return NewOutput(
+        output=output,
+        file_ids=m.file_ids[number * jobs : (number + 1) * jobs],
+        lfns=lfns,
+        endpoints=[home[i] for i in site.tolist()],
+    )
+
+
+def _uses(reads: Sequence[Reading], ids: Ints, seeds: Files, again: int) -> list[InputUse]:
+    """Every file whose use is kept track of; seeds are read nowhere."""
+    tracked = [r for r in reads if r.tracked]
+    kinds = [[r for r in tracked if r.master], [r for r in tracked if not r.master]]
+    uses = [_use([(r.files, r.rows, ids[r.jobs], r.places) for r in kind]) for kind in kinds]
+    rows = np.arange(again)
+    uses.append(_use([(seeds, rows, ids[:again], np.zeros(again, np.int16))]))
+    return [use for use in uses if len(use.file_ids)]
+
+
+def _use(parts: Sequence[tuple[Files, Ints, Ints, NDArray[np.int16]]]) -> InputUse:
+    """Files, positions in them, jobs and places."""
+    nothing = np.empty(0, np.int64)
+    datasets = np.concatenate([nothing, *(f.dataset_ids[rows] for f, rows, _, _ in parts)])
+    found, counts = np.unique(datasets, return_counts=True)
+    return InputUse(
+        used=dict(zip(found.tolist(), counts.tolist(), strict=True)),
+        file_ids=np.concatenate([nothing, *(f.file_ids[rows] for f, rows, _, _ in parts)]),
+        panda_ids=np.concatenate([nothing, *(jobs for _, _, jobs, _ in parts)]),
+        places=np.concatenate([nothing.astype(np.int16), *(places for *_, places in parts)]),
+    )
+
+
+class _Values:
+    """The column behind each placeholder, made when it is asked for."""
+
+    def __init__(
+        self,
+        material: Material,
+        reads: Sequence[Reading],
+        origins: Sequence[int],
+        attempts: Sequence[int],
+    ) -> None:
+        self._m = material
+        self._reads = reads
+        self._origins = origins
+        self._attempts = attempts
+        self.seeds: list[int] = []
+        self.names: dict[str, Sequence[str]] = {}
+
+    def column(self, word: str) -> Column:
+        """For Template.render."""
+        match word:
+            case "$JEDITASKID":
+                return str(self._m.task.jedi_task_id)
+            case "$PANDAID":
+                return list(map(str, self._m.ids))
+            case "$ORIGINPANDAID":
+                return list(map(str, self._origins))
+        found = next(placeholders(word))
+        return self._number(found.name, found.form) or self._names(found.name, found.form, word)
+
+    def _number(self, name: str, form: str) -> list[str]:
+        """Placeholders that JEDI fills by itself (spec.placeholders.SYSTEM)."""
+        m = self._m
+        match name:
+            case "SN":
+                serials = serial_numbers(m.task.outputs[0], len(m.ids))
+                return [padded(n) if form == "P" else str(n) for n in serials]
+            case "RNDMSEED":
+                shift = m.task.seeds.attributes.offset if m.task.seeds else 0
+                return [str(seed + shift) for seed in self.seeds]
+            case "ATTEMPTNR":
+                return list(map(str, self._attempts))
+            case "SKIPEVENTS":
+                return self._first("start_events")
+            case "FIRSTEVENT":
+                return self._first("first_events")
+            case "MAXEVENTS":
+                return [str(n or -1) for n in _reduce(np.add, m.cuts, "events").tolist()]
+        return []
+
+    def _first(self, column: str) -> list[str]:
+        """A column of the first master file of each job."""
+        parts = [getattr(cut.chunk.master, column)[cut.starts] for cut in self._m.cuts]
+        return list(map(str, np.concatenate(parts).tolist()))
+
+    def _names(self, name: str, form: str, word: str) -> Sequence[str]:
+        """The files of a stream; JediError if no stream has this name."""
+        if not form and name in self.names:
+            return self.names[name]
+        found = [text for r in self._reads if r.stream == name for text in r.names(form)]
+        if len(found) != len(self._m.ids):
+            raise unresolved(word)
+        return found

@@ -1,0 +1,105 @@
+"""Which job reads which file, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jedi.jobgenerator.job_params import list_names
+from jedi.jobgenerator.plan import Cut
+from jedi.spec.chunk import Files, Ints, Secondary
+from jedi.spec.snapshot import Bools, Snapshot
+
+Where = Mapping[str, Mapping[str, Bools]]
+"""By stream of a chunk and endpoint: which files lie there. A stream of pseudo files is absent."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """The use of one stream by the jobs of a cut, a row for each job and file: positions of the
+    job (among all jobs) and of the file (in `files`), of the endpoint where it is read (counted
+    from 1; 0: no real file), and whether it lies there already.
+
+    `first` and `last` say the same by job: the files from first[k] to before last[k].
+    """
+
+    stream: str
+    files: Files
+    master: bool
+    tracked: bool
+    first: Ints
+    last: Ints
+    jobs: Ints
+    rows: Ints
+    places: NDArray[np.int16]
+    local: Bools
+
+    def names(self, form: str) -> list[str]:
+        """The file names of each job as a placeholder shows them."""
+        lfns = self.files.lfns
+        if len(self.rows) and self.last[-1] > len(lfns):  # repeated
+            lfns = lfns * (int(self.last[-1]) // len(lfns) + 1)
+        spans = zip(self.first.tolist(), self.last.tolist(), strict=True)
+        if form in ("", "S", "L") and (self.last - self.first == 1).all():
+            return [lfns[a] for a, _ in spans]
+        return [list_names(lfns[a:b], form) for a, b in spans]
+
+
+def readings(
+    cuts: Sequence[Cut], where: Sequence[Where], sites: Snapshot
+) -> tuple[list[Reading], list[str]]:
+    """Every stream of every cut, and the endpoints that `places` count."""
+    used = {int(s) for cut in cuts for s in np.unique(cut.sites)}
+    endpoints = sorted({e for s in used for e in (*sites.endpoints[s], sites.endpoint[s])})
+    found = []
+    job = 0
+    for cut, there in zip(cuts, where, strict=True):
+        master = Secondary(cut.chunk.stream, cut.chunk.master)
+        for one, (first, last) in zip(
+            (master, *cut.chunk.secondaries), ((cut.starts, cut.stops), *cut.follow), strict=True
+        ):
+            of_cut, rows = _spread(first, last)
+            rows = rows % max(1, len(one.files))
+            at = cut.sites[of_cut]
+            places, local = _places(there.get(one.stream), rows, at, sites, endpoints)
+            found.append(
+                Reading(one.stream, one.files, one is master, one.tracked, first, last,
+                        job + of_cut, rows, places, local)
+            )  # fmt: skip
+        job += len(cut)
+    return found, endpoints
+
+
+def _spread(first: Ints, last: Ints) -> tuple[Ints, Ints]:
+    """Spans of each job written out: the job and the number, row by row."""
+    counts = last - first
+    jobs = np.repeat(np.arange(len(counts)), counts)
+    begin = np.cumsum(counts) - counts
+    return jobs, np.arange(len(jobs)) - begin[jobs] + first[jobs]
+
+
+def _places(
+    where: Mapping[str, Bools] | None,
+    rows: Ints,
+    at: Ints,
+    sites: Snapshot,
+    endpoints: Sequence[str],
+) -> tuple[NDArray[np.int16], Bools]:
+    """Where each file is read, and whether it is there: at the first of the site's endpoints that
+    has it, else at the one the site writes to, where it must be brought."""
+    places = np.zeros(len(rows), np.int16)
+    if where is None:
+        return places, np.ones(len(rows), bool)
+    local = np.zeros(len(rows), bool)
+    for site in np.unique(at):
+        here = np.flatnonzero(at == site)
+        places[here] = 1 + endpoints.index(sites.endpoint[site])
+        for endpoint in reversed(sites.endpoints[site]):
+            if endpoint in where:
+                held = here[where[endpoint][rows[here]]]
+                places[held] = 1 + endpoints.index(endpoint)
+                local[held] = True
+    return places, local

@@ -1,0 +1,79 @@
+"""Fills placeholders in: for many jobs at once, without evaluating anything.
+
+A template is cut at its placeholders once; each of them stands for a column with one text a job.
+Source: engine.md §2.4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from jedi.core.errors import JediError
+from jedi.spec.placeholders import placeholders
+
+BARE = ("$ORIGINPANDAID", "$JEDITASKID", "$PANDAID")
+"""Placeholders without braces."""
+
+Column = Sequence[str] | str
+"""One text a job, or the same for all."""
+
+
+class Template:
+    """A text with placeholders."""
+
+    def __init__(self, text: str) -> None:
+        words = sorted({*BARE, *(found.text for found in placeholders(text))}, reverse=True)
+        parts = re.split(f"({'|'.join(map(re.escape, words))})", text)
+        self._literals, self._words = parts[::2], parts[1::2]
+
+    def render(self, column: Callable[[str], Column], jobs: int) -> list[str]:
+        """The text for each job; `column` gives the texts behind a placeholder."""
+        pieces = [self._literals[0].replace("%", "%%")]
+        columns = []
+        for word, literal in zip(self._words, self._literals[1:], strict=True):
+            found = column(word)
+            if isinstance(found, str):
+                pieces.append(found.replace("%", "%%"))
+            else:
+                pieces.append("%s")
+                columns.append(found)
+            pieces.append(literal.replace("%", "%%"))
+        line = "".join(pieces)
+        if not columns:
+            return [line % ()] * jobs
+        return list(map(line.__mod__, zip(*columns, strict=True)))
+
+
+def list_names(names: Sequence[str], form: str) -> str:
+    """Input file names as a placeholder shows them: with `/L` separated by commas, with `/S` by
+    blanks; without a form, several names that differ in one number are folded,
+    `data_[1,2,7].txt`."""
+    if form == "S":
+        return " ".join(names)
+    return _fold(names) if form == "" and len(names) > 1 else ",".join(names)
+
+
+def _fold(names: Sequence[str]) -> str:
+    head = _common(names).rstrip("0123456789")
+    tails = [name[len(head) :][::-1] for name in names]
+    tail = _common(tails)[::-1].lstrip("0123456789")
+    middles = [name[len(head) : len(name) - len(tail)] for name in names]
+    if all(middle.isdigit() for middle in middles):
+        return f"{head}[{','.join(middles)}]{tail}"
+    return ",".join(names)
+
+
+def _common(texts: Sequence[str]) -> str:
+    """What all begin with."""
+    low, high = min(texts), max(texts)
+    return low[: next((i for i, c in enumerate(low) if c != high[i : i + 1]), len(low))]
+
+
+def unresolved(word: str) -> JediError:
+    """A placeholder that nothing stands behind."""
+    return JediError(
+        f"Nothing stands behind {word} in the job parameters. Give the task an item that feeds it.",
+        code="unresolved_placeholder",
+        placeholder=word,
+    )

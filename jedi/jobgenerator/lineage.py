@@ -1,0 +1,62 @@
+"""Which job takes over from which: origins and unit numbers.
+
+The id of the first attempt is what a submitter keeps; a unit keeps its number while it consists of
+the same inputs (contracts §2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from jedi.jobgenerator.plan import Cut
+from jedi.spec.chunk import Ints
+from jedi.spec.generation import Predecessor, Retry
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Origin and unit of each job, and whom it takes over from."""
+
+    origins: list[int]
+    units: list[int]
+    retries: list[Retry]
+
+
+def trace(
+    cuts: Sequence[Cut],
+    panda_ids: Sequence[int],
+    known: Mapping[int, Predecessor],
+    last_unit: int,
+) -> Lineage:
+    """Jobs in the order of the cuts. New units count up from `last_unit`."""
+    origins, units = list(panda_ids), [0] * len(panda_ids)
+    retries: list[Retry] = []
+    for job, previous in _earlier(cuts):
+        before = [int(old) for old in np.unique(previous) if int(old) in known]
+        if not before:
+            continue
+        origins[job] = min(known[old].origin for old in before)
+        retries += [Retry(old, panda_ids[job], origins[job]) for old in before]
+        one = known[before[0]]
+        if (previous == before[0]).all() and len(previous) == one.n_inputs:
+            units[job] = one.unit
+    for job, unit in enumerate(units):
+        if not unit:
+            last_unit += 1
+            units[job] = last_unit
+    return Lineage(origins, units, retries)
+
+
+def _earlier(cuts: Sequence[Cut]) -> list[tuple[int, Ints]]:
+    """Jobs with a file that was used before: position and the earlier job of each of its files."""
+    found = []
+    first = 0
+    for cut in cuts:
+        previous = cut.chunk.master.previous[: cut.stops[-1]]
+        again = np.flatnonzero(np.maximum.reduceat(previous, cut.starts))
+        found += [(first + int(k), previous[cut.starts[k] : cut.stops[k]]) for k in again]
+        first += len(cut)
+    return found

@@ -1,0 +1,88 @@
+"""Which files go into which job at which site."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jedi.brokerage.generic import Choice
+from jedi.jobgenerator.splitter import Splitter, walk
+from jedi.jobgenerator.strategies import FileStrategy
+from jedi.spec.chunk import Chunk, Ints
+from jedi.spec.demand import Demand
+from jedi.spec.splitrule import SplitRules
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """The jobs of one chunk: job k gets the master files from starts[k] to before stops[k], and
+    of secondary s the files from follow[s][0][k] to before follow[s][1][k] (counted on beyond the
+    last where it is repeated). `sites` are positions in the sites of the broker's choice."""
+
+    chunk: Chunk
+    starts: Ints
+    stops: Ints
+    sites: Ints
+    follow: tuple[tuple[Ints, Ints], ...]
+
+    def __len__(self) -> int:
+        return len(self.stops)
+
+
+def plan(
+    chunks: Sequence[Chunk],
+    choice: Choice,
+    strategy: FileStrategy,
+    rules: SplitRules,
+    demand: Demand,
+    knobs: Mapping[str, Any],
+    most: int,
+) -> list[Cut]:
+    """Cut chunks into at most `most` jobs; sites take turns by lottery, a batch of jobs each."""
+    lottery = choice.lottery()
+    cuts: list[Cut] = []
+    for chunk in chunks:
+        splitter = Splitter(strategy.weights(demand, chunk))
+        caps = [strategy.caps(rules, demand, chunk, choice.sites, site, knobs)
+                for site in choice.candidates]  # fmt: skip
+        size, start = len(chunk.master), 0
+        stops: list[int] = []
+        sites: list[int] = []
+        while start < size and len(stops) < most:
+            drawn = lottery.draw()
+            batch = min(knobs["jobgen.batch_jobs"], most - len(stops))
+            ends = walk(splitter.cuts(caps[drawn]), start, batch)
+            lottery.got(drawn, len(ends))
+            stops += ends
+            sites += [choice.candidates[drawn]] * len(ends)
+            start = stops[-1]
+        if chunk.more and start == size:
+            stops.pop()  # what was not read yet may belong to this job
+        cut = _cut(chunk, stops, sites)
+        most -= len(cut)
+        cuts.append(cut)
+    return [cut for cut in cuts if len(cut)]
+
+
+def _cut(chunk: Chunk, stops: list[int], sites: list[int]) -> Cut:
+    """With what follows the master; jobs that a secondary no longer suffices for are left out."""
+    ends = np.array(stops, np.int64)
+    starts = np.concatenate([np.zeros(1, np.int64), ends])[: len(ends)]
+    follow = []
+    jobs = len(ends)
+    for one in chunk.secondaries:
+        if one.whole:
+            first, last = np.zeros_like(ends), np.full_like(ends, len(one.files))
+        else:
+            last = np.cumsum(np.ceil((ends - starts) * one.ratio)).astype(np.int64)
+            first = np.concatenate([np.zeros(1, np.int64), last])[: len(last)]
+        if not (one.repeated and len(one.files)):
+            jobs = min(jobs, int(np.searchsorted(last, len(one.files), side="right")))
+        follow.append((first, last))
+    return Cut(
+        chunk, starts[:jobs], ends[:jobs], np.array(sites[:jobs], np.int64),
+        tuple((first[:jobs], last[:jobs]) for first, last in follow),
+    )  # fmt: skip

@@ -1,0 +1,77 @@
+"""What one job is: the plug-in of the room (entry point `jedi.generator`).
+
+A strategy gives every file its weights and every site its caps; the splitter does the rest.
+Source: brokerage.md §5, engine.md §3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from jedi.jobgenerator.splitter import Caps, Weights
+from jedi.spec.chunk import Chunk, Secondary
+from jedi.spec.demand import GB, MB, Demand, Load
+from jedi.spec.snapshot import Snapshot
+from jedi.spec.splitrule import SplitRules
+
+
+class FileStrategy:
+    """Whole files. A fixed number of files per job silences the limits on size and time: so many
+    files are then the unit that cannot be split."""
+
+    def files_per_unit(self, rules: SplitRules) -> int:
+        """Master files of the smallest possible job."""
+        return rules.n_files_per_job or 1
+
+    def weights(self, demand: Demand, chunk: Chunk) -> Weights:
+        """What each master file adds to a job: files of both kinds, disk space, events."""
+        master = chunk.master
+        ratios = sum(one.ratio for one in chunk.secondaries if not one.whole)
+        sizes = np.where(master.sizes > 0, master.sizes, MB) + sum(
+            _sizes_beside(one, len(master)) for one in chunk.secondaries if not one.whole
+        )
+        events = master.counted_events.astype(float)
+        ones = np.ones(len(master))
+        outputs = demand.output_bytes(Load(sizes, events))
+        return {"masters": ones, "files": ones * (1 + ratios), "bytes": sizes + outputs,
+                "events": events}  # fmt: skip
+
+    def caps(
+        self,
+        rules: SplitRules,
+        demand: Demand,
+        chunk: Chunk,
+        sites: Snapshot,
+        site: int,
+        knobs: Mapping[str, Any],
+    ) -> Caps:
+        """The limits of a job at one of the sites."""
+        whole = [one.files for one in chunk.secondaries if one.whole]
+        hard = knobs["jobgen.hard_max_files_per_job"] - sum(map(len, whole))
+        if rules.n_files_per_job:
+            return {"masters": rules.n_files_per_job, "files": hard}
+        cores = demand.cores_at(sites.cores)[site]
+        scratch_mb = sites.max_wdir_mb[site] * cores / sites.cores[site] - demand.work_mb
+        size = min((rules.n_gb_per_job or knobs["jobgen.max_gb_per_job"]) * GB, scratch_mb * MB)
+        seconds = min(demand.max_walltime_s or np.inf, sites.max_time_s[site])
+        return {
+            "masters": rules.max_files_per_job or knobs["jobgen.max_files_per_job"],
+            "files": hard,
+            "bytes": size - sum(float(files.sizes.sum()) for files in whole),
+            "events": demand.events_within(seconds, cores, sites.core_power[site]),
+        }
+
+
+def _sizes_beside(one: Secondary, n: int) -> Any:
+    """Bytes of the secondary files at the side of each master file; where the ratio is no whole
+    number, of those that come closest."""
+    ends = np.ceil(np.arange(n + 1) * one.ratio).astype(np.int64)
+    if not len(one.files):
+        return np.zeros(n)
+    sums = np.concatenate([[0.0], np.cumsum(one.files.sizes, dtype=float)])
+    rounds, rest = np.divmod(ends, len(one.files))
+    reach = rounds * sums[-1] + sums[rest]
+    return np.diff(reach)

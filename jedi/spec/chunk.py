@@ -1,0 +1,72 @@
+"""Input files on their way to jobs, column by column: a dataset may hold millions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Files:
+    """Files (or event ranges) in the order of their use. Zero stands for unknown: bytes, events,
+    the job that had the file before."""
+
+    file_ids: Ints
+    dataset_ids: Ints
+    lfns: list[str]
+    sizes: Ints
+    events: Ints
+    start_events: Ints
+    first_events: Ints
+    attempts: Ints
+    previous: Ints
+
+    def __len__(self) -> int:
+        return len(self.lfns)
+
+    @property
+    def counted_events(self) -> Ints:
+        """Events for estimates: a file of unknown contents counts as one."""
+        return np.maximum(self.events, 1)
+
+    @classmethod
+    def join(cls, parts: list[Files]) -> Files:
+        """One after the other."""
+        columns = (f.name for f in fields(cls) if f.name != "lfns")
+        numbers = {c: np.concatenate([_NONE, *(getattr(p, c) for p in parts)]) for c in columns}
+        return cls(lfns=[lfn for part in parts for lfn in part.lfns], **numbers)
+
+
+_NONE = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Secondary:
+    """A stream that follows the master. `ratio` files go with each master file, rounded up for a
+    job; `whole`: every job gets all of them; `repeated`: after the last comes the first again.
+    The use of files that several jobs may have is not kept track of."""
+
+    stream: str
+    files: Files
+    ratio: float = 1.0
+    whole: bool = False
+    repeated: bool = False
+
+    @property
+    def tracked(self) -> bool:
+        return not (self.whole or self.repeated)
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Ready files of one master dataset with what follows it. `more`: the dataset has further
+    ready files that were not read."""
+
+    stream: str
+    master: Files
+    secondaries: tuple[Secondary, ...]
+    more: bool

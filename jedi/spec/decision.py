@@ -1,0 +1,33 @@
+"""What is kept of a broker's decision, so that it can be explained and replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a site was refused: every reason with what was seen and the limit (None: infinite)."""
+
+    site: str
+    codes: Sequence[str]
+    observed: Sequence[float | None]
+    limits: Sequence[float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`chosen` with their `weights`, best first (empty: no site would do), from the snapshot, the
+    seed, the knobs and what the task needed."""
+
+    jeditaskid: int
+    broker: str
+    snapshot_hash: str
+    seed: int
+    knobs: Mapping[str, Any]
+    need: Mapping[str, Any]
+    chosen: Sequence[str]
+    weights: Sequence[float]
+    refusals: Sequence[Refusal]

@@ -1,0 +1,98 @@
+"""What a task's jobs need of a machine, and the formulas that make figures of it.
+
+Brokers ask for one job at every site, the generator for every job at its site: the formulas take
+columns, of sites or of jobs. Source: brokerage.md §5. MB and GB are powers of 1024.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.float64]
+
+MB = 2.0**20
+GB = 2.0**30
+_BYTES = {"B": 1.0, "kB": 2.0**10, "MB": MB, "GB": GB}
+_BASE_WORK_MB = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The input of a job: bytes of all files, events of its master files."""
+
+    bytes: Numbers | float
+    events: Numbers | float
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a task says about its jobs. None: unknown; 0 cores: any number will do."""
+
+    cores: int
+    ram_mb: float
+    ram_per_core: bool
+    base_ram_mb: float
+    hs06_s_per_event: float | None
+    efficiency: float
+    base_walltime_s: float
+    max_walltime_s: float | None
+    out_bytes: float
+    out_per_event: bool
+    work_mb: float
+
+    @classmethod
+    def of(cls, task: Any, max_walltime_h: float | None) -> Demand:
+        """From a row of jedi_tasks."""
+        milli = (task.cputimeunit or "").startswith("m")
+        out_unit = task.outdiskunit or "kB"
+        work = (task.workdiskcount or 0) * _BYTES[task.workdiskunit or "kB"] / MB
+        return cls(
+            cores=1 if task.corecount is None else task.corecount,
+            ram_mb=float(task.ramcount or 0),
+            ram_per_core=(task.ramunit or "").startswith("MBPerCore"),
+            base_ram_mb=float(task.baseramcount or 0),
+            hs06_s_per_event=task.cputime / (1000 if milli else 1) if task.cputime else None,
+            efficiency=(90 if task.cpuefficiency is None else task.cpuefficiency) / 100,
+            base_walltime_s=float(600 if task.basewalltime is None else task.basewalltime),
+            max_walltime_s=max_walltime_h and max_walltime_h * 3600,
+            out_bytes=(task.outdiskcount or 0) * _BYTES[out_unit.removesuffix("PerEvent")],
+            out_per_event=out_unit.endswith("PerEvent"),
+            work_mb=work + _BASE_WORK_MB if work else 0.0,
+        )
+
+    def cores_at(self, site_cores: Numbers) -> Numbers:
+        """Cores of a job where slots have `site_cores`; single-core tasks stay so."""
+        return np.ones_like(site_cores) if self.cores == 1 else site_cores
+
+    def memory_mb(self, cores: Numbers, factor: float) -> Numbers:
+        """Memory of a job with `cores`; 0 if the task says nothing. `factor` is the part of it
+        that is insisted on."""
+        ram = self.ram_mb * cores + self.base_ram_mb if self.ram_per_core else self.ram_mb
+        return factor * ram * np.ones_like(cores) * bool(self.ram_mb)
+
+    def output_bytes(self, load: Load) -> Numbers | float:
+        """Expected size of the outputs, which scales with events or with megabytes of input."""
+        return self.out_bytes * (load.events if self.out_per_event else load.bytes / MB)
+
+    def disk_mb(self, load: Load) -> Numbers | float:
+        """Scratch space: outputs, work directory and inputs."""
+        return (self.output_bytes(load) + load.bytes) / MB + self.work_mb
+
+    def walltime_s(self, load: Load, cores: Numbers, core_power: Numbers) -> Numbers | None:
+        """Expected duration on `cores` of `core_power` HS06 each; None if unknown. An efficiency
+        of 0 means that time does not depend on events."""
+        if self.hs06_s_per_event is None:
+            return None
+        work = self.hs06_s_per_event * load.events if self.efficiency else 0.0
+        return work / (cores * core_power * (self.efficiency or 1.0)) + self.base_walltime_s
+
+    def events_within(self, seconds: float, cores: float, core_power: float) -> float:
+        """How many events fit into a wall time; infinite where time does not depend on them."""
+        if self.hs06_s_per_event is None or not self.efficiency:
+            return np.inf
+        budget = (seconds - self.base_walltime_s) * cores * core_power * self.efficiency
+        return budget / self.hs06_s_per_event

@@ -1,0 +1,172 @@
+"""What the job generator is given and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jedi.spec.chunk import Files, Ints
+from jedi.spec.dataset import Attributes
+from jedi.spec.demand import Demand
+from jedi.spec.splitrule import SplitRules
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An input dataset of a task; `ready` files of a master wait for jobs."""
+
+    dataset_id: int
+    name: str
+    type: str
+    stream: str
+    master_id: int | None
+    attributes: Attributes
+    n_files: int
+    ready: int
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """An output template with its dataset; serial numbers up to `serial_nr` are used up.
+    `destination` is the endpoint where the files go, None: where the job runs."""
+
+    template_id: int
+    dataset_id: int
+    dataset_name: str
+    dataset_status: str
+    type: str
+    stream: str
+    template: str
+    source_name: str | None
+    serial_nr: int
+    max_serial_nr: int | None
+    destination: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOrder:
+    """A claimed task that wants jobs. `columns` are those of jedi_jobs that all of them share."""
+
+    jedi_task_id: int
+    lock_seq: int
+    status: str
+    vo: str
+    label: str
+    work_queue: int
+    sites: tuple[str, ...]
+    trans_path: str | None
+    params_template: str
+    rules: SplitRules
+    demand: Demand
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    columns: Mapping[str, Any]
+
+    @property
+    def masters(self) -> list[Input]:
+        """Datasets whose files make jobs."""
+        return [one for one in self.inputs if one.master_id is None and one.type != "random_seed"]
+
+    @property
+    def seeds(self) -> Input | None:
+        """The random seeds of the task's jobs."""
+        return next((one for one in self.inputs if one.type == "random_seed"), None)
+
+    @property
+    def ready(self) -> int:
+        """Master files that wait for jobs."""
+        return sum(one.ready for one in self.masters)
+
+
+@dataclass(frozen=True, slots=True)
+class Predecessor:
+    """An earlier job: the origin and the unit it stands for, and how many inputs it had."""
+
+    origin: int
+    unit: int
+    n_inputs: int
+
+
+@dataclass(frozen=True, eq=False)
+class InputUse:
+    """Which job uses which ready file, and how many files of each dataset are used. `places` are
+    positions in the endpoints of NewJobs, counted from 1, of where the file is read (0: it is no
+    real file)."""
+
+    used: Mapping[int, int]
+    file_ids: Ints
+    panda_ids: Ints
+    places: NDArray[np.int16]
+
+
+@dataclass(frozen=True, eq=False)
+class SharedInput:
+    """Which job gets which file of a stream whose use is not kept track of; `files` are positions
+    in `stream`."""
+
+    stream: Files
+    files: Ints
+    panda_ids: Ints
+    places: NDArray[np.int16]
+
+
+@dataclass(frozen=True, eq=False)
+class NewOutput:
+    """The files of one output template, one for each job."""
+
+    output: Output
+    file_ids: Sequence[int]
+    lfns: Sequence[str]
+    endpoints: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class NewSeeds:
+    """Random seeds made for the last of the jobs."""
+
+    dataset_id: int
+    file_ids: Sequence[int]
+    numbers: Sequence[int]
+    panda_ids: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """A job takes over from an earlier one."""
+
+    old: int
+    new: int
+    origin: int
+
+
+@dataclass(frozen=True, eq=False)
+class NewJobs:
+    """The jobs of one task, column by column; 0 MB, 0 s: not known. `local`: all inputs lie at the
+    job's site. Inputs stand apart by masters, what follows them, and seeds."""
+
+    panda_ids: Sequence[int]
+    origins: Sequence[int]
+    units: Sequence[int]
+    attempts: Sequence[int]
+    sites: Sequence[str]
+    local: Sequence[bool]
+    cores: Sequence[int]
+    memory_mb: Sequence[int]
+    walltime_s: Sequence[int]
+    disk_mb: Sequence[int]
+    n_inputs: Sequence[int]
+    n_events: Sequence[int | None]
+    commands: Sequence[str]
+    inputs: Sequence[InputUse]
+    endpoints: Sequence[str]
+    outputs: Sequence[NewOutput]
+    shared: Sequence[SharedInput]
+    seeds: NewSeeds | None
+    retries: Sequence[Retry]
+
+    def __len__(self) -> int:
+        return len(self.panda_ids)

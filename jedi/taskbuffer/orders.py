@@ -1,0 +1,237 @@
+"""What the job generator reads: tasks that want jobs, their ready files, fresh ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+from jedi.spec.chunk import Chunk, Files, Secondary
+from jedi.spec.dataset import Attributes
+from jedi.spec.demand import Demand
+from jedi.spec.generation import Input, Output, Predecessor, TaskOrder
+from jedi.spec.splitrule import SplitRules
+from jedi.taskbuffer import tasks
+
+STATUSES = ("ready", "running")
+_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
+
+_WANTS_JOBS = f"""
+AND EXISTS (SELECT FROM jedi_datasets d WHERE d.jeditaskid = jedi_tasks.jeditaskid
+  AND d.masterid IS NULL AND d.type IN ({_MASTERS}) AND d.status IN ('ready', 'running')
+  AND d.nfilestobeused > d.nfilesused)
+"""
+_INPUTS = text(f"""
+SELECT * FROM jedi_datasets WHERE jeditaskid = ANY(:ids)
+  AND type IN ({_MASTERS}, 'random_seed') AND status IN ('ready', 'running')
+ORDER BY datasetid
+""")
+_OUTPUTS = text("""
+SELECT o.*, d.datasetname, d.status, d.type, d.destination
+FROM jedi_output_template o JOIN jedi_datasets d USING (jeditaskid, datasetid)
+WHERE o.jeditaskid = ANY(:ids) ORDER BY o.outtempid
+""")
+_PARAMS = text("SELECT * FROM jedi_jobparams_template WHERE jeditaskid = ANY(:ids)")
+
+
+def claim_orders(tx: Connection, me: str, lease_s: float, limit: int) -> list[TaskOrder]:
+    """Take tasks that have ready files, with all that is known of their datasets."""
+    rows = tasks.claim(tx, STATUSES, me, lease_s, limit, _WANTS_JOBS)
+    if not rows:
+        return []
+    ids = {"ids": [row.jeditaskid for row in rows]}
+    inputs = _by_task(tx.execute(_INPUTS, ids).all())
+    outputs = _by_task(tx.execute(_OUTPUTS, ids).all())
+    params = {row.jeditaskid: row.jobparamstemplate for row in tx.execute(_PARAMS, ids)}
+    return [
+        _order(
+            row,
+            tuple(_input(one) for one in inputs.get(row.jeditaskid, ())),
+            tuple(_output(one) for one in outputs.get(row.jeditaskid, ())),
+            params[row.jeditaskid],
+        )
+        for row in rows
+    ]
+
+
+def _by_task(rows: Sequence[Row[Any]]) -> dict[int, list[Row[Any]]]:
+    found: dict[int, list[Row[Any]]] = {}
+    for row in rows:
+        found.setdefault(row.jeditaskid, []).append(row)
+    return found
+
+
+def _order(
+    row: Row[Any], inputs: tuple[Input, ...], outputs: tuple[Output, ...], params: str
+) -> TaskOrder:
+    rules = SplitRules.model_validate(row.rules or {})
+    return TaskOrder(
+        jedi_task_id=row.jeditaskid,
+        lock_seq=row.lock_seq,
+        status=row.status,
+        vo=row.vo,
+        label=row.prodsourcelabel,
+        work_queue=row.workqueue_id or 0,
+        sites=tuple(filter(None, (row.site or "").split(","))),
+        trans_path=row.transpath,
+        params_template=params,
+        rules=rules,
+        demand=Demand.of(row, rules.max_walltime_h),
+        inputs=inputs,
+        outputs=outputs,
+        columns={
+            "jeditaskid": row.jeditaskid,
+            "taskid": row.reqid,
+            "prodsourcelabel": row.prodsourcelabel,
+            "processingtype": row.processingtype,
+            "username": row.username,
+            "vo": row.vo,
+            "nucleus": row.nucleus,
+            "workqueue_id": row.workqueue_id or 0,
+            "gshare": row.gshare or "",
+            "resource_type": row.resource_type or "",
+            "priority": row.currentpriority or 0,
+        },
+    )
+
+
+def _input(row: Row[Any]) -> Input:
+    return Input(
+        dataset_id=row.datasetid,
+        name=row.datasetname,
+        type=row.type,
+        stream=row.streamname,
+        master_id=row.masterid,
+        attributes=Attributes.parse(row.attributes),
+        n_files=row.nfiles,
+        ready=row.nfilestobeused - row.nfilesused,
+    )
+
+
+def _output(row: Row[Any]) -> Output:
+    return Output(
+        template_id=row.outtempid,
+        dataset_id=row.datasetid,
+        dataset_name=row.datasetname,
+        dataset_status=row.status,
+        type=row.type,
+        stream=row.streamname,
+        template=row.filenametemplate,
+        source_name=row.sourcename,
+        serial_nr=row.serialnr,
+        max_serial_nr=row.maxserialnr,
+        destination=row.destination,
+    )
+
+
+# One row a dataset, its files in arrays: 100,000 rows of their own take three times as long.
+_READY = text("""
+SELECT d.id, r.* FROM unnest(CAST(:ids AS bigint[]), CAST(:limits AS bigint[])) d(id, n), LATERAL (
+  SELECT array_agg(fileid) AS file_ids, array_agg(lfn) AS lfns,
+    array_agg(coalesce(fsize, 0)) AS sizes,
+    array_agg(coalesce(endevent - startevent + 1, nevents, 0)) AS events,
+    array_agg(coalesce(startevent, 0)) AS start_events,
+    array_agg(coalesce(firstevent, 0)) AS first_events,
+    array_agg(attemptnr) AS attempts, array_agg(coalesce(pandaid, 0)) AS previous
+  FROM (SELECT * FROM jedi_dataset_contents c WHERE c.datasetid = d.id AND c.status = 'ready'
+        ORDER BY c.fileid LIMIT d.n) c) r
+""")
+
+
+def read_ready(tx: Connection, limits: Mapping[int, int]) -> dict[int, Files]:
+    """The first ready files of datasets, up to a limit for each."""
+    rows = tx.execute(_READY, {"ids": list(limits), "limits": list(limits.values())})
+    return {row.id: _files(row) for row in rows}
+
+
+def _files(row: Row[Any]) -> Files:
+    arrays = dict(row._mapping)
+    lfns = arrays.pop("lfns") or []
+    dataset_id = arrays.pop("id")
+    return Files(
+        lfns=lfns,
+        dataset_ids=np.full(len(lfns), dataset_id, np.int64),
+        **{name: np.array(values or [], np.int64) for name, values in arrays.items()},
+    )
+
+
+def read_chunks(tx: Connection, order: TaskOrder, n_files: int, hard_max: int) -> list[Chunk]:
+    """Up to `n_files` ready files of a task's masters in the order of the datasets, with the
+    files that may follow them (of those that go with every job, one more than a job may have)."""
+    limits: dict[int, int] = {}
+    for master in order.masters:
+        if master.ready > 0 and (left := n_files - sum(limits.values())):
+            limits[master.dataset_id] = min(master.ready, left)
+    masters = read_ready(tx, limits)
+    followers = [one for one in order.inputs if one.master_id in masters and one.type == "input"]
+    beside = read_ready(
+        tx,
+        {
+            one.dataset_id: hard_max + 1
+            if one.attributes.nosplit
+            else int(np.ceil(one.attributes.ratio)) * len(masters[one.master_id or 0])
+            for one in followers
+        },
+    )
+    return [
+        Chunk(
+            stream=master.stream,
+            master=masters[master.dataset_id],
+            secondaries=_secondaries(master, followers, beside),
+            more=master.ready > limits[master.dataset_id],
+        )
+        for master in order.masters
+        if len(masters.get(master.dataset_id, ()))
+    ]
+
+
+def _secondaries(
+    master: Input, followers: Sequence[Input], files: Mapping[int, Files]
+) -> tuple[Secondary, ...]:
+    """The streams of one master; datasets that feed the same stream stand in a row."""
+    streams: dict[str, list[Input]] = {}
+    for one in followers:
+        if one.master_id == master.dataset_id:
+            streams.setdefault(one.stream, []).append(one)
+    return tuple(
+        Secondary(
+            stream=stream,
+            files=Files.join([files[one.dataset_id] for one in several]),
+            ratio=several[0].attributes.ratio,
+            whole=several[0].attributes.nosplit,
+            repeated=several[0].attributes.repeat,
+        )
+        for stream, several in streams.items()
+    )
+
+
+_IDS = text("""
+SELECT ARRAY(SELECT nextval('jedi_panda_id_seq') FROM generate_series(1, :jobs)) AS jobs,
+  ARRAY(SELECT nextval('jedi_file_id_seq') FROM generate_series(1, :files)) AS files,
+  greatest((SELECT max(unit_nr) FROM jedi_jobs WHERE jeditaskid = :task),
+           (SELECT max(unit_nr) FROM jedi_jobs_archived WHERE jeditaskid = :task), 0) AS unit
+""")
+
+
+def take_ids(
+    tx: Connection, task_id: int, jobs: int, files: int
+) -> tuple[list[int], list[int], int]:
+    """Fresh ids, ascending, for jobs and for files, and the last number of a unit of the task."""
+    row = tx.execute(_IDS, {"jobs": jobs, "files": files, "task": task_id}).one()
+    return row.jobs, row.files, row.unit
+
+
+_EARLIER = text("""
+SELECT pandaid, originpandaid, unit_nr, n_inputs FROM jedi_jobs WHERE pandaid = ANY(:ids)
+UNION ALL
+SELECT pandaid, originpandaid, unit_nr, n_inputs FROM jedi_jobs_archived WHERE pandaid = ANY(:ids)
+""")
+
+
+def earlier_jobs(tx: Connection, panda_ids: Sequence[int]) -> dict[int, Predecessor]:
+    """What is known of jobs that had files before."""
+    rows = tx.execute(_EARLIER, {"ids": list(panda_ids)})
+    return {row.pandaid: Predecessor(row.originpandaid, row.unit_nr, row.n_inputs) for row in rows}
