@@ -248,13 +248,16 @@ def _log_columns(by: str) -> list[Column]:  # type: ignore[type-arg]
     ]
 
 
+_TASK_LOG = "tasks_new.insert_task tasks.move_tasks"
+_DATASET_LOG = "datasets.insert_datasets datasets.move_datasets"
+
 task_log = Table(
     "jedi_tasks_statuslog",
     metadata,
-    *_log_columns("tasks.insert_task tasks.move_tasks"),
-    key("jeditaskid:jedi_task_id", "the task", "tasks.insert_task tasks.move_tasks"),
-    col("attemptnr:attempt_nr", Integer, "the task's attempt", "tasks.move_tasks"),
-    words("username:user_name", "the person behind a command", "tasks.move_tasks"),
+    *_log_columns(_TASK_LOG),
+    key("jeditaskid:jedi_task_id", "the task", _TASK_LOG),
+    col("attemptnr:attempt_nr", Integer, "the task's attempt", _TASK_LOG),
+    words("username:user_name", "the person behind a command", _TASK_LOG),
     PrimaryKeyConstraint("log_id"),
     Index(None, "jedi_task_id"),
     comment="every status a task had",
@@ -263,9 +266,9 @@ task_log = Table(
 dataset_log = Table(
     "jedi_datasets_statuslog",
     metadata,
-    *_log_columns("datasets.move_datasets"),
-    key("datasetid:dataset_id", "the dataset", "datasets.move_datasets"),
-    key("jeditaskid:jedi_task_id", "the task", "datasets.move_datasets"),
+    *_log_columns(_DATASET_LOG),
+    key("datasetid:dataset_id", "the dataset", _DATASET_LOG),
+    key("jeditaskid:jedi_task_id", "the task", _DATASET_LOG),
     PrimaryKeyConstraint("log_id"),
     Index(None, "jedi_task_id"),
     comment="every status a dataset had",
@@ -672,10 +675,10 @@ outbox = Table(
 sandboxes = Table(
     "jedi_sandboxes",
     metadata,
-    words("sha256", "sha256 of the archive", "tasks.put_sandbox", nullable=False),
-    col("data", LargeBinary, "a tar.gz whose members were checked", "tasks.put_sandbox",
+    words("sha256", "sha256 of the archive", "tasks_new.put_sandbox", nullable=False),
+    col("data", LargeBinary, "a tar.gz whose members were checked", "tasks_new.put_sandbox",
         nullable=False),
-    stamp("creationtime:creation_time", "when", "tasks.put_sandbox", now=True),
+    stamp("creationtime:creation_time", "when", "tasks_new.put_sandbox", now=True),
     PrimaryKeyConstraint("sha256"),
     comment="input sandboxes, stored once",
 )
