@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -42,6 +44,7 @@ _MOVE = "jobs.move_jobs"
 _REPORT = "dispatch.accept_reports"
 _END = "jobs_end.end_jobs"
 _HOLD = "jobs_end.hold jobs.move_jobs"
+_READY = f"{_GEN} {_MOVE}"
 _LATER = "not yet written"
 
 
@@ -52,7 +55,7 @@ def _number(name: str, meaning: str, by: str = "") -> Column[float]:
 # -------------------------------------------------------------------------------------- jobs
 
 
-def _job_columns() -> list[Column]:  # type: ignore[type-arg]
+def _job_columns() -> list[Column[Any]]:
     """The columns of a job; the archive has the same."""
     return [
         key("pandaid:panda_id", "one attempt", _GEN),
@@ -65,7 +68,7 @@ def _job_columns() -> list[Column]:  # type: ignore[type-arg]
         words("kind", "normal, scout, merge, build, preprocess", _GEN, nullable=False,
               server_default="normal"),
         words("status", "the job's status", f"{_GEN} {_MOVE}", nullable=False),
-        words("substatus", "detail of the status", _MOVE),
+        words("substatus", "detail of the status", _LATER),
         words("prodsourcelabel:prod_source_label", "as the task's", _GEN),
         words("processingtype:processing_type", "as the task's", _GEN),
         words("username:user_name", "as the task's", _GEN),
@@ -147,7 +150,7 @@ jobs_archived = Table(
 )
 
 
-def _job_file_columns() -> list[Column]:  # type: ignore[type-arg]
+def _job_file_columns() -> list[Column[Any]]:
     return [
         key("pandaid:panda_id", "the job", _GEN),
         key("fileid:file_id", "the contents row", _GEN),
@@ -182,6 +185,9 @@ job_files_archived = Table(
     comment="the files of archived jobs",
 )
 
+for _column in (*jobs_archived.columns, *job_files_archived.columns):
+    _column.info["by"] = _LATER  # whoever archives is still to come
+
 job_params = Table(
     "jedi_job_params",
     metadata,
@@ -194,14 +200,14 @@ job_params = Table(
 job_ready = Table(
     "jedi_job_ready",
     metadata,
-    key("pandaid:panda_id", "an activated job", "jobs.activate"),
-    words("site", "as the job's", "jobs.activate", nullable=False),
-    words("gshare", "as the job's", "jobs.activate", nullable=False),
-    col("priority", Integer, "as the job's", "jobs.activate", nullable=False),
-    col("cores", Integer, "as the job's", "jobs.activate", nullable=False),
-    col("memory_mb", Integer, "as the job's", "jobs.activate", nullable=False),
-    col("walltime_s", Integer, "as the job's", "jobs.activate", nullable=False),
-    col("disk_mb", Integer, "as the job's", "jobs.activate", nullable=False),
+    key("pandaid:panda_id", "an activated job", _READY),
+    words("site", "as the job's", _READY, nullable=False),
+    words("gshare", "as the job's", _READY, nullable=False),
+    col("priority", Integer, "as the job's", _READY, nullable=False),
+    col("cores", Integer, "as the job's", _READY, nullable=False),
+    col("memory_mb", Integer, "as the job's", _READY, nullable=False),
+    col("walltime_s", Integer, "as the job's", _READY, nullable=False),
+    col("disk_mb", Integer, "as the job's", _READY, nullable=False),
     PrimaryKeyConstraint("panda_id"),
     Index("jedi_job_ready_order_ix", "site", "gshare", text("priority DESC"), "panda_id"),
     comment="the queue of activated jobs: rows are inserted and deleted, never updated",
@@ -236,7 +242,7 @@ acquire_requests = Table(
 # -------------------------------------------------------------------------------- status logs
 
 
-def _log_columns(by: str) -> list[Column]:  # type: ignore[type-arg]
+def _log_columns(by: str) -> list[Column[Any]]:
     return [
         col("log_id", BigInteger, "order of the rows", by, autoincrement=True, nullable=False),
         words("fromstatus:from_status", "before; NULL at insertion", by),
@@ -288,7 +294,7 @@ job_log = Table(
 # --------------------------------------------------------------------------------- statistics
 
 
-def _stat_key() -> list[Column]:  # type: ignore[type-arg]
+def _stat_key() -> list[Column[Any]]:
     by = "jobs.append_deltas stats.fold"
     return [
         words("site", "site", by, nullable=False),
@@ -430,9 +436,9 @@ ddm_endpoints = Table(
     _number("space_total", "GB", "sites.note_space"),
     _number("space_free", "GB", "sites.note_space"),
     _number("space_used", "GB", "sites.note_space"),
-    _number("space_expired", "GB", "sites.note_space"),
+    _number("space_expired", "GB", _LATER),
     _number("space_min_free", "GB", _ENDPOINTS),
-    _number("space_unavailable", "GB", "sites.note_space"),
+    _number("space_unavailable", "GB", _LATER),
     stamp("space_timestamp", "when space was measured", "sites.note_space"),
     col("detailed_status", JSONB, "read_lan, write_lan, read_wan, write_wan: ON, OFF, TEST",
         _ENDPOINTS, nullable=False, server_default=text("'{}'")),
@@ -465,12 +471,12 @@ site_endpoints = Table(
 network_matrix = Table(
     "jedi_network_matrix",
     metadata,
-    words("src", "source", "sites.put_network", nullable=False),
-    words("dst", "destination", "sites.put_network", nullable=False),
-    words("key", "closeness, <activity>_queued, mbps_1h, ...", "sites.put_network",
+    words("src", "source", _LATER, nullable=False),
+    words("dst", "destination", _LATER, nullable=False),
+    words("key", "closeness, <activity>_queued, mbps_1h, ...", _LATER,
           nullable=False),
-    _number("value", "value; speeds in MB/s", "sites.put_network"),
-    stamp("ts", "when it was measured", "sites.put_network", now=True),
+    _number("value", "value; speeds in MB/s", _LATER),
+    stamp("ts", "when it was measured", _LATER, now=True),
     PrimaryKeyConstraint("src", "dst", "key"),
     comment="links between places",
 )  # fmt: skip
@@ -600,8 +606,8 @@ users = Table(
     words("username:user_name", "the user", "users.put_user", nullable=False),
     words("role", "user, production or operator", "users.put_user", nullable=False,
           server_default="user"),
-    words("gridpref", "letters k, p, s, g", "users.put_user", nullable=False, server_default=""),
-    words("email", "for notifications", "users.put_user"),
+    words("gridpref", "letters k, p, s, g", _LATER, nullable=False, server_default=""),
+    words("email", "for notifications", _LATER),
     stamp("creationtime:creation_time", "when", "users.put_user", now=True),
     PrimaryKeyConstraint("user_name"),
     one_of("role", ("user", "production", "operator"), "role"),
@@ -658,12 +664,12 @@ agents = Table(
 outbox = Table(
     "jedi_outbox",
     metadata,
-    col("message_id", BigInteger, "order", "outbox.append", autoincrement=True, nullable=False),
-    words("topic", "what it is about", "outbox.append", nullable=False),
-    col("payload", JSONB, "the message", "outbox.append", nullable=False),
-    col("urgent", Boolean, "urgent", "outbox.append", nullable=False,
+    col("message_id", BigInteger, "order", _LATER, autoincrement=True, nullable=False),
+    words("topic", "what it is about", _LATER, nullable=False),
+    col("payload", JSONB, "the message", _LATER, nullable=False),
+    col("urgent", Boolean, "urgent", _LATER, nullable=False,
         server_default=text("false")),
-    stamp("creationtime:creation_time", "when", "outbox.append", now=True),
+    stamp("creationtime:creation_time", "when", _LATER, now=True),
     stamp("sent_at", "when it was delivered", _LATER),
     col("attempts", Integer, "deliveries tried", _LATER, nullable=False,
         server_default=text("0")),
