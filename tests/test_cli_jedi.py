@@ -350,7 +350,8 @@ def test_down_waits_for_jobs_and_closes_the_others(
     assert found.status in (status, "holding" if reported else status)
 
 
-def test_ctrl_c_ends_the_foreground_in_order(system: System) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_the_foreground_ends_in_order(system: System, number: signal.Signals) -> None:
     foreground = subprocess.Popen(
         [sys.executable, "-m", "jedi", "up"],
         env=system.environment,
@@ -361,7 +362,7 @@ def test_ctrl_c_ends_the_foreground_in_order(system: System) -> None:
     assert foreground.stdout is not None
     assert "JEDI is up" in foreground.stdout.readline()
     before = system.processes()
-    foreground.send_signal(signal.SIGINT)
+    foreground.send_signal(number)
     foreground.communicate(timeout=DEADLINE_S)
     assert foreground.returncode == 0
     assert [name for name, process in before.items() if process.alive()] == []

@@ -33,11 +33,11 @@ what."""
 
 
 class Requests:
-    """SIGTERM and SIGINT count as requests to end; the second one is impatient."""
+    """SIGTERM, Ctrl-C and a closed terminal are requests to end; the second one is impatient."""
 
     def __init__(self) -> None:
         self.number = 0
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._come)
 
     def _come(self, *_: object) -> None:
@@ -78,7 +78,7 @@ class Database(Charge):
 def up(
     place: Place, when_up: Callable[[], None], *, site_file: str | None = None, copies: int = 1
 ) -> None:
-    """Run the system until SIGTERM or SIGINT; `when_up` is called once, when all are ready.
+    """Run the system until it is asked to end; `when_up` is called once, when all are ready.
 
     `site_file` is the text of a site file to import, `copies` the number of processes of each
     agent. Refused if the system is up already; BadInput if the site file has mistakes.
