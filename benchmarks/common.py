@@ -18,10 +18,10 @@ from sqlalchemy import Engine, text
 
 from jedi.agent.base import World
 from jedi.core import clock
+from jedi.core.home import Home
 from jedi.core.settings import Settings
 from jedi.ddm.interface import DDM
 from jedi.standalone.embedded import Embedded
-from jedi.standalone.home import Home
 from jedi.taskbuffer import knobs, migrate
 from jedi.taskbuffer.engine import connect
 

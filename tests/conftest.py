@@ -16,10 +16,10 @@ from helpers import add_site
 from sqlalchemy import Engine, make_url, text
 
 from jedi.agent.base import World
+from jedi.core.home import Home
 from jedi.core.settings import Settings
 from jedi.ddm.filesystem import FileSystemDDM
 from jedi.standalone.embedded import Embedded
-from jedi.standalone.home import Home
 from jedi.taskbuffer import knobs, migrate
 from jedi.taskbuffer.engine import connect
 

@@ -20,9 +20,9 @@ import pytest
 import sqlalchemy as sa
 
 from jedi.core.errors import JediError
+from jedi.core.home import Account, Home
 from jedi.standalone.binaries import SYSTEM_PLACES, find
 from jedi.standalone.embedded import Embedded
-from jedi.standalone.home import Account, Home
 
 IS_ROOT = os.geteuid() == 0
 only_root = pytest.mark.skipif(not IS_ROOT, reason="needs root")
@@ -32,7 +32,7 @@ import os, sys
 from pathlib import Path
 import psycopg
 from jedi.standalone.embedded import Embedded
-from jedi.standalone.home import Home
+from jedi.core.home import Home
 home, uid, gid = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 if uid != os.geteuid():  # only now: this interpreter may lie where that user cannot read
     os.setgroups([]), os.setgid(gid), os.setuid(uid)

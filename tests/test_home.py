@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from jedi.standalone.home import SERVICE_ROOTS, Account, Home, exclusive
+from jedi.core.home import SERVICE_ROOTS, Account, Home, exclusive
 
 IS_ROOT = os.geteuid() == 0
 only_root = pytest.mark.skipif(not IS_ROOT, reason="needs root")

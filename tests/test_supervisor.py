@@ -23,11 +23,11 @@ from jedi.agent.supervisor import Charge, Program, Supervisor
 from jedi.core import clock, processes
 from jedi.core.backoff import Backoff
 from jedi.core.errors import NotFound, Refused
+from jedi.core.home import Home
 from jedi.core.processes import Process
 from jedi.core.settings import Settings
 from jedi.spec.wire import Resources
 from jedi.standalone import down
-from jedi.standalone.home import Home
 from jedi.standalone.place import Place, packaged
 from jedi.taskbuffer import dispatch, pilots
 from jedi.taskbuffer.engine import connect

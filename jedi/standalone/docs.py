@@ -23,10 +23,10 @@ from sqlalchemy.dialects import postgresql
 
 import jedi
 from jedi.core import states
+from jedi.core.home import Home
 from jedi.core.knobs import KNOBS, Knob
 from jedi.core.states import Edge, Machine
 from jedi.standalone.embedded import Embedded
-from jedi.standalone.home import Home
 from jedi.taskbuffer import migrate, picture
 from jedi.taskbuffer.engine import connect
 from jedi.taskbuffer.tables import metadata

@@ -23,8 +23,8 @@ import psycopg
 
 from jedi.core import clock
 from jedi.core.errors import JediError
+from jedi.core.home import Account, Home, as_account, exclusive, write_file
 from jedi.standalone.binaries import find
-from jedi.standalone.home import Account, Home, as_account, exclusive, write_file
 
 DATABASE = "jedi"
 PORT = 5432

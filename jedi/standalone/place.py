@@ -18,10 +18,10 @@ import jedi
 from jedi.agent.supervisor import Charge
 from jedi.core import clock, processes
 from jedi.core.errors import Refused
+from jedi.core.home import Home, write_file
 from jedi.core.processes import Process
 from jedi.core.settings import Settings
 from jedi.standalone.embedded import Embedded
-from jedi.standalone.home import Home, write_file
 
 DATABASE = "PostgreSQL"
 """The database's name among the charges."""
