@@ -78,6 +78,11 @@ class Agent(ABC, Generic[Item, Result]):
         """How long a claim lasts, in seconds."""
         return float(self.world.knobs["agent.lease_s"])
 
+    @property
+    def poll_s(self) -> float:
+        """How long an idle agent waits before it looks again unasked, in seconds."""
+        return float(self.world.knobs["agent.poll_s"])
+
     @abstractmethod
     def claim(self, tx: Connection, limit: int) -> list[Item]:
         """Take up to `limit` items, under a lease, highest priority first."""

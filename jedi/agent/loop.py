@@ -53,7 +53,7 @@ class Loop:
             self.items += items
             self._beat()
             if not items:
-                ears.wait(float(self.agent.world.knobs["agent.poll_s"]), self.stopping)
+                ears.wait(self.agent.poll_s, self.stopping)
 
     def _beat(self) -> None:
         every = float(self.agent.world.knobs["agent.heartbeat_s"])

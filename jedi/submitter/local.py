@@ -1,0 +1,150 @@
+"""The local engine: pilots are processes of this machine, each in a session of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from jedi.core import processes
+from jedi.core.processes import Process
+
+PILOT = Path(__file__).parents[1] / "pilot"
+LOGS_KEPT = 200
+_PATH = "/usr/local/bin:/usr/bin:/bin"
+_SAID_BYTES = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What the pilots of a site are told. `user` (NAME or uid:gid) is for root only."""
+
+    site: str
+    cores: int
+    memory_mb: int
+    disk_mb: int
+    max_jobs: int
+    idle_s: float
+    heartbeat_s: float
+    work: Path
+    user: str | None
+
+
+def command(slot: Slot, pilot_id: str) -> list[str]:
+    """The command line of a pilot; its name, the last word, marks the process."""
+    options = {
+        "site": slot.site,
+        "work": slot.work,
+        "cores": slot.cores,
+        "memory-mb": slot.memory_mb,
+        "disk-mb": slot.disk_mb,
+        "max-jobs": slot.max_jobs,
+        "idle-s": slot.idle_s,
+        "heartbeat-s": slot.heartbeat_s,
+        "payload-user": slot.user,
+        "pilot-id": pilot_id,
+    }
+    words = [(f"--{name}", str(value)) for name, value in options.items() if value is not None]
+    return [sys.executable, "-I", str(PILOT), *(word for pair in words for word in pair)]
+
+
+def start(argv: list[str], url: str, token: str, log: Path) -> subprocess.Popen[bytes]:
+    """Start a pilot that outlives us and knows of the world only what it needs."""
+    crash = {"JEDI_CRASH": os.environ["JEDI_CRASH"]} if "JEDI_CRASH" in os.environ else {}
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            argv,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            env={
+                "PATH": os.environ.get("PATH", _PATH),
+                "JEDI_PILOT_URL": url,
+                "JEDI_PILOT_TOKEN": token,
+                **crash,  # points in the pilot, for tests
+            },
+        )
+
+
+def find(pilot_id: str) -> Process | None:
+    """The process of a pilot, by its command line."""
+    ending = f"--pilot-id\0{pilot_id}\0".encode()
+    found = (int(e.name) for e in _entries() if _read(e / "cmdline").endswith(ending))
+    pid = next(found, None)
+    return None if pid is None else processes.note(pid)
+
+
+def describe_end(code: int | None) -> str:
+    """How a process ended, from its return code; None: not a child of ours."""
+    if code is None:
+        return "is gone"
+    if code < 0:
+        return f"was killed by signal {-code}"
+    return f"ended with exit code {code}"
+
+
+def last_words(log: Path) -> str:
+    """The last line of a pilot's log."""
+    with suppress(OSError), log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _SAID_BYTES))
+        return file.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
+    return ""
+
+
+def prune(logs: Path) -> None:
+    """Keep only the newest logs."""
+    ages = []
+    for log in logs.iterdir():
+        with suppress(FileNotFoundError):
+            ages.append((log.stat().st_mtime_ns, log))
+    for _, log in sorted(ages)[:-LOGS_KEPT]:
+        log.unlink(missing_ok=True)
+
+
+def tidy(attempt: Path) -> None:
+    """End what is left of a dead pilot's payload, and remove the directory of the attempt.
+
+    Mostly there is nothing to do: a payload and its directory go with the pilot's shepherd. This
+    is for the case that somebody killed that one too.
+    """
+    before: list[Process] = []
+    while (left := _leftovers(attempt)) and left != before:
+        for process in left:  # stopped first: what is stopped can't fork
+            process.signal(signal.SIGSTOP)
+        processes.end(left, grace_s=0)
+        before = left
+    for argv in (["rm", "-rf"], ["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
+        if os.path.lexists(attempt):
+            subprocess.run([*argv, "--", str(attempt)], check=False, stderr=subprocess.DEVNULL)
+
+
+def _leftovers(attempt: Path) -> list[Process]:
+    """Processes that work in the attempt's directory, or whose environment says it is their home
+    (both are this attempt's alone)."""
+    home = f"HOME={attempt}/run".encode()
+    found = []
+    for entry in _entries():
+        cwd = ""
+        with suppress(OSError):
+            cwd = str((entry / "cwd").readlink())
+        if cwd.startswith(f"{attempt}/") or home in _read(entry / "environ").split(b"\0"):
+            found.append(processes.note(int(entry.name)))
+    return [process for process in found if process]
+
+
+def _entries() -> Iterator[Path]:
+    return (entry for entry in Path("/proc").iterdir() if entry.name.isdigit())
+
+
+def _read(path: Path) -> bytes:
+    """A file of /proc; empty when the process is gone or not ours to look at."""
+    with suppress(OSError):
+        return path.read_bytes()
+    return b""

@@ -1,0 +1,180 @@
+"""jedi_pilots: the pilots that run on this machine, and the jobs they hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+from jedi.core.processes import Process
+
+_SERVE = text("""
+WITH l AS (
+  SELECT site, corecount, maxrss, maxwdir, lastpilot,
+    CASE WHEN submitter = 'local' AND status NOT IN ('offline', 'paused') THEN nslots
+         ELSE 0 END AS nslots
+  FROM jedi_sites s
+  WHERE submitter = 'local' OR EXISTS (
+    SELECT FROM jedi_pilots p WHERE p.site = s.site AND p.endtime IS NULL AND p.host = :host)
+  ORDER BY site LIMIT :limit FOR NO KEY UPDATE OF s SKIP LOCKED
+), seen AS (
+  UPDATE jedi_sites s SET lastpilot = jedi_now() FROM l
+  WHERE s.site = l.site AND l.nslots > 0
+    AND (l.lastpilot IS NULL OR l.lastpilot < jedi_now() - interval '30 s')
+)
+SELECT * FROM l ORDER BY site
+""")
+
+
+def serve(tx: Connection, host: str, limit: int) -> list[Row[Any]]:
+    """Lock the sites that a local submitter looks after, to the transaction's end, and note that
+    they are: site, nslots (0: no more pilots), corecount, maxrss, maxwdir.
+
+    Sites that somebody else has locked are left out. What is read of a site's pilots after this
+    holds until the commit, so two submitters never fill the same slots.
+    """
+    return list(tx.execute(_SERVE, {"host": host, "limit": limit}))
+
+
+_DEMAND = text("""
+SELECT s.site, (
+  SELECT count(*) FROM (
+    SELECT FROM jedi_job_ready r
+    WHERE r.site = s.site AND r.cores <= greatest(s.corecount, 1)
+      AND (s.maxrss = 0 OR r.memory_mb <= s.maxrss) AND (s.maxwdir = 0 OR r.disk_mb <= s.maxwdir)
+    LIMIT s.nslots) r
+) AS waiting, coalesce(b.jobs, 0) AS busy
+FROM jedi_sites s LEFT JOIN (
+  SELECT site, CAST(sum(jobs) AS bigint) AS jobs FROM (
+    SELECT site, status, jobs FROM job_stats UNION ALL
+    SELECT site, status, jobs FROM job_stats_delta) n
+  WHERE status = ANY(:statuses) GROUP BY site) b USING (site)
+WHERE s.site = ANY(:sites)
+""")
+
+
+def demand(tx: Connection, sites: Sequence[str]) -> dict[str, Row[Any]]:
+    """By site, `waiting` jobs that fit into a slot (not counted beyond the number of slots) and
+    jobs that keep pilots `busy`. Both at one instant: a job that is just taken counts once."""
+    values = {"sites": list(sites), "statuses": list(states.JOB_AT_SITE)}
+    return {row.site: row for row in tx.execute(_DEMAND, values)}
+
+
+def live_pilots(tx: Connection, host: str) -> list[Row[Any]]:
+    """The pilots of a host that have not ended: pilot_id, pid, process_start, age_s, ..."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT *, CAST(extract(epoch FROM jedi_now() - creationtime) AS float8) AS age_s "
+                "FROM jedi_pilots WHERE endtime IS NULL AND host = :host ORDER BY pilot_id"
+            ),
+            {"host": host},
+        )
+    )
+
+
+def insert_pilots(tx: Connection, host: str, rows: Sequence[tuple[str, str, str]]) -> None:
+    """Note pilots, (pilot_id, site, token_hash), that are going to be started on a host."""
+    if rows:
+        tx.execute(
+            text(
+                "INSERT INTO jedi_pilots (pilot_id, site, host, token_hash, status) "
+                "VALUES (:pilot_id, :site, :host, :token_hash, 'submitted')"
+            ),
+            [
+                {"pilot_id": pilot_id, "site": site, "host": host, "token_hash": token_hash}
+                for pilot_id, site, token_hash in rows
+            ],
+        )
+
+
+def note_process(tx: Connection, started: Mapping[str, Process]) -> None:
+    """Note which process each pilot is."""
+    tx.execute(
+        text(
+            "UPDATE jedi_pilots p SET status = 'running', pid = n.pid, process_start = n.start "
+            "FROM unnest(CAST(:ids AS text[]), CAST(:pids AS int[]), CAST(:starts AS bigint[])) "
+            "AS n(pilot_id, pid, start) WHERE p.pilot_id = n.pilot_id AND p.status = 'submitted'"
+        ),
+        {
+            "ids": list(started),
+            "pids": [process.pid for process in started.values()],
+            "starts": [process.start for process in started.values()],
+        },
+    )
+
+
+def jobs_in_pilots(tx: Connection, host: str) -> list[int]:
+    """The jobs that living pilots of a host have taken and not yet reported to be through."""
+    return list(
+        tx.scalars(
+            text(
+                "SELECT j.pandaid FROM jedi_jobs j JOIN jedi_pilots p USING (pilot_id) "
+                "WHERE p.endtime IS NULL AND p.host = :host AND j.status = ANY(:statuses) "
+                "ORDER BY j.pandaid"
+            ),
+            {"host": host, "statuses": list(states.JOB_AT_SITE)},
+        )
+    )
+
+
+def lock_jobs(tx: Connection, pilot_ids: Sequence[str]) -> list[Row[Any]]:
+    """Lock the jobs that pilots have taken and not reported to be through: pandaid, pilot_id."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT pandaid, pilot_id FROM jedi_jobs WHERE pilot_id = ANY(:ids) "
+                "AND status = ANY(:statuses) AND postprocessed_at IS NULL "
+                "ORDER BY pandaid FOR NO KEY UPDATE"
+            ),
+            {"ids": list(pilot_ids), "statuses": list(states.JOB_AT_SITE)},
+        )
+    )
+
+
+def lost_attempts(tx: Connection, pilot_ids: Sequence[str], code: str) -> list[Row[Any]]:
+    """The attempts that ended with `code` because their pilots died: pilot_id, pandaid,
+    lock_seq."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT pilot_id, pandaid, lock_seq FROM jedi_jobs "
+                "WHERE pilot_id = ANY(:ids) AND error_code = :code ORDER BY pandaid"
+            ),
+            {"ids": list(pilot_ids), "code": code},
+        )
+    )
+
+
+_END = text("""
+WITH p AS (
+  UPDATE jedi_pilots SET status = :status, endtime = CASE WHEN :tidy THEN jedi_now() END
+  WHERE pilot_id = ANY(:ids) AND endtime IS NULL RETURNING token_hash
+)
+UPDATE jedi_tokens t SET revoked_at = jedi_now()
+FROM p WHERE t.token_hash = p.token_hash AND t.revoked_at IS NULL
+""")
+
+
+def end_pilots(tx: Connection, pilot_ids: Sequence[str], status: str, *, tidy: bool = True) -> None:
+    """Note that pilots have gone, `ended` in order or `lost`, and take their tokens back; not
+    `tidy`: they count as live until what they left behind is removed."""
+    tx.execute(_END, {"status": status, "ids": list(pilot_ids), "tidy": tidy})
+
+
+def note_trouble(tx: Connection, site: str, facts: Mapping[str, Any] | None) -> None:
+    """Say why the submitter waits before it sends more pilots to a site; None: it does not."""
+    tx.execute(
+        text(
+            "DELETE FROM jedi_site_metrics WHERE site = :site AND metric = 'submitter'"
+            if facts is None
+            else "INSERT INTO jedi_site_metrics (site, gshare, metric, value) "
+            "VALUES (:site, '', 'submitter', CAST(:value AS jsonb)) "
+            "ON CONFLICT (site, gshare, metric) DO UPDATE SET value = excluded.value, "
+            "ts = jedi_now()"
+        ),
+        {"site": site} if facts is None else {"site": site, "value": json.dumps(dict(facts))},
+    )
