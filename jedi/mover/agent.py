@@ -1,0 +1,178 @@
+"""The door of the room: brings inputs to the sites of jobs, and outputs to where they belong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from jedi.agent.base import Agent, World
+from jedi.core import clock, states
+from jedi.core.errors import JediError, LockLost
+from jedi.mover.plan import File, Need, Plan, Route, WaitingJob, activity, make_plan
+from jedi.taskbuffer import jobs_end, locks, moving, overview
+from jedi.taskbuffer.dispatch import job_files
+from jedi.taskbuffer.jobs import JobMove, move_jobs
+from jedi.taskbuffer.jobs_end import JobEnd
+
+_UNSUCCESSFUL = states.JOB.final - {"finished"}
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """One of the two things the Mover does: jobs in `status` wait for their files of `types`."""
+
+    status: str
+    types: tuple[str, ...]
+    activity: str
+
+
+_INPUT_TYPES = tuple(
+    kind for kind in states.INPUT_TYPES if kind not in ("pseudo_input", "random_seed")
+)
+INWARD = Direction("assigned", _INPUT_TYPES, "Production Input")
+OUTWARD = Direction("transferring", states.OUTPUT_TYPES, "Production Output")
+_DIRECTIONS = {direction.status: direction for direction in (INWARD, OUTWARD)}
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Jobs of one site whose files are to be moved in one direction."""
+
+    direction: Direction
+    site: str
+    jobs: Sequence[WaitingJob]
+
+    @property
+    def lock(self) -> str:
+        """Held while a Mover works on it, so that no other one copies the same files."""
+        return f"mover:{self.direction.status}:{self.site}"
+
+
+class Mover(Agent[Load, Plan]):
+    """assigned → activated, transferring → finished; failed if files can't be moved for long.
+
+    Any step may be repeated: files that are there already are not copied, and a job is moved on
+    only if it still waits.
+    """
+
+    name = "Mover"
+    wakes = frozenset({"job:assigned", "job:transferring"})
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._not_before: dict[int, float] = {}
+        """Jobs whose last try failed, and when (monotonic) the next one is due."""
+
+    def claim(self, tx: Connection, limit: int) -> list[Load]:
+        now = clock.monotonic()
+        self._not_before = {job: due for job, due in self._not_before.items() if due > now}
+        loads = [
+            self._load(tx, _DIRECTIONS[row.status], row.site, limit)
+            for row in overview.jobs_by_site(tx)
+            if row.status in _DIRECTIONS
+        ]
+        return [load for load in loads if load.jobs and self._lock(tx, load)]
+
+    def work(self, load: Load) -> Plan:
+        plan = make_plan(load.jobs, self._holders(load))
+        for route, files in plan.routes.items():
+            with self.world.engine.begin() as tx:
+                if not self._lock(tx, load):
+                    raise LockLost(f"Another Mover has taken over {load.lock}.")
+            for file, problem in self._copy(route, files).items():
+                plan.problems[Need(file, route.target)] = problem
+        return plan
+
+    def apply(self, tx: Connection, results: Sequence[tuple[Load, Plan]]) -> None:
+        waiting = moving.lock_jobs(tx, [job.panda_id for load, _ in results for job in load.jobs])
+        moves, ends = [], []
+        for load, plan in results:
+            for job in load.jobs:
+                if waiting.get(job.panda_id) != load.direction.status:
+                    continue
+                if lacking := plan.lacking(job):
+                    ends += self._put_off(job, lacking)
+                elif load.direction is INWARD:
+                    reason = "The inputs are at the site."
+                    moves.append(JobMove(job.panda_id, "activated", "input_ready", reason))
+                else:
+                    reason = "The outputs are where they belong."
+                    ends.append(JobEnd(job.panda_id, "finished", "job_finished", reason))
+            locks.release(tx, load.lock, self.world.me)
+        move_jobs(tx, moves, self.name, [INWARD.status])
+        jobs_end.end_jobs(tx, ends, self.name)
+        self._remove_unwanted(tx, [job for load, _ in results for job in load.jobs])
+
+    def trouble(self, tx: Connection, load: Load, error: Exception) -> None:
+        for job in load.jobs:
+            self._wait(job)
+        locks.release(tx, load.lock, self.world.me)
+
+    def _load(self, tx: Connection, direction: Direction, site: str, limit: int) -> Load:
+        rows = moving.moving_jobs(
+            tx, site, direction.status, direction.types, self._not_before, limit
+        )
+        return Load(direction, site, [_waiting(row, direction.activity) for row in rows])
+
+    def _lock(self, tx: Connection, load: Load) -> bool:
+        return locks.take(tx, load.lock, self.world.me, self.lease_s)
+
+    def _holders(self, load: Load) -> dict[File, list[str]]:
+        """Who has the files. A dataset that nobody knows is held by nobody."""
+        wanted: dict[str, dict[str, None]] = {}
+        for job in load.jobs:
+            for dataset, lfn in (need.file for need in job.needs):
+                wanted.setdefault(dataset, {})[lfn] = None
+        holders = {}
+        for dataset, lfns in wanted.items():
+            try:
+                for lfn, endpoints in self.world.ddm.locate(dataset, lfns).items():
+                    holders[dataset, lfn] = endpoints
+            except JediError as error:
+                self.log.warning("no replicas", dataset=dataset, error=error.sentence)
+        return holders
+
+    def _copy(self, route: Route, files: Sequence[File]) -> dict[File, str]:
+        """Copy files along a route; what went wrong with which."""
+        try:
+            ends = self.world.ddm.transfer(files, route.source, route.target, route.activity)
+        except JediError as error:
+            return dict.fromkeys(files, error.sentence)
+        return {(end.dataset, end.lfn): end.sentence for end in ends if not end.done}
+
+    def _put_off(self, job: WaitingJob, lacking: str) -> list[JobEnd]:
+        """Try again later; a job that has waited too long fails."""
+        if job.age_s >= float(self.world.knobs["mover.patience_s"]):
+            return [JobEnd(job.panda_id, "failed", "transfer_failed", lacking, error_source="jedi")]
+        self.log.warning("transfer put off", pandaid=job.panda_id, reason=lacking)
+        self._wait(job)
+        return []
+
+    def _wait(self, job: WaitingJob) -> None:
+        retry_s = float(self.world.knobs["mover.retry_s"])
+        self._not_before[job.panda_id] = clock.monotonic() + retry_s
+
+    def _remove_unwanted(self, tx: Connection, jobs: Sequence[WaitingJob]) -> None:
+        """A job that has ended without success leaves no outputs; its log stays."""
+        ends = jobs_end.statuses(tx, [job.panda_id for job in jobs if job.outputs])
+        for job in jobs:
+            if ends.get(job.panda_id) in _UNSUCCESSFUL:
+                try:
+                    for dataset, lfn in job.outputs:
+                        self.world.ddm.remove_files(dataset, [lfn])
+                except (JediError, OSError) as error:
+                    self.log.warning("left behind", pandaid=job.panda_id, error=str(error))
+
+
+def _waiting(row: Row[Any], usual: str) -> WaitingJob:
+    files = job_files(row.files)
+    return WaitingJob(
+        row.pandaid,
+        row.age_s,
+        activity(usual, row.processingtype, row.priority),
+        tuple(Need((file.dataset, file.lfn), file.endpoint or "") for file in files),
+        tuple((file.dataset, file.lfn) for file in files if file.type == "output"),
+    )

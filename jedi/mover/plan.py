@@ -1,0 +1,82 @@
+"""What must be moved, from where to where: each file once, however many jobs need it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+EXPRESS = "Express"
+
+File = tuple[str, str]
+"""Dataset and LFN."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A file that must be at an endpoint."""
+
+    file: File
+    endpoint: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingJob:
+    """A job that goes on when its needs are met; `age_s`: how long it has waited. `outputs` are
+    files that nobody wants unless it succeeds."""
+
+    panda_id: int
+    age_s: float
+    activity: str
+    needs: tuple[Need, ...]
+    outputs: tuple[File, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One request to data management."""
+
+    source: str
+    target: str
+    activity: str
+
+
+@dataclass(slots=True)
+class Plan:
+    """`routes`: which files are to be copied; `problems`: why a file is not where it must be."""
+
+    routes: dict[Route, list[File]] = field(default_factory=dict)
+    problems: dict[Need, str] = field(default_factory=dict)
+
+    def lacking(self, job: WaitingJob) -> str:
+        """Why a job must go on waiting, naming a file; empty if it need not."""
+        missing = [need for need in job.needs if need in self.problems]
+        if not missing:
+            return ""
+        need, more = missing[0], len(missing) - 1
+        too = f" ({more} more files lack, too)" if more else ""
+        name = "/".join(need.file)
+        return f"{name} could not be brought to {need.endpoint}: {self.problems[need]}{too}"
+
+
+def activity(usual: str, processing_type: str | None, priority: int) -> str:
+    """What a transfer is called: urgent tasks and priorities from 1000 on are express (contracts
+    §14)."""
+    return EXPRESS if processing_type == "urgent" or priority >= 1000 else usual
+
+
+def make_plan(jobs: Iterable[WaitingJob], holders: Mapping[File, Sequence[str]]) -> Plan:
+    """How the needs of jobs are met; `holders` says which endpoints have a file, best first. What
+    one job wants express comes express to all."""
+    wanted: dict[Need, str] = {}
+    for job in jobs:
+        for need in job.needs:
+            if job.activity == EXPRESS or need not in wanted:
+                wanted[need] = job.activity
+    plan = Plan()
+    for need, how in wanted.items():
+        having = holders.get(need.file, ())
+        if not having:
+            plan.problems[need] = "No endpoint has it."
+        elif need.endpoint not in having:
+            plan.routes.setdefault(Route(having[0], need.endpoint, how), []).append(need.file)
+    return plan

@@ -1,0 +1,45 @@
+"""Jobs whose files are on their way: assigned (inputs) and transferring (outputs)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.taskbuffer.dispatch import JOB_FILES
+
+_MOVING = text(f"""
+SELECT pandaid, priority, processingtype,
+  CAST(extract(epoch FROM jedi_now() - statechangetime) AS float8) AS age_s,
+  {JOB_FILES.format(condition="f.type = ANY(:types)")} AS files
+FROM jedi_jobs j
+WHERE status = :status AND site = :site AND postprocessed_at IS NULL AND pandaid <> ALL(:not_yet)
+ORDER BY priority DESC, pandaid LIMIT :limit
+""")
+
+
+def moving_jobs(
+    tx: Connection,
+    site: str,
+    status: str,
+    types: Collection[str],
+    not_yet: Collection[int],
+    limit: int,
+) -> list[Row[Any]]:
+    """Jobs of a site in this status, highest priority first, but for those of `not_yet`: pandaid,
+    priority, processingtype, age_s (in this status), files of these types for `job_files()`."""
+    values = {"site": site, "status": status, "types": list(types), "not_yet": list(not_yet)}
+    return list(tx.execute(_MOVING, {**values, "limit": limit}))
+
+
+def lock_jobs(tx: Connection, panda_ids: Collection[int]) -> dict[int, str]:
+    """Lock jobs to the transaction's end; their present statuses."""
+    rows = tx.execute(
+        text(
+            "SELECT pandaid, status FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids AS bigint[])) "
+            "ORDER BY pandaid FOR NO KEY UPDATE"
+        ),
+        {"ids": list(panda_ids)},
+    )
+    return {row.pandaid: row.status for row in rows}

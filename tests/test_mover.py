@@ -1,0 +1,277 @@
+"""The Mover: inputs come to the sites of jobs, outputs go where they belong, each file once."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from helpers import put_file_dataset
+from job_rows import Made, make_jobs
+from sqlalchemy import Connection, text
+
+from jedi.agent.base import World
+from jedi.core import clock
+from jedi.ddm.filesystem import FileSystemDDM
+from jedi.jobdispatcher.agent import Adder
+from jedi.mover.agent import Mover
+from jedi.mover.plan import EXPRESS, Need, Route, WaitingJob, activity, make_plan
+from jedi.spec.wire import Output, Report, Resources
+from jedi.taskbuffer import dispatch, knobs, locks
+
+A, B = "SITE_A_DATADISK", "SITE_B_DATADISK"
+
+
+# ------------------------------------------------------------------------------ pure: the plan
+
+
+def waiting(panda_id: int, *needs: Need, usual: str = "usual") -> WaitingJob:
+    return WaitingJob(panda_id, 0.0, usual, needs)
+
+
+def test_express() -> None:
+    assert activity("usual", None, 999) == "usual"
+    assert activity("usual", None, 1000) == activity("usual", "urgent", 1) == EXPRESS
+
+
+def test_a_file_is_copied_once_and_express_for_all_if_for_one() -> None:
+    shared, own = Need(("s:d", "f"), "X"), Need(("s:d", "g"), "X")
+    jobs = [waiting(1, shared, own), waiting(2, shared, usual=EXPRESS), waiting(3, shared)]
+    plan = make_plan(jobs, {shared.file: ["P", "Q"], own.file: ["P", "Q"]})
+    assert plan.routes == {
+        Route("P", "X", EXPRESS): [shared.file],
+        Route("P", "X", "usual"): [own.file],
+    }
+
+
+def test_what_is_there_stays_and_what_nobody_has_is_named() -> None:
+    here, gone = Need(("s:d", "f"), "X"), Need(("s:d", "g"), "X")
+    plan = make_plan([waiting(1, here, gone)], {here.file: ["Z", "X"]})
+    assert plan.routes == {}
+    assert plan.lacking(waiting(1, here)) == ""
+    said = "s:d/g could not be brought to X: No endpoint has it."
+    assert plan.lacking(waiting(1, here, gone)) == said
+
+
+# -------------------------------------------------------------------------------- with a world
+
+
+@pytest.fixture(autouse=True)
+def real_time() -> Iterator[None]:
+    yield
+    clock.turn_to(None)
+
+
+def assign(tx: Connection, made: Made) -> None:
+    """Jobs as the generator leaves them when their inputs are elsewhere."""
+    tx.execute(text("SET LOCAL session_replication_role = replica"))  # no such move in real life
+    values = {"task": made.task, "ids": made.jobs}
+    tx.execute(text("UPDATE jedi_jobs SET status = 'assigned' WHERE jeditaskid = :task"), values)
+    tx.execute(text("DELETE FROM jedi_job_ready WHERE pandaid = ANY(:ids)"), values)
+    tx.execute(text("UPDATE job_stats_delta SET status = 'assigned'"))
+
+
+def assigned_jobs(world: World, n: int, missing: int = 0, **options: int) -> Made:
+    """`n` jobs of SITE_A whose inputs, but for the last `missing` files, are at SITE_B."""
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, n, **options)
+        assign(tx, made)
+        lfns = tx.scalars(
+            text("SELECT lfn FROM jedi_dataset_contents WHERE datasetid = :d ORDER BY fileid"),
+            {"d": made.input},
+        ).all()
+    there = lfns[: len(lfns) - missing]
+    put_file_dataset(world, f"test:{made.task}.input", dict.fromkeys(there, b"abc"), B)
+    return made
+
+
+def statuses(world: World, made: Made) -> list[str]:
+    with world.engine.begin() as tx:
+        found = tx.scalars(
+            text("SELECT status FROM jedi_jobs WHERE jeditaskid = :t ORDER BY pandaid"),
+            {"t": made.task},
+        )
+        return list(found)
+
+
+def test_inputs_come_and_jobs_are_activated(world: World) -> None:
+    made = assigned_jobs(world, 3)
+    assert Mover(world).run_once() == 1
+    assert statuses(world, made) == ["activated"] * 3
+    with world.engine.begin() as tx:
+        assert tx.scalar(text("SELECT count(*) FROM jedi_job_ready")) == 3
+        job = dispatch.acquire(tx, "SITE_A", 1, Resources(cores=1), "r", "p")[0]
+    inputs = [file for file in job.files if file.type == "input"]
+    paths = [world.ddm.path(f.endpoint or "", f.dataset, f.lfn) for f in inputs]
+    assert [path.read_bytes() for path in paths] == [b"abc", b"abc"]
+    assert Mover(world).run_once() == 0
+
+
+def test_only_so_many_jobs_in_one_claim(world: World) -> None:
+    made = assigned_jobs(world, 3)
+    with world.engine.begin() as tx:
+        knobs.put(tx, "mover.batch", 2, "test")
+    mover = Mover(world)
+    assert mover.run_once() == 1
+    assert sorted(statuses(world, made)) == ["activated", "activated", "assigned"]
+    assert mover.run_once() == 1
+    assert statuses(world, made) == ["activated"] * 3
+
+
+def test_a_shared_input_is_copied_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = assigned_jobs(world, 4, files=1)
+    with world.engine.begin() as tx:
+        lfn = tx.scalar(text("SELECT min(lfn) FROM jedi_job_files WHERE datasetid = :d"),
+                        {"d": made.input})  # fmt: skip
+        tx.execute(text("UPDATE jedi_job_files SET lfn = :lfn WHERE datasetid = :d"),
+                   {"lfn": lfn, "d": made.input})  # fmt: skip
+    asked: list[tuple[str, str]] = []
+    transfer = FileSystemDDM.transfer
+
+    def listened(ddm: FileSystemDDM, files: list[tuple[str, str]], *how: str) -> object:
+        asked.extend(files)
+        return transfer(ddm, files, *how)
+
+    monkeypatch.setattr(FileSystemDDM, "transfer", listened)
+    Mover(world).run_once()
+    assert asked == [(f"test:{made.task}.input", lfn)]
+    assert statuses(world, made) == ["activated"] * 4
+
+
+def test_a_missing_input_holds_up_only_its_job_and_not_for_ever(world: World) -> None:
+    made = assigned_jobs(world, 2, missing=1)
+    mover = Mover(world)
+    assert mover.run_once() == 1
+    assert statuses(world, made) == ["activated", "assigned"]
+    assert mover.run_once() == 0  # it is tried again later, not at once
+
+    patience_s = world.knobs["mover.patience_s"]
+    with world.engine.begin() as tx:
+        since = tx.scalar(text("SELECT statechangetime FROM jedi_jobs WHERE status = 'assigned'"))
+    clock.turn_to(since + timedelta(seconds=patience_s - 1))
+    Mover(world).run_once()
+    assert statuses(world, made) == ["activated", "assigned"]
+    clock.turn_to(since + timedelta(seconds=patience_s))
+    Mover(world).run_once()
+    assert statuses(world, made) == ["activated", "failed"]
+    with world.engine.begin() as tx:
+        job = tx.execute(text("SELECT * FROM jedi_jobs WHERE status = 'failed'")).one()
+        assert (job.error_source, job.error_code) == ("jedi", "transfer_failed")
+        assert f"test:{made.task}.input/input.{job.pandaid}.2 could not" in job.error_diag
+        files = tx.execute(
+            text("SELECT DISTINCT status, failedattempt FROM jedi_dataset_contents "
+                 "WHERE pandaid = :p AND type = 'input'"), {"p": job.pandaid},
+        ).one()  # fmt: skip
+        assert tuple(files) == ("ready", 1)
+
+
+def test_an_input_that_comes_later_is_found(world: World) -> None:
+    made = assigned_jobs(world, 1, missing=1)
+    with world.engine.begin() as tx:
+        knobs.put(tx, "mover.retry_s", 0.1, "test")
+    mover = Mover(world)
+    mover.run_once()
+    path = world.ddm.path(B, f"test:{made.task}.input", f"input.{made.jobs[0]}.2")
+    path.write_bytes(b"abc")
+    deadline = clock.monotonic() + 10
+    while statuses(world, made) != ["activated"] and clock.monotonic() < deadline:
+        mover.run_once()
+    assert statuses(world, made) == ["activated"]
+
+
+def test_two_movers_share_the_work_and_do_no_harm(world: World) -> None:
+    made = assigned_jobs(world, 2)
+    first, second = Mover(world), Mover(replace(world))
+    second.world.me = "another"  # type: ignore[misc]
+    second.world.refresh()
+    with world.engine.begin() as tx:
+        (load,) = first.claim(tx, 10)
+    assert second.run_once() == 0  # the site's jobs are being seen to
+    plan = first.work(load)
+    with world.engine.begin() as tx:  # the first one stalls, its lease ends
+        tx.execute(text("UPDATE jedi_process_lock SET lease_until = clock_timestamp()"))
+    assert second.run_once() == 1
+    assert statuses(world, made) == ["activated"] * 2
+    with world.engine.begin() as tx:
+        dispatch.acquire(tx, "SITE_A", 2, Resources(cores=1), "r", "p")
+    first._apply_all([(load, plan)])
+    assert statuses(world, made) == ["sent"] * 2
+    with world.engine.begin() as tx:
+        assert locks.take(tx, load.lock, "a third one", 1.0)
+
+
+def test_a_killed_job_is_left_alone(world: World) -> None:
+    made = assigned_jobs(world, 1)
+    mover = Mover(world)
+    with world.engine.begin() as tx:
+        (load,) = mover.claim(tx, 10)
+        tx.execute(text("UPDATE jedi_jobs SET status = 'cancelled'"))
+    mover._apply_all([(load, mover.work(load))])
+    assert statuses(world, made) == ["cancelled"]
+
+
+# ------------------------------------------------------------------------------------- outputs
+
+
+def transferring_jobs(world: World, n: int) -> Made:
+    """`n` jobs that ran at SITE_A, whose outputs and logs belong to SITE_B."""
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, n, destination=B)
+        held = dispatch.acquire(tx, "SITE_A", n, Resources(cores=1), "r", "p")
+    for kind in ("output", "log"):
+        world.ddm.create(f"test:{made.task}.{kind}", B)
+    reports = []
+    for job in held:
+        staging = world.ddm.staging_dir(A, job.panda_id, job.lock_seq)
+        staging.mkdir(parents=True)
+        outputs = []
+        for file in job.files:
+            if file.type in ("output", "log"):
+                data = file.lfn.encode()
+                (staging / file.lfn).write_bytes(data)
+                outputs.append(Output(lfn=file.lfn, size=len(data), guid="0" * 36,
+                                      adler32=f"{zlib.adler32(data):08x}"))  # fmt: skip
+        reports.append(Report(pandaid=job.panda_id, lock_seq=job.lock_seq, status="finished",
+                              outputs=outputs))  # fmt: skip
+    with world.engine.begin() as tx:
+        dispatch.accept_reports(tx, "SITE_A", reports)
+    Adder(world).run_once()
+    assert statuses(world, made) == ["transferring"] * n
+    return made
+
+
+def test_outputs_go_where_they_belong_and_jobs_finish(world: World) -> None:
+    made = transferring_jobs(world, 2)
+    assert Mover(world).run_once() == 1
+    assert statuses(world, made) == ["finished"] * 2
+    for kind in ("output", "log"):
+        lfn = f"{kind}.{made.jobs[0]}.1"
+        assert world.ddm.path(B, f"test:{made.task}.{kind}", lfn).read_text() == lfn
+    with world.engine.begin() as tx:
+        outputs = tx.execute(
+            text("SELECT DISTINCT status, fsize FROM jedi_dataset_contents WHERE datasetid = :d"),
+            {"d": made.output},
+        ).one()
+        assert tuple(outputs) == ("finished", len(f"output.{made.jobs[0]}.1"))
+        ends = tx.execute(text("SELECT DISTINCT nfilesfinished, type FROM jedi_datasets"))
+        assert {r.type: r.nfilesfinished for r in ends} == {
+            "input": 4, "random_seed": 2, "output": 2, "log": 2
+        }  # fmt: skip
+
+
+def test_an_output_that_cannot_be_moved_fails_its_job_and_leaves_nothing(world: World) -> None:
+    made = transferring_jobs(world, 2)
+    dataset = f"test:{made.task}.output"
+    lfn = f"output.{made.jobs[0]}.1"
+    world.ddm.path(B, dataset, lfn).write_bytes(b"something else")
+    mover = Mover(world)
+    mover.run_once()
+    assert statuses(world, made) == ["transferring", "finished"]
+    with world.engine.begin() as tx:
+        since = tx.scalar(text("SELECT max(statechangetime) FROM jedi_jobs"))
+    clock.turn_to(since + timedelta(seconds=world.knobs["mover.patience_s"] + 1))
+    Mover(world).run_once()
+    assert statuses(world, made) == ["failed", "finished"]
+    assert [file.lfn for file in world.ddm.list_files(dataset)] == [f"output.{made.jobs[1]}.1"]
