@@ -28,8 +28,8 @@ from jedi.agent.base import World
 from jedi.api.app import create_app
 from jedi.api.server import listen_loopback, listen_unix
 from jedi.core.errors import BadInput, Refused
+from jedi.core.home import Home
 from jedi.jobdispatcher.agent import Adder
-from jedi.standalone.home import Home
 from jedi.taskbuffer import jobs, knobs, users
 
 
@@ -169,8 +169,7 @@ import sys
 from pathlib import Path
 from jedi.api.server import serve
 from jedi.core.settings import Settings
-home, url, path = sys.argv[1:]
-serve(Settings(Path(home), url), Path(path), lambda: print("ready", flush=True))
+serve(Settings(Path(sys.argv[1]), sys.argv[2]), lambda: print("ready", flush=True))
 """
 
 
@@ -197,9 +196,8 @@ def running(world: World) -> Iterator[subprocess.Popen[str]]:
 
 
 def start(world: World) -> subprocess.Popen[str]:
-    home, url = world.settings.home, world.settings.database_url
     return subprocess.Popen(
-        [sys.executable, "-c", _SERVICE, str(home), str(url), str(Home(home).api_socket)],
+        [sys.executable, "-c", _SERVICE, str(world.settings.home), world.settings.database_url],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

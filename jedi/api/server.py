@@ -14,6 +14,7 @@ import uvicorn
 from jedi.agent.world import make_world
 from jedi.api.app import create_app
 from jedi.core.errors import BadInput, Problem, Refused
+from jedi.core.home import Home
 from jedi.core.settings import Settings
 from jedi.taskbuffer.engine import plan_once
 
@@ -21,8 +22,8 @@ _BACKLOG = 512
 _GRACE_S = 5
 
 
-def serve(settings: Settings, path: Path, ready: Callable[[], None]) -> None:
-    """Answer requests at the unix socket `path`, or where knob api.listen says, until SIGTERM or
+def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
+    """Answer requests at the home's unix socket, or where knob api.listen says, until SIGTERM or
     SIGINT; `ready` is called once connections are accepted.
 
     Refused if another service listens at the same place.
@@ -30,7 +31,7 @@ def serve(settings: Settings, path: Path, ready: Callable[[], None]) -> None:
     world = make_world(settings, "api")
     plan_once(world.engine)
     world.refresh()
-    address = world.knobs["api.listen"]
+    path, address = Home(settings.home).api_socket, world.knobs["api.listen"]
     listener = listen_loopback(address) if address else listen_unix(path)
     config = uvicorn.Config(
         create_app(world),

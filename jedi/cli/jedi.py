@@ -198,5 +198,4 @@ def api(leashed: parts.Leashed = False) -> None:
 
     if leashed:
         child.follow()
-    place = Place.current()
-    serve(place.settings, place.home.api_socket, child.announce)
+    serve(Place.current().settings, child.announce)
