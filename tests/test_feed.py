@@ -61,14 +61,15 @@ def feed(world: World, *documents: dict[str, Any], label: str = "user") -> list[
     return ids
 
 
-def look_again(world: World, *task_ids: int) -> None:
-    """Let the feeder look at a task and its inputs once more."""
+def look_again(world: World, *task_ids: int, name: str = "%") -> None:
+    """Let the feeder look at tasks and their inputs (or at those of this name) once more."""
     with world.engine.begin() as tx:
         tx.execute(text("SET LOCAL session_replication_role = replica"))  # no edge leads there
         tx.execute(text("UPDATE jedi_tasks SET status = 'defined', next_run_at = NULL "
                         "WHERE jeditaskid = ANY(:ids)"), {"ids": list(task_ids)})  # fmt: skip
         tx.execute(text("UPDATE jedi_datasets SET status = 'toupdate' WHERE status = 'ready' "
-                        "AND jeditaskid = ANY(:ids)"), {"ids": list(task_ids)})  # fmt: skip
+                        "AND jeditaskid = ANY(:ids) AND datasetname LIKE :name"),
+                   {"ids": list(task_ids), "name": name})  # fmt: skip
     assert ContentsFeeder(world).run_once() == len(task_ids)
 
 
@@ -173,6 +174,8 @@ def test_the_number_of_files_is_capped_over_all_masters(world: World) -> None:
     assert dataset(world, task_id, "demo:b").n_files == 1
     assert dataset(world, task_id, "demo:second").n_files == 9
     look_again(world, task_id)
+    assert dataset(world, task_id, "demo:b").n_files == 1
+    look_again(world, task_id, name="demo:b")
     assert dataset(world, task_id, "demo:b").n_files == 1
 
 
@@ -401,7 +404,7 @@ def test_a_long_look_up_keeps_the_leases_of_the_whole_batch(world: World) -> Non
 
 
 def listing(dataset_id: int, n: int, known: int, events: int) -> Listing:
-    one = InputDataset(dataset_id, "a:b", "input", True, n_files=known, n_events=known * events)
+    one = InputDataset(dataset_id, "a:b", "input", True, n_files=known)
     return Listing(one, "closed", named(n, events))
 
 
@@ -417,9 +420,10 @@ def test_caps_hold_over_any_masters(
     """The first files are taken, none twice, none too many, and none too few."""
     listings = [listing(i, n, min(old, n), events) for i, (n, old) in enumerate(sizes)]
     known = {i: {f.lfn for f in named(min(old, n))} for i, (n, old) in enumerate(sizes)}
-    task = FeedTask(1, 1, "user", False, (), 3, n_files=n_files, n_events=n_events)
-    found = new_files(task, listings, known)
     before = sum(map(len, known.values()))
+    task = FeedTask(1, 1, "user", False, (), 3, n_files=n_files, files_fed=before,
+                    n_events=n_events, events_fed=before * events)  # fmt: skip
+    found = new_files(task, listings, known)
     for i, files in enumerate(found):
         fresh = [f for f in listings[i].files if f.lfn not in known[i]]
         assert files == fresh[: len(files)]

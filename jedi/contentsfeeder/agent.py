@@ -41,8 +41,9 @@ class ContentsFeeder(Agent[FeedTask, Outcome]):
             return []
         ids = [row.jeditaskid for row in rows]
         params = tasks_new.params_of(tx, ids)
-        inputs = datasets.to_feed(tx, ids)
-        made = datasets.producers(tx, (one.datasetname for one in inputs if one.type == "input"))
+        inputs = datasets.inputs(tx, ids)
+        names = {one.datasetname for one in inputs if one.due and one.type == "input"}
+        made = datasets.producers(tx, names)
         live = {one.datasetname for one in made if one.live}
         default = int(self.world.knobs["attempts.max_attempt"])
         self._claimed = [
@@ -160,6 +161,8 @@ def _feed_task(
     produced: Collection[str],
     max_attempt: int,
 ) -> FeedTask:
+    ours = [one for one in inputs if one.jeditaskid == row.jeditaskid]
+    masters = [one for one in ours if one.masterid is None]
     return FeedTask(
         jedi_task_id=row.jeditaskid,
         lock_seq=row.lock_seq,
@@ -173,15 +176,16 @@ def _feed_task(
                 is_master=one.masterid is None,
                 produced=one.datasetname in produced,
                 n_files=one.nfiles,
-                n_events=one.nevents or 0,
             )
-            for one in inputs
-            if one.jeditaskid == row.jeditaskid
+            for one in ours
+            if one.due
         ),
         max_attempt=params.get("maxAttempt", max_attempt),
         max_failure=params.get("maxFailure"),
         n_files=params.get("nFiles"),
+        files_fed=sum(one.nfiles for one in masters),
         n_events=params.get("nEvents"),
+        events_fed=sum(one.nevents or 0 for one in masters),
         n_pseudo_files=params.get("nFiles") or params.get("nFilesPerJob") or 1,
     )
 

@@ -45,8 +45,7 @@ class PseudoFile:
 
 @dataclass(frozen=True, slots=True)
 class InputDataset:
-    """A dataset to feed. `produced`: a living task makes it. `n_files`, `n_events`: what its rows
-    hold already."""
+    """A dataset to feed. `produced`: a living task makes it. `n_files`: its rows so far."""
 
     dataset_id: int
     name: str
@@ -54,12 +53,12 @@ class InputDataset:
     is_master: bool
     produced: bool = False
     n_files: int = 0
-    n_events: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class FeedTask:
-    """A task to feed, with the limits its parameters set."""
+    """A task to feed, with the limits its parameters set: files and events of all its masters,
+    of which `files_fed` and `events_fed` have rows already."""
 
     jedi_task_id: int
     lock_seq: int
@@ -69,7 +68,9 @@ class FeedTask:
     max_attempt: int
     max_failure: int | None = None
     n_files: int | None = None
+    files_fed: int = 0
     n_events: int | None = None
+    events_fed: int = 0
     n_pseudo_files: int = 1
 
 
@@ -131,10 +132,12 @@ def judge(task: FeedTask, listings: Sequence[Listing], max_records: int) -> Outc
         if bad := next((f.lfn for f in one.files if not _is_name(f.lfn)), None):
             reason = f"Dataset {name} holds a file {bad!r}, which is no logical file name."
             return Unusable("bad_file_name", reason, (one.dataset,))
-        if task.n_events and (gap := next((f for f in one.files if f.nevents is None), None)):
+        unknown = [file.lfn for file in one.files if file.nevents is None]
+        if unknown and task.n_events and one.dataset.is_master:
             reason = (
-                f"The task wants {task.n_events} events, but the number of events in {gap.lfn} of "
-                f"{name} is not known. Say it in .dataset.yaml or set knob ddm.event_count_command."
+                f"The task wants {task.n_events} events, but how many are in {unknown[0]} of "
+                f"{name} is not known. Say it in .dataset.yaml or set knob "
+                "ddm.event_count_command."
             )
             return Unusable("events_unknown", reason, (one.dataset,))
     return _empty(listings) or Feed(tuple(listings))
@@ -164,9 +167,8 @@ def new_files(
 ) -> list[list[Listed]]:
     """The files of each listing that become rows: those not known yet, as long as the task's
     limits on the files and events of its masters allow. Only whole files are counted."""
-    masters = [one.dataset for one in listings if one.dataset.is_master]
-    files_left = (task.n_files or sys.maxsize) - sum(d.n_files for d in masters)
-    events_left = (task.n_events or sys.maxsize) - sum(d.n_events for d in masters)
+    files_left = (task.n_files or sys.maxsize) - task.files_fed
+    events_left = (task.n_events or sys.maxsize) - task.events_fed
     found = []
     for one in listings:
         old = known.get(one.dataset.dataset_id, ())

@@ -16,7 +16,8 @@ def load(text: str) -> Any:
 class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):  # a few lines of them unfold to gigabytes
-            mark = self.get_event().start_mark  # type: ignore[no-untyped-call]
+            parser: Any = self  # its methods have no types
+            mark = parser.get_event().start_mark
             raise yaml.MarkedYAMLError(problem="aliases are not allowed", problem_mark=mark)
         return super().compose_node(parent, index)
 

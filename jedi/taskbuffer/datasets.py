@@ -134,19 +134,17 @@ def move_datasets(
         )
 
 
-_TO_FEED = """
-SELECT datasetid, jeditaskid, datasetname, type, masterid, nfiles, nevents
-FROM jedi_datasets
-WHERE jeditaskid = ANY(:ids) AND type = ANY(:types)
-  AND status IN ('defined', 'toupdate', 'pending')
-ORDER BY datasetid
-"""
-
-
-def to_feed(tx: Connection, task_ids: Sequence[int]) -> list[Row[Any]]:
-    """Input datasets of tasks that are to be looked up."""
+def inputs(tx: Connection, task_ids: Sequence[int]) -> list[Row[Any]]:
+    """Input datasets of tasks; `due`: to be looked up."""
     return list(
-        tx.execute(text(_TO_FEED), {"ids": list(task_ids), "types": list(states.INPUT_TYPES)})
+        tx.execute(
+            text(
+                "SELECT datasetid, jeditaskid, datasetname, type, masterid, nfiles, nevents, "
+                "status IN ('defined', 'toupdate', 'pending') AS due FROM jedi_datasets "
+                "WHERE jeditaskid = ANY(:ids) AND type = ANY(:types) ORDER BY datasetid"
+            ),
+            {"ids": list(task_ids), "types": list(states.INPUT_TYPES)},
+        )
     )
 
 
