@@ -70,7 +70,7 @@ def columns_page() -> str:
             (
                 f"`{column.name}`",
                 f"`{column.key}`" if column.key != column.name else "",
-                column.type.compile(postgresql.dialect()).lower(),  # type: ignore[no-untyped-call]
+                column.type.compile(postgresql.dialect()).lower(),
                 column.comment or "",
                 _writers(column.info["by"]),
             )
