@@ -92,3 +92,9 @@ def insert_states(
             ),
             row,
         )
+
+
+def unguard(tx: Connection) -> None:
+    """Let statuses be changed in any way, for whoever wants to break something."""
+    for table in {machine.table for machine in states.MACHINES}:
+        tx.execute(text(f"ALTER TABLE {table} DISABLE TRIGGER USER"))

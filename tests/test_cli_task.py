@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import put_file_dataset
+from helpers import put_file_dataset, unguard
 from job_rows import Made, make_jobs
 from sqlalchemy import Connection, Engine, text
 
@@ -257,6 +257,10 @@ def test_log_file_of_a_job_is_unpacked(run: Run, made: Made, world: World) -> No
     put_file_dataset(world, f"test:{made.task}.log", {log_name(made): packed.getvalue()},
                      "SITE_A_DATADISK")  # fmt: skip
     value = run("log", made.task, "--job", made.jobs[1], "--json").value
+    path = world.ddm.path("SITE_A_DATADISK", f"test:{made.task}.log", log_name(made))
+    path.chmod(0o644)
+    path.write_bytes(packed.getvalue()[:50])
+    assert "no readable log" in run("log", made.task, "--job", made.jobs[1]).err
     assert (value["stdout"], value["stderr"]) == ("all �\n", "")
     assert value["source"] == log_name(made)
 
@@ -271,7 +275,7 @@ def stored(world: World, made: Made) -> dict[str, bytes]:
     data = {f"output.{job}.1": f"result of {job}".encode() * 1000 for job in made.jobs}
     put_file_dataset(world, f"test:{made.task}.output", data, "SITE_A_DATADISK")
     with world.engine.begin() as tx:
-        tx.execute(text("SET LOCAL session_replication_role = replica"))
+        unguard(tx)
         for lfn, content in data.items():
             tx.execute(
                 text("UPDATE jedi_dataset_contents SET status = 'finished', fsize = :size, "
@@ -306,6 +310,9 @@ def test_damaged_outputs_and_strangers_in_the_way_are_refused(
     answer = run("get", made.task, tmp_path / "b")
     assert (answer.code, "adler32" in answer.err) == (1, True)
     assert not (tmp_path / "b" / lfn).exists()
+    (tmp_path / "file").touch()
+    answer = run("get", made.task, tmp_path / "file" / "c")
+    assert (answer.code, "can't be written" in answer.err) == (1, True)
 
 
 def test_a_task_without_outputs_says_so(run: Run, tmp_path: Path) -> None:

@@ -68,8 +68,11 @@ def fetch(copy: Copy) -> bool:
             code="target_exists",
             path=str(target),
         )
-    target.parent.mkdir(parents=True, exist_ok=True)
-    copy_verified(copy.source, target, target.parent, copy.file.adler32)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        copy_verified(copy.source, target, target.parent, copy.file.adler32)
+    except OSError as error:
+        raise Refused(f"{target} can't be written: {error}.", code="copy_failed") from error
     return True
 
 
@@ -128,10 +131,15 @@ def _place(ddm: DDM, dataset: str, lfn: str) -> Path | None:
 
 
 def _unpack(archive: Path) -> tuple[str, str]:
-    """stdout and stderr in a log file; nothing where the pilot could not keep one."""
-    with tarfile.open(archive) as tar:
-        members = [tar.getmember(f"payload.{name}") if f"payload.{name}" in tar.getnames() else None
-                   for name in ("stdout", "stderr")]  # fmt: skip
-        streams = [tar.extractfile(member) if member else None for member in members]
-        out, err = (s.read().decode(errors="replace") if s else "" for s in streams)
-    return out, err
+    """stdout and stderr in a log file."""
+    try:
+        with tarfile.open(archive) as tar:
+            return _member(tar, "payload.stdout"), _member(tar, "payload.stderr")
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise Refused(f"{archive} is no readable log: {error}.", code="log_unreadable") from error
+
+
+def _member(tar: tarfile.TarFile, name: str) -> str:
+    """A text in a log file; nothing where the pilot could not keep it."""
+    stream = tar.extractfile(name) if name in tar.getnames() else None
+    return stream.read().decode(errors="replace") if stream else ""

@@ -198,14 +198,14 @@ INVARIANTS = (
               _has("jedi_job_params", "pandaid", _JOBS, by="pandaid")),
     Invariant("ready_queue", "exactly the activated jobs are in the queue", "job", _READY),
     Invariant("final_tasks", "no job lives in a task that has ended", "job", _FINAL_TASK),
-    Invariant("task_log", "the status log of a task is a legal path to where it is", "task",
+    Invariant("task_log", "a task's log is a legal path to its status", "task",
               _path(states.TASK, "jedi_tasks", "jeditaskid")),
-    Invariant("input_log", "the status log of an input dataset is a legal path", "dataset",
+    Invariant("input_log", "an input dataset's log is a legal path, too", "dataset",
               _path(states.INPUT_DATASET, "jedi_datasets", "datasetid", f"o.type IN {_INPUTS}")),
-    Invariant("output_log", "the status log of an output dataset is a legal path", "dataset",
+    Invariant("output_log", "an output dataset's log is a legal path, too", "dataset",
               _path(states.OUTPUT_DATASET, "jedi_datasets", "datasetid",
                     f"o.type NOT IN {_INPUTS}")),
-    Invariant("job_log", "the status log of a job is a legal path to where it is", "job",
+    Invariant("job_log", "a job's log is a legal path to its status", "job",
               _path(states.JOB, _JOBS, "pandaid")),
 )  # fmt: skip
 
