@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import structlog
 from job_rows import make_jobs
 from sqlalchemy import Connection, Row, text
 from typer.testing import CliRunner
@@ -213,6 +214,16 @@ def test_a_task_on_hold_is_tried_again(world: World, at: Callable[[float], None]
     assert (task.status, task.errordialog) == ("scouting", "Tried again after: No site.")
 
 
+def test_who_holds_a_task_may_say_how_long(world: World, at: Callable[[float], None]) -> None:
+    with world.engine.begin() as tx:
+        move = Move(insert_task(tx), None, "pending", "no_site", "No site.", wait_s=30)
+        tasks.move_tasks(tx, [move], "test")
+    at(30)
+    assert run(world, "pending") == Counts()
+    at(31)
+    assert run(world, "pending") == Counts(hold_over=1)
+
+
 def test_a_hold_counts_from_its_beginning(world: World, at: Callable[[float], None]) -> None:
     with world.engine.begin() as tx:
         task = insert_task(tx)
@@ -392,6 +403,14 @@ def test_every_dog_has_its_knob() -> None:
 # ------------------------------------------------------------------------------ command line
 
 
+@pytest.fixture
+def log_kept() -> Iterator[None]:
+    """A command configures the log of its process, which here is everybody's."""
+    yield
+    structlog.reset_defaults()
+
+
+@pytest.mark.usefixtures("log_kept")
 def test_dogs_on_the_command_line(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JEDI_DATABASE_URL", str(world.settings.database_url))
     with world.engine.begin() as tx:

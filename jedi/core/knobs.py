@@ -131,7 +131,7 @@ _DECLARED = [
           least=0.1),
     _knob("watchdog.leases_period_s", "s", 30.0, "leases of dead workers are looked for this "
           "often", least=0.1),
-    _knob("watchdog.pending_period_s", "s", 60.0, "tasks on hold are looked at this often",
+    _knob("watchdog.pending_period_s", "s", 15.0, "tasks on hold are looked at this often",
           least=0.1),
     _knob("watchdog.statistics_period_s", "s", 5.0, "job statistics are folded this often",
           least=0.1),
@@ -143,7 +143,8 @@ _DECLARED = [
           least=0.1),
     _knob("watchdog.heartbeat_timeout_s", "s", 7200.0, "a running job not heard of fails after"),
     _knob("watchdog.sent_timeout_s", "s", 1800.0, "a sent job that does not start fails after"),
-    _knob("watchdog.pending_retry_s", "s", 3600.0, "a pending task is tried again after"),
+    _knob("watchdog.pending_retry_s", "s", 3600.0, "a pending task is tried again after, if "
+          "whoever held it did not say when"),
     _knob("watchdog.pending_timeout_s", "s", 604_800.0, "a pending task is exhausted after"),
     _knob("watchdog.batch", "rows", 1000, "rows that a dog treats in one transaction", least=1),
     _knob("sandbox.max_mb", "MB", 100, "largest input sandbox", least=1),

@@ -68,15 +68,15 @@ SELECT jeditaskid, lock_seq, oldstatus, reason_code, errordialog,
   frozentime < jedi_now() - make_interval(secs => :timeout_s) AS too_long
 FROM jedi_tasks
 WHERE status = 'pending' AND (lease_until IS NULL OR lease_until < clock_timestamp())  -- real time
-  AND (statechangetime < jedi_now() - make_interval(secs => :retry_s)
+  AND (coalesce(next_run_at, statechangetime + make_interval(secs => :retry_s)) < jedi_now()
        OR frozentime < jedi_now() - make_interval(secs => :timeout_s))
 ORDER BY jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
 """)
 
 
 def on_hold(tx: Connection, retry_s: float, timeout_s: float, limit: int) -> list[Row[Any]]:
-    """Pending tasks to try again, or (`too_long`) to give up: jeditaskid, lock_seq, oldstatus,
-    reason_code, errordialog, too_long."""
+    """Pending tasks to try again, when whoever held them said or `retry_s` later, or (`too_long`)
+    to give up: jeditaskid, lock_seq, oldstatus, reason_code, errordialog, too_long."""
     found = {"retry_s": retry_s, "timeout_s": timeout_s, "limit": limit}
     return list(tx.execute(_ON_HOLD, found))
 
