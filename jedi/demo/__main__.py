@@ -98,10 +98,10 @@ class Demo:
     def line(self, task: int, name: str, status: str, found: str, expected: str) -> Line:
         """Compare a task with what it had to be."""
         shown = self.ask("jedi-task", "show", str(task))
-        counts = shown["jobs"]
-        jobs = ", ".join(f"{n} {state}" for state, n in counts.items())
-        right = shown["status"] == status and found == expected
-        return Line(f"{task} {name}", shown["status"], jobs, found, expected, right)
+        jobs = ", ".join(f"{n} {state}" for state, n in shown["jobs"].items())
+        reached = shown["task"]["status"]
+        right = reached == status and found == expected
+        return Line(f"{task} {name}", reached, jobs, found, expected, right)
 
     def prepare(self) -> None:
         """Make the input datasets: texts, and files that say how often they fail."""
