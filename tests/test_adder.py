@@ -229,14 +229,13 @@ def test_a_storage_that_does_not_answer_holds_the_job_and_nothing_is_lost(world:
 def test_an_adder_that_dies_is_no_loss(world: World, point: str, tmp_path: Path) -> None:
     pilot = Pilot(world, 3)
     pilot.finish()
-    mark = tmp_path / "mark"
     run = subprocess.run(
         [sys.executable, "-c", _ADDER_PROCESS, world.settings.database_url or ""],
-        env={**os.environ, "JEDI_CRASH": f"adder:{point}", "JEDI_CRASH_MARK": str(mark)},
+        env={**os.environ, "JEDI_CRASH": f"adder:{point}", "JEDI_CRASH_MARK": str(tmp_path)},
         check=False,
         timeout=60,
     )
-    assert (run.returncode, mark.exists()) == (137, True)
+    assert (run.returncode, (tmp_path / f"adder:{point}").exists()) == (137, True)
     adder(world).run_once()
     assert pilot.statuses() == ["finished"] * 3
     assert len(pilot.published("output")) == 3

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import select
 import threading
 import time
+from pathlib import Path
 
 TERMINATED = "pilot_terminated"
 STALE = "stale"
@@ -77,8 +79,14 @@ def utc() -> str:
 
 
 def crash_point(name: str) -> None:
-    """Die here, as by SIGKILL, when JEDI_CRASH=pilot:<name> asks for it (tests only)."""
-    if os.environ.get("JEDI_CRASH") == f"pilot:{name}":
+    """Die here, as by SIGKILL, when JEDI_CRASH names pilot:<name> (tests only). With a directory
+    JEDI_CRASH_MARK only the first pilot does, and leaves a file of that name there."""
+    place, marks = f"pilot:{name}", os.environ.get("JEDI_CRASH_MARK")
+    if place not in os.environ.get("JEDI_CRASH", "").split():
+        return
+    with contextlib.suppress(FileExistsError):
+        if marks:
+            Path(marks, place).touch(exist_ok=False)
         os._exit(137)
 
 

@@ -18,6 +18,7 @@ PILOT = Path(__file__).parents[1] / "pilot"
 LOGS_KEPT = 200
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _SAID_BYTES = 500
+_CRASH = ("JEDI_CRASH", "JEDI_CRASH_MARK")  # points in the pilot, for tests
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def command(slot: Slot, pilot_id: str) -> list[str]:
 
 def start(argv: list[str], url: str, token: str, log: Path) -> subprocess.Popen[bytes]:
     """Start a pilot that outlives us and knows of the world only what it needs."""
-    crash = {"JEDI_CRASH": os.environ["JEDI_CRASH"]} if "JEDI_CRASH" in os.environ else {}
+    crash = {name: os.environ[name] for name in _CRASH if name in os.environ}
     with log.open("ab") as output:
         return subprocess.Popen(
             argv,
@@ -68,7 +69,7 @@ def start(argv: list[str], url: str, token: str, log: Path) -> subprocess.Popen[
                 "PATH": os.environ.get("PATH", _PATH),
                 "JEDI_PILOT_URL": url,
                 "JEDI_PILOT_TOKEN": token,
-                **crash,  # points in the pilot, for tests
+                **crash,
             },
         )
 
