@@ -268,6 +268,7 @@ def test_two_adders_on_the_same_jobs(world: World) -> None:
             with world.engine.begin() as tx:
                 claimed = agent.claim(tx, 100)
             barrier.wait(30)
+            agent.prepare(claimed)
             verdicts = [(job, agent.work(job)) for job in claimed]
             with world.engine.begin() as tx:
                 agent.apply(tx, verdicts)

@@ -87,6 +87,10 @@ class Agent(ABC, Generic[Item, Result]):
     def claim(self, tx: Connection, limit: int) -> list[Item]:
         """Take up to `limit` items, under a lease, highest priority first."""
 
+    def prepare(self, items: Sequence[Item]) -> None:
+        """Do for all claimed items what is cheaper together. It raises nothing on account of an
+        item: what could not be done here is done, or fails, when `work` comes to that item."""
+
     @abstractmethod
     def work(self, item: Item) -> Result:
         """Think about one item; no transaction is open. A JediError becomes `trouble`."""
@@ -107,6 +111,7 @@ class Agent(ABC, Generic[Item, Result]):
         if not items:
             return 0
         crash.point(self.name.lower(), "claimed")
+        self.prepare(items)
         results: list[tuple[Item, Result]] = []
         for item in items:
             try:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from pathlib import Path
 
 from sqlalchemy import Connection
 
@@ -10,11 +12,14 @@ from jedi.agent.base import Agent
 from jedi.core import clock
 from jedi.core.errors import JediError, LockLost, NotFound
 from jedi.ddm.interface import FileInfo
-from jedi.jobdispatcher.outcome import Verdict, judge, logs, not_stored, stored
+from jedi.jobdispatcher.outcome import FINISHED, Verdict, judge, logs, not_stored, stored
 from jedi.spec.attempt import JobFile, ReportedJob
 from jedi.taskbuffer import jobs_end
 from jedi.taskbuffer.jobs import JobMove
 from jedi.taskbuffer.jobs_end import JobEnd
+
+Staged = tuple[Path, str, FileInfo]
+"""A staged file, the dataset it goes to, and what its pilot reported of it."""
 
 _UNSUCCESSFUL = ("failed", "cancelled", "closed")
 
@@ -31,18 +36,37 @@ class Adder(Agent[ReportedJob, Verdict]):
     name = "Adder"
     wakes = frozenset({"job:holding"})
     _good_until = 0.0
+    _published: frozenset[ReportedJob] = frozenset()
 
     def claim(self, tx: Connection, limit: int) -> list[ReportedJob]:
         self._good_until = clock.monotonic() + self.lease_s
         return jobs_end.reported(tx, limit)
 
+    def prepare(self, items: Sequence[ReportedJob]) -> None:
+        """Publish all at once: data management then writes to disk once a dataset, not a job."""
+        self._published = frozenset()
+        if self._late():
+            return
+        good = [job for job in items if judge(job) == FINISHED]
+        by_endpoint: dict[str, list[Staged]] = defaultdict(list)
+        try:
+            for job in good:
+                by_endpoint[job.site_endpoint] += self._staged(job, job.files)
+            for endpoint, files in by_endpoint.items():
+                self.world.ddm.publish(endpoint, files)
+        except (JediError, OSError) as error:
+            self.log.warning("not published together, trying one by one", error=str(error))
+        else:
+            self._published = frozenset(good)
+
     def work(self, job: ReportedJob) -> Verdict:
-        if clock.monotonic() > self._good_until:
+        if job not in self._published and self._late():
             raise LockLost("The claim is too old to publish under it.")
         verdict = judge(job)
-        if verdict.target == "finished":
+        if verdict == FINISHED:
             try:
-                self._publish(job, job.files)
+                if job not in self._published:
+                    self._publish(job, job.files)
                 self.world.ddm.drop_staging(job.site_endpoint, job.panda_id, job.lock_seq)
                 return stored(job)
             except JediError as error:
@@ -75,17 +99,23 @@ class Adder(Agent[ReportedJob, Verdict]):
         wait_s = float(self.world.knobs["adder.retry_s"])
         jobs_end.hold(tx, job.panda_id, job.lock_seq, str(error), wait_s)
 
-    def _publish(self, job: ReportedJob, files: Sequence[JobFile]) -> None:
-        ddm = self.world.ddm
-        staging = ddm.staging_dir(job.site_endpoint, job.panda_id, job.lock_seq)
-        staged = [
+    def _late(self) -> bool:
+        """We stalled: what we claimed may belong to others by now."""
+        return clock.monotonic() > self._good_until
+
+    def _staged(self, job: ReportedJob, files: Sequence[JobFile]) -> list[Staged]:
+        staging = self.world.ddm.staging_dir(job.site_endpoint, job.panda_id, job.lock_seq)
+        return [
             (staging / f.lfn, f.dataset, FileInfo(f.lfn, f.size or 0, f.adler32, f.guid))
             for f in files
         ]
+
+    def _publish(self, job: ReportedJob, files: Sequence[JobFile]) -> None:
+        staged = self._staged(job, files)
         try:
-            ddm.publish(job.site_endpoint, staged)
+            self.world.ddm.publish(job.site_endpoint, staged)
         except NotFound:  # another Adder may have moved a file between two looks at it
-            ddm.publish(job.site_endpoint, staged)
+            self.world.ddm.publish(job.site_endpoint, staged)
 
     def _tidy(self, job: ReportedJob) -> None:
         """Remove what a job without success left, except its log. Its end is final: nobody will
