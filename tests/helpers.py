@@ -57,7 +57,7 @@ def put_file_dataset(
         ddm.close(name)
 
 
-MANDATORY = {
+MANDATORY: dict[str, dict[str, object]] = {
     "jedi_tasks": {"reqid": 1},
     "jedi_datasets": {"datasetname": "s:n", "jeditaskid": 1},
     "jedi_dataset_contents": {"datasetid": 1, "jeditaskid": 1, "lfn": "f"},

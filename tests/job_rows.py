@@ -83,7 +83,8 @@ def make_jobs(
     jobs = tx.scalars(
         text("SELECT pandaid FROM jedi_jobs WHERE jeditaskid = :task ORDER BY pandaid"), values
     )
-    return Made(int(task or 0), *(int(d or 0) for d in datasets.values()), jobs=list(jobs))
+    inputs, seeds, outputs, logs = (int(number or 0) for number in datasets.values())
+    return Made(int(task or 0), inputs, seeds, outputs, logs, list(jobs))
 
 
 _JOBS = """

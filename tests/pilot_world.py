@@ -180,7 +180,7 @@ class World:
             directory.mkdir()
         self.scratch.chmod(0o777)
         socket = self.home / "api.sock"
-        self.service = UnixService(str(socket), Handler)
+        self.service: Service = UnixService(str(socket), Handler)
         self.service.prepare()
         self.url = f"unix:{socket}"
         self.pilots: list[subprocess.Popen[bytes]] = []

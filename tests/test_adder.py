@@ -77,7 +77,7 @@ class Pilot:
     def error(self) -> tuple[str, str, str]:
         with self.world.engine.begin() as tx:
             row = tx.execute(text("SELECT error_source, error_code, error_diag FROM jedi_jobs"))
-            return tuple(row.one())  # type: ignore[return-value]
+            return tuple(row.one())
 
 
 def adder(world: World) -> Adder:

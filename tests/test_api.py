@@ -196,8 +196,9 @@ def running(world: World) -> Iterator[subprocess.Popen[str]]:
 
 
 def start(world: World) -> subprocess.Popen[str]:
+    database = world.settings.database_url or ""
     return subprocess.Popen(
-        [sys.executable, "-c", _SERVICE, str(world.settings.home), world.settings.database_url],
+        [sys.executable, "-c", _SERVICE, str(world.settings.home), database],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

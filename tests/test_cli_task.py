@@ -20,7 +20,7 @@ from job_rows import Made, make_jobs
 from sqlalchemy import Connection, Engine, text
 
 from jedi.agent.base import World
-from jedi.cli import task, task_follow
+from jedi.cli import task
 from jedi.cli.task_common import statuses
 from jedi.core.settings import caller
 from jedi.taskbuffer import commands
@@ -360,7 +360,7 @@ def test_watch_tells_each_change_until_the_end(
         with engine.begin() as tx:
             to(tx, made.task, next(path))
 
-    monkeypatch.setattr(task_follow.time, "sleep", step)
+    monkeypatch.setattr("time.sleep", step)
     answer = run("watch")  # all that are at work
     told = [line.split(": ")[1].split(",")[0] for line in answer.out.splitlines()]
     assert (answer.code, told) == (0, ["running", "pending", "running", "prepared", "done"])

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from helpers import put_file_dataset
@@ -73,7 +74,7 @@ def assign(tx: Connection, made: Made) -> None:
     tx.execute(text("UPDATE job_stats_delta SET status = 'assigned'"))
 
 
-def assigned_jobs(world: World, n: int, missing: int = 0, **options: int) -> Made:
+def assigned_jobs(world: World, n: int, missing: int = 0, **options: Any) -> Made:
     """`n` jobs of SITE_A whose inputs, but for the last `missing` files, are at SITE_B."""
     with world.engine.begin() as tx:
         made = make_jobs(tx, n, **options)
@@ -184,7 +185,7 @@ def test_an_input_that_comes_later_is_found(world: World) -> None:
 def test_two_movers_share_the_work_and_do_no_harm(world: World) -> None:
     made = assigned_jobs(world, 2)
     first, second = Mover(world), Mover(replace(world))
-    second.world.me = "another"  # type: ignore[misc]
+    second.world.me = "another"
     second.world.refresh()
     with world.engine.begin() as tx:
         (load,) = first.claim(tx, 10)

@@ -146,9 +146,9 @@ def test_it_takes_jobs_one_at_a_time_until_there_are_none(world: World) -> None:
 def test_over_tcp(world: World) -> None:
     world.service.shutdown()
     world.service.server_close()
-    world.service = TcpService(("127.0.0.1", 0), Handler)
-    world.service.prepare()
-    world.url = f"http://127.0.0.1:{world.service.server_address[1]}"
+    world.service = service = TcpService(("127.0.0.1", 0), Handler)
+    service.prepare()
+    world.url = f"http://127.0.0.1:{service.server_address[1]}"
     assert world.run("true")["status"] == "finished"
 
 

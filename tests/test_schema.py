@@ -150,7 +150,7 @@ def test_identifiers_never_draw_from_a_sequence_by_accident() -> None:
     [("jedi_dataset_contents", "lfn", 256), ("jedi_work_queue", "queue_name", 64)],
 )
 def test_lengths_that_matter(engine: Engine, table: str, column: str, longest: int) -> None:
-    queue = {"queue_id": 1, "queue_type": "user", "vo": "local"}
+    queue: dict[str, object] = {"queue_id": 1, "queue_type": "user", "vo": "local"}
     row = MANDATORY[table] | {"type": "input", "status": "ready"} if table in MANDATORY else queue
 
     def insert(tx: Connection, length: int) -> None:

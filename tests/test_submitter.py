@@ -103,7 +103,10 @@ class Field:
         return made
 
     def pilots(self, condition: str = "true") -> list[Row[Any]]:
-        return self.sql(f"SELECT * FROM jedi_pilots WHERE {condition} ORDER BY creationtime")
+        found: list[Row[Any]] = self.sql(
+            f"SELECT * FROM jedi_pilots WHERE {condition} ORDER BY creationtime"
+        )
+        return found
 
     def processes(self) -> list[Process]:
         """The living pilots."""

@@ -177,4 +177,4 @@ def _report(error: JediError) -> None:
         rows = [[p.path, shorten(repr(p.value), 60), p.rule, p.remedy] for p in error.problems]
         table(["where", "value", "rule", "remedy"], rows, stderr=True)
     else:
-        console(stderr=True).print(error.sentence, style="red")
+        console(stderr=True).print(error.sentence, style="red", soft_wrap=True)  # can be searched

@@ -36,4 +36,5 @@ def setup(component: str, level: str = "info") -> structlog.stdlib.BoundLogger:
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=False,
     )
-    return structlog.get_logger(component=component)  # type: ignore[no-any-return]
+    logger: structlog.stdlib.BoundLogger = structlog.get_logger(component=component)
+    return logger

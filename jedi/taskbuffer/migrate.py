@@ -58,7 +58,8 @@ def differences(engine: Engine) -> list[Any]:
     """What would have to change for a database to have the tables that tables.py declares, as
     Alembic sees it (checks and triggers it does not see)."""
     with engine.connect() as connection:
-        return compare_metadata(_context(connection), metadata)
+        found: list[Any] = compare_metadata(_context(connection), metadata)
+        return found
 
 
 def options() -> dict[str, Any]:
