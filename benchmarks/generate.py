@@ -15,7 +15,7 @@ from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core import clock
 from jedi.jobgenerator.agent import JobGenerator
-from jedi.jobgenerator.splitter import Splitter, walk
+from jedi.jobgenerator.splitter import Caps, Splitter, Weights, walk
 from jedi.taskbuffer import knobs
 from jedi.taskrefiner.agent import TaskRefiner
 
@@ -30,7 +30,7 @@ class Held(Listing):
 
     def locate(self, _name: str, lfns: Iterable[str]) -> dict[str, list[str]]:
         """Where files are."""
-        return dict.fromkeys(lfns, [ENDPOINT])
+        return {lfn: [ENDPOINT] for lfn in lfns}
 
     def create(self, _name: str, _endpoint: str) -> None:
         """Output datasets are none of this benchmark's business."""
@@ -198,7 +198,7 @@ def _splitting(files: int) -> list[Result]:
     random = np.random.default_rng(1)
     ones, sizes = np.ones(files), random.integers(1, 4 * 2**30, files)
     events = random.integers(1, 10_000, files)
-    cases = {
+    cases: dict[str, tuple[Weights, Caps]] = {
         "plain": ({"masters": ones}, {"masters": 10.0}),
         "three limits": (
             {"masters": ones, "bytes": sizes, "events": events},

@@ -13,7 +13,8 @@ from jedi.spec.snapshot import Snapshot
 _SITES = text("""
 SELECT s.site AS sites, s.status, s.role, s.state,
   coalesce(w.ddm_endpoint, '') AS endpoint, coalesce(r.endpoints, '{}') AS endpoints,
-  greatest(s.corecount, 1)::float8 AS cores, s.corepower AS core_power,
+  greatest(s.corecount, 1)::float8 AS cores,
+  coalesce(nullif(s.corepower, 0), 10) AS core_power,
   nullif(s.maxtime, 0)::float8 AS max_time_s, s.mintime::float8 AS min_time_s,
   nullif(s.maxrss, 0)::float8 AS max_rss_mb, s.minrss::float8 AS min_rss_mb,
   nullif(s.maxwdir, 0)::float8 AS max_wdir_mb, w.usable_gb,

@@ -1,0 +1,424 @@
+"""Cutting files into jobs, and what jobs are called and told: the pure part of the generator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jedi.brokerage.generic import Choice, GenericBroker
+from jedi.brokerage.need import Need, atom
+from jedi.core import clock
+from jedi.core.errors import JediError
+from jedi.core.knobs import Knobs
+from jedi.jobgenerator.budget import share_out
+from jedi.jobgenerator.job_params import Template, list_names
+from jedi.jobgenerator.lineage import trace
+from jedi.jobgenerator.naming import jobs_allowed, padded, serial_numbers
+from jedi.jobgenerator.plan import Cut, plan
+from jedi.jobgenerator.splitter import Splitter, walk
+from jedi.jobgenerator.strategies import FileStrategy
+from jedi.spec.chunk import Chunk, Files, Secondary
+from jedi.spec.demand import GB, MB, Demand, Load
+from jedi.spec.generation import Output, Predecessor
+from jedi.spec.snapshot import Snapshot
+from jedi.spec.splitrule import SplitRules
+
+NOTHING_SAID: dict[str, Any] = dict.fromkeys(
+    ("corecount", "cputime", "cputimeunit", "cpuefficiency", "basewalltime", "ramcount", "ramunit",
+     "baseramcount", "outdiskcount", "outdiskunit", "workdiskcount", "workdiskunit")
+)  # fmt: skip
+
+
+def demand(max_walltime_h: float | None = None, **columns: Any) -> Demand:
+    """From a row of jedi_tasks that says only this."""
+    row = type("Row", (), {**NOTHING_SAID, **columns})
+    return Demand.of(row, max_walltime_h)
+
+
+def files(
+    n: int, sizes: Sequence[int] = (), events: Sequence[int] = (), previous: Sequence[int] = ()
+) -> Files:
+    """n files f0, f1, …"""
+    numbers = np.arange(n, dtype=np.int64)
+    nothing = np.zeros(n, np.int64)
+    return Files(
+        file_ids=numbers + 1,
+        dataset_ids=nothing + 7,
+        lfns=[f"f{i}" for i in range(n)],
+        sizes=np.array(sizes, np.int64) if len(sizes) else nothing,
+        events=np.array(events, np.int64) if len(events) else nothing,
+        start_events=nothing,
+        first_events=nothing,
+        attempts=nothing,
+        previous=np.array(previous, np.int64) if len(previous) else nothing,
+    )
+
+
+def chunk(master: Files, *secondaries: Secondary, more: bool = False) -> Chunk:
+    return Chunk("IN", master, secondaries, more)
+
+
+def sites(*names: str, **columns: Sequence[Any]) -> Snapshot:
+    """Online single-core sites with storage and pilots and no jobs, limits given apart."""
+    n = len(names)
+    plain: dict[str, list[Any]] = {
+        "sites": list(names), "status": ["online"] * n, "role": ["nucleus"] * n,
+        "state": ["ACTIVE"] * n, "endpoint": [f"{s}_DISK" for s in names],
+        "endpoints": [[f"{s}_DISK"] for s in names], "cores": [1] * n, "core_power": [10] * n,
+        "max_time_s": [None] * n, "min_time_s": [0] * n, "max_rss_mb": [None] * n,
+        "min_rss_mb": [0] * n, "max_wdir_mb": [None] * n, "usable_gb": [1000] * n,
+        "pilot_age_s": [0] * n, "running": [0] * n, "activated": [0] * n, "defined": [0] * n,
+    }  # fmt: skip
+    return Snapshot.of({**plain, **{k: list(v) for k, v in columns.items()}}, {})
+
+
+def choice(world: Snapshot, need: Need, seed: int = 1, **knobs: Any) -> Choice:
+    return GenericBroker().choose(world, need, Knobs(knobs), (), seed)
+
+
+def cut(
+    chunks: Sequence[Chunk], rules: SplitRules, asked: Demand | None = None,
+    world: Snapshot | None = None, most: int = 10**9, **knobs: Any,
+) -> list[Cut]:  # fmt: skip
+    """Plan jobs as the generator does."""
+    asked = asked or demand()
+    strategy = FileStrategy()
+    need = Need(asked, atom(chunks, strategy.files_per_unit(rules)))
+    found = choice(world or sites("S"), need, **knobs)
+    return plan(chunks, found, strategy, rules, asked, Knobs(knobs), most)
+
+
+def spans(cuts: Sequence[Cut]) -> list[tuple[int, int]]:
+    return [span for c in cuts for span in zip(c.starts.tolist(), c.stops.tolist(), strict=True)]
+
+
+# ------------------------------------------------------------------------------- the splitter
+
+columns = st.integers(1, 3).flatmap(
+    lambda k: st.lists(
+        st.tuples(*[st.integers(0, 50)] * k), min_size=1, max_size=60
+    ).flatmap(lambda rows: st.tuples(st.just(rows), st.tuples(*[st.integers(0, 100)] * k)))
+)  # fmt: skip
+
+
+@given(columns)
+def test_every_file_once_in_order_and_as_many_as_fit(
+    drawn: tuple[list[tuple[int, ...]], tuple[int, ...]],
+) -> None:
+    rows, caps = drawn
+    table = np.array(rows, np.int64)
+    weights = {str(i): table[:, i] for i in range(table.shape[1])}
+    limits = {str(i): float(cap) for i, cap in enumerate(caps)}
+    ends = walk(Splitter(weights).cuts(limits), 0, 10**9)
+    starts = [0, *ends[:-1]]
+    assert ends[-1] == len(rows)
+    assert all(a < b for a, b in zip(starts, ends, strict=True))
+    for a, b in zip(starts, ends, strict=True):
+        alone = b - a == 1
+        assert alone or (table[a:b].sum(axis=0) <= caps).all()
+        if b < len(rows):
+            assert (table[a : b + 1].sum(axis=0) > caps).any(), "another file would have fitted"
+
+
+@given(columns, st.integers(1, 10), st.integers(1, 10))
+def test_where_jobs_end_does_not_depend_on_the_batch(
+    drawn: tuple[list[tuple[int, ...]], tuple[int, ...]], one: int, other: int
+) -> None:
+    rows, caps = drawn
+    table = np.array(rows, np.int64)
+    cuts = Splitter({str(i): table[:, i] for i in range(table.shape[1])}).cuts(
+        {str(i): float(cap) for i, cap in enumerate(caps)}
+    )
+
+    def batches(size: int) -> list[int]:
+        ends: list[int] = []
+        while not ends or ends[-1] < len(rows):
+            ends += walk(cuts, ends[-1] if ends else 0, size)
+        return ends
+
+    assert batches(one) == batches(other)
+
+
+@given(
+    st.lists(st.integers(0, 30 * 2**30), min_size=1, max_size=80),
+    st.sampled_from(
+        [SplitRules(), SplitRules(n_files_per_job=7), SplitRules(n_gb_per_job=50.0),
+         SplitRules(max_files_per_job=5)]
+    ),
+    st.integers(8, 40),
+    st.integers(1, 5),
+)  # fmt: skip
+def test_where_jobs_end_does_not_depend_on_how_much_is_read(
+    sizes: list[int], rules: SplitRules, portion: int, batch: int
+) -> None:
+    """A cycle reads a portion and leaves the last job, which may be incomplete, to the next."""
+    knobs: dict[str, Any] = {"jobgen.max_files_per_job": 7, "jobgen.batch_jobs": batch}
+    at_once = spans(cut([chunk(files(len(sizes), sizes))], rules, **knobs))
+    done: list[tuple[int, int]] = []
+    while (first := done[-1][1] if done else 0) < len(sizes):
+        part = sizes[first : first + portion]
+        more = first + portion < len(sizes)
+        found = spans(cut([chunk(files(len(part), part), more=more)], rules, **knobs))
+        done += [(first + a, first + b) for a, b in found]
+    assert done == at_once
+
+
+def test_a_million_files_take_less_than_half_a_second() -> None:
+    """Five times slower than measured (benchmarks/generate.py), because machines are shared."""
+    ones = np.ones(1_000_000)
+    begin = clock.monotonic()
+    assert len(walk(Splitter({"n": ones}).cuts({"n": 10.0}), 0, 10**9)) == 100_000
+    assert clock.monotonic() - begin < 0.5
+
+
+# ---------------------------------------------------------------------------- what a job is
+
+HALF_GB = 2**29
+
+
+@pytest.mark.parametrize(
+    ("rules", "asked", "expected"),
+    [
+        (SplitRules(n_files_per_job=8), demand(), [8, 8, 4]),
+        (SplitRules(n_files_per_job=8, n_gb_per_job=1), demand(), [8, 8, 4]),
+        (SplitRules(n_gb_per_job=2), demand(), [4] * 5),
+        (SplitRules(n_gb_per_job=2.4), demand(), [4] * 5),
+        (SplitRules(n_gb_per_job=0.1), demand(), [1] * 20),
+        (SplitRules(max_files_per_job=6), demand(), [6, 6, 6, 2]),
+        (SplitRules(), demand(), [20]),
+        # 500 kB of output for each MB of input
+        (SplitRules(n_gb_per_job=3), demand(outdiskcount=512, outdiskunit="kB"), [4] * 5),
+        (SplitRules(n_gb_per_job=2), demand(outdiskcount=256, outdiskunit="MBPerEvent"),
+         [2] * 10),
+    ],
+)  # fmt: skip
+def test_twenty_files_of_half_a_gigabyte(
+    rules: SplitRules, asked: Demand, expected: list[int]
+) -> None:
+    found = spans(cut([chunk(files(20, [HALF_GB] * 20, [1] * 20))], rules, asked))
+    assert [b - a for a, b in found] == expected
+
+
+def test_defaults_are_200_files_and_20_gb() -> None:
+    small = spans(cut([chunk(files(450, [1] * 450))], SplitRules()))
+    assert [b - a for a, b in small] == [200, 200, 50]
+    large = spans(cut([chunk(files(50, [2**30] * 50))], SplitRules()))
+    assert [b - a for a, b in large] == [20, 20, 10]
+
+
+def test_no_job_gets_more_than_a_thousand_files() -> None:
+    found = spans(cut([chunk(files(2500))], SplitRules(n_files_per_job=5000)))
+    assert [b - a for a, b in found] == [1000, 1000, 500]
+    follow = Secondary("IN2", files(7500), ratio=3)
+    found = spans(cut([chunk(files(2500), follow)], SplitRules(n_files_per_job=5000)))
+    assert {b - a for a, b in found} == {250}
+
+
+def test_walltime_limits_jobs_where_cpu_time_is_known() -> None:
+    # 100 HS06 s an event, 90 %, 10 HS06 a core: 3600 s leave 3000 s for 270 events
+    asked = demand(1.0, cputime=100)
+    many = chunk(files(30, [1] * 30, [100] * 30))
+    assert {b - a for a, b in spans(cut([many], SplitRules(max_walltime_h=1), asked))} == {2}
+    # the site's limit, on 4 cores
+    asked = demand(cputime=100, corecount=4)
+    world = sites("S", max_time_s=[3600], cores=[4])
+    assert [b - a for a, b in spans(cut([many], SplitRules(), asked, world))] == [10, 10, 10]
+
+
+def test_sites_with_other_limits_take_turns() -> None:
+    world = sites("LARGE", "SMALL", max_wdir_mb=[20 * 1024, 5 * 1024])
+    many = chunk(files(2000, [2**30] * 2000))
+    knobs: dict[str, Any] = {"jobgen.batch_jobs": 10}
+    (found,) = cut([many], SplitRules(), world=world, **knobs)
+    sizes = found.stops - found.starts
+    assert {*sizes[found.sites == 0][:-1].tolist()} == {20}
+    assert {*sizes[found.sites == 1].tolist()} <= {5, 2000 % 5 or 5}
+    assert found.stops[-1] == 2000
+    # batches of ten jobs
+    changes = np.flatnonzero(np.diff(found.sites)) + 1
+    assert len(changes) > 3
+    assert (changes % 10 == 0).all()
+
+
+def test_a_cycle_makes_no_more_jobs_than_allowed() -> None:
+    two = [chunk(files(50)), chunk(files(50))]
+    found = cut(two, SplitRules(n_files_per_job=10), most=7)
+    assert [len(c) for c in found] == [5, 2]
+
+
+# ------------------------------------------------------------------------------- secondaries
+
+
+def follow(cuts: Sequence[Cut], number: int = 0) -> list[tuple[int, int]]:
+    return [
+        span
+        for c in cuts
+        for span in zip(c.follow[number][0].tolist(), c.follow[number][1].tolist(), strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("secondary", "expected"),
+    [
+        (Secondary("IN2", files(10)), [(0, 4), (4, 8), (8, 10)]),
+        (Secondary("IN2", files(20), ratio=2), [(0, 8), (8, 16), (16, 20)]),
+        (Secondary("IN2", files(20), ratio=0.3), [(0, 2), (2, 4), (4, 5)]),
+        (Secondary("IN2", files(3), whole=True), [(0, 3)] * 3),
+        (Secondary("IN2", files(3), repeated=True), [(0, 4), (4, 8), (8, 10)]),
+        (Secondary("IN2", files(9)), [(0, 4), (4, 8)]),  # one short: the last job must wait
+        (Secondary("IN2", files(0)), []),
+        (Secondary("IN2", files(0), repeated=True), []),
+    ],
+)
+def test_secondary_files(secondary: Secondary, expected: list[tuple[int, int]]) -> None:
+    found = cut([chunk(files(10), secondary)], SplitRules(n_files_per_job=4))
+    assert follow(found) == expected
+
+
+@given(
+    st.integers(1, 60), st.integers(1, 9),
+    st.sampled_from([0.3, 0.5, 1.0, 1.7, 2.0, 3.0]), st.integers(0, 200),
+)  # fmt: skip
+def test_secondary_files_are_used_once_and_suffice(
+    n: int, each: int, ratio: float, there: int
+) -> None:
+    found = cut([chunk(files(n), Secondary("IN2", files(there), ratio))],
+                SplitRules(n_files_per_job=each))  # fmt: skip
+    jobs, beside = spans(found), follow(found)
+    assert len(jobs) == len(beside)
+    position = 0
+    for (a, b), (first, last) in zip(jobs, beside, strict=True):
+        assert (first, last - first) == (position, int(np.ceil((b - a) * ratio)))
+        position = last
+    assert position <= there
+
+
+def test_the_size_of_secondaries_counts() -> None:
+    beside = Secondary("IN2", files(40, [HALF_GB] * 40), ratio=2)
+    found = cut([chunk(files(20, [HALF_GB] * 20), beside)], SplitRules(n_gb_per_job=3))
+    assert {b - a for a, b in spans(found)} == {2}
+    whole = Secondary("IN2", files(2, [HALF_GB] * 2), whole=True)
+    found = cut([chunk(files(20, [HALF_GB] * 20), whole)], SplitRules(n_gb_per_job=3))
+    assert {b - a for a, b in spans(found)} == {4}
+
+
+# ------------------------------------------------------------- names, parameters, lineage
+
+
+def output(serial: int = 0, most: int | None = None) -> Output:
+    return Output(1, 2, "a:out", "ready", "output", "OUTPUT0", "o.${SN}", None, serial, most, None)
+
+
+def test_serial_numbers_count_on_and_end() -> None:
+    assert list(serial_numbers(output(serial=41), 3)) == [42, 43, 44]
+    assert [padded(n) for n in (7, 1234567)] == ["000007", "1234567"]
+    assert jobs_allowed([output(), output(serial=8, most=10)], 100) == 2
+    with pytest.raises(JediError, match=r"a:out are used up: 10 of 10\. Raise MAXSERIALNR"):
+        jobs_allowed([output(serial=10, most=10)], 100)
+
+
+@pytest.mark.parametrize(
+    ("names", "form", "expected"),
+    [
+        (["a.1"], "", "a.1"),
+        (["a.01.txt", "a.02.txt", "a.10.txt"], "", "a.[01,02,10].txt"),
+        (["f1", "f12", "f123"], "", "f[1,12,123]"),
+        (["f1x1", "f2x1"], "", "f[1,2]x1"),
+        (["a.txt", "b.txt"], "", "a.txt,b.txt"),
+        (["f1", "f1"], "", "f[1,1]"),
+        (["1a", "a1"], "", "1a,a1"),
+        (["a", "b"], "L", "a,b"),
+        (["a", "b"], "S", "a b"),
+        ([], "S", ""),
+    ],
+)
+def test_file_names_in_parameters(names: list[str], form: str, expected: str) -> None:
+    assert list_names(names, form) == expected
+
+
+@given(st.lists(st.from_regex(r"[ab0-9.]{1,6}", fullmatch=True), min_size=2, max_size=4))
+def test_folded_names_can_be_unfolded(names: list[str]) -> None:
+    text = list_names(names, "")
+    if "[" in text:
+        head, _, rest = text.partition("[")
+        middle, _, tail = rest.partition("]")
+        assert [f"{head}{part}{tail}" for part in middle.split(",")] == names
+    else:
+        assert text == ",".join(names)
+
+
+def test_templates_are_filled_in_not_evaluated() -> None:
+    values: Mapping[str, Any] = {
+        "${IN/S}": ["a b", "c"], "${SN}": ["1", "2"], "$JEDITASKID": "7",
+        "$PANDAID": ["8", "9"],
+    }  # fmt: skip
+    text = "$(id) 100% %s {x} ${HOME:-x} ${in} $$ ${IN/S} $PANDAID.$JEDITASKID ${SN} `${SN}` \\"
+    assert Template(text).render(values.__getitem__, 2) == [
+        "$(id) 100% %s {x} ${HOME:-x} ${in} $$ a b 8.7 1 `1` \\",
+        "$(id) 100% %s {x} ${HOME:-x} ${in} $$ c 9.7 2 `2` \\",
+    ]
+    assert Template("as it is, 5%").render(values.__getitem__, 2) == ["as it is, 5%"] * 2
+
+
+def test_units_and_origins() -> None:
+    """The seed's example of a failed job that is split in two, and a unit that stays one."""
+    previous = [100, 100, 101, 101, 102, 103, 0, 0]
+    cuts = cut([chunk(files(8, previous=previous))], SplitRules(n_files_per_job=2))
+    known = {
+        100: Predecessor(origin=50, unit=1, n_inputs=2),
+        101: Predecessor(origin=101, unit=2, n_inputs=4),
+        102: Predecessor(origin=60, unit=3, n_inputs=1),
+        103: Predecessor(origin=55, unit=4, n_inputs=1),
+    }
+    found = trace(cuts, [200, 201, 202, 203], known, last_unit=9)
+    assert found.origins == [50, 101, 55, 203]
+    assert found.units == [1, 10, 11, 12]  # the second had four inputs, the third comes from two
+    assert [(r.old, r.new, r.origin) for r in found.retries] == [
+        (100, 200, 50), (101, 201, 101), (102, 202, 55), (103, 202, 55),
+    ]  # fmt: skip
+
+
+@given(st.lists(st.integers(0, 100), max_size=8), st.integers(0, 300))
+def test_files_of_a_cycle_are_shared_out_fairly(wanted: list[int], total: int) -> None:
+    shares = share_out(wanted, total)
+    assert all(0 <= got <= want for got, want in zip(shares, wanted, strict=True))
+    assert sum(shares) == min(total, sum(wanted))
+    hungry = [got for got, want in zip(shares, wanted, strict=True) if got < want]
+    assert not hungry or max(shares) - min(hungry) <= 1
+
+
+# -------------------------------------------------------------------------------- the formulas
+
+
+def test_figures_of_the_specification() -> None:
+    """brokerage.md §5: 172,800 s on 8 cores of 12 HS06; 2000 events of 250 HS06 s."""
+    asked = demand(cputime=250, corecount=8, ramcount=2200, ramunit="MBPerCore", baseramcount=1000)
+    eight, power = np.array([8.0]), np.array([12.0])
+    assert asked.events_within(172_800, 8, 12) * 250 == pytest.approx(14_878_080)
+    walltime = asked.walltime_s(Load(0.0, 2000.0), eight, power)
+    assert walltime is not None
+    assert round(float(walltime[0])) == 6387
+    assert asked.memory_mb(eight, 0.9)[0] == pytest.approx(16_740)
+    assert asked.memory_mb(np.array([1.0]), 0.9)[0] == pytest.approx(2_880)
+    assert asked.memory_mb(eight, 1.0)[0] == 18_600
+
+
+def test_what_is_not_said_costs_nothing() -> None:
+    asked = demand()
+    one = np.array([1.0])
+    assert asked.walltime_s(Load(0.0, 1.0), one, one) is None
+    assert asked.memory_mb(one, 1.0)[0] == 0
+    assert asked.disk_mb(Load(5 * MB, 1.0)) == 5
+    assert asked.events_within(1.0, 1.0, 1.0) == np.inf
+    assert demand(cputime=5, cpuefficiency=0).walltime_s(Load(0.0, 9.0), one, one) == 600
+    assert demand(corecount=0).cores_at(np.array([8.0]))[0] == 8
+    assert demand(corecount=1).cores_at(np.array([8.0]))[0] == 1
+    milli = demand(cputime=5000, cputimeunit="mHS06sPerEvent")
+    assert milli.hs06_s_per_event == 5
+    work = demand(workdiskcount=1, workdiskunit="GB", outdiskcount=2, outdiskunit="GBPerEvent")
+    assert work.disk_mb(Load(GB, 3.0)) == 1024 + 300 + 3 * 2048 + 1024
