@@ -27,9 +27,7 @@ def col(name: str, kind: Kind, meaning: str, by: str = "", **options: Any) -> Co
     """One column. `name` is `sqlname` or `sqlname:python_key`; `by` names the writing statements
     (module.function of taskbuffer, blank-separated) for docs/columns.md."""
     sql_name, _, key = name.partition(":")
-    return Column(
-        sql_name, kind, key=key or sql_name, comment=meaning, info={"by": by}, **options
-    )
+    return Column(sql_name, kind, key=key or sql_name, comment=meaning, info={"by": by}, **options)
 
 
 def key(name: str, meaning: str, by: str = "", **options: Any) -> Column[Any]:

@@ -411,8 +411,6 @@ process_lock = Table(
     # ours
     words("component", "what the lock protects", "locks.take", nullable=False, server_default=""),
     stamp("lease_until", "the lock ends here, in real time", "locks.take"),
-    PrimaryKeyConstraint(
-        "prod_source_label", "vo", "workqueue_id", "cloud", "component"
-    ),
+    PrimaryKeyConstraint("prod_source_label", "vo", "workqueue_id", "cloud", "component"),
     comment="locks of agents and dogs",
 )
