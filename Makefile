@@ -12,7 +12,7 @@ help: ## list the targets
 
 $(STAMP): pyproject.toml
 	@if [ -x $(BIN)/python ]; then :; else $(PYTHON) -m venv $(VENV); fi
-	@$(BIN)/python -m pip install --quiet --editable '.[test,lint,build]'
+	@$(BIN)/python -m pip install --quiet --editable '.[test,lint]'
 	@touch $@
 
 demo: $(STAMP) ## run three real tasks in a scratch home and show the result
