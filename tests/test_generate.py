@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from generating import SECOND, Catalogue, catalogue, document, generate, ready, rows, use
+from helpers import put_file_dataset
 from job_rows import watch
 from sqlalchemy import Connection, text
 from task_rows import row_of
@@ -220,6 +221,18 @@ def test_inputs_that_are_elsewhere_must_be_brought(world: World) -> None:
     assert [tuple(row) for row in at] == [(here, HERE), (there, THERE)]
     waiting = rows(world, "SELECT site, count(*) FROM jedi_job_ready GROUP BY site")
     assert [tuple(row) for row in waiting] == [("SITE_B", 2)]
+
+
+def test_on_real_directories(world: World) -> None:
+    files = {f"f{i}": b"x" * i for i in range(4)}
+    put_file_dataset(world, "demo:in", files, HERE)
+    (task,) = ready(world, document(nFilesPerJob=2, site="SITE_A"))
+    generate(world)
+    assert [(j.status, j.command) for j in jobs_of(world, task)] == [
+        ("activated", "cat f0 f1 > o.000001"), ("activated", "cat f2 f3 > o.000002"),
+    ]  # fmt: skip
+    assert world.ddm.dataset("a:out").state == "open"
+    assert world.ddm.dataset("a:out.log").state == "open"
 
 
 def test_a_file_that_is_nowhere_is_left_to_the_mover(world: World) -> None:
@@ -460,6 +473,23 @@ def test_a_placeholder_that_nothing_feeds(world: World) -> None:
     row = row_of(world, task)
     assert (row.status, row.reason_code) == ("pending", "unresolved_placeholder")
     assert "${IN9/L}" in row.errordialog
+
+
+def test_a_task_that_makes_no_sense_harms_only_itself(world: World) -> None:
+    catalogue(world, in_=2)
+    turn(world, jobgen__batch=3)
+    ids = ready(world, *(document(output=f"a:{i}") for i in range(3)))
+    with world.engine.begin() as tx:
+        tx.execute(text("""UPDATE jedi_tasks SET rules = '{"n_lumps_per_job": 1}' """
+                        "WHERE jeditaskid = :t"), {"t": ids[0]})  # fmt: skip
+        tx.execute(text("UPDATE jedi_output_template SET filenametemplate = repeat('x', 300) "
+                        "WHERE jeditaskid = :t"), {"t": ids[1]})  # fmt: skip
+    assert generate(world) == 3
+    assert [row_of(world, t).status for t in ids] == ["pending", "pending", "running"]
+    assert row_of(world, ids[0]).reason_code == "generation_failed"
+    assert "n_lumps_per_job" in row_of(world, ids[0]).errordialog
+    assert {row_of(world, t).lockedby for t in ids} == {None}
+    assert [len(jobs_of(world, t)) for t in ids] == [0, 0, 1]
 
 
 # ---------------------------------------------------------------------------- who may write

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -280,6 +281,20 @@ def test_secondary_files(secondary: Secondary, expected: list[tuple[int, int]]) 
     assert follow(found) == expected
 
 
+def test_rounding_up_does_not_stumble_over_binary_fractions() -> None:
+    assert Secondary("IN2", files(1), ratio=0.1).beside(np.array([1, 10, 70, 71])).tolist() == [
+        1, 1, 7, 8,
+    ]  # fmt: skip
+
+
+def test_what_every_job_gets_must_fit_into_a_job() -> None:
+    whole = Secondary("IN2", files(1000), whole=True)
+    with pytest.raises(JediError, match=r"knob jobgen\.hard_max_files_per_job"):
+        cut([chunk(files(5), whole)], SplitRules())
+    (found,) = cut([chunk(files(5), Secondary("IN2", files(998), whole=True))], SplitRules())
+    assert (found.stops - found.starts).tolist() == [2, 2, 1]
+
+
 @given(
     st.integers(1, 60), st.integers(1, 9),
     st.sampled_from([0.3, 0.5, 1.0, 1.7, 2.0, 3.0]), st.integers(0, 200),
@@ -293,7 +308,7 @@ def test_secondary_files_are_used_once_and_suffice(
     assert len(jobs) == len(beside)
     position = 0
     for (a, b), (first, last) in zip(jobs, beside, strict=True):
-        assert (first, last - first) == (position, int(np.ceil((b - a) * ratio)))
+        assert (first, last - first) == (position, math.ceil(round((b - a) * ratio, 6)))
         position = last
     assert position <= there
 

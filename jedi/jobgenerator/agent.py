@@ -26,6 +26,7 @@ from jedi.spec.decision import Decision
 from jedi.spec.generation import Input, NewJobs, TaskOrder
 from jedi.spec.snapshot import Bools, Snapshot
 from jedi.taskbuffer import decisions, generation, orders, snapshot, tasks
+from jedi.taskbuffer.orders import Claimed
 from jedi.taskbuffer.tasks import Move
 from jedi.throttler.decide import Skip, decide
 
@@ -35,7 +36,7 @@ class Item:
     """A claimed task: how many files it may use, the sites it used before, and the world as it
     was; `queued` counts the jobs of each work queue, those made in this cycle included."""
 
-    task: TaskOrder
+    claimed: Claimed
     n_files: int
     used: Sequence[str]
     world: Snapshot
@@ -43,13 +44,19 @@ class Item:
 
     @property
     def jedi_task_id(self) -> int:
-        return self.task.jedi_task_id
+        return int(self.claimed.row.jeditaskid)
+
+    @property
+    def lease(self) -> tuple[int, int]:
+        """For tasks.fence."""
+        return self.jedi_task_id, int(self.claimed.row.lock_seq)
 
 
 @dataclass(frozen=True, eq=False)
 class Made:
     """Jobs to be written."""
 
+    task: TaskOrder
     jobs: NewJobs
     decision: Decision
 
@@ -82,27 +89,27 @@ class JobGenerator(Agent[Item, Outcome]):
 
     def claim(self, tx: Connection, limit: int) -> list[Item]:
         """Tasks with ready files; they share the files of a cycle."""
-        found = orders.claim_orders(tx, self.world.me, self.lease_s, limit)
+        found = orders.claim(tx, self.world.me, self.lease_s, limit)
         if not found:
             return []
         world = snapshot.load(tx)
-        used = decisions.used_sites(tx, [task.jedi_task_id for task in found])
-        shares = share_out([task.ready for task in found], self.world.knobs["jobgen.n_files"])
+        used = decisions.used_sites(tx, [one.row.jeditaskid for one in found])
+        shares = share_out([one.ready for one in found], self.world.knobs["jobgen.n_files"])
         queued = dict(world.queued)
         return [
-            Item(task, share, used.get(task.jedi_task_id, ()), world, queued)
-            for task, share in zip(found, shares, strict=True)
+            Item(one, share, used.get(one.row.jeditaskid, ()), world, queued)
+            for one, share in zip(found, shares, strict=True)
         ]
 
     def work(self, item: Item) -> Outcome:
         """Make the jobs of one task."""
-        knobs, task = self.world.knobs, item.task
+        knobs, task = self.world.knobs, item.claimed.order()
         waiting = item.queued.get(task.work_queue, 0)
         throttled = decide(waiting, knobs["throttler.queue_cap"])
         if isinstance(throttled, Skip):
             return self._stay(task, throttled.code, throttled.reason)
         allowed = jobs_allowed(task.outputs, throttled.jobs)
-        chunks = self._read(item)
+        chunks = self._read(task, item.n_files)
         if not chunks:
             return self._stay(task, "no_ready_files", "No input file is ready.")
         strategy = plugins.find("generator", task.vo, task.label)()
@@ -119,29 +126,28 @@ class JobGenerator(Agent[Item, Outcome]):
             return self._stay(task, "secondary_files_short", reason)
         jobs = self._make(task, choice.sites, cuts)
         item.queued[task.work_queue] = waiting + len(jobs)
-        return Made(jobs, decision)
+        return Made(task, jobs, decision)
 
     def apply(self, tx: Connection, results: Sequence[tuple[Item, Outcome]]) -> None:
         """Write jobs, decisions and the next status of every task that is still ours."""
-        lease = [(item.task.jedi_task_id, item.task.lock_seq) for item, _ in results]
-        held = tasks.fence(tx, lease, orders.STATUSES)
-        ours = [(item.task, out) for item, out in results if item.task.jedi_task_id in held]
-        if len(ours) < len(results):
-            self.log.warning("lock lost", tasks=sorted({task for task, _ in lease} - held))
+        held = tasks.fence(tx, [item.lease for item, _ in results], orders.STATUSES)
+        ours = [(item, outcome) for item, outcome in results if item.jedi_task_id in held]
+        if lost := [item.jedi_task_id for item, _ in results if item.jedi_task_id not in held]:
+            self.log.warning("lock lost", tasks=lost)
         if decided := [out.decision for _, out in ours if out.decision]:
             world = results[0][0].world
             decisions.put_snapshot(tx, world.hash, world.packed)
             decisions.record(tx, decided)
-        if made := [(task, out.jobs) for task, out in ours if isinstance(out, Made)]:
+        if made := [(out.task, out.jobs) for _, out in ours if isinstance(out, Made)]:
             generation.write_jobs(tx, made, self.name)
-        tasks.move_tasks(tx, [_move(task, out) for task, out in ours], self.name)
+        tasks.move_tasks(tx, [_move(*item.lease, outcome) for item, outcome in ours], self.name)
 
     def trouble(self, tx: Connection, item: Item, error: Exception) -> None:
         """The task is held, with the reason."""
         code = error.code if isinstance(error, JediError) else "generation_failed"
         reason = f"Jobs could not be made: {error}"[:4000]
         held = Held(code, reason, "pending", self.world.knobs["jobgen.retry_s"])
-        tasks.move_tasks(tx, [_move(item.task, held)], self.name)
+        tasks.move_tasks(tx, [_move(*item.lease, held)], self.name)
 
     def _stay(self, task: TaskOrder, code: str, reason: str) -> Held:
         return Held(code, reason, task.status, self.world.knobs["jobgen.retry_s"])
@@ -156,12 +162,11 @@ class JobGenerator(Agent[Item, Outcome]):
         code = "no_site_fits" if lasting else "no_site_now"
         return Held(code, reason, "pending", wait_s, facts, decision)
 
-    def _read(self, item: Item) -> list[Chunk]:
+    def _read(self, task: TaskOrder, n_files: int) -> list[Chunk]:
         """Ready files; more than a job may have, so that there is one at least."""
         hard_max = self.world.knobs["jobgen.hard_max_files_per_job"]
         with self.world.engine.begin() as tx:
-            n_files = max(item.n_files, hard_max + 1)
-            return orders.read_chunks(tx, item.task, n_files, hard_max)
+            return orders.read_chunks(tx, task, max(n_files, hard_max + 1), hard_max)
 
     def _make(self, task: TaskOrder, sites: Snapshot, cuts: Sequence[Cut]) -> NewJobs:
         """The jobs of a plan; their output datasets exist afterwards."""
@@ -205,7 +210,7 @@ class JobGenerator(Agent[Item, Outcome]):
         return {
             stream: self._locate(files, min(len(files), int(last[-1])), names)
             for stream, (files, last) in streams.items()
-            if names[int(files.dataset_ids[0])].type == "input"
+            if len(files) and names[int(files.dataset_ids[0])].type == "input"
         }
 
     def _locate(self, files: Files, n: int, names: Mapping[int, Input]) -> dict[str, Bools]:
@@ -222,10 +227,10 @@ class JobGenerator(Agent[Item, Outcome]):
         return found
 
 
-def _move(task: TaskOrder, outcome: Outcome) -> Move:
+def _move(jedi_task_id: int, lock_seq: int, outcome: Outcome) -> Move:
     match outcome:
-        case Made(jobs):
+        case Made(_, jobs):
             reason = f"{len(jobs)} job{'s' if len(jobs) > 1 else ''} made."
-            return Move(task.jedi_task_id, task.lock_seq, "running", "jobs_generated", reason)
+            return Move(jedi_task_id, lock_seq, "running", "jobs_generated", reason)
         case Held(code, reason, target, wait_s, facts):
-            return Move(task.jedi_task_id, task.lock_seq, target, code, reason, facts, wait_s)
+            return Move(jedi_task_id, lock_seq, target, code, reason, facts, wait_s)

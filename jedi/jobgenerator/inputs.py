@@ -43,8 +43,6 @@ class Reading:
         if len(self.rows) and self.last[-1] > len(lfns):  # repeated
             lfns = lfns * (int(self.last[-1]) // len(lfns) + 1)
         spans = zip(self.first.tolist(), self.last.tolist(), strict=True)
-        if form in ("", "S", "L") and (self.last - self.first == 1).all():
-            return [lfns[a] for a, _ in spans]
         return [list_names(lfns[a:b], form) for a, b in spans]
 
 

@@ -77,7 +77,7 @@ def _cut(chunk: Chunk, stops: list[int], sites: list[int]) -> Cut:
         if one.whole:
             first, last = np.zeros_like(ends), np.full_like(ends, len(one.files))
         else:
-            last = np.cumsum(np.ceil((ends - starts) * one.ratio)).astype(np.int64)
+            last = np.cumsum(one.beside(ends - starts))
             first = np.concatenate([np.zeros(1, np.int64), last])[: len(last)]
         if not (one.repeated and len(one.files)):
             jobs = min(jobs, int(np.searchsorted(last, len(one.files), side="right")))

@@ -9,42 +9,39 @@ other caps can take turns, and the result does not depend on how many files are 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jedi.spec.chunk import Ints
 
-Weights = Mapping[str, NDArray[np.int64] | NDArray[np.float64]]
+Weights = Mapping[str, NDArray[Any]]
 Caps = Mapping[str, float]
 
 
 class Splitter:
-    """Files with their weights (no weight is negative); `weights` are sums from the first file
-    on, by name of the limit."""
+    """Files with their weights, by name of the limit; no weight is negative."""
 
     def __init__(self, weights: Weights) -> None:
-        self._sums = {name: _sums(column) for name, column in weights.items()}
+        self._weights = weights
         self._cuts: dict[tuple[tuple[str, float], ...], Ints] = {}
 
     def cuts(self, caps: Caps) -> Ints:
         """For a job that begins with file i, the file that the next one begins with."""
         key = tuple(sorted(caps.items()))
         if key not in self._cuts:
-            self._cuts[key] = _cuts([(self._sums[name], cap) for name, cap in key])
+            self._cuts[key] = _cuts([(self._weights[name], cap) for name, cap in key])
         return self._cuts[key]
 
 
-def _sums(column: NDArray[np.int64] | NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.concatenate([[0.0], np.cumsum(column, dtype=np.float64)])
-
-
-def _cuts(limits: Sequence[tuple[NDArray[np.float64], float]]) -> Ints:
+def _cuts(limits: Sequence[tuple[NDArray[Any], float]]) -> Ints:
     """Would one more file exceed a cap? The first that would, over all limits."""
-    size = len(limits[0][0]) - 1
+    size = len(limits[0][0])
     ends = np.full(size, size, np.int64)
-    for sums, cap in limits:
+    for weights, cap in limits:
         if np.isfinite(cap):
+            sums = np.concatenate([[0.0], np.cumsum(weights, dtype=np.float64)])
             reach = np.searchsorted(sums, sums[:-1] + cap, side="right") - 1
             np.minimum(ends, reach, out=ends)
     return np.maximum(ends, np.arange(1, size + 1))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from jedi.core.errors import JediError
 from jedi.jobgenerator.splitter import Caps, Weights
 from jedi.spec.chunk import Chunk, Secondary
 from jedi.spec.demand import GB, MB, Demand, Load
@@ -48,9 +49,15 @@ class FileStrategy:
         site: int,
         knobs: Mapping[str, Any],
     ) -> Caps:
-        """The limits of a job at one of the sites."""
+        """The limits of a job at one of the sites. JediError: no job can keep them."""
         whole = [one.files for one in chunk.secondaries if one.whole]
         hard = knobs["jobgen.hard_max_files_per_job"] - sum(map(len, whole))
+        if hard < 1:
+            raise JediError(
+                "The files that every job is to get are more than a job may have "
+                f"({knobs['jobgen.hard_max_files_per_job']}, knob jobgen.hard_max_files_per_job).",
+                code="too_many_files_per_job",
+            )
         if rules.n_files_per_job:
             return {"masters": rules.n_files_per_job, "files": hard}
         cores = demand.cores_at(sites.cores)[site]
@@ -68,10 +75,8 @@ class FileStrategy:
 def _sizes_beside(one: Secondary, n: int) -> Any:
     """Bytes of the secondary files at the side of each master file; where the ratio is no whole
     number, of those that come closest."""
-    ends = np.ceil(np.arange(n + 1) * one.ratio).astype(np.int64)
     if not len(one.files):
         return np.zeros(n)
     sums = np.concatenate([[0.0], np.cumsum(one.files.sizes, dtype=float)])
-    rounds, rest = np.divmod(ends, len(one.files))
-    reach = rounds * sums[-1] + sums[rest]
-    return np.diff(reach)
+    rounds, rest = np.divmod(one.beside(np.arange(n + 1)), len(one.files))
+    return np.diff(rounds * sums[-1] + sums[rest])

@@ -60,6 +60,11 @@ class Secondary:
     def tracked(self) -> bool:
         return not (self.whole or self.repeated)
 
+    def beside(self, masters: Ints) -> Ints:
+        """How many files go with so many master files."""
+        counts: Ints = np.ceil(masters * self.ratio - 1e-9).astype(np.int64)  # 70 * 0.1 > 7
+        return counts
+
 
 @dataclass(frozen=True, eq=False)
 class Chunk:

@@ -76,11 +76,6 @@ class TaskOrder:
         """The random seeds of the task's jobs."""
         return next((one for one in self.inputs if one.type == "random_seed"), None)
 
-    @property
-    def ready(self) -> int:
-        """Master files that wait for jobs."""
-        return sum(one.ready for one in self.masters)
-
 
 @dataclass(frozen=True, slots=True)
 class Predecessor:

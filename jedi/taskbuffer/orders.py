@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,56 @@ WHERE o.jeditaskid = ANY(:ids) ORDER BY o.outtempid
 _PARAMS = text("SELECT * FROM jedi_jobparams_template WHERE jeditaskid = ANY(:ids)")
 
 
-def claim_orders(tx: Connection, me: str, lease_s: float, limit: int) -> list[TaskOrder]:
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A claimed task as it stands in the database."""
+
+    row: Row[Any]
+    inputs: Sequence[Row[Any]]
+    outputs: Sequence[Row[Any]]
+    params_template: str
+
+    @property
+    def ready(self) -> int:
+        """Master files that wait for jobs."""
+        masters = [d for d in self.inputs if d.masterid is None]
+        return sum(max(0, d.nfilestobeused - d.nfilesused) for d in masters)
+
+    def order(self) -> TaskOrder:
+        """The task for the generator. ValueError: the database holds what it does not know."""
+        row = self.row
+        rules = SplitRules.model_validate(row.rules or {})
+        return TaskOrder(
+            jedi_task_id=row.jeditaskid,
+            lock_seq=row.lock_seq,
+            status=row.status,
+            vo=row.vo,
+            label=row.prodsourcelabel,
+            work_queue=row.workqueue_id or 0,
+            sites=tuple(filter(None, (row.site or "").split(","))),
+            trans_path=row.transpath,
+            params_template=self.params_template,
+            rules=rules,
+            demand=Demand.of(row, rules.max_walltime_h),
+            inputs=tuple(map(_input, self.inputs)),
+            outputs=tuple(map(_output, self.outputs)),
+            columns={
+                "jeditaskid": row.jeditaskid,
+                "taskid": row.reqid,
+                "prodsourcelabel": row.prodsourcelabel,
+                "processingtype": row.processingtype,
+                "username": row.username,
+                "vo": row.vo,
+                "nucleus": row.nucleus,
+                "workqueue_id": row.workqueue_id or 0,
+                "gshare": row.gshare or "",
+                "resource_type": row.resource_type or "",
+                "priority": row.currentpriority or 0,
+            },
+        )
+
+
+def claim(tx: Connection, me: str, lease_s: float, limit: int) -> list[Claimed]:
     """Take tasks that have ready files, with all that is known of their datasets."""
     rows = tasks.claim(tx, STATUSES, me, lease_s, limit, _WANTS_JOBS)
     if not rows:
@@ -47,14 +97,10 @@ def claim_orders(tx: Connection, me: str, lease_s: float, limit: int) -> list[Ta
     outputs = _by_task(tx.execute(_OUTPUTS, ids).all())
     params = {row.jeditaskid: row.jobparamstemplate for row in tx.execute(_PARAMS, ids)}
     return [
-        _order(
-            row,
-            tuple(_input(one) for one in inputs.get(row.jeditaskid, ())),
-            tuple(_output(one) for one in outputs.get(row.jeditaskid, ())),
-            params[row.jeditaskid],
-        )
+        Claimed(row, inputs.get(row.jeditaskid, []), outputs.get(row.jeditaskid, []),
+                params.get(row.jeditaskid, ""))
         for row in rows
-    ]
+    ]  # fmt: skip
 
 
 def _by_task(rows: Sequence[Row[Any]]) -> dict[int, list[Row[Any]]]:
@@ -62,40 +108,6 @@ def _by_task(rows: Sequence[Row[Any]]) -> dict[int, list[Row[Any]]]:
     for row in rows:
         found.setdefault(row.jeditaskid, []).append(row)
     return found
-
-
-def _order(
-    row: Row[Any], inputs: tuple[Input, ...], outputs: tuple[Output, ...], params: str
-) -> TaskOrder:
-    rules = SplitRules.model_validate(row.rules or {})
-    return TaskOrder(
-        jedi_task_id=row.jeditaskid,
-        lock_seq=row.lock_seq,
-        status=row.status,
-        vo=row.vo,
-        label=row.prodsourcelabel,
-        work_queue=row.workqueue_id or 0,
-        sites=tuple(filter(None, (row.site or "").split(","))),
-        trans_path=row.transpath,
-        params_template=params,
-        rules=rules,
-        demand=Demand.of(row, rules.max_walltime_h),
-        inputs=inputs,
-        outputs=outputs,
-        columns={
-            "jeditaskid": row.jeditaskid,
-            "taskid": row.reqid,
-            "prodsourcelabel": row.prodsourcelabel,
-            "processingtype": row.processingtype,
-            "username": row.username,
-            "vo": row.vo,
-            "nucleus": row.nucleus,
-            "workqueue_id": row.workqueue_id or 0,
-            "gshare": row.gshare or "",
-            "resource_type": row.resource_type or "",
-            "priority": row.currentpriority or 0,
-        },
-    )
 
 
 def _input(row: Row[Any]) -> Input:
