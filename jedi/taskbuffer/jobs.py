@@ -64,7 +64,6 @@ WITH m AS (
 ), old AS (
   SELECT j.pandaid, j.status AS source FROM jedi_jobs j JOIN m ON j.pandaid = m.id
   WHERE (m.seq IS NULL OR j.lock_seq = m.seq) AND j.status = ANY(:sources)
-  ORDER BY j.pandaid FOR NO KEY UPDATE OF j
 ), gone AS (
   DELETE FROM jedi_job_ready r USING old
   WHERE r.pandaid = old.pandaid AND old.source = 'activated'
@@ -92,6 +91,18 @@ SELECT pandaid, jeditaskid, source, status FROM u ORDER BY pandaid
 """
 
 
+def lock_jobs(tx: Connection, panda_ids: Sequence[int]) -> dict[int, str]:
+    """Lock jobs to the transaction's end; their present statuses."""
+    rows = tx.execute(
+        text(
+            "SELECT pandaid, status FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids AS bigint[])) "
+            "ORDER BY pandaid FOR NO KEY UPDATE"
+        ),
+        {"ids": list(panda_ids)},
+    )
+    return {row.pandaid: row.status for row in rows}
+
+
 def move_jobs(
     tx: Connection, moves: Sequence[JobMove], agent: str, sources: Iterable[str]
 ) -> list[MovedJob]:
@@ -102,6 +113,9 @@ def move_jobs(
     """
     if not moves:
         return []
+    # A statement of its own: one that begins before it has to wait for the job does not see what
+    # the other one put into the queue.
+    lock_jobs(tx, [m.panda_id for m in moves])
     rows = tx.execute(
         text(_MOVE),
         {

@@ -31,15 +31,3 @@ def moving_jobs(
     priority, processingtype, age_s (in this status), files of these types for `job_files()`."""
     values = {"site": site, "status": status, "types": list(types), "not_yet": list(not_yet)}
     return list(tx.execute(_MOVING, {**values, "limit": limit}))
-
-
-def lock_jobs(tx: Connection, panda_ids: Collection[int]) -> dict[int, str]:
-    """Lock jobs to the transaction's end; their present statuses."""
-    rows = tx.execute(
-        text(
-            "SELECT pandaid, status FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids AS bigint[])) "
-            "ORDER BY pandaid FOR NO KEY UPDATE"
-        ),
-        {"ids": list(panda_ids)},
-    )
-    return {row.pandaid: row.status for row in rows}
