@@ -185,12 +185,13 @@ def move_tasks(tx: Connection, moves: Sequence[Move], agent: str) -> list[Moved]
 
 
 def put_off(tx: Connection, held: Sequence[tuple[int, int]], wait_s: float = 0.0) -> None:
-    """End leases without a change; nobody looks at the tasks for `wait_s` seconds."""
+    """End leases without a change; nobody looks at the tasks for `wait_s` seconds (0: when they
+    are looked at does not change either)."""
     tx.execute(
         text(
             "UPDATE jedi_tasks t SET lockedby = NULL, lockedtime = NULL, lease_until = NULL, "
             "worker_deaths = 0, next_run_at = CASE WHEN :wait_s > 0 THEN "
-            "jedi_now() + make_interval(secs => :wait_s) END "
+            "jedi_now() + make_interval(secs => :wait_s) ELSE next_run_at END "
             "FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) h(id, seq) "
             "WHERE t.jeditaskid = h.id AND t.lock_seq = h.seq"
         ),
