@@ -12,9 +12,11 @@ from sqlalchemy import Connection, Engine, text
 
 from jedi.agent.base import World
 from jedi.core import clock
-from jedi.taskbuffer import checks, jobs_end
-from jedi.taskbuffer.jobs import JobMove, move_jobs
+from jedi.taskbuffer import checks, commands, jobs, jobs_end, tasks
+from jedi.taskbuffer.jobs import JobMove
 from jedi.taskbuffer.jobs_end import JobEnd
+from jedi.taskbuffer.tasks import Move
+from jedi.taskcommando.agent import Order, TaskCommando
 
 DEADLINE_S = 20.0
 
@@ -55,7 +57,7 @@ def test_a_job_killed_while_it_is_activated_leaves_the_queue(world: World) -> No
         tx.execute(text("DELETE FROM jedi_job_ready"))
     (job,) = made.jobs
     mover = world.engine.connect()
-    move_jobs(mover, [JobMove(job, "activated", "input_ready", "here")], "Mover", ["assigned"])
+    jobs.move_jobs(mover, [JobMove(job, "activated", "input_ready", "here")], "Mover", ["assigned"])
     ends = [JobEnd(job, "cancelled", "killed", "killed", 0, "user")]
     with blocked(world.engine, lambda tx: jobs_end.end_jobs(tx, ends, "TaskCommando")):
         mover.commit()
@@ -65,3 +67,50 @@ def test_a_job_killed_while_it_is_activated_leaves_the_queue(world: World) -> No
         assert tx.scalar(text("SELECT count(*) FROM jedi_job_ready")) == 0
         found = {one.invariant: one.ids for one in checks.examine(tx) if one.violations}
     assert "ready_queue" not in found and "job_statistics" not in found
+
+
+def test_killing_a_task_does_not_stand_in_the_way_of_who_ends_its_jobs(world: World) -> None:
+    """Jobs come before datasets in the order of locks."""
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, 2)
+        for status in ("sent", "running"):
+            tx.execute(text("UPDATE jedi_jobs SET status = :s WHERE pandaid = :job"),
+                       {"s": status, "job": made.jobs[1]})  # fmt: skip
+        commands.append(tx, made.task, "kill", "alice")
+    commando = TaskCommando(world)
+    assert commando.run_once() == 1
+    with world.engine.begin() as tx:
+        orders = [(order, None) for order in commando.claim(tx, 10)]
+    with world.engine.connect() as dog:
+        lost = jobs.lock_jobs(dog, made.jobs[1:])
+        assert lost == {made.jobs[1]: "running"}
+        with blocked(world.engine, lambda tx: commando.apply(tx, orders)):
+            ends = [JobEnd(made.jobs[1], "failed", "lost_heartbeat", "silent", 0, "pilot")]
+            assert jobs_end.end_jobs(dog, ends, "WatchDog")
+            dog.commit()
+    with world.engine.begin() as tx:
+        found = jobs_end.statuses(tx, made.jobs)
+    assert [found[job] for job in made.jobs] == ["cancelled", "failed"]
+
+
+def test_a_command_that_another_one_answered_does_not_keep_the_task(world: World) -> None:
+    """Whether there is a command is seen before the task is locked."""
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, 1)
+        (row,) = tasks.claim(tx, ["running"], "test", 60, 1)
+    order = Order(made.task, row.lock_seq, "running", "ready", 1, None)
+    with world.engine.begin() as tx:
+        TaskCommando(world).apply(tx, [(order, None)])
+        assert tx.scalar(text("SELECT lease_until FROM jedi_tasks")) is None
+
+
+def test_a_refused_command_does_not_change_when_a_task_is_tried_again(world: World) -> None:
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, 1)
+        tasks.move_tasks(tx, [Move(made.task, None, "pending", "no_site_now", "", wait_s=30)], "t")
+        due = tx.scalar(text("SELECT next_run_at FROM jedi_tasks"))
+        commands.append(tx, made.task, "retry", "alice")
+    assert TaskCommando(world).run_once() == 1
+    with world.engine.begin() as tx:
+        assert tx.scalar(text("SELECT outcome FROM jedi_commands")) == "refused"
+        assert tx.scalar(text("SELECT next_run_at FROM jedi_tasks")) == due

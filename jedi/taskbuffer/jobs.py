@@ -152,8 +152,10 @@ def ask_to_kill(tx: Connection, panda_ids: Sequence[int], code: str) -> None:
     """Mark jobs that a pilot has: its next heartbeat is answered with kill."""
     tx.execute(
         text(
-            "UPDATE jedi_jobs SET kill_code = :code WHERE pandaid = ANY(:ids) "
-            "AND status IN ('sent', 'starting', 'running') AND kill_code IS NULL"
+            "UPDATE jedi_jobs SET kill_code = :code WHERE pandaid = ANY(ARRAY("
+            "SELECT pandaid FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids AS bigint[])) "
+            "AND status IN ('sent', 'starting', 'running') AND kill_code IS NULL "
+            "ORDER BY pandaid FOR NO KEY UPDATE))"
         ),
         {"code": code, "ids": list(panda_ids)},
     )

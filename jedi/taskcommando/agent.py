@@ -74,6 +74,8 @@ class TaskCommando(Agent[Order, str | None]):
         going_on = [order for order, _ in held if order.command is None]
         self._wind_up(tx, [order for order in going_on if order.status in _WINDING_UP])
         self._retry(tx, [order for order in going_on if order.status == "toretry"])
+        # a command that somebody else answered just before the claim
+        tasks.put_off(tx, [_held(order) for order in going_on if order.status not in _DOING])
 
     def trouble(self, tx: Connection, order: Order, error: Exception) -> None:
         code = error.code if isinstance(error, JediError) else "internal_error"
@@ -127,11 +129,11 @@ class TaskCommando(Agent[Order, str | None]):
                    "user")
             for job in batch
         ]  # fmt: skip
-        ended = {job.panda_id for job in jobs_end.end_jobs(tx, ends, self.name)}
         softly = commands.soft(tx, ids)
         at_site = [job for job in live if job.status in states.JOB_AT_SITE]
         to_kill = [job.pandaid for job in at_site if job.jeditaskid not in softly]
-        jobs.ask_to_kill(tx, to_kill, "killed")
+        jobs.ask_to_kill(tx, to_kill, "killed")  # jobs are locked before datasets
+        ended = {job.panda_id for job in jobs_end.end_jobs(tx, ends, self.name)}
 
         busy = {job.jeditaskid for job in live if job.pandaid not in ended}
         wait_s = 0.0 if len(batch) < len(queued) else self.poll_s
