@@ -82,7 +82,8 @@ class TaskBroker(Agent[Item, Choice]):
         reason = f"No nucleus could be chosen: {error}"[:4000]
         wait_s = self.world.knobs["jobgen.retry_s"]
         move = Move(item.jedi_task_id, item.lock_seq, "assigning", code, reason, wait_s=wait_s)
-        tasks.move_tasks(tx, [move], self.name)
+        if tasks.fence(tx, [(item.jedi_task_id, item.lock_seq)], ["assigning"]):
+            tasks.move_tasks(tx, [move], self.name)
 
     def _move(self, item: Item, choice: Choice) -> Move:
         if choice.candidates:

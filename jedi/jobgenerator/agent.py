@@ -147,7 +147,8 @@ class JobGenerator(Agent[Item, Outcome]):
         code = error.code if isinstance(error, JediError) else "generation_failed"
         reason = f"Jobs could not be made: {error}"[:4000]
         held = Held(code, reason, "pending", self.world.knobs["jobgen.retry_s"])
-        tasks.move_tasks(tx, [_move(*item.lease, held)], self.name)
+        if tasks.fence(tx, [item.lease], orders.STATUSES):
+            tasks.move_tasks(tx, [_move(*item.lease, held)], self.name)
 
     def _stay(self, task: TaskOrder, code: str, reason: str) -> Held:
         return Held(code, reason, task.status, self.world.knobs["jobgen.retry_s"])
