@@ -545,15 +545,14 @@ def test_a_task_that_was_moved_meanwhile_gets_no_jobs(world: World, status: str)
 
 
 def test_trouble_does_not_bring_a_killed_task_back(world: World) -> None:
-    ddm = catalogue(world, in_=4)
+    class Gone(Catalogue):
+        def create(self, name: str, endpoint: str) -> None:
+            with world.engine.begin() as tx:
+                tasks.move_tasks(tx, [Move(task, None, "aborting", "kill", "test")], "test")
+            raise OSError("the storage is gone")
+
+    use(world, Gone(catalogue(world, in_=4).files))
     (task,) = ready(world, document())
-
-    def kill_and_fail(*_: object) -> None:
-        with world.engine.begin() as tx:
-            tasks.move_tasks(tx, [Move(task, None, "aborting", "kill", "test")], "test")
-        raise OSError("the storage is gone")
-
-    ddm.create = kill_and_fail
     generate(world)
     assert row_of(world, task).status == "aborting"
     assert nothing_written(world, task)
