@@ -283,7 +283,7 @@ def test_preset_fills_in_what_is_not_set(engine: Engine) -> None:
     ("name", "value", "said"),
     [
         ("pilot.idel_s", "3", "Did you mean pilot.idle_s?"),
-        ("pilot.idle_s", "soon", "float"),
+        ("pilot.idle_s", "soon", "a number"),
         ("pilot.idle_s", "-1", "at least"),
         ("core.preset", "clasic", "classic"),
     ],

@@ -122,7 +122,7 @@ def site_list(as_json: Json = False) -> None:
 
     with transaction() as tx:
         sites = list_sites(tx)
-    columns = "site status type role state nslots corecount maxrss maxtime submitter endpoints"
+    columns = "site status role nslots corecount maxrss submitter endpoints"
     show(sites, as_json, lambda: _show_columns(columns, sites))
 
 
@@ -288,7 +288,7 @@ def dataset_add(
 
     with transaction() as tx:
         added = add_files(tx, factory.load(tx, knobs.load(tx)), dataset, files, endpoint)
-    show(added, as_json, lambda: typer.echo(f"{len(added)} files are in {dataset}."))
+    show(added, as_json, lambda: typer.echo(f"Files put into {dataset}: {len(added)}."))
 
 
 @dataset_app.command("list")

@@ -142,7 +142,7 @@ def cell(value: Any) -> str:
         case bool():
             return "yes" if value else "no"
         case float():
-            return f"{value:.4g}"
+            return f"{value:.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
         case list() | tuple():
             return ", ".join(cell(item) for item in value)
         case dict():

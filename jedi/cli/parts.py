@@ -60,11 +60,14 @@ def agent_list(as_json: Json = False) -> None:
 
     Example: `jedi agent list`
     """
+    from inspect import getdoc
+
     from jedi.agent import registry
 
+    abouts = {name: getdoc(registry.load(name)) or "" for name in registry.AGENTS}
     rows = [
-        {"agent": name, "about": (registry.load(name).__doc__ or "").partition("\n")[0]}
-        for name in registry.AGENTS
+        {"agent": name, "about": " ".join(about.partition("\n\n")[0].split())}
+        for name, about in abouts.items()
     ]
     show(rows, as_json, lambda: table(["agent", "what it does"], [[*r.values()] for r in rows]))
 
