@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
+from generating import Catalogue, catalogue, document, generate, ready, rows, use
 from job_rows import make_jobs
 from sqlalchemy import Connection, Engine, text
 
 from jedi.agent.base import World
 from jedi.core import clock
-from jedi.taskbuffer import checks, commands, jobs, jobs_end, tasks
+from jedi.taskbuffer import checks, commands, jobs, jobs_end, knobs, tasks
 from jedi.taskbuffer.jobs import JobMove
 from jedi.taskbuffer.jobs_end import JobEnd
 from jedi.taskbuffer.tasks import Move
-from jedi.taskcommando.agent import Order, TaskCommando
+from jedi.taskcommando.agent import TaskCommando
 
 DEADLINE_S = 20.0
 
@@ -97,10 +99,10 @@ def test_a_command_that_another_one_answered_does_not_keep_the_task(world: World
     """Whether there is a command is seen before the task is locked."""
     with world.engine.begin() as tx:
         made = make_jobs(tx, 1)
-        (row,) = tasks.claim(tx, ["running"], "test", 60, 1)
-    order = Order(made.task, row.lock_seq, "running", "ready", 1, None)
+        commands.append(tx, made.task, "kill", "alice")
+        (order,) = TaskCommando(world).claim(tx, 1)
     with world.engine.begin() as tx:
-        TaskCommando(world).apply(tx, [(order, None)])
+        TaskCommando(world).apply(tx, [(replace(order, command=None), None)])
         assert tx.scalar(text("SELECT lease_until FROM jedi_tasks")) is None
 
 
@@ -114,3 +116,29 @@ def test_a_refused_command_does_not_change_when_a_task_is_tried_again(world: Wor
     with world.engine.begin() as tx:
         assert tx.scalar(text("SELECT outcome FROM jedi_commands")) == "refused"
         assert tx.scalar(text("SELECT next_run_at FROM jedi_tasks")) == due
+
+
+class Slow(Catalogue):
+    """It tells where files are as soon as the leases of all tasks have been prolonged."""
+
+    world: World
+
+    def locate(self, name: str, lfns: Iterable[str]) -> dict[str, list[str]]:
+        first, end = max(self._leases()), clock.monotonic() + DEADLINE_S
+        while min(self._leases()) <= first:
+            assert clock.monotonic() < end, "the leases were not prolonged"
+        return super().locate(name, lfns)
+
+    def _leases(self) -> list[Any]:
+        return [row.lease_until for row in rows(self.world, "SELECT lease_until FROM jedi_tasks")]
+
+
+def test_a_batch_that_takes_longer_than_a_lease_is_not_lost(world: World) -> None:
+    """Otherwise two agents take it from each other, until its tasks count as killers."""
+    with world.engine.begin() as tx:
+        knobs.put(tx, "agent.lease_s", 1.0, "op")
+    known = catalogue(world, **{"in": 3})
+    ids = ready(world, document(output="a:one"), document(output="a:two"))
+    use(world, Slow(known.files)).world = world
+    assert generate(world) == len(ids)
+    assert {row.status for row in rows(world, "SELECT status FROM jedi_tasks")} == {"running"}

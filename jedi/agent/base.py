@@ -2,18 +2,22 @@
 
 *Claim* takes work in one short transaction under a lease. *Work* thinks, without a transaction,
 about one item at a time. *Apply* writes all results in one short transaction, fenced by the
-lock_seq of the claim. A worker that stalls and comes back writes nothing.
+lock_seq of the claim. A worker that stalls and comes back writes nothing; one that is only slow
+keeps its claim.
 """
 
 from __future__ import annotations
 
 import os
 import socket
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import structlog
 from sqlalchemy import Connection, Engine
@@ -24,8 +28,20 @@ from jedi.core.errors import JediError, LockLost
 from jedi.core.knobs import Knobs
 from jedi.core.settings import Settings
 from jedi.ddm.interface import DDM
+from jedi.taskbuffer import tasks
+
+
+class Held(Protocol):
+    """A task under a lease."""
+
+    @property
+    def jedi_task_id(self) -> int: ...
+    @property
+    def lock_seq(self) -> int: ...
+
 
 Item = TypeVar("Item")
+Task = TypeVar("Task", bound=Held)
 Result = TypeVar("Result")
 
 
@@ -87,6 +103,9 @@ class Agent(ABC, Generic[Item, Result]):
     def claim(self, tx: Connection, limit: int) -> list[Item]:
         """Take up to `limit` items, under a lease, highest priority first."""
 
+    def keep(self, tx: Connection, items: Sequence[Item]) -> None:
+        """Prolong the claim: the batch is still being worked on."""
+
     def prepare(self, items: Sequence[Item]) -> None:
         """Do for all claimed items what is cheaper together. It raises nothing on account of an
         item: what could not be done here is done, or fails, when `work` comes to that item."""
@@ -111,6 +130,13 @@ class Agent(ABC, Generic[Item, Result]):
         if not items:
             return 0
         crash.point(self.name.lower(), "claimed")
+        with self._kept(items):
+            results = self._work_all(items)
+        self._apply_all(results)
+        return len(items)
+
+    def _work_all(self, items: Sequence[Item]) -> list[tuple[Item, Result]]:
+        """Work on one item after the other; a bad one harms only itself."""
         self.prepare(items)
         results: list[tuple[Item, Result]] = []
         for item in items:
@@ -121,8 +147,25 @@ class Agent(ABC, Generic[Item, Result]):
             except (JediError, OSError, ValueError, ArithmeticError, LookupError,
                     TypeError, AttributeError) as error:  # fmt: skip
                 self._set_aside(item, error)
-        self._apply_all(results)
-        return len(items)
+        return results
+
+    @contextmanager
+    def _kept(self, items: Sequence[Item]) -> Iterator[None]:
+        """Keep the claim as long as the block takes: checksums of new files may take hours."""
+        done = threading.Event()
+
+        def prolong() -> None:
+            while not done.wait(self.lease_s / 3):
+                # at worst the claim is lost, and what was made under it
+                with suppress(DBAPIError), self.world.engine.begin() as tx:
+                    self.keep(tx, items)
+
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(prolong)
+            try:
+                yield
+            finally:
+                done.set()
 
     def _apply_all(self, results: Sequence[tuple[Item, Result]]) -> None:
         """Apply the batch; if it fails, one by one, so that a bad item harms only itself."""
@@ -160,6 +203,14 @@ class Agent(ABC, Generic[Item, Result]):
         )
         with self.world.engine.begin() as tx:
             self.trouble(tx, item, error)
+
+
+class TaskAgent(Agent[Task, Result]):
+    """An agent whose items are tasks under a lease."""
+
+    def keep(self, tx: Connection, items: Sequence[Task]) -> None:
+        held = [(task.jedi_task_id, task.lock_seq) for task in items]
+        tasks.renew(tx, held, self.lease_s)
 
 
 def _short(item: Any) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sqlalchemy import Connection
 
-from jedi.agent.base import Agent
+from jedi.agent.base import TaskAgent
 from jedi.brokerage import nucleus
 from jedi.brokerage.explain import counts, why_nowhere
 from jedi.brokerage.generic import Choice
@@ -31,7 +31,7 @@ class Item:
     world: Snapshot
 
 
-class TaskBroker(Agent[Item, Choice]):
+class TaskBroker(TaskAgent[Item, Choice]):
     """Chooses a nucleus for each task."""
 
     name = "TaskBroker"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from jedi.agent.base import Agent
+from jedi.agent.base import TaskAgent
 from jedi.contentsfeeder.feed import (
     Feed,
     FeedTask,
@@ -28,7 +27,7 @@ from jedi.taskbuffer import contents, datasets, engine, tasks, tasks_new
 from jedi.taskbuffer.tasks import Move
 
 
-class ContentsFeeder(Agent[FeedTask, Outcome]):
+class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
     """Looks input datasets up, without a transaction, and writes their new files."""
 
     name = "ContentsFeeder"
@@ -46,20 +45,12 @@ class ContentsFeeder(Agent[FeedTask, Outcome]):
         made = datasets.producers(tx, names)
         live = {one.datasetname for one in made if one.live}
         default = int(self.world.knobs["attempts.max_attempt"])
-        self._claimed = [
-            _feed_task(row, params[row.jeditaskid], inputs, live, default) for row in rows
-        ]
-        return self._claimed
+        return [_feed_task(row, params[row.jeditaskid], inputs, live, default) for row in rows]
 
     def work(self, item: FeedTask) -> Outcome:
-        """List the datasets of a task. Checksums of new files may take hours: until the batch is
-        done, the leases of all its tasks are kept."""
-        with ThreadPoolExecutor(1) as pool:
-            listings = pool.submit(lambda: [self._list(dataset) for dataset in item.datasets])
-            while wait([listings], timeout=self.lease_s / 3).not_done:
-                self._keep()
+        """List the datasets of a task."""
         try:
-            found = listings.result()
+            found = [self._list(dataset) for dataset in item.datasets]
         except BadInput as error:
             return Unusable("input_malformed", error.sentence)
         return judge(item, found, int(self.world.knobs["contentsfeeder.max_records"]))
@@ -96,11 +87,6 @@ class ContentsFeeder(Agent[FeedTask, Outcome]):
             )
         except NotFound:
             return Listing(dataset, None)
-
-    def _keep(self) -> None:
-        with self.world.engine.begin() as tx:
-            for task in self._claimed:
-                tasks.renew(tx, task.jedi_task_id, task.lock_seq, self.lease_s)
 
     def _write(self, tx: Connection, feeds: Sequence[tuple[FeedTask, Feed]]) -> None:
         """Bring all rows up to date, in as many statements for many datasets as for one."""

@@ -10,7 +10,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from jedi.agent import plugins
-from jedi.agent.base import Agent
+from jedi.agent.base import TaskAgent
 from jedi.brokerage.explain import counts, why_nowhere
 from jedi.brokerage.generic import Choice
 from jedi.brokerage.need import Need, atom
@@ -47,9 +47,13 @@ class Item:
         return int(self.claimed.row.jeditaskid)
 
     @property
+    def lock_seq(self) -> int:
+        return int(self.claimed.row.lock_seq)
+
+    @property
     def lease(self) -> tuple[int, int]:
         """For tasks.fence."""
-        return self.jedi_task_id, int(self.claimed.row.lock_seq)
+        return self.jedi_task_id, self.lock_seq
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +80,7 @@ class Held:
 Outcome = Made | Held
 
 
-class JobGenerator(Agent[Item, Outcome]):
+class JobGenerator(TaskAgent[Item, Outcome]):
     """Throttle, broker, split, name and render without a transaction; then write everything."""
 
     name = "JobGenerator"

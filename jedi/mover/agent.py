@@ -76,6 +76,10 @@ class Mover(Agent[Load, Plan]):
         ]
         return [load for load in loads if load.jobs and self._lock(tx, load)]
 
+    def keep(self, tx: Connection, loads: Sequence[Load]) -> None:
+        for load in loads:
+            self._lock(tx, load)
+
     def work(self, load: Load) -> Plan:
         plan = make_plan(load.jobs, self._holders(load))
         for route, files in plan.routes.items():

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from jedi.agent import plugins
-from jedi.agent.base import Agent
+from jedi.agent.base import TaskAgent
 from jedi.core.errors import JediError, NotFound
 from jedi.postprocessor.outcome import Dataset, PostProcessing, Verdict
 from jedi.taskbuffer import datasets, ending, stats, tasks
@@ -42,7 +42,7 @@ class Outcome:
     released: list[tuple[int, str]]
 
 
-class PostProcessor(Agent[Ending, Outcome]):
+class PostProcessor(TaskAgent[Ending, Outcome]):
     """ready, scouting, running, throttled → prepared, when all is processed; prepared, passed →
     done, finished, failed; toabort → aborted; tobroken → broken."""
 

@@ -82,16 +82,16 @@ def claim(
     return sorted(rows, key=lambda r: (-(r.currentpriority or 0), r.jeditaskid))
 
 
-def renew(tx: Connection, jedi_task_id: int, lock_seq: int, lease_s: float) -> bool:
-    """Prolong a lease (it ends in real time); False if it was lost."""
-    found = tx.execute(
+def renew(tx: Connection, held: Sequence[tuple[int, int]], lease_s: float) -> None:
+    """Prolong leases (they end in real time), but for those that were lost or given back."""
+    tx.execute(
         text(
-            "UPDATE jedi_tasks SET lease_until = clock_timestamp() + make_interval(secs => :s) "
-            "WHERE jeditaskid = :t AND lock_seq = :q"
+            "UPDATE jedi_tasks t SET lease_until = clock_timestamp() + make_interval(secs => :s) "
+            "FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) h(id, seq) "
+            "WHERE t.jeditaskid = h.id AND t.lock_seq = h.seq AND t.lockedby IS NOT NULL"
         ),
-        {"s": lease_s, "t": jedi_task_id, "q": lock_seq},
+        {"s": lease_s, "ids": [h[0] for h in held], "seqs": [h[1] for h in held]},
     )
-    return found.rowcount == 1
 
 
 def fence(

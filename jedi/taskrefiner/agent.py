@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from jedi.agent import plugins
-from jedi.agent.base import Agent
+from jedi.agent.base import TaskAgent
 from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.spec.taskparams import InputItem, TaskParams
 from jedi.spec.tasktext import validate
@@ -32,7 +32,7 @@ class Registered:
     queue: Row[Any] | None
 
 
-class TaskRefiner(Agent[Registered, Outcome]):
+class TaskRefiner(TaskAgent[Registered, Outcome]):
     """Asks data management what stands behind the input names and lets the plug-in do the rest."""
 
     name = "TaskRefiner"
