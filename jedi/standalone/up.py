@@ -23,7 +23,7 @@ from jedi.standalone.down import DRAIN_S, busy, end_pilots
 from jedi.standalone.embedded import Embedded
 from jedi.standalone.place import DATABASE, Place, packaged
 from jedi.taskbuffer import migrate, queues, sites
-from jedi.taskbuffer.engine import connect
+from jedi.taskbuffer.engine import connect, reachable
 
 SERVICE = "api"
 SENDER = "Submitter"
@@ -92,7 +92,8 @@ def up(
             if place.embedded:
                 place.embedded.start()
             engine = connect(place.url, "jedi supervisor", pool_size=1)
-            _furnish(engine, place, site_file)
+            with reachable(engine):
+                _furnish(engine, place, site_file)
             with _supervisor(place, copies, said) as supervisor:
                 _run(place, supervisor, engine, requests, when_up, said)
         finally:

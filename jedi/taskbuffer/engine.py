@@ -57,8 +57,10 @@ def reachable(engine: Engine) -> Iterator[None]:
     try:
         yield
     except OperationalError as error:
+        why = str(error.orig).partition("\n")[0]
         raise Unreachable(
-            "The database does not answer. Is the system up (jedi status)?",
+            f"The database does not answer ({why}). `jedi up` starts JEDI's own; "
+            "JEDI_DATABASE_URL names another.",
             url=engine.url.render_as_string(hide_password=True),
         ) from error
 
