@@ -302,7 +302,7 @@ def test_too_few_files_beside_the_master(world: World) -> None:
     assert len(jobs_of(world, task)) == 1
     generate(world)
     row = row_of(world, task)
-    assert (row.status, row.reason_code) == ("running", "secondary_files_short")
+    assert (row.status, row.reason_code) == ("pending", "secondary_files_short")
     assert row.next_run_at is not None
     assert generate(world) == 0
 

@@ -14,7 +14,8 @@ from sqlalchemy import Connection, Engine, text
 
 from jedi.agent.base import World
 from jedi.core import clock
-from jedi.taskbuffer import checks, commands, jobs, jobs_end, knobs, tasks
+from jedi.jobgenerator.agent import Held, JobGenerator
+from jedi.taskbuffer import checks, commands, contents, jobs, jobs_end, knobs, tasks
 from jedi.taskbuffer.jobs import JobMove
 from jedi.taskbuffer.jobs_end import JobEnd
 from jedi.taskbuffer.tasks import Move
@@ -142,3 +143,27 @@ def test_a_batch_that_takes_longer_than_a_lease_is_not_lost(world: World) -> Non
     use(world, Slow(known.files)).world = world
     assert generate(world) == len(ids)
     assert {row.status for row in rows(world, "SELECT status FROM jedi_tasks")} == {"running"}
+
+
+def test_files_that_are_gone_do_not_wait_for_jobs(world: World) -> None:
+    """A generator that looked for them would put off the end of the task."""
+    catalogue(world, **{"in": 3})
+    ready(world, document())
+    with world.engine.begin() as tx:
+        (dataset,) = tx.scalars(text("SELECT datasetid FROM jedi_datasets WHERE type = 'input'"))
+        assert contents.lose(tx, {dataset: ["in000002"]}) == {dataset: 1}
+        contents.note_fed(tx, [contents.Fed(dataset, 0, 1, None, None)])
+    assert [generate(world), generate(world)] == [1, 0]
+
+
+def test_a_generator_that_came_too_late_does_not_put_the_task_to_sleep(world: World) -> None:
+    """Files may come back at any moment, and whoever ends the task looks when it is due, too."""
+    catalogue(world, **{"in": 3})
+    ready(world, document())
+    late = JobGenerator(world)
+    with world.engine.begin() as tx:
+        (item,) = late.claim(tx, 1)
+        tx.execute(text("UPDATE jedi_dataset_contents SET status = 'running'"))
+    held = late.work(item)
+    assert isinstance(held, Held) and held.code == "no_ready_files"
+    assert held.wait_s <= late.poll_s

@@ -111,11 +111,12 @@ class JobGenerator(TaskAgent[Item, Outcome]):
         waiting = item.queued.get(task.work_queue, 0)
         throttled = decide(waiting, knobs["throttler.queue_cap"])
         if isinstance(throttled, Skip):
-            return self._stay(task, throttled.code, throttled.reason)
+            return Held(throttled.code, throttled.reason, task.status, knobs["jobgen.retry_s"])
         allowed = jobs_allowed(task.outputs, throttled.jobs)
         chunks = self._read(task, item.n_files)
         if not chunks:
-            return self._stay(task, "no_ready_files", "No input file is ready.")
+            # another generator had them; they may come back at any moment
+            return Held("no_ready_files", "No input file is ready.", task.status, self.poll_s)
         strategy = plugins.find("generator", task.vo, task.label)()
         broker = plugins.find("broker", task.vo, task.label)()
         need = Need(task.demand, atom(chunks, strategy.files_per_unit(task.rules)), task.sites)
@@ -127,7 +128,7 @@ class JobGenerator(TaskAgent[Item, Outcome]):
         cuts = plan(chunks, choice, strategy, task.rules, task.demand, knobs, allowed)
         if not cuts:
             reason = "The files that follow the master's do not suffice for a job."
-            return self._stay(task, "secondary_files_short", reason)
+            return Held("secondary_files_short", reason, "pending", knobs["jobgen.retry_s"])
         jobs = self._make(task, choice.sites, cuts)
         item.queued[task.work_queue] = waiting + len(jobs)
         return Made(task, jobs, decision)
@@ -153,9 +154,6 @@ class JobGenerator(TaskAgent[Item, Outcome]):
         held = Held(code, reason, "pending", self.world.knobs["jobgen.retry_s"])
         if tasks.fence(tx, [item.lease], orders.STATUSES):
             tasks.move_tasks(tx, [_move(*item.lease, held)], self.name)
-
-    def _stay(self, task: TaskOrder, code: str, reason: str) -> Held:
-        return Held(code, reason, task.status, self.world.knobs["jobgen.retry_s"])
 
     def _nowhere(self, task: TaskOrder, choice: Choice, decision: Decision) -> Held:
         """What passes with time is tried again soon, the rest with the other pending tasks."""

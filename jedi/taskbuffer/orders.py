@@ -23,7 +23,7 @@ _MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
 _WANTS_JOBS = f"""
 AND EXISTS (SELECT FROM jedi_datasets d WHERE d.jeditaskid = jedi_tasks.jeditaskid
   AND d.masterid IS NULL AND d.type IN ({_MASTERS}) AND d.status IN ('ready', 'running')
-  AND d.nfilestobeused > d.nfilesused)
+  AND d.nfilestobeused > d.nfilesused + d.nfilesmissing)
 """
 _INPUTS = text(f"""
 SELECT * FROM jedi_datasets WHERE jeditaskid = ANY(:ids)
@@ -51,7 +51,7 @@ class Claimed:
     def ready(self) -> int:
         """Master files that wait for jobs."""
         masters = [d for d in self.inputs if d.masterid is None]
-        return sum(max(0, d.nfilestobeused - d.nfilesused) for d in masters)
+        return sum(max(0, _ready(d)) for d in masters)
 
     def order(self) -> TaskOrder:
         """The task for the generator. ValueError: the database holds what it does not know."""
@@ -110,6 +110,11 @@ def _by_task(rows: Sequence[Row[Any]]) -> dict[int, list[Row[Any]]]:
     return found
 
 
+def _ready(row: Row[Any]) -> int:
+    """Files of a dataset that wait for jobs."""
+    return int(row.nfilestobeused - row.nfilesused - row.nfilesmissing)
+
+
 def _input(row: Row[Any]) -> Input:
     return Input(
         dataset_id=row.datasetid,
@@ -119,7 +124,7 @@ def _input(row: Row[Any]) -> Input:
         master_id=row.masterid,
         attributes=Attributes.parse(row.attributes),
         n_files=row.nfiles,
-        ready=row.nfilestobeused - row.nfilesused,
+        ready=_ready(row),
     )
 
 
