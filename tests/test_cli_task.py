@@ -405,6 +405,16 @@ def test_commands_are_noted_and_refusals_told_one_by_one(
     assert (refused.code, "running" in refused.out) == (1, True)
 
 
+def test_commands_carry_what_was_said_with_them(run: Run, made: Made, engine: Engine) -> None:
+    assert run("finish", made.task, "--soft").code == 0
+    with engine.begin() as tx:
+        asked = commands.next_commands(tx, [made.task])[made.task]
+    assert (asked.command, asked.arguments) == ("finish", {"soft": True})
+    assert run("pause", made.task).code == 0
+    refused = run("resume", made.task)
+    assert (refused.code, "Possible now: kill, finish, pause" in refused.out) == (1, True)
+
+
 # ------------------------------------------------------------------------------------- manners
 
 

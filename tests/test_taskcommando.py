@@ -34,8 +34,8 @@ def test_a_refusal_says_what_is_possible() -> None:
     assert COMMANDS["kill"].refusal("running") is None
     assert COMMANDS["kill"].refusal("aborting") == "The task is being killed already."
     assert COMMANDS["retry"].refusal("done") == (
-        "A task that is done can't be retried. "
-        "retry is accepted in the statuses failed, finished, exhausted."
+        "A task that is done can't be retried: retry is accepted in the statuses failed, "
+        "finished, exhausted. Possible now: incexec."
     )
 
 

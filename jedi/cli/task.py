@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jedi.cli import task_follow, task_results
-from jedi.cli.common import NO, Json, application, cell, console, run, show, table, transaction
-from jedi.cli.task_common import Task, TaskIds, statuses
-from jedi.core.errors import BadInput, JediError, Problem
+from jedi.cli.common import Json, application, cell, console, run, show, table, transaction
+from jedi.cli.task_commands import finish, kill, pause, resume, retry
+from jedi.cli.task_common import Task, statuses
+from jedi.core.errors import BadInput, Problem
 from jedi.core.settings import caller
 
 if TYPE_CHECKING:
@@ -269,61 +270,8 @@ def _tell_cut(found: Sequence[object], limit: int | None) -> None:
         console(stderr=True).print(f"These are the first {PAGE}; --limit shows more.")
 
 
-@app.command()
-def kill(
-    tasks: TaskIds,
-    comment: Annotated[str | None, typer.Option("--comment", help="Why.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Kill tasks: their jobs end, what is made so far stays.
-
-    Example: `jedi-task kill 1 2 --comment "wrong input"`
-    """
-    _command("kill", tasks, comment, as_json)
-
-
-@app.command()
-def retry(
-    tasks: TaskIds,
-    comment: Annotated[str | None, typer.Option("--comment", help="Why.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Try failed files of finished, failed or exhausted tasks again.
-
-    Example: `jedi-task retry 1 && jedi-task watch 1`
-    """
-    _command("retry", tasks, comment, as_json)
-
-
-def _command(name: str, tasks: list[int], comment: str | None, as_json: bool) -> None:
-    """Ask each task; one that refuses does not keep the others from being asked."""
-    answers = [_ask(name, task, comment) for task in tasks]
-
-    def people() -> None:
-        for one in answers:
-            typer.echo(f"Task {one['jedi_task_id']}: {one['sentence']}")
-
-    show(answers, as_json, people)
-    if not all(one["accepted"] for one in answers):
-        raise typer.Exit(NO)
-
-
-def _ask(name: str, task: int, comment: str | None) -> dict[str, Any]:
-    from jedi.core.errors import Unreachable
-    from jedi.service.commands import command
-
-    try:
-        with transaction() as tx:
-            number = command(tx, caller(), task, name, comment=comment)
-    except Unreachable:
-        raise
-    except JediError as error:
-        return {"jedi_task_id": task, "accepted": False, "error": error.code,
-                "sentence": error.sentence}  # fmt: skip
-    return {"jedi_task_id": task, "accepted": True, "command_id": number,
-            "sentence": f"{name} is asked for."}  # fmt: skip
-
-
+for _verb in (kill, finish, retry, pause, resume):
+    app.command()(_verb)
 app.command("log")(task_results.log)
 app.command("watch")(task_follow.watch)
 app.command("wait")(task_follow.wait)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import Connection
@@ -11,7 +12,12 @@ from jedi.core.errors import BadInput, Forbidden, Problem, Refused
 from jedi.core.suggest import suggest
 from jedi.service import tasks
 from jedi.taskbuffer import commands, users
-from jedi.taskcommando.commands import COMMANDS
+from jedi.taskcommando.commands import COMMANDS, NOT_YET
+
+ARGUMENTS: Mapping[str, tuple[str, ...]] = {"finish": ("soft",), "retry": ("keep",)}
+"""What may be said with a command; all of these are true or false."""
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def command(
@@ -19,14 +25,17 @@ def command(
     who: str,
     jedi_task_id: int,
     name: str,
-    arguments: Mapping[str, Any] | None = None,
+    arguments: Mapping[str, Any] = NOTHING,
     comment: str | None = None,
 ) -> int:
     """Ask a task to be killed, retried, …; the number of the command.
 
-    BadInput: no such command; NotFound: no such task; Forbidden: somebody else's, unless `who` is
-    an operator (or, for retry, a production user: contracts §15); Refused: not in its status.
+    BadInput: no such command or argument; NotFound: no such task; Forbidden: somebody else's,
+    unless `who` is an operator (or, for retry, a production user: contracts §15); Refused: not in
+    its status, or not supported yet.
     """
+    if why := NOT_YET.get(name):
+        raise Refused(f"{name} is not supported yet: {why}.", code="not_supported", command=name)
     if name not in COMMANDS:
         remedy = suggest(name, COMMANDS, f"There are {', '.join(COMMANDS)}")
         raise BadInput([Problem("command", name, "no such command", remedy)])
@@ -41,4 +50,17 @@ def command(
         )
     if refusal := COMMANDS[name].refusal(task.status):
         raise Refused(refusal, code="wrong_status", jedi_task_id=jedi_task_id, status=task.status)
+    if problems := list(_wrong(name, arguments)):
+        raise BadInput(problems)
     return commands.append(tx, jedi_task_id, name, who, arguments, comment)
+
+
+def _wrong(name: str, arguments: Mapping[str, Any]) -> Iterator[Problem]:
+    """What is wrong with the arguments of a command."""
+    known = ARGUMENTS.get(name, ())
+    for key, value in arguments.items():
+        if key not in known:
+            listed = f"{name} takes {', '.join(known) or 'no arguments'}"
+            yield Problem(key, value, f"no argument of {name}", suggest(key, known, listed))
+        elif not isinstance(value, bool):
+            yield Problem(key, value, "is true or false", "Write true or false")

@@ -6,7 +6,7 @@ Rows are only added and acknowledged. A task's commands are taken up one after t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, text
@@ -47,6 +47,38 @@ def claim_commanded(tx: Connection, me: str, lease_s: float, limit: int) -> list
     )  # fmt: skip
 
 
+_ACTIVATED = """
+AND (status <> 'paused' OR EXISTS (
+  SELECT FROM jedi_jobs j WHERE j.jeditaskid = jedi_tasks.jeditaskid
+    AND j.postprocessed_at IS NULL AND j.status = 'activated'
+  OFFSET 0))
+"""
+
+
+def claim_doing(
+    tx: Connection, statuses: Sequence[str], me: str, lease_s: float, limit: int
+) -> list[Row[Any]]:
+    """Take tasks in these statuses, in which commands are carried out; a paused one only if a
+    pilot could still get a job of it."""
+    return tasks.claim(tx, statuses, me, lease_s, limit, _ACTIVATED)
+
+
+_HOLDS = "'pending', 'paused', 'throttled', 'toreassign', 'reassigning'"
+_BEFORE_HOLD = text(f"""
+SELECT t.jeditaskid, coalesce((
+  SELECT l.fromstatus FROM jedi_tasks_statuslog l
+  WHERE l.jeditaskid = t.jeditaskid AND l.fromstatus NOT IN ({_HOLDS})
+  ORDER BY l.log_id DESC LIMIT 1), t.oldstatus, t.status) AS status
+FROM jedi_tasks t
+WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[])) AND t.status IN ({_HOLDS})
+""")
+
+
+def before_hold(tx: Connection, task_ids: Sequence[int]) -> dict[int, str]:
+    """What those of the tasks were that are held now: one hold may have followed the other."""
+    return {row.jeditaskid: row.status for row in tx.execute(_BEFORE_HOLD, {"ids": list(task_ids)})}
+
+
 def next_commands(tx: Connection, task_ids: Sequence[int]) -> dict[int, Row[Any]]:
     """The oldest command of each task that is not acknowledged."""
     rows = tx.execute(
@@ -73,33 +105,33 @@ def acknowledge(tx: Connection, answers: Sequence[tuple[int, str, str]]) -> None
     )
 
 
-def live_jobs(tx: Connection, task_ids: Sequence[int]) -> list[Row[Any]]:
+def live_jobs(
+    tx: Connection, task_ids: Sequence[int], statuses: Sequence[str] = states.JOB_LIVE
+) -> list[Row[Any]]:
     """The jobs of tasks that have not ended: jeditaskid, pandaid, lock_seq, status."""
     return list(
         tx.execute(
             text(
                 "SELECT jeditaskid, pandaid, lock_seq, status FROM jedi_jobs "
                 "WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND postprocessed_at IS NULL "
-                "ORDER BY pandaid"
+                "AND status = ANY(:statuses) ORDER BY pandaid"
             ),
-            {"ids": list(task_ids)},
+            {"ids": list(task_ids), "statuses": list(statuses)},
         )
     )
 
 
-def soft(tx: Connection, task_ids: Sequence[int]) -> set[int]:
-    """The tasks whose running jobs may come to their end: the last accepted command says so."""
-    return set(
-        tx.scalars(
-            text(
-                "SELECT jeditaskid FROM (SELECT DISTINCT ON (jeditaskid) jeditaskid, arguments "
-                "FROM jedi_commands WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) "
-                "AND outcome = 'accepted' ORDER BY jeditaskid, command_id DESC) c "
-                "WHERE arguments @> CAST('{\"soft\": true}' AS jsonb)"
-            ),
-            {"ids": list(task_ids)},
-        )
+def last_accepted(tx: Connection, task_ids: Sequence[int]) -> dict[int, Row[Any]]:
+    """The command that each task was told last: the one that is being carried out."""
+    rows = tx.execute(
+        text(
+            "SELECT DISTINCT ON (jeditaskid) * FROM jedi_commands "
+            "WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND outcome = 'accepted' "
+            "ORDER BY jeditaskid, command_id DESC"
+        ),
+        {"ids": list(task_ids)},
     )
+    return {row.jeditaskid: row for row in rows}
 
 
 _INPUTS = ", ".join(f"'{kind}'" for kind in states.INPUT_TYPES)
@@ -151,12 +183,13 @@ def revive(tx: Connection, task_ids: Sequence[int], adds: int) -> dict[int, int]
     return {row.datasetid: row.n for row in rows}
 
 
-def begin_attempt(tx: Connection, task_ids: Sequence[int]) -> None:
-    """A new attempt of each task, at its own priority."""
+def begin_attempt(tx: Connection, task_ids: Sequence[int], keep: Collection[int] = ()) -> None:
+    """A new attempt of each task, at its own priority; those of `keep` stay at what they have."""
     tx.execute(
         text(
-            "UPDATE jedi_tasks SET attemptnr = attemptnr + 1, currentpriority = taskpriority "
+            "UPDATE jedi_tasks SET attemptnr = attemptnr + 1, currentpriority = "
+            "CASE WHEN jeditaskid = ANY(:keep) THEN currentpriority ELSE taskpriority END "
             "WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))"
         ),
-        {"ids": list(task_ids)},
+        {"ids": list(task_ids), "keep": list(keep)},
     )

@@ -13,31 +13,33 @@ from jedi.agent.base import Agent
 from jedi.core import states
 from jedi.core.errors import JediError
 from jedi.taskbuffer import commands, datasets, ending, jobs, jobs_end, stats, tasks
+from jedi.taskbuffer.jobs import JobMove
 from jedi.taskbuffer.jobs_end import JobEnd
 from jedi.taskbuffer.tasks import Move
 from jedi.taskcommando.commands import COMMANDS
 from jedi.taskcommando.retry import Dataset, plan
 
 _WINDING_UP = {"aborting": "toabort", "finishing": "passed"}
-_DOING = (*_WINDING_UP, "toretry")
+_DOING = (*_WINDING_UP, "toretry", "paused")
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
     """A task under our lease, and the command to take up; without one, that of its status is
-    being carried out."""
+    being carried out. `before`: what it was before it was held, if it is."""
 
     jedi_task_id: int
     lock_seq: int
     status: str
     old_status: str
+    before: str | None
     attempt_nr: int
     command: Row[Any] | None
 
 
 class TaskCommando(Agent[Order, str | None]):
-    """Takes commands up (… → aborting, finishing, toretry, or a refusal) and carries them out:
-    aborting → toabort, finishing → passed, toretry → ready.
+    """Takes commands up (… → aborting, finishing, toretry, paused, or a refusal) and carries them
+    out: aborting → toabort, finishing → passed, toretry → ready; paused → what it was, on resume.
 
     A task stays in the "doing" status until all is done, so a lost worker is replaced. What there
     is to do is written in one set of statements for all tasks: `work` only judges commands.
@@ -51,11 +53,14 @@ class TaskCommando(Agent[Order, str | None]):
         found = commands.next_commands(tx, [row.jeditaskid for row in asked])
         doing = []
         if len(asked) < limit:
-            doing = tasks.claim(tx, _DOING, self.world.me, self.lease_s, limit - len(asked))
+            left = limit - len(asked)
+            doing = commands.claim_doing(tx, _DOING, self.world.me, self.lease_s, left)
+        rows = [*asked, *doing]
+        before = commands.before_hold(tx, [row.jeditaskid for row in rows])
         return [
-            Order(row.jeditaskid, row.lock_seq, row.status, row.oldstatus, row.attemptnr,
-                  found.get(row.jeditaskid))
-            for row in (*asked, *doing)
+            Order(row.jeditaskid, row.lock_seq, row.status, row.oldstatus,
+                  before.get(row.jeditaskid), row.attemptnr, found.get(row.jeditaskid))
+            for row in rows
         ]  # fmt: skip
 
     def work(self, order: Order) -> str | None:
@@ -74,6 +79,7 @@ class TaskCommando(Agent[Order, str | None]):
         going_on = [order for order, _ in held if order.command is None]
         self._wind_up(tx, [order for order in going_on if order.status in _WINDING_UP])
         self._retry(tx, [order for order in going_on if order.status == "toretry"])
+        self._throttle(tx, [order for order in going_on if order.status == "paused"])
         # a command that somebody else answered just before the claim
         tasks.put_off(tx, [_held(order) for order in going_on if order.status not in _DOING])
 
@@ -97,11 +103,12 @@ class TaskCommando(Agent[Order, str | None]):
                 asked = COMMANDS[command.command]
                 reason = f"{asked.participle.capitalize()} by {command.username}"
                 reason += f": {command.comment}" if command.comment else "."
-                moves.append(
-                    Move(order.jedi_task_id, order.lock_seq, asked.doing, asked.name, reason,
-                         user_name=command.username)
-                )  # fmt: skip
+                target = asked.doing or _resumed(order)
+                moves.append(Move(*_held(order), target, asked.name, reason,
+                                  user_name=command.username))  # fmt: skip
         tasks.move_tasks(tx, moves, self.name)
+        resumed = [o.jedi_task_id for o, c, why in answers if not why and c.command == "resume"]
+        self._move_jobs(tx, resumed, "throttled", "activated", "task_resumed", "Task resumed.")
         tasks.put_off(tx, [_held(order) for order, _, refusal in answers if refusal])
         commands.acknowledge(
             tx,
@@ -129,7 +136,8 @@ class TaskCommando(Agent[Order, str | None]):
                    "user")
             for job in batch
         ]  # fmt: skip
-        softly = commands.soft(tx, ids)
+        told = commands.last_accepted(tx, ids)
+        softly = {t for t, c in told.items() if c.command == "finish" and c.arguments.get("soft")}
         at_site = [job for job in live if job.status in states.JOB_AT_SITE]
         to_kill = [job.pandaid for job in at_site if job.jeditaskid not in softly]
         jobs.ask_to_kill(tx, to_kill, "killed")  # jobs are locked before datasets
@@ -143,6 +151,24 @@ class TaskCommando(Agent[Order, str | None]):
         commands.give_up_unused(tx, finishing)
         moves = [Move(*_held(o), _WINDING_UP[o.status], *because[o.jedi_task_id]) for o in through]
         tasks.move_tasks(tx, moves, self.name)
+
+    def _throttle(self, tx: Connection, orders: Sequence[Order]) -> None:
+        """Keep jobs of paused tasks from pilots, a batch a cycle; later ones, too, whose inputs
+        were on their way."""
+        if not orders:
+            return
+        batch = int(self.world.knobs["taskcommando.kill_batch"])
+        ids = [order.jedi_task_id for order in orders]
+        self._move_jobs(tx, ids, "activated", "throttled", "task_paused", "Task paused.", batch)
+        tasks.put_off(tx, [_held(order) for order in orders])
+
+    def _move_jobs(
+        self, tx: Connection, ids: Sequence[int], source: str, target: str, code: str, reason: str,
+        limit: int | None = None,
+    ) -> None:  # fmt: skip
+        found = commands.live_jobs(tx, ids, [source])[:limit] if ids else []
+        moves = [JobMove(job.pandaid, target, code, reason) for job in found]
+        jobs.move_jobs(tx, moves, self.name, [source])
 
     def _retry(self, tx: Connection, orders: Sequence[Order]) -> None:
         """Give failed inputs new attempts and let the tasks go on; without any, back they go."""
@@ -161,7 +187,9 @@ class TaskCommando(Agent[Order, str | None]):
         reopened = [move for p in plans.values() for move in p.datasets]
         datasets.move_datasets(tx, reopened, self.name, "retry")
         going = [order.jedi_task_id for order, p in plans.items() if p.target]
-        commands.begin_attempt(tx, going)
+        told = commands.last_accepted(tx, going)
+        keep = [task for task, command in told.items() if command.arguments.get("keep")]
+        commands.begin_attempt(tx, going, keep)
         stats.note_progress(tx, going)
         tasks.move_tasks(tx, [_retried(order, p.target) for order, p in plans.items()], self.name)
 
@@ -171,6 +199,10 @@ def _retried(order: Order, target: str | None) -> Move:
         reason = "No input failed and none is left: there is nothing to retry."
         return Move(*_held(order), order.old_status, "nothing_to_retry", reason)
     return Move(*_held(order), target, "retried", f"Attempt {order.attempt_nr + 1} begins.")
+
+
+def _resumed(order: Order) -> str:
+    return "staged" if order.status == "staging" else order.before or order.old_status
 
 
 def _held(order: Order) -> tuple[int, int]:

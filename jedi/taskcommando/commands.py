@@ -1,7 +1,4 @@
-"""What may be asked of a task, and when: the command table.
-
-The statuses in which a command is accepted are those with an edge to its "doing" status.
-"""
+"""What may be asked of a task, and when: the command table. Source: engine.md §1.2."""
 
 from __future__ import annotations
 
@@ -13,35 +10,53 @@ from jedi.core import states
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command, the status that says it is being carried out, and the participle."""
+    """A command, the status that says it is being carried out (None: it takes but a moment), the
+    participle, and the statuses in which it is accepted."""
 
     name: str
-    doing: str
+    doing: str | None
     participle: str
-
-    @property
-    def allowed(self) -> frozenset[str]:
-        """The statuses in which it is accepted."""
-        return frozenset(e.source for e in states.TASK.edges if e.target == self.doing)
+    allowed: frozenset[str]
 
     def refusal(self, status: str) -> str | None:
-        """Why a task in this status can't be told so; None: it can."""
+        """Why a task in this status can't be told so, and what it can be told; None: it can."""
         if status in self.allowed:
             return None
         if status == self.doing:
             return f"The task is being {self.participle} already."
         accepted = ", ".join(s for s in states.TASK_STATES if s in self.allowed)
+        possible = ", ".join(c.name for c in COMMANDS.values() if status in c.allowed) or "nothing"
         return (
-            f"A task that is {status} can't be {self.participle}. "
-            f"{self.name} is accepted in the statuses {accepted}."
+            f"A task that is {status} can't be {self.participle}: "
+            f"{self.name} is accepted in the statuses {accepted}. Possible now: {possible}."
         )
 
+
+def _to(doing: str) -> frozenset[str]:
+    """The statuses with an edge to this one."""
+    return frozenset(e.source for e in states.TASK.edges if e.target == doing)
+
+
+_HELD = frozenset({"paused", "throttled", "staging"})
+_PAUSABLE = frozenset(s for s in _to("paused") if states.TASK.allows("paused", s))
+"""A task that is paused has to find its way back."""
 
 COMMANDS: Mapping[str, Command] = {
     c.name: c
     for c in (
-        Command("kill", "aborting", "killed"),
-        Command("finish", "finishing", "finished"),
-        Command("retry", "toretry", "retried"),
+        Command("kill", "aborting", "killed", _to("aborting")),
+        # once more: softly at first, hard then
+        Command("finish", "finishing", "finished", _to("finishing") | {"finishing"}),
+        Command("retry", "toretry", "retried", _to("toretry")),
+        Command("incexec", "toincexec", "executed incrementally", _to("toincexec")),
+        Command("pause", "paused", "paused", _PAUSABLE),
+        Command("resume", None, "resumed", _HELD),
+        Command("reassign", "toreassign", "reassigned", _to("toreassign")),
     )
 }
+
+NOT_YET = {
+    "avalanche": "there are no scouts yet that it could wave through",
+    "release": "no input is brought from tape yet that it could stop waiting for",
+}
+"""Commands of JEDI whose machinery is not built, and what is missing."""

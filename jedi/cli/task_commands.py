@@ -1,0 +1,97 @@
+"""The verbs of `jedi-task` that ask something of tasks."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from jedi.cli.common import NO, Json, show, transaction
+from jedi.cli.task_common import TaskIds
+from jedi.core.errors import BadInput, JediError, Unreachable
+from jedi.core.settings import caller
+
+Comment = Annotated[str | None, typer.Option("--comment", help="Why; it is told with the task.")]
+
+
+def kill(tasks: TaskIds, comment: Comment = None, as_json: Json = False) -> None:
+    """Kill tasks: their jobs end, what is made so far stays.
+
+    Example: `jedi-task kill 1 2 --comment "wrong input"`
+    """
+    _command("kill", tasks, comment, as_json)
+
+
+def finish(
+    tasks: TaskIds,
+    soft: Annotated[
+        bool, typer.Option("--soft", help="Let running jobs end; only queued ones are killed.")
+    ] = False,
+    comment: Comment = None,
+    as_json: Json = False,
+) -> None:
+    """Let tasks end with what they have: the files that are left count as failed.
+
+    Example: `jedi-task finish 1 --soft`
+    """
+    _command("finish", tasks, comment, as_json, soft=soft)
+
+
+def retry(
+    tasks: TaskIds,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the present priority.")] = False,
+    comment: Comment = None,
+    as_json: Json = False,
+) -> None:
+    """Try failed files of finished, failed or exhausted tasks again.
+
+    Example: `jedi-task retry 1 && jedi-task watch 1`
+    """
+    _command("retry", tasks, comment, as_json, keep=keep)
+
+
+def pause(tasks: TaskIds, comment: Comment = None, as_json: Json = False) -> None:
+    """Keep tasks from doing anything new; jobs that run go on to their end.
+
+    Example: `jedi-task pause 1 --comment "the storage is being repaired"`
+    """
+    _command("pause", tasks, comment, as_json)
+
+
+def resume(tasks: TaskIds, comment: Comment = None, as_json: Json = False) -> None:
+    """Let paused tasks go on where they stopped.
+
+    Example: `jedi-task resume 1`
+    """
+    _command("resume", tasks, comment, as_json)
+
+
+def _command(
+    name: str, tasks: list[int], comment: str | None, as_json: bool, **arguments: Any
+) -> None:
+    """Ask each task; one that refuses does not keep the others from being asked."""
+    told = {key: value for key, value in arguments.items() if value}
+    answers = [_ask(name, task, comment, told) for task in tasks]
+
+    def people() -> None:
+        for one in answers:
+            typer.echo(f"Task {one['jedi_task_id']}: {one['sentence']}")
+
+    show(answers, as_json, people)
+    if not all(one["accepted"] for one in answers):
+        raise typer.Exit(NO)
+
+
+def _ask(name: str, task: int, comment: str | None, arguments: dict[str, Any]) -> dict[str, Any]:
+    from jedi.service.commands import command
+
+    try:
+        with transaction() as tx:
+            number = command(tx, caller(), task, name, arguments, comment)
+    except (Unreachable, BadInput):
+        raise
+    except JediError as error:
+        return {"jedi_task_id": task, "accepted": False, "error": error.code,
+                "sentence": error.sentence}  # fmt: skip
+    return {"jedi_task_id": task, "accepted": True, "command_id": number,
+            "sentence": f"{name} is asked for."}  # fmt: skip
