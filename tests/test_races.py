@@ -11,15 +11,19 @@ from typing import Any
 from generating import Catalogue, catalogue, document, generate, ready, rows, use
 from job_rows import make_jobs
 from sqlalchemy import Connection, Engine, text
+from task_rows import INPUT, OUTPUT, put
 
 from jedi.agent.base import World
+from jedi.contentsfeeder.agent import ContentsFeeder
+from jedi.contentsfeeder.feed import FeedTask, Wait
 from jedi.core import clock
 from jedi.jobgenerator.agent import Held, JobGenerator
-from jedi.taskbuffer import checks, commands, contents, jobs, jobs_end, knobs, tasks
+from jedi.taskbuffer import checks, commands, contents, datasets, jobs, jobs_end, knobs, tasks
 from jedi.taskbuffer.jobs import JobMove
 from jedi.taskbuffer.jobs_end import JobEnd
 from jedi.taskbuffer.tasks import Move
 from jedi.taskcommando.agent import TaskCommando
+from jedi.taskrefiner.agent import TaskRefiner
 
 DEADLINE_S = 20.0
 
@@ -167,3 +171,60 @@ def test_a_generator_that_came_too_late_does_not_put_the_task_to_sleep(world: Wo
     held = late.work(item)
     assert isinstance(held, Held) and held.code == "no_ready_files"
     assert held.wait_s <= late.poll_s
+
+
+def chain(world: World) -> tuple[ContentsFeeder, list[FeedTask]]:
+    """A task that is to make demo:made, and one that waits for it and is being fed."""
+    catalogue(world, **{"in": 1, "made": 0})
+    (maker,) = ready(world, document(output="demo:made"))
+    put(world, {"taskName": "t", "jobParameters": [{**INPUT, "dataset": "demo:made"}, OUTPUT]})
+    assert TaskRefiner(world).run_once() == 1
+    feeder = ContentsFeeder(world)
+    with world.engine.begin() as tx:
+        found = feeder.claim(tx, 10)
+        for status in ("running", "prepared"):
+            tasks.move_tasks(tx, [Move(maker, None, status, "test", "test")], "test")
+    return feeder, found
+
+
+def finish_maker(tx: Connection) -> None:
+    """As the PostProcessor does it."""
+    datasets.call_consumers(tx, ["demo:made"])
+    (maker,) = tx.scalars(text("SELECT jeditaskid FROM jedi_tasks WHERE status = 'prepared'"))
+    tasks.move_tasks(tx, [Move(maker, None, "done", "test", "test")], "test")
+
+
+def consumer(world: World) -> Any:
+    (row,) = rows(world, "SELECT next_run_at, reason_code FROM jedi_tasks "
+                         "WHERE status = 'defined'")  # fmt: skip
+    return tuple(row)
+
+
+OPEN = Wait("input_open", "Dataset demo:made is open.")
+
+
+def test_input_that_is_closed_while_it_is_looked_up_is_looked_up_again(world: World) -> None:
+    feeder, found = chain(world)
+    with world.engine.begin() as tx:
+        finish_maker(tx)
+    with world.engine.begin() as tx:
+        feeder.apply(tx, [(task, OPEN) for task in found])
+    assert consumer(world) == (None, "input_open")
+
+
+def test_input_that_is_closed_while_the_wait_for_it_is_written(world: World) -> None:
+    feeder, found = chain(world)
+    with world.engine.connect() as maker:
+        finish_maker(maker)
+        with blocked(world.engine, lambda tx: feeder.apply(tx, [(task, OPEN) for task in found])):
+            maker.commit()
+    assert consumer(world) == (None, "input_open")
+
+
+def test_input_that_is_closed_just_after_the_wait_for_it_was_written(world: World) -> None:
+    feeder, found = chain(world)
+    with world.engine.connect() as waiting:
+        feeder.apply(waiting, [(task, OPEN) for task in found])
+        with blocked(world.engine, finish_maker):
+            waiting.commit()
+    assert consumer(world) == (None, "input_open")

@@ -68,7 +68,11 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
         ]
         datasets.move_datasets(tx, [(i, "broken") for i in broken], self.name, "unusable")
         recheck_s = float(self.world.knobs["contentsfeeder.recheck_s"])
-        tasks.move_tasks(tx, [_move(task, out, recheck_s) for task, out in ours], self.name)
+        made = _made(tx, [task for task, out in ours if isinstance(out, Wait)])
+        moves = [
+            _move(task, out, 0.0 if task.jedi_task_id in made else recheck_s) for task, out in ours
+        ]
+        tasks.move_tasks(tx, moves, self.name)
 
     def trouble(self, tx: Connection, item: FeedTask, error: Exception) -> None:
         """Data management or the database had a problem: the task is held."""
@@ -119,6 +123,18 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
                 for _, dataset, files in new
             ],
         )
+
+
+def _made(tx: Connection, waiting: Sequence[FeedTask]) -> set[int]:
+    """Tasks one of whose inputs was being made when it was looked up, and is so no more: nobody
+    will call these tasks again."""
+    names = {one.name for task in waiting for one in task.datasets if one.produced}
+    live = {one.datasetname for one in datasets.producers(tx, names) if one.live}
+    return {
+        task.jedi_task_id
+        for task in waiting
+        if any(one.produced and one.name not in live for one in task.datasets)
+    }
 
 
 def _mark(

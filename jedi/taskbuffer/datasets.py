@@ -183,14 +183,15 @@ def reserve_outputs(tx: Connection, names: Iterable[str]) -> None:
 _CALL = """
 UPDATE jedi_tasks SET next_run_at = NULL WHERE jeditaskid = ANY(ARRAY(
   SELECT jeditaskid FROM jedi_tasks
-  WHERE status = 'defined' AND next_run_at IS NOT NULL AND jeditaskid IN (
+  WHERE status = 'defined' AND jeditaskid IN (
     SELECT jeditaskid FROM jedi_datasets
     WHERE datasetname = ANY(:names) AND type = 'input' AND status = 'defined')
-  ORDER BY jeditaskid FOR NO KEY UPDATE SKIP LOCKED))
+  ORDER BY jeditaskid FOR NO KEY UPDATE))
 """
 
 
 def call_consumers(tx: Connection, names: Iterable[str]) -> None:
-    """Outputs were closed: tasks that wait for them as their inputs need wait no longer."""
+    """Outputs were closed: tasks that wait for them as their inputs need wait no longer. A task
+    that is just being told to wait is called after that."""
     if tx.execute(text(_CALL), {"names": sorted(set(names))}).rowcount:
         wake(tx, "task:defined")
