@@ -64,7 +64,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     installed.install()
     yield installed
     installed.call("jedi", "down", "--drain", "0")
-    assert still_running(installed.home) == {}
+    assert not still_running(installed.home)
     installed.home.discard()
 
 
