@@ -57,7 +57,7 @@ def _measure(engine: Engine, n: int, repeats: int) -> list[Result]:
     ddm: Any = listing
     world = make_world(engine, ddm)
     dataset = InputDataset(1, "bench:in", "input", True)
-    blocks = list(render(FeedTask(1, 1, "user", False, (dataset,), 3), dataset, listing.files))
+    blocks = list(render(FeedTask(1, 1, False, (dataset,), 3), dataset, listing.files))
     again: list[float] = []
 
     def ours() -> float:

@@ -120,14 +120,13 @@ def test_the_default_number_of_attempts_is_a_knob(world: World) -> None:
     [
         ("user", {}, "ready"),
         ("managed", {}, "assigning"),
-        ("managed", {"nucleus": "SITE_A"}, "ready"),
+        ("managed", {"nucleus": "SITE_A"}, "assigning"),
+        ("user", {"nucleus": "SITE_A", "site": "SITE_B"}, "assigning"),
         ("managed", {"site": "SITE_A"}, "ready"),
         ("managed", {"cloud": "WORLD"}, "ready"),
     ],
 )
-def test_production_tasks_need_a_nucleus(
-    world: World, label: str, keys: dict[str, str], status: str
-) -> None:
+def test_who_needs_a_nucleus(world: World, label: str, keys: dict[str, str], status: str) -> None:
     lists(world, {"demo:in": named(1)})
     (task_id,) = feed(world, good(**keys), label=label)
     assert row_of(world, task_id).status == status
@@ -421,7 +420,7 @@ def test_caps_hold_over_any_masters(
     listings = [listing(i, n, min(old, n), events) for i, (n, old) in enumerate(sizes)]
     known = {i: {f.lfn for f in named(min(old, n))} for i, (n, old) in enumerate(sizes)}
     before = sum(map(len, known.values()))
-    task = FeedTask(1, 1, "user", False, (), 3, n_files=n_files, files_fed=before,
+    task = FeedTask(1, 1, False, (), 3, n_files=n_files, files_fed=before,
                     n_events=n_events, events_fed=before * events)  # fmt: skip
     found = new_files(task, listings, known)
     for i, files in enumerate(found):
@@ -437,7 +436,7 @@ def test_caps_hold_over_any_masters(
 
 
 def test_lines_are_rendered_in_blocks() -> None:
-    task = FeedTask(7, 1, "user", False, (), 3)
+    task = FeedTask(7, 1, False, (), 3)
     blocks = list(render(task, InputDataset(5, "a:b", "input", True), named(4500)))
     assert [block.count("\n") for block in blocks] == [2000, 2000, 500]
     line = r"5 7 input a ready ready 1 3 \N f00000 \N 10 00000001 \N".replace(" ", "\t")

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, text
 from task_rows import row_of
 
 from jedi.agent.base import World
+from jedi.brokerage.agent import TaskBroker
 from jedi.ddm.interface import FileInfo
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.taskbuffer import copying, knobs, tasks
@@ -246,9 +247,7 @@ def test_a_file_that_is_nowhere_is_left_to_the_mover(world: World) -> None:
 def test_outputs_go_to_the_nucleus(world: World) -> None:
     ddm = catalogue(world, in_=2)
     (task,) = ready(world, document(nFilesPerJob=1, site="SITE_A", nucleus="SITE_B"))
-    with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_datasets SET destination = :e "
-                        "WHERE type IN ('output', 'log')"), {"e": THERE})  # fmt: skip
+    assert TaskBroker(world).run_once() == 1
     generate(world)
     assert {endpoint for _, endpoint in ddm.made} == {THERE}
     kinds = rows(world, "SELECT DISTINCT type, endpoint FROM jedi_job_files ORDER BY 1")

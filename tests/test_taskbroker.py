@@ -53,6 +53,18 @@ def test_the_active_nucleus_with_most_free_space(world: World) -> None:
     assert {endpoint for _, endpoint in ddm.made} == {"SITE_B_DATADISK"}
 
 
+def test_the_nucleus_asked_for(world: World) -> None:
+    catalogue(world, in_=1)
+    (task,) = ready(world, document(nucleus="SITE_A"))
+    set_space(world, SITE_A=500, SITE_B=900)
+    assert TaskBroker(world).run_once() == 1
+    row = row_of(world, task)
+    assert (row.status, row.nucleus) == ("ready", "SITE_A")
+    assert row.errordialog == "SITE_A was asked for."
+    places = rows(world, "SELECT destination FROM jedi_datasets WHERE type = 'output'")
+    assert [place.destination for place in places] == ["SITE_A_DATADISK"]
+
+
 def test_a_nucleus_that_is_down_is_passed_over(world: World) -> None:
     catalogue(world, in_=2)
     (task,) = assigning(world)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from jedi.agent.base import TaskAgent
 from jedi.brokerage import nucleus
@@ -38,14 +39,10 @@ class TaskBroker(TaskAgent[Item, Choice]):
     wakes = frozenset({"task:assigning"})
 
     def claim(self, tx: Connection, limit: int) -> list[Item]:
-        """Tasks without a nucleus."""
+        """Tasks whose outputs have no destination yet."""
         rows = tasks.claim(tx, ["assigning"], self.world.me, self.lease_s, limit)
         world = self._measured(snapshot.load(tx)) if rows else None
-        return [
-            Item(row.jeditaskid, row.lock_seq, Need(Demand.of(row, None), Load(0.0, 0.0)), world)
-            for row in rows
-            if world
-        ]
+        return [Item(row.jeditaskid, row.lock_seq, _need(row), world) for row in rows if world]
 
     def work(self, item: Item) -> Choice:
         """Choose."""
@@ -88,7 +85,8 @@ class TaskBroker(TaskAgent[Item, Choice]):
     def _move(self, item: Item, choice: Choice) -> Move:
         if choice.candidates:
             name = choice.sites.sites[choice.candidates[0]]
-            reason = f"{name} has the most free space."
+            asked = name in item.need.sites
+            reason = f"{name} {'was asked for' if asked else 'has the most free space'}."
             return Move(item.jedi_task_id, item.lock_seq, "ready", "nucleus_chosen", reason)
         reason = f"No nucleus can take the task: {why_nowhere(choice.verdict)}."
         facts = {"refused": counts(choice.verdict)}
@@ -104,3 +102,9 @@ class TaskBroker(TaskAgent[Item, Choice]):
             if endpoint := world.endpoint[row]:
                 usable[row] = np.floor(self.world.ddm.space(endpoint).free_gb)
         return replace(world, usable_gb=usable)
+
+
+def _need(row: Row[Any]) -> Need:
+    """What a task asks of its nucleus; the submitter may have named it."""
+    asked = (row.nucleus,) if row.nucleus else ()
+    return Need(Demand.of(row, None), Load(0.0, 0.0), asked)

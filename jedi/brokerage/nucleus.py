@@ -36,9 +36,9 @@ FILTERS = (ACTIVE, ENDPOINT, SPACE)
 
 
 def choose(world: Snapshot, need: Need, knobs: Mapping[str, Any], seed: int) -> Choice:
-    """At most one candidate: no lottery here."""
+    """At most one candidate: no lottery here. Without an asked site, any nucleus will do."""
     nuclei = tuple(s for s, role in zip(world.sites, world.role, strict=True) if role == "nucleus")
-    sites = world.only(nuclei)
+    sites = world.only(need.sites or nuclei)
     verdict = judge(FILTERS, sites, need, knobs)
     found = candidates(sites.sites, verdict.passed, sites.usable_gb, (), 1)
     weights = tuple(float(sites.usable_gb[i]) for i in found)

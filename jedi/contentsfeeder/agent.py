@@ -23,7 +23,8 @@ from jedi.contentsfeeder.feed import (
     render,
 )
 from jedi.core.errors import BadInput, NotFound
-from jedi.taskbuffer import contents, datasets, engine, tasks, tasks_new
+from jedi.spec.splitrule import SplitRules
+from jedi.taskbuffer import contents, datasets, engine, scouting, tasks, tasks_new
 from jedi.taskbuffer.tasks import Move
 
 
@@ -61,6 +62,9 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
         ours = [(task, outcome) for task, outcome in results if task.jedi_task_id in held]
         feeds = [(task, outcome) for task, outcome in ours if isinstance(outcome, Feed)]
         self._write(tx, feeds)
+        new = {task.jedi_task_id: task.scout_rules for task, feed in feeds if feed.is_complete}
+        wanted = {task_id: rules for task_id, rules in new.items() if rules is not None}
+        scouting.withhold(tx, wanted, int(self.world.knobs["scout.chunks"]))
         fed = [one.dataset.dataset_id for _, feed in feeds for one in feed.listings]
         datasets.move_datasets(tx, [(i, "ready") for i in fed], self.name, "fed")
         broken = [
@@ -165,11 +169,14 @@ def _feed_task(
 ) -> FeedTask:
     ours = [one for one in inputs if one.jeditaskid == row.jeditaskid]
     masters = [one for one in ours if one.masterid is None]
+    files_fed = sum(one.nfiles for one in masters)
+    rules = SplitRules.model_validate(row.rules or {})
     return FeedTask(
         jedi_task_id=row.jeditaskid,
         lock_seq=row.lock_seq,
-        label=row.prodsourcelabel,
-        placed=bool(row.nucleus or row.site or row.cloud),
+        needs_nucleus=needs_nucleus(
+            row.prodsourcelabel, asked=bool(row.nucleus), placed=bool(row.site or row.cloud)
+        ),
         datasets=tuple(
             InputDataset(
                 dataset_id=one.datasetid,
@@ -185,10 +192,11 @@ def _feed_task(
         max_attempt=params.get("maxAttempt", max_attempt),
         max_failure=params.get("maxFailure"),
         n_files=params.get("nFiles"),
-        files_fed=sum(one.nfiles for one in masters),
+        files_fed=files_fed,
         n_events=params.get("nEvents"),
         events_fed=sum(one.nevents or 0 for one in masters),
         n_pseudo_files=params.get("nFiles") or params.get("nFilesPerJob") or 1,
+        scout_rules=rules if rules.use_scout is None and not files_fed else None,
     )
 
 
@@ -200,7 +208,7 @@ def _move(task: FeedTask, outcome: Outcome, recheck_s: float) -> Move:
         case Wait(code, reason):
             return Move(task.jedi_task_id, task.lock_seq, "defined", code, reason, wait_s=recheck_s)
         case Feed():
-            if needs_nucleus(task.label, placed=task.placed):
+            if task.needs_nucleus:
                 target, code, reason = "assigning", "needs_nucleus", "A nucleus is to be chosen."
             else:
                 target, code, reason = "ready", "fed", "The input is known: jobs can be made."

@@ -9,6 +9,7 @@ from itertools import accumulate, islice
 from typing import Protocol
 
 from jedi.core import names
+from jedi.spec.splitrule import SplitRules
 
 BLOCK = 2000  # lines rendered while the server takes in the block before
 PSEUDO_LFN = "pseudo_lfn"
@@ -58,12 +59,12 @@ class InputDataset:
 @dataclass(frozen=True, slots=True)
 class FeedTask:
     """A task to feed, with the limits its parameters set: files and events of all its masters,
-    of which `files_fed` and `events_fed` have rows already."""
+    of which `files_fed` and `events_fed` have rows already. `scout_rules`: how the task is split,
+    if it is fed for the first time and may begin with scouts."""
 
     jedi_task_id: int
     lock_seq: int
-    label: str
-    placed: bool
+    needs_nucleus: bool
     datasets: tuple[InputDataset, ...]
     max_attempt: int
     max_failure: int | None = None
@@ -72,6 +73,7 @@ class FeedTask:
     n_events: int | None = None
     events_fed: int = 0
     n_pseudo_files: int = 1
+    scout_rules: SplitRules | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,11 @@ class Feed:
     """The files of each dataset are known; what of them is new is found when they are written."""
 
     listings: tuple[Listing, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """No master will get more files."""
+        return all(one.state == "closed" for one in self.listings if one.dataset.is_master)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +220,7 @@ def _text(value: str | None) -> str:
     return NULL if value is None else value.translate(_ESCAPES)
 
 
-def needs_nucleus(label: str, *, placed: bool) -> bool:
-    """Production tasks are given a nucleus unless the submitter said where they go."""
-    return label in PRODUCTION_LABELS and not placed
+def needs_nucleus(label: str, *, asked: bool, placed: bool) -> bool:
+    """The outputs are collected at a nucleus if the submitter asked for one; those of production
+    tasks also unless the submitter said where they go."""
+    return asked or (label in PRODUCTION_LABELS and not placed)
