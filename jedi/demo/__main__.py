@@ -156,10 +156,10 @@ def summary(lines: list[Line], results: Path) -> None:
     console.print(f"The outputs lie in {results}")
 
 
-def still_running(home: Home) -> list[str]:
-    """Command lines of processes that belong to the home (where /proc tells)."""
+def still_running(home: Home) -> dict[int, str]:
+    """The processes that belong to the home, with their command lines (where /proc tells)."""
     marks = [f"JEDI_HOME={home.path}".encode(), str(home.root).encode()]
-    found = []
+    found = {}
     for process in Path("/proc").glob("[0-9]*"):
         try:
             command = (process / "cmdline").read_bytes()
@@ -167,7 +167,7 @@ def still_running(home: Home) -> list[str]:
         except OSError:
             continue
         if any(mark in spoken for mark in marks):
-            found.append(command.replace(b"\0", b" ").decode(errors="replace"))
+            found[int(process.name)] = command.replace(b"\0", b" ").decode(errors="replace")
     return found
 
 

@@ -46,7 +46,7 @@ def tasks(
         pattern = name.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
         pattern = pattern.replace("*", "%")
     values = {"limit": limit, "user_name": user_name, "name": pattern, "statuses": statuses,
-              "ids": ids}  # fmt: skip
+              "ids": ids and list(ids)}  # fmt: skip
     return list(tx.execute(text(_FIND), values))
 
 
