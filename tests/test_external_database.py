@@ -13,7 +13,7 @@ import pytest
 
 from jedi.core.home import Home
 from jedi.demo.__main__ import still_running
-from jedi.standalone.place import packaged
+from jedi.standalone.place import Place, packaged
 
 
 class Outside:
@@ -59,3 +59,11 @@ def test_a_database_that_does_not_answer_is_told_in_a_sentence(tmp_path: Path) -
         said = nowhere.call("jedi", *words, code=1 if "--detach" in words else 3)
         assert "The database does not answer" in said and "Traceback" not in said
         assert str(tmp_path) in said
+
+
+def test_its_password_is_not_shown(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JEDI_DATABASE_URL", "postgresql://me:secret@db.example.org/jedi")
+    place = Place.current()
+    assert place.home.path == home
+    assert place.shown_url == "postgresql://me:***@db.example.org/jedi"
+    assert place.url == "postgresql://me:secret@db.example.org/jedi"

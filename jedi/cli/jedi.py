@@ -120,7 +120,7 @@ def status(as_json: Json = False) -> None:
     value = {
         "healthy": found.healthy and not late,
         "home": str(place.home.path),
-        "database": place.url,
+        "database": place.shown_url,
         "supervisor": supervisor,
         "draining": place.settings.draining.exists(),
         "processes": record,
@@ -171,7 +171,7 @@ def _tell_where(place: Place, seconds: float) -> None:
         f"JEDI is up after {seconds:.1f} s.",
         "",
         f"  home      {place.home.path}",
-        f"  database  {place.url}",
+        f"  database  {place.shown_url}",
         f"  storage   {place.home.storage}",
         f"  logs      {place.home.logs}",
         f"  sites     {named}",

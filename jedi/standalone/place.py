@@ -53,6 +53,12 @@ class Place:
         return self.settings.database_url or ""
 
     @property
+    def shown_url(self) -> str:
+        """The database without its password."""
+        url = make_url(self.url)
+        return url.render_as_string() if url.password else self.url
+
+    @property
     def libpq_url(self) -> str:
         """The database, as psql and its kin name it."""
         plain = make_url(self.url).set(drivername="postgresql")
