@@ -12,6 +12,7 @@ from helpers import put_file_dataset
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.jobgenerator.agent import JobGenerator
+from jedi.mover.agent import Mover
 from jedi.postprocessor.agent import PostProcessor
 from jedi.service import check, commands
 from jedi.taskbuffer import dispatch, jobs_end
@@ -46,14 +47,15 @@ def ask(world: World, task: int, command: str, who: str = OWNER, **arguments: An
 
 def cycle(world: World, *more: type[Any]) -> None:
     """All that these agents, TaskCommando and PostProcessor can do now."""
-    agents = [agent(world) for agent in (TaskCommando, PostProcessor, *more)]
+    kinds: list[type[Any]] = [TaskCommando, PostProcessor, *more]
+    agents = [kind(world) for kind in kinds]
     while sum(agent.run_once() for agent in agents):
         pass
 
 
 def everything(world: World) -> None:
     """All that can be done without a pilot."""
-    cycle(world, TaskRefiner, ContentsFeeder, JobGenerator)
+    cycle(world, TaskRefiner, ContentsFeeder, JobGenerator, Mover)
 
 
 def soon(world: World) -> None:

@@ -66,6 +66,27 @@ def resume(tasks: TaskIds, comment: Comment = None, as_json: Json = False) -> No
     _command("resume", tasks, comment, as_json)
 
 
+def reassign(
+    tasks: TaskIds,
+    site: Annotated[str | None, typer.Option("--site", help="Where the jobs are to run.")] = None,
+    nucleus: Annotated[
+        str | None, typer.Option("--nucleus", help="Where the outputs are to be collected.")
+    ] = None,
+    soft: Annotated[bool, typer.Option("--soft", help="Kill only jobs that are queued.")] = False,
+    nokill: Annotated[
+        bool, typer.Option("--nokill", help="Kill no job: only new ones go to the new place.")
+    ] = False,
+    comment: Comment = None,
+    as_json: Json = False,
+) -> None:
+    """Send tasks to another site or nucleus. Their jobs are closed; new ones are made there.
+
+    Example: `jedi-task reassign 1 --site HERE --soft`
+    """
+    _command("reassign", tasks, comment, as_json, site=site, nucleus=nucleus, soft=soft,
+             nokill=nokill)  # fmt: skip
+
+
 def _command(
     name: str, tasks: list[int], comment: str | None, as_json: bool, **arguments: Any
 ) -> None:

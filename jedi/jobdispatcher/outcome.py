@@ -41,6 +41,8 @@ def judge(job: ReportedJob) -> Verdict:
             return FINISHED
         said = f"The pilot says finished, but did not report {', '.join(missing)}."
         return Verdict("failed", "output_not_reported", said, "pilot")
+    if job.kill_code == "reassigned":
+        return Verdict("closed", job.kill_code, reason, "jedi")
     if job.kill_code or job.pilot_result == "cancelled":
         return Verdict("cancelled", job.kill_code or code, reason, "user")
     if code == "pilot_terminated":

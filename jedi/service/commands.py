@@ -11,12 +11,17 @@ from sqlalchemy import Connection
 from jedi.core.errors import BadInput, Forbidden, Problem, Refused
 from jedi.core.suggest import suggest
 from jedi.service import tasks
-from jedi.taskbuffer import commands, users
+from jedi.taskbuffer import commands, sites, users
 from jedi.taskcommando.commands import COMMANDS, NOT_YET
 
-ARGUMENTS: Mapping[str, tuple[str, ...]] = {"finish": ("soft",), "retry": ("keep",)}
-"""What may be said with a command; all of these are true or false."""
+ARGUMENTS: Mapping[str, Mapping[str, type]] = {
+    "finish": {"soft": bool},
+    "retry": {"keep": bool},
+    "reassign": {"site": str, "nucleus": str, "soft": bool, "nokill": bool},
+}
+"""What may be said with a command, and its type."""
 
+_TYPES = {bool: "true or false", str: "text"}
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -50,17 +55,35 @@ def command(
         )
     if refusal := COMMANDS[name].refusal(task.status):
         raise Refused(refusal, code="wrong_status", jedi_task_id=jedi_task_id, status=task.status)
-    if problems := list(_wrong(name, arguments)):
+    problems = list(_wrong(name, arguments))
+    if name == "reassign":
+        problems += _wrong_place(tx, arguments)
+    if problems:
         raise BadInput(problems)
     return commands.append(tx, jedi_task_id, name, who, arguments, comment)
 
 
 def _wrong(name: str, arguments: Mapping[str, Any]) -> Iterator[Problem]:
     """What is wrong with the arguments of a command."""
-    known = ARGUMENTS.get(name, ())
+    known = ARGUMENTS.get(name, {})
     for key, value in arguments.items():
         if key not in known:
             listed = f"{name} takes {', '.join(known) or 'no arguments'}"
             yield Problem(key, value, f"no argument of {name}", suggest(key, known, listed))
-        elif not isinstance(value, bool):
-            yield Problem(key, value, "is true or false", "Write true or false")
+        elif not isinstance(value, known[key]):
+            yield Problem(key, value, f"is {_TYPES[known[key]]}", "Correct it")
+
+
+def _wrong_place(tx: Connection, arguments: Mapping[str, Any]) -> Iterator[Problem]:
+    """A task is sent to one place, which has to be known."""
+    given = [key for key in ("site", "nucleus") if key in arguments]
+    if len(given) != 1:
+        remedy = "Name a site, or a nucleus"
+        yield Problem("site", arguments.get("site"), "a task is sent to one place", remedy)
+    if arguments.get("soft") and arguments.get("nokill"):
+        yield Problem("nokill", True, "soft kills queued jobs", "Leave one of them out")
+    known = [row.site for row in sites.all_sites(tx)]
+    for key in given:
+        if (place := arguments[key]) not in known:
+            remedy = suggest(str(place), known, "Look at the output of: jedi site list")
+            yield Problem(key, place, f"no such {key}", remedy)

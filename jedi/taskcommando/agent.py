@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,15 +12,38 @@ from sqlalchemy import Connection, Row
 from jedi.agent.base import Agent
 from jedi.core import states
 from jedi.core.errors import JediError
-from jedi.taskbuffer import commands, datasets, ending, jobs, jobs_end, stats, tasks
+from jedi.taskbuffer import (
+    commands,
+    datasets,
+    ending,
+    jobs,
+    jobs_end,
+    reassigning,
+    stats,
+    tasks,
+)
 from jedi.taskbuffer.jobs import JobMove
 from jedi.taskbuffer.jobs_end import JobEnd
 from jedi.taskbuffer.tasks import Move
 from jedi.taskcommando.commands import COMMANDS
+from jedi.taskcommando.reassign import target
 from jedi.taskcommando.retry import Dataset, plan
 
 _WINDING_UP = {"aborting": "toabort", "finishing": "passed"}
-_DOING = (*_WINDING_UP, "toretry", "paused")
+_DOING = (*_WINDING_UP, "toretry", "paused", "toreassign")
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """How jobs end on a command: their status, the code, and who is behind it."""
+
+    target: str
+    code: str
+    source: str
+
+
+_KILLED = _End("cancelled", "killed", "user")
+_REASSIGNED = _End("closed", "reassigned", "jedi")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +61,9 @@ class Order:
 
 
 class TaskCommando(Agent[Order, str | None]):
-    """Takes commands up (… → aborting, finishing, toretry, paused, or a refusal) and carries them
-    out: aborting → toabort, finishing → passed, toretry → ready; paused → what it was, on resume.
+    """Takes commands up (… → aborting, finishing, toretry, toreassign, paused, or a refusal) and
+    carries them out: aborting → toabort, finishing → passed, toretry → ready; toreassign → what it
+    was, elsewhere; paused → what it was, on resume.
 
     A task stays in the "doing" status until all is done, so a lost worker is replaced. What there
     is to do is written in one set of statements for all tasks: `work` only judges commands.
@@ -70,7 +94,10 @@ class TaskCommando(Agent[Order, str | None]):
         known = COMMANDS.get(order.command.command)
         if known is None:
             return f"{order.command.command} is not supported."
-        return known.refusal(order.status)
+        refusal = known.refusal(order.status)
+        if known.name == "reassign" and order.before:  # it has to find its way back from pending
+            refusal = refusal or known.refusal(order.before)
+        return refusal
 
     def apply(self, tx: Connection, results: Sequence[tuple[Order, str | None]]) -> None:
         ours = tasks.fence(tx, [(order.jedi_task_id, order.lock_seq) for order, _ in results])
@@ -80,6 +107,7 @@ class TaskCommando(Agent[Order, str | None]):
         self._wind_up(tx, [order for order in going_on if order.status in _WINDING_UP])
         self._retry(tx, [order for order in going_on if order.status == "toretry"])
         self._throttle(tx, [order for order in going_on if order.status == "paused"])
+        self._reassign(tx, [order for order in going_on if order.status == "toreassign"])
         # a command that somebody else answered just before the claim
         tasks.put_off(tx, [_held(order) for order in going_on if order.status not in _DOING])
 
@@ -119,38 +147,85 @@ class TaskCommando(Agent[Order, str | None]):
         )
 
     def _wind_up(self, tx: Connection, orders: Sequence[Order]) -> None:
-        """End the jobs of tasks that are killed or forced to finish; then the tasks go on.
-
-        Queued jobs end at once (a batch a cycle), those that a pilot has are told to, the others
-        are about to end by themselves.
-        """
+        """End the jobs of tasks that are killed or forced to finish; then the tasks go on."""
         if not orders:
             return
-        ids = [order.jedi_task_id for order in orders]
-        because = ending.reasons(tx, ids)
-        live = commands.live_jobs(tx, ids)
-        queued = [job for job in live if job.status in states.JOB_QUEUED]
-        batch = queued[: int(self.world.knobs["taskcommando.kill_batch"])]
-        ends = [
-            JobEnd(job.pandaid, "cancelled", "killed", because[job.jeditaskid][1], job.lock_seq,
-                   "user")
-            for job in batch
-        ]  # fmt: skip
-        told = commands.last_accepted(tx, ids)
-        softly = {t for t, c in told.items() if c.command == "finish" and c.arguments.get("soft")}
-        at_site = [job for job in live if job.status in states.JOB_AT_SITE]
-        to_kill = [job.pandaid for job in at_site if job.jeditaskid not in softly]
-        jobs.ask_to_kill(tx, to_kill, "killed")  # jobs are locked before datasets
-        ended = {job.panda_id for job in jobs_end.end_jobs(tx, ends, self.name)}
-
-        busy = {job.jeditaskid for job in live if job.pandaid not in ended}
-        wait_s = 0.0 if len(batch) < len(queued) else self.poll_s
-        tasks.put_off(tx, [_held(o) for o in orders if o.jedi_task_id in busy], wait_s)
-        through = [order for order in orders if order.jedi_task_id not in busy]
+        because = ending.reasons(tx, [order.jedi_task_id for order in orders])
+        through = self._end_jobs(tx, orders, because, _KILLED)
         finishing = [o.jedi_task_id for o in through if o.status == "finishing"]
         commands.give_up_unused(tx, finishing)
         moves = [Move(*_held(o), _WINDING_UP[o.status], *because[o.jedi_task_id]) for o in through]
         tasks.move_tasks(tx, moves, self.name)
+
+    def _reassign(self, tx: Connection, orders: Sequence[Order]) -> None:
+        """End the jobs of tasks that are sent elsewhere, as far as told to; then note the place."""
+        if not orders:
+            return
+        because = ending.reasons(tx, [order.jedi_task_id for order in orders])
+        through = self._end_jobs(tx, orders, because, _REASSIGNED)
+        if not through:
+            return
+        ids = [order.jedi_task_id for order in through]
+        told = {i: c.arguments for i, c in commands.last_accepted(tx, ids).items()}
+        reassigning.place(tx, [(i, told[i].get("site"), told[i].get("nucleus")) for i in ids])
+        masters = [d for d in ending.datasets(tx, ids) if d.masterid is None]
+        refined = {d.jeditaskid for d in masters}
+        fed = {d.jeditaskid for d in masters if d.type in states.MASTER_TYPES and d.nfilestobeused}
+        moves = []
+        for order in through:
+            i = order.jedi_task_id
+            to = target(order.before or order.old_status, refined=i in refined, fed=i in fed,
+                        nucleus="nucleus" in told[i])  # fmt: skip
+            moves.append(Move(*_held(order), to, *because[i]))
+        tasks.move_tasks(tx, moves, self.name)
+
+    def _end_jobs(
+        self, tx: Connection, orders: Sequence[Order], because: Mapping[int, tuple[str, str]],
+        end: _End,
+    ) -> list[Order]:  # fmt: skip
+        """End the jobs of tasks; the tasks that wait for none any more.
+
+        Queued jobs end at once (a batch a cycle), those that a pilot has are told to, the others
+        are about to end by themselves. A soft command kills no job that a pilot has.
+        """
+        told = self._arguments(tx, orders)
+        mild = {i for i, arguments in told.items() if arguments.get("soft")}
+        live = commands.live_jobs(tx, [i for i in told if not told[i].get("nokill")])
+        queued = [job for job in live if job.status in states.JOB_QUEUED]
+        batch = queued[: int(self.world.knobs["taskcommando.kill_batch"])]
+        to_kill = [
+            job.pandaid
+            for job in live
+            if job.status in states.JOB_AT_SITE and job.jeditaskid not in mild
+        ]
+        if end is _REASSIGNED:
+            reassigning.spare_inputs(tx, list(told), [*(job.pandaid for job in batch), *to_kill])
+        jobs.ask_to_kill(tx, to_kill, end.code)  # jobs are locked before datasets
+        ends = [
+            JobEnd(job.pandaid, end.target, end.code, because[job.jeditaskid][1], job.lock_seq,
+                   end.source)
+            for job in batch
+        ]  # fmt: skip
+        ended = {job.panda_id for job in jobs_end.end_jobs(tx, ends, self.name)}
+        busy = {
+            job.jeditaskid
+            for job in live
+            if job.pandaid not in ended
+            and (job.status in states.JOB_QUEUED or end is _KILLED or job.jeditaskid not in mild)
+        }
+        wait_s = 0.0 if len(batch) < len(queued) else self.poll_s
+        tasks.put_off(tx, [_held(o) for o in orders if o.jedi_task_id in busy], wait_s)
+        return [order for order in orders if order.jedi_task_id not in busy]
+
+    def _arguments(self, tx: Connection, orders: Sequence[Order]) -> dict[int, Mapping[str, Any]]:
+        """What was said with the command that each task carries out; nothing if an agent asked."""
+        told = commands.last_accepted(tx, [order.jedi_task_id for order in orders])
+        found: dict[int, Mapping[str, Any]] = {}
+        for order in orders:
+            command = told.get(order.jedi_task_id)
+            asked = command is not None and COMMANDS[command.command].doing == order.status
+            found[order.jedi_task_id] = command.arguments if command and asked else {}
+        return found
 
     def _throttle(self, tx: Connection, orders: Sequence[Order]) -> None:
         """Keep jobs of paused tasks from pilots, a batch a cycle; later ones, too, whose inputs
@@ -187,9 +262,8 @@ class TaskCommando(Agent[Order, str | None]):
         reopened = [move for p in plans.values() for move in p.datasets]
         datasets.move_datasets(tx, reopened, self.name, "retry")
         going = [order.jedi_task_id for order, p in plans.items() if p.target]
-        told = commands.last_accepted(tx, going)
-        keep = [task for task, command in told.items() if command.arguments.get("keep")]
-        commands.begin_attempt(tx, going, keep)
+        told = self._arguments(tx, orders)
+        commands.begin_attempt(tx, going, [task for task in going if told[task].get("keep")])
         stats.note_progress(tx, going)
         tasks.move_tasks(tx, [_retried(order, p.target) for order, p in plans.items()], self.name)
 
