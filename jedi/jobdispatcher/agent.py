@@ -114,7 +114,7 @@ class Adder(Agent[ReportedJob, Verdict]):
         staged = self._staged(job, files)
         try:
             self.world.ddm.publish(job.site_endpoint, staged)
-        except NotFound:  # another Adder may have moved a file between two looks at it
+        except (NotFound, FileNotFoundError):  # another Adder has moved a file meanwhile
             self.world.ddm.publish(job.site_endpoint, staged)
 
     def _tidy(self, job: ReportedJob) -> None:
