@@ -33,7 +33,7 @@ from jedi.taskbuffer import knobs
 from jedi.taskbuffer.engine import connect
 
 DEADLINE_S = 60.0
-SCRATCH_MB = 50
+SCRATCH_MB = 400
 """What a payload may write."""
 
 SITES = [
@@ -58,6 +58,7 @@ KNOBS = {
     "watchdog.leases_period_s": 1,
     "watchdog.pending_period_s": 0.5,
     "watchdog.statistics_period_s": 1,
+    "scout.chunks": 0,  # all jobs at once: what goes wrong shall find many
 }
 
 
