@@ -12,8 +12,11 @@ from sqlalchemy import Engine, text
 from benchmarks.common import Result, make_world, medians, run, seconds
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
-from jedi.contentsfeeder.feed import FeedTask, InputDataset, render
+from jedi.contentsfeeder.feed import FeedTask, InputDataset
+from jedi.contentsfeeder.feed import Listing as Listed
+from jedi.contentsfeeder.rows import new_rows, render
 from jedi.ddm.interface import DatasetInfo, FileInfo
+from jedi.spec.splitrule import SplitRules
 from jedi.taskbuffer import contents, tasks_new
 from jedi.taskbuffer.tasks_new import NewTask
 from jedi.taskrefiner.agent import TaskRefiner
@@ -43,25 +46,38 @@ class Listing:
 
 
 def measure(engine: Engine) -> list[Result]:
-    """First feeds of 100,000 and of a million files; then the same listing again."""
+    """First feeds of 100,000 and of a million files, and the same listing again; then of 10,000
+    files in 100,000 ranges of events."""
     run(
         engine,
         "INSERT INTO jedi_work_queue (queue_id, queue_name, queue_type, vo, queue_order, status) "
         "VALUES (1, 'user', 'user', 'local', 1, 'active')",
     )
-    return [*_measure(engine, 100_000, REPEATS), *_measure(engine, 1_000_000, 2)]
+    return [
+        *_measure(engine, 100_000, REPEATS),
+        *_measure(engine, 1_000_000, 2),
+        *_measure(engine, 10_000, REPEATS, 100),
+    ]
 
 
-def _measure(engine: Engine, n: int, repeats: int) -> list[Result]:
-    listing = Listing(n)
+def _measure(
+    engine: Engine, n_files: int, repeats: int, n_events: int | None = None
+) -> list[Result]:
+    """Files of 1000 events, whole or `n_events` a row."""
+    listing = Listing(n_files)
+    n = n_files * 1000 // n_events if n_events else n_files
+    size = f"{n:,} ranges" if n_events else f"{n:,} files"
+    unit = "rows/s" if n_events else "files/s"
     ddm: Any = listing
     world = make_world(engine, ddm)
     dataset = InputDataset(1, "bench:in", "input", True)
-    blocks = list(render(FeedTask(1, 1, False, (dataset,), 3), dataset, listing.files))
+    task = FeedTask(1, 1, False, (dataset,), 3, rules=SplitRules(n_events_per_job=n_events))
+    (rows,) = new_rows(task, [Listed(dataset, "closed")], [listing.files])
+    blocks = list(render(rows))
     again: list[float] = []
 
     def ours() -> float:
-        task_id = _new_task(engine, world)
+        task_id = _new_task(engine, world, n_events)
         feeder = ContentsFeeder(world)
         found = seconds(feeder.run_once)
         before = _rows(engine, n)
@@ -75,10 +91,10 @@ def _measure(engine: Engine, n: int, repeats: int) -> list[Result]:
          "ours": lambda: _fresh(engine, ours, timed=False)},
         repeats,
     )  # fmt: skip
-    size = f"{n:,} files"
+    panda = None if n_events else PANDA
     return [
-        Result(f"feed {size}", "files/s", n / took["ours"], n / took["floor"], 0.7, PANDA),
-        Result(f"feed {size} again", "files/s", n / sorted(again)[len(again) // 2], note="0 rows"),
+        Result(f"feed {size}", unit, n / took["ours"], n / took["floor"], 0.7, panda),
+        Result(f"feed {size} again", unit, n / sorted(again)[len(again) // 2], note="0 rows"),
     ]
 
 
@@ -94,13 +110,14 @@ def _copy(engine: Engine, blocks: Iterable[str]) -> None:
         contents.feed(tx, blocks)
 
 
-def _new_task(engine: Engine, world: World) -> int:
+def _new_task(engine: Engine, world: World, n_events: int | None) -> int:
     number = next(_numbers)
     items = [
         {"type": "template", "param_type": "input", "value": "${IN}", "dataset": "bench:in"},
         {"type": "template", "param_type": "output", "value": "o.${SN}", "dataset": f"a:{number}"},
     ]
-    task_id = insert(engine, {"taskName": "bench", "jobParameters": items})
+    split = {"nEventsPerJob": n_events} if n_events else {}
+    task_id = insert(engine, {"taskName": "bench", "jobParameters": items, **split})
     TaskRefiner(world).run_once()
     return task_id
 

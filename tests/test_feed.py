@@ -17,7 +17,8 @@ from task_rows import INPUT, OUTPUT, good, put, row_of
 
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
-from jedi.contentsfeeder.feed import FeedTask, InputDataset, Listing, new_files, render
+from jedi.contentsfeeder.feed import FeedTask, InputDataset, Listing, new_files
+from jedi.contentsfeeder.rows import new_rows, render
 from jedi.core.errors import Unreachable
 from jedi.ddm.interface import DatasetInfo, FileInfo
 from jedi.service import tasks as service
@@ -437,7 +438,9 @@ def test_caps_hold_over_any_masters(
 
 def test_lines_are_rendered_in_blocks() -> None:
     task = FeedTask(7, 1, False, (), 3)
-    blocks = list(render(task, InputDataset(5, "a:b", "input", True), named(4500)))
+    one = Listing(InputDataset(5, "a:b", "input", True), "closed")
+    (rows,) = new_rows(task, [one], [named(4500)])
+    blocks = list(render(rows))
     assert [block.count("\n") for block in blocks] == [2000, 2000, 500]
-    line = r"5 7 input a ready ready 1 3 \N f00000 \N 10 00000001 \N".replace(" ", "\t")
+    line = r"5 7 input a ready ready 1 3 \N f00000 \N 10 00000001 \N \N \N \N".replace(" ", "\t")
     assert blocks[0].splitlines()[0] == line

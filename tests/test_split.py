@@ -54,6 +54,7 @@ def files(
         sizes=np.array(sizes, np.int64) if len(sizes) else nothing,
         events=np.array(events, np.int64) if len(events) else nothing,
         start_events=nothing,
+        events_left=nothing,
         first_events=nothing,
         attempts=nothing,
         previous=np.array(previous, np.int64) if len(previous) else nothing,

@@ -84,7 +84,7 @@ def test_everything_wrong_is_told_at_once() -> None:
         {**OUTPUT, "datset": "a:b", "dataset": "no-scope"},
         taskNam="x",
         nFilesPerJob="5",
-        nEventsPerJob=7,
+        mergeSpec=7,
         taskPriority=1.5,
         maxAttempt=2,
         maxFailure=3,
@@ -92,7 +92,7 @@ def test_everything_wrong_is_told_at_once() -> None:
     )
     del document["taskName"]
     assert {p.path for p in problems(document)} == {
-        "taskName", "taskNam", "nFilesPerJob", "nEventsPerJob", "taskPriority", "maxFailure",
+        "taskName", "taskNam", "nFilesPerJob", "mergeSpec", "taskPriority", "maxFailure",
         "jobParameters[2].value", "jobParameters[3]", "jobParameters[4].dataset",
         "jobParameters[4].datset", "log.value", "log.valu",
     }  # fmt: skip

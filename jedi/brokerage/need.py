@@ -21,15 +21,24 @@ class Need:
     sites: tuple[str, ...] = ()
 
 
-def atom(chunks: Sequence[Chunk], n_files: int) -> Load:
-    """The largest job of `n_files` master files: bytes and events are each the largest there are.
+def atom(chunks: Sequence[Chunk], n_files: int, n_events: int | None = None) -> Load:
+    """The largest job of `n_files` master files, or of so many as `n_events` may lie in: bytes and
+    events are each the largest there are.
 
     Source: brokerage.md §5, "Atom".
     """
-    return Load(
-        bytes=max(_most(c.master.sizes, n_files) + _beside(c, n_files) for c in chunks),
-        events=max(_most(c.master.counted_events, n_files) for c in chunks),
-    )
+    loads = [_atom(c, n_files, n_events) for c in chunks]
+    return Load(max(load.bytes for load in loads), max(load.events for load in loads))
+
+
+def _atom(chunk: Chunk, n_files: int, n_events: int | None) -> Load:
+    events = chunk.master.counted_events
+    if n_events is None:
+        most = _most(events, n_files)
+    else:
+        most = min(float(n_events), float(events.sum()))
+        n_files = -(-n_events // int(events.max()))
+    return Load(_most(chunk.master.sizes, n_files) + _beside(chunk, n_files), most)
 
 
 def _most(values: Ints, n: int) -> float:

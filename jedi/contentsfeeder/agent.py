@@ -12,7 +12,6 @@ from jedi.contentsfeeder.feed import (
     Feed,
     FeedTask,
     InputDataset,
-    Listed,
     Listing,
     Outcome,
     Unusable,
@@ -20,8 +19,8 @@ from jedi.contentsfeeder.feed import (
     judge,
     needs_nucleus,
     new_files,
-    render,
 )
+from jedi.contentsfeeder.rows import new_rows, render
 from jedi.core.errors import BadInput, NotFound
 from jedi.spec.splitrule import SplitRules
 from jedi.taskbuffer import contents, datasets, engine, scouting, tasks, tasks_new
@@ -108,23 +107,23 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
         known = contents.known(tx, filled) if filled else {}
         lfns = {dataset_id: rows.lfns for dataset_id, rows in known.items()}
         new = [
-            (task, one.dataset, files)
+            rows
             for task, feed in feeds
-            for one, files in zip(feed.listings, new_files(task, feed.listings, lfns), strict=True)
+            for rows in new_rows(task, feed.listings, new_files(task, feed.listings, lfns))
         ]
-        contents.feed(tx, (block for one in new for block in render(*one)))
+        contents.feed(tx, (block for rows in new for block in render(rows)))
         gone = _mark(tx, listings, known)
         contents.note_fed(
             tx,
             [
                 contents.Fed(
-                    dataset_id=dataset.dataset_id,
-                    added=len(files),
-                    gone=gone.get(dataset.dataset_id, 0),
-                    events=_events(files),
-                    state="closed" if dataset.type == "input" else None,
+                    dataset_id=rows.dataset.dataset_id,
+                    added=len(rows),
+                    gone=gone.get(rows.dataset.dataset_id, 0),
+                    events=rows.events,
+                    state="closed" if rows.dataset.type == "input" else None,
                 )
-                for _, dataset, files in new
+                for rows in new
             ],
         )
 
@@ -155,11 +154,6 @@ def _mark(
     return {i: n_lost.get(i, 0) - n_back.get(i, 0) for i in known}
 
 
-def _events(files: Sequence[Listed]) -> int | None:
-    counts = [file.nevents for file in files if file.nevents is not None]
-    return sum(counts) if counts else None
-
-
 def _feed_task(
     row: Row[Any],
     params: Mapping[str, Any],
@@ -169,7 +163,7 @@ def _feed_task(
 ) -> FeedTask:
     ours = [one for one in inputs if one.jeditaskid == row.jeditaskid]
     masters = [one for one in ours if one.masterid is None]
-    files_fed = sum(one.nfiles for one in masters)
+    files_fed = sum(one.files for one in masters)
     rules = SplitRules.model_validate(row.rules or {})
     return FeedTask(
         jedi_task_id=row.jeditaskid,
@@ -185,6 +179,7 @@ def _feed_task(
                 is_master=one.masterid is None,
                 produced=one.datasetname in produced,
                 n_files=one.nfiles,
+                n_events=one.nevents or 0,
             )
             for one in ours
             if one.due
@@ -195,7 +190,10 @@ def _feed_task(
         files_fed=files_fed,
         n_events=params.get("nEvents"),
         events_fed=sum(one.nevents or 0 for one in masters),
-        n_pseudo_files=params.get("nFiles") or params.get("nFilesPerJob") or 1,
+        n_pseudo_files=1
+        if rules.by_events
+        else params.get("nFiles") or params.get("nFilesPerJob") or 1,
+        rules=rules,
         scout_rules=rules if rules.use_scout is None and not files_fed else None,
     )
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import accumulate, islice
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Protocol
 
 from jedi.core import names
 from jedi.spec.splitrule import SplitRules
 
-BLOCK = 2000  # lines rendered while the server takes in the block before
 PSEUDO_LFN = "pseudo_lfn"
 PRODUCTION_LABELS = ("managed", "test")
-NULL = r"\N"
-_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 
 
 class Listed(Protocol):
@@ -46,7 +43,8 @@ class PseudoFile:
 
 @dataclass(frozen=True, slots=True)
 class InputDataset:
-    """A dataset to feed. `produced`: a living task makes it. `n_files`: its rows so far."""
+    """A dataset to feed. `produced`: a living task makes it. `n_files`, `n_events`: its rows so
+    far and their events."""
 
     dataset_id: int
     name: str
@@ -54,6 +52,7 @@ class InputDataset:
     is_master: bool
     produced: bool = False
     n_files: int = 0
+    n_events: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,13 @@ class FeedTask:
     n_events: int | None = None
     events_fed: int = 0
     n_pseudo_files: int = 1
+    rules: SplitRules = field(default_factory=SplitRules)
     scout_rules: SplitRules | None = None
+
+    def events(self, dataset: InputDataset, files: Sequence[Listed]) -> list[int | None]:
+        """How many events files have: as data management knows, else as the task says."""
+        declared = self.rules.n_events_per_input if dataset.is_master else None
+        return [declared if file.nevents is None else file.nevents for file in files]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,24 +135,40 @@ def judge(task: FeedTask, listings: Sequence[Listing], max_records: int) -> Outc
         if one.state == "open":
             reason = f"Dataset {name} is open: more files may come. It is read when it is closed."
             return Wait("input_open", reason)
-        if len(one.files) > max_records:
+        if (records := _records(task, one)) > max_records:
+            kind = f"{len(one.files)} files"
+            if task.rules.by_events:
+                kind = f"{records} ranges of events in {kind}"
             reason = (
-                f"Dataset {name} holds {len(one.files)} files, more than {max_records} "
+                f"Dataset {name} holds {kind}, more than {max_records} "
                 "(knob contentsfeeder.max_records)."
             )
             return Unusable("too_many_files", reason, (one.dataset,))
         if bad := next((f.lfn for f in one.files if not _is_name(f.lfn)), None):
             reason = f"Dataset {name} holds a file {bad!r}, which is no logical file name."
             return Unusable("bad_file_name", reason, (one.dataset,))
-        unknown = [file.lfn for file in one.files if file.nevents is None]
-        if unknown and task.n_events and one.dataset.is_master:
+        counted = one.dataset.is_master and (task.n_events or task.rules.by_events)
+        if counted and None in (events := task.events(one.dataset, one.files)):
+            why = f"wants {task.n_events} events" if task.n_events else "is split by events"
+            lfn = one.files[events.index(None)].lfn
             reason = (
-                f"The task wants {task.n_events} events, but how many are in {unknown[0]} of "
-                f"{name} is not known. Say it in .dataset.yaml or set knob "
-                "ddm.event_count_command."
+                f"The task {why}, but how many are in {lfn} of {name} is not known. Say it in "
+                ".dataset.yaml or as nEventsPerInputFile, or set knob ddm.event_count_command."
             )
             return Unusable("events_unknown", reason, (one.dataset,))
     return _empty(listings) or Feed(tuple(listings))
+
+
+def _records(task: FeedTask, listing: Listing) -> int:
+    """How many rows a listing makes; of ranges of events the most that are possible."""
+    size = task.rules.events_per_job or task.rules.events_per_range
+    if not size or not listing.dataset.is_master:
+        return len(listing.files)
+    return len(listing.files) + _total(task, listing.dataset, listing.files) // size
+
+
+def _total(task: FeedTask, dataset: InputDataset, files: Sequence[Listed]) -> int:
+    return sum(n or 0 for n in task.events(dataset, files))
 
 
 def _empty(listings: Sequence[Listing]) -> Unusable | None:
@@ -181,43 +202,23 @@ def new_files(
         old = known.get(one.dataset.dataset_id, ())
         new: list[Listed] = [file for file in one.files if file.lfn not in old]
         if one.dataset.type == "pseudo_input":
-            new = [PseudoFile()] * (task.n_pseudo_files - one.dataset.n_files)
+            new = [PseudoFile(nevents=task.n_events)] * (task.n_pseudo_files - one.dataset.n_files)
         elif one.dataset.is_master:
             new = new[: max(0, files_left)]
             if task.n_events:
-                new = _up_to(new, events_left)
+                new = _up_to(task, one.dataset, new, events_left)
             files_left -= len(new)
-            events_left -= sum(file.nevents or 0 for file in new)
+            events_left -= _total(task, one.dataset, new)
         found.append(new)
     return found
 
 
-def _up_to(files: Sequence[Listed], events: int) -> list[Listed]:
+def _up_to(
+    task: FeedTask, dataset: InputDataset, files: Sequence[Listed], events: int
+) -> list[Listed]:
     """The first files that together hold so many events."""
-    before = accumulate((file.nevents or 0 for file in files), initial=0)
+    before = accumulate((n or 0 for n in task.events(dataset, files)), initial=0)
     return [file for file, seen in zip(files, before, strict=False) if seen < events]
-
-
-def render(task: FeedTask, dataset: InputDataset, files: Iterable[Listed]) -> Iterator[str]:
-    """Blocks of lines for `contents.feed`: PostgreSQL's COPY text of contents.FED_COLUMNS."""
-    scope = dataset.name.partition(":")[0] if dataset.type == "input" else None
-    head = _line(dataset.dataset_id, task.jedi_task_id, dataset.type, scope, "ready", "ready", 1,
-                 task.max_attempt, task.max_failure)  # fmt: skip
-    rest = iter(files)
-    while block := list(islice(rest, BLOCK)):
-        yield "".join(
-            f"{head}\t{f.lfn}\t{_text(f.guid)}\t{f.size}\t{_text(f.adler32)}\t"
-            f"{NULL if f.nevents is None else f.nevents}\n"
-            for f in block
-        )
-
-
-def _line(*values: object) -> str:
-    return "\t".join(NULL if value is None else str(value) for value in values)
-
-
-def _text(value: str | None) -> str:
-    return NULL if value is None else value.translate(_ESCAPES)
 
 
 def needs_nucleus(label: str, *, asked: bool, placed: bool) -> bool:

@@ -380,6 +380,7 @@ EVENT = Machine(
             ("JobDispatcher", "ready", "sent", "dispatched"),
             ("JobDispatcher", "sent", "running", "reported"),
             ("JobDispatcher", "ready sent running", "finished failed", "reported"),
+            ("Adder", "ready", "done failed fatal", "job_ended"),
             ("Adder", "finished", "done", "consumer_ended"),
             ("Adder", "sent running", "ready", "no_result"),
             ("Adder", "failed", "ready fatal", "consumer_ended"),

@@ -17,6 +17,7 @@ from jedi.jobgenerator.plan import Cut
 from jedi.spec.chunk import Files, Ints
 from jedi.spec.demand import Load
 from jedi.spec.generation import (
+    EventUse,
     InputUse,
     NewJobs,
     NewOutput,
@@ -80,6 +81,7 @@ def make_jobs(m: Material) -> NewJobs:
         n_events=[n or None for n in _reduce(np.add, m.cuts, "events").tolist()],
         commands=commands,
         inputs=_uses(reads, ids, m.seeds, len(again)),
+        events=[_events(r, ids) for r in reads if r.master and m.task.rules.by_events],
         endpoints=endpoints,
         outputs=outputs,
         shared=[
@@ -160,6 +162,21 @@ def _uses(reads: Sequence[Reading], ids: Ints, seeds: Files, again: int) -> list
     rows = np.arange(again)
     uses.append(_use([(seeds, rows, ids[:again], np.zeros(again, np.int16))]))
     return [use for use in uses if len(use.file_ids)]
+
+
+def _events(reading: Reading, ids: Ints) -> EventUse:
+    """The ranges of events that jobs process of a master."""
+    files, rows = reading.files, reading.rows
+    starts = files.start_events[rows]
+    return EventUse(
+        file_ids=files.file_ids[rows],
+        dataset_ids=files.dataset_ids[rows],
+        panda_ids=ids[reading.jobs],
+        attempts=files.attempts[rows] + 1,
+        starts=starts,
+        ends=starts + files.events[rows] - 1,
+        offsets=files.first_events[rows] - 1 - starts,
+    )
 
 
 def _use(parts: Sequence[tuple[Files, Ints, Ints, NDArray[np.int16]]]) -> InputUse:

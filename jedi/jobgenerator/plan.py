@@ -45,7 +45,7 @@ def plan(
     lottery = choice.lottery()
     cuts: list[Cut] = []
     for chunk in chunks:
-        splitter = Splitter(strategy.weights(demand, chunk))
+        splitter = Splitter(strategy.weights(demand, chunk), strategy.breaks(chunk))
         caps = [strategy.caps(rules, demand, chunk, choice.sites, site, knobs)
                 for site in choice.candidates]  # fmt: skip
         size, start = len(chunk.master), 0

@@ -13,19 +13,23 @@ import numpy as np
 
 from jedi.core.errors import JediError
 from jedi.jobgenerator.splitter import Caps, Weights
-from jedi.spec.chunk import Chunk, Secondary
+from jedi.spec.chunk import Chunk, Ints, Secondary
 from jedi.spec.demand import GB, MB, Demand, Load
 from jedi.spec.snapshot import Snapshot
 from jedi.spec.splitrule import SplitRules
 
 
 class FileStrategy:
-    """Whole files. A fixed number of files per job silences the limits on size and time: so many
-    files are then the unit that cannot be split."""
+    """Whole files or ranges of their events. A fixed number of files or events per job silences
+    the limits on size and time: so many are then the unit that cannot be split."""
 
     def files_per_unit(self, rules: SplitRules) -> int:
         """Master files of the smallest possible job."""
-        return rules.n_files_per_job or 1
+        return rules.files_per_job or 1
+
+    def breaks(self, chunk: Chunk) -> Ints:
+        """The master files that begin a job, whatever the one before has room for."""
+        return chunk.master.breaks
 
     def weights(self, demand: Demand, chunk: Chunk) -> Weights:
         """What each master file adds to a job: files of both kinds, disk space, events."""
@@ -38,7 +42,7 @@ class FileStrategy:
         ones = np.ones(len(master))
         outputs = demand.output_bytes(Load(sizes, events))
         return {"masters": ones, "files": ones * (1 + ratios), "bytes": sizes + outputs,
-                "events": events}  # fmt: skip
+                "events": events, "output": outputs * ones}  # fmt: skip
 
     def caps(
         self,
@@ -58,8 +62,10 @@ class FileStrategy:
                 f"({knobs['jobgen.hard_max_files_per_job']}, knob jobgen.hard_max_files_per_job).",
                 code="too_many_files_per_job",
             )
-        if rules.n_files_per_job:
-            return {"masters": rules.n_files_per_job, "files": hard}
+        if rules.files_per_job:
+            return {"masters": rules.files_per_job, "files": hard}
+        if rules.events_per_job:
+            return {"events": rules.events_per_job, "files": hard}
         cores = demand.cores_at(sites.cores)[site]
         scratch_mb = sites.max_wdir_mb[site] * cores / sites.cores[site] - demand.work_mb
         size = min((rules.n_gb_per_job or knobs["jobgen.max_gb_per_job"]) * GB, scratch_mb * MB)
@@ -69,6 +75,7 @@ class FileStrategy:
             "files": hard,
             "bytes": size - sum(float(files.sizes.sum()) for files in whole),
             "events": demand.events_within(seconds, cores, sites.core_power[site]),
+            "output": (rules.output_gb_per_job or np.inf) * GB,
         }
 
 

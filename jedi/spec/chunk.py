@@ -13,7 +13,8 @@ Ints = NDArray[np.int64]
 @dataclass(frozen=True, eq=False)
 class Files:
     """Files (or event ranges) in the order of their use. Zero stands for unknown: bytes, events,
-    the job that had the file before."""
+    the job that had the file before. `events_left`: those of the
+    file that come after the range."""
 
     file_ids: Ints
     dataset_ids: Ints
@@ -21,6 +22,7 @@ class Files:
     sizes: Ints
     events: Ints
     start_events: Ints
+    events_left: Ints
     first_events: Ints
     attempts: Ints
     previous: Ints
@@ -32,6 +34,13 @@ class Files:
     def counted_events(self) -> Ints:
         """Events for estimates: a file of unknown contents counts as one."""
         return np.maximum(self.events, 1)
+
+    @property
+    def breaks(self) -> Ints:
+        """Where a job must begin, since events before it are not in the row: a payload is told
+        the first event of the first file and how many follow, file by file."""
+        inside = (self.start_events[1:] > 0) | (self.events_left[:-1] > 0)
+        return np.flatnonzero(inside) + 1
 
     @classmethod
     def join(cls, parts: list[Files]) -> Files:

@@ -110,6 +110,20 @@ class SharedInput:
 
 
 @dataclass(frozen=True, eq=False)
+class EventUse:
+    """Which job processes which events: rows of contents, first and last event in the file, and
+    how many events lie before the file's first."""
+
+    file_ids: Ints
+    dataset_ids: Ints
+    panda_ids: Ints
+    attempts: Ints
+    starts: Ints
+    ends: Ints
+    offsets: Ints
+
+
+@dataclass(frozen=True, eq=False)
 class NewOutput:
     """The files of one output template, one for each job."""
 
@@ -141,7 +155,8 @@ class Retry:
 @dataclass(frozen=True, eq=False)
 class NewJobs:
     """The jobs of one task, column by column; 0 MB, 0 s: not known. `local`: all inputs lie at the
-    job's site. Inputs stand apart by masters, what follows them, and seeds."""
+    job's site. Inputs stand apart by masters, what follows them, and seeds; `events` are those of
+    masters that are split by events."""
 
     panda_ids: Sequence[int]
     origins: Sequence[int]
@@ -157,6 +172,7 @@ class NewJobs:
     n_events: Sequence[int | None]
     commands: Sequence[str]
     inputs: Sequence[InputUse]
+    events: Sequence[EventUse]
     endpoints: Sequence[str]
     outputs: Sequence[NewOutput]
     shared: Sequence[SharedInput]

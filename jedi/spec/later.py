@@ -14,17 +14,17 @@ TASK_KEYS = _words(
     """
     currentPriority framework container_name gshare workQueueName mergeRamCount mergeCoreCount
     walltime walltimeUnit ioIntensity ioIntensityUnit includedSite excludedSite destination goal
-    nEventsPerInputFile nEventsPerJob tgtNumEventsPerJob nEventsPerRange minGranularity pfnList
+    nEventsPerRange minGranularity pfnList
     skipFilesUsedBy useInFilesWithNewAttemptNr useInFilesInContainer getNumEventsInMetadata
     skipShortInput skipShortOutput parentTaskName mergeOutput mergeSpec buildSpec preproSpec
     esmergeSpec multiStepExec loadXML segmentSpecs hpoRequestData log_merge sourceURL fixedSandbox
     cliParams tarBallViaDDM objectStore transferType nEventsPerOutputFile uniqueTaskName official
-    noEmail noThrottle skipScout esFraction esConvertible osInfo ttcrTimestamp inputPreStaging
+    noEmail noThrottle esFraction esConvertible osInfo ttcrTimestamp inputPreStaging
     panda_data_carousel lostFiles lostFilesDataset recoverInto useNewCode period
-    allowTaskDuplication t1Weight maxEventsPerJob tgtMaxOutputForNG nEventsPerInput
+    allowTaskDuplication t1Weight maxEventsPerJob
     dynamicNumEvents groupBoundaryID respectLB orderByLB releasePerLB orderInputBy
     respectSplitRule totNumJobs maxNumJobs noInputPooling nChunksToWait segmentedWork maxCoreCount
-    randomSeed firstEvent nFilesPerMergeJob nEventsPerMergeJob nGBPerMergeJob
+    randomSeed nFilesPerMergeJob nEventsPerMergeJob nGBPerMergeJob
     nMaxFilesPerMergeJob onSiteMerging mergeEsOnOS useScout scoutSuccessRate useExhausted
     failGoalUnreached failWhenGoalUnreached disableAutoFinish disableAutoRetry disableReassign
     allowPartialFinish allowEmptyInput allowIncompleteInDS noAutoPause minCpuEfficiency

@@ -213,10 +213,16 @@ class TaskParams(_Written):
     no_input: bool = False
     n_files: _Count | None = None
     n_events: _Count | None = None
+    n_events_per_input_file: _Count | None = None
+    n_events_per_job: _Count | None = None
+    tgt_num_events_per_job: _Count | None = None
+    first_event: _Int4 = 0
     n_files_per_job: _Count | None = None
     n_gb_per_job: _Positive | None = Field(default=None, alias="nGBPerJob")
+    tgt_max_output_for_ng: _Positive | None = Field(default=None, alias="tgtMaxOutputForNG")
     n_max_files_per_job: _Count | None = None
     max_walltime: _Positive | None = None
+    skip_scout: bool = False
     sandbox: list[Annotated[str, StringConstraints(min_length=1, max_length=4096)]] = []
     log: LogItem | None = None
 

@@ -28,13 +28,8 @@ def streams(params: TaskParams) -> list[str]:
 
 def contradictions(params: TaskParams) -> Iterator[Problem]:
     """Keys of the task that exclude each other."""
-    if params.no_input and params.n_events is not None:
-        rule = "a task without input has no events to count"
-        remedy = "Say with nFiles how many jobs it has (times nFilesPerJob)"
-        yield Problem("nEvents", params.n_events, rule, remedy)
-    if params.no_input and params.n_gb_per_job is not None:
-        rule = "a task without input has no size"
-        yield Problem("nGBPerJob", params.n_gb_per_job, rule, "Use nFilesPerJob")
+    if params.no_input:
+        yield from _no_input_rules(params)
     most, wanted = params.n_max_files_per_job, params.n_files_per_job
     if most is not None and wanted is not None and most < wanted:
         rule = f"is less than nFilesPerJob ({wanted})"
@@ -43,6 +38,27 @@ def contradictions(params: TaskParams) -> Iterator[Problem]:
     if attempts is not None and failures is not None and failures > attempts:
         rule = f"is more than maxAttempt ({attempts})"
         yield Problem("maxFailure", failures, rule, "Raise maxAttempt or leave maxFailure out")
+
+
+def _no_input_rules(params: TaskParams) -> Iterator[Problem]:
+    total, each = params.n_events, params.n_events_per_job
+    if (total is None) != (each is None):
+        given, other = ("nEvents", "nEventsPerJob")[:: 1 if each is None else -1]
+        remedy = f"Give {other}, too, or say with nFiles how many jobs it has (times nFilesPerJob)"
+        rule = f"a task without input that counts events needs {other}"
+        yield Problem(given, total or each, rule, remedy)
+    for key, value in (("nFiles", params.n_files), ("nFilesPerJob", params.n_files_per_job)):
+        if each is not None and value is not None:
+            rule = "the events say how many jobs there are"
+            yield Problem(key, value, rule, f"Leave {key} out, or nEvents and nEventsPerJob")
+    for key, size in (
+        ("nGBPerJob", params.n_gb_per_job),
+        ("nEventsPerInputFile", params.n_events_per_input_file),
+        ("tgtNumEventsPerJob", params.tgt_num_events_per_job),
+    ):
+        if size is not None:
+            rule = "a task without input has no files"
+            yield Problem(key, size, rule, "Use nFiles and nFilesPerJob, or nEventsPerJob")
 
 
 def item_contradictions(params: TaskParams) -> Iterator[Problem]:

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, text
 FED_COLUMNS = (
     "datasetid", "jeditaskid", "type", "scope", "status", "proc_status", "keeptrack",
     "maxattempt", "maxfailure", "lfn", "guid", "fsize", "checksum", "nevents",
+    "startevent", "endevent", "firstevent",
 )  # fmt: skip
 """The columns of a line given to `feed`, in order; the others get their defaults."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import Connection, Row, text
@@ -31,17 +32,25 @@ SELECT datasetid, jeditaskid, status, :agent, 'refined', 'refined' FROM i
 
 
 def insert_datasets(
-    tx: Connection, tasks: Sequence[tuple[int, Sequence[NewDataset]]], agent: str
+    tx: Connection,
+    tasks: Sequence[tuple[int, Sequence[NewDataset]]],
+    agent: str,
+    known: Mapping[int, Mapping[int, int]] = MappingProxyType({}),
 ) -> dict[int, list[int]]:
-    """Insert the datasets of tasks; by task, the ids in the order given."""
-    wanted = sum(len(some) for _, some in tasks)
+    """Insert the datasets of tasks; by task, the ids in the order given. Those that are `known`
+    (task, position: id) have their rows."""
+    has: dict[int, Mapping[int, int]] = {task_id: known.get(task_id, {}) for task_id, _ in tasks}
+    wanted = sum(len(some) - len(has[task_id]) for task_id, some in tasks)
     fresh = iter(
         tx.scalars(
             text("SELECT nextval('jedi_dataset_id_seq') FROM generate_series(1, :n)"),
             {"n": wanted},
         ).all()
     )
-    ids = {task_id: [next(fresh) for _ in some] for task_id, some in tasks}
+    ids = {
+        task_id: [has[task_id].get(i) or next(fresh) for i in range(len(some))]
+        for task_id, some in tasks
+    }
 
     def other(task_id: int, position: int | None) -> int | None:
         return None if position is None else ids[task_id][position]
@@ -59,7 +68,8 @@ def insert_datasets(
             "streamname": dataset.stream_name,
         }
         for task_id, some in tasks
-        for dataset_id, dataset in zip(ids[task_id], some, strict=True)
+        for i, (dataset_id, dataset) in enumerate(zip(ids[task_id], some, strict=True))
+        if i not in has[task_id]
     ]
     tx.execute(text(_INSERT), {"rows": json.dumps(rows), "agent": agent})
     return ids
@@ -134,18 +144,26 @@ def move_datasets(
         )
 
 
+_INPUTS = """
+SELECT d.datasetid, d.jeditaskid, d.datasetname, d.type, d.masterid, d.nfiles, d.nevents,
+  CASE WHEN d.nfiles > 0 AND d.masterid IS NULL AND t.rules ?| CAST(:ranges AS text[])
+       THEN (SELECT count(DISTINCT lfn) FROM jedi_dataset_contents c
+             WHERE c.datasetid = d.datasetid) ELSE d.nfiles END AS files,
+  d.status IN ('defined', 'toupdate', 'pending') AS due
+FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
+WHERE jeditaskid = ANY(:ids) AND d.type = ANY(:types) ORDER BY d.datasetid
+"""
+
+
 def inputs(tx: Connection, task_ids: Sequence[int]) -> list[Row[Any]]:
-    """Input datasets of tasks; `due`: to be looked up."""
-    return list(
-        tx.execute(
-            text(
-                "SELECT datasetid, jeditaskid, datasetname, type, masterid, nfiles, nevents, "
-                "status IN ('defined', 'toupdate', 'pending') AS due FROM jedi_datasets "
-                "WHERE jeditaskid = ANY(:ids) AND type = ANY(:types) ORDER BY datasetid"
-            ),
-            {"ids": list(task_ids), "types": list(states.INPUT_TYPES)},
-        )
-    )
+    """Input datasets of tasks. `due`: to be looked up; `files`: how many files their rows stand
+    for, of which each may have many (ranges of events)."""
+    values = {
+        "ids": list(task_ids),
+        "types": list(states.INPUT_TYPES),
+        "ranges": ["n_events_per_job", "target_events_per_job"],
+    }
+    return list(tx.execute(text(_INPUTS), values))
 
 
 _PRODUCERS = f"""

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, text
 
+from jedi.core import states
 from jedi.core.errors import JediError
-from jedi.spec.generation import InputUse, NewJobs, NewSeeds, SharedInput, TaskOrder
+from jedi.spec.generation import EventUse, InputUse, NewJobs, NewSeeds, SharedInput, TaskOrder
 from jedi.taskbuffer import datasets, engine, jobs
 from jedi.taskbuffer.copying import Block, copy_binary, copy_rows
 
@@ -37,6 +38,7 @@ def write_jobs(tx: Connection, batch: Batch, agent: str) -> None:
     ))  # fmt: skip
     copy_rows(tx, "jedi_dataset_contents", (b for one in batch for b in _contents(*one)))
     copy_rows(tx, "jedi_job_files", (b for one in batch for b in _job_files(*one)))
+    copy_rows(tx, "jedi_events", (_events(order, e) for order, new in batch for e in new.events))
     copy_rows(tx, "jedi_job_ready", (_ready(order, new) for order, new in batch))
     copy_rows(tx, "jedi_jobs_statuslog", (_log(order, new, agent) for order, new in batch))
     copy_rows(tx, "jedi_job_retry_history", (_retries(order, new) for order, new in batch))
@@ -212,6 +214,21 @@ def _seeds(order: TaskOrder, seeds: NewSeeds) -> Block:
         "endpoint": None,
         "fsize": None,
         "n_events": None,
+    }
+
+
+def _events(order: TaskOrder, use: EventUse) -> Block:
+    return {
+        "jeditaskid": order.jedi_task_id,
+        "datasetid": use.dataset_ids.tolist(),
+        "fileid": use.file_ids.tolist(),
+        "status": states.EVENT_CODES["ready"],
+        "pandaid": use.panda_ids.tolist(),
+        "job_processid": 0,
+        "def_min_eventid": use.starts.tolist(),
+        "def_max_eventid": use.ends.tolist(),
+        "attemptnr": use.attempts.tolist(),
+        "event_offset": use.offsets.tolist(),
     }
 
 

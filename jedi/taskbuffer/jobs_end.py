@@ -80,13 +80,27 @@ FROM g
 """)
 
 
+_CODE = states.EVENT_CODES
+_END_EVENTS = text(f"""
+UPDATE jedi_events e SET
+  status = CASE WHEN j.status = 'finished' THEN {_CODE["done"]}
+                WHEN j.status <> 'failed' THEN {_CODE["cancelled"]}
+                WHEN c.status = 'failed' THEN {_CODE["fatal"]} ELSE {_CODE["failed"]} END,
+  processed_upto_eventid = CASE WHEN j.status = 'finished' THEN e.def_max_eventid END
+FROM jedi_jobs j, jedi_dataset_contents c
+WHERE e.pandaid = ANY(CAST(:ids AS bigint[])) AND j.pandaid = ANY(CAST(:ids AS bigint[]))
+  AND j.pandaid = e.pandaid AND c.fileid = e.fileid AND c.jeditaskid = e.jeditaskid
+""")
+
+
 def end_jobs(tx: Connection, ends: Sequence[JobEnd], agent: str) -> list[MovedJob]:
     """End live jobs and settle their files, in a constant number of statements.
 
     Inputs of a finished job are finished; others come back (`ready`) while they may be tried
     again, else they failed; only the end `failed` counts as a failure of theirs. Random seeds
-    always come back. Outputs are finished or failed with their job, the log of a failed job too,
-    whether or not it can be read. Jobs that have ended already are left alone: compare the result.
+    always come back. Ranges of events and outputs are finished or failed with their job, the log
+    of a failed job too, whether or not it can be read. Jobs that have ended already are left
+    alone: compare the result.
     """
     moves = [JobMove(e.panda_id, e.target, e.code, e.reason, e.lock_seq, e.error_source)
              for e in ends]  # fmt: skip
@@ -95,6 +109,7 @@ def end_jobs(tx: Connection, ends: Sequence[JobEnd], agent: str) -> list[MovedJo
         ids = {"ids": [job.panda_id for job in ended]}
         tx.execute(_LOCK_DATASETS, ids)
         files = tx.execute(_SETTLE, ids).one()
+        tx.execute(_END_EVENTS, ids)
         wake(tx, *(f"files:{topic}" for topic, some in files._mapping.items() if some))
     return ended
 

@@ -159,6 +159,7 @@ SELECT d.id, r.* FROM unnest(CAST(:ids AS bigint[]), CAST(:limits AS bigint[])) 
 
 
 def read_ready(tx: Connection, limits: Mapping[int, int]) -> dict[int, Files]:
+    array_agg(coalesce(nevents - endevent - 1, 0)) AS events_left,
     """The first ready files of datasets, up to a limit for each."""
     rows = tx.execute(_READY, {"ids": list(limits), "limits": list(limits.values())})
     return {row.id: _files(row) for row in rows}

@@ -14,7 +14,7 @@ from jedi.core import names
 from jedi.core.errors import Problem
 from jedi.spec.dataset import Attributes, NewDataset, OutputTemplate
 from jedi.spec.placeholders import fill_task_id, placeholders, split_output, stream_of
-from jedi.spec.splitrule import SplitRules
+from jedi.spec.splitrule import NO_SCOUT, SplitRules
 from jedi.spec.task import RefinedTask, TaskColumns
 from jedi.spec.taskparams import InputItem, Item, NumberItem, OutputItem, TaskParams
 from jedi.taskrefiner.resource import ResourceType, resource_type
@@ -150,11 +150,18 @@ class Refiner:
 
     def rules(self, params: TaskParams) -> SplitRules:
         """The split rules. Without input, a job takes one pseudo file unless told otherwise."""
+        one = 1 if params.no_input and not params.n_events_per_job else None
         return SplitRules(
-            n_files_per_job=params.n_files_per_job or (1 if params.no_input else None),
+            n_events_per_job=params.n_events_per_job,
+            n_events_per_input=params.n_events_per_input_file,
+            n_files_per_job=params.n_files_per_job or one,
             n_gb_per_job=params.n_gb_per_job,
+            target_events_per_job=params.tgt_num_events_per_job,
+            max_output_gb=params.tgt_max_output_for_ng,
+            first_event=params.first_event or None,
             max_files_per_job=params.n_max_files_per_job,
             max_walltime_h=params.max_walltime,
+            use_scout=NO_SCOUT if params.skip_scout else None,
         )
 
     def columns(self, submission: Submission) -> TaskColumns:

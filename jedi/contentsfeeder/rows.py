@@ -1,0 +1,107 @@
+"""Files as rows of contents: one a file, or one a range of its events, and how they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from jedi.contentsfeeder.feed import FeedTask, InputDataset, Listed, Listing
+from jedi.spec.eventranges import Ranges, across, evenly
+
+BLOCK = 2000  # lines rendered while the server takes in the block before
+NULL = r"\N"
+_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """New rows of a dataset. `counts` are the files' events and `ranges` of them the rows, if it
+    is split by events; `begun`: events that the task's masters had before."""
+
+    task: FeedTask
+    dataset: InputDataset
+    files: Sequence[Listed]
+    counts: Sequence[int | None]
+    ranges: Ranges | None
+    begun: int
+
+    def __len__(self) -> int:
+        return len(self.files) if self.ranges is None else len(self.ranges)
+
+    @property
+    def events(self) -> int | None:
+        """Events in them, as far as known."""
+        known = [n for n in self.counts if n is not None]
+        return sum(known) if known else None
+
+
+def new_rows(
+    task: FeedTask, listings: Sequence[Listing], found: Sequence[Sequence[Listed]]
+) -> list[Rows]:
+    """The rows of the new files of each listing. Every event has a number, counted
+    on from file to file and from master to master."""
+    rows = []
+    begun = task.events_fed
+    for listing, files in zip(listings, found, strict=True):
+        dataset = listing.dataset
+        counts = task.events(dataset, files)
+        one = Rows(task, dataset, files, counts, _cut(task, dataset, counts), begun)
+        rows.append(one)
+        begun += (one.events or 0) if dataset.is_master else 0
+    return rows
+
+
+def _cut(task: FeedTask, dataset: InputDataset, counts: Sequence[int | None]) -> Ranges | None:
+    if not (dataset.is_master and task.rules.by_events):
+        return None
+    events = np.array([n or 0 for n in counts], np.int64)
+    if task.rules.events_per_job:
+        return across(events, task.rules.events_per_job, dataset.n_events)
+    return evenly(events, task.rules.events_per_range or 1)
+
+
+def render(rows: Rows) -> Iterator[str]:
+    """Blocks of lines for `contents.feed`: PostgreSQL's COPY text of contents.FED_COLUMNS."""
+    task, dataset = rows.task, rows.dataset
+    scope = dataset.name.partition(":")[0] if dataset.type == "input" else None
+    head = _line(dataset.dataset_id, task.jedi_task_id, dataset.type, scope, "ready", "ready", 1,
+                 task.max_attempt, task.max_failure)  # fmt: skip
+    for at in range(0, len(rows), BLOCK):
+        yield "".join(f"{head}\t{line}\n" for line in _lines(rows, slice(at, at + BLOCK)))
+
+
+def _lines(rows: Rows, part: slice) -> Iterator[str]:
+    if rows.ranges is None:
+        whole = zip(rows.files[part], rows.counts[part], strict=True)
+        return (f"{_file(file, events)}\t{NULL}\t{NULL}\t{NULL}" for file, events in whole)
+    found = rows.ranges
+    files = found.files[part].tolist()
+    texts = {i: _file(rows.files[i], rows.counts[i]) for i in dict.fromkeys(files)}
+    shift = 1 + (rows.task.rules.first_event or 0) + rows.begun
+    return (
+        f"{texts[i]}\t{start}\t{end}\t{first}"
+        for i, start, end, first in zip(
+            files,
+            found.starts[part].tolist(),
+            found.ends[part].tolist(),
+            (found.before[part] + shift).tolist(),
+            strict=True,
+        )
+    )
+
+
+def _file(file: Listed, events: int | None) -> str:
+    return (
+        f"{file.lfn}\t{_text(file.guid)}\t{file.size}\t{_text(file.adler32)}\t"
+        f"{NULL if events is None else events}"
+    )
+
+
+def _line(*values: object) -> str:
+    return "\t".join(NULL if value is None else str(value) for value in values)
+
+
+def _text(value: str | None) -> str:
+    return NULL if value is None else value.translate(_ESCAPES)
