@@ -32,7 +32,7 @@ from jedi.standalone.embedded import Embedded
 from jedi.taskbuffer import knobs
 from jedi.taskbuffer.engine import connect
 
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 SCRATCH_MB = 400
 """What a payload may write."""
 
