@@ -151,6 +151,7 @@ SELECT d.id, r.* FROM unnest(CAST(:ids AS bigint[]), CAST(:limits AS bigint[])) 
     array_agg(coalesce(fsize, 0)) AS sizes,
     array_agg(coalesce(endevent - startevent + 1, nevents, 0)) AS events,
     array_agg(coalesce(startevent, 0)) AS start_events,
+    array_agg(coalesce(nevents - endevent - 1, 0)) AS events_left,
     array_agg(coalesce(firstevent, 0)) AS first_events,
     array_agg(attemptnr) AS attempts, array_agg(coalesce(pandaid, 0)) AS previous
   FROM (SELECT * FROM jedi_dataset_contents c WHERE c.datasetid = d.id AND c.status = 'ready'
@@ -159,7 +160,6 @@ SELECT d.id, r.* FROM unnest(CAST(:ids AS bigint[]), CAST(:limits AS bigint[])) 
 
 
 def read_ready(tx: Connection, limits: Mapping[int, int]) -> dict[int, Files]:
-    array_agg(coalesce(nevents - endevent - 1, 0)) AS events_left,
     """The first ready files of datasets, up to a limit for each."""
     rows = tx.execute(_READY, {"ids": list(limits), "limits": list(limits.values())})
     return {row.id: _files(row) for row in rows}
