@@ -415,6 +415,28 @@ def test_commands_carry_what_was_said_with_them(run: Run, made: Made, engine: En
     assert (refused.code, "Possible now: kill, finish, pause" in refused.out) == (1, True)
 
 
+def test_parameters_are_changed_as_they_are_written(run: Run, engine: Engine) -> None:
+    task_id = run("submit", HELLO, "--json").value["jedi_task_id"]
+    with engine.begin() as tx:
+        to(tx, task_id, "aborting", "toabort", "aborted")
+    for wrong in ("nFilesPerJob", "nFilesPerJob=[", "nFilesPerJob=two", "nFilePerJob=2"):
+        answer = run("incexec", task_id, "--set", wrong)
+        assert (answer.code, wrong.partition("=")[0] in answer.err) == (2, True)
+    assert run("incexec", task_id, "--set", "nFilesPerJob=2", "--set", "maxFailure=null").code == 0
+    with engine.begin() as tx:
+        asked = commands.next_commands(tx, [task_id])[task_id]
+    assert asked.arguments == {"parameters": {"nFilesPerJob": 2, "maxFailure": None}}
+
+
+def test_places_are_checked_and_passed_on(run: Run, made: Made, engine: Engine) -> None:
+    assert run("reassign", made.task).code == 2
+    assert run("reassign", made.task, "--site", "SITE_C").code == 2
+    assert run("reassign", made.task, "--site", "SITE_B", "--nokill").code == 0
+    with engine.begin() as tx:
+        asked = commands.next_commands(tx, [made.task])[made.task]
+    assert asked.arguments == {"site": "SITE_B", "nokill": True}
+
+
 # ------------------------------------------------------------------------------------- manners
 
 

@@ -8,7 +8,7 @@ import typer
 
 from jedi.cli.common import NO, Json, show, transaction
 from jedi.cli.task_common import TaskIds
-from jedi.core.errors import BadInput, JediError, Unreachable
+from jedi.core.errors import BadInput, JediError, Problem, Unreachable
 from jedi.core.settings import caller
 
 Comment = Annotated[str | None, typer.Option("--comment", help="Why; it is told with the task.")]
@@ -48,6 +48,43 @@ def retry(
     Example: `jedi-task retry 1 && jedi-task watch 1`
     """
     _command("retry", tasks, comment, as_json, keep=keep)
+
+
+def incexec(
+    tasks: TaskIds,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a parameter; null takes it back."),
+    ] = None,
+    comment: Comment = None,
+    as_json: Json = False,
+) -> None:
+    """Let tasks that have ended go on with what is new in their inputs, or other parameters.
+
+    Example: `jedi-task incexec 1 --set nFilesPerJob=2 --set maxAttempt=5`
+    """
+    _command("incexec", tasks, comment, as_json, parameters=_settings(settings or []))
+
+
+def _settings(written: list[str]) -> dict[str, Any]:
+    """KEY=VALUE, the value as in a task file."""
+    import yaml
+
+    from jedi.core import strictyaml
+
+    found: dict[str, Any] = {}
+    problems = []
+    for text in written:
+        key, equals, value = text.partition("=")
+        try:
+            found[key] = strictyaml.load(value)
+        except (ValueError, yaml.YAMLError):
+            problems.append(Problem("--set", text, "the value can't be read", "Write it as YAML"))
+        if not equals:
+            problems.append(Problem("--set", text, "is KEY=VALUE", "Write nFilesPerJob=2"))
+    if problems:
+        raise BadInput(problems)
+    return found
 
 
 def pause(tasks: TaskIds, comment: Comment = None, as_json: Json = False) -> None:

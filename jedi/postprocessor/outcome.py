@@ -10,6 +10,7 @@ from jedi.core import states
 _IN_USE = ("ready", "running")
 _NOT_SETTLED = ("defined", "toupdate", "pending", *_IN_USE)
 _AT_WORK = ("defined", *_IN_USE)
+_FROZEN = ("done", "finished", "failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +88,10 @@ class PostProcessing:
         return Verdict(target, f"inputs_{target}", f"{reason}{details and f'; {details}'}.")
 
     def release(self, target: str, datasets: Iterable[Dataset]) -> list[tuple[int, str]]:
-        """The final status (by dataset id) of each output of a task that becomes `target`."""
+        """The final status (by dataset id) of each output of a task that becomes `target`; those
+        that an earlier attempt froze stay what they are."""
         end = target if target in ("done", "finished") else "failed"
-        return [(d.dataset_id, end) for d in datasets if d.is_output and d.status != end]
+        return [(d.dataset_id, end) for d in datasets if d.is_output and d.status not in _FROZEN]
 
 
 def _share_done(finished: int, wanted: int) -> str:

@@ -17,11 +17,12 @@ from jedi.taskcommando.commands import COMMANDS, NOT_YET
 ARGUMENTS: Mapping[str, Mapping[str, type]] = {
     "finish": {"soft": bool},
     "retry": {"keep": bool},
+    "incexec": {"parameters": dict},
     "reassign": {"site": str, "nucleus": str, "soft": bool, "nokill": bool},
 }
 """What may be said with a command, and its type."""
 
-_TYPES = {bool: "true or false", str: "text"}
+_TYPES = {bool: "true or false", str: "text", dict: "a mapping of keys to values"}
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -58,6 +59,8 @@ def command(
     problems = list(_wrong(name, arguments))
     if name == "reassign":
         problems += _wrong_place(tx, arguments)
+    if name == "incexec" and not problems:
+        problems += _wrong_parameters(tx, who, jedi_task_id, arguments.get("parameters", {}))
     if problems:
         raise BadInput(problems)
     return commands.append(tx, jedi_task_id, name, who, arguments, comment)
@@ -87,3 +90,16 @@ def _wrong_place(tx: Connection, arguments: Mapping[str, Any]) -> Iterator[Probl
         if (place := arguments[key]) not in known:
             remedy = suggest(str(place), known, "Look at the output of: jedi site list")
             yield Problem(key, place, f"no such {key}", remedy)
+
+
+def _wrong_parameters(
+    tx: Connection, who: str, jedi_task_id: int, changes: Mapping[str, Any]
+) -> list[Problem]:
+    from jedi.service import submission
+    from jedi.spec.incremental import change
+    from jedi.taskbuffer.tasks_new import params_of
+
+    params, problems = change(params_of(tx, [jedi_task_id])[jedi_task_id], changes)
+    if params is None or problems:
+        return problems
+    return submission.recheck(tx, who, params, changes)

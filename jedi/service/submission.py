@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -126,6 +126,16 @@ def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, base_dir: 
         priority=DEFAULT_PRIORITY if params.task_priority is None else params.task_priority,
         sandbox=sandbox,
     )
+
+
+def recheck(tx: Connection, who: str, params: TaskParams, keys: Collection[str]) -> list[Problem]:
+    """What is wrong outside the text with these keys of a task whose parameters change."""
+    found = [
+        *_person(params, who, users.role(tx, who)),
+        *_places(tx, params),
+        *_limits(params, knobs.load(tx)),
+    ]
+    return [problem for problem in found if problem.path in keys]
 
 
 def _person(params: TaskParams, who: str, role: str) -> Iterator[Problem]:

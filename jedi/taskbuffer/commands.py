@@ -121,15 +121,17 @@ def live_jobs(
     )
 
 
-def last_accepted(tx: Connection, task_ids: Sequence[int]) -> dict[int, Row[Any]]:
-    """The command that each task was told last: the one that is being carried out."""
+def last_accepted(
+    tx: Connection, task_ids: Sequence[int], command: str | None = None
+) -> dict[int, Row[Any]]:
+    """The command, or the one of this name, that each task was told last."""
     rows = tx.execute(
         text(
             "SELECT DISTINCT ON (jeditaskid) * FROM jedi_commands "
             "WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND outcome = 'accepted' "
-            "ORDER BY jeditaskid, command_id DESC"
+            "AND command = coalesce(:command, command) ORDER BY jeditaskid, command_id DESC"
         ),
-        {"ids": list(task_ids)},
+        {"ids": list(task_ids), "command": command},
     )
     return {row.jeditaskid: row for row in rows}
 

@@ -16,6 +16,7 @@ from jedi.taskbuffer import (
     commands,
     datasets,
     ending,
+    incremental,
     jobs,
     jobs_end,
     reassigning,
@@ -27,10 +28,10 @@ from jedi.taskbuffer.jobs_end import JobEnd
 from jedi.taskbuffer.tasks import Move
 from jedi.taskcommando.commands import COMMANDS
 from jedi.taskcommando.reassign import target
-from jedi.taskcommando.retry import Dataset, plan
+from jedi.taskcommando.retry import Dataset, plan, reopen
 
 _WINDING_UP = {"aborting": "toabort", "finishing": "passed"}
-_DOING = (*_WINDING_UP, "toretry", "paused", "toreassign")
+_DOING = (*_WINDING_UP, "toretry", "toincexec", "paused", "toreassign")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +62,9 @@ class Order:
 
 
 class TaskCommando(Agent[Order, str | None]):
-    """Takes commands up (… → aborting, finishing, toretry, toreassign, paused, or a refusal) and
-    carries them out: aborting → toabort, finishing → passed, toretry → ready; toreassign → what it
-    was, elsewhere; paused → what it was, on resume.
+    """Takes commands up (… → aborting, finishing, toretry, toincexec, toreassign, paused, or a
+    refusal) and carries them out: aborting → toabort, finishing → passed, toretry → ready,
+    toincexec → rerefine; toreassign → what it was, elsewhere; paused → what it was, on resume.
 
     A task stays in the "doing" status until all is done, so a lost worker is replaced. What there
     is to do is written in one set of statements for all tasks: `work` only judges commands.
@@ -106,6 +107,7 @@ class TaskCommando(Agent[Order, str | None]):
         going_on = [order for order, _ in held if order.command is None]
         self._wind_up(tx, [order for order in going_on if order.status in _WINDING_UP])
         self._retry(tx, [order for order in going_on if order.status == "toretry"])
+        self._incexec(tx, [order for order in going_on if order.status == "toincexec"])
         self._throttle(tx, [order for order in going_on if order.status == "paused"])
         self._reassign(tx, [order for order in going_on if order.status == "toreassign"])
         # a command that somebody else answered just before the claim
@@ -266,6 +268,30 @@ class TaskCommando(Agent[Order, str | None]):
         commands.begin_attempt(tx, going, [task for task in going if told[task].get("keep")])
         stats.note_progress(tx, going)
         tasks.move_tasks(tx, [_retried(order, p.target) for order, p in plans.items()], self.name)
+
+    def _incexec(self, tx: Connection, orders: Sequence[Order]) -> None:
+        """Let tasks go on with changed parameters and what is new in their inputs: failed files get
+        new attempts, all inputs are looked up again."""
+        if not orders:
+            return
+        ids = [order.jedi_task_id for order in orders]
+        commands.revive(tx, ids, int(self.world.knobs["attempts.retry_adds"]))
+        reopened = [
+            (d.datasetid, status)
+            for d in ending.datasets(tx, ids)
+            if (status := reopen(d.type, d.status))
+        ]
+        datasets.move_datasets(tx, reopened, self.name, "incexec")
+        told = self._arguments(tx, orders)
+        incremental.merge_parameters(tx, {i: told[i].get("parameters", {}) for i in ids})
+        commands.begin_attempt(tx, ids)
+        stats.note_progress(tx, ids)
+        moves = [
+            Move(*_held(order), "rerefine", "parameters_merged",
+                 f"Attempt {order.attempt_nr + 1} begins.")
+            for order in orders
+        ]  # fmt: skip
+        tasks.move_tasks(tx, moves, self.name)
 
 
 def _retried(order: Order, target: str | None) -> Move:

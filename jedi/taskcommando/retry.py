@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from jedi.core import states
 
 _ENDED = ("prepared", "done", "finished", "failed")
+_LOOKED_UP = ("ready", "running", "done", "finished", "failed", "broken", "removed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +58,10 @@ def _ends(dataset: Dataset, lines: set[int]) -> bool:
 
 def _reopened(dataset: Dataset) -> str:
     return "running" if dataset.state == "open" and dataset.is_master else "ready"
+
+
+def reopen(kind: str, status: str) -> str | None:
+    """The next status of a dataset whose task is executed incrementally; None: it stays."""
+    if kind in states.OUTPUT_TYPES:
+        return "ready" if status in _ENDED else None
+    return "toupdate" if status in _LOOKED_UP else None

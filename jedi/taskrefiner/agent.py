@@ -1,8 +1,9 @@
-"""TaskRefiner: registered -> defined; what was submitted becomes a task that can be worked on."""
+"""TaskRefiner: registered, rerefine -> defined; what was submitted becomes a task that can be
+worked on, or one that goes on with other parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +12,11 @@ from sqlalchemy import Connection, Row
 from jedi.agent import plugins
 from jedi.agent.base import TaskAgent
 from jedi.core.errors import BadInput, NotFound, Problem
+from jedi.spec.incremental import revise
+from jedi.spec.splitrule import SplitRules
 from jedi.spec.taskparams import InputItem, TaskParams
 from jedi.spec.tasktext import validate
-from jedi.taskbuffer import queues, tasks, tasks_new
+from jedi.taskbuffer import commands, incremental, queues, tasks, tasks_new
 from jedi.taskbuffer.tasks import Move
 from jedi.taskrefiner.refine import Malformed, Outcome, Refined, Submission, TryLater
 from jedi.taskrefiner.resource import ResourceType
@@ -21,29 +24,35 @@ from jedi.taskrefiner.resource import ResourceType
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A claimed task. `queue`: its row of jedi_work_queue, if any."""
+    """A claimed task. `queue`: its row of jedi_work_queue, if any; `rules`: those of a task that
+    was refined before, of which now only the `changed` parameters count."""
 
     jedi_task_id: int
     lock_seq: int
+    status: str
     user_name: str
     vo: str
     label: str
     document: Mapping[str, Any]
     queue: Row[Any] | None
+    rules: SplitRules | None
+    changed: Collection[str]
 
 
 class TaskRefiner(TaskAgent[Registered, Outcome]):
     """Asks data management what stands behind the input names and lets the plug-in do the rest."""
 
     name = "TaskRefiner"
-    wakes = frozenset({"task:registered"})
+    wakes = frozenset({"task:registered", "task:rerefine"})
 
     def claim(self, tx: Connection, limit: int) -> list[Registered]:
-        """Registered tasks with their parameters and queues."""
-        rows = tasks.claim(tx, ["registered"], self.world.me, self.lease_s, limit)
+        """Tasks to refine with their parameters and queues."""
+        rows = tasks.claim(tx, ["registered", "rerefine"], self.world.me, self.lease_s, limit)
         if not rows:
             return []
-        params = tasks_new.params_of(tx, [row.jeditaskid for row in rows])
+        ids = [row.jeditaskid for row in rows]
+        params = tasks_new.params_of(tx, ids)
+        told = commands.last_accepted(tx, ids, "incexec")
         kinds = {(row.vo, row.prodsourcelabel) for row in rows}
         found = {kind: queues.match(tx, *kind) for kind in kinds}
         self._types = [ResourceType(**row._mapping) for row in tasks_new.resource_types(tx)]
@@ -51,11 +60,14 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
             Registered(
                 jedi_task_id=row.jeditaskid,
                 lock_seq=row.lock_seq,
+                status=row.status,
                 user_name=row.username,
                 vo=row.vo,
                 label=row.prodsourcelabel,
                 document=params[row.jeditaskid],
                 queue=found[row.vo, row.prodsourcelabel],
+                rules=None if row.rules is None else SplitRules.model_validate(row.rules),
+                changed=_changed(told.get(row.jeditaskid)),
             )
             for row in rows
         ]
@@ -90,9 +102,15 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
         """Write the definitions of the whole batch."""
         held = tasks.fence(tx, [(task.jedi_task_id, task.lock_seq) for task, _ in results])
         ours = [(task, outcome) for task, outcome in results if task.jedi_task_id in held]
-        refined = [(task.jedi_task_id, out.task) for task, out in ours if isinstance(out, Refined)]
-        if refined:
-            tasks_new.define_tasks(tx, refined, self.name)
+        refined = [(task, out.task) for task, out in ours if isinstance(out, Refined)]
+        if new := [(task.jedi_task_id, made) for task, made in refined if task.rules is None]:
+            tasks_new.define_tasks(tx, new, self.name)
+        if revised := [
+            (task.jedi_task_id, revise(made, task.rules, task.changed))
+            for task, made in refined
+            if task.rules is not None
+        ]:
+            incremental.revise_tasks(tx, revised, self.name)
         tasks.move_tasks(tx, [_move(task, outcome) for task, outcome in ours], self.name)
 
     def trouble(self, tx: Connection, item: Registered, error: Exception) -> None:
@@ -119,6 +137,11 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
         return found
 
 
+def _changed(command: Row[Any] | None) -> Collection[str]:
+    """The parameters that an incexec changes."""
+    return command.arguments.get("parameters", ()) if command else ()
+
+
 def _move(task: Registered, outcome: Outcome) -> Move:
     match outcome:
         case Refined():
@@ -127,5 +150,5 @@ def _move(task: Registered, outcome: Outcome) -> Move:
             reason = "\n".join(map(str, problems))
             target, code, wait_s = "tobroken", "malformed", 0.0
         case TryLater(code, reason, wait_s):
-            target = "registered"
+            target = task.status
     return Move(task.jedi_task_id, task.lock_seq, target, code, reason, wait_s=wait_s)

@@ -1,0 +1,81 @@
+"""Incremental execution: what of a task may change once it was refined, and what follows from it.
+
+The rest is built into its rows. Source: engine.md §2.2 (resubmission), §6.3; seed, "Task retry and
+resubmission".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jedi.core.errors import Problem
+from jedi.core.suggest import suggest
+from jedi.spec import later
+from jedi.spec.splitrule import SplitRules
+from jedi.spec.task import RefinedTask
+from jedi.spec.taskparams import TaskParams
+from jedi.spec.taskrules import NOT_YET
+from jedi.spec.tasktext import examine
+
+_RULES = {
+    "nFilesPerJob": "n_files_per_job",
+    "nGBPerJob": "n_gb_per_job",
+    "nMaxFilesPerJob": "max_files_per_job",
+}
+_COLUMNS = {
+    "site": ("site",),
+    "cloud": ("cloud",),
+    "ramCount": ("ram_count", "resource_type"),
+}
+_READ_WHERE_NEEDED = ("nFiles", "nEvents", "taskPriority", "maxAttempt", "maxFailure")
+CHANGEABLE = (*_RULES, *_COLUMNS, *_READ_WHERE_NEEDED)
+"""Task parameters that may change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """What changes in the rows of a refined task: its rules, and columns of jedi_tasks under their
+    Python names. `task` is what it would be if it were refined now."""
+
+    task: RefinedTask
+    rules: SplitRules
+    columns: dict[str, Any]
+
+
+def revise(task: RefinedTask, rules: SplitRules, changed: Collection[str]) -> Revision:
+    """Only what the `changed` parameters say: the present `rules` and columns may hold what was
+    measured or decided since."""
+    fields = [_RULES[key] for key in changed if key in _RULES]
+    names = [name for key in changed for name in _COLUMNS.get(key, ())]
+    return Revision(
+        task=task,
+        rules=rules.model_copy(update={field: getattr(task.rules, field) for field in fields}),
+        columns={name: getattr(task.columns, name) for name in names},
+    )
+
+
+def change(
+    document: Mapping[str, Any], changes: Mapping[str, Any]
+) -> tuple[TaskParams | None, list[Problem]]:
+    """The task with these parameters instead (None takes one back), and all that is wrong."""
+    if problems := list(_fixed(changes)):
+        return None, problems
+    merged = {**document, **changes}
+    return examine({key: value for key, value in merged.items() if value is not None})
+
+
+def _fixed(changes: Mapping[str, Any]) -> Iterator[Problem]:
+    known = [field.alias or name for name, field in TaskParams.model_fields.items()]
+    for key, value in changes.items():
+        if key in CHANGEABLE:
+            continue
+        if key in known:
+            rule, remedy = "can't be changed any more", "Submit a new task"
+        elif later.is_later(key):
+            rule, remedy = NOT_YET, "Leave it out"
+        else:
+            listed = f"What can be changed is {', '.join(sorted(CHANGEABLE))}"
+            rule, remedy = "no such key", suggest(key, CHANGEABLE, listed)
+        yield Problem(key, value, rule, remedy)
