@@ -23,7 +23,7 @@ from jedi.contentsfeeder.feed import (
 from jedi.contentsfeeder.rows import new_rows, render
 from jedi.core.errors import BadInput, NotFound
 from jedi.spec.splitrule import SplitRules
-from jedi.taskbuffer import contents, datasets, engine, scouting, tasks, tasks_new
+from jedi.taskbuffer import contents, datasets, engine, tasks, tasks_new
 from jedi.taskbuffer.tasks import Move
 
 
@@ -61,9 +61,6 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
         ours = [(task, outcome) for task, outcome in results if task.jedi_task_id in held]
         feeds = [(task, outcome) for task, outcome in ours if isinstance(outcome, Feed)]
         self._write(tx, feeds)
-        new = {task.jedi_task_id: task.scout_rules for task, feed in feeds if feed.is_complete}
-        wanted = {task_id: rules for task_id, rules in new.items() if rules is not None}
-        scouting.withhold(tx, wanted, int(self.world.knobs["scout.chunks"]))
         fed = [one.dataset.dataset_id for _, feed in feeds for one in feed.listings]
         datasets.move_datasets(tx, [(i, "ready") for i in fed], self.name, "fed")
         broken = [
@@ -194,7 +191,6 @@ def _feed_task(
         if rules.by_events
         else params.get("nFiles") or params.get("nFilesPerJob") or 1,
         rules=rules,
-        scout_rules=rules if rules.use_scout is None and not files_fed else None,
     )
 
 
