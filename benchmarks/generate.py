@@ -96,7 +96,8 @@ def _fed_task(engine: Engine, world: World, each: int) -> int:
         {"type": "template", "param_type": "input", "value": "${IN/S}", "dataset": "bench:in"},
         {"type": "template", "param_type": "output", "value": "> o.${SN}", "dataset": name},
     ]
-    document = {"taskName": "bench", "transPath": "cat", "nFilesPerJob": each}
+    document = {"taskName": "bench", "transPath": "cat", "nFilesPerJob": each,
+                "skipScout": True}  # fmt: skip
     task_id = insert(engine, {**document, "jobParameters": items})
     TaskRefiner(world).run_once()
     ContentsFeeder(world).run_once()

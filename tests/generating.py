@@ -72,9 +72,9 @@ def ready(world: World, *documents: dict[str, Any], label: str = "user") -> list
 
 
 def document(*items: dict[str, Any], output: str = "a:out", **keys: Any) -> dict[str, Any]:
-    """A task that reads demo:in and `items`, and writes `output`."""
+    """A task that reads demo:in and `items`, and writes `output`; all jobs are made at once."""
     out = {**OUTPUT, "dataset": output}
-    return {"taskName": "t", "jobParameters": [INPUT, *items, out], **keys}
+    return {"taskName": "t", "skipScout": True, "jobParameters": [INPUT, *items, out], **keys}
 
 
 def generate(world: World) -> int:

@@ -152,6 +152,9 @@ def _show_details(found: TaskDetails) -> None:
     print_line(f"files     {task.n_files_finished} of {task.n_files} finished, "
                f"{task.n_files_failed} failed")  # fmt: skip
     print_line(f"jobs      {cell(found.jobs) or 'none'}")
+    if found.measured:
+        figures = (f"{one.name} {one.value} {one.unit or ''}".rstrip() for one in found.measured)
+        print_line(f"measured  {', '.join(figures)}")
     table(
         ["dataset", "type", "status", "files", "finished", "failed", "missing"],
         [

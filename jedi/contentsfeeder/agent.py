@@ -23,7 +23,7 @@ from jedi.contentsfeeder.feed import (
 from jedi.contentsfeeder.rows import new_rows, render
 from jedi.core.errors import BadInput, NotFound
 from jedi.spec.splitrule import SplitRules
-from jedi.taskbuffer import contents, datasets, engine, tasks, tasks_new
+from jedi.taskbuffer import contents, datasets, engine, scouting, tasks, tasks_new
 from jedi.taskbuffer.tasks import Move
 
 
@@ -61,6 +61,8 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
         ours = [(task, outcome) for task, outcome in results if task.jedi_task_id in held]
         feeds = [(task, outcome) for task, outcome in ours if isinstance(outcome, Feed)]
         self._write(tx, feeds)
+        first = {t.jedi_task_id: t.rules for t, f in feeds if f.is_complete and t.may_scout}
+        scouting.withhold(tx, first, int(self.world.knobs["scout.chunks"]))
         fed = [one.dataset.dataset_id for _, feed in feeds for one in feed.listings]
         datasets.move_datasets(tx, [(i, "ready") for i in fed], self.name, "fed")
         broken = [

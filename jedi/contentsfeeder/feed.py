@@ -58,8 +58,7 @@ class InputDataset:
 @dataclass(frozen=True, slots=True)
 class FeedTask:
     """A task to feed, with the limits its parameters set: files and events of all its masters,
-    of which `files_fed` and `events_fed` have rows already. `scout_rules`: how the task is split,
-    if it is fed for the first time and may begin with scouts."""
+    of which `files_fed` and `events_fed` have rows already."""
 
     jedi_task_id: int
     lock_seq: int
@@ -73,7 +72,11 @@ class FeedTask:
     events_fed: int = 0
     n_pseudo_files: int = 1
     rules: SplitRules = field(default_factory=SplitRules)
-    scout_rules: SplitRules | None = None
+
+    @property
+    def may_scout(self) -> bool:
+        """It is fed for the first time and does not refuse scouts."""
+        return self.rules.use_scout is None and not self.files_fed
 
     def events(self, dataset: InputDataset, files: Sequence[Listed]) -> list[int | None]:
         """How many events files have: as data management knows, else as the task says."""

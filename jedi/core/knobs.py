@@ -118,6 +118,37 @@ _DECLARED = [
           least=1),
     _knob("taskcommando.retry_s", "s", 60.0, "a command that could not be carried out is tried "
           "again after this time", least=0.0),
+    _knob("scout.chunks", "jobs", 10, "a task with more jobs than this first runs so many scout "
+          "jobs; 0: none does", least=0),
+    _knob("scout.sample", "jobs", 5, "scouts that are measured, those that finished first", 1000,
+          least=1),
+    _knob("scout.min_success_percent", "%", 0.0, "files of an analysis task that its scouts have "
+          "to process, or it is broken; one at least", 50.0, least=0.0, most=100.0),
+    _knob("scout.cpu_percentile", "%", 95.0, "the scout that tells cpuTime, by nearest rank",
+          least=0.0, most=100.0),
+    _knob("scout.events_per_core", "events", 0, "fewer events tell no cpuTime", 10, least=0),
+    _knob("scout.ram_percentile", "%", 100.0, "the scout that tells ramCount; 100: the largest",
+          75.0, least=0.0, most=100.0),
+    _knob("scout.ram_margin_percent", "%", 0.0, "added to the memory that scouts used", 10.0,
+          least=0.0),
+    _knob("scout.ram_min_mb", "MB", 500, "scouts never tell less memory", least=0),
+    _knob("scout.out_percentile", "%", 75.0, "the scout that tells outDiskCount", least=0.0,
+          most=100.0),
+    _knob("scout.limit_factor", "", 2.0, "a job whose memory and time were measured by scouts may "
+          "use so many times as much before it is killed", least=1.0),
+    _knob("scout.exhaust_above_jobs", "jobs", 0, "only tasks with more jobs to come are exhausted "
+          "by what their scouts say", 20, least=0),
+    _knob("scout.max_cpu_ratio", "", 2.0, "scouts that take more than so many times the task's "
+          "cpuTime exhaust it; 0: never", least=0.0),
+    _knob("scout.max_cpu_ratio_from_h", "h", 0.0, "... if one of them ran longer", 24.0,
+          least=0.0),
+    _knob("scout.max_ram_mb", "MB", 0, "scouts that need more a core, where the task says less, "
+          "exhaust it; 0: never", 4000, least=0),
+    _knob("scout.short_s", "s", 240.0, "scouts that take less time are short", least=0.0),
+    _knob("scout.short_max_scouts", "jobs", 5, "more short scouts of an analysis task ...",
+          least=0),
+    _knob("scout.short_max_expected_jobs", "jobs", 1000, "... exhaust it if more jobs are "
+          "expected", least=0),
     _knob("mover.batch", "jobs", 500, "jobs of a site moved in one claim", least=1),
     _knob("mover.retry_s", "s", 30.0, "a job whose files could not be moved is tried again after",
           least=0.1),

@@ -1,4 +1,5 @@
-"""JobGenerator: ready, running -> running; ready files become jobs at sites."""
+"""JobGenerator: ready, running -> running (ready, scouting -> scouting, where scouts come first);
+ready files become jobs at sites."""
 
 from __future__ import annotations
 
@@ -233,8 +234,11 @@ class JobGenerator(TaskAgent[Item, Outcome]):
 
 def _move(jedi_task_id: int, lock_seq: int, outcome: Outcome) -> Move:
     match outcome:
-        case Made(_, jobs):
-            reason = f"{len(jobs)} job{'s' if len(jobs) > 1 else ''} made."
+        case Made(task, jobs):
+            kind = "scout job" if task.rules.scouting else "job"
+            reason = f"{len(jobs)} {kind}{'s' if len(jobs) > 1 else ''} made."
+            if task.rules.scouting:
+                return Move(jedi_task_id, lock_seq, "scouting", "scouts_generated", reason)
             return Move(jedi_task_id, lock_seq, "running", "jobs_generated", reason)
         case Held(code, reason, target, wait_s, facts):
             return Move(jedi_task_id, lock_seq, target, code, reason, facts, wait_s)

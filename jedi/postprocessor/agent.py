@@ -1,11 +1,12 @@
-"""The PostProcessor: tasks with nothing left to do get their final status."""
+"""The PostProcessor: what comes after a task's scouts, and its final status when nothing is left
+to do."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
@@ -13,8 +14,10 @@ from jedi.agent import plugins
 from jedi.agent.base import TaskAgent
 from jedi.core.errors import JediError, NotFound
 from jedi.postprocessor.outcome import Dataset, PostProcessing, Verdict
-from jedi.taskbuffer import datasets, ending, stats, tasks
+from jedi.spec.scouting import Declared, Judgement, Measured, Scouted
+from jedi.taskbuffer import datasets, ending, scouting, stats, tasks, tasks_new
 from jedi.taskbuffer.tasks import Move
+from jedi.taskrefiner.resource import ResourceType, resource_type
 
 _PREPARED = Verdict("prepared", "all_processed", "No input is left and no job is running.")
 
@@ -22,7 +25,7 @@ _PREPARED = Verdict("prepared", "all_processed", "No input is left and no job is
 @dataclass(frozen=True, slots=True)
 class Ending:
     """A task under our lease that nobody has to work on any more; `because` are the code and the
-    sentence with which it came to its status."""
+    sentence with which it came to its status. `scouted`: only its scouts are through."""
 
     jedi_task_id: int
     lock_seq: int
@@ -31,6 +34,7 @@ class Ending:
     label: str
     because: tuple[str, str]
     datasets: tuple[Dataset, ...]
+    scouted: Scouted | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +46,10 @@ class Outcome:
     released: list[tuple[int, str]]
 
 
-class PostProcessor(TaskAgent[Ending, Outcome]):
-    """ready, scouting, running, throttled → prepared, when all is processed; prepared, passed →
-    done, finished, failed; toabort → aborted; tobroken → broken."""
+class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
+    """scouting → scouted → running (or exhausted, tobroken), when all scouts have ended; ready,
+    running, throttled → prepared, when all is processed; prepared, passed → done, finished,
+    failed; toabort → aborted; tobroken → broken."""
 
     name = "PostProcessor"
     wakes = frozenset({"files:done", *(f"task:{status}" for status in ending.FINALISABLE)})
@@ -54,6 +59,10 @@ class PostProcessor(TaskAgent[Ending, Outcome]):
         if len(rows) < limit:
             left = limit - len(rows)
             rows += ending.claim_processed(tx, self.world.me, self.lease_s, left)
+        working = [row for row in rows if row.status not in ending.FINALISABLE]
+        scouted = scouting.scouted(tx, working)
+        if scouted:
+            self._types = [ResourceType(**row._mapping) for row in tasks_new.resource_types(tx)]
         ids = [row.jeditaskid for row in rows]
         because = ending.reasons(tx, ids)
         found: dict[int, list[Dataset]] = defaultdict(list)
@@ -64,12 +73,17 @@ class PostProcessor(TaskAgent[Ending, Outcome]):
             )  # fmt: skip
         return [
             Ending(row.jeditaskid, row.lock_seq, row.status, row.vo, row.prodsourcelabel,
-                   because[row.jeditaskid], tuple(found[row.jeditaskid]))
+                   because[row.jeditaskid], tuple(found[row.jeditaskid]),
+                   scouted.get(row.jeditaskid))
             for row in rows
         ]  # fmt: skip
 
-    def work(self, task: Ending) -> Outcome:
+    def work(self, task: Ending) -> Outcome | Judgement:
         plugin: PostProcessing = plugins.find("postprocessor", task.vo, task.label)()
+        if task.scouted:
+            judgement = plugin.judge(task.scouted, self.world.knobs)
+            measured = self._shaped(task.scouted.declared, judgement.measured)
+            return replace(judgement, measured=measured)
         settled = plugin.settle(task.datasets)
         if task.status not in ending.FINALISABLE:
             return Outcome(_PREPARED, settled, [])
@@ -79,9 +93,11 @@ class PostProcessor(TaskAgent[Ending, Outcome]):
                 self._freeze(dataset.name, empty_goes=verdict.target == "aborted")
         return Outcome(verdict, settled, plugin.release(verdict.target, task.datasets))
 
-    def apply(self, tx: Connection, results: Sequence[tuple[Ending, Outcome]]) -> None:
+    def apply(self, tx: Connection, results: Sequence[tuple[Ending, Outcome | Judgement]]) -> None:
         ours = tasks.fence(tx, [(task.jedi_task_id, task.lock_seq) for task, _ in results])
-        held = [(task, outcome) for task, outcome in results if task.jedi_task_id in ours]
+        mine = [(task, outcome) for task, outcome in results if task.jedi_task_id in ours]
+        self._follow_scouts(tx, [(t, out) for t, out in mine if isinstance(out, Judgement)])
+        held = [(task, outcome) for task, outcome in mine if isinstance(outcome, Outcome)]
         settled = [move for _, outcome in held for move in outcome.settled]
         released = [move for _, outcome in held for move in outcome.released]
         datasets.move_datasets(tx, settled, self.name, "processed")
@@ -89,12 +105,43 @@ class PostProcessor(TaskAgent[Ending, Outcome]):
         ended = [task for task, outcome in held if outcome.verdict is not _PREPARED]
         closed = [d.name for task in ended for d in task.datasets if d.is_output]
         datasets.call_consumers(tx, closed)
+        scouting.release(tx, [task.jedi_task_id for task in ended])  # they are given up
         stats.note_progress(tx, sorted(ours))
         moves = [
             Move(task.jedi_task_id, task.lock_seq, v.target, v.code, v.reason)
             for task, v in ((task, outcome.verdict) for task, outcome in held)
         ]
         tasks.move_tasks(tx, moves, self.name)
+
+    def _follow_scouts(self, tx: Connection, found: Sequence[tuple[Ending, Judgement]]) -> None:
+        """Keep what was measured and let all other jobs follow, unless a person has to be asked
+        or the task is broken."""
+        if not found:
+            return
+        good = {t.jedi_task_id: j.measured for t, j in found if j.target != "tobroken"}
+        if good:
+            scouting.store_measured(tx, good)
+            scouting.release(tx, list(good))
+            stats.note_progress(tx, list(good))
+        # a hold may have ended in ready
+        late = [(task, judged) for task, judged in found if task.status != "scouting"]
+        follow = [(task, judged) for task, judged in found if judged.target == "scouted"]
+        for some, target in ((late, "scouting"), (found, None), (follow, "running")):
+            moves = [
+                Move(task.jedi_task_id, task.lock_seq, target or judged.target, judged.code,
+                     judged.reason, judged.facts)
+                for task, judged in some
+            ]  # fmt: skip
+            tasks.move_tasks(tx, moves, self.name)
+
+    def _shaped(self, task: Declared, measured: Measured) -> Measured:
+        """With the shape of jobs that need as much memory as was measured."""
+        if measured.ram_count is None:
+            return measured
+        shape = resource_type(
+            self._types, task.core_count, measured.ram_count, task.ram_unit, task.base_ram_mb
+        )
+        return replace(measured, resource_type=shape)
 
     def trouble(self, tx: Connection, task: Ending, error: Exception) -> None:
         code = error.code if isinstance(error, JediError) else "internal_error"

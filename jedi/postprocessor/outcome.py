@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from jedi.core import states
+from jedi.postprocessor import scouts
+from jedi.spec.scouting import Judgement, Scouted
 
 _IN_USE = ("ready", "running")
 _NOT_SETTLED = ("defined", "toupdate", "pending", *_IN_USE)
@@ -63,6 +66,10 @@ class PostProcessing:
             elif not d.is_output and not d.is_master and d.status in _NOT_SETTLED:
                 found.append((d.dataset_id, "done"))
         return found
+
+    def judge(self, found: Scouted, knobs: Mapping[str, Any]) -> Judgement:
+        """Whether the rest of a task's jobs may follow its scouts, all of which have ended."""
+        return scouts.judge(found, knobs)
 
     def conclude(
         self, status: str, datasets: Sequence[Dataset], because: tuple[str, str]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from typing import Any
 
 from sqlalchemy import Connection, Engine
@@ -114,6 +115,9 @@ def _claim(engine: Engine, request: AcquireRequest) -> list[HeldJob]:
 def _order(job: HeldJob, ddm: DDM, knobs: Knobs) -> Answer:
     """A job as the wire describes it; JediError if a file has no place."""
     outputs = [file for file in job.files if file.type == "output"]
+    # scouts tell what a job needs, not what it must not exceed
+    spare = knobs["scout.limit_factor"] if job.measured else 1
+    wall_s, memory_mb = ceil(job.walltime_s * spare), ceil(job.memory_mb * spare)
     return {
         "pandaid": job.panda_id,
         "lock_seq": job.lock_seq,
@@ -140,9 +144,9 @@ def _order(job: HeldJob, ddm: DDM, knobs: Knobs) -> Answer:
         "log_lfn": next((file.lfn for file in job.files if file.type == "log"), None),
         "stage_out": str(ddm.staging_dir(job.site_endpoint, job.panda_id, job.lock_seq)),
         "limits": {
-            "wall_s": job.walltime_s,
-            "cpu_s": job.walltime_s * max(1, job.cores),
-            "memory_mb": job.memory_mb,
+            "wall_s": wall_s,
+            "cpu_s": wall_s * max(1, job.cores),
+            "memory_mb": memory_mb,
             "workdir_mb": job.scratch_mb,
             "max_processes": knobs["pilot.max_processes"],
         },

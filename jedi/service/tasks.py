@@ -77,10 +77,21 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Figure:
+    """What is known of a task's jobs since scouts measured them, such as ramCount."""
+
+    name: str
+    value: int
+    unit: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class TaskDetails:
-    """A task with its datasets, its jobs by status and why jobs failed."""
+    """A task with what its scouts measured, its datasets, its jobs by status and why jobs
+    failed."""
 
     task: Task
+    measured: list[Figure]
     datasets: list[Dataset]
     jobs: dict[str, int]
     failures: list[Failure]
@@ -162,6 +173,7 @@ def show(tx: Connection, jedi_task_id: int) -> TaskDetails:
     """A task in detail; NotFound if there is none."""
     return TaskDetails(
         task=get(tx, jedi_task_id),
+        measured=[Figure(**row._mapping) for row in views.measured(tx, jedi_task_id)],
         datasets=[Dataset(**row._mapping) for row in views.datasets(tx, jedi_task_id)],
         jobs=views.job_counts(tx, jedi_task_id),
         failures=[Failure(**row._mapping) for row in views.failures(tx, jedi_task_id)],

@@ -26,6 +26,7 @@ class JobFile:
 @dataclass(frozen=True, slots=True)
 class HeldJob:
     """A job that was handed to a pilot; `site_endpoint` is where its outputs are staged.
+    `measured`: what it is said to need was measured by scouts.
 
     Limits: 0 stands for none; `scratch_mb` is the site's.
     """
@@ -41,6 +42,7 @@ class HeldJob:
     scratch_mb: int
     command: str
     sandbox: str | None
+    measured: bool
     site_endpoint: str
     files: tuple[JobFile, ...]
 

@@ -16,7 +16,7 @@ Numbers = NDArray[np.float64]
 
 MB = 2.0**20
 GB = 2.0**30
-_BYTES = {"B": 1.0, "kB": 2.0**10, "MB": MB, "GB": GB}
+SIZES = {"B": 1.0, "kB": 2.0**10, "MB": MB, "GB": GB}
 _BASE_WORK_MB = 300.0
 
 
@@ -49,7 +49,7 @@ class Demand:
         """From a row of jedi_tasks."""
         milli = (task.cputimeunit or "").startswith("m")
         out_unit = task.outdiskunit or "kB"
-        work = (task.workdiskcount or 0) * _BYTES[task.workdiskunit or "kB"] / MB
+        work = (task.workdiskcount or 0) * SIZES[task.workdiskunit or "kB"] / MB
         return cls(
             cores=1 if task.corecount is None else task.corecount,
             ram_mb=float(task.ramcount or 0),
@@ -59,7 +59,7 @@ class Demand:
             efficiency=(90 if task.cpuefficiency is None else task.cpuefficiency) / 100,
             base_walltime_s=float(600 if task.basewalltime is None else task.basewalltime),
             max_walltime_s=max_walltime_h and max_walltime_h * 3600,
-            out_bytes=(task.outdiskcount or 0) * _BYTES[out_unit.removesuffix("PerEvent")],
+            out_bytes=(task.outdiskcount or 0) * SIZES[out_unit.removesuffix("PerEvent")],
             out_per_event=out_unit.endswith("PerEvent"),
             work_mb=work + _BASE_WORK_MB if work else 0.0,
         )

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
 from jedi.core.states import Machine
+from jedi.spec.splitrule import SCOUTING
 from jedi.taskbuffer.engine import bulk
 
 SHOWN = 20
@@ -80,11 +81,15 @@ _OUTPUT_COUNTERS = {
 
 
 def _counters(condition: str, counters: Mapping[str, str]) -> str:
-    """One row a dataset and counter; a count of nothing may be kept as NULL."""
+    """One row a dataset and counter; a count of nothing may be kept as NULL. What is withheld
+    until scouts have measured the task is not counted as to be used."""
     counted = ", ".join(f"{rule} AS {name}" for name, rule in counters.items())
     pairs = ", ".join(f"('{name}', d.{name}, c.{name})" for name in counters)
     return f"""
 SELECT d.datasetid || '.' || k.name, coalesce(k.kept, 0) <> coalesce(k.counted, 0)
+  AND NOT (k.name = ANY('{{nfilestobeused,neventstobeused}}') AND coalesce(k.kept, 0) < k.counted
+    AND EXISTS (SELECT FROM jedi_tasks t WHERE t.jeditaskid = d.jeditaskid
+                AND t.rules ->> 'use_scout' = '{SCOUTING}'))
 FROM jedi_datasets d LEFT JOIN (
   SELECT datasetid, jeditaskid, {counted}
   FROM jedi_dataset_contents GROUP BY datasetid, jeditaskid) c USING (datasetid, jeditaskid),

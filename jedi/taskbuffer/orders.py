@@ -17,7 +17,8 @@ from jedi.spec.generation import Input, Output, Predecessor, TaskOrder
 from jedi.spec.splitrule import SplitRules
 from jedi.taskbuffer import tasks
 
-STATUSES = ("ready", "running")
+STATUSES = ("ready", "scouting", "running")
+SCOUT_PRIORITY = 901
 _MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
 
 _WANTS_JOBS = f"""
@@ -67,7 +68,7 @@ class Claimed:
             sites=tuple(filter(None, (row.site or "").split(","))),
             trans_path=row.transpath,
             params_template=self.params_template,
-            rules=rules,
+            rules=rules.of_scouts() if rules.scouting else rules,
             demand=Demand.of(row, rules.max_walltime_h),
             inputs=tuple(map(_input, self.inputs)),
             outputs=tuple(map(_output, self.outputs)),
@@ -82,7 +83,8 @@ class Claimed:
                 "workqueue_id": row.workqueue_id or 0,
                 "gshare": row.gshare or "",
                 "resource_type": row.resource_type or "",
-                "priority": row.currentpriority or 0,
+                "kind": "scout" if rules.scouting else "normal",
+                "priority": _priority(row, rules),
             },
         )
 
@@ -101,6 +103,12 @@ def claim(tx: Connection, me: str, lease_s: float, limit: int) -> list[Claimed]:
                 params.get(row.jeditaskid, ""))
         for row in rows
     ]  # fmt: skip
+
+
+def _priority(row: Row[Any], rules: SplitRules) -> int:
+    """Of a task's jobs: scouts come before all others."""
+    priority = int(row.currentpriority or 0)
+    return max(SCOUT_PRIORITY, priority + 1) if rules.scouting else priority
 
 
 def _by_task(rows: Sequence[Row[Any]]) -> dict[int, list[Row[Any]]]:

@@ -40,6 +40,8 @@ _SUBMIT = "tasks_new.insert_task"
 _REFINE = "tasks_new.define_tasks"
 _MOVE = "tasks.move_tasks"
 _CLAIM = "tasks.claim"
+_SCOUT = "scouting.store_measured"
+_WITHHOLD = "scouting.withhold scouting.release"
 _LATER = "not yet written"
 
 tasks = Table(
@@ -74,19 +76,19 @@ tasks = Table(
     stamp("lockedtime:locked_time", "when the record was locked", _CLAIM),
     words("termcondition:term_condition", "termination condition of the task", _LATER),
     words("splitrule:split_rule", "rules for splitting as two-letter codes, rendered from rules",
-          _REFINE),
-    col("walltime", BigInteger, "walltime per MB of input, measured by scouts", _LATER),
-    words("walltimeunit:walltime_unit", "unit of walltime", _LATER),
+          f"{_REFINE} {_WITHHOLD}"),
+    col("walltime", BigInteger, "walltime per MB of input, measured by scouts", _SCOUT),
+    words("walltimeunit:walltime_unit", "unit of walltime", _SCOUT),
     col("outdiskcount:out_disk_count", BigInteger, "output size per MB of input or per event",
-        _REFINE),
-    words("outdiskunit:out_disk_unit", "unit of outdiskcount", _REFINE),
+        f"{_REFINE} {_SCOUT}"),
+    words("outdiskunit:out_disk_unit", "unit of outdiskcount", f"{_REFINE} {_SCOUT}"),
     col("workdiskcount:work_disk_count", BigInteger, "size of the work directory",
-        _REFINE),
-    words("workdiskunit:work_disk_unit", "unit of workdiskcount", _REFINE),
-    col("ramcount:ram_count", BigInteger, "memory asked or measured", _REFINE),
+        f"{_REFINE} {_SCOUT}"),
+    words("workdiskunit:work_disk_unit", "unit of workdiskcount", f"{_REFINE} {_SCOUT}"),
+    col("ramcount:ram_count", BigInteger, "memory asked or measured", f"{_REFINE} {_SCOUT}"),
     words("ramunit:ram_unit", "MB, MBPerCore or MBPerCoreFixed", _REFINE),
-    col("iointensity:io_intensity", BigInteger, "(input+output)/walltime/cores", _LATER),
-    words("iointensityunit:io_intensity_unit", "kBPerS", _LATER),
+    col("iointensity:io_intensity", BigInteger, "(input+output)/walltime/cores", _SCOUT),
+    words("iointensityunit:io_intensity_unit", "kBPerS", _SCOUT),
     col("workqueue_id", Integer, "the work queue of the task", _REFINE),
     col("progress", SmallInteger, "completion in percent", "stats.note_progress"),
     col("failurerate:failure_rate", SmallInteger, "job failures in percent",
@@ -115,8 +117,8 @@ tasks = Table(
     col("goal", SmallInteger, "goal in percent multiplied by 10", _LATER),
     stamp("assessmenttime:assessment_time", "when statistics were updated",
           "stats.note_progress"),
-    col("cputime:cpu_time", BigInteger, "HS06 seconds per event", _REFINE),
-    words("cputimeunit:cpu_time_unit", "HS06sPerEvent or mHS06sPerEvent", _REFINE),
+    col("cputime:cpu_time", BigInteger, "HS06 seconds per event", f"{_REFINE} {_SCOUT}"),
+    words("cputimeunit:cpu_time_unit", "HS06sPerEvent or mHS06sPerEvent", f"{_REFINE} {_SCOUT}"),
     col("cpuefficiency:cpu_efficiency", SmallInteger, "single core efficiency in percent",
         _REFINE),
     col("basewalltime:base_walltime", Integer, "offset of the walltime in seconds", _REFINE),
@@ -127,12 +129,12 @@ tasks = Table(
     stamp("rescuetime:rescue_time", "when a rescue process checked the task", _LATER),
     words("requesttype:request_type", "type of the request", _REFINE),
     words("usejumbo:use_jumbo", "Y when using jumbo jobs", _LATER),
-    col("diskio:disk_io", BigInteger, "(read+written)/walltime of scouts", _LATER),
-    words("diskiounit:disk_io_unit", "kBPerS", _LATER),
+    col("diskio:disk_io", BigInteger, "(read+written)/walltime of scouts", _SCOUT),
+    words("diskiounit:disk_io_unit", "kBPerS", _SCOUT),
     # ours
     words("gshare", "the global share of the task's jobs", _REFINE),
-    words("resource_type", "the shape of the task's jobs", _REFINE),
-    col("rules", JSONB, "the typed split rules", _REFINE),
+    words("resource_type", "the shape of the task's jobs", f"{_REFINE} {_SCOUT}"),
+    col("rules", JSONB, "the typed split rules", f"{_REFINE} {_WITHHOLD}"),
     col("attemptnr:attempt_nr", Integer, "the task's attempt, raised by retry",
         f"{_SUBMIT} commands.begin_attempt", nullable=False, server_default=text("1")),
     words("reason_code", "why the task is where it is", _MOVE),
@@ -182,6 +184,7 @@ job_params_template = Table(
 
 _FEED = "contents.feed"
 _FED = "contents.note_fed"
+_RELEASED = f"{_FED} {_WITHHOLD}"
 _MARK = "contents.lose contents.find_again"
 _NEW_DS = "datasets.insert_datasets"
 _END = "jobs_end.end_jobs"
@@ -204,14 +207,14 @@ datasets = Table(
     stamp("statecheckexpiration:state_check_expiration", "look-ups end here; NULL: none needed",
           _LATER),
     count("nfiles:n_files", "files in the dataset", f"{_FED} {_GEN}"),
-    count("nfilestobeused:n_files_to_be_used", "files released for jobs", _FED),
+    count("nfilestobeused:n_files_to_be_used", "files released for jobs", _RELEASED),
     count("nfilesused:n_files_used", "files in jobs or through with them",
         f"{_GEN} {_END} {_RETRY}"),
     count("nfilesfinished:n_files_finished", "files finished", _END),
     count("nfilesfailed:n_files_failed", "files failed for good", f"{_END} {_RETRY}"),
     count("nfilesonhold:n_files_on_hold", "files on hold", _LATER),
     col("nevents:n_events", BigInteger, "events in the dataset; NULL unless needed", _FED),
-    col("neventstobeused:n_events_to_be_used", BigInteger, "events released", _FED),
+    col("neventstobeused:n_events_to_be_used", BigInteger, "events released", _RELEASED),
     col("neventsused:n_events_used", BigInteger, "events finished", _END),
     words("status", "how the dataset is being used", f"{_NEW_DS} {_DS_MOVE}", nullable=False),
     stamp("creationtime:creation_time", "when the record was inserted", _NEW_DS, now=True),

@@ -10,6 +10,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
+from jedi.spec.splitrule import SCOUTED
+
 _MASTER = "masterid IS NULL AND type IN ('input', 'pseudo_input')"
 _TASK = f"""
 SELECT t.jeditaskid AS jedi_task_id, t.taskname AS task_name, t.username AS user_name, t.status,
@@ -100,6 +102,25 @@ SELECT modificationtime AS time, fromstatus AS from_status, status, agent, reaso
   attemptnr AS attempt_nr, username AS user_name
 FROM jedi_tasks_statuslog WHERE jeditaskid = :task ORDER BY log_id
 """
+
+
+_MEASURED = f"""
+SELECT m.name, m.value, m.unit
+FROM jedi_tasks t, LATERAL (VALUES
+  (1, 'cpuTime', t.cputime, t.cputimeunit), (2, 'ramCount', t.ramcount, t.ramunit),
+  (3, 'outDiskCount', t.outdiskcount, t.outdiskunit),
+  (4, 'workDiskCount', t.workdiskcount, t.workdiskunit),
+  (5, 'walltime', t.walltime, t.walltimeunit),
+  (6, 'ioIntensity', t.iointensity, t.iointensityunit), (7, 'diskIO', t.diskio, t.diskiounit)
+) m(place, name, value, unit)
+WHERE t.jeditaskid = :task AND t.rules ->> 'use_scout' = '{SCOUTED}' AND m.value IS NOT NULL
+ORDER BY m.place
+"""
+
+
+def measured(tx: Connection, jedi_task_id: int) -> list[Row[Any]]:
+    """What is known of a task's jobs since its scouts have ended: name, value and unit."""
+    return list(tx.execute(text(_MEASURED), {"task": jedi_task_id}))
 
 
 def datasets(tx: Connection, jedi_task_id: int) -> list[Row[Any]]:

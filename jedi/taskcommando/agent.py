@@ -20,6 +20,7 @@ from jedi.taskbuffer import (
     jobs,
     jobs_end,
     reassigning,
+    scouting,
     stats,
     tasks,
 )
@@ -155,6 +156,7 @@ class TaskCommando(Agent[Order, str | None]):
         because = ending.reasons(tx, [order.jedi_task_id for order in orders])
         through = self._end_jobs(tx, orders, because, _KILLED)
         finishing = [o.jedi_task_id for o in through if o.status == "finishing"]
+        scouting.release(tx, finishing)  # what scouts were to decide about is given up, too
         commands.give_up_unused(tx, finishing)
         moves = [Move(*_held(o), _WINDING_UP[o.status], *because[o.jedi_task_id]) for o in through]
         tasks.move_tasks(tx, moves, self.name)

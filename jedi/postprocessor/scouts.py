@@ -1,0 +1,230 @@
+"""What scout jobs taught about their task, and whether the rest of its jobs may follow.
+
+Sources: seed, "Memory probe and brokerage", "IO intensity", "HS06sPerEvent", "exhausted";
+brokerage.md §5; contracts.md §15.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+from typing import Any
+
+from jedi.contentsfeeder.feed import PRODUCTION_LABELS
+from jedi.spec.scouting import Declared, Judgement, Measured, Scout, Scouted
+
+Knobs = Mapping[str, Any]
+
+KB, MB = 2.0**10, 2.0**20
+_LONG_S = 6 * 3600.0
+"""A job that ran so long tells the time of an event, however few it had."""
+
+_MIN_EVENTS = 10
+"""With fewer events, outputs are measured per MB of input."""
+
+_MOST_OUT_PER_MB = 10 * MB
+_MILLI_BELOW = 10.0
+_SPARE = 1.5
+_REAL_WALLTIME_S = 3600.0
+"""A walltime per MB of input is only told by jobs that ran so long."""
+
+
+def judge(found: Scouted, knobs: Knobs) -> Judgement:
+    """Whether the rest of a task's jobs may follow its scouts, none of which is at work any
+    more."""
+    task, progress, scouts = found.declared, found.progress, found.finished
+    tried = progress.finished + progress.failed
+    facts: dict[str, Any] = {"scouts": len(scouts), "files_finished": progress.finished,
+                             "files_failed": progress.failed}  # fmt: skip
+    percent = 0.0 if _is_production(task) else knobs["scout.min_success_percent"]
+    if not (scouts and progress.finished) or 100 * progress.finished < percent * tried:
+        reason = f"Scout jobs could process {progress.finished} of {tried} files"
+        return Judgement("tobroken", "scouts_failed", f"{reason}: the task is broken.", facts)
+    measured = measure(task, scouts[: knobs["scout.sample"]], knobs)
+    per_job = sum(scout.n_files for scout in scouts) / len(scouts)
+    expected = ceil(progress.n_files / max(per_job, 1))
+    facts |= {"jobs_expected": expected}
+    if expected - len(scouts) > knobs["scout.exhaust_above_jobs"]:
+        for test in (_too_slow, _too_large, _too_short):
+            if warning := test(task, scouts, measured, expected, knobs):
+                code, reason, more = warning
+                advice = "Retry the task to run it all the same, or submit it anew with better "
+                return Judgement("exhausted", code, f"{reason} {advice}figures.", facts | more,
+                                 measured)  # fmt: skip
+    reason = f"Scout jobs processed {progress.finished} of {tried} files: all others follow."
+    return Judgement("scouted", "scouts_succeeded", reason, facts, measured)
+
+
+def _is_production(task: Declared) -> bool:
+    return task.label in PRODUCTION_LABELS
+
+
+# --------------------------------------------------------------------------------- measuring
+
+
+def measure(task: Declared, scouts: Sequence[Scout], knobs: Knobs) -> Measured:
+    """The figures that a sample of finished scouts gives; of none, nothing."""
+    if not scouts:
+        return Measured()
+    cpu_time, cpu_time_unit = _cpu_time(task, scouts, knobs)
+    out, out_unit = _out_disk(scouts, knobs)
+    work = max(scout.workdir_kb for scout in scouts)
+    work_known = work > task.work_disk_kb
+    longest = max(scout.cpu_s for scout in scouts)
+    real = longest >= _REAL_WALLTIME_S
+    moved = sum(scout.input_bytes + scout.output_bytes for scout in scouts)
+    core_seconds = sum(_seconds(scout) * scout.cores for scout in scouts)
+    return Measured(
+        cpu_time=cpu_time,
+        cpu_time_unit=cpu_time_unit,
+        ram_count=_ram(task, scouts, knobs),
+        out_disk_count=out,
+        out_disk_unit=out_unit,
+        work_disk_count=work if work_known else None,
+        work_disk_unit="kB" if work_known else None,
+        walltime=_up(longest / max(map(_input_mb, scouts)) * _SPARE) if real else None,
+        walltime_unit="sPerMB" if real else None,
+        io_intensity=round(moved / 1000 / core_seconds),
+        io_intensity_unit="kBPerS",
+        disk_io=round(sum(map(_disk_io, scouts)) / len(scouts)),
+        disk_io_unit="kBPerS",
+    )
+
+
+def nearest_rank(values: Sequence[float], percent: float) -> int:
+    """The position of the value that so many percent of all do not exceed."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    return order[max(1, ceil(percent / 100 * len(order))) - 1]
+
+
+def _percentile(values: Sequence[float], percent: float) -> float:
+    return values[nearest_rank(values, percent)]
+
+
+def _cpu_time(
+    task: Declared, scouts: Sequence[Scout], knobs: Knobs
+) -> tuple[int | None, str | None]:
+    """HS06 seconds an event, by the job that stands at the percentile of (end - start) x
+    corePower; in thousandths where they are few."""
+    least = knobs["scout.events_per_core"]
+    able = [
+        scout for scout in scouts
+        if scout.counted_events >= least * scout.cores or scout.wall_s > _LONG_S
+        or not scout.input_bytes
+    ]  # fmt: skip
+    if not able or task.cpu_time_unit.endswith("Fixed"):
+        return None, None
+    works = [scout.wall_s * scout.core_power for scout in able]
+    value = _hs06_s_per_event(task, able[nearest_rank(works, knobs["scout.cpu_percentile"])])
+    if not value:  # no longer than what does not depend on events
+        return None, None
+    if value < _MILLI_BELOW:
+        return _up(value * 1000), "mHS06sPerEvent"
+    return _up(value), "HS06sPerEvent"
+
+
+def _hs06_s_per_event(task: Declared, job: Scout) -> float:
+    seconds = max(0.0, job.wall_s - task.base_walltime_s)
+    work = seconds * job.core_power * job.cores * task.cpu_efficiency / 100
+    return work / job.counted_events * _SPARE
+
+
+def _ram(task: Declared, scouts: Sequence[Scout], knobs: Knobs) -> int | None:
+    """MB, of each job by its own cores where the task counts per core."""
+    jobs = [scout for scout in scouts if scout.memory_kb]
+    if not jobs or task.ram_unit.endswith("Fixed"):
+        return None
+    per_core = task.ram_unit.startswith("MBPerCore")
+    asked = [
+        (job.memory_kb / KB - task.base_ram_mb) / job.cores if per_core else job.memory_kb / KB
+        for job in jobs
+    ]
+    value = _percentile(asked, knobs["scout.ram_percentile"])
+    margin: float = 1 + knobs["scout.ram_margin_percent"] / 100
+    return _up(max(value * margin, float(knobs["scout.ram_min_mb"]), 1.0))
+
+
+def _out_disk(scouts: Sequence[Scout], knobs: Knobs) -> tuple[int, str]:
+    """kB of outputs, per event where enough of them are known, else per MB of input."""
+    rich = [scout for scout in scouts if (scout.n_events or 0) >= _MIN_EVENTS]
+    if rich:
+        sizes, unit = [s.output_bytes / (s.n_events or 1) for s in rich], "kBPerEvent"
+    else:
+        sizes = [min(s.output_bytes / _input_mb(s), _MOST_OUT_PER_MB) for s in scouts]
+        unit = "kB"
+    return _up(_percentile(sizes, knobs["scout.out_percentile"]) / KB), unit
+
+
+def _input_mb(scout: Scout) -> float:
+    """A file without contents counts as 1 MB."""
+    return scout.input_bytes / MB or float(max(scout.n_files, 1))
+
+
+def _disk_io(scout: Scout) -> float:
+    """kB a second."""
+    return scout.local_bytes / 1000 / _seconds(scout)
+
+
+def _seconds(scout: Scout) -> float:
+    """For rates; over less than a second they mean nothing."""
+    return max(scout.wall_s, 1.0)
+
+
+def _up(value: float) -> int:
+    """The next whole number, but for what is only a rounding error above one."""
+    return ceil(round(value, 6))
+
+
+# ---------------------------------------------------------------------- reasons to ask a person
+
+_Warning = tuple[str, str, dict[str, Any]] | None
+
+
+def _hs06(value: int, unit: str) -> float:
+    return value / 1000 if unit.startswith("m") else float(value)
+
+
+def _too_slow(
+    task: Declared, scouts: Sequence[Scout], measured: Measured, expected: int, knobs: Knobs
+) -> _Warning:
+    """Much more time an event than the task says."""
+    most = knobs["scout.max_cpu_ratio"]
+    if not (most and task.cpu_time and measured.cpu_time and measured.cpu_time_unit):
+        return None
+    told = _hs06(task.cpu_time, task.cpu_time_unit)
+    seen = _hs06(measured.cpu_time, measured.cpu_time_unit)
+    longest_s = max(scout.wall_s for scout in scouts)
+    if seen <= most * told or longest_s <= knobs["scout.max_cpu_ratio_from_h"] * 3600:
+        return None
+    reason = (
+        f"Scout jobs took {seen:g} HS06 s an event, more than {most:g} times the {told:g} of the "
+        "task's cpuTime."
+    )
+    return "scouts_too_slow", reason, {"cpu_time": seen, "cpu_time_declared": told}
+
+
+def _too_large(
+    task: Declared, scouts: Sequence[Scout], measured: Measured, expected: int, knobs: Knobs
+) -> _Warning:
+    """Memory beyond what most sites have, where the task promised to stay below."""
+    most = knobs["scout.max_ram_mb"]
+    told, seen = task.ram_count or 0, measured.ram_count or 0
+    if not most or not task.ram_unit.startswith("MBPerCore") or not told < most < seen:
+        return None
+    reason = f"Scout jobs needed {seen} MB a core, the task says {told} MB (limit {most} MB)."
+    return "scouts_too_large", reason, {"ram_count": seen, "ram_count_declared": told}
+
+
+def _too_short(
+    task: Declared, scouts: Sequence[Scout], measured: Measured, expected: int, knobs: Knobs
+) -> _Warning:
+    """Very many very short jobs of an analysis task."""
+    limit_s, most = knobs["scout.short_s"], knobs["scout.short_max_expected_jobs"]
+    short = sum(scout.wall_s < limit_s for scout in scouts)
+    if short <= knobs["scout.short_max_scouts"] or expected <= most or _is_production(task):
+        return None
+    reason = (
+        f"{short} of {len(scouts)} scout jobs took less than {limit_s:g} s, and {expected} jobs "
+        f"are expected, more than {most}: let each job do more (nFilesPerJob)."
+    )
+    return "scouts_too_short", reason, {"short_scouts": short, "short_s": limit_s}

@@ -1,0 +1,160 @@
+"""What scout jobs are about, between the rooms: what was measured, what it is compared with, and
+what follows. Units stand in the names; MB and kB of sizes are powers of 1024."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jedi.spec.demand import SIZES
+from jedi.spec.splitrule import SplitRules
+
+
+@dataclass(frozen=True, slots=True)
+class Scout:
+    """A finished scout job as its pilot measured it, on `cores` of `core_power` HS06 each.
+
+    `n_files`: its master files; `n_events`: theirs, None if unknown; `local_bytes`: read and
+    written on the node.
+    """
+
+    wall_s: float
+    cpu_s: float
+    cores: int
+    core_power: float
+    n_files: int
+    n_events: int | None
+    memory_kb: int
+    workdir_kb: int
+    input_bytes: int
+    output_bytes: int
+    local_bytes: int
+
+    @property
+    def counted_events(self) -> int:
+        """Events for estimates: a file of unknown contents counts as one."""
+        return max(self.n_events or 0, self.n_files, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a task says of its jobs before its scouts are heard; the names are those of
+    jedi_tasks."""
+
+    label: str
+    cpu_time: int | None
+    cpu_time_unit: str
+    cpu_efficiency: int
+    base_walltime_s: int
+    core_count: int
+    ram_count: int | None
+    ram_unit: str
+    base_ram_mb: int
+    work_disk_kb: float
+
+    @classmethod
+    def of(cls, task: Any) -> Declared:
+        """From a row of jedi_tasks; what is not said has the defaults of brokerage.md §5."""
+        work = (task.workdiskcount or 0) * SIZES[task.workdiskunit or "kB"]
+        return cls(
+            label=task.prodsourcelabel,
+            cpu_time=task.cputime,
+            cpu_time_unit=task.cputimeunit or "HS06sPerEvent",
+            cpu_efficiency=90 if task.cpuefficiency is None else task.cpuefficiency,
+            base_walltime_s=600 if task.basewalltime is None else task.basewalltime,
+            core_count=1 if task.corecount is None else task.corecount,
+            ram_count=task.ramcount,
+            ram_unit=task.ramunit or "MB",
+            base_ram_mb=task.baseramcount or 0,
+            work_disk_kb=work / SIZES["kB"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Master files of a task: all, and how those that scouts were given ended."""
+
+    n_files: int
+    finished: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scouted:
+    """A task whose scouts have all ended, with those that finished, in that order."""
+
+    declared: Declared
+    progress: Progress
+    finished: tuple[Scout, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Columns of jedi_tasks that scouts fill, under their Python names; None: not measured, what
+    the task says stays."""
+
+    cpu_time: int | None = None
+    cpu_time_unit: str | None = None
+    ram_count: int | None = None
+    out_disk_count: int | None = None
+    out_disk_unit: str | None = None
+    work_disk_count: int | None = None
+    work_disk_unit: str | None = None
+    walltime: int | None = None
+    walltime_unit: str | None = None
+    io_intensity: int | None = None
+    io_intensity_unit: str | None = None
+    disk_io: int | None = None
+    disk_io_unit: str | None = None
+    resource_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a task's scouts lead to: its next status and why, and what they measured."""
+
+    target: str
+    code: str
+    reason: str
+    facts: dict[str, Any] = field(default_factory=dict)
+    measured: Measured = Measured()
+
+
+@dataclass(frozen=True, slots=True)
+class Master:
+    """A master dataset that was just fed: its rows, and their events where they are known."""
+
+    dataset_id: int
+    n_files: int
+    n_events: int
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The first files of a dataset, up to so many rows or (not None) so many events."""
+
+    dataset_id: int
+    n_files: int
+    n_events: int | None
+
+
+def released(masters: Sequence[Master], rules: SplitRules, jobs: int) -> list[Release]:
+    """What scouts get: the input of the first `jobs` jobs, counted over the masters in order.
+    Nothing if there are no more jobs than that: then scouts would be all there is."""
+    size = rules.of_scouts()
+    events = size.events_per_job
+    per_job = events or size.files_per_job or 1
+    wanted = [-(-(one.n_events if events else one.n_files) // per_job) for one in masters]
+    if not 0 < jobs < sum(wanted):
+        return []
+    found = []
+    for master, most in zip(masters, wanted, strict=True):
+        now = min(most, jobs)
+        jobs -= now
+        if events:
+            found.append(Release(master.dataset_id, master.n_files, now * events))
+        else:
+            n_files = min(master.n_files, now * per_job)
+            found.append(Release(master.dataset_id, n_files, None))
+    return found

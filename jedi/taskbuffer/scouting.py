@@ -1,0 +1,191 @@
+"""Scouts: a task's files are withheld until its first jobs have measured it.
+
+That a task is at this point is written in its split rules (use_scout). Its files are all there,
+ready, but `nfilestobeused` counts only those released, and nobody takes more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+from jedi.spec.scouting import (
+    Declared,
+    Master,
+    Measured,
+    Progress,
+    Scout,
+    Scouted,
+    released,
+)
+from jedi.spec.splitrule import SCOUTED, SCOUTING, SplitRules, render_split_rule
+from jedi.taskbuffer import tables
+from jedi.taskbuffer.engine import wake
+
+_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
+
+
+_FED = text(f"""
+SELECT jeditaskid, datasetid, nfiles, coalesce(nevents, 0) AS nevents FROM jedi_datasets
+WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND masterid IS NULL AND type IN ({_MASTERS})
+ORDER BY datasetid FOR NO KEY UPDATE
+""")
+_WITHHOLD = text("""
+WITH r AS (
+  SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:files AS bigint[]), CAST(:events AS bigint[]))
+    r(id, files, events)
+), c AS (
+  SELECT r.id, count(*) AS files, sum(f.events) AS events
+  FROM r, LATERAL (
+    SELECT events, sum(events) OVER (ORDER BY fileid) AS so_far FROM (
+      SELECT fileid, coalesce(endevent - startevent + 1, nevents) AS events
+      FROM jedi_dataset_contents c WHERE c.datasetid = r.id AND c.status = 'ready'
+      ORDER BY fileid LIMIT r.files) f) f
+  WHERE r.events IS NULL OR f.so_far <= r.events
+  GROUP BY r.id
+)
+UPDATE jedi_datasets d SET nfilestobeused = coalesce(c.files, 0), neventstobeused = c.events
+FROM r LEFT JOIN c USING (id) WHERE d.datasetid = r.id
+""")
+
+
+def withhold(tx: Connection, rules: Mapping[int, SplitRules], jobs: int) -> None:
+    """Of tasks that were just fed and have more jobs than that, release the input of the first
+    `jobs` only: those are scouts. `rules` by task; the caller has locked the tasks."""
+    found: dict[int, list[Master]] = {}
+    for row in tx.execute(_FED, {"ids": list(rules)}) if rules else ():
+        found.setdefault(row.jeditaskid, []).append(Master(row.datasetid, row.nfiles, row.nevents))
+    releases = {task_id: released(some, rules[task_id], jobs) for task_id, some in found.items()}
+    limits = [one for some in releases.values() for one in some]
+    if limits:
+        values = {"ids": [one.dataset_id for one in limits],
+                  "files": [one.n_files for one in limits],
+                  "events": [one.n_events for one in limits]}  # fmt: skip
+        tx.execute(_WITHHOLD, values)
+        _set_rules(tx, {task: rules[task].then(SCOUTING) for task in releases if releases[task]})
+
+
+_LIMITED = text("""
+SELECT jeditaskid, rules FROM jedi_tasks
+WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND rules ->> 'use_scout' = :scouting
+""")
+_LOCK_MASTERS = text(f"""
+SELECT FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
+  AND masterid IS NULL AND type IN ({_MASTERS}) ORDER BY datasetid FOR NO KEY UPDATE
+""")
+_RELEASE = text(f"""
+WITH c AS (
+  SELECT datasetid, count(*) AS files,
+    sum(coalesce(endevent - startevent + 1, nevents)) AS events
+  FROM jedi_dataset_contents
+  WHERE datasetid = ANY(ARRAY(
+      SELECT datasetid FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
+        AND masterid IS NULL AND type IN ({_MASTERS})))
+    AND status NOT IN ('pending', 'staging', 'waiting')
+  GROUP BY datasetid
+)
+UPDATE jedi_datasets d SET nfilestobeused = c.files, neventstobeused = c.events,
+  modificationtime = jedi_now()
+FROM c WHERE d.datasetid = c.datasetid AND d.jeditaskid = ANY(CAST(:ids AS bigint[]))
+""")
+
+
+def release(tx: Connection, task_ids: Sequence[int]) -> None:
+    """The files of those tasks whose files are withheld may all be used; the others are left
+    alone. The caller has locked the tasks."""
+    rows = tx.execute(_LIMITED, {"ids": list(task_ids), "scouting": str(SCOUTING)}).all()
+    if not rows:
+        return
+    ids = {"ids": [row.jeditaskid for row in rows]}
+    tx.execute(_LOCK_MASTERS, ids)
+    tx.execute(_RELEASE, ids)
+    rules = {row.jeditaskid: SplitRules.model_validate(row.rules).then(SCOUTED) for row in rows}
+    _set_rules(tx, rules)
+    wake(tx, "files:ready")
+
+
+def _set_rules(tx: Connection, rules: Mapping[int, SplitRules]) -> None:
+    tx.execute(
+        text(
+            "UPDATE jedi_tasks t SET rules = CAST(r.rules AS jsonb), splitrule = r.splitrule "
+            "FROM unnest(CAST(:ids AS bigint[]), CAST(:rules AS text[]), "
+            "CAST(:texts AS text[])) r(id, rules, splitrule) WHERE t.jeditaskid = r.id"
+        ),
+        {
+            "ids": list(rules),
+            "rules": [one.model_dump_json(exclude_none=True) for one in rules.values()],
+            "texts": list(map(render_split_rule, rules.values())),
+        },
+    )
+
+
+_JOB = """
+SELECT j.jeditaskid, coalesce(j.wall_s, extract(epoch FROM j.endtime - j.starttime), 0) AS wall_s,
+  coalesce(j.cpu_s, 0) AS cpu_s, j.cores, coalesce(nullif(s.corepower, 0), 10) AS core_power,
+  j.n_inputs AS n_files, j.n_events,
+  coalesce(nullif(j.max_pss_kb, 0), j.max_rss_kb, 0) AS memory_kb,
+  coalesce(j.workdir_kb, 0) AS workdir_kb, coalesce(j.input_bytes, 0) AS input_bytes,
+  coalesce(j.output_bytes, 0) AS output_bytes,
+  coalesce(j.read_bytes, 0) + coalesce(j.write_bytes, 0) AS local_bytes, j.endtime, j.pandaid
+FROM {table} j LEFT JOIN jedi_sites s USING (site)
+WHERE j.jeditaskid = ANY(CAST(:ids AS bigint[])) AND j.kind = 'scout' AND j.status = 'finished'
+"""
+_SCOUTS = text(f"""
+{_JOB.format(table="jedi_jobs")} UNION ALL {_JOB.format(table="jedi_jobs_archived")}
+ORDER BY jeditaskid, endtime, pandaid
+""")
+
+
+_PROGRESS = text(f"""
+SELECT jeditaskid, CAST(sum(nfiles) AS bigint) AS n_files,
+  CAST(sum(nfilesfinished) AS bigint) AS finished, CAST(sum(nfilesfailed) AS bigint) AS failed
+FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
+  AND masterid IS NULL AND type IN ({_MASTERS})
+GROUP BY jeditaskid
+""")
+
+
+def scouted(tx: Connection, tasks: Sequence[Row[Any]]) -> dict[int, Scouted]:
+    """What there is to judge of those tasks (rows of jedi_tasks) whose files are withheld."""
+    rows = {t.jeditaskid: t for t in tasks if (t.rules or {}).get("use_scout") == SCOUTING}
+    if not rows:
+        return {}
+    ids = {"ids": list(rows)}
+    finished: dict[int, list[Scout]] = {task_id: [] for task_id in rows}
+    for job in tx.execute(_SCOUTS, ids):
+        finished[job.jeditaskid].append(_scout(job))
+    return {
+        row.jeditaskid: Scouted(
+            declared=Declared.of(rows[row.jeditaskid]),
+            progress=Progress(row.n_files, row.finished, row.failed),
+            finished=tuple(finished[row.jeditaskid]),
+        )
+        for row in tx.execute(_PROGRESS, ids)
+    }
+
+
+def _scout(row: Row[Any]) -> Scout:
+    columns = row._mapping
+    return Scout(**{name: columns[name] for name in Scout.__dataclass_fields__})
+
+
+_COLUMNS = {name: tables.tasks.c[name].name for name in Measured.__dataclass_fields__}
+_STORE = text(f"""
+UPDATE jedi_tasks t SET {", ".join(f"{c} = coalesce(r.{c}, t.{c})" for c in _COLUMNS.values())}
+FROM jsonb_populate_recordset(NULL::jedi_tasks, CAST(:rows AS jsonb)) r
+WHERE t.jeditaskid = r.jeditaskid
+""")
+
+
+def store_measured(tx: Connection, found: Mapping[int, Measured]) -> None:
+    """Write what was measured; the rest stays. The caller has locked the tasks."""
+    rows = [
+        {"jeditaskid": task_id, **{_COLUMNS[k]: v for k, v in asdict(measured).items()}}
+        for task_id, measured in found.items()
+    ]
+    tx.execute(_STORE, {"rows": json.dumps(rows)})
