@@ -38,6 +38,9 @@ panda_id_seq = Sequence("jedi_panda_id_seq", metadata=metadata)
 
 _SUBMIT = "tasks_new.insert_task"
 _REFINE = "tasks_new.define_tasks"
+_MERGE = "incremental.merge_parameters"
+_REVISE = "incremental.revise_tasks"
+_PLACE = "reassigning.place"
 _MOVE = "tasks.move_tasks"
 _CLAIM = "tasks.claim"
 _SCOUT = "scouting.store_measured"
@@ -63,7 +66,7 @@ tasks = Table(
     col("corecount:core_count", Integer, "cores per job; 0 if it can vary", _REFINE),
     words("tasktype:task_type", "prod or anal", _SUBMIT),
     words("processingtype:processing_type", "the type of the process", _SUBMIT),
-    col("taskpriority:task_priority", Integer, "the assigned priority", _SUBMIT),
+    col("taskpriority:task_priority", Integer, "the assigned priority", f"{_SUBMIT} {_MERGE}"),
     col("currentpriority:current_priority", Integer, "the present priority",
         f"{_SUBMIT} commands.begin_attempt"),
     words("status", "the task's status", f"{_SUBMIT} {_MOVE}", nullable=False),
@@ -76,7 +79,7 @@ tasks = Table(
     stamp("lockedtime:locked_time", "when the record was locked", _CLAIM),
     words("termcondition:term_condition", "termination condition of the task", _LATER),
     words("splitrule:split_rule", "rules for splitting as two-letter codes, rendered from rules",
-          f"{_REFINE} {_WITHHOLD}"),
+          f"{_REFINE} {_REVISE} {_WITHHOLD}"),
     col("walltime", BigInteger, "walltime per MB of input, measured by scouts", _SCOUT),
     words("walltimeunit:walltime_unit", "unit of walltime", _SCOUT),
     col("outdiskcount:out_disk_count", BigInteger, "output size per MB of input or per event",
@@ -85,7 +88,8 @@ tasks = Table(
     col("workdiskcount:work_disk_count", BigInteger, "size of the work directory",
         f"{_REFINE} {_SCOUT}"),
     words("workdiskunit:work_disk_unit", "unit of workdiskcount", f"{_REFINE} {_SCOUT}"),
-    col("ramcount:ram_count", BigInteger, "memory asked or measured", f"{_REFINE} {_SCOUT}"),
+    col("ramcount:ram_count", BigInteger, "memory asked or measured",
+        f"{_REFINE} {_REVISE} {_SCOUT}"),
     words("ramunit:ram_unit", "MB, MBPerCore or MBPerCoreFixed", _REFINE),
     col("iointensity:io_intensity", BigInteger, "(input+output)/walltime/cores", _SCOUT),
     words("iointensityunit:io_intensity_unit", "kBPerS", _SCOUT),
@@ -94,8 +98,9 @@ tasks = Table(
     col("failurerate:failure_rate", SmallInteger, "job failures in percent",
         "stats.note_progress"),
     words("errordialog:error_dialog", "the diagnosis for people", _MOVE),
-    words("cloud", "the cloud where the task is assigned", _REFINE),
-    words("site", "the site where the task is assigned; NULL: brokerage", _REFINE),
+    words("cloud", "the cloud where the task is assigned", f"{_REFINE} {_REVISE}"),
+    words("site", "the site where the task is assigned; NULL: brokerage",
+          f"{_REFINE} {_REVISE} {_PLACE}"),
     key("reqid", "the request's identifier; the task's own if none", _SUBMIT),
     words("countrygroup:country_group", "the user's country group", _SUBMIT),
     col("parent_tid", BigInteger, "the parent task; the task itself if none", _SUBMIT),
@@ -123,7 +128,8 @@ tasks = Table(
         _REFINE),
     col("basewalltime:base_walltime", Integer, "offset of the walltime in seconds", _REFINE),
     words("amiflag:ami_flag", "READY when the task is done or finished", _MOVE),
-    words("nucleus", "the site that collects the outputs", f"{_REFINE} decisions.assign_nuclei"),
+    words("nucleus", "the site that collects the outputs",
+          f"{_REFINE} decisions.assign_nuclei {_PLACE}"),
     col("baseramcount:base_ram_count", BigInteger, "memory in MB that does not scale with cores",
         _REFINE),
     stamp("rescuetime:rescue_time", "when a rescue process checked the task", _LATER),
@@ -133,8 +139,8 @@ tasks = Table(
     words("diskiounit:disk_io_unit", "kBPerS", _SCOUT),
     # ours
     words("gshare", "the global share of the task's jobs", _REFINE),
-    words("resource_type", "the shape of the task's jobs", f"{_REFINE} {_SCOUT}"),
-    col("rules", JSONB, "the typed split rules", f"{_REFINE} {_WITHHOLD}"),
+    words("resource_type", "the shape of the task's jobs", f"{_REFINE} {_REVISE} {_SCOUT}"),
+    col("rules", JSONB, "the typed split rules", f"{_REFINE} {_REVISE} {_WITHHOLD}"),
     col("attemptnr:attempt_nr", Integer, "the task's attempt, raised by retry",
         f"{_SUBMIT} commands.begin_attempt", nullable=False, server_default=text("1")),
     words("reason_code", "why the task is where it is", _MOVE),
@@ -164,7 +170,7 @@ task_params = Table(
     "jedi_taskparams",
     metadata,
     key("jeditaskid:jedi_task_id", "the task", _SUBMIT),
-    col("taskparams:task_params", JSONB, "the task's parameters", _SUBMIT),
+    col("taskparams:task_params", JSONB, "the task's parameters", f"{_SUBMIT} {_MERGE} {_PLACE}"),
     # ours
     words("source_text", "what was submitted, byte for byte", _SUBMIT),
     words("source_format", "json or yaml", _SUBMIT),
@@ -229,7 +235,8 @@ datasets = Table(
     words("attributes", "how the dataset is split: ratio, nosplit, repeat, ...", _NEW_DS),
     words("streamname:stream_name", "its placeholder in the job parameters", _NEW_DS),
     words("storagetoken:storage_token", "where files are while the task runs", _LATER),
-    words("destination", "the endpoint where outputs go", "decisions.assign_nuclei"),
+    words("destination", "the endpoint where outputs go",
+          f"decisions.assign_nuclei {_PLACE}"),
     col("templateid:template_id", BigInteger, "the template dataset it came from", _LATER),
     count("nfileswaiting:n_files_waiting", "files waiting for real co-jumbo jobs", _LATER),
     # ours
@@ -275,7 +282,7 @@ contents = Table(
     col("attemptnr:attempt_nr", SmallInteger, "how often the file was tried", _GEN,
         nullable=False, server_default=text("0")),
     col("maxattempt:max_attempt", SmallInteger, "how often the file can be tried",
-        f"{_FEED} commands.revive"),
+        f"{_FEED} commands.revive {_MERGE} reassigning.spare_inputs"),
     col("nevents:n_events", BigInteger, "events in the file", _FEED),
     col("keeptrack:keep_track", SmallInteger, "1 if the file's use is kept track of", _FEED),
     col("startevent:start_event", BigInteger, "first event of the range in the file", _FEED),
@@ -288,7 +295,7 @@ contents = Table(
     col("lumiblocknr:lumi_block_nr", Integer, "lumi block in the file", _LATER),
     col("outpandaid:out_panda_id", BigInteger, "the job that made the file", _GEN),
     col("maxfailure:max_failure", SmallInteger, "how often the file can fail",
-        f"{_FEED} commands.revive"),
+        f"{_FEED} commands.revive {_MERGE}"),
     words("is_waiting", "Y if it waits for a real co-jumbo job", _LATER),
     col("jobsetid:jobset_id", BigInteger, "the job set that uses the file", _LATER),
     words("proc_status", "the status as users see it",
