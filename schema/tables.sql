@@ -6,6 +6,52 @@ CREATE SEQUENCE jedi_out_temp_id_seq CACHE 1;
 CREATE SEQUENCE jedi_panda_id_seq CACHE 1;
 CREATE SEQUENCE jedi_task_id_seq CACHE 1;
 
+-- datasets and containers of the SQL catalogue
+CREATE TABLE ddm_datasets (
+    dataset_id bigserial,                                  -- order
+    name text NOT NULL,                                    -- scope:name
+    state text NOT NULL,                                   -- open: more files may come; closed
+    is_container boolean NOT NULL,                         -- it holds datasets, not files
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when it was made
+    CONSTRAINT ddm_datasets_pk PRIMARY KEY (dataset_id),
+    CONSTRAINT ddm_datasets_name_uq UNIQUE (name),
+    CONSTRAINT ddm_datasets_state_ck CHECK (state = ANY (ARRAY['open', 'closed']))
+);
+
+-- files of datasets
+CREATE TABLE ddm_files (
+    file_id bigserial,           -- order
+    dataset_id bigint NOT NULL,  -- its dataset
+    lfn text NOT NULL,           -- its name, which its dataset has once
+    size bigint NOT NULL,        -- bytes
+    adler32 text NOT NULL,       -- 8 lower-case hex digits
+    guid text NOT NULL,          -- globally unique identifier
+    nevents bigint,              -- events in it, if known
+    CONSTRAINT ddm_files_pk PRIMARY KEY (file_id),
+    CONSTRAINT ddm_files_dataset_id_uq UNIQUE (dataset_id, lfn),
+    CONSTRAINT ddm_files_dataset_id_fk FOREIGN KEY (dataset_id) REFERENCES ddm_datasets(dataset_id)
+        ON DELETE CASCADE
+);
+
+-- what containers hold
+CREATE TABLE ddm_members (
+    container_id bigint NOT NULL,  -- the container
+    member text NOT NULL,          -- scope:name of a dataset in it
+    position integer NOT NULL,     -- order
+    CONSTRAINT ddm_members_pk PRIMARY KEY (container_id, member),
+    CONSTRAINT ddm_members_container_id_fk FOREIGN KEY (container_id) REFERENCES
+        ddm_datasets(dataset_id) ON DELETE CASCADE
+);
+
+-- where files lie
+CREATE TABLE ddm_replicas (
+    file_id bigint NOT NULL,  -- the file
+    endpoint text NOT NULL,   -- where it lies
+    CONSTRAINT ddm_replicas_pk PRIMARY KEY (file_id, endpoint),
+    CONSTRAINT ddm_replicas_file_id_fk FOREIGN KEY (file_id) REFERENCES ddm_files(file_id) ON DELETE
+        CASCADE
+);
+
 -- answers given to pilots, so that a repeated request gets the same jobs
 CREATE TABLE jedi_acquire_requests (
     request_id text NOT NULL,                              -- the pilot's own number of its request
@@ -206,15 +252,15 @@ CREATE TABLE jedi_events (
     jeditaskid bigint NOT NULL,     -- the task
     datasetid bigint NOT NULL,      -- the dataset of the file
     fileid bigint NOT NULL,         -- the contents row
-    status smallint NOT NULL,       -- the range's status (code)
+    status smallint NOT NULL,       -- its status (code)
     pandaid bigint NOT NULL,        -- the job that processes the range
-    job_processid bigint NOT NULL,  -- the worker process
+    job_processid bigint NOT NULL,  -- the worker process; 0: the job's only one
     def_min_eventid bigint,         -- first event of the range
     def_max_eventid bigint,         -- last event of the range
     processed_upto_eventid bigint,  -- last event processed
     attemptnr smallint NOT NULL,    -- attempts
     objstore_id integer,            -- endpoint of the pre-merged file
-    event_offset bigint,            -- offset of positional event numbers
+    event_offset bigint,            -- events before the first one of the file
     is_jumbo smallint,              -- 1 if a jumbo job processes it
     ziprow_id bigint,               -- row of the zip file
     file_not_deleted text,          -- Y if pre-merged files can be deleted

@@ -1,61 +1,49 @@
-"""Data management: what every implementation must do, then what is special to directories.
+"""Data management: what every implementation must do.
 
-An implementation joins the first part by a line in MAKERS.
+An implementation joins by a line in MAKERS.
 """
 
 from __future__ import annotations
 
 import fcntl
-import os
-import shutil
 import sys
-import tempfile
-import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
+from ddm_steps import COUNTER, adler, publish, put, refused, stage, swap
 
-from jedi.core.errors import BadInput, JediError
 from jedi.ddm.filesystem import FileSystemDDM
 from jedi.ddm.interface import DDM, FileInfo
+from jedi.ddm.sqlcatalogue import SqlCatalogueDDM
 
-MAKERS: dict[str, Callable[[Path], DDM]] = {
-    "filesystem": lambda tmp: FileSystemDDM({"A": tmp / "a", "B": tmp / "b"}),
+Make = Callable[..., DDM]
+"""Over these roots; `event_count_command` may follow. Two made alike share what they know."""
+
+MAKERS: dict[str, Callable[[pytest.FixtureRequest], Make]] = {
+    "filesystem": lambda _request: FileSystemDDM,
+    "sql": lambda request: partial(SqlCatalogueDDM, request.getfixturevalue("engine")),
 }
 
 
 @pytest.fixture(params=MAKERS)
-def ddm(request: pytest.FixtureRequest, tmp_path: Path) -> DDM:
-    return MAKERS[request.param](tmp_path)
+def make(request: pytest.FixtureRequest) -> Make:
+    return MAKERS[request.param](request)
 
 
-def adler(data: bytes) -> str:
-    return f"{zlib.adler32(data):08x}"
+Roots = dict[str, Path]
 
 
-def stage(ddm: DDM, endpoint: str, lfn: str, data: bytes, pandaid: int = 1) -> Path:
-    """Do what a pilot does with an output."""
-    directory = ddm.staging_dir(endpoint, pandaid, 1)
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / lfn).write_bytes(data)
-    return directory / lfn
+@pytest.fixture
+def roots(tmp_path: Path) -> Roots:
+    return {"A": tmp_path / "a", "B": tmp_path / "b"}
 
 
-def put(ddm: DDM, endpoint: str, name: str, files: dict[str, bytes]) -> None:
-    """A closed dataset with these files."""
-    ddm.create(name, endpoint)
-    reported = {f: FileInfo(f, len(data), adler(data), f"guid-{f}") for f, data in files.items()}
-    staged = [(stage(ddm, endpoint, f, data), name, reported[f]) for f, data in files.items()]
-    ddm.publish(endpoint, staged)
-    ddm.close(name)
-
-
-def refused(code: str, call: Callable[..., object], *args: object, **kwargs: object) -> JediError:
-    with pytest.raises(JediError) as caught:
-        call(*args, **kwargs)
-    assert caught.value.code == code
-    return caught.value
+@pytest.fixture
+def ddm(make: Make, roots: Roots) -> DDM:
+    return make(roots)
 
 
 class TestConformance:
@@ -83,6 +71,47 @@ class TestConformance:
         refused("dataset_missing", ddm.dataset, "s:d")
         refused("dataset_missing", ddm.close, "s:d")
         refused("dataset_missing", ddm.list_files, "s:d")
+
+    def test_a_dataset_may_be_born_closed_and_be_at_several_places(self, ddm: DDM) -> None:
+        ddm.create("s:d", "A", "closed")
+        assert ddm.dataset("s:d").state == "closed"
+        for endpoint, lfn in (("A", "f"), ("B", "g")):
+            ddm.create("s:d", endpoint)
+            publish(ddm, endpoint, "s:d", {lfn: b"x"})
+        ddm.close("s:d")
+        assert ddm.dataset("s:d").state == "closed"
+        assert ddm.locate("s:d", "fg") == {"f": ["A"], "g": ["B"]}
+
+    def test_what_is_removed_leaves_no_bytes(self, ddm: DDM) -> None:
+        put(ddm, "A", "s:d", {"f": b"f", "g": b"g"})
+        ddm.transfer([("s:d", "f"), ("s:d", "g")], "A", "B", "test")
+        places = {lfn: [ddm.path(endpoint, "s:d", lfn) for endpoint in "AB"] for lfn in "fg"}
+        ddm.remove_files("s:d", ["f"])
+        assert [path.exists() for path in places["f"] + places["g"]] == [False] * 2 + [True] * 2
+        ddm.create("s:d", "A")
+        publish(ddm, "A", "s:d", {"f": b"another"})
+        ddm.delete("s:d")
+        assert not any(path.parent.exists() for path in places["f"])
+        put(ddm, "A", "s:d", {"g": b"anew"})
+        assert [(file.lfn, file.size) for file in ddm.list_files("s:d")] == [("g", 4)]
+
+    def test_what_one_knows_all_know(self, make: Make, roots: Roots) -> None:
+        put(make(roots), "A", "s:d", {"f": b"f"})
+        assert [file.lfn for file in make(roots).list_files("s:d")] == ["f"]
+        make(roots).delete("s:d")
+        refused("dataset_missing", make(roots).dataset, "s:d")
+
+    def test_events_are_counted_once(self, make: Make, roots: Roots) -> None:
+        put(make(roots), "A", "s:d", {"f": b"a b c", "g": b"a b"})
+        put(make(roots), "B", "s:e", {"f": b"a"})
+        assert {file.nevents for file in make(roots).list_files("s:d")} == {None}
+        box = make(roots)
+        box.create("s:box", "A", container=True)
+        box.add_members("s:box", ["s:d", "s:e"])
+        counting = make(roots, f"{sys.executable} -c '{COUNTER}'")
+        files = counting.list_files("s:box")
+        assert sorted((f.lfn, f.nevents) for f in files) == [("f", 1), ("f", 3), ("g", 2)]
+        assert make(roots, "/nonexistent/counter").list_files("s:box") == files
 
     def test_published_files_are_listed_by_lfn(self, ddm: DDM) -> None:
         put(ddm, "A", "s:d", {"b.txt": b"bb", "a.txt": b"", "c.txt": b"ccc"})
@@ -136,6 +165,92 @@ class TestConformance:
             refused(code, ddm.publish, "A", [good, file])
         assert ddm.list_files("s:d") == []
 
+    def test_only_staged_files_are_published(self, ddm: DDM, tmp_path: Path) -> None:
+        secret = tmp_path / "secret"
+        secret.write_text("s3cret")
+        ddm.create("s:d", "A")
+        file = FileInfo("f", 6, adler(b"s3cret"))
+        staged = stage(ddm, "A", "f", b"s3cret")
+        elsewhere = stage(ddm, "B", "f", b"s3cret")
+        up = staged.parent / ".." / "1.1" / "f"
+        link = staged.with_name("link")
+        link.symlink_to(secret)
+        for path in (secret, elsewhere, up, link):
+            refused("not_staged", ddm.publish, "A", [(path, "s:d", file)])
+        assert secret.exists() and ddm.list_files("s:d") == []
+
+    def test_what_lies_there_already_needs_no_staged_file(self, ddm: DDM) -> None:
+        """A publisher that died after its first move leaves this."""
+        ddm.create("s:d", "A")
+        there, staged = ddm.path("A", "s:d", "f"), stage(ddm, "A", "g", b"g")
+        there.parent.mkdir(parents=True, exist_ok=True)
+        there.write_bytes(b"abc")
+        wanted = [
+            (staged.with_name("f"), "s:d", FileInfo("f", 3, adler(b"abc"))),
+            (staged, "s:d", FileInfo("g", 1, adler(b"g"))),
+        ]
+        ddm.publish("A", wanted)
+        assert [(file.lfn, file.adler32) for file in ddm.list_files("s:d")] == [
+            ("f", adler(b"abc")),
+            ("g", adler(b"g")),
+        ]
+        assert ddm.locate("s:d", "fg") == {"f": ["A"], "g": ["A"]}
+
+    def test_what_came_unseen_with_other_content_is_not_replaced(self, ddm: DDM) -> None:
+        ddm.create("s:d", "A")
+        there = ddm.path("A", "s:d", "f")
+        there.parent.mkdir(parents=True, exist_ok=True)
+        there.write_bytes(b"other")
+        refused("target_differs", publish, ddm, "A", "s:d", {"f": b"abc", "g": b"g"})
+        assert there.read_bytes() == b"other"
+
+    def test_a_file_that_comes_twice_at_once(self, ddm: DDM) -> None:
+        ddm.create("s:d", "A")
+        same, file = stage(ddm, "A", "f", b"abc"), FileInfo("f", 3, adler(b"abc"))
+        twin = stage(ddm, "A", "f", b"abc", pandaid=2)
+        other = stage(ddm, "A", "f", b"abd", pandaid=3)
+        twice = [(same, "s:d", file), (other, "s:d", FileInfo("f", 3, adler(b"abd")))]
+        refused("target_differs", ddm.publish, "A", twice)
+        assert ddm.list_files("s:d") == []
+        ddm.publish("A", [(same, "s:d", file), (twin, "s:d", file), (same, "s:d/", file)])
+        assert [found.adler32 for found in ddm.list_files("s:d")] == [adler(b"abc")]
+
+    def test_several_datasets_are_published_at_once(self, ddm: DDM) -> None:
+        staged = []
+        for name in ("s:one", "s:two"):
+            ddm.create(name, "A")
+            path = stage(ddm, "A", name[2:], b"x")
+            staged.append((path, name, FileInfo("f", 1, adler(b"x"))))
+        ddm.publish("A", staged)
+        ddm.publish("A", [])
+        for name in ("s:one", "s:two"):
+            assert [file.lfn for file in ddm.list_files(name)] == ["f"]
+
+    def test_publishers_at_the_same_time_harm_nobody(self, make: Make, roots: Roots) -> None:
+        """Each has staged its own copy of the same files, and publishes them in its own order."""
+        files = {f"f{i:03}": f"{i}".encode() for i in range(100)}
+        make(roots).create("s:d", "A")
+
+        def work(pandaid: int) -> None:
+            order = sorted(files, reverse=pandaid % 2 == 0)
+            publish(make(roots), "A", "s:d", {lfn: files[lfn] for lfn in order}, pandaid)
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(work, range(4)))
+        assert {f.lfn: f.adler32 for f in make(roots).list_files("s:d")} == {
+            lfn: adler(data) for lfn, data in files.items()
+        }
+
+    def test_attempts_are_staged_and_dropped_one_by_one(self, ddm: DDM) -> None:
+        assert ddm.staged("A") == []
+        for pandaid in (1, 12):
+            stage(ddm, "A", "f", b"x", pandaid)
+        (ddm.staging_dir("A", 1, 1).parent / "no.attempt").mkdir()
+        assert sorted(ddm.staged("A")) == [(1, 1), (12, 1)]
+        assert ddm.staged("B") == []
+        ddm.drop_staging("A", 1, 1)
+        assert ddm.staged("A") == [(12, 1)]
+
     def test_only_open_plain_datasets_take_files(self, ddm: DDM) -> None:
         put(ddm, "A", "s:closed", {})
         ddm.create("s:box", "A", container=True)
@@ -175,6 +290,35 @@ class TestConformance:
         refused("dataset_exists", ddm.create, "s:one", "A", container=True)
         assert ddm.dataset("s:b").members == ()
 
+    def test_a_container_misses_its_deleted_member_until_it_is_made_again(self, ddm: DDM) -> None:
+        put(ddm, "A", "s:one", {"f": b"f"})
+        ddm.create("s:box", "A", container=True)
+        ddm.add_members("s:box", ["s:one"])
+        ddm.delete("s:one")
+        for call in (ddm.constituents, ddm.list_files, ddm.replicas):
+            assert "s:one" in refused("dataset_missing", call, "s:box").sentence
+        assert ddm.dataset("s:box").members == ("s:one",)
+        put(ddm, "A", "s:one", {"g": b"g"})
+        assert [file.lfn for file in ddm.list_files("s:box")] == ["g"]
+
+    def test_a_container_holds_no_files(self, ddm: DDM) -> None:
+        put(ddm, "A", "s:one", {"f": b"f"})
+        ddm.create("s:box", "A", container=True)
+        ddm.add_members("s:box", ["s:one"])
+        refused("is_container", ddm.locate, "s:box", ["f"])
+        refused("is_container", ddm.remove_files, "s:box", ["f"])
+        (end,) = ddm.transfer([("s:box", "f")], "A", "B", "test")
+        assert end.code == "source_missing"
+        refused("dataset_exists", ddm.create, "s:box", "A")
+        ddm.close("s:box")
+        assert ddm.dataset("s:box").state == "closed"
+
+    def test_what_nobody_knows(self, ddm: DDM) -> None:
+        for call in (ddm.dataset, ddm.constituents, ddm.list_files, ddm.replicas, ddm.close):
+            refused("dataset_missing", call, "s:no")
+        for verb in (ddm.locate, ddm.remove_files, ddm.add_members):
+            refused("dataset_missing", verb, "s:no", ["f" if verb != ddm.add_members else "s:d"])
+
     def test_transfer(self, ddm: DDM) -> None:
         files = {f"f{i}": b"x" * i for i in range(20)}
         put(ddm, "A", "s:d", files)
@@ -188,6 +332,50 @@ class TestConformance:
         assert found == {"A": (20, 190), "B": (20, 190)}
         assert ddm.path("B", "s:d", "f3").read_bytes() == b"xxx"
         assert len(ddm.list_files("s:d")) == 20
+
+    def test_a_transferred_file_stays_what_it_is(self, ddm: DDM) -> None:
+        put(ddm, "A", "s:d", {"f": b"abc"})
+        before = ddm.list_files("s:d")
+        ddm.transfer([("s:d", "f")], "A", "B", "test")
+        assert ddm.list_files("s:d") == before
+        ddm.path("A", "s:d", "f").unlink()  # a lost replica
+        assert ddm.list_files("s:d") == before
+        (end,) = ddm.transfer([("s:d", "f")], "A", "B", "test")
+        assert end.code == "source_missing"
+
+    def test_copies_are_verified(self, ddm: DDM) -> None:
+        put(ddm, "A", "s:d", {"f": b"abc", "g": b"g", "h": b"h"})
+        swap(ddm.path("A", "s:d", "f"), "xyz")
+        other = ddm.path("B", "s:d", "h")
+        other.parent.mkdir(parents=True)
+        other.write_bytes(b"other")
+        ends = ddm.transfer([("s:d", lfn) for lfn in "fgh"], "A", "B", "test")
+        assert [end.code for end in ends] == ["checksum_differs", "done", "target_differs"]
+        assert str(other) in ends[2].sentence and other.read_bytes() == b"other"
+        assert ddm.locate("s:d", "fgh") == {"f": ["A"], "g": ["A", "B"], "h": ["A"]}
+        assert not list(other.parents[2].glob(".staging/part-*"))
+
+    def test_one_file_that_cannot_be_copied_harms_no_other(self, ddm: DDM) -> None:
+        put(ddm, "A", "s:d", {"f": b"f", "g": b"g"})
+        obstacle = ddm.path("B", "s:d", "f")
+        obstacle.mkdir(parents=True)
+        for _ in range(2):
+            broken, fine = ddm.transfer([("s:d", "f"), ("s:d", "g")], "A", "B", "test")
+            assert fine.done and broken.code == "io_error" and "Is a directory" in broken.sentence
+        obstacle.rmdir()
+        assert all(end.done for end in ddm.transfer([("s:d", "f"), ("s:d", "g")], "A", "B", "test"))
+
+    def test_what_a_killed_copy_left_is_swept(self, ddm: DDM) -> None:
+        attempt = ddm.staging_dir("B", 1, 1)
+        attempt.mkdir(parents=True)
+        parts = attempt.parent
+        (parts / "part-dead").write_text("half")
+        (parts / "part-live").write_text("half")
+        put(ddm, "A", "s:d", {"f": b"f"})
+        with (parts / "part-live").open() as writer:
+            fcntl.flock(writer, fcntl.LOCK_EX)
+            ddm.transfer([("s:d", "f")], "A", "B", "test")
+        assert sorted(entry.name for entry in parts.iterdir()) == ["1.1", "part-live"]
 
     def test_locate(self, ddm: DDM) -> None:
         put(ddm, "A", "s:d", {"f": b"f", "g": b"g"})
@@ -212,340 +400,28 @@ class TestConformance:
             staged = stage(ddm, "A", "f", b"x")
             refused("bad_input", ddm.publish, "A", [(staged, "s:d", FileInfo(lfn, 1, "x"))])
         refused("endpoint_missing", ddm.create, "s:e", "C")
+        refused("endpoint_missing", ddm.path, "C", "s:d", "f")
+        refused("endpoint_missing", ddm.publish, "C", [])
+        refused("endpoint_missing", ddm.transfer, [], "A", "C", "test")
+        refused("endpoint_missing", ddm.transfer, [], "C", "A", "test")
+        refused("endpoint_missing", ddm.staging_dir, "C", 1, 1)
+        refused("endpoint_missing", ddm.drop_staging, "C", 1, 1)
         refused("endpoint_missing", ddm.space, "C")
+        refused("endpoint_missing", ddm.staged, "C")
+
+    def test_a_slash_behind_a_name_says_nothing(self, ddm: DDM) -> None:
+        ddm.create("s:d/", "A")
+        publish(ddm, "A", "s:d/", {"f": b"f"})
+        (end,) = ddm.transfer([("s:d/", "f")], "A", "B", "test")
+        assert (end.dataset, end.code) == ("s:d/", "done")
+        ddm.close("s:d/")
+        assert ddm.dataset("s:d/") == ddm.dataset("s:d")
+        assert ddm.locate("s:d/", ["f"]) == ddm.locate("s:d", ["f"]) == {"f": ["A", "B"]}
+        ddm.remove_files("s:d/", ["f"])
+        assert ddm.list_files("s:d") == []
+        ddm.delete("s:d/")
+        refused("dataset_missing", ddm.dataset, "s:d")
 
     def test_space(self, ddm: DDM) -> None:
         space = ddm.space("A")
         assert 0 <= space.free_gb <= space.total_gb
-
-
-# Directories
-
-
-@pytest.fixture
-def fs(tmp_path: Path) -> FileSystemDDM:
-    return FileSystemDDM({"A": tmp_path / "a", "B": tmp_path / "b"})
-
-
-def lay(root: Path, name: str, files: dict[str, str]) -> Path:
-    """What a person does: a directory with files, `.dataset.yaml` among them."""
-    home = root.joinpath(*name.split(":"))
-    home.mkdir(parents=True, exist_ok=True)
-    for lfn, text in files.items():
-        (home / lfn).write_text(text)
-    return home
-
-
-def swap(path: Path, text: str) -> None:
-    """Other content of the same size and mtime: who shows the old checksum did not read it."""
-    was = path.stat()
-    path.write_text(text)
-    os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
-
-
-def test_a_directory_of_files_is_a_closed_dataset(fs: FileSystemDDM, tmp_path: Path) -> None:
-    home = lay(tmp_path / "a", "s:d", {"f": "abc", ".hidden": "x"})
-    (home / "subdirectory").mkdir()
-    assert fs.dataset("s:d").state == "closed"
-    (file,) = fs.list_files("s:d")
-    assert (file.lfn, file.size, file.adler32, file.nevents) == ("f", 3, adler(b"abc"), None)
-
-
-def test_people_describe_their_files(fs: FileSystemDDM, tmp_path: Path) -> None:
-    said = "{state: open, files: {f: {guid: G, adler32: 'ABCDEF01', nevents: 0}, absent: {}}}"
-    lay(tmp_path / "a", "s:d", {"f": "abc"})
-    lay(tmp_path / "b", "s:d", {".dataset.yaml": said})
-    assert fs.dataset("s:d").state == "open"
-    assert fs.list_files("s:d") == [FileInfo("f", 3, "abcdef01", "G", 0)]
-
-
-def test_people_make_containers(fs: FileSystemDDM, tmp_path: Path) -> None:
-    lay(tmp_path / "a", "s:d", {"f": "abc"})
-    lay(tmp_path / "a", "s:box", {".dataset.yaml": "members: [s:d, s:loop/]"})
-    loop = lay(tmp_path / "a", "s:loop", {".dataset.yaml": "members: []"})
-    assert fs.constituents("s:box/") == ["s:d"]
-    refused("not_our_container", fs.add_members, "s:box", ["s:d"])
-    (loop / ".dataset.yaml").write_text("members: ['s:box']")
-    assert "s:box > s:loop > s:box" in refused("container_cycle", fs.list_files, "s:box").sentence
-
-
-def test_all_mistakes_of_a_side_file_are_named(fs: FileSystemDDM, tmp_path: Path) -> None:
-    said = """
-state: ajar
-sate: open
-members: [s:d, nonsense]
-files:
-  ../x: {}
-  f: {adler32: 12345678, nevents: -1, size: 3, guid: ''}
-  g: {nevents: '7'}
-"""
-    home = lay(tmp_path / "a", "s:d", {".dataset.yaml": said})
-    error = refused("bad_input", fs.list_files, "s:d")
-    assert isinstance(error, BadInput)
-    at = {
-        problem.path.removeprefix(f"{home}/.dataset.yaml:"): problem for problem in error.problems
-    }
-    assert sorted(at) == [
-        "files:../x",
-        "files:f:adler32",
-        "files:f:guid",
-        "files:f:nevents",
-        "files:f:size",
-        "files:g:nevents",
-        "members:1",
-        "sate",
-        "state",
-    ]
-    assert at["state"].remedy == "Write open or closed"
-    assert at["sate"].remedy == "Remove it; the keys here are state, members, files"
-    assert at["files:f:size"].remedy == "Remove it; the keys here are guid, adler32, nevents"
-    assert at["files:f:adler32"].remedy == "Write the 8 hexadecimal digits in quotes"
-
-
-@pytest.mark.parametrize("text", ["{", "- a", "just words", "files: []", "\x00"])
-def test_a_side_file_that_is_no_mapping(fs: FileSystemDDM, tmp_path: Path, text: str) -> None:
-    lay(tmp_path / "a", "s:d", {".dataset.yaml": text})
-    error = refused("bad_input", fs.dataset, "s:d")
-    assert str(tmp_path / "a/s/d/.dataset.yaml") in str(error)
-
-
-def test_an_empty_side_file_says_nothing(fs: FileSystemDDM, tmp_path: Path) -> None:
-    lay(tmp_path / "a", "s:d", {".dataset.yaml": "# to be written\n"})
-    assert fs.dataset("s:d").state == "closed"
-
-
-def test_jedi_leaves_people_their_datasets(fs: FileSystemDDM, tmp_path: Path) -> None:
-    home = lay(tmp_path / "a", "s:d", {"f": "abc"})
-    refused("dataset_exists", fs.create, "s:d", "A")
-    refused("dataset_exists", fs.create, "s:d", "B")
-    assert [entry.name for entry in home.iterdir()] == ["f"]
-    (home / ".dataset.yaml").write_text("state: open")
-    fs.create("s:d", "B")  # asks for what there is
-    refused("declared_otherwise", fs.close, "s:d")
-    fs.publish("B", [(stage(fs, "B", "g", b"g"), "s:d", FileInfo("g", 1, adler(b"g")))])
-    (home / ".dataset.yaml").write_text("{state: closed}")
-    fs.close("s:d")
-    refused("dataset_exists", fs.create, "s:d", "A")
-    assert (home / ".dataset.yaml").read_text() == "{state: closed}"
-
-
-def test_people_close_what_jedi_made(fs: FileSystemDDM, tmp_path: Path) -> None:
-    fs.create("s:d", "A")
-    lay(tmp_path / "a", "s:d", {".dataset.yaml": "state: closed"})
-    assert fs.dataset("s:d").state == "closed"
-    refused("declared_otherwise", fs.create, "s:d", "A")
-
-
-def test_an_empty_directory_is_free(fs: FileSystemDDM, tmp_path: Path) -> None:
-    """What a crash between making the directory and the first word leaves."""
-    lay(tmp_path / "a", "s:d", {})
-    fs.create("s:d", "A")
-    assert fs.dataset("s:d").state == "open"
-
-
-def test_checksums_are_computed_once(fs: FileSystemDDM, tmp_path: Path) -> None:
-    home = lay(tmp_path / "a", "s:d", {"f": "abc", "g": "def"})
-    first = fs.list_files("s:d")
-    assert [file.adler32 for file in first] == [adler(b"abc"), adler(b"def")]
-    swap(home / "f", "xyz")
-    assert fs.list_files("s:d") == first
-    os.utime(home / "f", ns=(1, 1))
-    assert [file.adler32 for file in fs.list_files("s:d")] == [adler(b"xyz"), adler(b"def")]
-
-
-def test_published_files_are_not_read_again(fs: FileSystemDDM) -> None:
-    put(fs, "A", "s:d", {"f": b"abc"})
-    fs.transfer([("s:d", "f")], "A", "B", "test")
-    for endpoint in "AB":
-        swap(fs.path(endpoint, "s:d", "f"), "xyz")
-    assert fs.list_files("s:d") == [FileInfo("f", 3, adler(b"abc"), "guid-f")]
-    shutil.rmtree(fs.path("A", "s:d", "f").parent)
-    assert fs.list_files("s:d") == [FileInfo("f", 3, adler(b"abc"), "guid-f")]
-
-
-def test_a_journal_torn_anywhere_costs_only_the_torn_line(
-    fs: FileSystemDDM, tmp_path: Path
-) -> None:
-    put(fs, "A", "s:d", {"f": b"abc", "g": b"def"})
-    files = fs.list_files("s:d")
-    journal = tmp_path / "a/s/d/.files.jsonl"
-    whole = journal.read_bytes()
-    for length in range(len(whole)):
-        journal.write_bytes(whole[:length])
-        for _ in range(2):  # the first listing writes behind the torn line
-            assert [(f.lfn, f.adler32) for f in fs.list_files("s:d")] == [
-                (f.lfn, f.adler32) for f in files
-            ]
-        swap(journal.with_name("f"), "xyz")
-        assert [file.adler32 for file in fs.list_files("s:d")] == [adler(b"abc"), adler(b"def")]
-        swap(journal.with_name("f"), "abc")
-
-
-def test_a_directory_that_cannot_be_written_is_listed() -> None:
-    with tempfile.TemporaryDirectory() as name:
-        root = Path(name)
-        home = lay(root, "s:d", {"f": "abc"})
-        root.chmod(0o755)
-        home.chmod(0o555)
-        fs = FileSystemDDM({"A": root})
-        me = os.geteuid()
-        try:
-            if me == 0:
-                os.seteuid(65534)  # root may write anywhere
-            assert [file.adler32 for file in fs.list_files("s:d")] == [adler(b"abc")]
-        finally:
-            os.seteuid(me)
-            home.chmod(0o755)
-        assert [entry.name for entry in home.iterdir()] == ["f"]
-
-
-def test_a_copy_of_another_size_is_no_replica(fs: FileSystemDDM, tmp_path: Path) -> None:
-    lay(tmp_path / "a", "s:d", {"f": "abc", "g": "g"})
-    lay(tmp_path / "b", "s:d", {"f": "ab", "g": "g"})
-    assert fs.locate("s:d", ["f", "g"]) == {"f": ["A"], "g": ["A", "B"]}
-    assert {r.endpoint: r.n_files for r in fs.replicas("s:d")} == {"A": 2, "B": 1}
-    assert [file.size for file in fs.list_files("s:d")] == [3, 1]
-    (end,) = fs.transfer([("s:d", "f")], "A", "B", "test")
-    assert end.code == "target_differs" and str(tmp_path / "b/s/d/f") in end.sentence
-
-
-def test_a_spoilt_source_is_not_copied(fs: FileSystemDDM, tmp_path: Path) -> None:
-    said = "files: {f: {adler32: '00000002'}}"
-    lay(tmp_path / "a", "s:d", {"f": "abc", "g": "g", ".dataset.yaml": said})
-    ends = fs.transfer([("s:d", "f"), ("s:d", "g")], "A", "B", "test")
-    assert [end.code for end in ends] == ["checksum_differs", "done"]
-    assert fs.locate("s:d", "fg") == {"f": ["A"], "g": ["A", "B"]}
-    assert list((tmp_path / "b/.staging").iterdir()) == []
-
-
-def test_one_file_that_cannot_be_copied_harms_no_other(fs: FileSystemDDM, tmp_path: Path) -> None:
-    put(fs, "A", "s:d", {"f": b"f", "g": b"g"})
-    obstacle = lay(tmp_path / "b", "s:d", {}) / "f"
-    obstacle.mkdir()
-    for _ in range(2):
-        broken, fine = fs.transfer([("s:d", "f"), ("s:d", "g")], "A", "B", "test")
-        assert fine.done and broken.code == "io_error" and "Is a directory" in broken.sentence
-    obstacle.rmdir()
-    assert all(end.done for end in fs.transfer([("s:d", "f"), ("s:d", "g")], "A", "B", "test"))
-
-
-def test_what_a_killed_copy_left_is_swept(fs: FileSystemDDM, tmp_path: Path) -> None:
-    parts = lay(tmp_path / "b", ".staging:1.1", {}).parent
-    (parts / "part-dead").write_text("half")
-    (parts / "part-live").write_text("half")
-    put(fs, "A", "s:d", {"f": b"f"})
-    with (parts / "part-live").open() as writer:
-        fcntl.flock(writer, fcntl.LOCK_EX)
-        fs.transfer([("s:d", "f")], "A", "B", "test")
-    assert sorted(entry.name for entry in parts.iterdir()) == ["1.1", "part-live"]
-
-
-@pytest.fixture
-def secret(tmp_path: Path) -> Path:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "secret").write_text("s3cret")
-    return outside / "secret"
-
-
-def test_a_file_that_leads_outside_is_refused(
-    fs: FileSystemDDM, tmp_path: Path, secret: Path
-) -> None:
-    home = lay(tmp_path / "a", "s:d", {"f": "f"})
-    (home / "link").symlink_to(secret)
-    for call in (fs.list_files, fs.replicas):
-        assert str(home / "link") in refused("outside_root", call, "s:d").sentence
-    refused("outside_root", fs.path, "A", "s:d", "link")
-    refused("outside_root", fs.locate, "s:d", ["link"])
-    refused("outside_root", fs.transfer, [("s:d", "link")], "A", "B", "test")
-    fs.remove_files("s:d", ["link"])
-    assert secret.read_text() == "s3cret"
-    (home / "inner").symlink_to(home / "f")
-    assert [file.lfn for file in fs.list_files("s:d")] == ["f", "inner"]
-
-
-def test_a_directory_that_leads_outside_is_refused(
-    fs: FileSystemDDM, tmp_path: Path, secret: Path
-) -> None:
-    lay(tmp_path / "a", "s:d", {})
-    (tmp_path / "a/s/link").symlink_to(secret.parent)
-    (tmp_path / "a/scope").symlink_to(tmp_path)
-    for name in ("s:link", "scope:outside"):
-        for call in (fs.dataset, fs.list_files, fs.replicas, fs.close, fs.delete):
-            refused("outside_root", call, name)
-        refused("outside_root", fs.create, name, "A")
-        refused("outside_root", fs.remove_files, name, ["secret"])
-        refused("outside_root", fs.path, "A", name, "secret")
-    assert secret.read_text() == "s3cret"
-
-
-def test_only_staged_files_are_published(fs: FileSystemDDM, tmp_path: Path, secret: Path) -> None:
-    fs.create("s:d", "A")
-    file = FileInfo("f", 6, adler(b"s3cret"))
-    staged = stage(fs, "A", "f", b"s3cret")
-    elsewhere = stage(fs, "B", "f", b"s3cret")
-    up = staged.parent / ".." / "1.1" / "f"
-    link = staged.with_name("link")
-    link.symlink_to(secret)
-    for path in (secret, elsewhere, up, link):
-        refused("not_staged", fs.publish, "A", [(path, "s:d", file)])
-    assert secret.exists() and fs.list_files("s:d") == []
-
-
-def test_sidecars_are_not_written_through_links(
-    fs: FileSystemDDM, tmp_path: Path, secret: Path
-) -> None:
-    home = lay(tmp_path / "a", "s:d", {"f": "f"})
-    (home / ".files.jsonl").symlink_to(secret)
-    fs.list_files("s:d")
-    assert secret.read_text() == "s3cret"
-
-
-def test_names_that_are_no_lfns_are_all_told(fs: FileSystemDDM, tmp_path: Path) -> None:
-    lay(tmp_path / "a", "s:d", {"my file": "x", "über": "x", "fine": "x"})
-    error = refused("bad_input", fs.list_files, "s:d")
-    assert isinstance(error, BadInput)
-    assert sorted(problem.value for problem in error.problems) == ["my file", "über"]
-
-
-COUNTER = "import sys; print(len(open(sys.argv[1]).read().split()))"
-
-
-def test_events_are_counted_by_the_hook_once(tmp_path: Path) -> None:
-    said = "files: {g: {nevents: 5}}"
-    lay(tmp_path / "a", "s:d", {"f": "a b c", "g": "a b", ".dataset.yaml": said})
-    roots = {"A": tmp_path / "a"}
-    fs = FileSystemDDM(roots, f"{sys.executable} -c '{COUNTER}'")
-    files = fs.list_files("s:d")
-    assert [file.nevents for file in files] == [3, 5]
-    assert [file.adler32 for file in files] == [adler(b"a b c"), adler(b"a b")]
-    assert FileSystemDDM(roots, "/nonexistent/counter").list_files("s:d") == files
-
-
-@pytest.mark.parametrize(
-    ("command", "why"),
-    [
-        ("/nonexistent/counter", "No such file"),
-        ("false", "non-zero exit status 1"),
-        ("echo many", "invalid literal"),
-        ("sh -c 'sleep 60'", "timed out"),
-        ("echo 3; touch marker;", "invalid literal"),  # no shell sees it
-    ],
-)
-def test_a_hook_that_fails_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, why: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    lay(tmp_path / "a", "s:d", {"f": "a b c"})
-    fs = FileSystemDDM({"A": tmp_path / "a"}, command, hook_timeout_s=0.5)
-    error = refused("event_count_failed", fs.list_files, "s:d")
-    assert why in error.sentence and "a/s/d/f" in error.sentence
-    assert not (tmp_path / "marker").exists()
-
-
-def test_a_root_may_be_a_link(tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "real")
-    fs = FileSystemDDM({"A": tmp_path / "link"})
-    put(fs, "A", "s:d", {"f": b"f"})
-    assert [file.lfn for file in fs.list_files("s:d")] == ["f"]

@@ -28,6 +28,7 @@ class Knob:
     meaning: str
     least: float | None = None
     most: float | None = None
+    among: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -54,6 +55,8 @@ class Knob:
             raise self._bad(value, f"is at least {self.least} [{self.unit}]")
         if self.most is not None and value > self.most:
             raise self._bad(value, f"is at most {self.most} [{self.unit}]")
+        if self.among and value not in self.among:
+            raise self._bad(value, f"is one of {', '.join(self.among)}")
         return value
 
     def _bad(self, value: Any, rule: str) -> BadInput:
@@ -62,14 +65,16 @@ class Knob:
 
 
 def _knob(name: str, unit: str, default: Any, meaning: str, current: Any = None,
-          least: float | None = None, most: float | None = None) -> Knob:  # fmt: skip
+          least: float | None = None, most: float | None = None,
+          among: tuple[str, ...] = ()) -> Knob:  # fmt: skip
     component, key = name.split(".")
     other = default if current is None else current
-    return Knob(component, key, unit, default, other, meaning, least, most)
+    return Knob(component, key, unit, default, other, meaning, least, most, among)
 
 
 _DECLARED = [
-    _knob("core.preset", "name", "classic", "the preset that fills in unset knobs"),
+    _knob("core.preset", "name", "classic", "the preset that fills in unset knobs",
+          among=PRESETS),
     _knob("agent.poll_s", "s", 2.0, "an agent looks for work at least this often", least=0.01),
     _knob("agent.lease_s", "s", 120.0, "a claim ends after this time unless renewed", least=1),
     _knob("agent.heartbeat_s", "s", 10.0, "an agent says it is alive this often", least=0.1),
@@ -179,6 +184,9 @@ _DECLARED = [
     _knob("watchdog.pending_timeout_s", "s", 604_800.0, "a pending task is exhausted after"),
     _knob("watchdog.batch", "rows", 1000, "rows that a dog treats in one transaction", least=1),
     _knob("sandbox.max_mb", "MB", 100, "largest input sandbox", least=1),
+    _knob("ddm.catalogue", "name", "filesystem", "where data management keeps what it knows: "
+          "filesystem (datasets are what lies in the directories) or sql (in the database)",
+          among=("filesystem", "sql")),
     _knob("ddm.event_count_command", "command", "", "prints the number of events of the file "
           "whose path is appended; empty: event counts come from side files only"),
 ]  # fmt: skip

@@ -1,23 +1,31 @@
-"""Data management as the database configures it: the endpoints that have a root directory."""
+"""Data management as the database configures it: the endpoints that have a root directory, and
+where the catalogue is."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Engine
 
 from jedi.core.knobs import Knobs
 from jedi.ddm.filesystem import FileSystemDDM
 from jedi.ddm.interface import DDM
+from jedi.ddm.sqlcatalogue import SqlCatalogueDDM
 from jedi.taskbuffer import sites
 
 
 def load(tx: Connection, knobs: Knobs) -> DDM:
     """Data management over all endpoints; the same object as long as nothing was changed."""
-    return _made(tuple(sites.roots(tx).items()), knobs["ddm.event_count_command"])
+    engine = tx.engine if knobs["ddm.catalogue"] == "sql" else None
+    return _made(tuple(sites.roots(tx).items()), knobs["ddm.event_count_command"], engine)
 
 
 @lru_cache(maxsize=4)
-def _made(roots: tuple[tuple[str, str], ...], event_count_command: str) -> DDM:
-    return FileSystemDDM({name: Path(root) for name, root in roots}, event_count_command)
+def _made(
+    roots: tuple[tuple[str, str], ...], event_count_command: str, catalogue: Engine | None
+) -> DDM:
+    places = {name: Path(root) for name, root in roots}
+    if catalogue is None:
+        return FileSystemDDM(places, event_count_command)
+    return SqlCatalogueDDM(catalogue, places, event_count_command)

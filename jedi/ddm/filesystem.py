@@ -7,58 +7,21 @@ files and subdirectories are no files of a dataset. Nothing outside the roots is
 
 from __future__ import annotations
 
-import os
-import re
-import shlex
 import shutil
-import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache, partial
-from itertools import chain, islice
 from pathlib import Path
 
-from jedi.core.errors import JediError, NotFound, Refused
+from jedi.core.errors import NotFound, Refused
 from jedi.ddm import sidecar
-from jedi.ddm.content import adler32, copy_verified, count_events, sweep
-from jedi.ddm.interface import (
-    DatasetInfo,
-    FileInfo,
-    Replica,
-    Space,
-    State,
-    TransferResult,
-    flatten,
-)
+from jedi.ddm.directories import Directories, Named, guid, must_be_plain
+from jedi.ddm.interface import DatasetInfo, FileInfo, Replica, State, flatten
 from jedi.ddm.storage import Held, Storage, valid_dataset, valid_lfn
 
-_GUIDS = uuid.UUID("6f0d6b0e-6b57-5a39-9a0c-0c8e1d2f7a41")  # namespace of GUIDs made from names
-_MEMO_BATCH = 1000  # measured files noted at once: what a crash may cost
-_SMALL = 1 << 20  # bytes; 8 threads read 100,000 tiny files 10 times slower than one alone
 
-
-class FileSystemDDM:
-    """The `DDM` interface over mounted directories, one root for each endpoint.
-
-    `event_count_command` is run with a file's path appended and prints its number of events.
-    """
-
-    def __init__(
-        self,
-        roots: Mapping[str, Path],
-        event_count_command: str | None = None,
-        *,
-        hook_timeout_s: float = 60.0,
-        threads: int = 8,
-    ) -> None:
-        self._storages = {e: Storage(e, Path(os.path.realpath(root))) for e, root in roots.items()}
-        self._threads = threads
-        self._count_events: Callable[[Path], int] | None = None
-        if event_count_command:
-            argv = shlex.split(event_count_command)
-            self._count_events = partial(count_events, argv, timeout_s=hook_timeout_s)
+class FileSystemDDM(Directories):
+    """The `DDM` interface over mounted directories: what lies there is what there is."""
 
     # What there is
 
@@ -100,16 +63,6 @@ class FileSystemDDM:
             sizes = [(endpoint, file.st_size) for endpoint, file in found if file]
             located[wanted] = [endpoint for endpoint, size in sizes if size == sizes[0][1]]
         return located
-
-    def path(self, endpoint: str, name: str, lfn: str) -> Path:
-        storage = self._storage(endpoint)
-        return storage.inside(storage.home(name) / valid_lfn(lfn))
-
-    def space(self, endpoint: str) -> Space:
-        root = self._storage(endpoint).root
-        root.mkdir(parents=True, exist_ok=True)
-        usage = shutil.disk_usage(root)
-        return Space(free_gb=usage.free / 2**30, total_gb=usage.total / 2**30)
 
     # What JEDI makes and removes
 
@@ -164,80 +117,7 @@ class FileSystemDDM:
         for _, home in self._homes(name):
             shutil.rmtree(home)
 
-    # What pilots made
-
-    def staging_dir(self, endpoint: str, pandaid: int, lock_seq: int) -> Path:
-        return self._storage(endpoint).staging / f"{pandaid:d}.{lock_seq:d}"
-
-    def staged(self, endpoint: str) -> list[tuple[int, int]]:
-        places = self._storage(endpoint).staging.glob("*.*")
-        found = (re.fullmatch(r"(\d+)\.(\d+)", place.name) for place in places)
-        return [(int(match[1]), int(match[2])) for match in found if match]
-
-    def drop_staging(self, endpoint: str, pandaid: int, lock_seq: int) -> None:
-        with suppress(FileNotFoundError):
-            shutil.rmtree(self.staging_dir(endpoint, pandaid, lock_seq))
-
-    def publish(self, endpoint: str, files: Sequence[tuple[Path, str, FileInfo]]) -> None:
-        storage, look_up = self._storage(endpoint), cache(self._plain)
-        found = [_found(storage, look_up(name), file, staged) for staged, name, file in files]
-        published: dict[Path, list[tuple[FileInfo, int]]] = {}
-        for (_, name, file), (lying, mtime_ns) in zip(files, found, strict=True):
-            home = storage.home(name)
-            home.mkdir(parents=True, exist_ok=True)
-            lying.rename(home / file.lfn)  # onto itself where it is published already
-            named = replace(file, guid=file.guid or _guid(name, file.lfn))
-            published.setdefault(home, []).append((named, mtime_ns))
-        for home, arrived in published.items():
-            sidecar.note(home, arrived)
-
-    # What must move
-
-    def transfer(
-        self, files: Sequence[tuple[str, str]], source: str, target: str, activity: str
-    ) -> list[TransferResult]:
-        wanted: dict[str, dict[str, None]] = {}
-        for name, file in files:
-            wanted.setdefault(name, {})[valid_lfn(file)] = None
-        sweep(self._storage(target).staging)
-        ends = {
-            name: self._sent(name, list(lfns), self._storage(source), self._storage(target))
-            for name, lfns in wanted.items()
-        }
-        return [_result(name, file, ends[name][file]) for name, file in files]
-
-    def _sent(
-        self, name: str, lfns: Sequence[str], source: Storage, target: Storage
-    ) -> dict[str, FileInfo | Exception]:
-        """Each file as it now lies at the target, or what prevented it."""
-        origin, home = source.home(name), target.home(name)
-        found = {file: source.stat(origin / file) for file in lfns}
-        known = self._known(name, origin, {file: held for file, held in found.items() if held})
-
-        def send(file: str) -> FileInfo | Exception:
-            try:
-                if file not in known:
-                    raise NotFound(f"{source.endpoint} has no {file}.", code="source_missing")
-                return _copied(known[file], origin, home, target)
-            except (JediError, OSError) as error:
-                return error
-
-        with ThreadPoolExecutor(self._threads) as pool:
-            ends = dict(zip(lfns, pool.map(send, lfns), strict=True))
-        arrived = [file for file in ends.values() if isinstance(file, FileInfo)]
-        sidecar.note(home, [(f, (home / f.lfn).stat().st_mtime_ns) for f in arrived])
-        return ends
-
     # What lies in the directories
-
-    def _storage(self, endpoint: str) -> Storage:
-        if endpoint not in self._storages:
-            raise NotFound(
-                f"There is no endpoint {endpoint}; known are {', '.join(self._storages)}.",
-                code="endpoint_missing",
-                endpoint=endpoint,
-            )
-        return self._storages[endpoint]
 
     def _homes(self, name: str) -> list[tuple[Storage, Path]]:
         """The endpoints where the dataset exists, with its directory there."""
@@ -245,14 +125,24 @@ class FileSystemDDM:
         return [(storage, home) for storage, home in homes if home.is_dir()]
 
     def _plain(self, name: str) -> DatasetInfo:
-        info = self.dataset(name)
-        if info.is_container:
-            raise Refused(
-                f"{info} holds datasets, not files; ask for its constituents.",
-                code="is_container",
-                dataset=name,
-            )
-        return info
+        return must_be_plain(self.dataset(name))
+
+    def _receivers(self, names: Collection[str]) -> dict[str, DatasetInfo]:
+        return {name: self._plain(name) for name in names}
+
+    def _held(self, source: Storage, wanted: Mapping[str, Sequence[str]]) -> dict[Named, FileInfo]:
+        found: dict[Named, FileInfo] = {}
+        for name, lfns in wanted.items():
+            home = source.home(name)
+            held = {lfn: stat for lfn in lfns if (stat := source.stat(home / lfn))}
+            known = self._known(name, home, held)
+            found |= {(name, lfn): file for lfn, file in known.items()}
+        return found
+
+    def _arrived(self, storage: Storage, files: Mapping[str, Sequence[FileInfo]]) -> None:
+        for name, some in files.items():
+            home = storage.home(name)
+            sidecar.note(home, [(file, (home / file.lfn).stat().st_mtime_ns) for file in some])
 
     def _insist(self, name: str, state: State) -> None:
         info = self.dataset(name)
@@ -280,8 +170,12 @@ class FileSystemDDM:
         files: dict[str, FileInfo] = {}
         for _, home, held in self._holdings(name):
             fresh = {file: found for file, found in held.items() if file not in files}
-            known = self._known(name, home, fresh)
-            files |= known | self._measured(home, known, fresh)
+            files |= self._known(name, home, fresh)
+            unknown = [files[lfn] for lfn in fresh if self._unmeasured(files[lfn])]
+            for batch in self._measured((home / file.lfn, file) for file in unknown):
+                files |= {file.lfn: file for _, file in batch}
+                with suppress(OSError):  # a note only saves time: the directory may be read-only
+                    sidecar.note(home, [(f, held[f.lfn].st_mtime_ns) for _, f in batch])
         return list(files.values())
 
     def _known(self, name: str, home: Path, held: Held) -> dict[str, FileInfo]:
@@ -290,7 +184,7 @@ class FileSystemDDM:
             return {}
         noted = sidecar.notes(home, held)
         bare = {
-            lfn: FileInfo(lfn, found.st_size, guid=_guid(name, lfn))
+            lfn: FileInfo(lfn, found.st_size, guid=guid(name, lfn))
             for lfn, found in held.items()
             if lfn not in noted
         }
@@ -300,89 +194,3 @@ class FileSystemDDM:
                 if lfn in known:
                     known[lfn] = replace(known[lfn], **said.model_dump(exclude_none=True))
         return known
-
-    def _measured(
-        self, home: Path, known: Mapping[str, FileInfo], held: Held
-    ) -> dict[str, FileInfo]:
-        """The files of which something was not known yet, now found out and noted."""
-        count = self._count_events
-
-        def measure(file: FileInfo) -> FileInfo:
-            path = home / file.lfn
-            nevents = count(path) if count and file.nevents is None else file.nevents
-            return replace(file, adler32=file.adler32 or adler32(path), nevents=nevents)
-
-        unknown = [f for f in known.values() if f.adler32 is None or (count and f.nevents is None)]
-        slow = [file for file in unknown if count or file.size >= _SMALL]
-        quick = [file for file in unknown if not (count or file.size >= _SMALL)]
-        measured: dict[str, FileInfo] = {}
-        with ThreadPoolExecutor(self._threads) as pool:
-            results = chain(map(measure, quick), pool.map(measure, slow))
-            while batch := list(islice(results, _MEMO_BATCH)):
-                measured |= {file.lfn: file for file in batch}
-                with suppress(OSError):  # a note only saves time: the directory may be read-only
-                    sidecar.note(home, [(file, held[file.lfn].st_mtime_ns) for file in batch])
-        return measured
-
-
-def _guid(dataset: str, lfn: str) -> str:
-    return str(uuid.uuid5(_GUIDS, f"{valid_dataset(dataset)}/{lfn}"))
-
-
-def _found(
-    storage: Storage, dataset: DatasetInfo, file: FileInfo, staged: Path
-) -> tuple[Path, int]:
-    """Where a file to publish lies now, staged or published already, and its mtime in ns."""
-    target = storage.inside(storage.home(dataset.name) / valid_lfn(file.lfn))
-    if there := storage.stat(target):
-        if there.st_size == file.size and adler32(target) == file.adler32:
-            return target, there.st_mtime_ns
-        raise _other_content(target)
-    if staged.parent.parent != storage.staging or os.path.realpath(staged) != str(staged):
-        raise Refused(f"{staged} is no staged file of {storage.endpoint}.", code="not_staged")
-    found = storage.stat(staged)
-    if not found:
-        raise NotFound(f"The staged file {staged} does not exist.", code="staged_missing")
-    if found.st_size != file.size:
-        raise Refused(
-            f"The staged file {staged} has {found.st_size} bytes, not {file.size} as reported.",
-            code="size_differs",
-        )
-    if dataset.state != "open":
-        raise Refused(
-            f"{dataset} takes no files; `create` reopens a dataset that JEDI made.",
-            code="dataset_closed",
-            dataset=dataset.name,
-        )
-    return staged, found.st_mtime_ns
-
-
-def _copied(file: FileInfo, origin: Path, home: Path, target: Storage) -> FileInfo:
-    """The file with its verified adler32, once it lies at the target."""
-    source, copy = origin / file.lfn, home / file.lfn
-    if there := target.stat(copy):
-        expected = file.adler32 or adler32(source)
-        if there.st_size != file.size or adler32(copy) != expected:
-            raise _other_content(copy)
-        return replace(file, adler32=expected)
-    target.staging.mkdir(parents=True, exist_ok=True)
-    home.mkdir(parents=True, exist_ok=True)
-    return replace(file, adler32=copy_verified(source, copy, target.staging, file.adler32))
-
-
-def _other_content(path: Path) -> Refused:
-    return Refused(
-        f"{path} exists with other content. Remove it, or choose another file name.",
-        code="target_differs",
-        path=str(path),
-    )
-
-
-def _result(dataset: str, lfn: str, end: FileInfo | Exception) -> TransferResult:
-    match end:
-        case FileInfo():
-            return TransferResult(dataset, lfn, "done")
-        case JediError():
-            return TransferResult(dataset, lfn, end.code, end.sentence)
-        case _:
-            return TransferResult(dataset, lfn, "io_error", str(end))

@@ -108,7 +108,8 @@ class DDM(Protocol):
         """Move staged files (staged path, dataset, what the pilot reported) into open datasets.
 
         All are checked before the first moves. A target that is there with this size and adler32
-        is fine, staged file or not; with other content it is Refused.
+        is fine, staged file or not; with other content it is Refused. So is a file that comes
+        twice in one call.
         """
 
     def staged(self, endpoint: str) -> list[tuple[int, int]]:

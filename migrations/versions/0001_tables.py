@@ -41,6 +41,7 @@ TABLES = """
     jedi_snapshots jedi_broker_decisions jedi_broker_reasons
     jedi_knobs jedi_knobs_history jedi_commands jedi_users jedi_tokens jedi_agents jedi_outbox
     jedi_sandboxes
+    ddm_replicas ddm_files ddm_members ddm_datasets
 """
 
 RESOURCE_TYPES = """
@@ -64,6 +65,7 @@ def upgrade() -> None:
     sites()
     decisions()
     operation()
+    catalogue()
     op.execute(RESOURCE_TYPES)
 
 
@@ -100,6 +102,14 @@ def serial(name: str, meaning: str) -> sa.Column[Any]:
 def one_of(name: str, column: str, words: str) -> sa.CheckConstraint:
     listed = ", ".join(f"'{word}'" for word in words.split())
     return sa.CheckConstraint(f"{column} IN ({listed})", name=op.f(name))
+
+
+def unique(name: str, *columns: str) -> sa.UniqueConstraint:
+    return sa.UniqueConstraint(*columns, name=op.f(name))
+
+
+def belongs(name: str, column: str, owner: str) -> sa.ForeignKeyConstraint:
+    return sa.ForeignKeyConstraint([column], [owner], name=op.f(name), ondelete="CASCADE")
 
 
 def tasks() -> None:
@@ -1138,4 +1148,50 @@ def operation() -> None:
         must("sha256", sa.Text, "sha256 of the archive"),
         must("data", sa.LargeBinary, "a tar.gz whose members were checked"),
         must("creationtime", STAMP, "when", default="jedi_now()"),
+    )
+
+
+def catalogue() -> None:
+    table(
+        "ddm_datasets",
+        "datasets and containers of the SQL catalogue",
+        "dataset_id",
+        serial("dataset_id", "order"),
+        must("name", sa.Text, "scope:name"),
+        must("state", sa.Text, "open: more files may come; closed"),
+        must("is_container", sa.Boolean, "it holds datasets, not files"),
+        must("creationtime", STAMP, "when it was made", default="jedi_now()"),
+        unique("ddm_datasets_name_uq", "name"),
+        one_of("ddm_datasets_state_ck", "state", "open closed"),
+    )
+    table(
+        "ddm_members",
+        "what containers hold",
+        "container_id member",
+        must("container_id", sa.BigInteger, "the container"),
+        must("member", sa.Text, "scope:name of a dataset in it"),
+        must("position", sa.Integer, "order"),
+        belongs("ddm_members_container_id_fk", "container_id", "ddm_datasets.dataset_id"),
+    )
+    table(
+        "ddm_files",
+        "files of datasets",
+        "file_id",
+        serial("file_id", "order"),
+        must("dataset_id", sa.BigInteger, "its dataset"),
+        must("lfn", sa.Text, "its name, which its dataset has once"),
+        must("size", sa.BigInteger, "bytes"),
+        must("adler32", sa.Text, "8 lower-case hex digits"),
+        must("guid", sa.Text, "globally unique identifier"),
+        may("nevents", sa.BigInteger, "events in it, if known"),
+        unique("ddm_files_dataset_id_uq", "dataset_id", "lfn"),
+        belongs("ddm_files_dataset_id_fk", "dataset_id", "ddm_datasets.dataset_id"),
+    )
+    table(
+        "ddm_replicas",
+        "where files lie",
+        "file_id endpoint",
+        must("file_id", sa.BigInteger, "the file"),
+        must("endpoint", sa.Text, "where it lies"),
+        belongs("ddm_replicas_file_id_fk", "file_id", "ddm_files.file_id"),
     )

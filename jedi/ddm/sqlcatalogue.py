@@ -1,0 +1,243 @@
+"""Data management with its catalogue in PostgreSQL; the bytes lie in the endpoints' directories.
+
+The catalogue alone says what there is: a file that merely lies in a directory is no file of any
+dataset. Whoever stops half-way leaves the catalogue naming less than what lies there, never more,
+and is repeated: then what lies there already is taken for done.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Row
+
+from jedi.core.errors import NotFound, Refused
+from jedi.ddm.content import adler32
+from jedi.ddm.directories import Directories, Named, must_be_plain, other_content
+from jedi.ddm.interface import DatasetInfo, FileInfo, Replica, State, flatten
+from jedi.ddm.storage import Storage, valid_dataset, valid_lfn
+from jedi.taskbuffer import catalogue
+
+_COLUMNS = ("lfn", "size", "adler32", "guid", "nevents")
+
+
+class SqlCatalogueDDM(Directories):
+    """The `DDM` interface over a catalogue in the database that `engine` connects to.
+
+    Every verb runs transactions of its own, none of which is open while bytes are moved.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        roots: Mapping[str, Path],
+        event_count_command: str | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(roots, event_count_command, **options)
+        self._engine = engine
+
+    # What there is
+
+    def dataset(self, name: str) -> DatasetInfo:
+        with self._engine.begin() as tx:
+            return _one(_tree(tx, [name]), name)
+
+    def constituents(self, name: str) -> list[str]:
+        with self._engine.begin() as tx:
+            return _constituents(tx, name)
+
+    def list_files(self, name: str) -> list[FileInfo]:
+        with self._engine.begin() as tx:
+            rows = catalogue.list_files(tx, _constituents(tx, name))
+        files = {(row.name, row.lfn): _file(row) for row in rows}
+        files |= self._counted(row for row in rows if self._unmeasured(files[row.name, row.lfn]))
+        return sorted(files.values(), key=lambda file: file.lfn)
+
+    def replicas(self, name: str) -> list[Replica]:
+        with self._engine.begin() as tx:
+            rows = catalogue.replicas(tx, _constituents(tx, name))
+        held = {row.endpoint: Replica(row.endpoint, row.files, row.size) for row in rows}
+        return [held[endpoint] for endpoint in self._storages if endpoint in held]
+
+    def locate(self, name: str, lfns: Iterable[str]) -> dict[str, list[str]]:
+        wanted = [valid_lfn(lfn) for lfn in lfns]
+        with self._engine.begin() as tx:
+            info = must_be_plain(_one(_tree(tx, [name]), name))
+            rows = catalogue.find_files(tx, [info.name] * len(wanted), wanted)
+        located: dict[str, list[str]] = {lfn: [] for lfn in wanted}
+        located |= {row.lfn: self._known_endpoints(row) for row in rows}
+        return located
+
+    # What JEDI makes and removes
+
+    def create(
+        self, name: str, endpoint: str, state: State = "open", container: bool = False
+    ) -> None:
+        self._storage(endpoint).home(name)
+        with self._engine.begin() as tx:
+            if not catalogue.put_dataset(tx, valid_dataset(name), state, container=container):
+                raise Refused(
+                    f"{_one(_tree(tx, [name]), name)} exists already. Choose another name.",
+                    code="dataset_exists",
+                    dataset=name,
+                )
+
+    def add_members(self, container: str, names: Sequence[str]) -> None:
+        new = tuple(map(valid_dataset, names))
+        with self._engine.begin() as tx:
+            catalogue.lock_members(tx)
+            known = _tree(tx, [container, *new])
+            info = _one(known, container)
+            if not info.is_container:
+                raise Refused(
+                    f"{info} takes no members: make a container.",
+                    code="not_our_container",
+                    dataset=container,
+                )
+            known[info.name] = replace(info, members=info.members + new)
+            flatten(info.name, lambda name: _one(known, name))
+            catalogue.add_members(tx, info.name, new)
+
+    def remove_files(self, name: str, lfns: Iterable[str]) -> None:
+        unwanted = [valid_lfn(lfn) for lfn in lfns]
+        homes = self._homes(name)
+        with self._engine.begin() as tx:
+            info = must_be_plain(_one(_tree(tx, [name]), name))
+            catalogue.remove_files(tx, info.name, unwanted)
+        for home in homes:
+            for lfn in unwanted:
+                (home / lfn).unlink(missing_ok=True)
+
+    def close(self, name: str) -> None:
+        with self._engine.begin() as tx:
+            if not catalogue.close(tx, valid_dataset(name)):
+                raise _missing(name)
+
+    def delete(self, name: str) -> None:
+        """The dataset is known, though empty, until its directories are gone: who is interrupted
+        can be repeated."""
+        homes, name = self._homes(name), valid_dataset(name)
+        with self._engine.begin() as tx:
+            if name not in _tree(tx, [name]):
+                return
+            catalogue.remove_files(tx, name, None)
+        for home in filter(Path.exists, homes):
+            shutil.rmtree(home)
+        with self._engine.begin() as tx:
+            catalogue.delete_dataset(tx, name)
+
+    # What comes in
+
+    def publish(self, endpoint: str, files: Sequence[tuple[Path, str, FileInfo]]) -> None:
+        names = [valid_dataset(name) for _, name, _ in files]
+        with self._engine.begin() as tx:
+            rows = catalogue.find_files(tx, names, [valid_lfn(file.lfn) for _, _, file in files])
+        known = {(row.name, row.lfn): row for row in rows}
+        for name, (_, _, file) in zip(names, files, strict=True):
+            row = known.get((name, file.lfn))
+            if row and (row.size, row.adler32) != (file.size, file.adler32 or row.adler32):
+                raise other_content(self.path(endpoint, name, file.lfn))
+        super().publish(endpoint, files)
+
+    def _receivers(self, names: Collection[str]) -> dict[str, DatasetInfo]:
+        with self._engine.begin() as tx:
+            known = _tree(tx, names)
+        return {name: must_be_plain(_one(known, name)) for name in names}
+
+    def _held(self, source: Storage, wanted: Mapping[str, Sequence[str]]) -> dict[Named, FileInfo]:
+        given = {(valid_dataset(n), lfn): (n, lfn) for n, lfns in wanted.items() for lfn in lfns}
+        with self._engine.begin() as tx:
+            rows = catalogue.find_files(tx, [n for n, _ in given], [lfn for _, lfn in given])
+        return {
+            given[row.name, row.lfn]: _file(row) for row in rows if source.endpoint in row.endpoints
+        }
+
+    def _arrived(self, storage: Storage, files: Mapping[str, Sequence[FileInfo]]) -> None:
+        arrived = []
+        for name, some in files.items():
+            home = storage.home(name)
+            arrived += [
+                (valid_dataset(name), replace(f, adler32=f.adler32 or adler32(home / f.lfn)))
+                for f in some
+            ]
+            _sync(home)
+        names = [name for name, _ in arrived]
+        columns = {c: [getattr(file, c) for _, file in arrived] for c in _COLUMNS}
+        with self._engine.begin() as tx:
+            if catalogue.put_files(tx, storage.endpoint, names, columns) != len(arrived):
+                raise Refused(
+                    f"Files for {', '.join(files)} came to {storage.endpoint}, but meanwhile a "
+                    "dataset was deleted or another content was published. Try again.",
+                    code="catalogue_changed",
+                )
+
+    # What is where
+
+    def _counted(self, rows: Iterable[Row[Any]]) -> dict[Named, FileInfo]:
+        """The events of these files, counted where a replica lies and noted."""
+        places = {
+            self.path(endpoint, row.name, row.lfn): row
+            for row in rows
+            for endpoint in self._known_endpoints(row)[:1]
+        }
+        counted: dict[Named, FileInfo] = {}
+        for batch in self._measured((path, _file(row)) for path, row in places.items()):
+            named = {(places[path].name, file.lfn): file for path, file in batch}
+            names, lfns = zip(*named, strict=True)
+            with self._engine.begin() as tx:
+                catalogue.note_events(tx, names, lfns, [file.nevents for file in named.values()])
+            counted |= named
+        return counted
+
+    def _known_endpoints(self, row: Row[Any]) -> list[str]:
+        """Where a file lies, of the endpoints that are configured, in their order."""
+        return [endpoint for endpoint in self._storages if endpoint in row.endpoints]
+
+    def _homes(self, name: str) -> list[Path]:
+        """The directories that a dataset may have."""
+        return [storage.home(name) for storage in self._storages.values()]
+
+
+def _tree(tx: Connection, names: Collection[str]) -> dict[str, DatasetInfo]:
+    """By canonical name, these datasets and all below them, as far as they are known."""
+    return {
+        row.name: DatasetInfo(row.name, row.state, tuple(row.members), row.is_container)
+        for row in catalogue.tree(tx, [valid_dataset(name) for name in names])
+    }
+
+
+def _one(known: Mapping[str, DatasetInfo], name: str) -> DatasetInfo:
+    try:
+        return known[valid_dataset(name)]
+    except KeyError:
+        raise _missing(name) from None
+
+
+def _missing(name: str) -> NotFound:
+    return NotFound(
+        f"Dataset {name} is not in the catalogue.", code="dataset_missing", dataset=name
+    )
+
+
+def _constituents(tx: Connection, name: str) -> list[str]:
+    known = _tree(tx, [name])
+    return flatten(name, lambda name: _one(known, name))
+
+
+def _file(row: Row[Any]) -> FileInfo:
+    return FileInfo(row.lfn, row.size, row.adler32, row.guid, row.nevents)
+
+
+def _sync(directory: Path) -> None:
+    """What was moved into a directory survives a power cut from now on."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
