@@ -237,20 +237,6 @@ def test_a_dataset_with_too_many_files_breaks_the_task(world: World) -> None:
     assert "contentsfeeder.max_records" in task.errordialog
 
 
-def test_an_open_dataset_is_waited_for(world: World) -> None:
-    put_file_dataset(world, "demo:in", {"a": b"a"}, "SITE_A_DATADISK", closed=False)
-    (task_id,) = feed(world, good())
-    task = row_of(world, task_id)
-    assert (task.status, task.reason_code) == ("defined", "input_open")
-    assert task.next_run_at and task.lockedby is None
-    assert ContentsFeeder(world).run_once() == 0
-    world.ddm.close("demo:in")
-    with world.engine.begin() as tx:
-        datasets.call_consumers(tx, ["demo:in"])
-    assert ContentsFeeder(world).run_once() == 1
-    assert statuses(world, task_id) == {"a": "ready"}
-
-
 def reader(name: str) -> dict[str, Any]:
     items = [{**INPUT, "dataset": name}, {**OUTPUT, "dataset": "a:read"}]
     return {**good(), "jobParameters": items}

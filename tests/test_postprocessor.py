@@ -46,6 +46,12 @@ def test_the_outcome_follows_from_the_masters(
     assert (verdict.target, verdict.reason) == (target, told)
 
 
+def test_input_that_was_open_to_the_end_is_never_done() -> None:
+    verdict = PLUGIN.conclude("passed", [master(3, 3, status="running")], ("", ""))
+    told = "3 of 3 input files were processed; more could have come."
+    assert (verdict.target, verdict.reason) == ("finished", told)
+
+
 @pytest.mark.parametrize("masters", [[], [master(0, 0)]])
 def test_a_task_without_input_fails(masters: list[Dataset]) -> None:
     verdict = PLUGIN.conclude("prepared", masters, ("", ""))
@@ -169,13 +175,31 @@ def test_a_live_job_keeps_its_task(world: World) -> None:
         assert statuses(tx, made)["task"] == "running"
 
 
-@pytest.mark.parametrize("status", ["defined", "running"])
-def test_an_open_or_unlisted_master_keeps_its_task(world: World, status: str) -> None:
+def processed(world: World, input_status: str) -> Made:
+    """A task whose only job has finished, with its input in this status."""
     with world.engine.begin() as tx:
         made = make_jobs(tx, 1, max_attempt=1)
         finish_jobs(tx, made, ["finished"])
         tx.execute(text("SET LOCAL session_replication_role = replica"))
-        tx.execute(text("UPDATE jedi_datasets SET status = :s WHERE type = 'input'"), {"s": status})
+        tx.execute(
+            text("UPDATE jedi_datasets SET status = :s WHERE type = 'input'"), {"s": input_status}
+        )
+    return made
+
+
+def test_an_unlisted_master_keeps_its_task(world: World) -> None:
+    processed(world, "defined")
+    assert PostProcessor(world).run_once() == 0
+
+
+def test_a_task_with_an_open_master_is_not_done(world: World) -> None:
+    made = processed(world, "running")
+    assert PostProcessor(world).run_once() == 1
+    with world.engine.begin() as tx:
+        found = statuses(tx, made)
+        task = tx.execute(text("SELECT * FROM jedi_tasks")).one()
+    assert (task.status, task.reason_code) == ("defined", "input_still_open")
+    assert (found["input"], found["output"]) == ("running", "running")
     assert PostProcessor(world).run_once() == 0
 
 

@@ -278,7 +278,8 @@ def dataset_add(
     endpoint: Annotated[str | None, typer.Option("--endpoint", help="Where to.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Copy local files into a dataset, which is made if it does not exist.
+    """Copy local files into a dataset, which is made if it does not exist, and closed unless it
+    is open already.
 
     Example: `jedi dataset add user.me:texts *.txt`
     """
@@ -289,6 +290,47 @@ def dataset_add(
     with transaction() as tx:
         added = add_files(tx, factory.load(tx, knobs.load(tx)), dataset, files, endpoint)
     show(added, as_json, lambda: typer.echo(f"Files put into {dataset}: {len(added)}."))
+
+
+@dataset_app.command("create")
+def dataset_create(
+    dataset: Annotated[str, typer.Argument(metavar="SCOPE:NAME")],
+    is_open: Annotated[
+        bool, typer.Option("--open", help="More files will come: tasks wait for them.")
+    ] = False,
+    endpoint: Annotated[str | None, typer.Option("--endpoint", help="Where.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Make an empty dataset. Tasks work on the files of an open one as they come, until it is
+    closed.
+
+    Example: `jedi dataset create user.me:run7 --open`
+    """
+    from jedi.ddm import factory
+    from jedi.service.datasets import create_dataset
+    from jedi.taskbuffer import knobs
+
+    with transaction() as tx:
+        ddm = factory.load(tx, knobs.load(tx))
+        made = create_dataset(tx, ddm, dataset, endpoint, is_open=is_open)
+    show(made, as_json, lambda: typer.echo(f"{made}."))
+
+
+@dataset_app.command("close")
+def dataset_close(
+    dataset: Annotated[str, typer.Argument(metavar="SCOPE:NAME")], as_json: Json = False
+) -> None:
+    """Say that no more files will come into a dataset: its tasks can end.
+
+    Example: `jedi dataset close user.me:run7`
+    """
+    from jedi.ddm import factory
+    from jedi.service.datasets import close_dataset
+    from jedi.taskbuffer import knobs
+
+    with transaction() as tx:
+        closed = close_dataset(tx, factory.load(tx, knobs.load(tx)), dataset)
+    show(closed, as_json, lambda: typer.echo(f"{closed}."))
 
 
 @dataset_app.command("list")

@@ -1,8 +1,12 @@
-"""ContentsFeeder: defined -> ready or assigning; what is in the input datasets becomes rows."""
+"""ContentsFeeder: defined -> ready or assigning; what is in the input datasets becomes rows.
+
+Open datasets of tasks at work are looked up again and again; that leaves the task where it is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -16,11 +20,12 @@ from jedi.contentsfeeder.feed import (
     Outcome,
     Unusable,
     Wait,
+    growing,
     judge,
     needs_nucleus,
     new_files,
 )
-from jedi.contentsfeeder.rows import new_rows, render
+from jedi.contentsfeeder.rows import Rows, new_rows, render
 from jedi.core.errors import BadInput, NotFound
 from jedi.spec.splitrule import SplitRules
 from jedi.taskbuffer import contents, datasets, engine, scouting, tasks, tasks_new
@@ -31,11 +36,12 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
     """Looks input datasets up, without a transaction, and writes their new files."""
 
     name = "ContentsFeeder"
-    wakes = frozenset({"task:defined"})
+    wakes = frozenset({"task:defined", "files:more"})
 
     def claim(self, tx: Connection, limit: int) -> list[FeedTask]:
-        """Defined tasks with the datasets that are to be looked up."""
-        rows = tasks.claim(tx, ["defined"], self.world.me, self.lease_s, limit)
+        """Defined tasks, and others with open input, with the datasets to be looked up."""
+        recheck_s = float(self.world.knobs["contentsfeeder.recheck_s"])
+        rows = datasets.claim_to_feed(tx, self.world.me, self.lease_s, limit, recheck_s)
         if not rows:
             return []
         ids = [row.jeditaskid for row in rows]
@@ -43,7 +49,8 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
         inputs = datasets.inputs(tx, ids)
         names = {one.datasetname for one in inputs if one.due and one.type == "input"}
         made = datasets.producers(tx, names)
-        live = {one.datasetname for one in made if one.live}
+        datasets.note_look(tx, [one.datasetid for one in inputs if one.due])
+        live = [(one.datasetname, one.jeditaskid) for one in made if one.live]
         default = int(self.world.knobs["attempts.max_attempt"])
         return [_feed_task(row, params[row.jeditaskid], inputs, live, default) for row in rows]
 
@@ -60,26 +67,30 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
         held = tasks.fence(tx, [(task.jedi_task_id, task.lock_seq) for task, _ in results])
         ours = [(task, outcome) for task, outcome in results if task.jedi_task_id in held]
         feeds = [(task, outcome) for task, outcome in ours if isinstance(outcome, Feed)]
-        self._write(tx, feeds)
+        growing = self._write(tx, feeds)
         first = {t.jedi_task_id: t.rules for t, f in feeds if f.is_complete and t.may_scout}
         scouting.withhold(tx, first, int(self.world.knobs["scout.chunks"]))
-        fed = [one.dataset.dataset_id for _, feed in feeds for one in feed.listings]
-        datasets.move_datasets(tx, [(i, "ready") for i in fed], self.name, "fed")
         broken = [
             d.dataset_id for _, out in ours if isinstance(out, Unusable) for d in out.datasets
         ]
         datasets.move_datasets(tx, [(i, "broken") for i in broken], self.name, "unusable")
-        recheck_s = float(self.world.knobs["contentsfeeder.recheck_s"])
+        idle = growing - datasets.with_ready_files(tx, growing)
         made = _made(tx, [task for task, out in ours if isinstance(out, Wait)])
+        recheck_s = float(self.world.knobs["contentsfeeder.recheck_s"])
         moves = [
-            _move(task, out, 0.0 if task.jedi_task_id in made else recheck_s) for task, out in ours
+            _move(task, out, 0.0 if task.jedi_task_id in made else recheck_s, idle)
+            for task, out in ours
         ]
         tasks.move_tasks(tx, moves, self.name)
+        if any(task.status != "defined" for task, _ in ours):
+            engine.wake(tx, "files:ready", "files:done")
 
     def trouble(self, tx: Connection, item: FeedTask, error: Exception) -> None:
-        """Data management or the database had a problem: the task is held."""
-        reason = f"The input could not be looked up: {error}"
-        move = Move(item.jedi_task_id, item.lock_seq, "pending", "feeding_failed", reason[:4000])
+        """Data management or the database had a problem: the task is held; one at work goes on
+        with the input it has."""
+        reason = f"The input could not be looked up: {error}"[:4000]
+        target = "pending" if item.status == "defined" else item.status
+        move = Move(item.jedi_task_id, item.lock_seq, target, "feeding_failed", reason)
         tasks.move_tasks(tx, [move], self.name)
 
     def _list(self, dataset: InputDataset) -> Listing:
@@ -88,43 +99,87 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
         ddm = self.world.ddm
         try:
             state = ddm.dataset(dataset.name).state
-            return Listing(
-                dataset, state, ddm.list_files(dataset.name) if state == "closed" else ()
-            )
+            readable = state == "closed" or not dataset.waits
+            return Listing(dataset, state, ddm.list_files(dataset.name) if readable else ())
         except NotFound:
             return Listing(dataset, None)
 
-    def _write(self, tx: Connection, feeds: Sequence[tuple[FeedTask, Feed]]) -> None:
-        """Bring all rows up to date, in as many statements for many datasets as for one."""
+    def _write(self, tx: Connection, feeds: Sequence[tuple[FeedTask, Feed]]) -> set[int]:
+        """Bring all rows up to date, in as many statements for many datasets as for one; the tasks
+        with masters that may still grow."""
         engine.bulk(tx)
         listings = [one for _, feed in feeds for one in feed.listings]
+        datasets.lock(tx, [one.dataset.dataset_id for one in listings])
         filled = [
             one.dataset.dataset_id
             for one in listings
             if one.dataset.type == "input" and one.dataset.n_files
         ]
         known = contents.known(tx, filled) if filled else {}
-        lfns = {dataset_id: rows.lfns for dataset_id, rows in known.items()}
-        new = [
-            rows
-            for task, feed in feeds
-            for rows in new_rows(task, feed.listings, new_files(task, feed.listings, lfns))
-        ]
-        contents.feed(tx, (block for rows in new for block in render(rows)))
-        gone = _mark(tx, listings, known)
-        contents.note_fed(
-            tx,
-            [
-                contents.Fed(
-                    dataset_id=rows.dataset.dataset_id,
-                    added=len(rows),
-                    gone=gone.get(rows.dataset.dataset_id, 0),
-                    events=rows.events,
-                    state="closed" if rows.dataset.type == "input" else None,
-                )
-                for rows in new
-            ],
+        fed = list(_fed(feeds, {dataset_id: rows.lfns for dataset_id, rows in known.items()}))
+        contents.feed(tx, (block for one in fed for block in render(one.rows, one.status)))
+        contents.note_fed(tx, [one.counted for one in fed])
+        _mark(tx, listings, known)
+        contents.release(tx, {one.dataset_id: one.bunch for one in fed if one.withheld})
+        for status, code in (("running", "fed_open"), ("ready", "fed")):
+            ids = [one.dataset_id for one in fed if one.grows == (status == "running")]
+            datasets.move_datasets(tx, [(i, status) for i in ids], self.name, code)
+        return {
+            one.rows.task.jedi_task_id for one in fed if one.grows and one.rows.dataset.is_master
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class _Fed:
+    """The new rows of a dataset; `grows`: it is looked up again."""
+
+    rows: Rows
+    state: str | None
+    grows: bool
+
+    @property
+    def dataset_id(self) -> int:
+        return self.rows.dataset.dataset_id
+
+    @property
+    def bunch(self) -> int:
+        """Files are released in multiples of it."""
+        return self.rows.task.bunch if self.grows and self.rows.dataset.is_master else 1
+
+    @property
+    def withheld(self) -> bool:
+        """Files may have to wait until their bunch is full, now or since an earlier look."""
+        dataset = self.rows.dataset
+        known = dataset.type == "input" and dataset.n_files > 0
+        return dataset.is_master and (known or self.bunch > 1)
+
+    @property
+    def status(self) -> str:
+        """New files begin with it."""
+        return "pending" if self.withheld else "ready"
+
+    @property
+    def counted(self) -> contents.Fed:
+        return contents.Fed(
+            dataset_id=self.dataset_id,
+            added=len(self.rows),
+            released=0 if self.withheld else len(self.rows),
+            events=self.rows.events,
+            events_released=None if self.withheld else self.rows.events,
+            state=self.state if self.rows.dataset.type == "input" else None,
         )
+
+
+def _fed(
+    feeds: Sequence[tuple[FeedTask, Feed]], known: Mapping[int, Collection[str]]
+) -> Iterator[_Fed]:
+    for task, feed in feeds:
+        new = new_files(task, feed.listings, known)
+        grown = growing(task, feed.listings, new)
+        for rows, one, grows in zip(
+            new_rows(task, feed.listings, new), feed.listings, grown, strict=True
+        ):
+            yield _Fed(rows, one.state, grows)
 
 
 def _made(tx: Connection, waiting: Sequence[FeedTask]) -> set[int]:
@@ -139,29 +194,32 @@ def _made(tx: Connection, waiting: Sequence[FeedTask]) -> set[int]:
     }
 
 
-def _mark(
-    tx: Connection, listings: Sequence[Listing], known: Mapping[int, contents.Known]
-) -> dict[int, int]:
-    """Mark rows whose file left the listing or came back; by dataset, how many more are gone."""
-    lost, back = {}, {}
+def _mark(tx: Connection, listings: Sequence[Listing], known: Mapping[int, contents.Known]) -> None:
+    """Mark rows whose file left the listing or came back. A broken file that is still listed is
+    tried again only if somebody asked to look again."""
+    lost: dict[int, Collection[str]] = {}
+    back: list[tuple[int, str, int, str | None]] = []
     for one in listings:
-        if rows := known.get(one.dataset.dataset_id):
-            listed = {file.lfn for file in one.files}
-            lost[one.dataset.dataset_id] = rows.lfns - rows.gone - listed
-            back[one.dataset.dataset_id] = rows.gone & listed
-    n_lost, n_back = contents.lose(tx, lost), contents.find_again(tx, back)
-    return {i: n_lost.get(i, 0) - n_back.get(i, 0) for i in known}
+        dataset_id = one.dataset.dataset_id
+        if rows := known.get(dataset_id):
+            lost[dataset_id] = rows.lfns - {file.lfn for file in one.files}
+            away = rows.gone if one.dataset.followed else rows.gone | rows.broken
+            back += [(dataset_id, f.lfn, f.size, f.adler32) for f in one.files if f.lfn in away]
+    contents.lose(tx, lost)
+    contents.find_again(tx, back)
 
 
 def _feed_task(
     row: Row[Any],
     params: Mapping[str, Any],
     inputs: Sequence[Row[Any]],
-    produced: Collection[str],
+    produced: Collection[tuple[str, int]],
     max_attempt: int,
 ) -> FeedTask:
     ours = [one for one in inputs if one.jeditaskid == row.jeditaskid]
     masters = [one for one in ours if one.masterid is None]
+    eager = row.parent_tid if params.get("noWaitParent") else None
+    awaited = {name for name, maker in produced if maker != eager}
     files_fed = sum(one.files for one in masters)
     rules = SplitRules.model_validate(row.rules or {})
     return FeedTask(
@@ -176,7 +234,8 @@ def _feed_task(
                 name=one.datasetname,
                 type=one.type,
                 is_master=one.masterid is None,
-                produced=one.datasetname in produced,
+                produced=one.datasetname in awaited,
+                followed=one.status == "running",
                 n_files=one.nfiles,
                 n_events=one.nevents or 0,
             )
@@ -193,19 +252,28 @@ def _feed_task(
         if rules.by_events
         else params.get("nFiles") or params.get("nFilesPerJob") or 1,
         rules=rules,
+        bunch=1 if rules.by_events else params.get("nFilesPerJob") or 1,
+        status=row.oldstatus if row.status == "pending" else row.status,
     )
 
 
-def _move(task: FeedTask, outcome: Outcome, recheck_s: float) -> Move:
+def _move(task: FeedTask, outcome: Outcome, recheck_s: float, idle: Collection[int]) -> Move:
+    """What becomes of a task; one at work stays where it is. Those of `idle` have open input and
+    no file of it to work on."""
+    held = task.jedi_task_id, task.lock_seq
     match outcome:
-        case Unusable(code, reason, blamed):
+        case Unusable(code, reason, blamed) if not task.files_fed:
             facts = {"datasets": [dataset.name for dataset in blamed]}
-            return Move(task.jedi_task_id, task.lock_seq, "tobroken", code, reason, facts)
+            return Move(*held, "tobroken", code, reason, facts)
+        case Unusable(code, reason):
+            return Move(*held, "ready" if task.status == "defined" else task.status, code, reason)
         case Wait(code, reason):
-            return Move(task.jedi_task_id, task.lock_seq, "defined", code, reason, wait_s=recheck_s)
-        case Feed():
-            if task.needs_nucleus:
-                target, code, reason = "assigning", "needs_nucleus", "A nucleus is to be chosen."
-            else:
-                target, code, reason = "ready", "fed", "The input is known: jobs can be made."
-            return Move(task.jedi_task_id, task.lock_seq, target, code, reason)
+            return Move(*held, task.status, code, reason, wait_s=recheck_s)
+        case Feed() if task.status != "defined":
+            return Move(*held, task.status, "fed", "The open input was looked up again.")
+        case Feed() if task.jedi_task_id in idle:
+            reason = "An input dataset is open, and what it holds is worked off: more may come."
+            return Move(*held, "defined", "input_open", reason, wait_s=recheck_s)
+        case Feed() if task.needs_nucleus:
+            return Move(*held, "assigning", "needs_nucleus", "A nucleus is to be chosen.")
+    return Move(*held, "ready", "fed", "The input is known: jobs can be made.")

@@ -43,22 +43,30 @@ class PseudoFile:
 
 @dataclass(frozen=True, slots=True)
 class InputDataset:
-    """A dataset to feed. `produced`: a living task makes it. `n_files`, `n_events`: its rows so
-    far and their events."""
+    """A dataset to feed. `produced`: a living task makes it, and its end is waited for; `followed`:
+    it was open when it was looked up before. `n_files`, `n_events`: its rows so far and their
+    events."""
 
     dataset_id: int
     name: str
     type: str
     is_master: bool
     produced: bool = False
+    followed: bool = False
     n_files: int = 0
     n_events: int = 0
+
+    @property
+    def waits(self) -> bool:
+        """It is not read before it is closed."""
+        return self.produced and not self.followed
 
 
 @dataclass(frozen=True, slots=True)
 class FeedTask:
     """A task to feed, with the limits its parameters set: files and events of all its masters,
-    of which `files_fed` and `events_fed` have rows already."""
+    of which `files_fed` and `events_fed` have rows already. The files of an open master are
+    released in multiples of `bunch`. `status`: the task's, or before it was put on hold."""
 
     jedi_task_id: int
     lock_seq: int
@@ -72,6 +80,8 @@ class FeedTask:
     events_fed: int = 0
     n_pseudo_files: int = 1
     rules: SplitRules = field(default_factory=SplitRules)
+    bunch: int = 1
+    status: str = "defined"
 
     @property
     def may_scout(self) -> bool:
@@ -135,8 +145,8 @@ def judge(task: FeedTask, listings: Sequence[Listing], max_records: int) -> Outc
         if one.state is None:
             reason = f"Dataset {name} is unknown to data management."
             return Unusable("input_unknown", reason, (one.dataset,))
-        if one.state == "open":
-            reason = f"Dataset {name} is open: more files may come. It is read when it is closed."
+        if one.state == "open" and one.dataset.waits:
+            reason = f"Another task adds files to {name}. It is read when it is closed."
             return Wait("input_open", reason)
         if (records := _records(task, one)) > max_records:
             kind = f"{len(one.files)} files"
@@ -175,10 +185,12 @@ def _total(task: FeedTask, dataset: InputDataset, files: Sequence[Listed]) -> in
 
 
 def _empty(listings: Sequence[Listing]) -> Unusable | None:
-    """One master with a file suffices; a dataset that follows the master has to have some."""
+    """One master with a file suffices; a dataset that follows the master has to have some. An
+    open one may get them yet."""
     real = [one for one in listings if one.dataset.type == "input"]
     masters = [one for one in real if one.dataset.is_master]
-    bare = [one.dataset for one in real if not (one.files or one.dataset.n_files)]
+    closed = [one for one in real if one.state == "closed"]
+    bare = [one.dataset for one in closed if not (one.files or one.dataset.n_files)]
     if [d for d in bare if not d.is_master] or (masters and len(bare) == len(masters)):
         named = ", ".join(dataset.name for dataset in bare)
         return Unusable("input_empty", f"No file is in {named}.", tuple(bare))
@@ -214,6 +226,20 @@ def new_files(
             events_left -= _total(task, one.dataset, new)
         found.append(new)
     return found
+
+
+def growing(
+    task: FeedTask, listings: Sequence[Listing], new: Sequence[Sequence[Listed]]
+) -> list[bool]:
+    """Which datasets are looked up again: those that are open, but no master once the task has as
+    many files or events as it wants."""
+    n_files, n_events = task.files_fed, task.events_fed
+    for one, files in zip(listings, new, strict=True):
+        if one.dataset.is_master:
+            n_files += len(files)
+            n_events += _total(task, one.dataset, files)
+    enough = n_files >= (task.n_files or sys.maxsize) or n_events >= (task.n_events or sys.maxsize)
+    return [one.state == "open" and not (one.dataset.is_master and enough) for one in listings]
 
 
 def _up_to(

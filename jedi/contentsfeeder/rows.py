@@ -62,11 +62,11 @@ def _cut(task: FeedTask, dataset: InputDataset, counts: Sequence[int | None]) ->
     return evenly(events, task.rules.events_per_range or 1)
 
 
-def render(rows: Rows) -> Iterator[str]:
+def render(rows: Rows, status: str = "ready") -> Iterator[str]:
     """Blocks of lines for `contents.feed`: PostgreSQL's COPY text of contents.FED_COLUMNS."""
     task, dataset = rows.task, rows.dataset
     scope = dataset.name.partition(":")[0] if dataset.type == "input" else None
-    head = _line(dataset.dataset_id, task.jedi_task_id, dataset.type, scope, "ready", "ready", 1,
+    head = _line(dataset.dataset_id, task.jedi_task_id, dataset.type, scope, status, status, 1,
                  task.max_attempt, task.max_failure)  # fmt: skip
     for at in range(0, len(rows), BLOCK):
         yield "".join(f"{head}\t{line}\n" for line in _lines(rows, slice(at, at + BLOCK)))

@@ -20,6 +20,9 @@ from jedi.taskbuffer.tasks import Move
 from jedi.taskrefiner.resource import ResourceType, resource_type
 
 _PREPARED = Verdict("prepared", "all_processed", "No input is left and no job is running.")
+_STILL_OPEN = Verdict(
+    "defined", "input_still_open", "What is there of the input is processed, but more may come."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +51,8 @@ class Outcome:
 
 class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
     """scouting → scouted → running (or exhausted, tobroken), when all scouts have ended; ready,
-    running, throttled → prepared, when all is processed; prepared, passed → done, finished,
-    failed; toabort → aborted; tobroken → broken."""
+    running, throttled → prepared, when all is processed, or → defined, when more may come;
+    prepared, passed → done, finished, failed; toabort → aborted; tobroken → broken."""
 
     name = "PostProcessor"
     wakes = frozenset({"files:done", *(f"task:{status}" for status in ending.FINALISABLE)})
@@ -84,6 +87,8 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
             judgement = plugin.judge(task.scouted, self.world.knobs)
             measured = self._shaped(task.scouted.declared, judgement.measured)
             return replace(judgement, measured=measured)
+        if task.status not in ending.FINALISABLE and any(d.is_open for d in task.datasets):
+            return Outcome(_STILL_OPEN, [], [])
         settled = plugin.settle(task.datasets)
         if task.status not in ending.FINALISABLE:
             return Outcome(_PREPARED, settled, [])
@@ -102,7 +107,7 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
         released = [move for _, outcome in held for move in outcome.released]
         datasets.move_datasets(tx, settled, self.name, "processed")
         datasets.move_datasets(tx, released, self.name, "frozen")
-        ended = [task for task, outcome in held if outcome.verdict is not _PREPARED]
+        ended = [task for task, _ in held if task.status in ending.FINALISABLE]
         closed = [d.name for task in ended for d in task.datasets if d.is_output]
         datasets.call_consumers(tx, closed)
         scouting.release(tx, [task.jedi_task_id for task in ended])  # they are given up

@@ -39,6 +39,11 @@ class Dataset:
         """Its files decide how the task ends."""
         return self.master_id is None and self.type in states.MASTER_TYPES
 
+    @property
+    def is_open(self) -> bool:
+        """More files may come."""
+        return self.is_master and self.status == "running"
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -86,12 +91,17 @@ class PostProcessing:
         if not wanted:
             return Verdict("failed", "no_input", "The task had no input file.")
         target = _share_done(finished, wanted)
+        unsure = any(d.is_open or d.status == "broken" for d in masters)
+        if unsure and target == "done":
+            target = "finished"
         reason = f"{finished} of {wanted} input files were processed"
         failed = sum(d.failed for d in masters)
         missing = sum(d.missing for d in masters)
         details = ", ".join(
             f"{n} {what}" for n, what in ((failed, "failed"), (missing, "missing")) if n
         )
+        if unsure:
+            details = f"{details and f'{details}, '}more could have come"
         return Verdict(target, f"inputs_{target}", f"{reason}{details and f'; {details}'}.")
 
     def release(self, target: str, datasets: Iterable[Dataset]) -> list[tuple[int, str]]:

@@ -10,10 +10,10 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from jedi.core import names
-from jedi.core.errors import BadInput, Problem
+from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.ddm.content import copy_verified
 from jedi.ddm.interface import DDM, DatasetInfo, FileInfo, Replica
-from jedi.taskbuffer import sites
+from jedi.taskbuffer import datasets, sites
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,15 @@ class DatasetDetails:
 def add_files(
     tx: Connection, ddm: DDM, name: str, paths: Sequence[Path], endpoint: str | None = None
 ) -> list[FileInfo]:
-    """Copy local files into a dataset of JEDI's own, made if need be, and close it.
+    """Copy local files into a dataset of JEDI's own, made if need be. One that is open stays so,
+    and tasks that read it get the files; any other is closed.
 
     Without `endpoint` they go to the only one there is. Files that are there already with the same
     content are left alone; BadInput holds every mistake, and then nothing is copied.
     """
     target = endpoint or _only_endpoint(tx)
     _check(paths)
+    stays_open = _is_open(ddm, name)
     staging = ddm.staging_dir(target, 0, os.getpid())
     staging.mkdir(parents=True, exist_ok=True)
     try:
@@ -45,15 +47,40 @@ def add_files(
             files.append((staged, name, FileInfo(path.name, staged.stat().st_size, checksum)))
         ddm.create(name, target)
         ddm.publish(target, files)
-        ddm.close(name)
+        if not stays_open:
+            ddm.close(name)
     finally:
         ddm.drop_staging(target, 0, os.getpid())
+    datasets.call_consumers(tx, [name])
     return [info for _, _, info in files]
+
+
+def create_dataset(
+    tx: Connection, ddm: DDM, name: str, endpoint: str | None = None, *, is_open: bool = False
+) -> DatasetInfo:
+    """Make an empty dataset of JEDI's own, or open or close one; tasks work on what comes into an
+    open one until it is closed."""
+    ddm.create(name, endpoint or _only_endpoint(tx), "open" if is_open else "closed")
+    return ddm.dataset(name)
+
+
+def close_dataset(tx: Connection, ddm: DDM, name: str) -> DatasetInfo:
+    """Say that no more files will come; tasks that read the dataset go on to their end."""
+    ddm.close(name)
+    datasets.call_consumers(tx, [name])
+    return ddm.dataset(name)
 
 
 def show_dataset(ddm: DDM, name: str) -> DatasetDetails:
     """A dataset or container; NotFound if it is nowhere."""
     return DatasetDetails(ddm.dataset(name), ddm.list_files(name), ddm.replicas(name))
+
+
+def _is_open(ddm: DDM, name: str) -> bool:
+    try:
+        return ddm.dataset(name).state == "open"
+    except NotFound:
+        return False
 
 
 def _only_endpoint(tx: Connection) -> str:

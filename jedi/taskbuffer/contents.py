@@ -18,13 +18,11 @@ FED_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """LFNs of a dataset's rows; `gone` are those that are lost or missing."""
+    """LFNs of a dataset's rows; `gone` are those that are lost or missing, `broken` corrupted."""
 
     lfns: frozenset[str]
     gone: frozenset[str]
-
-
-NOTHING = Known(frozenset(), frozenset())
+    broken: frozenset[str]
 
 
 def known(tx: Connection, dataset_ids: Sequence[int]) -> dict[int, Known]:
@@ -33,17 +31,17 @@ def known(tx: Connection, dataset_ids: Sequence[int]) -> dict[int, Known]:
     rows = tx.execute(
         text(
             "SELECT datasetid, string_agg(lfn, E'\\n') AS lfns, string_agg(lfn, E'\\n') "
-            "FILTER (WHERE status IN ('lost', 'missing')) AS gone FROM jedi_dataset_contents "
+            "FILTER (WHERE status IN ('lost', 'missing')) AS gone, string_agg(lfn, E'\\n') "
+            "FILTER (WHERE status = 'broken') AS broken FROM jedi_dataset_contents "
             "WHERE datasetid = ANY(:ids) GROUP BY datasetid"
         ),
         {"ids": list(dataset_ids)},
     )
-    return {
-        row.datasetid: Known(
-            frozenset(row.lfns.split("\n")), frozenset((row.gone or "").split("\n")) - {""}
-        )
-        for row in rows
-    }
+    return {row.datasetid: Known(*map(_words, (row.lfns, row.gone, row.broken))) for row in rows}
+
+
+def _words(lines: str | None) -> frozenset[str]:
+    return frozenset(lines.split("\n")) if lines else frozenset()
 
 
 def feed(tx: Connection, blocks: Iterable[str]) -> None:
@@ -55,55 +53,99 @@ def feed(tx: Connection, blocks: Iterable[str]) -> None:
             stream.write(block)
 
 
-_LOSE = """
-WITH u AS (
+_EVENTS = "coalesce(c.endevent - c.startevent + 1, c.nevents)"
+
+# Withheld files count as released from now on: nobody waits for them any more.
+_LOSE = f"""
+WITH old AS (
+  SELECT c.fileid, c.jeditaskid, c.datasetid, c.status <> 'ready' AS withheld, {_EVENTS} AS events
+  FROM jedi_dataset_contents c
+  JOIN unnest(CAST(:ids AS bigint[]), CAST(:lfns AS text[])) AS g(id, lfn)
+    ON c.datasetid = g.id AND c.lfn = g.lfn
+  WHERE c.datasetid = ANY(:ids) AND c.status IN ('ready', 'pending', 'staging', 'waiting')
+  FOR NO KEY UPDATE OF c
+), u AS (
   UPDATE jedi_dataset_contents c SET status = 'lost', proc_status = 'failed'
-  FROM unnest(CAST(:ids AS bigint[]), CAST(:lfns AS text[])) AS g(id, lfn)
-  WHERE c.datasetid = g.id AND c.lfn = g.lfn
-    AND c.status IN ('ready', 'pending', 'staging', 'waiting')
-  RETURNING c.datasetid
+  FROM old WHERE c.fileid = old.fileid AND c.jeditaskid = old.jeditaskid
+    AND c.datasetid = ANY(:ids)
+), g AS (
+  SELECT datasetid, count(*) AS n, count(*) FILTER (WHERE withheld) AS withheld,
+    sum(events) FILTER (WHERE withheld) AS events
+  FROM old GROUP BY datasetid
 )
-SELECT datasetid, count(*) AS files FROM u GROUP BY datasetid
+UPDATE jedi_datasets d SET nfilesmissing = d.nfilesmissing + g.n,
+  nfilestobeused = d.nfilestobeused + g.withheld,
+  neventstobeused = coalesce(d.neventstobeused + g.events, d.neventstobeused, g.events)
+FROM g WHERE d.datasetid = g.datasetid
 """
 _FIND = """
 WITH u AS (
-  UPDATE jedi_dataset_contents c SET status = 'ready', proc_status = 'ready'
-  FROM unnest(CAST(:ids AS bigint[]), CAST(:lfns AS text[])) AS g(id, lfn)
-  WHERE c.datasetid = g.id AND c.lfn = g.lfn AND c.status IN ('lost', 'missing')
+  UPDATE jedi_dataset_contents c SET status = 'ready', proc_status = 'ready', fsize = g.size,
+    checksum = g.adler32
+  FROM unnest(CAST(:ids AS bigint[]), CAST(:lfns AS text[]), CAST(:sizes AS bigint[]),
+    CAST(:adler32s AS text[])) AS g(id, lfn, size, adler32)
+  WHERE c.datasetid = g.id AND c.lfn = g.lfn AND c.datasetid = ANY(:ids)
+    AND c.status IN ('lost', 'missing', 'broken') AND c.attemptnr < c.maxattempt
+    AND (c.maxfailure IS NULL OR c.failedattempt < c.maxfailure)
   RETURNING c.datasetid
-)
-SELECT datasetid, count(*) AS files FROM u GROUP BY datasetid
+), g AS (SELECT datasetid, count(*) AS n FROM u GROUP BY datasetid)
+UPDATE jedi_datasets d SET nfilesmissing = d.nfilesmissing - g.n
+FROM g WHERE d.datasetid = g.datasetid
+"""
+_RELEASE = f"""
+WITH p AS (
+  SELECT c.fileid, c.jeditaskid, r.bunch, row_number() OVER (PARTITION BY c.datasetid
+    ORDER BY c.fileid) AS nr, count(*) OVER (PARTITION BY c.datasetid) AS n
+  FROM jedi_dataset_contents c
+  JOIN unnest(CAST(:ids AS bigint[]), CAST(:bunches AS bigint[])) AS r(id, bunch)
+    ON c.datasetid = r.id
+  WHERE c.datasetid = ANY(:ids) AND c.status = 'pending'
+), u AS (
+  UPDATE jedi_dataset_contents c SET status = 'ready', proc_status = 'ready'
+  FROM p WHERE c.fileid = p.fileid AND c.jeditaskid = p.jeditaskid AND c.datasetid = ANY(:ids)
+    AND p.nr <= p.n - p.n % p.bunch
+  RETURNING c.datasetid, {_EVENTS} AS events
+), g AS (SELECT datasetid, count(*) AS n, sum(events) AS events FROM u GROUP BY datasetid)
+UPDATE jedi_datasets d SET nfilestobeused = d.nfilestobeused + g.n,
+  neventstobeused = coalesce(d.neventstobeused + g.events, d.neventstobeused, g.events)
+FROM g WHERE d.datasetid = g.datasetid
 """
 
 
-def lose(tx: Connection, files: Mapping[int, Iterable[str]]) -> dict[int, int]:
-    """Files that left the listing of their dataset before anybody used them are lost; how many,
-    by dataset."""
-    return _mark(tx, _LOSE, files)
-
-
-def find_again(tx: Connection, files: Mapping[int, Iterable[str]]) -> dict[int, int]:
-    """Lost or missing files that the listing names again are ready; how many, by dataset."""
-    return _mark(tx, _FIND, files)
-
-
-def _mark(tx: Connection, statement: str, files: Mapping[int, Iterable[str]]) -> dict[int, int]:
+def lose(tx: Connection, files: Mapping[int, Iterable[str]]) -> None:
+    """Files (LFNs by dataset) that left the listing before anybody used them are lost."""
     pairs = [(dataset_id, lfn) for dataset_id, some in files.items() for lfn in some]
-    if not pairs:
-        return {}
-    values = {"ids": [pair[0] for pair in pairs], "lfns": [pair[1] for pair in pairs]}
-    return {row.datasetid: row.files for row in tx.execute(text(statement), values)}
+    if pairs:
+        ids, lfns = zip(*pairs, strict=True)
+        tx.execute(text(_LOSE), {"ids": list(ids), "lfns": list(lfns)})
+
+
+def find_again(tx: Connection, files: Sequence[tuple[int, str, int, str | None]]) -> None:
+    """Lost, missing or broken files (dataset, LFN, size, adler32) that were listed again are
+    ready, as they are now, unless they were tried as often as allowed."""
+    if files:
+        ids, lfns, sizes, adler32s = map(list, zip(*files, strict=True))
+        values = {"ids": ids, "lfns": lfns, "sizes": sizes, "adler32s": adler32s}
+        tx.execute(text(_FIND), values)
+
+
+def release(tx: Connection, bunches: Mapping[int, int]) -> None:
+    """Let pending files of datasets (id: n) be used, the oldest first, in multiples of n."""
+    if bunches:
+        values = {"ids": list(bunches), "bunches": list(bunches.values())}
+        tx.execute(text(_RELEASE), values)
 
 
 @dataclass(frozen=True, slots=True)
 class Fed:
-    """What a look-up changed in a dataset: rows added, files gone (less those found again), and
-    the state that data management told (None: nothing was looked up)."""
+    """What a look-up brought: rows added, those of them that may be used at once, their events,
+    and the state that data management told (None: nothing was looked up)."""
 
     dataset_id: int
     added: int
-    gone: int
+    released: int
     events: int | None
+    events_released: int | None
     state: str | None
 
 
@@ -112,14 +154,14 @@ def note_fed(tx: Connection, fed: Sequence[Fed]) -> None:
     tx.execute(
         text(
             "UPDATE jedi_datasets d SET nfiles = nfiles + f.added, "
-            "nfilestobeused = nfilestobeused + f.added, nfilesmissing = nfilesmissing + f.gone, "
-            "nevents = coalesce(nevents + f.events, nevents, f.events), "
-            "neventstobeused = coalesce(neventstobeused + f.events, neventstobeused, f.events), "
-            "state = coalesce(f.state, d.state), statechecktime = jedi_now(), "
-            "modificationtime = jedi_now() "
+            "nfilestobeused = nfilestobeused + f.released, "
+            "nevents = coalesce(nevents + f.events, nevents, f.events), neventstobeused = "
+            "coalesce(neventstobeused + f.usable, neventstobeused, f.usable), "
+            "state = coalesce(f.state, d.state), modificationtime = jedi_now() "
             "FROM unnest(CAST(:dataset_id AS bigint[]), CAST(:added AS bigint[]), "
-            "CAST(:gone AS bigint[]), CAST(:events AS bigint[]), CAST(:state AS text[])) "
-            "AS f(id, added, gone, events, state) WHERE d.datasetid = f.id"
+            "CAST(:released AS bigint[]), CAST(:events AS bigint[]), "
+            "CAST(:events_released AS bigint[]), CAST(:state AS text[])) "
+            "AS f(id, added, released, events, usable, state) WHERE d.datasetid = f.id"
         ),
         {name: [asdict(one)[name] for one in fed] for name in Fed.__dataclass_fields__},
     )

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Row, text
 from jedi.core import states
 from jedi.spec.dataset import NewDataset, OutputTemplate
 from jedi.taskbuffer.engine import wake
+from jedi.taskbuffer.tasks import claim
 
 _FINAL = ", ".join(f"'{s}'" for s in sorted(states.TASK.final))
 
@@ -144,12 +145,66 @@ def move_datasets(
         )
 
 
+_OPEN_AND_DUE = """
+AND (status = 'defined' AND (next_run_at IS NULL OR next_run_at <= jedi_now()) OR EXISTS (
+  SELECT FROM jedi_datasets d WHERE d.jeditaskid = jedi_tasks.jeditaskid
+    AND d.type = 'input' AND d.status = 'running'
+    AND (d.statechecktime IS NULL
+         OR d.statechecktime <= jedi_now() - make_interval(secs => :recheck_s))
+  OFFSET 0))
+"""
+
+
+def claim_to_feed(
+    tx: Connection, me: str, lease_s: float, limit: int, recheck_s: float
+) -> list[Row[Any]]:
+    """Take defined tasks, and tasks with open input that is to be looked up again, whatever else
+    they wait for."""
+    statuses = ("defined", "ready", "scouting", "running", "throttled", "pending")
+    return claim(tx, statuses, me, lease_s, limit, _OPEN_AND_DUE, early=True,
+                 recheck_s=recheck_s)  # fmt: skip
+
+
+def lock(tx: Connection, dataset_ids: Sequence[int]) -> None:
+    """Lock datasets to the transaction's end, in the order that all keep who end jobs."""
+    tx.execute(
+        text(
+            "SELECT FROM jedi_datasets WHERE datasetid = ANY(:ids) ORDER BY datasetid "
+            "FOR NO KEY UPDATE"
+        ),
+        {"ids": list(dataset_ids)},
+    )
+
+
+def note_look(tx: Connection, dataset_ids: Sequence[int]) -> None:
+    """Datasets are going to be looked up. Who is called from now on looks once more."""
+    tx.execute(
+        text("UPDATE jedi_datasets SET statechecktime = jedi_now() WHERE datasetid = ANY(:ids)"),
+        {"ids": list(dataset_ids)},
+    )
+
+
+def with_ready_files(tx: Connection, task_ids: Iterable[int]) -> set[int]:
+    """The tasks of which a master has released files that no job took yet."""
+    return set(
+        tx.scalars(
+            text(
+                "SELECT jeditaskid FROM jedi_datasets WHERE jeditaskid = ANY(:ids) "
+                "AND masterid IS NULL AND type = ANY(:types) "
+                "AND nfilestobeused > nfilesused + nfilesmissing"
+            ),
+            {"ids": list(task_ids), "types": list(states.MASTER_TYPES)},
+        )
+    )
+
+
 _INPUTS = """
-SELECT d.datasetid, d.jeditaskid, d.datasetname, d.type, d.masterid, d.nfiles, d.nevents,
+SELECT d.datasetid, d.jeditaskid, d.datasetname, d.type,
+  d.masterid, d.status, d.nfiles, d.nevents,
   CASE WHEN d.nfiles > 0 AND d.masterid IS NULL AND t.rules ?| CAST(:ranges AS text[])
        THEN (SELECT count(DISTINCT lfn) FROM jedi_dataset_contents c
              WHERE c.datasetid = d.datasetid) ELSE d.nfiles END AS files,
-  d.status IN ('defined', 'toupdate', 'pending') AS due
+  d.status IN ('defined', 'toupdate', 'pending', 'running') AS due
 FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
 WHERE jeditaskid = ANY(:ids) AND d.type = ANY(:types) ORDER BY d.datasetid
 """
@@ -199,17 +254,36 @@ def reserve_outputs(tx: Connection, names: Iterable[str]) -> None:
 
 
 _CALL = """
-UPDATE jedi_tasks SET next_run_at = NULL WHERE jeditaskid = ANY(ARRAY(
+WITH l AS (
+  SELECT datasetid FROM jedi_datasets
+  WHERE datasetname = ANY(:names) AND type = 'input' AND status = 'running'
+    AND statechecktime <= jedi_now() - make_interval(secs => :quiet_s)
+  ORDER BY datasetid FOR NO KEY UPDATE {skip}
+), u AS (
+  UPDATE jedi_datasets SET statechecktime = NULL WHERE datasetid IN (SELECT datasetid FROM l)
+  RETURNING datasetid
+), w AS (
   SELECT jeditaskid FROM jedi_tasks
   WHERE status = 'defined' AND jeditaskid IN (
     SELECT jeditaskid FROM jedi_datasets
-    WHERE datasetname = ANY(:names) AND type = 'input' AND status = 'defined')
-  ORDER BY jeditaskid FOR NO KEY UPDATE))
+    WHERE datasetname = ANY(:names) AND type = 'input' AND status IN ('defined', 'toupdate'))
+  ORDER BY jeditaskid FOR NO KEY UPDATE {skip}
+), t AS (
+  UPDATE jedi_tasks SET next_run_at = NULL WHERE jeditaskid IN (SELECT jeditaskid FROM w)
+  RETURNING jeditaskid
+)
+SELECT EXISTS (SELECT FROM u) OR EXISTS (SELECT FROM t)
 """
 
 
-def call_consumers(tx: Connection, names: Iterable[str]) -> None:
-    """Outputs were closed: tasks that wait for them as their inputs need wait no longer. A task
-    that is just being told to wait is called after that."""
-    if tx.execute(text(_CALL), {"names": sorted(set(names))}).rowcount:
-        wake(tx, "task:defined")
+def call_consumers(tx: Connection, names: Iterable[str], quiet_s: float = 0.0) -> None:
+    """Datasets were closed or got files: tasks that read them look at once. A task that is just
+    being told to wait is called after that.
+
+    With `quiet_s` whoever looked so recently, or is busy, is left out: that is for callers that
+    come often, and hold locks themselves.
+    """
+    values = {"names": sorted(set(names)), "quiet_s": quiet_s}
+    call = _CALL.format(skip="SKIP LOCKED" if quiet_s else "")
+    if values["names"] and tx.scalar(text(call), values):
+        wake(tx, "files:more")

@@ -21,8 +21,9 @@ _NOTHING_LEFT = f"""
 AND NOT EXISTS (
   SELECT FROM jedi_datasets d WHERE d.jeditaskid = jedi_tasks.jeditaskid
     AND d.masterid IS NULL AND d.type IN ({_MASTERS})
-    AND (d.status IN ('defined', 'toupdate', 'pending', 'running')
-         OR d.status = 'ready'
+    AND (d.status IN ('defined', 'toupdate', 'pending')
+         OR d.status = 'running' AND jedi_tasks.status = 'throttled'
+         OR d.status IN ('ready', 'running')
             AND d.nfilesfinished + d.nfilesfailed + d.nfilesmissing < d.nfilestobeused)
   OFFSET 0)
 AND NOT EXISTS (
@@ -33,8 +34,8 @@ AND NOT EXISTS (
 
 
 def claim_processed(tx: Connection, me: str, lease_s: float, limit: int) -> list[Row[Any]]:
-    """Take working tasks whose masters are all fed, closed and processed, and that have no live
-    job."""
+    """Take working tasks whose masters are all fed and processed as far as they are known, and
+    that have no live job."""
     return tasks.claim(tx, PREPARABLE, me, lease_s, limit, _NOTHING_LEFT)
 
 

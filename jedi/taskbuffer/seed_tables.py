@@ -190,8 +190,8 @@ job_params_template = Table(
 
 _FEED = "contents.feed"
 _FED = "contents.note_fed"
-_RELEASED = f"{_FED} {_WITHHOLD}"
-_MARK = "contents.lose contents.find_again"
+_RELEASED = f"{_FED} contents.release contents.lose {_WITHHOLD}"
+_MARK = "contents.lose contents.find_again contents.release"
 _NEW_DS = "datasets.insert_datasets"
 _END = "jobs_end.end_jobs"
 _GEN = "generation.write_jobs"
@@ -209,7 +209,8 @@ datasets = Table(
     col("masterid:master_id", BigInteger, "the master of a secondary dataset", _NEW_DS),
     col("provenanceid:provenance_id", BigInteger, "the input an output belongs to", _NEW_DS),
     words("state", "open or closed in data management, when last looked up", _FED),
-    stamp("statechecktime:state_check_time", "when the state was looked up", _FED),
+    stamp("statechecktime:state_check_time", "when the state was looked up",
+          "datasets.note_look datasets.call_consumers"),
     stamp("statecheckexpiration:state_check_expiration", "look-ups end here; NULL: none needed",
           _LATER),
     count("nfiles:n_files", "files in the dataset", f"{_FED} {_GEN}"),
@@ -240,7 +241,8 @@ datasets = Table(
     col("templateid:template_id", BigInteger, "the template dataset it came from", _LATER),
     count("nfileswaiting:n_files_waiting", "files waiting for real co-jumbo jobs", _LATER),
     # ours
-    count("nfilesmissing:n_files_missing", "files lost or missing", _FED),
+    count("nfilesmissing:n_files_missing", "files lost or missing",
+        "contents.lose contents.find_again"),
     PrimaryKeyConstraint("dataset_id", "jedi_task_id"),
     CheckConstraint(
         "status IN ({})".format(
@@ -274,8 +276,8 @@ contents = Table(
     words("lfn", "the logical file name", _FEED, nullable=False),
     words("guid", "the file's GUID", f"{_FEED} {_END}"),
     words("type", "the dataset's type", _FEED, nullable=False),
-    col("fsize", BigInteger, "size in bytes", f"{_FEED} {_END}"),
-    words("checksum", "adler32, 8 hex digits", f"{_FEED} {_END}"),
+    col("fsize", BigInteger, "size in bytes", f"{_FEED} contents.find_again {_END}"),
+    words("checksum", "adler32, 8 hex digits", f"{_FEED} contents.find_again {_END}"),
     words("scope", "the scope", _FEED),
     words("status", "the file's status",
           f"{_FEED} {_MARK} {_GEN} dispatch.accept_reports {_END} {_RETRY}", nullable=False),

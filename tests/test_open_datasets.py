@@ -1,0 +1,250 @@
+"""Open datasets: files are worked on as they come, and the end is the dataset's end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from helpers import put_file_dataset
+from sqlalchemy import text
+from task_rows import INPUT, OUTPUT, good, put, row_of
+
+from jedi.agent.base import World
+from jedi.contentsfeeder.agent import ContentsFeeder
+from jedi.core.errors import Unreachable
+from jedi.jobgenerator.agent import JobGenerator
+from jedi.postprocessor.agent import PostProcessor
+from jedi.service import check, datasets
+from jedi.service import tasks as service
+from jedi.taskbuffer import jobs, jobs_end
+from jedi.taskbuffer.datasets import call_consumers
+from jedi.taskbuffer.jobs import JobMove
+from jedi.taskbuffer.jobs_end import JobEnd
+from jedi.taskrefiner.agent import TaskRefiner
+
+ENDPOINT = "SITE_A_DATADISK"
+
+
+def grow(world: World, *lfns: str, name: str = "demo:in") -> None:
+    """Add files to an open dataset, as a person does."""
+    put_file_dataset(world, name, {lfn: lfn.encode() for lfn in lfns}, ENDPOINT, closed=False)
+    with world.engine.begin() as tx:
+        call_consumers(tx, [name])
+
+
+def close(world: World, name: str = "demo:in") -> None:
+    with world.engine.begin() as tx:
+        datasets.close_dataset(tx, world.ddm, name)
+
+
+def start(world: World, **keys: Any) -> int:
+    (task_id,) = put(world, good(site="SITE_A", **keys))
+    assert TaskRefiner(world).run_once() == 1
+    assert ContentsFeeder(world).run_once() == 1
+    return task_id
+
+
+def cycle(world: World) -> None:
+    """All that can be done now; every job that is made finishes."""
+    feeder, generator, ender = ContentsFeeder(world), JobGenerator(world), PostProcessor(world)
+    while True:
+        did = feeder.run_once() + generator.run_once() + finish_jobs(world) + ender.run_once()
+        if not did:
+            break
+    with world.engine.begin() as tx:
+        assert [f for f in check.check(tx) if f.violations] == []
+
+
+def finish_jobs(world: World) -> int:
+    with world.engine.begin() as tx:
+        live = tx.scalars(text("SELECT pandaid FROM jedi_jobs WHERE postprocessed_at IS NULL"))
+        ids = sorted(live)
+        for source, target in (("activated", "sent"), ("sent", "holding")):
+            moves = [JobMove(job, target, "c", "r") for job in ids]
+            jobs.move_jobs(tx, moves, "test", [source])
+        return len(jobs_end.end_jobs(tx, [JobEnd(i, "finished", "c", "r") for i in ids], "test"))
+
+
+def statuses(world: World, task_id: int) -> dict[str, str]:
+    with world.engine.begin() as tx:
+        return {f.lfn: f.status for f in service.files(tx, task_id, types=["input"])}
+
+
+def master(world: World) -> Any:
+    with world.engine.begin() as tx:
+        return tx.execute(
+            text("SELECT * FROM jedi_datasets WHERE type = 'input' AND masterid IS NULL")
+        ).one()
+
+
+def test_files_are_worked_on_as_they_come(world: World) -> None:
+    grow(world, "a", "b")
+    task_id = start(world)
+    assert (master(world).status, master(world).state) == ("running", "open")
+    cycle(world)
+    assert statuses(world, task_id) == {"a": "finished", "b": "finished"}
+    assert (row_of(world, task_id).status, row_of(world, task_id).reason_code) == (
+        "defined", "input_open",
+    )  # fmt: skip
+    grow(world, "c")
+    cycle(world)
+    assert statuses(world, task_id)["c"] == "finished"
+    assert row_of(world, task_id).status == "defined"
+    close(world)
+    cycle(world)
+    assert row_of(world, task_id).status == "done"
+    assert (master(world).status, master(world).state) == ("done", "closed")
+
+
+def test_an_empty_open_dataset_is_waited_for(world: World) -> None:
+    with world.engine.begin() as tx:
+        made = datasets.create_dataset(tx, world.ddm, "demo:in", ENDPOINT, is_open=True)
+    assert str(made) == "Dataset demo:in (open)"
+    task_id = start(world)
+    assert (row_of(world, task_id).status, row_of(world, task_id).reason_code) == (
+        "defined", "input_open",
+    )  # fmt: skip
+    assert ContentsFeeder(world).run_once() == 0
+    grow(world, "a")
+    cycle(world)
+    close(world)
+    cycle(world)
+    assert row_of(world, task_id).status == "done"
+
+
+def test_a_dataset_that_closes_empty_breaks_the_task(world: World) -> None:
+    world.ddm.create("demo:in", ENDPOINT)
+    task_id = start(world)
+    close(world)
+    cycle(world)
+    task = row_of(world, task_id)
+    assert (task.status, task.reason_code) == ("broken", "input_empty")
+
+
+def test_files_of_an_open_dataset_come_in_full_jobs(world: World) -> None:
+    grow(world, "a", "b", "c")
+    task_id = start(world, nFilesPerJob=2)
+    assert statuses(world, task_id) == {"a": "ready", "b": "ready", "c": "pending"}
+    assert (master(world).nfiles, master(world).nfilestobeused) == (3, 2)
+    cycle(world)
+    grow(world, "d", "e")
+    cycle(world)
+    expected = dict.fromkeys("abcd", "finished") | {"e": "pending"}
+    assert statuses(world, task_id) == expected
+    close(world)
+    cycle(world)
+    assert statuses(world, task_id) == expected | {"e": "finished"}
+    with world.engine.begin() as tx:
+        sizes = tx.scalars(text("SELECT n_inputs FROM jedi_jobs ORDER BY pandaid")).all()
+    assert list(sizes) == [2, 2, 1]
+    assert row_of(world, task_id).status == "done"
+
+
+def test_enough_files_end_the_wait(world: World) -> None:
+    grow(world, "a", "b", "c")
+    task_id = start(world, nFiles=3, nFilesPerJob=2)
+    assert (master(world).status, master(world).state) == ("ready", "open")
+    cycle(world)
+    assert row_of(world, task_id).status == "done"
+
+
+def test_followers_of_an_open_master_grow_at_once(world: World) -> None:
+    second = {**INPUT, "value": "${IN2}", "dataset": "demo:second"}
+    grow(world, "a", "b")
+    grow(world, "x", name="demo:second")
+    task_id = start(world, nFilesPerJob=2, jobParameters=[INPUT, second, OUTPUT])
+    assert statuses(world, task_id) == dict.fromkeys("abx", "ready")
+    cycle(world)
+    assert set(statuses(world, task_id).values()) == {"ready"}
+    assert row_of(world, task_id).reason_code == "secondary_files_short"
+    grow(world, "y", name="demo:second")
+    cycle(world)
+    assert set(statuses(world, task_id).values()) == {"finished"}
+    close(world)
+    cycle(world)
+    assert row_of(world, task_id).status == "done"
+
+
+def test_a_task_at_work_looks_again_in_time(world: World) -> None:
+    grow(world, "a")
+    task_id = start(world)
+    assert JobGenerator(world).run_once() == 1
+    put_file_dataset(world, "demo:in", {"b": b"b"}, ENDPOINT, closed=False)
+    assert ContentsFeeder(world).run_once() == 0
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_datasets SET statechecktime = statechecktime - "
+                        "interval '301 s'"))  # fmt: skip
+    assert ContentsFeeder(world).run_once() == 1
+    assert statuses(world, task_id) == {"a": "running", "b": "ready"}
+    assert row_of(world, task_id).status == "running"
+    assert ContentsFeeder(world).run_once() == 0
+
+
+def test_files_that_vanish_are_lost_until_they_are_back(world: World) -> None:
+    grow(world, "a", "b", "c")
+    task_id = start(world, nFilesPerJob=2)
+    for lfn in "bc":
+        world.ddm.path(ENDPOINT, "demo:in", lfn).unlink()
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_datasets SET statechecktime = NULL"))
+    assert ContentsFeeder(world).run_once() == 1
+    assert statuses(world, task_id) == {"a": "ready", "b": "lost", "c": "lost"}
+    assert (master(world).nfilestobeused, master(world).nfilesmissing) == (3, 2)
+    cycle(world)
+    grow(world, "b")
+    cycle(world)
+    assert statuses(world, task_id) == {"a": "finished", "b": "finished", "c": "lost"}
+    close(world)
+    cycle(world)
+    task = row_of(world, task_id)
+    assert (task.status, task.errordialog) == (
+        "finished", "2 of 3 input files were processed; 1 missing.",
+    )  # fmt: skip
+
+
+def test_a_dataset_that_vanishes_ends_the_task_with_what_it_has(world: World) -> None:
+    grow(world, "a")
+    task_id = start(world)
+    cycle(world)
+    world.ddm.delete("demo:in")
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_tasks SET next_run_at = NULL"))
+    cycle(world)
+    assert master(world).status == "broken"
+    assert row_of(world, task_id).status == "finished"
+
+
+def test_trouble_with_storage_does_not_stop_a_task_at_work(world: World) -> None:
+    grow(world, "a")
+    task_id = start(world)
+    assert JobGenerator(world).run_once() == 1
+
+    class Away:
+        def dataset(self, name: str) -> None:
+            raise Unreachable("Storage is away.")
+
+    there, away = world.load_ddm, Away()
+    world.load_ddm = lambda _tx, _knobs: away  # type: ignore[assignment, return-value]
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_datasets SET statechecktime = NULL"))
+    assert ContentsFeeder(world).run_once() == 1
+    task = row_of(world, task_id)
+    assert (task.status, task.reason_code, task.lockedby) == ("running", "feeding_failed", None)
+    assert ContentsFeeder(world).run_once() == 0
+    world.load_ddm = there
+    world.refresh()
+    close(world)
+    cycle(world)
+    assert row_of(world, task_id).status == "done"
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_adding_files_leaves_an_open_dataset_open(
+    world: World, closed: bool, tmp_path: Any
+) -> None:
+    if not closed:
+        world.ddm.create("demo:in", ENDPOINT)
+    (tmp_path / "a.txt").write_text("a")
+    with world.engine.begin() as tx:
+        datasets.add_files(tx, world.ddm, "demo:in", [tmp_path / "a.txt"], ENDPOINT)
+    assert world.ddm.dataset("demo:in").state == ("closed" if closed else "open")
