@@ -145,8 +145,8 @@ def test_forms_to_come_are_refused(item: dict[str, Any], path: str) -> None:
 
 
 def test_attributes_to_come_are_refused() -> None:
-    second = {**INPUT, "value": "${IN2}", "dataset": "a:b", "attributes": "ru"}
-    assert only_problem(task(second)).rule == "ru: not supported yet"
+    second = {**INPUT, "value": "${IN2}", "dataset": "a:b", "attributes": "cvmfs"}
+    assert only_problem(task(second)).rule == "cvmfs: not supported yet"
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def _atom(chunk: Chunk, n_files: int, n_events: int | None) -> Load:
     else:
         most = min(float(n_events), float(events.sum()))
         n_files = -(-n_events // int(events.max()))
-    return Load(_most(chunk.master.sizes, n_files) + _beside(chunk, n_files), most)
+    return Load(_most(chunk.master.sizes, n_files) + _beside(chunk, n_files, most), most)
 
 
 def _most(values: Ints, n: int) -> float:
@@ -46,12 +46,7 @@ def _most(values: Ints, n: int) -> float:
     return float(np.add.reduceat(values, np.arange(0, len(values), n)).max())
 
 
-def _beside(chunk: Chunk, n_files: int) -> float:
-    """Bytes of what follows so many master files: all, or an average part."""
-    sizes = 0.0
-    for one in chunk.secondaries:
-        if len(one.files):
-            all_of_it = float(one.files.sizes.sum())
-            files = min(n_files, len(chunk.master)) * one.ratio
-            sizes += all_of_it if one.whole else files * all_of_it / len(one.files)
-    return sizes
+def _beside(chunk: Chunk, n_files: int, n_events: float) -> float:
+    """Bytes of what follows so many master files and events: all, or an average part."""
+    n_files = min(n_files, len(chunk.master))
+    return float(sum(s.usual(n_files, n_events) * s.usual_size for s in chunk.secondaries))

@@ -26,7 +26,9 @@ from jedi.contentsfeeder.feed import (
     new_files,
 )
 from jedi.contentsfeeder.rows import Rows, new_rows, render
+from jedi.contentsfeeder.select import Selection
 from jedi.core.errors import BadInput, NotFound
+from jedi.spec.dataset import Attributes
 from jedi.spec.splitrule import SplitRules
 from jedi.taskbuffer import contents, datasets, engine, scouting, tasks, tasks_new
 from jedi.taskbuffer.tasks import Move
@@ -238,6 +240,7 @@ def _feed_task(
                 followed=one.status == "running",
                 n_files=one.nfiles,
                 n_events=one.nevents or 0,
+                selection=_selection(one, params),
             )
             for one in ours
             if one.due
@@ -255,6 +258,16 @@ def _feed_task(
         bunch=1 if rules.by_events else params.get("nFilesPerJob") or 1,
         status=row.oldstatus if row.status == "pending" else row.status,
     )
+
+
+def _selection(dataset: Row[Any], params: Mapping[str, Any]) -> Selection:
+    """What the item that names a dataset, or its container, says of its files."""
+    if dataset.type != "input":
+        return Selection()
+    name = dataset.containername or dataset.datasetname
+    items = [i for i in params["jobParameters"] if i.get("param_type") == "input"]
+    item: dict[str, Any] = next((i for i in items if name in i["dataset"].split(",")), {})
+    return Selection.of(item, Attributes.parse(dataset.attributes), dataset.datasetid)
 
 
 def _move(task: FeedTask, outcome: Outcome, recheck_s: float, idle: Collection[int]) -> Move:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Protocol
 
+from jedi.contentsfeeder.select import Selection
 from jedi.core import names
 from jedi.spec.splitrule import SplitRules
 
@@ -45,7 +46,7 @@ class PseudoFile:
 class InputDataset:
     """A dataset to feed. `produced`: a living task makes it, and its end is waited for; `followed`:
     it was open when it was looked up before. `n_files`, `n_events`: its rows so far and their
-    events."""
+    events; `selection`: which of its files are wanted."""
 
     dataset_id: int
     name: str
@@ -55,6 +56,7 @@ class InputDataset:
     followed: bool = False
     n_files: int = 0
     n_events: int = 0
+    selection: Selection = field(default_factory=Selection)
 
     @property
     def waits(self) -> bool:
@@ -103,6 +105,11 @@ class Listing:
     state: str | None
     files: Sequence[Listed] = ()
 
+    @property
+    def wanted(self) -> Sequence[Listed]:
+        """Those of its files that the task wants, in the order it wants."""
+        return self.dataset.selection.pick(self.files)
+
 
 @dataclass(frozen=True, slots=True)
 class Feed:
@@ -149,7 +156,7 @@ def judge(task: FeedTask, listings: Sequence[Listing], max_records: int) -> Outc
             reason = f"Another task adds files to {name}. It is read when it is closed."
             return Wait("input_open", reason)
         if (records := _records(task, one)) > max_records:
-            kind = f"{len(one.files)} files"
+            kind = f"{len(one.wanted)} files"
             if task.rules.by_events:
                 kind = f"{records} ranges of events in {kind}"
             reason = (
@@ -157,13 +164,17 @@ def judge(task: FeedTask, listings: Sequence[Listing], max_records: int) -> Outc
                 "(knob contentsfeeder.max_records)."
             )
             return Unusable("too_many_files", reason, (one.dataset,))
+        if absent := one.dataset.selection.absent(one.files):
+            reason = f"Dataset {name} does not hold {', '.join(absent[:5])}, which the task names."
+            return Unusable("files_unknown", reason, (one.dataset,))
         if bad := next((f.lfn for f in one.files if not _is_name(f.lfn)), None):
             reason = f"Dataset {name} holds a file {bad!r}, which is no logical file name."
             return Unusable("bad_file_name", reason, (one.dataset,))
         counted = one.dataset.is_master and (task.n_events or task.rules.by_events)
-        if counted and None in (events := task.events(one.dataset, one.files)):
+        wanted = one.wanted
+        if counted and None in (events := task.events(one.dataset, wanted)):
             why = f"wants {task.n_events} events" if task.n_events else "is split by events"
-            lfn = one.files[events.index(None)].lfn
+            lfn = wanted[events.index(None)].lfn
             reason = (
                 f"The task {why}, but how many are in {lfn} of {name} is not known. Say it in "
                 ".dataset.yaml or as nEventsPerInputFile, or set knob ddm.event_count_command."
@@ -175,9 +186,10 @@ def judge(task: FeedTask, listings: Sequence[Listing], max_records: int) -> Outc
 def _records(task: FeedTask, listing: Listing) -> int:
     """How many rows a listing makes; of ranges of events the most that are possible."""
     size = task.rules.events_per_job or task.rules.events_per_range
+    files = listing.wanted
     if not size or not listing.dataset.is_master:
-        return len(listing.files)
-    return len(listing.files) + _total(task, listing.dataset, listing.files) // size
+        return len(files)
+    return len(files) + _total(task, listing.dataset, files) // size
 
 
 def _total(task: FeedTask, dataset: InputDataset, files: Sequence[Listed]) -> int:
@@ -190,7 +202,7 @@ def _empty(listings: Sequence[Listing]) -> Unusable | None:
     real = [one for one in listings if one.dataset.type == "input"]
     masters = [one for one in real if one.dataset.is_master]
     closed = [one for one in real if one.state == "closed"]
-    bare = [one.dataset for one in closed if not (one.files or one.dataset.n_files)]
+    bare = [one.dataset for one in closed if not (one.wanted or one.dataset.n_files)]
     if [d for d in bare if not d.is_master] or (masters and len(bare) == len(masters)):
         named = ", ".join(dataset.name for dataset in bare)
         return Unusable("input_empty", f"No file is in {named}.", tuple(bare))
@@ -215,7 +227,9 @@ def new_files(
     found = []
     for one in listings:
         old = known.get(one.dataset.dataset_id, ())
-        new: list[Listed] = [file for file in one.files if file.lfn not in old]
+        new: list[Listed] = [file for file in one.wanted if file.lfn not in old]
+        if (records := one.dataset.selection.attributes.records) is not None:
+            new = new[: max(0, records - len(old))]
         if one.dataset.type == "pseudo_input":
             new = [PseudoFile(nevents=task.n_events)] * (task.n_pseudo_files - one.dataset.n_files)
         elif one.dataset.is_master:

@@ -73,14 +73,11 @@ def _cut(chunk: Chunk, stops: list[int], sites: list[int]) -> Cut:
     starts = np.concatenate([np.zeros(1, np.int64), ends])[: len(ends)]
     follow = []
     jobs = len(ends)
+    sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(chunk.master.counted_events)])
     for one in chunk.secondaries:
-        if one.whole:
-            first, last = np.zeros_like(ends), np.full_like(ends, len(one.files))
-        else:
-            last = np.cumsum(one.beside(ends - starts))
-            first = np.concatenate([np.zeros(1, np.int64), last])[: len(last)]
-        if not (one.repeated and len(one.files)):
-            jobs = min(jobs, int(np.searchsorted(last, len(one.files), side="right")))
+        first, last = one.spans(ends - starts, sums[ends] - sums[starts])
+        if not (one.repeated and len(one.files) and one.event_ratio is None):
+            jobs = next(iter(np.flatnonzero(last[:jobs] > len(one.files)).tolist()), jobs)
         follow.append((first, last))
     return Cut(
         chunk, starts[:jobs], ends[:jobs], np.array(sites[:jobs], np.int64),

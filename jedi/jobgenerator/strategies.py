@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jedi.core.errors import JediError
 from jedi.jobgenerator.splitter import Caps, Weights
@@ -34,14 +35,15 @@ class FileStrategy:
     def weights(self, demand: Demand, chunk: Chunk) -> Weights:
         """What each master file adds to a job: files of both kinds, disk space, events."""
         master = chunk.master
-        ratios = sum(one.ratio for one in chunk.secondaries if not one.whole)
-        sizes = np.where(master.sizes > 0, master.sizes, MB) + sum(
-            _sizes_beside(one, len(master)) for one in chunk.secondaries if not one.whole
-        )
         events = master.counted_events.astype(float)
         ones = np.ones(len(master))
+        files, sizes = ones, np.where(master.sizes > 0, master.sizes, MB)
+        for one in chunk.secondaries:
+            if not one.fixed:
+                files = files + one.usual(ones, events)
+                sizes = sizes + _sizes_beside(one, events)
         outputs = demand.output_bytes(Load(sizes, events))
-        return {"masters": ones, "files": ones * (1 + ratios), "bytes": sizes + outputs,
+        return {"masters": ones, "files": files, "bytes": sizes + outputs,
                 "events": events, "output": outputs * ones}  # fmt: skip
 
     def caps(
@@ -54,8 +56,7 @@ class FileStrategy:
         knobs: Mapping[str, Any],
     ) -> Caps:
         """The limits of a job at one of the sites. JediError: no job can keep them."""
-        whole = [one.files for one in chunk.secondaries if one.whole]
-        hard = knobs["jobgen.hard_max_files_per_job"] - sum(map(len, whole))
+        hard = knobs["jobgen.hard_max_files_per_job"] - sum(c.fixed for c in chunk.secondaries)
         if hard < 1:
             raise JediError(
                 "The files that every job is to get are more than a job may have "
@@ -73,17 +74,20 @@ class FileStrategy:
         return {
             "masters": rules.max_files_per_job or knobs["jobgen.max_files_per_job"],
             "files": hard,
-            "bytes": size - sum(float(files.sizes.sum()) for files in whole),
+            "bytes": size - sum(one.fixed * one.usual_size for one in chunk.secondaries),
             "events": demand.events_within(seconds, cores, sites.core_power[site]),
             "output": (rules.output_gb_per_job or np.inf) * GB,
         }
 
 
-def _sizes_beside(one: Secondary, n: int) -> Any:
+def _sizes_beside(one: Secondary, events: NDArray[np.float64]) -> Any:
     """Bytes of the secondary files at the side of each master file; where the ratio is no whole
-    number, of those that come closest."""
+    number, of those that come closest; the average, where events decide."""
+    n = len(events)
     if not len(one.files):
         return np.zeros(n)
+    if one.event_ratio is not None:
+        return one.usual(np.ones(n), events) * one.usual_size
     sums = np.concatenate([[0.0], np.cumsum(one.files.sizes, dtype=float)])
     rounds, rest = np.divmod(one.beside(np.arange(n + 1)), len(one.files))
     return np.diff(rounds * sums[-1] + sums[rest])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,24 +54,84 @@ class Files:
 _NONE = np.empty(0, np.int64)
 
 
+def _mean(values: Ints) -> float:
+    return float(values.mean()) if len(values) else 0.0
+
+
 @dataclass(frozen=True, eq=False)
 class Secondary:
     """A stream that follows the master. `ratio` files go with each master file, rounded up for a
-    job; `whole`: every job gets all of them; `repeated`: after the last comes the first again.
-    The use of files that several jobs may have is not kept track of."""
+    job, or files with `event_ratio` events with each master event, or `per_job` with every job;
+    `whole`: every job gets all of them. `repeated`: after the last comes the first again;
+    `reusable`: a job for which too few are left begins with the first again. The use of files that
+    several jobs may have is not kept track of."""
 
     stream: str
     files: Files
     ratio: float = 1.0
     whole: bool = False
     repeated: bool = False
+    event_ratio: float | None = None
+    per_job: int | None = None
+    reusable: bool = False
 
     @property
     def tracked(self) -> bool:
-        return not (self.whole or self.repeated)
+        return not (self.whole or self.repeated or self.reusable)
+
+    @property
+    def fixed(self) -> int:
+        """How many files every job has, whatever it has of the master."""
+        return len(self.files) if self.whole else self.per_job or 0
+
+    def usual(self, masters: Any, events: Any) -> Any:
+        """About how many files go with so many master files and events."""
+        if self.whole or self.per_job:
+            return self.fixed
+        if self.event_ratio is None:
+            return masters * self.ratio
+        return self.event_ratio * events / max(1.0, _mean(self.files.counted_events))
+
+    @property
+    def usual_size(self) -> float:
+        """Bytes of a file, on the average."""
+        return _mean(self.files.sizes)
+
+    def spans(self, masters: Ints, events: Ints) -> tuple[Ints, Ints]:
+        """For jobs with so many master files and events: the files from first[k] to before
+        last[k]. Where last[k] is beyond the last file there are too few, unless it is repeated."""
+        if self.whole:
+            return np.zeros_like(masters), np.full_like(masters, len(self.files))
+        if self.event_ratio is not None:
+            return self._by_events(events * self.event_ratio)
+        counts = self.beside(masters)
+        if not self.reusable:
+            last = np.cumsum(counts)
+            return last - counts, last
+        first, at = np.zeros_like(counts), 0
+        for job, count in enumerate(counts.tolist()):
+            at = at if at + count <= len(self.files) else 0
+            first[job] = at
+            at += count
+        return first, first + counts
+
+    def _by_events(self, wanted: NDArray[Any]) -> tuple[Ints, Ints]:
+        """As many files for each job as have the events it wants."""
+        sums = np.concatenate([[0], np.cumsum(self.files.counted_events)])
+        first, last = np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.int64)
+        at = 0
+        for job, events in enumerate(wanted.tolist()):
+            end = int(np.searchsorted(sums, sums[at] + events - 1e-9))
+            if end == len(sums) and not self.tracked:
+                at, end = 0, int(np.searchsorted(sums, events - 1e-9))
+            first[job], last[job] = at, end
+            at = min(end, len(sums) - 1)
+        return first, last
 
     def beside(self, masters: Ints) -> Ints:
-        """How many files go with so many master files."""
+        """How many files go with jobs of so many master files."""
+        if self.per_job:
+            return np.full_like(masters, self.per_job)
         counts: Ints = np.ceil(masters * self.ratio - 1e-9).astype(np.int64)  # 70 * 0.1 > 7
         return counts
 

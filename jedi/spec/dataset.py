@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 DatasetType = Literal["input", "pseudo_input", "random_seed", "output", "log"]
 
@@ -12,43 +13,85 @@ DatasetType = Literal["input", "pseudo_input", "random_seed", "output", "log"]
 class Attributes:
     """How a dataset is split (jedi_datasets.attributes, a comma-separated list).
 
-    ratio: files of a secondary dataset for each master file; nosplit: every job gets the whole
-    dataset; repeat: start again from the first file when the dataset is used up; offset: added to
-    the numbers of a pseudo dataset. Source: seed, "Dataset attributes"; engine.md §2.6.
+    For what follows the master: `ratio` files for each master file, or `event_ratio` events for
+    each master event, or `per_job` files whatever the master has; nosplit: every job gets the whole
+    dataset; repeat: start again from the first file when the dataset is used up; reusable: start
+    again when what is left does not suffice for the next job. For any: offset: files left out (of a
+    pseudo dataset: added to its numbers), then at most `records` files; random: in random order.
+    Source: seed, "Dataset attributes"; engine.md §2.6.
     """
 
     ratio: float = 1.0
     nosplit: bool = False
     repeat: bool = False
     offset: int = 0
+    event_ratio: float | None = None
+    per_job: int | None = None
+    reusable: bool = False
+    records: int | None = None
+    random: bool = False
 
     def render(self) -> str:
         """The text that stands in the database."""
-        parts = [
-            "nosplit" if self.nosplit else "",
-            "repeat" if self.repeat else "",
-            f"ratio={self.ratio:.12g}" if self.ratio != 1.0 else "",
-            f"of={self.offset}" if self.offset else "",
-        ]
-        return ",".join(filter(None, parts))
+        found = []
+        for name, word in _WORDS.items():
+            value = getattr(self, name)
+            if value != getattr(_NOTHING, name):
+                found.append(word if value is True else f"{word}={value:.12g}")
+        return ",".join(found)
 
     @classmethod
     def parse(cls, text: str | None) -> Attributes:
         """The reverse of render(); ValueError names what it does not know."""
-        ratio, nosplit, repeat, offset = 1.0, False, False, 0
+        names = {word: name for name, word in _WORDS.items()}
+        found: dict[str, Any] = {}
         for part in filter(None, (p.strip() for p in (text or "").split(","))):
-            match part.split("="):
-                case ["nosplit"]:
-                    nosplit = True
-                case ["repeat"]:
-                    repeat = True
-                case ["ratio", value] if float(value) > 0:
-                    ratio = float(value)
-                case ["of", value]:
-                    offset = int(value)
-                case _:
-                    raise ValueError(f"unknown dataset attribute {part!r}")
-        return cls(ratio, nosplit, repeat, offset)
+            word, _, value = part.partition("=")
+            name = names.get(_LONG.get(word, word), "")
+            found[name] = _READ[name](value) if name else None
+            if found[name] is None:
+                raise ValueError(f"unknown dataset attribute {part!r}")
+        return cls(**found)
+
+    @property
+    def follows(self) -> list[str]:
+        """What it says that makes sense only for a dataset that follows a master."""
+        rest = replace(self, offset=0, records=None, random=False)
+        return rest.render().split(",") if rest != _NOTHING else []
+
+
+_NOTHING = Attributes()
+
+
+def _flag(text: str) -> bool | None:
+    return None if text else True
+
+
+def _count(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and int(text) else None
+
+
+def _offset(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def _ratio(text: str) -> float | None:
+    found = float(text)
+    return found if 0 < found <= 1e9 else None
+
+
+_WORDS = {
+    "nosplit": "nosplit", "repeat": "repeat", "ratio": "ratio", "offset": "of",
+    "event_ratio": "er", "per_job": "np", "reusable": "ru", "records": "nr", "random": "rd",
+}  # fmt: skip
+_LONG = {
+    "eventRatio": "er", "nFilesPerJob": "np", "reusable": "ru", "num_records": "nr",
+    "random": "rd", "offset": "of",
+}  # fmt: skip
+_READ: dict[str, Callable[[str], Any]] = {
+    "ratio": _ratio, "nosplit": _flag, "repeat": _flag, "offset": _offset, "event_ratio": _ratio,
+    "per_job": _count, "reusable": _flag, "records": _count, "random": _flag,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

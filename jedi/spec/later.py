@@ -46,9 +46,8 @@ TASK_KEY_PREFIXES = ("dsFor",)
 
 ITEM_KEYS = _words(
     """
-    container expand token destination eventRatio nFilesPerJob num_records check usedup random
-    reusable indexConsistent mergeOnly allowNoOutput transient pseudo consolidate files include
-    exclude es_only
+    container expand token destination check usedup indexConsistent mergeOnly allowNoOutput
+    transient pseudo consolidate es_only
     """
 )
 
@@ -60,7 +59,7 @@ PLACEHOLDERS = _words(
     """
 )
 
-DATASET_ATTRIBUTES = _words("manytime cvmfs er np ru rd ud cc ic nr os tr ps mo an ns")
+DATASET_ATTRIBUTES = _words("manytime cvmfs ud cc ic os tr ps mo an ns")
 
 
 def is_later(key: str) -> bool:

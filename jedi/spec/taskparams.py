@@ -7,6 +7,7 @@ words, `later` lists legal JEDI that is not built yet. Defaults: contracts §9; 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -96,12 +97,38 @@ class TemplateItem(Item):
     type: Literal["template"]
 
 
+ATTRIBUTE_KEYS = {
+    "ratio": "ratio",
+    "event_ratio": "event_ratio",
+    "n_files_per_job": "per_job",
+    "reusable": "reusable",
+    "offset": "offset",
+    "num_records": "records",
+    "random": "random",
+}
+"""Keys of an input item that are attributes of its datasets, and their names there."""
+
+
 class InputItem(TemplateItem):
-    """Input files; the first such item is the master, later ones follow it."""
+    """Input files; the first such item is the master, later ones follow it.
+
+    `include` and `exclude` are comma-separated patterns of file names, as in the shell; `files`
+    names them. `offset` and `num_records` take a part of what is left, by number; what the others
+    mean: spec.dataset.Attributes, whose short forms may stand in `attributes` instead.
+    """
 
     param_type: Literal["input"] = Field(alias="param_type")
     dataset: Annotated[str, AfterValidator(_dataset_list)]
+    files: list[_Lfn] = []
+    include: _Text | None = None
+    exclude: _Text | None = None
+    offset: _Int4 | None = None
+    num_records: _Count | None = Field(default=None, alias="num_records")
+    random: bool | None = None
     ratio: _Positive | None = None
+    event_ratio: _Positive | None = None
+    n_files_per_job: _Count | None = None
+    reusable: bool | None = None
     attributes: Annotated[str, AfterValidator(_attributes)] | None = None
 
     @property
@@ -112,8 +139,9 @@ class InputItem(TemplateItem):
     @property
     def split(self) -> Attributes:
         """How its datasets are split."""
-        given = Attributes.parse(self.attributes)
-        return given if self.ratio is None else Attributes(self.ratio, given.nosplit, given.repeat)
+        own = {name: getattr(self, key) for key, name in ATTRIBUTE_KEYS.items()}
+        given = {name: value for name, value in own.items() if value is not None}
+        return replace(Attributes.parse(self.attributes), **given)
 
 
 class OutputItem(TemplateItem):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from jedi.core.errors import Problem
 from jedi.core.suggest import suggest
 from jedi.spec import later
+from jedi.spec.dataset import Attributes
 from jedi.spec.placeholders import (
     STREAM_FORMS,
     SYSTEM,
@@ -16,9 +18,17 @@ from jedi.spec.placeholders import (
     split_output,
     stream_of,
 )
-from jedi.spec.taskparams import InputItem, Item, NumberItem, OutputItem, TaskParams
+from jedi.spec.taskparams import (
+    ATTRIBUTE_KEYS,
+    InputItem,
+    Item,
+    NumberItem,
+    OutputItem,
+    TaskParams,
+)
 
 NOT_YET = "not supported yet"
+_MASTER = "the first input is the master, which the others follow"
 
 
 def streams(params: TaskParams) -> list[str]:
@@ -87,20 +97,37 @@ def _input_rules(params: TaskParams) -> Iterator[Problem]:
         yield Problem("jobParameters", [], "the task has no input", remedy)
     fed: dict[str, list[str]] = {}
     for item, stream in zip(inputs, streams(params), strict=True):
-        value, master = item.ratio or item.attributes, not fed
-        if value and master:
-            key = "attributes" if item.ratio is None else "ratio"
-            rule = "the first input is the master, which the others follow"
-            yield Problem(_at(params, item, key), value, rule, "Say it of the others")
-        if item.ratio is not None and "ratio" in (item.attributes or ""):
-            rule = "the attributes give a ratio, too"
-            yield Problem(_at(params, item, "ratio"), item.ratio, rule, "Give it once")
+        yield from _attribute_rules(params, item, is_master=not fed)
         for other in (s for s, names in fed.items() if s != stream and {*names} & {*item.datasets}):
             path, rule = _at(params, item, "dataset"), f"feeds ${{{other}}} already"
             yield Problem(path, item.dataset, rule, "Use one placeholder for it")
         if fed.setdefault(stream, item.datasets) != item.datasets:
             path, rule = _at(params, item, "value"), f"another dataset feeds ${{{stream}}}"
             yield Problem(path, item.value, rule, "Use another placeholder, such as ${IN2}")
+
+
+def _attribute_rules(params: TaskParams, item: InputItem, *, is_master: bool) -> Iterator[Problem]:
+    """What an item says of how its datasets are split."""
+    written, nothing = Attributes.parse(item.attributes), Attributes()
+    for key, name in ATTRIBUTE_KEYS.items():
+        value = getattr(item, key)
+        path = _at(params, item, InputItem.model_fields[key].alias or key)
+        if value is not None and getattr(written, name) != getattr(nothing, name):
+            yield Problem(path, value, "the attributes say it, too", "Give it once")
+        if value and is_master and replace(nothing, **{name: value}).follows:
+            yield Problem(path, value, _MASTER, "Say it of the others")
+    path = _at(params, item, "attributes")
+    if is_master and written.follows:
+        yield Problem(path, item.attributes, _MASTER, "Say it of the others")
+    amounts = [word.partition("=")[0] for word in item.split.follows]
+    amounts = [word for word in amounts if word in ("ratio", "er", "np", "nosplit")]
+    if len(amounts) > 1 and not is_master:
+        rule = f"{' and '.join(amounts)} each say how many files a job gets"
+        yield Problem(path, item.attributes, rule, "Give one of them")
+    if item.files and (item.include or item.exclude):
+        rule = "the files are named already"
+        path = _at(params, item, "include" if item.include else "exclude")
+        yield Problem(path, item.include or item.exclude, rule, "Leave it out")
 
 
 def _output_rules(params: TaskParams) -> Iterator[Problem]:

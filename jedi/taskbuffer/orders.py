@@ -196,9 +196,7 @@ def read_chunks(tx: Connection, order: TaskOrder, n_files: int, hard_max: int) -
     beside = read_ready(
         tx,
         {
-            one.dataset_id: hard_max + 1
-            if one.attributes.nosplit
-            else int(np.ceil(one.attributes.ratio)) * len(masters[one.master_id or 0])
+            one.dataset_id: _limit(one, len(masters[one.master_id or 0]), hard_max)
             for one in followers
         },
     )
@@ -212,6 +210,16 @@ def read_chunks(tx: Connection, order: TaskOrder, n_files: int, hard_max: int) -
         for master in order.masters
         if len(masters.get(master.dataset_id, ()))
     ]
+
+
+def _limit(follower: Input, masters: int, hard_max: int) -> int:
+    """How many files of a dataset may go with so many master files."""
+    wanted = follower.attributes
+    if wanted.nosplit:
+        return hard_max + 1
+    if wanted.event_ratio is not None:
+        return follower.n_files
+    return (wanted.per_job or int(np.ceil(wanted.ratio))) * masters
 
 
 def _secondaries(
@@ -229,6 +237,9 @@ def _secondaries(
             ratio=several[0].attributes.ratio,
             whole=several[0].attributes.nosplit,
             repeated=several[0].attributes.repeat,
+            event_ratio=several[0].attributes.event_ratio,
+            per_job=several[0].attributes.per_job,
+            reusable=several[0].attributes.reusable,
         )
         for stream, several in streams.items()
     )

@@ -1,0 +1,73 @@
+"""Which files of a dataset a task wants: some by name, some by number, in the order it wants.
+
+Source: engine.md §2.3 (files, include, exclude, random), §2.6 (of, nr, rd).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Protocol, TypeVar
+
+from jedi.spec.dataset import Attributes
+
+
+class Named(Protocol):
+    """Anything with a file name."""
+
+    @property
+    def lfn(self) -> str: ...
+
+
+File = TypeVar("File", bound=Named)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What an input item says of the files of its dataset. Patterns are those of the shell, for
+    whole names. `seed` makes the random order the same each time."""
+
+    files: frozenset[str] = frozenset()
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    attributes: Attributes = field(default_factory=Attributes)
+    seed: int = 0
+
+    @classmethod
+    def of(cls, item: Mapping[str, Any], attributes: Attributes, seed: int) -> Selection:
+        """From an item of jobParameters and the dataset's own attributes."""
+        return cls(
+            files=frozenset(item.get("files") or ()),
+            include=_patterns(item.get("include")),
+            exclude=_patterns(item.get("exclude")),
+            attributes=attributes,
+            seed=seed,
+        )
+
+    def absent(self, files: Sequence[Named]) -> list[str]:
+        """Files asked for by name that are not there."""
+        return sorted(self.files - {file.lfn for file in files}) if self.files else []
+
+    def pick(self, files: Sequence[File]) -> Sequence[File]:
+        """The files wanted: those with the right names, of these a part, and in which order."""
+        if self.files or self.include or self.exclude:
+            files = [file for file in files if self._wants(file.lfn)]
+        asked = self.attributes
+        if asked.offset or asked.records is not None:
+            files = files[asked.offset :][: asked.records]
+        if asked.random:
+            files = random.Random(self.seed).sample(files, len(files))
+        return files
+
+    def _wants(self, lfn: str) -> bool:
+        return (
+            (not self.files or lfn in self.files)
+            and (not self.include or any(fnmatchcase(lfn, one) for one in self.include))
+            and not any(fnmatchcase(lfn, one) for one in self.exclude)
+        )
+
+
+def _patterns(text: str | None) -> tuple[str, ...]:
+    return tuple(filter(None, (part.strip() for part in (text or "").split(","))))
