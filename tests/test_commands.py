@@ -84,8 +84,8 @@ def test_what_is_wrong_with_a_command_is_told(world: World) -> None:
         ask(world, task, "finish", soft="yes")
     with pytest.raises(BadInput, match="pause takes no arguments"):
         ask(world, task, "pause", xyz=True)
-    with pytest.raises(Refused, match="avalanche is not supported yet: there are no scouts"):
-        ask(world, task, "avalanche")
+    with pytest.raises(Refused, match="release is not supported yet: no input is brought"):
+        ask(world, task, "release")
     assert rows(world, "SELECT FROM jedi_commands") == []
 
 

@@ -329,6 +329,19 @@ def test_a_task_that_was_held_meanwhile_is_judged_all_the_same(world: World) -> 
     sound(world)
 
 
+def test_a_person_may_wave_a_task_through(world: World) -> None:
+    task = scouting(world)
+    end(world, jobs(world, task, "activated")[:1])
+    ask(world, task, "avalanche")
+    everything(world)
+    assert history(world, task)[-3:] == ["scouting", "scouted", "running"]
+    assert counts(world, task) == {"finished": 1, "activated": 29}
+    assert task_row(world, task).ramcount is None
+    sound(world)
+    assert work_off(world, task) == "done"
+    sound(world)
+
+
 def test_who_finishes_early_gives_up_what_was_withheld(world: World) -> None:
     task = scouting(world)
     end(world, jobs(world, task, "activated")[:4])

@@ -103,6 +103,14 @@ def resume(tasks: TaskIds, comment: Comment = None, as_json: Json = False) -> No
     _command("resume", tasks, comment, as_json)
 
 
+def avalanche(tasks: TaskIds, comment: Comment = None, as_json: Json = False) -> None:
+    """Let all jobs of tasks follow that are still waiting for their scouts.
+
+    Example: `jedi-task avalanche 1`
+    """
+    _command("avalanche", tasks, comment, as_json)
+
+
 def reassign(
     tasks: TaskIds,
     site: Annotated[str | None, typer.Option("--site", help="Where the jobs are to run.")] = None,

@@ -32,7 +32,7 @@ from jedi.taskcommando.reassign import target
 from jedi.taskcommando.retry import Dataset, plan, reopen
 
 _WINDING_UP = {"aborting": "toabort", "finishing": "passed"}
-_DOING = (*_WINDING_UP, "toretry", "toincexec", "paused", "toreassign")
+_DOING = (*_WINDING_UP, "toretry", "toincexec", "paused", "toreassign", "scouted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,8 @@ class Order:
 class TaskCommando(Agent[Order, str | None]):
     """Takes commands up (… → aborting, finishing, toretry, toincexec, toreassign, paused, or a
     refusal) and carries them out: aborting → toabort, finishing → passed, toretry → ready,
-    toincexec → rerefine; toreassign → what it was, elsewhere; paused → what it was, on resume.
+    toincexec → rerefine; toreassign → what it was, elsewhere; scouted → running; paused → what it
+    was, on resume.
 
     A task stays in the "doing" status until all is done, so a lost worker is replaced. What there
     is to do is written in one set of statements for all tasks: `work` only judges commands.
@@ -111,6 +112,7 @@ class TaskCommando(Agent[Order, str | None]):
         self._incexec(tx, [order for order in going_on if order.status == "toincexec"])
         self._throttle(tx, [order for order in going_on if order.status == "paused"])
         self._reassign(tx, [order for order in going_on if order.status == "toreassign"])
+        self._avalanche(tx, [order for order in going_on if order.status == "scouted"])
         # a command that somebody else answered just before the claim
         tasks.put_off(tx, [_held(order) for order in going_on if order.status not in _DOING])
 
@@ -231,6 +233,16 @@ class TaskCommando(Agent[Order, str | None]):
             found[order.jedi_task_id] = command.arguments if command and asked else {}
         return found
 
+    def _avalanche(self, tx: Connection, orders: Sequence[Order]) -> None:
+        """Let all other jobs follow, whatever the scouts are going to say."""
+        if not orders:
+            return
+        ids = [order.jedi_task_id for order in orders]
+        because = ending.reasons(tx, ids)
+        scouting.release(tx, ids)
+        moves = [Move(*_held(order), "running", *because[order.jedi_task_id]) for order in orders]
+        tasks.move_tasks(tx, moves, self.name)
+
     def _throttle(self, tx: Connection, orders: Sequence[Order]) -> None:
         """Keep jobs of paused tasks from pilots, a batch a cycle; later ones, too, whose inputs
         were on their way."""
@@ -277,6 +289,7 @@ class TaskCommando(Agent[Order, str | None]):
         if not orders:
             return
         ids = [order.jedi_task_id for order in orders]
+        scouting.release(tx, ids)
         commands.revive(tx, ids, int(self.world.knobs["attempts.retry_adds"]))
         reopened = [
             (d.datasetid, status)

@@ -52,11 +52,11 @@ COMMANDS: Mapping[str, Command] = {
         Command("pause", "paused", "paused", _PAUSABLE),
         Command("resume", None, "resumed", _HELD),
         Command("reassign", "toreassign", "reassigned", _to("toreassign")),
+        Command("avalanche", "scouted", "waved through", frozenset({"scouting"})),
     )
 }
 
 NOT_YET = {
-    "avalanche": "there are no scouts yet that it could wave through",
     "release": "no input is brought from tape yet that it could stop waiting for",
 }
 """Commands of JEDI whose machinery is not built, and what is missing."""

@@ -6,7 +6,7 @@ import pytest
 from scenarios.real_system import System
 
 from jedi.core.settings import caller
-from jedi.service import datasets, submission
+from jedi.service import config, datasets, submission, tasks
 from jedi.standalone.place import packaged
 
 pytestmark = pytest.mark.xdist_group("examples")
@@ -28,4 +28,30 @@ def test_events(system: System) -> None:
     assert system.lines(done.jedi_task_id) == sorted(line for some in lines for line in some)
     written = [len(path.read_text().splitlines()) for path in system.outputs(done.jedi_task_id)]
     assert sorted(written) == [50, 100, 100, 100, 100]
+    system.check()
+
+
+def test_scouts(system: System) -> None:
+    """Ten scouts are measured, then the other four jobs follow."""
+    paths = [system.inputs / f"many{i:02}.txt" for i in range(14)]
+    lines = [[f"file {i} line {n:03}" for n in range(50)] for i in range(14)]
+    for path, content in zip(paths, lines, strict=True):
+        path.write_text("\n".join(reversed(content)) + "\n")
+    examples = packaged("examples")
+    with system.engine.begin() as tx:
+        config.put(tx, caller(), "scout.chunks", "10")
+        ddm = system.ddm(tx)
+        datasets.add_files(tx, ddm, "demo:many", paths, "DISK_A")
+        text = (examples / "scouts.yaml").read_text()
+        task = submission.submit(tx, ddm, caller(), text, "yaml", examples).jedi_task_id
+    assert system.settle(task) == ["done"]
+    assert system.lines(task) == sorted(line for some in lines for line in some)
+    with system.engine.begin() as tx:
+        way = [step.status for step in tasks.history(tx, task)]
+        kinds = [job.kind for job in tasks.jobs(tx, task)]
+        measured = {one.name for one in tasks.show(tx, task).measured}
+        config.put(tx, caller(), "scout.chunks", "0")
+    assert way[-6:] == ["ready", "scouting", "scouted", "running", "prepared", "done"]
+    assert sorted(kinds) == ["normal"] * 4 + ["scout"] * 10
+    assert measured >= {"ramCount", "outDiskCount", "workDiskCount", "ioIntensity", "diskIO"}
     system.check()
