@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from jedi.core.errors import BadInput, Problem
 
 PRESETS = ("classic", "current")
+_KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +45,12 @@ class Knob:
         """The value, converted from text if need be; BadInput names the rule it breaks."""
         wanted = type(self.classic)
         if isinstance(value, str) and wanted is not str:
-            try:
+            with suppress(ValueError):
                 value = json.loads(value)
-            except ValueError:
-                value = object()
         if wanted is float and type(value) is int:
             value = float(value)
         if type(value) is not wanted:
-            raise self._bad(value, f"is {wanted.__name__} [{self.unit}]")
+            raise self._bad(value, f"is {_KINDS[wanted]} [{self.unit}]")
         if self.least is not None and value < self.least:
             raise self._bad(value, f"is at least {self.least} [{self.unit}]")
         if self.most is not None and value > self.most:
