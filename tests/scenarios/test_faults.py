@@ -12,15 +12,15 @@ from scenarios.real_system import System, until
 
 pytestmark = pytest.mark.xdist_group("faults")
 
-BAD = {
-    "wall_limit": "sleep 1000",
-    "process_limit": "while :; do sleep 1000 & done",
-    "workdir_limit": "i=0; while :; do head -c 20000000 /dev/zero > $i; i=$((i+1)); done",
+FILLING = "i=0; while :; do head -c 20000000 /dev/zero > $i; i=$((i+1)); done"
+BAD: dict[str, tuple[str, dict[str, float]]] = {
+    "wall_limit": ("sleep 1000", {"maxWalltime": 3 / 3600}),
+    "process_limit": ("while :; do sleep 1000 & done", {}),
+    "workdir_limit": (FILLING, {}),
 }
-"""Commands that break a limit, by the error code of their jobs."""
+"""Commands that break a limit, and keys of their tasks, by the error code of their jobs."""
 
 GARBAGE = "head -c 100000000 /dev/urandom; head -c 1000000 /dev/urandom >&2; cat"
-FIVE_S_H = 5 / 3600
 
 
 @pytest.fixture(autouse=True)
@@ -41,8 +41,10 @@ def test_files_go_where_they_are_needed(system: System) -> None:
 
 def test_bad_payloads_harm_nobody_else(system: System) -> None:
     lines = system.texts("user:mixed", 6, "DISK_A")
-    limits = {"maxAttempt": 1, "maxWalltime": FIVE_S_H, "nFilesPerJob": 6}
-    bad = [system.copying("user:mixed", f"{how}; cat", **limits) for how in BAD.values()]
+    bad = [
+        system.copying("user:mixed", f"{how}; cat", maxAttempt=1, nFilesPerJob=6, **limits)
+        for how, limits in BAD.values()
+    ]
     garbage = system.copying("user:mixed", GARBAGE, nFilesPerJob=6)
     good = system.copying("user:mixed", nFilesPerJob=1)
     assert system.settle(*bad, garbage, good) == ["failed"] * 3 + ["done"] * 2
