@@ -135,7 +135,7 @@ def test_no_key_is_both_here_and_to_come() -> None:
     ("item", "path"),
     [
         ({"type": "constant", "value": "${SEQNUMBER}"}, "jobParameters[2].value"),
-        ({"type": "constant", "value": "${IN/T}"}, "jobParameters[2].value"),
+        ({"type": "constant", "value": "${IN/F}"}, "jobParameters[2].value"),
         ({**INPUT, "param_type": "pseudo_input"}, "jobParameters[2]"),
     ],
 )

@@ -164,7 +164,8 @@ def judge(task: FeedTask, listings: Sequence[Listing], max_records: int) -> Outc
                 "(knob contentsfeeder.max_records)."
             )
             return Unusable("too_many_files", reason, (one.dataset,))
-        if absent := one.dataset.selection.absent(one.files):
+        absent = one.dataset.selection.absent(one.files)
+        if absent and one.state == "closed":
             reason = f"Dataset {name} does not hold {', '.join(absent[:5])}, which the task names."
             return Unusable("files_unknown", reason, (one.dataset,))
         if bad := next((f.lfn for f in one.files if not _is_name(f.lfn)), None):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jedi.core.errors import JediError
 from jedi.jobgenerator.inputs import Reading, Where, readings
 from jedi.jobgenerator.job_params import Column, Template, unresolved
 from jedi.jobgenerator.lineage import trace
@@ -26,7 +27,7 @@ from jedi.spec.generation import (
     SharedInput,
     TaskOrder,
 )
-from jedi.spec.placeholders import placeholders
+from jedi.spec.placeholders import SYSTEM, Form, placeholders
 from jedi.spec.snapshot import Snapshot
 
 
@@ -219,32 +220,36 @@ class _Values:
             case "$ORIGINPANDAID":
                 return list(map(str, self._origins))
         found = next(placeholders(word))
-        return self._number(found.name, found.form) or self._names(found.name, found.form, word)
+        if found.name not in SYSTEM:
+            return self._names(found.name, found.form, word)
+        form = Form.parse(found.form)
+        show = padded if form.kind == "P" else str
+        try:
+            return [show(form.sum(n) if form.sum else n) for n in self._numbers(found.name)]
+        except ZeroDivisionError:
+            raise JediError(f"{word} divides by zero.", code="unresolved_placeholder") from None
 
-    def _number(self, name: str, form: str) -> list[str]:
+    def _numbers(self, name: str) -> Sequence[int]:
         """Placeholders that JEDI fills by itself (spec.placeholders.SYSTEM)."""
         m = self._m
         match name:
             case "SN":
-                serials = serial_numbers(m.task.outputs[0], len(m.ids))
-                return [padded(n) if form == "P" else str(n) for n in serials]
+                return serial_numbers(m.task.outputs[0], len(m.ids))
             case "RNDMSEED":
                 shift = m.task.seeds.attributes.offset if m.task.seeds else 0
-                return [str(seed + shift) for seed in self.seeds]
-            case "ATTEMPTNR":
-                return list(map(str, self._attempts))
+                return [seed + shift for seed in self.seeds]
             case "SKIPEVENTS":
                 return self._first("start_events")
             case "FIRSTEVENT":
                 return self._first("first_events")
             case "MAXEVENTS":
-                return [str(n or -1) for n in _reduce(np.add, m.cuts, "events").tolist()]
-        return []
+                return [n or -1 for n in _reduce(np.add, m.cuts, "events").tolist()]
+        return self._attempts  # ATTEMPTNR
 
-    def _first(self, column: str) -> list[str]:
+    def _first(self, column: str) -> list[int]:
         """A column of the first master file of each job."""
         parts = [getattr(cut.chunk.master, column)[cut.starts] for cut in self._m.cuts]
-        return list(map(str, np.concatenate(parts).tolist()))
+        return list(map(int, np.concatenate(parts)))
 
     def _names(self, name: str, form: str, word: str) -> Sequence[str]:
         """The files of a stream; JediError if no stream has this name."""

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from jedi.core.errors import JediError
-from jedi.spec.placeholders import placeholders
+from jedi.spec.placeholders import Form, placeholders
 
 BARE = ("$ORIGINPANDAID", "$JEDITASKID", "$PANDAID")
 """Placeholders without braces."""
+
+_form = lru_cache(Form.parse)
 
 Column = Sequence[str] | str
 """One text a job, or the same for all."""
@@ -47,11 +50,20 @@ class Template:
 
 def list_names(names: Sequence[str], form: str) -> str:
     """Input file names as a placeholder shows them: with `/L` separated by commas, with `/S` by
-    blanks; without a form, several names that differ in one number are folded,
-    `data_[1,2,7].txt`."""
-    if form == "S":
-        return " ".join(names)
-    return _fold(names) if form == "" and len(names) > 1 else ",".join(names)
+    blanks, with `/A` quoted, with `/T` as a literal; without a kind, several names that differ in
+    one number are folded, `data_[1,2,7].txt`. `[1:]` leaves the first out."""
+    asked = _form(form)
+    names = names[asked.part]
+    match asked.kind:
+        case "S":
+            return " ".join(names)
+        case "A":
+            return ",".join(f'"{name}"' for name in names)
+        case "T":
+            return str(list(names))
+        case "" if len(names) > 1:
+            return _fold(names)
+    return ",".join(names)
 
 
 def _fold(names: Sequence[str]) -> str:

@@ -8,22 +8,55 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from jedi.spec import arithmetic
 
 _PLACEHOLDER = re.compile(r"\$\{([A-Z][A-Z0-9_]*)(?:/([^{}]*))?\}")
 
-SYSTEM = {
-    "SN": ("", "P"),
-    "RNDMSEED": ("",),
-    "SKIPEVENTS": ("",),
-    "MAXEVENTS": ("",),
-    "FIRSTEVENT": ("",),
-    "ATTEMPTNR": ("",),
-}
-"""Placeholders that JEDI fills by itself, with what may follow the slash."""
+_FORM = re.compile(r"([A-Z]?)(?:\[([^][]*)\])?")
+_SLICE = re.compile(r"(-?\d{1,6})?:(-?\d{1,6})?")
 
-STREAM_FORMS = ("", "L", "S")
-"""What may follow the slash of an input's placeholder."""
+SYSTEM = {
+    "SN": ("", "P", "M"),
+    "RNDMSEED": ("", "M"),
+    "SKIPEVENTS": ("", "M"),
+    "MAXEVENTS": ("", "M"),
+    "FIRSTEVENT": ("", "M"),
+    "ATTEMPTNR": ("", "M"),
+}
+"""Placeholders that JEDI fills by itself, with the kinds of forms they have."""
+
+STREAM_FORMS = ("", "L", "S", "A", "T", "E")
+"""The kinds of forms of an input's placeholder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What follows the slash. `kind`: a list with commas (L, E), blanks (S), commas and quotes (A),
+    or as a literal (T); six digits at least (P); a sum (M); empty: folded. `part`: a slice of the
+    names."""
+
+    kind: str
+    part: slice = field(default_factory=lambda: slice(None))
+    sum: arithmetic.Sum | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Form:
+        """`S`, `L[0:2]`, `[1:]`, `M[#*2]`; ValueError says what is wrong."""
+        found = _FORM.fullmatch(text)
+        if not found:
+            raise ValueError("is no form of a placeholder")
+        kind, inner = found[1], found[2]
+        if kind == "M":
+            return cls(kind, sum=arithmetic.parse(inner or ""))
+        if inner is None:
+            return cls(kind)
+        ends = _SLICE.fullmatch(inner)
+        if not ends or kind == "P":
+            raise ValueError("has brackets that hold no slice such as [0:2]")
+        return cls(kind, slice(*(int(end) if end else None for end in ends.groups())))
+
 
 SERIAL = "${SN}"
 TASK_ID = "$JEDITASKID"

@@ -13,6 +13,7 @@ from jedi.spec.dataset import Attributes
 from jedi.spec.placeholders import (
     STREAM_FORMS,
     SYSTEM,
+    Form,
     Placeholder,
     placeholders,
     split_output,
@@ -185,9 +186,12 @@ def _placeholder_problem(
     found: Placeholder, known: dict[str, tuple[str, ...]]
 ) -> tuple[str, str] | None:
     """Rule and remedy, if the placeholder can't be filled."""
-    if found.form in known.get(found.name, ()):
-        return None
     if found.name in known:
+        try:
+            if Form.parse(found.form).kind in known[found.name]:
+                return None
+        except ValueError as error:
+            return str(error), "Correct what follows the slash"
         forms = ", ".join(f"${{{found.name}{'/' + f if f else ''}}}" for f in known[found.name])
         return NOT_YET, f"Use {forms}"
     if re.sub(r"\d+$", "", found.name.partition(":")[0]) in later.PLACEHOLDERS:
