@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jedi.cli import task_follow, task_results
+from jedi.cli import task_follow, task_reference, task_results
 from jedi.cli.common import Json, application, cell, console, run, show, table, transaction
 from jedi.cli.task_commands import avalanche, finish, incexec, kill, pause, reassign, resume, retry
 from jedi.cli.task_common import Task, statuses
@@ -275,6 +275,8 @@ def _tell_cut(found: Sequence[object], limit: int | None) -> None:
 
 for _verb in (kill, finish, retry, incexec, pause, resume, reassign, avalanche):
     app.command()(_verb)
+app.command("params")(task_reference.params)
+app.command("schema")(task_reference.schema)
 app.command("log")(task_results.log)
 app.command("watch")(task_follow.watch)
 app.command("wait")(task_follow.wait)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import json
 import re
 import sys
 import tempfile
@@ -26,6 +27,7 @@ from jedi.core import states
 from jedi.core.home import Home
 from jedi.core.knobs import KNOBS, Knob
 from jedi.core.states import Edge, Machine
+from jedi.spec import taskreference
 from jedi.standalone.embedded import Embedded
 from jedi.taskbuffer import migrate, picture
 from jedi.taskbuffer.engine import connect
@@ -51,6 +53,7 @@ def pages(tx: Connection, root: Path = ROOT) -> dict[Path, str]:
         root / "docs/columns.md": columns_page(),
         root / "docs/states.md": states_page(),
         root / "docs/knobs.md": knobs_page(),
+        root / "docs/taskparams.md": params_page(),
         lives: with_parts(lives.read_text()),
     }
 
@@ -195,6 +198,28 @@ def _knob(knob: Knob) -> tuple[str, ...]:
     least, most = ("" if bound is None else f"{bound:g}" for bound in (knob.least, knob.most))
     span = f"{least} … {most}".strip() if least or most else ""
     return f"`{knob.name}`", knob.unit, f"`{knob.classic!r}`", current, span, knob.meaning
+
+
+# ----------------------------------------------------------------------------- task parameters
+
+
+def params_page() -> str:
+    """Every key of a task: what it may be and what it means."""
+    parts = [
+        "# Task parameters",
+        "What a task may contain; `jedi-task params` shows the same, `jedi-task schema` is for "
+        "editors. [splitting.md](splitting.md) tells how these keys work together.",
+    ]
+    for where, found in groupby(taskreference.parameters(), key=lambda one: one.where):
+        rows = [(f"`{one.key}`", one.values, _default(one), one.meaning) for one in found]
+        parts += [f"## {where.capitalize()}", _grid(("key", "is", "default", "meaning"), rows)]
+    return _page(parts)
+
+
+def _default(one: taskreference.Parameter) -> str:
+    if one.mandatory:
+        return "*mandatory*"
+    return f"`{json.dumps(one.default)}`" if one.default not in (None, "", []) else ""
 
 
 # ------------------------------------------------------------------------ parts of other pages

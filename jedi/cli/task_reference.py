@@ -1,0 +1,43 @@
+"""The verbs of `jedi-task` that say what a task may contain."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from jedi.cli.common import Json, show, table
+
+
+def params(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="WORD", help="Only keys that have to do "
+                                         "with one of these.")
+    ] = None,
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """List the keys of a task: what they may be and what they mean.
+
+    Example: `jedi-task params event`
+    """
+    from jedi.spec.taskreference import parameters
+
+    wanted = [word.lower() for word in words or [""]]
+    found = [
+        one for one in parameters()
+        if any(word in f"{one.where} {one.key} {one.meaning}".lower() for word in wanted)
+    ]  # fmt: skip
+    rows = [(one.where, one.key, one.values, one.default or None, one.meaning) for one in found]
+    show(found, as_json, lambda: table(("of", "key", "is", "default", "meaning"), rows))
+
+
+def schema() -> None:
+    """Print the JSON Schema of a task, for editors.
+
+    Example: `jedi-task schema > task.schema.json`
+    """
+    import json
+
+    from jedi.spec.taskreference import schema as made
+
+    typer.echo(json.dumps(made(), indent=2))

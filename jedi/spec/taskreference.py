@@ -1,0 +1,153 @@
+"""What each key of a task means, for people (`jedi-task params`, docs) and for editors (JSON
+Schema). What it may be comes from the models themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jedi.spec.taskparams import TaskParams
+
+KINDS = {
+    "task": "TaskParams",
+    "constant item": "ConstantItem",
+    "input item": "InputItem",
+    "output item": "OutputItem",
+    "number item": "NumberItem",
+    "log": "LogItem",
+}
+"""Where a key may stand, and the model there."""
+
+MEANINGS = {
+    "taskName": "the task's name",
+    "jobParameters": "items: what the jobs are told, read and write",
+    "userName": "the owner; by default who submits it",
+    "vo": "the virtual organisation, which has work queues",
+    "prodSourceLabel": "the kind of work, which selects the work queue",
+    "taskPriority": "tasks with more come first; by default 1000",
+    "taskType": "anal for users, prod for production",
+    "processingType": "a label of what is done",
+    "architecture": "the platform that the payload needs",
+    "transUses": "the software release",
+    "transHome": "where the software lies",
+    "transPath": "the command, which stands before the job parameters",
+    "workingGroup": "the group that owns the task",
+    "countryGroup": "the country that owns the task",
+    "campaign": "a label",
+    "requestType": "a label",
+    "ticketID": "the ticket that asked for the task",
+    "ticketSystemType": "where that ticket is",
+    "reqID": "the request the task belongs to; by default its own id",
+    "coreCount": "cores of a job; 0: as many as the site gives",
+    "ramCount": "memory of a job, in ramUnit",
+    "ramUnit": "unit of ramCount; Fixed: scouts do not change it",
+    "baseRamCount": "memory in MB that does not grow with the cores",
+    "cpuTime": "processor time of an event, in cpuTimeUnit",
+    "cpuTimeUnit": "unit of cpuTime; m: milli, Fixed: scouts do not change it",
+    "cpuEfficiency": "percent of the time that cores are busy; 0: time does not grow with events",
+    "baseWalltime": "seconds of a job that do not grow with events; by default 600",
+    "outDiskCount": "output for each MB of input, or each event, in outDiskUnit",
+    "outDiskUnit": "unit of outDiskCount",
+    "workDiskCount": "scratch space besides inputs and outputs, in workDiskUnit",
+    "workDiskUnit": "unit of workDiskCount",
+    "cloud": "the cloud where the jobs run",
+    "site": "the site where the jobs run, or several with commas",
+    "nucleus": "where the outputs are collected",
+    "maxAttempt": "how often a file is tried; by default knob attempts.max_attempt",
+    "maxFailure": "how often a file's jobs may fail",
+    "noInput": "the task reads no dataset; nFiles or nEvents say how many jobs it has",
+    "nFiles": "use so many files at most",
+    "nEvents": "use so many events at most, in whole files; without input: have so many",
+    "nEventsPerInputFile": "events of files of which data management knows no number",
+    "nEventsPerJob": "events of a job, across files",
+    "tgtNumEventsPerJob": "cut files into equal parts of at most so many events, a job each",
+    "firstEvent": "added to ${FIRSTEVENT}",
+    "nFilesPerJob": "files of a job; in an item: of that dataset, whatever the master has",
+    "nGBPerJob": "input and expected output of a job, in GB",
+    "tgtMaxOutputForNG": "expected output of a job, in GB",
+    "nMaxFilesPerJob": "most files of a job where its size decides",
+    "maxWalltime": "hours a job may run",
+    "skipScout": "do without scout jobs",
+    "sandbox": "local files that every job finds in its directory",
+    "log": "where log files go; by default beside the first output",
+    "type": "constant or template",
+    "param_type": "what a template item stands for",
+    "value": "text of the job parameters, with placeholders; of an output: ends with its file name",
+    "padding": "a blank follows",
+    "hidden": "not told to the jobs",
+    "dataset": "scope:name; of inputs also several with commas",
+    "files": "use the files with these names",
+    "include": "use files with names like these, patterns with commas",
+    "exclude": "leave files with names like these out, patterns with commas",
+    "offset": "leave so many files out; of a number: add it",
+    "num_records": "use so many files",
+    "random": "use files in random order",
+    "ratio": "files for each master file",
+    "eventRatio": "events for each master event",
+    "reusable": "begin again with the first file when too few are left for a job",
+    "attributes": "the same in short forms, such as ratio=2,repeat or nosplit",
+    "sourceName": "what the payload calls the file, if not by its name",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A key: where it stands, what it may be, its default (None: none), what it means."""
+
+    where: str
+    key: str
+    mandatory: bool
+    values: str
+    default: Any
+    meaning: str
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a task, with the meanings as descriptions."""
+    found = TaskParams.model_json_schema()
+    found["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    found["title"] = "JEDI task"
+    for model in _models(found).values():
+        for key, rules in model["properties"].items():
+            rules.pop("title", None)
+            rules["description"] = MEANINGS.get(key, "")
+    return found
+
+
+def parameters() -> Iterator[Parameter]:
+    """All keys, in the order in which they are declared."""
+    models = _models(TaskParams.model_json_schema())
+    for where, name in KINDS.items():
+        model = models[name]
+        for key, rules in model["properties"].items():
+            yield Parameter(
+                where=where,
+                key=key,
+                mandatory=key in model.get("required", ()),
+                values=_values(rules),
+                default=rules.get("default"),
+                meaning=MEANINGS.get(key, ""),
+            )
+
+
+def _models(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {"TaskParams": found, **found["$defs"]}
+
+
+def _values(rules: Mapping[str, Any]) -> str:
+    """What a value may be, in words."""
+    options = [one for one in rules.get("anyOf", [rules]) if one.get("type") != "null"]
+    one = options[0]
+    if "const" in one or "enum" in one:
+        return ", ".join(one.get("enum", [one.get("const")]))
+    if "$ref" in one:
+        return "keys"
+    if one.get("type") == "array":
+        return "a list"
+    words = {"integer": "a whole number", "number": "a number", "boolean": "true or false"}
+    word = words.get(one["type"], "text")
+    least, most = one.get("minimum"), one.get("maximum")
+    if least is not None and most not in (None, 2**31 - 1, 2**63 - 1):
+        return f"{word}, {least} to {most}"
+    return f"{word}, {least} or more" if least else word
