@@ -34,7 +34,8 @@ from jedi.postprocessor.agent import PostProcessor
 from jedi.service import pilots
 from jedi.service import tasks as service
 from jedi.spec.wire import AcquireRequest, Resources
-from jedi.taskbuffer import knobs, views
+from jedi.taskbuffer import knobs, tasks, views
+from jedi.taskbuffer.tasks import Move
 from jedi.taskbuffer.users import Identity
 
 MEASURES = {"wall_s": 1000.0, "cpu_s": 900.0, "max_pss_kb": 700 * 1024, "workdir_kb": 4000,
@@ -164,6 +165,24 @@ def test_tasks_without_input_have_scouts_too(world: World) -> None:
     assert to_be_used(world, task) == [(10, 12)]
     assert generate(world) == 1
     assert counts(world, task) == {"activated": 10}
+    sound(world)
+
+
+def test_scouts_may_be_ranges_of_events(world: World) -> None:
+    task = scouting(world, 10, nFilesPerJob=None, nEventsPerInputFile=150, nEventsPerJob=100)
+    made = rows(world, "SELECT n_events FROM jedi_jobs")
+    assert [row.n_events for row in made] == [100] * 10
+    [input_] = rows(world, "SELECT neventstobeused, nevents FROM jedi_datasets "
+                           "WHERE type = 'input'")  # fmt: skip
+    assert tuple(input_) == (1000, 1500)
+    sound(world)
+    end(world, jobs(world, task, "activated"))
+    everything(world)
+    assert counts(world, task) == {"finished": 10, "activated": 5}
+    row = task_row(world, task)
+    assert (row.cputime, row.cputimeunit) == (54, "HS06sPerEvent")
+    assert (row.outdiskcount, row.outdiskunit) == (10, "kBPerEvent")
+    assert work_off(world, task) == "done"
     sound(world)
 
 
@@ -325,6 +344,21 @@ def test_a_task_that_was_held_meanwhile_is_judged_all_the_same(world: World) -> 
     end(world, jobs(world, task, "activated"))
     everything(world)
     assert status(world, task) == "running"
+    assert counts(world, task) == {"finished": 10, "activated": 20}
+    sound(world)
+
+
+def test_a_task_that_comes_back_with_all_scouts_ended_is_judged(world: World) -> None:
+    """Its worker died again and again, say, and it is retried."""
+    task = scouting(world)
+    with world.engine.begin() as tx:
+        moved = tasks.move_tasks(tx, [Move(task, None, "exhausted", "worker_killed", "")], "test")
+        assert len(moved) == 1
+    end(world, jobs(world, task, "activated"))
+    ask(world, task, "retry")
+    soon(world)
+    everything(world)
+    assert history(world, task)[-5:] == ["toretry", "ready", "scouting", "scouted", "running"]
     assert counts(world, task) == {"finished": 10, "activated": 20}
     sound(world)
 
