@@ -15,7 +15,7 @@ from typing import Any
 from jedi.core.errors import BadInput, Problem
 
 PRESETS = ("classic", "current")
-_KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+_KINDS = {int: "a whole number", float: "a number", str: "text"}
 
 
 @dataclass(frozen=True, slots=True)
