@@ -31,13 +31,11 @@ def params(
     show(found, as_json, lambda: table(("of", "key", "is", "default", "meaning"), rows))
 
 
-def schema() -> None:
-    """Print the JSON Schema of a task, for editors.
+def schema(as_json: Json = True) -> None:
+    """Print the JSON Schema of a task, for editors: always as JSON.
 
     Example: `jedi-task schema > task.schema.json`
     """
-    import json
-
     from jedi.spec.taskreference import schema as made
 
-    typer.echo(json.dumps(made(), indent=2))
+    show(made(), as_json, lambda: None)  # it has no other form
