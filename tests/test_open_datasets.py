@@ -8,21 +8,16 @@ import pytest
 from helpers import put_file_dataset
 from sqlalchemy import text
 from task_rows import INPUT, OUTPUT, good, put, row_of
+from working import ENDPOINT, cycle
 
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core.errors import Unreachable
 from jedi.jobgenerator.agent import JobGenerator
-from jedi.postprocessor.agent import PostProcessor
-from jedi.service import check, datasets
+from jedi.service import datasets
 from jedi.service import tasks as service
-from jedi.taskbuffer import jobs, jobs_end
 from jedi.taskbuffer.datasets import call_consumers
-from jedi.taskbuffer.jobs import JobMove
-from jedi.taskbuffer.jobs_end import JobEnd
 from jedi.taskrefiner.agent import TaskRefiner
-
-ENDPOINT = "SITE_A_DATADISK"
 
 
 def grow(world: World, *lfns: str, name: str = "demo:in") -> None:
@@ -42,27 +37,6 @@ def start(world: World, **keys: Any) -> int:
     assert TaskRefiner(world).run_once() == 1
     assert ContentsFeeder(world).run_once() == 1
     return task_id
-
-
-def cycle(world: World) -> None:
-    """All that can be done now; every job that is made finishes."""
-    feeder, generator, ender = ContentsFeeder(world), JobGenerator(world), PostProcessor(world)
-    while True:
-        did = feeder.run_once() + generator.run_once() + finish_jobs(world) + ender.run_once()
-        if not did:
-            break
-    with world.engine.begin() as tx:
-        assert [f for f in check.check(tx) if f.violations] == []
-
-
-def finish_jobs(world: World) -> int:
-    with world.engine.begin() as tx:
-        live = tx.scalars(text("SELECT pandaid FROM jedi_jobs WHERE postprocessed_at IS NULL"))
-        ids = sorted(live)
-        for source, target in (("activated", "sent"), ("sent", "holding")):
-            moves = [JobMove(job, target, "c", "r") for job in ids]
-            jobs.move_jobs(tx, moves, "test", [source])
-        return len(jobs_end.end_jobs(tx, [JobEnd(i, "finished", "c", "r") for i in ids], "test"))
 
 
 def statuses(world: World, task_id: int) -> dict[str, str]:

@@ -40,6 +40,7 @@ def finish(
 def retry(
     tasks: TaskIds,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the present priority.")] = False,
+    sole: Annotated[bool, typer.Option("--sole", help="Their children don't follow.")] = False,
     comment: Comment = None,
     as_json: Json = False,
 ) -> None:
@@ -47,7 +48,7 @@ def retry(
 
     Example: `jedi-task retry 1 && jedi-task watch 1`
     """
-    _command("retry", tasks, comment, as_json, keep=keep)
+    _command("retry", tasks, comment, as_json, keep=keep, sole=sole)
 
 
 def incexec(

@@ -220,8 +220,9 @@ def _feed_task(
 ) -> FeedTask:
     ours = [one for one in inputs if one.jeditaskid == row.jeditaskid]
     masters = [one for one in ours if one.masterid is None]
-    eager = row.parent_tid if params.get("noWaitParent") else None
-    awaited = {name for name, maker in produced if maker != eager}
+    made = {name for name, _ in produced}
+    parent = row.parent_tid if params.get("noWaitParent") else None
+    awaited = {name for name, maker in produced if maker != parent}
     files_fed = sum(one.files for one in masters)
     rules = SplitRules.model_validate(row.rules or {})
     return FeedTask(
@@ -236,7 +237,8 @@ def _feed_task(
                 name=one.datasetname,
                 type=one.type,
                 is_master=one.masterid is None,
-                produced=one.datasetname in awaited,
+                produced=one.datasetname in made,
+                eager=one.datasetname in made - awaited,
                 followed=one.status == "running",
                 n_files=one.nfiles,
                 n_events=one.nevents or 0,

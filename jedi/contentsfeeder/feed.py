@@ -44,8 +44,9 @@ class PseudoFile:
 
 @dataclass(frozen=True, slots=True)
 class InputDataset:
-    """A dataset to feed. `produced`: a living task makes it, and its end is waited for; `followed`:
-    it was open when it was looked up before. `n_files`, `n_events`: its rows so far and their
+    """A dataset to feed. `produced`: a living task makes it, and its end is waited for, unless it
+    is read meanwhile: `followed`: it was open when it was looked up before; `eager`: its maker is
+    the task's parent, and need not be waited for. `n_files`, `n_events`: its rows so far and their
     events; `selection`: which of its files are wanted."""
 
     dataset_id: int
@@ -54,6 +55,7 @@ class InputDataset:
     is_master: bool
     produced: bool = False
     followed: bool = False
+    eager: bool = False
     n_files: int = 0
     n_events: int = 0
     selection: Selection = field(default_factory=Selection)
@@ -61,7 +63,7 @@ class InputDataset:
     @property
     def waits(self) -> bool:
         """It is not read before it is closed."""
-        return self.produced and not self.followed
+        return self.produced and not (self.followed or self.eager)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,15 +248,19 @@ def new_files(
 def growing(
     task: FeedTask, listings: Sequence[Listing], new: Sequence[Sequence[Listed]]
 ) -> list[bool]:
-    """Which datasets are looked up again: those that are open, but no master once the task has as
-    many files or events as it wants."""
+    """Which datasets are looked up again: those that are open, or about to be, but no master once
+    the task has as many files or events as it wants."""
     n_files, n_events = task.files_fed, task.events_fed
     for one, files in zip(listings, new, strict=True):
         if one.dataset.is_master:
             n_files += len(files)
             n_events += _total(task, one.dataset, files)
     enough = n_files >= (task.n_files or sys.maxsize) or n_events >= (task.n_events or sys.maxsize)
-    return [one.state == "open" and not (one.dataset.is_master and enough) for one in listings]
+    return [
+        (one.state == "open" or (one.dataset.produced and not one.dataset.waits))
+        and not (one.dataset.is_master and enough)
+        for one in listings
+    ]
 
 
 def _up_to(

@@ -85,6 +85,8 @@ _DECLARED = [
     _knob("contentsfeeder.max_records", "records", 5_000_000,
           "most records of one dataset; beyond, the task is broken", 200_000, least=1),
     _knob("contentsfeeder.recheck_s", "s", 300.0, "an open dataset is looked up this often"),
+    _knob("contentsfeeder.quiet_s", "s", 10.0, "what another task is making is looked up as it "
+          "grows, but not more often than this", least=0.1),
     _knob("taskbroker.batch", "tasks", 100, "tasks assigned in one claim", least=1),
     _knob("jobgen.batch", "tasks", 10, "tasks served in one claim", 50, least=1),
     _knob("jobgen.n_files", "files", 100_000, "files turned into jobs in one cycle", 5_000,

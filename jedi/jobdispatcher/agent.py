@@ -14,7 +14,7 @@ from jedi.core.errors import JediError, LockLost, NotFound
 from jedi.ddm.interface import FileInfo
 from jedi.jobdispatcher.outcome import FINISHED, Verdict, judge, logs, not_stored, stored
 from jedi.spec.attempt import JobFile, ReportedJob
-from jedi.taskbuffer import jobs_end
+from jedi.taskbuffer import datasets, jobs_end
 from jedi.taskbuffer.jobs import JobMove
 from jedi.taskbuffer.jobs_end import JobEnd
 
@@ -90,6 +90,9 @@ class Adder(Agent[ReportedJob, Verdict]):
         ]
         jobs_end.end_jobs(tx, ends, self.name)
         jobs_end.await_transfer(tx, moves, self.name)
+        grown = {f.dataset for job, v in results if v == FINISHED for f in job.files
+                 if f.type == "output"}  # fmt: skip
+        datasets.call_consumers(tx, grown, float(self.world.knobs["contentsfeeder.quiet_s"]))
         now = jobs_end.statuses(tx, [job.panda_id for job, _ in results])
         for job, _ in results:
             if now.get(job.panda_id) in _UNSUCCESSFUL:

@@ -7,15 +7,17 @@ from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from jedi.agent import plugins
 from jedi.agent.base import TaskAgent
+from jedi.core import states
 from jedi.core.errors import JediError, NotFound
 from jedi.postprocessor.outcome import Dataset, PostProcessing, Verdict
 from jedi.spec.scouting import Declared, Judgement, Measured, Scouted
-from jedi.taskbuffer import datasets, ending, scouting, stats, tasks, tasks_new
+from jedi.taskbuffer import commands, datasets, ending, family, scouting, stats, tasks, tasks_new
 from jedi.taskbuffer.tasks import Move
 from jedi.taskrefiner.resource import ResourceType, resource_type
 
@@ -28,7 +30,8 @@ _STILL_OPEN = Verdict(
 @dataclass(frozen=True, slots=True)
 class Ending:
     """A task under our lease that nobody has to work on any more; `because` are the code and the
-    sentence with which it came to its status. `scouted`: only its scouts are through."""
+    sentence with which it came to its status. `scouted`: only its scouts are through. `parent`: id
+    and status of its parent, if it has one; `busy`: it has jobs, as it ends with its parent."""
 
     jedi_task_id: int
     lock_seq: int
@@ -38,6 +41,14 @@ class Ending:
     because: tuple[str, str]
     datasets: tuple[Dataset, ...]
     scouted: Scouted | None
+    parent: Row[Any] | None = None
+    busy: bool = False
+
+    @property
+    def orphaned(self) -> bool:
+        """Its parent takes it along."""
+        ruined = self.parent is not None and self.parent.status in family.RUINED
+        return ruined and self.status in family.ABORTABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +66,26 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
     prepared, passed → done, finished, failed; toabort → aborted; tobroken → broken."""
 
     name = "PostProcessor"
-    wakes = frozenset({"files:done", *(f"task:{status}" for status in ending.FINALISABLE)})
+    wakes = frozenset(
+        {"files:done", *(f"task:{s}" for s in (*ending.FINALISABLE, *states.TASK.final))}
+    )
 
     def claim(self, tx: Connection, limit: int) -> list[Ending]:
         rows = ending.claim_final(tx, self.world.me, self.lease_s, limit)
         if len(rows) < limit:
             left = limit - len(rows)
             rows += ending.claim_processed(tx, self.world.me, self.lease_s, left)
+        if len(rows) < limit:
+            left = limit - len(rows)
+            rows += family.claim_orphans(tx, self.world.me, self.lease_s, left)
         working = [row for row in rows if row.status not in ending.FINALISABLE]
         scouted = scouting.scouted(tx, working)
         if scouted:
             self._types = [ResourceType(**row._mapping) for row in tasks_new.resource_types(tx)]
         ids = [row.jeditaskid for row in rows]
         because = ending.reasons(tx, ids)
+        parents = family.parents(tx, ids)
+        busy = {job.jeditaskid for job in commands.live_jobs(tx, list(parents))}
         found: dict[int, list[Dataset]] = defaultdict(list)
         for d in ending.datasets(tx, ids):
             found[d.jeditaskid].append(
@@ -77,11 +95,14 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
         return [
             Ending(row.jeditaskid, row.lock_seq, row.status, row.vo, row.prodsourcelabel,
                    because[row.jeditaskid], tuple(found[row.jeditaskid]),
-                   scouted.get(row.jeditaskid))
+                   scouted.get(row.jeditaskid), parents.get(row.jeditaskid),
+                   row.jeditaskid in busy)
             for row in rows
         ]  # fmt: skip
 
     def work(self, task: Ending) -> Outcome | Judgement:
+        if task.orphaned:
+            return Outcome(_with_parent(task), [], [])
         plugin: PostProcessing = plugins.find("postprocessor", task.vo, task.label)()
         if task.scouted:
             judgement = plugin.judge(task.scouted, self.world.knobs)
@@ -92,7 +113,8 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
         settled = plugin.settle(task.datasets)
         if task.status not in ending.FINALISABLE:
             return Outcome(_PREPARED, settled, [])
-        verdict = plugin.conclude(task.status, task.datasets, task.because)
+        parent = task.parent and task.parent.status
+        verdict = plugin.conclude(task.status, task.datasets, task.because, parent)
         for dataset in task.datasets:
             if dataset.is_output:
                 self._freeze(dataset.name, empty_goes=verdict.target == "aborted")
@@ -110,6 +132,7 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
         ended = [task for task, _ in held if task.status in ending.FINALISABLE]
         closed = [d.name for task in ended for d in task.datasets if d.is_output]
         datasets.call_consumers(tx, closed)
+        family.call_children(tx, [task.jedi_task_id for task in ended])
         scouting.release(tx, [task.jedi_task_id for task in ended])  # they are given up
         stats.note_progress(tx, sorted(ours))
         moves = [
@@ -162,3 +185,10 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
                 ddm.delete(name)
             else:
                 ddm.close(name)
+
+
+def _with_parent(task: Ending) -> Verdict:
+    """A child ends with its parent; its jobs are ended first."""
+    assert task.parent is not None
+    reason = f"Its parent, task {task.parent.jeditaskid}, is {task.parent.status}."
+    return Verdict("aborting" if task.busy else "toabort", "parent_failed", reason)

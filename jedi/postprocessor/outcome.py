@@ -77,10 +77,14 @@ class PostProcessing:
         return scouts.judge(found, knobs)
 
     def conclude(
-        self, status: str, datasets: Sequence[Dataset], because: tuple[str, str]
+        self,
+        status: str,
+        datasets: Sequence[Dataset],
+        because: tuple[str, str],
+        parent: str | None = None,
     ) -> Verdict:
         """The final status of a task that is prepared, passed, toabort or tobroken; `because`
-        are the code and the sentence with which it got there."""
+        are the code and the sentence with which it got there, `parent` is its parent's status."""
         if status == "tobroken":
             return Verdict("broken", *because)
         if status == "toabort":
@@ -91,17 +95,14 @@ class PostProcessing:
         if not wanted:
             return Verdict("failed", "no_input", "The task had no input file.")
         target = _share_done(finished, wanted)
-        unsure = any(d.is_open or d.status == "broken" for d in masters)
-        if unsure and target == "done":
+        doubts = _doubts(masters, parent)
+        if doubts and target == "done":
             target = "finished"
         reason = f"{finished} of {wanted} input files were processed"
         failed = sum(d.failed for d in masters)
         missing = sum(d.missing for d in masters)
-        details = ", ".join(
-            f"{n} {what}" for n, what in ((failed, "failed"), (missing, "missing")) if n
-        )
-        if unsure:
-            details = f"{details and f'{details}, '}more could have come"
+        counted = [f"{n} {what}" for n, what in ((failed, "failed"), (missing, "missing")) if n]
+        details = ", ".join(counted + doubts)
         return Verdict(target, f"inputs_{target}", f"{reason}{details and f'; {details}'}.")
 
     def release(self, target: str, datasets: Iterable[Dataset]) -> list[tuple[int, str]]:
@@ -109,6 +110,16 @@ class PostProcessing:
         that an earlier attempt froze stay what they are."""
         end = target if target in ("done", "finished") else "failed"
         return [(d.dataset_id, end) for d in datasets if d.is_output and d.status not in _FROZEN]
+
+
+def _doubts(masters: Iterable[Dataset], parent: str | None) -> list[str]:
+    """Why a task is not done even with all input processed that is known."""
+    doubts = []
+    if any(d.is_open or d.status == "broken" for d in masters):
+        doubts.append("more could have come")
+    if parent not in (None, "done"):
+        doubts.append(f"its parent is {parent}")
+    return doubts
 
 
 def _share_done(finished: int, wanted: int) -> str:

@@ -16,7 +16,7 @@ from jedi.taskcommando.commands import COMMANDS, NOT_YET
 
 ARGUMENTS: Mapping[str, Mapping[str, type]] = {
     "finish": {"soft": bool},
-    "retry": {"keep": bool},
+    "retry": {"keep": bool, "sole": bool},
     "incexec": {"parameters": dict},
     "reassign": {"site": str, "nucleus": str, "soft": bool, "nokill": bool},
 }

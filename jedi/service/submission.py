@@ -17,7 +17,7 @@ from jedi.service.sandbox import Sandbox, bundle
 from jedi.spec.placeholders import TASK_ID
 from jedi.spec.taskparams import InputItem, OutputItem, TaskParams
 from jedi.spec.tasktext import examine, parse_text
-from jedi.taskbuffer import datasets, knobs, queues, sites, tasks_new, users
+from jedi.taskbuffer import datasets, family, knobs, queues, sites, tasks_new, users
 from jedi.taskbuffer.tasks_new import NewTask
 
 DEFAULT_PRIORITY = 1000
@@ -35,6 +35,7 @@ class Checked:
     task_type: str
     priority: int
     sandbox: Sandbox | None
+    parent_id: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ def submit(
             source_format=format,
             sandbox_sha256=sandbox.sha256 if sandbox else None,
             idempotency_key=key,
+            parent_id=task.parent_id,
         ),
     )
     if task_id is not None:
@@ -115,6 +117,8 @@ def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, base_dir: 
     problems += _limits(params, settings)
     problems += _inputs(tx, ddm, params)
     problems += _outputs(tx, ddm, params)
+    parent_id, no_parent = _parent(tx, params, params.user_name or who)
+    problems += no_parent
     sandbox, bad_files = bundle(params.sandbox, base_dir, int(settings["sandbox.max_mb"]))
     problems += bad_files
     if problems:
@@ -125,6 +129,7 @@ def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, base_dir: 
         task_type=params.task_type or "anal",
         priority=DEFAULT_PRIORITY if params.task_priority is None else params.task_priority,
         sandbox=sandbox,
+        parent_id=parent_id,
     )
 
 
@@ -176,6 +181,22 @@ def _places(tx: Connection, params: TaskParams) -> Iterator[Problem]:
         if name is not None and name not in known[key]:
             remedy = suggest(name, known[key], "Look at the output of: jedi site list")
             yield Problem(key, name, f"no such {key}", remedy)
+
+
+def _parent(tx: Connection, params: TaskParams, owner: str) -> tuple[int | None, list[Problem]]:
+    """The id of the task that is named as the parent, the last of that name."""
+    name = params.parent_task_name
+    if name is None:
+        return None, []
+    row = family.newest(tx, owner, name)
+    if row is None:
+        rule, remedy = f"{owner} has no task of this name", "Submit the parent first"
+    elif row.status in family.RUINED:
+        rule = f"task {row.jeditaskid}, the last one of this name, is {row.status}"
+        remedy = "Retry it, or submit it again, before its children"
+    else:
+        return int(row.jeditaskid), []
+    return None, [Problem("parentTaskName", name, rule, remedy)]
 
 
 def _limits(params: TaskParams, settings: Knobs) -> Iterator[Problem]:

@@ -16,7 +16,7 @@ TASK_KEYS = _words(
     walltime walltimeUnit ioIntensity ioIntensityUnit includedSite excludedSite destination goal
     nEventsPerRange minGranularity pfnList
     skipFilesUsedBy useInFilesWithNewAttemptNr useInFilesInContainer getNumEventsInMetadata
-    skipShortInput skipShortOutput parentTaskName mergeOutput mergeSpec buildSpec preproSpec
+    skipShortInput skipShortOutput mergeOutput mergeSpec buildSpec preproSpec
     esmergeSpec multiStepExec loadXML segmentSpecs hpoRequestData log_merge sourceURL fixedSandbox
     cliParams tarBallViaDDM objectStore transferType nEventsPerOutputFile uniqueTaskName official
     noEmail noThrottle esFraction esConvertible osInfo ttcrTimestamp inputPreStaging
@@ -29,7 +29,7 @@ TASK_KEYS = _words(
     failGoalUnreached failWhenGoalUnreached disableAutoFinish disableAutoRetry disableReassign
     allowPartialFinish allowEmptyInput allowIncompleteInDS noAutoPause minCpuEfficiency
     workflowHoldup noLoopingCheck debugMode useBuild usePrePro retryModuleRules retryRamOffset
-    retryRamStep retryRamMax waitInput ignoreMissingInDS runUntilClosed noWaitParent
+    retryRamStep retryRamMax waitInput ignoreMissingInDS runUntilClosed
     intermediateTask fullChain firstContentsFeed useRealNumEvents reuseSecOnDemand
     inFilePosEvtNum writeInputToFile useLocalIO allowInputLAN allowInputWAN avoidVP
     addNthFieldToLFN useFileAsSourceLFN instantiateTmpl instantiateTmplSite registerDatasets

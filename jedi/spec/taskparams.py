@@ -251,6 +251,8 @@ class TaskParams(_Written):
     n_max_files_per_job: _Count | None = None
     max_walltime: _Positive | None = None
     skip_scout: bool = False
+    parent_task_name: _Label | None = None
+    no_wait_parent: bool = False
     sandbox: list[Annotated[str, StringConstraints(min_length=1, max_length=4096)]] = []
     log: LogItem | None = None
 

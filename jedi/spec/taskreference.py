@@ -69,6 +69,8 @@ MEANINGS = {
     "nMaxFilesPerJob": "most files of a job where its size decides",
     "maxWalltime": "hours a job may run",
     "skipScout": "do without scout jobs",
+    "parentTaskName": "the user's last task of this name, which this one waits for and follows",
+    "noWaitParent": "work on what the parent makes while it is being made",
     "sandbox": "local files that every job finds in its directory",
     "log": "where log files go; by default beside the first output",
     "type": "constant or template",

@@ -41,6 +41,9 @@ def contradictions(params: TaskParams) -> Iterator[Problem]:
     """Keys of the task that exclude each other."""
     if params.no_input:
         yield from _no_input_rules(params)
+    if params.no_wait_parent and params.parent_task_name is None:
+        remedy = "Name it with parentTaskName, or leave it out"
+        yield Problem("noWaitParent", True, "the task has no parent", remedy)
     most, wanted = params.n_max_files_per_job, params.n_files_per_job
     if most is not None and wanted is not None and most < wanted:
         rule = f"is less than nFilesPerJob ({wanted})"

@@ -178,6 +178,7 @@ def lock(tx: Connection, dataset_ids: Sequence[int]) -> None:
 
 def note_look(tx: Connection, dataset_ids: Sequence[int]) -> None:
     """Datasets are going to be looked up. Who is called from now on looks once more."""
+    lock(tx, dataset_ids)
     tx.execute(
         text("UPDATE jedi_datasets SET statechecktime = jedi_now() WHERE datasetid = ANY(:ids)"),
         {"ids": list(dataset_ids)},

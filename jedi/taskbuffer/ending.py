@@ -15,6 +15,7 @@ PREPARABLE = tuple(
 )
 FINALISABLE = ("prepared", "passed", "toabort", "tobroken")
 
+_FINAL = ", ".join(f"'{status}'" for status in sorted(states.TASK.final))
 _MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
 # OFFSET 0 keeps each test a look-up by task: pulled up into joins they read all live jobs.
 _NOTHING_LEFT = f"""
@@ -30,12 +31,21 @@ AND NOT EXISTS (
   SELECT FROM jedi_jobs j WHERE j.jeditaskid = jedi_tasks.jeditaskid
     AND j.postprocessed_at IS NULL
   OFFSET 0)
+AND (coalesce(parent_tid, jeditaskid) = jeditaskid
+  OR EXISTS (
+    SELECT FROM jedi_datasets d WHERE d.jeditaskid = jedi_tasks.jeditaskid
+      AND d.masterid IS NULL AND d.type IN ({_MASTERS}) AND d.status = 'running'
+    OFFSET 0)
+  OR NOT EXISTS (
+    SELECT FROM jedi_tasks p WHERE p.jeditaskid = jedi_tasks.parent_tid
+      AND p.status NOT IN ({_FINAL})
+    OFFSET 0))
 """
 
 
 def claim_processed(tx: Connection, me: str, lease_s: float, limit: int) -> list[Row[Any]]:
     """Take working tasks whose masters are all fed and processed as far as they are known, and
-    that have no live job."""
+    that have no live job. A child does not end before its parent."""
     return tasks.claim(tx, PREPARABLE, me, lease_s, limit, _NOTHING_LEFT)
 
 

@@ -119,6 +119,30 @@ def fence(
     )
 
 
+def seize(tx: Connection, task_ids: Sequence[int]) -> dict[int, str]:
+    """Take tasks from whoever holds them, whose results are void thereby; their statuses. They
+    are locked to the transaction's end and nobody holds them then."""
+    ids = sorted(task_ids)
+    if not ids:
+        return {}
+    locked = tx.scalars(
+        text(
+            "SELECT jeditaskid FROM jedi_tasks WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) "
+            "ORDER BY jeditaskid FOR NO KEY UPDATE"
+        ),
+        {"ids": ids},
+    ).all()
+    rows = tx.execute(
+        text(
+            "UPDATE jedi_tasks SET lock_seq = lock_seq + 1, lockedby = NULL, lockedtime = NULL, "
+            "lease_until = NULL, worker_deaths = 0 "
+            "WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) RETURNING jeditaskid, status"
+        ),
+        {"ids": list(locked)},
+    )
+    return {row.jeditaskid: row.status for row in rows}
+
+
 _MOVE = f"""
 WITH m AS (
   SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[]), CAST(:targets AS text[]),

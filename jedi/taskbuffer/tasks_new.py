@@ -34,6 +34,7 @@ class NewTask:
     source_format: str
     sandbox_sha256: str | None
     idempotency_key: str | None
+    parent_id: int | None = None
 
 
 _INSERT = """
@@ -42,9 +43,9 @@ WITH t AS (
     (jeditaskid, reqid, parent_tid, prodsourcelabel, taskname, username, workinggroup, countrygroup,
      vo, tasktype, processingtype, taskpriority, currentpriority, status, superstatus,
      statechangetime, idempotency_key)
-  SELECT id, coalesce(:req_id, id), id, :label, :task_name, :user_name, :working_group,
-         :country_group, :vo, :task_type, :processing_type, :priority, :priority, 'registered',
-         'registered', jedi_now(), :idempotency_key
+  SELECT id, coalesce(:req_id, id), coalesce(:parent_id, id), :label, :task_name, :user_name,
+         :working_group, :country_group, :vo, :task_type, :processing_type, :priority, :priority,
+         'registered', 'registered', jedi_now(), :idempotency_key
   FROM nextval('jedi_task_id_seq') AS id
   ON CONFLICT (username, idempotency_key) DO NOTHING
   RETURNING jeditaskid, status, attemptnr, username

@@ -16,6 +16,7 @@ from jedi.taskbuffer import (
     commands,
     datasets,
     ending,
+    family,
     incremental,
     jobs,
     jobs_end,
@@ -108,11 +109,12 @@ class TaskCommando(Agent[Order, str | None]):
         self._answer(tx, [(o, o.command, why) for o, why in held if o.command is not None])
         going_on = [order for order, _ in held if order.command is None]
         self._wind_up(tx, [order for order in going_on if order.status in _WINDING_UP])
-        self._retry(tx, [order for order in going_on if order.status == "toretry"])
-        self._incexec(tx, [order for order in going_on if order.status == "toincexec"])
+        retried = self._retry(tx, [order for order in going_on if order.status == "toretry"])
+        retried += self._incexec(tx, [o for o in going_on if o.status == "toincexec"])
         self._throttle(tx, [order for order in going_on if order.status == "paused"])
         self._reassign(tx, [order for order in going_on if order.status == "toreassign"])
         self._avalanche(tx, [order for order in going_on if order.status == "scouted"])
+        self._lead(tx, retried)
         # a command that somebody else answered just before the claim
         tasks.put_off(tx, [_held(order) for order in going_on if order.status not in _DOING])
 
@@ -261,10 +263,11 @@ class TaskCommando(Agent[Order, str | None]):
         moves = [JobMove(job.pandaid, target, code, reason) for job in found]
         jobs.move_jobs(tx, moves, self.name, [source])
 
-    def _retry(self, tx: Connection, orders: Sequence[Order]) -> None:
-        """Give failed inputs new attempts and let the tasks go on; without any, back they go."""
+    def _retry(self, tx: Connection, orders: Sequence[Order]) -> list[int]:
+        """Give failed inputs new attempts and let the tasks go on; without any, back they go. The
+        tasks that go on, and whose children follow."""
         if not orders:
-            return
+            return []
         ids = [order.jedi_task_id for order in orders]
         revived = commands.revive(tx, ids, int(self.world.knobs["attempts.retry_adds"]))
         found: dict[int, list[Dataset]] = defaultdict(list)
@@ -282,13 +285,22 @@ class TaskCommando(Agent[Order, str | None]):
         commands.begin_attempt(tx, going, [task for task in going if told[task].get("keep")])
         stats.note_progress(tx, going)
         tasks.move_tasks(tx, [_retried(order, p.target) for order, p in plans.items()], self.name)
+        return [task for task in going if not told[task].get("sole")]
 
-    def _incexec(self, tx: Connection, orders: Sequence[Order]) -> None:
-        """Let tasks go on with changed parameters and what is new in their inputs: failed files get
-        new attempts, all inputs are looked up again."""
-        if not orders:
-            return
-        ids = [order.jedi_task_id for order in orders]
+    def _lead(self, tx: Connection, retried: Sequence[int]) -> None:
+        """Children follow a task that is retried. One that has ended is refined anew, which waits
+        for the parent where it did before, and looks at all its inputs again."""
+        anew = family.follow_retry(tx, retried, self.name) if retried else []
+        if anew:
+            self._look_again(tx, anew, "parent_retried")
+            commands.begin_attempt(tx, anew)
+            stats.note_progress(tx, anew)
+            reason = "The task it follows was retried."
+            moves = [Move(i, None, "registered", "parent_retried", reason) for i in anew]
+            tasks.move_tasks(tx, moves, self.name)
+
+    def _look_again(self, tx: Connection, ids: Sequence[int], code: str) -> None:
+        """Give failed files new attempts, and look at all inputs again."""
         scouting.release(tx, ids)
         commands.revive(tx, ids, int(self.world.knobs["attempts.retry_adds"]))
         reopened = [
@@ -296,7 +308,15 @@ class TaskCommando(Agent[Order, str | None]):
             for d in ending.datasets(tx, ids)
             if (status := reopen(d.type, d.status))
         ]
-        datasets.move_datasets(tx, reopened, self.name, "incexec")
+        datasets.move_datasets(tx, reopened, self.name, code)
+
+    def _incexec(self, tx: Connection, orders: Sequence[Order]) -> list[int]:
+        """Let tasks go on with changed parameters and what is new in their inputs. The tasks whose
+        children follow."""
+        if not orders:
+            return []
+        ids = [order.jedi_task_id for order in orders]
+        self._look_again(tx, ids, "incexec")
         told = self._arguments(tx, orders)
         incremental.merge_parameters(tx, {i: told[i].get("parameters", {}) for i in ids})
         commands.begin_attempt(tx, ids)
@@ -307,6 +327,7 @@ class TaskCommando(Agent[Order, str | None]):
             for order in orders
         ]  # fmt: skip
         tasks.move_tasks(tx, moves, self.name)
+        return ids
 
 
 def _retried(order: Order, target: str | None) -> Move:

@@ -16,7 +16,7 @@ from jedi.spec.incremental import revise
 from jedi.spec.splitrule import SplitRules
 from jedi.spec.taskparams import InputItem, TaskParams
 from jedi.spec.tasktext import validate
-from jedi.taskbuffer import commands, incremental, queues, tasks, tasks_new
+from jedi.taskbuffer import commands, family, incremental, queues, tasks, tasks_new
 from jedi.taskbuffer.tasks import Move
 from jedi.taskrefiner.refine import Malformed, Outcome, Refined, Submission, TryLater
 from jedi.taskrefiner.resource import ResourceType
@@ -25,7 +25,8 @@ from jedi.taskrefiner.resource import ResourceType
 @dataclass(frozen=True, slots=True)
 class Registered:
     """A claimed task. `queue`: its row of jedi_work_queue, if any; `rules`: those of a task that
-    was refined before, of which now only the `changed` parameters count."""
+    was refined before, of which now only the `changed` parameters count; `parent`: id and status
+    of its parent, if it has one."""
 
     jedi_task_id: int
     lock_seq: int
@@ -37,6 +38,7 @@ class Registered:
     queue: Row[Any] | None
     rules: SplitRules | None
     changed: Collection[str]
+    parent: Row[Any] | None
 
 
 class TaskRefiner(TaskAgent[Registered, Outcome]):
@@ -53,6 +55,7 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
         ids = [row.jeditaskid for row in rows]
         params = tasks_new.params_of(tx, ids)
         told = commands.last_accepted(tx, ids, "incexec")
+        parents = family.parents(tx, ids)
         kinds = {(row.vo, row.prodsourcelabel) for row in rows}
         found = {kind: queues.match(tx, *kind) for kind in kinds}
         self._types = [ResourceType(**row._mapping) for row in tasks_new.resource_types(tx)]
@@ -68,6 +71,7 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
                 queue=found[row.vo, row.prodsourcelabel],
                 rules=None if row.rules is None else SplitRules.model_validate(row.rules),
                 changed=_changed(told.get(row.jeditaskid)),
+                parent=parents.get(row.jeditaskid),
             )
             for row in rows
         ]
@@ -80,6 +84,8 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
             return Malformed((Problem("prodSourceLabel", item.label, rule, remedy),))
         try:
             params = validate(item.document)
+            if wait := self._parent(item, params):
+                return wait
             constituents = self._constituents(params)
         except BadInput as error:
             return Malformed(error.problems)
@@ -111,13 +117,28 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
             if task.rules is not None
         ]:
             incremental.revise_tasks(tx, revised, self.name)
-        tasks.move_tasks(tx, [_move(task, outcome) for task, outcome in ours], self.name)
+        waiting = [t.jedi_task_id for t, out in ours if isinstance(out, TryLater) and t.parent]
+        parents = family.parents(tx, waiting) if waiting else {}
+        ended = {child for child, row in parents.items() if row.status in family.COMPLETE}
+        moves = [_move(task, out, called=task.jedi_task_id in ended) for task, out in ours]
+        tasks.move_tasks(tx, moves, self.name)
 
     def trouble(self, tx: Connection, item: Registered, error: Exception) -> None:
         """Data management or the database had a problem: the task is held."""
         reason = f"The task could not be refined: {error}"
         move = Move(item.jedi_task_id, item.lock_seq, "pending", "refining_failed", reason[:4000])
         tasks.move_tasks(tx, [move], self.name)
+
+    def _parent(self, item: Registered, params: TaskParams) -> TryLater | None:
+        """Whether the parent has to end first. A child whose parent came to nothing does not get
+        any further: PostProcessor takes it along."""
+        if item.parent is None or item.parent.status in family.COMPLETE:
+            return None
+        if params.no_wait_parent and item.parent.status not in family.RUINED:
+            return None
+        reason = f"Its parent, task {item.parent.jeditaskid}, is {item.parent.status}."
+        wait_s = float(self.world.knobs["contentsfeeder.recheck_s"])
+        return TryLater("parent_not_ready", reason, wait_s)
 
     def _constituents(self, params: TaskParams) -> dict[str, list[str]] | TryLater:
         """The plain datasets behind each input name; one that is still to be made is itself."""
@@ -142,7 +163,8 @@ def _changed(command: Row[Any] | None) -> Collection[str]:
     return command.arguments.get("parameters", ()) if command else ()
 
 
-def _move(task: Registered, outcome: Outcome) -> Move:
+def _move(task: Registered, outcome: Outcome, *, called: bool) -> Move:
+    """What becomes of a task; `called`: what it waits for has come meanwhile."""
     match outcome:
         case Refined():
             target, code, reason, wait_s = "defined", "refined", "The task is defined.", 0.0
@@ -150,5 +172,5 @@ def _move(task: Registered, outcome: Outcome) -> Move:
             reason = "\n".join(map(str, problems))
             target, code, wait_s = "tobroken", "malformed", 0.0
         case TryLater(code, reason, wait_s):
-            target = task.status
+            target, wait_s = task.status, 0.0 if called else wait_s
     return Move(task.jedi_task_id, task.lock_seq, target, code, reason, wait_s=wait_s)

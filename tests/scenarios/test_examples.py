@@ -55,3 +55,43 @@ def test_scouts(system: System) -> None:
     assert sorted(kinds) == ["normal"] * 4 + ["scout"] * 10
     assert measured >= {"ramCount", "outDiskCount", "workDiskCount", "ioIntensity", "diskIO"}
     system.check()
+
+
+def test_open(system: System) -> None:
+    """Files that come while the task runs; those left over make a job when the dataset closes."""
+    paths = [system.inputs / f"part{i}.txt" for i in range(3)]
+    for i, path in enumerate(paths):
+        path.write_text("word " * (i + 1))
+    examples = packaged("examples")
+    with system.engine.begin() as tx:
+        ddm = system.ddm(tx)
+        datasets.create_dataset(tx, ddm, "me:run7", "DISK_A", is_open=True)
+        text = (examples / "open.yaml").read_text()
+        task = submission.submit(tx, ddm, caller(), text, "yaml", examples).jedi_task_id
+    for path in paths:
+        with system.engine.begin() as tx:
+            datasets.add_files(tx, ddm, "me:run7", [path], "DISK_A")
+    with system.engine.begin() as tx:
+        datasets.close_dataset(tx, ddm, "me:run7")
+    assert system.settle(task) == ["done"]
+    assert sorted(map(int, system.lines(task))) == [3, 3]
+    system.check()
+
+
+def test_parent_and_child(system: System) -> None:
+    """The child sorts what the jobs of its parent found."""
+    paths = [system.inputs / f"text{i:02}.txt" for i in range(45)]
+    for i, path in enumerate(paths):
+        path.write_text("word " * (i + 1) + f"only{i}\n")
+    examples = packaged("examples")
+    with system.engine.begin() as tx:
+        ddm = system.ddm(tx)
+        datasets.add_files(tx, ddm, "demo:texts", paths, "DISK_A")
+        parent, child = (
+            submission.submit(tx, ddm, caller(), (examples / name).read_text(), "yaml", examples)
+            for name in ("wordcount.yaml", "child.yaml")
+        )
+    assert system.settle(parent.jedi_task_id, child.jedi_task_id) == ["done", "done"]
+    assert system.lines(child.jedi_task_id) == system.lines(parent.jedi_task_id)
+    assert len(system.outputs(child.jedi_task_id)) == 3
+    system.check()

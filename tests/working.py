@@ -1,0 +1,72 @@
+"""The way of tasks through the agents, without pilots: jobs end as a test wants them to."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from helpers import put_file_dataset
+from sqlalchemy import text
+
+from jedi.agent.base import Agent, World
+from jedi.contentsfeeder.agent import ContentsFeeder
+from jedi.jobgenerator.agent import JobGenerator
+from jedi.postprocessor.agent import PostProcessor
+from jedi.service.check import check
+from jedi.taskbuffer import datasets, jobs, jobs_end
+from jedi.taskbuffer.jobs import JobMove
+from jedi.taskbuffer.jobs_end import JobEnd
+from jedi.taskcommando.agent import TaskCommando
+from jedi.taskrefiner.agent import TaskRefiner
+
+ENDPOINT = "SITE_A_DATADISK"
+AGENTS: tuple[type[Agent[Any, Any]], ...] = (
+    TaskRefiner, ContentsFeeder, JobGenerator, PostProcessor, TaskCommando,
+)  # fmt: skip
+
+
+def end_jobs(world: World, target: str = "finished", of: Sequence[int] | None = None) -> int:
+    """End all live jobs (or those of these tasks), at SITE_A with their outputs; how many."""
+    with world.engine.begin() as tx:
+        rows = tx.execute(
+            text(
+                "SELECT pandaid FROM jedi_jobs WHERE postprocessed_at IS NULL "
+                "AND jeditaskid = ANY(coalesce(CAST(:of AS bigint[]), ARRAY[jeditaskid]))"
+            ),
+            {"of": of and list(of)},
+        )
+        ids = sorted(row.pandaid for row in rows)
+        if target == "finished":
+            _publish(world, tx, ids)
+        for source, now in (("activated", "sent"), ("sent", "holding")):
+            jobs.move_jobs(tx, [JobMove(job, now, "c", "r") for job in ids], "test", [source])
+        ended = jobs_end.end_jobs(tx, [JobEnd(job, target, "c", "r") for job in ids], "test")
+    return len(ended)
+
+
+def _publish(world: World, tx: Any, ids: Sequence[int]) -> None:
+    made: dict[str, dict[str, bytes]] = defaultdict(dict)
+    for row in tx.execute(
+        text(
+            "SELECT d.datasetname, f.lfn FROM jedi_job_files f JOIN jedi_datasets d "
+            "USING (datasetid, jeditaskid) WHERE f.type = 'output' AND f.pandaid = ANY(:ids)"
+        ),
+        {"ids": list(ids)},
+    ):
+        made[row.datasetname][row.lfn] = row.lfn.encode()
+    for name, files in made.items():
+        put_file_dataset(world, name, files, ENDPOINT, closed=False)
+    datasets.call_consumers(tx, made)
+
+
+def cycle(world: World, *, jobs_end_too: bool = True) -> None:
+    """All that can be done now; the system's records agree afterwards."""
+    agents = [agent(world) for agent in AGENTS]
+    for _ in range(100):
+        if not sum(agent.run_once() for agent in agents) + (jobs_end_too and end_jobs(world)):
+            break
+    else:
+        raise AssertionError("the agents don't come to rest")
+    with world.engine.begin() as tx:
+        assert [found for found in check(tx) if found.violations] == []
