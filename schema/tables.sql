@@ -200,7 +200,7 @@ CREATE TABLE jedi_datasets (
     destination text,                                       -- the endpoint where outputs go
     templateid bigint,                                      -- the template dataset it came from
     nfileswaiting bigint NOT NULL DEFAULT 0,                -- files waiting for real co-jumbo jobs
-    nfilesmissing bigint NOT NULL DEFAULT 0,                -- files lost or missing
+    nfilesmissing bigint NOT NULL DEFAULT 0,                -- files lost, missing or broken
     CONSTRAINT jedi_datasets_pk PRIMARY KEY (datasetid, jeditaskid),
     CONSTRAINT jedi_datasets_status_ck CHECK (status = ANY (ARRAY['defined', 'toupdate', 'pending',
         'broken', 'ready', 'running', 'done', 'finished', 'failed', 'removed', 'prepared']))
@@ -287,6 +287,7 @@ CREATE TABLE jedi_job_files (
     n_events bigint,             -- events
     start_event bigint,          -- first event of the range
     end_event bigint,            -- last event of the range
+    problem text,                -- missing or broken: why an input could not be used
     CONSTRAINT jedi_job_files_pk PRIMARY KEY (pandaid, fileid, jeditaskid)
 );
 
@@ -306,6 +307,7 @@ CREATE TABLE jedi_job_files_archived (
     n_events bigint,             -- events
     start_event bigint,          -- first event of the range
     end_event bigint,            -- last event of the range
+    problem text,                -- missing or broken: why an input could not be used
     CONSTRAINT jedi_job_files_archived_pk PRIMARY KEY (pandaid, fileid, jeditaskid)
 );
 

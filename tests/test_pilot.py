@@ -279,6 +279,22 @@ def test_stage_in_refuses(world: World, changes: dict[str, Any], code: str) -> N
     assert set(world.staged()) == {"job.log.tgz"}
 
 
+def test_every_bad_input_is_named(world: World) -> None:
+    inputs = [
+        world.file("good.txt", b"good"),
+        world.file("damaged.txt", b"text", adler32="00000001"),
+        world.file("gone.txt", b"text", path="/nowhere/gone"),
+    ]
+    last = world.run("true", inputs=inputs)
+    assert (last["status"], last["error_code"]) == ("failed", "stagein_missing")
+    assert last["bad_inputs"] == [
+        {"lfn": "damaged.txt", "problem": "broken"},
+        {"lfn": "gone.txt", "problem": "missing"},
+    ]
+    assert "damaged.txt" in last["error_diag"] and "gone.txt" in last["error_diag"]
+    assert world.run("true")["bad_inputs"] == []
+
+
 def test_a_bad_sandbox(world: World) -> None:
     last = world.run("true", sandbox=world.sandbox(tar_gz(("../escaped", b"x"))))
     assert last["error_code"] == "sandbox_bad" and "leads out" in last["error_diag"]

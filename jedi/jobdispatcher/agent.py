@@ -88,6 +88,7 @@ class Adder(Agent[ReportedJob, Verdict]):
             for job, v in results
             if v.target != "transferring"
         ]
+        jobs_end.acquit(tx, [(job.panda_id, lfn) for job, _ in results for lfn in self._found(job)])
         jobs_end.end_jobs(tx, ends, self.name)
         jobs_end.await_transfer(tx, moves, self.name)
         grown = {f.dataset for job, v in results if v == FINISHED for f in job.files
@@ -101,6 +102,15 @@ class Adder(Agent[ReportedJob, Verdict]):
     def trouble(self, tx: Connection, job: ReportedJob, error: Exception) -> None:
         wait_s = float(self.world.knobs["adder.retry_s"])
         jobs_end.hold(tx, job.panda_id, job.lock_seq, str(error), wait_s)
+
+    def _found(self, job: ReportedJob) -> list[str]:
+        """Inputs that the pilot did not find, but we do: the site had a problem, not the file."""
+        ddm = self.world.ddm
+        return [
+            file.lfn
+            for file in job.missing
+            if ddm.path(file.endpoint or "", file.dataset, file.lfn).is_file()
+        ]
 
     def _late(self) -> bool:
         """We stalled: what we claimed may belong to others by now."""

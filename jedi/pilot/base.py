@@ -8,6 +8,7 @@ import os
 import select
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 TERMINATED = "pilot_terminated"
@@ -17,12 +18,16 @@ _TAIL_CHARS = 4000
 
 
 class Failure(Exception):
-    """Why a job did not succeed: a code that can be counted, a sentence a person understands."""
+    """Why a job did not succeed: a code that can be counted, a sentence a person understands, and
+    the inputs to blame ({lfn: missing or broken})."""
 
-    def __init__(self, code: str, sentence: str) -> None:
+    def __init__(
+        self, code: str, sentence: str, bad_inputs: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(sentence)
         self.code = code
         self.sentence = sentence
+        self.bad_inputs = dict(bad_inputs or {})
 
 
 class Stop:

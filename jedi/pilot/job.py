@@ -224,4 +224,8 @@ class Job:
             "stderr_tail": self._stderr_tail,
             "measures": self._measures,
             "outputs": self._outputs,
+            "bad_inputs": [
+                {"lfn": lfn, "problem": problem}
+                for lfn, problem in (failure.bad_inputs if failure else {}).items()
+            ],
         }

@@ -20,6 +20,8 @@ _CHUNK = 1 << 20
 # O_NONBLOCK: opening a FIFO would wait for a writer
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# what a failed stage-in says of the input, the worst first
+_BAD_INPUT = {"stagein_missing": "missing", "stagein_size": "broken", "stagein_checksum": "broken"}
 _NOT_A_FILE = (errno.ELOOP, errno.ENXIO)  # what open says of a symlink, a socket
 
 Check = Callable[[], None]  # called between chunks; raises to end the copy
@@ -35,24 +37,39 @@ def component(name: str) -> str:
 def stage_in(
     inputs: Iterable[dict[str, Any]], target: Path, user: Account | None, check: Check
 ) -> int:
-    """Copy {lfn, path, size, adler32|null} into `target` under their LFNs; bytes copied."""
+    """Copy {lfn, path, size, adler32|null} into `target` under their LFNs; bytes copied. All inputs
+    are looked at, so that the failure names every one that is missing or damaged."""
     total = 0
+    wrong: list[tuple[str, Failure]] = []
     for item in inputs:
-        lfn = item["lfn"]
         try:
-            size, adler = _copy_in(item["path"], target / component(lfn), user, check)
-        except FileNotFoundError:
-            raise Failure("stagein_missing", f"Input {lfn} is not at {item['path']}.") from None
-        except (OSError, ValueError) as error:
-            raise Failure("stagein_failed", f"Input {lfn} could not be copied: {error}.") from error
-        if size != item["size"]:
-            said = f"it has {size} bytes, the catalogue says {item['size']}"
-            raise Failure("stagein_size", f"Input {lfn} is not the file it should be: {said}.")
-        if item.get("adler32") and adler != item["adler32"]:
-            said = f"its adler32 is {adler}, the catalogue says {item['adler32']}"
-            raise Failure("stagein_checksum", f"Input {lfn} is damaged: {said}.")
-        total += size
+            total += _stage_one(item, target, user, check)
+        except Failure as failure:
+            if failure.code not in _BAD_INPUT:
+                raise
+            wrong.append((item["lfn"], failure))
+    if wrong:
+        bad = {lfn: _BAD_INPUT[failure.code] for lfn, failure in wrong}
+        said = " ".join(failure.sentence for _, failure in wrong)
+        raise Failure(min((f.code for _, f in wrong), key=list(_BAD_INPUT).index), said, bad)
     return total
+
+
+def _stage_one(item: dict[str, Any], target: Path, user: Account | None, check: Check) -> int:
+    lfn = item["lfn"]
+    try:
+        size, adler = _copy_in(item["path"], target / component(lfn), user, check)
+    except FileNotFoundError:
+        raise Failure("stagein_missing", f"Input {lfn} is not at {item['path']}.") from None
+    except (OSError, ValueError) as error:
+        raise Failure("stagein_failed", f"Input {lfn} could not be copied: {error}.") from error
+    if size != item["size"]:
+        said = f"it has {size} bytes, the catalogue says {item['size']}"
+        raise Failure("stagein_size", f"Input {lfn} is not the file it should be: {said}.")
+    if item.get("adler32") and adler != item["adler32"]:
+        said = f"its adler32 is {adler}, the catalogue says {item['adler32']}"
+        raise Failure("stagein_checksum", f"Input {lfn} is damaged: {said}.")
+    return size
 
 
 def stage_out(

@@ -49,7 +49,8 @@ class HeldJob:
 
 @dataclass(frozen=True, slots=True)
 class ReportedJob:
-    """A job whose pilot has said how it ended, with its outputs and its log."""
+    """A job whose pilot has said how it ended, with its outputs and its log; `missing` are inputs
+    that it did not find."""
 
     panda_id: int
     lock_seq: int
@@ -59,3 +60,4 @@ class ReportedJob:
     error_diag: str | None
     site_endpoint: str
     files: tuple[JobFile, ...]
+    missing: tuple[JobFile, ...] = ()

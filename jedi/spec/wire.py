@@ -86,6 +86,13 @@ class Output(Message):
     guid: Annotated[str, Field(pattern=r"^[0-9A-Fa-f-]{1,36}$")]
 
 
+class BadInput(Message):
+    """An input that could not be used: it is not where it should be, or it is damaged."""
+
+    lfn: Name
+    problem: Literal["missing", "broken"]
+
+
 class Report(Attempt):
     """A status of an attempt; the last three are its end."""
 
@@ -98,6 +105,7 @@ class Report(Attempt):
     stderr_tail: Tail | None = None
     measures: Measures = Measures()
     outputs: list[Output] = []
+    bad_inputs: list[BadInput] = []
 
 
 class Beat(Attempt):

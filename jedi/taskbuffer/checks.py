@@ -67,7 +67,7 @@ _INPUT_COUNTERS = {
                   "('picked', 'running', 'partial', 'finished', 'failed'))",
     "nfilesfinished": "count(*) FILTER (WHERE status = 'finished')",
     "nfilesfailed": "count(*) FILTER (WHERE status = 'failed')",
-    "nfilesmissing": "count(*) FILTER (WHERE status IN ('lost', 'missing'))",
+    "nfilesmissing": "count(*) FILTER (WHERE status IN ('lost', 'missing', 'broken'))",
     "nfilesonhold": "0",
     "nfileswaiting": "count(*) FILTER (WHERE is_waiting = 'Y')",
     "nevents": f"sum({_EVENTS})",

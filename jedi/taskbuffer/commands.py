@@ -164,13 +164,18 @@ def give_up_unused(tx: Connection, task_ids: Sequence[int]) -> None:
 
 _REVIVE = text(f"""
 WITH c AS (
-  UPDATE jedi_dataset_contents c SET status = 'ready', proc_status = 'ready',
+  UPDATE jedi_dataset_contents c SET
+    status = CASE WHEN c.status = 'failed' THEN 'ready' ELSE c.status END,
+    proc_status = CASE WHEN c.status = 'failed' THEN 'ready' ELSE c.proc_status END,
     maxattempt = c.maxattempt + CASE WHEN c.attemptnr >= c.maxattempt THEN :adds ELSE 0 END,
     maxfailure = c.maxfailure + CASE WHEN c.failedattempt >= c.maxfailure THEN :adds ELSE 0 END
   WHERE c.jeditaskid = ANY(CAST(:ids AS bigint[])) AND c.type IN ({_INPUTS})
-    AND c.status = 'failed'
-  RETURNING c.datasetid, c.jeditaskid
-), g AS (SELECT datasetid, jeditaskid, count(*) AS n FROM c GROUP BY datasetid, jeditaskid)
+    AND c.status IN ('failed', 'lost', 'missing', 'broken')
+  RETURNING c.datasetid, c.jeditaskid, c.status
+), g AS (
+  SELECT datasetid, jeditaskid, count(*) AS n FROM c WHERE status = 'ready'
+  GROUP BY datasetid, jeditaskid
+)
 UPDATE jedi_datasets d SET nfilesfailed = d.nfilesfailed - g.n, nfilesused = d.nfilesused - g.n
 FROM g WHERE d.datasetid = g.datasetid AND d.jeditaskid = g.jeditaskid
 RETURNING d.datasetid, g.n
@@ -179,7 +184,8 @@ RETURNING d.datasetid, g.n
 
 def revive(tx: Connection, task_ids: Sequence[int], adds: int) -> dict[int, int]:
     """Let failed inputs be tried again, those that were tried as often as allowed `adds` times
-    more; the number of files by dataset id."""
+    more; the number of files by dataset id. Lost, missing and broken ones may be, too, once they
+    are found again."""
     tx.execute(_LOCK_INPUTS, {"ids": list(task_ids)})
     rows = tx.execute(_REVIVE, {"ids": list(task_ids), "adds": adds})
     return {row.datasetid: row.n for row in rows}

@@ -147,7 +147,7 @@ WITH s AS (  -- of several reports on an attempt the furthest counts
   SELECT DISTINCT ON (pandaid, lock_seq) *, status NOT IN ('starting', 'running') AS ended
   FROM jsonb_to_recordset(CAST(:reports AS jsonb)) AS s(pandaid bigint, lock_seq bigint,
     status text, started_at timestamptz, ended_at timestamptz, exit_code int, error_code text,
-    error_diag text, measures jsonb, outputs jsonb)
+    error_diag text, measures jsonb, outputs jsonb, bad_inputs jsonb)
   ORDER BY pandaid, lock_seq, status NOT IN ('starting', 'running') DESC, status
 ), old AS (
   SELECT j.pandaid, j.lock_seq, j.status, j.status IN ({_AT_SITE}) AS at_site,
@@ -166,12 +166,17 @@ WITH s AS (  -- of several reports on an attempt the furthest counts
   FROM s JOIN old USING (pandaid, lock_seq)
   WHERE j.pandaid = s.pandaid AND old.at_site
   RETURNING j.*, old.status AS source, coalesce(s.error_code, 'reported') AS code,
-    coalesce(s.error_diag, 'The pilot says: ' || s.status) AS reason, s.outputs
+    coalesce(s.error_diag, 'The pilot says: ' || s.status) AS reason, s.outputs, s.bad_inputs
 ), {NOTE}, made AS (
   UPDATE jedi_job_files f SET fsize = o.size, checksum = o.adler32, guid = o.guid
   FROM u, jsonb_to_recordset(u.outputs) AS o(lfn text, size bigint, adler32 text, guid text)
   WHERE f.pandaid = u.pandaid AND f.jeditaskid = u.jeditaskid AND f.lfn = o.lfn
     AND f.type IN ({_OUTPUTS}) AND u.status = 'holding'
+), spoilt AS (
+  UPDATE jedi_job_files f SET problem = b.problem
+  FROM u, jsonb_to_recordset(u.bad_inputs) AS b(lfn text, problem text)
+  WHERE f.pandaid = u.pandaid AND f.jeditaskid = u.jeditaskid AND f.lfn = b.lfn
+    AND f.type NOT IN ({_OUTPUTS}) AND u.status = 'holding'
 ), begun AS (
   UPDATE jedi_dataset_contents c SET status = 'running', proc_status = 'running'
   FROM u JOIN jedi_job_files f USING (pandaid, jeditaskid)

@@ -42,21 +42,29 @@ ORDER BY d.datasetid FOR NO KEY UPDATE
 
 _SETTLE = text(f"""
 WITH e AS (
-  SELECT c.fileid, c.jeditaskid, c.datasetid, CAST(j.status = 'failed' AS int) AS fault,
+  SELECT c.fileid, c.jeditaskid, c.datasetid, s.innocent,
+    CAST(j.status = 'failed' AND NOT s.innocent AS int) AS fault,
     f.type IN ({_INPUTS}) AS input, f.fsize, f.checksum, f.guid,
     CASE WHEN j.status = 'finished' THEN 'finished'
          WHEN f.type NOT IN ({_INPUTS}) THEN 'failed'
-         WHEN f.type <> 'random_seed' AND (c.attemptnr >= c.maxattempt
+         WHEN f.problem IS NOT NULL THEN f.problem
+         WHEN f.type <> 'random_seed' AND NOT s.innocent AND (c.attemptnr >= c.maxattempt
            OR c.failedattempt + CAST(j.status = 'failed' AS int) >= c.maxfailure) THEN 'failed'
          ELSE 'ready' END AS target,
     coalesce(c.endevent - c.startevent + 1, c.nevents) AS events
   FROM jedi_jobs j JOIN jedi_job_files f USING (pandaid)
-    JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
+    JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid,
+    -- the attempt failed on account of other files
+    LATERAL (SELECT f.type IN ({_INPUTS}) AND f.problem IS NULL AND EXISTS (
+      SELECT FROM jedi_job_files o WHERE o.pandaid = j.pandaid AND o.problem IS NOT NULL)
+      AS innocent) s
   WHERE j.pandaid = ANY(CAST(:ids AS bigint[])) AND f.pandaid = ANY(CAST(:ids AS bigint[]))
     AND c.pandaid = j.pandaid
     AND c.status IN ('defined', 'running', 'prepared')
 ), c AS (
-  UPDATE jedi_dataset_contents c SET status = e.target, proc_status = e.target,
+  UPDATE jedi_dataset_contents c SET status = e.target,
+    proc_status = CASE WHEN e.target IN ('missing', 'broken') THEN 'failed' ELSE e.target END,
+    maxattempt = CASE WHEN e.innocent THEN c.maxattempt + 1 ELSE c.maxattempt END,
     failedattempt = CASE WHEN e.input THEN c.failedattempt + e.fault ELSE c.failedattempt END,
     fsize = CASE WHEN e.input THEN c.fsize ELSE e.fsize END,
     checksum = CASE WHEN e.input THEN c.checksum ELSE e.checksum END,
@@ -66,16 +74,19 @@ WITH e AS (
   SELECT datasetid, jeditaskid, count(*) FILTER (WHERE target = 'ready') AS released,
     count(*) FILTER (WHERE target = 'finished') AS finished,
     count(*) FILTER (WHERE target = 'failed') AS failed,
+    count(*) FILTER (WHERE target IN ('missing', 'broken')) AS missing,
     sum(events) FILTER (WHERE target = 'finished' AND input) AS events
   FROM e GROUP BY datasetid, jeditaskid
 ), d AS (
-  UPDATE jedi_datasets d SET nfilesused = d.nfilesused - g.released,
+  UPDATE jedi_datasets d SET nfilesused = d.nfilesused - g.released - g.missing,
+    nfilesmissing = d.nfilesmissing + g.missing,
     nfilesfinished = d.nfilesfinished + g.finished, nfilesfailed = d.nfilesfailed + g.failed,
     neventsused = CASE WHEN g.events IS NULL THEN d.neventsused
                        ELSE coalesce(d.neventsused, 0) + g.events END
   FROM g WHERE d.datasetid = g.datasetid AND d.jeditaskid = g.jeditaskid
 )
-SELECT coalesce(sum(released), 0) > 0 AS ready, coalesce(sum(finished + failed), 0) > 0 AS done
+SELECT coalesce(sum(released), 0) > 0 AS ready,
+  coalesce(sum(finished + failed + missing), 0) > 0 AS done
 FROM g
 """)
 
@@ -97,8 +108,9 @@ def end_jobs(tx: Connection, ends: Sequence[JobEnd], agent: str) -> list[MovedJo
     """End live jobs and settle their files, in a constant number of statements.
 
     Inputs of a finished job are finished; others come back (`ready`) while they may be tried
-    again, else they failed; only the end `failed` counts as a failure of theirs. Random seeds
-    always come back. Ranges of events and outputs are finished or failed with their job, the log
+    again, else they failed; only the end `failed` counts as a failure of theirs. Inputs that are to
+    blame for it are missing or broken, and for the others it was no attempt. Random seeds always
+    come back. Ranges of events and outputs are finished or failed with their job, the log
     of a failed job too, whether or not it can be read. Jobs that have ended already are left
     alone: compare the result.
     """
@@ -134,6 +146,8 @@ def await_transfer(tx: Connection, moves: Sequence[JobMove], agent: str) -> list
 _REPORTED = text(f"""
 SELECT j.pandaid AS panda_id, j.lock_seq, j.pilot_result, j.kill_code, j.error_code,
   j.error_diag, {SITE_ENDPOINT} AS site_endpoint,
+  CASE WHEN j.error_code = 'stagein_missing'
+       THEN {JOB_FILES.format(condition="f.problem = 'missing'")} END AS missing,
   {JOB_FILES.format(condition=f"f.type IN ({_OUTPUTS})")} AS files
 FROM jedi_jobs j
 WHERE j.pilot_result IS NOT NULL AND j.postprocessed_at IS NULL AND j.status = 'holding'
@@ -149,7 +163,26 @@ def reported(tx: Connection, limit: int) -> list[ReportedJob]:
     There is no lease: two Adders may get the same job, and whoever applies first ends it.
     """
     rows = tx.execute(_REPORTED, {"limit": limit})
-    return [ReportedJob(**{**row._mapping, "files": job_files(row.files)}) for row in rows]
+    return [
+        ReportedJob(
+            **{**row._mapping, "files": job_files(row.files), "missing": job_files(row.missing)}
+        )
+        for row in rows
+    ]
+
+
+def acquit(tx: Connection, files: Sequence[tuple[int, str]]) -> None:
+    """Inputs (job, LFN) that a pilot did not find are where they should be after all."""
+    if files:
+        ids, lfns = map(list, zip(*files, strict=True))
+        tx.execute(
+            text(
+                "UPDATE jedi_job_files f SET problem = NULL "
+                "FROM unnest(CAST(:ids AS bigint[]), CAST(:lfns AS text[])) a(id, lfn) "
+                "WHERE f.pandaid = a.id AND f.lfn = a.lfn AND f.problem = 'missing'"
+            ),
+            {"ids": ids, "lfns": lfns},
+        )
 
 
 _HOLD = text("""

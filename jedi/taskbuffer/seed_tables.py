@@ -241,8 +241,8 @@ datasets = Table(
     col("templateid:template_id", BigInteger, "the template dataset it came from", _LATER),
     count("nfileswaiting:n_files_waiting", "files waiting for real co-jumbo jobs", _LATER),
     # ours
-    count("nfilesmissing:n_files_missing", "files lost or missing",
-        "contents.lose contents.find_again"),
+    count("nfilesmissing:n_files_missing", "files lost, missing or broken",
+        f"contents.lose contents.find_again {_END}"),
     PrimaryKeyConstraint("dataset_id", "jedi_task_id"),
     CheckConstraint(
         "status IN ({})".format(
@@ -284,7 +284,7 @@ contents = Table(
     col("attemptnr:attempt_nr", SmallInteger, "how often the file was tried", _GEN,
         nullable=False, server_default=text("0")),
     col("maxattempt:max_attempt", SmallInteger, "how often the file can be tried",
-        f"{_FEED} commands.revive {_MERGE} reassigning.spare_inputs"),
+        f"{_FEED} commands.revive {_MERGE} reassigning.spare_inputs {_END}"),
     col("nevents:n_events", BigInteger, "events in the file", _FEED),
     col("keeptrack:keep_track", SmallInteger, "1 if the file's use is kept track of", _FEED),
     col("startevent:start_event", BigInteger, "first event of the range in the file", _FEED),

@@ -275,7 +275,7 @@ class TaskCommando(Agent[Order, str | None]):
             files = revived.get(d.datasetid, 0)
             found[d.jeditaskid].append(
                 Dataset(d.datasetid, d.type, d.masterid, d.status, d.state,
-                        d.nfilesused + files, files)
+                        d.nfilesused + files, files, d.nfilesmissing)
             )  # fmt: skip
         plans = {order: plan(found[order.jedi_task_id]) for order in orders}
         reopened = [move for p in plans.values() for move in p.datasets]

@@ -13,7 +13,8 @@ _LOOKED_UP = ("ready", "running", "done", "finished", "failed", "broken", "remov
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A dataset of a task to retry: files that jobs took, and files that may be tried again."""
+    """A dataset of a task to retry: files that jobs took, files that may be tried again, and files
+    that were lost, missing or broken."""
 
     dataset_id: int
     type: str
@@ -22,10 +23,16 @@ class Dataset:
     state: str | None
     used: int
     revived: int
+    missing: int = 0
 
     @property
     def is_master(self) -> bool:
         return self.master_id is None and self.type in states.MASTER_TYPES
+
+    @property
+    def looks_again(self) -> bool:
+        """Its files may be there again."""
+        return self.type == "input" and (self.missing > 0 or self.status == "broken")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +48,26 @@ def plan(datasets: Sequence[Dataset]) -> Plan:
     masters = [d for d in datasets if d.is_master]
     if not masters:
         return Plan("registered", [])
-    left = [d for d in masters if d.revived or d.status not in _ENDED]
+    left = [d for d in masters if d.revived or d.looks_again or d.status not in _ENDED]
     if not left:
         return Plan(None, [])
-    target = "ready" if any(d.used for d in masters) else "defined"
     lines = {d.dataset_id for d in left}
-    return Plan(target, [(d.dataset_id, _reopened(d)) for d in datasets if _ends(d, lines)])
+    moves = [(d.dataset_id, _reopened(d)) for d in datasets if _ends(d, lines)]
+    known = any(d.used for d in masters) and "defined" not in {status for _, status in moves}
+    return Plan("ready" if known else "defined", moves)
 
 
 def _ends(dataset: Dataset, lines: set[int]) -> bool:
     """Whether a dataset has to be opened again: an output, or one of a line that goes on."""
     line = dataset.master_id or dataset.dataset_id
     output = dataset.type in states.OUTPUT_TYPES
-    return dataset.status in _ENDED and (output or line in lines)
+    ended = dataset.status in _ENDED or dataset.looks_again
+    return ended and (output or line in lines)
 
 
 def _reopened(dataset: Dataset) -> str:
+    if dataset.looks_again:
+        return "defined"
     return "running" if dataset.state == "open" and dataset.is_master else "ready"
 
 

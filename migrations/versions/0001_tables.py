@@ -305,7 +305,7 @@ def files() -> None:
         may("destination", sa.Text, "the endpoint where outputs go"),
         may("templateid", sa.BigInteger, "the template dataset it came from"),
         must("nfileswaiting", sa.BigInteger, "files waiting for real co-jumbo jobs", default="0"),
-        must("nfilesmissing", sa.BigInteger, "files lost or missing", default="0"),
+        must("nfilesmissing", sa.BigInteger, "files lost, missing or broken", default="0"),
         one_of(
             "jedi_datasets_status_ck",
             "status",
@@ -679,6 +679,7 @@ def job_details() -> None:
         may("n_events", sa.BigInteger, "events"),
         may("start_event", sa.BigInteger, "first event of the range"),
         may("end_event", sa.BigInteger, "last event of the range"),
+        may("problem", sa.Text, "missing or broken: why an input could not be used"),
     )
     table(
         "jedi_job_files_archived",
@@ -698,6 +699,7 @@ def job_details() -> None:
         may("n_events", sa.BigInteger, "events"),
         may("start_event", sa.BigInteger, "first event of the range"),
         may("end_event", sa.BigInteger, "last event of the range"),
+        may("problem", sa.Text, "missing or broken: why an input could not be used"),
     )
     table(
         "jedi_job_params",
