@@ -168,8 +168,11 @@ def _job_file_columns() -> list[Column[Any]]:
         col("n_events", BigInteger, "events", _GEN),
         col("start_event", BigInteger, "first event of the range", _GEN),
         col("end_event", BigInteger, "last event of the range", _GEN),
-        words("problem", "missing or broken: why an input could not be used",
-              f"{_REPORT} jobs_end.acquit"),
+        words(
+            "problem",
+            "missing or broken: why an input could not be used",
+            f"{_REPORT} jobs_end.acquit",
+        ),
     ]
 
 
