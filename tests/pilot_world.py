@@ -29,7 +29,8 @@ MESSAGES: dict[str, type[Message]] = {
     "log": LogEntries,
 }
 PILOT = Path(__file__).parent.parent / "jedi" / "pilot"
-PAYLOAD_UID = 64555  # nobody else's: a test may end all its processes
+PAYLOAD_UID = 65100 + 2 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
+"""Nobody else's: a test may end all its processes, or use up what this user may have."""
 ROOT = os.geteuid() == 0
 DEADLINE_S = 20.0
 

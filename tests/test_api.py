@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
-from conftest import on_server
+from databases import on_server
 from fastapi.testclient import TestClient
 from helpers import put_file_dataset
 from job_rows import make_jobs

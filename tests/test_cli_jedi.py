@@ -29,8 +29,6 @@ from jedi.standalone.place import Place
 from jedi.taskbuffer import pilots
 from jedi.taskbuffer.engine import connect, wake
 
-pytestmark = pytest.mark.xdist_group("jedi")  # one system serves the module
-
 CHECKOUT = str(Path(__file__).parents[1])
 DEADLINE_S = 60.0
 

@@ -90,16 +90,17 @@ def test_payloads_never_run_as_the_owner_of_the_data(home: Home) -> None:
     home.pg.mkdir()
     os.chown(home.pg, nobody.pw_uid, nobody.pw_gid)
     assert home.database_account() == Account(nobody.pw_uid, nobody.pw_gid)
-    assert home.payload_account() == Account(64123, 64123)
-    os.chown(home.pg, 1, 1)
-    assert home.database_account() == Account(1, 1)
-    assert home.payload_account() == Account(nobody.pw_uid, nobody.pw_gid)
+    os.chown(home.pg, 64123, 64123)
+    assert home.database_account() == Account(64123, 64123)
+    accounts = {home.payload_account(f"pilot{n}") for n in range(5000)}
+    assert len(accounts) > 900
+    assert not {home.database_account(), Account(0, 0), None} & accounts
 
 
 @pytest.mark.skipif(IS_ROOT, reason="needs an ordinary user")
 def test_an_ordinary_user_works_as_itself(home: Home) -> None:
     assert home.database_account() is None
-    assert home.payload_account() is None
+    assert home.payload_account("pilot") is None
 
 
 @pytest.mark.parametrize("name", ["deep/" * 20, "odd , 'name\""])

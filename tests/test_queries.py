@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import drop_database, new_database
+from databases import drop_database, new_database
 from sqlalchemy import Engine, text
 
 from jedi.taskbuffer.engine import connect

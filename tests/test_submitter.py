@@ -19,7 +19,7 @@ from sqlalchemy import Row, text
 
 from jedi.agent.base import World
 from jedi.core import clock, processes
-from jedi.core.home import Home
+from jedi.core.home import Account, Home
 from jedi.core.processes import Process
 from jedi.submitter import agent, local
 from jedi.submitter.agent import Submitter
@@ -51,10 +51,12 @@ def test_how_many(waiting: int, pilots: int, busy: int, n_slots: int, wanted: in
 
 
 def test_the_name_of_a_pilot_ends_its_command_line() -> None:
-    slot = local.Slot("HERE", 2, 0, 0, 5, 1.0, 30.0, Path("/w"), None)
-    line = local.command(slot, "HERE.1")
+    slot = local.Slot("HERE", 2, 0, 0, 5, 1.0, 30.0, Path("/w"))
+    line = local.command(slot, "HERE.1", None)
     assert line[-2:] == ["--pilot-id", "HERE.1"]
     assert "--payload-user" not in line
+    line = local.command(slot, "HERE.1", Account(64001, 64001))
+    assert line[line.index("--payload-user") + 1] == "64001:64001"
 
 
 # ------------------------------------------------------------------------------- with a world

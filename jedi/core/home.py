@@ -16,6 +16,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -25,8 +26,8 @@ from typing import Any
 from jedi.core.errors import JediError
 
 SERVICE_ROOTS = Path("/var/lib/jedi")
-PAYLOAD_ID = 64123
-"""Numeric user and group of payloads where `nobody` owns the database or does not exist."""
+PAYLOAD_IDS = range(64000, 65000)
+"""Numeric users and groups of payloads; they need no name."""
 
 SOCKET_PATH_BYTES = 103  # sun_path without its NUL: 103 on macOS, 107 on Linux
 LONGEST_SOCKET = "s/.s.PGSQL.5432"
@@ -119,15 +120,18 @@ class Home:
             )
         return account
 
-    def payload_account(self) -> Account | None:
-        """Who runs payloads, never the database's account; None: the present user."""
+    def payload_account(self, pilot: str) -> Account | None:
+        """Who runs a pilot's payloads, never the database's account; None: the present user.
+
+        An account for each pilot: payloads under one could end each other, and one that forks
+        would use up the processes that the others may have.
+        """
         database = self.database_account()
         if database is None:
             return None
-        nobody = _named_account("nobody")
-        if nobody is None or nobody.uid == database.uid:
-            return Account(PAYLOAD_ID, PAYLOAD_ID)
-        return nobody
+        ids = [n for n in PAYLOAD_IDS if n != database.uid]
+        own = ids[zlib.crc32(pilot.encode()) % len(ids)]
+        return Account(own, own)
 
     def prepare(self) -> None:
         """Make the directories; the service root and the sockets' place are chosen only once."""

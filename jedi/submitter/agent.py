@@ -161,7 +161,6 @@ class Submitter(Agent[Errand, dict[str, Process]]):
         if not errand.starts:
             return {}
         knobs, site = self.world.knobs, errand.site
-        account = self._home.payload_account()
         slot = Slot(
             site=site.site,
             cores=max(site.corecount, 1),
@@ -171,14 +170,13 @@ class Submitter(Agent[Errand, dict[str, Process]]):
             idle_s=knobs["pilot.idle_s"],
             heartbeat_s=knobs["pilot.heartbeat_s"],
             work=self._home.work,
-            user=f"{account.uid}:{account.gid}" if account else None,
         )
         listen = knobs["api.listen"]
         url = f"http://{listen}" if listen else f"unix:{self._home.api_socket}"
         self._logs.mkdir(parents=True, exist_ok=True)
         local.prune(self._logs)
         for pilot, token in errand.starts.items():
-            argv = local.command(slot, pilot)
+            argv = local.command(slot, pilot, self._home.payload_account(pilot))
             self._children[pilot] = local.start(argv, url, token, self._logs / f"{pilot}.log")
         self.log.info("pilots sent", site=site.site, number=len(errand.starts))
         noted = {pilot: processes.note(self._children[pilot].pid) for pilot in errand.starts}

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jedi.core import processes
+from jedi.core.home import Account
 from jedi.core.processes import Process
 
 PILOT = Path(__file__).parents[1] / "pilot"
@@ -23,7 +24,7 @@ _CRASH = ("JEDI_CRASH", "JEDI_CRASH_MARK")  # points in the pilot, for tests
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """What the pilots of a site are told. `user` (NAME or uid:gid) is for root only."""
+    """What the pilots of a site are told."""
 
     site: str
     cores: int
@@ -33,11 +34,11 @@ class Slot:
     idle_s: float
     heartbeat_s: float
     work: Path
-    user: str | None
 
 
-def command(slot: Slot, pilot_id: str) -> list[str]:
-    """The command line of a pilot; its name, the last word, marks the process."""
+def command(slot: Slot, pilot_id: str, account: Account | None) -> list[str]:
+    """The command line of a pilot; its name, the last word, marks the process. `account` runs
+    its payloads; None: who runs the pilot."""
     options = {
         "site": slot.site,
         "work": slot.work,
@@ -47,7 +48,7 @@ def command(slot: Slot, pilot_id: str) -> list[str]:
         "max-jobs": slot.max_jobs,
         "idle-s": slot.idle_s,
         "heartbeat-s": slot.heartbeat_s,
-        "payload-user": slot.user,
+        "payload-user": f"{account.uid}:{account.gid}" if account else None,
         "pilot-id": pilot_id,
     }
     words = [(f"--{name}", str(value)) for name, value in options.items() if value is not None]

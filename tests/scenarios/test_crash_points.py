@@ -5,10 +5,7 @@ from __future__ import annotations
 from itertools import product
 from pathlib import Path
 
-import pytest
 from scenarios.real_system import System, until
-
-pytestmark = pytest.mark.xdist_group("crash points")
 
 AGENTS = (
     "taskrefiner", "contentsfeeder", "taskbroker", "jobgenerator", "mover", "submitter", "adder",

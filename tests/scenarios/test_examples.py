@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from scenarios.real_system import System
 
 from jedi.core.settings import caller
 from jedi.service import config, datasets, submission, tasks
 from jedi.standalone.place import packaged
-
-pytestmark = pytest.mark.xdist_group("examples")
 
 
 def test_events(system: System) -> None:

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 import pytest
 from scenarios.real_system import System, until
 
-pytestmark = pytest.mark.xdist_group("faults")
-
 FILLING = "i=0; while :; do head -c 20000000 /dev/zero > $i; i=$((i+1)); done"
 BAD: dict[str, tuple[str, dict[str, float]]] = {
     "wall_limit": ("sleep 1000", {"maxWalltime": 3 / 3600}),

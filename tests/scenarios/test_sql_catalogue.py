@@ -11,8 +11,6 @@ from jedi.demo import truth
 from jedi.service import config, submission
 from jedi.standalone.place import packaged
 
-pytestmark = pytest.mark.xdist_group("sql_catalogue")
-
 EXAMPLES = packaged("examples")
 
 
