@@ -23,7 +23,7 @@ from sqlalchemy import Connection, Dialect, Engine
 from sqlalchemy.dialects import postgresql
 
 import jedi
-from jedi.core import states
+from jedi.core import reasons, states
 from jedi.core.home import Home
 from jedi.core.knobs import KNOBS, Knob
 from jedi.core.states import Edge, Machine
@@ -52,6 +52,7 @@ def pages(tx: Connection, root: Path = ROOT) -> dict[Path, str]:
         **{root / "schema" / name: sql for name, sql in picture.draw(tx).items()},
         root / "docs/columns.md": columns_page(),
         root / "docs/states.md": states_page(),
+        root / "docs/reasons.md": reasons_page(),
         root / "docs/knobs.md": knobs_page(),
         root / "docs/taskparams.md": params_page(),
         lives: with_parts(lives.read_text()),
@@ -172,6 +173,27 @@ def _by_reason(edges: Iterable[Edge]) -> dict[tuple[str, str], list[Edge]]:
     for edge in edges:
         found[edge.owner, edge.reason].append(edge)
     return found
+
+
+# ----------------------------------------------------------------------------------- reasons
+
+
+def reasons_page() -> str:
+    """Every reason code and what it means, by what it is a reason of."""
+    parts = [
+        "# Reasons",
+        "Why a task, a dataset or a job is where it is: the `reason_code` of its log, and the "
+        "`error_code` of a job. The sentence beside a code has the facts of the case; this list is "
+        "complete.",
+    ]
+    for title, codes in (
+        ("Tasks", reasons.TASKS),
+        ("Datasets", reasons.DATASETS),
+        ("Jobs", reasons.JOBS),
+    ):
+        rows = ((f"`{code}`", meaning) for code, meaning in codes.items())
+        parts += [f"## {title}", _grid(("code", "meaning"), rows)]
+    return _page(parts)
 
 
 # ------------------------------------------------------------------------------------- knobs

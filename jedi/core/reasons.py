@@ -1,0 +1,144 @@
+"""The closed list of reason codes: why a task, a dataset or a job is where it is.
+
+A code can be counted; the sentence here says what it means and, where there is one, the remedy.
+The sentence that stands beside a code in a log has the facts of the case. tests/test_reasons.py
+proves that the list and the code agree, a full test run that every code is really produced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+TASKS: Mapping[str, str] = {
+    # on its way
+    "submitted": "The task was stored.",
+    "refined": "What was submitted became a task, or a dataset of a task.",
+    "fed": "The files of the input are known.",
+    "needs_nucleus": "A place where outputs are collected is to be chosen.",
+    "nucleus_chosen": "The place where outputs are collected is chosen.",
+    "scouts_generated": "The first jobs were made: the others follow when these were measured.",
+    "jobs_generated": "Jobs were made.",
+    "scouts_succeeded": "Scout jobs succeeded: all others follow.",
+    "input_still_open": "The input known so far is processed; more may come.",
+    "all_processed": "No input is left and no job is running.",
+    # waiting; nothing has to be done about it
+    "input_not_made": "Another task still makes the input: it is read when that has ended.",
+    "input_open": "The input is open, more may come: close the dataset when it is complete.",
+    "parent_not_ready": "The task waits for the end of its parent.",
+    "no_ready_files": "No input file is ready for a job at the moment.",
+    "queue_full": "The work queue has as many waiting jobs as it may have: wait.",
+    # on hold
+    "hold_over": "The task was on hold and is tried again.",
+    "refining_failed": "The task could not be refined for now: look at data management.",
+    "feeding_failed": "The input could not be looked up for now: look at data management.",
+    "assigning_failed": "No nucleus could be chosen, for a fault of ours: report it.",
+    "no_nucleus": "No nucleus fits the task: the reason tells what each of them lacks.",
+    "no_site_now": "No site takes the jobs at the moment, which may pass by itself.",
+    "no_site_fits": "No site can run the jobs: change what the task asks for, or reassign it.",
+    "secondary_files_short": "Fewer files accompany the master's than a job needs: add some.",
+    "too_many_files_per_job": "A job would have more files than one may have: lower nFilesPerJob.",
+    "serial_numbers_used_up": "No serial number is left for output names.",
+    "unresolved_placeholder": "A placeholder has nothing behind it: correct the jobParameters.",
+    "no_plugin": "No plug-in serves the task's vo and prodSourceLabel: ask an operator.",
+    "inputs_changed": "Input files changed while jobs were made of them: it is tried again.",
+    "generation_failed": "Jobs could not be made, for a fault of ours: report it.",
+    "internal_error": "An agent failed, for a fault of ours: it tries again; report it.",
+    # waits for a person
+    "scouts_too_slow": "Scout jobs took much more time an event than the task says: retry it all "
+    "the same, or submit it anew with better figures.",
+    "scouts_too_large": "Scout jobs took much more memory than the task says: retry it all the "
+    "same, or submit it anew with better figures.",
+    "scouts_too_short": "Very many very short jobs are expected: let each do more, or retry the "
+    "task all the same.",
+    "pending_timeout": "The task was on hold for too long: mend what held it, then retry it.",
+    "worker_killed": "Processes that worked on the task died again and again: report it.",
+    # commands
+    "kill": "The task was told to end at once.",
+    "finish": "The task was told to be content with what it has.",
+    "retry": "The task was told to try failed inputs again.",
+    "retried": "A new attempt begins.",
+    "nothing_to_retry": "No input failed and none is left.",
+    "incexec": "The task was told to go on with new inputs and changed parameters.",
+    "parameters_merged": "The changed parameters are stored: a new attempt begins.",
+    "pause": "The task was told to do nothing until it is resumed.",
+    "resume": "The task was told to go on.",
+    "reassign": "The task was told to go on elsewhere.",
+    "avalanche": "All jobs were told to follow the scouts, whatever these are going to say.",
+    # relatives
+    "parent_failed": "The parent failed, is broken or was aborted: the task ends with it.",
+    "parent_retried": "The parent was retried: the task follows.",
+    # the end
+    "inputs_done": "All inputs were processed.",
+    "inputs_finished": "Some inputs were processed: retry the task for the others.",
+    "inputs_failed": "No input was processed: look at the errors of its jobs.",
+    "no_input": "There was no input file.",
+    "scouts_failed": "Too few scout jobs succeeded: look at their errors, submit the task anew.",
+    "malformed": "The parameters are wrong: correct them and submit the task anew.",
+    "input_malformed": "What data management says of an input makes no sense: correct it.",
+    "input_unknown": "Data management does not know an input dataset: check its name.",
+    "input_empty": "No input dataset has a file.",
+    "files_unknown": "A wanted file is not in its dataset.",
+    "bad_file_name": "A file has a name that no job can use: rename it.",
+    "events_unknown": "Nobody says how many events a file has: give nEventsPerInputFile.",
+    "too_many_files": "A dataset has more files than a task may have: divide it.",
+}
+"""Of tasks; a dataset or a job may share one."""
+
+DATASETS: Mapping[str, str] = {
+    "registered": "The output dataset is known to data management.",
+    "fed_open": "The files so far are known; more may come.",
+    "unusable": "The dataset can't be used: the task says why.",
+    "processed": "Nothing is left to do with the dataset.",
+    "frozen": "The dataset is closed for good.",
+    "not_in_container": "The container no longer lists the dataset.",
+}
+"""Of datasets."""
+
+JOBS: Mapping[str, str] = {
+    # on its way
+    "generated": "The job was made.",
+    "input_ready": "All inputs are at the site.",
+    "acquired": "The job was handed to a pilot.",
+    "reported": "The pilot reported how far the job is.",
+    "outputs_move": "Outputs are on their way from the site to their destination.",
+    "job_finished": "The job succeeded and its outputs are stored.",
+    "task_paused": "The task is paused: no pilot gets the job.",
+    "task_resumed": "The task was resumed.",
+    # ended by the system or by people
+    "killed": "The job was ended because its task is.",
+    "reassigned": "The job was ended because its task goes on elsewhere.",
+    "shut_down": "JEDI was shut down: the inputs are tried again.",
+    "pilot_terminated": "The pilot was told to end by its site: the inputs are tried again.",
+    # the payload's fault
+    "payload_exit": "The payload ended with an exit code, or by a signal: read its log.",
+    "output_missing": "The payload did not make an output: compare names with the task's.",
+    "output_not_file": "Where an output should be lies something else.",
+    "wall_limit": "The payload ran longer than it may.",
+    "cpu_limit": "The payload used more CPU time than it may.",
+    "memory_limit": "The payload wanted more memory than it may have: raise ramCount.",
+    "workdir_limit": "The payload's files took more room than they may: raise workDiskCount.",
+    "process_limit": "The payload had more processes at a time than it may have.",
+    # the site's, or a file's
+    "stagein_missing": "An input is not where it should be.",
+    "stagein_size": "An input is not the file it should be.",
+    "stagein_checksum": "An input is damaged.",
+    "stagein_failed": "An input could not be copied.",
+    "stagein_sandbox": "The task's own files could not be fetched.",
+    "sandbox_bad": "The task's own files could not be unpacked.",
+    "stageout_failed": "An output could not be stored at the site.",
+    "output_not_reported": "The pilot said finished, but left outputs out.",
+    "size_differs": "An output is not the file that the pilot reported.",
+    "target_differs": "Another file has the name of an output already: choose another name.",
+    "staged_missing": "An output that the pilot reported is not there.",
+    "dataset_closed": "An output came after its dataset was closed.",
+    "transfer_failed": "Outputs did not come to their destination.",
+    # the pilot's
+    "lost_pilot": "The pilot died.",
+    "lost_heartbeat": "The pilot fell silent.",
+    "sent_timeout": "The pilot did not start the job that it was given.",
+    "pilot_error": "The pilot itself failed: report it.",
+    "no_reason": "The pilot said that the job failed, but not why.",
+}
+"""Of jobs: their log and error_code."""
+
+REASONS: Mapping[str, str] = {**TASKS, **DATASETS, **JOBS}
