@@ -305,21 +305,56 @@ def test_any_item_is_accepted_or_explained(items: list[dict[str, Any]]) -> None:
 POSITIVE = st.floats(0.001, 1e6).map(lambda x: float(f"{x:.6g}"))
 
 
-@given(
-    st.builds(
-        SplitRules,
-        n_files_per_job=st.none() | st.integers(1, 10**6),
-        n_gb_per_job=st.none() | POSITIVE,
-        max_files_per_job=st.none() | st.integers(1, 10**6),
-        max_walltime_h=st.none() | POSITIVE,
-    )
-)
+def _any_value(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
+    """Values of a rule, by what its JSON Schema says."""
+    one = next((option for option in schema.get("anyOf", ()) if option["type"] != "null"), schema)
+    if "const" in one or "enum" in one:
+        return st.sampled_from(one.get("enum", [one.get("const")]))
+    match one["type"]:
+        case "boolean":
+            return st.just(True)
+        case "array":
+            return st.lists(st.integers(1, 99), min_size=1)
+        case "string":
+            return st.from_regex(one["pattern"], fullmatch=True).filter(lambda t: len(t) <= 128)
+        case "number":
+            return POSITIVE
+    return st.integers(one["minimum"], one["maximum"])
+
+
+RULES = {
+    name: st.none() | _any_value(schema)
+    for name, schema in SplitRules.model_json_schema(by_alias=False)["properties"].items()
+    if "code" in schema
+}
+
+
+@given(st.fixed_dictionaries({}, optional=RULES).map(lambda given: SplitRules(**given)))
 def test_split_rules_survive_their_text(rules: SplitRules) -> None:
     assert parse_split_rule(render_split_rule(rules)) == rules
 
 
+def test_every_rule_has_two_letters_of_its_own() -> None:
+    every = SplitRules.model_json_schema(by_alias=False)["properties"]
+    assert len(RULES) == len(every) - len({"included_site", "excluded_site"})
+    assert len({every[name]["code"] for name in RULES}) == len(RULES)
+
+
+@pytest.mark.parametrize("key", sorted(later.KEPT))
+def test_what_is_kept_only_is_warned_of(key: str) -> None:
+    assert list(later.kept({key: 1})) == [f"{key} is kept, but not acted upon yet."]
+    assert key in {field.alias for field in TaskParams.model_fields.values()}
+
+
 def test_split_rule_text() -> None:
-    assert render_split_rule(SplitRules(n_files_per_job=5, n_gb_per_job=2)) == "NF=5,NG=2"
+    rules = SplitRules(n_files_per_job=5, n_gb_per_job=2, respect_lb=True, full_chain="require")
+    assert render_split_rule(rules) == "NF=5,NG=2,RL=1,FU=2"
+    listed = parse_split_rule("AN=3,5,NF=5,IK=6,RL=0")
+    assert (listed.add_nth_field_to_lfn, listed.ip_stack, listed.respect_lb) == (
+        [3, 5],
+        "IPv6",
+        None,
+    )
     with pytest.raises(ValueError, match="XY"):
         parse_split_rule("NF=5,XY=1")
 

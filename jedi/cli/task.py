@@ -68,9 +68,12 @@ def submit(
     with transaction() as tx:
         ddm = factory.load(tx, knobs.load(tx))
         if validate:
-            submission.check(tx, ddm, caller(), text, format, file.parent)
+            warnings = submission.check(tx, ddm, caller(), text, format, file.parent).warnings
         else:
             done = submission.submit(tx, ddm, caller(), text, format, file.parent, key)
+            warnings = done.warnings
+    for warning in warnings:
+        typer.echo(f"Warning: {warning}", err=True)
     if validate:
         show({"valid": True}, as_json, lambda: typer.echo(f"{file} can be submitted."))
         return

@@ -14,6 +14,7 @@ from jedi.core.knobs import Knobs
 from jedi.core.suggest import suggest
 from jedi.ddm.interface import DDM
 from jedi.service.sandbox import Sandbox, bundle
+from jedi.spec import later
 from jedi.spec.placeholders import TASK_ID
 from jedi.spec.taskparams import InputItem, OutputItem, TaskParams
 from jedi.spec.tasktext import examine, parse_text
@@ -28,9 +29,10 @@ _DatasetItem = TypeVar("_DatasetItem", InputItem, OutputItem)
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A task that can be stored."""
+    """A task that can be stored; `warnings` are what to tell people all the same."""
 
     params: TaskParams
+    warnings: tuple[str, ...]
     owner: str
     task_type: str
     priority: int
@@ -45,6 +47,7 @@ class Submitted:
     jedi_task_id: int
     status: str
     created: bool
+    warnings: tuple[str, ...] = ()
 
 
 def submit(
@@ -91,7 +94,7 @@ def submit(
         ),
     )
     if task_id is not None:
-        return Submitted(task_id, "registered", True)
+        return Submitted(task_id, "registered", True, task.warnings)
     raced = _known(tx, task.owner, key or "")
     assert raced is not None  # it was committed while this one waited for it
     return raced
@@ -125,6 +128,7 @@ def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, base_dir: 
         raise BadInput(problems)
     return Checked(
         params=params,
+        warnings=tuple(later.kept(params.dump())),
         owner=params.user_name or who,
         task_type=params.task_type or "anal",
         priority=DEFAULT_PRIORITY if params.task_priority is None else params.task_priority,

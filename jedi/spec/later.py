@@ -1,9 +1,13 @@
-"""What is legal JEDI but not built yet: refused with a clear word, never ignored.
+"""What is legal JEDI but not built yet: refused with a clear word, or kept and shown with a
+warning, never ignored.
 
 Whoever builds a feature takes its keys from here. Source: engine.md §2.2–2.6.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 
 def _words(text: str) -> frozenset[str]:
@@ -12,35 +16,46 @@ def _words(text: str) -> frozenset[str]:
 
 TASK_KEYS = _words(
     """
-    currentPriority framework container_name gshare workQueueName mergeRamCount mergeCoreCount
-    walltime walltimeUnit ioIntensity ioIntensityUnit includedSite excludedSite destination goal
-    nEventsPerRange minGranularity pfnList
-    skipFilesUsedBy useInFilesWithNewAttemptNr useInFilesInContainer getNumEventsInMetadata
-    skipShortInput skipShortOutput mergeOutput mergeSpec buildSpec preproSpec
-    esmergeSpec multiStepExec loadXML segmentSpecs hpoRequestData log_merge sourceURL fixedSandbox
-    cliParams tarBallViaDDM objectStore transferType nEventsPerOutputFile uniqueTaskName official
-    noEmail noThrottle esFraction esConvertible osInfo ttcrTimestamp inputPreStaging
+    mergeRamCount mergeCoreCount goal nEventsPerRange minGranularity pfnList mergeSpec buildSpec
+    preproSpec esmergeSpec loadXML segmentSpecs hpoRequestData log_merge uniqueTaskName noThrottle
     panda_data_carousel lostFiles lostFilesDataset recoverInto useNewCode period
-    allowTaskDuplication t1Weight maxEventsPerJob
-    dynamicNumEvents groupBoundaryID respectLB orderByLB releasePerLB orderInputBy
-    respectSplitRule totNumJobs maxNumJobs noInputPooling nChunksToWait segmentedWork maxCoreCount
-    randomSeed nFilesPerMergeJob nEventsPerMergeJob nGBPerMergeJob
-    nMaxFilesPerMergeJob onSiteMerging mergeEsOnOS useScout scoutSuccessRate useExhausted
-    failGoalUnreached failWhenGoalUnreached disableAutoFinish disableAutoRetry disableReassign
-    allowPartialFinish allowEmptyInput allowIncompleteInDS noAutoPause minCpuEfficiency
-    workflowHoldup noLoopingCheck debugMode useBuild usePrePro retryModuleRules retryRamOffset
-    retryRamStep retryRamMax waitInput ignoreMissingInDS runUntilClosed
-    intermediateTask fullChain firstContentsFeed useRealNumEvents reuseSecOnDemand
-    inFilePosEvtNum writeInputToFile useLocalIO allowInputLAN allowInputWAN avoidVP
-    addNthFieldToLFN useFileAsSourceLFN instantiateTmpl instantiateTmplSite registerDatasets
-    stayOutputOnSite altStageOut putLogToOS ddmBackEnd limitedSites ipConnectivity ipStack
-    osMatching onlyTagsForFC cloudAsVO nEventsPerWorker nEsConsumers nSitesPerJob maxAttemptES
-    maxAttemptEsJob decAttOnFailedES notDiscardEvents resurrectConsumers switchEStoNormal
-    registerEsFiles useJobCloning useZipToPin usePrefetcher nJumboJobs maxJumboPerSite
-    fineGrainedProc hpoWorkflow messageDriven pushStatusChanges pushJob encJobParams useSecrets
-    noExecStrCnv
+    allowTaskDuplication umNameAtEnd useScout inputPrestaging
     """
 )
+
+KEPT = _words(
+    """
+    framework container_name cliParams sourceURL fixedSandbox objectStore transferType osInfo
+    ttcrTimestamp official noEmail tarBallViaDDM walltime walltimeUnit ioIntensity ioIntensityUnit
+    nEventsPerOutputFile useInFilesWithNewAttemptNr useInFilesInContainer esFraction esConvertible
+    maxEventsPerJob dynamicNumEvents groupBoundaryID respectLB orderByLB releasePerLB orderInputBy
+    totNumJobs maxNumJobs noInputPooling nChunksToWait segmentedWork maxCoreCount
+    randomSeed mergeOutput nFilesPerMergeJob nEventsPerMergeJob nGBPerMergeJob
+    nMaxFilesPerMergeJob onSiteMerging mergeEsOnOS scoutSuccessRate useExhausted failGoalUnreached
+    disableAutoFinish disableAutoRetry disableReassign allowPartialFinish allowEmptyInput
+    allowIncompleteInDS noAutoPause minCpuEfficiency workflowHoldup noLoopingCheck debugMode
+    useBuild retryModuleRules retryRamOffset retryRamStep retryRamMax waitInput ignoreMissingInDS
+    runUntilClosed intermediateTask fullChain inputPreStaging useRealNumEvents reuseSecOnDemand
+    inFilePosEvtNum writeInputToFile useLocalIO allowInputLAN allowInputWAN avoidVP
+    addNthFieldToLFN useFileAsSourceLFN instantiateTmpl instantiateTmplSite registerDatasets
+    stayOutputOnSite altStageOut putLogToOS ddmBackEnd t1Weight ipConnectivity ipStack osMatching
+    onlyTagsForFC cloudAsVO nEventsPerWorker nEsConsumers nSitesPerJob maxAttemptES maxAttemptEsJob
+    decAttOnFailedES notDiscardEvents resurrectConsumers switchEStoNormal registerEsFiles
+    useJobCloning useZipToPin usePrefetcher nJumboJobs maxJumboPerSite fineGrainedProc hpoWorkflow
+    messageDriven pushStatusChanges pushJob encJobParams useSecrets multiStepExec noExecStrCnv
+    destination includedSite excludedSite gshare workQueueName skipFilesUsedBy
+    getNumEventsInMetadata skipShortInput skipShortOutput currentPriority
+    """
+)
+"""Task parameters that are kept and shown, but not acted upon yet."""
+
+
+def kept(document: Mapping[str, Any]) -> Iterator[str]:
+    """What is worth a warning in a task: keys that are kept, but change nothing yet."""
+    for key in sorted(KEPT & document.keys()):
+        if document[key] not in (None, False, []):
+            yield f"{key} is kept, but not acted upon yet."
+
 
 TASK_KEY_PREFIXES = ("dsFor",)
 

@@ -1,55 +1,48 @@
 """Split rules: how a task's input becomes jobs, typed; their two-letter text is made only here.
 
-Source: engine.md §2.5. Rules come in as task parameters arrive at the features behind them.
+Source: engine.md §2.5, contracts §15.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-_CODES = {
-    "n_events_per_job": "NE",
-    "n_events_per_input": "EI",
-    "n_files_per_job": "NF",
-    "n_gb_per_job": "NG",
-    "target_events_per_job": "TE",
-    "max_output_gb": "TN",
-    "first_event": "FT",
-    "max_files_per_job": "MF",
-    "max_walltime_h": "MW",
-    "use_scout": "US",
-}
-
-
-_Count = Annotated[int, Field(ge=1)]
-_Size = Annotated[float, Field(gt=0)]
+from jedi.spec.rules import Count, Flag, Positive, Rules, rule
 
 NO_SCOUT, SCOUTING, SCOUTED = 1, 2, 3
 """Values of use_scout: no scouts are wanted; files are withheld until scouts have measured the
 task; they have."""
 
+_Stage = Annotated[int, Field(ge=1, le=3)] | None
 
-class SplitRules(BaseModel):
-    """Sizes of a job. None: no rule. GB = 2^30 bytes of input or output; hours of wall time.
+
+class SplitRules(Rules):
+    """All rules of a task, those included that other task parameters stand for or JEDI makes.
+    None: no rule. What has no two letters, the lists of sites, is not in the text. GB = 2^30 bytes
+    of input or output; hours of wall time.
 
     Of the rules that say how large a job is, the first one given counts: events, files, GB,
     events aimed at, GB of output (contracts §15).
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    n_events_per_job: _Count | None = None
-    n_events_per_input: _Count | None = None
-    n_files_per_job: _Count | None = None
-    n_gb_per_job: _Size | None = None
-    target_events_per_job: _Count | None = None
-    max_output_gb: _Size | None = None
-    first_event: Annotated[int, Field(ge=0)] | None = None
-    max_files_per_job: _Count | None = None
-    max_walltime_h: _Size | None = None
-    use_scout: Annotated[int, Field(ge=1, le=3)] | None = None
+    n_events_per_input: Count = rule("EI", "nEventsPerInputFile")
+    target_events_per_job: Count = rule("TE", "tgtNumEventsPerJob")
+    max_output_gb: Positive = rule("TN", "tgtMaxOutputForNG")
+    max_files_per_job: Count = rule("MF", "nMaxFilesPerJob")
+    max_walltime_h: Positive = rule("MW", "maxWalltime")
+    use_scout: _Stage = rule("US", "see NO_SCOUT and its neighbours")
+    use_pre_pro: _Stage = rule("UP", "pre-processing is to be done, done, consumed")
+    first_contents_feed: Flag = rule("FC", "the input was never looked up")
+    pfn_list: Flag = rule("PL", "files are named by the task")
+    load_xml: Flag = rule("LX", "jobs are told by a document")
+    included_site: list[str] | None = None
+    excluded_site: list[str] | None = None
+    limited_sites: Literal["allow", "deny", "both"] | None = rule(
+        "LS", "includedSite, excludedSite", words={"allow": 1, "deny": 2, "both": 3}
+    )
 
     @property
     def scouting(self) -> bool:
@@ -58,7 +51,7 @@ class SplitRules(BaseModel):
 
     def of_scouts(self) -> SplitRules:
         """The same for scout jobs: of one file, where no rule fixes files or events."""
-        fixed = self.files_per_job or self.events_per_job
+        fixed = self.files_per_job or self.events_per_job or self.respect_split_rule
         return self if fixed else self.model_copy(update={"n_files_per_job": 1})
 
     def then(self, use_scout: int) -> SplitRules:
@@ -101,19 +94,54 @@ class SplitRules(BaseModel):
         return events // file if events and file and events >= file else None
 
 
+def _extras() -> dict[str, dict[str, Any]]:
+    """By name of the rule, what `rules.rule` noted of it."""
+    fields = SplitRules.model_fields.items()
+    return {n: f.json_schema_extra for n, f in fields if isinstance(f.json_schema_extra, dict)}
+
+
+_EXTRAS = _extras()
+_NAMES: dict[str, str] = {extra["code"]: name for name, extra in _EXTRAS.items()}
+
+
 def render_split_rule(rules: SplitRules) -> str:
     """The text of jedi_tasks.splitrule, such as `NF=5,NG=2.5`."""
-    given = rules.model_dump(exclude_none=True)
-    return ",".join(f"{_CODES[name]}={value:.12g}" for name, value in given.items())
+    given = rules.model_dump(include={*_EXTRAS}, exclude_none=True).items()
+    return ",".join(f"{_EXTRAS[name]['code']}={_render(name, value)}" for name, value in given)
+
+
+def _render(name: str, value: Any) -> str:
+    match value:
+        case bool() | int() | float():
+            return f"{value:.12g}"
+        case list():
+            return ",".join(map(str, value))
+    return str(_EXTRAS[name].get("words", {}).get(value, value))
 
 
 def parse_split_rule(text: str) -> SplitRules:
     """The rules behind a text; ValueError if it holds an unknown code or a bad value."""
-    names = {code: name for name, code in _CODES.items()}
-    found: dict[str, str] = {}
-    for part in filter(None, text.split(",")):
-        code, _, value = part.partition("=")
-        if code not in names:
-            raise ValueError(f"unknown split rule {part!r}")
-        found[names[code]] = value
+    found: dict[str, Any] = {}
+    for code, value in _parts(text):
+        if code not in _NAMES:
+            raise ValueError(f"unknown split rule {code!r}")
+        name = _NAMES[code]
+        words = {str(number): word for word, number in _EXTRAS[name].get("words", {}).items()}
+        numbers = value.split(",")
+        found[name] = numbers if name == "add_nth_field_to_lfn" else words.get(value, value)
     return SplitRules.model_validate(found)
+
+
+def _parts(text: str) -> Iterator[tuple[str, str]]:
+    """Codes and values; a list continues in parts without a code."""
+    code, values = "", ""
+    for part in filter(None, text.split(",")):
+        head, sign, value = part.partition("=")
+        if sign or not code:
+            if code:
+                yield code, values
+            code, values = head, value
+        else:
+            values += f",{part}"
+    if code:
+        yield code, values

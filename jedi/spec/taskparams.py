@@ -25,10 +25,12 @@ from pydantic_core import PydanticCustomError
 from jedi.core import names
 from jedi.spec import later, placeholders
 from jedi.spec.dataset import Attributes
+from jedi.spec.rules import Flag, Rules
 
 MAX_PRIORITY = 10_000
 MAX_ATTEMPT = 1_000
 
+_TaskId = Annotated[int, Field(ge=1, le=2**63 - 1)]
 _Int4 = Annotated[int, Field(ge=0, le=2**31 - 1)]
 _Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
 _Word = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[!-~]+$")]
@@ -40,6 +42,13 @@ _DiskUnit = Literal["kB", "MB", "GB", "kBPerEvent", "MBPerEvent", "GBPerEvent"]
 
 def _dataset_list(text: str) -> str:
     return ",".join(":".join(names.dataset(name.strip())) for name in text.split(","))
+
+
+def _site_list(text: str) -> str:
+    found = [name.strip() for name in text.split(",")]
+    for name in found:
+        names.site(name.replace("*", "x"))
+    return ",".join(found)
 
 
 def _output_dataset(text: str) -> str:
@@ -67,6 +76,7 @@ def _attributes(text: str) -> str:
 
 
 _Site = Annotated[str, AfterValidator(names.site)]
+_SiteList = Annotated[str, AfterValidator(_site_list)]
 _Lfn = Annotated[str, AfterValidator(names.lfn)]
 _OutputDataset = Annotated[str, AfterValidator(_output_dataset)]
 _OutputValue = Annotated[_Text, AfterValidator(_output_value)]
@@ -197,7 +207,7 @@ AnyItem = Annotated[
 _ItemKind = TypeVar("_ItemKind", bound=Item)
 
 
-class TaskParams(_Written):
+class TaskParams(_Written, Rules):
     """A task as submitted. None: not said; whoever needs the value knows the default."""
 
     task_name: _Label
@@ -206,6 +216,7 @@ class TaskParams(_Written):
     vo: _Word = "local"
     prod_source_label: _Word = "user"
     task_priority: Annotated[int, Field(ge=0, le=MAX_PRIORITY)] | None = None
+    current_priority: Annotated[int, Field(ge=0, le=MAX_PRIORITY)] | None = None
     task_type: Literal["anal", "prod"] | None = None
     processing_type: _Word = "generic"
     architecture: _Text = ""
@@ -214,7 +225,21 @@ class TaskParams(_Written):
     trans_path: _Text | None = None
     working_group: _Word | None = None
     country_group: _Word | None = None
+    gshare: _Word | None = None
+    work_queue_name: _Word | None = None
     campaign: _Label | None = None
+    framework: _Label | None = None
+    container_name: _Label | None = Field(default=None, alias="container_name")
+    cli_params: _Text | None = None
+    source_url: _Label | None = Field(default=None, alias="sourceURL")
+    fixed_sandbox: _Label | None = None
+    object_store: _Label | None = None
+    transfer_type: _Label | None = None
+    os_info: _Label | None = None
+    ttcr_timestamp: _Label | None = None
+    official: Flag = None
+    no_email: Flag = None
+    tar_ball_via_ddm: Flag = Field(default=None, alias="tarBallViaDDM")
     request_type: _Label | None = None
     ticket_id: _Label | None = Field(default=None, alias="ticketID")
     ticket_system_type: _Label | None = None
@@ -227,6 +252,10 @@ class TaskParams(_Written):
     cpu_time_unit: Literal[
         "HS06sPerEvent", "mHS06sPerEvent", "HS06sPerEventFixed", "mHS06sPerEventFixed"
     ] = "HS06sPerEvent"
+    walltime: _Int4 | None = None
+    walltime_unit: _Label | None = None
+    io_intensity: _Int4 | None = None
+    io_intensity_unit: _Label | None = None
     cpu_efficiency: Annotated[int, Field(ge=0, le=100)] = 90
     base_walltime: _Int4 | None = None
     out_disk_count: _Int4 | None = None
@@ -236,23 +265,30 @@ class TaskParams(_Written):
     cloud: _Site | None = None
     site: _Site | None = None
     nucleus: _Site | None = None
+    included_site: _SiteList | None = None
+    excluded_site: _SiteList | None = None
+    destination: _Site | None = None
     max_attempt: Annotated[int, Field(ge=1, le=MAX_ATTEMPT)] | None = None
     max_failure: Annotated[int, Field(ge=1, le=MAX_ATTEMPT)] | None = None
     no_input: bool = False
     n_files: _Count | None = None
     n_events: _Count | None = None
     n_events_per_input_file: _Count | None = None
-    n_events_per_job: _Count | None = None
     tgt_num_events_per_job: _Count | None = None
-    first_event: _Int4 = 0
-    n_files_per_job: _Count | None = None
-    n_gb_per_job: _Positive | None = Field(default=None, alias="nGBPerJob")
     tgt_max_output_for_ng: _Positive | None = Field(default=None, alias="tgtMaxOutputForNG")
     n_max_files_per_job: _Count | None = None
     max_walltime: _Positive | None = None
+    n_events_per_output_file: _Count | None = None
+    skip_files_used_by: list[_TaskId] = []
+    get_num_events_in_metadata: Flag = None
+    use_in_files_with_new_attempt_nr: Flag = None
+    use_in_files_in_container: Flag = None
+    skip_short_input: Flag = None
+    skip_short_output: Flag = None
+    es_fraction: _Positive | None = None
+    es_convertible: Flag = None
     skip_scout: bool = False
     parent_task_name: _Label | None = None
-    no_wait_parent: bool = False
     sandbox: list[Annotated[str, StringConstraints(min_length=1, max_length=4096)]] = []
     log: LogItem | None = None
 

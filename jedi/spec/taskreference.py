@@ -7,17 +7,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from jedi.spec import later
 from jedi.spec.taskparams import TaskParams
 
 KINDS = {
     "task": "TaskParams",
+    "split rule": "TaskParams",
     "constant item": "ConstantItem",
     "input item": "InputItem",
     "output item": "OutputItem",
     "number item": "NumberItem",
     "log": "LogItem",
 }
-"""Where a key may stand, and the model there."""
+"""Where a key may stand, and the model there; split rules are keys of the task, too."""
 
 MEANINGS = {
     "taskName": "the task's name",
@@ -32,6 +34,37 @@ MEANINGS = {
     "transUses": "the software release",
     "transHome": "where the software lies",
     "transPath": "the command, which stands before the job parameters",
+    "currentPriority": "the priority to begin with; by default taskPriority",
+    "gshare": "the share of the task's jobs; by default its work queue's",
+    "workQueueName": "the work queue; by default the one whose criteria fit",
+    "framework": "a label: what submitted the task",
+    "container_name": "the software container that the payload needs",
+    "cliParams": "a label: the command that people gave",
+    "sourceURL": "where source code lies",
+    "fixedSandbox": "a sandbox that lies elsewhere",
+    "objectStore": "where pieces of outputs lie",
+    "transferType": "how files are read",
+    "osInfo": "the operating system that the payload needs",
+    "ttcrTimestamp": "when the task should be complete",
+    "official": "a task of a group's official work",
+    "noEmail": "no message when the task ends",
+    "tarBallViaDDM": "the sandbox lies in data management",
+    "walltime": "processor seconds for each MB of input",
+    "walltimeUnit": "unit of walltime",
+    "ioIntensity": "input and output for each second and core",
+    "ioIntensityUnit": "unit of ioIntensity",
+    "includedSite": "run at these sites only: names with commas, * is anything",
+    "excludedSite": "do not run at these sites: names with commas, * is anything",
+    "destination": "the endpoint where outputs go",
+    "nEventsPerOutputFile": "events of an output file",
+    "skipFilesUsedBy": "tasks: files of the same datasets that they finished are left out",
+    "getNumEventsInMetadata": "ask data management for numbers of events, which is done anyhow",
+    "useInFilesWithNewAttemptNr": "use files of later attempts, too",
+    "useInFilesInContainer": "use files of the whole container",
+    "skipShortInput": "leave files out that have fewer events than nEventsPerInputFile",
+    "skipShortOutput": "leave files or events out that do not fill a job",
+    "esFraction": "the part of the task that goes to the event service",
+    "esConvertible": "the task may go to the event service",
     "workingGroup": "the group that owns the task",
     "countryGroup": "the country that owns the task",
     "campaign": "a label",
@@ -60,17 +93,13 @@ MEANINGS = {
     "nFiles": "use so many files at most",
     "nEvents": "use so many events at most, in whole files; without input: have so many",
     "nEventsPerInputFile": "events of files of which data management knows no number",
-    "nEventsPerJob": "events of a job, across files",
     "tgtNumEventsPerJob": "cut files into equal parts of at most so many events, a job each",
-    "firstEvent": "added to ${FIRSTEVENT}",
-    "nFilesPerJob": "files of a job; in an item: of that dataset, whatever the master has",
-    "nGBPerJob": "input and expected output of a job, in GB",
+    "nFilesPerJob": "files of a job of that dataset, whatever the master has",
     "tgtMaxOutputForNG": "expected output of a job, in GB",
     "nMaxFilesPerJob": "most files of a job where its size decides",
     "maxWalltime": "hours a job may run",
     "skipScout": "do without scout jobs",
     "parentTaskName": "the user's last task of this name, which this one waits for and follows",
-    "noWaitParent": "work on what the parent makes while it is being made",
     "sandbox": "local files that every job finds in its directory",
     "log": "where log files go; by default beside the first output",
     "type": "constant or template",
@@ -95,7 +124,8 @@ MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A key: where it stands, what it may be, its default (None: none), what it means."""
+    """A key: where it stands, what it may be, its default (None: none), what it means. `code`: its
+    letters in the text of split rules; `kept`: nothing acts upon it yet."""
 
     where: str
     key: str
@@ -103,6 +133,8 @@ class Parameter:
     values: str
     default: Any
     meaning: str
+    code: str
+    kept: bool
 
 
 def schema() -> dict[str, Any]:
@@ -113,7 +145,7 @@ def schema() -> dict[str, Any]:
     for model in _models(found).values():
         for key, rules in model["properties"].items():
             rules.pop("title", None)
-            rules["description"] = MEANINGS.get(key, "")
+            rules.setdefault("description", MEANINGS.get(key, ""))
     return found
 
 
@@ -123,14 +155,17 @@ def parameters() -> Iterator[Parameter]:
     for where, name in KINDS.items():
         model = models[name]
         for key, rules in model["properties"].items():
-            yield Parameter(
-                where=where,
-                key=key,
-                mandatory=key in model.get("required", ()),
-                values=_values(rules),
-                default=rules.get("default"),
-                meaning=MEANINGS.get(key, ""),
-            )
+            if (where == "split rule") == ("code" in rules) or model is not models["TaskParams"]:
+                yield Parameter(
+                    where=where,
+                    key=key,
+                    mandatory=key in model.get("required", ()),
+                    values=_values(rules),
+                    default=rules.get("default"),
+                    meaning=rules.get("description") or MEANINGS.get(key, ""),
+                    code=rules.get("code", ""),
+                    kept=model is models["TaskParams"] and key in later.KEPT,
+                )
 
 
 def _models(found: dict[str, Any]) -> dict[str, dict[str, Any]]:

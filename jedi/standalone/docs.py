@@ -233,9 +233,19 @@ def params_page() -> str:
         "editors. [splitting.md](splitting.md) tells how these keys work together.",
     ]
     for where, found in groupby(taskreference.parameters(), key=lambda one: one.where):
-        rows = [(f"`{one.key}`", one.values, _default(one), one.meaning) for one in found]
+        rows = [(_key(one), one.values, _default(one), one.meaning) for one in found]
         parts += [f"## {where.capitalize()}", _grid(("key", "is", "default", "meaning"), rows)]
+    kept = ", ".join(f"`{one.key}`" for one in taskreference.parameters() if one.kept)
+    parts += [
+        "## Kept, not acted upon yet",
+        f"These are stored and shown, and `jedi-task submit` warns of them: {kept}.",
+    ]
     return _page(parts)
+
+
+def _key(one: taskreference.Parameter) -> str:
+    """The key, with the letters of a split rule."""
+    return f"`{one.key}` {one.code}".rstrip()
 
 
 def _default(one: taskreference.Parameter) -> str:

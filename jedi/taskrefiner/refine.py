@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import Literal
 
 from jedi.core import names
 from jedi.core.errors import Problem
 from jedi.spec.dataset import Attributes, NewDataset, OutputTemplate
 from jedi.spec.placeholders import fill_task_id, placeholders, split_output, stream_of
+from jedi.spec.rules import Rules
 from jedi.spec.splitrule import NO_SCOUT, SplitRules
 from jedi.spec.task import RefinedTask, TaskColumns
 from jedi.spec.taskparams import InputItem, Item, NumberItem, OutputItem, TaskParams
@@ -22,6 +24,10 @@ from jedi.taskrefiner.resource import ResourceType, resource_type
 PSEUDO_INPUT = "pseudo_dataset"
 PSEUDO_SEEDS = "pseudo_RNDMSEED"
 SEED = "RNDMSEED"
+_LIMITED: dict[tuple[bool, bool], Literal["allow", "deny", "both"] | None] = {
+    (False, False): None, (True, False): "allow", (False, True): "deny", (True, True): "both",
+}  # fmt: skip
+"""Rule LS, by whether sites are included and excluded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,30 +157,35 @@ class Refiner:
     def rules(self, params: TaskParams) -> SplitRules:
         """The split rules. Without input, a job takes one pseudo file unless told otherwise."""
         one = 1 if params.no_input and not params.n_events_per_job else None
+        shared = {name: getattr(params, name) for name in Rules.model_fields}
         return SplitRules(
-            n_events_per_job=params.n_events_per_job,
+            **shared
+            | {
+                "n_files_per_job": params.n_files_per_job or one,
+                "first_event": params.first_event or None,
+            },
             n_events_per_input=params.n_events_per_input_file,
-            n_files_per_job=params.n_files_per_job or one,
-            n_gb_per_job=params.n_gb_per_job,
             target_events_per_job=params.tgt_num_events_per_job,
             max_output_gb=params.tgt_max_output_for_ng,
-            first_event=params.first_event or None,
             max_files_per_job=params.n_max_files_per_job,
             max_walltime_h=params.max_walltime,
             use_scout=NO_SCOUT if params.skip_scout else None,
+            included_site=_listed(params.included_site),
+            excluded_site=_listed(params.excluded_site),
+            limited_sites=_LIMITED[bool(params.included_site), bool(params.excluded_site)],
         )
 
     def columns(self, submission: Submission) -> TaskColumns:
         """The task's own columns."""
         p = submission.params
         own = {f.name: getattr(p, f.name) for f in fields(TaskColumns) if hasattr(p, f.name)}
+        own["gshare"] = p.gshare or submission.gshare
         shape = resource_type(
             submission.resource_types, p.core_count, p.ram_count, p.ram_unit, p.base_ram_count
         )
         return TaskColumns(
             **own,
             workqueue_id=submission.workqueue_id,
-            gshare=submission.gshare,
             resource_type=shape,
         )
 
@@ -198,6 +209,10 @@ class Refiner:
             for plain in submission.constituents[name]:
                 found.setdefault(plain, None if plain == name else name)
         return found
+
+
+def _listed(text: str | None) -> list[str] | None:
+    return text.split(",") if text else None
 
 
 def _padding(item: Item) -> str:
