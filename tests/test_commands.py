@@ -3,7 +3,6 @@ when they come at a bad moment. After each the records agree."""
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import pytest
@@ -35,16 +34,9 @@ from jedi.taskbuffer.tasks import Move
 from jedi.taskcommando.agent import TaskCommando
 from jedi.taskcommando.commands import COMMANDS
 
-DATA = Path(__file__).parent / "data"
 DOCS = Path(__file__).parent.parent / "docs"
 
 # ------------------------------------------------------------------------- who, what and when
-
-
-def test_every_command_is_accepted_where_the_table_says() -> None:
-    with (DATA / "commands.csv").open() as file:
-        table = {row["command"]: {*row["accepted in"].split()} for row in csv.DictReader(file)}
-    assert table == {name: set(command.allowed) for name, command in COMMANDS.items()}
 
 
 def test_the_page_about_commands_is_up_to_date() -> None:
