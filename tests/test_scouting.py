@@ -284,7 +284,7 @@ def test_short_scouts_exhaust_the_task_until_it_is_retried(world: World) -> None
     ask(world, task, "retry")
     soon(world)
     everything(world)
-    assert history(world, task)[-3:] == ["toretry", "ready", "running"]
+    assert history(world, task)[-2:] == ["exhausted", "running"]
     assert counts(world, task) == {"finished": 10, "activated": 20}
     assert work_off(world, task) == "done"
     sound(world)

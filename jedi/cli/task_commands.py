@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -41,14 +42,33 @@ def retry(
     tasks: TaskIds,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the present priority.")] = False,
     sole: Annotated[bool, typer.Option("--sole", help="Their children don't follow.")] = False,
+    staged: Annotated[
+        bool, typer.Option("--staged", help="Don't wait any more for files from tape.")
+    ] = False,
+    transcend: Annotated[
+        bool, typer.Option("--transcend", help="Whatever they cost so far: limits don't count.")
+    ] = False,
+    new_code: Annotated[
+        list[str] | None,
+        typer.Option("--new-code", metavar="FILE", help="Run these local files; repeatable."),
+    ] = None,
     comment: Comment = None,
     as_json: Json = False,
 ) -> None:
     """Try failed files of finished, failed or exhausted tasks again.
 
-    Example: `jedi-task retry 1 && jedi-task watch 1`
+    Example: `jedi-task retry 1 --new-code mended.sh && jedi-task watch 1`
     """
-    _command("retry", tasks, comment, as_json, keep=keep, sole=sole)
+    sandbox = _keep(new_code) if new_code else None
+    _command("retry", tasks, comment, as_json, keep=keep, sole=sole, staged=staged,
+             transcend=transcend, sandbox=sandbox)  # fmt: skip
+
+
+def _keep(files: list[str]) -> str:
+    from jedi.service.commands import keep_code
+
+    with transaction() as tx:
+        return keep_code(tx, files, Path.cwd())
 
 
 def incexec(

@@ -247,7 +247,7 @@ def _feed_task(
             for one in ours
             if one.due
         ),
-        max_attempt=params.get("maxAttempt", max_attempt),
+        max_attempt=1 if rules.disable_auto_retry else params.get("maxAttempt", max_attempt),
         max_failure=params.get("maxFailure"),
         n_files=params.get("nFiles"),
         files_fed=files_fed,

@@ -108,6 +108,18 @@ _DECLARED = [
     _knob("attempts.max_attempt", "attempts", 3, "attempts per file where the task says nothing",
           least=1),
     _knob("attempts.retry_adds", "attempts", 5, "attempts that the retry command adds", least=1),
+    _knob("retry.max_attempts", "attempts", 0, "a task with so many attempts is exhausted instead "
+          "of being retried; 0 here and below: no limit", least=0),
+    _knob("retry.max_file_attempts", "attempts", 0, "... if a file may have so many already",
+          least=0),
+    _knob("retry.max_failed_hepscore_h", "HEP-score h", 0.0, "... if its failed jobs took so much",
+          least=0.0),
+    _knob("retry.max_failed_hepscore_percent", "%", 0.0, "... if that is so much of all it took",
+          least=0.0, most=100.0),
+    _knob("retry.max_failed_jobs_percent", "%", 0.0, "... if so many of its jobs failed",
+          least=0.0, most=100.0),
+    _knob("retry.min_cpu_efficiency_percent", "%", 0.0, "... if its jobs, in the median, used less "
+          "of their cores", least=0.0),
     _knob("pilot.heartbeat_s", "s", 30.0, "a pilot says it is alive this often", least=0.1),
     _knob("pilot.poll_s", "s", 0.5, "a pilot without work asks again after this time", least=0.1),
     _knob("pilot.idle_s", "s", 5.0, "a pilot without work leaves after this time", least=0.0),
@@ -184,6 +196,34 @@ _DECLARED = [
     _knob("watchdog.pending_retry_s", "s", 3600.0, "a pending task is tried again after, if "
           "whoever held it did not say when"),
     _knob("watchdog.pending_timeout_s", "s", 604_800.0, "a pending task is exhausted after"),
+    _knob("watchdog.throttle_period_s", "s", 300.0, "tasks that fail again and again are looked "
+          "for this often", least=0.1),
+    _knob("throttle.every", "attempts", 5, "a task is throttled when it has come to so many, to "
+          "twice as many ...", least=1),
+    _knob("throttle.measure", "name", "largest_attempt", "what of: the largest attemptNr of a job, "
+          "or the mean of failures of the files that are left", "mean_failures",
+          among=("largest_attempt", "mean_failures")),
+    _knob("throttle.unit_s", "s", 7200.0, "for this long x the square of how often it was",
+          least=0.0),
+    _knob("watchdog.exhausted_period_s", "s", 300.0, "exhausted tasks are looked at this often",
+          least=0.1),
+    _knob("watchdog.exhausted_timeout_s", "s", 864_000.0, "an exhausted task ends after",
+          172_800.0),
+    _knob("watchdog.goal_period_s", "s", 3600.0, "whether tasks have reached their goal is looked "
+          "at this often", least=0.1),
+    _knob("watchdog.failing_period_s", "s", 300.0, "tasks most of whose jobs fail are looked for "
+          "this often", least=0.1),
+    _knob("autopause.failure_percent", "%", 0.0, "a task is paused when so many of its jobs "
+          "failed; 0: never", 90.0, least=0.0, most=100.0),
+    _knob("autopause.min_ended", "jobs", 1000, "... of at least so many that ended", least=1),
+    _knob("autopause.min_left", "jobs", 100, "... while so many are to do", least=0),
+    _knob("watchdog.boost_period_s", "s", 300.0, "nearly complete tasks are looked for this often",
+          1200.0, least=0.1),
+    _knob("boost.done_percent", "%", 95.0, "production tasks are boosted when so much is done",
+          least=0.0, most=100.0),
+    _knob("boost.jobs", "jobs", 100, "... and fewer jobs than this are left", 101, least=0),
+    _knob("boost.priority", "", 900, "a boosted task has this priority at least, and the "
+          "share Express", least=0),
     _knob("watchdog.batch", "rows", 1000, "rows that a dog treats in one transaction", least=1),
     _knob("sandbox.max_mb", "MB", 100, "largest input sandbox", least=1),
     _knob("ddm.catalogue", "name", "filesystem", "where data management keeps what it knows: "

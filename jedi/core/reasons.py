@@ -42,6 +42,8 @@ TASKS: Mapping[str, str] = {
     "no_plugin": "No plug-in serves the task's vo and prodSourceLabel: ask an operator.",
     "inputs_changed": "Input files changed while jobs were made of them: it is tried again.",
     "generation_failed": "Jobs could not be made, for a fault of ours: report it.",
+    "unreachable": "A service that is needed does not answer: it is tried again.",
+    "endpoint_missing": "Data management does not know an endpoint: look at the sites.",
     "internal_error": "An agent failed, for a fault of ours: it tries again; report it.",
     # waits for a person
     "scouts_too_slow": "Scout jobs took much more time an event than the task says: retry it all "
@@ -50,6 +52,11 @@ TASKS: Mapping[str, str] = {
     "same, or submit it anew with better figures.",
     "scouts_too_short": "Very many very short jobs are expected: let each do more, or retry the "
     "task all the same.",
+    "many_attempts": "Inputs failed again and again: no jobs are made for a while. Look at their "
+    "errors; resume the task to go on at once.",
+    "throttle_over": "The task rested long enough: jobs are made again.",
+    "failure_rate": "Most jobs failed: look at their errors, then resume the task or end it.",
+    "exhausted_timeout": "Nobody decided about the exhausted task: it ends with what it has.",
     "pending_timeout": "The task was on hold for too long: mend what held it, then retry it.",
     "worker_killed": "Processes that worked on the task died again and again: report it.",
     # commands
@@ -58,6 +65,7 @@ TASKS: Mapping[str, str] = {
     "retry": "The task was told to try failed inputs again.",
     "retried": "A new attempt begins.",
     "nothing_to_retry": "No input failed and none is left.",
+    "retry_limit": "The task cost too much to be retried: mend it, or retry it with --transcend.",
     "incexec": "The task was told to go on with new inputs and changed parameters.",
     "parameters_merged": "The changed parameters are stored: a new attempt begins.",
     "pause": "The task was told to do nothing until it is resumed.",
@@ -128,6 +136,7 @@ JOBS: Mapping[str, str] = {
     "stageout_failed": "An output could not be stored at the site.",
     "output_not_reported": "The pilot said finished, but left outputs out.",
     "size_differs": "An output is not the file that the pilot reported.",
+    "declared_otherwise": "Data management was told otherwise of an output: remove its old entry.",
     "target_differs": "Another file has the name of an output already: choose another name.",
     "staged_missing": "An output that the pilot reported is not there.",
     "dataset_closed": "An output came after its dataset was closed.",

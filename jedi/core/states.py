@@ -176,7 +176,8 @@ TASK = Machine(
             ("TaskCommando", "finishing", "passed", "no_job_left"),
             ("TaskCommando", _COUNTED, "toretry", "retry"),
             ("TaskCommando", "toretry", "registered defined ready", "retried"),
-            ("TaskCommando", "toretry", _COUNTED, "nothing_to_retry"),
+            ("TaskCommando", "done", "toretry", "recover"),
+            ("TaskCommando", "toretry", f"{_COUNTED} done", "nothing_to_retry"),
             ("TaskCommando", "exhausted", "running scouting", "retry_resumes"),
             ("TaskCommando", f"{_COUNTED} done aborted", "toincexec", "incexec"),
             ("TaskCommando", "toincexec", "rerefine", "parameters_merged"),
@@ -205,6 +206,8 @@ INPUT_TYPES = (
     "trn_log", "trn_output", "lib",
 )  # fmt: skip
 MASTER_TYPES = ("input", "pseudo_input")
+PRE_MERGE_TYPES = ("trn_output", "trn_log")
+"""Files that one job makes and a merge job reads: they move like inputs, pending until made."""
 OUTPUT_TYPES = ("output", "log")
 
 INPUT_DATASET = Machine(
@@ -330,19 +333,17 @@ OUTPUT_FILE = Machine(
         "defined": "a job is to make it",
         "running": "a job is making it",
         "prepared": "made, not yet at its destination",
-        "merging": "being merged",
+        "merging": "a merge job is making it",
         "finished": "successfully made",
         "failed": "not made, or its merge failed",
     },
     _machine(
         [
             ("Adder", "defined", "running", "job_running"),
-            ("Adder", "defined running", "prepared", "job_transferring"),
-            ("Adder", "defined running prepared", "finished", "job_finished"),
-            ("Adder", "defined running prepared merging", "failed", "job_failed"),
-            ("JobGenerator", "prepared", "merging", "merge_job_generated"),
-            ("Adder", "merging", "finished", "merged"),
-            ("Adder", "merging", "prepared", "merge_failed"),
+            ("Adder", "defined", "merging", "merge_job_running"),
+            ("Adder", "defined running merging", "prepared", "job_transferring"),
+            ("Adder", "defined running merging prepared", "finished", "job_finished"),
+            ("Adder", "defined running merging prepared", "failed", "job_failed"),
             ("TaskCommando", "finished", "failed", "output_lost"),
         ]
     ),

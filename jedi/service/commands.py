@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -11,12 +12,13 @@ from sqlalchemy import Connection
 from jedi.core.errors import BadInput, Forbidden, Problem, Refused
 from jedi.core.suggest import suggest
 from jedi.service import tasks
-from jedi.taskbuffer import commands, sites, users
+from jedi.service.sandbox import bundle
+from jedi.taskbuffer import commands, knobs, sites, tasks_new, users
 from jedi.taskcommando.commands import COMMANDS, NOT_YET
 
 ARGUMENTS: Mapping[str, Mapping[str, type]] = {
     "finish": {"soft": bool},
-    "retry": {"keep": bool, "sole": bool},
+    "retry": {"keep": bool, "sole": bool, "staged": bool, "transcend": bool, "sandbox": str},
     "incexec": {"parameters": dict},
     "reassign": {"site": str, "nucleus": str, "soft": bool, "nokill": bool},
 }
@@ -57,6 +59,8 @@ def command(
     if refusal := COMMANDS[name].refusal(task.status):
         raise Refused(refusal, code="wrong_status", jedi_task_id=jedi_task_id, status=task.status)
     problems = list(_wrong(name, arguments))
+    if (code := arguments.get("sandbox")) and not tasks_new.has_sandbox(tx, code):
+        problems.append(Problem("sandbox", code, "no such sandbox", "Give its files"))
     if name == "reassign":
         problems += _wrong_place(tx, arguments)
     if name == "incexec" and not problems:
@@ -64,6 +68,16 @@ def command(
     if problems:
         raise BadInput(problems)
     return commands.append(tx, jedi_task_id, name, who, arguments, comment)
+
+
+def keep_code(tx: Connection, files: Sequence[str], base_dir: Path) -> str:
+    """Keep local files, relative to `base_dir`, as the sandbox of a task that is retried: its
+    sha256, to be said with the command. BadInput: a file is not there, or not plain."""
+    sandbox, problems = bundle(files, base_dir, int(knobs.load(tx)["sandbox.max_mb"]))
+    if sandbox is None or problems:
+        raise BadInput(problems)
+    tasks_new.put_sandbox(tx, sandbox.sha256, sandbox.data)
+    return sandbox.sha256
 
 
 def _wrong(name: str, arguments: Mapping[str, Any]) -> Iterator[Problem]:

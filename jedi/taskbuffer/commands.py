@@ -167,9 +167,11 @@ WITH c AS (
   UPDATE jedi_dataset_contents c SET
     status = CASE WHEN c.status = 'failed' THEN 'ready' ELSE c.status END,
     proc_status = CASE WHEN c.status = 'failed' THEN 'ready' ELSE c.proc_status END,
-    maxattempt = c.maxattempt + CASE WHEN c.attemptnr >= c.maxattempt THEN :adds ELSE 0 END,
-    maxfailure = c.maxfailure + CASE WHEN c.failedattempt >= c.maxfailure THEN :adds ELSE 0 END
-  WHERE c.jeditaskid = ANY(CAST(:ids AS bigint[])) AND c.type IN ({_INPUTS})
+    maxattempt = c.maxattempt + CASE WHEN c.attemptnr >= c.maxattempt THEN t.adds ELSE 0 END,
+    maxfailure = c.maxfailure + CASE WHEN c.failedattempt >= c.maxfailure THEN t.adds ELSE 0 END
+  FROM (SELECT jeditaskid, CASE WHEN rules ? 'disable_auto_retry' THEN 1 ELSE :adds END AS adds
+        FROM jedi_tasks WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))) t
+  WHERE c.jeditaskid = t.jeditaskid AND c.type IN ({_INPUTS})
     AND c.status IN ('failed', 'lost', 'missing', 'broken')
   RETURNING c.datasetid, c.jeditaskid, c.status
 ), g AS (
@@ -184,8 +186,8 @@ RETURNING d.datasetid, g.n
 
 def revive(tx: Connection, task_ids: Sequence[int], adds: int) -> dict[int, int]:
     """Let failed inputs be tried again, those that were tried as often as allowed `adds` times
-    more; the number of files by dataset id. Lost, missing and broken ones may be, too, once they
-    are found again."""
+    more (once, where nothing is retried by itself); the number of files by dataset id. Lost,
+    missing and broken ones may be, too, once they are found again."""
     tx.execute(_LOCK_INPUTS, {"ids": list(task_ids)})
     rows = tx.execute(_REVIVE, {"ids": list(task_ids), "adds": adds})
     return {row.datasetid: row.n for row in rows}

@@ -93,6 +93,12 @@ def put_sandbox(tx: Connection, sha256: str, data: bytes) -> None:
     )
 
 
+def has_sandbox(tx: Connection, sha256: str) -> bool:
+    """Whether a sandbox is kept."""
+    query = text("SELECT EXISTS (SELECT FROM jedi_sandboxes WHERE sha256 = :sha256)")
+    return bool(tx.scalar(query, {"sha256": sha256}))
+
+
 def params_of(tx: Connection, task_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
     """The parameters of tasks."""
     rows = tx.execute(
@@ -115,6 +121,25 @@ def resource_types(tx: Connection) -> list[Row[Any]]:
     )
 
 
+def columns(task_id: int, task: RefinedTask) -> dict[str, Any]:
+    """The columns of jedi_tasks that refining fills, under their SQL names."""
+    return {
+        "jeditaskid": task_id,
+        "rules": task.rules.model_dump(exclude_none=True),
+        "splitrule": render_split_rule(task.rules),
+        **dict(zip(_COLUMNS, asdict(task.columns).values(), strict=True)),
+    }
+
+
+def told_columns(params: object) -> dict[str, Any]:
+    """Those that follow from task parameters alone (a value with their Python names)."""
+    return {
+        tables.tasks.c[name].name: getattr(params, name)
+        for name in TaskColumns.__dataclass_fields__
+        if hasattr(params, name)
+    }
+
+
 _COLUMNS = [tables.tasks.c[name].name for name in TaskColumns.__dataclass_fields__]
 _DEFINE = f"""
 UPDATE jedi_tasks t SET rules = r.rules, splitrule = r.splitrule,
@@ -126,15 +151,7 @@ WHERE t.jeditaskid = r.jeditaskid
 
 def define_tasks(tx: Connection, refined: Sequence[tuple[int, RefinedTask]], agent: str) -> None:
     """Write what refining found, for tasks whose rows the transaction has locked."""
-    rows = [
-        {
-            "jeditaskid": task_id,
-            "rules": task.rules.model_dump(exclude_none=True),
-            "splitrule": render_split_rule(task.rules),
-            **dict(zip(_COLUMNS, asdict(task.columns).values(), strict=True)),
-        }
-        for task_id, task in refined
-    ]
+    rows = [columns(task_id, task) for task_id, task in refined]
     tx.execute(text(_DEFINE), {"rows": json.dumps(rows)})
     ids = datasets.insert_datasets(tx, [(i, task.datasets) for i, task in refined], agent)
     datasets.insert_templates(tx, [(i, task.templates, ids[i]) for i, task in refined])

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Row
 from jedi.agent.base import Agent
 from jedi.core import states
 from jedi.core.errors import JediError
+from jedi.spec.splitrule import SplitRules
 from jedi.taskbuffer import (
     commands,
     datasets,
@@ -21,6 +22,7 @@ from jedi.taskbuffer import (
     jobs,
     jobs_end,
     reassigning,
+    retrying,
     scouting,
     stats,
     tasks,
@@ -29,8 +31,9 @@ from jedi.taskbuffer.jobs import JobMove
 from jedi.taskbuffer.jobs_end import JobEnd
 from jedi.taskbuffer.tasks import Move
 from jedi.taskcommando.commands import COMMANDS
+from jedi.taskcommando.limits import NOTHING, Spent, exceeded, limited
 from jedi.taskcommando.reassign import target
-from jedi.taskcommando.retry import Dataset, plan, reopen
+from jedi.taskcommando.retry import Dataset, plan, reopen, resumed
 
 _WINDING_UP = {"aborting": "toabort", "finishing": "passed"}
 _DOING = (*_WINDING_UP, "toretry", "toincexec", "paused", "toreassign", "scouted")
@@ -52,7 +55,8 @@ _REASSIGNED = _End("closed", "reassigned", "jedi")
 @dataclass(frozen=True, slots=True)
 class Order:
     """A task under our lease, and the command to take up; without one, that of its status is
-    being carried out. `before`: what it was before it was held, if it is."""
+    being carried out. `before`: what it was before it was held, if it is; `scouting`: its files
+    are withheld until scouts have measured it."""
 
     jedi_task_id: int
     lock_seq: int
@@ -60,6 +64,7 @@ class Order:
     old_status: str
     before: str | None
     attempt_nr: int
+    scouting: bool
     command: Row[Any] | None
 
 
@@ -87,7 +92,8 @@ class TaskCommando(Agent[Order, str | None]):
         before = commands.before_hold(tx, [row.jeditaskid for row in rows])
         return [
             Order(row.jeditaskid, row.lock_seq, row.status, row.oldstatus,
-                  before.get(row.jeditaskid), row.attemptnr, found.get(row.jeditaskid))
+                  before.get(row.jeditaskid), row.attemptnr,
+                  SplitRules.model_validate(row.rules or {}).scouting, found.get(row.jeditaskid))
             for row in rows
         ]  # fmt: skip
 
@@ -138,10 +144,12 @@ class TaskCommando(Agent[Order, str | None]):
                 asked = COMMANDS[command.command]
                 reason = f"{asked.participle.capitalize()} by {command.username}"
                 reason += f": {command.comment}" if command.comment else "."
-                target = asked.doing or _resumed(order)
+                target = _shortcut(order, asked.name) or asked.doing or _resumed(order)
                 moves.append(Move(*_held(order), target, asked.name, reason,
                                   user_name=command.username))  # fmt: skip
         tasks.move_tasks(tx, moves, self.name)
+        code = {o.jedi_task_id: c.arguments.get("sandbox") for o, c, why in answers if not why}
+        retrying.use_code(tx, {task: sha for task, sha in code.items() if sha})
         resumed = [o.jedi_task_id for o, c, why in answers if not why and c.command == "resume"]
         self._move_jobs(tx, resumed, "throttled", "activated", "task_resumed", "Task resumed.")
         tasks.put_off(tx, [_held(order) for order, _, refusal in answers if refusal])
@@ -266,26 +274,43 @@ class TaskCommando(Agent[Order, str | None]):
     def _retry(self, tx: Connection, orders: Sequence[Order]) -> list[int]:
         """Give failed inputs new attempts and let the tasks go on; without any, back they go. The
         tasks that go on, and whose children follow."""
+        told = self._arguments(tx, orders)
+        orders = self._within_limits(tx, orders, told)
         if not orders:
             return []
         ids = [order.jedi_task_id for order in orders]
         revived = commands.revive(tx, ids, int(self.world.knobs["attempts.retry_adds"]))
+        unstaged = retrying.unstage(tx, [task for task in ids if told[task].get("staged")])
         found: dict[int, list[Dataset]] = defaultdict(list)
         for d in ending.datasets(tx, ids):
             files = revived.get(d.datasetid, 0)
             found[d.jeditaskid].append(
-                Dataset(d.datasetid, d.type, d.masterid, d.status, d.state,
-                        d.nfilesused + files, files, d.nfilesmissing)
+                Dataset(d.datasetid, d.type, d.masterid, d.status, d.state, d.nfilesused + files,
+                        files + unstaged.get(d.datasetid, 0), d.nfilesmissing)
             )  # fmt: skip
         plans = {order: plan(found[order.jedi_task_id]) for order in orders}
         reopened = [move for p in plans.values() for move in p.datasets]
         datasets.move_datasets(tx, reopened, self.name, "retry")
         going = [order.jedi_task_id for order, p in plans.items() if p.target]
-        told = self._arguments(tx, orders)
         commands.begin_attempt(tx, going, [task for task in going if told[task].get("keep")])
         stats.note_progress(tx, going)
         tasks.move_tasks(tx, [_retried(order, p.target) for order, p in plans.items()], self.name)
         return [task for task in going if not told[task].get("sole")]
+
+    def _within_limits(
+        self, tx: Connection, orders: Sequence[Order], told: Mapping[int, Mapping[str, Any]]
+    ) -> list[Order]:
+        """The tasks that may be tried once more; the others are exhausted."""
+        ids = [
+            order.jedi_task_id for order in orders if not told[order.jedi_task_id].get("transcend")
+        ]
+        if not ids or not limited(self.world.knobs):
+            return list(orders)
+        cost = {row.jeditaskid: Spent(**_figures(row)) for row in retrying.spent(tx, ids)}
+        why = {o: exceeded(cost.get(o.jedi_task_id, NOTHING), self.world.knobs) for o in orders}
+        moves = [Move(*_held(o), "exhausted", "retry_limit", w) for o, w in why.items() if w]
+        tasks.move_tasks(tx, moves, self.name)
+        return [order for order in orders if not why[order]]
 
     def _lead(self, tx: Connection, retried: Sequence[int]) -> None:
         """Children follow a task that is retried. One that has ended is refined anew, which waits
@@ -330,6 +355,10 @@ class TaskCommando(Agent[Order, str | None]):
         return ids
 
 
+def _figures(row: Row[Any]) -> dict[str, Any]:
+    return {name: value for name, value in row._mapping.items() if name != "jeditaskid"}
+
+
 def _retried(order: Order, target: str | None) -> Move:
     if target is None:
         reason = "No input failed and none is left: there is nothing to retry."
@@ -339,6 +368,12 @@ def _retried(order: Order, target: str | None) -> Move:
 
 def _resumed(order: Order) -> str:
     return "staged" if order.status == "staging" else order.before or order.old_status
+
+
+def _shortcut(order: Order, command: str) -> str | None:
+    if command != "retry" or order.status != "exhausted":
+        return None
+    return resumed(order.old_status, scouting=order.scouting)
 
 
 def _held(order: Order) -> tuple[int, int]:

@@ -24,6 +24,8 @@ class Command:
             return None
         if status == self.doing:
             return f"The task is being {self.participle} already."
+        if status == "broken":
+            return f"The task is broken and can't be {self.participle}. {_ANEW}"
         accepted = ", ".join(s for s in states.TASK_STATES if s in self.allowed)
         possible = ", ".join(c.name for c in COMMANDS.values() if status in c.allowed) or "nothing"
         return (
@@ -32,9 +34,17 @@ class Command:
         )
 
 
-def _to(doing: str) -> frozenset[str]:
-    """The statuses with an edge to this one."""
-    return frozenset(e.source for e in states.TASK.edges if e.target == doing)
+_ANEW = (
+    "Correct what its reason tells, and submit it as a new task: with output datasets of other "
+    "names, or with allowTaskDuplication: true."
+)
+"""Repeating what is broken is useless. Source: seed, "Broken tasks"."""
+
+
+def _to(doing: str, reason: str | None = None) -> frozenset[str]:
+    """The statuses with an edge to this one, for this reason."""
+    edges = (e for e in states.TASK.edges if e.target == doing)
+    return frozenset(e.source for e in edges if reason in (None, e.reason))
 
 
 _HELD = frozenset({"paused", "throttled", "staging"})
@@ -47,7 +57,7 @@ COMMANDS: Mapping[str, Command] = {
         Command("kill", "aborting", "killed", _to("aborting")),
         # once more: softly at first, hard then
         Command("finish", "finishing", "finished", _to("finishing") | {"finishing"}),
-        Command("retry", "toretry", "retried", _to("toretry")),
+        Command("retry", "toretry", "retried", _to("toretry", "retry")),
         Command("incexec", "toincexec", "executed incrementally", _to("toincexec")),
         Command("pause", "paused", "paused", _PAUSABLE),
         Command("resume", None, "resumed", _HELD),

@@ -43,6 +43,13 @@ class Plan:
     datasets: list[tuple[int, str]]
 
 
+def resumed(old_status: str, *, scouting: bool) -> str | None:
+    """Where an exhausted task goes on at once, with nothing new; None: it is retried."""
+    if old_status == "running" or (old_status == "scouting" and not scouting):
+        return "running"
+    return "scouting" if old_status == "scouting" else None
+
+
 def plan(datasets: Sequence[Dataset]) -> Plan:
     """Go on where the task stopped: refine it, feed it, or make jobs of what is left."""
     masters = [d for d in datasets if d.is_master]

@@ -26,17 +26,120 @@ GUARDS = (
 # What a guard lets pass: from a status to any of these; before, and from now on.
 
 # moves: begin
-BEFORE: dict[str, str] = {}
-AFTER: dict[str, str] = {}
+BEFORE = {
+    "task": """
+aborted > toincexec
+aborting > toabort
+assigning > aborting exhausted finishing paused ready registered toabort toreassign
+defined > aborting assigning exhausted finishing paused pending ready registered toabort
+defined > tobroken toreassign
+done > registered toincexec
+exhausted > aborting finishing paused registered running scouting toabort toincexec
+exhausted > toreassign toretry
+failed > toincexec toretry
+finished > registered toincexec toretry
+finishing > aborting passed toabort
+passed > aborting done failed finished paused
+paused > aborting assigning defined done exhausted failed finished finishing pending
+paused > prepared preprocessing ready registered rerefine running scouted scouting staged
+paused > staging throttled toabort topreprocess
+pending > aborting defined exhausted finishing paused prepared preprocessing ready
+pending > registered rerefine running scouting toabort topreprocess toreassign
+prepared > done exhausted failed finished paused pending
+preprocessing > aborting finishing paused pending prepared registered toabort
+ready > aborting defined exhausted finishing paused pending prepared preprocessing
+ready > registered running scouting throttled toabort toreassign
+reassigning > aborting assigning defined exhausted finishing pending ready running scouted
+reassigning > scouting toabort
+registered > aborting defined exhausted finishing paused pending staging toabort tobroken
+registered > topreprocess
+rerefine > aborting defined finishing paused pending prepared ready toabort tobroken
+running > aborting defined exhausted finishing paused pending prepared throttled toabort
+running > toreassign
+scouted > aborting finishing paused running toabort toreassign
+scouting > aborting defined exhausted finishing paused pending prepared scouted throttled
+scouting > toabort tobroken toreassign
+staged > aborting defined finishing paused toabort tobroken topreprocess
+staging > aborting finishing paused staged toabort
+throttled > aborting finishing paused prepared ready running scouting toabort
+toabort > aborted
+tobroken > aborting broken
+toincexec > aborted aborting done exhausted failed finished finishing rerefine toabort
+topreprocess > aborting finishing paused pending preprocessing toabort
+toreassign > aborting assigning defined exhausted finishing pending ready reassigning
+toreassign > running scouted scouting toabort
+toretry > aborting defined exhausted failed finished finishing ready registered toabort
+""",
+}
+AFTER = {
+    "task": """
+aborted > toincexec
+aborting > toabort
+assigning > aborting exhausted finishing paused ready registered toabort toreassign
+defined > aborting assigning exhausted finishing paused pending ready registered toabort
+defined > tobroken toreassign
+done > registered toincexec toretry
+exhausted > aborting finishing paused registered running scouting toabort toincexec
+exhausted > toreassign toretry
+failed > toincexec toretry
+finished > registered toincexec toretry
+finishing > aborting passed toabort
+passed > aborting done failed finished paused
+paused > aborting assigning defined done exhausted failed finished finishing pending
+paused > prepared preprocessing ready registered rerefine running scouted scouting staged
+paused > staging throttled toabort topreprocess
+pending > aborting defined exhausted finishing paused prepared preprocessing ready
+pending > registered rerefine running scouting toabort topreprocess toreassign
+prepared > done exhausted failed finished paused pending
+preprocessing > aborting finishing paused pending prepared registered toabort
+ready > aborting defined exhausted finishing paused pending prepared preprocessing
+ready > registered running scouting throttled toabort toreassign
+reassigning > aborting assigning defined exhausted finishing pending ready running scouted
+reassigning > scouting toabort
+registered > aborting defined exhausted finishing paused pending staging toabort tobroken
+registered > topreprocess
+rerefine > aborting defined finishing paused pending prepared ready toabort tobroken
+running > aborting defined exhausted finishing paused pending prepared throttled toabort
+running > toreassign
+scouted > aborting finishing paused running toabort toreassign
+scouting > aborting defined exhausted finishing paused pending prepared scouted throttled
+scouting > toabort tobroken toreassign
+staged > aborting defined finishing paused toabort tobroken topreprocess
+staging > aborting finishing paused staged toabort
+throttled > aborting finishing paused prepared ready running scouting toabort
+toabort > aborted
+tobroken > aborting broken
+toincexec > aborted aborting done exhausted failed finished finishing rerefine toabort
+topreprocess > aborting finishing paused pending preprocessing toabort
+toreassign > aborting assigning defined exhausted finishing pending ready reassigning
+toreassign > running scouted scouting toabort
+toretry > aborting defined done exhausted failed finished finishing ready registered
+toretry > toabort
+""",
+}
 # moves: end
 
 
+COLUMNS = (
+    ("ddm_files", "boundary", "bigint", "files with the same one belong together"),
+    ("ddm_files", "lumiblock", "integer", "the lumi block of its events"),
+    ("jedi_dataset_contents", "ramcount", "integer",
+     "memory that its jobs need if the task asks for less, in the task''s unit"),
+)  # fmt: skip
+"""Table, column, type, meaning."""
+
+
 def upgrade() -> None:
+    for table, column, kind, meaning in COLUMNS:
+        op.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
+        op.execute(f"COMMENT ON COLUMN {table}.{column} IS '{meaning}'")
     guard(AFTER)
 
 
 def downgrade() -> None:
     guard(BEFORE)
+    for table, column, _, _ in reversed(COLUMNS):
+        op.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
 
 
 def guard(moves: dict[str, str]) -> None:

@@ -1,0 +1,74 @@
+"""What a retry needs besides new attempts of files: what a task has cost, files that wait for
+tape, the code that it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+
+_INPUTS = ", ".join(f"'{kind}'" for kind in states.INPUT_TYPES)
+_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
+_COLUMNS = "jeditaskid, site, status, wall_s, cpu_s, cores"
+_SPENT = text(f"""
+SELECT t.jeditaskid, t.attemptnr AS attempts, j.*,
+  coalesce((SELECT max(maxattempt) FROM jedi_dataset_contents c WHERE c.jeditaskid = t.jeditaskid
+            AND c.type IN ({_MASTERS})), 0) AS file_attempts
+FROM jedi_tasks t, LATERAL (
+  SELECT count(*) AS jobs, count(*) FILTER (WHERE failed) AS failed,
+    coalesce(sum(hepscore_h), 0) AS hepscore_h,
+    coalesce(sum(hepscore_h) FILTER (WHERE failed), 0) AS failed_hepscore_h,
+    percentile_cont(0.5) WITHIN GROUP (ORDER BY 100 * cpu_s / nullif(wall_s * cores, 0))
+      AS cpu_efficiency
+  FROM (SELECT o.*, o.status = 'failed' AS failed,
+          o.wall_s * o.cores * s.corepower / 3600 AS hepscore_h
+        FROM (SELECT {_COLUMNS} FROM jedi_jobs WHERE jeditaskid = t.jeditaskid UNION ALL
+              SELECT {_COLUMNS} FROM jedi_jobs_archived WHERE jeditaskid = t.jeditaskid) o
+          LEFT JOIN jedi_sites s USING (site)
+        WHERE o.status IN ('finished', 'failed')) o) j
+WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[]))
+""")
+
+
+def spent(tx: Connection, task_ids: Sequence[int]) -> list[Row[Any]]:
+    """What tasks have cost: attempts, jobs, failed ones, HEP-score hours, CPU efficiency in %."""
+    return list(tx.execute(_SPENT, {"ids": list(task_ids)}))
+
+
+_UNSTAGE = text(f"""
+WITH c AS (
+  UPDATE jedi_dataset_contents c SET status = 'ready', proc_status = 'ready'
+  WHERE c.jeditaskid = ANY(CAST(:ids AS bigint[])) AND c.type IN ({_INPUTS})
+    AND c.status = 'staging'
+  RETURNING c.datasetid, c.jeditaskid, coalesce(c.endevent - c.startevent + 1, c.nevents) AS events
+), g AS (
+  SELECT datasetid, jeditaskid, count(*) AS n, sum(events) AS events FROM c
+  GROUP BY datasetid, jeditaskid
+)
+UPDATE jedi_datasets d SET nfilestobeused = d.nfilestobeused + g.n,
+  neventstobeused = coalesce(d.neventstobeused + g.events, d.neventstobeused, g.events)
+FROM g WHERE d.datasetid = g.datasetid AND d.jeditaskid = g.jeditaskid
+RETURNING d.datasetid, g.n
+""")
+
+
+def unstage(tx: Connection, task_ids: Sequence[int]) -> dict[int, int]:
+    """Files that wait for tape count as staged; their number by dataset id. The caller has locked
+    the datasets."""
+    return {row.datasetid: row.n for row in tx.execute(_UNSTAGE, {"ids": list(task_ids)})}
+
+
+def use_code(tx: Connection, code: Mapping[int, str]) -> None:
+    """Tasks (id: sha256 of a sandbox) run with other local files from now on."""
+    if code:
+        tx.execute(
+            text(
+                "UPDATE jedi_taskparams p SET sandbox_sha256 = n.sha256 "
+                "FROM unnest(CAST(:ids AS bigint[]), CAST(:shas AS text[])) n(id, sha256) "
+                "WHERE p.jeditaskid = n.id"
+            ),
+            {"ids": list(code), "shas": list(code.values())},
+        )

@@ -1,0 +1,60 @@
+"""Retrying has limits: what a task has spent so far decides whether it is tried once more.
+
+Source: engine.md §6.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a task has cost: attempts of its own and those that a file may have, jobs that ran and
+    failed, HEP-score hours of both, and the median CPU efficiency of jobs in %."""
+
+    attempts: int = 0
+    file_attempts: int = 0
+    jobs: int = 0
+    failed: int = 0
+    hepscore_h: float = 0.0
+    failed_hepscore_h: float = 0.0
+    cpu_efficiency: float | None = None
+
+
+NOTHING = Spent()
+
+
+def exceeded(spent: Spent, knobs: Mapping[str, Any]) -> str | None:
+    """Why a task is not tried again, with the knob that says so; None: it is."""
+    failed = _percent(spent.failed, spent.jobs)
+    failed_hours = _percent(spent.failed_hepscore_h, spent.hepscore_h)
+    most = (
+        ("max_attempts", spent.attempts, "attempts of the task were made"),
+        ("max_file_attempts", spent.file_attempts, "attempts of a file are allowed already"),
+        ("max_failed_hepscore_h", spent.failed_hepscore_h, "HEP-score hours were lost"),
+        ("max_failed_hepscore_percent", failed_hours, "% of the HEP-score hours were lost"),
+        ("max_failed_jobs_percent", failed, "% of the jobs failed"),
+    )
+    for key, value, what in most:
+        limit = knobs[f"retry.{key}"]
+        if limit and value >= limit:
+            return f"{value:.4g} {what}, the limit is {limit:g} (knob retry.{key})."
+    least = knobs["retry.min_cpu_efficiency_percent"]
+    if spent.cpu_efficiency is not None and spent.cpu_efficiency < least:
+        return (
+            f"The jobs used {spent.cpu_efficiency:.4g} % of their cores, the limit is {least:g} "
+            "(knob retry.min_cpu_efficiency_percent)."
+        )
+    return None
+
+
+def limited(knobs: Mapping[str, Any]) -> bool:
+    """Whether any limit is set."""
+    return any(value for name, value in knobs.items() if name.startswith("retry."))
+
+
+def _percent(part: float, whole: float) -> float:
+    return 100.0 * part / whole if whole else 0.0
