@@ -27,6 +27,8 @@ CREATE TABLE ddm_files (
     adler32 text NOT NULL,       -- 8 lower-case hex digits
     guid text NOT NULL,          -- globally unique identifier
     nevents bigint,              -- events in it, if known
+    boundary bigint,             -- files with the same one belong together
+    lumiblock integer,           -- the lumi block of its events
     CONSTRAINT ddm_files_pk PRIMARY KEY (file_id),
     CONSTRAINT ddm_files_dataset_id_uq UNIQUE (dataset_id, lfn),
     CONSTRAINT ddm_files_dataset_id_fk FOREIGN KEY (dataset_id) REFERENCES ddm_datasets(dataset_id)
@@ -150,6 +152,7 @@ CREATE TABLE jedi_dataset_contents (
     is_waiting text,                                        -- Y if it waits for a real co-jumbo job
     jobsetid bigint,                                        -- the job set that uses the file
     proc_status text,                                       -- the status as users see it
+    ramcount integer,                                       -- memory that its jobs need if the task asks for less, in the task's unit
     CONSTRAINT jedi_dataset_contents_pk PRIMARY KEY (fileid, jeditaskid),
     CONSTRAINT jedi_dataset_contents_lfn_ck CHECK (length(lfn) <= 256),
     CONSTRAINT jedi_dataset_contents_status_ck CHECK (status = ANY (ARRAY['pending', 'staging',

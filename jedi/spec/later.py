@@ -16,10 +16,10 @@ def _words(text: str) -> frozenset[str]:
 
 TASK_KEYS = _words(
     """
-    mergeRamCount mergeCoreCount goal nEventsPerRange minGranularity pfnList mergeSpec buildSpec
-    preproSpec esmergeSpec loadXML segmentSpecs hpoRequestData log_merge uniqueTaskName noThrottle
+    mergeRamCount mergeCoreCount nEventsPerRange minGranularity pfnList mergeSpec buildSpec
+    preproSpec esmergeSpec loadXML segmentSpecs hpoRequestData log_merge uniqueTaskName
     panda_data_carousel lostFiles lostFilesDataset recoverInto useNewCode period
-    allowTaskDuplication umNameAtEnd useScout inputPrestaging
+    allowTaskDuplication umNameAtEnd inputPrestaging
     """
 )
 
@@ -31,10 +31,10 @@ KEPT = _words(
     maxEventsPerJob dynamicNumEvents groupBoundaryID respectLB orderByLB releasePerLB orderInputBy
     totNumJobs maxNumJobs noInputPooling nChunksToWait segmentedWork maxCoreCount
     randomSeed mergeOutput nFilesPerMergeJob nEventsPerMergeJob nGBPerMergeJob
-    nMaxFilesPerMergeJob onSiteMerging mergeEsOnOS scoutSuccessRate useExhausted failGoalUnreached
-    disableAutoFinish disableAutoRetry disableReassign allowPartialFinish allowEmptyInput
-    allowIncompleteInDS noAutoPause minCpuEfficiency workflowHoldup noLoopingCheck debugMode
-    useBuild retryModuleRules retryRamOffset retryRamStep retryRamMax waitInput ignoreMissingInDS
+    nMaxFilesPerMergeJob onSiteMerging mergeEsOnOS
+    disableAutoRetry disableReassign allowPartialFinish
+    allowIncompleteInDS workflowHoldup noLoopingCheck debugMode
+    useBuild retryModuleRules retryRamOffset retryRamStep retryRamMax waitInput
     runUntilClosed intermediateTask fullChain inputPreStaging useRealNumEvents reuseSecOnDemand
     inFilePosEvtNum writeInputToFile useLocalIO allowInputLAN allowInputWAN avoidVP
     addNthFieldToLFN useFileAsSourceLFN instantiateTmpl instantiateTmplSite registerDatasets

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jedi.spec.dataset import NewDataset, OutputTemplate
 from jedi.spec.splitrule import SplitRules
@@ -17,8 +17,7 @@ class TaskColumns:
     trans_uses: str
     trans_home: str | None
     trans_path: str | None
-    workqueue_id: int
-    gshare: str
+    gshare: str | None
     resource_type: str
     ram_count: int | None
     ram_unit: str
@@ -38,6 +37,13 @@ class TaskColumns:
     request_type: str | None
     ticket_id: str | None
     ticket_system_type: str | None
+    goal: int | None
+    term_condition: str | None
+    workqueue_id: int | None = None
+
+
+EXPRESS = "Express"
+"""The share of what comes before all others: urgent tasks, and those that are almost done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +55,9 @@ class RefinedTask:
     datasets: tuple[NewDataset, ...]
     templates: tuple[OutputTemplate, ...]
     job_params_template: str
+
+    def queued(self, queue_id: int, queue_name: str, processing_type: str | None) -> RefinedTask:
+        """In a work queue, which is its share unless the task has another, or is urgent (seed,
+        "Express input/output transfers": such a task ignores fairshare)."""
+        share = EXPRESS if processing_type == "urgent" else self.columns.gshare or queue_name
+        return replace(self, columns=replace(self.columns, workqueue_id=queue_id, gshare=share))

@@ -7,6 +7,7 @@ words, `later` lists legal JEDI that is not built yet. Defaults: contracts §9; 
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -51,6 +52,12 @@ def _site_list(text: str) -> str:
     return ",".join(found)
 
 
+def _term_condition(text: str) -> str:
+    if not re.fullmatch(r"(100|\d{1,2}(\.\d)?)% of (files|events)", text):
+        raise ValueError("is like '90% of files' or '99.5% of events'")
+    return text
+
+
 def _output_dataset(text: str) -> str:
     names.dataset(placeholders.longest_name(text) + ".log")  # logs go there unless told otherwise
     return text.removesuffix("/")
@@ -76,6 +83,7 @@ def _attributes(text: str) -> str:
 
 
 _Site = Annotated[str, AfterValidator(names.site)]
+_TermCondition = Annotated[str, AfterValidator(_term_condition)]
 _SiteList = Annotated[str, AfterValidator(_site_list)]
 _Lfn = Annotated[str, AfterValidator(names.lfn)]
 _OutputDataset = Annotated[str, AfterValidator(_output_dataset)]
@@ -288,6 +296,10 @@ class TaskParams(_Written, Rules):
     es_fraction: _Positive | None = None
     es_convertible: Flag = None
     skip_scout: bool = False
+    use_scout: bool = True
+    goal: Annotated[float, Field(gt=0, le=100, multiple_of=0.1)] | None = None
+    term_condition: _TermCondition | None = None
+    no_throttle: Flag = None
     parent_task_name: _Label | None = None
     sandbox: list[Annotated[str, StringConstraints(min_length=1, max_length=4096)]] = []
     log: LogItem | None = None

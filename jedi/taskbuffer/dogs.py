@@ -49,7 +49,7 @@ def claim_killers(tx: Connection, max_deaths: int, limit: int) -> list[Row[Any]]
 
 _RELEASE = text("""
 UPDATE jedi_tasks SET lockedby = NULL, lockedtime = NULL, lease_until = NULL,
-  worker_deaths = worker_deaths + 1
+  worker_deaths = worker_deaths + 1, rescuetime = jedi_now()
 WHERE jeditaskid = ANY(ARRAY(
   SELECT jeditaskid FROM jedi_tasks
   -- real time: leases live in it

@@ -39,8 +39,6 @@ class Submission:
     user_name: str
     params: TaskParams
     constituents: Mapping[str, Sequence[str]]
-    workqueue_id: int
-    gshare: str
     resource_types: Sequence[ResourceType]
 
 
@@ -169,7 +167,7 @@ class Refiner:
             max_output_gb=params.tgt_max_output_for_ng,
             max_files_per_job=params.n_max_files_per_job,
             max_walltime_h=params.max_walltime,
-            use_scout=NO_SCOUT if params.skip_scout else None,
+            use_scout=None if params.use_scout and not params.skip_scout else NO_SCOUT,
             included_site=_listed(params.included_site),
             excluded_site=_listed(params.excluded_site),
             limited_sites=_LIMITED[bool(params.included_site), bool(params.excluded_site)],
@@ -179,15 +177,11 @@ class Refiner:
         """The task's own columns."""
         p = submission.params
         own = {f.name: getattr(p, f.name) for f in fields(TaskColumns) if hasattr(p, f.name)}
-        own["gshare"] = p.gshare or submission.gshare
+        own["goal"] = None if p.goal is None else round(p.goal * 10)
         shape = resource_type(
             submission.resource_types, p.core_count, p.ram_count, p.ram_unit, p.base_ram_count
         )
-        return TaskColumns(
-            **own,
-            workqueue_id=submission.workqueue_id,
-            resource_type=shape,
-        )
+        return TaskColumns(**own, resource_type=shape)
 
     def job_params_template(self, params: TaskParams) -> str:
         """The items' values, each followed by a blank; output names become ${OUTPUTn}."""

@@ -4,13 +4,29 @@ from __future__ import annotations
 
 from jedi.core.errors import NotFound
 from jedi.core.suggest import suggest
-from jedi.watchdog import heartbeat, leases, pending, progress, space, statistics, sweep
+from jedi.watchdog import (
+    boost,
+    exhausted,
+    failing,
+    goal,
+    heartbeat,
+    leases,
+    pending,
+    progress,
+    space,
+    statistics,
+    sweep,
+    throttle,
+)
 from jedi.watchdog.dog import Dog
 
 DOGS: dict[str, Dog] = {
     module.DOG.name: module.DOG
-    for module in (heartbeat, leases, pending, statistics, progress, space, sweep)
-}
+    for module in (
+        heartbeat, leases, pending, throttle, exhausted, goal, failing, boost, statistics, progress,
+        space, sweep,
+    )
+}  # fmt: skip
 
 
 def find(name: str) -> Dog:

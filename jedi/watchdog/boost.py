@@ -1,0 +1,29 @@
+"""The last jobs of nearly complete production tasks come first."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+from jedi.agent.base import World
+from jedi.contentsfeeder.feed import PRODUCTION_LABELS
+from jedi.spec.task import EXPRESS
+from jedi.taskbuffer import tending
+from jedi.watchdog.dog import Counts, Dog, in_batches
+
+
+def run(world: World) -> Counts:
+    """Source: seed, "Automatic priority boosting for quick completion of tasks"; the parent of a
+    boosted task is complete (engine.md §8.3)."""
+    knobs = world.knobs
+    priority = int(knobs["boost.priority"])
+    percent, to_do = float(knobs["boost.done_percent"]), int(knobs["boost.jobs"])
+
+    def step(tx: Connection, limit: int) -> Counts:
+        found = tending.nearly_done(tx, PRODUCTION_LABELS, percent, to_do, priority, EXPRESS, limit)
+        tending.hurry(tx, found, priority, EXPRESS)
+        return Counts(boosted=len(found))
+
+    return in_batches(world, step)
+
+
+DOG = Dog("boost", "watchdog.boost_period_s", "the last jobs of a task come first", run)

@@ -1,0 +1,28 @@
+"""Exhausted tasks that nobody cares about end with what they have."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+from jedi.agent.base import World
+from jedi.taskbuffer import tasks, tending
+from jedi.taskbuffer.tasks import Move
+from jedi.watchdog.dog import Counts, Dog, in_batches
+
+
+def run(world: World) -> Counts:
+    """Source: seed, "exhausted"; engine.md §1.1."""
+    timeout_s = float(world.knobs["watchdog.exhausted_timeout_s"])
+
+    def step(tx: Connection, limit: int) -> Counts:
+        moves = [
+            Move(task.jeditaskid, task.lock_seq, "finishing", "exhausted_timeout",
+                 f"Nobody decided within {timeout_s / 3600:g} h: {task.errordialog}")
+            for task in tending.given_up(tx, timeout_s, limit)
+        ]  # fmt: skip
+        return Counts(exhausted_timeout=len(tasks.move_tasks(tx, moves, "WatchDog")))
+
+    return in_batches(world, step)
+
+
+DOG = Dog("exhausted", "watchdog.exhausted_period_s", "exhausted tasks end after a time", run)

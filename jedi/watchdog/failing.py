@@ -1,0 +1,33 @@
+"""Tasks most of whose jobs fail are paused, until a person has looked at them."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+from jedi.agent.base import World
+from jedi.taskbuffer import tasks, tending
+from jedi.taskbuffer.tasks import Move
+from jedi.watchdog.dog import Counts, Dog, in_batches
+
+_CODE = "failure_rate"
+
+
+def run(world: World) -> Counts:
+    """A task that is resumed is not paused again in the same attempt. Source: engine.md §8.3."""
+    percent = float(world.knobs["autopause.failure_percent"])
+    limits = int(world.knobs["autopause.min_ended"]), int(world.knobs["autopause.min_left"])
+
+    def step(tx: Connection, limit: int) -> Counts:
+        moves = [
+            Move(task.jeditaskid, task.lock_seq, "paused", _CODE,
+                 f"{task.failed} of {task.ended} jobs failed, and {task.to_do} are left: look at "
+                 "their errors, then resume the task or end it.",
+                 {"failed": task.failed, "ended": task.ended, "to_do": task.to_do})
+            for task in tending.failing(tx, percent, *limits, _CODE, limit)
+        ]  # fmt: skip
+        return Counts(**{_CODE: len(tasks.move_tasks(tx, moves, "WatchDog"))})
+
+    return in_batches(world, step) if percent else Counts()
+
+
+DOG = Dog("failing", "watchdog.failing_period_s", "tasks most of whose jobs fail are paused", run)

@@ -1,0 +1,21 @@
+"""Tasks that have done as much as they were to do are told to finish."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+from jedi.agent.base import World
+from jedi.taskbuffer import tending
+from jedi.watchdog.dog import Counts, Dog, in_batches
+
+
+def run(world: World) -> Counts:
+    """Jobs that run already may end. Source: seed, GOAL and TERMCONDITION; engine.md §6.7."""
+
+    def step(tx: Connection, limit: int) -> Counts:
+        return Counts(told_to_finish=tending.tell_to_finish(tx, "WatchDog", limit))
+
+    return in_batches(world, step)
+
+
+DOG = Dog("goal", "watchdog.goal_period_s", "tasks that have done enough finish", run)
