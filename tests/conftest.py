@@ -13,6 +13,14 @@ from pathlib import Path
 import pytest
 from databases import drop_database, new_database
 from helpers import add_site
+from seen import (  # noqa: F401 - pytest finds its hooks here
+    keep,
+    note,
+    pytest_configure,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+    pytest_unconfigure,
+)
 from sqlalchemy import Engine, text
 
 from jedi.agent.base import World
@@ -53,6 +61,7 @@ def template(server: str) -> Iterator[str]:
     url = new_database(server)
     engine = connect(url)
     migrate.upgrade(engine)
+    keep(engine)
     engine.dispose()
     yield url
     drop_database(server, url)
@@ -63,6 +72,7 @@ def database_url(server: str, template: str) -> Iterator[str]:
     """The URL of a migrated database with no rows of tasks, sites or queues."""
     url = new_database(server, template)
     yield url
+    note(url)
     drop_database(server, url)
 
 

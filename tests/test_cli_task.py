@@ -78,7 +78,7 @@ def made(world: World) -> Made:
         moves = [JobMove(job, "holding", "test", "test") for job in (first, second)]
         move_jobs(tx, moves, "test", ["sent"])
         end_jobs(tx, [JobEnd(first, "finished", "test", "test")], "test")
-        end_jobs(tx, [JobEnd(second, "failed", "payload_failed", "It exited with 7.")], "test")
+        end_jobs(tx, [JobEnd(second, "failed", "payload_exit", "It exited with 7.")], "test")
         stderr = "\n".join(f"line {i}" for i in range(30))
         tx.execute(
             text("INSERT INTO jedi_job_tail (pandaid, stdout_tail, stderr_tail) "
@@ -194,18 +194,20 @@ def test_show_counts_failures_by_cause(run: Run, made: Made) -> None:
     assert value["jobs"] == {"failed": 1, "finished": 1, "sent": 1}
     failure = value["failures"][0]
     assert (failure["error_code"], failure["exit_code"], failure["jobs"]) == (
-        "payload_failed",
+        "payload_exit",
         7,
         1,
     )
     shown = run("show", made.task).out
-    for words in ("payload_failed", "words", "failed 1, finished 1, sent 1"):
+    for words in ("payload_exit", "words", "failed 1, finished 1, sent 1"):
         assert words in shown
 
 
 def test_show_says_why_a_task_is_where_it_is(run: Run, made: Made, engine: Engine) -> None:
     with engine.begin() as tx:
-        move_tasks(tx, [Move(made.task, None, "pending", "no_site", "All 2 sites are off.")], "x")
+        move_tasks(
+            tx, [Move(made.task, None, "pending", "no_site_now", "All 2 sites are off.")], "x"
+        )
     assert "All 2 sites are off." in run("show", made.task).out
     log = run("log", made.task)
     assert "All 2 sites are off." in log.out
@@ -215,7 +217,7 @@ def test_show_says_why_a_task_is_where_it_is(run: Run, made: Made, engine: Engin
 def test_failed_jobs_come_with_the_end_of_stderr(run: Run, made: Made) -> None:
     answer = run("jobs", made.task, "--failed")
     assert f"job {made.jobs[1]}" in answer.out
-    assert "exit code 7, payload_failed" in answer.out
+    assert "exit code 7, payload_exit" in answer.out
     assert "It exited with 7." in answer.out
     lines = [line.strip("| ") for line in answer.out.splitlines() if "| " in line]
     assert lines == [f"line {i}" for i in range(10, 30)]

@@ -22,8 +22,8 @@ TELL_PEOPLE = ("api", "cli", "client", "demo", "service", "standalone", "core", 
 """Where refusals are answers to people: they have codes of their own, which no row remembers."""
 ONLY_TOLD = {
     "catalogue_changed", "checksum_differs", "container_cycle", "dataset_exists", "dataset_missing",
-    "declared_otherwise", "endpoint_missing", "event_count_failed", "is_container",
-    "not_our_container", "not_staged", "outside_root", "source_missing",
+    "event_count_failed", "is_container", "not_our_container", "not_staged", "outside_root",
+    "source_missing",
 }  # fmt: skip
 """Codes of errors of data management that whoever catches them puts into a reason of its own."""
 

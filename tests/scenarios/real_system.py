@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from seen import note
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
@@ -96,6 +97,7 @@ class System:
 
     def down(self) -> None:
         """Bring everything down; nothing may be left."""
+        note(Embedded(self.home).url())
         self.call("down", "--drain", "0")
         self.engine.dispose()
         assert still_running(self.home) == {}
