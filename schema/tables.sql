@@ -531,6 +531,19 @@ CREATE TABLE jedi_knobs_history (
     CONSTRAINT jedi_knobs_history_pk PRIMARY KEY (change_id)
 );
 
+-- outputs that were made and lost: they are made again under another name
+CREATE TABLE jedi_lost_files (
+    jeditaskid bigint NOT NULL,                            -- the task that made it
+    fileid bigint NOT NULL,                                -- its contents row
+    datasetname text NOT NULL,                             -- the output dataset
+    lfn text NOT NULL,                                     -- the logical file name
+    originpandaid bigint NOT NULL,                         -- the unit of work whose jobs make it, now and again
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when it was given up
+    removed_at timestamptz,                                -- when it was removed from data management, if it was there; NULL: not yet
+    CONSTRAINT jedi_lost_files_pk PRIMARY KEY (jeditaskid, fileid)
+);
+CREATE INDEX jedi_lost_files_datasetname_ix ON jedi_lost_files (datasetname);
+
 -- links between places
 CREATE TABLE jedi_network_matrix (
     src text NOT NULL,                           -- source
@@ -596,6 +609,21 @@ CREATE TABLE jedi_process_lock (
     lease_until timestamptz,                             -- the lock ends here, in real time
     CONSTRAINT jedi_process_lock_pk PRIMARY KEY (prodsourcelabel, vo, workqueue_id, cloud,
         component)
+);
+
+-- what work queues use of their shares, as last computed
+CREATE TABLE jedi_queue_shares (
+    queue_id integer NOT NULL,                            -- the work queue
+    active boolean NOT NULL,                              -- it has tasks or jobs
+    entitlement double precision,                         -- cores by its share alone; NULL: outside the shares
+    allocation double precision,                          -- cores that it may use now
+    usage double precision,                               -- cores of its jobs at sites
+    demand double precision,                              -- cores that it could use
+    ratio double precision,                               -- usage by allocation; NULL where nothing is allocated
+    place integer NOT NULL,                               -- its place when jobs are dispatched
+    turn integer NOT NULL,                                -- its place when jobs are made: that of its partition
+    computed_at timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    CONSTRAINT jedi_queue_shares_pk PRIMARY KEY (queue_id)
 );
 
 -- shapes of jobs; the first that matches wins
@@ -815,6 +843,9 @@ CREATE INDEX jedi_tasks_parent_tid_ix ON jedi_tasks (parent_tid);
 CREATE INDEX jedi_tasks_status_jeditaskid_ix ON jedi_tasks (status, currentpriority DESC,
     jeditaskid);
 CREATE INDEX jedi_tasks_taskname_ix ON jedi_tasks (taskname);
+CREATE INDEX jedi_tasks_turn_ix ON jedi_tasks (COALESCE(gshare, ''), (COALESCE(currentpriority, 0) +
+    CASE     WHEN status = 'scouting' THEN 1     ELSE 0 END) DESC, jeditaskid) WHERE status = ANY
+    (ARRAY['ready', 'scouting', 'running']);
 CREATE INDEX jedi_tasks_username_taskname_ix ON jedi_tasks (username, taskname);
 
 -- every status a task had
@@ -869,6 +900,7 @@ CREATE TABLE jedi_work_queue (
     partitionid integer,        -- its partition; -1: it is a partition
     stretchable smallint,       -- 1 if it may use shares of idle queues
     status text,                -- active or inactive
+    caps jsonb,                 -- limits of the throttler in jobs, by NQUEUELIMIT, NQUEUECAP or NRUNNINGCAP, with _<resource type> for one alone
     CONSTRAINT jedi_work_queue_pk PRIMARY KEY (queue_id),
     CONSTRAINT jedi_work_queue_queue_name_uq UNIQUE (queue_name),
     CONSTRAINT jedi_work_queue_queue_order_uq UNIQUE (queue_order),

@@ -116,16 +116,43 @@ def test_an_empty_answer_is_not_remembered(engine: Engine) -> None:
     assert len(take(engine)) == 1
 
 
-def test_priority_within_a_share_and_shares_by_name(engine: Engine) -> None:
+def test_shares_alike_are_served_by_priority_and_age(engine: Engine) -> None:
     with engine.begin() as tx:
         low = make_jobs(tx, 2, share="a", priority=10).jobs
         high = make_jobs(tx, 1, share="a", priority=20).jobs
-        other = make_jobs(tx, 2, share="b", priority=99).jobs
+        other = make_jobs(tx, 2, share="b", priority=20).jobs
         elsewhere = make_jobs(tx, 1, site="SITE_B").jobs
     got = [take(engine, 1, f"r{n}")[0].panda_id for n in range(5)]
-    assert got == [*high, *low, *other]
+    assert got == [*high, *other, *low]
     assert take(engine, 1, "x") == []
     assert [j.panda_id for j in take(engine, 9, "y", site="SITE_B")] == elsewhere
+
+
+def test_who_used_least_of_its_share_is_served_first_urgent_work_before_all(
+    engine: Engine,
+) -> None:
+    with engine.begin() as tx:
+        for place, name in enumerate(("late", "soon")):
+            values = {"id": place + 11, "name": name, "place": 1 - place}
+            tx.execute(
+                text(
+                    "INSERT INTO jedi_work_queue (queue_id, queue_name, queue_type, vo, "
+                    "status) VALUES (:id, :name, 'user', 'local', 'active')"
+                ),
+                values,
+            )
+            tx.execute(
+                text(
+                    "INSERT INTO jedi_queue_shares (queue_id, active, place, turn) "
+                    "VALUES (:id, true, :place, :place)"
+                ),
+                values,
+            )
+        late = make_jobs(tx, 1, share="late", priority=900).jobs
+        soon = make_jobs(tx, 2, share="soon", priority=10).jobs
+        urgent = make_jobs(tx, 1, share="Express", priority=5).jobs
+    got = [take(engine, 1, f"r{n}")[0].panda_id for n in range(4)]
+    assert got == [*urgent, *soon, *late]
 
 
 def test_one_request_fills_up_from_several_shares(engine: Engine) -> None:

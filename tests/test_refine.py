@@ -41,7 +41,7 @@ def refine(
     params = validate(document)
     names = {name for item in items for name in item.get("dataset", "").split(",")}
     constituents = {name: [name] for name in names} | dict(behind or {})
-    outcome = Refiner().refine(Submission(7, "anna", params, constituents, 3, "share", SHAPES))
+    outcome = Refiner().refine(Submission(7, "anna", params, constituents, SHAPES))
     assert isinstance(outcome, Refined)
     return outcome.task
 
@@ -59,7 +59,7 @@ def test_a_task_with_one_input_and_one_output() -> None:
     assert task.job_params_template == "cat ${IN/S} > ${OUTPUT0}"
     assert render_split_rule(task.rules) == "NF=5,NG=2"
     columns = task.columns
-    assert (columns.workqueue_id, columns.gshare, columns.resource_type) == (3, "share", "SCORE")
+    assert columns.resource_type == "SCORE"
 
 
 def test_every_follower_follows_every_master() -> None:
@@ -84,7 +84,7 @@ def test_a_dataset_is_taken_once() -> None:
 
 def test_an_empty_container_is_malformed() -> None:
     params = validate({"taskName": "t", "jobParameters": [INPUT, OUTPUT]})
-    outcome = Refiner().refine(Submission(7, "anna", params, {"demo:in": []}, 3, "", SHAPES))
+    outcome = Refiner().refine(Submission(7, "anna", params, {"demo:in": []}, SHAPES))
     assert isinstance(outcome, Malformed)
     assert outcome.problems[0].value == "demo:in"
 
@@ -127,7 +127,7 @@ def test_outputs_share_datasets_and_know_the_task() -> None:
 def test_any_task_and_user_name_gives_a_good_log_name(name: str) -> None:
     params = validate({"taskName": "t", "noInput": True, "jobParameters": [], "transPath": "x"})
     params = params.model_copy(update={"task_name": name})
-    log, template = Refiner().log(Submission(7, name, params, {}, 3, "", SHAPES), [])
+    log, template = Refiner().log(Submission(7, name, params, {}, SHAPES), [])
     validate({"taskName": "t", "noInput": True, "jobParameters": [], "transPath": "x",
               "log": {"dataset": log, "value": template}})  # fmt: skip
 

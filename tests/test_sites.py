@@ -17,7 +17,6 @@ from jedi.service import config, datasets, queues, sites
 from jedi.spec.sitefile import Endpoint, Site
 from jedi.standalone.place import packaged
 from jedi.taskbuffer import knobs, tables
-from jedi.taskbuffer.queues import match
 from jedi.watchdog.dog import walk
 from jedi.watchdog.kennel import DOGS
 
@@ -192,7 +191,7 @@ def test_defaults_are_a_site_for_this_machine(engine: Engine) -> None:
         [local] = sites.list_sites(tx)
         assert (local["site"], local["submitter"], local["role"]) == ("LOCAL", "local", "nucleus")
         assert local["nslots"] >= 1
-        assert match(tx, "local", "user") is not None
+        assert all(one["status"] == "active" for one in queues.list_queues(tx))
 
 
 def test_data_management_follows_the_endpoints(engine: Engine, tmp_path: Path) -> None:
@@ -215,47 +214,6 @@ def test_room_at_endpoints_is_measured(world: World) -> None:
     measured = dict(rows(world.engine, "SELECT ddm_endpoint, space_free FROM jedi_ddm_endpoints"))
     assert 0 < measured["SITE_A_DATADISK"] != 90_000
     assert measured["GONE_DISK"] == 90_000
-
-
-QUEUE = "- {{queue_id: {0}, queue_name: {1}, queue_type: user, vo: local, queue_order: {2}}}\n"
-
-
-def test_queues_are_matched_in_their_order(engine: Engine) -> None:
-    with engine.begin() as tx:
-        queues.import_queues(
-            tx,
-            QUEUE.format(1, "late", 9)
-            + QUEUE.format(2, "early", 3)
-            + QUEUE.format(3, "partition", 1).replace("vo:", "partitionid: -1, vo:")
-            + QUEUE.format(4, "closed", 2).replace("vo:", "status: inactive, vo:"),
-        )
-        found = match(tx, "local", "user")
-        assert found is not None and found.queue_name == "early"
-        assert match(tx, "atlas", "user") is None
-        assert match(tx, "local", "managed") is None
-        queues.import_queues(tx, QUEUE.format(1, "late", 3) + QUEUE.format(2, "early", 9))
-        found = match(tx, "local", "user")
-        assert found is not None and found.queue_name == "late"
-
-
-def test_queues_that_do_not_go_together_are_refused(engine: Engine) -> None:
-    with engine.begin() as tx:
-        queues.import_queues(tx, QUEUE.format(1, "one", 1))
-        with pytest.raises(BadInput) as caught:
-            queues.import_queues(
-                tx,
-                QUEUE.format(2, "one", 1)
-                + QUEUE.format(3, "three", 3).replace("vo:", "partitionid: 7, vo:")
-                + QUEUE.format(4, "four", 4).replace("vo:", "criteria: a = b, vo:"),
-            )
-        assert len(queues.list_queues(tx)) == 1
-    found = {p.path: p.rule for p in caught.value.problems}
-    assert found == {
-        "one.queue_name": "queue 1 (one) has this queue_name too",
-        "one.queue_order": "queue 1 (one) has this queue_order too",
-        "three.partitionid": "there is no such partition",
-        "four.criteria": "not supported yet",
-    }
 
 
 def test_knobs_are_set_with_their_history(engine: Engine) -> None:

@@ -18,7 +18,8 @@ def import_queues(tx: Connection, text: str) -> list[Queue]:
     """
     written = read_queues(text)
     present = {row["queue_id"]: Queue.model_construct(**row) for row in list_queues(tx)}
-    check_queues([*(present | {queue.queue_id: queue for queue in written}).values()])
+    will_be = present | {queue.queue_id: queue for queue in written}
+    check_queues([*will_be.values()], queues.COLUMNS)
     queues.put_queues(tx, [queue.columns() for queue in written])
     return written
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
@@ -16,10 +16,12 @@ from jedi.ddm.interface import DDM
 from jedi.service.sandbox import Sandbox, bundle
 from jedi.spec import later
 from jedi.spec.placeholders import TASK_ID
+from jedi.spec.splitrule import render_split_rule
 from jedi.spec.taskparams import InputItem, OutputItem, TaskParams
 from jedi.spec.tasktext import examine, parse_text
 from jedi.taskbuffer import datasets, family, knobs, queues, sites, tasks_new, users
 from jedi.taskbuffer.tasks_new import NewTask
+from jedi.taskrefiner.refine import Refiner
 
 DEFAULT_PRIORITY = 1000
 USER_PRIORITIES = (900, 1100)
@@ -115,7 +117,7 @@ def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, base_dir: 
         raise BadInput(problems)
     settings = knobs.load(tx)
     problems += _person(params, who, users.role(tx, who))
-    problems += _queue(tx, params)
+    problems += _queue(tx, params, params.user_name or who)
     problems += _places(tx, params)
     problems += _limits(params, settings)
     problems += _inputs(tx, ddm, params)
@@ -164,14 +166,38 @@ def _person(params: TaskParams, who: str, role: str) -> Iterator[Problem]:
         yield Problem("taskPriority", params.task_priority, rule, remedy)
 
 
-def _queue(tx: Connection, params: TaskParams) -> Iterator[Problem]:
-    if queues.match(tx, params.vo, params.prod_source_label) is None:
-        rows = queues.all_queues(tx)
-        labels = {row.queue_type for row in rows if row.vo == params.vo and row.status == "active"}
-        known = ", ".join(sorted(labels)) or "none"
-        rule = f"no active work queue of vo {params.vo} serves it"
-        remedy = suggest(params.prod_source_label, labels, f"Labels of this vo: {known}")
-        yield Problem("prodSourceLabel", params.prod_source_label, rule, remedy)
+def _queue(tx: Connection, params: TaskParams, owner: str) -> Iterator[Problem]:
+    """A work queue takes the task, as far as can be told before it is refined."""
+    (found,) = queues.match(tx, [_row(params, owner)])
+    if found.queue is not None:
+        return
+    path, label = "prodSourceLabel", params.prod_source_label
+    if found.asked:
+        rule = f"no active work queue takes the task ({', '.join(found.asked)})"
+        yield Problem(path, label, rule, "Compare it with the output of: jedi queue list")
+        return
+    labels = {q.queue_type for q in queues.matchable(tx) if q.vo == params.vo}
+    known = ", ".join(sorted(labels)) or "none"
+    rule = f"no active work queue of vo {params.vo} serves it"
+    yield Problem(path, label, rule, suggest(label, labels, f"Labels of this vo: {known}"))
+
+
+def _row(params: TaskParams, owner: str) -> dict[str, Any]:
+    """The columns of jedi_tasks that follow from the parameters alone, under their SQL names."""
+    said = {
+        "vo": params.vo,
+        "prodsourcelabel": params.prod_source_label,
+        "username": owner,
+        "workinggroup": params.working_group,
+        "countrygroup": params.country_group,
+        "taskname": params.task_name,
+        "tasktype": params.task_type or "anal",
+        "processingtype": params.processing_type,
+        "taskpriority": params.task_priority or DEFAULT_PRIORITY,
+        "currentpriority": params.task_priority or DEFAULT_PRIORITY,
+        "splitrule": render_split_rule(Refiner().rules(params)),
+    }
+    return {**tasks_new.told_columns(params), **said}
 
 
 def _places(tx: Connection, params: TaskParams) -> Iterator[Problem]:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from jedi.core.errors import BadInput, Problem
+from jedi.spec.criteria import BadCriterion, compile_criterion
 from jedi.spec.listfile import Entry, read_list
+
+CAP = r"^(NQUEUELIMIT|NQUEUECAP|NRUNNINGCAP)(_\w+)?$"
+PARTITION = -1
+"""`partitionid` of a queue that is a partition and stands in none itself."""
 
 _Number = Annotated[int, Field(ge=0, le=2**31 - 1)]
 _Word = Annotated[str, Field(min_length=1, max_length=64)]
+_Text = Annotated[str, Field(max_length=256)]
+_Caps = dict[Annotated[str, Field(pattern=CAP)], Annotated[int, Field(ge=1, le=2**31 - 1)]]
 
 
 class Queue(Entry):
@@ -22,13 +30,17 @@ class Queue(Entry):
     vo: _Word
     queue_share: _Number | None = Field(None, description="its share; null = not throttled")
     queue_order: _Number | None = Field(None, description="tried before queues of higher order")
-    criteria: str | None = Field(None, description="SQL condition on the task")
-    variables: str | None = Field(None, description="values of the condition's variables")
+    criteria: _Text | None = Field(None, description="SQL condition on the task")
+    variables: _Text | None = Field(None, description="values of the condition's variables")
     partitionid: Annotated[int, Field(ge=-1)] | None = Field(
         None, description="queue_id of its partition; -1 = it is a partition"
     )
     stretchable: Literal[0, 1] = Field(0, description="1 = may use shares of idle queues")
     status: Literal["active", "inactive"] = "active"
+    caps: _Caps | None = Field(
+        None, description="NQUEUELIMIT, NQUEUECAP, NRUNNINGCAP: jobs; with _MCORE or the like: of"
+        " that resource type"
+    )  # fmt: skip
 
     def columns(self) -> dict[str, Any]:
         """All columns of jedi_work_queue."""
@@ -40,20 +52,26 @@ def read_queues(text: str) -> list[Queue]:
     return read_list(text, Queue, "queue_id")
 
 
-def check_queues(queues: list[Queue]) -> None:
-    """BadInput with everything that does not go together among all queues there will be."""
-    problems = [*_unsupported(queues), *_repeated(queues), *_homeless(queues)]
+def check_queues(queues: list[Queue], columns: Mapping[str, str]) -> None:
+    """BadInput with everything that does not go together among all queues there will be, and with
+    every criterion that is none; `columns` are those of jedi_tasks, as for `compile_criterion`."""
+    problems = [*_criteria(queues, columns), *_repeated(queues), *_homeless(queues)]
     if problems:
         raise BadInput(problems)
 
 
-def _unsupported(queues: list[Queue]) -> list[Problem]:
-    return [
-        Problem(f"{q.queue_name}.{key}", value, "not supported yet", "Leave it out")
-        for q in queues
-        for key, value in (("criteria", q.criteria), ("variables", q.variables))
-        if value
-    ]
+def _criteria(queues: list[Queue], columns: Mapping[str, str]) -> Iterator[Problem]:
+    partitions = {q.partitionid for q in queues}
+    for q in queues:
+        if (q.criteria or q.variables) and (q.partitionid == PARTITION or q.queue_id in partitions):
+            rule = "a partition has none: its sub-queues have"
+            yield Problem(f"{q.queue_name}.criteria", q.criteria, rule, "Leave them out")
+            continue
+        try:
+            compile_criterion(q.criteria, q.variables, columns, "v")
+        except BadCriterion as bad:
+            key = "variables" if bad.variables else "criteria"
+            yield Problem(f"{q.queue_name}.{key}", getattr(q, key), bad.rule, bad.remedy)
 
 
 def _repeated(queues: list[Queue]) -> list[Problem]:
@@ -70,11 +88,17 @@ def _repeated(queues: list[Queue]) -> list[Problem]:
     return problems
 
 
-def _homeless(queues: list[Queue]) -> list[Problem]:
-    partitions = {q.queue_id for q in queues if q.partitionid == -1}
-    return [
-        Problem(f"{q.queue_name}.partitionid", q.partitionid, "there is no such partition",
-                "Give the queue_id of a queue with partitionid -1")
-        for q in queues
-        if q.partitionid not in (None, -1, *partitions)
-    ]  # fmt: skip
+def _homeless(queues: list[Queue]) -> Iterator[Problem]:
+    """Every chain of partitions ends at one that stands in none."""
+    partition = {q.queue_id: q.partitionid for q in queues}
+    for q in queues:
+        above, seen = q.partitionid, {q.queue_id}
+        while above is not None and above not in (PARTITION, *seen):
+            seen.add(above)
+            above = partition.get(above)
+        path, root = f"{q.queue_name}.partitionid", q.partitionid
+        if above in seen:
+            yield Problem(path, root, "the queue would be a part of itself", "Break the loop")
+        elif above is None and root is not None:
+            yield Problem(path, root, "there is no such partition",
+                          "Give the queue_id of a queue with partitionid -1")  # fmt: skip

@@ -17,6 +17,7 @@ from jedi.spec.splitrule import SCOUTED
 from jedi.spec.wire import Attempt, Beat, LogEntry, Measures, Report, Resources
 from jedi.taskbuffer.engine import wake
 from jedi.taskbuffer.jobs import NOTE
+from jedi.taskbuffer.turns import TURN
 
 AGENT = "JobDispatcher"
 _AT_SITE = ", ".join(f"'{status}'" for status in states.JOB_AT_SITE)
@@ -77,9 +78,15 @@ WITH RECURSIVE known AS (
   SELECT r.gshare FROM shares s, LATERAL (
     SELECT gshare FROM jedi_job_ready WHERE site = :site AND gshare > s.gshare
     ORDER BY gshare LIMIT 1) r
+), ranked AS (
+  SELECT s.gshare FROM shares s LEFT JOIN jedi_work_queue w ON w.queue_name = s.gshare
+    LEFT JOIN jedi_queue_shares q ON q.queue_id = w.queue_id, LATERAL (
+    SELECT priority, pandaid FROM jedi_job_ready r WHERE r.site = :site AND r.gshare = s.gshare
+    ORDER BY priority DESC, pandaid LIMIT 1) h
+  ORDER BY {TURN.format(column="place")}, h.priority DESC, h.pandaid
 ), gone AS (
   DELETE FROM jedi_job_ready WHERE ctid = ANY(ARRAY(
-    SELECT x.tid FROM shares s, LATERAL (
+    SELECT x.tid FROM ranked s, LATERAL (
       SELECT r.ctid AS tid FROM jedi_job_ready r JOIN jedi_jobs j USING (pandaid)
       WHERE r.site = :site AND r.gshare = s.gshare AND j.status = 'activated'
         AND (:cores = 0 OR r.cores <= :cores)
@@ -121,8 +128,9 @@ def acquire(
 ) -> list[HeldJob]:
     """Hand up to `n` activated jobs of a site that fit into a slot to a pilot, activated → sent.
 
-    Shares come in the order of their names, within a share jobs of higher priority first. A
-    repeated request gets the jobs of the first one that the pilot still holds. IntegrityError: the
+    Shares come by what they use of their allocation, urgent work before all, shares alike by their
+    first jobs; within a share jobs of higher priority come first, then older ones. A repeated
+    request gets the jobs of the first one that the pilot still holds. IntegrityError: the
     same request was being answered at this moment (repeat it), or is another site's.
     """
     rows = tx.execute(
@@ -178,7 +186,8 @@ WITH s AS (  -- of several reports on an attempt the furthest counts
   WHERE f.pandaid = u.pandaid AND f.jeditaskid = u.jeditaskid AND f.lfn = b.lfn
     AND f.type NOT IN ({_OUTPUTS}) AND u.status = 'holding'
 ), begun AS (
-  UPDATE jedi_dataset_contents c SET status = 'running', proc_status = 'running'
+  UPDATE jedi_dataset_contents c SET proc_status = 'running',
+    status = CASE WHEN u.kind = 'merge' THEN 'merging' ELSE 'running' END
   FROM u JOIN jedi_job_files f USING (pandaid, jeditaskid)
   WHERE c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid AND f.type IN ({_OUTPUTS})
     AND c.status = 'defined' AND u.status = 'running' AND u.source <> 'running'

@@ -14,18 +14,15 @@ from jedi.spec.chunk import Chunk, Files, Secondary
 from jedi.spec.dataset import Attributes
 from jedi.spec.demand import Demand
 from jedi.spec.generation import Input, Output, Predecessor, TaskOrder
+from jedi.spec.request import Request
 from jedi.spec.splitrule import SplitRules
-from jedi.taskbuffer import tasks
+from jedi.taskbuffer import tasks, turns
+from jedi.taskbuffer.turns import Stopped
 
 STATUSES = ("ready", "scouting", "running")
 SCOUT_PRIORITY = 901
 _MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
 
-_WANTS_JOBS = f"""
-AND EXISTS (SELECT FROM jedi_datasets d WHERE d.jeditaskid = jedi_tasks.jeditaskid
-  AND d.masterid IS NULL AND d.type IN ({_MASTERS}) AND d.status IN ('ready', 'running')
-  AND d.nfilestobeused > d.nfilesused + d.nfilesmissing)
-"""
 _INPUTS = text(f"""
 SELECT * FROM jedi_datasets WHERE jeditaskid = ANY(:ids)
   AND type IN ({_MASTERS}, 'random_seed') AND status IN ('ready', 'running')
@@ -54,8 +51,9 @@ class Claimed:
         masters = [d for d in self.inputs if d.masterid is None]
         return sum(max(0, _ready(d)) for d in masters)
 
-    def order(self) -> TaskOrder:
-        """The task for the generator. ValueError: the database holds what it does not know."""
+    def order(self, *, merging: bool = False) -> TaskOrder:
+        """The task for the generator; `merging`: for merge jobs, which make the outputs where
+        others make what is merged. ValueError: the database holds what it does not know."""
         row = self.row
         rules = SplitRules.model_validate(row.rules or {})
         return TaskOrder(
@@ -70,8 +68,13 @@ class Claimed:
             params_template=self.params_template,
             rules=rules.of_scouts() if rules.scouting else rules,
             demand=Demand.of(row, rules.max_walltime_h),
+            request=Request.of(row),
             inputs=tuple(map(_input, self.inputs)),
-            outputs=tuple(map(_output, self.outputs)),
+            outputs=tuple(
+                _output(one)
+                for one in self.outputs
+                if not rules.merge_output or merging != (one.type in states.PRE_MERGE_TYPES)
+            ),
             columns={
                 "jeditaskid": row.jeditaskid,
                 "taskid": row.reqid,
@@ -89,20 +92,29 @@ class Claimed:
         )
 
 
-def claim(tx: Connection, me: str, lease_s: float, limit: int) -> list[Claimed]:
-    """Take tasks that have ready files, with all that is known of their datasets."""
-    rows = tasks.claim(tx, STATUSES, me, lease_s, limit, _WANTS_JOBS)
+def claim(
+    tx: Connection, me: str, lease_s: float, limit: int, stopped: Sequence[Stopped] = ()
+) -> list[Claimed]:
+    """Take tasks that have ready files, those whose turn it is, with all that is known of their
+    datasets; none of those that are `stopped`."""
+    found = turns.values(stopped)
+    rows = tasks.claim_chosen(tx, turns.NEXT, me, lease_s, limit=limit, **found)
     if not rows:
         return []
     ids = {"ids": [row.jeditaskid for row in rows]}
     inputs = _by_task(tx.execute(_INPUTS, ids).all())
-    outputs = _by_task(tx.execute(_OUTPUTS, ids).all())
+    outputs = outputs_of(tx, ids["ids"])
     params = {row.jeditaskid: row.jobparamstemplate for row in tx.execute(_PARAMS, ids)}
     return [
         Claimed(row, inputs.get(row.jeditaskid, []), outputs.get(row.jeditaskid, []),
                 params.get(row.jeditaskid, ""))
-        for row in rows
+        for row in sorted(rows, key=lambda row: (-(row.currentpriority or 0), row.jeditaskid))
     ]  # fmt: skip
+
+
+def outputs_of(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[Row[Any]]]:
+    """The output templates of tasks with their datasets."""
+    return _by_task(tx.execute(_OUTPUTS, {"ids": list(task_ids)}).all())
 
 
 def _priority(row: Row[Any], rules: SplitRules) -> int:
@@ -143,6 +155,7 @@ def _output(row: Row[Any]) -> Output:
         dataset_name=row.datasetname,
         dataset_status=row.status,
         type=row.type,
+        role=row.outtype,
         stream=row.streamname,
         template=row.filenametemplate,
         source_name=row.sourcename,
@@ -161,7 +174,10 @@ SELECT d.id, r.* FROM unnest(CAST(:ids AS bigint[]), CAST(:limits AS bigint[])) 
     array_agg(coalesce(startevent, 0)) AS start_events,
     array_agg(coalesce(nevents - endevent - 1, 0)) AS events_left,
     array_agg(coalesce(firstevent, 0)) AS first_events,
-    array_agg(attemptnr) AS attempts, array_agg(coalesce(pandaid, 0)) AS previous
+    array_agg(attemptnr) AS attempts, array_agg(coalesce(pandaid, 0)) AS previous,
+    array_agg(coalesce(boundaryid, 0)) AS boundaries,
+    array_agg(coalesce(lumiblocknr, 0)) AS lumi_blocks,
+    array_agg(coalesce(ramcount, 0)) AS ram_counts
   FROM (SELECT * FROM jedi_dataset_contents c WHERE c.datasetid = d.id AND c.status = 'ready'
         ORDER BY c.fileid LIMIT d.n) c) r
 """)
@@ -262,13 +278,17 @@ def take_ids(
 
 
 _EARLIER = text("""
-SELECT pandaid, originpandaid, unit_nr, n_inputs FROM jedi_jobs WHERE pandaid = ANY(:ids)
+SELECT pandaid, originpandaid, unit_nr, n_inputs, kind FROM jedi_jobs WHERE pandaid = ANY(:ids)
 UNION ALL
-SELECT pandaid, originpandaid, unit_nr, n_inputs FROM jedi_jobs_archived WHERE pandaid = ANY(:ids)
+SELECT pandaid, originpandaid, unit_nr, n_inputs, kind FROM jedi_jobs_archived
+WHERE pandaid = ANY(:ids)
 """)
 
 
 def earlier_jobs(tx: Connection, panda_ids: Sequence[int]) -> dict[int, Predecessor]:
     """What is known of jobs that had files before."""
     rows = tx.execute(_EARLIER, {"ids": list(panda_ids)})
-    return {row.pandaid: Predecessor(row.originpandaid, row.unit_nr, row.n_inputs) for row in rows}
+    return {
+        row.pandaid: Predecessor(row.originpandaid, row.unit_nr, row.n_inputs, row.kind)
+        for row in rows
+    }

@@ -3,25 +3,108 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, Integer, Row, Text, text
 
-PARTITION = -1
-"""`partitionid` of a queue that is a partition: tasks belong to its sub-queues."""
+from jedi.spec.criteria import Criterion, compile_criterion
+from jedi.spec.queuefile import PARTITION
+from jedi.taskbuffer import tables
+
+_KINDS = {Text: "text", Integer: "integer"}
+COLUMNS: Mapping[str, str] = {
+    column.name: next((word for kind, word in _KINDS.items() if isinstance(column.type, kind)), "")
+    for column in tables.tasks.columns
+}
+"""The columns of jedi_tasks and what they hold, for criteria."""
+
+_MATCH = """
+SELECT {found} AS found, t.vo, t.prodsourcelabel AS label, t.processingtype
+FROM unnest(CAST(:rows AS text[])) WITH ORDINALITY r(doc, place)
+  LEFT JOIN jedi_tasks j ON j.jeditaskid = CAST(CAST(r.doc AS jsonb) ->> 'jeditaskid' AS bigint),
+  jsonb_populate_record(j, CAST(r.doc AS jsonb)) t
+ORDER BY r.place
+"""
 
 
-def match(tx: Connection, vo: str, label: str) -> Row[Any] | None:
-    """The work queue of tasks with this vo and prodSourceLabel: the active one of lowest order."""
-    return tx.execute(
-        text(
-            "SELECT * FROM jedi_work_queue WHERE vo = :vo AND queue_type = :label "
-            "AND status = 'active' AND partitionid IS DISTINCT FROM :partition "
-            "ORDER BY queue_order NULLS LAST, queue_id LIMIT 1"
-        ),
-        {"vo": vo, "label": label, "partition": PARTITION},
-    ).one_or_none()
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The work queue of a task, if any takes it, among those `asked`: all of its vo and label."""
+
+    queue: Row[Any] | None
+    asked: tuple[str, ...]
+    label: str | None
+    processing_type: str | None
+
+
+def match(tx: Connection, rows: Sequence[Mapping[str, Any]]) -> list[Match]:
+    """The work queue of each task: the first active one, by order, of its vo and prodSourceLabel
+    whose criteria hold. Partitions are never matched: tasks belong to their sub-queues.
+
+    `rows` are columns of jedi_tasks under their SQL names; with jeditaskid, what is left out is as
+    in the database.
+    """
+    found = matchable(tx)
+    cases, values = _conditions(found)
+    whens = "".join(f" WHEN {case} THEN {n}" for n, case in enumerate(cases))
+    first = f"CASE{whens} END" if cases else "CAST(NULL AS integer)"
+    hits = tx.execute(text(_MATCH.format(found=first)), {**values, "rows": _texts(rows)})
+    return [
+        Match(
+            None if hit.found is None else found[hit.found],
+            tuple(q.queue_name for q in found if (q.vo, q.queue_type) == (hit.vo, hit.label)),
+            hit.label,
+            hit.processingtype,
+        )
+        for hit in hits
+    ]
+
+
+def match_all(tx: Connection, rows: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+    """The ids of all work queues whose criteria hold for each task, in order."""
+    found = matchable(tx)
+    cases, values = _conditions(found)
+    which = ", ".join(
+        f"CASE WHEN {case} THEN {row.queue_id} END" for row, case in zip(found, cases, strict=True)
+    )
+    every = f"array_remove(CAST(ARRAY[{which}] AS int[]), NULL)"
+    return list(tx.scalars(text(_MATCH.format(found=every)), {**values, "rows": _texts(rows)}))
+
+
+def matchable(tx: Connection) -> list[Row[Any]]:
+    """The queues that tasks may belong to, in the order in which they are tried."""
+    rows = all_queues(tx)
+    partitions = {row.partitionid for row in rows}
+    return [
+        row
+        for row in rows
+        if row.status == "active"
+        and row.partitionid != PARTITION
+        and row.queue_id not in partitions
+    ]
+
+
+def _conditions(queues: Iterable[Row[Any]]) -> tuple[list[str], dict[str, Any]]:
+    """For each queue the SQL condition on a task `t`, and the values bound in all of them."""
+    cases: list[str] = []
+    values: dict[str, Any] = {}
+    for queue in queues:
+        prefix = f"q{queue.queue_id}_"
+        one = criterion(queue, prefix)
+        cases.append(f"t.vo = :{prefix}vo AND t.prodsourcelabel = :{prefix}label AND {one.sql}")
+        values |= {f"{prefix}vo": queue.vo, f"{prefix}label": queue.queue_type, **one.values}
+    return cases, values
+
+
+def criterion(queue: Row[Any], prefix: str) -> Criterion:
+    """What a queue demands of its tasks besides their vo and prodSourceLabel."""
+    return compile_criterion(queue.criteria, queue.variables, COLUMNS, prefix)
+
+
+def _texts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [json.dumps(dict(row), default=str) for row in rows]
 
 
 def all_queues(tx: Connection) -> list[Row[Any]]:
@@ -40,7 +123,7 @@ ON CONFLICT (queue_id) DO UPDATE SET
   queue_share = excluded.queue_share, queue_order = excluded.queue_order,
   criteria = excluded.criteria, variables = excluded.variables,
   partitionid = excluded.partitionid, stretchable = excluded.stretchable,
-  status = excluded.status
+  status = excluded.status, caps = excluded.caps
 """
 
 

@@ -376,8 +376,13 @@ work_queue = Table(
     col("stretchable", SmallInteger, "1 if it may use shares of idle queues", _QUEUES),
     words("status", "active or inactive", _QUEUES),
     # ours
-    col("caps", JSONB, "limits of the throttler in jobs, by NQUEUELIMIT, NQUEUECAP or NRUNNINGCAP, "
-        "with _<resource type> for one alone", _QUEUES),
+    col(
+        "caps",
+        JSONB,
+        "limits of the throttler in jobs, by NQUEUELIMIT, NQUEUECAP or NRUNNINGCAP, "
+        "with _<resource type> for one alone",
+        _QUEUES,
+    ),
     PrimaryKeyConstraint("queue_id"),
     UniqueConstraint("queue_order"),
     UniqueConstraint("queue_name"),

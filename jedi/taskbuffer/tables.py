@@ -513,6 +513,26 @@ resource_types = Table(
     comment="shapes of jobs; the first that matches wins",
 )
 
+_SHARES = "shares.put"
+
+queue_shares = Table(
+    "jedi_queue_shares",
+    metadata,
+    col("queue_id", Integer, "the work queue", _SHARES, nullable=False, autoincrement=False),
+    col("active", Boolean, "it has tasks or jobs", _SHARES, nullable=False),
+    _number("entitlement", "cores by its share alone; NULL: outside the shares", _SHARES),
+    _number("allocation", "cores that it may use now", _SHARES),
+    _number("usage", "cores of its jobs at sites", _SHARES),
+    _number("demand", "cores that it could use", _SHARES),
+    _number("ratio", "usage by allocation; NULL where nothing is allocated", _SHARES),
+    col("place", Integer, "its place when jobs are dispatched", _SHARES, nullable=False),
+    col("turn", Integer, "its place when jobs are made: that of its partition", _SHARES,
+        nullable=False),
+    stamp("computed_at", "when", _SHARES, now=True),
+    PrimaryKeyConstraint("queue_id"),
+    comment="what work queues use of their shares, as last computed",
+)  # fmt: skip
+
 # ----------------------------------------------------------------------- operation and access
 
 knobs = Table(
@@ -560,6 +580,23 @@ commands = Table(
     Index("jedi_commands_open_ix", "command_id",
           postgresql_where=text("acknowledged_at IS NULL")),
     comment="what people asked of tasks: rows are only added and acknowledged",
+)  # fmt: skip
+
+lost_files = Table(
+    "jedi_lost_files",
+    metadata,
+    key("jeditaskid:jedi_task_id", "the task that made it", "recovery.undo"),
+    key("fileid:file_id", "its contents row", "recovery.undo"),
+    words("datasetname:dataset_name", "the output dataset", "recovery.undo", nullable=False),
+    words("lfn", "the logical file name", "recovery.undo", nullable=False),
+    key("originpandaid:origin_panda_id", "the unit of work whose jobs make it, now and again",
+        "recovery.undo"),
+    stamp("creationtime:creation_time", "when it was given up", "recovery.undo", now=True),
+    stamp("removed_at", "when it was removed from data management, if it was there; NULL: not yet",
+          "recovery.note_removed"),
+    PrimaryKeyConstraint("jedi_task_id", "file_id"),
+    Index(None, "dataset_name"),
+    comment="outputs that were made and lost: they are made again under another name",
 )  # fmt: skip
 
 snapshots = Table(
@@ -750,6 +787,8 @@ ddm_files = Table(
     words("adler32", "8 lower-case hex digits", _PUBLISH, nullable=False),
     words("guid", "globally unique identifier", _PUBLISH, nullable=False),
     col("nevents", BigInteger, "events in it, if known", f"{_PUBLISH} catalogue.note_events"),
+    col("boundary", BigInteger, "files with the same one belong together", _PUBLISH),
+    col("lumiblock", Integer, "the lumi block of its events", _PUBLISH),
     PrimaryKeyConstraint("file_id"),
     UniqueConstraint("dataset_id", "lfn"),
     ForeignKeyConstraint(["dataset_id"], ["ddm_datasets.dataset_id"], ondelete="CASCADE"),
@@ -802,6 +841,7 @@ __all__ = [
     "output_template",
     "pilots",
     "process_lock",
+    "queue_shares",
     "resource_types",
     "sandboxes",
     "site_endpoints",

@@ -45,15 +45,17 @@ SET lockedby = :me, lockedtime = jedi_now(), lock_seq = lock_seq + 1,
     -- real time: a lease protects processes, and those live in real time
     lease_until = clock_timestamp() + make_interval(secs => :lease_s),
     worker_deaths = t.worker_deaths + CAST(t.lockedby IS NOT NULL AS int)
-WHERE jeditaskid = ANY(ARRAY(
-    SELECT jeditaskid FROM jedi_tasks
-    WHERE status = ANY(:statuses)
-      AND (lease_until IS NULL OR lease_until < clock_timestamp())
-      AND (:early OR next_run_at IS NULL OR next_run_at <= jedi_now())
-      {condition}
-    ORDER BY currentpriority DESC, jeditaskid
-    LIMIT :limit FOR UPDATE SKIP LOCKED))
+WHERE jeditaskid = ANY(ARRAY({chosen}))
 RETURNING t.*
+"""
+_CHOSEN = """
+SELECT jeditaskid FROM jedi_tasks
+WHERE status = ANY(:statuses)
+  AND (lease_until IS NULL OR lease_until < clock_timestamp())
+  AND (:early OR next_run_at IS NULL OR next_run_at <= jedi_now())
+  {condition}
+ORDER BY currentpriority DESC, jeditaskid
+LIMIT :limit FOR UPDATE SKIP LOCKED
 """
 
 
@@ -74,12 +76,21 @@ def claim(
     `condition` is SQL of a caller in taskbuffer (`AND …`), never text from outside. A task whose
     last claimant never released it comes with `worker_deaths` raised.
     """
-    rows = tx.execute(
-        text(_CLAIM.format(condition=condition)),
-        {"me": me, "lease_s": lease_s, "statuses": list(statuses), "limit": limit, "early": early,
-         **values},
-    ).all()  # fmt: skip
+    rows = claim_chosen(
+        tx, _CHOSEN.format(condition=condition), me, lease_s,
+        statuses=list(statuses), limit=limit, early=early, **values,
+    )  # fmt: skip
     return sorted(rows, key=lambda r: (-(r.currentpriority or 0), r.jeditaskid))
+
+
+def claim_chosen(
+    tx: Connection, chosen: str, me: str, lease_s: float, **values: Any
+) -> Sequence[Row[Any]]:
+    """Take the tasks that a query of ids, which locks them, finds under a lease; in any order.
+
+    `chosen` is SQL of a caller in taskbuffer, never text from outside."""
+    claim = text(_CLAIM.format(chosen=chosen))
+    return tx.execute(claim, {"me": me, "lease_s": lease_s, **values}).all()
 
 
 def renew(tx: Connection, held: Sequence[tuple[int, int]], lease_s: float) -> None:

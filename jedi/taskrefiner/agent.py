@@ -14,6 +14,7 @@ from jedi.agent.base import TaskAgent
 from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.spec.incremental import revise
 from jedi.spec.splitrule import SplitRules
+from jedi.spec.task import RefinedTask
 from jedi.spec.taskparams import InputItem, TaskParams
 from jedi.spec.tasktext import validate
 from jedi.taskbuffer import commands, family, incremental, queues, tasks, tasks_new
@@ -24,9 +25,8 @@ from jedi.taskrefiner.resource import ResourceType
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A claimed task. `queue`: its row of jedi_work_queue, if any; `rules`: those of a task that
-    was refined before, of which now only the `changed` parameters count; `parent`: id and status
-    of its parent, if it has one."""
+    """A claimed task. `rules`: those of a task that was refined before, of which now only the
+    `changed` parameters count; `parent`: id and status of its parent, if it has one."""
 
     jedi_task_id: int
     lock_seq: int
@@ -35,7 +35,6 @@ class Registered:
     vo: str
     label: str
     document: Mapping[str, Any]
-    queue: Row[Any] | None
     rules: SplitRules | None
     changed: Collection[str]
     parent: Row[Any] | None
@@ -48,7 +47,7 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
     wakes = frozenset({"task:registered", "task:rerefine"})
 
     def claim(self, tx: Connection, limit: int) -> list[Registered]:
-        """Tasks to refine with their parameters and queues."""
+        """Tasks to refine with their parameters."""
         rows = tasks.claim(tx, ["registered", "rerefine"], self.world.me, self.lease_s, limit)
         if not rows:
             return []
@@ -56,8 +55,6 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
         params = tasks_new.params_of(tx, ids)
         told = commands.last_accepted(tx, ids, "incexec")
         parents = family.parents(tx, ids)
-        kinds = {(row.vo, row.prodsourcelabel) for row in rows}
-        found = {kind: queues.match(tx, *kind) for kind in kinds}
         self._types = [ResourceType(**row._mapping) for row in tasks_new.resource_types(tx)]
         return [
             Registered(
@@ -68,7 +65,6 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
                 vo=row.vo,
                 label=row.prodsourcelabel,
                 document=params[row.jeditaskid],
-                queue=found[row.vo, row.prodsourcelabel],
                 rules=None if row.rules is None else SplitRules.model_validate(row.rules),
                 changed=_changed(told.get(row.jeditaskid)),
                 parent=parents.get(row.jeditaskid),
@@ -78,10 +74,6 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
 
     def work(self, item: Registered) -> Outcome:
         """Refine one task."""
-        if item.queue is None:
-            rule = f"no active work queue serves vo {item.vo!r} with this label"
-            remedy = "Ask an operator for one"
-            return Malformed((Problem("prodSourceLabel", item.label, rule, remedy),))
         try:
             params = validate(item.document)
             if wait := self._parent(item, params):
@@ -97,8 +89,6 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
             user_name=item.user_name,
             params=params,
             constituents=constituents,
-            workqueue_id=item.queue.queue_id,
-            gshare=item.queue.queue_name,
             resource_types=self._types,
         )
         outcome: Outcome = refiner.refine(submission)
@@ -109,8 +99,10 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
         held = tasks.fence(tx, [(task.jedi_task_id, task.lock_seq) for task, _ in results])
         ours = [(task, outcome) for task, outcome in results if task.jedi_task_id in held]
         refined = [(task, out.task) for task, out in ours if isinstance(out, Refined)]
-        if new := [(task.jedi_task_id, made) for task, made in refined if task.rules is None]:
-            tasks_new.define_tasks(tx, new, self.name)
+        new = [(task.jedi_task_id, made) for task, made in refined if task.rules is None]
+        queued, homeless = _queued(tx, new) if new else ([], {})
+        if queued:
+            tasks_new.define_tasks(tx, queued, self.name)
         if revised := [
             (task.jedi_task_id, revise(made, task.rules, task.changed))
             for task, made in refined
@@ -120,7 +112,10 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
         waiting = [t.jedi_task_id for t, out in ours if isinstance(out, TryLater) and t.parent]
         parents = family.parents(tx, waiting) if waiting else {}
         ended = {child for child, row in parents.items() if row.status in family.COMPLETE}
-        moves = [_move(task, out, called=task.jedi_task_id in ended) for task, out in ours]
+        moves = [
+            _move(task, homeless.get(task.jedi_task_id, out), called=task.jedi_task_id in ended)
+            for task, out in ours
+        ]
         tasks.move_tasks(tx, moves, self.name)
 
     def trouble(self, tx: Connection, item: Registered, error: Exception) -> None:
@@ -155,7 +150,29 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
                 wait_s = float(self.world.knobs["contentsfeeder.recheck_s"])
                 return TryLater("input_open", reason, wait_s)
             found[name] = ddm.constituents(name) if info.is_container else [name]
+            if params.allow_empty_input and not found[name]:
+                found[name] = [name]
         return found
+
+
+def _queued(
+    tx: Connection, new: Sequence[tuple[int, RefinedTask]]
+) -> tuple[list[tuple[int, RefinedTask]], dict[int, Outcome]]:
+    """New tasks in their work queues; those that no queue takes, with the reason."""
+    rows = [tasks_new.columns(task_id, task) for task_id, task in new]
+    queued: list[tuple[int, RefinedTask]] = []
+    homeless: dict[int, Outcome] = {}
+    for (task_id, task), found in zip(new, queues.match(tx, rows), strict=True):
+        if found.queue is None:
+            asked = ", ".join(found.asked) or "there is none for its vo and label"
+            rule = f"no active work queue takes the task ({asked})"
+            problem = Problem("prodSourceLabel", found.label, rule, "Ask an operator for one")
+            homeless[task_id] = Malformed((problem,))
+        else:
+            queue = found.queue
+            placed = task.queued(queue.queue_id, queue.queue_name, found.processing_type)
+            queued.append((task_id, placed))
+    return queued, homeless
 
 
 def _changed(command: Row[Any] | None) -> Collection[str]:

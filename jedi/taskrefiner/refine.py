@@ -19,6 +19,7 @@ from jedi.spec.rules import Rules
 from jedi.spec.splitrule import NO_SCOUT, SplitRules
 from jedi.spec.task import RefinedTask, TaskColumns
 from jedi.spec.taskparams import InputItem, Item, NumberItem, OutputItem, TaskParams
+from jedi.taskrefiner.premerge import add_twins
 from jedi.taskrefiner.resource import ResourceType, resource_type
 
 PSEUDO_INPUT = "pseudo_dataset"
@@ -77,6 +78,10 @@ class Refiner:
         if isinstance(inputs, Malformed):
             return inputs
         datasets, templates = self.outputs(submission, inputs)
+        if submission.params.merge_output:
+            datasets, templates = add_twins(
+                datasets, templates, len(inputs), submission.jedi_task_id, submission.params
+            )
         return Refined(
             RefinedTask(
                 columns=self.columns(submission),
@@ -192,6 +197,8 @@ class Refiner:
             if isinstance(item, OutputItem):
                 value = f"{split_output(value)[0]}${{OUTPUT{number}}}"
                 number += 1
+                if item.merge_only:
+                    continue
             if not item.hidden:
                 parts.append(value + _padding(item))
         return "".join(parts).rstrip(" ")

@@ -70,6 +70,25 @@ toreassign > aborting assigning defined exhausted finishing pending ready reassi
 toreassign > running scouted scouting toabort
 toretry > aborting defined exhausted failed finished finishing ready registered toabort
 """,
+    "input dataset": """
+broken > defined toupdate
+defined > broken done failed finished pending ready removed running toupdate
+done > defined ready removed running toupdate
+failed > defined ready removed running toupdate
+finished > defined ready removed running toupdate
+pending > broken defined done ready running toupdate
+ready > broken defined done failed finished pending removed running toupdate
+removed > toupdate
+running > broken defined done failed finished pending ready removed toupdate
+toupdate > broken done failed finished pending ready removed running
+""",
+    "output file": """
+defined > failed finished prepared running
+finished > failed
+merging > failed finished prepared
+prepared > failed finished merging
+running > failed finished prepared
+""",
 }
 AFTER = {
     "task": """
@@ -84,10 +103,10 @@ exhausted > toreassign toretry
 failed > toincexec toretry
 finished > registered toincexec toretry
 finishing > aborting passed toabort
-passed > aborting done failed finished paused
-paused > aborting assigning defined done exhausted failed finished finishing pending
-paused > prepared preprocessing ready registered rerefine running scouted scouting staged
-paused > staging throttled toabort topreprocess
+passed > aborting done failed finished
+paused > aborting assigning defined exhausted finishing pending prepared preprocessing
+paused > ready registered rerefine running scouted scouting staged staging throttled
+paused > toabort topreprocess
 pending > aborting defined exhausted finishing paused prepared preprocessing ready
 pending > registered rerefine running scouting toabort topreprocess toreassign
 prepared > done exhausted failed finished paused pending
@@ -116,11 +135,33 @@ toreassign > running scouted scouting toabort
 toretry > aborting defined done exhausted failed finished finishing ready registered
 toretry > toabort
 """,
+    "input dataset": """
+broken > defined toupdate
+defined > broken done pending ready removed running toupdate
+done > defined ready removed running toupdate
+failed > defined ready removed running toupdate
+finished > defined ready removed running toupdate
+pending > broken defined done ready running toupdate
+ready > broken defined done failed finished pending removed running toupdate
+removed > toupdate
+running > broken defined done failed finished pending ready removed toupdate
+toupdate > broken done pending ready removed running
+""",
+    "output file": """
+defined > failed finished merging prepared running
+finished > failed
+merging > failed finished prepared
+prepared > failed finished
+running > failed finished prepared
+""",
 }
 # moves: end
 
 
 COLUMNS = (
+    ("jedi_work_queue", "caps", "jsonb",
+     "limits of the throttler in jobs, by NQUEUELIMIT, NQUEUECAP or NRUNNINGCAP, "
+     "with _<resource type> for one alone"),
     ("ddm_files", "boundary", "bigint", "files with the same one belong together"),
     ("ddm_files", "lumiblock", "integer", "the lumi block of its events"),
     ("jedi_dataset_contents", "ramcount", "integer",
@@ -128,16 +169,76 @@ COLUMNS = (
 )  # fmt: skip
 """Table, column, type, meaning."""
 
+TABLES = {
+    "jedi_lost_files": """
+CREATE TABLE jedi_lost_files (
+  jeditaskid bigint NOT NULL, fileid bigint NOT NULL, datasetname text NOT NULL, lfn text NOT NULL,
+  originpandaid bigint NOT NULL, creationtime timestamptz NOT NULL DEFAULT jedi_now(),
+  removed_at timestamptz,
+  CONSTRAINT jedi_lost_files_pk PRIMARY KEY (jeditaskid, fileid));
+CREATE INDEX jedi_lost_files_datasetname_ix ON jedi_lost_files (datasetname);
+COMMENT ON TABLE jedi_lost_files
+  IS 'outputs that were made and lost: they are made again under another name';
+COMMENT ON COLUMN jedi_lost_files.jeditaskid IS 'the task that made it';
+COMMENT ON COLUMN jedi_lost_files.fileid IS 'its contents row';
+COMMENT ON COLUMN jedi_lost_files.datasetname IS 'the output dataset';
+COMMENT ON COLUMN jedi_lost_files.lfn IS 'the logical file name';
+COMMENT ON COLUMN jedi_lost_files.originpandaid
+  IS 'the unit of work whose jobs make it, now and again';
+COMMENT ON COLUMN jedi_lost_files.creationtime IS 'when it was given up';
+COMMENT ON COLUMN jedi_lost_files.removed_at
+  IS 'when it was removed from data management, if it was there; NULL: not yet'
+""",
+    "jedi_queue_shares": """
+CREATE TABLE jedi_queue_shares (
+  queue_id integer NOT NULL, active boolean NOT NULL, entitlement double precision,
+  allocation double precision, usage double precision, demand double precision,
+  ratio double precision, place integer NOT NULL, turn integer NOT NULL,
+  computed_at timestamptz NOT NULL DEFAULT jedi_now(),
+  CONSTRAINT jedi_queue_shares_pk PRIMARY KEY (queue_id));
+COMMENT ON TABLE jedi_queue_shares IS 'what work queues use of their shares, as last computed';
+COMMENT ON COLUMN jedi_queue_shares.queue_id IS 'the work queue';
+COMMENT ON COLUMN jedi_queue_shares.active IS 'it has tasks or jobs';
+COMMENT ON COLUMN jedi_queue_shares.entitlement
+  IS 'cores by its share alone; NULL: outside the shares';
+COMMENT ON COLUMN jedi_queue_shares.allocation IS 'cores that it may use now';
+COMMENT ON COLUMN jedi_queue_shares.usage IS 'cores of its jobs at sites';
+COMMENT ON COLUMN jedi_queue_shares.demand IS 'cores that it could use';
+COMMENT ON COLUMN jedi_queue_shares.ratio
+  IS 'usage by allocation; NULL where nothing is allocated';
+COMMENT ON COLUMN jedi_queue_shares.place IS 'its place when jobs are dispatched';
+COMMENT ON COLUMN jedi_queue_shares.turn
+  IS 'its place when jobs are made: that of its partition';
+COMMENT ON COLUMN jedi_queue_shares.computed_at IS 'when'
+""",
+}
+
+INDEXES = {
+    "jedi_tasks_turn_ix": """
+jedi_tasks (coalesce(gshare, ''),
+  (coalesce(currentpriority, 0) + CASE WHEN status = 'scouting' THEN 1 ELSE 0 END) DESC,
+  jeditaskid) WHERE status IN ('ready', 'scouting', 'running')
+""",
+}
+
 
 def upgrade() -> None:
     for table, column, kind, meaning in COLUMNS:
         op.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
         op.execute(f"COMMENT ON COLUMN {table}.{column} IS '{meaning}'")
+    for statements in TABLES.values():
+        op.execute(statements)
+    for name, what in INDEXES.items():
+        op.execute(f"CREATE INDEX {name} ON {what}")
     guard(AFTER)
 
 
 def downgrade() -> None:
     guard(BEFORE)
+    for name in INDEXES:
+        op.execute(f"DROP INDEX {name}")
+    for name in TABLES:
+        op.execute(f"DROP TABLE {name}")
     for table, column, _, _ in reversed(COLUMNS):
         op.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
 

@@ -1,0 +1,214 @@
+"""CRITERIA of work queues: a condition on a task, written in SQL, with named VARIABLES.
+
+Nothing of the text reaches the database: it is parsed, every piece of it must be one that is
+known here, and the condition is written anew with all its values bound. So a criterion has no way
+to call, to change or to look at anything but the task. Source: seed, "The JEDI_Work_Queue table".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+DIALECT = "postgres"
+CASTS = {"text": "text", "integer": "bigint"}
+"""What a column may hold, and the type its values are compared as."""
+
+_COMPARED: Mapping[type[exp.Expr], str] = {
+    exp.EQ: "=", exp.NEQ: "<>", exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<=",
+    exp.Like: "LIKE", exp.ILike: "ILIKE",
+}  # fmt: skip
+_CALLED: Mapping[type[exp.Expr], str] = {exp.Lower: "lower", exp.Upper: "upper"}
+_KNOWN = "=, <>, <, <=, >, >=, IN, LIKE, ILIKE, BETWEEN, IS NULL, AND, OR, NOT, lower() and upper()"
+
+
+class BadCriterion(ValueError):
+    """What is wrong with a criterion or its variables, and what to do about it."""
+
+    def __init__(self, rule: str, remedy: str, *, variables: bool = False) -> None:
+        super().__init__(rule)
+        self.rule = rule
+        self.remedy = remedy
+        self.variables = variables
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """A condition on a row `t` of jedi_tasks, with its bound values, and the columns it reads."""
+
+    sql: str
+    values: Mapping[str, Any]
+    columns: frozenset[str]
+
+
+def read_variables(text: str | None) -> dict[str, str]:
+    """`p1:evgen,p2:simul` as a dictionary. BadCriterion: it is no list of such pairs."""
+    found: dict[str, str] = {}
+    for pair in filter(None, (text or "").split(",")):
+        name, colon, value = pair.partition(":")
+        name = name.strip()
+        if not (colon and name.isidentifier()):
+            raise BadCriterion(f"{pair!r} is no name:value", "Write p1:value,p2:value",
+                               variables=True)  # fmt: skip
+        if name in found:
+            raise BadCriterion(f"{name} stands twice", "Give each variable once", variables=True)
+        found[name] = value.strip()
+    return found
+
+
+def compile_criterion(
+    criteria: str | None, variables: str | None, columns: Mapping[str, str], prefix: str
+) -> Criterion:
+    """The condition behind CRITERIA and VARIABLES; no criteria at all hold for every task.
+
+    `columns` are those of jedi_tasks with what they hold (a key of CASTS, or anything else for
+    columns that can't be compared); bound values are named `prefix`1, `prefix`2, …
+    BadCriterion tells the first mistake.
+    """
+    given = read_variables(variables)
+    if not (criteria or "").strip():
+        if given:
+            raise BadCriterion("variables without criteria", "Leave them out", variables=True)
+        return Criterion("true", {}, frozenset())
+    writer = _Writer(given, columns, prefix)
+    sql = writer.condition(_parse(criteria or ""))
+    if unused := sorted(given.keys() - writer.used):
+        raise BadCriterion(f"{', '.join(unused)} stands nowhere in the criteria",
+                           "Leave it out, or use it", variables=True)  # fmt: skip
+    return Criterion(sql, writer.values, frozenset(writer.columns))
+
+
+@cache
+def _parse(criteria: str) -> exp.Expr:
+    """The one condition in a text."""
+    try:
+        tokens = sqlglot.tokenize(criteria, read=DIALECT)
+        if any(token.comments for token in tokens):
+            raise BadCriterion("comments are not allowed", "Leave them out")
+        if any(token.text == ";" for token in tokens):
+            raise BadCriterion("it is more than one condition", "Write one, without a semicolon")
+        return sqlglot.parse_one(criteria, into=exp.Condition, dialect=DIALECT)
+    except SqlglotError as error:
+        rule = "it is no SQL condition"
+        raise BadCriterion(rule, "Write one, such as processingType IN (:p1,:p2)") from error
+
+
+class _Writer:
+    """Writes a parsed condition anew; what it does not know it refuses."""
+
+    def __init__(self, given: Mapping[str, str], columns: Mapping[str, str], prefix: str) -> None:
+        self.given = given
+        self.known = columns
+        self.prefix = prefix
+        self.values: dict[str, Any] = {}
+        self.columns: set[str] = set()
+        self.used: set[str] = set()
+
+    def condition(self, node: exp.Expr) -> str:
+        """Something that is true or false."""
+        if node.args.get("negate"):
+            plain = node.copy()
+            plain.set("negate", None)
+            return f"(NOT {self.condition(plain)})"
+        match node:
+            case exp.Paren():
+                return self.condition(node.this)
+            case exp.Not():
+                return f"(NOT {self.condition(node.this)})"
+            case exp.And() | exp.Or():
+                word = "AND" if isinstance(node, exp.And) else "OR"
+                return f"({self.condition(node.this)} {word} {self.condition(node.expression)})"
+            case exp.Is(expression=exp.Null()):
+                return f"({self.operand(node.this, self.kind(node.this))} IS NULL)"
+            case exp.In() if not {"query", "unnest", "field"} & _present(node):
+                return self.among(node)
+            case exp.Between():
+                three = node.this, node.args["low"], node.args["high"]
+                of = self.kind(*three)
+                value, low, high = (self.operand(one, of) for one in three)
+                return f"({value} BETWEEN {low} AND {high})"
+            case _ if type(node) in _COMPARED:
+                return self.comparison(node)
+        raise self.refusal(node)
+
+    def comparison(self, node: exp.Expr) -> str:
+        of = self.kind(node.this, node.expression)
+        if isinstance(node, (exp.Like, exp.ILike)) and of != "text":
+            raise BadCriterion(f"LIKE compares text, but {node.this.sql(DIALECT)} is none", "Use =")
+        left, right = self.operand(node.this, of), self.operand(node.expression, of)
+        return f"({left} {_COMPARED[type(node)]} {right})"
+
+    def among(self, node: exp.In) -> str:
+        if not node.expressions:
+            raise BadCriterion("IN () holds for nothing", "List values in it")
+        of = self.kind(node.this, *node.expressions)
+        listed = ", ".join(self.operand(one, of) for one in node.expressions)
+        return f"({self.operand(node.this, of)} IN ({listed}))"
+
+    def kind(self, *nodes: exp.Expr) -> str:
+        """What is compared: as the column among the operands, else text, or all numbers."""
+        for node in nodes:
+            for column in node.find_all(exp.Column):
+                return self.known.get(column.name.lower(), "text")
+        literal = (isinstance(one, exp.Literal) and not one.is_string for one in nodes)
+        return "integer" if all(literal) else "text"
+
+    def operand(self, node: exp.Expr | None, of: str) -> str:
+        """Something that has a value of kind `of`."""
+        match node:
+            case exp.Paren():
+                return self.operand(node.this, of)
+            case exp.Column():
+                return self.column(node, of)
+            case exp.Placeholder() if node.name:
+                return self.variable(node.name, of)
+            case exp.Literal():
+                return self.bound(node.name, of)
+            case exp.Neg(this=exp.Literal()):
+                return self.bound(f"-{node.this.name}", of)
+            case _ if type(node) in _CALLED and of == "text":
+                assert node is not None
+                return f"{_CALLED[type(node)]}({self.operand(node.this, of)})"
+        raise self.refusal(node)
+
+    def column(self, node: exp.Column, of: str) -> str:
+        name = node.name.lower()
+        if node.table:
+            raise BadCriterion(f"{node.sql(DIALECT)} names a table", f"Write {node.name}")
+        if name not in self.known:
+            raise BadCriterion(f"{node.name} is no column of jedi_tasks", "See docs/columns.md")
+        if self.known[name] not in CASTS:
+            raise BadCriterion(f"{node.name} can't be compared", "Use another column")
+        if self.known[name] != of:
+            raise BadCriterion(f"{node.name} and what it is compared with differ in kind",
+                               "Compare text with text, numbers with numbers")  # fmt: skip
+        self.columns.add(name)
+        return f"t.{name}"
+
+    def variable(self, name: str, of: str) -> str:
+        if name not in self.given:
+            raise BadCriterion(f":{name} has no value", f"Give it: {name}:value", variables=True)
+        self.used.add(name)
+        return self.bound(self.given[name], of)
+
+    def bound(self, value: str, of: str) -> str:
+        if of == "integer" and not re.fullmatch(r"-?[0-9]{1,18}", value):
+            raise BadCriterion(f"{value!r} is compared with a number", "Give a whole number")
+        name = f"{self.prefix}{len(self.values) + 1}"
+        self.values[name] = int(value) if of == "integer" else value
+        return f"CAST(:{name} AS {CASTS[of]})"
+
+    def refusal(self, node: exp.Expr | None) -> BadCriterion:
+        shown = node.sql(DIALECT)[:60] if node is not None else "nothing"
+        return BadCriterion(f"{shown} is not allowed in criteria", f"There are {_KNOWN}")
+
+
+def _present(node: exp.Expr) -> set[str]:
+    return {name for name, value in node.args.items() if value}

@@ -1,0 +1,101 @@
+"""Whose turn it is: the order in which tasks get jobs.
+
+Shares come first (urgent work before all, then who has used least of its allocation), then
+priority (scouts a step above), then age. Source: seed, "Shares" and "Fairshare"; brokerage.md §8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+from jedi.spec.task import EXPRESS
+
+WORKING = "'ready', 'scouting', 'running'"
+MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
+SHARE = "coalesce(gshare, '')"
+PRIORITY = "(coalesce(currentpriority, 0) + CASE WHEN status = 'scouting' THEN 1 ELSE 0 END)"
+TURN = f"CASE WHEN s.gshare = '{EXPRESS}' THEN -1 ELSE coalesce(q.{{column}}, 0) END"
+"""The order of shares `s` joined with jedi_queue_shares `q`; unknown ones come with those that
+have used nothing."""
+
+_WANTS_JOBS = f"""
+EXISTS (SELECT FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid
+  AND d.masterid IS NULL AND d.type IN ({MASTERS}) AND d.status IN ('ready', 'running')
+  AND d.nfilestobeused > d.nfilesused + d.nfilesmissing)
+"""
+_ALLOWED = """
+NOT EXISTS (SELECT FROM unnest(CAST(:queues AS int[]), CAST(:types AS text[]),
+    CAST(:least AS int[])) x(queue, type, least)
+  WHERE x.queue = t.workqueue_id AND (x.type IS NULL OR x.type = t.resource_type)
+    AND (x.least IS NULL OR t.currentpriority < x.least))
+"""
+_FREE = "(lease_until IS NULL OR lease_until < clock_timestamp())"  # leases live in real time
+_DUE = "(next_run_at IS NULL OR next_run_at <= jedi_now())"
+
+# Shares are found by walking the index, since there are few of them; of each so many tasks are
+# looked at that others may take the first ones meanwhile.
+_FIRST = f"""
+WITH RECURSIVE shares AS (
+  (SELECT {SHARE} AS gshare FROM jedi_tasks WHERE status IN ({WORKING}) ORDER BY 1 LIMIT 1)
+  UNION ALL
+  SELECT n.gshare FROM shares s, LATERAL (
+    SELECT {SHARE} AS gshare FROM jedi_tasks
+    WHERE status IN ({WORKING}) AND {SHARE} > s.gshare ORDER BY 1 LIMIT 1) n
+), turns AS (
+  SELECT s.gshare, q.ratio, q.queue_id IS NOT NULL AND q.allocation IS NOT NULL AS shared,
+    {TURN.format(column="turn")} AS turn
+  FROM shares s LEFT JOIN jedi_work_queue w ON w.queue_name = s.gshare
+    LEFT JOIN jedi_queue_shares q ON q.queue_id = w.queue_id
+), first AS (
+  SELECT c.*, s.gshare, s.turn, s.ratio, s.shared FROM turns s, LATERAL (
+    SELECT jeditaskid, {PRIORITY} AS priority FROM jedi_tasks t
+    WHERE status IN ({WORKING}) AND {SHARE} = s.gshare AND {{condition}}
+    ORDER BY {PRIORITY} DESC, jeditaskid LIMIT 2 * :limit) c
+)
+"""
+NEXT = f"""
+{_FIRST.format(condition=f"{_FREE} AND {_DUE} AND {_ALLOWED} AND {_WANTS_JOBS}")}
+SELECT t.jeditaskid FROM first f JOIN jedi_tasks t USING (jeditaskid)
+WHERE t.status IN ({WORKING}) AND {_FREE} AND {_DUE}
+ORDER BY f.turn, f.priority DESC, t.jeditaskid LIMIT :limit FOR UPDATE OF t SKIP LOCKED
+"""
+"""Tasks that want jobs, those first whose turn it is; binds as `Stopped.values()`, and :limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Tasks of a work queue (and resource type, None: all) that get no jobs now, unless they have
+    the priority `least` (None: however urgent)."""
+
+    queue_id: int
+    resource_type: str | None
+    least: int | None
+
+
+def values(stopped: Sequence[Stopped]) -> dict[str, list[Any]]:
+    """What NEXT binds."""
+    return {
+        "queues": [one.queue_id for one in stopped],
+        "types": [one.resource_type for one in stopped],
+        "least": [one.least for one in stopped],
+    }
+
+
+_LIST = f"""
+{_FIRST.format(condition=_WANTS_JOBS)}
+SELECT t.jeditaskid, t.taskname, t.username, t.status, f.gshare, f.turn, f.ratio, f.shared,
+  f.priority, NOT {_ALLOWED} AS stopped, t.next_run_at
+FROM first f JOIN jedi_tasks t USING (jeditaskid)
+ORDER BY f.turn, f.priority DESC, t.jeditaskid LIMIT :limit
+"""
+
+
+def in_order(tx: Connection, limit: int, stopped: Sequence[Stopped]) -> list[Row[Any]]:
+    """Tasks that want jobs, in the order in which they get them, also those that are put off or
+    being served at this moment, with what the order comes from."""
+    return list(tx.execute(text(_LIST), {**values(stopped), "limit": limit}))

@@ -1,0 +1,204 @@
+"""Work queues: which tasks are theirs, and what an operator may write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import Connection, Engine, text
+from task_rows import good, put, row_of
+
+from jedi.agent.base import World
+from jedi.core.errors import BadInput
+from jedi.service import queues
+from jedi.spec.criteria import BadCriterion, compile_criterion
+from jedi.taskbuffer.queues import COLUMNS, match, match_all
+from jedi.taskrefiner.agent import TaskRefiner
+
+
+def taken_by(tx: Connection, **row: Any) -> str | None:
+    """The name of the queue that takes a task with these columns."""
+    (found,) = match(tx, [{"vo": "local", "prodsourcelabel": "user", **row}])
+    return None if found.queue is None else str(found.queue.queue_name)
+
+
+QUEUE = "- {{queue_id: {0}, queue_name: {1}, queue_type: user, vo: local, queue_order: {2}}}\n"
+
+
+def test_queues_are_matched_in_their_order(engine: Engine) -> None:
+    with engine.begin() as tx:
+        queues.import_queues(
+            tx,
+            QUEUE.format(1, "late", 9)
+            + QUEUE.format(2, "early", 3)
+            + QUEUE.format(3, "partition", 1).replace("vo:", "partitionid: -1, vo:")
+            + QUEUE.format(4, "closed", 2).replace("vo:", "status: inactive, vo:"),
+        )
+        assert taken_by(tx, vo="local", prodsourcelabel="user") == "early"
+        assert taken_by(tx, vo="atlas", prodsourcelabel="user") is None
+        assert taken_by(tx, vo="local", prodsourcelabel="managed") is None
+        queues.import_queues(tx, QUEUE.format(1, "late", 3) + QUEUE.format(2, "early", 9))
+        assert taken_by(tx, vo="local", prodsourcelabel="user") == "late"
+
+
+def test_queues_that_do_not_go_together_are_refused(engine: Engine) -> None:
+    with engine.begin() as tx:
+        queues.import_queues(tx, QUEUE.format(1, "one", 1))
+        with pytest.raises(BadInput) as caught:
+            queues.import_queues(
+                tx,
+                QUEUE.format(2, "one", 1)
+                + QUEUE.format(3, "three", 3).replace("vo:", "partitionid: 7, vo:")
+                + QUEUE.format(4, "four", 4).replace("vo:", "criteria: a = 1, vo:"),
+            )
+        assert len(queues.list_queues(tx)) == 1
+    found = {p.path: p.rule for p in caught.value.problems}
+    assert found == {
+        "one.queue_name": "queue 1 (one) has this queue_name too",
+        "one.queue_order": "queue 1 (one) has this queue_order too",
+        "three.partitionid": "there is no such partition",
+        "four.criteria": "a is no column of jedi_tasks",
+    }
+
+
+SEED = """
+- {queue_id: 1, queue_name: evgensimul, queue_type: user, vo: local, queue_order: 1,
+   criteria: "processingType IN (:p1,:p2)", variables: "p1:evgen,p2:simul"}
+- {queue_id: 2, queue_name: group, queue_type: user, vo: local, queue_order: 2,
+   criteria: "workingGroup LIKE :p1", variables: "p1:GP_%"}
+- {queue_id: 3, queue_name: parts, queue_type: user, vo: local, queue_order: 3, partitionid: -1}
+- {queue_id: 4, queue_name: mcore, queue_type: user, vo: local, queue_order: 4, partitionid: 3,
+   criteria: "coreCount > 1 AND NOT coreCount BETWEEN 100 AND :most", variables: "most:200"}
+- {queue_id: 5, queue_name: rest, queue_type: user, vo: local, queue_order: 5, partitionid: 3,
+   criteria: "site IS NULL OR lower(site) = 'here'"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("row", "queue"),
+    [
+        ({"processingtype": "simul", "workinggroup": "GP_x"}, "evgensimul"),
+        ({"processingtype": "reco", "workinggroup": "GP_x"}, "group"),
+        ({"corecount": 8}, "mcore"),
+        ({"corecount": 150}, "rest"),
+        ({"corecount": 1, "site": "HERE"}, "rest"),
+        ({"corecount": 1, "site": "THERE"}, None),
+        ({"corecount": 8, "prodsourcelabel": "managed"}, None),
+    ],
+)
+def test_each_task_is_taken_by_one_queue(
+    engine: Engine, row: dict[str, Any], queue: str | None
+) -> None:
+    with engine.begin() as tx:
+        queues.import_queues(tx, SEED)
+        assert taken_by(tx, **row) == queue
+
+
+def test_all_queues_whose_criteria_hold(engine: Engine) -> None:
+    with engine.begin() as tx:
+        queues.import_queues(tx, SEED)
+        row = {"vo": "local", "prodsourcelabel": "user", "processingtype": "evgen", "corecount": 4}
+        assert match_all(tx, [row, {**row, "vo": "atlas"}]) == [[1, 4, 5], []]
+
+
+@pytest.mark.parametrize(
+    ("criteria", "variables", "rule"),
+    [
+        ("1=1); drop table jedi_tasks; --", None, "comments"),
+        ("1=1); drop table jedi_tasks", None, "more than one"),
+        ("1=1) or (1=1", None, "no SQL condition"),
+        ("vo = 'a'; delete from jedi_tasks", None, "more than one"),
+        ("vo = 'a' /* no */", None, "comments"),
+        ("vo IN (SELECT vo FROM jedi_users)", None, "SELECT"),
+        ("EXISTS (SELECT 1)", None, "EXISTS"),
+        ("pg_sleep(10) = 'a'", None, "PG_SLEEP"),
+        ("pg_terminate_backend(1)", None, "PG_TERMINATE_BACKEND"),
+        ("current_user = 'postgres'", None, "CURRENT_USER"),
+        ("nextval('jedi_task_id_seq') = 1", None, "NEXTVAL"),
+        ("CASE WHEN vo = 'a' THEN 1 ELSE 0 END = 1", None, "CASE"),
+        ("vo::int = 1", None, "CAST"),
+        ("noSuchColumn = 'a'", None, "noSuchColumn is no column"),
+        ("jedi_users.role = 'operator'", None, "names a table"),
+        ("rules = 'a'", None, "can't be compared"),
+        ("vo = :p1", None, ":p1 has no value"),
+        ("vo = ?", None, "has no value"),
+        ("vo = :p1", "p1:a,p2:b", "p2 stands nowhere"),
+        ("vo = :p1", "p1:a,p1:b", "p1 stands twice"),
+        ("vo = :p1", "p1", "no name:value"),
+        (None, "p1:a", "without criteria"),
+        ("coreCount = :p1", "p1:many", "compared with a number"),
+        ("coreCount = 99999999999999999999", None, "compared with a number"),
+        ("coreCount = vo", None, "differ in kind"),
+        ("coreCount LIKE '1%'", None, "LIKE compares text"),
+        ("coreCount", None, "not allowed"),
+        ("vo IN ()", None, "holds for nothing"),
+        ("vo =", None, "no SQL condition"),
+    ],
+)
+def test_a_criterion_is_a_condition_and_nothing_else(
+    engine: Engine, criteria: str | None, variables: str | None, rule: str
+) -> None:
+    with pytest.raises(BadCriterion, match=".*") as caught:
+        compile_criterion(criteria, variables, COLUMNS, "v")
+    assert rule in caught.value.rule and caught.value.remedy
+
+
+@given(st.text(max_size=60))
+def test_no_text_is_more_than_refused(criteria: str) -> None:
+    try:
+        found = compile_criterion(criteria, None, COLUMNS, "v")
+    except BadCriterion:
+        return
+    assert set(found.columns) <= set(COLUMNS)
+
+
+def test_bad_criteria_loops_and_partitions_with_criteria_are_refused(engine: Engine) -> None:
+    file = "".join(
+        QUEUE.format(n, name, n).replace("vo:", f"{more}, vo:")
+        for n, (name, more) in enumerate(
+            [
+                ("drop", "criteria: '1=1); drop table jedi_tasks; --'"),
+                ("self", "partitionid: 1"),
+                ("ring", "partitionid: 3"),
+                ("back", "partitionid: 2"),
+                ("whole", "partitionid: -1, criteria: vo = 'a'"),
+            ]
+        )
+    )
+    with engine.begin() as tx, pytest.raises(BadInput) as caught:
+        queues.import_queues(tx, file)
+    found = {p.path: p.rule for p in caught.value.problems}
+    loop = "the queue would be a part of itself"
+    assert found == {
+        "drop.criteria": "comments are not allowed",
+        "self.partitionid": loop,
+        "ring.partitionid": loop,
+        "back.partitionid": loop,
+        "whole.criteria": "a partition has none: its sub-queues have",
+    }
+
+
+def test_a_refined_task_is_in_its_queue_and_urgent_ones_ignore_shares(world: World) -> None:
+    with world.engine.begin() as tx:
+        tx.execute(text("DELETE FROM jedi_work_queue"))
+        queues.import_queues(tx, SEED)
+    world.ddm.create("demo:in", "SITE_A_DATADISK", "closed")
+    many, rest, nowhere, urgent = put(
+        world,
+        good("a:1", coreCount=8),
+        good("a:2", coreCount=1),
+        good("a:3", coreCount=1, site="SITE_A"),
+        good("a:4", coreCount=1, processingType="urgent"),
+    )
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_tasks SET processingtype = 'urgent' WHERE jeditaskid = :t"),
+                   {"t": urgent})  # fmt: skip
+    assert TaskRefiner(world).run_once() == 4
+    places = [(row_of(world, t).workqueue_id, row_of(world, t).gshare)
+              for t in (many, rest, urgent)]  # fmt: skip
+    assert places == [(4, "mcore"), (5, "rest"), (5, "Express")]
+    lost = row_of(world, nowhere)
+    asked = "no active work queue takes the task (evgensimul, group, mcore, rest)"
+    assert lost.status == "tobroken" and asked in lost.errordialog
