@@ -85,7 +85,8 @@ files:
     ]
     assert at["state"].remedy == "Write open or closed"
     assert at["sate"].remedy == "Remove it; the keys here are state, members, files"
-    assert at["files:f:size"].remedy == "Remove it; the keys here are guid, adler32, nevents"
+    keys = "guid, adler32, nevents, boundary, lumiblock"
+    assert at["files:f:size"].remedy == f"Remove it; the keys here are {keys}"
     assert at["files:f:adler32"].remedy == "Write the 8 hexadecimal digits in quotes"
 
 

@@ -90,6 +90,8 @@ def test_100_000_files(engine: Engine, ddm: SqlCatalogueDDM) -> None:
         "adler32": ["00000001"] * n,
         "guid": ["g"] * n,
         "nevents": [None] * n,
+        "boundary": [None] * n,
+        "lumiblock": [7] * n,
     }
     with engine.begin() as tx:
         assert catalogue.put_files(tx, "A", ["s:d"] * n, columns) == n

@@ -428,5 +428,5 @@ def test_lines_are_rendered_in_blocks() -> None:
     (rows,) = new_rows(task, [one], [named(4500)])
     blocks = list(render(rows))
     assert [block.count("\n") for block in blocks] == [2000, 2000, 500]
-    line = r"5 7 input a ready ready 1 3 \N f00000 \N 10 00000001 \N \N \N \N".replace(" ", "\t")
+    line = r"5 7 input a ready ready 1 3 \N f00000 \N 10 00000001 \N \N \N \N \N \N".replace(" ", "\t")
     assert blocks[0].splitlines()[0] == line

@@ -30,7 +30,7 @@ from jedi.contentsfeeder.select import Selection
 from jedi.core.errors import BadInput, NotFound
 from jedi.spec.dataset import Attributes
 from jedi.spec.splitrule import SplitRules
-from jedi.taskbuffer import contents, datasets, engine, scouting, tasks, tasks_new
+from jedi.taskbuffer import contents, datasets, engine, recovery, scouting, tasks, tasks_new
 from jedi.taskbuffer.tasks import Move
 
 
@@ -48,6 +48,7 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
             return []
         ids = [row.jeditaskid for row in rows]
         params = tasks_new.params_of(tx, ids)
+        recovery.forget(tx, ids)
         inputs = datasets.inputs(tx, ids)
         names = {one.datasetname for one in inputs if one.due and one.type == "input"}
         made = datasets.producers(tx, names)
@@ -118,7 +119,9 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
             if one.dataset.type == "input" and one.dataset.n_files
         ]
         known = contents.known(tx, filled) if filled else {}
-        fed = list(_fed(feeds, {dataset_id: rows.lfns for dataset_id, rows in known.items()}))
+        again = recovery.replaced(tx, [task.jedi_task_id for task, _ in feeds]) if filled else {}
+        used = {i: _used(rows, again.get(i, ())) for i, rows in known.items()}
+        fed = list(_fed(feeds, _barred(tx, feeds, used)))
         contents.feed(tx, (block for one in fed for block in render(one.rows, one.status)))
         contents.note_fed(tx, [one.counted for one in fed])
         _mark(tx, listings, known)
@@ -172,6 +175,32 @@ class _Fed:
         )
 
 
+def _barred(
+    tx: Connection, feeds: Sequence[tuple[FeedTask, Feed]], used: Mapping[int, Collection[str]]
+) -> dict[int, Collection[str]]:
+    """LFNs of each dataset that make no new row: those used; those that other tasks finished,
+    where the task skips them; those that the parent did not finish, where it is to be asked."""
+    real = [(task, one) for task, feed in feeds for one in feed.listings
+            if one.dataset.type == "input"]  # fmt: skip
+    skip = [(one.dataset.dataset_id, other) for task, one in real for other in task.skipped]
+    asked = [
+        (one.dataset.dataset_id, task.parent)
+        for task, one in real
+        if task.parent and one.dataset.selection.attributes.check
+    ]
+    finished = contents.finished_in(tx, skip, ["input"]) if skip else {}
+    made = contents.finished_in(tx, asked, ["output", "log"]) if asked else {}
+    barred = dict(used)
+    for _, one in real:
+        dataset_id = one.dataset.dataset_id
+        more = finished.get(dataset_id, frozenset())
+        if dataset_id in dict(asked):
+            more |= {file.lfn for file in one.files} - made.get(dataset_id, frozenset())
+        if more:
+            barred[dataset_id] = more.union(barred.get(dataset_id, ()))
+    return barred
+
+
 def _fed(
     feeds: Sequence[tuple[FeedTask, Feed]], known: Mapping[int, Collection[str]]
 ) -> Iterator[_Fed]:
@@ -182,6 +211,11 @@ def _fed(
             new_rows(task, feed.listings, new), feed.listings, grown, strict=True
         ):
             yield _Fed(rows, one.state, grows)
+
+
+def _used(rows: contents.Known, again: Sequence[tuple[str, str]]) -> Collection[str]:
+    """What has rows; of a file that was made again, the new name (second) as well as the old."""
+    return rows.lfns | {new for old, new in again if old in rows.lfns}
 
 
 def _made(tx: Connection, waiting: Sequence[FeedTask]) -> set[int]:
@@ -243,6 +277,7 @@ def _feed_task(
                 n_files=one.nfiles,
                 n_events=one.nevents or 0,
                 selection=_selection(one, params),
+                master_id=one.masterid,
             )
             for one in ours
             if one.due
@@ -258,6 +293,10 @@ def _feed_task(
         else params.get("nFiles") or params.get("nFilesPerJob") or 1,
         rules=rules,
         bunch=1 if rules.by_events else params.get("nFilesPerJob") or 1,
+        least_events=params.get("skipShortInput", 0) and params.get("nEventsPerInputFile", 0),
+        whole_jobs=params.get("skipShortOutput", 0) and (rules.files_per_job or 0),
+        skipped=tuple(params.get("skipFilesUsedBy", ())),
+        parent=None if row.parent_tid == row.jeditaskid else row.parent_tid,
         status=row.oldstatus if row.status == "pending" else row.status,
     )
 
@@ -284,6 +323,9 @@ def _move(task: FeedTask, outcome: Outcome, recheck_s: float, idle: Collection[i
             return Move(*held, "ready" if task.status == "defined" else task.status, code, reason)
         case Wait(code, reason):
             return Move(*held, task.status, code, reason, wait_s=recheck_s)
+        case Feed() if task.status == "defined" and outcome.is_bare and task.datasets:
+            reason = "No input file is there, which the task allows."
+            return Move(*held, "finishing", "empty_input_allowed", reason)
         case Feed() if task.status != "defined":
             return Move(*held, task.status, "fed", "The open input was looked up again.")
         case Feed() if task.jedi_task_id in idle:

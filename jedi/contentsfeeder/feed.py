@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Protocol
 
@@ -29,6 +29,10 @@ class Listed(Protocol):
     def guid(self) -> str | None: ...
     @property
     def nevents(self) -> int | None: ...
+    @property
+    def boundary(self) -> int | None: ...
+    @property
+    def lumiblock(self) -> int | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,8 @@ class PseudoFile:
     adler32: str | None = None
     guid: str | None = None
     nevents: int | None = None
+    boundary: int | None = None
+    lumiblock: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,7 @@ class InputDataset:
     """A dataset to feed. `produced`: a living task makes it, and its end is waited for, unless it
     is read meanwhile: `followed`: it was open when it was looked up before; `eager`: its maker is
     the task's parent, and need not be waited for. `n_files`, `n_events`: its rows so far and their
-    events; `selection`: which of its files are wanted."""
+    events; `selection`: which of its files are wanted; `master_id`: what it follows."""
 
     dataset_id: int
     name: str
@@ -59,6 +65,7 @@ class InputDataset:
     n_files: int = 0
     n_events: int = 0
     selection: Selection = field(default_factory=Selection)
+    master_id: int | None = None
 
     @property
     def waits(self) -> bool:
@@ -70,7 +77,9 @@ class InputDataset:
 class FeedTask:
     """A task to feed, with the limits its parameters set: files and events of all its masters,
     of which `files_fed` and `events_fed` have rows already. The files of an open master are
-    released in multiples of `bunch`. `status`: the task's, or before it was put on hold."""
+    released in multiples of `bunch`. Files with fewer than `least_events`, or too few for a job of
+    `whole_jobs` files, are left out (0: none is), and so are those that `skipped` tasks finished.
+    `parent`: the task that made the input. `status`: the task's, or before it was put on hold."""
 
     jedi_task_id: int
     lock_seq: int
@@ -86,6 +95,16 @@ class FeedTask:
     rules: SplitRules = field(default_factory=SplitRules)
     bunch: int = 1
     status: str = "defined"
+    least_events: int = 0
+    whole_jobs: int = 0
+    skipped: tuple[int, ...] = ()
+    parent: int | None = None
+
+    def long_enough(self, files: list[Listed]) -> list[Listed]:
+        """Without files that have fewer events than wanted."""
+        if not self.least_events:
+            return files
+        return [one for one in files if one.nevents is None or one.nevents >= self.least_events]
 
     @property
     def may_scout(self) -> bool:
@@ -95,6 +114,8 @@ class FeedTask:
     def events(self, dataset: InputDataset, files: Sequence[Listed]) -> list[int | None]:
         """How many events files have: as data management knows, else as the task says."""
         declared = self.rules.n_events_per_input if dataset.is_master else None
+        if self.rules.use_real_num_events:
+            declared = None
         return [declared if file.nevents is None else file.nevents for file in files]
 
 
@@ -124,6 +145,14 @@ class Feed:
         """No master will get more files."""
         return all(one.state == "closed" for one in self.listings if one.dataset.is_master)
 
+    @property
+    def is_bare(self) -> bool:
+        """There is no file, and none will come."""
+        masters = [one for one in self.listings if one.dataset.is_master]
+        return self.is_complete and not any(
+            one.wanted or one.dataset.n_files or one.dataset.type != "input" for one in masters
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
@@ -147,6 +176,12 @@ Outcome = Feed | Unusable | Wait
 
 def judge(task: FeedTask, listings: Sequence[Listing], max_records: int) -> Outcome:
     """What follows from the listings of all datasets of a task."""
+    rules = task.rules
+    if rules.ignore_missing_in_ds or rules.allow_empty_input:  # what is unknown is empty
+        listings = [
+            replace(one, state="closed") if one.state is None and not one.dataset.produced else one
+            for one in listings
+        ]
     for one in listings:
         name = one.dataset.name
         if one.state is None and one.dataset.produced:
@@ -183,7 +218,10 @@ def judge(task: FeedTask, listings: Sequence[Listing], max_records: int) -> Outc
                 ".dataset.yaml or as nEventsPerInputFile, or set knob ddm.event_count_command."
             )
             return Unusable("events_unknown", reason, (one.dataset,))
-    return _empty(listings) or Feed(tuple(listings))
+    empty = _empty(listings)
+    if empty and not (rules.allow_empty_input and all(d.is_master for d in empty.datasets)):
+        return empty
+    return Feed(tuple(listings))
 
 
 def _records(task: FeedTask, listing: Listing) -> int:
@@ -224,13 +262,22 @@ def new_files(
     task: FeedTask, listings: Sequence[Listing], known: Mapping[int, Collection[str]]
 ) -> list[list[Listed]]:
     """The files of each listing that become rows: those not known yet, as long as the task's
-    limits on the files and events of its masters allow. Only whole files are counted."""
+    limits on the files and events of its masters allow. Only whole files are counted. Of what goes
+    with a master place by place, the files are those at the places of the master's."""
     files_left = (task.n_files or sys.maxsize) - task.files_fed
     events_left = (task.n_events or sys.maxsize) - task.events_fed
-    found = []
+    found: list[list[Listed]] = []
+    places: dict[int, set[int]] = {}
+    placed = any(one.dataset.selection.attributes.index_consistent for one in listings)
     for one in listings:
         old = known.get(one.dataset.dataset_id, ())
         new: list[Listed] = [file for file in one.wanted if file.lfn not in old]
+        if one.dataset.is_master:
+            new = task.long_enough(new)
+        if one.dataset.selection.attributes.index_consistent:
+            there = places.get(one.dataset.master_id or 0, ())
+            new = [file for i, file in enumerate(one.files) if i in there and file.lfn not in old]
+        new = in_order(task.rules, new)
         if (records := one.dataset.selection.attributes.records) is not None:
             new = new[: max(0, records - len(old))]
         if one.dataset.type == "pseudo_input":
@@ -239,10 +286,29 @@ def new_files(
             new = new[: max(0, files_left)]
             if task.n_events:
                 new = _up_to(task, one.dataset, new, events_left)
+            if task.whole_jobs and one.state == "closed":
+                new = new[: len(new) - (one.dataset.n_files + len(new)) % task.whole_jobs]
+            if placed:
+                mine = {*old, *(file.lfn for file in new)}
+                at = {i for i, file in enumerate(one.files) if file.lfn in mine}
+                places[one.dataset.dataset_id] = at
             files_left -= len(new)
             events_left -= _total(task, one.dataset, new)
         found.append(new)
     return found
+
+
+def in_order(rules: SplitRules, files: list[Listed]) -> list[Listed]:
+    """Files as jobs use them: boundary ids and lumi blocks together, or those first whose events
+    fill whole jobs, where the task says so; else as they are."""
+    if rules.group_boundary_id:
+        return sorted(files, key=lambda file: file.boundary or 0)
+    if rules.respect_lb or rules.order_by_lb:
+        return sorted(files, key=lambda file: (file.lumiblock or 0, file.lfn))
+    if rules.order_input_by and rules.n_events_per_job:
+        size = rules.n_events_per_job
+        return sorted(files, key=lambda file: (file.nevents or 1) % size > 0)
+    return files
 
 
 def growing(

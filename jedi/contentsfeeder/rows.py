@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jedi.contentsfeeder.feed import FeedTask, InputDataset, Listed, Listing
+from jedi.spec.chunk import Ints
 from jedi.spec.eventranges import Ranges, across, evenly
 
 BLOCK = 2000  # lines rendered while the server takes in the block before
@@ -47,19 +48,35 @@ def new_rows(
     for listing, files in zip(listings, found, strict=True):
         dataset = listing.dataset
         counts = task.events(dataset, files)
-        one = Rows(task, dataset, files, counts, _cut(task, dataset, counts), begun)
+        one = Rows(task, dataset, files, counts, _cut(task, dataset, files, counts), begun)
         rows.append(one)
         begun += (one.events or 0) if dataset.is_master else 0
     return rows
 
 
-def _cut(task: FeedTask, dataset: InputDataset, counts: Sequence[int | None]) -> Ranges | None:
+def _cut(
+    task: FeedTask, dataset: InputDataset, files: Sequence[Listed], counts: Sequence[int | None]
+) -> Ranges | None:
     if not (dataset.is_master and task.rules.by_events):
         return None
     events = np.array([n or 0 for n in counts], np.int64)
     if task.rules.events_per_job:
-        return across(events, task.rules.events_per_job, dataset.n_events)
+        begun, groups = dataset.n_events, _groups(task, files)
+        return across(events, task.rules.events_per_job, begun, groups)
     return evenly(events, task.rules.events_per_range or 1)
+
+
+def _groups(task: FeedTask, files: Sequence[Listed]) -> Ints | None:
+    """Numbers for what no job may have of two kinds, if there is anything of that sort."""
+    rules = task.rules
+    if not (rules.respect_lb or rules.group_boundary_id):
+        return None
+    kinds: dict[tuple[int | None, int | None], int] = {}
+    found = [
+        (file.lumiblock if rules.respect_lb else 0, file.boundary if rules.group_boundary_id else 0)
+        for file in files
+    ]
+    return np.array([kinds.setdefault(kind, len(kinds)) for kind in found], np.int64)
 
 
 def render(rows: Rows, status: str = "ready") -> Iterator[str]:
@@ -75,13 +92,14 @@ def render(rows: Rows, status: str = "ready") -> Iterator[str]:
 def _lines(rows: Rows, part: slice) -> Iterator[str]:
     if rows.ranges is None:
         whole = zip(rows.files[part], rows.counts[part], strict=True)
-        return (f"{_file(file, events)}\t{NULL}\t{NULL}\t{NULL}" for file, events in whole)
+        none = f"\t{NULL}\t{NULL}\t{NULL}\t"
+        return (_file(file, events) + none + _kind(file) for file, events in whole)
     found = rows.ranges
     files = found.files[part].tolist()
     texts = {i: _file(rows.files[i], rows.counts[i]) for i in dict.fromkeys(files)}
     shift = 1 + (rows.task.rules.first_event or 0) + rows.begun
     return (
-        f"{texts[i]}\t{start}\t{end}\t{first}"
+        f"{texts[i]}\t{start}\t{end}\t{first}\t{_kind(rows.files[i])}"
         for i, start, end, first in zip(
             files,
             found.starts[part].tolist(),
@@ -97,6 +115,10 @@ def _file(file: Listed, events: int | None) -> str:
         f"{file.lfn}\t{_text(file.guid)}\t{file.size}\t{_text(file.adler32)}\t"
         f"{NULL if events is None else events}"
     )
+
+
+def _kind(file: Listed) -> str:
+    return _line(file.boundary, file.lumiblock)
 
 
 def _line(*values: object) -> str:

@@ -19,13 +19,16 @@ State = Literal["open", "closed"]
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """A file of a dataset: size in bytes, adler32 as 8 lower-case hex digits."""
+    """A file of a dataset: size in bytes, adler32 as 8 lower-case hex digits. What belongs together
+    has the same boundary; lumiblock: the one its events are of."""
 
     lfn: str
     size: int
     adler32: str | None = None
     guid: str | None = None
     nevents: int | None = None
+    boundary: int | None = None
+    lumiblock: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

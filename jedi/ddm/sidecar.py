@@ -1,9 +1,9 @@
 """What is written beside the files of a dataset directory.
 
-`.dataset.yaml` is people's: {state, members, files: {lfn: {guid, adler32, nevents}}}; JEDI reads
-it and never writes it. JEDI's own words go to two journals of JSON lines that only grow:
-`.dataset.jsonl` (state, members; there where JEDI made the dataset) and `.files.jsonl` (what was
-reported or measured of a file, valid while the file's size and mtime stay).
+`.dataset.yaml` is people's: {state, members, files: {lfn: {guid, adler32, nevents, boundary,
+lumiblock}}}; JEDI reads it and never writes it. JEDI's own words go to two journals of JSON lines
+that only grow: `.dataset.jsonl` (state, members; there where JEDI made the dataset) and
+`.files.jsonl` (what was reported or measured of a file, valid while the file's size and mtime stay).
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ class Described(_Written):
         None
     )
     nevents: Annotated[int, Field(ge=0, strict=True)] | None = None
+    boundary: Annotated[int, Field(ge=1, le=2**63 - 1, strict=True)] | None = None
+    lumiblock: Annotated[int, Field(ge=1, le=2**31 - 1, strict=True)] | None = None
 
 
 class Declaration(_Written):
@@ -58,7 +60,9 @@ _REMEDIES = {
     "adler32": "Write the 8 hexadecimal digits in quotes",
     "guid": "Write at most 64 characters, in quotes",
     "nevents": "Write a whole number, 0 or more",
-    "files": "Write a mapping of file names to {guid, adler32, nevents}",
+    "boundary": "Write a whole number, 1 or more",
+    "lumiblock": "Write a whole number, 1 or more",
+    "files": "Write a mapping of file names to {guid, adler32, nevents, boundary, lumiblock}",
 }
 
 

@@ -23,7 +23,7 @@ from jedi.ddm.interface import DatasetInfo, FileInfo, Replica, State, flatten
 from jedi.ddm.storage import Storage, valid_dataset, valid_lfn
 from jedi.taskbuffer import catalogue
 
-_COLUMNS = ("lfn", "size", "adler32", "guid", "nevents")
+_COLUMNS = ("lfn", "size", "adler32", "guid", "nevents", "boundary", "lumiblock")
 
 
 class SqlCatalogueDDM(Directories):
@@ -231,7 +231,7 @@ def _constituents(tx: Connection, name: str) -> list[str]:
 
 
 def _file(row: Row[Any]) -> FileInfo:
-    return FileInfo(row.lfn, row.size, row.adler32, row.guid, row.nevents)
+    return FileInfo(**{column: getattr(row, column) for column in _COLUMNS})
 
 
 def _sync(directory: Path) -> None:

@@ -19,6 +19,12 @@ def padded(number: int) -> str:
     return f"{number:0{DIGITS}d}"
 
 
+def middle_name(source: str, fields: Sequence[int]) -> str:
+    """These fields, counted from 1, of a name whose fields have points between; a scope is none."""
+    words = source.rpartition(":")[2].split(".")
+    return ".".join(words[n - 1] for n in fields if n <= len(words))
+
+
 def jobs_allowed(outputs: Sequence[Output], most: int) -> int:
     """Up to `most`, as many jobs as all templates have numbers for (MAXSERIALNR). JediError if a
     template has none left."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jedi.brokerage.generic import Choice
+from jedi.brokerage.choice import Choice
 from jedi.jobgenerator.splitter import Splitter, walk
 from jedi.jobgenerator.strategies import FileStrategy
 from jedi.spec.chunk import Chunk, Ints
@@ -45,7 +45,11 @@ def plan(
     lottery = choice.lottery()
     cuts: list[Cut] = []
     for chunk in chunks:
-        splitter = Splitter(strategy.weights(demand, chunk), strategy.breaks(chunk))
+        splitter = Splitter(
+            strategy.weights(demand, chunk),
+            strategy.breaks(rules, chunk),
+            strategy.units(rules, chunk),
+        )
         caps = [strategy.caps(rules, demand, chunk, choice.sites, site, knobs)
                 for site in choice.candidates]  # fmt: skip
         size, start = len(chunk.master), 0

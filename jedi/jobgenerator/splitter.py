@@ -1,6 +1,7 @@
 """Cuts a row of files into jobs. All limits are of one kind: the weights of a job's files must
 not add up to more than a cap. A single file that breaks a cap alone is a job of its own. Some
-files begin a job whatever fits.
+files begin a job whatever fits. Where files belong together, such a unit takes the place of the
+file: it breaks caps alone, except the hard ones, which cut it.
 
 Where a job ends depends only on where it begins, so `cuts` finds the end for every possible
 beginning at once, in numpy, and whoever hands out jobs walks from end to end. Thus sites with
@@ -20,29 +21,49 @@ from jedi.spec.chunk import Ints
 Weights = Mapping[str, NDArray[Any]]
 Caps = Mapping[str, float]
 NOWHERE = np.empty(0, np.int64)
+HARD = frozenset({"files", "disk", "output"})
+"""Limits that cut even what belongs together."""
 
 
 class Splitter:
     """Files with their weights, by name of the limit; no weight is negative. `breaks`: the
-    positions, in order, of files that begin a job."""
+    positions, in order, of files that begin a job; `units`: of those that begin a unit, if each
+    file is not one."""
 
-    def __init__(self, weights: Weights, breaks: Ints = NOWHERE) -> None:
+    def __init__(self, weights: Weights, breaks: Ints = NOWHERE, units: Ints | None = None) -> None:
         self._weights = weights
         self._breaks = breaks
+        self._units = units
         self._cuts: dict[tuple[tuple[str, float], ...], Ints] = {}
 
     def cuts(self, caps: Caps) -> Ints:
         """For a job that begins with file i, the file that the next one begins with."""
         key = tuple(sorted(caps.items()))
         if key not in self._cuts:
-            limits = [(self._weights[name], cap) for name, cap in key]
-            self._cuts[key] = _cuts(limits, self._breaks)
+            ends = self._ends(caps)
+            if self._units is not None:
+                hard = self._ends({name: cap for name, cap in caps.items() if name in HARD})
+                ends = _whole(ends, hard, self._units)
+            self._cuts[key] = ends
         return self._cuts[key]
 
+    def _ends(self, caps: Caps) -> Ints:
+        limits = [(self._weights[name], cap) for name, cap in sorted(caps.items())]
+        return _cuts(limits, self._breaks, len(next(iter(self._weights.values()))))
 
-def _cuts(limits: Sequence[tuple[NDArray[Any], float]], breaks: Ints) -> Ints:
+
+def _whole(ends: Ints, hard: Ints, units: Ints) -> Ints:
+    """The ends, moved back to where a unit ends; where no unit is whole by then, one is taken as
+    far as the hard caps let it."""
+    borders = np.append(units, len(ends))
+    whole = borders[np.searchsorted(borders, ends, side="right") - 1]
+    begins = np.arange(len(ends))
+    one = borders[np.searchsorted(borders, begins, side="right")]
+    return np.where(whole > begins, whole, np.minimum(one, hard))
+
+
+def _cuts(limits: Sequence[tuple[NDArray[Any], float]], breaks: Ints, size: int) -> Ints:
     """Would one more file exceed a cap? The first that would, over all limits."""
-    size = len(limits[0][0])
     ends = np.full(size, size, np.int64)
     for weights, cap in limits:
         if np.isfinite(cap):

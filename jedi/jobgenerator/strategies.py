@@ -6,31 +6,51 @@ Source: brokerage.md §5, engine.md §3.1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jedi.core.errors import JediError
+from jedi.jobgenerator.naming import middle_name
 from jedi.jobgenerator.splitter import Caps, Weights
 from jedi.spec.chunk import Chunk, Ints, Secondary
 from jedi.spec.demand import GB, MB, Demand, Load
 from jedi.spec.snapshot import Snapshot
 from jedi.spec.splitrule import SplitRules
 
+_ONE_ID, _WHOLE_IDS = (1, 2, 4), (3, 4)
+"""Values of groupBoundaryID: a job has files of one id only; ids are not divided."""
+
 
 class FileStrategy:
     """Whole files or ranges of their events. A fixed number of files or events per job silences
     the limits on size and time: so many are then the unit that cannot be split."""
 
-    def files_per_unit(self, rules: SplitRules) -> int:
+    def files_per_unit(self, rules: SplitRules, chunks: Sequence[Chunk]) -> int:
         """Master files of the smallest possible job."""
-        return rules.files_per_job or 1
+        units = [np.diff(np.append(u, len(c.master))) for c in chunks
+                 if (u := self.units(rules, c)) is not None]  # fmt: skip
+        return max((int(sizes.max()) for sizes in units), default=rules.files_per_job or 1)
 
-    def breaks(self, chunk: Chunk) -> Ints:
+    def breaks(self, rules: SplitRules, chunk: Chunk) -> Ints:
         """The master files that begin a job, whatever the one before has room for."""
-        return chunk.master.breaks
+        found = [chunk.master.breaks]
+        if rules.respect_lb:
+            found.append(_changes(chunk.master.lumi_blocks))
+        if rules.group_boundary_id in _ONE_ID:
+            found.append(_changes(chunk.master.boundaries))
+        if rules.add_nth_field_to_lfn and rules.use_file_as_source_lfn:
+            fields = [middle_name(lfn, rules.add_nth_field_to_lfn) for lfn in chunk.master.lfns]
+            found.append(_changes(np.array(fields, object)))
+        return np.unique(np.concatenate(found))
+
+    def units(self, rules: SplitRules, chunk: Chunk) -> Ints | None:
+        """The master files that begin what must not be divided, if that is not each of them."""
+        if rules.group_boundary_id not in _WHOLE_IDS:
+            return None
+        return np.concatenate([np.zeros(1, np.int64), _changes(chunk.master.boundaries)])
 
     def weights(self, demand: Demand, chunk: Chunk) -> Weights:
         """What each master file adds to a job: files of both kinds, disk space, events."""
@@ -43,7 +63,8 @@ class FileStrategy:
                 files = files + one.usual(ones, events)
                 sizes = sizes + _sizes_beside(one, events)
         outputs = demand.output_bytes(Load(sizes, events))
-        return {"masters": ones, "files": files, "bytes": sizes + outputs,
+        room = sizes + outputs
+        return {"masters": ones, "files": files, "bytes": room, "disk": room,
                 "events": events, "output": outputs * ones}  # fmt: skip
 
     def caps(
@@ -69,15 +90,21 @@ class FileStrategy:
             return {"events": rules.events_per_job, "files": hard}
         cores = demand.cores_at(sites.cores)[site]
         scratch_mb = sites.max_wdir_mb[site] * cores / sites.cores[site] - demand.work_mb
-        size = min((rules.n_gb_per_job or knobs["jobgen.max_gb_per_job"]) * GB, scratch_mb * MB)
+        fixed = sum(one.fixed * one.usual_size for one in chunk.secondaries)
         seconds = min(demand.max_walltime_s or np.inf, sites.max_time_s[site])
         return {
             "masters": rules.max_files_per_job or knobs["jobgen.max_files_per_job"],
             "files": hard,
-            "bytes": size - sum(one.fixed * one.usual_size for one in chunk.secondaries),
+            "bytes": (rules.n_gb_per_job or knobs["jobgen.max_gb_per_job"]) * GB - fixed,
+            "disk": scratch_mb * MB - fixed,
             "events": demand.events_within(seconds, cores, sites.core_power[site]),
             "output": (rules.output_gb_per_job or np.inf) * GB,
         }
+
+
+def _changes(column: NDArray[Any]) -> Ints:
+    """Where the value differs from the one before."""
+    return np.flatnonzero(column[1:] != column[:-1]) + 1
 
 
 def _sizes_beside(one: Secondary, events: NDArray[np.float64]) -> Any:

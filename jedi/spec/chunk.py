@@ -14,8 +14,8 @@ Ints = NDArray[np.int64]
 @dataclass(frozen=True, eq=False)
 class Files:
     """Files (or event ranges) in the order of their use. Zero stands for unknown: bytes, events,
-    the job that had the file before. `events_left`: those of the
-    file that come after the range."""
+    boundary id, lumi block, memory that is needed, the job that had the file before. `events_left`:
+    those of the file that come after the range."""
 
     file_ids: Ints
     dataset_ids: Ints
@@ -27,6 +27,9 @@ class Files:
     first_events: Ints
     attempts: Ints
     previous: Ints
+    boundaries: Ints
+    lumi_blocks: Ints
+    ram_counts: Ints
 
     def __len__(self) -> int:
         return len(self.lfns)
@@ -42,6 +45,12 @@ class Files:
         the first event of the first file and how many follow, file by file."""
         inside = (self.start_events[1:] > 0) | (self.events_left[:-1] > 0)
         return np.flatnonzero(inside) + 1
+
+    def take(self, rows: Ints) -> Files:
+        """Those at these positions."""
+        columns = (f.name for f in fields(self) if f.name != "lfns")
+        lfns = [self.lfns[row] for row in rows.tolist()]
+        return Files(lfns=lfns, **{c: getattr(self, c)[rows] for c in columns})
 
     @classmethod
     def join(cls, parts: list[Files]) -> Files:

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-DatasetType = Literal["input", "pseudo_input", "random_seed", "output", "log"]
+DatasetType = Literal[
+    "input", "pseudo_input", "random_seed", "output", "log", "trn_output", "trn_log"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +19,10 @@ class Attributes:
     each master event, or `per_job` files whatever the master has; nosplit: every job gets the whole
     dataset; repeat: start again from the first file when the dataset is used up; reusable: start
     again when what is left does not suffice for the next job. For any: offset: files left out (of a
-    pseudo dataset: added to its numbers), then at most `records` files; random: in random order.
+    pseudo dataset: added to its numbers), then at most `records` files; random: in random order;
+    check: only files that the parent recorded as finished; index_consistent: those at the places
+    of the master's files. For outputs: no_output: a job may lack it; transient: kept for a while.
+    Hints: duplicates, many_time, cvmfs, object_store, merge_only, no_staging, pseudo.
     Source: seed, "Dataset attributes"; engine.md §2.6.
     """
 
@@ -30,6 +35,17 @@ class Attributes:
     reusable: bool = False
     records: int | None = None
     random: bool = False
+    check: bool = False
+    index_consistent: bool = False
+    no_output: bool = False
+    transient: bool = False
+    duplicates: bool = False
+    many_time: bool = False
+    cvmfs: bool = False
+    object_store: bool = False
+    merge_only: bool = False
+    no_staging: bool = False
+    pseudo: bool = False
 
     def render(self) -> str:
         """The text that stands in the database."""
@@ -48,7 +64,7 @@ class Attributes:
         for part in filter(None, (p.strip() for p in (text or "").split(","))):
             word, _, value = part.partition("=")
             name = names.get(_LONG.get(word, word), "")
-            found[name] = _READ[name](value) if name else None
+            found[name] = _READ.get(name, _flag)(value) if name else None
             if found[name] is None:
                 raise ValueError(f"unknown dataset attribute {part!r}")
         return cls(**found)
@@ -56,11 +72,14 @@ class Attributes:
     @property
     def follows(self) -> list[str]:
         """What it says that makes sense only for a dataset that follows a master."""
-        rest = replace(self, offset=0, records=None, random=False)
+        rest = replace(_NOTHING, **{name: getattr(self, name) for name in _FOLLOWING})
         return rest.render().split(",") if rest != _NOTHING else []
 
 
 _NOTHING = Attributes()
+_FOLLOWING = (
+    "ratio", "nosplit", "repeat", "event_ratio", "per_job", "reusable", "index_consistent",
+)  # fmt: skip
 
 
 def _flag(text: str) -> bool | None:
@@ -83,15 +102,22 @@ def _ratio(text: str) -> float | None:
 _WORDS = {
     "nosplit": "nosplit", "repeat": "repeat", "ratio": "ratio", "offset": "of",
     "event_ratio": "er", "per_job": "np", "reusable": "ru", "records": "nr", "random": "rd",
+    "check": "cc", "index_consistent": "ic", "no_output": "an", "transient": "tr",
+    "duplicates": "ud", "many_time": "manytime", "cvmfs": "cvmfs", "object_store": "os",
+    "merge_only": "mo", "no_staging": "ns", "pseudo": "ps",
 }  # fmt: skip
 _LONG = {
     "eventRatio": "er", "nFilesPerJob": "np", "reusable": "ru", "num_records": "nr",
-    "random": "rd", "offset": "of",
+    "random": "rd", "offset": "of", "check": "cc", "indexConsistent": "ic", "allowNoOutput": "an",
+    "transient": "tr", "usedup": "ud", "mergeOnly": "mo", "pseudo": "ps",
 }  # fmt: skip
 _READ: dict[str, Callable[[str], Any]] = {
-    "ratio": _ratio, "nosplit": _flag, "repeat": _flag, "offset": _offset, "event_ratio": _ratio,
-    "per_job": _count, "reusable": _flag, "records": _count, "random": _flag,
-}  # fmt: skip
+    "ratio": _ratio,
+    "offset": _offset,
+    "event_ratio": _ratio,
+    "per_job": _count,
+    "records": _count,
+}
 
 
 @dataclass(frozen=True, slots=True)

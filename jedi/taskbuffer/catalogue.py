@@ -23,7 +23,7 @@ SELECT d.name, d.state, d.is_container, ARRAY(
 FROM tree JOIN ddm_datasets d USING (name)
 """
 _LISTED = """
-SELECT d.name, f.lfn, f.size, f.adler32, f.guid, f.nevents, ARRAY(
+SELECT d.name, f.lfn, f.size, f.adler32, f.guid, f.nevents, f.boundary, f.lumiblock, ARRAY(
   SELECT r.endpoint FROM ddm_replicas r WHERE r.file_id = f.file_id
 ) AS endpoints
 FROM {wanted} d JOIN ddm_files f USING ({key})
@@ -38,13 +38,15 @@ _LIST = _LISTED.format(
 _FIND = _LISTED.format(wanted=_WANTED, key="dataset_id, lfn")
 _PUT_FILES = """
 WITH arrived AS (
-  SELECT d.dataset_id, a.lfn, a.size, a.adler32, a.guid, a.nevents
+  SELECT d.dataset_id, a.lfn, a.size, a.adler32, a.guid, a.nevents, a.boundary,
+    a.lumiblock
   FROM unnest(CAST(:names AS text[]), CAST(:lfn AS text[]), CAST(:size AS bigint[]),
-    CAST(:adler32 AS text[]), CAST(:guid AS text[]), CAST(:nevents AS bigint[])
-  ) a(name, lfn, size, adler32, guid, nevents) JOIN ddm_datasets d USING (name)
+    CAST(:adler32 AS text[]), CAST(:guid AS text[]), CAST(:nevents AS bigint[]),
+    CAST(:boundary AS bigint[]), CAST(:lumiblock AS int[])
+  ) a(name, lfn, size, adler32, guid, nevents, boundary, lumiblock) JOIN ddm_datasets d USING (name)
   WHERE NOT d.is_container FOR KEY SHARE OF d  -- a dataset deleted at this moment has no row
 ), f AS (
-  INSERT INTO ddm_files AS f (dataset_id, lfn, size, adler32, guid, nevents)
+  INSERT INTO ddm_files AS f (dataset_id, lfn, size, adler32, guid, nevents, boundary, lumiblock)
   SELECT * FROM arrived ORDER BY dataset_id, lfn
   ON CONFLICT (dataset_id, lfn) DO UPDATE SET nevents = coalesce(f.nevents, excluded.nevents)
     WHERE (f.size, f.adler32) = (excluded.size, excluded.adler32)
@@ -111,7 +113,7 @@ def add_members(tx: Connection, container: str, names: Sequence[str]) -> None:
 
 def list_files(tx: Connection, names: Collection[str]) -> list[Row[Any]]:
     """All files of plain datasets, in no order: name (the dataset's), lfn, size, adler32, guid,
-    nevents, endpoints."""
+    nevents, boundary, lumiblock, endpoints."""
     return list(tx.execute(text(_LIST), {"names": list(names)}))
 
 
@@ -139,7 +141,7 @@ def put_files(
     tx: Connection, endpoint: str, names: Sequence[str], files: Mapping[str, Sequence[Any]]
 ) -> int:
     """Note files as lying at an endpoint: of these datasets, with the columns lfn, size, adler32,
-    guid and nevents. How many were noted: a file whose dataset is gone, or that is known with other
+    guid, nevents, boundary and lumiblock. How many were noted: a file whose dataset is gone, or that is known with other
     content, is not."""
     values = {"endpoint": endpoint, "names": list(names), **files}
     return int(tx.execute(text(_PUT_FILES), values).scalar_one())

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 FED_COLUMNS = (
     "datasetid", "jeditaskid", "type", "scope", "status", "proc_status", "keeptrack",
     "maxattempt", "maxfailure", "lfn", "guid", "fsize", "checksum", "nevents",
-    "startevent", "endevent", "firstevent",
+    "startevent", "endevent", "firstevent", "boundaryid", "lumiblocknr",
 )  # fmt: skip
 """The columns of a line given to `feed`, in order; the others get their defaults."""
 
@@ -38,6 +38,28 @@ def known(tx: Connection, dataset_ids: Sequence[int]) -> dict[int, Known]:
         {"ids": list(dataset_ids)},
     )
     return {row.datasetid: Known(*map(_words, (row.lfns, row.gone, row.broken))) for row in rows}
+
+
+_FINISHED_IN = """
+SELECT id, string_agg(lfn, E'\\n') AS lfns FROM (
+  SELECT g.id, c.lfn FROM unnest(CAST(:ids AS bigint[]), CAST(:tasks AS bigint[])) AS g(id, task)
+  JOIN jedi_datasets mine ON mine.datasetid = g.id
+  JOIN jedi_datasets d ON d.jeditaskid = g.task AND d.datasetname = mine.datasetname
+    AND d.type = ANY(:types)
+  JOIN jedi_dataset_contents c ON c.datasetid = d.datasetid AND c.jeditaskid = d.jeditaskid
+  GROUP BY 1, 2 HAVING bool_and(c.status = 'finished')) f
+GROUP BY id
+"""
+
+
+def finished_in(
+    tx: Connection, wanted: Sequence[tuple[int, int]], types: Sequence[str]
+) -> dict[int, frozenset[str]]:
+    """By dataset, the LFNs that another task finished in its own dataset of this name and one of
+    these types: all ranges of them. `wanted`: datasets and tasks."""
+    ids, tasks = map(list, zip(*wanted, strict=True))
+    rows = tx.execute(text(_FINISHED_IN), {"ids": ids, "tasks": tasks, "types": list(types)})
+    return {row.id: _words(row.lfns) for row in rows}
 
 
 def _words(lines: str | None) -> frozenset[str]:

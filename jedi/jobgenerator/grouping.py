@@ -1,0 +1,55 @@
+"""Ready files in the order of their use, and those of them that make jobs of one kind.
+
+Source: engine.md §3.2 (own ramCount), §4.2 (order).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from jedi.spec.chunk import Chunk, Files
+from jedi.spec.splitrule import SplitRules
+
+
+def in_order(chunks: Sequence[Chunk], rules: SplitRules) -> list[Chunk]:
+    """With boundary ids or lumi blocks together, where the task wants that: files that came later,
+    or come back, stand behind those that they belong to."""
+    return [
+        replace(
+            chunk,
+            master=_sorted(chunk.master, rules),
+            secondaries=tuple(
+                replace(one, files=_sorted(one.files, rules)) for one in chunk.secondaries
+            ),
+        )
+        for chunk in chunks
+    ]
+
+
+def _sorted(files: Files, rules: SplitRules) -> Files:
+    if rules.group_boundary_id:
+        column = files.boundaries
+    elif rules.respect_lb or rules.order_by_lb:
+        column = files.lumi_blocks
+    else:
+        return files
+    if (column[1:] >= column[:-1]).all():
+        return files
+    return files.take(np.argsort(column, kind="stable"))
+
+
+def of_one_memory(chunks: Sequence[Chunk]) -> tuple[list[Chunk], int]:
+    """Only files that need as much memory as the first, and how much that is; 0: what the task
+    says. The others have their turn when these are in jobs."""
+    ram = int(chunks[0].master.ram_counts[0])
+    found = []
+    for chunk in chunks:
+        rows = np.flatnonzero(chunk.master.ram_counts == ram)
+        if len(rows) == len(chunk.master):
+            found.append(chunk)
+        elif len(rows):
+            found.append(replace(chunk, master=chunk.master.take(rows)))
+    return found, ram
