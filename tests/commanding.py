@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from generating import document, generate, ready, rows
-from helpers import put_file_dataset
+from helpers import publish, put_file_dataset
 
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
@@ -99,6 +99,8 @@ def take(world: World, panda_ids: Sequence[int]) -> None:
 def end(world: World, panda_ids: Sequence[int], target: str = "finished") -> None:
     """Jobs that a pilot has end so."""
     with world.engine.begin() as tx:
+        if target == "finished":
+            publish(world, tx, panda_ids, "SITE_A_DATADISK")
         moves = [JobMove(job, "holding", "reported", "Reported.") for job in panda_ids]
         move_jobs(tx, moves, dispatch.AGENT, ["sent"])
         ends = [JobEnd(job, target, "test", "As told.") for job in panda_ids]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from sqlalchemy import Connection, text
@@ -55,6 +56,22 @@ def put_file_dataset(
     ddm.publish(endpoint, made)
     if closed:
         ddm.close(name)
+
+
+def publish(world: World, tx: Connection, jobs: Sequence[int], endpoint: str) -> list[str]:
+    """What these jobs are to make lies at an endpoint; the names of the datasets."""
+    made: dict[str, dict[str, bytes]] = defaultdict(dict)
+    for row in tx.execute(
+        text(
+            "SELECT d.datasetname, f.lfn FROM jedi_job_files f JOIN jedi_datasets d "
+            "USING (datasetid, jeditaskid) WHERE f.type = 'output' AND f.pandaid = ANY(:ids)"
+        ),
+        {"ids": list(jobs)},
+    ):
+        made[row.datasetname][row.lfn] = row.lfn.encode()
+    for name, files in made.items():
+        put_file_dataset(world, name, files, endpoint, closed=False)
+    return list(made)
 
 
 MANDATORY: dict[str, dict[str, object]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from helpers import publish
 from job_rows import Made, make_jobs
 from sqlalchemy import Connection, Row, text
 
@@ -35,7 +36,7 @@ def test_a_refusal_says_what_is_possible() -> None:
     assert COMMANDS["kill"].refusal("aborting") == "The task is being killed already."
     assert COMMANDS["retry"].refusal("done") == (
         "A task that is done can't be retried: retry is accepted in the statuses failed, "
-        "finished, exhausted. Possible now: incexec."
+        "finished, exhausted. Possible now: recover, incexec."
     )
 
 
@@ -278,6 +279,8 @@ def ended_task(world: World, targets: list[str], **more: Any) -> Made:
         set_status(tx, made.jobs, "sent", "holding")
         for job, target in zip(made.jobs, targets, strict=True):
             end(tx, [job], target)
+            if target == "finished":
+                publish(world, tx, [job], "SITE_A_DATADISK")
     cycle(world)
     return made
 

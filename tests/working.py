@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from helpers import put_file_dataset
+from helpers import publish
 from sqlalchemy import text
 
 from jedi.agent.base import Agent, World
@@ -38,26 +37,11 @@ def end_jobs(world: World, target: str = "finished", of: Sequence[int] | None = 
         )
         ids = sorted(row.pandaid for row in rows)
         if target == "finished":
-            _publish(world, tx, ids)
+            datasets.call_consumers(tx, publish(world, tx, ids, ENDPOINT))
         for source, now in (("activated", "sent"), ("sent", "holding")):
             jobs.move_jobs(tx, [JobMove(job, now, "c", "r") for job in ids], "test", [source])
         ended = jobs_end.end_jobs(tx, [JobEnd(job, target, "c", "r") for job in ids], "test")
     return len(ended)
-
-
-def _publish(world: World, tx: Any, ids: Sequence[int]) -> None:
-    made: dict[str, dict[str, bytes]] = defaultdict(dict)
-    for row in tx.execute(
-        text(
-            "SELECT d.datasetname, f.lfn FROM jedi_job_files f JOIN jedi_datasets d "
-            "USING (datasetid, jeditaskid) WHERE f.type = 'output' AND f.pandaid = ANY(:ids)"
-        ),
-        {"ids": list(ids)},
-    ):
-        made[row.datasetname][row.lfn] = row.lfn.encode()
-    for name, files in made.items():
-        put_file_dataset(world, name, files, ENDPOINT, closed=False)
-    datasets.call_consumers(tx, made)
 
 
 def cycle(world: World, *, jobs_end_too: bool = True) -> None:

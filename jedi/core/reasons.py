@@ -63,6 +63,7 @@ TASKS: Mapping[str, str] = {
     "kill": "The task was told to end at once.",
     "finish": "The task was told to be content with what it has.",
     "retry": "The task was told to try failed inputs again.",
+    "recover": "The task was told to make lost outputs again.",
     "retried": "A new attempt begins.",
     "nothing_to_retry": "No input failed and none is left.",
     "retry_limit": "The task cost too much to be retried: mend it, or retry it with --transcend.",
@@ -79,6 +80,11 @@ TASKS: Mapping[str, str] = {
     "inputs_done": "All inputs were processed.",
     "inputs_finished": "Some inputs were processed: retry the task for the others.",
     "inputs_failed": "No input was processed: look at the errors of its jobs.",
+    "empty_input_allowed": "There was no input file, which the task allows.",
+    "goal_not_met": "Less of the input was processed than the goal: retry the task for the rest, "
+    "or finish it.",
+    "duplicates_found": "Jobs processed the same input: compare their outputs, then resume or kill "
+    "the task.",
     "no_input": "There was no input file.",
     "scouts_failed": "Too few scout jobs succeeded: look at their errors, submit the task anew.",
     "malformed": "The parameters are wrong: correct them and submit the task anew.",
@@ -109,7 +115,9 @@ JOBS: Mapping[str, str] = {
     "acquired": "The job was handed to a pilot.",
     "reported": "The pilot reported how far the job is.",
     "outputs_move": "Outputs are on their way from the site to their destination.",
+    "to_be_merged": "The outputs are stored at the site and wait for a merge job.",
     "job_finished": "The job succeeded and its outputs are stored.",
+    "merged": "A merge job has merged the outputs: the job is finished.",
     "task_paused": "The task is paused: no pilot gets the job.",
     "task_resumed": "The task was resumed.",
     # ended by the system or by people
@@ -117,6 +125,10 @@ JOBS: Mapping[str, str] = {
     "reassigned": "The job was ended because its task goes on elsewhere.",
     "shut_down": "JEDI was shut down: the inputs are tried again.",
     "pilot_terminated": "The pilot was told to end by its site: the inputs are tried again.",
+    "merge_cancelled": "The merge job of the outputs was killed: the inputs are tried again.",
+    "merge_closed": "The outputs were not merged by the last merge job, which the system ended.",
+    "merge_failed": "The outputs could not be merged: the inputs are tried again. Read the log of "
+    "the merge job.",
     # the payload's fault
     "payload_exit": "The payload ended with an exit code, or by a signal: read its log.",
     "output_missing": "The payload did not make an output: compare names with the task's.",

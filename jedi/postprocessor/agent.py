@@ -15,12 +15,23 @@ from jedi.agent import plugins
 from jedi.agent.base import TaskAgent
 from jedi.core import states
 from jedi.core.errors import JediError, NotFound
-from jedi.postprocessor.outcome import Dataset, PostProcessing, Verdict
+from jedi.postprocessor.outcome import Dataset, Findings, PostProcessing, Verdict, Wishes
 from jedi.spec.scouting import Declared, Judgement, Measured, Scouted
-from jedi.taskbuffer import commands, datasets, ending, family, scouting, stats, tasks, tasks_new
+from jedi.taskbuffer import (
+    commands,
+    datasets,
+    ending,
+    family,
+    scouting,
+    stats,
+    tasks,
+    tasks_new,
+    validation,
+)
 from jedi.taskbuffer.tasks import Move
 from jedi.taskrefiner.resource import ResourceType, resource_type
 
+_VALIDATED = ("prepared", "passed", "toabort")
 _PREPARED = Verdict("prepared", "all_processed", "No input is left and no job is running.")
 _STILL_OPEN = Verdict(
     "defined", "input_still_open", "What is there of the input is processed, but more may come."
@@ -41,6 +52,7 @@ class Ending:
     because: tuple[str, str]
     datasets: tuple[Dataset, ...]
     scouted: Scouted | None
+    wishes: Wishes
     parent: Row[Any] | None = None
     busy: bool = False
 
@@ -90,15 +102,23 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
         for d in ending.datasets(tx, ids):
             found[d.jeditaskid].append(
                 Dataset(d.datasetid, d.datasetname, d.type, d.masterid, d.status,
-                        d.nfilestobeused, d.nfilesfinished, d.nfilesfailed, d.nfilesmissing)
+                        d.nfilestobeused, d.nfilesfinished, d.nfilesfailed, d.nfilesmissing,
+                        d.nevents, d.neventsused)
             )  # fmt: skip
         return [
             Ending(row.jeditaskid, row.lock_seq, row.status, row.vo, row.prodsourcelabel,
                    because[row.jeditaskid], tuple(found[row.jeditaskid]),
-                   scouted.get(row.jeditaskid), parents.get(row.jeditaskid),
+                   scouted.get(row.jeditaskid), Wishes.of(row), parents.get(row.jeditaskid),
                    row.jeditaskid in busy)
             for row in rows
         ]  # fmt: skip
+
+    def prepare(self, items: Sequence[Ending]) -> None:
+        """Read what the database says of all products: from now on no job of theirs ends."""
+        ids = [task.jedi_task_id for task in items if task.status in _VALIDATED]
+        with self.world.engine.begin() as tx:
+            self._products = validation.products(tx, ids) if ids else {}
+            self._twice = validation.duplicates(tx, ids) if ids else {}
 
     def work(self, task: Ending) -> Outcome | Judgement:
         if task.orphaned:
@@ -114,10 +134,18 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
         if task.status not in ending.FINALISABLE:
             return Outcome(_PREPARED, settled, [])
         parent = task.parent and task.parent.status
-        verdict = plugin.conclude(task.status, task.datasets, task.because, parent)
+        found = self._validate(task)
+        verdict = plugin.conclude(
+            task.status, task.datasets, task.because, parent, task.wishes, found
+        )
+        if verdict.target not in states.TASK.final:  # a person decides first
+            return Outcome(verdict, settled, [])
         for dataset in task.datasets:
-            if dataset.is_output:
+            if dataset.is_output or dataset.type == "trn_log":
                 self._freeze(dataset.name, empty_goes=verdict.target == "aborted")
+            elif dataset.type == "trn_output":  # merged, or not wanted any more
+                with suppress(NotFound):
+                    self.world.ddm.delete(dataset.name)
         return Outcome(verdict, settled, plugin.release(verdict.target, task.datasets))
 
     def apply(self, tx: Connection, results: Sequence[tuple[Ending, Outcome | Judgement]]) -> None:
@@ -129,14 +157,14 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
         released = [move for _, outcome in held for move in outcome.released]
         datasets.move_datasets(tx, settled, self.name, "processed")
         datasets.move_datasets(tx, released, self.name, "frozen")
-        ended = [task for task, _ in held if task.status in ending.FINALISABLE]
+        ended = [task for task, outcome in held if outcome.verdict.target in states.TASK.final]
         closed = [d.name for task in ended for d in task.datasets if d.is_output]
         datasets.call_consumers(tx, closed)
         family.call_children(tx, [task.jedi_task_id for task in ended])
         scouting.release(tx, [task.jedi_task_id for task in ended])  # they are given up
         stats.note_progress(tx, sorted(ours))
         moves = [
-            Move(task.jedi_task_id, task.lock_seq, v.target, v.code, v.reason)
+            Move(task.jedi_task_id, task.lock_seq, v.target, v.code, v.reason, v.facts)
             for task, v in ((task, outcome.verdict) for task, outcome in held)
         ]
         tasks.move_tasks(tx, moves, self.name)
@@ -176,6 +204,25 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
         wait_s = float(self.world.knobs["postprocessor.retry_s"])
         move = Move(task.jedi_task_id, task.lock_seq, task.status, code, str(error), wait_s=wait_s)
         tasks.move_tasks(tx, [move], self.name)
+
+    def _validate(self, task: Ending) -> Findings:
+        """Compare the task's products with data management. A file that belongs to no job with
+        success is removed; a log of such a job may stay. What no job was to make is not ours."""
+        if task.status not in _VALIDATED:
+            return Findings()
+        lost = removed = 0
+        for dataset in task.datasets:
+            if dataset.type == "output" and (known := self._products.get(dataset.name)):
+                with suppress(NotFound):
+                    there = {file.lfn for file in self.world.ddm.list_files(dataset.name)}
+                    if bad := there & known.bad:
+                        self.world.ddm.remove_files(dataset.name, bad)
+                    removed += len(bad)
+                    lost -= len(there & known.made)
+                lost += len(known.made)
+        if lost or removed:
+            self.log.warning("validated", task=task.jedi_task_id, lost=lost, removed=removed)
+        return Findings(self._twice.get(task.jedi_task_id, 0), lost, removed)
 
     def _freeze(self, name: str, *, empty_goes: bool) -> None:
         """Close a dataset in data management, if it came to be there; or delete an empty one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from jedi.core import states
@@ -18,7 +18,8 @@ _FROZEN = ("done", "finished", "failed")
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A dataset of a task; the numbers count files, and matter for inputs only."""
+    """A dataset of a task; the numbers count files, and matter for inputs only, as do its events,
+    where they are known."""
 
     dataset_id: int
     name: str
@@ -29,6 +30,8 @@ class Dataset:
     finished: int
     failed: int
     missing: int
+    events: int | None = None
+    events_done: int | None = None
 
     @property
     def is_output(self) -> bool:
@@ -46,12 +49,45 @@ class Dataset:
 
 
 @dataclass(frozen=True, slots=True)
+class Wishes:
+    """What a task says of its end: `goal` in percent, and rules."""
+
+    goal: float = 100.0
+    use_exhausted: bool = False
+    fail_goal_unreached: bool = False
+    allow_empty_input: bool = False
+
+    @classmethod
+    def of(cls, task: Any) -> Wishes:
+        """From a row of jedi_tasks."""
+        rules = task.rules or {}
+        given = {name: True for name in cls.__dataclass_fields__ if rules.get(name)}
+        return cls(**given) if task.goal is None else cls(task.goal / 10, **given)
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a look at a task's products brought: inputs that were processed `twice`; outputs that
+    are `lost`, though their jobs had success; files of others that were `removed`."""
+
+    twice: int = 0
+    lost: int = 0
+    removed: int = 0
+
+    @property
+    def facts(self) -> dict[str, int]:
+        """What there is to tell."""
+        return {name: n for name, n in asdict(self).items() if n}
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """A task's next status, and why."""
 
     target: str
     code: str
     reason: str
+    facts: dict[str, Any] = field(default_factory=dict)
 
 
 class PostProcessing:
@@ -82,8 +118,10 @@ class PostProcessing:
         datasets: Sequence[Dataset],
         because: tuple[str, str],
         parent: str | None = None,
+        wishes: Wishes = Wishes(),
+        found: Findings = Findings(),
     ) -> Verdict:
-        """The final status of a task that is prepared, passed, toabort or tobroken; `because`
+        """The next status of a task that is prepared, passed, toabort or tobroken; `because`
         are the code and the sentence with which it got there, `parent` is its parent's status."""
         if status == "tobroken":
             return Verdict("broken", *because)
@@ -92,10 +130,18 @@ class PostProcessing:
         masters = [d for d in datasets if d.is_master and d.status != "removed"]
         wanted = sum(d.to_be_used for d in masters)
         finished = sum(d.finished for d in masters)
+        if not wanted and wishes.allow_empty_input:
+            return Verdict("done", "empty_input_allowed", "No input file was there, as allowed.")
         if not wanted:
             return Verdict("failed", "no_input", "The task had no input file.")
+        if found.twice and status == "prepared":
+            reason = (
+                f"{found.twice} inputs were processed more than once: compare the outputs; then "
+                "resume the task, or kill it."
+            )
+            return Verdict("paused", "duplicates_found", reason, found.facts)
         target = _share_done(finished, wanted)
-        doubts = _doubts(masters, parent)
+        doubts = _doubts(masters, parent, found)
         if doubts and target == "done":
             target = "finished"
         reason = f"{finished} of {wanted} input files were processed"
@@ -103,7 +149,15 @@ class PostProcessing:
         missing = sum(d.missing for d in masters)
         counted = [f"{n} {what}" for n, what in ((failed, "failed"), (missing, "missing")) if n]
         details = ", ".join(counted + doubts)
-        return Verdict(target, f"inputs_{target}", f"{reason}{details and f'; {details}'}.")
+        reason = f"{reason}{details and f'; {details}'}."
+        percent = _percent_done(masters)
+        if target == "finished" and percent < wishes.goal:
+            told = f"{reason} That is {percent:.1f} %, less than the goal of {wishes.goal:g} %."
+            if wishes.use_exhausted and status != "passed":
+                return Verdict("exhausted", "goal_not_met", told)
+            if wishes.fail_goal_unreached and because[0] != "finish":  # nobody is content with it
+                return Verdict("failed", "goal_not_met", told)
+        return Verdict(target, f"inputs_{target}", reason, found.facts)
 
     def release(self, target: str, datasets: Iterable[Dataset]) -> list[tuple[int, str]]:
         """The final status (by dataset id) of each output of a task that becomes `target`; those
@@ -112,14 +166,24 @@ class PostProcessing:
         return [(d.dataset_id, end) for d in datasets if d.is_output and d.status not in _FROZEN]
 
 
-def _doubts(masters: Iterable[Dataset], parent: str | None) -> list[str]:
+def _doubts(masters: Iterable[Dataset], parent: str | None, found: Findings) -> list[str]:
     """Why a task is not done even with all input processed that is known."""
     doubts = []
     if any(d.is_open or d.status == "broken" for d in masters):
         doubts.append("more could have come")
     if parent not in (None, "done"):
         doubts.append(f"its parent is {parent}")
+    if found.lost:
+        doubts.append(f"{found.lost} output files are gone from data management")
     return doubts
+
+
+def _percent_done(masters: Sequence[Dataset]) -> float:
+    """Of the events, if all are known, else of the files."""
+    events = [d.events for d in masters]
+    if all(events):
+        return 100 * sum(d.events_done or 0 for d in masters) / sum(n or 0 for n in events)
+    return 100 * sum(d.finished for d in masters) / sum(d.to_be_used for d in masters)
 
 
 def _share_done(finished: int, wanted: int) -> str:

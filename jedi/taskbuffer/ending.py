@@ -60,7 +60,8 @@ def datasets(tx: Connection, task_ids: Sequence[int]) -> list[Row[Any]]:
         tx.execute(
             text(
                 "SELECT jeditaskid, datasetid, datasetname, type, masterid, status, state, "
-                "nfiles, nfilestobeused, nfilesused, nfilesfinished, nfilesfailed, nfilesmissing "
+                "nfiles, nfilestobeused, nfilesused, nfilesfinished, nfilesfailed, nfilesmissing, "
+                "nevents, neventsused "
                 "FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) "
                 "ORDER BY datasetid"
             ),

@@ -1,0 +1,76 @@
+"""What the database says of a task's products, to be compared with data management at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, text
+
+from jedi.core import states
+
+DUPLICATES = "duplicates_found"
+"""The code with which tasks are paused for that."""
+
+_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
+_OUTPUTS = ", ".join(f"'{kind}'" for kind in states.OUTPUT_TYPES)
+# One text a dataset: a row a file costs three times as much.
+_PRODUCTS = text(f"""
+SELECT o.datasetname AS name, string_agg(f.lfn, E'\\n') FILTER (WHERE f.made) AS made,
+  string_agg(f.lfn, E'\\n') FILTER (WHERE f.bad) AS bad
+FROM (
+  SELECT DISTINCT datasetname FROM jedi_datasets
+  WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type IN ({_OUTPUTS})
+) o, LATERAL (
+  SELECT c.lfn, bool_and(c.status = 'failed') AS bad,
+    bool_or(c.status = 'finished' AND c.jeditaskid = ANY(CAST(:ids AS bigint[]))) AS made
+  FROM jedi_datasets d JOIN jedi_dataset_contents c USING (datasetid)
+  WHERE d.datasetname = o.datasetname AND d.type IN ({_OUTPUTS}) GROUP BY c.lfn) f
+GROUP BY o.datasetname
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class Products:
+    """LFNs of an output dataset: `made` by the task's jobs with success; `bad`: of no job, of
+    whatever task, that had success or may have it yet."""
+
+    made: frozenset[str]
+    bad: frozenset[str]
+
+
+def products(tx: Connection, task_ids: Sequence[int]) -> dict[str, Products]:
+    """What is known of the output and log datasets of tasks, by name."""
+    rows = tx.execute(_PRODUCTS, {"ids": list(task_ids)})
+    return {row.name: Products(_words(row.made), _words(row.bad)) for row in rows}
+
+
+def _words(lines: str | None) -> frozenset[str]:
+    return frozenset(lines.split("\n")) if lines else frozenset()
+
+
+# A job whose outputs were lost since does not count: another one made them anew.
+_DUPLICATES = text(f"""
+WITH twice AS MATERIALIZED (
+  SELECT t.jeditaskid, t.attemptnr, f.fileid, array_agg(j.pandaid) AS jobs
+  FROM jedi_tasks t JOIN jedi_jobs j USING (jeditaskid) JOIN jedi_job_files f USING (pandaid)
+  WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[])) AND t.status = 'prepared'
+    AND j.status = 'finished' AND f.type IN ({_MASTERS})
+  GROUP BY t.jeditaskid, t.attemptnr, f.fileid HAVING count(*) > 1
+)
+SELECT jeditaskid, count(*) AS n FROM twice t
+WHERE 1 < (
+    SELECT count(*) FROM unnest(t.jobs) j(pandaid) WHERE NOT EXISTS (
+      SELECT FROM jedi_job_files f JOIN jedi_dataset_contents c USING (fileid, jeditaskid)
+      WHERE f.pandaid = j.pandaid AND f.type IN ({_OUTPUTS}) AND c.status = 'failed'))
+  AND NOT EXISTS (SELECT FROM jedi_tasks_statuslog l WHERE l.jeditaskid = t.jeditaskid
+    AND l.attemptnr = t.attemptnr AND l.status = 'paused' AND l.reason_code = '{DUPLICATES}')
+GROUP BY jeditaskid
+""")
+
+
+def duplicates(tx: Connection, task_ids: Sequence[int]) -> dict[int, int]:
+    """How many master files (or ranges) of each prepared task more than one job has processed with
+    success; none, once the task was paused for it in this attempt."""
+    rows = tx.execute(_DUPLICATES, {"ids": list(task_ids)})
+    return {row.jeditaskid: row.n for row in rows}
