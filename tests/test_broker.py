@@ -20,6 +20,7 @@ from jedi.brokerage.generic import GenericBroker
 from jedi.brokerage.need import Need, atom
 from jedi.brokerage.record import lottery_seed, record
 from jedi.brokerage.verdict import judge
+from jedi.brokerage.weights import product
 from jedi.core.knobs import Knobs
 from jedi.spec.chunk import Secondary
 from jedi.spec.demand import GB, MB, Load
@@ -125,7 +126,8 @@ def test_the_atom_is_the_largest_of_the_smallest_jobs() -> None:
 def test_weights() -> None:
     """(running + 1) / (activated + defined + 1) / (defined + 1)."""
     world = sites("A", "B", running=[9, 0], activated=[4, 0], defined=[0, 3])
-    assert GenericBroker().weight(world).tolist() == pytest.approx([10 / 5, 1 / 4 / 4])
+    weights = product(GenericBroker().factors(world, need(), Knobs()))
+    assert weights.tolist() == pytest.approx([10 / 5, 1 / 4 / 4])
 
 
 def test_used_sites_come_first_then_weights_then_names() -> None:
@@ -289,10 +291,10 @@ def test_the_nucleus_with_most_free_space() -> None:
                   state=["ACTIVE", "ACTIVE", "DOWN", "ACTIVE", "ACTIVE"],
                   role=["nucleus", "nucleus", "nucleus", "satellite", "nucleus"],
                   endpoint=["d", "d", "d", "d", ""])  # fmt: skip
-    found = nucleus.choose(world, need(), Knobs(), 1)
+    found = nucleus.most_space(world, need(), Knobs(), 1)
     assert [found.sites.sites[i] for i in found.candidates] == ["B"]
     assert found.weights == (500.0,)
-    none = nucleus.choose(world, need(), Knobs({"taskbroker.min_free_gb": 600.0}), 1)
+    none = nucleus.most_space(world, need(), Knobs({"taskbroker.min_free_gb": 600.0}), 1)
     assert none.candidates == ()
     assert why_nowhere(none.verdict) == (
         "4 sites: 2 little_space (500 GB usable, 600 GB must be), "

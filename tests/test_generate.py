@@ -438,7 +438,7 @@ def test_nowhere_to_run(world: World) -> None:
     )
     assert [(r.site, r.codes, r.observed, r.limits) for r in reasons] == [
         ("SITE_A", ["little_memory", "no_pilots"], [2000.0, None], [5000.0, 10800.0]),
-        ("SITE_B", ["status_paused", "little_memory", "no_pilots"], [1.0, 1000.0, None],
+        ("SITE_B", ["status_paused", "little_memory", "no_pilots"], [0.0, 1000.0, None],
          [1.0, 5000.0, 10800.0]),
     ]  # fmt: skip
     assert jobs_of(world, big) == []

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jedi.brokerage.generic import Choice, GenericBroker
+from jedi.brokerage.choice import Choice
+from jedi.brokerage.generic import GenericBroker
 from jedi.brokerage.need import Need, atom
 from jedi.core.errors import JediError
 from jedi.core.knobs import Knobs
@@ -42,8 +43,9 @@ def demand(max_walltime_h: float | None = None, **columns: Any) -> Demand:
 
 
 def files(
-    n: int, sizes: Sequence[int] = (), events: Sequence[int] = (), previous: Sequence[int] = ()
-) -> Files:
+    n: int, sizes: Sequence[int] = (), events: Sequence[int] = (), previous: Sequence[int] = (),
+    boundaries: Sequence[int] = (), lumi_blocks: Sequence[int] = (),
+) -> Files:  # fmt: skip
     """n files f0, f1, …"""
     numbers = np.arange(n, dtype=np.int64)
     nothing = np.zeros(n, np.int64)
@@ -58,6 +60,9 @@ def files(
         first_events=nothing,
         attempts=nothing,
         previous=np.array(previous, np.int64) if len(previous) else nothing,
+        boundaries=np.array(boundaries, np.int64) if len(boundaries) else nothing,
+        lumi_blocks=np.array(lumi_blocks, np.int64) if len(lumi_blocks) else nothing,
+        ram_counts=nothing,
     )
 
 
@@ -90,7 +95,7 @@ def cut(
     """Plan jobs as the generator does."""
     asked = asked or demand()
     strategy = FileStrategy()
-    need = Need(asked, atom(chunks, strategy.files_per_unit(rules)))
+    need = Need(asked, atom(chunks, strategy.files_per_unit(rules, chunks)))
     found = choice(world or sites("S"), need, **knobs)
     return plan(chunks, found, strategy, rules, asked, Knobs(knobs), most)
 
@@ -327,7 +332,7 @@ def test_the_size_of_secondaries_counts() -> None:
 
 
 def output(serial: int = 0, most: int | None = None) -> Output:
-    return Output(1, 2, "a:out", "ready", "output", "OUTPUT0", "o.${SN}", None, serial, most, None)
+    return Output(1, 2, "a:out", "ready", "output", "output", "OUTPUT0", "o.${SN}", None, serial, most, None)
 
 
 def test_serial_numbers_count_on_and_end() -> None:

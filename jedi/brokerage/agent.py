@@ -10,13 +10,18 @@ import numpy as np
 from sqlalchemy import Connection, Row
 
 from jedi.agent.base import TaskAgent
-from jedi.brokerage import nucleus
+from jedi.brokerage.brokers import broker_of
+from jedi.brokerage.choice import Choice
 from jedi.brokerage.explain import counts, why_nowhere
-from jedi.brokerage.generic import Choice
-from jedi.brokerage.need import Need
+from jedi.brokerage.holdings import Replicas, of_replicas
+from jedi.brokerage.need import Need, ahead
+from jedi.brokerage.nucleus import NucleusBroker
 from jedi.brokerage.record import lottery_seed, record
+from jedi.core import clock
 from jedi.core.errors import JediError
+from jedi.spec.decision import Pledge
 from jedi.spec.demand import Demand, Load
+from jedi.spec.request import Data, Request
 from jedi.spec.snapshot import Snapshot
 from jedi.taskbuffer import decisions, snapshot, tasks
 from jedi.taskbuffer.tasks import Move
@@ -24,15 +29,34 @@ from jedi.taskbuffer.tasks import Move
 
 @dataclass(frozen=True, eq=False)
 class Item:
-    """A claimed task, and the world as it was."""
+    """A claimed task, the world as it was, its input and the work that is left to it; `pledges` is
+    the work of all nuclei, that of tasks assigned in this cycle included."""
 
-    jedi_task_id: int
-    lock_seq: int
-    need: Need
+    row: Row[Any]
     world: Snapshot
+    inputs: Sequence[Row[Any]]
+    days: float
+    pledges: list[Pledge]
+
+    @property
+    def jedi_task_id(self) -> int:
+        return int(self.row.jeditaskid)
+
+    @property
+    def lock_seq(self) -> int:
+        return int(self.row.lock_seq)
 
 
-class TaskBroker(TaskAgent[Item, Choice]):
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """A choice, what it was made for, and by whom."""
+
+    choice: Choice
+    need: Need
+    broker: NucleusBroker
+
+
+class TaskBroker(TaskAgent[Item, Chosen]):
     """Chooses a nucleus for each task."""
 
     name = "TaskBroker"
@@ -41,19 +65,64 @@ class TaskBroker(TaskAgent[Item, Choice]):
     def claim(self, tx: Connection, limit: int) -> list[Item]:
         """Tasks whose outputs have no destination yet."""
         rows = tasks.claim(tx, ["assigning"], self.world.me, self.lease_s, limit)
-        world = self._measured(snapshot.load(tx)) if rows else None
-        return [Item(row.jeditaskid, row.lock_seq, _need(row), world) for row in rows if world]
+        if not rows:
+            return []
+        world = self._measured(snapshot.load(tx))
+        ids = [row.jeditaskid for row in rows if self._broker(row).wants_data]
+        inputs = decisions.inputs(tx, ids) if ids else {}
+        days = decisions.work_of(tx, ids) if ids else {}
+        pledges = decisions.work_at_nuclei(tx) if ids else []
+        return [
+            Item(row, world, inputs.get(row.jeditaskid, ()), days.get(row.jeditaskid, 0.0), pledges)
+            for row in rows
+        ]
 
-    def work(self, item: Item) -> Choice:
-        """Choose."""
+    def work(self, item: Item) -> Chosen:
+        """Choose; what is assigned counts for the tasks that come after."""
+        broker, row = self._broker(item.row), item.row
+        need = Need(
+            demand=Demand.of(row, None),
+            atom=Load(0.0, 0.0),
+            sites=(row.nucleus,) if row.nucleus else (),
+            request=Request.of(row),
+        )
+        if broker.wants_data:
+            waits = clock.now() - (row.statechangetime or clock.now())
+            need = replace(
+                need,
+                data=self._data(item),
+                work=ahead(item.pledges, row.workqueue_id or 0, need.request.priority),
+                waits_days=float(int(waits.total_seconds() / 864)) / 100,
+            )
         seed = lottery_seed(item.jedi_task_id, item.lock_seq)
-        return nucleus.choose(item.world, item.need, self.world.knobs, seed)
+        choice = broker.choose(item.world, need, self.world.knobs, seed)
+        if choice.best is not None:
+            item.pledges.append(
+                Pledge(choice.best, row.workqueue_id or 0, need.request.priority, item.days)
+            )
+        return Chosen(choice, need, broker)
 
-    def apply(self, tx: Connection, results: Sequence[tuple[Item, Choice]]) -> None:
+    def _broker(self, row: Row[Any]) -> NucleusBroker:
+        return broker_of(row.vo or "", row.prodsourcelabel or "", self.world.knobs).nucleus
+
+    def _data(self, item: Item) -> Data:
+        """Where the input lies, dataset by dataset."""
+        found = []
+        for one in item.inputs:
+            at = {
+                r.endpoint: (r.n_files, float(r.size))
+                for r in self.world.ddm.replicas(one.datasetname)
+            }
+            size = max((size for _, size in at.values()), default=0.0)
+            found.append(Replicas(one.nfiles, size, at))
+        complete = self.world.knobs["taskbroker.complete_percent"]
+        return of_replicas(item.world, found, complete)
+
+    def apply(self, tx: Connection, results: Sequence[tuple[Item, Chosen]]) -> None:
         """Write nuclei, destinations and decisions."""
         lease = [(item.jedi_task_id, item.lock_seq) for item, _ in results]
         held = tasks.fence(tx, lease, ["assigning"])
-        ours = [(item, choice) for item, choice in results if item.jedi_task_id in held]
+        ours = [(item, chosen) for item, chosen in results if item.jedi_task_id in held]
         if not ours:
             return
         world = ours[0][0].world
@@ -61,17 +130,17 @@ class TaskBroker(TaskAgent[Item, Choice]):
         decisions.record(
             tx,
             [
-                record(item.jedi_task_id, "nucleus", world, item.need, self.world.knobs, choice)
-                for item, choice in ours
+                record(item.jedi_task_id, "nucleus", world, one.need, self.world.knobs, one.choice)
+                for item, one in ours
             ],
         )
         places = [
-            (item.jedi_task_id, choice.sites.sites[at], choice.sites.endpoint[at])
-            for item, choice in ours
-            for at in choice.candidates
+            (item.jedi_task_id, one.choice.sites.sites[at], one.choice.sites.endpoint[at])
+            for item, one in ours
+            for at in one.choice.candidates
         ]
         decisions.assign_nuclei(tx, places)
-        tasks.move_tasks(tx, [self._move(item, choice) for item, choice in ours], self.name)
+        tasks.move_tasks(tx, [self._move(item, chosen) for item, chosen in ours], self.name)
 
     def trouble(self, tx: Connection, item: Item, error: Exception) -> None:
         """The task waits, with the reason."""
@@ -82,29 +151,23 @@ class TaskBroker(TaskAgent[Item, Choice]):
         if tasks.fence(tx, [(item.jedi_task_id, item.lock_seq)], ["assigning"]):
             tasks.move_tasks(tx, [move], self.name)
 
-    def _move(self, item: Item, choice: Choice) -> Move:
-        if choice.candidates:
-            name = choice.sites.sites[choice.candidates[0]]
-            asked = name in item.need.sites
-            reason = f"{name} {'was asked for' if asked else 'has the most free space'}."
+    def _move(self, item: Item, chosen: Chosen) -> Move:
+        choice = chosen.choice
+        if choice.best is not None:
+            why = "was asked for" if choice.best in chosen.need.sites else chosen.broker.why
+            reason = f"{choice.best} {why}."
             return Move(item.jedi_task_id, item.lock_seq, "ready", "nucleus_chosen", reason)
         reason = f"No nucleus can take the task: {why_nowhere(choice.verdict)}."
         facts = {"refused": counts(choice.verdict)}
-        wait_s = self.world.knobs["jobgen.retry_s"]
+        wait_s = self.world.knobs[chosen.broker.retry_knob]
         return Move(
             item.jedi_task_id, item.lock_seq, "assigning", "no_nucleus", reason, facts, wait_s
         )
 
     def _measured(self, world: Snapshot) -> Snapshot:
         """With the room that data management sees where nobody has noted any."""
-        usable = world.usable_gb.copy()
+        usable, free = world.usable_gb.copy(), world.free_gb.copy()
         for row in np.flatnonzero(np.isinf(usable)):
             if endpoint := world.endpoint[row]:
-                usable[row] = np.floor(self.world.ddm.space(endpoint).free_gb)
-        return replace(world, usable_gb=usable)
-
-
-def _need(row: Row[Any]) -> Need:
-    """What a task asks of its nucleus; the submitter may have named it."""
-    asked = (row.nucleus,) if row.nucleus else ()
-    return Need(Demand.of(row, None), Load(0.0, 0.0), asked)
+                usable[row] = free[row] = np.floor(self.world.ddm.space(endpoint).free_gb)
+        return replace(world, usable_gb=usable, free_gb=free)

@@ -1,24 +1,66 @@
-"""What a task asks of a site: the smallest job that must fit."""
+"""What a task asks of a site: the smallest job that must fit, its data, and what it may use."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from jedi.spec.chunk import Chunk, Ints
+from jedi.spec.decision import Pledge
 from jedi.spec.demand import Demand, Load
+from jedi.spec.request import Data, Past, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Work that is left to tasks of nuclei, in core-days at 10 HS06: of all tasks, and of those of
+    the same work queue whose priority is as high at least. Source: brokerage.md §2.1."""
+
+    all: Mapping[str, float] = field(default_factory=dict)
+    ahead: Mapping[str, float] = field(default_factory=dict)
+
+
+def ahead(pledges: Sequence[Pledge], work_queue: int, priority: int) -> Work:
+    """What is left at each nucleus, as a task of this queue and priority sees it."""
+    of_all: defaultdict[str, float] = defaultdict(float)
+    before: defaultdict[str, float] = defaultdict(float)
+    for one in pledges:
+        of_all[one.nucleus] += one.days
+        if one.work_queue == work_queue and one.priority >= priority:
+            before[one.nucleus] += one.days
+    return Work(dict(of_all), dict(before))
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
     """`atom` is the largest of the smallest possible jobs; `sites` the only ones allowed (empty:
-    all)."""
+    all); `made` counts jobs of the task's share that the same cycle made, by site;
+    `waits_days` is how long the task has waited for a nucleus."""
 
     demand: Demand
     atom: Load
     sites: tuple[str, ...] = ()
+    request: Request = field(default_factory=Request)
+    data: Data = field(default_factory=Data)
+    past: Past = field(default_factory=Past)
+    made: Mapping[str, int] = field(default_factory=dict)
+    work: Work = field(default_factory=Work)
+    waits_days: float = 0.0
+
+    def express(self, knobs: Mapping[str, Any]) -> bool:
+        """The transfers of such jobs go first."""
+        asked = self.request
+        return asked.processing_type == "urgent" or asked.priority >= knobs["broker.express_from"]
+
+    @classmethod
+    def read(cls, said: Mapping[str, Any]) -> Need:
+        """From JSON, as a decision keeps it."""
+        return TypeAdapter(cls).validate_python(said)
 
 
 def atom(chunks: Sequence[Chunk], n_files: int, n_events: int | None = None) -> Load:

@@ -1,27 +1,41 @@
-"""The nucleus of a task: the active one with the most free space. The weights of the full task
-brokerage (brokerage.md §2) take the place of `free` here."""
+"""Who chooses the nucleus of a task, and the simplest way: the active one with the most space."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from jedi.brokerage.choice import Choice, nothing
 from jedi.brokerage.choose import candidates
-from jedi.brokerage.filters import Filter
+from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.filters.disk import ENDPOINT
-from jedi.brokerage.generic import Choice
 from jedi.brokerage.need import Need
 from jedi.brokerage.verdict import judge
 from jedi.spec.snapshot import Snapshot
 
-ACTIVE = Filter(
-    code="nucleus_inactive",
-    observed=lambda sites, _need, _knobs: sites.where("state", "ACTIVE").astype(float),
-    keep=np.greater_equal,
-    limit=lambda _sites, _need, _knobs: 1.0,
-    say="the nucleus is not ACTIVE",
+Choose = Callable[[Snapshot, Need, Mapping[str, Any], int], Choice]
+
+
+@dataclass(frozen=True, slots=True)
+class NucleusBroker:
+    """`wants_data`: where the input lies is looked up before, and the work that is left; `why`
+    says in a few words why the chosen one was; a task that found none is tried again after the
+    time of `retry_knob`."""
+
+    choose: Choose
+    wants_data: bool
+    why: str
+    retry_knob: str
+
+
+ACTIVE = wanted(
+    "nucleus_inactive",
+    lambda sites, _need, _knobs: sites.where("state", "ACTIVE"),
+    "the nucleus is not ACTIVE",
+    "Set its state to ACTIVE.",
     lasting=False,
 )
 SPACE = Filter(
@@ -30,16 +44,29 @@ SPACE = Filter(
     keep=np.greater_equal,
     limit=lambda _sites, _need, knobs: knobs["taskbroker.min_free_gb"],
     say="{observed:.0f} GB usable, {limit:.0f} GB must be",
+    remedy="Make room at its endpoint, or lower taskbroker.min_free_gb.",
+    unit="GB",
     lasting=False,
 )
 FILTERS = (ACTIVE, ENDPOINT, SPACE)
 
 
-def choose(world: Snapshot, need: Need, knobs: Mapping[str, Any], seed: int) -> Choice:
-    """At most one candidate: no lottery here. Without an asked site, any nucleus will do."""
-    nuclei = tuple(s for s, role in zip(world.sites, world.role, strict=True) if role == "nucleus")
-    sites = world.only(need.sites or nuclei)
+def nuclei(world: Snapshot, need: Need) -> Snapshot:
+    """The site that the submitter named, or any nucleus."""
+    if need.sites:
+        return world.only(need.sites)
+    names = zip(world.sites, world.role, strict=True)
+    return world.only([site for site, role in names if role == "nucleus"])
+
+
+def most_space(world: Snapshot, need: Need, knobs: Mapping[str, Any], seed: int) -> Choice:
+    """At most one candidate: no lottery here."""
+    sites = nuclei(world, need)
     verdict = judge(FILTERS, sites, need, knobs)
-    found = candidates(sites.sites, verdict.passed, sites.usable_gb, (), 1)
-    weights = tuple(float(sites.usable_gb[i]) for i in found)
-    return Choice(sites, verdict, tuple(found), weights, seed)
+    worth = sites.usable_gb
+    found = candidates(sites.sites, verdict.passed, worth, (), 1)
+    return Choice.of(verdict, found, sites, {"space": worth}, worth, nothing(sites), seed)
+
+
+MOST_SPACE = NucleusBroker(most_space, wants_data=False, why="has the most free space",
+                           retry_knob="jobgen.retry_s")  # fmt: skip

@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from jedi.brokerage.generic import Choice
+import numpy as np
+
+from jedi.brokerage.choice import Choice
 from jedi.brokerage.need import Need
 from jedi.brokerage.verdict import Verdict
 from jedi.spec.decision import Decision, Refusal
 from jedi.spec.snapshot import Snapshot
 
-COMPONENTS = ("broker.", "taskbroker.", "jobgen.batch_jobs")
+COMPONENTS = ("broker.", "taskbroker.", "analysis.", "network.", "core.work_shortage",
+              "jobgen.batch_jobs")  # fmt: skip
 """Where the knobs that decide begin."""
 
 
@@ -40,23 +43,25 @@ def record(
         need=asdict(need),
         chosen=[choice.sites.sites[i] for i in choice.candidates],
         weights=choice.weights,
-        refusals=[
-            _refusal(choice.verdict, site)
-            for site, passed in enumerate(choice.verdict.passed.tolist())
-            if not passed
-        ],
+        refusals=refusals(choice.verdict),
     )
 
 
-def _refusal(verdict: Verdict, site: int) -> Refusal:
-    reasons = verdict.reasons(site)
-    return Refusal(
-        site=verdict.sites[site],
-        codes=[verdict.filters[i].code for i in reasons],
-        observed=[_finite(verdict.observed[i, site]) for i in reasons],
-        limits=[_finite(verdict.limits[i, site]) for i in reasons],
+def refusals(verdict: Verdict) -> list[Refusal]:
+    """Every site that is refused, with every reason."""
+    sites, filters = np.nonzero(~verdict.kept.T)
+    codes = [verdict.filters[i].code for i in filters.tolist()]
+    observed, limits = (
+        np.where(np.isfinite(figures), figures, np.nan).tolist()
+        for figures in (verdict.observed[filters, sites], verdict.limits[filters, sites])
     )
+    refused, first = np.unique(sites, return_index=True)
+    last = [*first[1:].tolist(), len(sites)]
+    return [
+        Refusal(verdict.sites[site], codes[a:b], _finite(observed[a:b]), _finite(limits[a:b]))
+        for site, a, b in zip(refused.tolist(), first.tolist(), last, strict=False)
+    ]
 
 
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
+def _finite(figures: list[float]) -> list[float | None]:
+    return [None if math.isnan(figure) else figure for figure in figures]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,24 @@ class Verdict:
         """Sites that no filter refuses."""
         return np.asarray(self.kept.all(axis=0))
 
+    def passed_but(self, spared: Collection[Filter]) -> Bools:
+        """Sites that no filter but these refuses."""
+        return np.asarray(self.kept[[one not in spared for one in self.filters]].all(axis=0))
+
+    def kept_by(self, one: Filter) -> Bools:
+        """Sites that one filter keeps."""
+        return np.asarray(self.kept[self.filters.index(one)])
+
+    def without(self, spared: Collection[Filter]) -> Verdict:
+        """The same where these filters do not count."""
+        rows = np.array([one in spared for one in self.filters])
+        return replace(self, kept=self.kept | rows[:, None])
+
+    def without_if_nobody(self, spared: Collection[Filter]) -> Verdict:
+        """The same; where it is these filters that leave nobody, they do not count."""
+        alone = not self.passed.any() and self.passed_but(spared).any()
+        return self.without(spared) if alone else self
+
     @property
     def lasting(self) -> bool:
         """True if at every site something lasting is in the way (there is none at all, too)."""
@@ -45,10 +63,11 @@ def judge(
 ) -> Verdict:
     """Run all filters for all sites."""
     shape = (len(filters), len(sites))
-    observed, limits = np.empty(shape), np.empty(shape)
-    kept = np.empty(shape, bool)
+    observed, limits = np.full(shape, np.nan), np.full(shape, np.nan)
+    kept = np.ones(shape, bool)
     for row, one in enumerate(filters):
-        observed[row] = one.observed(sites, need, knobs)
-        limits[row] = one.limit(sites, need, knobs)
-        kept[row] = one.keep(observed[row], limits[row])
+        if one.when(need, knobs):
+            observed[row] = one.observed(sites, need, knobs)
+            limits[row] = one.limit(sites, need, knobs)
+            kept[row] = one.keep(observed[row], limits[row])
     return Verdict(tuple(filters), sites.sites, kept, observed, limits)

@@ -103,8 +103,120 @@ _DECLARED = [
     _knob("broker.min_free_gb", "GB", 200.0, "usable space an output endpoint must have"),
     _knob("broker.pilot_fresh_s", "s", 10_800.0, "a site whose pilots were last seen earlier "
           "has none"),
-    _knob("taskbroker.min_free_gb", "GB", 0.0, "free space a nucleus must have"),
+    _knob("core.work_shortage", "0/1", 0, "1: work is short, sites give no more than they pledged",
+          least=0, most=1),
+    _knob("broker.local", "name", "generic", "the brokers of vo local: generic, or full as those "
+          "of other vos", among=("generic", "full")),
+    _knob("broker.best_sites", "sites", 10, "sites the production broker offers", least=1),
+    _knob("broker.best_when_capped", "sites", 3, "sites it offers where all that fit have jobs "
+          "enough", 0, least=0),
+    _knob("broker.skip_test_names", "0/1", 1, "1: sites with `test` in their names take only "
+          "tasks that ask for them", 0, least=0, most=1),
+    _knob("broker.t1_only_from", "priority", 901, "jobs of this priority, and scouts, go only to "
+          "T1s; 0: none do", 0, least=0),
+    _knob("broker.pledged_from", "priority", 0, "jobs of this priority, and scouts, do not go to "
+          "opportunistic sites; 0: all may", 800, least=0),
+    _knob("broker.active_from", "priority", 801, "jobs of this priority, scouts, and tasks that "
+          "merge go only where jobs start; 0: all go anywhere", 800, least=0),
+    _knob("broker.active_s", "s", 7200.0, "... where one started within this time", least=0),
+    _knob("broker.idle_only_with_queue", "0/1", 0, "1: a site where nothing waits for a slot "
+          "counts as active", 1, least=0, most=1),
+    _knob("broker.any_cores_below", "priority", 0, "tasks of any number of cores and this "
+          "priority, and scouts, get several cores; 0: none do", 900, least=0),
+    _knob("broker.zero_share_unnamed", "0/1", 1, "1: a fair-share policy leaves nothing for those "
+          "it has no rule for", 0, least=0, most=1),
+    _knob("broker.express_from", "priority", 1000, "transfers of jobs of this priority go first",
+          1001, least=0),
+    _knob("broker.link_cap", "files", 300, "most files on their way from a site to the nucleus",
+          149, least=0),
+    _knob("broker.nucleus_cap", "files", 10_000, "... fewer than this from all sites", least=1),
+    _knob("broker.io_from_input", "0/1", 1, "1: I/O intensity is input by execution time, as "
+          "expected; 0: as scouts measured it", 0, least=0, most=1),
+    _knob("broker.io_intensive_kb_s", "kB/s", 200.0, "above, input is moved only if it is small"),
+    _knob("broker.move_gb", "GB", 10.0, "... less than this is missing"),
+    _knob("broker.move_files", "files", 100, "... and fewer files than this are", least=1),
+    _knob("broker.void_if_nobody", "0/1", 0, "1: ... unless no site is left", 1, least=0, most=1),
+    _knob("broker.max_disk_io_kb_s", "kB/s", 0.0, "disk I/O per core where the site says nothing; "
+          "0: no limit", least=0),
+    _knob("broker.min_output_mb", "MB", 2560.0, "outputs of a job count as this at least", 1500.0,
+          least=0),
+    _knob("broker.unknown_time_h", "h", 24.0, "least slot, in hours on 10 HS06, for jobs of "
+          "unknown duration", least=0),
+    _knob("broker.es_high_from", "priority", 500, "event-service jobs of this priority go to "
+          "sites for high ones", least=0),
+    _knob("broker.transferring_ratio", "", 2.0, "jobs that may be sending outputs, by running "
+          "ones, beyond the site's limit", least=0),
+    _knob("broker.bootstrap_jobs", "jobs", 20, "where fewer run, so many pilots count as running "
+          "jobs", least=0),
+    _knob("broker.bootstrap_max_priority", "priority", 0, "... for jobs up to this priority; 0: "
+          "for all", 150, least=0),
+    _knob("broker.cap_ratio", "", 2.0, "waiting jobs a site may have, by running ones", least=0),
+    _knob("broker.cap_jobs", "jobs", 0, "... and so many at least", 20, least=0),
+    _knob("broker.cap_by_type", "0/1", 0, "1: ... counted for each resource type", 1, least=0,
+          most=1),
+    _knob("broker.cap_spares_express", "0/1", 0, "1: ... but for urgent jobs", 1, least=0, most=1),
+    _knob("broker.t1_io_from", "kB/s", 500.0, "tasks without t1Weight and with this I/O intensity "
+          "get ...", 500.1),
+    _knob("broker.t1_io_weight", "", 4.0, "... this T1 weight", least=1),
+    _knob("broker.t1_priority_from", "priority", 900, "jobs of this priority get at least ...",
+          least=0),
+    _knob("broker.t1_priority_weight", "", 100.0, "... this T1 weight", least=1),
+    _knob("broker.t1_scouts", "0/1", 0, "1: ... scouts, too", 1, least=0, most=1),
+    _knob("broker.one_queue_at_t1", "0/1", 0, "1: with t1Weight -1 the queue with most running "
+          "jobs gets all", 1, least=0, most=1),
+    _knob("network.active", "0/1", 1, "1: the network weight counts", 0, least=0, most=1),
+    _knob("network.queue_part", "", 0.5, "part of what waits on a link in its weight, beside its "
+          "speed", least=0, most=1),
+    _knob("network.full_queue", "files", 300.0, "files on a link where that part is least", 150.0,
+          least=1),
+    _knob("network.weight_from_50", "", 1.7, "weight of a speed between 50 and 75 MB/s", 1.6),
+    _knob("network.express_threshold", "", 1.7, "network weight that urgent jobs need"),
+    _knob("network.express_multiplier", "", 1.0, "... times this"),
+    _knob("analysis.max_sites", "sites", 10, "sites the analysis broker offers", least=1),
+    _knob("analysis.transfer_input", "when", "closed", "input moves where jobs cannot go to it: "
+          "if some of theirs were closed at all sites that have it, or always", "always",
+          among=("closed", "always")),
+    _knob("analysis.past_s", "s", 21_600.0, "jobs of a task that ended within this time count",
+          least=0),
+    _knob("analysis.bad_jobs", "jobs", 5, "failed and closed jobs of a task that a site may have, "
+          "or twice the finished ones", least=0),
+    _knob("analysis.overload_jobs", "jobs", 20, "waiting jobs a site may have ...", least=0),
+    _knob("analysis.overload_offset", "", 1.2, "... or by running ones, so many times as on the "
+          "average", least=0),
+    _knob("taskbroker.min_free_gb", "GB", 0.0, "free space a nucleus of vo local must have"),
+    _knob("taskbroker.room_tb", "TB", 5.0, "free space a nucleus must have when its tasks are "
+          "done", 100.0, least=0),
+    _knob("taskbroker.count_reserved", "0/1", 0, "1: space that is to stay free, or unavailable, "
+          "is not free", 1, least=0, most=1),
+    _knob("taskbroker.backlog", "files", 2000, "fewer files must be on their way to a nucleus",
+          least=1),
+    _knob("taskbroker.local_percent", "%", 10.0, "part of the input that a nucleus must have ...",
+          least=0, most=100),
+    _knob("taskbroker.local_above_gb", "GB", 1.0, "... of inputs larger than this", least=0),
+    _knob("taskbroker.local_above_files", "files", 100, "... or of more files", least=0),
+    _knob("taskbroker.local_io_kb_s", "kB/s", 200.0, "where nobody has so much: it may be brought, "
+          "if the task reads no faster ...", least=0),
+    _knob("taskbroker.local_max_gb", "GB", 10_000.0, "... and all of it is no larger", least=0),
+    _knob("taskbroker.local_priority", "priority", 800, "... or the priority is this", least=0),
+    _knob("taskbroker.local_days", "days", 7.0, "... or the task has waited so long", least=0),
+    _knob("taskbroker.complete_percent", "%", 100.0, "part of a dataset that makes an endpoint a "
+          "source of it", 90.0, least=0, most=100),
+    _knob("taskbroker.data_if_intensive", "0/1", 0, "1: what a nucleus has of the input counts "
+          "only where I/O is intensive", 1, least=0, most=1),
+    _knob("taskbroker.space_counts", "0/1", 0, "1: free space counts", 1, least=0, most=1),
+    _knob("taskbroker.free_cutoff_tb", "TB", 1000.0, "... up to this", least=0),
+    _knob("taskbroker.retry_s", "s", 1800.0, "a task for which there is no nucleus is tried again "
+          "after this time", least=0),
     _knob("throttler.queue_cap", "jobs", 20_000, "most queued jobs of one work queue", least=1),
+    _knob("merge.max_attempt", "attempts", 3, "attempts per file that is to be merged", least=1),
+    _knob("merge.max_files", "files", 50, "files merged into one where the task says nothing",
+          least=1),
+    _knob("merge.max_gb", "GB", 5.0, "size of a merged file where the task says nothing",
+          least=0.001),
+    _knob("merge.min_ram_mb", "MB", 0, "memory that a merge job asks for at least; 0: no more "
+          "than the task says", 2000, least=0),
+    _knob("merge.min_work_mb", "MB", 500, "room for work of a merge job, besides its files",
+          least=0),
     _knob("attempts.max_attempt", "attempts", 3, "attempts per file where the task says nothing",
           least=1),
     _knob("attempts.retry_adds", "attempts", 5, "attempts that the retry command adds", least=1),

@@ -3,45 +3,60 @@ ready files become jobs at sites."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection
 
 from jedi.agent import plugins
-from jedi.agent.base import TaskAgent
+from jedi.agent.base import TaskAgent, World
+from jedi.brokerage import holdings
+from jedi.brokerage.brokers import broker_of
+from jedi.brokerage.choice import Choice
 from jedi.brokerage.explain import counts, why_nowhere
-from jedi.brokerage.generic import Choice
 from jedi.brokerage.need import Need, atom
 from jedi.brokerage.record import lottery_seed, record
+from jedi.core import clock, states
 from jedi.core.errors import JediError
 from jedi.jobgenerator.budget import share_out
 from jedi.jobgenerator.generate import Material, ids_needed, make_jobs
+from jedi.jobgenerator.grouping import in_order, of_one_memory
 from jedi.jobgenerator.inputs import Where
+from jedi.jobgenerator.merge import plan_merges, with_demand
 from jedi.jobgenerator.naming import jobs_allowed
 from jedi.jobgenerator.plan import Cut, plan
 from jedi.spec.chunk import Chunk, Files
 from jedi.spec.decision import Decision
 from jedi.spec.generation import Input, NewJobs, TaskOrder
+from jedi.spec.merging import MergeOrder
+from jedi.spec.request import Data, Past
 from jedi.spec.snapshot import Bools, Snapshot
-from jedi.taskbuffer import decisions, generation, orders, snapshot, tasks
+from jedi.taskbuffer import decisions, generation, merging, orders, snapshot, tasks
 from jedi.taskbuffer.orders import Claimed
 from jedi.taskbuffer.tasks import Move
 from jedi.throttler.decide import Skip, decide
+
+_LOCATED = ("input", *states.PRE_MERGE_TYPES)
+"""Types of datasets whose files lie somewhere."""
 
 
 @dataclass(frozen=True, eq=False)
 class Item:
     """A claimed task: how many files it may use, the sites it used before, and the world as it
-    was; `queued` counts the jobs of each work queue, those made in this cycle included."""
+    was; `queued` counts the jobs of each work queue, those made in this cycle included; `made` only
+    those, by share and site."""
 
     claimed: Claimed
     n_files: int
     used: Sequence[str]
     world: Snapshot
     queued: dict[int, int]
+    made: dict[str, Counter[str]]
+    past: Past
 
     @property
     def jedi_task_id(self) -> int:
@@ -55,6 +70,35 @@ class Item:
     def lease(self) -> tuple[int, int]:
         """For tasks.fence."""
         return self.jedi_task_id, self.lock_seq
+
+
+@dataclass(frozen=True, eq=False)
+class MergeItem:
+    """A claimed task with files that are to be merged."""
+
+    found: MergeOrder
+    world: Snapshot
+
+    @property
+    def jedi_task_id(self) -> int:
+        return self.found.order.jedi_task_id
+
+    @property
+    def lock_seq(self) -> int:
+        return self.found.order.lock_seq
+
+    @property
+    def lease(self) -> tuple[int, int]:
+        """For tasks.fence."""
+        return self.jedi_task_id, self.lock_seq
+
+
+@dataclass(frozen=True, eq=False)
+class Merges:
+    """Merge jobs to be written, if any; the task stays what it is."""
+
+    task: TaskOrder
+    jobs: NewJobs | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,33 +125,76 @@ class Held:
 Outcome = Made | Held
 
 
-class JobGenerator(TaskAgent[Item, Outcome]):
-    """Throttle, broker, split, name and render without a transaction; then write everything."""
+class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
+    """Throttle, broker, split, name and render without a transaction; then write everything.
+    Merge jobs come first: they are not throttled, and run where their files lie."""
 
     name = "JobGenerator"
     wakes = frozenset({"task:ready", "files:ready"})
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._merge_later: dict[int, float] = {}
+        """Tasks whose merge jobs could not be made, and when (monotonic) the next try is due."""
 
     @property
     def batch(self) -> int:
         """Tasks served in one cycle."""
         return int(self.world.knobs["jobgen.batch"])
 
-    def claim(self, tx: Connection, limit: int) -> list[Item]:
+    def claim(self, tx: Connection, limit: int) -> list[Item | MergeItem]:
+        """Tasks with files for jobs, first those with files for merge jobs."""
+        merges = self._claim_merges(tx, limit)
+        return [*merges, *self._claim(tx, limit - len(merges))]
+
+    def _claim_merges(self, tx: Connection, limit: int) -> list[MergeItem]:
+        knobs, now = self.world.knobs, clock.monotonic()
+        self._merge_later = {task: due for task, due in self._merge_later.items() if due > now}
+        rows = merging.claim(
+            tx, self.world.me, self.lease_s, limit, knobs["merge.max_files"],
+            knobs["merge.max_gb"], self._merge_later,
+        )  # fmt: skip
+        if not rows:
+            return []
+        world = snapshot.load(tx)
+        found = merging.orders(tx, rows, knobs["jobgen.n_files"])
+        return [MergeItem(one, world) for one in found]
+
+    def _claim(self, tx: Connection, limit: int) -> list[Item]:
         """Tasks with ready files; they share the files of a cycle."""
         found = orders.claim(tx, self.world.me, self.lease_s, limit)
         if not found:
             return []
-        world = snapshot.load(tx)
+        world = snapshot.load(tx, {one.row.nucleus for one in found if one.row.nucleus})
         used = decisions.used_sites(tx, [one.row.jeditaskid for one in found])
+        past = self._past(tx, found)
         shares = share_out([one.ready for one in found], self.world.knobs["jobgen.n_files"])
-        queued = dict(world.queued)
+        queued: dict[int, int] = dict(world.queued)
+        made: dict[str, Counter[str]] = {}
         return [
-            Item(one, share, used.get(one.row.jeditaskid, ()), world, queued)
+            Item(
+                one,
+                share,
+                used.get(one.row.jeditaskid, ()),
+                world,
+                queued,
+                made,
+                past.get(one.row.jeditaskid, Past()),
+            )
             for one, share in zip(found, shares, strict=True)
         ]
 
-    def work(self, item: Item) -> Outcome:
+    def work(self, item: Item | MergeItem) -> Outcome | Merges:
         """Make the jobs of one task."""
+        return self._merge(item) if isinstance(item, MergeItem) else self._generate(item)
+
+    def _merge(self, item: MergeItem) -> Merges:
+        task = with_demand(item.found, self.world.knobs)
+        allowed = jobs_allowed(task.outputs, self.world.knobs["jobgen.n_files"])
+        cuts = plan_merges(item.found, task.demand, item.world, self.world.knobs, allowed)
+        return Merges(task, self._make(task, item.world, cuts) if cuts else None)
+
+    def _generate(self, item: Item) -> Outcome:
         knobs, task = self.world.knobs, item.claimed.order()
         waiting = item.queued.get(task.work_queue, 0)
         throttled = decide(waiting, knobs["throttler.queue_cap"])
@@ -118,10 +205,16 @@ class JobGenerator(TaskAgent[Item, Outcome]):
         if not chunks:
             # another generator had them; they may come back at any moment
             return Held("no_ready_files", "No input file is ready.", task.status, self.poll_s)
+        chunks, ram = of_one_memory(in_order(chunks, task.rules))
+        ram_mb = max(task.demand.ram_mb, ram)
+        task = replace(task, demand=replace(task.demand, ram_mb=ram_mb))
         strategy = plugins.find("generator", task.vo, task.label)()
-        broker = plugins.find("broker", task.vo, task.label)()
-        unit = atom(chunks, strategy.files_per_unit(task.rules), task.rules.events_per_job)
-        need = Need(task.demand, unit, task.sites)
+        broker = broker_of(task.vo, task.label, knobs)
+        n_files = strategy.files_per_unit(task.rules, chunks)
+        unit = atom(chunks, n_files, task.rules.events_per_job)
+        made = item.made.setdefault(task.request.gshare, Counter())
+        data = self._data(task, chunks, item.world) if broker.wants_data else Data()
+        need = Need(task.demand, unit, task.sites, task.request, data, item.past, dict(made))
         seed = lottery_seed(task.jedi_task_id, task.lock_seq)
         choice = broker.choose(item.world, need, knobs, item.used, seed)
         decision = record(task.jedi_task_id, broker.name, item.world, need, knobs, choice)
@@ -133,28 +226,43 @@ class JobGenerator(TaskAgent[Item, Outcome]):
             return Held("secondary_files_short", reason, "pending", knobs["jobgen.retry_s"])
         jobs = self._make(task, choice.sites, cuts)
         item.queued[task.work_queue] = waiting + len(jobs)
+        made.update(jobs.sites)
         return Made(task, jobs, decision)
 
-    def apply(self, tx: Connection, results: Sequence[tuple[Item, Outcome]]) -> None:
+    def apply(
+        self, tx: Connection, results: Sequence[tuple[Item | MergeItem, Outcome | Merges]]
+    ) -> None:
         """Write jobs, decisions and the next status of every task that is still ours."""
-        held = tasks.fence(tx, [item.lease for item, _ in results], orders.STATUSES)
+        leases = {
+            kind: [item.lease for item, _ in results if isinstance(item, kind)]
+            for kind in (Item, MergeItem)
+        }
+        held = tasks.fence(tx, leases[Item], orders.STATUSES)
+        held |= tasks.fence(tx, leases[MergeItem], merging.STATUSES)
         ours = [(item, outcome) for item, outcome in results if item.jedi_task_id in held]
         if lost := [item.jedi_task_id for item, _ in results if item.jedi_task_id not in held]:
             self.log.warning("lock lost", tasks=lost)
-        if decided := [out.decision for _, out in ours if out.decision]:
+        made = [out for _, out in ours if not isinstance(out, Merges)]
+        if decided := [out.decision for out in made if out.decision]:
             world = results[0][0].world
             decisions.put_snapshot(tx, world.hash, world.packed)
             decisions.record(tx, decided)
-        if made := [(out.task, out.jobs) for _, out in ours if isinstance(out, Made)]:
-            generation.write_jobs(tx, made, self.name)
-        tasks.move_tasks(tx, [_move(*item.lease, outcome) for item, outcome in ours], self.name)
+        if new := [(o.task, o.jobs) for _, o in ours if isinstance(o, Made | Merges) and o.jobs]:
+            generation.write_jobs(tx, new, self.name)
+        moves = [_move(*i.lease, out) for i, out in ours if not isinstance(out, Merges)]
+        tasks.move_tasks(tx, moves, self.name)
+        tasks.put_off(tx, [item.lease for item, out in ours if isinstance(out, Merges)])
 
-    def trouble(self, tx: Connection, item: Item, error: Exception) -> None:
-        """The task is held, with the reason."""
+    def trouble(self, tx: Connection, item: Item | MergeItem, error: Exception) -> None:
+        """The task is held, with the reason; one that merges just says so and is tried again."""
         code = error.code if isinstance(error, JediError) else "generation_failed"
         reason = f"Jobs could not be made: {error}"[:4000]
-        held = Held(code, reason, "pending", self.world.knobs["jobgen.retry_s"])
-        if tasks.fence(tx, [item.lease], orders.STATUSES):
+        wait_s = self.world.knobs["jobgen.retry_s"]
+        held, statuses = Held(code, reason, "pending", wait_s), orders.STATUSES
+        if isinstance(item, MergeItem):
+            self._merge_later[item.jedi_task_id] = clock.monotonic() + wait_s
+            held, statuses = replace(held, target=item.found.order.status), merging.STATUSES
+        if tasks.fence(tx, [item.lease], statuses):
             tasks.move_tasks(tx, [_move(*item.lease, held)], self.name)
 
     def _nowhere(self, task: TaskOrder, choice: Choice, decision: Decision) -> Held:
@@ -206,6 +314,28 @@ class JobGenerator(TaskAgent[Item, Outcome]):
                 self.world.ddm.create(one.output.dataset_name, endpoint)
         return jobs
 
+    def _past(self, tx: Connection, found: Sequence[Claimed]) -> dict[int, Past]:
+        """How jobs fared lately, of the tasks whose broker asks."""
+        knobs = self.world.knobs
+        ids = [
+            one.row.jeditaskid
+            for one in found
+            if broker_of(one.row.vo, one.row.prodsourcelabel, knobs).wants_past
+        ]
+        return decisions.past_jobs(tx, ids, knobs["analysis.past_s"]) if ids else {}
+
+    def _data(self, task: TaskOrder, chunks: Sequence[Chunk], world: Snapshot) -> Data:
+        """Where the input lies."""
+        names = {one.dataset_id: one for one in task.inputs}
+        streams = [(chunk.master, *(one.files for one in chunk.secondaries)) for chunk in chunks]
+        real = [
+            one
+            for one in chain.from_iterable(streams)
+            if len(one) and names[int(one.dataset_ids[0])].type == "input"
+        ]
+        where = [self._locate(one, len(one), names) for one in real]
+        return holdings.of_files(world, *holdings.join([one.sizes for one in real], where))
+
     def _where(self, cut: Cut, names: Mapping[int, Input]) -> Where:
         """Where the files of a cut lie."""
         chunk = cut.chunk
@@ -215,7 +345,7 @@ class JobGenerator(TaskAgent[Item, Outcome]):
         return {
             stream: self._locate(files, min(len(files), int(last[-1])), names)
             for stream, (files, last) in streams.items()
-            if len(files) and names[int(files.dataset_ids[0])].type == "input"
+            if len(files) and names[int(files.dataset_ids[0])].type in _LOCATED
         }
 
     def _locate(self, files: Files, n: int, names: Mapping[int, Input]) -> dict[str, Bools]:

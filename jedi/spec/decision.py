@@ -31,3 +31,13 @@ class Decision:
     chosen: Sequence[str]
     weights: Sequence[float]
     refusals: Sequence[Refusal]
+
+
+@dataclass(frozen=True, slots=True)
+class Pledge:
+    """Work that is left to tasks of a nucleus, in core-days at 10 HS06."""
+
+    nucleus: str
+    work_queue: int
+    priority: int
+    days: float

@@ -78,9 +78,13 @@ class Demand:
         """Expected size of the outputs, which scales with events or with megabytes of input."""
         return self.out_bytes * (load.events if self.out_per_event else load.bytes / MB)
 
-    def disk_mb(self, load: Load) -> Numbers | float:
-        """Scratch space: outputs, work directory and inputs."""
-        return (self.output_bytes(load) + load.bytes) / MB + self.work_mb
+    def disk_mb(
+        self, load: Load, min_output_mb: float = 0.0, copied: bool = True
+    ) -> Numbers | float:
+        """Scratch space: outputs (never counted as less than `min_output_mb`), work directory and,
+        unless they are read over the network, inputs."""
+        outputs = np.maximum(self.output_bytes(load) / MB, min_output_mb)
+        return outputs + self.work_mb + (load.bytes / MB if copied else 0.0)
 
     def walltime_s(self, load: Load, cores: Numbers, core_power: Numbers) -> Numbers | None:
         """Expected duration on `cores` of `core_power` HS06 each; None if unknown. An efficiency
@@ -90,9 +94,12 @@ class Demand:
         work = self.hs06_s_per_event * load.events if self.efficiency else 0.0
         return work / (cores * core_power * (self.efficiency or 1.0)) + self.base_walltime_s
 
+    def budget(self, seconds: Any, cores: Any, core_power: Any) -> Any:
+        """Work in HS06 s that slots can do in so many seconds."""
+        return (seconds - self.base_walltime_s) * cores * core_power * (self.efficiency or 1.0)
+
     def events_within(self, seconds: float, cores: float, core_power: float) -> float:
         """How many events fit into a wall time; infinite where time does not depend on them."""
         if self.hs06_s_per_event is None or not self.efficiency:
             return np.inf
-        budget = (seconds - self.base_walltime_s) * cores * core_power * self.efficiency
-        return budget / self.hs06_s_per_event
+        return float(self.budget(seconds, cores, core_power) / self.hs06_s_per_event)

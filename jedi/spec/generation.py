@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from jedi.spec.chunk import Files, Ints
 from jedi.spec.dataset import Attributes
 from jedi.spec.demand import Demand
+from jedi.spec.request import Request
 from jedi.spec.splitrule import SplitRules
 
 
@@ -31,7 +32,8 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An output template with its dataset; serial numbers up to `serial_nr` are used up.
+    """An output template with its dataset; serial numbers up to `serial_nr` are used up. `role` is
+    what a file is to the job that makes it, output or log; its dataset's `type` may be another.
     `destination` is the endpoint where the files go, None: where the job runs."""
 
     template_id: int
@@ -39,6 +41,7 @@ class Output:
     dataset_name: str
     dataset_status: str
     type: str
+    role: str
     stream: str
     template: str
     source_name: str | None
@@ -62,6 +65,7 @@ class TaskOrder:
     params_template: str
     rules: SplitRules
     demand: Demand
+    request: Request
     inputs: tuple[Input, ...]
     outputs: tuple[Output, ...]
     columns: Mapping[str, Any]
@@ -79,11 +83,12 @@ class TaskOrder:
 
 @dataclass(frozen=True, slots=True)
 class Predecessor:
-    """An earlier job: the origin and the unit it stands for, and how many inputs it had."""
+    """An earlier job: the origin and the unit it stands for, how many inputs it had, its kind."""
 
     origin: int
     unit: int
     n_inputs: int
+    kind: str = "normal"
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,11 +150,12 @@ class NewSeeds:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A job takes over from an earlier one."""
+    """A job takes over from an earlier one, or merges what it made."""
 
     old: int
     new: int
     origin: int
+    relation: str = "retry"
 
 
 @dataclass(frozen=True, eq=False)

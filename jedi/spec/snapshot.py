@@ -10,15 +10,65 @@ import hashlib
 import json
 import math
 import zlib
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jedi.core import states
+
 Numbers = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Columns = Mapping[tuple[str, ...], Sequence[float | None]]
+"""Figures of each site under keys of several words; None: infinity."""
+
+_DEFAULT_CORES, _DEFAULT_POWER, _DEFAULT_TRANSFERRING = 1.0, 10.0, 2000.0
+
+
+def _words(default: str = "") -> dict[str, Any]:
+    return {"kind": "words", "default": default}
+
+
+def _numbers(default: float) -> dict[str, Any]:
+    return {"kind": "numbers", "default": default}
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Numbers of each site under keys of several words: values[k] is the column of keys[k]."""
+
+    keys: tuple[tuple[str, ...], ...]
+    values: Numbers
+    _totals: dict[tuple[Any, ...], Numbers] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, columns: Columns, n_sites: int) -> Grid:
+        """From a column under each key."""
+        figures = [_figures(column) for column in columns.values()]
+        values = np.array(figures, float).reshape(len(columns), n_sites)
+        return cls(tuple(columns), values)
+
+    def take(self, rows: Sequence[int]) -> Grid:
+        """Only these sites."""
+        return Grid(self.keys, self.values[:, rows])
+
+    def total(self, *wanted: frozenset[str] | None) -> Numbers:
+        """The sum of all columns whose words are among those wanted, one set a place; None: any."""
+        if wanted not in self._totals:
+            rows = [
+                row
+                for row, key in enumerate(self.keys)
+                if all(some is None or word in some for word, some in zip(key, wanted, strict=True))
+            ]
+            self._totals[wanted] = self.values[rows].sum(axis=0)
+        return self._totals[wanted]
+
+    def row(self, *key: str) -> Numbers | None:
+        """The column of one key, if there is one."""
+        return self.values[self.keys.index(key)] if key in self.keys else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,50 +76,139 @@ class Snapshot:
     """Sites as columns, and the jobs that wait in each work queue.
 
     `endpoint` is where a site writes (empty: nowhere), `endpoints` where it reads, first choice
-    first; `usable_gb` is the room there; `pilot_age_s` is how long ago a pilot was seen.
+    first; `free_gb` is the room there, `usable_gb` without what must stay free, `reserved_gb` all
+    that is not to be counted on. `reads_lan`, `writes_lan`: some endpoint serves the site's jobs;
+    `gets_wan`, `sends_wan`: some endpoint takes their inputs from, and gives their outputs to,
+    other sites; `takes_wan`: `endpoint` takes outputs of others. `queued_in` files are on their
+    way to the site's endpoints. Lists are joined by commas. `jobs` counts live ones by (global
+    share, resource type, status); `links` to nuclei by (nucleus, what): closeness, files queued
+    for production and express, MB/s. `tapes` are endpoints on tape, `unreadable` those that give
+    nothing to other sites.
     """
 
-    sites: tuple[str, ...]
-    status: tuple[str, ...]
-    role: tuple[str, ...]
-    state: tuple[str, ...]
-    endpoint: tuple[str, ...]
-    endpoints: tuple[tuple[str, ...], ...]
-    cores: Numbers
-    core_power: Numbers
-    max_time_s: Numbers
-    min_time_s: Numbers
-    max_rss_mb: Numbers
-    min_rss_mb: Numbers
-    max_wdir_mb: Numbers
-    usable_gb: Numbers
-    pilot_age_s: Numbers
-    running: Numbers
-    activated: Numbers
-    defined: Numbers
+    sites: tuple[str, ...] = field(metadata=_words())
+    status: tuple[str, ...] = field(metadata=_words("online"))
+    role: tuple[str, ...] = field(metadata=_words("nucleus"))
+    state: tuple[str, ...] = field(metadata=_words("ACTIVE"))
+    type: tuple[str, ...] = field(metadata=_words("unified"))
+    cloud: tuple[str, ...] = field(metadata=_words("WORLD"))
+    tier: tuple[str, ...] = field(metadata=_words())
+    grid_site: tuple[str, ...] = field(metadata=_words())
+    policy: tuple[str, ...] = field(metadata=_words())
+    releases: tuple[str, ...] = field(metadata=_words())
+    software: tuple[str, ...] = field(metadata=_words())
+    platforms: tuple[str, ...] = field(metadata=_words())
+    connectivity: tuple[str, ...] = field(metadata=_words("full"))
+    job_seed: tuple[str, ...] = field(metadata=_words("all"))
+    allowed: tuple[str, ...] = field(metadata=_words())
+    excluded: tuple[str, ...] = field(metadata=_words())
+    full_chain: tuple[str, ...] = field(metadata=_words())
+    jumbo: tuple[str, ...] = field(metadata=_words())
+    endpoint: tuple[str, ...] = field(metadata=_words())
+    endpoints: tuple[tuple[str, ...], ...] = field(metadata={"kind": "lists", "default": ()})
+    cores: Numbers = field(metadata=_numbers(_DEFAULT_CORES))
+    core_power: Numbers = field(metadata=_numbers(_DEFAULT_POWER))
+    max_time_s: Numbers = field(metadata=_numbers(math.inf))
+    min_time_s: Numbers = field(metadata=_numbers(0.0))
+    max_rss_mb: Numbers = field(metadata=_numbers(math.inf))
+    min_rss_mb: Numbers = field(metadata=_numbers(0.0))
+    max_wdir_mb: Numbers = field(metadata=_numbers(math.inf))
+    always_direct: Numbers = field(metadata=_numbers(0.0))
+    direct_lan: Numbers = field(metadata=_numbers(0.0))
+    direct_wan: Numbers = field(metadata=_numbers(0.0))
+    gpu: Numbers = field(metadata=_numbers(0.0))
+    local_only: Numbers = field(metadata=_numbers(0.0))
+    no_pilots_needed: Numbers = field(metadata=_numbers(0.0))
+    jumbo_events: Numbers = field(metadata=_numbers(0.0))
+    transferring_limit: Numbers = field(metadata=_numbers(_DEFAULT_TRANSFERRING))
+    pledged_cores: Numbers = field(metadata=_numbers(math.inf))
+    max_io_kb_s: Numbers = field(metadata=_numbers(math.inf))
+    max_disk_io_kb_s: Numbers = field(metadata=_numbers(math.inf))
+    disk_io_kb_s: Numbers = field(metadata=_numbers(0.0))
+    free_gb: Numbers = field(metadata=_numbers(math.inf))
+    usable_gb: Numbers = field(metadata=_numbers(math.inf))
+    reserved_gb: Numbers = field(metadata=_numbers(0.0))
+    total_gb: Numbers = field(metadata=_numbers(math.inf))
+    reads_lan: Numbers = field(metadata=_numbers(1.0))
+    writes_lan: Numbers = field(metadata=_numbers(1.0))
+    gets_wan: Numbers = field(metadata=_numbers(1.0))
+    sends_wan: Numbers = field(metadata=_numbers(1.0))
+    takes_wan: Numbers = field(metadata=_numbers(1.0))
+    queued_in: Numbers = field(metadata=_numbers(0.0))
+    pilot_age_s: Numbers = field(metadata=_numbers(0.0))
+    start_age_s: Numbers = field(metadata=_numbers(0.0))
+    starts_per_h: Numbers = field(metadata=_numbers(math.inf))
+    workers: Numbers = field(metadata=_numbers(0.0))
+    jobs: Grid
+    links: Grid
     queued: dict[int, int]
+    tapes: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.sites)
 
-    def only(self, names: tuple[str, ...]) -> Snapshot:
+    def only(self, names: Collection[str]) -> Snapshot:
         """The same with only the sites named."""
-        rows = [i for i, site in enumerate(self.sites) if site in names]
-        return replace(self, **{name: _take(column, rows) for name, column in self._columns()})
+        wanted = set(names)
+        rows = [i for i, site in enumerate(self.sites) if site in wanted]
+        columns = {f.name: _take(getattr(self, f.name), rows) for f in _COLUMNS}
+        return replace(self, **columns, jobs=self.jobs.take(rows), links=self.links.take(rows))
 
     def where(self, column: str, value: str) -> Bools:
         """At which sites a column of words says `value`."""
-        return np.array([word == value for word in getattr(self, column)], dtype=bool)
+        return self.spread(column, lambda word: word == value).astype(bool)
 
-    def _columns(self) -> list[tuple[str, Any]]:
-        return [(f.name, getattr(self, f.name)) for f in fields(self) if f.name != "queued"]
+    def spread(self, column: str, figure: Callable[[str], float]) -> Numbers:
+        """A number for each word of a column, worked out once for each different word."""
+        if column not in self._distinct:
+            numbers: dict[str, int] = {}
+            at = [numbers.setdefault(word, len(numbers)) for word in getattr(self, column)]
+            self._distinct[column] = list(numbers), np.array(at, int)
+        words, rows = self._distinct[column]
+        return np.array([figure(word) for word in words], float)[rows]
+
+    def given(self, figures: Mapping[str, float]) -> Numbers:
+        """A column from what is known of some of the sites; 0 at the others."""
+        if not figures:
+            return np.zeros(len(self))
+        return np.array([figures.get(site, 0.0) for site in self.sites], float)
+
+    @cached_property
+    def _distinct(self) -> dict[str, tuple[list[str], NDArray[np.int64]]]:
+        return {}
+
+    @property
+    def running(self) -> Numbers:
+        """Jobs at work, or about to be."""
+        return self.jobs.total(None, None, _AT_SITE)
+
+    @property
+    def activated(self) -> Numbers:
+        """Jobs that wait for a slot."""
+        return self.jobs.total(None, None, _ACTIVATED)
+
+    @property
+    def defined(self) -> Numbers:
+        """Jobs that wait for their inputs."""
+        return self.jobs.total(None, None, _BEFORE)
 
     @cached_property
     def packed(self) -> bytes:
         """Compressed canonical JSON; infinity is null."""
-        plain = {name: [_plain(value) for value in column] for name, column in self._columns()}
-        said = {**plain, "queued": {str(k): v for k, v in sorted(self.queued.items())}}
-        return zlib.compress(json.dumps(said, sort_keys=True, separators=(",", ":")).encode())
+        return zlib.compress(json.dumps(self.plain(), **_CANONICAL).encode())
+
+    def plain(self) -> dict[str, Any]:
+        """What JSON can say; infinity is None."""
+        return {
+            **{f.name: _plain(getattr(self, f.name)) for f in _COLUMNS},
+            **{name: [[list(key), _plain(values)] for key, values in
+                      zip(grid.keys, grid.values, strict=True)]
+               for name, grid in (("jobs", self.jobs), ("links", self.links))},
+            "queued": {str(k): v for k, v in sorted(self.queued.items())},
+            "tapes": list(self.tapes),
+            "unreadable": list(self.unreadable),
+        }  # fmt: skip
 
     @cached_property
     def hash(self) -> str:
@@ -79,27 +218,71 @@ class Snapshot:
     @classmethod
     def unpack(cls, packed: bytes) -> Snapshot:
         """The reverse of `packed`."""
-        said = json.loads(zlib.decompress(packed))
-        return cls.of(said, {int(k): v for k, v in said.pop("queued").items()})
+        return cls.read(json.loads(zlib.decompress(packed)))
 
     @classmethod
-    def of(cls, columns: dict[str, list[Any]], queued: dict[int, int]) -> Snapshot:
-        """From lists, one a column; None among numbers is infinity."""
-        words = {"sites", "status", "role", "state", "endpoint"}
-        typed: dict[str, Any] = {}
-        for name, column in columns.items():
-            if name in words:
-                typed[name] = tuple(column)
-            elif name == "endpoints":
-                typed[name] = tuple(map(tuple, column))
-            else:
-                typed[name] = np.array([math.inf if v is None else v for v in column], dtype=float)
-        return cls(**typed, queued=queued)
+    def read(cls, said: Mapping[str, Any]) -> Snapshot:
+        """The reverse of `plain`."""
+        jobs, links = (
+            {tuple(key): column for key, column in said.get(name, ())} for name in ("jobs", "links")
+        )
+        queued = {int(k): v for k, v in said["queued"].items()}
+        return replace(
+            cls.of(said, queued, jobs, links),
+            tapes=tuple(said.get("tapes", ())),
+            unreadable=tuple(said.get("unreadable", ())),
+        )
+
+    @classmethod
+    def of(
+        cls,
+        columns: Mapping[str, Any],
+        queued: Mapping[int, int],
+        jobs: Columns | None = None,
+        links: Columns | None = None,
+    ) -> Snapshot:
+        """From lists, one a column; None among numbers is infinity, a column that is left out has
+        the value of a site that says nothing. `running`, `activated` and `defined` count jobs of
+        no share."""
+        n = len(columns["sites"])
+        counted = dict(jobs or {})
+        for status in ("running", "activated", "defined"):
+            if status in columns:
+                counted[("", "", status)] = columns[status]
+        made = {f.name: _column(f.metadata, columns.get(f.name), n) for f in _COLUMNS}
+        return cls(
+            **made, jobs=Grid.of(counted, n), links=Grid.of(links or {}, n), queued=dict(queued)
+        )
+
+
+_COLUMNS = tuple(f for f in fields(Snapshot) if "kind" in f.metadata)
+_AT_SITE = frozenset(states.JOB_AT_SITE)
+_ACTIVATED = frozenset({"activated"})
+_BEFORE = frozenset(states.JOB_QUEUED) - _ACTIVATED
+_CANONICAL: dict[str, Any] = {"sort_keys": True, "separators": (",", ":"), "allow_nan": False}
+
+
+def _column(about: Mapping[str, Any], said: Sequence[Any] | None, n: int) -> Any:
+    values = [about["default"]] * n if said is None else said
+    match about["kind"]:
+        case "numbers":
+            return _figures(values)
+        case "lists":
+            return tuple(map(tuple, values))
+    return tuple(values)
+
+
+def _figures(values: Sequence[float | None]) -> Numbers:
+    return np.array([math.inf if value is None else value for value in values], float)
 
 
 def _take(column: Any, rows: list[int]) -> Any:
     return column[rows] if isinstance(column, np.ndarray) else tuple(column[i] for i in rows)
 
 
-def _plain(value: Any) -> Any:
-    return None if isinstance(value, float) and math.isinf(value) else value
+def _plain(column: Any) -> list[Any]:
+    if not isinstance(column, np.ndarray):
+        return list(column)
+    if np.isfinite(column).all():
+        return list(column.tolist())
+    return [None if math.isinf(value) else value for value in column.tolist()]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Row, text
 
-from jedi.spec.decision import Decision
+from jedi.spec.decision import Decision, Pledge
+from jedi.spec.request import Past
 
 _RECORD = text("""
 WITH d AS (
@@ -59,6 +61,81 @@ def used_sites(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[str]]:
     """The sites that each task's jobs went to last."""
     rows = tx.execute(_USED, {"ids": list(task_ids)})
     return {row.id: row.chosen for row in rows}
+
+
+_PAST = text("""
+SELECT jeditaskid, site,
+  count(*) FILTER (WHERE status = 'closed') AS closed,
+  count(*) FILTER (WHERE status = 'failed') AS failed,
+  count(*) FILTER (WHERE status = 'finished') AS finished
+FROM (
+  SELECT jeditaskid, site, status, endtime FROM jedi_jobs WHERE jeditaskid = ANY(:ids)
+  UNION ALL
+  SELECT jeditaskid, site, status, endtime FROM jedi_jobs_archived WHERE jeditaskid = ANY(:ids)) j
+WHERE status IN ('closed', 'failed', 'finished')
+  AND endtime > jedi_now() - make_interval(secs => :seconds)
+GROUP BY jeditaskid, site ORDER BY jeditaskid, site
+""")
+
+
+def past_jobs(tx: Connection, task_ids: Sequence[int], seconds: float) -> dict[int, Past]:
+    """How jobs of tasks ended within the last so many seconds, by site."""
+    counted: dict[int, dict[str, dict[str, int]]] = {}
+    for row in tx.execute(_PAST, {"ids": list(task_ids), "seconds": seconds}):
+        of_task = counted.setdefault(row.jeditaskid, {"closed": {}, "failed": {}, "finished": {}})
+        for how, by_site in of_task.items():
+            if n := row._mapping[how]:
+                by_site[row.site] = n
+    return {task_id: Past(**ways) for task_id, ways in counted.items()}
+
+
+_INPUTS = text("""
+SELECT jeditaskid, datasetname, greatest(nfiles, 0) AS nfiles FROM jedi_datasets
+WHERE jeditaskid = ANY(:ids) AND type = 'input' ORDER BY jeditaskid, datasetid
+""")
+
+
+def inputs(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[Row[Any]]]:
+    """The input datasets of tasks: name and number of files."""
+    found: dict[int, list[Row[Any]]] = {}
+    for row in tx.execute(_INPUTS, {"ids": list(task_ids)}):
+        found.setdefault(row.jeditaskid, []).append(row)
+    return found
+
+
+_DAYS = """
+sum(CASE WHEN d.nevents > 0 THEN greatest(d.nevents - coalesce(d.neventsused, 0), 0)
+      ELSE greatest(d.nfilestobeused - d.nfilesused, 0) END)
+  * max(coalesce(nullif(t.cputime, 0), 300) / CASE WHEN t.cputimeunit LIKE 'm%' THEN 1000.0
+      ELSE 1 END) / 10 / 86400
+"""
+_WORK = text(f"""
+SELECT nucleus, workqueue_id, currentpriority, sum(days)::float8 AS days FROM (
+  SELECT t.nucleus, coalesce(t.workqueue_id, 0) AS workqueue_id,
+    coalesce(t.currentpriority, 0) AS currentpriority, {_DAYS} AS days
+  FROM jedi_tasks t JOIN jedi_datasets d USING (jeditaskid)
+  WHERE t.status IN ('ready', 'scouting', 'running', 'pending') AND t.nucleus IS NOT NULL
+    AND d.masterid IS NULL AND d.type IN ('input', 'pseudo_input')
+  GROUP BY t.jeditaskid) w
+GROUP BY nucleus, workqueue_id, currentpriority ORDER BY 1, 2, 3
+""")
+_WORK_OF = text(f"""
+SELECT t.jeditaskid, ({_DAYS})::float8 AS days
+FROM jedi_tasks t JOIN jedi_datasets d USING (jeditaskid)
+WHERE t.jeditaskid = ANY(:ids) AND d.masterid IS NULL AND d.type IN ('input', 'pseudo_input')
+GROUP BY t.jeditaskid
+""")
+
+
+def work_at_nuclei(tx: Connection) -> list[Pledge]:
+    """The work that is left to tasks of each nucleus, by work queue and priority."""
+    return [Pledge(*row) for row in tx.execute(_WORK)]
+
+
+def work_of(tx: Connection, task_ids: Sequence[int]) -> dict[int, float]:
+    """The work that is left to each task, in core-days at 10 HS06."""
+    rows = tx.execute(_WORK_OF, {"ids": list(task_ids)})
+    return {row.jeditaskid: row.days or 0.0 for row in rows}
 
 
 _NUCLEUS = text("""

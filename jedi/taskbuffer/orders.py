@@ -19,7 +19,7 @@ from jedi.spec.splitrule import SplitRules
 from jedi.taskbuffer import tasks, turns
 from jedi.taskbuffer.turns import Stopped
 
-STATUSES = ("ready", "scouting", "running")
+STATUSES: tuple[str, ...] = ("ready", "scouting", "running")
 SCOUT_PRIORITY = 901
 _MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
 

@@ -1,67 +1,190 @@
-"""The world as brokers see it, read in two statements."""
+"""The world as brokers see it, read in a constant number of statements."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
 
 from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.spec.snapshot import Snapshot
 
+FRESH = {
+    "production_queued": "1 hour", "express_queued": "1 hour", "mbps_1h": "1 hour",
+    "mbps_1d": "1 day", "mbps_1w": "1 week", "closeness": "10 years",
+}  # fmt: skip
+"""What is known of links, and how long it is believed; of speeds the first that is fresh counts."""
+
+
+def _on(what: str) -> str:
+    return f"coalesce(d.detailed_status ->> '{what}', 'ON') NOT IN ('OFF', 'TEST')"
+
+
+def _listed(what: str) -> str:
+    """A list of catchall, joined; text stands for itself."""
+    return (
+        f"CASE jsonb_typeof(s.catchall -> '{what}') WHEN 'array' THEN (SELECT string_agg(w, ',') "
+        f"FROM jsonb_array_elements_text(s.catchall -> '{what}') w) "
+        f"ELSE coalesce(s.catchall ->> '{what}', '') END"
+    )
+
+
+def _flag(what: str) -> str:
+    return f"(coalesce(s.catchall ->> '{what}', 'false') NOT IN ('false', '0', ''))::int::float8"
+
+
 # Ages in minutes and room in GB: a snapshot that says nothing new is stored once.
-_SITES = text("""
-SELECT s.site AS sites, s.status, s.role, s.state,
-  coalesce(w.ddm_endpoint, '') AS endpoint, coalesce(r.endpoints, '{}') AS endpoints,
-  greatest(s.corecount, 1)::float8 AS cores,
-  coalesce(nullif(s.corepower, 0), 10) AS core_power,
-  nullif(s.maxtime, 0)::float8 AS max_time_s, s.mintime::float8 AS min_time_s,
-  nullif(s.maxrss, 0)::float8 AS max_rss_mb, s.minrss::float8 AS min_rss_mb,
-  nullif(s.maxwdir, 0)::float8 AS max_wdir_mb, w.usable_gb,
-  60 * floor(extract(epoch FROM jedi_now() - s.lastpilot) / 60)::float8 AS pilot_age_s
-FROM jedi_sites s LEFT JOIN LATERAL (
-  SELECT array_agg(e.ddm_endpoint ORDER BY e.default_read DESC, e.order_read, e.ddm_endpoint)
-    AS endpoints
-  FROM jedi_site_endpoints e WHERE e.site = s.site AND e.is_local AND e.roles LIKE '%read%'
-) r ON true LEFT JOIN LATERAL (
-  SELECT e.ddm_endpoint,
-    floor(d.space_free + coalesce(d.space_expired, 0) - coalesce(d.space_min_free, 0)) AS usable_gb
+_SITES = text(f"""
+WITH e AS (
+  SELECT e.*, {_on("read_lan")} AS read_lan, {_on("write_lan")} AS write_lan,
+    {_on("read_wan")} AS read_wan, {_on("write_wan")} AS write_wan,
+    d.space_free + coalesce(d.space_expired, 0) AS free, d.space_total AS total,
+    coalesce(d.space_min_free, 0) AS least, coalesce(d.space_unavailable, 0) AS unavailable
   FROM jedi_site_endpoints e JOIN jedi_ddm_endpoints d USING (ddm_endpoint)
-  WHERE e.site = s.site AND e.roles LIKE '%write%'
-  ORDER BY e.default_write DESC, e.order_write, e.ddm_endpoint LIMIT 1
-) w ON true
+), r AS (
+  SELECT site, array_agg(ddm_endpoint ORDER BY default_read DESC, order_read, ddm_endpoint)
+      AS endpoints, bool_or(read_lan) AS reads_lan, bool_or(write_wan) AS gets_wan
+  FROM e WHERE is_local AND roles LIKE '%read%' GROUP BY site
+), o AS (
+  SELECT site, bool_or(write_lan) AS writes_lan, bool_or(read_wan) AS sends_wan
+  FROM e WHERE roles LIKE '%write%' GROUP BY site
+), w AS (
+  SELECT DISTINCT ON (site) * FROM e WHERE roles LIKE '%write%'
+  ORDER BY site, default_write DESC, order_write, ddm_endpoint
+), q AS (
+  SELECT dst, sum(value) AS files FROM jedi_network_matrix
+  WHERE key = 'production_queued' AND value BETWEEN 0 AND 1e12
+    AND ts > jedi_now() - interval '{FRESH["production_queued"]}' GROUP BY dst
+), p AS (
+  SELECT site, count(*) AS pilots FROM jedi_pilots WHERE endtime IS NULL GROUP BY site
+), m AS (
+  SELECT site, max(CASE WHEN jsonb_typeof(value) = 'number' THEN value::float8 END) AS disk_io
+  FROM jedi_site_metrics WHERE metric = 'diskio' GROUP BY site
+), h AS (
+  SELECT site, sum(jobs) FILTER (WHERE hour >= jedi_now() - interval '1 hour') AS last_hour,
+    sum(jobs) FILTER (WHERE hour >= jedi_now() - interval '1 day') / 24.0 AS last_day,
+    sum(jobs) / 168.0 AS last_week
+  FROM job_stats_hourly WHERE status = 'running' AND hour >= jedi_now() - interval '1 week'
+  GROUP BY site
+)
+SELECT s.site AS sites, s.status, s.role, s.state, s.type, s.cloud, coalesce(s.tier, '') AS tier,
+  coalesce(s.pandasite, '') AS grid_site, coalesce(s.fairsharepolicy, '') AS policy,
+  coalesce(array_to_string(s.releases, ','), '') AS releases, {_listed("software")} AS software,
+  {_listed("platforms")} AS platforms, coalesce(s.wnconnectivity, '') AS connectivity,
+  s.jobseed AS job_seed, {_listed("allowed_processing")} AS allowed,
+  {_listed("excluded_processing")} AS excluded, {_listed("bareNucleus")} AS full_chain,
+  {_listed("useJumboJobs")} AS jumbo,
+  coalesce(w.ddm_endpoint, '') AS endpoint, coalesce(r.endpoints, '{{}}') AS endpoints,
+  greatest(s.corecount, 1)::float8 AS cores,
+  CASE WHEN s.corepower > 0 AND s.corepower < 1e6 THEN s.corepower ELSE 10 END AS core_power,
+  nullif(greatest(s.maxtime, 0), 0)::float8 AS max_time_s,
+  greatest(s.mintime, 0)::float8 AS min_time_s,
+  nullif(greatest(s.maxrss, 0), 0)::float8 AS max_rss_mb,
+  greatest(s.minrss, 0)::float8 AS min_rss_mb,
+  nullif(greatest(s.maxwdir, 0), 0)::float8 AS max_wdir_mb,
+  (s.maxinputsize = -1)::int::float8 AS always_direct,
+  s.direct_access_lan::int::float8 AS direct_lan, s.direct_access_wan::int::float8 AS direct_wan,
+  {_flag("gpu")} AS gpu, {_flag("use_only_local_data")} AS local_only,
+  {_flag("allow_no_pilot")} AS no_pilots_needed,
+  CASE WHEN s.catchall ->> 'minEventsForJumbo' ~ '^[0-9]{{1,9}}$'
+    THEN (s.catchall ->> 'minEventsForJumbo')::float8 ELSE 0 END AS jumbo_events,
+  coalesce(nullif(greatest(s.transferringlimit, 0), 0), 2000)::float8 AS transferring_limit,
+  CASE WHEN s.pledgedcpu < 0 THEN -1 ELSE nullif(s.pledgedcpu, 0) END::float8 AS pledged_cores,
+  nullif(greatest(s.max_io_intensity, 0), 0) AS max_io_kb_s,
+  nullif(greatest(s.maxdiskio, 0), 0) AS max_disk_io_kb_s,
+  coalesce(m.disk_io, 0) AS disk_io_kb_s,
+  floor(w.free) AS free_gb, floor(w.free - w.least) AS usable_gb,
+  coalesce(w.least + w.unavailable, 0) AS reserved_gb, floor(nullif(w.total, 0)) AS total_gb,
+  coalesce(r.reads_lan, true)::int::float8 AS reads_lan,
+  coalesce(o.writes_lan, true)::int::float8 AS writes_lan,
+  coalesce(r.gets_wan, true)::int::float8 AS gets_wan,
+  coalesce(o.sends_wan, true)::int::float8 AS sends_wan,
+  coalesce(w.write_wan, true)::int::float8 AS takes_wan, coalesce(q.files, 0) AS queued_in,
+  60 * floor(extract(epoch FROM jedi_now() - s.lastpilot) / 60)::float8 AS pilot_age_s,
+  60 * floor(extract(epoch FROM jedi_now() - s.laststart) / 60)::float8 AS start_age_s,
+  coalesce(h.last_hour, h.last_day, h.last_week)::float8 AS starts_per_h,
+  coalesce(p.pilots, 0)::float8 AS workers
+FROM jedi_sites s LEFT JOIN r USING (site) LEFT JOIN o USING (site) LEFT JOIN w USING (site)
+  LEFT JOIN p USING (site) LEFT JOIN m USING (site) LEFT JOIN h USING (site)
+  LEFT JOIN q ON q.dst = coalesce(s.pandasite, s.site)
 ORDER BY s.site
 """)
 
 _JOBS = text("""
-SELECT site, workqueue,
-  coalesce(sum(jobs) FILTER (WHERE status = ANY(:at_site)), 0)::bigint AS running,
-  coalesce(sum(jobs) FILTER (WHERE status = 'activated'), 0)::bigint AS activated,
-  coalesce(sum(jobs) FILTER (WHERE status = ANY(:before)), 0)::bigint AS defined
+SELECT gshare, resource_type, status, array_agg(site) AS sites, array_agg(jobs) AS jobs
 FROM (
-  SELECT site, workqueue, status, jobs FROM job_stats
-  UNION ALL
-  SELECT site, workqueue, status, jobs FROM job_stats_delta
-) s WHERE status = ANY(:live) GROUP BY site, workqueue
+  SELECT site, gshare, resource_type, status, sum(jobs)::float8 AS jobs FROM (
+    SELECT site, gshare, resource_type, status, jobs FROM job_stats
+    UNION ALL
+    SELECT site, gshare, resource_type, status, jobs FROM job_stats_delta) a
+  WHERE status = ANY(:live) GROUP BY 1, 2, 3, 4 HAVING sum(jobs) <> 0) s
+GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 """)
-_BEFORE = [s for s in states.JOB_QUEUED if s != "activated"]
-_LIVE = [*states.JOB_QUEUED, *states.JOB_AT_SITE]
+
+_QUEUED = text("""
+SELECT workqueue, sum(jobs)::bigint AS jobs FROM (
+  SELECT workqueue, status, jobs FROM job_stats
+  UNION ALL
+  SELECT workqueue, status, jobs FROM job_stats_delta) a
+WHERE status = ANY(:queued) GROUP BY workqueue
+""")
+
+_LINKS = text("""
+SELECT nucleus, what, array_agg(site) AS sites, array_agg(value) AS figures FROM (
+  SELECT DISTINCT ON (n.site, s.site, what) n.site AS nucleus, s.site, what, m.value
+  FROM jedi_sites n
+  JOIN jedi_network_matrix m ON m.dst = coalesce(n.pandasite, n.site)
+  JOIN unnest(CAST(:keys AS text[]), CAST(:fresh AS interval[])) WITH ORDINALITY k(key, fresh, nr)
+    ON k.key = m.key AND m.ts > jedi_now() - k.fresh
+  JOIN jedi_sites s ON m.src = coalesce(s.pandasite, s.site),
+  LATERAL (SELECT CASE WHEN m.key LIKE 'mbps%' THEN 'mb_s' ELSE m.key END AS what) w
+  WHERE n.site = ANY(:nuclei) AND m.value BETWEEN -1 AND 1e12
+    AND (m.value >= 0 OR m.key = 'closeness')
+  ORDER BY n.site, s.site, what, k.nr) l
+GROUP BY nucleus, what ORDER BY nucleus, what
+""")
+
+_ENDPOINTS = text(f"""
+SELECT coalesce(array_agg(ddm_endpoint ORDER BY ddm_endpoint) FILTER (WHERE is_tape), '{{}}')
+    AS tapes,
+  coalesce(array_agg(ddm_endpoint ORDER BY ddm_endpoint) FILTER (WHERE NOT ({_on("read_wan")})),
+    '{{}}') AS unreadable
+FROM jedi_ddm_endpoints d WHERE is_tape OR NOT ({_on("read_wan")})
+""")
 
 
-def load(tx: Connection) -> Snapshot:
-    """Sites with their storage and their jobs; the jobs that wait in each work queue."""
+def load(tx: Connection, nuclei: Collection[str] = ()) -> Snapshot:
+    """Sites with their storage and their jobs, their links to these nuclei, and the jobs that wait
+    in each work queue."""
     found = tx.execute(_SITES)
     rows = found.all()
     columns = {name: [row[i] for row in rows] for i, name in enumerate(found.keys())}
-    jobs = tx.execute(
-        _JOBS, {"at_site": list(states.JOB_AT_SITE), "before": _BEFORE, "live": _LIVE}
-    ).all()
-    queued: Counter[int] = Counter()
-    counts = {kind: Counter[str]() for kind in ("running", "activated", "defined")}
-    for row in jobs:
-        queued[row.workqueue] += row.activated + row.defined
-        for kind, by_site in counts.items():
-            by_site[row.site] += row._mapping[kind]
-    for kind, by_site in counts.items():
-        columns[kind] = [by_site[site] for site in columns["sites"]]
-    return Snapshot.of(columns, dict(queued))
+    at = {site: i for i, site in enumerate(columns["sites"])}
+    jobs: dict[tuple[str, ...], list[float | None]] = {
+        (row.gshare, row.resource_type, row.status): _column(at, row.sites, row.jobs, 0.0)
+        for row in tx.execute(_JOBS, {"live": list(states.JOB_LIVE)})
+    }
+    known = {"keys": list(FRESH), "fresh": list(FRESH.values()), "nuclei": sorted(set(nuclei))}
+    links: dict[tuple[str, ...], list[float | None]] = {
+        (row.nucleus, row.what): _column(at, row.sites, row.figures, None)
+        for row in (tx.execute(_LINKS, known) if nuclei else ())
+    }
+    queued = tx.execute(_QUEUED, {"queued": list(states.JOB_QUEUED)})
+    waiting = Counter({row.workqueue: row.jobs for row in queued if row.jobs})
+    endpoints = tx.execute(_ENDPOINTS).one()
+    world = Snapshot.of(columns, waiting, jobs, links)
+    return replace(world, tapes=tuple(endpoints.tapes), unreadable=tuple(endpoints.unreadable))
+
+
+def _column(
+    at: dict[str, int], sites: list[str], figures: list[Any], otherwise: float | None
+) -> list[float | None]:
+    """Figures of some sites in the order of all; sites that are gone are left out."""
+    column: list[float | None] = [otherwise] * len(at)
+    for site, figure in zip(sites, figures, strict=True):
+        if site in at:
+            column[at[site]] = figure
+    return column

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from jedi.brokerage.need import Need
 from jedi.spec.snapshot import Bools, Numbers, Snapshot
 
@@ -13,14 +15,53 @@ Column = Callable[[Snapshot, Need, Mapping[str, Any]], Numbers | float]
 Compare = Callable[[Numbers, Numbers], Bools]
 
 
+When = Callable[[Need, Mapping[str, Any]], bool]
+
+
+def always(_need: Need, _knobs: Mapping[str, Any]) -> bool:
+    """The criterion holds for every task."""
+    return True
+
+
+def not_asked(need: Need, _knobs: Mapping[str, Any]) -> bool:
+    """The criterion holds unless the task names its sites."""
+    return not need.sites
+
+
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Sites pass where `keep(observed, limit)`. `say` tells why a site does not, with {observed}
-    and {limit}; a lasting reason needs a person to change something, others pass with time."""
+    """Sites pass where `keep(observed, limit)`, all of them where `when` is false. `say` tells why
+    a site does not, with {observed} and {limit}, `remedy` what can be done; a lasting reason needs
+    a person to change something, others pass with time."""
 
     code: str
     observed: Column
     keep: Compare
     limit: Column
     say: str
+    remedy: str
+    unit: str = ""
     lasting: bool = True
+    when: When = always
+
+
+def wanted(
+    code: str,
+    test: Callable[[Snapshot, Need, Mapping[str, Any]], Bools | Numbers],
+    say: str,
+    remedy: str,
+    *,
+    lasting: bool = True,
+    when: When = always,
+) -> Filter:
+    """A criterion without a figure: sites pass where the test is true."""
+    return Filter(
+        code=code,
+        observed=lambda sites, need, knobs: test(sites, need, knobs).astype(float),
+        keep=np.greater_equal,
+        limit=lambda _sites, _need, _knobs: 1.0,
+        say=say,
+        remedy=remedy,
+        lasting=lasting,
+        when=when,
+    )

@@ -1,17 +1,37 @@
-"""Single-core jobs go to single-core slots, multi-core jobs to the others (0 cores: anywhere)."""
+"""Single-core jobs go to single-core slots, multi-core jobs to the others (0 cores: anywhere,
+but where a job is urgent it gets several)."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from jedi.brokerage.filters import Filter
+from jedi.brokerage.need import Need
+from jedi.spec.snapshot import Snapshot
+
+_REMEDY = "Change coreCount of the task, or corecount of the site."
+
+
+def _least(_sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> float:
+    if need.demand.cores > 1:
+        return 2.0
+    asked = need.request
+    urgent = asked.scout or asked.priority >= knobs["broker.any_cores_below"]
+    several = need.demand.cores == 0 and knobs["broker.any_cores_below"] and urgent
+    return 2.0 if several else 0.0
+
 
 FEW_CORES = Filter(
     code="few_cores",
     observed=lambda sites, _need, _knobs: sites.cores,
     keep=np.greater_equal,
-    limit=lambda _sites, need, _knobs: 2.0 if need.demand.cores > 1 else 0.0,
+    limit=_least,
     say="slots of {observed:.0f} core, the jobs take several",
+    remedy=_REMEDY,
+    unit="cores",
 )
 MANY_CORES = Filter(
     code="many_cores",
@@ -19,4 +39,16 @@ MANY_CORES = Filter(
     keep=np.less_equal,
     limit=lambda _sites, need, _knobs: 1.0 if need.demand.cores == 1 else np.inf,
     say="slots of {observed:.0f} cores, the jobs take one",
+    remedy=_REMEDY,
+    unit="cores",
+)
+ABOVE_MAX_CORES = Filter(
+    code="above_max_cores",
+    observed=lambda sites, _need, _knobs: sites.cores,
+    keep=np.less_equal,
+    limit=lambda _sites, need, _knobs: float(need.request.max_cores or np.inf),
+    say="slots of {observed:.0f} cores, the jobs take {limit:.0f} at most",
+    remedy="Raise maxCoreCount of the task.",
+    unit="cores",
+    when=lambda need, _knobs: need.request.max_cores is not None,
 )

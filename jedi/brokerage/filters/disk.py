@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from jedi.brokerage.filters import Filter
+from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.need import Need
-from jedi.spec.snapshot import Numbers, Snapshot
+from jedi.spec.snapshot import Bools, Numbers, Snapshot
 
 
 def _scratch_mb(sites: Snapshot, need: Need, _knobs: Mapping[str, Any]) -> Numbers:
@@ -17,19 +17,53 @@ def _scratch_mb(sites: Snapshot, need: Need, _knobs: Mapping[str, Any]) -> Numbe
     return sites.max_wdir_mb * need.demand.cores_at(sites.cores) / sites.cores
 
 
+def reads_directly(sites: Snapshot, need: Need) -> Bools:
+    """Where jobs read their input over the network instead of copying it. Source: §5, end."""
+    if need.request.merging:
+        return np.zeros(len(sites), bool)
+    always = sites.always_direct > 0
+    if need.request.copy_input or not need.request.lan_input:
+        return always
+    return np.asarray(always | (sites.direct_lan > 0))
+
+
+def _disk_mb(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
+    copied = need.demand.disk_mb(need.atom, knobs["broker.min_output_mb"])
+    direct = need.demand.disk_mb(need.atom, knobs["broker.min_output_mb"], copied=False)
+    return np.where(reads_directly(sites, need), direct, copied)
+
+
+_SCRATCH_REMEDY = "Let the task make smaller jobs, or correct workDiskCount or maxwdir of the site."
 SCRATCH = Filter(
     code="little_scratch",
     observed=_scratch_mb,
     keep=np.greater_equal,
     limit=lambda _sites, need, _knobs: need.demand.disk_mb(need.atom),
     say="{observed:.0f} MB of scratch space, the jobs need {limit:.0f} MB",
+    remedy=_SCRATCH_REMEDY,
+    unit="MB",
 )
-ENDPOINT = Filter(
-    code="no_endpoint",
-    observed=lambda sites, _need, _knobs: (~sites.where("endpoint", "")).astype(float),
+WORK_SPACE = Filter(
+    code="little_scratch",
+    observed=_scratch_mb,
     keep=np.greater_equal,
-    limit=lambda _sites, _need, _knobs: 1.0,
-    say="no storage endpoint to write to",
+    limit=_disk_mb,
+    say="{observed:.0f} MB of scratch space, the jobs need {limit:.0f} MB",
+    remedy=_SCRATCH_REMEDY,
+    unit="MB",
+)
+DIRECT_INPUT = wanted(
+    "no_direct_input",
+    lambda sites, need, _knobs: reads_directly(sites, need),
+    "jobs cannot read their input over the local network",
+    "Drop allowInputLAN=only, or set direct_access_lan of the site.",
+    when=lambda need, _knobs: need.request.lan_input == "only" and not need.request.merging,
+)
+ENDPOINT = wanted(
+    "no_endpoint",
+    lambda sites, _need, _knobs: ~sites.where("endpoint", ""),
+    "no storage endpoint to write to",
+    "Give the site a storage endpoint (`jedi site import`).",
 )
 STORAGE = Filter(
     code="little_storage",
@@ -37,5 +71,7 @@ STORAGE = Filter(
     keep=np.greater_equal,
     limit=lambda _sites, _need, knobs: knobs["broker.min_free_gb"],
     say="{observed:.0f} GB usable at its endpoint, {limit:.0f} GB must be",
+    remedy="Make room at the endpoint, or lower broker.min_free_gb.",
+    unit="GB",
     lasting=False,
 )

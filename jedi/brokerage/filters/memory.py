@@ -23,6 +23,8 @@ LITTLE_MEMORY = Filter(
     keep=np.greater_equal,
     limit=_need_mb,
     say="slots of {observed:.0f} MB, the jobs need {limit:.0f} MB",
+    remedy="Lower ramCount of the task, or correct maxrss of the site.",
+    unit="MB",
 )
 MUCH_MEMORY = Filter(
     code="much_memory",
@@ -30,4 +32,6 @@ MUCH_MEMORY = Filter(
     keep=np.less_equal,
     limit=_need_mb,
     say="kept for jobs above {observed:.0f} MB, these need {limit:.0f} MB",
+    remedy="Nothing is wrong: others need that site more. Or correct minrss of the site.",
+    unit="MB",
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from jedi.brokerage.filters import Filter
@@ -12,5 +14,15 @@ PILOTS = Filter(
     keep=np.less_equal,
     limit=lambda _sites, _need, knobs: knobs["broker.pilot_fresh_s"],
     say="no pilot was seen for {limit:.0f} s",
+    remedy="Look why no pilot comes: the site's submitter, its factory, its batch system.",
+    unit="s",
     lasting=False,
 )
+PILOTS_EXPECTED = replace(
+    PILOTS,
+    observed=lambda sites, _need, _knobs: np.where(
+        (sites.no_pilots_needed > 0) | sites.where("status", "standby"), 0.0, sites.pilot_age_s
+    ),
+    when=lambda need, _knobs: not need.sites and "test" not in need.request.label,
+)
+"""Sites that start pilots when they are asked for have none before."""

@@ -1,21 +1,28 @@
-"""Only online sites take work."""
+"""Only online sites take work, and those on standby from tasks that ask for them."""
 
 from __future__ import annotations
 
-import numpy as np
+from jedi.brokerage.filters import Filter, not_asked, wanted
 
-from jedi.brokerage.filters import Filter
+_REMEDY = "Wait, or set the site online (`jedi site set SITE status=online --comment ...`)."
 
 
 def _refuse(status: str) -> Filter:
-    return Filter(
-        code=f"status_{status}",
-        observed=lambda sites, _need, _knobs: sites.where("status", status).astype(float),
-        keep=np.less,
-        limit=lambda _sites, _need, _knobs: 1.0,
-        say=f"the site is {status}",
+    return wanted(
+        f"status_{status}",
+        lambda sites, _need, _knobs: ~sites.where("status", status),
+        f"the site is {status}",
+        _REMEDY,
         lasting=False,
     )
 
 
-STATUS = tuple(_refuse(s) for s in ("offline", "brokeroff", "paused", "test", "standby"))
+STATUS = tuple(_refuse(s) for s in ("offline", "brokeroff", "paused", "test"))
+STANDBY = wanted(
+    "status_standby",
+    lambda sites, _need, _knobs: ~sites.where("status", "standby"),
+    "the site is standby",
+    f"Ask for the site by name. {_REMEDY}",
+    lasting=False,
+    when=not_asked,
+)

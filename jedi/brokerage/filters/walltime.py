@@ -24,6 +24,8 @@ LITTLE_TIME = Filter(
     keep=np.greater_equal,
     limit=_walltime_s,
     say="slots of {observed:.0f} s, the jobs need {limit:.0f} s",
+    remedy="Let the task make smaller jobs, or correct cpuTime or maxtime of the site.",
+    unit="s",
 )
 MUCH_TIME = Filter(
     code="much_time",
@@ -31,4 +33,27 @@ MUCH_TIME = Filter(
     keep=np.less_equal,
     limit=_walltime_s,
     say="kept for jobs above {observed:.0f} s, these need {limit:.0f} s",
+    remedy="Let the task make larger jobs, or say cpuTime if it does not.",
+    unit="s",
+)
+
+
+def _slot_h(sites: Snapshot, need: Need, _knobs: Mapping[str, Any]) -> Numbers:
+    """What a slot gives, as hours on cores of 10 HS06."""
+    budget = need.demand.budget(sites.max_time_s, 1.0, sites.core_power)
+    return np.asarray(budget / (_REFERENCE * _HOUR_S))
+
+
+_REFERENCE, _HOUR_S = 10.0, 3600.0
+SHORT_SLOTS = Filter(
+    code="short_slots",
+    observed=_slot_h,
+    keep=np.greater_equal,
+    limit=lambda _sites, _need, knobs: knobs["broker.unknown_time_h"],
+    say="slots of {observed:.0f} h at 10 HS06; jobs of unknown duration get {limit:.0f} h at least",
+    remedy="Say cpuTime of the task, or lower broker.unknown_time_h.",
+    unit="h",
+    when=lambda need, _knobs: (
+        need.demand.hs06_s_per_event is None or need.request.scout or need.request.merging
+    ),
 )

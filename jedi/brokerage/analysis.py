@@ -1,0 +1,83 @@
+"""The broker of analysis jobs: they go to their data, which move only where that fails.
+Source: brokerage.md §4, seed "Input data transfer"."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar
+
+from jedi.brokerage import load, weights
+from jedi.brokerage.choice import Choice
+from jedi.brokerage.choose import candidates
+from jedi.brokerage.filters import Filter
+from jedi.brokerage.filters.cores import ABOVE_MAX_CORES, FEW_CORES, MANY_CORES
+from jedi.brokerage.filters.disk import DIRECT_INPUT, ENDPOINT, STORAGE, WORK_SPACE
+from jedi.brokerage.filters.input import DISK_IO, IO_INTENSITY, LOCAL_ONLY, NO_DATA, data_sites
+from jedi.brokerage.filters.memory import LITTLE_MEMORY, MUCH_MEMORY
+from jedi.brokerage.filters.past import CLOSED, FAILURES
+from jedi.brokerage.filters.pilots import PILOTS_EXPECTED
+from jedi.brokerage.filters.place import (
+    EXCLUDED,
+    HOSPITAL,
+    NOT_FOR_ANALYSIS,
+    NOT_INCLUDED,
+    OTHER_CLOUD,
+    PROCESSING,
+)
+from jedi.brokerage.filters.policy import ZERO_SHARE
+from jedi.brokerage.filters.queues import OVERLOADED, WAITING_CAP
+from jedi.brokerage.filters.software import GPU_ONLY, NO_GPU, PLATFORM, RELEASE
+from jedi.brokerage.filters.status import STANDBY, STATUS
+from jedi.brokerage.filters.storage_status import STORAGE_STATUS
+from jedi.brokerage.filters.walltime import LITTLE_TIME, MUCH_TIME, SHORT_SLOTS
+from jedi.brokerage.generic import GenericBroker
+from jedi.brokerage.need import Need
+from jedi.brokerage.verdict import Verdict, judge
+from jedi.spec.snapshot import Snapshot
+
+
+class AnalysisBroker(GenericBroker):
+    """All criteria for all sites. Where no site that has the data passes, the data may move: if
+    jobs of the task were closed at all of them lately, or always, as a knob says."""
+
+    name: ClassVar[str] = "analysis"
+    filters: ClassVar[tuple[Filter, ...]] = (
+        NO_DATA, NOT_FOR_ANALYSIS, *STATUS, STANDBY, ZERO_SHARE, PROCESSING, DISK_IO, IO_INTENSITY,
+        FEW_CORES, MANY_CORES, ABOVE_MAX_CORES, NO_GPU, GPU_ONLY, CLOSED, RELEASE, PLATFORM,
+        LITTLE_MEMORY, MUCH_MEMORY, DIRECT_INPUT, WORK_SPACE, ENDPOINT, STORAGE, *STORAGE_STATUS,
+        LITTLE_TIME, MUCH_TIME, SHORT_SLOTS, PILOTS_EXPECTED, OTHER_CLOUD, NOT_INCLUDED, EXCLUDED,
+        HOSPITAL, LOCAL_ONLY, WAITING_CAP, OVERLOADED, FAILURES,
+    )  # fmt: skip
+    wants_data: ClassVar[bool] = True
+    wants_past: ClassVar[bool] = True
+
+    def choose(
+        self,
+        world: Snapshot,
+        need: Need,
+        knobs: Mapping[str, Any],
+        used: Collection[str],
+        seed: int,
+    ) -> Choice:
+        """The sites for a task: those it has used first, then by weight."""
+        sites = world.only(need.sites) if need.sites else world
+        verdict = judge(self.filters, sites, need, knobs)
+        passed = verdict.passed
+        moving = not passed.any() and _may_move(sites, need, knobs, verdict)
+        if moving:
+            passed = verdict.passed_but((NO_DATA,))
+        factors = weights.analysis(sites, need, knobs, moving)
+        worth = weights.product(factors)
+        found = candidates(sites.sites, passed, worth, used, knobs["analysis.max_sites"])
+        queued = load.activated(sites, need) + load.starting(sites, need)
+        return Choice.of(verdict, found, sites, factors, worth, queued, seed)
+
+
+def _may_move(sites: Snapshot, need: Need, knobs: Mapping[str, Any], verdict: Verdict) -> bool:
+    """Somebody can send the data; and where jobs can go to them nobody got a slot lately."""
+    if not need.data.wan_source:
+        return False
+    there = data_sites(sites, need)
+    if knobs["analysis.transfer_input"] == "always" or not there.any():
+        return True
+    return not verdict.kept_by(CLOSED)[there].any()

@@ -1,0 +1,91 @@
+"""The way of the outputs from a site to the nucleus. Source: brokerage.md §3.2 #2, §3.4 d."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from jedi.brokerage.filters import Filter, wanted
+from jedi.brokerage.filters.nearness import in_nucleus
+from jedi.brokerage.need import Need
+from jedi.brokerage.network import closeness, link_weight, queued
+from jedi.spec.snapshot import Bools, Numbers, Snapshot
+
+
+def _has_nucleus(need: Need, _knobs: Mapping[str, Any]) -> bool:
+    return bool(need.request.nucleus)
+
+
+def _at_nucleus(column: str, otherwise: float, sites: Snapshot, need: Need) -> float:
+    """A figure of the nucleus itself; links of one that is not in the snapshot are not judged."""
+    name = need.request.nucleus
+    if name not in sites.sites:
+        return otherwise
+    return float(getattr(sites, column)[sites.sites.index(name)])
+
+
+def _elsewhere(sites: Snapshot, need: Need, figure: Any, at_home: float) -> Numbers:
+    return np.where(in_nucleus(sites, need), at_home, figure)
+
+
+def _open(sites: Snapshot, need: Need, _knobs: Mapping[str, Any]) -> Bools:
+    return in_nucleus(sites, need) | (_at_nucleus("takes_wan", 1.0, sites, need) > 0)
+
+
+LINK_OFF = wanted(
+    "link_off",
+    _open,
+    "the nucleus' endpoint takes nothing from other sites",
+    "Set write_wan of the nucleus' endpoint ON, or reassign the task.",
+    lasting=False,
+    when=_has_nucleus,
+)
+LINK_CLOSED = wanted(
+    "link_closed",
+    lambda sites, need, _knobs: _elsewhere(sites, need, closeness(sites, need), 0.0) >= 0,
+    "the link to the nucleus is closed (closeness -1)",
+    "Correct closeness in the network matrix, or reassign the task.",
+    when=_has_nucleus,
+)
+LINK_BUSY = Filter(
+    code="link_busy",
+    observed=lambda sites, need, knobs: _elsewhere(
+        sites, need, queued(sites, need, need.express(knobs)), 0.0
+    ),
+    keep=np.less_equal,
+    limit=lambda _sites, _need, knobs: float(knobs["broker.link_cap"]),
+    say="{observed:.0f} files wait on the link to the nucleus, {limit:.0f} may",
+    remedy="Wait for the transfers, or raise broker.link_cap.",
+    unit="files",
+    lasting=False,
+    when=_has_nucleus,
+)
+NUCLEUS_BUSY = Filter(
+    code="nucleus_busy",
+    observed=lambda sites, need, _knobs: _elsewhere(
+        sites, need, _at_nucleus("queued_in", 0.0, sites, need), 0.0
+    ),
+    keep=np.less,
+    limit=lambda _sites, _need, knobs: float(knobs["broker.nucleus_cap"]),
+    say="{observed:.0f} files are on their way to the nucleus, fewer than {limit:.0f} may be",
+    remedy="Wait for the transfers, or raise broker.nucleus_cap.",
+    unit="files",
+    lasting=False,
+    when=_has_nucleus,
+)
+SLOW_LINK = Filter(
+    code="slow_link",
+    observed=link_weight,
+    keep=np.greater_equal,
+    limit=lambda _sites, _need, knobs: (
+        knobs["network.express_threshold"] * knobs["network.express_multiplier"]
+    ),
+    say="network weight {observed:.2f}, urgent jobs need {limit:.2f}",
+    remedy="Lower the priority, or change network.express_threshold.",
+    lasting=False,
+    when=lambda need, knobs: (
+        bool(need.request.nucleus) and knobs["network.active"] > 0 and need.express(knobs)
+    ),
+)

@@ -1,0 +1,34 @@
+"""Which queues are at home: in the nucleus of the task, or among the T1s of its cloud."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jedi.brokerage.need import Need
+from jedi.spec.snapshot import Bools, Snapshot
+
+
+def in_nucleus(sites: Snapshot, need: Need) -> Bools:
+    """Queues of the nucleus' grid site, and those that share its storage."""
+    name = need.request.nucleus
+    if not name:
+        return np.zeros(len(sites), bool)
+    found = sites.where("sites", name) | sites.where("grid_site", name)
+    if name in sites.sites and (place := sites.grid_site[sites.sites.index(name)]):
+        found |= sites.where("grid_site", place)
+    if name in sites.sites and (storage := sites.endpoint[sites.sites.index(name)]):
+        found |= sites.where("endpoint", storage)
+    return np.asarray(found)
+
+
+def t1s(sites: Snapshot, need: Need) -> Bools:
+    """Queues of nuclei for tasks of the whole world, else T1s and hospitals of the cloud."""
+    if need.request.world:
+        return sites.where("role", "nucleus")
+    hospitals = sites.spread("sites", lambda name: "HOSPITAL" in name).astype(bool)
+    return np.asarray(sites.where("tier", "T1") | hospitals)
+
+
+def at_home(sites: Snapshot, need: Need) -> Bools:
+    """Where the T1 weight applies."""
+    return in_nucleus(sites, need) if need.request.nucleus else t1s(sites, need)

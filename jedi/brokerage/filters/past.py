@@ -1,0 +1,47 @@
+"""How jobs of the same task fared at a site lately. Source: brokerage.md §4.3 #9, #24."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from jedi.brokerage.filters import Filter, not_asked
+from jedi.brokerage.need import Need
+from jedi.spec.snapshot import Numbers, Snapshot
+
+
+def _count(sites: Snapshot, figures: Mapping[str, int]) -> Numbers:
+    return sites.given({site: float(n) for site, n in figures.items()})
+
+
+def _bad_limit(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
+    good = 2.0 * _count(sites, need.past.finished)
+    return np.maximum(float(knobs["analysis.bad_jobs"]), good)
+
+
+CLOSED = Filter(
+    code="closed_jobs",
+    observed=lambda sites, need, _knobs: _count(sites, need.past.closed),
+    keep=np.less,
+    limit=lambda _sites, _need, _knobs: 1.0,
+    say="{observed:.0f} jobs of the task did not get a slot there lately",
+    remedy="Wait, or let the input be moved elsewhere; it passes some hours after the last one.",
+    unit="jobs",
+    lasting=False,
+    when=lambda need, knobs: not_asked(need, knobs) and not need.request.merging,
+)
+FAILURES = Filter(
+    code="bad_jobs",
+    observed=lambda sites, need, _knobs: (
+        _count(sites, need.past.failed) + _count(sites, need.past.closed)
+    ),
+    keep=np.less_equal,
+    limit=_bad_limit,
+    say="{observed:.0f} jobs of the task failed or were closed there lately, {limit:.0f} may",
+    remedy="Look why they failed (`jedi-task jobs ID --failed`), or exclude the site.",
+    unit="jobs",
+    lasting=False,
+    when=not_asked,
+)

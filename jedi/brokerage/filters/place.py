@@ -1,0 +1,93 @@
+"""Which sites come into question at all: type, cloud, name, and what the task wants or excludes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from jedi.brokerage.filters import Filter, not_asked, wanted
+from jedi.brokerage.need import Need
+from jedi.spec.snapshot import Bools, Snapshot
+
+
+def _type(kind: str) -> Filter:
+    other = {"production": "analysis", "analysis": "production"}[kind]
+    return wanted(
+        f"not_for_{kind}",
+        lambda sites, _need, _knobs: ~sites.where("type", other),
+        f"the site takes only {other}",
+        "Choose another site, or set its type to unified.",
+    )
+
+
+NOT_FOR_PRODUCTION, NOT_FOR_ANALYSIS = _type("production"), _type("analysis")
+
+OTHER_CLOUD = wanted(
+    "other_cloud",
+    lambda sites, need, _knobs: sites.where("cloud", need.request.cloud),
+    "the site is in another cloud",
+    "Leave out `cloud` in the task, or say WORLD.",
+    when=lambda need, _knobs: not need.request.world,
+)
+TEST_NAME = wanted(
+    "test_queue",
+    lambda sites, _need, _knobs: sites.spread("sites", lambda s: "test" not in s.lower()),
+    "its name says that it is for tests",
+    "Ask for the site by name.",
+    when=lambda need, knobs: not need.sites and knobs["broker.skip_test_names"] > 0,
+)
+
+
+def _matches(sites: Snapshot, patterns: tuple[str, ...]) -> Bools:
+    def one(name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+    return sites.spread("sites", one).astype(bool)
+
+
+def _included(sites: Snapshot, need: Need, _knobs: Mapping[str, Any]) -> Bools:
+    return _matches(sites, need.request.included)
+
+
+NOT_INCLUDED = wanted(
+    "not_included",
+    _included,
+    "the task names other sites",
+    "Extend includedSite of the task.",
+    when=lambda need, _knobs: bool(need.request.included) and "AUTO" not in need.request.included,
+)
+EXCLUDED = wanted(
+    "excluded",
+    lambda sites, need, _knobs: ~_matches(sites, need.request.excluded),
+    "the task excludes the site",
+    "Shorten excludedSite of the task.",
+    when=lambda need, _knobs: bool(need.request.excluded),
+)
+HOSPITAL = wanted(
+    "hospital",
+    lambda sites, _need, _knobs: sites.spread("sites", lambda s: not s.endswith("_HOSPITAL")),
+    "hospital queues are for production",
+    "Ask for the site by name.",
+    when=not_asked,
+)
+
+
+def _processing(sites: Snapshot, need: Need, _knobs: Mapping[str, Any]) -> Bools:
+    kind = need.request.processing_type
+
+    def allowed(words: str) -> bool:
+        return not words or kind in words.split(",")
+
+    def excluded(words: str) -> bool:
+        return bool(words) and kind in words.split(",")
+
+    return (sites.spread("allowed", allowed) > 0) & ~(sites.spread("excluded", excluded) > 0)
+
+
+PROCESSING = wanted(
+    "other_processing",
+    _processing,
+    "the site does not take this processingType",
+    "Correct allowed_processing or excluded_processing in catchall of the site.",
+)

@@ -1,0 +1,132 @@
+"""Sites that have enough to do, or too much to send. Source: brokerage.md §3.2 #16, #17, §3.4."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from jedi.brokerage import load
+from jedi.brokerage.filters import Filter, wanted
+from jedi.brokerage.filters.input import missing_files
+from jedi.brokerage.filters.nearness import in_nucleus
+from jedi.brokerage.need import Need
+from jedi.spec.snapshot import Bools, Numbers, Snapshot
+
+
+def _transferring(sites: Snapshot, need: Need, _knobs: Mapping[str, Any]) -> Numbers:
+    return np.where(in_nucleus(sites, need), 0.0, load.transferring(sites))
+
+
+def _transferring_limit(sites: Snapshot, _need: Need, knobs: Mapping[str, Any]) -> Numbers:
+    ratio = knobs["broker.transferring_ratio"]
+    return np.asarray(np.maximum(sites.transferring_limit, ratio * load.all_running(sites)))
+
+
+MUCH_TRANSFERRING = Filter(
+    code="much_transferring",
+    observed=_transferring,
+    keep=np.less_equal,
+    limit=_transferring_limit,
+    say="{observed:.0f} jobs are sending their outputs, {limit:.0f} may",
+    remedy="Wait for the transfers, or raise transferringlimit of the site.",
+    unit="jobs",
+    lasting=False,
+)
+
+
+def _within_pledge(sites: Snapshot, _need: Need, _knobs: Mapping[str, Any]) -> Bools:
+    free = load.cores_in_use(sites) <= np.where(
+        sites.pledged_cores > 0, sites.pledged_cores, np.inf
+    )
+    return np.asarray((sites.pledged_cores >= 0) & free)
+
+
+OVER_PLEDGE = wanted(
+    "over_pledge",
+    _within_pledge,
+    "work is short, and the site has given what it pledged",
+    "Nothing is wrong: it passes when there is more work (core.work_shortage).",
+    lasting=False,
+    when=lambda need, knobs: knobs["core.work_shortage"] > 0 and len(need.sites) != 1,
+)
+
+
+def _type(need: Need, knobs: Mapping[str, Any]) -> str | None:
+    return need.request.resource_type if knobs["broker.cap_by_type"] else None
+
+
+def _queued(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
+    """Activated and starting jobs; where inputs have to be moved a preset of today counts those
+    that wait for theirs, too."""
+    queued = load.activated(sites, need) + load.starting(sites, need)
+    if not knobs["broker.cap_by_type"]:
+        return queued
+    return queued + np.where(missing_files(sites, need) > 0, load.assigned(sites, need), 0.0)
+
+
+def _waiting(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
+    kind = _type(need, knobs)
+    counts = (load.defined, load.activated, load.assigned, load.starting)
+    return np.asarray(np.sum([one(sites, need, kind) for one in counts], axis=0))
+
+
+def _cap(running: Numbers, knobs: Mapping[str, Any]) -> Numbers:
+    return np.asarray(np.maximum(knobs["broker.cap_jobs"], knobs["broker.cap_ratio"] * running))
+
+
+def _waiting_cap(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
+    running = load.running(sites, need, knobs, _type(need, knobs))
+    if knobs["broker.cap_by_type"]:
+        running = np.maximum(running, load.running(sites, need, knobs))
+    return _cap(running, knobs)
+
+
+def _capped(need: Need, knobs: Mapping[str, Any]) -> bool:
+    return not (knobs["broker.cap_spares_express"] and need.express(knobs))
+
+
+_REMEDY = "Wait until more of them run; what a site may have grows with what runs there."
+QUEUE_CAP = Filter(
+    code="queue_cap",
+    observed=_queued,
+    keep=np.less_equal,
+    limit=lambda sites, need, knobs: _cap(load.running(sites, need, knobs), knobs),
+    say="{observed:.0f} jobs wait for a slot, {limit:.0f} may",
+    remedy=_REMEDY,
+    unit="jobs",
+    lasting=False,
+    when=_capped,
+)
+WAITING_CAP = Filter(
+    code="waiting_cap",
+    observed=_waiting,
+    keep=np.less_equal,
+    limit=_waiting_cap,
+    say="{observed:.0f} jobs wait or are being prepared, {limit:.0f} may",
+    remedy=_REMEDY,
+    unit="jobs",
+    lasting=False,
+    when=_capped,
+)
+
+
+def _overload(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
+    """What waits where it waits as long as on the average, and somewhat more."""
+    waiting, at_work = load.activated(sites, need), load.running(sites, need, knobs)
+    ratio = waiting.sum() / max(at_work.sum(), 1.0) * knobs["analysis.overload_offset"]
+    return np.asarray(np.maximum(knobs["analysis.overload_jobs"], ratio * at_work))
+
+
+OVERLOADED = Filter(
+    code="overloaded",
+    observed=lambda sites, need, _knobs: load.activated(sites, need),
+    keep=np.less_equal,
+    limit=_overload,
+    say="{observed:.0f} jobs wait for a slot, {limit:.0f} would be usual",
+    remedy="Wait until more of them run, or choose another site.",
+    unit="jobs",
+    lasting=False,
+    when=lambda need, _knobs: not need.request.merging,
+)

@@ -1,0 +1,103 @@
+"""Software and hardware that a site offers. What it does not say is taken to be there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from jedi.brokerage.filters import wanted
+from jedi.brokerage.need import Need
+from jedi.spec.snapshot import Bools, Numbers, Snapshot
+
+
+def _release(sites: Snapshot, need: Need, _knobs: Mapping[str, Any]) -> Bools:
+    """ANY takes every release, AUTO those that the site publishes as software."""
+    release = need.request.release
+
+    def listed(words: str) -> bool:
+        return not words or "ANY" in words.split(",") or release in words.split(",")
+
+    automatic = sites.spread("releases", lambda words: "AUTO" in words.split(",")) > 0
+    published = sites.spread("software", listed) > 0
+    return (sites.spread("releases", listed) > 0) | (automatic & published)
+
+
+def _platform(sites: Snapshot, need: Need, _knobs: Mapping[str, Any]) -> Numbers:
+    """Platforms of a site are patterns; of an architecture counts what stands before # and &."""
+    platform = need.request.platform.partition("#")[0].partition("&")[0]
+
+    def offered(words: str) -> bool:
+        return not words or any(fnmatchcase(platform, one) for one in words.split(","))
+
+    return sites.spread("platforms", offered)
+
+
+def _wants_gpu(need: Need) -> bool:
+    return "&" in need.request.platform
+
+
+RELEASE = wanted(
+    "no_release",
+    _release,
+    "the site does not offer the software release",
+    "Ask for a release that is there, or correct releases of the site.",
+    when=lambda need, _knobs: bool(need.request.release),
+)
+PLATFORM = wanted(
+    "no_platform",
+    _platform,
+    "the site does not offer the architecture",
+    "Ask for another architecture, or correct catchall.platforms of the site.",
+    when=lambda need, _knobs: bool(need.request.platform.partition("#")[0].partition("&")[0]),
+)
+NO_GPU = wanted(
+    "no_gpu",
+    lambda sites, _need, _knobs: sites.gpu > 0,
+    "the site has no GPU",
+    "Choose another architecture, or set catchall.gpu of the site.",
+    when=lambda need, _knobs: _wants_gpu(need),
+)
+GPU_ONLY = wanted(
+    "gpu_only",
+    lambda sites, _need, _knobs: sites.gpu <= 0,
+    "the site is for jobs that use a GPU",
+    "Nothing is wrong: others need that site more.",
+    when=lambda need, _knobs: not _wants_gpu(need) and len(need.sites) != 1,
+)
+
+
+def _connectivity(sites: Snapshot, need: Need, _knobs: Mapping[str, Any]) -> Numbers:
+    wish = need.request.connectivity
+
+    def good(words: str) -> bool:
+        offer = words.partition("#")[0]
+        return offer in ("", "full") or (wish == "http" and offer == "http")
+
+    return sites.spread("connectivity", good)
+
+
+def _ip_stack(sites: Snapshot, need: Need, _knobs: Mapping[str, Any]) -> Numbers:
+    wish = need.request.ip_stack
+
+    def good(words: str) -> bool:
+        stack = words.partition("#")[2]
+        return stack in ("", wish)
+
+    return sites.spread("connectivity", good)
+
+
+CONNECTIVITY = wanted(
+    "no_connectivity",
+    _connectivity,
+    "jobs have no such connection to the outside",
+    "Drop ipConnectivity of the task, or correct wnconnectivity of the site.",
+    when=lambda need, _knobs: bool(need.request.connectivity) and len(need.sites) != 1,
+)
+IP_STACK = wanted(
+    "other_ip_stack",
+    _ip_stack,
+    "the site speaks another version of IP",
+    "Drop ipStack of the task, or correct wnconnectivity of the site.",
+    when=lambda need, _knobs: bool(need.request.ip_stack) and len(need.sites) != 1,
+)

@@ -1,0 +1,60 @@
+"""The ways to and from storage that are open. Source: brokerage.md §3.5."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from jedi.brokerage.filters import Filter, wanted
+from jedi.brokerage.filters.nearness import in_nucleus
+from jedi.brokerage.need import Need
+from jedi.spec.snapshot import Bools, Snapshot
+
+
+def _open(code: str, column: str, say: str, when_needed: Any, when: Any) -> Filter:
+    def test(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Bools:
+        return np.asarray((getattr(sites, column) > 0) | ~when_needed(sites, need, knobs))
+
+    return wanted(
+        code, test, say, "Set the status of the site's endpoints ON again, or wait.",
+        lasting=False, when=when,
+    )  # fmt: skip
+
+
+def _everywhere(sites: Snapshot, _need: Need, _knobs: Mapping[str, Any]) -> Bools:
+    return ~sites.where("endpoint", "")  # without any there is nothing to be open
+
+
+def _outside(sites: Snapshot, need: Need, _knobs: Mapping[str, Any]) -> Bools:
+    return ~in_nucleus(sites, need)
+
+
+def _lacking(sites: Snapshot, need: Need, _knobs: Mapping[str, Any]) -> Bools:
+    """Sites that need something brought."""
+    held = sites.given({site: float(some.disk_files) for site, some in need.data.at.items()})
+    return held < need.data.files
+
+
+def _has_input(need: Need, _knobs: Mapping[str, Any]) -> bool:
+    return need.data.files > 0
+
+
+READ_LAN = _open("input_unreadable", "reads_lan", "jobs cannot read inputs from any endpoint",
+                 _everywhere, _has_input)  # fmt: skip
+WRITE_LAN = _open("output_unwritable", "writes_lan", "jobs cannot write outputs to any endpoint",
+                  _everywhere, lambda _need, _knobs: True)  # fmt: skip
+WRITE_WAN = _open("input_unwelcome", "gets_wan", "inputs cannot be brought to any endpoint",
+                  _lacking, _has_input)  # fmt: skip
+READ_WAN = _open("output_stuck", "sends_wan", "outputs cannot be fetched from any endpoint",
+                 _outside, lambda need, _knobs: bool(need.request.nucleus))  # fmt: skip
+NO_SOURCE = wanted(
+    "no_source",
+    lambda sites, need, knobs: ~_lacking(sites, need, knobs),
+    "the input is missing and nobody can send it",
+    "Set read_wan of an endpoint that has the input ON, or replicate it.",
+    lasting=False,
+    when=lambda need, _knobs: need.data.files > 0 and not need.data.wan_source,
+)
+STORAGE_STATUS = (READ_LAN, WRITE_LAN, WRITE_WAN, READ_WAN, NO_SOURCE)

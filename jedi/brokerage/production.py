@@ -1,0 +1,75 @@
+"""The broker of production jobs. Source: brokerage.md §3, seed "Job brokerage explained"."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from jedi.brokerage import load, weights
+from jedi.brokerage.able import ABLE
+from jedi.brokerage.choice import Choice
+from jedi.brokerage.choose import candidates
+from jedi.brokerage.filters import Filter
+from jedi.brokerage.filters.input import LOCAL_ONLY, MANY_TO_MOVE, MUCH_TO_MOVE, missing_files
+from jedi.brokerage.filters.links import LINK_BUSY, LINK_CLOSED, LINK_OFF, NUCLEUS_BUSY, SLOW_LINK
+from jedi.brokerage.filters.queues import QUEUE_CAP, WAITING_CAP
+from jedi.brokerage.filters.urgency import NOT_T1, OUTSIDE_NUCLEUS
+from jedi.brokerage.generic import GenericBroker
+from jedi.brokerage.need import Need
+from jedi.brokerage.nucleus import NucleusBroker
+from jedi.brokerage.task import BY_WEIGHT
+from jedi.brokerage.verdict import judge
+from jedi.spec.snapshot import Bools, Numbers, Snapshot
+
+CAPS = (QUEUE_CAP, WAITING_CAP)
+VOIDABLE = (MUCH_TO_MOVE, MANY_TO_MOVE)
+
+
+class ProductionBroker(GenericBroker):
+    """All criteria for all sites; the best ten of those that pass, by weight."""
+
+    name: ClassVar[str] = "production"
+    filters: ClassVar[tuple[Filter, ...]] = (
+        *ABLE, LINK_OFF, LINK_CLOSED, LINK_BUSY, NUCLEUS_BUSY, NOT_T1, OUTSIDE_NUCLEUS,
+        MUCH_TO_MOVE, MANY_TO_MOVE, LOCAL_ONLY, SLOW_LINK, *CAPS,
+    )  # fmt: skip
+    wants_data: ClassVar[bool] = True
+    nucleus: ClassVar[NucleusBroker] = BY_WEIGHT
+
+    def factors(self, sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> dict[str, Numbers]:
+        """Queue, data, T1 weight and network."""
+        return weights.production(sites, need, knobs)
+
+    def choose(
+        self,
+        world: Snapshot,
+        need: Need,
+        knobs: Mapping[str, Any],
+        used: Collection[str],
+        seed: int,
+    ) -> Choice:
+        """The sites for a task; where all that fit have jobs enough, the best few of them if the
+        preset says so."""
+        sites = world.only(need.sites) if need.sites else world
+        verdict = judge(self.filters, sites, need, knobs)
+        if knobs["broker.void_if_nobody"]:
+            verdict = verdict.without_if_nobody(VOIDABLE)
+        factors = self.factors(sites, need, knobs)
+        worth = weights.product(factors)
+        passed, most = verdict.passed, knobs["broker.best_sites"]
+        if not passed.any():
+            passed, most = verdict.passed_but(CAPS), knobs["broker.best_when_capped"]
+        if need.request.t1_weight < 0 and knobs["broker.one_queue_at_t1"]:
+            passed = _busiest(passed, load.running(sites, need, knobs))
+        found = candidates(sites.sites, passed, worth, (), most)
+        queued = load.activated(sites, need) + load.starting(sites, need)
+        queued = queued + np.where(missing_files(sites, need) > 0, load.assigned(sites, need), 0)
+        return Choice.of(verdict, found, sites, factors, worth, queued, seed)
+
+
+def _busiest(passed: Bools, running: Numbers) -> Bools:
+    """Only the one with the most running jobs."""
+    best = np.argmax(np.where(passed, running, -1.0)) if len(passed) else 0
+    return np.asarray(passed & (np.arange(len(passed)) == best))

@@ -1,0 +1,91 @@
+"""What sites that passed are worth: factors with names, whose product is the weight.
+
+Source: brokerage.md §3.3, §4.4, seed "Job brokerage explained" 4, "T1 weight".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from jedi.brokerage import load
+from jedi.brokerage.filters.input import missing_bytes, missing_files
+from jedi.brokerage.filters.nearness import at_home
+from jedi.brokerage.need import Need
+from jedi.brokerage.network import link_weight
+from jedi.spec.demand import GB
+from jedi.spec.snapshot import Numbers, Snapshot
+
+Factors = Mapping[str, Numbers]
+
+
+def product(factors: Factors) -> Numbers:
+    """The weight of each site."""
+    return np.asarray(np.prod(list(factors.values()), axis=0))
+
+
+def production(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> dict[str, Numbers]:
+    """How fast a site digests its queue, what it has of the input, whether it is at home, and how
+    well its outputs reach the nucleus."""
+    factors = {"queue": queue_factor(sites, need, knobs), "data": data_factor(sites, need),
+               "t1": t1_factor(sites, need, knobs)}  # fmt: skip
+    if need.request.nucleus and knobs["network.active"]:
+        factors["network"] = link_weight(sites, need, knobs)
+    return factors
+
+
+def queue_factor(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
+    """Running jobs by waiting ones; those that wait for their inputs count where this task's would
+    have to, and weigh down a site where they outnumber those that could start."""
+    assigned, activated = load.assigned(sites, need), load.activated(sites, need)
+    many = np.clip((assigned + 1) / (activated + 1), 1.0, 2.0)
+    waiting = activated + load.starting(sites, need) + load.defined(sites, need) + 10
+    running = load.running(sites, need, knobs) + 1
+    local = missing_files(sites, need) == 0
+    return np.where(local, running / waiting, running / (waiting + assigned) / many)
+
+
+def data_factor(sites: Snapshot, need: Need) -> Numbers:
+    """1 to 2 with the part of the input that is there, less the more files are missing."""
+    if need.data.bytes <= 0:
+        return np.ones(len(sites))
+    local = need.data.bytes - missing_bytes(sites, need)
+    return (need.data.bytes + local) / need.data.bytes / (missing_files(sites, need) / 100 + 1)
+
+
+def t1_weight(need: Need, knobs: Mapping[str, Any]) -> float:
+    """What a task's jobs are worth at home."""
+    asked = need.request
+    weight = float(max(asked.t1_weight, 0))
+    if asked.t1_weight == 0:
+        heavy = (asked.io_kb_s or 0.0) >= knobs["broker.t1_io_from"]
+        weight = knobs["broker.t1_io_weight"] if heavy else 1.0
+    urgent = asked.priority >= knobs["broker.t1_priority_from"]
+    urgent |= bool(asked.scout and knobs["broker.t1_scouts"])
+    if urgent and not (asked.event_service or need.sites):
+        weight = max(weight, knobs["broker.t1_priority_weight"])
+    return max(weight, 1.0)
+
+
+def t1_factor(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
+    """The T1 weight at home, 1 elsewhere; a negative one has decided before."""
+    return np.where(at_home(sites, need), t1_weight(need, knobs), 1.0)
+
+
+def analysis(
+    sites: Snapshot, need: Need, knobs: Mapping[str, Any], moving: bool
+) -> dict[str, Numbers]:
+    """Running jobs by waiting ones. Where jobs go to data, disk counts a thousand times as much as
+    tape; where data go to jobs, what is there already counts."""
+    waiting = (load.activated(sites, need) + load.assigned(sites, need)
+               + load.defined(sites, need) + load.starting(sites, need))  # fmt: skip
+    queue = (load.running(sites, need, knobs) + 1) / (waiting + 1)
+    held = need.data.at.items()
+    disk = sites.given({site: some.disk_bytes for site, some in held})
+    both = sites.given({site: some.bytes for site, some in held})
+    if moving:
+        tape = 1 + (both - disk) / GB / 1000
+        return {"queue": queue, "data": np.where(disk > 0, 1 + disk / GB / 10, tape)}
+    return {"queue": queue, "data": np.where((disk > 0) | (both <= 0), 1.0, 0.001)}
