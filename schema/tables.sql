@@ -843,9 +843,9 @@ CREATE INDEX jedi_tasks_parent_tid_ix ON jedi_tasks (parent_tid);
 CREATE INDEX jedi_tasks_status_jeditaskid_ix ON jedi_tasks (status, currentpriority DESC,
     jeditaskid);
 CREATE INDEX jedi_tasks_taskname_ix ON jedi_tasks (taskname);
-CREATE INDEX jedi_tasks_turn_ix ON jedi_tasks (COALESCE(gshare, ''), (COALESCE(currentpriority, 0) +
-    CASE     WHEN status = 'scouting' THEN 1     ELSE 0 END) DESC, jeditaskid) WHERE status = ANY
-    (ARRAY['ready', 'scouting', 'running']);
+CREATE INDEX jedi_tasks_turn_ix ON jedi_tasks (gshare, (currentpriority + (status =
+    'scouting')::integer) DESC, jeditaskid) WHERE status = ANY (ARRAY['ready', 'scouting',
+    'running']);
 CREATE INDEX jedi_tasks_username_taskname_ix ON jedi_tasks (username, taskname);
 
 -- every status a task had

@@ -207,7 +207,27 @@ _DECLARED = [
     _knob("taskbroker.free_cutoff_tb", "TB", 1000.0, "... up to this", least=0),
     _knob("taskbroker.retry_s", "s", 1800.0, "a task for which there is no nucleus is tried again "
           "after this time", least=0),
-    _knob("throttler.queue_cap", "jobs", 20_000, "most queued jobs of one work queue", least=1),
+    _knob("throttler.queue_cap", "jobs", 20_000, "most queued jobs of a work queue without a "
+          "share, which is not throttled otherwise", least=1),
+    _knob("throttler.threshold", "", 2.0, "more queued jobs for each running one are enough",
+          least=0.0),
+    _knob("throttler.bunch_least", "jobs", 500, "least and ...", least=2),
+    _knob("throttler.bunch_most", "jobs", 600, "... most of what is missing to the threshold that "
+          "one cycle makes good by half", least=2),
+    _knob("throttler.limit_bunches", "bunches", 4, "so many may be queued in any case, unless the "
+          "queue has an NQUEUELIMIT", least=1),
+    _knob("throttler.waiting_per_running", "", 4.0, "more jobs that wait for others for each "
+          "running one are enough", least=0.0),
+    _knob("throttler.lack_percent", "%", 90.0, "with less than this part of the limit queued, all "
+          "generators may serve the queue at once", least=0.0, most=100.0),
+    _knob("throttler.limit_parts", "", 20, "... and each may make this part of the limit", least=1),
+    _knob("throttler.cap_parts", "", 5, "a queue with an NQUEUECAP gets this part of it at once",
+          least=1),
+    _knob("throttler.few_urgent", "jobs", 500, "fewer queued jobs of the highest priority let work "
+          "of that priority pass a full queue", least=0),
+    _knob("shares.demand_cap", "", "off", "whether a work queue that could use less than its share "
+          "gets no more than that, and others the rest", among=("off", "on")),
+    _knob("watchdog.shares_period_s", "s", 10.0, "shares are computed this often", least=0.1),
     _knob("merge.max_attempt", "attempts", 3, "attempts per file that is to be merged", least=1),
     _knob("merge.max_files", "files", 50, "files merged into one where the task says nothing",
           least=1),

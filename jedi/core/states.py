@@ -134,7 +134,6 @@ TASK = Machine(
             ("TaskRefiner", "registered staged rerefine", "defined", "refined"),
             ("TaskRefiner", "registered staged", "topreprocess", "needs_preprocessing"),
             ("TaskRefiner", "registered", "staging", "input_on_tape"),
-            ("TaskRefiner", "registered staged", "finishing", "empty_input_allowed"),
             ("TaskRefiner", "registered staged", "toabort", "unique_name_taken"),
             ("TaskRefiner", "registered staged rerefine", "tobroken", "malformed"),
             ("TaskRefiner", "rerefine", "ready", "input_usable"),
@@ -157,7 +156,7 @@ TASK = Machine(
             ("PostProcessor", "scouting", "exhausted", "scouts_exhausted"),
             ("PostProcessor", "prepared passed", "done finished failed", "finalised"),
             ("PostProcessor", "prepared", "exhausted", "goal_not_met"),
-            ("PostProcessor", "prepared passed", "paused", "duplicates_found"),
+            ("PostProcessor", "prepared", "paused", "duplicates_found"),
             ("PostProcessor", "toabort", "aborted", "finalised"),
             ("PostProcessor", "tobroken", "broken", "finalised"),
             ("PostProcessor", _KILLABLE, "toabort", "parent_failed"),
@@ -189,7 +188,7 @@ TASK = Machine(
                 "parent_retried",
             ),
             ("TaskCommando", _PAUSABLE, "paused", "pause"),
-            ("TaskCommando", "paused", _PAUSABLE + " done finished failed", "resume"),
+            ("TaskCommando", "paused", _PAUSABLE, "resume"),
             ("TaskCommando", "staging", "staged", "resume"),
             ("TaskCommando", _REASSIGNABLE, "toreassign", "reassign"),
             ("TaskCommando", "toreassign", f"reassigning {_REASSIGNABLE}", "jobs_gone"),
@@ -208,7 +207,11 @@ INPUT_TYPES = (
 MASTER_TYPES = ("input", "pseudo_input")
 PRE_MERGE_TYPES = ("trn_output", "trn_log")
 """Files that one job makes and a merge job reads: they move like inputs, pending until made."""
+FED_TYPES = tuple(kind for kind in INPUT_TYPES if kind not in PRE_MERGE_TYPES)
+"""Inputs that do not come from the task's own jobs."""
 OUTPUT_TYPES = ("output", "log")
+MADE_TYPES = (*OUTPUT_TYPES, *PRE_MERGE_TYPES)
+"""What the task's own jobs fill."""
 
 INPUT_DATASET = Machine(
     "input dataset",
@@ -233,7 +236,6 @@ INPUT_DATASET = Machine(
             ("ContentsFeeder", "running", "ready", "closed"),
             ("ContentsFeeder", "defined toupdate ready running", "pending", "unavailable"),
             ("ContentsFeeder", "defined toupdate pending ready running", "broken", "unknown"),
-            ("ContentsFeeder", "defined toupdate", "failed finished", "missing_allowed"),
             ("PostProcessor", "ready running", "done finished failed", "processed"),
             ("PostProcessor", "defined toupdate pending", "done", "not_needed"),
             ("PostProcessor", "defined ready running pending done finished failed", "toupdate",

@@ -14,7 +14,7 @@ from jedi.core.errors import JediError, LockLost, NotFound
 from jedi.ddm.interface import FileInfo
 from jedi.jobdispatcher.outcome import FINISHED, Verdict, judge, logs, not_stored, stored
 from jedi.spec.attempt import JobFile, ReportedJob
-from jedi.taskbuffer import datasets, jobs_end
+from jedi.taskbuffer import datasets, jobs_end, merging
 from jedi.taskbuffer.jobs import JobMove
 from jedi.taskbuffer.jobs_end import JobEnd
 
@@ -25,7 +25,7 @@ _UNSUCCESSFUL = ("failed", "cancelled", "closed")
 
 
 class Adder(Agent[ReportedJob, Verdict]):
-    """holding → finished, transferring, failed, cancelled or closed.
+    """holding → finished, transferring, merging, failed, cancelled or closed.
 
     Files are published before the job is moved, so that a finished job always has its outputs.
     Publishing can be repeated, hence an Adder that dies in between, or a second one that works on
@@ -78,19 +78,24 @@ class Adder(Agent[ReportedJob, Verdict]):
         return verdict
 
     def apply(self, tx: Connection, results: Sequence[tuple[ReportedJob, Verdict]]) -> None:
-        moves = [
-            JobMove(job.panda_id, v.target, v.code, v.reason, job.lock_seq)
-            for job, v in results
-            if v.target == "transferring"
-        ]
+        moves = {
+            target: [
+                JobMove(job.panda_id, v.target, v.code, v.reason, job.lock_seq)
+                for job, v in results
+                if v.target == target
+            ]
+            for target in ("transferring", "merging")
+        }
         ends = [
             JobEnd(job.panda_id, v.target, v.code, v.reason, job.lock_seq, v.source)
             for job, v in results
-            if v.target != "transferring"
+            if v.target not in moves
         ]
         jobs_end.acquit(tx, [(job.panda_id, lfn) for job, _ in results for lfn in self._found(job)])
         jobs_end.end_jobs(tx, ends, self.name)
-        jobs_end.await_transfer(tx, moves, self.name)
+        jobs_end.await_transfer(tx, moves["transferring"], self.name)
+        tries = int(self.world.knobs["merge.max_attempt"])
+        merging.await_merge(tx, moves["merging"], self.name, tries)
         grown = {f.dataset for job, v in results if v == FINISHED for f in job.files
                  if f.type == "output"}  # fmt: skip
         datasets.call_consumers(tx, grown, float(self.world.knobs["contentsfeeder.quiet_s"]))

@@ -26,6 +26,7 @@ class Verdict:
 
 
 FINISHED = Verdict("finished", "job_finished", "The job succeeded and its outputs are stored.")
+MERGING = Verdict("merging", "to_be_merged", "The outputs are at the site and wait to be merged.")
 TRANSFERRING = Verdict(
     "transferring", "outputs_move", "The outputs are at the site, on their way to their endpoint."
 )
@@ -51,7 +52,9 @@ def judge(job: ReportedJob) -> Verdict:
 
 
 def stored(job: ReportedJob) -> Verdict:
-    """The end of a job whose files are published at its site."""
+    """What comes for a job whose files are published at its site."""
+    if job.to_merge:
+        return MERGING
     away = any(file.endpoint != job.site_endpoint for file in job.files)
     return TRANSFERRING if away else FINISHED
 

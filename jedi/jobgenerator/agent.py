@@ -345,7 +345,9 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         return {
             stream: self._locate(files, min(len(files), int(last[-1])), names)
             for stream, (files, last) in streams.items()
-            if len(files) and names[int(files.dataset_ids[0])].type in _LOCATED
+            if len(files)
+            and (read := names.get(int(files.dataset_ids[0])))
+            and read.type in _LOCATED
         }
 
     def _locate(self, files: Files, n: int, names: Mapping[int, Input]) -> dict[str, Bools]:

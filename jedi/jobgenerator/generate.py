@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -58,7 +59,7 @@ def make_jobs(m: Material) -> NewJobs:
     """All jobs of a plan. JediError: a placeholder has nothing behind it."""
     site = np.concatenate([cut.sites for cut in m.cuts])
     reads, endpoints = readings(m.cuts, m.where, m.sites)
-    lineage = trace(m.cuts, m.ids, m.earlier, m.last_unit)
+    lineage = trace(m.cuts, m.ids, m.earlier, m.last_unit, m.task.columns["kind"])
     attempts = (_reduce(np.maximum, m.cuts, "attempts") + 1).tolist()
     again = m.seeds.lfns[: len(m.ids)] if m.task.seeds else []
     seeds = _new_seeds(m, len(again))
@@ -253,9 +254,24 @@ class _Values:
 
     def _names(self, name: str, form: str, word: str) -> Sequence[str]:
         """The files of a stream; JediError if no stream has this name."""
+        if ":" in name:
+            return self._merged(name)
         if not form and name in self.names:
             return self.names[name]
         found = [text for r in self._reads if r.stream == name for text in r.names(form)]
         if len(found) != len(self._m.ids):
             raise unresolved(word)
         return found
+
+    def _merged(self, pair: str) -> list[str]:
+        """`TRN_OUTPUT0:OUTPUT0`: what is merged into what, `in1,in2:out`; without a number for
+        every stream of the kind."""
+        source, target = pair.split(":")
+        streams = [r.stream for r in self._reads if re.fullmatch(rf"{source}\d*", r.stream)]
+        columns = [
+            [f"{ins}:{out}" for ins, out in zip(
+                self._names(stream, "L", pair), self.names[target + stream.removeprefix(source)],
+                strict=True)]
+            for stream in dict.fromkeys(streams)
+        ]  # fmt: skip
+        return list(map(" ".join, zip(*columns, strict=True)))

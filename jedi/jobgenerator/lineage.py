@@ -30,8 +30,9 @@ def trace(
     panda_ids: Sequence[int],
     known: Mapping[int, Predecessor],
     last_unit: int,
+    kind: str = "normal",
 ) -> Lineage:
-    """Jobs in the order of the cuts. New units count up from `last_unit`."""
+    """Jobs of a kind in the order of the cuts. New units count up from `last_unit`."""
     origins, units = list(panda_ids), [0] * len(panda_ids)
     retries: list[Retry] = []
     for job, previous in _earlier(cuts):
@@ -39,15 +40,23 @@ def trace(
         if not before:
             continue
         origins[job] = min(known[old].origin for old in before)
-        retries += [Retry(old, panda_ids[job], origins[job]) for old in before]
+        retries += [
+            Retry(old, panda_ids[job], origins[job], _relation(known[old].kind, kind))
+            for old in before
+        ]
         one = known[before[0]]
-        if (previous == before[0]).all() and len(previous) == one.n_inputs:
+        same = (previous == before[0]).all() and len(previous) == one.n_inputs
+        if same and _relation(one.kind, kind) == "retry":
             units[job] = one.unit
     for job, unit in enumerate(units):
         if not unit:
             last_unit += 1
             units[job] = last_unit
     return Lineage(origins, units, retries)
+
+
+def _relation(before: str, kind: str) -> str:
+    return "merge" if kind == "merge" != before else "retry"
 
 
 def _earlier(cuts: Sequence[Cut]) -> list[tuple[int, Ints]]:

@@ -177,6 +177,10 @@ def _waiting(row: Row[Any], usual: str) -> WaitingJob:
         row.pandaid,
         row.age_s,
         activity(usual, row.processingtype, row.priority),
-        tuple(Need((file.dataset, file.lfn), file.endpoint or "") for file in files),
+        tuple(
+            Need((file.dataset, file.lfn), file.endpoint or "")
+            for file in files
+            if file.endpoint or file.type != "trn_log"  # a log that nobody reads
+        ),
         tuple((file.dataset, file.lfn) for file in files if file.type == "output"),
     )

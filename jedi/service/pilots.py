@@ -136,6 +136,7 @@ def _order(job: HeldJob, ddm: DDM, knobs: Knobs) -> Answer:
             }
             for file in job.files
             if file.type not in ("output", "log", *_PSEUDO)
+            and (file.endpoint or file.type != "trn_log")
         ],
         "outputs": [
             {"lfn": file.lfn, "source_name": file.source_name, "allow_missing": False}

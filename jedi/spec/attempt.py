@@ -50,7 +50,7 @@ class HeldJob:
 @dataclass(frozen=True, slots=True)
 class ReportedJob:
     """A job whose pilot has said how it ended, with its outputs and its log; `missing` are inputs
-    that it did not find."""
+    that it did not find; `to_merge`: what it made is to be merged."""
 
     panda_id: int
     lock_seq: int
@@ -61,3 +61,4 @@ class ReportedJob:
     site_endpoint: str
     files: tuple[JobFile, ...]
     missing: tuple[JobFile, ...] = ()
+    to_merge: bool = False

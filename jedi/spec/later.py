@@ -16,10 +16,10 @@ def _words(text: str) -> frozenset[str]:
 
 TASK_KEYS = _words(
     """
-    mergeRamCount mergeCoreCount nEventsPerRange minGranularity pfnList mergeSpec buildSpec
-    preproSpec esmergeSpec loadXML segmentSpecs hpoRequestData log_merge uniqueTaskName
+    nEventsPerRange minGranularity pfnList buildSpec
+    preproSpec esmergeSpec loadXML segmentSpecs hpoRequestData uniqueTaskName
     panda_data_carousel lostFiles lostFilesDataset recoverInto useNewCode period
-    allowTaskDuplication umNameAtEnd inputPrestaging
+    allowTaskDuplication inputPrestaging
     """
 )
 
@@ -30,8 +30,8 @@ KEPT = _words(
     nEventsPerOutputFile useInFilesWithNewAttemptNr useInFilesInContainer esFraction esConvertible
     maxEventsPerJob dynamicNumEvents groupBoundaryID respectLB orderByLB releasePerLB orderInputBy
     totNumJobs maxNumJobs noInputPooling nChunksToWait segmentedWork maxCoreCount
-    randomSeed mergeOutput nFilesPerMergeJob nEventsPerMergeJob nGBPerMergeJob
-    nMaxFilesPerMergeJob onSiteMerging mergeEsOnOS
+    randomSeed
+    onSiteMerging mergeEsOnOS
     disableAutoRetry disableReassign allowPartialFinish
     allowIncompleteInDS workflowHoldup noLoopingCheck debugMode
     useBuild retryModuleRules retryRamOffset retryRamStep retryRamMax waitInput
@@ -61,7 +61,7 @@ TASK_KEY_PREFIXES = ("dsFor",)
 
 ITEM_KEYS = _words(
     """
-    container expand token destination check usedup indexConsistent mergeOnly allowNoOutput
+    container expand token destination check usedup indexConsistent allowNoOutput
     transient pseudo consolidate es_only
     """
 )
@@ -70,7 +70,7 @@ PARAM_TYPES = frozenset({"pseudo_input", "pp_input", "lib", "opaque"})
 
 PLACEHOLDERS = _words(
     """
-    SEQNUMBER SURL LIB MIDDLENAME XML_OUTMAP XML_EXESTR SEGMENT_ID SEGMENT_NAME TRN_OUTPUT TRN_LOG
+    SEQNUMBER SURL LIB MIDDLENAME XML_OUTMAP XML_EXESTR SEGMENT_ID SEGMENT_NAME
     """
 )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from jedi.spec import arithmetic
 
-_PLACEHOLDER = re.compile(r"\$\{([A-Z][A-Z0-9_]*)(?:/([^{}]*))?\}")
+_PLACEHOLDER = re.compile(r"\$\{((?:TRN_[A-Z]+\d*:)?[A-Z][A-Z0-9_]*)(?:/([^{}]*))?\}")
 
 _FORM = re.compile(r"([A-Z]?)(?:\[([^][]*)\])?")
 _SLICE = re.compile(r"(-?\d{1,6})?:(-?\d{1,6})?")
@@ -91,6 +91,14 @@ def split_output(value: str) -> tuple[str, str]:
     the last `=` or blank, its serial number always written ${SN}."""
     name = re.split(r"[=\s]", value.rstrip())[-1]
     return value.rstrip().removesuffix(name), name.replace("${SN/P}", SERIAL)
+
+
+PRE_MERGE_MARK = "panda.um"
+
+
+def marked(name: str, *, at_end: bool) -> str:
+    """The name of what is merged into something called `name`."""
+    return f"{name}.{PRE_MERGE_MARK}" if at_end else f"{PRE_MERGE_MARK}.{name}"
 
 
 def fill_task_id(text: str, jedi_task_id: int) -> str:

@@ -40,6 +40,8 @@ class TaskColumns:
     goal: int | None
     term_condition: str | None
     workqueue_id: int | None = None
+    merge_ram_count: int | None = None
+    merge_core_count: int | None = None
 
 
 EXPRESS = "Express"

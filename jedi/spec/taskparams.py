@@ -169,6 +169,7 @@ class OutputItem(TemplateItem):
     value: _OutputValue
     dataset: _OutputDataset
     source_name: _Lfn | None = None
+    merge_only: Flag = None
 
 
 class NumberItem(TemplateItem):
@@ -213,6 +214,17 @@ AnyItem = Annotated[
 ]
 
 _ItemKind = TypeVar("_ItemKind", bound=Item)
+
+
+class MergeSpec(_Written):
+    """How outputs are merged: the command of merge jobs, as transPath and jobParameters are that
+    of the others. `${TRN_OUTPUT0}` stands for the files to merge, with the forms of an input, and
+    `${OUTPUT0}` for the merged one; `${TRN_OUTPUT:OUTPUT}` for all as `in1,in2:out`. Inputs are
+    always copied, as useLocalIO wants it."""
+
+    trans_path: _Text | None = None
+    job_parameters: _Text = ""
+    use_local_io: bool | int = Field(default=True, alias="useLocalIO")
 
 
 class TaskParams(_Written, Rules):
@@ -303,6 +315,11 @@ class TaskParams(_Written, Rules):
     parent_task_name: _Label | None = None
     sandbox: list[Annotated[str, StringConstraints(min_length=1, max_length=4096)]] = []
     log: LogItem | None = None
+    merge_spec: MergeSpec | None = None
+    merge_ram_count: _Int4 | None = None
+    merge_core_count: Annotated[int, Field(ge=0, le=10_000)] | None = None
+    log_merge: LogItem | None = Field(default=None, alias="log_merge")
+    um_name_at_end: Flag = None
 
     def items(self, kind: type[_ItemKind]) -> list[_ItemKind]:
         """The job parameters of one kind, in order."""

@@ -10,6 +10,7 @@ from jedi.core.errors import Problem
 from jedi.core.suggest import suggest
 from jedi.spec import later
 from jedi.spec.dataset import Attributes
+from jedi.spec.mergerules import merge_contradictions
 from jedi.spec.placeholders import (
     STREAM_FORMS,
     SYSTEM,
@@ -39,6 +40,7 @@ def streams(params: TaskParams) -> list[str]:
 
 def contradictions(params: TaskParams) -> Iterator[Problem]:
     """Keys of the task that exclude each other."""
+    yield from merge_contradictions(params)
     if params.no_input:
         yield from _no_input_rules(params)
     if params.no_wait_parent and params.parent_task_name is None:

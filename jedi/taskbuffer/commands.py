@@ -108,11 +108,11 @@ def acknowledge(tx: Connection, answers: Sequence[tuple[int, str, str]]) -> None
 def live_jobs(
     tx: Connection, task_ids: Sequence[int], statuses: Sequence[str] = states.JOB_LIVE
 ) -> list[Row[Any]]:
-    """The jobs of tasks that have not ended: jeditaskid, pandaid, lock_seq, status."""
+    """The jobs of tasks that have not ended: jeditaskid, pandaid, lock_seq, status, kind."""
     return list(
         tx.execute(
             text(
-                "SELECT jeditaskid, pandaid, lock_seq, status FROM jedi_jobs "
+                "SELECT jeditaskid, pandaid, lock_seq, status, kind FROM jedi_jobs "
                 "WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND postprocessed_at IS NULL "
                 "AND status = ANY(:statuses) ORDER BY pandaid"
             ),
@@ -136,7 +136,7 @@ def last_accepted(
     return {row.jeditaskid: row for row in rows}
 
 
-_INPUTS = ", ".join(f"'{kind}'" for kind in states.INPUT_TYPES)
+_INPUTS = ", ".join(f"'{kind}'" for kind in states.FED_TYPES)
 _MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
 _LOCK_INPUTS = text(f"""
 SELECT FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type IN ({_INPUTS})

@@ -212,18 +212,20 @@ WHERE jeditaskid = ANY(:ids) AND d.type = ANY(:types) ORDER BY d.datasetid
 
 
 def inputs(tx: Connection, task_ids: Sequence[int]) -> list[Row[Any]]:
-    """Input datasets of tasks. `due`: to be looked up; `files`: how many files their rows stand
-    for, of which each may have many (ranges of events)."""
+    """Input datasets of tasks that their own jobs do not fill. `due`: to be looked up; `files`: how
+    many files their rows stand for, of which each may have many (ranges of events)."""
     values = {
         "ids": list(task_ids),
-        "types": list(states.INPUT_TYPES),
+        "types": list(states.FED_TYPES),
         "ranges": ["n_events_per_job", "target_events_per_job"],
     }
     return list(tx.execute(text(_INPUTS), values))
 
 
 _PRODUCERS = f"""
-SELECT d.datasetname, t.jeditaskid, t.status NOT IN ({_FINAL}) AS live
+SELECT d.datasetname, t.jeditaskid, t.status NOT IN ({_FINAL}) OR EXISTS (
+  SELECT FROM jedi_commands m WHERE m.jeditaskid = t.jeditaskid AND m.acknowledged_at IS NULL)
+  AS live
 FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
 WHERE d.datasetname = ANY(:names) AND d.type IN ('output', 'log')
 UNION ALL
@@ -237,7 +239,7 @@ ORDER BY 2
 
 def producers(tx: Connection, names: Iterable[str]) -> list[Row[Any]]:
     """Tasks that make datasets of these names (datasetname, jeditaskid, live), the oldest first;
-    tasks that are not refined yet, too."""
+    tasks that are not refined yet, too. One that is just being told to go on lives."""
     wanted = sorted(set(names))
     return list(tx.execute(text(_PRODUCERS), {"names": wanted})) if wanted else []
 

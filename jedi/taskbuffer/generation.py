@@ -134,6 +134,7 @@ def _jobs(order: TaskOrder, new: NewJobs) -> Block:
 def _contents(order: TaskOrder, new: NewJobs) -> Iterator[Block]:
     """Outputs to be made, and seeds made for these jobs."""
     for one in new.outputs:
+        merged = one.output.type in states.PRE_MERGE_TYPES
         yield {
             "fileid": list(one.file_ids),
             "datasetid": one.output.dataset_id,
@@ -141,8 +142,9 @@ def _contents(order: TaskOrder, new: NewJobs) -> Iterator[Block]:
             "lfn": list(one.lfns),
             "type": one.output.type,
             "scope": one.output.dataset_name.partition(":")[0],
-            "status": "defined",
-            "attemptnr": list(new.attempts),
+            # what is to be merged is an input of later jobs, not tried yet
+            "status": "pending" if merged else "defined",
+            "attemptnr": 0 if merged else list(new.attempts),
             "keeptrack": 1,
             "pandaid": list(new.panda_ids),
             "outpandaid": list(new.panda_ids),
@@ -173,7 +175,7 @@ def _job_files(order: TaskOrder, new: NewJobs) -> Iterator[Block]:
             "fileid": list(one.file_ids),
             "jeditaskid": order.jedi_task_id,
             "datasetid": one.output.dataset_id,
-            "type": one.output.type,
+            "type": one.output.role,
             "lfn": list(one.lfns),
             "source_name": one.output.source_name,
             "endpoint": list(one.endpoints),
@@ -266,7 +268,7 @@ def _retries(order: TaskOrder, new: NewJobs) -> Block:
         "jeditaskid": order.jedi_task_id,
         "oldpandaid": [one.old for one in new.retries],
         "newpandaid": [one.new for one in new.retries],
-        "relationtype": "retry",
+        "relationtype": [one.relation for one in new.retries],
         "originpandaid": [one.origin for one in new.retries],
     }
 

@@ -13,9 +13,11 @@ from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.spec.attempt import ReportedJob
+from jedi.taskbuffer import merging
 from jedi.taskbuffer.dispatch import JOB_FILES, SITE_ENDPOINT, job_files
 from jedi.taskbuffer.engine import wake
-from jedi.taskbuffer.jobs import JobMove, MovedJob, move_jobs
+from jedi.taskbuffer.jobs import JobMove, MovedJob, lock_jobs, move_jobs
+from jedi.taskbuffer.merging import PRE_MERGE
 
 _INPUTS = ", ".join(f"'{kind}'" for kind in states.INPUT_TYPES)
 _OUTPUTS = ", ".join(f"'{kind}'" for kind in states.OUTPUT_TYPES)
@@ -42,12 +44,15 @@ ORDER BY d.datasetid FOR NO KEY UPDATE
 
 _SETTLE = text(f"""
 WITH e AS (
-  SELECT c.fileid, c.jeditaskid, c.datasetid, s.innocent,
+  SELECT c.fileid, c.jeditaskid, c.datasetid, s.innocent, s.unmerged,
+    s.unmerged AND c.status = 'pending' AS unmade,
     CAST(j.status = 'failed' AND NOT s.innocent AS int) AS fault,
     f.type IN ({_INPUTS}) AS input, f.fsize, f.checksum, f.guid,
     CASE WHEN j.status = 'finished' THEN 'finished'
          WHEN f.type NOT IN ({_INPUTS}) THEN 'failed'
          WHEN f.problem IS NOT NULL THEN f.problem
+         -- a killed merge is not tried again
+         WHEN c.type IN ({PRE_MERGE}) AND j.status = 'cancelled' THEN 'failed'
          WHEN f.type <> 'random_seed' AND NOT s.innocent AND (c.attemptnr >= c.maxattempt
            OR c.failedattempt + CAST(j.status = 'failed' AS int) >= c.maxfailure) THEN 'failed'
          ELSE 'ready' END AS target,
@@ -57,10 +62,11 @@ WITH e AS (
     -- the attempt failed on account of other files
     LATERAL (SELECT f.type IN ({_INPUTS}) AND f.problem IS NULL AND EXISTS (
       SELECT FROM jedi_job_files o WHERE o.pandaid = j.pandaid AND o.problem IS NOT NULL)
-      AS innocent) s
+      AS innocent, c.type IN ({PRE_MERGE}) AND f.type NOT IN ({_INPUTS}) AS unmerged) s
   WHERE j.pandaid = ANY(CAST(:ids AS bigint[])) AND f.pandaid = ANY(CAST(:ids AS bigint[]))
-    AND c.pandaid = j.pandaid
-    AND c.status IN ('defined', 'running', 'prepared')
+    AND CASE WHEN s.unmerged THEN c.status IN ('pending', 'ready')
+             ELSE c.pandaid = j.pandaid
+               AND c.status IN ('defined', 'running', 'prepared', 'merging') END
 ), c AS (
   UPDATE jedi_dataset_contents c SET status = e.target,
     proc_status = CASE WHEN e.target IN ('missing', 'broken') THEN 'failed' ELSE e.target END,
@@ -75,10 +81,12 @@ WITH e AS (
     count(*) FILTER (WHERE target = 'finished') AS finished,
     count(*) FILTER (WHERE target = 'failed') AS failed,
     count(*) FILTER (WHERE target IN ('missing', 'broken')) AS missing,
+    count(*) FILTER (WHERE unmerged) AS unmerged, count(*) FILTER (WHERE unmade) AS unmade,
     sum(events) FILTER (WHERE target = 'finished' AND input) AS events
   FROM e GROUP BY datasetid, jeditaskid
 ), d AS (
-  UPDATE jedi_datasets d SET nfilesused = d.nfilesused - g.released - g.missing,
+  UPDATE jedi_datasets d SET nfilesused = d.nfilesused - g.released - g.missing + g.unmerged,
+    nfilestobeused = d.nfilestobeused + g.unmade,
     nfilesmissing = d.nfilesmissing + g.missing,
     nfilesfinished = d.nfilesfinished + g.finished, nfilesfailed = d.nfilesfailed + g.failed,
     neventsused = CASE WHEN g.events IS NULL THEN d.neventsused
@@ -94,7 +102,10 @@ FROM g
 _CODE = states.EVENT_CODES
 _END_EVENTS = text(f"""
 UPDATE jedi_events e SET
-  status = CASE WHEN j.status = 'finished' THEN {_CODE["done"]}
+  status = CASE WHEN e.status = {_CODE["done"]} THEN  -- its job was merging
+                  CASE j.status WHEN 'finished' THEN {_CODE["merged"]}
+                    WHEN 'failed' THEN {_CODE["corrupted"]} ELSE {_CODE["discarded"]} END
+                WHEN j.status = 'finished' THEN {_CODE["done"]}
                 WHEN j.status <> 'failed' THEN {_CODE["cancelled"]}
                 WHEN c.status = 'failed' THEN {_CODE["fatal"]} ELSE {_CODE["failed"]} END,
   processed_upto_eventid = CASE WHEN j.status = 'finished' THEN e.def_max_eventid END
@@ -112,18 +123,32 @@ def end_jobs(tx: Connection, ends: Sequence[JobEnd], agent: str) -> list[MovedJo
     blame for it are missing or broken, and for the others it was no attempt. Random seeds always
     come back. Ranges of events and outputs are finished or failed with their job, the log
     of a failed job too, whether or not it can be read. Jobs that have ended already are left
-    alone: compare the result.
+    alone: compare the result. With a merge job end those whose files it had, unless the merge is
+    tried again; such a job does not end before.
     """
+    ids = [end.panda_id for end in ends]
+    tied = merging.makers(tx, ids)
+    lock_jobs(tx, [*ids, *tied])
+    bound = merging.being_merged(tx, ids)
     moves = [JobMove(e.panda_id, e.target, e.code, e.reason, e.lock_seq, e.error_source)
-             for e in ends]  # fmt: skip
+             for e in ends if e.panda_id not in bound]  # fmt: skip
     ended = move_jobs(tx, moves, agent, states.JOB_LIVE)
     if ended:
-        ids = {"ids": [job.panda_id for job in ended]}
-        tx.execute(_LOCK_DATASETS, ids)
-        files = tx.execute(_SETTLE, ids).one()
-        tx.execute(_END_EVENTS, ids)
-        wake(tx, *(f"files:{topic}" for topic, some in files._mapping.items() if some))
+        through = {job.panda_id for job in ended}
+        tied = {maker: merger for maker, merger in tied.items() if merger in through}
+        tx.execute(_LOCK_DATASETS, {"ids": [*through, *tied]})
+        _settle(tx, [*through])
+        _settle(tx, [job.panda_id for job in
+                     move_jobs(tx, merging.outcomes(tx, tied), agent, ["merging"])])  # fmt: skip
     return ended
+
+
+def _settle(tx: Connection, panda_ids: Sequence[int]) -> None:
+    """Files, datasets and events of jobs that have ended; their datasets are locked."""
+    if panda_ids:
+        files = tx.execute(_SETTLE, {"ids": list(panda_ids)}).one()
+        tx.execute(_END_EVENTS, {"ids": list(panda_ids)})
+        wake(tx, *(f"files:{topic}" for topic, some in files._mapping.items() if some))
 
 
 _PREPARE = text(f"""
@@ -131,7 +156,8 @@ UPDATE jedi_dataset_contents c SET status = 'prepared', proc_status = 'transferr
   fsize = f.fsize, checksum = f.checksum, guid = f.guid
 FROM jedi_job_files f
 WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND f.type IN ({_OUTPUTS})
-  AND c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid AND c.status IN ('defined', 'running')
+  AND c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
+  AND c.status IN ('defined', 'running', 'merging')
 """)
 
 
@@ -146,6 +172,8 @@ def await_transfer(tx: Connection, moves: Sequence[JobMove], agent: str) -> list
 _REPORTED = text(f"""
 SELECT j.pandaid AS panda_id, j.lock_seq, j.pilot_result, j.kill_code, j.error_code,
   j.error_diag, {SITE_ENDPOINT} AS site_endpoint,
+  j.kind <> 'merge' AND coalesce((SELECT t.rules @> '{{"merge_output": true}}' FROM jedi_tasks t
+    WHERE t.jeditaskid = j.jeditaskid), false) AS to_merge,
   CASE WHEN j.error_code = 'stagein_missing'
        THEN {JOB_FILES.format(condition="f.problem = 'missing'")} END AS missing,
   {JOB_FILES.format(condition=f"f.type IN ({_OUTPUTS})")} AS files

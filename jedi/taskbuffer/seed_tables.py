@@ -16,6 +16,7 @@ from sqlalchemy import (
     SmallInteger,
     Table,
     UniqueConstraint,
+    desc,
     text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
@@ -112,7 +113,7 @@ tasks = Table(
     words("superstatus:super_status", "the status as the requesting system sees it",
           f"{_SUBMIT} {_MOVE}"),
     words("campaign", "the campaign", _REFINE),
-    col("mergeramcount:merge_ram_count", BigInteger, "memory of merge jobs", _LATER),
+    col("mergeramcount:merge_ram_count", BigInteger, "memory of merge jobs", _REFINE),
     words("mergeramunit:merge_ram_unit", "unit of mergeramcount", _LATER),
     col("mergewalltime:merge_walltime", BigInteger, "walltime of merge jobs", _LATER),
     words("mergewalltimeunit:merge_walltime_unit", "unit of mergewalltime", _LATER),
@@ -120,7 +121,7 @@ tasks = Table(
         "tending.note_throttled"),
     col("numthrottled:num_throttled", SmallInteger, "how often the task was throttled",
         "tending.note_throttled"),
-    col("mergecorecount:merge_core_count", Integer, "cores per merge job", _LATER),
+    col("mergecorecount:merge_core_count", Integer, "cores per merge job", _REFINE),
     col("goal", SmallInteger, "goal in percent multiplied by 10", _REFINE),
     stamp("assessmenttime:assessment_time", "when statistics were updated",
           "stats.note_progress"),
@@ -156,15 +157,16 @@ tasks = Table(
         f"{_CLAIM} dogs.release_stale", SmallInteger),
     words("idempotency_key", "the submitter's key: a repeat gives the same task", _SUBMIT),
     stamp("split_at", "when the first job was made", "stats.note_progress"),
+    count("measured_jobs", "finished jobs when their figures were read last",
+        "scouting.store_measured", Integer),
     col("origin_pandaid", BigInteger, "the id a submitter got at once (DIRAC RFC #15)", _LATER),
     PrimaryKeyConstraint("jedi_task_id"),
     UniqueConstraint("user_name", "idempotency_key"),
     one_of("status", states.TASK_STATES),
     Index(None, "status", text("currentpriority DESC"), "jedi_task_id"),
-    # turns.NEXT: the first tasks of each share; expressions as there
-    Index("jedi_tasks_turn_ix", text("coalesce(gshare, '')"),
-          text("(coalesce(currentpriority, 0) + "
-               "CASE WHEN status = 'scouting' THEN 1 ELSE 0 END) DESC"), "jedi_task_id",
+    # turns.NEXT: the first tasks of each share
+    Index("jedi_tasks_turn_ix", "gshare",
+          desc(text("(currentpriority + (status = 'scouting'::text)::integer)")), "jedi_task_id",
           postgresql_where=text("status IN ('ready', 'scouting', 'running')")),
     Index(None, "user_name", "task_name"),
     Index(None, "task_name"),

@@ -70,7 +70,7 @@ def _job_columns() -> list[Column[Any]]:
         words("kind", "normal, scout, merge, build, preprocess", _GEN, nullable=False,
               server_default="normal"),
         words("status", "the job's status", f"{_GEN} {_MOVE}", nullable=False),
-        words("substatus", "detail of the status", _LATER),
+        words("substatus", "detail of the status", "merging.outcomes"),
         words("prodsourcelabel:prod_source_label", "as the task's", _GEN),
         words("processingtype:processing_type", "as the task's", _GEN),
         words("username:user_name", "as the task's", _GEN),

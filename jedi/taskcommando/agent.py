@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from sqlalchemy import Connection, Row
 
 from jedi.agent.base import Agent
 from jedi.core import states
-from jedi.core.errors import JediError
+from jedi.core.errors import JediError, NotFound
 from jedi.spec.splitrule import SplitRules
 from jedi.taskbuffer import (
     commands,
@@ -22,6 +23,7 @@ from jedi.taskbuffer import (
     jobs,
     jobs_end,
     reassigning,
+    recovery,
     retrying,
     scouting,
     stats,
@@ -56,7 +58,8 @@ _REASSIGNED = _End("closed", "reassigned", "jedi")
 class Order:
     """A task under our lease, and the command to take up; without one, that of its status is
     being carried out. `before`: what it was before it was held, if it is; `scouting`: its files
-    are withheld until scouts have measured it."""
+    are withheld until scouts have measured it; `lost`: outputs (dataset, LFN) that were given up,
+    and which data management may still have."""
 
     jedi_task_id: int
     lock_seq: int
@@ -66,6 +69,7 @@ class Order:
     attempt_nr: int
     scouting: bool
     command: Row[Any] | None
+    lost: tuple[tuple[str, str], ...] = ()
 
 
 class TaskCommando(Agent[Order, str | None]):
@@ -90,16 +94,22 @@ class TaskCommando(Agent[Order, str | None]):
             doing = commands.claim_doing(tx, _DOING, self.world.me, self.lease_s, left)
         rows = [*asked, *doing]
         before = commands.before_hold(tx, [row.jeditaskid for row in rows])
+        lost: dict[int, list[tuple[str, str]]] = defaultdict(list)
+        for file in recovery.to_remove(tx, [r.jeditaskid for r in rows if r.status == "toretry"]):
+            lost[file.jeditaskid].append((file.datasetname, file.lfn))
         return [
             Order(row.jeditaskid, row.lock_seq, row.status, row.oldstatus,
                   before.get(row.jeditaskid), row.attemptnr,
-                  SplitRules.model_validate(row.rules or {}).scouting, found.get(row.jeditaskid))
+                  SplitRules.model_validate(row.rules or {}).scouting, found.get(row.jeditaskid),
+                  tuple(lost[row.jeditaskid]))
             for row in rows
         ]  # fmt: skip
 
     def work(self, order: Order) -> str | None:
-        """Why the command is refused; None: it is accepted, or there is none."""
+        """Why the command is refused; None: it is accepted, or there is none: then lost files are
+        removed for good, so that none is there twice."""
         if order.command is None:
+            self._remove(order.lost)
             return None
         known = COMMANDS.get(order.command.command)
         if known is None:
@@ -202,12 +212,15 @@ class TaskCommando(Agent[Order, str | None]):
         """End the jobs of tasks; the tasks that wait for none any more.
 
         Queued jobs end at once (a batch a cycle), those that a pilot has are told to, the others
-        are about to end by themselves. A soft command kills no job that a pilot has.
+        are about to end by themselves. A soft command kills no job that a pilot has, and lets
+        what is made be merged. What waits for a merge is kept when a task is sent elsewhere.
         """
         told = self._arguments(tx, orders)
         mild = {i for i, arguments in told.items() if arguments.get("soft")}
         live = commands.live_jobs(tx, [i for i in told if not told[i].get("nokill")])
-        queued = [job for job in live if job.status in states.JOB_QUEUED]
+        queued = [
+            job for job in live if _ends_at_once(job, end, mild=job.jeditaskid in mild)
+        ]
         batch = queued[: int(self.world.knobs["taskcommando.kill_batch"])]
         to_kill = [
             job.pandaid
@@ -227,6 +240,7 @@ class TaskCommando(Agent[Order, str | None]):
             job.jeditaskid
             for job in live
             if job.pandaid not in ended
+            and (end is _KILLED or job.status != "merging")
             and (job.status in states.JOB_QUEUED or end is _KILLED or job.jeditaskid not in mild)
         }
         wait_s = 0.0 if len(batch) < len(queued) else self.poll_s
@@ -275,18 +289,19 @@ class TaskCommando(Agent[Order, str | None]):
         """Give failed inputs new attempts and let the tasks go on; without any, back they go. The
         tasks that go on, and whose children follow."""
         told = self._arguments(tx, orders)
-        orders = self._within_limits(tx, orders, told)
+        orders = self._within_limits(tx, self._undo(tx, orders, told), told)
         if not orders:
             return []
         ids = [order.jedi_task_id for order in orders]
         revived = commands.revive(tx, ids, int(self.world.knobs["attempts.retry_adds"]))
-        unstaged = retrying.unstage(tx, [task for task in ids if told[task].get("staged")])
+        retrying.unstage(tx, [task for task in ids if told[task].get("staged")])
         found: dict[int, list[Dataset]] = defaultdict(list)
         for d in ending.datasets(tx, ids):
-            files = revived.get(d.datasetid, 0)
             found[d.jeditaskid].append(
-                Dataset(d.datasetid, d.type, d.masterid, d.status, d.state, d.nfilesused + files,
-                        files + unstaged.get(d.datasetid, 0), d.nfilesmissing)
+                Dataset(d.datasetid, d.type, d.masterid, d.status, d.state,
+                        d.nfilesused + revived.get(d.datasetid, 0),
+                        d.nfilestobeused - d.nfilesused - d.nfilesmissing, d.nfilesmissing,
+                        "files" in told[d.jeditaskid])
             )  # fmt: skip
         plans = {order: plan(found[order.jedi_task_id]) for order in orders}
         reopened = [move for p in plans.values() for move in p.datasets]
@@ -296,6 +311,28 @@ class TaskCommando(Agent[Order, str | None]):
         stats.note_progress(tx, going)
         tasks.move_tasks(tx, [_retried(order, p.target) for order, p in plans.items()], self.name)
         return [task for task in going if not told[task].get("sole")]
+
+    def _undo(
+        self, tx: Connection, orders: Sequence[Order], told: Mapping[int, Mapping[str, Any]]
+    ) -> list[Order]:
+        """Give up outputs that are lost, or that are not wanted; the tasks that gave up none now:
+        the others go on when data management has forgotten them."""
+        recovery.note_removed(tx, [order.jedi_task_id for order in orders if order.lost])
+        lost = {task: said["files"] for task, said in told.items() if "files" in said}
+        unwanted = [task for task, said in told.items() if said.get("discard")]
+        makers = [*recovery.makers(tx, lost), *recovery.half_done(tx, unwanted)]
+        adds = int(self.world.knobs["attempts.retry_adds"])
+        changed = recovery.undo(tx, [*lost, *unwanted], makers, adds)
+        tasks.put_off(tx, [_held(order) for order in orders if order.jedi_task_id in changed])
+        return [order for order in orders if order.jedi_task_id not in changed]
+
+    def _remove(self, files: Sequence[tuple[str, str]]) -> None:
+        named: dict[str, list[str]] = defaultdict(list)
+        for name, lfn in files:
+            named[name].append(lfn)
+        for name, lfns in named.items():
+            with suppress(NotFound):
+                self.world.ddm.remove_files(name, lfns)
 
     def _within_limits(
         self, tx: Connection, orders: Sequence[Order], told: Mapping[int, Mapping[str, Any]]
@@ -374,6 +411,14 @@ def _shortcut(order: Order, command: str) -> str | None:
     if command != "retry" or order.status != "exhausted":
         return None
     return resumed(order.old_status, scouting=order.scouting)
+
+
+def _ends_at_once(job: Row[Any], end: _End, *, mild: bool) -> bool:
+    """Whether a command may end a job without a pilot's help."""
+    if end is _REASSIGNED:
+        return job.status in states.JOB_QUEUED
+    merges = job.status == "merging" or job.kind == "merge"
+    return job.status in (*states.JOB_QUEUED, "merging") and not (mild and merges)
 
 
 def _held(order: Order) -> tuple[int, int]:

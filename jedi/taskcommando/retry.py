@@ -14,7 +14,7 @@ _LOOKED_UP = ("ready", "running", "done", "finished", "failed", "broken", "remov
 @dataclass(frozen=True, slots=True)
 class Dataset:
     """A dataset of a task to retry: files that jobs took, files that may be tried again, and files
-    that were lost, missing or broken."""
+    that were lost, missing or broken. `stale`: the others may be gone by now."""
 
     dataset_id: int
     type: str
@@ -24,6 +24,7 @@ class Dataset:
     used: int
     revived: int
     missing: int = 0
+    stale: bool = False
 
     @property
     def is_master(self) -> bool:
@@ -31,8 +32,9 @@ class Dataset:
 
     @property
     def looks_again(self) -> bool:
-        """Its files may be there again."""
-        return self.type == "input" and (self.missing > 0 or self.status == "broken")
+        """Its files may be there again, or may be no more."""
+        doubted = self.missing > 0 or self.status == "broken" or (self.stale and self.revived > 0)
+        return self.type == "input" and doubted
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def plan(datasets: Sequence[Dataset]) -> Plan:
 def _ends(dataset: Dataset, lines: set[int]) -> bool:
     """Whether a dataset has to be opened again: an output, or one of a line that goes on."""
     line = dataset.master_id or dataset.dataset_id
-    output = dataset.type in states.OUTPUT_TYPES
+    output = dataset.type in states.MADE_TYPES
     ended = dataset.status in _ENDED or dataset.looks_again
     return ended and (output or line in lines)
 
@@ -80,6 +82,6 @@ def _reopened(dataset: Dataset) -> str:
 
 def reopen(kind: str, status: str) -> str | None:
     """The next status of a dataset whose task is executed incrementally; None: it stays."""
-    if kind in states.OUTPUT_TYPES:
+    if kind in states.MADE_TYPES:
         return "ready" if status in _ENDED else None
     return "toupdate" if status in _LOOKED_UP else None

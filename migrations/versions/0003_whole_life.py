@@ -166,8 +166,18 @@ COLUMNS = (
     ("ddm_files", "lumiblock", "integer", "the lumi block of its events"),
     ("jedi_dataset_contents", "ramcount", "integer",
      "memory that its jobs need if the task asks for less, in the task''s unit"),
+    ("jedi_tasks", "measured_jobs", "integer NOT NULL DEFAULT 0",
+     "finished jobs when their figures were read last"),
 )  # fmt: skip
 """Table, column, type, meaning."""
+
+MEANINGS = (
+    ("jedi_tasks", "throttledtime", "when the task''s throttling ends",
+     "when the task was throttled last"),
+    ("jedi_tasks", "rescuetime", "when a rescue process checked the task",
+     "when a dog took the task from a dead process"),
+)
+"""Table, column, meaning before and from now on."""
 
 TABLES = {
     "jedi_lost_files": """
@@ -215,9 +225,8 @@ COMMENT ON COLUMN jedi_queue_shares.computed_at IS 'when'
 
 INDEXES = {
     "jedi_tasks_turn_ix": """
-jedi_tasks (coalesce(gshare, ''),
-  (coalesce(currentpriority, 0) + CASE WHEN status = 'scouting' THEN 1 ELSE 0 END) DESC,
-  jeditaskid) WHERE status IN ('ready', 'scouting', 'running')
+jedi_tasks (gshare, (currentpriority + CAST(status = 'scouting' AS integer)) DESC, jeditaskid)
+  WHERE status IN ('ready', 'scouting', 'running')
 """,
 }
 
@@ -225,6 +234,8 @@ jedi_tasks (coalesce(gshare, ''),
 def upgrade() -> None:
     for table, column, kind, meaning in COLUMNS:
         op.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
+        op.execute(f"COMMENT ON COLUMN {table}.{column} IS '{meaning}'")
+    for table, column, _, meaning in MEANINGS:
         op.execute(f"COMMENT ON COLUMN {table}.{column} IS '{meaning}'")
     for statements in TABLES.values():
         op.execute(statements)
@@ -239,6 +250,8 @@ def downgrade() -> None:
         op.execute(f"DROP INDEX {name}")
     for name in TABLES:
         op.execute(f"DROP TABLE {name}")
+    for table, column, meaning, _ in MEANINGS:
+        op.execute(f"COMMENT ON COLUMN {table}.{column} IS '{meaning}'")
     for table, column, _, _ in reversed(COLUMNS):
         op.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
 

@@ -1,0 +1,98 @@
+"""Merge jobs: which pre-merge files of a site go into one of them, and what such a job needs.
+
+Source: engine.md §3.1 (the column Merge), §4.4, §6.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from jedi.jobgenerator.plan import Cut
+from jedi.jobgenerator.splitter import Caps, Splitter, walk
+from jedi.spec.chunk import Chunk, Secondary
+from jedi.spec.demand import GB, MB, Demand
+from jedi.spec.generation import TaskOrder
+from jedi.spec.merging import GROWTH, MergeOrder, Stream
+from jedi.spec.snapshot import Snapshot
+
+
+def with_demand(found: MergeOrder, knobs: Mapping[str, Any]) -> TaskOrder:
+    """The order with what a merge job needs: as much output as input and a bit, the memory that
+    the task asks for merges or for all jobs, and no time that is known."""
+    demand, own = found.order.demand, found.ram_mb is not None
+    merge = replace(
+        demand,
+        cores=1 if found.cores is None else found.cores,
+        ram_mb=max(float(found.ram_mb or 0) if own else demand.ram_mb, knobs["merge.min_ram_mb"]),
+        ram_per_core=demand.ram_per_core and not own,
+        base_ram_mb=0.0 if own else demand.base_ram_mb,
+        hs06_s_per_event=None,
+        max_walltime_s=None,
+        out_bytes=GROWTH * MB,
+        out_per_event=False,
+        work_mb=max(demand.work_mb, knobs["merge.min_work_mb"]),
+    )
+    return replace(found.order, demand=merge)
+
+
+def plan_merges(
+    found: MergeOrder, demand: Demand, sites: Snapshot, knobs: Mapping[str, Any], most: int
+) -> list[Cut]:
+    """Up to `most` merge jobs, each where its files lie. Of a job that made files all go together.
+    What does not fill a merge job waits for more, unless nobody makes more at the site."""
+    cuts: list[Cut] = []
+    for site, (logs, *others) in found.sites.items():
+        chunk = Chunk(
+            stream=logs.stream,
+            master=logs.files,
+            secondaries=tuple(Secondary(one.stream, one.files) for one in others),
+            more=not logs.complete,
+        )
+        at = list(sites.sites).index(site)
+        caps = _caps(found, demand, sites, at, knobs)
+        stops = walk(Splitter(_weights(logs, others)).cuts(caps), 0, most)
+        if chunk.more and stops and stops[-1] == len(logs.files):
+            stops.pop()
+        ends = np.array(stops, np.int64)
+        starts = np.concatenate([np.zeros(1, np.int64), ends])[: len(ends)]
+        follow = ((starts, ends),) * len(others)
+        cuts.append(Cut(chunk, starts, ends, np.full(len(ends), at), follow))
+        most -= len(ends)
+    return [cut for cut in cuts if len(cut)]
+
+
+def _weights(logs: Stream, others: Sequence[Stream]) -> dict[str, Any]:
+    """What the files of one job add to a merge job."""
+    ones = np.ones(len(logs.files))
+    made = {one.stream: GROWTH * one.files.sizes for one in others}
+    inputs = sum((one.files.sizes for one in others), logs.files.sizes)
+    return {
+        "masters": ones,
+        "files": ones * (1 + len(others)),
+        "events": logs.files.events,
+        "bytes": inputs + sum(made.values()),
+        **made,
+    }
+
+
+def _caps(
+    found: MergeOrder, demand: Demand, sites: Snapshot, at: int, knobs: Mapping[str, Any]
+) -> Caps:
+    """The limits of a merge job at a site; of each merged file, too."""
+    rules = found.order.rules
+    files = rules.n_files_per_merge_job or rules.n_max_files_per_merge_job
+    cores = demand.cores_at(sites.cores)[at]
+    scratch_mb = sites.max_wdir_mb[at] * cores / sites.cores[at] - demand.work_mb
+    size = (rules.n_gb_per_merge_job or knobs["merge.max_gb"]) * GB
+    return {
+        "masters": files or knobs["merge.max_files"],
+        "files": knobs["jobgen.hard_max_files_per_job"],
+        "events": rules.n_events_per_merge_job or np.inf,
+        "bytes": scratch_mb * MB,
+        **{one.stream: size for one in found.streams if one.site == sites.sites[at]
+           if one.type != "trn_log"},
+    }  # fmt: skip
