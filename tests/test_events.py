@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -152,15 +153,9 @@ def ranged(counts: list[int], size: int) -> tuple[Any, list[Any]]:
 
 def pick(some: Any, places: list[Any], keep: list[int]) -> Any:
     """The rows with these positions."""
-    columns = {
-        name: getattr(some, name)[keep]
-        for name in ("file_ids", "dataset_ids", "sizes", "events", "first_events", "attempts",
-                     "previous")
-    }  # fmt: skip
     starts, left = (np.array([places[i][k] for i in keep], np.int64) for k in (0, 1))
-    return type(some)(
-        lfns=[some.lfns[i] for i in keep], start_events=starts, events_left=left, **columns
-    )
+    taken = some.take(np.array(keep, np.int64))
+    return replace(taken, start_events=starts, events_left=left)
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=12), st.integers(1, 60))

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from jedi.agent import plugins
 from jedi.agent.base import TaskAgent, World
@@ -35,11 +35,23 @@ from jedi.spec.generation import Input, NewJobs, TaskOrder
 from jedi.spec.merging import MergeOrder
 from jedi.spec.request import Data, Past
 from jedi.spec.snapshot import Bools, Snapshot
-from jedi.taskbuffer import decisions, generation, merging, orders, snapshot, tasks
+from jedi.taskbuffer import (
+    decisions,
+    generation,
+    locks,
+    merging,
+    orders,
+    queues,
+    snapshot,
+    tasks,
+    throttling,
+)
 from jedi.taskbuffer.orders import Claimed
 from jedi.taskbuffer.tasks import Move
-from jedi.throttler.decide import Skip, decide
+from jedi.taskbuffer.turns import Stopped
+from jedi.throttler.decide import Pass, Skip, Throttle
 
+Pair = tuple[int, str | None]
 _LOCATED = ("input", *states.PRE_MERGE_TYPES)
 """Types of datasets whose files lie somewhere."""
 
@@ -47,14 +59,16 @@ _LOCATED = ("input", *states.PRE_MERGE_TYPES)
 @dataclass(frozen=True, eq=False)
 class Item:
     """A claimed task: how many files it may use, the sites it used before, and the world as it
-    was; `queued` counts the jobs of each work queue, those made in this cycle included; `made` only
-    those, by share and site."""
+    was; `gate` is what the throttler said of its work queue and resource type, `room` counts down
+    the jobs that may still be made for these in this cycle; `made` are those made, by share and
+    site."""
 
     claimed: Claimed
     n_files: int
     used: Sequence[str]
     world: Snapshot
-    queued: dict[int, int]
+    gate: Pass | Skip
+    room: dict[Pair, int]
     made: dict[str, Counter[str]]
     past: Past
 
@@ -136,6 +150,8 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         super().__init__(world)
         self._merge_later: dict[int, float] = {}
         """Tasks whose merge jobs could not be made, and when (monotonic) the next try is due."""
+        self._locks: list[str] = []
+        """What this cycle serves alone."""
 
     @property
     def batch(self) -> int:
@@ -162,14 +178,17 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
 
     def _claim(self, tx: Connection, limit: int) -> list[Item]:
         """Tasks with ready files; they share the files of a cycle."""
-        found = orders.claim(tx, self.world.me, self.lease_s, limit)
+        throttle = self._throttle(tx)
+        full = [Stopped(*one) for one in throttle.full()]
+        found = orders.claim(tx, self.world.me, self.lease_s, limit, full)
+        found = self._alone(tx, found, throttle)
         if not found:
             return []
         world = snapshot.load(tx, {one.row.nucleus for one in found if one.row.nucleus})
         used = decisions.used_sites(tx, [one.row.jeditaskid for one in found])
         past = self._past(tx, found)
         shares = share_out([one.ready for one in found], self.world.knobs["jobgen.n_files"])
-        queued: dict[int, int] = dict(world.queued)
+        room: dict[Pair, int] = {}
         made: dict[str, Counter[str]] = {}
         return [
             Item(
@@ -177,12 +196,41 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
                 share,
                 used.get(one.row.jeditaskid, ()),
                 world,
-                queued,
+                throttle.decide(*_pair(one.row)),
+                room,
                 made,
                 past.get(one.row.jeditaskid, Past()),
             )
             for one, share in zip(found, shares, strict=True)
         ]
+
+    def _throttle(self, tx: Connection) -> Throttle:
+        """What may get jobs; the most urgent work is only looked up where a queue is full."""
+        rows, loads = queues.all_queues(tx), throttling.loads(tx)
+        throttle = Throttle.of(rows, loads, self.world.knobs)
+        if not (full := {queue_id for queue_id, _, _ in throttle.full()}):
+            return throttle
+        urgent = throttling.urgent(tx, sorted(full))
+        return Throttle.of(rows, loads, self.world.knobs, urgent)
+
+    def _alone(self, tx: Connection, found: list[Claimed], throttle: Throttle) -> list[Claimed]:
+        """Without the tasks that another generator is serving the queue of: that would be twice as
+        many jobs as the throttler allows. Where jobs are lacking, all may."""
+        shared = {
+            pair: f"jobgen {pair}"
+            for pair in map(_pair, (one.row for one in found))
+            if throttle.throttles(pair[0])
+            and isinstance(gate := throttle.decide(*pair), Pass)
+            and not gate.lacking
+        }
+        if not shared:
+            return found
+        held = locks.take_all(tx, [*shared.values()], self.world.me, self.lease_s)
+        self._locks = sorted(held)
+        others = {pair for pair, name in shared.items() if name not in held}
+        late = [one for one in found if _pair(one.row) in others]
+        tasks.put_off(tx, [(one.row.jeditaskid, one.row.lock_seq) for one in late], self.poll_s)
+        return [one for one in found if _pair(one.row) not in others]
 
     def work(self, item: Item | MergeItem) -> Outcome | Merges:
         """Make the jobs of one task."""
@@ -196,11 +244,15 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
 
     def _generate(self, item: Item) -> Outcome:
         knobs, task = self.world.knobs, item.claimed.order()
-        waiting = item.queued.get(task.work_queue, 0)
-        throttled = decide(waiting, knobs["throttler.queue_cap"])
-        if isinstance(throttled, Skip):
-            return Held(throttled.code, throttled.reason, task.status, knobs["jobgen.retry_s"])
-        allowed = jobs_allowed(task.outputs, throttled.jobs)
+        pair, gate = _pair(item.claimed.row), item.gate
+        if isinstance(gate, Skip):
+            wait_s, facts = knobs["jobgen.retry_s"], dict(gate.facts)
+            return Held(gate.code, gate.reason, task.status, wait_s, facts)
+        room = item.room.setdefault(pair, gate.jobs)
+        if room <= 0:
+            reason = f"Other tasks took the {gate.jobs} jobs that the work queue gets at once."
+            return Held("queue_served", reason, task.status, self.poll_s)
+        allowed = jobs_allowed(task.outputs, room)
         chunks = self._read(task, item.n_files)
         if not chunks:
             # another generator had them; they may come back at any moment
@@ -225,7 +277,7 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
             reason = "The files that follow the master's do not suffice for a job."
             return Held("secondary_files_short", reason, "pending", knobs["jobgen.retry_s"])
         jobs = self._make(task, choice.sites, cuts)
-        item.queued[task.work_queue] = waiting + len(jobs)
+        item.room[pair] = room - len(jobs)
         made.update(jobs.sites)
         return Made(task, jobs, decision)
 
@@ -252,6 +304,9 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         moves = [_move(*i.lease, out) for i, out in ours if not isinstance(out, Merges)]
         tasks.move_tasks(tx, moves, self.name)
         tasks.put_off(tx, [item.lease for item, out in ours if isinstance(out, Merges)])
+        if self._locks:
+            locks.release_all(tx, self._locks, self.world.me)
+            self._locks = []
 
     def trouble(self, tx: Connection, item: Item | MergeItem, error: Exception) -> None:
         """The task is held, with the reason; one that merges just says so and is tried again."""
@@ -362,6 +417,12 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
                 for endpoint in located[lfn]:
                     found.setdefault(endpoint, np.zeros(n, bool))[row] = True
         return found
+
+
+def _pair(row: Row[Any]) -> Pair:
+    """What is throttled together: a work queue and a resource type, or all types (None) of event
+    service, whose tasks make jobs of several (seed, "Job throttling")."""
+    return row.workqueue_id or 0, None if row.eventservice else row.resource_type or ""
 
 
 def _move(jedi_task_id: int, lock_seq: int, outcome: Outcome) -> Move:

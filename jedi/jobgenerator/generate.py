@@ -30,6 +30,7 @@ from jedi.spec.generation import (
 )
 from jedi.spec.placeholders import SYSTEM, Form, placeholders
 from jedi.spec.snapshot import Snapshot
+from jedi.spec.splitrule import TIED_IDS
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,12 +87,20 @@ def make_jobs(m: Material) -> NewJobs:
         events=[_events(r, ids) for r in reads if r.master and m.task.rules.by_events],
         endpoints=endpoints,
         outputs=outputs,
+        boundaries=_boundaries(m),
         shared=[
             SharedInput(r.files, r.rows, ids[r.jobs], r.places) for r in reads if not r.tracked
         ],
         seeds=seeds,
         retries=lineage.retries,
     )
+
+
+def _boundaries(m: Material) -> list[int | None]:
+    """The boundary id of each job that gives its own to what it makes."""
+    tied = m.task.rules.group_boundary_id in TIED_IDS
+    parts = [cut.chunk.master.boundaries[cut.starts] for cut in m.cuts]
+    return [int(n) if tied and n else None for n in np.concatenate(parts)]
 
 
 def _reduce(function: np.ufunc, cuts: Sequence[Cut], column: str) -> Ints:

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from jedi.spec.chunk import Chunk, Files
-from jedi.spec.splitrule import SplitRules
+from jedi.spec.chunk import Chunk, Files, Secondary
+from jedi.spec.splitrule import WHOLE_IDS, SplitRules
 
 
 def in_order(chunks: Sequence[Chunk], rules: SplitRules) -> list[Chunk]:
@@ -22,11 +22,19 @@ def in_order(chunks: Sequence[Chunk], rules: SplitRules) -> list[Chunk]:
             chunk,
             master=_sorted(chunk.master, rules),
             secondaries=tuple(
-                replace(one, files=_sorted(one.files, rules)) for one in chunk.secondaries
+                replace(one, files=_sorted(one.files, rules), by_boundary=_shares_ids(one, rules))
+                for one in chunk.secondaries
             ),
         )
         for chunk in chunks
     ]
+
+
+def _shares_ids(one: Secondary, rules: SplitRules) -> bool:
+    """Whether files that follow go where their boundary ids go: they have some, which are not
+    divided."""
+    whole = rules.group_boundary_id in WHOLE_IDS and not one.fixed
+    return whole and bool(one.files.boundaries.any())
 
 
 def _sorted(files: Files, rules: SplitRules) -> Files:

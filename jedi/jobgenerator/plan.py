@@ -79,7 +79,11 @@ def _cut(chunk: Chunk, stops: list[int], sites: list[int]) -> Cut:
     jobs = len(ends)
     sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(chunk.master.counted_events)])
     for one in chunk.secondaries:
-        first, last = one.spans(ends - starts, sums[ends] - sums[starts])
+        if one.by_boundary:
+            ids = chunk.master.boundaries
+            first, last = one.same_ids(ids[starts], ids[ends - 1])
+        else:
+            first, last = one.spans(ends - starts, sums[ends] - sums[starts])
         if not (one.repeated and len(one.files) and one.event_ratio is None):
             jobs = next(iter(np.flatnonzero(last[:jobs] > len(one.files)).tolist()), jobs)
         follow.append((first, last))

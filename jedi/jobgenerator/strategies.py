@@ -18,10 +18,7 @@ from jedi.jobgenerator.splitter import Caps, Weights
 from jedi.spec.chunk import Chunk, Ints, Secondary
 from jedi.spec.demand import GB, MB, Demand, Load
 from jedi.spec.snapshot import Snapshot
-from jedi.spec.splitrule import SplitRules
-
-_ONE_ID, _WHOLE_IDS = (1, 2, 4), (3, 4)
-"""Values of groupBoundaryID: a job has files of one id only; ids are not divided."""
+from jedi.spec.splitrule import ONE_ID, WHOLE_IDS, SplitRules
 
 
 class FileStrategy:
@@ -39,7 +36,7 @@ class FileStrategy:
         found = [chunk.master.breaks]
         if rules.respect_lb:
             found.append(_changes(chunk.master.lumi_blocks))
-        if rules.group_boundary_id in _ONE_ID:
+        if rules.group_boundary_id in ONE_ID:
             found.append(_changes(chunk.master.boundaries))
         if rules.add_nth_field_to_lfn and rules.use_file_as_source_lfn:
             fields = [middle_name(lfn, rules.add_nth_field_to_lfn) for lfn in chunk.master.lfns]
@@ -48,7 +45,7 @@ class FileStrategy:
 
     def units(self, rules: SplitRules, chunk: Chunk) -> Ints | None:
         """The master files that begin what must not be divided, if that is not each of them."""
-        if rules.group_boundary_id not in _WHOLE_IDS:
+        if rules.group_boundary_id not in WHOLE_IDS:
             return None
         return np.concatenate([np.zeros(1, np.int64), _changes(chunk.master.boundaries)])
 

@@ -73,7 +73,8 @@ class Secondary:
     job, or files with `event_ratio` events with each master event, or `per_job` with every job;
     `whole`: every job gets all of them. `repeated`: after the last comes the first again;
     `reusable`: a job for which too few are left begins with the first again. The use of files that
-    several jobs may have is not kept track of."""
+    several jobs may have is not kept track of. `by_boundary`: those with the boundary ids of the
+    job's master files go with them, instead."""
 
     stream: str
     files: Files
@@ -83,6 +84,7 @@ class Secondary:
     event_ratio: float | None = None
     per_job: int | None = None
     reusable: bool = False
+    by_boundary: bool = False
 
     @property
     def tracked(self) -> bool:
@@ -105,6 +107,15 @@ class Secondary:
     def usual_size(self) -> float:
         """Bytes of a file, on the average."""
         return _mean(self.files.sizes)
+
+    def same_ids(self, first: Ints, last: Ints) -> tuple[Ints, Ints]:
+        """The files with boundary ids from first[k] to last[k], as far as no earlier job has them.
+        Both rows stand in the order of their ids."""
+        begin = np.searchsorted(self.files.boundaries, first, side="left")
+        end = np.searchsorted(self.files.boundaries, last, side="right")
+        taken = np.concatenate([np.zeros(1, np.int64), np.maximum.accumulate(end)[:-1]])
+        begin = np.maximum(begin, taken[: len(begin)])
+        return begin, np.maximum(begin, end)
 
     def spans(self, masters: Ints, events: Ints) -> tuple[Ints, Ints]:
         """For jobs with so many master files and events: the files from first[k] to before

@@ -161,7 +161,7 @@ class Retry:
 @dataclass(frozen=True, eq=False)
 class NewJobs:
     """The jobs of one task, column by column; 0 MB, 0 s: not known. `local`: all inputs lie at the
-    job's site. Inputs stand apart by masters, what follows them, and seeds; `events` are those of
+    job's site. Outputs have the job's boundary id, if any. Inputs stand apart by masters, what follows them, and seeds; `events` are those of
     masters that are split by events."""
 
     panda_ids: Sequence[int]
@@ -181,6 +181,7 @@ class NewJobs:
     events: Sequence[EventUse]
     endpoints: Sequence[str]
     outputs: Sequence[NewOutput]
+    boundaries: Sequence[int | None]
     shared: Sequence[SharedInput]
     seeds: NewSeeds | None
     retries: Sequence[Retry]

@@ -16,6 +16,10 @@ NO_SCOUT, SCOUTING, SCOUTED = 1, 2, 3
 """Values of use_scout: no scouts are wanted; files are withheld until scouts have measured the
 task; they have."""
 
+ONE_ID, WHOLE_IDS, TIED_IDS = (1, 2, 4), (3, 4), (2, 4)
+"""Values of group_boundary_id: a job has files of one id only; ids are not divided; outputs have
+the ids of the inputs."""
+
 _Stage = Annotated[int, Field(ge=1, le=3)] | None
 
 

@@ -149,6 +149,7 @@ def _contents(order: TaskOrder, new: NewJobs) -> Iterator[Block]:
             "pandaid": list(new.panda_ids),
             "outpandaid": list(new.panda_ids),
             "proc_status": "queued",
+            "boundaryid": list(new.boundaries),
         }
     if new.seeds:
         yield {
@@ -164,6 +165,7 @@ def _contents(order: TaskOrder, new: NewJobs) -> Iterator[Block]:
             "pandaid": list(new.seeds.panda_ids),
             "outpandaid": None,
             "proc_status": "queued",
+            "boundaryid": None,
         }
 
 

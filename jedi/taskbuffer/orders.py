@@ -212,7 +212,9 @@ def read_chunks(tx: Connection, order: TaskOrder, n_files: int, hard_max: int) -
     beside = read_ready(
         tx,
         {
-            one.dataset_id: _limit(one, len(masters[one.master_id or 0]), hard_max)
+            one.dataset_id: one.n_files
+            if order.rules.group_boundary_id
+            else _limit(one, len(masters[one.master_id or 0]), hard_max)
             for one in followers
         },
     )

@@ -1,0 +1,255 @@
+"""What belongs together: boundary ids, lumi blocks, fields of names, files of equal memory."""
+
+from __future__ import annotations
+
+from itertools import groupby, pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from generating import SECOND, catalogue, document, generate, ready, rows
+from hypothesis import given
+from hypothesis import strategies as st
+from task_rows import INPUT, OUTPUT, put
+from test_split import chunk, cut, files, follow, spans
+
+from jedi.agent.base import World
+from jedi.contentsfeeder.agent import ContentsFeeder
+from jedi.ddm.interface import FileInfo
+from jedi.jobgenerator.grouping import in_order, of_one_memory
+from jedi.jobgenerator.naming import middle_name
+from jedi.spec.chunk import Chunk, Secondary
+from jedi.spec.eventranges import across
+from jedi.spec.splitrule import SplitRules
+from jedi.taskrefiner.agent import TaskRefiner
+
+IDS = st.lists(st.integers(0, 6), min_size=1, max_size=60).map(sorted)
+
+
+def grouped(ids: list[int], **others: Any) -> Chunk:
+    return chunk(files(len(ids), boundaries=ids, **others))
+
+
+@given(IDS, st.sampled_from([1, 2]), st.integers(1, 9))
+def test_a_job_has_files_of_one_id(ids: list[int], mode: int, each: int) -> None:
+    rules = SplitRules(group_boundary_id=mode, n_files_per_job=each)
+    jobs = spans(cut([grouped(ids)], rules))
+    assert [i for a, b in jobs for i in range(a, b)] == list(range(len(ids)))
+    for a, b in jobs:
+        assert len({*ids[a:b]}) == 1
+        assert b - a == each or b == len(ids) or ids[b] != ids[a]
+
+
+@given(IDS, st.sampled_from([3, 4]), st.integers(1, 20), st.integers(2, 12))
+def test_ids_are_not_divided_but_by_the_hard_limit(
+    ids: list[int], mode: int, each: int, hard: int
+) -> None:
+    rules = SplitRules(group_boundary_id=mode, n_files_per_job=each)
+    knobs: dict[str, Any] = {"jobgen.hard_max_files_per_job": hard}
+    jobs = spans(cut([grouped(ids)], rules, **knobs))
+    assert [i for a, b in jobs for i in range(a, b)] == list(range(len(ids)))
+    sizes = {one: len(list(some)) for one, some in groupby(ids)}
+    for a, b in jobs:
+        inside = {*ids[a:b]}
+        assert b - a <= hard
+        assert b - a <= each or len(inside) == 1, "only a single id breaks the limit"
+        assert mode == 3 or len(inside) == 1
+        assert b == len(ids) or ids[b] != ids[b - 1] or sizes[ids[a]] > hard
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=40).map(sorted), st.integers(1, 7))
+def test_where_ids_end_does_not_depend_on_how_much_is_read(ids: list[int], each: int) -> None:
+    rules = SplitRules(group_boundary_id=3, n_files_per_job=each)
+    at_once = spans(cut([grouped(ids)], rules))
+    done: list[tuple[int, int]] = []
+    portion = max(ids.count(one) for one in ids) + each + 1
+    while (first := done[-1][1] if done else 0) < len(ids):
+        part = grouped(ids[first : first + portion])
+        more = first + portion < len(ids)
+        found = spans(cut([Chunk("IN", part.master, (), more)], rules))
+        done += [(first + a, first + b) for a, b in found]
+    assert done == at_once
+
+
+def test_ids_share_a_job_or_have_one_each() -> None:
+    ids = [1, 1, 2, 2, 3, 3, 3, 3, 3, 4]
+    assert spans(cut([grouped(ids)], SplitRules(group_boundary_id=3, n_files_per_job=4))) == [
+        (0, 4), (4, 9), (9, 10),
+    ]  # fmt: skip
+    assert spans(cut([grouped(ids)], SplitRules(group_boundary_id=4, n_files_per_job=4))) == [
+        (0, 2), (2, 4), (4, 9), (9, 10),
+    ]  # fmt: skip
+    assert spans(cut([grouped(ids)], SplitRules(group_boundary_id=1, n_files_per_job=4))) == [
+        (0, 2), (2, 4), (4, 8), (8, 9), (9, 10),
+    ]  # fmt: skip
+
+
+def test_lumi_blocks_and_fields_of_names_begin_jobs() -> None:
+    some = chunk(files(6, lumi_blocks=[1, 1, 2, 2, 2, 3]))
+    assert spans(cut([some], SplitRules(respect_lb=True))) == [(0, 2), (2, 5), (5, 6)]
+    assert spans(cut([some], SplitRules())) == [(0, 6)]
+    named = files(4)
+    named.lfns[:] = ["a.1.x", "a.1.y", "a.2.x", "b.2.x"]
+    rules = SplitRules(add_nth_field_to_lfn=[1, 2], use_file_as_source_lfn=True)
+    assert spans(cut([chunk(named)], rules)) == [(0, 2), (2, 3), (3, 4)]
+
+
+def test_middle_names() -> None:
+    assert middle_name("data10:data10_7TeV.00160387.muon", [2]) == "00160387"
+    assert middle_name("data10_7TeV.00160387.muon", [3, 1, 9]) == "muon.data10_7TeV"
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 4)), min_size=1, max_size=15),
+       st.integers(1, 50))  # fmt: skip
+def test_ranges_begin_anew_with_each_group(drawn: list[tuple[int, int]], size: int) -> None:
+    counts, groups = (np.array(column, np.int64) for column in zip(*drawn, strict=True))
+    found = across(counts, size, groups=groups)
+    events = [(int(f), e) for f, a, b in zip(found.files, found.starts, found.ends, strict=True)
+              for e in range(a, b + 1)]  # fmt: skip
+    assert events == [(i, e) for i, n in enumerate(counts.tolist()) for e in range(n)]
+    assert found.before.tolist() == [
+        sum((found.ends - found.starts + 1)[:i].tolist()) for i in range(len(found))
+    ]
+    runs = [list(some) for _, some in groupby(range(len(groups)), key=lambda i: groups[i])]
+    for run in runs:
+        alone = across(counts[run], size)
+        mine = np.isin(found.files, run)
+        assert found.starts[mine].tolist() == alone.starts.tolist()
+
+
+def test_what_comes_late_stands_with_what_it_belongs_to() -> None:
+    late = grouped([1, 2, 3, 1, 2])
+    rules = SplitRules(group_boundary_id=4)
+    (found,) = in_order([late], rules)
+    assert found.master.lfns == ["f0", "f3", "f1", "f4", "f2"]
+    assert spans(cut([found], rules)) == [(0, 2), (2, 4), (4, 5)]
+    assert in_order([late], SplitRules())[0].master is late.master
+
+
+def test_files_that_need_more_memory_have_jobs_of_their_own() -> None:
+    some = files(5)
+    some.ram_counts[[1, 3]] = 4000
+    first, ram = of_one_memory([chunk(some), chunk(files(2))])
+    assert ([c.master.lfns for c in first], ram) == ([["f0", "f2", "f4"], ["f0", "f1"]], 0)
+    then, ram = of_one_memory([chunk(some.take(np.array([1, 3])))])
+    assert (then[0].master.lfns, ram) == (["f1", "f3"], 4000)
+
+
+def test_what_follows_has_the_ids_of_its_master() -> None:
+    master = files(5, boundaries=[1, 1, 2, 3, 3])
+    beside = Secondary("IN2", files(6, boundaries=[1, 2, 2, 2, 3, 4]), by_boundary=True)
+    found = cut([chunk(master, beside)], SplitRules(group_boundary_id=4))
+    assert (spans(found), follow(found)) == ([(0, 2), (2, 3), (3, 5)], [(0, 1), (1, 4), (4, 5)])
+
+
+# ------------------------------------------------------------------------- with the real agents
+
+
+def told(n: int, **columns: list[int]) -> list[FileInfo]:
+    """Files f0, f1 … of 10 bytes with these boundaries, lumi blocks or events."""
+    values = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return [FileInfo(f"f{i}", 10, "00000001", **(values[i] if columns else {})) for i in range(n)]
+
+
+def jobs(world: World) -> list[str]:
+    """The command of each job."""
+    return [row.jobparameters for row in rows(world, "SELECT * FROM jedi_job_params ORDER BY 1")]
+
+
+def test_boundaries_make_jobs(world: World) -> None:
+    catalogue(world, in_=told(5, boundary=[2, 1, 2, 1, 3]))
+    ready(world, document(groupBoundaryID=4))
+    assert generate(world) == 1
+    assert jobs(world) == ["cat f1 f3 > o.000001", "cat f0 f2 > o.000002", "cat f4 > o.000003"]
+    kept = rows(world, "SELECT lfn, boundaryid FROM jedi_dataset_contents WHERE type <> 'log' "
+                       "ORDER BY fileid")  # fmt: skip
+    assert [tuple(row) for row in kept] == [
+        ("f1", 1), ("f3", 1), ("f0", 2), ("f2", 2), ("f4", 3),
+        ("o.000001", 1), ("o.000002", 2), ("o.000003", 3),
+    ]  # fmt: skip
+
+
+def test_lumi_blocks_make_jobs_of_events(world: World) -> None:
+    catalogue(world, in_=told(3, lumiblock=[7, 7, 8], nevents=[60, 60, 50]))
+    ready(world, document(nEventsPerJob=100, respectLB=True))
+    generate(world)
+    assert jobs(world) == ["cat f0 f1 > o.000001", "cat f1 > o.000002", "cat f2 > o.000003"]
+
+
+def lfns(world: World, task_id: int, kind: str = "demo:in") -> list[str]:
+    found = rows(
+        world,
+        "SELECT lfn FROM jedi_dataset_contents c JOIN jedi_datasets d USING (datasetid) "
+        "WHERE d.jeditaskid = :task AND datasetname = :name ORDER BY fileid",
+        task=task_id, name=kind,
+    )  # fmt: skip
+    return [row.lfn for row in found]
+
+
+@pytest.mark.parametrize(
+    ("keys", "kept"),
+    [
+        ({"nFilesPerJob": 2, "skipShortOutput": True}, ["f0", "f1", "f2", "f3"]),
+        ({"nEventsPerInputFile": 20, "skipShortInput": True}, ["f0", "f2", "f4"]),
+        ({"nEventsPerJob": 20, "orderInputBy": "eventsAlignment"}, ["f0", "f2", "f4", "f1", "f3"]),
+        ({"orderByLB": True}, ["f3", "f4", "f0", "f2", "f1"]),
+    ],
+)
+def test_which_files_and_in_which_order(
+    world: World, keys: dict[str, Any], kept: list[str]
+) -> None:
+    catalogue(world, in_=told(5, nevents=[20, 7, 40, 19, 20], lumiblock=[5, 9, 5, 1, 1]))
+    (task_id,) = ready(world, document(**keys))
+    assert [lfn for lfn, _ in groupby(lfns(world, task_id))] == kept
+
+
+def test_what_other_tasks_finished_is_skipped(world: World) -> None:
+    catalogue(world, in_=3)
+    (first,) = ready(world, document())
+    rows(world, "UPDATE jedi_dataset_contents SET status = 'running' RETURNING 1")
+    rows(world, "UPDATE jedi_dataset_contents SET status = 'finished' WHERE lfn = 'in000001' "
+                "RETURNING 1")  # fmt: skip
+    (second,) = ready(world, document(output="a:two", skipFilesUsedBy=[first]))
+    assert lfns(world, second) == ["in000000", "in000002"]
+
+
+def test_places_in_what_follows_are_those_of_the_master(world: World) -> None:
+    catalogue(world, in_=4, second=4)
+    beside = {**SECOND, "indexConsistent": True}
+    master = {**INPUT, "exclude": "*1"}
+    items = [master, beside, {**OUTPUT, "dataset": "a:o"}]
+    (task_id,) = ready(world, {"taskName": "t", "skipScout": True, "jobParameters": items})
+    assert lfns(world, task_id, "demo:second") == ["second000000", "second000002", "second000003"]
+
+
+def test_only_what_the_parent_recorded(world: World) -> None:
+    catalogue(world, in_=3, made=3)
+    (parent,) = ready(world, document(output="demo:made", taskName="parent"))
+    rows(world, "UPDATE jedi_datasets SET status = 'done' WHERE datasetname = 'x' RETURNING 1")
+    rows(
+        world,
+        "INSERT INTO jedi_dataset_contents (datasetid, jeditaskid, type, lfn, status) "
+        "SELECT datasetid, jeditaskid, type, lfn, status FROM jedi_datasets d, (VALUES "
+        "('made000000', 'finished'), ('made000001', 'failed')) v(lfn, status) "
+        "WHERE d.datasetname = 'demo:made' RETURNING 1".replace("status FROM", "v.status FROM"),
+    )
+    rows(world, "UPDATE jedi_tasks SET status = 'ready' RETURNING 1")
+    reader = {**INPUT, "dataset": "demo:made", "check": True}
+    items = [reader, {**OUTPUT, "dataset": "a:o"}]
+    (child,) = put(world, {"taskName": "child", "noWaitParent": True, "parentTaskName": "parent",
+                           "jobParameters": items})  # fmt: skip
+    rows(world, "UPDATE jedi_tasks SET parent_tid = :parent WHERE jeditaskid = :child RETURNING 1",
+         parent=parent, child=child)  # fmt: skip
+    TaskRefiner(world).run_once()
+    ContentsFeeder(world).run_once()
+    assert lfns(world, child, "demo:made") == ["made000000"]
+
+
+def test_no_two_jobs_of_a_property(world: World) -> None:
+    """Every file once, whatever the rules."""
+    catalogue(world, in_=told(9, boundary=[1, 1, 2, 2, 2, 3, 4, 4, 4], lumiblock=[1] * 9))
+    ready(world, document(groupBoundaryID=3, nFilesPerJob=4))
+    generate(world)
+    found = [command.split(" > ")[0].split()[1:] for command in jobs(world)]
+    assert [lfn for job in found for lfn in job] == [f"f{i}" for i in range(9)]
+    assert all(a[-1] < b[0] for a, b in pairwise(found))
