@@ -19,6 +19,7 @@ from jedi.brokerage.nucleus import ACTIVE, NucleusBroker, nuclei
 from jedi.brokerage.verdict import Verdict, judge
 from jedi.brokerage.weights import product
 from jedi.spec.demand import GB
+from jedi.spec.request import Data
 from jedi.spec.snapshot import Bools, Numbers, Snapshot
 
 GB_PER_CORE_DAY = 0.25
@@ -37,7 +38,7 @@ def _room_gb(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
 
 def _can_run(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Bools:
     """Some queue of the nucleus' grid site can run the jobs."""
-    anywhere = replace(need, sites=(), request=replace(need.request, nucleus=""))
+    anywhere = replace(need, sites=(), data=Data(), request=replace(need.request, nucleus=""))
     able = judge(ABLE, sites, anywhere, knobs).passed
     places = {place for place, good in zip(sites.grid_site, able, strict=True) if good and place}
     return able | (sites.spread("grid_site", lambda place: place in places) > 0)
