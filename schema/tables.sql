@@ -318,6 +318,7 @@ CREATE TABLE jedi_job_files_archived (
 CREATE TABLE jedi_job_params (
     pandaid bigint NOT NULL,      -- the job
     jobparameters text NOT NULL,  -- the rendered command
+    texts jsonb,                  -- files that the job finds, with their text, by name
     CONSTRAINT jedi_job_params_pk PRIMARY KEY (pandaid)
 );
 
@@ -800,7 +801,7 @@ CREATE TABLE jedi_tasks (
     mergeramunit text,                                      -- unit of mergeramcount
     mergewalltime bigint,                                   -- walltime of merge jobs
     mergewalltimeunit text,                                 -- unit of mergewalltime
-    throttledtime timestamptz,                              -- when the task's throttling ends
+    throttledtime timestamptz,                              -- when the task was throttled last
     numthrottled smallint,                                  -- how often the task was throttled
     mergecorecount integer,                                 -- cores per merge job
     goal smallint,                                          -- goal in percent multiplied by 10
@@ -812,7 +813,7 @@ CREATE TABLE jedi_tasks (
     amiflag text,                                           -- READY when the task is done or finished
     nucleus text,                                           -- the site that collects the outputs
     baseramcount bigint,                                    -- memory in MB that does not scale with cores
-    rescuetime timestamptz,                                 -- when a rescue process checked the task
+    rescuetime timestamptz,                                 -- when a dog took the task from a dead process
     requesttype text,                                       -- type of the request
     usejumbo text,                                          -- Y when using jumbo jobs
     diskio bigint,                                          -- (read+written)/walltime of scouts
@@ -830,6 +831,7 @@ CREATE TABLE jedi_tasks (
     idempotency_key text,                                   -- the submitter's key: a repeat gives the same task
     split_at timestamptz,                                   -- when the first job was made
     origin_pandaid bigint,                                  -- the id a submitter got at once (DIRAC RFC #15)
+    measured_jobs integer NOT NULL DEFAULT 0,               -- finished jobs when their figures were read last
     CONSTRAINT jedi_tasks_pk PRIMARY KEY (jeditaskid),
     CONSTRAINT jedi_tasks_username_uq UNIQUE (username, idempotency_key),
     CONSTRAINT jedi_tasks_status_ck CHECK (status = ANY (ARRAY['registered', 'defined', 'assigning',

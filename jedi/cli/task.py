@@ -10,7 +10,17 @@ import typer
 
 from jedi.cli import task_follow, task_reference, task_results
 from jedi.cli.common import Json, application, cell, console, run, show, table, transaction
-from jedi.cli.task_commands import avalanche, finish, incexec, kill, pause, reassign, resume, retry
+from jedi.cli.task_commands import (
+    avalanche,
+    finish,
+    incexec,
+    kill,
+    pause,
+    reassign,
+    recover,
+    resume,
+    retry,
+)
 from jedi.cli.task_common import Task, statuses
 from jedi.core.errors import BadInput, Problem
 from jedi.core.settings import caller
@@ -276,7 +286,7 @@ def _tell_cut(found: Sequence[object], limit: int | None) -> None:
         console(stderr=True).print(f"These are the first {PAGE}; --limit shows more.")
 
 
-for _verb in (kill, finish, retry, incexec, pause, resume, reassign, avalanche):
+for _verb in (kill, finish, retry, recover, incexec, pause, resume, reassign, avalanche):
     app.command()(_verb)
 app.command("params")(task_reference.params)
 app.command("schema")(task_reference.schema)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from jedi.cli.common import NO, Json, show, transaction
-from jedi.cli.task_common import TaskIds
+from jedi.cli.task_common import AnyTaskIds, TaskIds
 from jedi.core.errors import BadInput, JediError, Problem, Unreachable
 from jedi.core.settings import caller
 
@@ -42,6 +42,10 @@ def retry(
     tasks: TaskIds,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the present priority.")] = False,
     sole: Annotated[bool, typer.Option("--sole", help="Their children don't follow.")] = False,
+    discard: Annotated[
+        bool,
+        typer.Option("--discard", help="Process files anew of which only some events failed."),
+    ] = False,
     staged: Annotated[
         bool, typer.Option("--staged", help="Don't wait any more for files from tape.")
     ] = False,
@@ -60,8 +64,8 @@ def retry(
     Example: `jedi-task retry 1 --new-code mended.sh && jedi-task watch 1`
     """
     sandbox = _keep(new_code) if new_code else None
-    _command("retry", tasks, comment, as_json, keep=keep, sole=sole, staged=staged,
-             transcend=transcend, sandbox=sandbox)  # fmt: skip
+    _command("retry", tasks, comment, as_json, keep=keep, sole=sole, discard=discard,
+             staged=staged, transcend=transcend, sandbox=sandbox)  # fmt: skip
 
 
 def _keep(files: list[str]) -> str:
@@ -69,6 +73,49 @@ def _keep(files: list[str]) -> str:
 
     with transaction() as tx:
         return keep_code(tx, files, Path.cwd())
+
+
+def recover(
+    tasks: AnyTaskIds = None,
+    dataset: Annotated[
+        str | None, typer.Option("--dataset", help="Whatever task made files of it.")
+    ] = None,
+    files: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--files",
+            metavar="LFN",
+            help="These; repeatable. Otherwise those that data management does not have.",
+        ),
+    ] = None,
+    sole: Annotated[bool, typer.Option("--sole", help="Their children don't follow.")] = False,
+    comment: Comment = None,
+    as_json: Json = False,
+) -> None:
+    """Make lost outputs again, and the inputs for that if they are lost, too.
+
+    Example: `jedi-task recover 1` or `jedi-task recover --dataset me:out --files out.000003.txt`
+    """
+    from jedi.ddm import factory
+    from jedi.service import recovery
+    from jedi.taskbuffer import knobs
+
+    if not tasks and not dataset:
+        remedy = "Name tasks, or a dataset with --dataset"
+        raise BadInput([Problem("ID", None, "nothing is named", remedy)])
+    with transaction() as tx:
+        ddm = factory.load(tx, knobs.load(tx))
+        found = recovery.recover(tx, ddm, caller(), tasks or (), dataset, files or (),
+                                 sole=sole, comment=comment)  # fmt: skip
+
+    def people() -> None:
+        for one in found.tasks:
+            for name, lfns in one.files.items():
+                typer.echo(f"Task {one.jedi_task_id} makes {len(lfns)} files of {name} again.")
+        for name, lfn in found.gone:
+            typer.echo(f"Input {lfn} of {name} is lost, too, and no task makes it.")
+
+    show(found, as_json, people)
 
 
 def incexec(

@@ -48,7 +48,7 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
             return []
         ids = [row.jeditaskid for row in rows]
         params = tasks_new.params_of(tx, ids)
-        recovery.forget(tx, ids)
+        recovery.rename(tx, ids)
         inputs = datasets.inputs(tx, ids)
         names = {one.datasetname for one in inputs if one.due and one.type == "input"}
         made = datasets.producers(tx, names)
@@ -102,8 +102,7 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
         ddm = self.world.ddm
         try:
             state = ddm.dataset(dataset.name).state
-            readable = state == "closed" or not dataset.waits
-            return Listing(dataset, state, ddm.list_files(dataset.name) if readable else ())
+            return Listing(dataset, state, () if dataset.waits else ddm.list_files(dataset.name))
         except NotFound:
             return Listing(dataset, None)
 

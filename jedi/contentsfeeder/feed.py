@@ -69,7 +69,7 @@ class InputDataset:
 
     @property
     def waits(self) -> bool:
-        """It is not read before it is closed."""
+        """It is not read before its maker has ended: closed now, it may be opened again."""
         return self.produced and not (self.followed or self.eager)
 
 
@@ -189,8 +189,8 @@ def judge(task: FeedTask, listings: Sequence[Listing], max_records: int) -> Outc
         if one.state is None:
             reason = f"Dataset {name} is unknown to data management."
             return Unusable("input_unknown", reason, (one.dataset,))
-        if one.state == "open" and one.dataset.waits:
-            reason = f"Another task adds files to {name}. It is read when it is closed."
+        if one.dataset.waits:
+            reason = f"Another task adds files to {name}. It is read when that has ended."
             return Wait("input_open", reason)
         if (records := _records(task, one)) > max_records:
             kind = f"{len(one.wanted)} files"

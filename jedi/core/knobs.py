@@ -285,6 +285,16 @@ _DECLARED = [
     _knob("scout.ram_min_mb", "MB", 500, "scouts never tell less memory", least=0),
     _knob("scout.out_percentile", "%", 75.0, "the scout that tells outDiskCount", least=0.0,
           most=100.0),
+    _knob("scout.early_percent", "%", 100.0, "scouts are judged when so many of them finished, "
+          "others being at work yet; 100: when all have ended", 50.0, least=1.0, most=100.0),
+    _knob("scout.measure_at", "jobs", "5", "a running task is measured anew when so many of its "
+          "jobs finished", "1,5,100", among=("none", "5", "1,5,100")),
+    _knob("scout.exhaust_from_percent", "%", 0.0, "scouts that did not process enough, but so "
+          "much, exhaust the task instead of breaking it; 0: never", least=0.0, most=100.0),
+    _knob("scout.max_cpu_use", "", 0.0, "scouts that use more than so many times the processor "
+          "time that their cores have exhaust the task; 0: never", 2.0, least=0.0),
+    _knob("watchdog.measure_period_s", "s", 60.0, "running tasks that are to be measured anew are "
+          "looked for this often", least=0.1),
     _knob("scout.limit_factor", "", 2.0, "a job whose memory and time were measured by scouts may "
           "use so many times as much before it is killed", least=1.0),
     _knob("scout.exhaust_above_jobs", "jobs", 0, "only tasks with more jobs to come are exhausted "

@@ -26,6 +26,8 @@ TASKS: Mapping[str, str] = {
     "input_open": "The input is open, more may come: close the dataset when it is complete.",
     "parent_not_ready": "The task waits for the end of its parent.",
     "no_ready_files": "No input file is ready for a job at the moment.",
+    "queue_served": "Other tasks took what the work queue gets in a cycle: the next one is near.",
+    "queue_throttled": "The work queue has enough jobs for its running ones: wait.",
     "queue_full": "The work queue has as many waiting jobs as it may have: wait.",
     # on hold
     "hold_over": "The task was on hold and is tried again.",
@@ -57,6 +59,12 @@ TASKS: Mapping[str, str] = {
     "throttle_over": "The task rested long enough: jobs are made again.",
     "failure_rate": "Most jobs failed: look at their errors, then resume the task or end it.",
     "exhausted_timeout": "Nobody decided about the exhausted task: it ends with what it has.",
+    "scouts_too_idle": "Scout jobs let their cores wait more than minCpuEfficiency allows: retry "
+    "it all the same, or submit it anew.",
+    "scouts_too_busy": "Scout jobs used more processors than they asked for: submit the task anew "
+    "with a higher coreCount, or retry it all the same.",
+    "scouts_partly_failed": "Fewer scout jobs succeeded than the task wants: retry it to run the "
+    "others all the same.",
     "pending_timeout": "The task was on hold for too long: mend what held it, then retry it.",
     "worker_killed": "Processes that worked on the task died again and again: report it.",
     # commands

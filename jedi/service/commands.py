@@ -18,13 +18,17 @@ from jedi.taskcommando.commands import COMMANDS, NOT_YET
 
 ARGUMENTS: Mapping[str, Mapping[str, type]] = {
     "finish": {"soft": bool},
-    "retry": {"keep": bool, "sole": bool, "staged": bool, "transcend": bool, "sandbox": str},
+    "retry": {
+        **{"keep": bool, "sole": bool, "staged": bool, "transcend": bool},
+        **{"discard": bool, "sandbox": str},
+    },
+    "recover": {"files": dict, "sole": bool},
     "incexec": {"parameters": dict},
     "reassign": {"site": str, "nucleus": str, "soft": bool, "nokill": bool},
 }
 """What may be said with a command, and its type."""
 
-_TYPES = {bool: "true or false", str: "text", dict: "a mapping of keys to values"}
+_TYPES = {bool: "true or false", str: "text", dict: "a mapping of names to values"}
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 

@@ -127,9 +127,10 @@ USING (fileid) WHERE {files}"""
 
 
 _UNFINISHED_OUTPUT = f"""
-SELECT f.fileid, c.status IS DISTINCT FROM 'finished'
+SELECT f.fileid, c.status IS DISTINCT FROM 'finished' AND l.fileid IS NULL
 FROM {_JOBS} j JOIN {_FILES} f ON f.pandaid = j.pandaid
   LEFT JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
+  LEFT JOIN jedi_lost_files l ON l.fileid = f.fileid AND l.jeditaskid = f.jeditaskid
 WHERE j.status = 'finished' AND f.type IN {_OUTPUTS}"""
 
 _NAMED_TWICE = f"""
@@ -186,7 +187,8 @@ INVARIANTS = (
     Invariant("finished_outputs", "a finished output file has its finished job", "file",
               _in_jobs(f"c.type IN {_OUTPUTS} AND c.status = 'finished'",
                        "j.status = 'finished'")),
-    Invariant("outputs_of_finished_jobs", "outputs of a finished job are finished", "file",
+    Invariant("outputs_of_finished_jobs", "outputs of a finished job are finished, or lost since",
+              "file",
               _UNFINISHED_OUTPUT),
     Invariant("unique_outputs", "no output dataset has a file name twice", "file", _NAMED_TWICE),
     Invariant("attempts", "no file was tried more often than allowed", "file", _ATTEMPTS),

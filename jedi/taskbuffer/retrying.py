@@ -51,14 +51,12 @@ WITH c AS (
 UPDATE jedi_datasets d SET nfilestobeused = d.nfilestobeused + g.n,
   neventstobeused = coalesce(d.neventstobeused + g.events, d.neventstobeused, g.events)
 FROM g WHERE d.datasetid = g.datasetid AND d.jeditaskid = g.jeditaskid
-RETURNING d.datasetid, g.n
 """)
 
 
-def unstage(tx: Connection, task_ids: Sequence[int]) -> dict[int, int]:
-    """Files that wait for tape count as staged; their number by dataset id. The caller has locked
-    the datasets."""
-    return {row.datasetid: row.n for row in tx.execute(_UNSTAGE, {"ids": list(task_ids)})}
+def unstage(tx: Connection, task_ids: Sequence[int]) -> None:
+    """Files that wait for tape count as staged. The caller has locked the datasets."""
+    tx.execute(_UNSTAGE, {"ids": list(task_ids)})
 
 
 def use_code(tx: Connection, code: Mapping[int, str]) -> None:

@@ -206,7 +206,7 @@ _NEW_DS = "datasets.insert_datasets"
 _END = "jobs_end.end_jobs"
 _GEN = "generation.write_jobs"
 _DS_MOVE = "datasets.move_datasets"
-_RETRY = "commands.revive commands.give_up_unused"
+_RETRY = "commands.revive commands.give_up_unused recovery.undo"
 
 datasets = Table(
     "jedi_datasets",
@@ -283,7 +283,7 @@ contents = Table(
     key("jeditaskid:jedi_task_id", "the task", _FEED),
     stamp("creationdate:creation_date", "when the record was inserted", _FEED, now=True),
     stamp("lastattempttime:last_attempt_time", "when the file was tried", _GEN),
-    words("lfn", "the logical file name", _FEED, nullable=False),
+    words("lfn", "the logical file name", f"{_FEED} recovery.rename", nullable=False),
     words("guid", "the file's GUID", f"{_FEED} {_END}"),
     words("type", "the dataset's type", _FEED, nullable=False),
     col("fsize", BigInteger, "size in bytes", f"{_FEED} contents.find_again {_END}"),

@@ -200,6 +200,7 @@ job_params = Table(
     metadata,
     key("pandaid:panda_id", "the job", _GEN),
     words("jobparameters:job_parameters", "the rendered command", _GEN, nullable=False),
+    col("texts", JSONB, "files that the job finds, with their text, by name", _GEN),
     PrimaryKeyConstraint("panda_id"),
     comment="the rendered job parameters",
 )

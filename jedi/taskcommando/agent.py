@@ -218,9 +218,7 @@ class TaskCommando(Agent[Order, str | None]):
         told = self._arguments(tx, orders)
         mild = {i for i, arguments in told.items() if arguments.get("soft")}
         live = commands.live_jobs(tx, [i for i in told if not told[i].get("nokill")])
-        queued = [
-            job for job in live if _ends_at_once(job, end, mild=job.jeditaskid in mild)
-        ]
+        queued = [job for job in live if _ends_at_once(job, end, mild=job.jeditaskid in mild)]
         batch = queued[: int(self.world.knobs["taskcommando.kill_batch"])]
         to_kill = [
             job.pandaid

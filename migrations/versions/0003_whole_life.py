@@ -162,6 +162,7 @@ COLUMNS = (
     ("jedi_work_queue", "caps", "jsonb",
      "limits of the throttler in jobs, by NQUEUELIMIT, NQUEUECAP or NRUNNINGCAP, "
      "with _<resource type> for one alone"),
+    ("jedi_job_params", "texts", "jsonb", "files that the job finds, with their text, by name"),
     ("ddm_files", "boundary", "bigint", "files with the same one belong together"),
     ("ddm_files", "lumiblock", "integer", "the lumi block of its events"),
     ("jedi_dataset_contents", "ramcount", "integer",
@@ -172,10 +173,18 @@ COLUMNS = (
 """Table, column, type, meaning."""
 
 MEANINGS = (
-    ("jedi_tasks", "throttledtime", "when the task''s throttling ends",
-     "when the task was throttled last"),
-    ("jedi_tasks", "rescuetime", "when a rescue process checked the task",
-     "when a dog took the task from a dead process"),
+    (
+        "jedi_tasks",
+        "throttledtime",
+        "when the task''s throttling ends",
+        "when the task was throttled last",
+    ),
+    (
+        "jedi_tasks",
+        "rescuetime",
+        "when a rescue process checked the task",
+        "when a dog took the task from a dead process",
+    ),
 )
 """Table, column, meaning before and from now on."""
 

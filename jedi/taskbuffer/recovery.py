@@ -1,0 +1,222 @@
+"""Outputs that were made and are gone, or are to be made anew: which jobs made them, from what, and
+what their being made again means for the records.
+
+An output gets another name when it is made again (no serial number is used twice), so what is given
+up is remembered in jedi_lost_files: whoever has read the old file must not read the new one as
+well, and whoever has not, shall read it instead. Source: seed, "Lost file recovery"; engine.md
+§6.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+
+Named = Mapping[int, Mapping[str, Iterable[str]]]
+"""LFNs of outputs by task and dataset."""
+
+_INPUTS = ", ".join(f"'{kind}'" for kind in states.INPUT_TYPES)
+_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
+_CODE = states.EVENT_CODES
+_FILE = "pandaid, fileid, jeditaskid, datasetid, type, lfn"
+_FILES = (
+    f"(SELECT {_FILE} FROM jedi_job_files WHERE pandaid = ANY(CAST(:jobs AS bigint[])) UNION ALL "
+    f"SELECT {_FILE} FROM jedi_job_files_archived WHERE pandaid = ANY(CAST(:jobs AS bigint[])))"
+)
+_ORIGIN = "jeditaskid, pandaid, originpandaid"
+_JOBS = f"SELECT {_ORIGIN} FROM jedi_jobs UNION ALL SELECT {_ORIGIN} FROM jedi_jobs_archived"
+
+_MADE = text("""
+SELECT d.jeditaskid, d.datasetname, c.lfn, c.fsize, c.checksum, c.outpandaid
+FROM jedi_datasets d JOIN jedi_dataset_contents c USING (jeditaskid, datasetid)
+WHERE d.type = 'output' AND c.status = 'finished'
+  AND (d.jeditaskid = ANY(CAST(:ids AS bigint[])) OR d.datasetname = ANY(:names))
+ORDER BY d.jeditaskid, c.fileid
+""")
+
+
+def made(tx: Connection, task_ids: Iterable[int] = (), names: Iterable[str] = ()) -> list[Row[Any]]:
+    """What tasks have made, or what was made in datasets: jeditaskid, datasetname, lfn, fsize,
+    checksum, outpandaid."""
+    return list(tx.execute(_MADE, {"ids": list(task_ids), "names": list(names)}))
+
+
+_READ = text(f"""
+SELECT DISTINCT f.pandaid, d.datasetname, f.lfn
+FROM {_FILES} f JOIN jedi_datasets d USING (jeditaskid, datasetid)
+WHERE f.type = 'input'
+""")
+
+
+def read(tx: Connection, panda_ids: Iterable[int]) -> list[Row[Any]]:
+    """The input files of jobs: pandaid, datasetname, lfn."""
+    return list(tx.execute(_READ, {"jobs": list(panda_ids)}))
+
+
+_MADE_BY = text("""
+SELECT DISTINCT c.outpandaid
+FROM unnest(CAST(:tasks AS bigint[]), CAST(:names AS text[]), CAST(:lfns AS text[])) w(task, name,
+    lfn)
+  JOIN jedi_datasets d ON d.jeditaskid = w.task AND d.datasetname = w.name AND d.type = 'output'
+  JOIN jedi_dataset_contents c ON c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid
+    AND c.lfn = w.lfn AND c.type = 'output' AND c.status = 'finished'
+""")
+_PARTIAL = text(f"""
+SELECT DISTINCT c.pandaid FROM jedi_dataset_contents c JOIN (
+  SELECT datasetid, lfn FROM jedi_dataset_contents
+  WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type IN ({_MASTERS})
+    AND startevent IS NOT NULL
+  GROUP BY datasetid, lfn HAVING NOT bool_and(status = 'finished')) p USING (datasetid, lfn)
+WHERE c.jeditaskid = ANY(CAST(:ids AS bigint[])) AND c.status = 'finished'
+""")
+
+
+def makers(tx: Connection, wanted: Named) -> list[int]:
+    """The jobs that made these outputs, as far as they count as made."""
+    rows = [(i, name, lfn) for i, some in wanted.items() for name in some for lfn in some[name]]
+    if not rows:
+        return []
+    tasks, names, lfns = map(list, zip(*rows, strict=True))
+    return list(tx.scalars(_MADE_BY, {"tasks": tasks, "names": names, "lfns": lfns}))
+
+
+def half_done(tx: Connection, task_ids: Sequence[int]) -> list[int]:
+    """The jobs that processed events of files whose other events were not processed."""
+    return list(tx.scalars(_PARTIAL, {"ids": list(task_ids)})) if task_ids else []
+
+
+_LOCK = text("""
+SELECT FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
+ORDER BY datasetid FOR NO KEY UPDATE
+""")
+_LOSE = text(f"""
+WITH c AS (
+  UPDATE jedi_dataset_contents c SET status = 'failed', proc_status = 'failed'
+  FROM {_FILES} f WHERE f.type = 'output' AND c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
+    AND c.status = 'finished'
+  RETURNING c.jeditaskid, c.datasetid, c.fileid, c.lfn, c.outpandaid
+), g AS (
+  SELECT jeditaskid, datasetid, count(*) AS n FROM c GROUP BY jeditaskid, datasetid
+), d AS (
+  UPDATE jedi_datasets d SET nfilesfinished = d.nfilesfinished - g.n,
+    nfilesfailed = d.nfilesfailed + g.n
+  FROM g WHERE d.datasetid = g.datasetid AND d.jeditaskid = g.jeditaskid
+  RETURNING d.datasetid, d.datasetname
+)
+INSERT INTO jedi_lost_files (jeditaskid, fileid, datasetname, lfn, originpandaid)
+SELECT c.jeditaskid, c.fileid, d.datasetname, c.lfn, j.originpandaid
+FROM c JOIN d USING (datasetid)
+  JOIN (SELECT * FROM ({_JOBS}) j WHERE j.pandaid = ANY(CAST(:jobs AS bigint[]))) j
+    ON j.pandaid = c.outpandaid
+RETURNING jeditaskid
+""")
+_RESET = text(f"""
+WITH c AS (
+  UPDATE jedi_dataset_contents c SET status = 'ready', proc_status = 'ready',
+    maxattempt = greatest(c.maxattempt, c.attemptnr + CASE
+      WHEN c.attemptnr < c.maxattempt THEN 0
+      WHEN t.rules ? 'disable_auto_retry' THEN 1 ELSE :adds END)
+  FROM {_FILES} f JOIN jedi_tasks t USING (jeditaskid)
+  WHERE f.type IN ({_INPUTS}) AND c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
+    AND c.pandaid = f.pandaid AND c.status = 'finished'
+  RETURNING c.jeditaskid, c.datasetid, coalesce(c.endevent - c.startevent + 1, c.nevents) AS events
+), g AS (
+  SELECT jeditaskid, datasetid, count(*) AS n, sum(events) AS events FROM c
+  GROUP BY jeditaskid, datasetid
+)
+UPDATE jedi_datasets d SET nfilesused = d.nfilesused - g.n,
+  nfilesfinished = d.nfilesfinished - g.n, neventsused = d.neventsused - coalesce(g.events, 0)
+FROM g WHERE d.datasetid = g.datasetid AND d.jeditaskid = g.jeditaskid
+""")
+_DISCARD = text(f"""
+UPDATE jedi_events SET status = {_CODE["discarded"]}
+WHERE pandaid = ANY(CAST(:jobs AS bigint[])) AND status = {_CODE["done"]}
+""")
+
+
+def undo(tx: Connection, task_ids: Sequence[int], panda_ids: Sequence[int], adds: int) -> set[int]:
+    """What these finished jobs of tasks made is void: their outputs (logs stay) count as lost and
+    their inputs are ready again, with `adds` more attempts if they used up theirs. The tasks of
+    which something was lost; once more, nothing is. The caller has locked the tasks."""
+    if not panda_ids:
+        return set()
+    values = {"jobs": list(panda_ids)}
+    tx.execute(_LOCK, {"ids": list(task_ids)})
+    lost = set(tx.scalars(_LOSE, values))
+    tx.execute(_RESET, {**values, "adds": adds})
+    tx.execute(_DISCARD, values)
+    return lost
+
+
+def to_remove(tx: Connection, task_ids: Sequence[int]) -> list[Row[Any]]:
+    """Lost files of tasks that data management may still have: jeditaskid, datasetname, lfn."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT jeditaskid, datasetname, lfn FROM jedi_lost_files "
+                "WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND removed_at IS NULL "
+                "ORDER BY fileid"
+            ),
+            {"ids": list(task_ids)},
+        )
+    )
+
+
+def note_removed(tx: Connection, task_ids: Sequence[int]) -> None:
+    """Data management has none of the lost files of these tasks any more."""
+    tx.execute(
+        text(
+            "UPDATE jedi_lost_files SET removed_at = jedi_now() "
+            "WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND removed_at IS NULL"
+        ),
+        {"ids": list(task_ids)},
+    )
+
+
+_REPLACED = f"""
+SELECT d.datasetid, l.originpandaid, l.lfn AS lost, c.lfn AS found, c.fsize, c.checksum, c.guid
+FROM jedi_datasets d JOIN jedi_lost_files l USING (datasetname)
+  JOIN ({_JOBS}) j ON j.jeditaskid = l.jeditaskid AND j.originpandaid = l.originpandaid
+  JOIN jedi_datasets o ON o.jeditaskid = l.jeditaskid AND o.datasetname = l.datasetname
+  JOIN jedi_dataset_contents c ON c.jeditaskid = l.jeditaskid AND c.datasetid = o.datasetid
+    AND c.outpandaid = j.pandaid AND c.type = 'output' AND c.status = 'finished'
+WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.type = 'input'
+"""
+# Of a unit that was divided since, the first of the new files takes the old one's place.
+_RENAME = text(f"""
+WITH r AS ({_REPLACED}), old AS (
+  SELECT datasetid, originpandaid, c.lfn,
+    row_number() OVER (PARTITION BY datasetid, originpandaid ORDER BY c.lfn) AS nr
+  FROM (SELECT DISTINCT datasetid, originpandaid, lost FROM r) r
+    JOIN jedi_dataset_contents c USING (datasetid)
+  WHERE c.lfn = r.lost GROUP BY datasetid, originpandaid, c.lfn
+  HAVING bool_and(status IN ('ready', 'pending', 'staging', 'lost', 'missing', 'broken', 'failed'))
+), new AS (
+  SELECT *, row_number() OVER (PARTITION BY datasetid, originpandaid ORDER BY found) AS nr
+  FROM (SELECT DISTINCT datasetid, originpandaid, found, fsize, checksum, guid FROM r) r
+  WHERE NOT EXISTS (
+    SELECT FROM jedi_dataset_contents c WHERE c.datasetid = r.datasetid AND c.lfn = r.found)
+)
+UPDATE jedi_dataset_contents c SET lfn = n.found, fsize = n.fsize, checksum = n.checksum,
+  guid = n.guid
+FROM old o JOIN new n USING (datasetid, originpandaid, nr)
+WHERE c.datasetid = o.datasetid AND c.lfn = o.lfn
+""")
+
+
+def rename(tx: Connection, task_ids: Sequence[int]) -> None:
+    """Let inputs of tasks that were lost and made again go by their new names, unless they were
+    used before that. The caller holds the tasks."""
+    tx.execute(_RENAME, {"ids": list(task_ids)})
+
+
+def replaced(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[tuple[str, str]]]:
+    """By input dataset of tasks, the old and the new name of each file that was made again."""
+    found: dict[int, list[tuple[str, str]]] = {}
+    for row in tx.execute(text(_REPLACED), {"ids": list(task_ids)}):
+        found.setdefault(row.datasetid, []).append((row.lost, row.found))
+    return found
