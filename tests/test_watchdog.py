@@ -199,7 +199,7 @@ def test_where_nobody_can_work_a_task_goes_aside_or_waits(world: World) -> None:
 
 
 def hold(tx: Connection, task: int) -> None:
-    tasks.move_tasks(tx, [Move(task, None, "pending", "no_site", "No site.")], "test")
+    tasks.move_tasks(tx, [Move(task, None, "pending", "no_site_now", "No site.")], "test")
 
 
 def test_a_task_on_hold_is_tried_again(world: World, at: Callable[[float], None]) -> None:
@@ -216,7 +216,7 @@ def test_a_task_on_hold_is_tried_again(world: World, at: Callable[[float], None]
 
 def test_who_holds_a_task_may_say_how_long(world: World, at: Callable[[float], None]) -> None:
     with world.engine.begin() as tx:
-        move = Move(insert_task(tx), None, "pending", "no_site", "No site.", wait_s=30)
+        move = Move(insert_task(tx), None, "pending", "no_site_now", "No site.", wait_s=30)
         tasks.move_tasks(tx, [move], "test")
     at(30)
     assert run(world, "pending") == Counts()
@@ -242,7 +242,7 @@ def test_a_hold_counts_from_its_beginning(world: World, at: Callable[[float], No
     assert run(world, "pending") == Counts(pending_timeout=1)
     with world.engine.begin() as tx:
         row = task_row(tx)
-    assert (row.status, row.reason_facts) == ("exhausted", {"held_by": "no_site"})
+    assert (row.status, row.reason_facts) == ("exhausted", {"held_by": "no_site_now"})
     assert row.errordialog == "On hold for more than 604800 s: No site."
 
 

@@ -16,7 +16,8 @@ from jedi.agent.base import TaskAgent
 from jedi.core import states
 from jedi.core.errors import JediError, NotFound
 from jedi.postprocessor.outcome import Dataset, Findings, PostProcessing, Verdict, Wishes
-from jedi.spec.scouting import Declared, Judgement, Measured, Scouted
+from jedi.postprocessor.scouts import shaped
+from jedi.spec.scouting import Judgement, Scouted
 from jedi.taskbuffer import (
     commands,
     datasets,
@@ -29,7 +30,7 @@ from jedi.taskbuffer import (
     validation,
 )
 from jedi.taskbuffer.tasks import Move
-from jedi.taskrefiner.resource import ResourceType, resource_type
+from jedi.taskrefiner.resource import ResourceType
 
 _VALIDATED = ("prepared", "passed", "toabort")
 _PREPARED = Verdict("prepared", "all_processed", "No input is left and no job is running.")
@@ -90,6 +91,9 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
         if len(rows) < limit:
             left = limit - len(rows)
             rows += family.claim_orphans(tx, self.world.me, self.lease_s, left)
+        if len(rows) < limit and (percent := float(self.world.knobs["scout.early_percent"])) < 100:
+            left = limit - len(rows)
+            rows += scouting.claim_early(tx, self.world.me, self.lease_s, left, percent)
         working = [row for row in rows if row.status not in ending.FINALISABLE]
         scouted = scouting.scouted(tx, working)
         if scouted:
@@ -126,7 +130,7 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
         plugin: PostProcessing = plugins.find("postprocessor", task.vo, task.label)()
         if task.scouted:
             judgement = plugin.judge(task.scouted, self.world.knobs)
-            measured = self._shaped(task.scouted.declared, judgement.measured)
+            measured = shaped(task.scouted.declared, judgement.measured, self._types)
             return replace(judgement, measured=measured)
         if task.status not in ending.FINALISABLE and any(d.is_open for d in task.datasets):
             return Outcome(_STILL_OPEN, [], [])
@@ -174,10 +178,11 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
         or the task is broken."""
         if not found:
             return
-        good = {t.jedi_task_id: j.measured for t, j in found if j.target != "tobroken"}
+        good = {t.jedi_task_id: j for t, j in found if j.target != "tobroken"}
         if good:
-            scouting.store_measured(tx, good)
-            scouting.release(tx, list(good))
+            measured = {i: (j.measured, int(j.facts["scouts"])) for i, j in good.items()}
+            scouting.store_measured(tx, measured)
+            scouting.release(tx, list(good), {i: j.n_gb_per_job for i, j in good.items()})
             stats.note_progress(tx, list(good))
         # a hold may have ended in ready
         late = [(task, judged) for task, judged in found if task.status != "scouting"]
@@ -189,15 +194,6 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
                 for task, judged in some
             ]  # fmt: skip
             tasks.move_tasks(tx, moves, self.name)
-
-    def _shaped(self, task: Declared, measured: Measured) -> Measured:
-        """With the shape of jobs that need as much memory as was measured."""
-        if measured.ram_count is None:
-            return measured
-        shape = resource_type(
-            self._types, task.core_count, measured.ram_count, task.ram_unit, task.base_ram_mb
-        )
-        return replace(measured, resource_type=shape)
 
     def trouble(self, tx: Connection, task: Ending, error: Exception) -> None:
         code = error.code if isinstance(error, JediError) else "internal_error"

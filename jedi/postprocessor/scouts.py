@@ -7,11 +7,14 @@ brokerage.md §5; contracts.md §15.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import ceil
+from statistics import median
 from typing import Any
 
 from jedi.contentsfeeder.feed import PRODUCTION_LABELS
 from jedi.spec.scouting import Declared, Judgement, Measured, Scout, Scouted
+from jedi.taskrefiner.resource import ResourceType, resource_type
 
 Knobs = Mapping[str, Any]
 
@@ -25,6 +28,9 @@ _MIN_EVENTS = 10
 _MOST_OUT_PER_MB = 10 * MB
 _MILLI_BELOW = 10.0
 _SPARE = 1.5
+_LEAST_GB, _MOST_GB = 1.0, 100.0
+"""Borders of a size that follows from tgtMaxOutputForNG."""
+
 _REAL_WALLTIME_S = 3600.0
 """A walltime per MB of input is only told by jobs that ran so long."""
 
@@ -37,26 +43,41 @@ def judge(found: Scouted, knobs: Knobs) -> Judgement:
     facts: dict[str, Any] = {"scouts": len(scouts), "files_finished": progress.finished,
                              "files_failed": progress.failed}  # fmt: skip
     percent = 0.0 if _is_production(task) else knobs["scout.min_success_percent"]
-    if not (scouts and progress.finished) or 100 * progress.finished < percent * tried:
-        reason = f"Scout jobs could process {progress.finished} of {tried} files"
-        return Judgement("tobroken", "scouts_failed", f"{reason}: the task is broken.", facts)
+    if task.success_percent is not None:
+        percent = task.success_percent
+    rate = 100 * progress.finished / max(tried, 1)
+    done = f"Scout jobs could process {progress.finished} of {tried} files"
     measured = measure(task, scouts[: knobs["scout.sample"]], knobs)
+    if not (scouts and progress.finished) or rate < percent:
+        if 0 < knobs["scout.exhaust_from_percent"] <= rate:
+            reason = f"{done}, less than {percent:g} %. Retry the task to run it all the same."
+            return Judgement("exhausted", "scouts_partly_failed", reason, facts, measured)
+        return Judgement("tobroken", "scouts_failed", f"{done}: the task is broken.", facts)
     per_job = sum(scout.n_files for scout in scouts) / len(scouts)
     expected = ceil(progress.n_files / max(per_job, 1))
     facts |= {"jobs_expected": expected}
     if expected - len(scouts) > knobs["scout.exhaust_above_jobs"]:
-        for test in (_too_slow, _too_large, _too_short):
+        for test in (_too_slow, _too_large, _too_short, _too_idle, _too_busy):
             if warning := test(task, scouts, measured, expected, knobs):
                 code, reason, more = warning
                 advice = "Retry the task to run it all the same, or submit it anew with better "
                 return Judgement("exhausted", code, f"{reason} {advice}figures.", facts | more,
                                  measured)  # fmt: skip
     reason = f"Scout jobs processed {progress.finished} of {tried} files: all others follow."
-    return Judgement("scouted", "scouts_succeeded", reason, facts, measured)
+    size = _job_size(task, scouts, found.largest_output)
+    return Judgement("scouted", "scouts_succeeded", reason, facts, measured, size)
 
 
 def _is_production(task: Declared) -> bool:
     return task.label in PRODUCTION_LABELS
+
+
+def _job_size(task: Declared, scouts: Sequence[Scout], largest_output: int) -> float | None:
+    """GB of input and outputs of a job whose largest output is as large as the task wants it."""
+    if not (task.max_output_gb and largest_output):
+        return None
+    moved = sum(scout.input_bytes + scout.output_bytes for scout in scouts)
+    return min(max(moved * task.max_output_gb / largest_output, _LEAST_GB), _MOST_GB)
 
 
 # --------------------------------------------------------------------------------- measuring
@@ -89,6 +110,16 @@ def measure(task: Declared, scouts: Sequence[Scout], knobs: Knobs) -> Measured:
         disk_io=round(sum(map(_disk_io, scouts)) / len(scouts)),
         disk_io_unit="kBPerS",
     )
+
+
+def shaped(task: Declared, measured: Measured, types: Sequence[ResourceType]) -> Measured:
+    """With the shape of jobs that need as much memory as was measured."""
+    if measured.ram_count is None:
+        return measured
+    shape = resource_type(
+        types, task.core_count, measured.ram_count, task.ram_unit, task.base_ram_mb
+    )
+    return replace(measured, resource_type=shape)
 
 
 def nearest_rank(values: Sequence[float], percent: float) -> int:
@@ -228,3 +259,33 @@ def _too_short(
         f"are expected, more than {most}: let each job do more (nFilesPerJob)."
     )
     return "scouts_too_short", reason, {"short_scouts": short, "short_s": limit_s}
+
+
+def _too_idle(
+    task: Declared, scouts: Sequence[Scout], measured: Measured, expected: int, knobs: Knobs
+) -> _Warning:
+    """Cores that wait more than the task allows."""
+    used = [100 * scout.cpu_s / (scout.cores * _seconds(scout)) for scout in scouts]
+    seen = median(used)
+    if seen >= task.min_cpu_efficiency:
+        return None
+    reason = (
+        f"Half of the scout jobs kept their cores busy for less than {seen:.0f} % of the time, the "
+        f"task wants {task.min_cpu_efficiency} % (minCpuEfficiency)."
+    )
+    return "scouts_too_idle", reason, {"cpu_efficiency": round(seen, 1)}
+
+
+def _too_busy(
+    task: Declared, scouts: Sequence[Scout], measured: Measured, expected: int, knobs: Knobs
+) -> _Warning:
+    """More processors in use than were asked for."""
+    most = knobs["scout.max_cpu_use"]
+    busy = sum(scout.cpu_s > most * scout.cores * _seconds(scout) for scout in scouts)
+    if not most or not busy:
+        return None
+    reason = (
+        f"{busy} scout jobs used more than {most:g} times the processor time that their cores "
+        "have: ask for more cores (coreCount)."
+    )
+    return "scouts_too_busy", reason, {"busy_scouts": busy}

@@ -40,7 +40,9 @@ class Scout:
 @dataclass(frozen=True, slots=True)
 class Declared:
     """What a task says of its jobs before its scouts are heard; the names are those of
-    jedi_tasks."""
+    jedi_tasks. `success_percent`: files that scouts have to process; `min_cpu_efficiency` in
+    percent; `max_output_gb`: the size aimed at of the largest output, if that says how large jobs
+    are."""
 
     label: str
     cpu_time: int | None
@@ -52,11 +54,16 @@ class Declared:
     ram_unit: str
     base_ram_mb: int
     work_disk_kb: float
+    success_percent: float | None = None
+    min_cpu_efficiency: int = 0
+    max_output_gb: float | None = None
 
     @classmethod
     def of(cls, task: Any) -> Declared:
         """From a row of jedi_tasks; what is not said has the defaults of brokerage.md §5."""
         work = (task.workdiskcount or 0) * SIZES[task.workdiskunit or "kB"]
+        rules = SplitRules.model_validate(task.rules or {})
+        rate = rules.scout_success_rate
         return cls(
             label=task.prodsourcelabel,
             cpu_time=task.cputime,
@@ -68,6 +75,9 @@ class Declared:
             ram_unit=task.ramunit or "MB",
             base_ram_mb=task.baseramcount or 0,
             work_disk_kb=work / SIZES["kB"],
+            success_percent=None if rate is None else 10.0 * rate,
+            min_cpu_efficiency=rules.min_cpu_efficiency or 0,
+            max_output_gb=rules.output_gb_per_job,
         )
 
 
@@ -82,11 +92,13 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Scouted:
-    """A task whose scouts have all ended, with those that finished, in that order."""
+    """A task whose scouts have ended, all or enough of them, with those that finished, in that
+    order, and the bytes of the largest of their outputs, all jobs together."""
 
     declared: Declared
     progress: Progress
     finished: tuple[Scout, ...]
+    largest_output: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +124,15 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a task's scouts lead to: its next status and why, and what they measured."""
+    """What a task's scouts lead to: its next status and why, and what they measured; how large its
+    other jobs are, if they are to be that large (input and outputs, in GB)."""
 
     target: str
     code: str
     reason: str
     facts: dict[str, Any] = field(default_factory=dict)
     measured: Measured = Measured()
+    n_gb_per_job: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +158,8 @@ def released(masters: Sequence[Master], rules: SplitRules, jobs: int) -> list[Re
     Nothing if there are no more jobs than that: then scouts would be all there is."""
     size = rules.of_scouts()
     events = size.events_per_job
-    per_job = events or size.files_per_job or 1
+    largest = rules.max_files_per_job if rules.respect_split_rule else None
+    per_job = events or size.files_per_job or largest or 1
     wanted = [-(-(one.n_events if events else one.n_files) // per_job) for one in masters]
     if not 0 < jobs < sum(wanted):
         return []

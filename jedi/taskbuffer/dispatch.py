@@ -13,7 +13,6 @@ from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.spec.attempt import HeldJob, JobFile
-from jedi.spec.splitrule import SCOUTED
 from jedi.spec.wire import Attempt, Beat, LogEntry, Measures, Report, Resources
 from jedi.taskbuffer.engine import wake
 from jedi.taskbuffer.jobs import NOTE
@@ -113,8 +112,8 @@ WITH RECURSIVE known AS (
 )
 SELECT j.pandaid AS panda_id, j.lock_seq, j.jeditaskid AS jedi_task_id,
   j.attemptnr AS attempt_nr, site, j.cores, j.memory_mb, j.walltime_s, s.maxwdir AS scratch_mb,
-  p.jobparameters AS command, t.sandbox_sha256 AS sandbox,
-  coalesce((SELECT k.rules ->> 'use_scout' = '{SCOUTED}' FROM jedi_tasks k
+  p.jobparameters AS command, p.texts, t.sandbox_sha256 AS sandbox,
+  coalesce((SELECT k.measured_jobs > 0 FROM jedi_tasks k
             WHERE k.jeditaskid = j.jeditaskid), false) AS measured,
   {SITE_ENDPOINT} AS site_endpoint, {JOB_FILES.format(condition="true")} AS files
 FROM held j JOIN jedi_job_params p USING (pandaid) JOIN jedi_sites s USING (site)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import Connection, Row, text
@@ -24,10 +25,11 @@ from jedi.spec.scouting import (
     released,
 )
 from jedi.spec.splitrule import SCOUTED, SCOUTING, SplitRules, render_split_rule
-from jedi.taskbuffer import tables
+from jedi.taskbuffer import tables, tasks
 from jedi.taskbuffer.engine import wake
 
 _MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
+_AS_THEY_ARE: Mapping[int, float | None] = MappingProxyType({})
 
 
 _FED = text(f"""
@@ -95,9 +97,11 @@ FROM c WHERE d.datasetid = c.datasetid AND d.jeditaskid = ANY(CAST(:ids AS bigin
 """)
 
 
-def release(tx: Connection, task_ids: Sequence[int]) -> None:
+def release(
+    tx: Connection, task_ids: Sequence[int], sizes: Mapping[int, float | None] = _AS_THEY_ARE
+) -> None:
     """The files of those tasks whose files are withheld may all be used; the others are left
-    alone. The caller has locked the tasks."""
+    alone. `sizes`: GB of a job from now on, by task. The caller has locked the tasks."""
     rows = tx.execute(_LIMITED, {"ids": list(task_ids), "scouting": str(SCOUTING)}).all()
     if not rows:
         return
@@ -105,7 +109,12 @@ def release(tx: Connection, task_ids: Sequence[int]) -> None:
     tx.execute(_LOCK_MASTERS, ids)
     tx.execute(_RELEASE, ids)
     rules = {row.jeditaskid: SplitRules.model_validate(row.rules).then(SCOUTED) for row in rows}
-    _set_rules(tx, rules)
+    resized = {
+        task_id: rules[task_id].model_copy(update={"n_gb_per_job": size})
+        for task_id, size in sizes.items()
+        if size and task_id in rules
+    }
+    _set_rules(tx, rules | resized)
     wake(tx, "files:ready")
 
 
@@ -133,11 +142,21 @@ SELECT j.jeditaskid, coalesce(j.wall_s, extract(epoch FROM j.endtime - j.startti
   coalesce(j.output_bytes, 0) AS output_bytes,
   coalesce(j.read_bytes, 0) + coalesce(j.write_bytes, 0) AS local_bytes, j.endtime, j.pandaid
 FROM {table} j LEFT JOIN jedi_sites s USING (site)
-WHERE j.jeditaskid = ANY(CAST(:ids AS bigint[])) AND j.kind = 'scout' AND j.status = 'finished'
+WHERE j.jeditaskid = ANY(CAST(:ids AS bigint[])) AND j.kind = ANY(:kinds)
+  AND j.status = 'finished'
 """
-_SCOUTS = text(f"""
+_JOBS = f"""
 {_JOB.format(table="jedi_jobs")} UNION ALL {_JOB.format(table="jedi_jobs_archived")}
 ORDER BY jeditaskid, endtime, pandaid
+"""
+_LARGEST = text("""
+SELECT jeditaskid, max(size) AS size FROM (
+  SELECT j.jeditaskid, sum(f.fsize) AS size
+  FROM jedi_jobs j JOIN jedi_job_files f USING (pandaid)
+  WHERE j.jeditaskid = ANY(CAST(:ids AS bigint[])) AND j.kind = 'scout' AND j.status = 'finished'
+    AND f.type = 'output'
+  GROUP BY j.jeditaskid, f.datasetid) s
+GROUP BY jeditaskid
 """)
 
 
@@ -150,20 +169,22 @@ GROUP BY jeditaskid
 """)
 
 
-def scouted(tx: Connection, tasks: Sequence[Row[Any]]) -> dict[int, Scouted]:
+def scouted(tx: Connection, claimed: Sequence[Row[Any]]) -> dict[int, Scouted]:
     """What there is to judge of those tasks (rows of jedi_tasks) whose files are withheld."""
-    rows = {t.jeditaskid: t for t in tasks if (t.rules or {}).get("use_scout") == SCOUTING}
+    rows = {t.jeditaskid: t for t in claimed if (t.rules or {}).get("use_scout") == SCOUTING}
     if not rows:
         return {}
     ids = {"ids": list(rows)}
     finished: dict[int, list[Scout]] = {task_id: [] for task_id in rows}
-    for job in tx.execute(_SCOUTS, ids):
+    for job in tx.execute(text(_JOBS), {**ids, "kinds": ["scout"]}):
         finished[job.jeditaskid].append(_scout(job))
+    largest = {row.jeditaskid: int(row.size or 0) for row in tx.execute(_LARGEST, ids)}
     return {
         row.jeditaskid: Scouted(
             declared=Declared.of(rows[row.jeditaskid]),
             progress=Progress(row.n_files, row.finished, row.failed),
             finished=tuple(finished[row.jeditaskid]),
+            largest_output=largest.get(row.jeditaskid, 0),
         )
         for row in tx.execute(_PROGRESS, ids)
     }
@@ -176,16 +197,67 @@ def _scout(row: Row[Any]) -> Scout:
 
 _COLUMNS = {name: tables.tasks.c[name].name for name in Measured.__dataclass_fields__}
 _STORE = text(f"""
-UPDATE jedi_tasks t SET {", ".join(f"{c} = coalesce(r.{c}, t.{c})" for c in _COLUMNS.values())}
+UPDATE jedi_tasks t SET measured_jobs = r.measured_jobs,
+  {", ".join(f"{c} = coalesce(r.{c}, t.{c})" for c in _COLUMNS.values())}
 FROM jsonb_populate_recordset(NULL::jedi_tasks, CAST(:rows AS jsonb)) r
 WHERE t.jeditaskid = r.jeditaskid
 """)
 
 
-def store_measured(tx: Connection, found: Mapping[int, Measured]) -> None:
-    """Write what was measured; the rest stays. The caller has locked the tasks."""
+_ENOUGH = """
+AND rules ->> 'use_scout' = :scouting
+AND EXISTS (
+  SELECT FROM jedi_jobs j WHERE j.jeditaskid = jedi_tasks.jeditaskid AND j.kind = 'scout'
+  HAVING 100 * count(*) FILTER (WHERE j.status = 'finished') >= :percent * greatest(count(*), 1)
+  OFFSET 0)
+AND NOT EXISTS (
+  SELECT FROM jedi_datasets d WHERE d.jeditaskid = jedi_tasks.jeditaskid AND d.masterid IS NULL
+    AND d.nfilestobeused > d.nfilesused + d.nfilesmissing
+  OFFSET 0)
+"""
+
+
+def claim_early(
+    tx: Connection, me: str, lease_s: float, limit: int, percent: float
+) -> list[Row[Any]]:
+    """Take tasks so many percent of whose scouts have finished, though others are at work yet."""
+    return tasks.claim(tx, ["scouting"], me, lease_s, limit, _ENOUGH, percent=percent,
+                       scouting=str(SCOUTING))  # fmt: skip
+
+
+_TO_MEASURE = text("""
+SELECT t.*, j.n FROM jedi_tasks t, LATERAL (
+  SELECT CAST(count(*) AS int) AS n FROM jedi_jobs j WHERE j.jeditaskid = t.jeditaskid
+    AND j.kind IN ('scout', 'normal') AND j.status = 'finished' OFFSET 0) j
+WHERE t.status = 'running' AND t.measured_jobs < :last
+  AND (t.lease_until IS NULL OR t.lease_until < clock_timestamp())  -- real time
+  AND EXISTS (SELECT FROM unnest(CAST(:steps AS int[])) s(at)
+              WHERE t.measured_jobs < s.at AND j.n >= s.at)
+ORDER BY t.jeditaskid LIMIT :limit FOR NO KEY UPDATE OF t SKIP LOCKED
+""")
+
+
+def to_measure(
+    tx: Connection, steps: Sequence[int], limit: int
+) -> dict[int, tuple[Declared, int, tuple[Scout, ...]]]:
+    """Working tasks that have come to one of these numbers of finished jobs since they were
+    measured, and are locked now: what they say, that number, and these jobs, the first first."""
+    values = {"steps": list(steps), "last": max(steps, default=0), "limit": limit}
+    rows = {row.jeditaskid: row for row in tx.execute(_TO_MEASURE, values)}
+    jobs: dict[int, list[Scout]] = {task_id: [] for task_id in rows}
+    if rows:
+        found = {"ids": list(rows), "kinds": ["scout", "normal"]}
+        for job in tx.execute(text(_JOBS), found):
+            jobs[job.jeditaskid].append(_scout(job))
+    return {i: (Declared.of(row), row.n, tuple(jobs[i])) for i, row in rows.items()}
+
+
+def store_measured(tx: Connection, found: Mapping[int, tuple[Measured, int]]) -> None:
+    """Write what was measured, and of how many finished jobs; the rest stays. The caller has locked
+    the tasks."""
     rows = [
-        {"jeditaskid": task_id, **{_COLUMNS[k]: v for k, v in asdict(measured).items()}}
-        for task_id, measured in found.items()
-    ]
+        {"jeditaskid": task_id, "measured_jobs": jobs,
+         **{_COLUMNS[k]: v for k, v in asdict(measured).items()}}
+        for task_id, (measured, jobs) in found.items()
+    ]  # fmt: skip
     tx.execute(_STORE, {"rows": json.dumps(rows)})

@@ -245,9 +245,9 @@ datasets = Table(
     stamp("lockedtime:locked_time", "when the record was locked", _LATER),
     words("attributes", "how the dataset is split: ratio, nosplit, repeat, ...", _NEW_DS),
     words("streamname:stream_name", "its placeholder in the job parameters", _NEW_DS),
-    words("storagetoken:storage_token", "where files are while the task runs", _LATER),
+    words("storagetoken:storage_token", "where files are while the task runs", _NEW_DS),
     words("destination", "the endpoint where outputs go",
-          f"decisions.assign_nuclei {_PLACE}"),
+          f"{_NEW_DS} decisions.assign_nuclei {_PLACE}"),
     col("templateid:template_id", BigInteger, "the template dataset it came from", _LATER),
     count("nfileswaiting:n_files_waiting", "files waiting for real co-jumbo jobs", _LATER),
     # ours

@@ -11,6 +11,7 @@ from jedi.watchdog import (
     goal,
     heartbeat,
     leases,
+    measure,
     pending,
     progress,
     space,
@@ -23,8 +24,8 @@ from jedi.watchdog.dog import Dog
 DOGS: dict[str, Dog] = {
     module.DOG.name: module.DOG
     for module in (
-        heartbeat, leases, pending, throttle, exhausted, goal, failing, boost, statistics, progress,
-        space, sweep,
+        heartbeat, leases, pending, throttle, exhausted, goal, failing, boost, measure, statistics,
+        progress, space, sweep,
     )
 }  # fmt: skip
 

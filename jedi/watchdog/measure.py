@@ -1,0 +1,33 @@
+"""Running tasks are measured by their first jobs, and again when more of them have finished."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+from jedi.agent.base import World
+from jedi.postprocessor.scouts import measure, shaped
+from jedi.taskbuffer import scouting, tasks_new
+from jedi.taskrefiner.resource import ResourceType
+from jedi.watchdog.dog import Counts, Dog, in_batches
+
+
+def run(world: World) -> Counts:
+    """Source: seed, "Memory probe and brokerage"; engine.md §4.7, §5."""
+    told = world.knobs["scout.measure_at"]
+    steps = [int(step) for step in told.split(",")] if told != "none" else []
+    sample = int(world.knobs["scout.sample"])
+
+    def step(tx: Connection, limit: int) -> Counts:
+        found = scouting.to_measure(tx, steps, limit)
+        types = [ResourceType(**row._mapping) for row in tasks_new.resource_types(tx)]
+        measured = {
+            task_id: (shaped(task, measure(task, jobs[:sample], world.knobs), types), n)
+            for task_id, (task, n, jobs) in found.items()
+        }
+        scouting.store_measured(tx, measured)
+        return Counts(measured=len(measured))
+
+    return in_batches(world, step)
+
+
+DOG = Dog("measure", "watchdog.measure_period_s", "running tasks are measured anew", run)

@@ -1,0 +1,32 @@
+"""Shares of work queues are computed: who has used least of its own is served first."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+
+from jedi.agent.base import World
+from jedi.taskbuffer import shares
+from jedi.throttler.shares import Node, allot
+from jedi.watchdog.dog import Counts, Dog
+
+
+def run(world: World) -> Counts:
+    """What runs now is divided as the shares say. An order comes of it even when nothing runs."""
+    by_demand = world.knobs["shares.demand_cap"] == "on"
+    with world.engine.begin() as tx:
+        nodes = [
+            Node(row.queue_id, row.partitionid, row.queue_share, bool(row.stretchable),
+                 row.active, row.usage, row.demand)
+            for row in shares.read(tx, files=by_demand)
+        ]  # fmt: skip
+        total = max(1.0, sum(node.usage for node in nodes))
+        found = [asdict(one) for one in allot(nodes, total, by_demand=by_demand)]
+        for one in found:
+            if one["ratio"] is not None and math.isinf(one["ratio"]):
+                one["ratio"] = None
+        shares.put(tx, found)
+    return Counts()
+
+
+DOG = Dog("shares", "watchdog.shares_period_s", "shares of work queues are computed", run)
