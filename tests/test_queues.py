@@ -140,7 +140,7 @@ def test_all_queues_whose_criteria_hold(engine: Engine) -> None:
 def test_a_criterion_is_a_condition_and_nothing_else(
     engine: Engine, criteria: str | None, variables: str | None, rule: str
 ) -> None:
-    with pytest.raises(BadCriterion, match=".*") as caught:
+    with pytest.raises(BadCriterion) as caught:
         compile_criterion(criteria, variables, COLUMNS, "v")
     assert rule in caught.value.rule and caught.value.remedy
 

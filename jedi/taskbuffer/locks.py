@@ -5,28 +5,44 @@ Leases run in real time: they protect processes, and those live in real time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlalchemy import Connection, text
 
 
 def take(tx: Connection, component: str, me: str, lease_s: float) -> bool:
     """Take the lock of a component, or prolong one's own; False while somebody else holds it."""
+    return bool(take_all(tx, [component], me, lease_s))
+
+
+def take_all(tx: Connection, components: Sequence[str], me: str, lease_s: float) -> set[str]:
+    """Take or prolong the locks of components; those that nobody else holds."""
     found = tx.execute(
         text(
             "INSERT INTO jedi_process_lock AS l (prodsourcelabel, vo, workqueue_id, component, "
-            "lockedby, lease_until) VALUES ('any', 'any', 0, :component, :me, "
-            "clock_timestamp() + make_interval(secs => :lease_s)) "  # real time, see above
+            "lockedby, lease_until) SELECT 'any', 'any', 0, component, :me, "
+            "clock_timestamp() + make_interval(secs => :lease_s) "  # real time, see above
+            "FROM unnest(CAST(:components AS text[])) component ORDER BY component "
             "ON CONFLICT (prodsourcelabel, vo, workqueue_id, cloud, component) DO UPDATE "
             "SET lockedby = :me, lockedtime = jedi_now(), lease_until = excluded.lease_until "
-            "WHERE l.lockedby = :me OR l.lease_until < clock_timestamp()"
+            "WHERE l.lockedby = :me OR l.lease_until < clock_timestamp() RETURNING l.component"
         ),
-        {"component": component, "me": me, "lease_s": lease_s},
+        {"components": list(components), "me": me, "lease_s": lease_s},
     )
-    return found.rowcount == 1
+    return set(found.scalars())
 
 
 def release(tx: Connection, component: str, me: str) -> None:
     """Give a lock back, if it is still ours."""
+    release_all(tx, [component], me)
+
+
+def release_all(tx: Connection, components: Sequence[str], me: str) -> None:
+    """Give locks back that are still ours."""
     tx.execute(
-        text("DELETE FROM jedi_process_lock WHERE component = :component AND lockedby = :me"),
-        {"component": component, "me": me},
+        text(
+            "DELETE FROM jedi_process_lock "
+            "WHERE component = ANY(CAST(:components AS text[])) AND lockedby = :me"
+        ),
+        {"components": list(components), "me": me},
     )

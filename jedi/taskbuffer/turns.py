@@ -17,13 +17,12 @@ from jedi.spec.task import EXPRESS
 
 WORKING = "'ready', 'scouting', 'running'"
 MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
-SHARE = "coalesce(gshare, '')"
-PRIORITY = "(coalesce(currentpriority, 0) + CASE WHEN status = 'scouting' THEN 1 ELSE 0 END)"
+PRIORITY = "(currentpriority + CAST(status = 'scouting' AS integer))"
 TURN = f"CASE WHEN s.gshare = '{EXPRESS}' THEN -1 ELSE coalesce(q.{{column}}, 0) END"
 """The order of shares `s` joined with jedi_queue_shares `q`; unknown ones come with those that
 have used nothing."""
 
-_WANTS_JOBS = f"""
+WANTS_JOBS = f"""
 EXISTS (SELECT FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid
   AND d.masterid IS NULL AND d.type IN ({MASTERS}) AND d.status IN ('ready', 'running')
   AND d.nfilestobeused > d.nfilesused + d.nfilesmissing)
@@ -41,11 +40,12 @@ _DUE = "(next_run_at IS NULL OR next_run_at <= jedi_now())"
 # looked at that others may take the first ones meanwhile.
 _FIRST = f"""
 WITH RECURSIVE shares AS (
-  (SELECT {SHARE} AS gshare FROM jedi_tasks WHERE status IN ({WORKING}) ORDER BY 1 LIMIT 1)
+  (SELECT gshare FROM jedi_tasks WHERE status IN ({WORKING}) AND gshare IS NOT NULL
+   ORDER BY gshare LIMIT 1)
   UNION ALL
   SELECT n.gshare FROM shares s, LATERAL (
-    SELECT {SHARE} AS gshare FROM jedi_tasks
-    WHERE status IN ({WORKING}) AND {SHARE} > s.gshare ORDER BY 1 LIMIT 1) n
+    SELECT gshare FROM jedi_tasks
+    WHERE status IN ({WORKING}) AND gshare > s.gshare ORDER BY gshare LIMIT 1) n
 ), turns AS (
   SELECT s.gshare, q.ratio, q.queue_id IS NOT NULL AND q.allocation IS NOT NULL AS shared,
     {TURN.format(column="turn")} AS turn
@@ -54,12 +54,12 @@ WITH RECURSIVE shares AS (
 ), first AS (
   SELECT c.*, s.gshare, s.turn, s.ratio, s.shared FROM turns s, LATERAL (
     SELECT jeditaskid, {PRIORITY} AS priority FROM jedi_tasks t
-    WHERE status IN ({WORKING}) AND {SHARE} = s.gshare AND {{condition}}
+    WHERE status IN ({WORKING}) AND t.gshare = s.gshare AND {{condition}}
     ORDER BY {PRIORITY} DESC, jeditaskid LIMIT 2 * :limit) c
 )
 """
 NEXT = f"""
-{_FIRST.format(condition=f"{_FREE} AND {_DUE} AND {_ALLOWED} AND {_WANTS_JOBS}")}
+{_FIRST.format(condition=f"{_FREE} AND {_DUE} AND {_ALLOWED} AND {WANTS_JOBS}")}
 SELECT t.jeditaskid FROM first f JOIN jedi_tasks t USING (jeditaskid)
 WHERE t.status IN ({WORKING}) AND {_FREE} AND {_DUE}
 ORDER BY f.turn, f.priority DESC, t.jeditaskid LIMIT :limit FOR UPDATE OF t SKIP LOCKED
@@ -87,7 +87,7 @@ def values(stopped: Sequence[Stopped]) -> dict[str, list[Any]]:
 
 
 _LIST = f"""
-{_FIRST.format(condition=_WANTS_JOBS)}
+{_FIRST.format(condition=WANTS_JOBS)}
 SELECT t.jeditaskid, t.taskname, t.username, t.status, f.gshare, f.turn, f.ratio, f.shared,
   f.priority, NOT {_ALLOWED} AS stopped, t.next_run_at
 FROM first f JOIN jedi_tasks t USING (jeditaskid)

@@ -1,29 +1,279 @@
-"""Are there enough jobs? First form: one cap on the waiting jobs of each work queue."""
+"""Are there enough jobs? By work queue and resource type, whether more are made and how many.
+
+Source: seed, "Job throttling"; brokerage.md §6, whose tests are numbered here as there. What the
+walltime of queued jobs would excuse is not: it is known of too few of them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jedi.spec.queuefile import PARTITION
+
+FAMILIES = ("MCORE", "SCORE")
+"""Beginnings of resource types that may share a cap."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A work queue as the throttler knows it. `share` None: not throttled."""
+
+    queue_id: int
+    name: str
+    label: str
+    partition: int | None
+    share: int | None
+    caps: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Jobs by what they do: run, wait at or on the way to a site, are defined, wait for others."""
+
+    running: int = 0
+    not_running: int = 0
+    defined: int = 0
+    waiting: int = 0
+
+    @property
+    def queued(self) -> int:
+        """Jobs that could run next."""
+        return self.not_running + self.defined
+
+    def __add__(self, other: Load) -> Load:
+        return Load(
+            self.running + other.running,
+            self.not_running + other.not_running,
+            self.defined + other.defined,
+            self.waiting + other.waiting,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """Up to so many jobs may be made."""
+    """Up to so many jobs may be made in this cycle; `lacking`: so few are there that all
+    generators may make some at once. `least`: only tasks of at least this priority."""
 
     jobs: int
+    lacking: bool = True
+    least: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """No jobs now."""
+    """No jobs now. `yields`: to work that is more urgent than all that is queued."""
 
     code: str
     reason: str
+    facts: Mapping[str, Any]
+    yields: bool = True
 
 
-def decide(queued: int, cap: int) -> Pass | Skip:
-    """For one work queue: `queued` jobs wait in it, `cap` may (knob throttler.queue_cap)."""
+@dataclass(frozen=True, slots=True)
+class Urgent:
+    """The highest priority of tasks of a queue that want jobs, and of its queued jobs, with how
+    many of these there are."""
+
+    queue_id: int
+    waiting: int | None
+    queued: int | None
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A limit in jobs with the load that it is compared with: of the queue, or of one shape."""
+
+    limit: int
+    load: Load
+    named: str
+
+
+class Throttle:
+    """Decides for all work queues by what was counted at one moment. Sub-queues count as their
+    outermost partition: JEDI works with that."""
+
+    def __init__(
+        self,
+        queues: Sequence[Queue],
+        loads: Mapping[tuple[int, str], Load],
+        knobs: Mapping[str, Any],
+        urgent: Sequence[Urgent] = (),
+    ) -> None:
+        self.queues = {queue.queue_id: queue for queue in queues}
+        self.knobs = knobs
+        self.least: dict[int, int] = {}
+        for one in urgent:
+            if outranks(one, knobs["throttler.few_urgent"]):
+                self.least[one.queue_id] = one.waiting or 0
+        self.loads: dict[tuple[int, str], Load] = {}
+        for (queue_id, shape), load in loads.items():
+            key = (self.root(queue_id), shape)
+            self.loads[key] = self.loads.get(key, Load()) + load
+
+    def root(self, queue_id: int) -> int:
+        """The outermost partition of a queue, or itself."""
+        seen = {queue_id}
+        while (queue := self.queues.get(queue_id)) and queue.partition not in (None, PARTITION):
+            if queue.partition in seen:
+                break
+            queue_id = queue.partition or 0
+            seen.add(queue_id)
+        return queue_id
+
+    def decide(self, queue_id: int, resource_type: str | None) -> Pass | Skip:
+        """For tasks of a queue and resource type; None: of all types together, as for event
+        service, whose tasks make jobs of several."""
+        queue = self.queues.get(self.root(queue_id))
+        whole = self._load(queue_id, "")
+        if queue is None or queue.share is None:  # test 0
+            return ceiling(whole.queued, self.knobs["throttler.queue_cap"])
+        here = whole if resource_type is None else self._load(queue_id, resource_type)
+        found = self._tests(queue, here, resource_type)
+        room = self._room(queue, here, resource_type)
+        if found and found.yields and queue.label != "user" and queue_id in self.least:
+            return replace(room, least=self.least[queue_id])
+        return found or room
+
+    def full(self) -> list[tuple[int, str, int | None]]:
+        """The queues and resource types, among those that have jobs, that get no more, but for
+        tasks of at least the priority that stands there."""
+        return [
+            (queue_id, shape, found.least if isinstance(found, Pass) else None)
+            for queue_id in self.queues
+            for shape in sorted({s for q, s in self.loads if q == self.root(queue_id)})
+            if isinstance(found := self.decide(queue_id, shape), Skip) or found.least is not None
+        ]
+
+    def throttles(self, queue_id: int) -> bool:
+        """Whether a queue is throttled at all."""
+        queue = self.queues.get(self.root(queue_id))
+        return queue is not None and queue.share is not None
+
+    @classmethod
+    def of(
+        cls,
+        queues: Iterable[Any],
+        loads: Iterable[Any],
+        knobs: Mapping[str, Any],
+        urgent: Iterable[Any] = (),
+    ) -> Throttle:
+        """From rows: of jedi_work_queue, of loads and of urgent work."""
+        return cls(
+            [
+                Queue(q.queue_id, q.queue_name, q.queue_type, q.partitionid, q.queue_share,
+                      q.caps or {})
+                for q in queues
+                if q.status == "active"
+            ],
+            {
+                (n.queue_id, n.resource_type): Load(n.running, n.not_running, n.defined, n.waiting)
+                for n in loads
+            },
+            knobs,
+            [Urgent(u.queue_id, u.waiting, u.queued, u.jobs or 0) for u in urgent],
+        )  # fmt: skip
+
+    def _load(self, queue_id: int, resource_type: str) -> Load:
+        """Of a queue's resource types that begin so."""
+        root = self.root(queue_id)
+        found = (load for (q, shape), load in self.loads.items()
+                 if q == root and shape.startswith(resource_type))  # fmt: skip
+        return sum(found, Load())
+
+    def _tests(self, queue: Queue, here: Load, shape: str | None) -> Skip | None:
+        """The first test that holds, in order."""
+        threshold = self.knobs["throttler.threshold"]
+        limit = self._limit(queue, here, shape)
+        most, ran = self._cap(queue, "NQUEUECAP", shape), self._cap(queue, "NRUNNINGCAP", shape)
+        ratio = here.queued / here.running if here.running else 0.0
+        bunch, patience = self._bunch(here), self.knobs["throttler.waiting_per_running"]
+        crowd = max(patience * here.running, 2 * bunch)
+        if here.running == 0 and here.queued > limit.limit:
+            return _skip("none_running", queue, shape, here.queued, limit.limit)
+        if ratio > threshold and limit.load.queued > limit.limit:
+            return _skip("many_queued", queue, shape, limit.load.queued, limit.limit)
+        if here.defined > limit.limit:
+            return _skip("many_defined", queue, shape, here.defined, limit.limit)
+        if here.waiting > crowd:
+            return _skip("many_waiting", queue, shape, here.waiting, int(crowd))
+        if ran and ran.load.running > ran.limit:
+            return _skip("running_cap", queue, shape, ran.load.running, ran.limit,
+                         yields=False)  # fmt: skip
+        if most and most.load.queued > most.limit:
+            return _skip("queue_cap", queue, shape, most.load.queued, most.limit)
+        return None
+
+    def _room(self, queue: Queue, here: Load, shape: str | None) -> Pass:
+        """How many jobs there may be more in a cycle."""
+        limit = self._limit(queue, here, shape)
+        most = self._cap(queue, "NQUEUECAP", shape)
+        jobs = most.limit // self.knobs["throttler.cap_parts"] if most else self._bunch(here) // 2
+        enough = limit.limit * self.knobs["throttler.lack_percent"] / 100
+        lacking = limit.load.queued < enough or limit.load.queued < here.running
+        if lacking:
+            jobs = max(jobs, limit.limit // self.knobs["throttler.limit_parts"])
+        return Pass(jobs, lacking)
+
+    def _bunch(self, here: Load) -> int:
+        """What is missing to as many queued jobs as the threshold allows, within bounds."""
+        missing = int(here.running * self.knobs["throttler.threshold"] - here.not_running)
+        least, most = self.knobs["throttler.bunch_least"], self.knobs["throttler.bunch_most"]
+        return int(min(max(missing, least), most))
+
+    def _limit(self, queue: Queue, here: Load, shape: str | None) -> Level:
+        """So many may be queued in any case."""
+        bunches = int(self.knobs["throttler.limit_bunches"])
+        plain = Level(bunches * self._bunch(here), here, "")
+        return self._cap(queue, "NQUEUELIMIT", shape) or plain
+
+    def _cap(self, queue: Queue, kind: str, shape: str | None) -> Level | None:
+        """The queue's own limit: for the resource type, its family or all; the first one decides
+        what is compared with it."""
+        family = next((one for one in FAMILIES if (shape or "").startswith(one)), None)
+        for named in filter(None, (shape, family)):
+            if limit := queue.caps.get(f"{kind}_{named}"):
+                return Level(limit, self._load(queue.queue_id, named), f"{kind}_{named}")
+        if limit := queue.caps.get(kind):
+            return Level(limit, self._load(queue.queue_id, ""), kind)
+        return None
+
+
+def ceiling(queued: int, cap: int) -> Pass | Skip:
+    """What queues that are not throttled may have at most (knob throttler.queue_cap)."""
     if queued < cap:
         return Pass(cap - queued)
-    return Skip(
-        "queue_full", f"{queued} jobs wait in the task's work queue, as many as may ({cap})."
-    )
+    reason = f"{queued} jobs wait in the task's work queue, as many as may ({cap})."
+    return Skip("queue_full", reason, {"queued": queued, "limit": cap}, yields=False)
+
+
+_SAYS = {
+    "none_running": "{n} jobs are queued and none runs; more than {limit} are enough",
+    "many_queued": "{n} jobs are queued, many for those that run; more than {limit} are enough",
+    "many_defined": "{n} jobs wait for a site; more than {limit} are enough",
+    "many_waiting": "{n} jobs wait for others; more than {limit} are enough",
+    "running_cap": "{n} jobs run, more than the queue's cap of {limit}",
+    "queue_cap": "{n} jobs are queued, more than the queue's cap of {limit}",
+}
+
+
+def _skip(
+    test: str, queue: Queue, shape: str | None, n: int, limit: int, *, yields: bool = True
+) -> Skip:
+    where = f"Work queue {queue.name}" + (f", {shape}" if shape else "")
+    facts = {"test": test, "queue": queue.name, "resource_type": shape, "observed": n,
+             "limit": limit}  # fmt: skip
+    reason = f"{where}: {_SAYS[test].format(n=n, limit=limit)}."
+    return Skip("queue_throttled", reason, facts, yields)
+
+
+def outranks(urgent: Urgent, few: int) -> bool:
+    """Whether waiting work is to pass a full queue: it is more urgent than all that is queued, or
+    as urgent, and less than `few` such jobs are queued."""
+    if urgent.waiting is None:
+        return False
+    if urgent.queued is None or urgent.waiting > urgent.queued:
+        return True
+    return urgent.waiting == urgent.queued and urgent.jobs < few

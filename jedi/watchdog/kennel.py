@@ -14,6 +14,7 @@ from jedi.watchdog import (
     measure,
     pending,
     progress,
+    shares,
     space,
     statistics,
     sweep,
@@ -25,7 +26,7 @@ DOGS: dict[str, Dog] = {
     module.DOG.name: module.DOG
     for module in (
         heartbeat, leases, pending, throttle, exhausted, goal, failing, boost, measure, statistics,
-        progress, space, sweep,
+        progress, shares, space, sweep,
     )
 }  # fmt: skip
 

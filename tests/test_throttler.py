@@ -1,0 +1,136 @@
+"""Are there enough jobs? The throttler's tests, in their order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from jedi.core.knobs import Knobs
+from jedi.throttler.decide import Load, Pass, Queue, Skip, Throttle, Urgent, ceiling, outranks
+
+QUEUE = Queue(1, "prod", "managed", None, 10, {})
+
+
+def throttle(load: Load, shape: str = "SCORE", **caps: int) -> Throttle:
+    queue = Queue(1, "prod", "managed", None, 10, caps)
+    return Throttle([queue], {(1, shape): load}, Knobs())
+
+
+def test_the_worked_example() -> None:
+    load = Load(running=200, not_running=150, defined=20)
+    assert throttle(load).decide(1, "SCORE") == Pass(250, lacking=True)
+
+
+def test_the_bunch_is_what_is_missing_within_bounds() -> None:
+    some = Load(running=1000, not_running=1450)
+    assert throttle(some).decide(1, "SCORE") == Pass(275, lacking=True)
+    many = Load(running=1000, not_running=1450, defined=550)
+    assert throttle(many).decide(1, "SCORE") == Pass(275, lacking=False)
+    assert throttle(Load(running=10_000)).decide(1, "SCORE") == Pass(300, lacking=True)
+
+
+@pytest.mark.parametrize(
+    ("load", "code"),
+    [
+        (Load(not_running=2001), "none_running"),
+        (Load(running=100, not_running=2000, defined=1), "many_queued"),
+        (Load(running=5000, defined=2401), "many_defined"),
+        (Load(running=100, waiting=1001), "many_waiting"),
+    ],
+)
+def test_enough_is_enough(load: Load, code: str) -> None:
+    found = throttle(load).decide(1, "SCORE")
+    assert isinstance(found, Skip) and found.facts["test"] == code and found.yields
+    assert found.code == "queue_throttled" and "Work queue prod, SCORE" in found.reason
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        Load(not_running=2000),
+        Load(running=100, not_running=2000),
+        Load(running=1001, not_running=2001),
+        Load(running=300, waiting=1200),
+    ],
+)
+def test_what_is_at_its_limit_goes_on(load: Load) -> None:
+    assert isinstance(throttle(load).decide(1, "SCORE"), Pass)
+
+
+def test_caps_of_the_queue_come_last_and_the_one_on_running_jobs_yields_to_nobody() -> None:
+    ran = throttle(Load(running=51), NRUNNINGCAP=50).decide(1, "SCORE")
+    assert isinstance(ran, Skip) and (ran.facts["test"], ran.yields) == ("running_cap", False)
+    most = throttle(Load(running=50, not_running=101), NQUEUECAP=100).decide(1, "SCORE")
+    assert isinstance(most, Skip) and (most.facts["test"], most.yields) == ("queue_cap", True)
+    few = throttle(Load(running=300, not_running=90), NQUEUECAP=100, NQUEUELIMIT=40)
+    assert few.decide(1, "SCORE") == Pass(20, lacking=True)
+
+
+def test_the_most_special_limit_decides_what_is_compared() -> None:
+    loads = {
+        (1, "MCORE"): Load(running=1, not_running=30),
+        (1, "MCORE_HIMEM"): Load(not_running=30),
+        (1, "SCORE"): Load(not_running=500),
+    }
+
+    def code(**caps: int) -> str:
+        queue = Queue(1, "prod", "managed", None, 10, caps)
+        found = Throttle([queue], loads, Knobs()).decide(1, "MCORE")
+        return str(found.facts["test"]) if isinstance(found, Skip) else "pass"
+
+    assert code(NQUEUECAP=100) == "queue_cap"
+    assert code(NQUEUECAP=100, NQUEUECAP_MCORE=61) == "pass"
+    assert code(NQUEUECAP_MCORE=59) == "queue_cap"
+    assert code(NQUEUECAP_SCORE=1) == "pass"
+    assert code(NQUEUELIMIT_MCORE=59) == "many_queued"
+
+
+def test_event_service_counts_all_shapes_together() -> None:
+    loads = {(1, "SCORE"): Load(not_running=2000), (1, "MCORE"): Load(not_running=100)}
+    found = Throttle([QUEUE], loads, Knobs())
+    assert isinstance(found.decide(1, "MCORE"), Pass)
+    assert isinstance(found.decide(1, None), Skip)
+
+
+def test_sub_queues_count_as_their_partition() -> None:
+    queues = [
+        Queue(1, "whole", "managed", -1, 10, {}),
+        Queue(2, "part", "managed", 1, None, {}),
+        Queue(3, "other", "managed", 1, 5, {}),
+    ]
+    loads = {(2, "SCORE"): Load(not_running=1500), (3, "SCORE"): Load(not_running=600)}
+    found = Throttle(queues, loads, Knobs())
+    assert [isinstance(found.decide(q, "SCORE"), Skip) for q in (1, 2, 3)] == [True] * 3
+    assert [(q, shape) for q, shape, _ in found.full()] == [(q, "SCORE") for q in (1, 2, 3)]
+
+
+def test_a_queue_without_a_share_is_not_throttled_but_has_a_ceiling() -> None:
+    free = Queue(1, "free", "user", None, None, {})
+    loads = {(1, "SCORE"): Load(not_running=19_000)}
+    assert Throttle([free], loads, Knobs()).decide(1, "SCORE") == Pass(1000)
+    assert Throttle([], {}, Knobs()).decide(7, "SCORE") == Pass(20_000)
+    full = ceiling(100, 100)
+    assert isinstance(full, Skip) and full.code == "queue_full" and "100 jobs wait" in full.reason
+
+
+@pytest.mark.parametrize(
+    ("waiting", "queued", "not_running", "passes"),
+    [(None, 5, 0, False), (900, None, 0, True), (900, 800, 9999, True), (900, 900, 499, True),
+     (900, 900, 500, False), (800, 900, 0, False)],
+)  # fmt: skip
+def test_urgent_work_passes_a_full_queue(
+    waiting: Any, queued: Any, not_running: int, passes: bool
+) -> None:
+    assert outranks(Urgent(1, waiting, queued, not_running), 500) is passes
+
+
+def test_a_full_queue_takes_urgent_work_only_unless_it_is_of_users() -> None:
+    loads = {(1, "SCORE"): Load(running=10, not_running=3000)}
+    urgent = [Urgent(1, 950, 900, 3000)]
+    found = Throttle([QUEUE], loads, Knobs(), urgent)
+    assert found.full() == [(1, "SCORE", 950)]
+    assert found.decide(1, "SCORE") == Pass(250, lacking=False, least=950)
+    users = replace(QUEUE, label="user")
+    assert Throttle([users], loads, Knobs(), urgent).full() == [(1, "SCORE", None)]
