@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from pydantic import TypeAdapter
 
 from jedi.spec.chunk import Chunk, Ints
 from jedi.spec.decision import Pledge
 from jedi.spec.demand import Demand, Load
-from jedi.spec.request import Data, Past, Request
+from jedi.spec.request import Data, Held, Past, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,23 @@ class Need:
     @classmethod
     def read(cls, said: Mapping[str, Any]) -> Need:
         """From JSON, as a decision keeps it."""
-        return TypeAdapter(cls).validate_python(said)
+        asked = said.get("request", {})
+        data = said.get("data", {})
+        return cls(
+            demand=Demand(**said["demand"]),
+            atom=Load(**said["atom"]),
+            sites=tuple(said.get("sites", ())),
+            request=Request(
+                **{k: tuple(v) if isinstance(v, list) else v for k, v in asked.items()}
+            ),
+            data=Data(
+                **{**data, "at": {site: Held(**h) for site, h in data.get("at", {}).items()}}
+            ),
+            past=Past(**said.get("past", {})),
+            made=said.get("made", {}),
+            work=Work(**said.get("work", {})),
+            waits_days=said.get("waits_days", 0.0),
+        )
 
 
 def atom(chunks: Sequence[Chunk], n_files: int, n_events: int | None = None) -> Load:
