@@ -20,6 +20,8 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
+from seen import mark
+
 from jedi.spec.wire import AcquireRequest, Beats, LogEntries, Message, Reports
 
 MESSAGES: dict[str, type[Message]] = {
@@ -96,6 +98,7 @@ class Service(socketserver.ThreadingMixIn, socketserver.BaseServer):
         return {"jobs": jobs, "wait_s": 0.05}
 
     def _report(self, body: dict[str, Any]) -> object:
+        mark(r["error_code"] for r in body["reports"] if r.get("error_code"))
         return {
             "results": [
                 {"pandaid": r["pandaid"], "verdict": self.verdicts.get(r["status"], "accepted")}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -49,9 +50,14 @@ def note(url: str) -> None:
         also = " UNION SELECT code FROM seen.codes" if kept else ""
         found = {code for code in tx.scalars(text(_LOGS + also)) if code} - MADE_UP
     engine.dispose()
-    for code in found:
-        Path(os.environ[DIRECTORY], code).touch()
+    mark(found)
     assert found <= REASONS.keys(), f"not in core/reasons.py: {found - REASONS.keys()}"
+
+
+def mark(codes: Iterable[str]) -> None:
+    """Note codes."""
+    for code in codes:
+        Path(os.environ[DIRECTORY], code).touch()
 
 
 def _is_all(config: pytest.Config) -> bool:
