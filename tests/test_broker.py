@@ -25,7 +25,6 @@ from jedi.core.knobs import Knobs
 from jedi.spec.chunk import Secondary
 from jedi.spec.demand import GB, MB, Load
 from jedi.spec.snapshot import Snapshot
-from jedi.throttler.decide import Pass, Skip, decide
 
 HOUR = 3600.0
 
@@ -301,12 +300,3 @@ def test_the_nucleus_with_most_free_space() -> None:
         "1 nucleus_inactive (the nucleus is not ACTIVE), "
         "1 no_endpoint (no storage endpoint to write to)"
     )
-
-
-def test_one_cap_for_each_queue() -> None:
-    assert decide(0, 100) == Pass(100)
-    assert decide(99, 100) == Pass(1)
-    full = decide(100, 100)
-    assert isinstance(full, Skip)
-    assert full.code == "queue_full"
-    assert "100 jobs wait" in full.reason

@@ -424,7 +424,9 @@ def test_a_throttled_queue_waits_but_urgent_work_passes(world: World) -> None:
                         "caps = CAST(:caps AS jsonb)"), {"caps": '{"NQUEUECAP": 2}'})  # fmt: skip
 
     def task(output: str, **keys: Any) -> int:
-        return ready(world, document(nFilesPerJob=1, output=output, **keys), label="managed")[0]
+        (made,) = ready(world, document(nFilesPerJob=1, output=output, **keys), label="managed")
+        TaskBroker(world).run_once()
+        return made
 
     first = task("a:1")
     assert generate(world) == 1 and len(jobs_of(world, first)) == 3
