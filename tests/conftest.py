@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from databases import drop_database, new_database
-from helpers import add_site
+from helpers import make_world
 from seen import (  # noqa: F401 - pytest finds its hooks here
     keep,
     note,
@@ -21,14 +21,12 @@ from seen import (  # noqa: F401 - pytest finds its hooks here
     pytest_terminal_summary,
     pytest_unconfigure,
 )
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine
 
 from jedi.agent.base import World
 from jedi.core.home import Home
-from jedi.core.settings import Settings
-from jedi.ddm.filesystem import FileSystemDDM
 from jedi.standalone.embedded import Embedded
-from jedi.taskbuffer import knobs, migrate
+from jedi.taskbuffer import migrate
 from jedi.taskbuffer.engine import connect
 
 
@@ -97,19 +95,4 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def world(engine: Engine, home: Path) -> World:
     """SITE_A and SITE_B, each with 4 slots, a live pilot and the endpoint <SITE>_DATADISK, and
     work queues for the labels user and managed of vo local."""
-    roots = {f"{site}_DATADISK": home / "storage" / site for site in ("SITE_A", "SITE_B")}
-    with engine.begin() as tx:
-        for endpoint, root in roots.items():
-            root.mkdir(parents=True)
-            add_site(tx, endpoint.removesuffix("_DATADISK"), endpoint, root)
-        tx.execute(
-            text(
-                "INSERT INTO jedi_work_queue (queue_id, queue_name, queue_type, vo, queue_order, "
-                "status) VALUES (1, 'user', 'user', 'local', 1, 'active'), "
-                "(2, 'managed', 'managed', 'local', 2, 'active')"
-            )
-        )
-    settings = Settings(home, engine.url.render_as_string(hide_password=False))
-    world = World(engine, settings, knobs.load, lambda _tx, _knobs: FileSystemDDM(roots))
-    world.refresh()
-    return world
+    return make_world(engine, home)

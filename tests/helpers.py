@@ -7,12 +7,15 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Engine, text
 
 from jedi.agent.base import World
 from jedi.core import states
+from jedi.core.settings import Settings
 from jedi.core.states import Machine
+from jedi.ddm.filesystem import FileSystemDDM
 from jedi.ddm.interface import FileInfo
+from jedi.taskbuffer import knobs
 
 
 def add_site(tx: Connection, site: str, endpoint: str, root: Path, **attributes: object) -> None:
@@ -37,6 +40,27 @@ def add_site(tx: Connection, site: str, endpoint: str, root: Path, **attributes:
         text("INSERT INTO jedi_site_endpoints (site, ddm_endpoint) VALUES (:site, :endpoint)"),
         {"site": site, "endpoint": endpoint},
     )
+
+
+def make_world(engine: Engine, home: Path) -> World:
+    """SITE_A and SITE_B, each with 4 slots, a live pilot and the endpoint <SITE>_DATADISK, and
+    work queues for the labels user and managed of vo local."""
+    roots = {f"{site}_DATADISK": home / "storage" / site for site in ("SITE_A", "SITE_B")}
+    with engine.begin() as tx:
+        for endpoint, root in roots.items():
+            root.mkdir(parents=True)
+            add_site(tx, endpoint.removesuffix("_DATADISK"), endpoint, root)
+        tx.execute(
+            text(
+                "INSERT INTO jedi_work_queue (queue_id, queue_name, queue_type, vo, queue_order, "
+                "status) VALUES (1, 'user', 'user', 'local', 1, 'active'), "
+                "(2, 'managed', 'managed', 'local', 2, 'active')"
+            )
+        )
+    settings = Settings(home, engine.url.render_as_string(hide_password=False))
+    world = World(engine, settings, knobs.load, lambda _tx, _knobs: FileSystemDDM(roots))
+    world.refresh()
+    return world
 
 
 def put_file_dataset(
