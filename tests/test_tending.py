@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from commanding import ask, counts, cycle, end, everything, jobs, running, sound, status, take
+from commanding import ask, counts, cycle, end, everything, jobs, running, soon, sound, status, take
 from generating import rows
 from job_rows import make_jobs
 from sqlalchemy import Connection, text
@@ -155,7 +155,7 @@ def test_a_task_at_rest_ends_when_nothing_is_left(world: World) -> None:
 
 @pytest.mark.parametrize(("preset", "days"), [("classic", 10), ("current", 2)])
 def test_an_exhausted_task_ends_after_a_time(
-    world: World, at: Callable[[float], None], preset: str, days: int
+    at: Callable[[float], None], world: World, preset: str, days: int
 ) -> None:
     put(world, core__preset=preset)
     task = running(world, 2, skipScout=True)
@@ -175,7 +175,7 @@ def test_an_exhausted_task_ends_after_a_time(
     sound(world)
 
 
-def test_unless_it_forbids_that(world: World, at: Callable[[float], None]) -> None:
+def test_unless_it_forbids_that(at: Callable[[float], None], world: World) -> None:
     task = running(world, 2, disableAutoFinish=True)
     move(world, task, "exhausted")
     at(99 * DAY)
@@ -205,6 +205,7 @@ def test_a_task_that_has_reached_its_goal_tries_nothing_again(world: World) -> N
         "finishing", {"finished": 2, "failed": 1, "sent": 1})  # fmt: skip
     assert "The goal of 50 % is reached." in task_row(world, task).errordialog
     end(world, left[1:])
+    soon(world)
     everything(world)
     row = task_row(world, task)
     assert (row.status, row.errordialog) == (
@@ -313,6 +314,19 @@ def test_the_last_jobs_come_first(world: World) -> None:
     deltas = rows(world, "SELECT gshare, sum(jobs) AS n FROM job_stats_delta "
                   "WHERE status = 'activated' GROUP BY gshare")  # fmt: skip
     assert {row.gshare: row.n for row in deltas} == {"": 57, "Express": 3}  # 57 ended by hand
+
+
+@pytest.mark.parametrize(("keep", "share"), [(False, "user"), (True, "Express")])
+def test_a_retried_task_is_no_faster_than_others(world: World, keep: bool, share: str) -> None:
+    task = running(world, 1, maxAttempt=1)
+    take(world, jobs(world, task, "activated"))
+    end(world, jobs(world, task, "sent"), "failed")
+    sql(world, "UPDATE jedi_tasks SET gshare = 'Express', currentpriority = 9000")
+    everything(world)
+    ask(world, task, "retry", keep=keep)
+    everything(world)
+    row = task_row(world, task)
+    assert (row.gshare, row.currentpriority) == (share, 9000 if keep else 1000)
 
 
 @pytest.mark.parametrize(

@@ -194,11 +194,16 @@ def revive(tx: Connection, task_ids: Sequence[int], adds: int) -> dict[int, int]
 
 
 def begin_attempt(tx: Connection, task_ids: Sequence[int], keep: Collection[int] = ()) -> None:
-    """A new attempt of each task, at its own priority; those of `keep` stay at what they have."""
+    """A new attempt of each task, at its own priority and share, whatever it was boosted to; those
+    of `keep` stay at what they have."""
     tx.execute(
         text(
             "UPDATE jedi_tasks SET attemptnr = attemptnr + 1, currentpriority = "
-            "CASE WHEN jeditaskid = ANY(:keep) THEN currentpriority ELSE taskpriority END "
+            "CASE WHEN jeditaskid = ANY(:keep) THEN currentpriority ELSE taskpriority END, "
+            "gshare = CASE WHEN jeditaskid = ANY(:keep) OR processingtype = 'urgent' THEN gshare "
+            "ELSE coalesce((SELECT taskparams ->> 'gshare' FROM jedi_taskparams p "
+            "WHERE p.jeditaskid = jedi_tasks.jeditaskid), (SELECT queue_name "
+            "FROM jedi_work_queue q WHERE q.queue_id = jedi_tasks.workqueue_id), gshare) END "
             "WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))"
         ),
         {"ids": list(task_ids), "keep": list(keep)},

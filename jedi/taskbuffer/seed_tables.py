@@ -142,7 +142,8 @@ tasks = Table(
     col("diskio:disk_io", BigInteger, "(read+written)/walltime of scouts", _SCOUT),
     words("diskiounit:disk_io_unit", "kBPerS", _SCOUT),
     # ours
-    words("gshare", "the global share of the task's jobs", _REFINE),
+    words("gshare", "the global share of the task's jobs",
+          f"{_REFINE} tending.hurry commands.begin_attempt"),
     words("resource_type", "the shape of the task's jobs", f"{_REFINE} {_REVISE} {_SCOUT}"),
     col("rules", JSONB, "the typed split rules", f"{_REFINE} {_REVISE} {_WITHHOLD}"),
     col("attemptnr:attempt_nr", Integer, "the task's attempt, raised by retry",
