@@ -226,6 +226,7 @@ class World:
             "site": "HERE",
             "cores": 1,
             "command": command,
+            "texts": {},
             "sandbox": None,
             "inputs": [],
             "outputs": [],

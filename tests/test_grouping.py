@@ -253,3 +253,58 @@ def test_no_two_jobs_of_a_property(world: World) -> None:
     found = [command.split(" > ")[0].split()[1:] for command in jobs(world)]
     assert [lfn for job in found for lfn in job] == [f"f{i}" for i in range(9)]
     assert all(a[-1] < b[0] for a, b in pairwise(found))
+
+
+# ----------------------------------------------------------------------------- placeholders
+
+
+def test_names_in_a_file_and_numbers_of_a_job(world: World) -> None:
+    catalogue(world, in_=3)
+    constant = {"type": "constant", "value": "${IN/F} $JEDIFILEID ${SURL}"}
+    ready(world, document(constant, nFilesPerJob=2, sourceURL="https://x.org/src"))
+    generate(world)
+    found = rows(world, "SELECT j.*, (SELECT min(fileid) FROM jedi_job_files f "
+                        "WHERE f.pandaid = j.pandaid AND type = 'input') AS first "
+                        "FROM jedi_job_params j ORDER BY 1")  # fmt: skip
+    assert [row.texts for row in found] == [
+        {"input_IN.txt": "in000000\nin000001\n"}, {"input_IN.txt": "in000002\n"},
+    ]  # fmt: skip
+    assert found[0].jobparameters == (
+        f"cat in00000[0,1] input_IN.txt {found[0].first} https://x.org/src > o.000001"
+        if "[" in found[0].jobparameters
+        else f"cat in000000 in000001 input_IN.txt {found[0].first} https://x.org/src > o.000001"
+    )
+
+
+def test_all_names_in_files(world: World) -> None:
+    catalogue(world, in_=1)
+    ready(world, document(writeInputToFile=True))
+    generate(world)
+    assert jobs(world) == ["cat input_IN.txt > o.000001"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "name"),
+    [({"addNthFieldToLFN": [1]}, "in"), ({"addNthFieldToLFN": [2, 1]}, "in")],
+)
+def test_fields_of_the_input_in_the_names_of_outputs(
+    world: World, keys: dict[str, Any], name: str
+) -> None:
+    catalogue(world, in_=1)
+    output = {**OUTPUT, "value": "> ${MIDDLENAME}.o.${SN}"}
+    task = {"taskName": "t", "skipScout": True, "jobParameters": [INPUT, output], **keys}
+    ready(world, task)
+    generate(world)
+    assert jobs(world) == [f"cat in000000 > {name}.o.000001"]
+
+
+def test_an_output_goes_where_it_is_told(world: World) -> None:
+    catalogue(world, in_=1)
+    task = document()
+    task["jobParameters"][-1] |= {"destination": "SITE_B_DATADISK", "token": "T", "transient": True}
+    (task_id,) = ready(world, task)
+    (row,) = rows(world, "SELECT * FROM jedi_datasets WHERE type = 'output'")
+    assert (row.destination, row.storagetoken, row.attributes) == ("SITE_B_DATADISK", "T", "tr")
+    generate(world)
+    (file,) = rows(world, "SELECT * FROM jedi_job_files WHERE type = 'output'")
+    assert file.endpoint == "SITE_B_DATADISK"

@@ -15,7 +15,7 @@ from jedi.core.errors import BadInput, Problem
 from jedi.spec import later
 from jedi.spec.dataset import Attributes
 from jedi.spec.splitrule import SplitRules, parse_split_rule, render_split_rule
-from jedi.spec.taskparams import TaskParams
+from jedi.spec.taskparams import InputItem, TaskParams
 from jedi.spec.tasktext import parse_text, read_task_file, validate
 
 EXAMPLES = sorted(Path(__file__).parent.parent.joinpath("examples").glob("*.yaml"))
@@ -135,7 +135,7 @@ def test_no_key_is_both_here_and_to_come() -> None:
     ("item", "path"),
     [
         ({"type": "constant", "value": "${SEQNUMBER}"}, "jobParameters[2].value"),
-        ({"type": "constant", "value": "${IN/F}"}, "jobParameters[2].value"),
+        ({"type": "constant", "value": "${XML_OUTMAP}"}, "jobParameters[2].value"),
         ({**INPUT, "param_type": "pseudo_input"}, "jobParameters[2]"),
     ],
 )
@@ -144,9 +144,11 @@ def test_forms_to_come_are_refused(item: dict[str, Any], path: str) -> None:
     assert (problem.path, problem.rule) == (path, "not supported yet")
 
 
-def test_attributes_to_come_are_refused() -> None:
-    second = {**INPUT, "value": "${IN2}", "dataset": "a:b", "attributes": "cvmfs"}
-    assert only_problem(task(second)).rule == "cvmfs: not supported yet"
+def test_hints_stand_among_the_attributes() -> None:
+    second = {**INPUT, "value": "${IN2}", "dataset": "a:b", "attributes": "manytime,cvmfs,ic"}
+    found = validate(task(second)).items(InputItem)[1].split
+    assert (found.many_time, found.cvmfs, found.index_consistent) == (True, True, True)
+    assert Attributes.parse(found.render()) == found
 
 
 @pytest.mark.parametrize(

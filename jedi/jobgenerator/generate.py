@@ -14,7 +14,7 @@ from jedi.core.errors import JediError
 from jedi.jobgenerator.inputs import Reading, Where, readings
 from jedi.jobgenerator.job_params import Column, Template, unresolved
 from jedi.jobgenerator.lineage import trace
-from jedi.jobgenerator.naming import padded, serial_numbers
+from jedi.jobgenerator.naming import middle_name, padded, serial_numbers
 from jedi.jobgenerator.plan import Cut
 from jedi.spec.chunk import Files, Ints
 from jedi.spec.demand import Load
@@ -28,7 +28,7 @@ from jedi.spec.generation import (
     SharedInput,
     TaskOrder,
 )
-from jedi.spec.placeholders import SYSTEM, Form, placeholders
+from jedi.spec.placeholders import MIDDLE, SYSTEM, Form, list_file, placeholders
 from jedi.spec.snapshot import Snapshot
 from jedi.spec.splitrule import TIED_IDS
 
@@ -83,6 +83,7 @@ def make_jobs(m: Material) -> NewJobs:
         n_inputs=np.concatenate([cut.stops - cut.starts for cut in m.cuts]).tolist(),
         n_events=[n or None for n in _reduce(np.add, m.cuts, "events").tolist()],
         commands=commands,
+        texts=values.texts,
         inputs=_uses(reads, ids, m.seeds, len(again)),
         events=[_events(r, ids) for r in reads if r.master and m.task.rules.by_events],
         endpoints=endpoints,
@@ -219,6 +220,7 @@ class _Values:
         self._attempts = attempts
         self.seeds: list[int] = []
         self.names: dict[str, Sequence[str]] = {}
+        self.texts: dict[str, Sequence[str]] = {}
 
     def column(self, word: str) -> Column:
         """For Template.render."""
@@ -229,9 +231,15 @@ class _Values:
                 return list(map(str, self._m.ids))
             case "$ORIGINPANDAID":
                 return list(map(str, self._origins))
+            case "$JOBSETID":  # all that are made at once
+                return str(self._m.ids[0])
+            case "$JEDIFILEID":
+                return list(map(str, self._first("file_ids")))
         found = next(placeholders(word))
         if found.name not in SYSTEM:
             return self._names(found.name, found.form, word)
+        if found.text == MIDDLE:
+            return self._middle_names()
         form = Form.parse(found.form)
         show = padded if form.kind == "P" else str
         try:
@@ -256,20 +264,42 @@ class _Values:
                 return [n or -1 for n in _reduce(np.add, m.cuts, "events").tolist()]
         return self._attempts  # ATTEMPTNR
 
+    def _middle_names(self) -> list[str]:
+        """Fields of the name of each job's master dataset, or of its first file."""
+        rules = self._m.task.rules
+        names = {one.dataset_id: one.name for one in self._m.task.inputs}
+        found = []
+        for cut in self._m.cuts:
+            master = cut.chunk.master
+            for start in cut.starts.tolist():
+                dataset = names[int(master.dataset_ids[start])]
+                source = master.lfns[start] if rules.use_file_as_source_lfn else dataset
+                found.append(middle_name(source, rules.add_nth_field_to_lfn or ()))
+        return found
+
     def _first(self, column: str) -> list[int]:
         """A column of the first master file of each job."""
         parts = [getattr(cut.chunk.master, column)[cut.starts] for cut in self._m.cuts]
         return list(map(int, np.concatenate(parts)))
 
-    def _names(self, name: str, form: str, word: str) -> Sequence[str]:
+    def _names(self, name: str, form: str, word: str) -> Column:
         """The files of a stream; JediError if no stream has this name."""
         if ":" in name:
             return self._merged(name)
         if not form and name in self.names:
             return self.names[name]
-        found = [text for r in self._reads if r.stream == name for text in r.names(form)]
+        in_file = form == "F"
+        found = [
+            text
+            for r in self._reads
+            if r.stream == name
+            for text in r.names("S" if in_file else form)
+        ]
         if len(found) != len(self._m.ids):
             raise unresolved(word)
+        if in_file:
+            self.texts[list_file(name)] = [text.replace(" ", "\n") + "\n" for text in found]
+            return list_file(name)
         return found
 
     def _merged(self, pair: str) -> list[str]:

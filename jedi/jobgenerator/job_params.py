@@ -13,7 +13,7 @@ from functools import lru_cache
 from jedi.core.errors import JediError
 from jedi.spec.placeholders import Form, placeholders
 
-BARE = ("$ORIGINPANDAID", "$JEDITASKID", "$PANDAID")
+BARE = ("$ORIGINPANDAID", "$JEDITASKID", "$PANDAID", "$JOBSETID", "$JEDIFILEID")
 """Placeholders without braces."""
 
 _form = lru_cache(Form.parse)

@@ -108,6 +108,7 @@ class Job:
         user = self._node.user
         self._measures["input_bytes"] = stage.stage_in(self._order["inputs"], run, user, check)
         crash_point("stage_in")
+        self._write_texts(run)
         if user:
             for directory in (run, tmp):
                 os.chown(directory, user.uid, user.gid)
@@ -133,6 +134,13 @@ class Job:
         except (Away, Refused) as error:
             raise Failure("stagein_sandbox", f"The sandbox can't be fetched: {error}.") from error
         sandbox.unpack(archive, sha256, run, self._node.user, self._node.stop.check)
+
+    def _write_texts(self, run: Path) -> None:
+        """Lay the files down that were made for this job."""
+        for name, text in self._order["texts"].items():
+            path = run / stage.component(name)
+            path.write_text(text)
+            path.chmod(0o644)
 
     def _run_payload(self, run: Path, tmp: Path) -> None:
         order, user = self._order, self._node.user

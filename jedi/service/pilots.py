@@ -126,6 +126,7 @@ def _order(job: HeldJob, ddm: DDM, knobs: Knobs) -> Answer:
         "site": job.site,
         "cores": job.cores,
         "command": job.command,
+        "texts": job.texts or {},
         "sandbox": job.sandbox,
         "inputs": [
             {

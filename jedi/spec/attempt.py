@@ -26,7 +26,7 @@ class JobFile:
 @dataclass(frozen=True, slots=True)
 class HeldJob:
     """A job that was handed to a pilot; `site_endpoint` is where its outputs are staged.
-    `measured`: what it is said to need was measured by scouts.
+    `measured`: what it is said to need was measured by scouts. `texts`: files made for it, by name.
 
     Limits: 0 stands for none; `scratch_mb` is the site's.
     """
@@ -41,6 +41,7 @@ class HeldJob:
     walltime_s: int
     scratch_mb: int
     command: str
+    texts: dict[str, str] | None
     sandbox: str | None
     measured: bool
     site_endpoint: str

@@ -122,7 +122,8 @@ _READ: dict[str, Callable[[str], Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class NewDataset:
-    """A dataset row to insert. `master` is the position of its master in the task's list."""
+    """A dataset row to insert. `master` is the position of its master in the task's list;
+    `destination` the endpoint where its files go, `token` a label of storage."""
 
     name: str
     type: DatasetType
@@ -131,6 +132,8 @@ class NewDataset:
     master: int | None = None
     provenance: int | None = None
     attributes: str | None = None
+    token: str | None = None
+    destination: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,8 +161,9 @@ class Retry:
 @dataclass(frozen=True, eq=False)
 class NewJobs:
     """The jobs of one task, column by column; 0 MB, 0 s: not known. `local`: all inputs lie at the
-    job's site. Outputs have the job's boundary id, if any. Inputs stand apart by masters, what follows them, and seeds; `events` are those of
-    masters that are split by events."""
+    job's site. Outputs have the job's boundary id, if any. Inputs stand apart by masters, what
+    follows them, and seeds; `events` are those of masters that are split by events; `texts` are
+    files made for each job, by name."""
 
     panda_ids: Sequence[int]
     origins: Sequence[int]
@@ -177,6 +178,7 @@ class NewJobs:
     n_inputs: Sequence[int]
     n_events: Sequence[int | None]
     commands: Sequence[str]
+    texts: Mapping[str, Sequence[str]]
     inputs: Sequence[InputUse]
     events: Sequence[EventUse]
     endpoints: Sequence[str]

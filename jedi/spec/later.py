@@ -17,34 +17,30 @@ def _words(text: str) -> frozenset[str]:
 TASK_KEYS = _words(
     """
     nEventsPerRange minGranularity pfnList buildSpec
-    preproSpec esmergeSpec loadXML segmentSpecs hpoRequestData uniqueTaskName
-    panda_data_carousel lostFiles lostFilesDataset recoverInto useNewCode period
-    allowTaskDuplication inputPrestaging
+    preproSpec esmergeSpec loadXML segmentSpecs hpoRequestData
+    panda_data_carousel period
+    inputPrestaging
     """
 )
 
 KEPT = _words(
     """
-    framework container_name cliParams sourceURL fixedSandbox objectStore transferType osInfo
-    ttcrTimestamp official noEmail tarBallViaDDM walltime walltimeUnit ioIntensity ioIntensityUnit
-    nEventsPerOutputFile useInFilesWithNewAttemptNr useInFilesInContainer esFraction esConvertible
-    maxEventsPerJob dynamicNumEvents groupBoundaryID respectLB orderByLB releasePerLB orderInputBy
-    totNumJobs maxNumJobs noInputPooling nChunksToWait segmentedWork maxCoreCount
-    randomSeed
-    onSiteMerging mergeEsOnOS
-    disableAutoRetry disableReassign allowPartialFinish
-    allowIncompleteInDS workflowHoldup noLoopingCheck debugMode
-    useBuild retryModuleRules retryRamOffset retryRamStep retryRamMax waitInput
-    runUntilClosed intermediateTask fullChain inputPreStaging useRealNumEvents reuseSecOnDemand
-    inFilePosEvtNum writeInputToFile useLocalIO allowInputLAN allowInputWAN avoidVP
-    addNthFieldToLFN useFileAsSourceLFN instantiateTmpl instantiateTmplSite registerDatasets
-    stayOutputOnSite altStageOut putLogToOS ddmBackEnd t1Weight ipConnectivity ipStack osMatching
-    onlyTagsForFC cloudAsVO nEventsPerWorker nEsConsumers nSitesPerJob maxAttemptES maxAttemptEsJob
-    decAttOnFailedES notDiscardEvents resurrectConsumers switchEStoNormal registerEsFiles
-    useJobCloning useZipToPin usePrefetcher nJumboJobs maxJumboPerSite fineGrainedProc hpoWorkflow
-    messageDriven pushStatusChanges pushJob encJobParams useSecrets multiStepExec noExecStrCnv
-    destination includedSite excludedSite gshare workQueueName skipFilesUsedBy
-    getNumEventsInMetadata skipShortInput skipShortOutput currentPriority
+    framework container_name cliParams fixedSandbox objectStore transferType osInfo
+    ttcrTimestamp official noEmail tarBallViaDDM walltime walltimeUnit ioIntensity
+    ioIntensityUnit nEventsPerOutputFile useInFilesWithNewAttemptNr useInFilesInContainer
+    esFraction esConvertible maxEventsPerJob dynamicNumEvents releasePerLB totNumJobs maxNumJobs
+    noInputPooling nChunksToWait segmentedWork maxCoreCount randomSeed onSiteMerging mergeEsOnOS
+    disableReassign allowPartialFinish allowIncompleteInDS workflowHoldup
+    noLoopingCheck debugMode useBuild retryModuleRules retryRamOffset retryRamStep retryRamMax
+    waitInput runUntilClosed intermediateTask fullChain inputPreStaging reuseSecOnDemand
+    inFilePosEvtNum useLocalIO allowInputLAN allowInputWAN avoidVP instantiateTmpl
+    instantiateTmplSite registerDatasets stayOutputOnSite altStageOut putLogToOS ddmBackEnd
+    t1Weight ipConnectivity ipStack osMatching onlyTagsForFC cloudAsVO nEventsPerWorker
+    nEsConsumers nSitesPerJob maxAttemptES maxAttemptEsJob decAttOnFailedES notDiscardEvents
+    resurrectConsumers switchEStoNormal registerEsFiles useJobCloning useZipToPin usePrefetcher
+    nJumboJobs maxJumboPerSite fineGrainedProc hpoWorkflow messageDriven pushStatusChanges
+    pushJob encJobParams useSecrets multiStepExec noExecStrCnv
+    workQueueName currentPriority
     """
 )
 """Task parameters that are kept and shown, but not acted upon yet."""
@@ -52,29 +48,27 @@ KEPT = _words(
 
 def kept(document: Mapping[str, Any]) -> Iterator[str]:
     """What is worth a warning in a task: keys that are kept, but change nothing yet."""
-    for key in sorted(KEPT & document.keys()):
-        if document[key] not in (None, False, []):
-            yield f"{key} is kept, but not acted upon yet."
+    found = [(key, document[key]) for key in sorted(KEPT & document.keys())]
+    for item in document.get("jobParameters", ()):
+        found += [(key, item[key]) for key in sorted(ITEM_KEPT & item.keys())]
+    for key in dict.fromkeys(key for key, value in found if value not in (None, False, [])):
+        yield f"{key} is kept, but not acted upon yet."
 
 
 TASK_KEY_PREFIXES = ("dsFor",)
 
-ITEM_KEYS = _words(
-    """
-    container expand token destination check usedup indexConsistent allowNoOutput
-    transient pseudo consolidate es_only
-    """
-)
+ITEM_KEYS = _words("container es_only")
+
+ITEM_KEPT = _words("usedup pseudo consolidate token allowNoOutput transient")
+"""The same in items."""
 
 PARAM_TYPES = frozenset({"pseudo_input", "pp_input", "lib", "opaque"})
 
 PLACEHOLDERS = _words(
     """
-    SEQNUMBER SURL LIB MIDDLENAME XML_OUTMAP XML_EXESTR SEGMENT_ID SEGMENT_NAME
+    SEQNUMBER LIB XML_OUTMAP XML_EXESTR SEGMENT_ID SEGMENT_NAME
     """
 )
-
-DATASET_ATTRIBUTES = _words("manytime cvmfs ud cc ic os tr ps mo an ns")
 
 
 def is_later(key: str) -> bool:

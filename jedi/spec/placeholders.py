@@ -24,18 +24,23 @@ SYSTEM = {
     "MAXEVENTS": ("", "M"),
     "FIRSTEVENT": ("", "M"),
     "ATTEMPTNR": ("", "M"),
+    "MIDDLENAME": ("",),
+    "SURL": ("",),
 }
 """Placeholders that JEDI fills by itself, with the kinds of forms they have."""
 
-STREAM_FORMS = ("", "L", "S", "A", "T", "E")
+STREAM_FORMS = ("", "L", "S", "A", "T", "E", "F")
 """The kinds of forms of an input's placeholder."""
+
+IN_FILE_NAMES = ("SN", "MIDDLENAME")
+"""Placeholders that may stand in the names of output files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
     """What follows the slash. `kind`: a list with commas (L, E), blanks (S), commas and quotes (A),
-    or as a literal (T); six digits at least (P); a sum (M); empty: folded. `part`: a slice of the
-    names."""
+    or as a literal (T), or the name of a file that holds them, a line each (F); six digits at least
+    (P); a sum (M); empty: folded. `part`: a slice of the names."""
 
     kind: str
     part: slice = field(default_factory=lambda: slice(None))
@@ -53,13 +58,14 @@ class Form:
         if inner is None:
             return cls(kind)
         ends = _SLICE.fullmatch(inner)
-        if not ends or kind == "P":
+        if not ends or kind in ("P", "F"):
             raise ValueError("has brackets that hold no slice such as [0:2]")
         return cls(kind, slice(*(int(end) if end else None for end in ends.groups())))
 
 
 SERIAL = "${SN}"
 TASK_ID = "$JEDITASKID"
+MIDDLE = "${MIDDLENAME}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,4 +114,9 @@ def fill_task_id(text: str, jedi_task_id: int) -> str:
 
 def longest_name(template: str) -> str:
     """A name as a template may make it, to be checked before there is a job."""
-    return fill_task_id(template, 10**12).replace(SERIAL, "0" * 9)
+    return fill_task_id(template, 10**12).replace(SERIAL, "0" * 9).replace(MIDDLE, "m" * 32)
+
+
+def list_file(stream: str) -> str:
+    """What the file is called that holds the file names of a stream (form F)."""
+    return f"input_{stream}.txt"

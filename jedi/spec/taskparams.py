@@ -24,7 +24,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from jedi.core import names
-from jedi.spec import later, placeholders
+from jedi.spec import placeholders
 from jedi.spec.dataset import Attributes
 from jedi.spec.rules import Flag, Rules
 
@@ -76,9 +76,6 @@ def _output_value(text: str) -> str:
 
 
 def _attributes(text: str) -> str:
-    given = {part.partition("=")[0].strip() for part in text.split(",")}
-    if unbuilt := given & later.DATASET_ATTRIBUTES:
-        raise ValueError(f"{', '.join(sorted(unbuilt))}: not supported yet")
     return Attributes.parse(text).render()
 
 
@@ -123,6 +120,10 @@ ATTRIBUTE_KEYS = {
     "offset": "offset",
     "num_records": "records",
     "random": "random",
+    "check": "check",
+    "index_consistent": "index_consistent",
+    "usedup": "duplicates",
+    "pseudo": "pseudo",
 }
 """Keys of an input item that are attributes of its datasets, and their names there."""
 
@@ -147,6 +148,13 @@ class InputItem(TemplateItem):
     event_ratio: _Positive | None = None
     n_files_per_job: _Count | None = None
     reusable: bool | None = None
+    check: bool | None = None
+    index_consistent: bool | None = None
+    usedup: bool | None = None
+    pseudo: bool | None = None
+    expand: bool | None = None
+    consolidate: bool | None = None
+    token: _Word | None = None
     attributes: Annotated[str, AfterValidator(_attributes)] | None = None
 
     @property
@@ -170,6 +178,15 @@ class OutputItem(TemplateItem):
     dataset: _OutputDataset
     source_name: _Lfn | None = None
     merge_only: Flag = None
+    allow_no_output: Flag = None
+    transient: Flag = None
+    token: _Word | None = None
+    destination: _Site | None = None
+
+    @property
+    def split(self) -> Attributes:
+        """What its dataset is told."""
+        return Attributes(no_output=bool(self.allow_no_output), transient=bool(self.transient))
 
 
 class NumberItem(TemplateItem):
@@ -313,6 +330,12 @@ class TaskParams(_Written, Rules):
     term_condition: _TermCondition | None = None
     no_throttle: Flag = None
     parent_task_name: _Label | None = None
+    unique_task_name: Flag = None
+    allow_task_duplication: Flag = None
+    use_new_code: Flag = None
+    lost_files: list[_Lfn] = []
+    lost_files_dataset: Annotated[str, AfterValidator(_dataset_list)] | None = None
+    recover_into: Literal["same", "new"] | None = None
     sandbox: list[Annotated[str, StringConstraints(min_length=1, max_length=4096)]] = []
     log: LogItem | None = None
     merge_spec: MergeSpec | None = None

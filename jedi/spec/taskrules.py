@@ -12,6 +12,7 @@ from jedi.spec import later
 from jedi.spec.dataset import Attributes
 from jedi.spec.mergerules import merge_contradictions
 from jedi.spec.placeholders import (
+    IN_FILE_NAMES,
     STREAM_FORMS,
     SYSTEM,
     Form,
@@ -46,6 +47,7 @@ def contradictions(params: TaskParams) -> Iterator[Problem]:
     if params.no_wait_parent and params.parent_task_name is None:
         remedy = "Name it with parentTaskName, or leave it out"
         yield Problem("noWaitParent", True, "the task has no parent", remedy)
+    yield from _recovery_rules(params)
     most, wanted = params.n_max_files_per_job, params.n_files_per_job
     if most is not None and wanted is not None and most < wanted:
         rule = f"is less than nFilesPerJob ({wanted})"
@@ -54,6 +56,23 @@ def contradictions(params: TaskParams) -> Iterator[Problem]:
     if attempts is not None and failures is not None and failures > attempts:
         rule = f"is more than maxAttempt ({attempts})"
         yield Problem("maxFailure", failures, rule, "Raise maxAttempt or leave maxFailure out")
+
+
+def _recovery_rules(params: TaskParams) -> Iterator[Problem]:
+    if not params.lost_files:
+        for key, value in (
+            ("lostFilesDataset", params.lost_files_dataset),
+            ("recoverInto", params.recover_into),
+        ):
+            if value is not None:
+                yield Problem(key, value, "no file is lost", "Name them as lostFiles")
+        return
+    if params.lost_files_dataset is None:
+        rule = "nobody says where they were"
+        yield Problem("lostFiles", params.lost_files, rule, "Name lostFilesDataset")
+    if params.no_input or params.n_events_per_job or params.tgt_num_events_per_job:
+        rule = "only what was made of whole files can be made by another task"
+        yield Problem("lostFiles", params.lost_files, rule, "Use: jedi-task recover")
 
 
 def _no_input_rules(params: TaskParams) -> Iterator[Problem]:
@@ -177,14 +196,24 @@ def _placeholder_rules(params: TaskParams) -> Iterator[Problem]:
         for found in placeholders(item.value):
             if problem := _placeholder_problem(found, known):
                 yield Problem(_at(params, item, "value"), found.text, *problem)
+            for rule, remedy in _unfed(params, found):
+                yield Problem(_at(params, item, "value"), found.text, rule, remedy)
     templates = [(_at(params, item, "value"), item.value) for item in params.items(OutputItem)]
     if params.log is not None:
         templates.append(("log.value", params.log.value))
     for path, value in templates:
         for found in placeholders(split_output(value)[1]):
-            if found.name != "SN":
-                remedy = "Use ${SN} and, for the task's number, $JEDITASKID"
+            if found.name not in IN_FILE_NAMES or (found.form, found.name) == ("M", "SN"):
+                remedy = "Use ${SN}, ${MIDDLENAME} and, for the task's number, $JEDITASKID"
                 yield Problem(path, found.text, "can't stand in a file name", remedy)
+
+
+def _unfed(params: TaskParams, found: Placeholder) -> Iterator[tuple[str, str]]:
+    """What another parameter has to say before JEDI can fill a placeholder of its own."""
+    if found.name == "MIDDLENAME" and not params.add_nth_field_to_lfn:
+        yield "no field of a name is chosen", "Choose some with addNthFieldToLFN, such as [2]"
+    if found.name == "SURL" and not params.source_url:
+        yield "the task has no source URL", "Give sourceURL"
 
 
 def _placeholder_problem(

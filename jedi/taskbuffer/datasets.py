@@ -20,9 +20,9 @@ _INSERT = """
 WITH i AS (
   INSERT INTO jedi_datasets
     (datasetid, jeditaskid, datasetname, containername, masterid, provenanceid, type, vo, status,
-     attributes, streamname)
+     attributes, streamname, storagetoken, destination)
   SELECT r.datasetid, r.jeditaskid, r.datasetname, r.containername, r.masterid, r.provenanceid,
-         r.type, t.vo, 'defined', r.attributes, r.streamname
+         r.type, t.vo, 'defined', r.attributes, r.streamname, r.storagetoken, r.destination
   FROM jsonb_populate_recordset(NULL::jedi_datasets, CAST(:rows AS jsonb)) r
   JOIN jedi_tasks t ON t.jeditaskid = r.jeditaskid
   RETURNING datasetid, jeditaskid, status
@@ -67,6 +67,8 @@ def insert_datasets(
             "type": dataset.type,
             "attributes": dataset.attributes,
             "streamname": dataset.stream_name,
+            "storagetoken": dataset.token,
+            "destination": dataset.destination,
         }
         for task_id, some in tasks
         for i, (dataset_id, dataset) in enumerate(zip(ids[task_id], some, strict=True))

@@ -8,6 +8,7 @@ the index of ready files.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -34,7 +35,8 @@ def write_jobs(tx: Connection, batch: Batch, agent: str) -> None:
     _use_inputs(tx, batch)
     copy_rows(tx, "jedi_jobs", (_jobs(order, new) for order, new in batch))
     copy_rows(tx, "jedi_job_params", (
-        {"pandaid": list(new.panda_ids), "jobparameters": list(new.commands)} for _, new in batch
+        {"pandaid": list(new.panda_ids), "jobparameters": list(new.commands), "texts": _texts(new)}
+        for _, new in batch
     ))  # fmt: skip
     copy_rows(tx, "jedi_dataset_contents", (b for one in batch for b in _contents(*one)))
     copy_rows(tx, "jedi_job_files", (b for one in batch for b in _job_files(*one)))
@@ -129,6 +131,14 @@ def _jobs(order: TaskOrder, new: NewJobs) -> Block:
         "n_inputs": list(new.n_inputs),
         "n_events": list(new.n_events),
     }
+
+
+def _texts(new: NewJobs) -> list[str] | None:
+    """The files made for each job, as JSON."""
+    if not new.texts:
+        return None
+    columns = zip(*new.texts.values(), strict=True)
+    return [json.dumps(dict(zip(new.texts, texts, strict=True))) for texts in columns]
 
 
 def _contents(order: TaskOrder, new: NewJobs) -> Iterator[Block]:
@@ -307,8 +317,8 @@ UPDATE jedi_datasets d SET nfiles = nfiles + made, nfilesused = nfilesused + use
 FROM m JOIN old ON old.datasetid = m.id WHERE d.datasetid = m.id
 """)
 _ADVANCE = text("""
-UPDATE jedi_output_template o SET serialnr = serialnr + m.jobs
-FROM unnest(CAST(:ids AS bigint[]), CAST(:jobs AS int[])) m(id, jobs) WHERE o.outtempid = m.id
+UPDATE jedi_output_template o SET serialnr = m.last
+FROM unnest(CAST(:ids AS bigint[]), CAST(:last AS int[])) m(id, last) WHERE o.outtempid = m.id
 """)
 
 
@@ -322,13 +332,13 @@ def _count(tx: Connection, batch: Batch) -> None:
             used.update(use.used)
         for one in new.outputs:
             made[one.output.dataset_id] += len(new)
-            serials[one.output.template_id] = len(new)
+            serials[one.output.template_id] = one.output.serial_nr + len(new)
         if new.seeds:
             made[new.seeds.dataset_id] += len(new.seeds.file_ids)
             used[new.seeds.dataset_id] += len(new.seeds.file_ids)
     ids = sorted({*used, *made})
     tx.execute(_COUNT, {"ids": ids, "made": [made[i] for i in ids], "used": [used[i] for i in ids]})
-    tx.execute(_ADVANCE, {"ids": list(serials), "jobs": list(serials.values())})
+    tx.execute(_ADVANCE, {"ids": list(serials), "last": list(serials.values())})
 
 
 def _open_outputs(tx: Connection, batch: Batch, agent: str) -> None:

@@ -7,7 +7,7 @@ entry point `jedi.refiner` (see agent/plugins.py). Source: engine.md §2.3, §2.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
 
@@ -19,6 +19,7 @@ from jedi.spec.rules import Rules
 from jedi.spec.splitrule import NO_SCOUT, SplitRules
 from jedi.spec.task import RefinedTask, TaskColumns
 from jedi.spec.taskparams import InputItem, Item, NumberItem, OutputItem, TaskParams
+from jedi.spec.taskrules import streams
 from jedi.taskrefiner.premerge import add_twins
 from jedi.taskrefiner.resource import ResourceType, resource_type
 
@@ -137,13 +138,20 @@ class Refiner:
             name, stream = fill_task_id(item.dataset, task), f"OUTPUT{number}"
             known = [dataset.name for dataset in datasets]
             if name not in known:
-                datasets.append(NewDataset(name, "output", stream, provenance=0))
+                datasets.append(
+                    NewDataset(
+                        name, "output", stream, provenance=0, token=item.token,
+                        attributes=item.split.render() or None,
+                        destination=item.destination or params.destination,
+                    )
+                )  # fmt: skip
             position = len(inputs) + (known.index(name) if name in known else len(known))
             template = fill_task_id(split_output(item.value)[1], task)
             templates.append(OutputTemplate(position, template, stream, "output", item.source_name))
         log, template = self.log(submission, datasets)
         templates.append(OutputTemplate(len(inputs) + len(datasets), template, "LOG0", "log"))
-        return [*datasets, NewDataset(log, "log", "LOG0", provenance=0)], tuple(templates)
+        logs = NewDataset(log, "log", "LOG0", provenance=0, destination=params.destination)
+        return [*datasets, logs], tuple(templates)
 
     def log(self, submission: Submission, outputs: Sequence[NewDataset]) -> tuple[str, str]:
         """Dataset and file-name template of the logs: as told, else named after the first output
@@ -201,7 +209,8 @@ class Refiner:
                     continue
             if not item.hidden:
                 parts.append(value + _padding(item))
-        return "".join(parts).rstrip(" ")
+        text = "".join(parts).rstrip(" ").replace("${SURL}", params.source_url or "")
+        return _in_files(text, streams(params)) if params.write_input_to_file else text
 
     def _plain(self, submission: Submission, item: InputItem) -> dict[str, str | None]:
         """The plain datasets behind an item, each with the container it came from."""
@@ -214,6 +223,14 @@ class Refiner:
 
 def _listed(text: str | None) -> list[str] | None:
     return text.split(",") if text else None
+
+
+def _in_files(text: str, names: Collection[str]) -> str:
+    """The template with the name of a file wherever names of input files would stand."""
+    for found in placeholders(text):
+        if found.name in names:
+            text = text.replace(found.text, f"${{{found.name}/F}}")
+    return text
 
 
 def _padding(item: Item) -> str:
@@ -230,6 +247,7 @@ def _input(
         container=container,
         master=master,
         attributes=item.split.render() or None,
+        token=item.token,
     )
 
 
