@@ -114,7 +114,7 @@ def test_mistyped_words_get_a_suggestion(document: Any, path: str, meant: str) -
     assert (problem.path, problem.remedy) == (path, f"Did you mean {meant}?")
 
 
-@pytest.mark.parametrize("key", sorted(later.TASK_KEYS | {"dsForIN2"}))
+@pytest.mark.parametrize("key", sorted(later.TASK_KEYS))
 def test_keys_of_features_to_come_are_refused_by_name(key: str) -> None:
     problem = only_problem(task(**{key: 1}))
     assert (problem.path, problem.rule) == (key, "not supported yet")
@@ -142,6 +142,18 @@ def test_no_key_is_both_here_and_to_come() -> None:
 def test_forms_to_come_are_refused(item: dict[str, Any], path: str) -> None:
     problem = only_problem(task(item))
     assert (problem.path, problem.rule) == (path, "not supported yet")
+
+
+def test_datasets_for_a_stream_are_added_to_its_item() -> None:
+    first, output = validate(task(dsForIN="demo:b, demo:c")).job_parameters
+    assert isinstance(first, InputItem)
+    assert first.datasets == ["demo:in", "demo:b", "demo:c"]
+    document = {**task(dsForIN2="a:b", dsForIN=5)}
+    assert {p.path for p in problems(document)} == {"dsForIN2", "dsForIN"}
+
+
+def test_a_task_is_not_its_own_parent() -> None:
+    assert only_problem(task(parentTaskName="t")).path == "parentTaskName"
 
 
 def test_hints_stand_among_the_attributes() -> None:

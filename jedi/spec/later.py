@@ -55,8 +55,6 @@ def kept(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"{key} is kept, but not acted upon yet."
 
 
-TASK_KEY_PREFIXES = ("dsFor",)
-
 ITEM_KEYS = _words("container es_only")
 
 ITEM_KEPT = _words("usedup pseudo consolidate token allowNoOutput transient")
@@ -73,4 +71,4 @@ PLACEHOLDERS = _words(
 
 def is_later(key: str) -> bool:
     """True for a task parameter that JEDI knows and we do not, yet."""
-    return key in TASK_KEYS or key.startswith(TASK_KEY_PREFIXES)
+    return key in TASK_KEYS

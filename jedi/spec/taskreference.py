@@ -141,6 +141,9 @@ MEANINGS = {
 }
 
 
+DATASETS_FOR = "more datasets, with commas, for the input that the rest of the key names: dsForIN2"
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """A key: where it stands, what it may be, its default (None: none), what it means. `code`: its
@@ -161,6 +164,7 @@ def schema() -> dict[str, Any]:
     found = TaskParams.model_json_schema()
     found["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     found["title"] = "JEDI task"
+    found["patternProperties"] = {"^dsFor": {"type": "string", "description": DATASETS_FOR}}
     for model in _models(found).values():
         for key, rules in model["properties"].items():
             rules.pop("title", None)

@@ -48,6 +48,9 @@ def contradictions(params: TaskParams) -> Iterator[Problem]:
         remedy = "Name it with parentTaskName, or leave it out"
         yield Problem("noWaitParent", True, "the task has no parent", remedy)
     yield from _recovery_rules(params)
+    if params.parent_task_name == params.task_name:
+        rule, remedy = "a task is not its own parent", "Name another task"
+        yield Problem("parentTaskName", params.parent_task_name, rule, remedy)
     most, wanted = params.n_max_files_per_job, params.n_files_per_job
     if most is not None and wanted is not None and most < wanted:
         rule = f"is less than nFilesPerJob ({wanted})"

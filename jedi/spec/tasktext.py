@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from jedi.core import strictyaml
 from jedi.core.errors import BadInput, Problem
+from jedi.spec.placeholders import stream_of
 from jedi.spec.taskparams import TaskParams
 from jedi.spec.taskproblems import explain
 from jedi.spec.taskrules import contradictions, item_contradictions
@@ -20,6 +21,7 @@ Format = Literal["yaml", "json"]
 MAX_CHARACTERS = 4_000_000
 _SUFFIXES: dict[str, Format] = {".yaml": "yaml", ".yml": "yaml", ".json": "json"}
 _BOM = "\ufeff"
+DATASETS_FOR = "dsFor"
 
 
 def read_task_file(path: Path) -> tuple[str, Format]:
@@ -65,10 +67,11 @@ def parse_text(text: str, format: str) -> Any:
 def examine(document: Any) -> tuple[TaskParams | None, list[Problem]]:
     """The typed task and all its problems. With problems, the task holds what was well formed, so
     that the caller can go on looking; None if there is nothing to look at."""
+    document, unfed = with_datasets(document)
     try:
         params = TaskParams.model_validate(document)
     except ValidationError as error:
-        problems = explain(error)
+        problems = [*explain(error), *unfed]
         if not isinstance(document, dict):
             return None, problems
         broken = {str(details["loc"][0]) for details in error.errors()}
@@ -77,7 +80,39 @@ def examine(document: Any) -> tuple[TaskParams | None, list[Problem]]:
         if not broken & {"jobParameters", "noInput", "log"}:
             problems += item_contradictions(params)
         return params, problems
-    return params, [*contradictions(params), *item_contradictions(params)]
+    return params, [*unfed, *contradictions(params), *item_contradictions(params)]
+
+
+def with_datasets(document: Any) -> tuple[Any, list[Problem]]:
+    """The document with the datasets of its keys dsFor<STREAM> in the items that feed these
+    streams, and what of them feeds nothing."""
+    items = document.get("jobParameters") if isinstance(document, dict) else None
+    if not isinstance(items, list):
+        return document, []
+    more = {k: v for k, v in document.items() if str(k).startswith(DATASETS_FOR)}
+    inputs = [i for i, item in enumerate(items) if _reads(item)]
+    fed = {i: stream_of(items[i]["value"], position) for position, i in enumerate(inputs)}
+    problems = [
+        Problem(key, value, "names datasets for a stream that an input item feeds", "Correct it")
+        for key, value in more.items()
+        if not isinstance(value, str) or key.removeprefix(DATASETS_FOR) not in fed.values()
+    ]
+    items = list(items)
+    for i, stream in fed.items():
+        if isinstance(added := more.get(DATASETS_FOR + stream), str):
+            items[i] = {**items[i], "dataset": f"{items[i]['dataset']},{added}"}
+    kept = {key: value for key, value in document.items() if key not in more}
+    return kept | {"jobParameters": items}, problems
+
+
+def _reads(item: Any) -> bool:
+    """Whether it is an input item that may get more datasets."""
+    return (
+        isinstance(item, dict)
+        and item.get("param_type") == "input"
+        and isinstance(item.get("value"), str)
+        and isinstance(item.get("dataset"), str)
+    )
 
 
 def validate(document: Any) -> TaskParams:
