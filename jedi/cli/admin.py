@@ -1,4 +1,4 @@
-"""`jedi site`, `queue`, `endpoint`, `config`, `dataset`, `user`: what operators look after."""
+"""`jedi site`, `queue`, `config`, `dataset`, `user`: what operators look after."""
 
 from __future__ import annotations
 
@@ -10,21 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jedi.cli.common import Json, application, show, table, transaction
+from jedi.cli.queue import queue_app
 from jedi.core.settings import Settings, caller
 
 if TYPE_CHECKING:
     from jedi.taskbuffer.sites import Change
 
 site_app = application("Sites: where jobs can run.")
-queue_app = application("Work queues: how the workload is divided.")
-endpoint_app = application("Storage endpoints: where files can lie.")
 config_app = application("Knobs: every live setting, with who set it when.")
 dataset_app = application("Datasets: put local files in, look at what is there.")
 user_app = application("Users and what they may do.")
 GROUPS = {
     "site": site_app,
     "queue": queue_app,
-    "endpoint": endpoint_app,
     "config": config_app,
     "dataset": dataset_app,
     "user": user_app,
@@ -62,7 +60,8 @@ class Preset(StrEnum):
 
 @site_app.command("import")
 def site_import(file: File, comment: Comment = None, as_json: Json = False) -> None:
-    """Insert or update the sites of FILE; what an entry leaves out stays as it is.
+    """Insert or update the sites of FILE (or of a JSON dump of CRIC); what an entry leaves out
+    stays as it is.
 
     Example: `jedi site import sites.yaml --comment "new storage"`
     """
@@ -71,7 +70,7 @@ def site_import(file: File, comment: Comment = None, as_json: Json = False) -> N
     with transaction() as tx:
         home = Settings.from_environment().home
         changes = import_sites(tx, caller(), file.read_text(), home, comment)
-    show(changes, as_json, lambda: _show_changes(changes))
+    show(changes, as_json, lambda: show_changes(changes))
 
 
 @site_app.command("set")
@@ -89,10 +88,10 @@ def site_set(
 
     with transaction() as tx:
         changes = set_site(tx, caller(), site, attributes, comment)
-    show(changes, as_json, lambda: _show_changes(changes))
+    show(changes, as_json, lambda: show_changes(changes))
 
 
-def _show_changes(changes: Sequence[Change]) -> None:
+def show_changes(changes: Sequence[Change]) -> None:
     if not changes:
         typer.echo("Nothing changed.")
         return
@@ -123,7 +122,7 @@ def site_list(as_json: Json = False) -> None:
     with transaction() as tx:
         sites = list_sites(tx)
     columns = "site status role nslots corecount maxrss submitter endpoints"
-    show(sites, as_json, lambda: _show_columns(columns, sites))
+    show(sites, as_json, lambda: show_columns(columns, sites))
 
 
 @site_app.command("show")
@@ -139,52 +138,11 @@ def site_show(site: str, as_json: Json = False) -> None:
 
     def people() -> None:
         table(["attribute", "value"], found.attributes.items())
-        _show_columns("ddm_endpoint type path space_free space_min_free", found.endpoints)
+        show_columns("ddm_endpoint type path space_free space_min_free", found.endpoints)
         columns = "modificationtime username attribute oldvalue newvalue comment"
-        _show_columns(columns, found.history)
+        show_columns(columns, found.history)
 
     show(found, as_json, people)
-
-
-@queue_app.command("import")
-def queue_import(file: File, as_json: Json = False) -> None:
-    """Insert or replace the work queues of FILE, told apart by queue_id.
-
-    Example: `jedi queue import queues.yaml`
-    """
-    from jedi.service.queues import import_queues
-
-    with transaction() as tx:
-        rows = [queue.columns() for queue in import_queues(tx, file.read_text())]
-    show(rows, as_json, lambda: typer.echo(f"{len(rows)} queues imported."))
-
-
-@queue_app.command("list")
-def queue_list(as_json: Json = False) -> None:
-    """List the work queues in the order in which they are tried.
-
-    Example: `jedi queue list`
-    """
-    from jedi.service.queues import list_queues
-
-    with transaction() as tx:
-        queues = list_queues(tx)
-    columns = "queue_id queue_name queue_type vo queue_share queue_order partitionid status"
-    show(queues, as_json, lambda: _show_columns(columns, queues))
-
-
-@endpoint_app.command("list")
-def endpoint_list(as_json: Json = False) -> None:
-    """List the storage endpoints and the sites that use them.
-
-    Example: `jedi endpoint list`
-    """
-    from jedi.service.sites import list_endpoints
-
-    with transaction() as tx:
-        endpoints = list_endpoints(tx)
-    columns = "ddm_endpoint type path space_free space_min_free sites"
-    show(endpoints, as_json, lambda: _show_columns(columns, endpoints))
 
 
 @config_app.command("list")
@@ -380,6 +338,7 @@ def user_set(
     show(value, as_json, lambda: typer.echo(f"{user} is a user of role {role.value}."))
 
 
-def _show_columns(columns: str, rows: Sequence[dict[str, Any]]) -> None:
+def show_columns(columns: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Print these columns (blank-separated) of rows."""
     names = columns.split()
     table(names, [[row[name] for name in names] for row in rows])

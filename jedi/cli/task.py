@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +23,7 @@ from jedi.cli.task_commands import (
     retry,
 )
 from jedi.cli.task_common import Task, statuses
+from jedi.cli.task_why import list_by_turn, why
 from jedi.core.errors import BadInput, Problem
 from jedi.core.settings import caller
 
@@ -41,6 +43,13 @@ PAGE = 1000
 Limit = Annotated[
     int | None, typer.Option("--limit", min=1, help=f"How many at most; {PAGE} unless as JSON.")
 ]
+
+
+class Order(StrEnum):
+    """What the list is ordered by."""
+
+    NEWEST = "newest"
+    GENERATION = "generation"
 
 
 def main() -> None:
@@ -88,7 +97,8 @@ def submit(
         show({"valid": True}, as_json, lambda: typer.echo(f"{file} can be submitted."))
         return
     value = {"jedi_task_id": done.jedi_task_id, "status": done.status}
-    known = "is submitted" if done.created else "was submitted under this key before"
+    old = "goes on" if done.again else "was submitted under this key before"
+    known = "is submitted" if done.created else old
     show(value, as_json, lambda: typer.echo(f"Task {done.jedi_task_id} {known} ({done.status})."))
 
 
@@ -109,15 +119,21 @@ def list_tasks(
     ] = None,
     user: Annotated[str | None, typer.Option("--user", help="Of this user.")] = None,
     name: Annotated[str | None, typer.Option("--name", help="Of this name; * is anything.")] = None,
+    order: Annotated[
+        Order, typer.Option("--order", help="generation: as tasks get jobs, and why.")
+    ] = Order.NEWEST,
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many at most.")] = 20,
     as_json: Json = False,
 ) -> None:
-    """List tasks, the newest first.
+    """List tasks, the newest first; or those that want jobs, in the order in which they get them.
 
     Example: `jedi-task list --status running --name "word*"`
     """
     from jedi.service import tasks
 
+    if order is Order.GENERATION:
+        list_by_turn(limit, as_json)
+        return
     for one in status or ():
         _check_status(one)
     with transaction() as tx:
@@ -288,6 +304,7 @@ def _tell_cut(found: Sequence[object], limit: int | None) -> None:
 
 for _verb in (kill, finish, retry, recover, incexec, pause, resume, reassign, avalanche):
     app.command()(_verb)
+app.command()(why)
 app.command("params")(task_reference.params)
 app.command("schema")(task_reference.schema)
 app.command("log")(task_results.log)

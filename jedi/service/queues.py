@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
+from jedi.core.errors import NotFound
+from jedi.service.why import throttle_of
 from jedi.spec.queuefile import Queue, check_queues, read_queues
-from jedi.taskbuffer import queues
+from jedi.spec.task import EXPRESS
+from jedi.taskbuffer import knobs, queues, shares, turns
+from jedi.taskbuffer.turns import Stopped
 
 
 def import_queues(tx: Connection, text: str) -> list[Queue]:
@@ -27,3 +33,95 @@ def import_queues(tx: Connection, text: str) -> list[Queue]:
 def list_queues(tx: Connection) -> list[dict[str, Any]]:
     """All queues, in the order in which they are tried."""
     return [dict(row._mapping) for row in queues.all_queues(tx)]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A task that wants jobs; `ratio` is what its share uses of its allocation, `reason` why it
+    stands where it does."""
+
+    jedi_task_id: int
+    task_name: str
+    user_name: str
+    status: str
+    share: str
+    ratio: float | None
+    priority: int
+    reason: str
+    next_run_at: datetime | None
+
+
+def by_turn(tx: Connection, limit: int) -> list[Turn]:
+    """Tasks that want jobs, in the order in which they get them."""
+    stopped = [Stopped(*one) for one in throttle_of(tx, knobs.load(tx)).full()]
+    return [
+        Turn(
+            jedi_task_id=row.jeditaskid,
+            task_name=row.taskname,
+            user_name=row.username,
+            status=row.status,
+            share=row.gshare,
+            ratio=row.ratio,
+            priority=row.priority,
+            reason=_turn(row),
+            next_run_at=row.next_run_at,
+        )
+        for row in turns.in_order(tx, limit, stopped)
+    ]
+
+
+def _turn(row: Row[Any]) -> str:
+    """What puts a task where it is in the order."""
+    if row.stopped:
+        return "throttled: its work queue has enough jobs"
+    if row.gshare == EXPRESS:
+        return "urgent: before all shares"
+    if not row.shared:
+        return "not shared: as if nothing were used; then priority"
+    if row.ratio is None:
+        return "nothing is allocated to its share; then priority"
+    return f"its share uses {100 * row.ratio:.0f} % of what it may; then priority"
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a work queue takes: tasks that are its own now, and tasks that its criteria hold for
+    (the first queue, by order, takes a task)."""
+
+    queue_id: int
+    queue_name: str
+    criteria: str | None
+    tasks: int
+    holds_for: int
+    examples: list[int]
+
+
+def test_queues(tx: Connection, jedi_task_id: int | None = None) -> list[Taken]:
+    """For each queue, the tasks that it would take now, of all that have not ended, or of one;
+    NotFound if there is none."""
+    rows = queues.live_tasks(tx, jedi_task_id)
+    if jedi_task_id is not None and not rows:
+        raise NotFound(f"There is no task {jedi_task_id}.", jedi_task_id=jedi_task_id)
+    docs = [{"jeditaskid": task_id} for task_id in rows]
+    hold = queues.match_all(tx, docs) if docs else []
+    found = []
+    for queue in queues.matchable(tx):
+        first = [t for t, ids in zip(rows, hold, strict=True) if ids[:1] == [queue.queue_id]]
+        any_ = sum(queue.queue_id in ids for ids in hold)
+        name, criteria = queue.queue_name, _written(queue)
+        found.append(Taken(queue.queue_id, name, criteria, len(first), any_, first[:5]))
+    return found
+
+
+def _written(queue: Row[Any]) -> str | None:
+    """The criteria with the variables in their places, for people."""
+    text = queue.criteria
+    for pair in filter(None, (queue.variables or "").split(",")):
+        name, _, value = pair.partition(":")
+        text = text.replace(f":{name.strip()}", repr(value.strip()))
+    return text or None
+
+
+def explain_shares(tx: Connection) -> list[dict[str, Any]]:
+    """What each queue may use and uses, in cores, in the order in which they are served."""
+    return [dict(row._mapping) for row in shares.last(tx)]

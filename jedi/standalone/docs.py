@@ -24,10 +24,12 @@ from sqlalchemy.dialects import postgresql
 
 import jedi
 from jedi.core import reasons, states
+from jedi.core.holds import HOLDS
 from jedi.core.home import Home
 from jedi.core.knobs import KNOBS, Knob
 from jedi.core.states import Edge, Machine
 from jedi.spec import taskreference
+from jedi.standalone.brokerdocs import brokerage_page
 from jedi.standalone.embedded import Embedded
 from jedi.taskbuffer import migrate, picture
 from jedi.taskbuffer.engine import connect
@@ -50,9 +52,11 @@ def pages(tx: Connection, root: Path = ROOT) -> dict[Path, str]:
     lives = root / "docs/how-a-task-lives.md"
     return {
         **{root / "schema" / name: sql for name, sql in picture.draw(tx).items()},
+        root / "docs/brokerage.md": _page(brokerage_page(_grid)),
         root / "docs/columns.md": columns_page(),
         root / "docs/states.md": states_page(),
         root / "docs/reasons.md": reasons_page(),
+        root / "docs/why.md": why_page(),
         root / "docs/knobs.md": knobs_page(),
         root / "docs/taskparams.md": params_page(),
         lives: with_parts(lives.read_text()),
@@ -194,6 +198,29 @@ def reasons_page() -> str:
         rows = ((f"`{code}`", meaning) for code, meaning in codes.items())
         parts += [f"## {title}", _grid(("code", "meaning"), rows)]
     return _page(parts)
+
+
+def why_page() -> str:
+    """What may hold a task, as `jedi-task why` tells it."""
+    return _page(
+        [
+            "# Why is my task not moving?",
+            "`jedi-task why ID` names the one thing that holds a task now, since when, and when it "
+            "is tried next; `--json` gives `{code, since, next_try, facts, ...}`. The code is one "
+            "of this list:",
+            _grid(("code", "meaning"), ((f"`{code}`", said) for code, said in HOLDS.items())),
+            "Where a broker has looked for places, its last decision follows: for each criterion "
+            "how many sites it refused (*refused*), for how many it was the first reason (*first*) "
+            "and for how many the only one (*only*), with what the nearest of them lacks and what "
+            "can be done about it. A *near miss* is a site with one reason only: with a little "
+            "more memory, or one knob turned, it would take the jobs.",
+            "Whose turn it is: `jedi-task list --order generation` lists the tasks that want jobs "
+            "in the order in which they get them. Urgent work comes first (`processingType: "
+            "urgent`, and tasks that are almost done), then work queues by what they use of their "
+            "share (`jedi queue explain`), then priority, then age. `jedi queue test` tells which "
+            "tasks each work queue takes.",
+        ]
+    )
 
 
 # ------------------------------------------------------------------------------------- knobs

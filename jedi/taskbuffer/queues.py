@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Integer, Row, Text, text
 
+from jedi.core import states
 from jedi.spec.criteria import Criterion, compile_criterion
 from jedi.spec.queuefile import PARTITION
 from jedi.taskbuffer import tables
@@ -84,6 +85,19 @@ def matchable(tx: Connection) -> list[Row[Any]]:
         and row.partitionid != PARTITION
         and row.queue_id not in partitions
     ]
+
+
+def live_tasks(tx: Connection, task_id: int | None) -> list[int]:
+    """Tasks that have not ended, or this one."""
+    return list(
+        tx.scalars(
+            text(
+                "SELECT jeditaskid FROM jedi_tasks WHERE CASE WHEN CAST(:id AS bigint) IS NULL "
+                "THEN status <> ALL(:final) ELSE jeditaskid = :id END ORDER BY jeditaskid"
+            ),
+            {"id": task_id, "final": sorted(states.TASK.final)},
+        )
+    )
 
 
 def _conditions(queues: Iterable[Row[Any]]) -> tuple[list[str], dict[str, Any]]:

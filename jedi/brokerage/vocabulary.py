@@ -1,0 +1,23 @@
+"""Every criterion that a broker of ours has, by its code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from jedi.brokerage import nucleus, task
+from jedi.brokerage.analysis import AnalysisBroker
+from jedi.brokerage.filters import Filter
+from jedi.brokerage.generic import GenericBroker
+from jedi.brokerage.production import ProductionBroker
+
+FILTERS: Mapping[str, Filter] = {
+    one.code: one
+    for one in (
+        *nucleus.FILTERS,
+        *task.FILTERS,
+        *AnalysisBroker.filters,
+        *ProductionBroker.filters,
+        *GenericBroker.filters,
+    )
+}
+"""Where brokers word one differently, the generic one's words."""

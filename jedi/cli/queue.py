@@ -1,0 +1,78 @@
+"""`jedi queue`: how the workload is divided."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jedi.cli.common import Json, application, show, table, transaction
+
+queue_app = application("Work queues: how the workload is divided.")
+
+File = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A YAML file.")]
+
+
+@queue_app.command("import")
+def queue_import(file: File, as_json: Json = False) -> None:
+    """Insert or replace the work queues of FILE, told apart by queue_id.
+
+    Example: `jedi queue import queues.yaml`
+    """
+    from jedi.service.queues import import_queues
+
+    with transaction() as tx:
+        rows = [queue.columns() for queue in import_queues(tx, file.read_text())]
+    show(rows, as_json, lambda: typer.echo(f"{len(rows)} queues imported."))
+
+
+@queue_app.command("list")
+def queue_list(as_json: Json = False) -> None:
+    """List the work queues in the order in which they are tried.
+
+    Example: `jedi queue list`
+    """
+    from jedi.service.queues import list_queues
+
+    with transaction() as tx:
+        queues = list_queues(tx)
+    headers = ["id", "name", "vo", "label", "share", "order", "partition", "criteria", "status"]
+    keys = "queue_id queue_name vo queue_type queue_share queue_order partitionid criteria status"
+    show(queues, as_json, lambda: table(headers, [[q[k] for k in keys.split()] for q in queues]))
+
+
+@queue_app.command("test")
+def queue_test(
+    task: Annotated[int | None, typer.Option("--task", help="Only this task.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Tell which tasks each work queue would take now, of those that have not ended.
+
+    A task goes to the first queue whose criteria hold; `holds for` counts later ones, too.
+
+    Example: `jedi queue test --task 1`
+    """
+    from jedi.service.queues import test_queues
+
+    with transaction() as tx:
+        found = test_queues(tx, task)
+    headers = ["queue", "name", "criteria", "takes", "holds for", "such as"]
+    rows = [[q.queue_id, q.queue_name, q.criteria, q.tasks, q.holds_for, q.examples] for q in found]
+    show(found, as_json, lambda: table(headers, rows))
+
+
+@queue_app.command("explain")
+def queue_explain(as_json: Json = False) -> None:
+    """Tell what each work queue may use and uses, in cores, those first that are served first.
+
+    Example: `jedi queue explain`
+    """
+    from jedi.service.queues import explain_shares
+
+    with transaction() as tx:
+        found = explain_shares(tx)
+    headers = ["queue", "share", "stretches", "active", "entitled", "allocated", "used", "wanted",
+               "used/allocated"]  # fmt: skip
+    keys = "queue_name queue_share stretchable active entitlement allocation usage demand ratio"
+    show(found, as_json, lambda: table(headers, [[q[k] for k in keys.split()] for q in found]))

@@ -1,0 +1,68 @@
+"""`jedi-task why`: the one thing that holds a task; `list --order generation`: whose turn it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jedi.cli.common import Json, cell, console, show, table, transaction
+from jedi.cli.task_common import Task
+
+if TYPE_CHECKING:
+    from jedi.service.why import Choice, Why
+
+
+def why(task: Task, as_json: Json = False) -> None:
+    """Tell the one thing that holds a task now, since when, and when it is tried next.
+
+    Where a broker has looked for places, its criteria follow with the sites that each refused, and
+    the sites that lack one thing only. All codes are in docs/why.md.
+
+    Example: `jedi-task why 1`
+    """
+    from jedi.service.why import why as ask
+
+    with transaction() as tx:
+        found = ask(tx, task)
+    show(found, as_json, lambda: _tell(found))
+
+
+def _tell(found: Why) -> None:
+    print_line = console().print
+    print_line(f"task      {found.jedi_task_id}, {found.status}")
+    print_line(f"held by   {found.code}: {found.sentence}")
+    if found.detail:
+        print_line(f"detail    {found.detail}")
+    print_line(f"since     {cell(found.since) or 'unknown'}")
+    if found.next_try:
+        print_line(f"next try  {cell(found.next_try)}")
+    if found.brokerage:
+        _tell_choice(found.brokerage)
+
+
+def _tell_choice(choice: Choice) -> None:
+    print_line = console().print
+    where = ", ".join(choice.chosen) or "no site"
+    print_line(f"brokerage {choice.broker} chose {where} at {cell(choice.time)} "
+               f"(decision {choice.decision_id})")  # fmt: skip
+    if choice.funnel:
+        table(
+            ["criterion", "refused", "first", "only", "nearest site", "remedy"],
+            [[r.code, r.sites, r.first, r.only, r.nearest, r.remedy] for r in choice.funnel],
+        )
+    for miss in choice.near_misses:
+        print_line(f"near miss {miss.sentence}: {', '.join(miss.sites[:5])}"
+                   f"{', ...' if len(miss.sites) > 5 else ''}")  # fmt: skip
+
+
+def list_by_turn(limit: int, as_json: bool) -> None:
+    """Tasks that want jobs, in the order in which they get them, and why."""
+    from jedi.service.queues import by_turn
+
+    with transaction() as tx:
+        found = by_turn(tx, limit)
+    headers = ["task", "name", "user", "status", "share", "used", "priority", "why here"]
+    rows = [
+        [t.jedi_task_id, t.task_name, t.user_name, t.status, t.share, t.ratio, t.priority, t.reason]
+        for t in found
+    ]
+    show(found, as_json, lambda: table(headers, rows))

@@ -1,0 +1,63 @@
+"""The closed list of what may hold a task, for `jedi-task why`: code, what it means, the remedy.
+
+It answers one question, what comes next and what it waits for; a status log's reason codes
+(core/reasons.py) tell what happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+HOLDS: Mapping[str, str] = {
+    "ended": "Nothing: the task has ended.",
+    "running": "Nothing: its jobs are running.",
+    "in_turn": "Nothing: an agent takes it in a moment.",
+    "command": "A command is being carried out.",
+    "exhausted": "A person has to decide: retry, finish or kill it; it ends by itself in the end.",
+    "paused": "A person paused it: resume it.",
+    "attempts": "It rests because inputs failed again and again: look at the errors of its jobs.",
+    "refining": "Its definition could not be worked out for now.",
+    "parent": "Its parent has to end first.",
+    "input": "Its input is not complete or can't be read now.",
+    "staging": "Its input is being brought from tape.",
+    "nucleus": "No nucleus can take it.",
+    "brokerage": "No site can run its jobs.",
+    "throttler": "Its work queue has enough jobs.",
+    "share": "Others come first: work queues by what they use of their share, then priority.",
+    "scouts": "Its scout jobs are measured first.",
+    "transfers": "Files of its jobs are being moved.",
+    "user_cap": "Its jobs are kept from pilots: its user has as many running as one may have.",
+    "pilots": "Its jobs wait, and no pilot was seen where they are to run.",
+    "slots": "Its jobs wait for free slots.",
+    "problem": "A problem holds it: it is tried again.",
+}
+
+BY_REASON: Mapping[str, str] = {
+    "refining_failed": "refining",
+    "parent_not_ready": "parent",
+    "input_open": "input",
+    "input_not_made": "input",
+    "feeding_failed": "input",
+    "secondary_files_short": "input",
+    "no_ready_files": "input",
+    "no_nucleus": "nucleus",
+    "assigning_failed": "nucleus",
+    "no_site_now": "brokerage",
+    "no_site_fits": "brokerage",
+    "queue_full": "throttler",
+    "queue_throttled": "throttler",
+    "queue_served": "throttler",
+}
+"""What holds a task that has one of these reasons."""
+
+BY_STATUS: Mapping[str, str] = {
+    **dict.fromkeys(("done", "finished", "failed", "broken", "aborted"), "ended"),
+    **dict.fromkeys(
+        ("aborting", "toabort", "finishing", "passed", "tobroken", "toretry", "toincexec",
+         "toreassign", "reassigning", "prepared"), "command"),
+    "exhausted": "exhausted",
+    "paused": "paused",
+    "throttled": "attempts",
+    "staging": "staging",
+}  # fmt: skip
+"""What holds a task in one of these statuses, whatever its reason."""

@@ -1,0 +1,244 @@
+"""`jedi-task why`: the one thing that holds a task now, and what would have to change."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from jedi.brokerage.filters import Filter
+from jedi.brokerage.vocabulary import FILTERS
+from jedi.core.errors import NotFound
+from jedi.core.holds import BY_REASON, BY_STATUS, HOLDS
+from jedi.core.knobs import Knobs
+from jedi.spec.splitrule import SCOUTED
+from jedi.taskbuffer import knobs, queues, shares, throttling, turns, whys
+from jedi.taskbuffer.turns import Stopped
+from jedi.throttler.decide import Skip, Throttle
+
+MOST_AHEAD = 1000
+WORKING = ("ready", "scouting", "running")
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A criterion that refused sites: how many, for how many of them it is the first reason, for
+    how many the only one, and what its nearest site lacks, in words."""
+
+    code: str
+    sites: int
+    first: int
+    only: int
+    nearest: str
+    remedy: str
+    lasting: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NearMiss:
+    """Sites that lack one thing only: `gap` is what the nearest lacks in `unit`, if it has one."""
+
+    code: str
+    sites: tuple[str, ...]
+    gap: float | None
+    unit: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A broker's last decision: whom it chose, whom its criteria refused, and who came near."""
+
+    decision_id: int
+    broker: str
+    time: datetime
+    chosen: tuple[str, ...]
+    funnel: tuple[Refused, ...]
+    near_misses: tuple[NearMiss, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """What holds a task (a code of core/holds.py), since when, and when it is tried next.
+    `sentence` is the code in words, `detail` the case in words, `facts` the case in figures."""
+
+    jedi_task_id: int
+    status: str
+    code: str
+    sentence: str
+    detail: str
+    since: datetime | None
+    next_try: datetime | None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    brokerage: Choice | None = None
+
+
+def why(tx: Connection, jedi_task_id: int) -> Why:
+    """Why a task is where it is; NotFound if there is none."""
+    row = whys.facts(tx, jedi_task_id)
+    if row is None:
+        raise NotFound(f"There is no task {jedi_task_id}.", jedi_task_id=jedi_task_id)
+    settings = knobs.load(tx)
+    code, detail, found = _hold(tx, row, settings)
+    decision = whys.last_decision(tx, jedi_task_id)
+    ahead = row.next_run_at if row.next_run_at and row.next_run_at > row.now else None
+    return Why(
+        jedi_task_id=jedi_task_id,
+        status=row.status,
+        code=code,
+        sentence=HOLDS[code],
+        detail=detail or "",
+        since=_since(row, code),
+        next_try=None if code in ("ended", "running") else ahead,
+        facts=found,
+        brokerage=decision and explain(decision, whys.refusals(tx, decision.decision_id)),
+    )
+
+
+def _since(row: Row[Any], code: str) -> datetime | None:
+    if code in ("running", "transfers", "user_cap", "pilots", "slots"):
+        since: datetime | None = row.jobs_since
+        return since
+    return row.frozentime or row.statechangetime  # type: ignore[no-any-return]
+
+
+Held = tuple[str, str | None, Mapping[str, Any]]
+
+
+def _hold(tx: Connection, row: Row[Any], settings: Knobs) -> Held:
+    """The first thing that the task waits for, in the order in which it would meet them."""
+    told = {"reason_code": row.reason_code, **(row.reason_facts or {})}
+    if row.status in BY_STATUS:
+        return BY_STATUS[row.status], row.reason, told
+    if row.at_site + row.activated + row.throttled + row.moving:
+        return _jobs(row, settings)
+    if row.status in WORKING and row.files_waiting:
+        return _generation(tx, row, settings)
+    if row.reason_code in BY_REASON:
+        return BY_REASON[row.reason_code], row.reason, told
+    return "problem" if row.status == "pending" else "in_turn", row.reason, told
+
+
+def _jobs(row: Row[Any], settings: Knobs) -> Held:
+    """A task with jobs waits for them."""
+    counts = {name: row._mapping[name] for name in ("at_site", "activated", "throttled", "moving")}
+    found = {**counts, "files_waiting": row.files_waiting}
+    if row.at_site:
+        scouting = row.status == "scouting" and row.scout != SCOUTED
+        return ("scouts" if scouting else "running"), f"{row.at_site} jobs are at sites.", found
+    if row.activated:
+        fresh = timedelta(seconds=settings["broker.pilot_fresh_s"])
+        seen = row.last_pilot is not None and row.now - row.last_pilot < fresh
+        where = ", ".join(row.sites)
+        found |= {"sites": row.sites, "last_pilot": row.last_pilot}
+        detail = f"{row.activated} jobs wait at {where}."
+        return ("slots" if seen else "pilots"), detail, found
+    if row.moving:
+        return "transfers", f"Files of {row.moving} jobs are on their way.", found
+    return "user_cap", f"{row.throttled} jobs are kept from pilots.", found
+
+
+def _generation(tx: Connection, row: Row[Any], settings: Knobs) -> Held:
+    """A task with files and without jobs waits for the throttler or its turn."""
+    throttle = throttle_of(tx, settings)
+    shape = None if row.eventservice else row.resource_type or ""
+    gate = throttle.decide(row.workqueue_id or 0, shape)
+    if isinstance(gate, Skip):
+        return "throttler", gate.reason, gate.facts
+    if gate.least is not None and row.priority < gate.least:
+        detail = f"Only tasks of priority {gate.least} or more get jobs in its work queue."
+        return "throttler", detail, {"least": gate.least, "priority": row.priority}
+    stopped = [Stopped(*one) for one in throttle.full()]
+    order = [one for one in turns.in_order(tx, MOST_AHEAD, stopped) if not one.stopped]
+    places = {one.jeditaskid: place for place, one in enumerate(order)}
+    ahead = places.get(row.jeditaskid, MOST_AHEAD)
+    share = {one.queue_id: one for one in shares.last(tx)}.get(row.workqueue_id)
+    found = {"ahead": ahead, "share": row.gshare, "priority": row.priority,
+             **({"usage": share.usage, "allocation": share.allocation, "ratio": share.ratio}
+                if share else {})}  # fmt: skip
+    if row.next_run_at and row.next_run_at > row.now:
+        return BY_REASON.get(row.reason_code, "in_turn"), row.reason, found
+    if ahead >= settings["jobgen.batch"]:
+        return "share", f"{ahead} tasks come first.", found
+    return "in_turn", f"{ahead} tasks come first, all of them in the next cycle.", found
+
+
+def throttle_of(tx: Connection, settings: Knobs) -> Throttle:
+    """The throttler as it decides at this moment."""
+    rows, loads = queues.all_queues(tx), throttling.loads(tx)
+    throttle = Throttle.of(rows, loads, settings)
+    full = sorted({queue_id for queue_id, _, _ in throttle.full()})
+    return Throttle.of(rows, loads, settings, throttling.urgent(tx, full)) if full else throttle
+
+
+def explain(decision: Row[Any], refused: Sequence[Row[Any]]) -> Choice:
+    """A decision for people: how many sites each criterion refused, and who came near."""
+    codes = Counter(code for site in refused for code in site.codes)
+    first = Counter(site.codes[0] for site in refused)
+    only = Counter(site.codes[0] for site in refused if len(site.codes) == 1)
+    return Choice(
+        decision_id=decision.decision_id,
+        broker=decision.broker,
+        time=decision.creationtime,
+        chosen=tuple(decision.chosen),
+        funnel=tuple(
+            _refused(code, sites, first[code], only[code], refused)
+            for code, sites in sorted(codes.items(), key=lambda pair: (-pair[1], pair[0]))
+        ),
+        near_misses=tuple(
+            _near(code, [site for site in refused if site.codes == [code]])
+            for code, _ in only.most_common()
+        ),
+    )
+
+
+def _refused(code: str, sites: int, first: int, only: int, refused: Sequence[Row[Any]]) -> Refused:
+    found = FILTERS.get(code)
+    figures = [pair for site in refused if (pair := _figures(site, code))]
+    nearest = min(figures, key=_gap, default=None)
+    return Refused(
+        code,
+        sites,
+        first,
+        only,
+        _say(found, nearest),
+        found.remedy if found else "",
+        found.lasting if found else True,
+    )
+
+
+def _near(code: str, sites: Sequence[Row[Any]]) -> NearMiss:
+    figures = [pair for site in sites if (pair := _figures(site, code))]
+    nearest = min(figures, key=_gap, default=None)
+    gap, found = (None if nearest is None else _gap(nearest)), FILTERS.get(code)
+    unit = found.unit if found else ""
+    count = f"{len(sites)} site{'s' if len(sites) > 1 else ''}"
+    if gap and unit:
+        sentence = f"{count} lack{'s' if len(sites) == 1 else ''} only {gap:.4g} {unit} ({code})"
+    else:
+        sentence = f"{count}: only {code} stands in the way"
+    return NearMiss(code, tuple(site.site for site in sites), gap, unit, sentence)
+
+
+def _figures(site: Row[Any], code: str) -> tuple[float, float] | None:
+    """What a criterion saw at a site, and its limit; None where they are no figures."""
+    if code not in site.codes:
+        return None
+    at = site.codes.index(code)
+    observed, limit = site.observed[at], site.limits[at]
+    return None if observed is None or limit is None else (observed, limit)
+
+
+def _gap(pair: tuple[float, float]) -> float:
+    return abs(pair[0] - pair[1])
+
+
+def _say(found: Filter | None, figures: tuple[float, float] | None) -> str:
+    if found is None or (figures is None and "{" in found.say):
+        return ""
+    observed, limit = figures or (0.0, 0.0)
+    return found.say.format(observed=observed, limit=limit)

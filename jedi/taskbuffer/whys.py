@@ -1,0 +1,59 @@
+"""What `jedi-task why` looks at: a task with its files and jobs, and its last decision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+from jedi.taskbuffer.turns import MASTERS, PRIORITY
+
+_AT_SITE = ", ".join(f"'{status}'" for status in states.JOB_AT_SITE)
+_TASK = f"""
+SELECT t.jeditaskid, t.status, t.reason_code, t.reason_facts, t.errordialog AS reason,
+  t.statechangetime, t.frozentime, t.next_run_at, t.workqueue_id, t.resource_type, t.gshare,
+  t.eventservice, {PRIORITY} AS priority, jedi_now() AS now, f.waiting AS files_waiting,
+  coalesce(t.rules ->> 'use_scout', '') AS scout, j.*, p.last_pilot
+FROM jedi_tasks t, LATERAL (
+  SELECT coalesce(sum(greatest(0, nfilestobeused - nfilesused - nfilesmissing)), 0)::bigint
+    AS waiting
+  FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid AND d.masterid IS NULL
+    AND d.type IN ({MASTERS})) f, LATERAL (
+  SELECT count(*) FILTER (WHERE status IN ({_AT_SITE})) AS at_site,
+    count(*) FILTER (WHERE status = 'activated') AS activated,
+    count(*) FILTER (WHERE status = 'throttled') AS throttled,
+    count(*) FILTER (WHERE status IN ('pending', 'waiting', 'defined', 'assigned', 'holding',
+      'transferring', 'merging')) AS moving,
+    min(statechangetime) AS jobs_since,
+    array_agg(DISTINCT site) FILTER (WHERE status = 'activated') AS sites
+  FROM jedi_jobs o WHERE o.jeditaskid = t.jeditaskid AND o.postprocessed_at IS NULL) j,
+  LATERAL (SELECT max(lastpilot) AS last_pilot FROM jedi_sites WHERE site = ANY(j.sites)) p
+WHERE t.jeditaskid = :task
+"""
+
+
+def facts(tx: Connection, task_id: int) -> Row[Any] | None:
+    """All that the diagnosis of a task needs; None: there is no such task."""
+    return tx.execute(text(_TASK), {"task": task_id}).one_or_none()
+
+
+def last_decision(tx: Connection, task_id: int) -> Row[Any] | None:
+    """What a broker last decided about a task."""
+    return tx.execute(
+        text(
+            "SELECT * FROM jedi_broker_decisions WHERE jeditaskid = :task "
+            "ORDER BY decision_id DESC LIMIT 1"
+        ),
+        {"task": task_id},
+    ).one_or_none()
+
+
+def refusals(tx: Connection, decision_id: int) -> list[Row[Any]]:
+    """The sites that a decision refused, with every reason."""
+    return list(
+        tx.execute(
+            text("SELECT * FROM jedi_broker_reasons WHERE decision_id = :id ORDER BY site"),
+            {"id": decision_id},
+        )
+    )

@@ -1,0 +1,172 @@
+"""`jedi-task why`: the one thing that holds a task, as the real agents left it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from generating import catalogue, document, generate, ready, rows, use
+from sqlalchemy import text
+from task_rows import good, put
+
+from jedi.agent.base import World
+from jedi.core.errors import NotFound, Unreachable
+from jedi.core.holds import BY_REASON, BY_STATUS, HOLDS
+from jedi.core.reasons import REASONS
+from jedi.core.states import TASK_STATES
+from jedi.service import queues
+from jedi.service.why import Why, why
+from jedi.taskbuffer import knobs
+from jedi.taskrefiner.agent import TaskRefiner
+from jedi.watchdog.dog import walk
+from jedi.watchdog.kennel import DOGS
+
+
+def ask(world: World, task_id: int) -> Why:
+    with world.engine.begin() as tx:
+        return why(tx, task_id)
+
+
+def do(world: World, statement: str, **values: object) -> None:
+    with world.engine.begin() as tx:
+        tx.execute(text(statement), values)
+
+
+def test_the_list_of_holds_is_closed() -> None:
+    assert set(BY_REASON.values()) | set(BY_STATUS.values()) <= set(HOLDS)
+    assert set(BY_REASON) <= set(REASONS)
+    assert set(BY_STATUS) <= set(TASK_STATES)
+    page = (Path(__file__).parent.parent / "docs/why.md").read_text()
+    assert [f"| `{code}` | {meaning} |" in page for code, meaning in HOLDS.items()] == [True] * len(
+        HOLDS
+    )
+
+
+def test_nobody_knows_the_task(world: World) -> None:
+    with pytest.raises(NotFound):
+        ask(world, 7)
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [("exhausted", "exhausted"), ("paused", "paused"), ("throttled", "attempts"),
+     ("finishing", "command"), ("done", "ended"), ("staging", "staging")],
+)  # fmt: skip
+def test_some_statuses_say_it_all(world: World, status: str, code: str) -> None:
+    do(world, "INSERT INTO jedi_tasks (jeditaskid, reqid, status, statechangetime, errordialog) "
+       "VALUES (5, 5, :status, jedi_now(), 'as was said')", status=status)  # fmt: skip
+    found = ask(world, 5)
+    assert (found.code, found.detail) == (code, "as was said")
+    assert found.since is not None and found.next_try is None
+
+
+def test_trouble_with_data_management(world: World) -> None:
+    class Broken:
+        def __getattr__(self, name: str) -> object:
+            raise Unreachable("The storage does not answer.")
+
+    (task,) = put(world, good())
+    assert ask(world, task).code == "in_turn"
+    use(world, Broken())
+    TaskRefiner(world).run_once()
+    found = ask(world, task)
+    assert (found.code, found.status) == ("refining", "pending")
+    assert "does not answer" in found.detail
+
+
+def test_no_site_and_the_near_misses(world: World) -> None:
+    catalogue(world, in_=2)
+    (task,) = ready(world, document(ramCount=3000))
+    do(world, "UPDATE jedi_sites SET maxrss = CASE site WHEN 'SITE_A' THEN 2700 ELSE 1000 END, "
+       "status = CASE site WHEN 'SITE_A' THEN 'online' ELSE 'paused' END")  # fmt: skip
+    generate(world)
+    found = ask(world, task)
+    assert (found.code, found.facts["reason_code"]) == ("brokerage", "no_site_fits")
+    assert found.next_try is not None and found.brokerage is not None
+    funnel = {one.code: (one.sites, one.first, one.only) for one in found.brokerage.funnel}
+    assert funnel["little_memory"] == (2, 1, 1)
+    memory = next(one for one in found.brokerage.funnel if one.code == "little_memory")
+    assert memory.nearest == "slots of 2700 MB, the jobs need 3000 MB" and memory.lasting
+    (miss,) = found.brokerage.near_misses
+    assert (miss.code, miss.sites, miss.gap, miss.unit) == ("little_memory", ("SITE_A",), 300, "MB")
+    assert miss.sentence == "1 site lacks only 300 MB (little_memory)"
+
+
+def test_a_throttled_queue(world: World) -> None:
+    catalogue(world, in_=4)
+    with world.engine.begin() as tx:
+        knobs.put(tx, "throttler.queue_cap", 3, "test")
+    first, second = ready(world, document(nFilesPerJob=1), document(nFilesPerJob=1, output="a:two"))
+    generate(world)
+    do(world, "UPDATE jedi_tasks SET next_run_at = NULL")
+    found = ask(world, second)
+    assert (found.code, found.facts["queued"]) == ("throttler", 3)
+    assert "3 jobs wait" in found.detail
+    assert ask(world, first).code == "slots"
+    do(world, "UPDATE jedi_sites SET lastpilot = jedi_now() - interval '1 day'")
+    assert ask(world, first).code == "pilots"
+    do(world, "UPDATE jedi_jobs SET status = 'throttled' WHERE jeditaskid = :t", t=first)
+    assert ask(world, first).code == "user_cap"
+    do(world, "UPDATE jedi_jobs SET status = 'activated' WHERE jeditaskid = :t", t=first)
+    do(world, "UPDATE jedi_jobs SET status = 'sent' WHERE jeditaskid = :t", t=first)
+    assert ask(world, first).code == "running"
+    do(world, "UPDATE jedi_jobs SET status = 'holding' WHERE jeditaskid = :t", t=first)
+    assert ask(world, first).code == "transfers"
+
+
+def test_turns_follow_shares_and_the_list_says_why(world: World) -> None:
+    catalogue(world, in_=1)
+    do(world, "UPDATE jedi_work_queue SET queue_share = 50 WHERE queue_id = 1")
+    do(
+        world,
+        "INSERT INTO jedi_work_queue (queue_id, queue_name, queue_type, vo, queue_order, "
+        "status, queue_share, criteria) VALUES (3, 'anna', 'user', 'local', 0, 'active', 50, "
+        "'campaign = ''two'''), (4, 'free', 'user', 'local', -1, 'active', NULL, 'campaign = ''three''')",
+    )
+    busy, idle, urgent, low = ready(
+        world,
+        document(output="a:1"),
+        document(output="a:2", campaign="two"),
+        document(output="a:3", campaign="two", gshare="Express"),
+        document(output="a:4", campaign="two"),
+    )  # fmt: skip
+    do(world, "INSERT INTO job_stats VALUES ('SITE_A', 1, 'user', 'SCORE', 'running', 8, 8), "
+       "('SITE_A', 3, 'anna', 'SCORE', 'running', 2, 2)")  # fmt: skip
+    do(world, "UPDATE jedi_tasks SET currentpriority = 900 WHERE jeditaskid = :t", t=low)
+    walk(world, DOGS["shares"])
+    with world.engine.begin() as tx:
+        knobs.put(tx, "jobgen.batch", 1, "test")
+        turns = queues.by_turn(tx, 10)
+        shares = {one["queue_name"]: one for one in queues.explain_shares(tx)}
+    assert [one.jedi_task_id for one in turns] == [urgent, idle, low, busy]
+    assert [one.reason.split(";")[0] for one in turns] == [
+        "urgent: before all shares",
+        "its share uses 40 % of what it may",
+        "its share uses 40 % of what it may",
+        "its share uses 160 % of what it may",
+    ]
+    assert (shares["user"]["allocation"], shares["user"]["usage"]) == (5, 8)
+    assert shares["free"]["allocation"] is None
+    held = ask(world, busy)
+    assert (held.code, held.facts["ahead"], held.facts["ratio"]) == ("share", 3, 1.6)
+    order = []
+    for _ in turns:
+        assert generate(world) == 1
+        made = rows(world, "SELECT DISTINCT jeditaskid AS task FROM jedi_jobs ORDER BY 1")
+        order += [row.task for row in made if row.task not in order]
+    assert order == [one.jedi_task_id for one in turns]
+
+
+def test_queues_are_tested_against_the_tasks_there_are(world: World) -> None:
+    do(world, "INSERT INTO jedi_work_queue (queue_id, queue_name, queue_type, vo, queue_order, "
+       "status, criteria, variables) VALUES (3, 'mine', 'user', 'local', 0, 'active', "
+       r"'userName = \:me', 'me\:anna')")  # fmt: skip
+    task, other = put(world, good(), good("a:2"))
+    do(world, "UPDATE jedi_tasks SET username = 'bob' WHERE jeditaskid = :t", t=other)
+    with world.engine.begin() as tx:
+        found = {one.queue_name: (one.tasks, one.holds_for) for one in queues.test_queues(tx)}
+        assert found == {"mine": (1, 1), "user": (1, 2), "managed": (0, 0)}
+        mine = queues.test_queues(tx, task)[0]
+        assert (mine.criteria, mine.tasks, mine.examples) == ("userName = 'anna'", 1, [task])
+        with pytest.raises(NotFound):
+            queues.test_queues(tx, 99)
