@@ -6,7 +6,7 @@ Open datasets of tasks at work are looked up again and again; that leaves the ta
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -54,8 +54,12 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
         made = datasets.producers(tx, names)
         datasets.note_look(tx, [one.datasetid for one in inputs if one.due])
         live = [(one.datasetname, one.jeditaskid) for one in made if one.live]
+        only = recovery.made_of(tx, {i: lost for i in ids if (lost := _lost(params[i]))})
         default = int(self.world.knobs["attempts.max_attempt"])
-        return [_feed_task(row, params[row.jeditaskid], inputs, live, default) for row in rows]
+        return [
+            _feed_task(row, params[row.jeditaskid], inputs, live, default, only.get(row.jeditaskid))
+            for row in rows
+        ]
 
     def work(self, item: FeedTask) -> Outcome:
         """List the datasets of a task."""
@@ -250,6 +254,7 @@ def _feed_task(
     inputs: Sequence[Row[Any]],
     produced: Collection[tuple[str, int]],
     max_attempt: int,
+    only: Mapping[str, Collection[str]] | None,
 ) -> FeedTask:
     ours = [one for one in inputs if one.jeditaskid == row.jeditaskid]
     masters = [one for one in ours if one.masterid is None]
@@ -275,7 +280,7 @@ def _feed_task(
                 followed=one.status == "running",
                 n_files=one.nfiles,
                 n_events=one.nevents or 0,
-                selection=_selection(one, params),
+                selection=_selection(one, params, only),
                 master_id=one.masterid,
             )
             for one in ours
@@ -300,14 +305,26 @@ def _feed_task(
     )
 
 
-def _selection(dataset: Row[Any], params: Mapping[str, Any]) -> Selection:
-    """What the item that names a dataset, or its container, says of its files."""
+def _lost(params: Mapping[str, Any]) -> tuple[str, Sequence[str]] | None:
+    """The files that a task makes again, and their dataset."""
+    lfns = params.get("lostFiles")
+    return (params["lostFilesDataset"], lfns) if lfns else None
+
+
+def _selection(
+    dataset: Row[Any], params: Mapping[str, Any], only: Mapping[str, Collection[str]] | None
+) -> Selection:
+    """What the item that names a dataset, or its container, says of its files; or those `only`
+    that lost files were made of."""
     if dataset.type != "input":
         return Selection()
     name = dataset.containername or dataset.datasetname
     items = [i for i in params["jobParameters"] if i.get("param_type") == "input"]
     item: dict[str, Any] = next((i for i in items if name in i["dataset"].split(",")), {})
-    return Selection.of(item, Attributes.parse(dataset.attributes), dataset.datasetid)
+    found = Selection.of(item, Attributes.parse(dataset.attributes), dataset.datasetid)
+    if only is None:
+        return found
+    return replace(found, files=frozenset(only.get(dataset.datasetname, ())))
 
 
 def _move(task: FeedTask, outcome: Outcome, recheck_s: float, idle: Collection[int]) -> Move:

@@ -26,10 +26,10 @@ File = TypeVar("File", bound=Named)
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What an input item says of the files of its dataset. Patterns are those of the shell, for
-    whole names. `seed` makes the random order the same each time."""
+    """What an input item says of the files of its dataset: those named, None: all. Patterns are
+    those of the shell, for whole names. `seed` makes the random order the same each time."""
 
-    files: frozenset[str] = frozenset()
+    files: frozenset[str] | None = None
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     attributes: Attributes = field(default_factory=Attributes)
@@ -39,7 +39,7 @@ class Selection:
     def of(cls, item: Mapping[str, Any], attributes: Attributes, seed: int) -> Selection:
         """From an item of jobParameters and the dataset's own attributes."""
         return cls(
-            files=frozenset(item.get("files") or ()),
+            files=frozenset(item["files"]) if item.get("files") else None,
             include=_patterns(item.get("include")),
             exclude=_patterns(item.get("exclude")),
             attributes=attributes,
@@ -52,7 +52,7 @@ class Selection:
 
     def pick(self, files: Sequence[File]) -> Sequence[File]:
         """The files wanted: those with the right names, of these a part, and in which order."""
-        if self.files or self.include or self.exclude:
+        if self.files is not None or self.include or self.exclude:
             files = [file for file in files if self._wants(file.lfn)]
         asked = self.attributes
         if asked.offset or asked.records is not None:
@@ -63,7 +63,7 @@ class Selection:
 
     def _wants(self, lfn: str) -> bool:
         return (
-            (not self.files or lfn in self.files)
+            (self.files is None or lfn in self.files)
             and (not self.include or any(fnmatchcase(lfn, one) for one in self.include))
             and not any(fnmatchcase(lfn, one) for one in self.exclude)
         )

@@ -72,6 +72,15 @@ def _knob(name: str, unit: str, default: Any, meaning: str, current: Any = None,
     return Knob(component, key, unit, default, other, meaning, least, most, among)
 
 
+_RESUBMISSION = (
+    "site cloud includedSite excludedSite nFilesPerJob nGBPerJob nFiles nEvents ignoreMissingInDS"
+)
+_ALSO = (
+    "cliParams fixedSandbox taskPriority ramCount t1Weight nEsConsumers nMaxFilesPerJob "
+    "noInputPooling nEventsPerWorker nJumboJobs avoidVP allowInputLAN useLocalIO noLoopingCheck "
+    "maxCoreCount onlyTagsForFC useZipToPin noAutoPause allowIncompleteInDS"
+)
+
 _DECLARED = [
     _knob("core.preset", "name", "classic", "the preset that fills in unset knobs",
           among=PRESETS),
@@ -240,6 +249,8 @@ _DECLARED = [
     _knob("attempts.max_attempt", "attempts", 3, "attempts per file where the task says nothing",
           least=1),
     _knob("attempts.retry_adds", "attempts", 5, "attempts that the retry command adds", least=1),
+    _knob("resubmission.may_change", "keys", _RESUBMISSION, "what may differ in a task that is "
+          "submitted again; everything else is refused", f"{_RESUBMISSION} {_ALSO}"),
     _knob("retry.max_attempts", "attempts", 0, "a task with so many attempts is exhausted instead "
           "of being retried; 0 here and below: no limit", least=0),
     _knob("retry.max_file_attempts", "attempts", 0, "... if a file may have so many already",

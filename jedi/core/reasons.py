@@ -22,6 +22,7 @@ TASKS: Mapping[str, str] = {
     "input_still_open": "The input known so far is processed; more may come.",
     "all_processed": "No input is left and no job is running.",
     # waiting; nothing has to be done about it
+    "unique_name_taken": "The owner has a task of this name, and wanted no other: it was aborted.",
     "input_not_made": "Another task still makes the input: it is read when that has ended.",
     "input_open": "The input is open, more may come: close the dataset when it is complete.",
     "parent_not_ready": "The task waits for the end of its parent.",

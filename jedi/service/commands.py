@@ -13,7 +13,7 @@ from jedi.core.errors import BadInput, Forbidden, Problem, Refused
 from jedi.core.suggest import suggest
 from jedi.service import tasks
 from jedi.service.sandbox import bundle
-from jedi.taskbuffer import commands, knobs, sites, tasks_new, users
+from jedi.taskbuffer import commands, datasets, knobs, sites, tasks_new, users
 from jedi.taskcommando.commands import COMMANDS, NOT_YET
 
 ARGUMENTS: Mapping[str, Mapping[str, type]] = {
@@ -23,7 +23,7 @@ ARGUMENTS: Mapping[str, Mapping[str, type]] = {
         **{"discard": bool, "sandbox": str},
     },
     "recover": {"files": dict, "sole": bool},
-    "incexec": {"parameters": dict},
+    "incexec": {"parameters": dict, "sandbox": str},
     "reassign": {"site": str, "nucleus": str, "soft": bool, "nokill": bool},
 }
 """What may be said with a command, and its type."""
@@ -62,6 +62,8 @@ def command(
         )
     if refusal := COMMANDS[name].refusal(task.status):
         raise Refused(refusal, code="wrong_status", jedi_task_id=jedi_task_id, status=task.status)
+    if COMMANDS[name].doing in ("toretry", "toincexec"):
+        _alone(tx, jedi_task_id)
     problems = list(_wrong(name, arguments))
     if (code := arguments.get("sandbox")) and not tasks_new.has_sandbox(tx, code):
         problems.append(Problem("sandbox", code, "no such sandbox", "Give its files"))
@@ -72,6 +74,18 @@ def command(
     if problems:
         raise BadInput(problems)
     return commands.append(tx, jedi_task_id, name, who, arguments, comment)
+
+
+def _alone(tx: Connection, jedi_task_id: int) -> None:
+    """A task that shares output datasets (allowTaskDuplication) does not fill them together with
+    another one: their names would be the same."""
+    for row in datasets.fellows(tx, jedi_task_id):
+        raise Refused(
+            f"Task {row.jeditaskid} makes {row.datasetname}, too: wait for its end.",
+            code="output_in_use",
+            jedi_task_id=row.jeditaskid,
+            dataset=row.datasetname,
+        )
 
 
 def keep_code(tx: Connection, files: Sequence[str], base_dir: Path) -> str:

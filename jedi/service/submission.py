@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,13 +13,15 @@ from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.core.knobs import Knobs
 from jedi.core.suggest import suggest
 from jedi.ddm.interface import DDM
+from jedi.service import resubmission
+from jedi.service.resubmission import Earlier
 from jedi.service.sandbox import Sandbox, bundle
 from jedi.spec import later
 from jedi.spec.placeholders import TASK_ID
 from jedi.spec.splitrule import render_split_rule
 from jedi.spec.taskparams import InputItem, OutputItem, TaskParams
 from jedi.spec.tasktext import examine, parse_text
-from jedi.taskbuffer import datasets, family, knobs, queues, sites, tasks_new, users
+from jedi.taskbuffer import datasets, family, knobs, queues, recovery, sites, tasks_new, users
 from jedi.taskbuffer.tasks_new import NewTask
 from jedi.taskrefiner.refine import Refiner
 
@@ -31,7 +33,8 @@ _DatasetItem = TypeVar("_DatasetItem", InputItem, OutputItem)
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A task that can be stored; `warnings` are what to tell people all the same."""
+    """A task that can be stored; `warnings` are what to tell people all the same. `earlier`: the
+    task that goes on instead."""
 
     params: TaskParams
     warnings: tuple[str, ...]
@@ -40,16 +43,19 @@ class Checked:
     priority: int
     sandbox: Sandbox | None
     parent_id: int | None
+    earlier: Earlier | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A stored task; `created` False: the user's key was known, this is its task."""
+    """A stored task; `created` False: it was there. Then the user's key was known, or `again`: it
+    goes on with what is unused or failed."""
 
     jedi_task_id: int
     status: str
     created: bool
     warnings: tuple[str, ...] = ()
+    again: bool = False
 
 
 def submit(
@@ -64,7 +70,8 @@ def submit(
     """Store the task in a text (yaml or json); local files in it are relative to `base_dir`.
 
     BadInput tells everything that is wrong, and nothing is stored. A `key` makes repeating safe:
-    the same user's second submission under it finds the first one's task.
+    the same user's second submission under it finds the first one's task. A task that has ended,
+    submitted again, goes on.
     """
     if key is not None:
         params, _ = examine(parse_text(text, format))
@@ -74,6 +81,9 @@ def submit(
     params, sandbox = task.params, task.sandbox
     if sandbox:
         tasks_new.put_sandbox(tx, sandbox.sha256, sandbox.data)
+    if earlier := task.earlier:
+        resubmission.resubmit(tx, who, earlier)
+        return Submitted(earlier.jedi_task_id, earlier.status, False, task.warnings, again=True)
     task_id = tasks_new.insert_task(
         tx,
         NewTask(
@@ -84,6 +94,7 @@ def submit(
             task_type=task.task_type,
             processing_type=params.processing_type,
             priority=task.priority,
+            current_priority=params.current_priority,
             working_group=params.working_group,
             country_group=params.country_group,
             req_id=params.req_id,
@@ -121,11 +132,19 @@ def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, base_dir: 
     problems += _places(tx, params)
     problems += _limits(params, settings)
     problems += _inputs(tx, ddm, params)
-    problems += _outputs(tx, ddm, params)
+    makers = _makers(tx, params)
+    earlier = resubmission.find(tx, params.user_name or who, params, makers.values())
+    problems += _lost(tx, params)
+    if earlier is None:
+        problems += _outputs(tx, ddm, params, makers)
     parent_id, no_parent = _parent(tx, params, params.user_name or who)
     problems += no_parent
     sandbox, bad_files = bundle(params.sandbox, base_dir, int(settings["sandbox.max_mb"]))
     problems += bad_files
+    if earlier is not None:
+        may_change = settings["resubmission.may_change"].split()
+        earlier, unlike = resubmission.examine_again(tx, earlier, params, sandbox, may_change)
+        problems += unlike
     if problems:
         raise BadInput(problems)
     return Checked(
@@ -136,6 +155,7 @@ def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, base_dir: 
         priority=DEFAULT_PRIORITY if params.task_priority is None else params.task_priority,
         sandbox=sandbox,
         parent_id=parent_id,
+        earlier=earlier,
     )
 
 
@@ -160,10 +180,13 @@ def _person(params: TaskParams, who: str, role: str) -> Iterator[Problem]:
         rule = "only production users and operators submit production tasks"
         yield Problem("taskType", params.task_type, rule, "Leave it out")
     least, most = USER_PRIORITIES
-    if params.task_priority is not None and not least <= params.task_priority <= most:
-        rule = f"a user's tasks have priorities from {least} to {most}"
-        remedy = f"Leave it out for {DEFAULT_PRIORITY}"
-        yield Problem("taskPriority", params.task_priority, rule, remedy)
+    for key, value in (
+        ("taskPriority", params.task_priority),
+        ("currentPriority", params.current_priority),
+    ):
+        if value is not None and not least <= value <= most:
+            rule = f"a user's tasks have priorities from {least} to {most}"
+            yield Problem(key, value, rule, f"Leave it out for {DEFAULT_PRIORITY}")
 
 
 def _queue(tx: Connection, params: TaskParams, owner: str) -> Iterator[Problem]:
@@ -247,20 +270,51 @@ def _inputs(tx: Connection, ddm: DDM, params: TaskParams) -> Iterator[Problem]:
             yield Problem(path, name, rule, "Correct the name, or add the dataset first")
 
 
-def _outputs(tx: Connection, ddm: DDM, params: TaskParams) -> Iterator[Problem]:
-    """Outputs belong to this task alone (seed: each task has a unique output dataset)."""
+def _wanted(params: TaskParams) -> dict[str, str]:
+    """The output datasets with fixed names, and where each is named."""
     wanted = {item.dataset: path for path, item in _paths(params, OutputItem)}
     if params.log is not None:
         wanted.setdefault(params.log.dataset, "log.dataset")
-    fixed = [name for name in wanted if TASK_ID not in name]
-    datasets.reserve_outputs(tx, fixed)
-    owners = {row.datasetname: row.jeditaskid for row in datasets.producers(tx, fixed)}
-    for name in fixed:
+    return {name: path for name, path in wanted.items() if TASK_ID not in name}
+
+
+def _makers(tx: Connection, params: TaskParams) -> dict[str, int]:
+    """The task that makes each of the output datasets; of several the one that is at work."""
+    names = _wanted(params)
+    datasets.reserve_outputs(tx, names)
+    rows = sorted(datasets.producers(tx, names), key=lambda row: row.live)
+    return {row.datasetname: row.jeditaskid for row in rows}
+
+
+def _outputs(
+    tx: Connection, ddm: DDM, params: TaskParams, makers: Mapping[str, int]
+) -> Iterator[Problem]:
+    """Outputs belong to this task alone (seed: each task has a unique output dataset), unless it
+    says that it shares those of a task that has ended."""
+    wanted = _wanted(params)
+    live = {row.jeditaskid for row in datasets.producers(tx, wanted) if row.live}
+    shares = params.allow_task_duplication or (params.lost_files and params.recover_into != "new")
+    for name, path in wanted.items():
         remedy = f"Choose another name, or one with {TASK_ID} in it, such as {name}.{TASK_ID}"
-        if name in owners:
-            yield Problem(wanted[name], name, f"is the output of task {owners[name]}", remedy)
-        elif _is(ddm, name):
-            yield Problem(wanted[name], name, "exists in data management", remedy)
+        if name not in makers:
+            if _is(ddm, name):
+                yield Problem(path, name, "exists in data management", remedy)
+        elif not shares:
+            yield Problem(path, name, f"is the output of task {makers[name]}", remedy)
+        elif makers[name] in live:
+            rule = f"task {makers[name]}, which has not ended, makes it"
+            yield Problem(path, name, rule, f"Wait for its end. {remedy}")
+
+
+def _lost(tx: Connection, params: TaskParams) -> Iterator[Problem]:
+    """Files that are to be made again were made before."""
+    name = params.lost_files_dataset
+    if name and params.lost_files:
+        known = recovery.ever_made(tx, name)
+        for lfn in params.lost_files:
+            if lfn not in known:
+                rule = f"no task has made this file of {name}"
+                yield Problem("lostFiles", lfn, rule, suggest(lfn, known, "Correct the name"))
 
 
 def _paths(params: TaskParams, kind: type[_DatasetItem]) -> list[tuple[str, _DatasetItem]]:

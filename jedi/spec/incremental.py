@@ -10,9 +10,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic.alias_generators import to_camel
+
 from jedi.core.errors import Problem
 from jedi.core.suggest import suggest
 from jedi.spec import later
+from jedi.spec.rules import Rules
 from jedi.spec.splitrule import SplitRules
 from jedi.spec.task import RefinedTask
 from jedi.spec.taskparams import TaskParams
@@ -20,16 +23,30 @@ from jedi.spec.taskrules import NOT_YET
 from jedi.spec.tasktext import examine
 
 _RULES = {
-    "nFilesPerJob": "n_files_per_job",
-    "nGBPerJob": "n_gb_per_job",
     "nMaxFilesPerJob": "max_files_per_job",
+    "includedSite": "limited_sites",
+    "excludedSite": "limited_sites",
+    **{
+        Rules.model_fields[name].alias or to_camel(name): name
+        for name in (
+            *("n_files_per_job", "n_gb_per_job", "ignore_missing_in_ds", "allow_incomplete_in_ds"),
+            *("t1_weight", "n_es_consumers", "n_events_per_worker", "n_jumbo_jobs", "avoid_vp"),
+            *("no_input_pooling", "allow_input_lan", "use_local_io", "no_looping_check"),
+            *("max_core_count", "only_tags_for_fc", "use_zip_to_pin", "no_auto_pause"),
+        )
+    },
 }
 _COLUMNS = {
     "site": ("site",),
     "cloud": ("cloud",),
     "ramCount": ("ram_count", "resource_type"),
 }
-_READ_WHERE_NEEDED = ("nFiles", "nEvents", "taskPriority", "maxAttempt", "maxFailure")
+_READ_WHERE_NEEDED = (
+    *("nFiles", "nEvents", "taskPriority", "maxAttempt", "maxFailure"),
+    *("cliParams", "fixedSandbox", "sandbox"),
+)
+INPUTS = "jobParameters"
+"""Of the job parameters, nothing can change but what datasets they read."""
 CHANGEABLE = (*_RULES, *_COLUMNS, *_READ_WHERE_NEEDED)
 """Task parameters that may change."""
 
@@ -60,16 +77,30 @@ def change(
     document: Mapping[str, Any], changes: Mapping[str, Any]
 ) -> tuple[TaskParams | None, list[Problem]]:
     """The task with these parameters instead (None takes one back), and all that is wrong."""
-    if problems := list(_fixed(changes)):
+    if problems := list(_fixed(document, changes)):
         return None, problems
     merged = {**document, **changes}
     return examine({key: value for key, value in merged.items() if value is not None})
 
 
-def _fixed(changes: Mapping[str, Any]) -> Iterator[Problem]:
+def same_but_inputs(old: Any, new: Any) -> bool:
+    """Whether two lists of items differ, if at all, in the datasets that they read."""
+
+    def rest(items: Any) -> Any:
+        return [
+            {**item, "dataset": None} if item.get("param_type") == "input" else item
+            for item in items
+        ]
+
+    return bool(rest(old) == rest(new))
+
+
+def _fixed(document: Mapping[str, Any], changes: Mapping[str, Any]) -> Iterator[Problem]:
     known = [field.alias or name for name, field in TaskParams.model_fields.items()]
     for key, value in changes.items():
-        if key in CHANGEABLE:
+        if key in CHANGEABLE or (
+            key == INPUTS and isinstance(value, list) and same_but_inputs(document[key], value)
+        ):
             continue
         if key in known:
             rule, remedy = "can't be changed any more", "Submit a new task"

@@ -40,7 +40,6 @@ KEPT = _words(
     resurrectConsumers switchEStoNormal registerEsFiles useJobCloning useZipToPin usePrefetcher
     nJumboJobs maxJumboPerSite fineGrainedProc hpoWorkflow messageDriven pushStatusChanges
     pushJob encJobParams useSecrets multiStepExec noExecStrCnv
-    workQueueName currentPriority
     """
 )
 """Task parameters that are kept and shown, but not acted upon yet."""

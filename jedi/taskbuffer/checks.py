@@ -137,6 +137,22 @@ _NAMED_TWICE = f"""
 SELECT fileid, count(*) OVER (PARTITION BY jeditaskid, datasetid, lfn) > 1
 FROM jedi_dataset_contents WHERE type IN {_OUTPUTS}"""
 
+_PRE_MERGE = f"({_listed(states.PRE_MERGE_TYPES)})"
+_MERGED = f"""
+SELECT c.fileid, CASE WHEN c.status = 'pending' THEN j.status NOT IN {_LIVE} OR j.status = 'merging'
+  WHEN c.status IN ('ready', 'running') THEN j.status <> 'merging'
+  WHEN c.status = 'finished' THEN j.status <> 'finished'
+  ELSE j.status NOT IN ('failed', 'cancelled', 'closed') END
+FROM jedi_dataset_contents c JOIN {_JOBS} j ON j.pandaid = c.outpandaid
+WHERE c.type IN {_PRE_MERGE}"""
+
+_WAITING_FOR_MERGE = f"""
+SELECT j.pandaid, c.outpandaid IS NULL
+FROM jedi_jobs j LEFT JOIN (
+  SELECT DISTINCT outpandaid FROM jedi_dataset_contents
+  WHERE type IN {_PRE_MERGE} AND status IN ('ready', 'running')) c ON c.outpandaid = j.pandaid
+WHERE j.status = 'merging'"""
+
 _ATTEMPTS = f"""
 SELECT fileid, attemptnr > maxattempt
 FROM jedi_dataset_contents WHERE type IN {_INPUTS} AND type <> 'random_seed'"""
@@ -190,6 +206,10 @@ INVARIANTS = (
     Invariant("outputs_of_finished_jobs", "outputs of a finished job are finished, or lost since",
               "file",
               _UNFINISHED_OUTPUT),
+    Invariant("merged_files", "what is to be merged is as far as the job that made it", "file",
+              _MERGED),
+    Invariant("merging_jobs", "a merging job has files that are to be merged", "job",
+              _WAITING_FOR_MERGE),
     Invariant("unique_outputs", "no output dataset has a file name twice", "file", _NAMED_TWICE),
     Invariant("attempts", "no file was tried more often than allowed", "file", _ATTEMPTS),
     Invariant("dataset_of_file", "every file has its dataset", "file",
@@ -249,3 +269,15 @@ def made_files(tx: Connection, page: int = 1000) -> Iterator[list[Row[Any]]]:
     while rows := tx.execute(_MADE, {"after": after, "page": page}).all():
         yield list(rows)
         after = rows[-1].fileid
+
+
+def merged_datasets(tx: Connection) -> list[str]:
+    """Names of datasets with files that were to be merged, of tasks that have ended."""
+    rows = tx.execute(
+        text(
+            "SELECT d.datasetname FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid) "
+            f"WHERE d.type = 'trn_output' AND t.status IN ({_listed(sorted(states.TASK.final))}) "
+            "ORDER BY d.datasetid"
+        )
+    )
+    return [row.datasetname for row in rows]

@@ -246,6 +246,21 @@ def producers(tx: Connection, names: Iterable[str]) -> list[Row[Any]]:
     return list(tx.execute(text(_PRODUCERS), {"names": wanted})) if wanted else []
 
 
+def fellows(tx: Connection, task_id: int) -> list[Row[Any]]:
+    """Other tasks that are making the same output datasets: jeditaskid, datasetname."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT o.jeditaskid, o.datasetname FROM jedi_datasets d JOIN jedi_datasets o "
+                "USING (datasetname, type) JOIN jedi_tasks t ON t.jeditaskid = o.jeditaskid "
+                "WHERE d.jeditaskid = :task AND d.type IN ('output', 'log') "
+                f"AND o.jeditaskid <> :task AND t.status NOT IN ({_FINAL}) ORDER BY o.jeditaskid"
+            ),
+            {"task": task_id},
+        )
+    )
+
+
 def reserve_outputs(tx: Connection, names: Iterable[str]) -> None:
     """Let submissions that want the same output datasets wait for each other."""
     if wanted := sorted(set(names)):

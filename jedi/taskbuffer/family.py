@@ -47,6 +47,19 @@ def newest(tx: Connection, user_name: str, task_name: str) -> Row[Any] | None:
     ).one_or_none()
 
 
+def namesakes(tx: Connection, task_ids: Sequence[int]) -> dict[int, int]:
+    """Of tasks whose owner has another, earlier one of the same name: the last of these."""
+    rows = tx.execute(
+        text(
+            "SELECT t.jeditaskid, max(o.jeditaskid) AS other FROM jedi_tasks t JOIN jedi_tasks o "
+            "USING (username, taskname) WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[])) "
+            "AND o.jeditaskid < t.jeditaskid GROUP BY t.jeditaskid"
+        ),
+        {"ids": list(task_ids)},
+    )
+    return {row.jeditaskid: row.other for row in rows}
+
+
 def parents(tx: Connection, task_ids: Sequence[int]) -> dict[int, Row[Any]]:
     """Id and status of the parent, by child; who has none is not there."""
     rows = tx.execute(

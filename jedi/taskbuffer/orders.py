@@ -29,7 +29,11 @@ SELECT * FROM jedi_datasets WHERE jeditaskid = ANY(:ids)
 ORDER BY datasetid
 """)
 _OUTPUTS = text("""
-SELECT o.*, d.datasetname, d.status, d.type, d.destination
+SELECT o.*, d.datasetname, d.status, d.type, d.destination, (
+  -- other tasks may have filled the same dataset
+  SELECT max(s.serialnr)
+  FROM jedi_datasets e JOIN jedi_output_template s USING (jeditaskid, datasetid)
+  WHERE e.datasetname = d.datasetname AND s.filenametemplate = o.filenametemplate) AS last_serialnr
 FROM jedi_output_template o JOIN jedi_datasets d USING (jeditaskid, datasetid)
 WHERE o.jeditaskid = ANY(:ids) ORDER BY o.outtempid
 """)
@@ -159,7 +163,7 @@ def _output(row: Row[Any]) -> Output:
         stream=row.streamname,
         template=row.filenametemplate,
         source_name=row.sourcename,
-        serial_nr=row.serialnr,
+        serial_nr=row.last_serialnr,
         max_serial_nr=row.maxserialnr,
         destination=row.destination,
     )

@@ -19,14 +19,15 @@ from jedi.core import states
 Named = Mapping[int, Mapping[str, Iterable[str]]]
 """LFNs of outputs by task and dataset."""
 
-_INPUTS = ", ".join(f"'{kind}'" for kind in states.INPUT_TYPES)
+_INPUTS = ", ".join(f"'{kind}'" for kind in states.FED_TYPES)
+_PRE_MERGE = ", ".join(f"'{kind}'" for kind in states.PRE_MERGE_TYPES)
 _MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
 _CODE = states.EVENT_CODES
 _FILE = "pandaid, fileid, jeditaskid, datasetid, type, lfn"
-_FILES = (
-    f"(SELECT {_FILE} FROM jedi_job_files WHERE pandaid = ANY(CAST(:jobs AS bigint[])) UNION ALL "
-    f"SELECT {_FILE} FROM jedi_job_files_archived WHERE pandaid = ANY(CAST(:jobs AS bigint[])))"
+_ALL_FILES = (
+    f"(SELECT {_FILE} FROM jedi_job_files UNION ALL SELECT {_FILE} FROM jedi_job_files_archived)"
 )
+_FILES = f"(SELECT * FROM {_ALL_FILES} f WHERE f.pandaid = ANY(CAST(:jobs AS bigint[])))"
 _ORIGIN = "jeditaskid, pandaid, originpandaid"
 _JOBS = f"SELECT {_ORIGIN} FROM jedi_jobs UNION ALL SELECT {_ORIGIN} FROM jedi_jobs_archived"
 
@@ -45,6 +46,61 @@ def made(tx: Connection, task_ids: Iterable[int] = (), names: Iterable[str] = ()
     return list(tx.execute(_MADE, {"ids": list(task_ids), "names": list(names)}))
 
 
+_BEHIND = text(f"""
+WITH RECURSIVE b AS (
+  SELECT unnest(CAST(:jobs AS bigint[])) AS pandaid
+  UNION
+  SELECT c.outpandaid FROM b JOIN {_ALL_FILES} f USING (pandaid)
+    JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
+  WHERE f.type IN ({_PRE_MERGE}) AND c.type IN ({_PRE_MERGE}) AND c.outpandaid <> f.pandaid
+)
+SELECT pandaid FROM b
+""")
+
+
+def ever_made(tx: Connection, name: str) -> set[str]:
+    """The LFNs of all outputs that tasks have made in a dataset, lost ones included."""
+    return set(
+        tx.scalars(
+            text(
+                "SELECT c.lfn FROM jedi_datasets d JOIN jedi_dataset_contents c "
+                "USING (jeditaskid, datasetid) WHERE d.datasetname = :name AND d.type = 'output' "
+                "AND c.status = 'finished' "
+                "UNION SELECT lfn FROM jedi_lost_files WHERE datasetname = :name"
+            ),
+            {"name": name},
+        )
+    )
+
+
+_MADE_OF = text("""
+SELECT w.task, array_agg(DISTINCT c.outpandaid) AS jobs
+FROM unnest(CAST(:tasks AS bigint[]), CAST(:names AS text[]), CAST(:lfns AS text[]))
+    w(task, name, lfn)
+  JOIN jedi_datasets d ON d.datasetname = w.name AND d.type = 'output'
+  JOIN jedi_dataset_contents c ON c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid
+    AND c.lfn = w.lfn AND c.type = 'output' AND (c.status = 'finished' OR EXISTS (
+      SELECT FROM jedi_lost_files l WHERE l.jeditaskid = c.jeditaskid AND l.fileid = c.fileid))
+GROUP BY w.task
+""")
+
+
+def made_of(
+    tx: Connection, lost: Mapping[int, tuple[str, Sequence[str]]]
+) -> dict[int, dict[str, set[str]]]:
+    """By the task that makes lost files (dataset, LFNs) again: of what, by dataset, they were made
+    when another task made them."""
+    rows = [(task, name, lfn) for task, (name, lfns) in lost.items() for lfn in lfns]
+    if not rows:
+        return {}
+    tasks, names, lfns = map(list, zip(*rows, strict=True))
+    found: dict[int, dict[str, set[str]]] = {}
+    for row in tx.execute(_MADE_OF, {"tasks": tasks, "names": names, "lfns": lfns}):
+        for file in read(tx, row.jobs):
+            found.setdefault(row.task, {}).setdefault(file.datasetname, set()).add(file.lfn)
+    return found
+
+
 _READ = text(f"""
 SELECT DISTINCT f.pandaid, d.datasetname, f.lfn
 FROM {_FILES} f JOIN jedi_datasets d USING (jeditaskid, datasetid)
@@ -53,8 +109,14 @@ WHERE f.type = 'input'
 
 
 def read(tx: Connection, panda_ids: Iterable[int]) -> list[Row[Any]]:
-    """The input files of jobs: pandaid, datasetname, lfn."""
-    return list(tx.execute(_READ, {"jobs": list(panda_ids)}))
+    """The input files of jobs and of those whose files they merged: pandaid, datasetname, lfn."""
+    return list(tx.execute(_READ, {"jobs": _behind(tx, panda_ids)}))
+
+
+def _behind(tx: Connection, panda_ids: Iterable[int]) -> list[int]:
+    """Jobs, and those whose files they merged."""
+    jobs = list(panda_ids)
+    return list(tx.scalars(_BEHIND, {"jobs": jobs})) if jobs else []
 
 
 _MADE_BY = text("""
@@ -76,12 +138,13 @@ WHERE c.jeditaskid = ANY(CAST(:ids AS bigint[])) AND c.status = 'finished'
 
 
 def makers(tx: Connection, wanted: Named) -> list[int]:
-    """The jobs that made these outputs, as far as they count as made."""
+    """The jobs that made these outputs, as far as they count as made, by merging, too."""
     rows = [(i, name, lfn) for i, some in wanted.items() for name in some for lfn in some[name]]
     if not rows:
         return []
     tasks, names, lfns = map(list, zip(*rows, strict=True))
-    return list(tx.scalars(_MADE_BY, {"tasks": tasks, "names": names, "lfns": lfns}))
+    found = tx.scalars(_MADE_BY, {"tasks": tasks, "names": names, "lfns": lfns})
+    return _behind(tx, found)
 
 
 def half_done(tx: Connection, task_ids: Sequence[int]) -> list[int]:
@@ -97,7 +160,7 @@ _LOSE = text(f"""
 WITH c AS (
   UPDATE jedi_dataset_contents c SET status = 'failed', proc_status = 'failed'
   FROM {_FILES} f WHERE f.type = 'output' AND c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
-    AND c.status = 'finished'
+    AND c.type = 'output' AND c.status = 'finished'
   RETURNING c.jeditaskid, c.datasetid, c.fileid, c.lfn, c.outpandaid
 ), g AS (
   SELECT jeditaskid, datasetid, count(*) AS n FROM c GROUP BY jeditaskid, datasetid

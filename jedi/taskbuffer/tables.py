@@ -441,13 +441,13 @@ ddm_endpoints = Table(
           server_default="DATADISK"),
     words("path", "root directory, for file-system endpoints", _ENDPOINTS),
     col("is_tape", Boolean, "tape", _ENDPOINTS, nullable=False, server_default=text("false")),
-    _number("space_total", "GB", "sites.note_space"),
-    _number("space_free", "GB", "sites.note_space"),
-    _number("space_used", "GB", "sites.note_space"),
-    _number("space_expired", "GB", _LATER),
+    _number("space_total", "GB", f"{_ENDPOINTS} sites.note_space"),
+    _number("space_free", "GB", f"{_ENDPOINTS} sites.note_space"),
+    _number("space_used", "GB", f"{_ENDPOINTS} sites.note_space"),
+    _number("space_expired", "GB", _ENDPOINTS),
     _number("space_min_free", "GB", _ENDPOINTS),
-    _number("space_unavailable", "GB", _LATER),
-    stamp("space_timestamp", "when space was measured", "sites.note_space"),
+    _number("space_unavailable", "GB", _ENDPOINTS),
+    stamp("space_timestamp", "when space was measured", f"{_ENDPOINTS} sites.note_space"),
     col("detailed_status", JSONB, "read_lan, write_lan, read_wan, write_wan: ON, OFF, TEST",
         _ENDPOINTS, nullable=False, server_default=text("'{}'")),
     PrimaryKeyConstraint("endpoint"),
@@ -476,16 +476,19 @@ site_endpoints = Table(
     comment="which site uses which storage",
 )  # fmt: skip
 
+_NETWORK = "sites.put_links"
+
 network_matrix = Table(
     "jedi_network_matrix",
     metadata,
-    words("src", "source", _LATER, nullable=False),
-    words("dst", "destination", _LATER, nullable=False),
-    words("key", "closeness, <activity>_queued, mbps_1h, ...", _LATER,
-          nullable=False),
-    _number("value", "value; speeds in MB/s", _LATER),
-    stamp("ts", "when it was measured", _LATER, now=True),
+    words("src", "source", _NETWORK, nullable=False),
+    words("dst", "destination", _NETWORK, nullable=False),
+    words("key", "closeness, production_queued, express_queued, mbps_1h, mbps_1d, mbps_1w",
+          _NETWORK, nullable=False),
+    _number("value", "value; speeds in MB/s", _NETWORK),
+    stamp("ts", "when it was measured", _NETWORK, now=True),
     PrimaryKeyConstraint("src", "dst", "key"),
+    Index(None, "key", "dst"),
     comment="links between places",
 )  # fmt: skip
 

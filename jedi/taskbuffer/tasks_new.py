@@ -35,6 +35,7 @@ class NewTask:
     sandbox_sha256: str | None
     idempotency_key: str | None
     parent_id: int | None = None
+    current_priority: int | None = None
 
 
 _INSERT = """
@@ -44,7 +45,8 @@ WITH t AS (
      vo, tasktype, processingtype, taskpriority, currentpriority, status, superstatus,
      statechangetime, idempotency_key)
   SELECT id, coalesce(:req_id, id), coalesce(:parent_id, id), :label, :task_name, :user_name,
-         :working_group, :country_group, :vo, :task_type, :processing_type, :priority, :priority,
+         :working_group, :country_group, :vo, :task_type, :processing_type, :priority,
+         coalesce(:current_priority, :priority),
          'registered', 'registered', jedi_now(), :idempotency_key
   FROM nextval('jedi_task_id_seq') AS id
   ON CONFLICT (username, idempotency_key) DO NOTHING
@@ -97,6 +99,13 @@ def has_sandbox(tx: Connection, sha256: str) -> bool:
     """Whether a sandbox is kept."""
     query = text("SELECT EXISTS (SELECT FROM jedi_sandboxes WHERE sha256 = :sha256)")
     return bool(tx.scalar(query, {"sha256": sha256}))
+
+
+def sandbox_of(tx: Connection, task_id: int) -> str | None:
+    """The sha256 of a task's sandbox, if it has one."""
+    query = text("SELECT sandbox_sha256 FROM jedi_taskparams WHERE jeditaskid = :task")
+    found: str | None = tx.scalar(query, {"task": task_id})
+    return found
 
 
 def params_of(tx: Connection, task_ids: Sequence[int]) -> dict[int, dict[str, Any]]:

@@ -25,7 +25,7 @@ class Command:
         if status == self.doing:
             return f"The task is being {self.participle} already."
         if status == "broken":
-            return f"The task is broken and can't be {self.participle}. {_ANEW}"
+            return f"The task is broken and can't be {self.participle}. {ANEW}"
         accepted = ", ".join(s for s in states.TASK_STATES if s in self.allowed)
         possible = ", ".join(c.name for c in COMMANDS.values() if status in c.allowed) or "nothing"
         return (
@@ -34,7 +34,7 @@ class Command:
         )
 
 
-_ANEW = (
+ANEW = (
     "Correct what its reason tells, and submit it as a new task: with output datasets of other "
     "names, or with allowTaskDuplication: true."
 )

@@ -19,14 +19,22 @@ from jedi.spec.taskparams import InputItem, TaskParams
 from jedi.spec.tasktext import validate
 from jedi.taskbuffer import commands, family, incremental, queues, tasks, tasks_new
 from jedi.taskbuffer.tasks import Move
-from jedi.taskrefiner.refine import Malformed, Outcome, Refined, Submission, TryLater
+from jedi.taskrefiner.refine import (
+    Malformed,
+    NotUnique,
+    Outcome,
+    Refined,
+    Submission,
+    TryLater,
+)
 from jedi.taskrefiner.resource import ResourceType
 
 
 @dataclass(frozen=True, slots=True)
 class Registered:
     """A claimed task. `rules`: those of a task that was refined before, of which now only the
-    `changed` parameters count; `parent`: id and status of its parent, if it has one."""
+    `changed` parameters count; `parent`: id and status of its parent, if it has one; `earlier`: the
+    owner's last task of the same name, of a task that wants to be the only one."""
 
     jedi_task_id: int
     lock_seq: int
@@ -38,6 +46,7 @@ class Registered:
     rules: SplitRules | None
     changed: Collection[str]
     parent: Row[Any] | None
+    earlier: int | None
 
 
 class TaskRefiner(TaskAgent[Registered, Outcome]):
@@ -55,6 +64,8 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
         params = tasks_new.params_of(tx, ids)
         told = commands.last_accepted(tx, ids, "incexec")
         parents = family.parents(tx, ids)
+        alone = [i for i in ids if params[i].get("uniqueTaskName")]
+        namesakes = family.namesakes(tx, alone) if alone else {}
         self._types = [ResourceType(**row._mapping) for row in tasks_new.resource_types(tx)]
         return [
             Registered(
@@ -68,12 +79,15 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
                 rules=None if row.rules is None else SplitRules.model_validate(row.rules),
                 changed=_changed(told.get(row.jeditaskid)),
                 parent=parents.get(row.jeditaskid),
+                earlier=namesakes.get(row.jeditaskid),
             )
             for row in rows
         ]
 
     def work(self, item: Registered) -> Outcome:
         """Refine one task."""
+        if item.earlier and item.rules is None:
+            return NotUnique(item.earlier)
         try:
             params = validate(item.document)
             if wait := self._parent(item, params):
@@ -162,14 +176,20 @@ def _queued(
     rows = [tasks_new.columns(task_id, task) for task_id, task in new]
     queued: list[tuple[int, RefinedTask]] = []
     homeless: dict[int, Outcome] = {}
+    named = {row.queue_name: row for row in queues.matchable(tx)}
     for (task_id, task), found in zip(new, queues.match(tx, rows), strict=True):
-        if found.queue is None:
+        name = task.queue_name
+        queue = named.get(name) if name else found.queue
+        if queue is None and name:
+            rule = "no active work queue has this name"
+            problem = Problem("workQueueName", name, rule, "Leave it out")
+            homeless[task_id] = Malformed((problem,))
+        elif queue is None:
             asked = ", ".join(found.asked) or "there is none for its vo and label"
             rule = f"no active work queue takes the task ({asked})"
             problem = Problem("prodSourceLabel", found.label, rule, "Ask an operator for one")
             homeless[task_id] = Malformed((problem,))
         else:
-            queue = found.queue
             placed = task.queued(queue.queue_id, queue.queue_name, found.processing_type)
             queued.append((task_id, placed))
     return queued, homeless
@@ -188,6 +208,11 @@ def _move(task: Registered, outcome: Outcome, *, called: bool) -> Move:
         case Malformed(problems):
             reason = "\n".join(map(str, problems))
             target, code, wait_s = "tobroken", "malformed", 0.0
+        case NotUnique(earlier):
+            reason = (
+                f"Task {earlier} has this name already, and the task wanted to be the only one."
+            )
+            target, code, wait_s = "toabort", "unique_name_taken", 0.0
         case TryLater(code, reason, wait_s):
             target, wait_s = task.status, 0.0 if called else wait_s
     return Move(task.jedi_task_id, task.lock_seq, target, code, reason, wait_s=wait_s)

@@ -59,6 +59,13 @@ class Malformed:
 
 
 @dataclass(frozen=True, slots=True)
+class NotUnique:
+    """Its owner has a task of this name, and wants no other."""
+
+    earlier: int
+
+
+@dataclass(frozen=True, slots=True)
 class TryLater:
     """Something outside is not ready yet."""
 
@@ -67,7 +74,7 @@ class TryLater:
     wait_s: float
 
 
-Outcome = Refined | Malformed | TryLater
+Outcome = Refined | Malformed | NotUnique | TryLater
 
 
 class Refiner:
@@ -90,6 +97,7 @@ class Refiner:
                 datasets=(*inputs, *datasets),
                 templates=templates,
                 job_params_template=self.job_params_template(submission.params),
+                queue_name=submission.params.work_queue_name,
             )
         )
 

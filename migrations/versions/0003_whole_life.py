@@ -174,6 +174,12 @@ COLUMNS = (
 
 MEANINGS = (
     (
+        "jedi_network_matrix",
+        "key",
+        "closeness, <activity>_queued, mbps_1h, ...",
+        "closeness, production_queued, express_queued, mbps_1h, mbps_1d, mbps_1w",
+    ),
+    (
         "jedi_tasks",
         "throttledtime",
         "when the task''s throttling ends",
@@ -233,6 +239,7 @@ COMMENT ON COLUMN jedi_queue_shares.computed_at IS 'when'
 }
 
 INDEXES = {
+    "jedi_network_matrix_key_dst_ix": "jedi_network_matrix (key, dst)",
     "jedi_tasks_turn_ix": """
 jedi_tasks (gshare, (currentpriority + CAST(status = 'scouting' AS integer)) DESC, jeditaskid)
   WHERE status IN ('ready', 'scouting', 'running')

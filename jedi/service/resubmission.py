@@ -1,0 +1,95 @@
+"""Submitting a task again: whoever submits under the name and with the output dataset of a task of
+theirs that has ended means that task, which goes on with what is unused or failed.
+
+Source: seed, "Task retry and resubmission", "Broken tasks"; contracts §12; engine.md §2.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection
+
+from jedi.core.errors import Problem
+from jedi.service.commands import command
+from jedi.service.sandbox import Sandbox
+from jedi.spec.incremental import CHANGEABLE, INPUTS, same_but_inputs
+from jedi.spec.taskparams import TaskParams
+from jedi.spec.tasktext import examine
+from jedi.taskbuffer import family, tasks_new
+from jedi.taskcommando.commands import ANEW, COMMANDS
+
+_ABOUT_SUBMISSION = (
+    *("useNewCode", "allowTaskDuplication", "uniqueTaskName", "userName"),
+    *("sandbox", "lostFiles", "lostFilesDataset", "recoverInto"),
+)
+"""Keys that say how to submit, not what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """A task that is submitted again, and what of it changes."""
+
+    jedi_task_id: int
+    status: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+def find(tx: Connection, owner: str, params: TaskParams, makers: Collection[int]) -> Earlier | None:
+    """The task that these parameters submit again; `makers` are those of the output datasets."""
+    if params.allow_task_duplication or params.lost_files:
+        return None
+    row = family.newest(tx, owner, params.task_name)
+    if row is None or row.jeditaskid not in makers:
+        return None
+    ended = row.status == "broken" or row.status in COMMANDS["incexec"].allowed
+    return Earlier(row.jeditaskid, row.status) if ended else None
+
+
+def examine_again(
+    tx: Connection,
+    earlier: Earlier,
+    params: TaskParams,
+    sandbox: Sandbox | None,
+    may_change: Collection[str],
+) -> tuple[Earlier, list[Problem]]:
+    """What changes in a task that is submitted again, and all that must not."""
+    task = earlier.jedi_task_id
+    if earlier.status == "broken":
+        rule = f"is that of task {task}, which is broken"
+        return earlier, [Problem("taskName", params.task_name, rule, ANEW.rstrip("."))]
+    stored, _ = examine(tasks_new.params_of(tx, [task])[task])
+    old, new = stored.dump() if stored else {}, params.dump()
+    keys = [key for key in {**old, **new} if key not in _ABOUT_SUBMISSION]
+    changes = {key: new.get(key) for key in keys if old.get(key) != new.get(key)}
+    problems = list(_fixed(task, old, changes, may_change))
+    arguments: dict[str, Any] = {"parameters": changes}
+    if sandbox and sandbox.sha256 != tasks_new.sandbox_of(tx, task):
+        arguments |= {"sandbox": sandbox.sha256}
+        changes["sandbox"] = params.sandbox
+        if not params.use_new_code:
+            rule = f"the files differ from those of task {task}"
+            remedy = "Say useNewCode: true to replace them"
+            problems.append(Problem("sandbox", params.sandbox, rule, remedy))
+    return Earlier(task, earlier.status, arguments), problems
+
+
+def _fixed(
+    task: int, old: Mapping[str, Any], changes: Mapping[str, Any], may_change: Collection[str]
+) -> Iterator[Problem]:
+    for key, value in changes.items():
+        if key == INPUTS and same_but_inputs(old[key], value):
+            continue
+        if key not in may_change or key not in CHANGEABLE:
+            rule = f"is not what task {task} has, and can't change when that is submitted again"
+            known = old.get(key)
+            has = f"Task {task} has {known!r}" if len(repr(known)) < 80 else "Change it back"
+            remedy = f"{has}; for a new task choose other output datasets"
+            yield Problem(key, value, rule, remedy)
+
+
+def resubmit(tx: Connection, who: str, earlier: Earlier) -> int:
+    """Let the task go on; the number of the command."""
+    return command(tx, who, earlier.jedi_task_id, "incexec", earlier.arguments, "Submitted again.")
