@@ -7,7 +7,7 @@ from importlib import import_module
 
 from benchmarks.common import database, host, save, show
 
-NAMES = ("tasks", "feed", "generate", "latency", "rss")
+NAMES = ("tasks", "feed", "generate", "latency", "rss", "million", "brokerage")
 
 
 def main(arguments: list[str]) -> int:

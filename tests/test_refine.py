@@ -282,3 +282,22 @@ def test_producers_are_found_before_and_after_refining(world: World) -> None:
             (row,) = datasets.producers(tx, ["a:out", "a:nothing"])
         assert tuple(row) == ("a:out", task_id, True)
         TaskRefiner(world).run_once()
+
+
+def test_a_task_may_name_its_queue_share_and_priority(world: World) -> None:
+    put_file_dataset(world, "demo:in", {"f": b"x"}, "SITE_A_DATADISK")
+    with world.engine.begin() as tx:
+        tx.execute(
+            text(
+                "INSERT INTO jedi_work_queue (queue_id, queue_name, queue_type, vo, queue_order, "
+                "status) VALUES (77, 'other', 'x', 'local', 9, 'active')"
+            )
+        )
+    good_one, no_queue = put(
+        world, good(workQueueName="other", gshare="mine"), good("a:two", workQueueName="none")
+    )
+    TaskRefiner(world).run_once()
+    row = row_of(world, good_one)
+    assert (row.workqueue_id, row.gshare) == (77, "mine")
+    assert row_of(world, no_queue).status == "tobroken"
+    assert "workQueueName" in row_of(world, no_queue).errordialog

@@ -58,14 +58,14 @@ def rows(engine: Engine, query: str, **values: Any) -> list[Any]:
 
 
 def test_what_is_stored(world: World, submit: Submit) -> None:
-    written = "# a comment\r\n" + document(workingGroup="wg", taskPriority=1001)
+    written = "# a comment\r\n" + document(workingGroup="wg", taskPriority=1001, currentPriority=1005)
     made = submit(written)
     assert made == Submitted(made.jedi_task_id, "registered", True)
     (task,) = rows(world.engine, "SELECT * FROM jedi_tasks")
     assert (task.status, task.username, task.vo, task.prodsourcelabel) == (
         "registered", "anna", "local", "user",
     )  # fmt: skip
-    assert (task.tasktype, task.taskpriority, task.currentpriority) == ("anal", 1001, 1001)
+    assert (task.tasktype, task.taskpriority, task.currentpriority) == ("anal", 1001, 1005)
     assert task.reqid == task.parent_tid == task.jeditaskid
     (params,) = rows(world.engine, "SELECT * FROM jedi_taskparams")
     assert params.source_text == written and params.source_format == "yaml"

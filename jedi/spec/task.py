@@ -57,6 +57,7 @@ class RefinedTask:
     datasets: tuple[NewDataset, ...]
     templates: tuple[OutputTemplate, ...]
     job_params_template: str
+    queue_name: str | None = None
 
     def queued(self, queue_id: int, queue_name: str, processing_type: str | None) -> RefinedTask:
         """In a work queue, which is its share unless the task has another, or is urgent (seed,
