@@ -7,7 +7,7 @@ from importlib import import_module
 
 from benchmarks.common import database, host, save, show
 
-NAMES = ("tasks", "feed", "generate", "latency", "rss", "million", "brokerage")
+NAMES = ("tasks", "feed", "generate", "latency", "rss", "million", "brokerage", "queues")
 
 
 def main(arguments: list[str]) -> int:

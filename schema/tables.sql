@@ -549,11 +549,12 @@ CREATE INDEX jedi_lost_files_datasetname_ix ON jedi_lost_files (datasetname);
 CREATE TABLE jedi_network_matrix (
     src text NOT NULL,                           -- source
     dst text NOT NULL,                           -- destination
-    key text NOT NULL,                           -- closeness, <activity>_queued, mbps_1h, ...
+    key text NOT NULL,                           -- closeness, production_queued, express_queued, mbps_1h, mbps_1d, mbps_1w
     value double precision,                      -- value; speeds in MB/s
     ts timestamptz NOT NULL DEFAULT jedi_now(),  -- when it was measured
     CONSTRAINT jedi_network_matrix_pk PRIMARY KEY (src, dst, key)
 );
+CREATE INDEX jedi_network_matrix_key_dst_ix ON jedi_network_matrix (key, dst);
 
 -- notifications, written with the change and delivered later
 CREATE TABLE jedi_outbox (

@@ -74,7 +74,7 @@ def test_work_that_is_left_takes_its_room() -> None:
 
 def test_another_queue_of_the_nucleus_may_run_the_jobs() -> None:
     asked = need(columns={"corecount": 8})
-    places = {"grid_site": ["X", "X"], "cores": [1, 8]}
+    places: dict[str, Any] = {"grid_site": ["X", "X"], "cores": [1, 8]}
     assert sorted(codes_of(choose(world("A", "B", **places), asked))) == []
     assert names(choose(world("A", "B", **{**places, "cores": [1, 1]}), asked)) == []
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from helpers import add_site
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, NotFound, Refused
@@ -286,3 +286,109 @@ def test_files_that_cannot_be_added_are_told_at_once(world: World, tmp_path: Pat
     assert {p.path for p in caught.value.problems} == {str(f) for f in files} - {str(files[2])}
     with pytest.raises(NotFound):
         world.ddm.dataset("user.me:texts")
+
+
+# ------------------------------------------------------------- endpoints, links, dumps of CRIC
+
+QUEUES = """{
+ "CERN-PROD": {"status": "online", "type": "unified", "cloud": "CERN", "tier": "T0",
+   "atlas_site": "CERN", "corecount": 8, "corepower": 12.5, "maxtime": 172800, "maxrss": "16000",
+   "minrss": null, "maxwdir": "inf", "maxinputsize": -1, "pledgedcpu": -1, "role": "Nucleus",
+   "state": "ACTIVE", "catchall": "gpu,useJumboJobs=only", "fairsharepolicy": "type=evgen:50%",
+   "transferringlimit": -4, "releases": "A|B", "direct_access_lan": "True", "unknown_key": 1,
+   "astorages": {"read_lan": ["CERN_DATADISK", "CERN_TAPE"], "write_lan": ["CERN_DATADISK"]}},
+ "EMPTY": {"corecount": null, "corepower": 0, "maxtime": "NaN", "ddm": "E1,E2", "releases": ""}
+}"""
+ENDPOINTS = """{
+ "CERN_DATADISK": {"site": "CERN", "type": "DATADISK", "is_tape": false, "space_free": 120.5,
+   "space_total": "Infinity", "space_expired": -5,
+   "detailed_status": {"read_lan": {"status": {"value": "ON"}}, "write_wan": "PROBING",
+                       "read_wan": "TEST", "delete_wan": "ON"}}
+}"""
+METRICS = """{
+ "CERN:BNL": {"closeness": {"latest": 3}, "mbps": {"fts": {"1h": 800, "1d": null, "1w": "x"}},
+   "files": {"queued": {"Production Output": 12, "Express": -1, "total": 99}}},
+ "BNL:CERN": {"closeness": {"latest": 99}}
+}"""
+
+
+def test_a_dump_of_queues(engine: Engine) -> None:
+    with engine.begin() as tx:
+        sites.import_sites(tx, "me", QUEUES, HOME)
+        cern, empty = sites.list_sites(tx)
+        relations = rows_of(
+            tx,
+            "SELECT ddm_endpoint, roles, default_read, default_write, order_read "
+            "FROM jedi_site_endpoints ORDER BY site, order_read",
+        )
+    assert {key: cern[key] for key in ("cloud", "tier", "pandasite", "role", "corecount", "maxrss",
+                                       "minrss", "maxwdir", "maxinputsize", "pledgedcpu",
+                                       "transferringlimit", "direct_access_lan")} == {
+        "cloud": "CERN", "tier": "T0", "pandasite": "CERN", "role": "nucleus", "corecount": 8,
+        "maxrss": 16000, "minrss": 0, "maxwdir": 0, "maxinputsize": -1, "pledgedcpu": -1,
+        "transferringlimit": 0, "direct_access_lan": True,
+    }  # fmt: skip
+    assert (cern["releases"], cern["catchall"]) == (
+        ["A", "B"],
+        {"gpu": True, "useJumboJobs": "only"},
+    )
+    assert (empty["corecount"], empty["corepower"], empty["maxtime"]) == (1, 10.0, 0)
+    assert relations == [
+        ("CERN_DATADISK", "read,write", True, True, 1), ("CERN_TAPE", "read", False, True, 2),
+        ("E1", "read,write", True, True, 1), ("E2", "read,write", False, False, 2),
+    ]  # fmt: skip
+
+
+def test_endpoints_by_themselves(engine: Engine) -> None:
+    with engine.begin() as tx:
+        sites.import_endpoints(tx, "me", ENDPOINTS, HOME)
+        changes = sites.import_endpoints(
+            tx, "me", "- {ddm_endpoint: CERN_DATADISK, path: disk, space_free: 7}", HOME, "measured"
+        )
+        (found,) = sites.list_endpoints(tx)
+    assert (found["space_free"], found["path"]) == (7, "/somewhere/disk")
+    assert (found["space_total"], found["space_expired"]) == (None, None)
+    assert found["space_timestamp"] is not None
+    assert found["detailed_status"] == {"read_lan": "ON", "write_wan": "OFF", "read_wan": "TEST"}
+    assert {c.attribute for c in changes} >= {"CERN_DATADISK.path", "CERN_DATADISK.space_free"}
+
+
+def test_links_are_imported_and_replaced(engine: Engine) -> None:
+    with engine.begin() as tx:
+        assert sites.import_links(tx, METRICS) == 3
+        sites.import_links(tx, "- {src: CERN, dst: BNL, mb_s_1h: 50}")
+        found = {link["key"]: link["value"] for link in sites.list_links(tx, "BNL")}
+        assert sites.list_links(tx, "ELSEWHERE") == []
+    # 800 Mbit/s were 100 MB/s
+    assert found == {"closeness": 3, "production_queued": 12, "mbps_1h": 50}
+
+
+@pytest.mark.parametrize(
+    ("importer", "written", "path"),
+    [
+        ("sites", '{"A": {"status": "onlin"}, "B": 3}', "A.status"),
+        ("sites", '{"A": {"status": "onlin"}, "B": 3}', "B"),
+        ("sites", '{"A": ', "file"),
+        ("sites", '{"../A": {}}', "../A.site"),
+        ("endpoints", "- {ddm_endpoint: A, space_free: -1}", "A.space_free"),
+        ("endpoints", "- {ddm_endpoint: A, space_free: .inf}", "A.space_free"),
+        ("links", "- {src: A, dst: B, mb_s_1h: .nan}", "entry 1.mb_s_1h"),
+        ("links", "- {src: A, closeness: 12}", "entry 1.dst"),
+        ("links", '{"AB": {}}', "AB"),
+        ("links", "src: A", "file"),
+    ],
+)
+def test_nonsense_is_told(engine: Engine, importer: str, written: str, path: str) -> None:
+    with engine.begin() as tx, pytest.raises(BadInput) as caught:
+        match importer:
+            case "sites":
+                sites.import_sites(tx, "me", written, HOME)
+            case "endpoints":
+                sites.import_endpoints(tx, "me", written, HOME)
+            case _:
+                sites.import_links(tx, written)
+    assert path in {problem.path for problem in caught.value.problems}
+
+
+def rows_of(tx: Connection, query: str) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in tx.execute(text(query))]

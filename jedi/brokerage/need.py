@@ -59,15 +59,16 @@ class Need:
     @classmethod
     def read(cls, said: Mapping[str, Any]) -> Need:
         """From JSON, as a decision keeps it."""
-        asked = said.get("request", {})
+        asked: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value
+            for key, value in said.get("request", {}).items()
+        }
         data = said.get("data", {})
         return cls(
             demand=Demand(**said["demand"]),
             atom=Load(**said["atom"]),
             sites=tuple(said.get("sites", ())),
-            request=Request(
-                **{k: tuple(v) if isinstance(v, list) else v for k, v in asked.items()}
-            ),
+            request=Request(**asked),
             data=Data(
                 **{**data, "at": {site: Held(**h) for site, h in data.get("at", {}).items()}}
             ),

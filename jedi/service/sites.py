@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
+from jedi.core import clock
 from jedi.core.errors import NotFound
 from jedi.core.suggest import suggest
-from jedi.spec import sitefile
+from jedi.spec import cric, linkfile, sitefile
 from jedi.spec.listfile import read_yaml
 from jedi.spec.sitefile import Endpoint, Site
 from jedi.taskbuffer import sites
 from jedi.taskbuffer.sites import Change
 
+_T = TypeVar("_T")
 _HISTORY = 20
 """Changes that are shown of a site."""
 
@@ -34,12 +36,49 @@ class SiteDetails:
 def import_sites(
     tx: Connection, who: str, text: str, home: Path, comment: str | None = None
 ) -> list[Change]:
-    """Insert or update the sites of a site file; what it leaves out stays as it is.
+    """Insert or update the sites of a site file, or of a schedconfig dump of CRIC; what it leaves
+    out stays as it is.
 
     Relative directories of endpoints lie below `home`. BadInput holds every mistake of the file;
     then nothing is stored.
     """
-    return _put(tx, who, sitefile.read_sites(text), home, comment)
+    return _put(tx, who, _read(text, sitefile.read_sites, cric.read_queues), home, comment)
+
+
+def import_endpoints(
+    tx: Connection, who: str, text: str, home: Path, comment: str | None = None
+) -> list[Change]:
+    """Insert or update the endpoints of a file, or of a dump of CRIC. BadInput holds every mistake
+    of the file; then nothing is stored."""
+    entries = _read(text, sitefile.read_endpoints, cric.read_endpoints)
+    patches = {entry.ddm_endpoint: entry.attributes() for entry in entries}
+    for values in patches.values():
+        if values.get("path") is not None:
+            values["path"] = str(home / Path(values["path"]).expanduser())
+        if any(key.startswith("space_") and key != "space_min_free" for key in values):
+            values["space_timestamp"] = clock.now().isoformat()
+    owners = {entry.ddm_endpoint: entry.site or entry.ddm_endpoint for entry in entries}
+    changes = sites.put_endpoints(tx, patches, owners)
+    sites.note_changes(tx, changes, who, comment)
+    return changes
+
+
+def import_links(tx: Connection, text: str) -> int:
+    """Insert or update what a file, or a dump of network metrics, says of links, as measured now;
+    how many figures there are. BadInput holds every mistake; then nothing is stored."""
+    figures = _read(text, linkfile.read_links, cric.read_metrics)
+    sites.put_links(tx, figures)
+    return len(figures)
+
+
+def list_links(tx: Connection, place: str | None) -> list[dict[str, Any]]:
+    """What is known of links, of all places or from and to one."""
+    return [dict(row._mapping) for row in sites.all_links(tx, place)]
+
+
+def _read(text: str, plain: Callable[[str], list[_T]], dump: Callable[[str], list[_T]]) -> list[_T]:
+    """A dump is a JSON object; what people write is a list."""
+    return dump(text) if text.lstrip().startswith("{") else plain(text)
 
 
 def set_site(

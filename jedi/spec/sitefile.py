@@ -21,19 +21,41 @@ _NoLimit = "0 = no limit"
 _Switch = Literal["ON", "OFF", "TEST"]
 
 
-class Endpoint(Entry):
-    """A storage endpoint, and how the site uses it."""
+_Space = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 
+
+class _Storage(Entry):
     ddm_endpoint: _Name = Field(description="the endpoint's name")
     path: str | None = Field(None, min_length=1, description="root directory; below JEDI_HOME "
                              "unless absolute")  # fmt: skip
     token: str | None = Field(None, description="space token")
     type: str = Field("DATADISK", description="DATADISK, DATATAPE, ...")
     is_tape: bool = Field(False, description="tape")
-    space_min_free: float | None = Field(None, ge=0, description="GB that stay free")
+    space_min_free: _Space | None = Field(None, description="GB that stay free")
     detailed_status: dict[Literal["read_lan", "write_lan", "read_wan", "write_wan"], _Switch] = (
         Field({}, description="read_lan, write_lan, read_wan, write_wan: ON, OFF or TEST")
     )
+
+
+class Storage(_Storage):
+    """A storage endpoint by itself, with what is measured of it elsewhere. Only what was written
+    is set."""
+
+    site: _Name | None = Field(None, description="the grid site it belongs to")
+    space_total: _Space | None = Field(None, description="GB in all")
+    space_free: _Space | None = Field(None, description="GB that are free")
+    space_used: _Space | None = Field(None, description="GB in use")
+    space_expired: _Space | None = Field(None, description="GB that may be deleted")
+    space_unavailable: _Space | None = Field(None, description="GB that cannot be used")
+
+    def attributes(self) -> dict[str, Any]:
+        """The columns of jedi_ddm_endpoints that the entry sets."""
+        return self.model_dump(exclude={"ddm_endpoint"}, exclude_unset=True)
+
+
+class Endpoint(_Storage):
+    """A storage endpoint, and how the site uses it."""
+
     scope: Literal["default", "production", "analysis"] = Field(
         "default", description="whose files: default, production or analysis"
     )
@@ -119,6 +141,11 @@ class Site(Entry):
     def attributes(self) -> dict[str, Any]:
         """The columns of jedi_sites that the entry sets."""
         return self.model_dump(exclude={"site", "endpoints"}, exclude_unset=True)
+
+
+def read_endpoints(text: str) -> list[Storage]:
+    """The endpoints of a file of their own; BadInput holds every mistake."""
+    return read_list(text, Storage, "ddm_endpoint")
 
 
 def read_sites(text: str) -> list[Site]:

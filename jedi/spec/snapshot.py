@@ -157,25 +157,47 @@ class Snapshot:
 
     def where(self, column: str, value: str) -> Bools:
         """At which sites a column of words says `value`."""
-        return self.spread(column, lambda word: word == value).astype(bool)
+        words, rows = self._distinct(column)
+        return np.asarray(rows == words.get(value, -1))
 
     def spread(self, column: str, figure: Callable[[str], float]) -> Numbers:
         """A number for each word of a column, worked out once for each different word."""
-        if column not in self._distinct:
-            numbers: dict[str, int] = {}
-            at = [numbers.setdefault(word, len(numbers)) for word in getattr(self, column)]
-            self._distinct[column] = list(numbers), np.array(at, int)
-        words, rows = self._distinct[column]
+        words, rows = self._distinct(column)
         return np.array([figure(word) for word in words], float)[rows]
+
+    def marked(self, column: str, mark: Callable[[str], bool]) -> Bools:
+        """Like `spread`, for what follows from the word alone: worked out once for all."""
+        if (column, mark) not in self._marks:
+            self._marks[column, mark] = self.spread(column, mark).astype(bool)
+        return self._marks[column, mark]
 
     def given(self, figures: Mapping[str, float]) -> Numbers:
         """A column from what is known of some of the sites; 0 at the others."""
-        if not figures:
-            return np.zeros(len(self))
-        return np.array([figures.get(site, 0.0) for site in self.sites], float)
+        found = np.zeros(len(self))
+        at = self._distinct("sites")[0]
+        for site, figure in figures.items():
+            if site in at:
+                found[at[site]] = figure
+        return found
+
+    def position(self, site: str) -> int | None:
+        """Where a site stands, if it is there."""
+        return self._distinct("sites")[0].get(site)
+
+    def _distinct(self, column: str) -> tuple[dict[str, int], NDArray[np.int64]]:
+        """The words of a column, numbered, and the number at each site."""
+        if column not in self._words:
+            numbers: dict[str, int] = {}
+            at = [numbers.setdefault(word, len(numbers)) for word in getattr(self, column)]
+            self._words[column] = numbers, np.array(at, np.int64)
+        return self._words[column]
 
     @cached_property
-    def _distinct(self) -> dict[str, tuple[list[str], NDArray[np.int64]]]:
+    def _words(self) -> dict[str, tuple[dict[str, int], NDArray[np.int64]]]:
+        return {}
+
+    @cached_property
+    def _marks(self) -> dict[tuple[str, Callable[[str], bool]], Bools]:
         return {}
 
     @property

@@ -9,6 +9,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
+from jedi.spec.linkfile import Figure
+
 Patches = Mapping[str, Mapping[str, Any]]
 """By name of a row: the columns to set (SQL names, JSON values). Others stay as they are."""
 
@@ -98,6 +100,38 @@ def all_endpoints(tx: Connection) -> list[Row[Any]]:
                 "WHERE e.ddm_endpoint = d.ddm_endpoint ORDER BY e.site) AS sites "
                 "FROM jedi_ddm_endpoints d ORDER BY d.ddm_endpoint"
             )
+        )
+    )
+
+
+def put_links(tx: Connection, figures: Sequence[Figure]) -> None:
+    """Insert or update figures of links, as measured now; of a figure given twice the last."""
+    last = {(one.src, one.dst, one.key): one.value for one in figures}
+    tx.execute(
+        text(
+            "INSERT INTO jedi_network_matrix (src, dst, key, value) "
+            "SELECT * FROM unnest(CAST(:src AS text[]), CAST(:dst AS text[]), "
+            "CAST(:keys AS text[]), CAST(:figures AS float8[])) "
+            "ON CONFLICT (src, dst, key) DO UPDATE SET value = excluded.value, ts = jedi_now()"
+        ),
+        {
+            "src": [src for src, _, _ in last],
+            "dst": [dst for _, dst, _ in last],
+            "keys": [key for _, _, key in last],
+            "figures": list(last.values()),
+        },
+    )
+
+
+def all_links(tx: Connection, place: str | None) -> list[Row[Any]]:
+    """Figures of links, of all places or from and to one."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT src, dst, key, value, ts FROM jedi_network_matrix "
+                "WHERE CAST(:place AS text) IS NULL OR :place IN (src, dst) ORDER BY 1, 2, 3"
+            ),
+            {"place": place},
         )
     )
 

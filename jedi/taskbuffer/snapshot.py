@@ -16,7 +16,12 @@ FRESH = {
     "production_queued": "1 hour", "express_queued": "1 hour", "mbps_1h": "1 hour",
     "mbps_1d": "1 day", "mbps_1w": "1 week", "closeness": "10 years",
 }  # fmt: skip
-"""What is known of links, and how long it is believed; of speeds the first that is fresh counts."""
+"""What is known of links, and how long it is believed."""
+FIGURES = {
+    "closeness": ("closeness",), "production_queued": ("production_queued",),
+    "express_queued": ("express_queued",), "mb_s": ("mbps_1h", "mbps_1d", "mbps_1w"),
+}  # fmt: skip
+"""What brokers ask of a link; of speeds the first that is fresh counts."""
 
 
 def _on(what: str) -> str:
@@ -133,18 +138,12 @@ WHERE status = ANY(:queued) GROUP BY workqueue
 """)
 
 _LINKS = text("""
-SELECT nucleus, what, array_agg(site) AS sites, array_agg(value) AS figures FROM (
-  SELECT DISTINCT ON (n.site, s.site, what) n.site AS nucleus, s.site, what, m.value
-  FROM jedi_sites n
-  JOIN jedi_network_matrix m ON m.dst = coalesce(n.pandasite, n.site)
-  JOIN unnest(CAST(:keys AS text[]), CAST(:fresh AS interval[])) WITH ORDINALITY k(key, fresh, nr)
-    ON k.key = m.key AND m.ts > jedi_now() - k.fresh
-  JOIN jedi_sites s ON m.src = coalesce(s.pandasite, s.site),
-  LATERAL (SELECT CASE WHEN m.key LIKE 'mbps%' THEN 'mb_s' ELSE m.key END AS what) w
-  WHERE n.site = ANY(:nuclei) AND m.value BETWEEN -1 AND 1e12
-    AND (m.value >= 0 OR m.key = 'closeness')
-  ORDER BY n.site, s.site, what, k.nr) l
-GROUP BY nucleus, what ORDER BY nucleus, what
+SELECT m.dst, m.key, array_agg(m.src) AS places, array_agg(m.value) AS figures
+FROM unnest(CAST(:keys AS text[]), CAST(:fresh AS interval[])) k(key, fresh)
+  JOIN jedi_network_matrix m ON m.key = k.key AND m.ts > jedi_now() - k.fresh
+WHERE m.dst = ANY(:places) AND m.value BETWEEN -1 AND 1e12
+  AND (m.value >= 0 OR m.key = 'closeness')
+GROUP BY m.dst, m.key
 """)
 
 _ENDPOINTS = text(f"""
@@ -167,16 +166,35 @@ def load(tx: Connection, nuclei: Collection[str] = ()) -> Snapshot:
         (row.gshare, row.resource_type, row.status): _column(at, row.sites, row.jobs, 0.0)
         for row in tx.execute(_JOBS, {"live": list(states.JOB_LIVE)})
     }
-    known = {"keys": list(FRESH), "fresh": list(FRESH.values()), "nuclei": sorted(set(nuclei))}
-    links: dict[tuple[str, ...], list[float | None]] = {
-        (row.nucleus, row.what): _column(at, row.sites, row.figures, None)
-        for row in (tx.execute(_LINKS, known) if nuclei else ())
-    }
     queued = tx.execute(_QUEUED, {"queued": list(states.JOB_QUEUED)})
     waiting = Counter({row.workqueue: row.jobs for row in queued if row.jobs})
     endpoints = tx.execute(_ENDPOINTS).one()
+    places = [place or site for place, site in zip(columns["grid_site"], at, strict=True)]
+    links = _links(tx, places, {name: places[at[name]] for name in sorted(nuclei) if name in at})
     world = Snapshot.of(columns, waiting, jobs, links)
     return replace(world, tapes=tuple(endpoints.tapes), unreadable=tuple(endpoints.unreadable))
+
+
+def _links(
+    tx: Connection, places: list[str], nuclei: dict[str, str]
+) -> dict[tuple[str, ...], list[float | None]]:
+    """What is known of the links from the places of sites to nuclei, at their places."""
+    if not nuclei:
+        return {}
+    wanted = {"keys": list(FRESH), "fresh": list(FRESH.values()), "places": list(nuclei.values())}
+    known = {
+        (row.dst, row.key): dict(zip(row.places, row.figures, strict=True))
+        for row in tx.execute(_LINKS, wanted)
+    }
+    found: dict[tuple[str, ...], list[float | None]] = {}
+    for name, place in nuclei.items():
+        for what, keys in FIGURES.items():
+            figures: dict[str, float] = {}
+            for key in reversed(keys):
+                figures |= known.get((place, key), {})
+            if figures:
+                found[name, what] = [figures.get(source) for source in places]
+    return found
 
 
 def _column(

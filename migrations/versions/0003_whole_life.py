@@ -82,6 +82,29 @@ removed > toupdate
 running > broken defined done failed finished pending ready removed toupdate
 toupdate > broken done failed finished pending ready removed running
 """,
+    "output dataset": """
+defined > prepared ready
+done > ready running
+failed > ready running
+finished > ready running
+prepared > done failed finished ready running
+ready > prepared running
+running > prepared
+""",
+    "input file": """
+broken > pending ready
+failed > ready
+finished > ready
+lost > pending ready
+missing > pending ready
+partial > failed finished ready running
+pending > failed lost missing ready staging
+picked > failed ready running
+ready > broken failed lost missing picked running waiting
+running > broken failed finished lost missing partial ready
+staging > failed lost missing pending ready
+waiting > failed lost ready
+""",
     "output file": """
 defined > failed finished prepared running
 finished > failed
@@ -107,9 +130,9 @@ passed > aborting done failed finished
 paused > aborting assigning defined exhausted finishing pending prepared preprocessing
 paused > ready registered rerefine running scouted scouting staged staging throttled
 paused > toabort topreprocess
-pending > aborting defined exhausted finishing paused prepared preprocessing ready
-pending > registered rerefine running scouting toabort topreprocess toreassign
-prepared > done exhausted failed finished paused pending
+pending > aborting defined exhausted finishing paused preprocessing ready registered
+pending > rerefine running scouting toabort topreprocess toreassign
+prepared > done exhausted failed finished paused
 preprocessing > aborting finishing paused pending prepared registered toabort
 ready > aborting defined exhausted finishing paused pending prepared preprocessing
 ready > registered running scouting throttled toabort toreassign
@@ -137,15 +160,36 @@ toretry > toabort
 """,
     "input dataset": """
 broken > defined toupdate
-defined > broken done pending ready removed running toupdate
-done > defined ready removed running toupdate
-failed > defined ready removed running toupdate
-finished > defined ready removed running toupdate
-pending > broken defined done ready running toupdate
-ready > broken defined done failed finished pending removed running toupdate
+defined > broken done pending ready removed running
+done > defined ready running toupdate
+failed > defined ready running toupdate
+finished > defined ready running toupdate
+pending > broken done ready removed running
+ready > done failed finished running toupdate
 removed > toupdate
-running > broken defined done failed finished pending ready removed toupdate
+running > broken done failed finished ready toupdate
 toupdate > broken done pending ready removed running
+""",
+    "output dataset": """
+defined > prepared ready
+done > ready
+failed > ready
+finished > ready
+prepared > done failed finished ready
+ready > prepared running
+running > prepared
+""",
+    "input file": """
+broken > ready
+failed > ready
+finished > ready
+lost > ready
+missing > ready
+pending > failed lost ready staging
+ready > failed lost running waiting
+running > broken failed finished missing ready
+staging > failed lost pending ready
+waiting > failed lost ready
 """,
     "output file": """
 defined > failed finished merging prepared running

@@ -20,10 +20,8 @@ def _has_nucleus(need: Need, _knobs: Mapping[str, Any]) -> bool:
 
 def _at_nucleus(column: str, otherwise: float, sites: Snapshot, need: Need) -> float:
     """A figure of the nucleus itself; links of one that is not in the snapshot are not judged."""
-    name = need.request.nucleus
-    if name not in sites.sites:
-        return otherwise
-    return float(getattr(sites, column)[sites.sites.index(name)])
+    at = sites.position(need.request.nucleus)
+    return otherwise if at is None else float(getattr(sites, column)[at])
 
 
 def _elsewhere(sites: Snapshot, need: Need, figure: Any, at_home: float) -> Numbers:

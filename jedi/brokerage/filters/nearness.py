@@ -14,18 +14,22 @@ def in_nucleus(sites: Snapshot, need: Need) -> Bools:
     if not name:
         return np.zeros(len(sites), bool)
     found = sites.where("sites", name) | sites.where("grid_site", name)
-    if name in sites.sites and (place := sites.grid_site[sites.sites.index(name)]):
-        found |= sites.where("grid_site", place)
-    if name in sites.sites and (storage := sites.endpoint[sites.sites.index(name)]):
-        found |= sites.where("endpoint", storage)
+    if (at := sites.position(name)) is not None:
+        for column in ("grid_site", "endpoint"):
+            if same := getattr(sites, column)[at]:
+                found |= sites.where(column, same)
     return np.asarray(found)
+
+
+def _hospital(name: str) -> bool:
+    return "HOSPITAL" in name
 
 
 def t1s(sites: Snapshot, need: Need) -> Bools:
     """Queues of nuclei for tasks of the whole world, else T1s and hospitals of the cloud."""
     if need.request.world:
         return sites.where("role", "nucleus")
-    hospitals = sites.spread("sites", lambda name: "HOSPITAL" in name).astype(bool)
+    hospitals = sites.marked("sites", _hospital)
     return np.asarray(sites.where("tier", "T1") | hospitals)
 
 

@@ -30,9 +30,19 @@ OTHER_CLOUD = wanted(
     "Leave out `cloud` in the task, or say WORLD.",
     when=lambda need, _knobs: not need.request.world,
 )
+
+
+def _no_test(name: str) -> bool:
+    return "test" not in name.lower()
+
+
+def _no_hospital(name: str) -> bool:
+    return not name.endswith("_HOSPITAL")
+
+
 TEST_NAME = wanted(
     "test_queue",
-    lambda sites, _need, _knobs: sites.spread("sites", lambda s: "test" not in s.lower()),
+    lambda sites, _need, _knobs: sites.marked("sites", _no_test),
     "its name says that it is for tests",
     "Ask for the site by name.",
     when=lambda need, knobs: not need.sites and knobs["broker.skip_test_names"] > 0,
@@ -66,7 +76,7 @@ EXCLUDED = wanted(
 )
 HOSPITAL = wanted(
     "hospital",
-    lambda sites, _need, _knobs: sites.spread("sites", lambda s: not s.endswith("_HOSPITAL")),
+    lambda sites, _need, _knobs: sites.marked("sites", _no_hospital),
     "hospital queues are for production",
     "Ask for the site by name.",
     when=not_asked,

@@ -1,0 +1,216 @@
+"""Dumps of CRIC, as PanDA reads them: schedconfig (queues), DDM endpoints, network metrics.
+
+Here the sentinels of these dumps end: what is absent, null, empty, not a number, infinite or (where
+that means nothing) negative is not said at all, so that the defaults of our tables hold. Names that
+make no sense and statuses that nobody knows are mistakes; keys that are not ours are passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from jedi.core.errors import BadInput, Problem
+from jedi.spec.linkfile import Figure
+from jedi.spec.listfile import read_entry
+from jedi.spec.sitefile import Site, Storage
+
+_Entry = TypeVar("_Entry")
+_MBIT = 8.0
+"""Network metrics count Mbit/s, we MB/s."""
+_ACTIVITIES = {"Production Output": "production_queued", "Express": "express_queued"}
+
+
+def _figure(value: Any) -> float | None:
+    """A number that says something."""
+    if isinstance(value, bool) or value is None:
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) and abs(number) < 2**53 else None
+
+
+def _whole(least: int, most: int = 2**31 - 1) -> Callable[[Any], int | None]:
+    def read(value: Any) -> int | None:
+        number = _figure(value)
+        return None if number is None or not least <= number <= most else int(number)
+
+    return read
+
+
+def _positive(value: Any) -> float | None:
+    number = _figure(value)
+    return number if number is not None and number > 0 else None
+
+
+def _word(value: Any) -> str | None:
+    return value.strip() or None if isinstance(value, str) else None
+
+
+def _flag(value: Any) -> bool | None:
+    known = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    return known.get(str(value).lower())
+
+
+def _words(value: Any) -> list[str] | None:
+    parts = value if isinstance(value, list) else str(value or "").replace("|", ",").split(",")
+    return [str(part).strip() for part in parts if str(part).strip()] or None
+
+
+def _free_keys(value: Any) -> dict[str, Any] | None:
+    """catchall: `gpu,useJumboJobs=only`."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    found: dict[str, Any] = {}
+    for part in _words(value) or ():
+        key, equals, said = part.partition("=")
+        found[key] = said if equals else True
+    return found or None
+
+
+_QUEUE: dict[str, Callable[[Any], Any]] = {
+    "status": _word, "type": _word, "cloud": _word, "tier": _word, "state": _word, "role": _word,
+    "capability": _word, "corecount": _whole(0), "corepower": _positive, "maxtime": _whole(0),
+    "mintime": _whole(0), "maxrss": _whole(0), "minrss": _whole(0), "maxwdir": _whole(0),
+    "maxinputsize": _whole(-1), "fairsharepolicy": _word, "transferringlimit": _whole(0),
+    "pledgedcpu": _whole(-1), "transtimehi": _whole(0), "transtimelo": _whole(0),
+    "direct_access_lan": _flag, "direct_access_wan": _flag, "releases": _words,
+    "wnconnectivity": _word, "jobseed": _word, "max_io_intensity": _positive,
+    "maxdiskio": _positive, "catchall": _free_keys,
+}  # fmt: skip
+_ROLES = ("nucleus", "satellite")
+
+
+def read_queues(text: str) -> list[Site]:
+    """The queues of a schedconfig dump: a mapping of names to attributes."""
+    return _each(text, lambda name, said: read_entry(_queue(name, said), Site, name))
+
+
+def _queue(name: str, said: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {"site": name}
+    place = _word(said.get("atlas_site")) or _word(said.get("site"))
+    if place:
+        found["pandasite"] = place
+    for key, read in _QUEUE.items():
+        value = read(said.get(key, said.get("maxDiskIO") if key == "maxdiskio" else None))
+        if value is not None:
+            found[key] = value
+    if (role := str(found.get("role", "satellite")).lower()) in _ROLES:
+        found["role"] = role
+    if endpoints := _relations(said):
+        found["endpoints"] = endpoints
+    return found
+
+
+def _relations(said: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """astorages: by activity the endpoints that serve it, first choice first; else `ddm`."""
+    stores = said.get("astorages")
+    if not isinstance(stores, Mapping):
+        reads = writes = _words(said.get("ddm")) or []
+    else:
+        reads, writes = (
+            [name for key in keys for name in stores.get(key) or ()]
+            for keys in (("read_lan", "pr"), ("write_lan", "pw"))
+        )
+    found = []
+    for name in dict.fromkeys([*reads, *writes]):
+        roles = [role for role, some in (("read", reads), ("write", writes)) if name in some]
+        entry: dict[str, Any] = {"ddm_endpoint": name, "roles": ",".join(roles)}
+        for role, some in (("read", reads), ("write", writes)):
+            if name in some:
+                entry |= {f"order_{role}": some.index(name) + 1,
+                          f"default_{role}": some.index(name) == 0}  # fmt: skip
+        found.append(entry)
+    return found
+
+
+_SPACES = ("space_total", "space_free", "space_used", "space_expired", "space_min_free",
+           "space_unavailable")  # fmt: skip
+
+
+def read_endpoints(text: str) -> list[Storage]:
+    """The endpoints of a dump of DDM endpoints; space in GB."""
+    return _each(text, lambda name, said: read_entry(_endpoint(name, said), Storage, name))
+
+
+def _endpoint(name: str, said: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {"ddm_endpoint": name}
+    for key in ("site", "token", "type"):
+        if value := _word(said.get(key)):
+            found[key] = value
+    if (tape := _flag(said.get("is_tape"))) is not None:
+        found["is_tape"] = tape
+    for key in _SPACES:
+        number = _figure(said.get(key))
+        if number is not None and number >= 0:
+            found[key] = number
+    status = said.get("detailed_status")
+    if isinstance(status, Mapping):
+        known = ("read_lan", "write_lan", "read_wan", "write_wan")
+        found["detailed_status"] = {
+            way: value if value in ("ON", "TEST") else "OFF"
+            for way in known
+            if (value := _status(status.get(way)))
+        }
+    return found
+
+
+def _status(value: Any) -> str | None:
+    said = value.get("status") if isinstance(value, Mapping) else value
+    return said.get("value") if isinstance(said, Mapping) else _word(said)
+
+
+def read_metrics(text: str) -> list[Figure]:
+    """The figures of a dump of network metrics: `SRC:DST` to closeness, files queued by activity,
+    and Mbit/s over the last hour, day and week."""
+    found = _each(text, lambda name, said: list(_metrics(name, said)))
+    return [figure for some in found for figure in some]
+
+
+def _metrics(name: str, said: Mapping[str, Any]) -> Iterator[Figure]:
+    src, colon, dst = name.partition(":")
+    if not (src and colon and dst):
+        raise BadInput([Problem(name, name, "a link is SRC:DST", "Correct the name")])
+    close = _figure(_inside(said, "closeness", "latest"))
+    if close is not None and -1 <= close <= 11:
+        yield Figure(src, dst, "closeness", close)
+    for activity, key in _ACTIVITIES.items():
+        files = _figure(_inside(said, "files", "queued", activity))
+        if files is not None and files >= 0:
+            yield Figure(src, dst, key, files)
+    for period in ("1h", "1d", "1w"):
+        speed = _figure(_inside(said, "mbps", "fts", period))
+        if speed is not None and speed >= 0:
+            yield Figure(src, dst, f"mbps_{period}", speed / _MBIT)
+
+
+def _inside(said: Any, *keys: str) -> Any:
+    for key in keys:
+        said = said.get(key) if isinstance(said, Mapping) else None
+    return said
+
+
+def _each(text: str, read: Callable[[str, Mapping[str, Any]], _Entry]) -> list[_Entry]:
+    """Every entry of a mapping of mappings; BadInput holds every mistake."""
+    try:
+        written = json.loads(text)
+    except ValueError as error:
+        raise BadInput([Problem("file", text[:40], str(error), "Correct it")]) from error
+    entries: list[_Entry] = []
+    problems: list[Problem] = []
+    for name, said in written.items() if isinstance(written, dict) else ():
+        if not isinstance(said, dict):
+            problems.append(Problem(name, said, "it is a mapping", "Correct it"))
+            continue
+        try:
+            entries.append(read(name, said))
+        except BadInput as error:
+            problems += error.problems
+    if problems or not isinstance(written, dict):
+        rule = Problem("file", None, "the file is a mapping of names", "Write {NAME: {...}, ...}")
+        raise BadInput(problems or [rule])
+    return entries
