@@ -134,7 +134,7 @@ def test_no_key_is_both_here_and_to_come() -> None:
 @pytest.mark.parametrize(
     ("item", "path"),
     [
-        ({"type": "constant", "value": "${SEQNUMBER}"}, "jobParameters[2].value"),
+        ({"type": "constant", "value": "${XML_OUTMAP}"}, "jobParameters[2].value"),
         ({"type": "constant", "value": "${XML_OUTMAP}"}, "jobParameters[2].value"),
         ({**INPUT, "param_type": "pseudo_input"}, "jobParameters[2]"),
     ],

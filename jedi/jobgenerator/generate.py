@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from jedi.core.errors import JediError
 from jedi.jobgenerator.inputs import Reading, Where, readings
 from jedi.jobgenerator.job_params import Column, Template, unresolved
-from jedi.jobgenerator.lineage import trace
+from jedi.jobgenerator.lineage import Lineage, trace
 from jedi.jobgenerator.naming import middle_name, padded, serial_numbers
 from jedi.jobgenerator.plan import Cut
 from jedi.spec.chunk import Files, Ints
@@ -64,7 +64,7 @@ def make_jobs(m: Material) -> NewJobs:
     attempts = (_reduce(np.maximum, m.cuts, "attempts") + 1).tolist()
     again = m.seeds.lfns[: len(m.ids)] if m.task.seeds else []
     seeds = _new_seeds(m, len(again))
-    values = _Values(m, reads, lineage.origins, attempts)
+    values = _Values(m, reads, lineage, attempts)
     values.seeds = [*map(int, again), *(seeds.numbers if seeds else ())]
     outputs = [_output(m, number, site, values) for number in range(len(m.task.outputs))]
     values.names = {one.output.stream: one.lfns for one in outputs}
@@ -211,12 +211,12 @@ class _Values:
         self,
         material: Material,
         reads: Sequence[Reading],
-        origins: Sequence[int],
+        lineage: Lineage,
         attempts: Sequence[int],
     ) -> None:
         self._m = material
         self._reads = reads
-        self._origins = origins
+        self._lineage = lineage
         self._attempts = attempts
         self.seeds: list[int] = []
         self.names: dict[str, Sequence[str]] = {}
@@ -230,7 +230,7 @@ class _Values:
             case "$PANDAID":
                 return list(map(str, self._m.ids))
             case "$ORIGINPANDAID":
-                return list(map(str, self._origins))
+                return list(map(str, self._lineage.origins))
             case "$JOBSETID":  # all that are made at once
                 return str(self._m.ids[0])
             case "$JEDIFILEID":
@@ -251,6 +251,8 @@ class _Values:
         """Placeholders that JEDI fills by itself (spec.placeholders.SYSTEM)."""
         m = self._m
         match name:
+            case "SEQNUMBER":  # a retry keeps its number, as it keeps its unit of work
+                return self._lineage.units
             case "SN":
                 return serial_numbers(m.task.outputs[0], len(m.ids))
             case "RNDMSEED":

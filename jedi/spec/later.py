@@ -63,7 +63,7 @@ PARAM_TYPES = frozenset({"pseudo_input", "pp_input", "lib", "opaque"})
 
 PLACEHOLDERS = _words(
     """
-    SEQNUMBER LIB XML_OUTMAP XML_EXESTR SEGMENT_ID SEGMENT_NAME
+    LIB XML_OUTMAP XML_EXESTR SEGMENT_ID SEGMENT_NAME
     """
 )
 

@@ -20,6 +20,7 @@ _SLICE = re.compile(r"(-?\d{1,6})?:(-?\d{1,6})?")
 SYSTEM = {
     "SN": ("", "P", "M"),
     "RNDMSEED": ("", "M"),
+    "SEQNUMBER": ("", "M"),
     "SKIPEVENTS": ("", "M"),
     "MAXEVENTS": ("", "M"),
     "FIRSTEVENT": ("", "M"),
@@ -64,6 +65,7 @@ class Form:
 
 
 SERIAL = "${SN}"
+SEQUENCE = "${SEQNUMBER}"
 TASK_ID = "$JEDITASKID"
 MIDDLE = "${MIDDLENAME}"
 

@@ -190,7 +190,7 @@ class OutputItem(TemplateItem):
 
 
 class NumberItem(TemplateItem):
-    """A number made by JEDI, ${RNDMSEED}; the offset is added to it."""
+    """A number made by JEDI, ${RNDMSEED} or ${SEQNUMBER}; the offset is added to it."""
 
     param_type: Literal["number"] = Field(alias="param_type")
     offset: _Int4 = 0

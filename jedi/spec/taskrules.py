@@ -12,6 +12,7 @@ from jedi.spec import later
 from jedi.spec.dataset import Attributes
 from jedi.spec.mergerules import merge_contradictions
 from jedi.spec.placeholders import (
+    SEQUENCE,
     IN_FILE_NAMES,
     STREAM_FORMS,
     SYSTEM,
@@ -183,11 +184,12 @@ def _output_rules(params: TaskParams) -> Iterator[Problem]:
 
 
 def _number_rules(params: TaskParams) -> Iterator[Problem]:
-    for position, item in enumerate(params.items(NumberItem)):
-        if "${RNDMSEED}" not in item.value:
-            remedy = "Put ${RNDMSEED} into the value, or use type: constant"
+    seeds = [item for item in params.items(NumberItem) if "${RNDMSEED}" in item.value]
+    for item in params.items(NumberItem):
+        if not any(word in item.value for word in ("${RNDMSEED}", SEQUENCE)):
+            remedy = f"Put ${{RNDMSEED}} or {SEQUENCE} into the value, or use type: constant"
             yield Problem(_at(params, item, "value"), item.value, "has no number in it", remedy)
-        if position and item.offset != params.items(NumberItem)[0].offset:
+        if item in seeds and item.offset != seeds[0].offset:
             rule = "the task has one sequence of seeds, with one offset"
             yield Problem(_at(params, item, "offset"), item.offset, rule, "Give the same offset")
 

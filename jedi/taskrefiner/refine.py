@@ -14,7 +14,7 @@ from typing import Literal
 from jedi.core import names
 from jedi.core.errors import Problem
 from jedi.spec.dataset import Attributes, NewDataset, OutputTemplate
-from jedi.spec.placeholders import fill_task_id, placeholders, split_output, stream_of
+from jedi.spec.placeholders import SEQUENCE, fill_task_id, placeholders, split_output, stream_of
 from jedi.spec.rules import Rules
 from jedi.spec.splitrule import NO_SCOUT, SplitRules
 from jedi.spec.task import RefinedTask, TaskColumns
@@ -128,7 +128,8 @@ class Refiner:
                     ]
         texts = " ".join(item.value for item in params.job_parameters)
         if SEED in {found.name for found in placeholders(texts)}:
-            offset = next((item.offset for item in params.items(NumberItem)), 0)
+            numbers = params.items(NumberItem)
+            offset = next((item.offset for item in numbers if SEED in item.value), 0)
             shift = Attributes(offset=offset).render() or None
             followers.append(
                 NewDataset(PSEUDO_SEEDS, "random_seed", SEED, master=0, attributes=shift)
@@ -215,6 +216,8 @@ class Refiner:
                 number += 1
                 if item.merge_only:
                     continue
+            if isinstance(item, NumberItem) and item.offset:
+                value = value.replace(SEQUENCE, f"{SEQUENCE[:-1]}/M[#+{item.offset}]}}")
             if not item.hidden:
                 parts.append(value + _padding(item))
         text = "".join(parts).rstrip(" ").replace("${SURL}", params.source_url or "")
