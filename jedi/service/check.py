@@ -17,9 +17,24 @@ from jedi.taskbuffer.checks import SHOWN, Finding
 
 def check(tx: Connection, ddm: DDM | None = None) -> list[Finding]:
     """Check every invariant of the database; with `ddm` also that every finished output lies in
-    storage with its size and adler32 (this reads all of them)."""
+    storage with its size and adler32 (this reads all of them), and nothing of what was merged."""
     found = checks.examine(tx)
-    return found if ddm is None else [*found, _files(tx, ddm)]
+    return found if ddm is None else [*found, _left(tx, ddm), _files(tx, ddm)]
+
+
+def _left(tx: Connection, ddm: DDM) -> Finding:
+    names = checks.merged_datasets(tx)
+    bad: list[int | str] = [name for name in names if _there(ddm, name)]
+    meaning = "nothing that was to be merged lies in storage when its task has ended"
+    return Finding("merged_left", meaning, "dataset", len(names), len(bad), bad[:SHOWN])
+
+
+def _there(ddm: DDM, name: str) -> bool:
+    try:
+        ddm.dataset(name)
+    except NotFound:
+        return False
+    return True
 
 
 def _files(tx: Connection, ddm: DDM) -> Finding:

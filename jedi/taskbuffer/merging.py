@@ -268,7 +268,14 @@ def _order(
         for one in datasets
     )
     columns = {**order.columns, "kind": "merge", "priority": PRIORITY}
-    return replace(order, trans_path=spec.get("transPath"), inputs=inputs, columns=columns)
+    whole = {"n_events_per_job": None, "target_events_per_job": None}  # ranges are not merged again
+    return replace(
+        order,
+        trans_path=spec.get("transPath"),
+        rules=order.rules.model_copy(update=whole),
+        inputs=inputs,
+        columns=columns,
+    )
 
 
 def _files(row: Row[Any]) -> Files:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+import pytest
 from scenarios.real_system import System
 
+from jedi.core.errors import NotFound
 from jedi.core.settings import caller
 from jedi.service import config, datasets, submission, tasks
 from jedi.standalone.place import packaged
@@ -91,4 +95,34 @@ def test_parent_and_child(system: System) -> None:
     assert system.settle(parent.jedi_task_id, child.jedi_task_id) == ["done", "done"]
     assert system.lines(child.jedi_task_id) == system.lines(parent.jedi_task_id)
     assert len(system.outputs(child.jedi_task_id)) == 3
+    system.check()
+
+
+def test_merge(system: System) -> None:
+    """Jobs at two sites count words; what people get is merged, a file a site at most."""
+    for endpoint, first in (("DISK_A", 0), ("DISK_B", 20)):
+        paths = [system.inputs / f"words{i:02}.txt" for i in range(first, first + 20)]
+        for path in paths:
+            path.write_text("word again\n")
+        with system.engine.begin() as tx:
+            datasets.add_files(tx, system.ddm(tx), "demo:texts", paths, endpoint)
+    examples = packaged("examples")
+    with system.engine.begin() as tx:
+        text = (examples / "merge.yaml").read_text()
+        done = submission.submit(tx, system.ddm(tx), caller(), text, "yaml", examples)
+    task = done.jedi_task_id
+    assert system.settle(task) == ["done"]
+    counted = Counter[str]()
+    for line in system.lines(task):
+        word, number = line.split()
+        counted[word] += int(number)
+    assert counted == {"word": 40, "again": 40}
+    with system.engine.begin() as tx:
+        made = tasks.jobs(tx, task)
+    kinds = Counter(job.kind for job in made)
+    assert kinds["normal"] == 4
+    assert 1 <= kinds["merge"] == len(system.outputs(task)) <= 3
+    assert {job.status for job in made} == {"finished"}
+    with pytest.raises(NotFound):
+        system.replicas("demo:panda.um.merged")
     system.check()
