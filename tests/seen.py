@@ -1,8 +1,8 @@
-"""Which reason codes the tests really produce: noted at the end of each test, judged at the end of
-a run of all of them.
+"""Which reason codes the tests really produce, and which moves agents really make in them: noted at
+the end of each test, judged at the end of a run of all of them.
 
-A note that a task merely waits is overwritten by the next: a trigger of the tests' databases keeps
-those. Every test process notes in one directory.
+A note that a task merely waits is overwritten by the next, and files have no log: triggers of the
+tests' databases keep those. Every test process notes in one directory.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, text
 
+from jedi.core import states
 from jedi.core.reasons import REASONS
 from jedi.taskbuffer.engine import connect
 
@@ -29,11 +30,30 @@ CREATE FUNCTION seen.keep() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN INSERT INTO seen.codes VALUES (NEW.reason_code); RETURN NULL; END $$;
 CREATE TRIGGER seen AFTER UPDATE OF reason_code ON jedi_tasks FOR EACH ROW
 WHEN (NEW.reason_code IS DISTINCT FROM OLD.reason_code) EXECUTE FUNCTION seen.keep();
+CREATE TABLE seen.moves (type text, source text, target text);
+CREATE FUNCTION seen.move() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN
+  INSERT INTO seen.moves SELECT DISTINCT n.type, o.status, n.status
+  FROM o JOIN n USING (fileid, jeditaskid) WHERE o.status <> n.status;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER seen AFTER UPDATE ON jedi_dataset_contents
+REFERENCING OLD TABLE AS o NEW TABLE AS n FOR EACH STATEMENT EXECUTE FUNCTION seen.move();
 """
 _LOGS = """
 SELECT reason_code FROM jedi_tasks_statuslog UNION SELECT reason_code FROM jedi_datasets_statuslog
 UNION SELECT reason_code FROM jedi_jobs_statuslog UNION SELECT error_code FROM jedi_jobs
 """
+# what tests do themselves is no proof
+_MOVES = """
+SELECT 'jedi_tasks', '', fromstatus, status FROM jedi_tasks_statuslog
+WHERE agent <> 'test' AND fromstatus IS NOT NULL
+UNION SELECT 'jedi_datasets', d.type, l.fromstatus, l.status
+FROM jedi_datasets_statuslog l JOIN jedi_datasets d USING (datasetid)
+WHERE agent <> 'test' AND l.fromstatus IS NOT NULL
+"""
+_FILES = " UNION SELECT 'jedi_dataset_contents', type, source, target FROM seen.moves"
+MACHINES = [m for m in states.MACHINES if m not in (states.EVENT, states.JOB)]
 
 
 def keep(engine: Engine) -> None:
@@ -49,8 +69,10 @@ def note(url: str) -> None:
         kept = tx.scalar(text("SELECT to_regclass('seen.codes')"))
         also = " UNION SELECT code FROM seen.codes" if kept else ""
         found = {code for code in tx.scalars(text(_LOGS + also)) if code} - MADE_UP
+        moves = tx.execute(text(_MOVES + (_FILES if kept else ""))).all()
     engine.dispose()
     mark(found)
+    mark(_move(*row) for row in moves)
     assert found <= REASONS.keys(), f"not in core/reasons.py: {found - REASONS.keys()}"
 
 
@@ -58,6 +80,15 @@ def mark(codes: Iterable[str]) -> None:
     """Note codes."""
     for code in codes:
         Path(os.environ[DIRECTORY], code).touch()
+
+
+def _move(table: str, kind: str, source: str, target: str) -> str:
+    """The name of a move of a row of that table and type."""
+    [machine] = [
+        m for m in MACHINES
+        if m.table == table and (not m.types or (kind in m.types) != m.negate_types)
+    ]  # fmt: skip
+    return f"{machine.name}: {source} > {target}"
 
 
 def _is_all(config: pytest.Config) -> bool:
@@ -81,7 +112,7 @@ def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
 ) -> None:
     if _is_all(config) and (missing := _missing(config)):
-        terminalreporter.section("reasons that no test produced")
+        terminalreporter.section("reasons, and moves, that no test produced")
         terminalreporter.line(", ".join(missing))
 
 
@@ -91,8 +122,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def _missing(config: pytest.Config) -> list[str]:
-    """Codes of the list that no test has produced; a worker leaves the judgement to all."""
+    """Codes of the list, and declared moves, that no test has produced; a worker leaves the
+    judgement to all."""
     if hasattr(config, "workerinput"):
         return []
     seen = {path.name for path in Path(os.environ[DIRECTORY]).iterdir()}
-    return sorted(REASONS.keys() - seen)
+    moves = {f"{m.name}: {a} > {b}" for m in MACHINES for a, b in m.pairs}
+    return sorted((REASONS.keys() | moves) - seen)

@@ -98,7 +98,9 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
         reason = f"The input could not be looked up: {error}"[:4000]
         target = "pending" if item.status == "defined" else item.status
         move = Move(item.jedi_task_id, item.lock_seq, target, "feeding_failed", reason)
-        tasks.move_tasks(tx, [move], self.name)
+        away = [(d.dataset_id, "pending") for d in item.datasets if item.status == "defined"]
+        if tasks.move_tasks(tx, [move], self.name):
+            datasets.move_datasets(tx, away, self.name, "unavailable")
 
     def _list(self, dataset: InputDataset) -> Listing:
         if dataset.type != "input":

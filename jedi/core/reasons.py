@@ -110,6 +110,7 @@ TASKS: Mapping[str, str] = {
 DATASETS: Mapping[str, str] = {
     "registered": "The output dataset is known to data management.",
     "fed_open": "The files so far are known; more may come.",
+    "unavailable": "The dataset could not be looked up for now.",
     "unusable": "The dataset can't be used: the task says why.",
     "processed": "Nothing is left to do with the dataset.",
     "frozen": "The dataset is closed for good.",

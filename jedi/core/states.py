@@ -114,8 +114,8 @@ TASK_STATES = {
 }
 
 _WORKING = "ready scouting running"
-_HOLDABLE = f"{_WORKING} defined topreprocess preprocessing registered prepared rerefine"
-_PAUSABLE = f"{_HOLDABLE} staging staged assigning pending scouted throttled exhausted"
+_HOLDABLE = f"{_WORKING} defined topreprocess preprocessing registered rerefine"
+_PAUSABLE = f"{_HOLDABLE} prepared staging staged assigning pending scouted throttled exhausted"
 _REASSIGNABLE = "defined ready running scouting scouted pending assigning exhausted"
 _KILLABLE = (
     "registered staging staged topreprocess preprocessing defined assigning ready pending "
@@ -234,18 +234,15 @@ INPUT_DATASET = Machine(
             ("ContentsFeeder", "defined toupdate pending", "ready", "fed"),
             ("ContentsFeeder", "defined toupdate pending ready", "running", "fed_open"),
             ("ContentsFeeder", "running", "ready", "closed"),
-            ("ContentsFeeder", "defined toupdate ready running", "pending", "unavailable"),
-            ("ContentsFeeder", "defined toupdate pending ready running", "broken", "unknown"),
+            ("ContentsFeeder", "defined toupdate", "pending", "unavailable"),
+            ("ContentsFeeder", "defined toupdate pending running", "broken", "unknown"),
             ("PostProcessor", "ready running", "done finished failed", "processed"),
             ("PostProcessor", "defined toupdate pending", "done", "not_needed"),
-            ("PostProcessor", "defined ready running pending done finished failed", "toupdate",
-             "look_again"),
             ("TaskCommando", "done finished failed", "ready running", "retry"),
-            ("TaskCommando", "done finished failed broken pending", "defined", "retry_looks_again"),
-            ("TaskCommando", "broken removed", "toupdate", "incexec"),
-            ("WatchDog", "ready running", "defined", "look_again"),
-            ("TaskRefiner", "defined toupdate ready running done finished failed", "removed",
-             "not_in_container"),
+            ("TaskCommando", "done finished failed broken", "defined", "retry_looks_again"),
+            ("TaskCommando", "ready running done finished failed broken removed", "toupdate",
+             "incexec"),
+            ("TaskRefiner", "defined toupdate pending", "removed", "not_in_container"),
         ]
     ),
     initial=frozenset({"defined"}),
@@ -271,7 +268,7 @@ OUTPUT_DATASET = Machine(
             ("JobGenerator", "ready", "running", "jobs_generated"),
             ("PostProcessor", "defined ready running", "prepared", "all_processed"),
             ("PostProcessor", "prepared", "done finished failed", "frozen"),
-            ("TaskCommando", "prepared done finished failed", "ready running", "retry"),
+            ("TaskCommando", "prepared done finished failed", "ready", "retry"),
         ]
     ),
     initial=frozenset({"defined"}),
@@ -293,11 +290,11 @@ INPUT_FILE = Machine(
         "missing": "not at the place where the task runs",
         "lost": "was there before and is gone",
         "broken": "corrupted",
-        "picked": "taken to generate jobs",
+        "picked": "taken to generate jobs: never stored, it is one step with the next",
         "running": "one or more jobs are using it",
         "finished": "successfully used",
         "failed": "tried as often as allowed without success",
-        "partial": "some of its event ranges are processed",
+        "partial": "some of its event ranges are processed: told by the view jedi_files",
     },
     _machine(
         [
@@ -306,19 +303,14 @@ INPUT_FILE = Machine(
             ("ContentsFeeder", "staging", "pending", "staged"),
             ("ContentsFeeder", "ready pending staging waiting", "lost", "gone_from_listing"),
             ("ContentsFeeder", "ready", "waiting", "next_period"),
-            ("ContentsFeeder", "lost missing broken", "ready pending", "found_again"),
-            ("JobGenerator", "ready", "picked", "picked"),
-            ("JobGenerator", "picked", "ready", "not_used"),
-            ("JobGenerator", "ready picked", "running", "job_generated"),
+            ("ContentsFeeder", "lost missing broken", "ready", "found_again"),
+            ("JobGenerator", "ready", "running", "job_generated"),
             ("Adder", "running", "finished", "job_finished"),
             ("Adder", "running", "ready", "job_failed"),
             ("Adder", "running", "failed", "attempts_used_up"),
-            ("Adder", "running", "partial", "range_finished"),
-            ("Adder", "partial", "finished ready running failed", "range_ended"),
-            ("Adder", "ready running pending staging", "missing", "not_at_site"),
-            ("Adder", "running ready", "broken", "corrupted"),
-            ("Adder", "running", "lost", "gone"),
-            ("TaskCommando", "ready pending staging waiting picked", "failed", "forced_finish"),
+            ("Adder", "running", "missing", "not_at_site"),
+            ("Adder", "running", "broken", "corrupted"),
+            ("TaskCommando", "ready pending staging waiting", "failed", "forced_finish"),
             ("TaskCommando", "failed", "ready", "retry"),
             ("TaskCommando", "finished", "ready", "output_lost"),
         ]

@@ -64,8 +64,9 @@ ORDER BY t.relname, c.relname
 
 _TRIGGERS = """
 SELECT pg_get_triggerdef(t.oid, true) AS definition
-FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_proc f ON f.oid = t.tgfoid
 WHERE NOT t.tgisinternal AND c.relnamespace = current_schema()::regnamespace
+  AND f.pronamespace = current_schema()::regnamespace  -- not somebody else's
 ORDER BY c.relname, t.tgname
 """
 
