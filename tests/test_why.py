@@ -121,7 +121,8 @@ def test_turns_follow_shares_and_the_list_says_why(world: World) -> None:
         world,
         "INSERT INTO jedi_work_queue (queue_id, queue_name, queue_type, vo, queue_order, "
         "status, queue_share, criteria) VALUES (3, 'anna', 'user', 'local', 0, 'active', 50, "
-        "'campaign = ''two'''), (4, 'free', 'user', 'local', -1, 'active', NULL, 'campaign = ''three''')",
+        "'campaign = ''two'''), (4, 'free', 'user', 'local', -1, 'active', NULL, "
+        "'campaign = ''three''')",
     )
     busy, idle, urgent, low = ready(
         world,

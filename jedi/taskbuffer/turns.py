@@ -22,10 +22,12 @@ TURN = f"CASE WHEN s.gshare = '{EXPRESS}' THEN -1 ELSE coalesce(q.{{column}}, 0)
 """The order of shares `s` joined with jedi_queue_shares `q`; unknown ones come with those that
 have used nothing."""
 
+# A value, not EXISTS: that would be a join with the datasets of all tasks, also of those that are
+# far from their turn.
 WANTS_JOBS = f"""
-EXISTS (SELECT FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid
+coalesce((SELECT true FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid
   AND d.masterid IS NULL AND d.type IN ({MASTERS}) AND d.status IN ('ready', 'running')
-  AND d.nfilestobeused > d.nfilesused + d.nfilesmissing)
+  AND d.nfilestobeused > d.nfilesused + d.nfilesmissing LIMIT 1), false)
 """
 _ALLOWED = """
 NOT EXISTS (SELECT FROM unnest(CAST(:queues AS int[]), CAST(:types AS text[]),
@@ -56,11 +58,13 @@ WITH RECURSIVE shares AS (
     SELECT jeditaskid, {PRIORITY} AS priority FROM jedi_tasks t
     WHERE status IN ({WORKING}) AND t.gshare = s.gshare AND {{condition}}
     ORDER BY {PRIORITY} DESC, jeditaskid LIMIT 2 * :limit) c
+), best AS (
+  SELECT * FROM first ORDER BY turn, priority DESC, jeditaskid LIMIT 2 * :limit
 )
 """
 NEXT = f"""
 {_FIRST.format(condition=f"{_FREE} AND {_DUE} AND {_ALLOWED} AND {WANTS_JOBS}")}
-SELECT t.jeditaskid FROM first f JOIN jedi_tasks t USING (jeditaskid)
+SELECT t.jeditaskid FROM best f JOIN jedi_tasks t USING (jeditaskid)
 WHERE t.status IN ({WORKING}) AND {_FREE} AND {_DUE}
 ORDER BY f.turn, f.priority DESC, t.jeditaskid LIMIT :limit FOR UPDATE OF t SKIP LOCKED
 """
@@ -90,7 +94,7 @@ _LIST = f"""
 {_FIRST.format(condition=WANTS_JOBS)}
 SELECT t.jeditaskid, t.taskname, t.username, t.status, f.gshare, f.turn, f.ratio, f.shared,
   f.priority, NOT {_ALLOWED} AS stopped, t.next_run_at
-FROM first f JOIN jedi_tasks t USING (jeditaskid)
+FROM best f JOIN jedi_tasks t USING (jeditaskid)
 ORDER BY f.turn, f.priority DESC, t.jeditaskid LIMIT :limit
 """
 
