@@ -244,8 +244,8 @@ _DECLARED = [
           least=0.001),
     _knob("merge.min_ram_mb", "MB", 0, "memory that a merge job asks for at least; 0: no more "
           "than the task says", 2000, least=0),
-    _knob("merge.min_work_mb", "MB", 500, "room for work of a merge job, besides its files",
-          least=0),
+    _knob("merge.min_work_mb", "MB", 0, "room for work of a merge job, besides its files, at least",
+          500, least=0),
     _knob("attempts.max_attempt", "attempts", 3, "attempts per file where the task says nothing",
           least=1),
     _knob("attempts.retry_adds", "attempts", 5, "attempts that the retry command adds", least=1),
