@@ -224,7 +224,8 @@ def test_an_empty_follower_breaks_the_task_an_empty_constituent_does_not(world: 
         world, {**good(), "jobParameters": masters}, {**good(), "jobParameters": follower}
     )
     assert row_of(world, first).status == "ready"
-    assert row_of(world, second).status == "tobroken"
+    found = row_of(world, second)
+    assert (found.status, found.reason_code) == ("tobroken", "input_empty")
 
 
 def test_a_dataset_with_too_many_files_breaks_the_task(world: World) -> None:

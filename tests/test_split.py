@@ -332,7 +332,9 @@ def test_the_size_of_secondaries_counts() -> None:
 
 
 def output(serial: int = 0, most: int | None = None) -> Output:
-    return Output(1, 2, "a:out", "ready", "output", "output", "OUTPUT0", "o.${SN}", None, serial, most, None)
+    return Output(
+        1, 2, "a:out", "ready", "output", "output", "OUTPUT0", "o.${SN}", None, serial, most, None
+    )
 
 
 def test_serial_numbers_count_on_and_end() -> None:

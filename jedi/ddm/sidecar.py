@@ -3,7 +3,7 @@
 `.dataset.yaml` is people's: {state, members, files: {lfn: {guid, adler32, nevents, boundary,
 lumiblock}}}; JEDI reads it and never writes it. JEDI's own words go to two journals of JSON lines
 that only grow: `.dataset.jsonl` (state, members; there where JEDI made the dataset) and
-`.files.jsonl` (what was reported or measured of a file, valid while the file's size and mtime stay).
+`.files.jsonl` (what was reported or measured of a file, valid while its size and mtime stay).
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from jedi.spec import later
 from jedi.spec.dataset import Attributes
 from jedi.spec.mergerules import merge_contradictions
 from jedi.spec.placeholders import (
-    SEQUENCE,
     IN_FILE_NAMES,
+    SEQUENCE,
     STREAM_FORMS,
     SYSTEM,
     Form,
