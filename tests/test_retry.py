@@ -25,9 +25,10 @@ from jedi.agent.base import World
 from jedi.core.errors import BadInput, Refused
 from jedi.core.knobs import Knobs
 from jedi.service import commands as service
+from jedi.spec.spent import Spent
 from jedi.taskbuffer import knobs, tasks
 from jedi.taskbuffer.tasks import Move
-from jedi.taskcommando.limits import Spent, exceeded, limited
+from jedi.taskcommando.limits import exceeded, limited
 from jedi.taskcommando.retry import resumed
 
 

@@ -136,8 +136,6 @@ TASK = Machine(
             ("TaskRefiner", "registered", "staging", "input_on_tape"),
             ("TaskRefiner", "registered staged", "toabort", "unique_name_taken"),
             ("TaskRefiner", "registered staged rerefine", "tobroken", "malformed"),
-            ("TaskRefiner", "rerefine", "ready", "input_usable"),
-            ("TaskRefiner", "rerefine", "prepared", "nothing_new"),
             ("ContentsFeeder", "defined", "assigning", "needs_nucleus"),
             ("ContentsFeeder", "defined", "ready", "fed"),
             ("ContentsFeeder", "defined", "tobroken", "input_unusable"),
@@ -180,7 +178,6 @@ TASK = Machine(
             ("TaskCommando", "exhausted", "running scouting", "retry_resumes"),
             ("TaskCommando", f"{_COUNTED} done aborted", "toincexec", "incexec"),
             ("TaskCommando", "toincexec", "rerefine", "parameters_merged"),
-            ("TaskCommando", "toincexec", f"{_COUNTED} done aborted", "nothing_to_do"),
             (
                 "TaskCommando",
                 "done finished exhausted defined assigning ready",

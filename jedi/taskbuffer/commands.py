@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
-from jedi.taskbuffer import tasks
+from jedi.taskbuffer import stats, tasks
 from jedi.taskbuffer.engine import wake
 
 
@@ -208,3 +208,4 @@ def begin_attempt(tx: Connection, task_ids: Sequence[int], keep: Collection[int]
         ),
         {"ids": list(task_ids), "keep": list(keep)},
     )
+    stats.note_progress(tx, task_ids)

@@ -215,18 +215,27 @@ def undo(tx: Connection, task_ids: Sequence[int], panda_ids: Sequence[int], adds
     return lost
 
 
-def to_remove(tx: Connection, task_ids: Sequence[int]) -> list[Row[Any]]:
-    """Lost files of tasks that data management may still have: jeditaskid, datasetname, lfn."""
-    return list(
-        tx.execute(
-            text(
-                "SELECT jeditaskid, datasetname, lfn FROM jedi_lost_files "
-                "WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND removed_at IS NULL "
-                "ORDER BY fileid"
-            ),
-            {"ids": list(task_ids)},
-        )
+def give_up(tx: Connection, lost: Named, unwanted: Sequence[int], adds: int) -> set[int]:
+    """Give up outputs that are lost, and those made of files that tasks want to process anew; see
+    `undo`."""
+    jobs = [*makers(tx, lost), *half_done(tx, unwanted)]
+    return undo(tx, [*lost, *unwanted], jobs, adds)
+
+
+def to_remove(tx: Connection, task_ids: Sequence[int]) -> dict[int, dict[str, list[str]]]:
+    """Lost files of tasks, by dataset, that data management may still have."""
+    rows = tx.execute(
+        text(
+            "SELECT jeditaskid, datasetname, array_agg(lfn) AS lfns FROM jedi_lost_files "
+            "WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND removed_at IS NULL "
+            "GROUP BY jeditaskid, datasetname"
+        ),
+        {"ids": list(task_ids)},
     )
+    found: dict[int, dict[str, list[str]]] = {}
+    for row in rows:
+        found.setdefault(row.jeditaskid, {})[row.datasetname] = row.lfns
+    return found
 
 
 def note_removed(tx: Connection, task_ids: Sequence[int]) -> None:

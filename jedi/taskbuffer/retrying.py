@@ -4,11 +4,11 @@ tape, the code that it runs."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from jedi.core import states
+from jedi.spec.spent import Spent
 
 _INPUTS = ", ".join(f"'{kind}'" for kind in states.INPUT_TYPES)
 _MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
@@ -33,9 +33,10 @@ WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[]))
 """)
 
 
-def spent(tx: Connection, task_ids: Sequence[int]) -> list[Row[Any]]:
-    """What tasks have cost: attempts, jobs, failed ones, HEP-score hours, CPU efficiency in %."""
-    return list(tx.execute(_SPENT, {"ids": list(task_ids)}))
+def spent(tx: Connection, task_ids: Sequence[int]) -> dict[int, Spent]:
+    """What tasks have cost."""
+    rows = [dict(row._mapping) for row in tx.execute(_SPENT, {"ids": list(task_ids)})]
+    return {row.pop("jeditaskid"): Spent(**row) for row in rows}
 
 
 _UNSTAGE = text(f"""

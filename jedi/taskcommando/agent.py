@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Row
 from jedi.agent.base import Agent
 from jedi.core import states
 from jedi.core.errors import JediError, NotFound
+from jedi.spec.spent import Spent
 from jedi.spec.splitrule import SplitRules
 from jedi.taskbuffer import (
     commands,
@@ -26,14 +27,13 @@ from jedi.taskbuffer import (
     recovery,
     retrying,
     scouting,
-    stats,
     tasks,
 )
 from jedi.taskbuffer.jobs import JobMove
 from jedi.taskbuffer.jobs_end import JobEnd
 from jedi.taskbuffer.tasks import Move
 from jedi.taskcommando.commands import COMMANDS
-from jedi.taskcommando.limits import NOTHING, Spent, exceeded, limited
+from jedi.taskcommando.limits import exceeded, limited
 from jedi.taskcommando.reassign import target
 from jedi.taskcommando.retry import Dataset, plan, reopen, resumed
 
@@ -58,8 +58,8 @@ _REASSIGNED = _End("closed", "reassigned", "jedi")
 class Order:
     """A task under our lease, and the command to take up; without one, that of its status is
     being carried out. `before`: what it was before it was held, if it is; `scouting`: its files
-    are withheld until scouts have measured it; `lost`: outputs (dataset, LFN) that were given up,
-    and which data management may still have."""
+    are withheld until scouts have measured it; `lost`: outputs (LFNs by dataset) that were given
+    up, and which data management may still have."""
 
     jedi_task_id: int
     lock_seq: int
@@ -69,7 +69,7 @@ class Order:
     attempt_nr: int
     scouting: bool
     command: Row[Any] | None
-    lost: tuple[tuple[str, str], ...] = ()
+    lost: Mapping[str, Sequence[str]] = field(default_factory=dict, hash=False)
 
 
 class TaskCommando(Agent[Order, str | None]):
@@ -94,22 +94,21 @@ class TaskCommando(Agent[Order, str | None]):
             doing = commands.claim_doing(tx, _DOING, self.world.me, self.lease_s, left)
         rows = [*asked, *doing]
         before = commands.before_hold(tx, [row.jeditaskid for row in rows])
-        lost: dict[int, list[tuple[str, str]]] = defaultdict(list)
-        for file in recovery.to_remove(tx, [r.jeditaskid for r in rows if r.status == "toretry"]):
-            lost[file.jeditaskid].append((file.datasetname, file.lfn))
+        lost = recovery.to_remove(tx, [r.jeditaskid for r in rows if r.status == "toretry"])
         return [
             Order(row.jeditaskid, row.lock_seq, row.status, row.oldstatus,
                   before.get(row.jeditaskid), row.attemptnr,
                   SplitRules.model_validate(row.rules or {}).scouting, found.get(row.jeditaskid),
-                  tuple(lost[row.jeditaskid]))
+                  lost.get(row.jeditaskid, {}))
             for row in rows
         ]  # fmt: skip
 
     def work(self, order: Order) -> str | None:
-        """Why the command is refused; None: it is accepted, or there is none: then lost files are
-        removed for good, so that none is there twice."""
+        """Why the command is refused; None: it is not, or there is none. Lost files are removed."""
         if order.command is None:
-            self._remove(order.lost)
+            for name, lfns in order.lost.items():
+                with suppress(NotFound):
+                    self.world.ddm.remove_files(name, lfns)
             return None
         known = COMMANDS.get(order.command.command)
         if known is None:
@@ -295,18 +294,13 @@ class TaskCommando(Agent[Order, str | None]):
         retrying.unstage(tx, [task for task in ids if told[task].get("staged")])
         found: dict[int, list[Dataset]] = defaultdict(list)
         for d in ending.datasets(tx, ids):
-            found[d.jeditaskid].append(
-                Dataset(d.datasetid, d.type, d.masterid, d.status, d.state,
-                        d.nfilesused + revived.get(d.datasetid, 0),
-                        d.nfilestobeused - d.nfilesused - d.nfilesmissing, d.nfilesmissing,
-                        "files" in told[d.jeditaskid])
-            )  # fmt: skip
+            one = Dataset.of(d, revived.get(d.datasetid, 0), stale="files" in told[d.jeditaskid])
+            found[d.jeditaskid].append(one)
         plans = {order: plan(found[order.jedi_task_id]) for order in orders}
         reopened = [move for p in plans.values() for move in p.datasets]
         datasets.move_datasets(tx, reopened, self.name, "retry")
         going = [order.jedi_task_id for order, p in plans.items() if p.target]
         commands.begin_attempt(tx, going, [task for task in going if told[task].get("keep")])
-        stats.note_progress(tx, going)
         tasks.move_tasks(tx, [_retried(order, p.target) for order, p in plans.items()], self.name)
         return [task for task in going if not told[task].get("sole")]
 
@@ -318,31 +312,20 @@ class TaskCommando(Agent[Order, str | None]):
         recovery.note_removed(tx, [order.jedi_task_id for order in orders if order.lost])
         lost = {task: said["files"] for task, said in told.items() if "files" in said}
         unwanted = [task for task, said in told.items() if said.get("discard")]
-        makers = [*recovery.makers(tx, lost), *recovery.half_done(tx, unwanted)]
         adds = int(self.world.knobs["attempts.retry_adds"])
-        changed = recovery.undo(tx, [*lost, *unwanted], makers, adds)
+        changed = recovery.give_up(tx, lost, unwanted, adds)
         tasks.put_off(tx, [_held(order) for order in orders if order.jedi_task_id in changed])
         return [order for order in orders if order.jedi_task_id not in changed]
-
-    def _remove(self, files: Sequence[tuple[str, str]]) -> None:
-        named: dict[str, list[str]] = defaultdict(list)
-        for name, lfn in files:
-            named[name].append(lfn)
-        for name, lfns in named.items():
-            with suppress(NotFound):
-                self.world.ddm.remove_files(name, lfns)
 
     def _within_limits(
         self, tx: Connection, orders: Sequence[Order], told: Mapping[int, Mapping[str, Any]]
     ) -> list[Order]:
         """The tasks that may be tried once more; the others are exhausted."""
-        ids = [
-            order.jedi_task_id for order in orders if not told[order.jedi_task_id].get("transcend")
-        ]
-        if not ids or not limited(self.world.knobs):
+        if not limited(self.world.knobs):
             return list(orders)
-        cost = {row.jeditaskid: Spent(**_figures(row)) for row in retrying.spent(tx, ids)}
-        why = {o: exceeded(cost.get(o.jedi_task_id, NOTHING), self.world.knobs) for o in orders}
+        asked = [o.jedi_task_id for o in orders if not told[o.jedi_task_id].get("transcend")]
+        cost = retrying.spent(tx, asked)
+        why = {o: exceeded(cost.get(o.jedi_task_id, Spent()), self.world.knobs) for o in orders}
         moves = [Move(*_held(o), "exhausted", "retry_limit", w) for o, w in why.items() if w]
         tasks.move_tasks(tx, moves, self.name)
         return [order for order in orders if not why[order]]
@@ -354,7 +337,6 @@ class TaskCommando(Agent[Order, str | None]):
         if anew:
             self._look_again(tx, anew, "parent_retried")
             commands.begin_attempt(tx, anew)
-            stats.note_progress(tx, anew)
             reason = "The task it follows was retried."
             moves = [Move(i, None, "registered", "parent_retried", reason) for i in anew]
             tasks.move_tasks(tx, moves, self.name)
@@ -380,7 +362,6 @@ class TaskCommando(Agent[Order, str | None]):
         told = self._arguments(tx, orders)
         incremental.merge_parameters(tx, {i: told[i].get("parameters", {}) for i in ids})
         commands.begin_attempt(tx, ids)
-        stats.note_progress(tx, ids)
         moves = [
             Move(*_held(order), "rerefine", "parameters_merged",
                  f"Attempt {order.attempt_nr + 1} begins.")
@@ -388,10 +369,6 @@ class TaskCommando(Agent[Order, str | None]):
         ]  # fmt: skip
         tasks.move_tasks(tx, moves, self.name)
         return ids
-
-
-def _figures(row: Row[Any]) -> dict[str, Any]:
-    return {name: value for name, value in row._mapping.items() if name != "jeditaskid"}
 
 
 def _retried(order: Order, target: str | None) -> Move:

@@ -6,25 +6,9 @@ Source: engine.md §6.6.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """What a task has cost: attempts of its own and those that a file may have, jobs that ran and
-    failed, HEP-score hours of both, and the median CPU efficiency of jobs in %."""
-
-    attempts: int = 0
-    file_attempts: int = 0
-    jobs: int = 0
-    failed: int = 0
-    hepscore_h: float = 0.0
-    failed_hepscore_h: float = 0.0
-    cpu_efficiency: float | None = None
-
-
-NOTHING = Spent()
+from jedi.spec.spent import Spent
 
 
 def exceeded(spent: Spent, knobs: Mapping[str, Any]) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from jedi.core import states
 
@@ -25,6 +26,13 @@ class Dataset:
     revived: int
     missing: int = 0
     stale: bool = False
+
+    @classmethod
+    def of(cls, row: Any, revived: int, *, stale: bool) -> Dataset:
+        """From its row, and how many of its files were just revived."""
+        left = row.nfilestobeused - row.nfilesused - row.nfilesmissing
+        return cls(row.datasetid, row.type, row.masterid, row.status, row.state,
+                   row.nfilesused + revived, left, row.nfilesmissing, stale)  # fmt: skip
 
     @property
     def is_master(self) -> bool:

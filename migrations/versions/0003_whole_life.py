@@ -140,7 +140,7 @@ reassigning > aborting assigning defined exhausted finishing pending ready runni
 reassigning > scouting toabort
 registered > aborting defined exhausted finishing paused pending staging toabort tobroken
 registered > topreprocess
-rerefine > aborting defined finishing paused pending prepared ready toabort tobroken
+rerefine > aborting defined finishing paused pending toabort tobroken
 running > aborting defined exhausted finishing paused pending prepared throttled toabort
 running > toreassign
 scouted > aborting finishing paused running toabort toreassign
@@ -151,7 +151,7 @@ staging > aborting finishing paused staged toabort
 throttled > aborting finishing paused prepared ready running scouting toabort
 toabort > aborted
 tobroken > aborting broken
-toincexec > aborted aborting done exhausted failed finished finishing rerefine toabort
+toincexec > aborting finishing rerefine toabort
 topreprocess > aborting finishing paused pending preprocessing toabort
 toreassign > aborting assigning defined exhausted finishing pending ready reassigning
 toreassign > running scouted scouting toabort

@@ -1,0 +1,19 @@
+"""What a task has cost so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a task has cost: attempts of its own and those that a file may have, jobs that ran and
+    failed, HEP-score hours of both, and the median CPU efficiency of jobs in %."""
+
+    attempts: int = 0
+    file_attempts: int = 0
+    jobs: int = 0
+    failed: int = 0
+    hepscore_h: float = 0.0
+    failed_hepscore_h: float = 0.0
+    cpu_efficiency: float | None = None
