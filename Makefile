@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+STRESS_S ?= 1800
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo test lint generate verify bench clean
+.PHONY: help demo test stress lint generate verify bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -15,11 +16,14 @@ $(STAMP): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --editable '.[test,lint]'
 	@touch $@
 
-demo: $(STAMP) ## run three real tasks in a scratch home and show the result
+demo: $(STAMP) ## run real tasks in a scratch home and show the result
 	@$(BIN)/python -m jedi.demo
 
 test: $(STAMP) ## run all tests on a private PostgreSQL
 	@$(BIN)/python -m pytest -n $(WORKERS)
+
+stress: $(STAMP) ## live through what may happen, other things each time, for STRESS_S seconds
+	@JEDI_STRESS=$(STRESS_S) $(BIN)/python -m pytest tests/test_life.py
 
 lint: $(STAMP) ## ruff and mypy
 	@$(BIN)/ruff check .

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +29,9 @@ from jedi.standalone.place import packaged
 EXAMPLES = packaged("examples")
 FLAKY = {"good1.txt": 0, "good2.txt": 0, "good3.txt": 0, "later.txt": 2, "never.txt": 99}
 """Input files of the flaky task, and on how many attempts each fails."""
+
+MANY = 14
+"""Files, a job each, of the task that begins with ten scouts."""
 
 console = Console(highlight=False)
 
@@ -103,12 +107,19 @@ class Demo:
         right = reached == status and found == expected
         return Line(f"{task} {name}", reached, jobs, found, expected, right)
 
+    def kinds(self, task: int) -> str:
+        """How many jobs of each kind a task had."""
+        found = Counter(job["kind"] for job in self.ask("jedi-task", "jobs", str(task)))
+        return ", ".join(f"{n} {kind}" for kind, n in sorted(found.items(), reverse=True))
+
     def prepare(self) -> None:
         """Make the input datasets: texts, and files that say how often they fail."""
         self.call("jedi", "dataset", "add", "demo:texts", *map(str, truth.texts()))
         self.inputs.mkdir(parents=True)
         for name, fails in FLAKY.items():
             (self.inputs / name).write_text(f"{fails}\n")
+        many = truth.texts()[:MANY]
+        self.call("jedi", "dataset", "add", "demo:many", *map(str, many))
         self.call(
             "jedi", "dataset", "add", "demo:flaky", *(str(self.inputs / name) for name in FLAKY)
         )
@@ -116,14 +127,18 @@ class Demo:
     def run(self) -> list[Line]:
         """Submit, wait, compare."""
         self.prepare()
-        words, pi, flaky = (self.submit(f"{n}.yaml") for n in ("wordcount", "pi", "flaky"))
-        self.watch(words, pi, flaky)
+        names = ("wordcount", "merge", "scouts", "pi", "flaky")
+        words, merge, scouts, pi, flaky = (self.submit(f"{name}.yaml") for name in names)
+        self.watch(words, merge, scouts, pi, flaky)
         total = self.submit("sum.yaml")
         self.watch(total)
 
         counted = truth.count_words(truth.texts())
         parts = truth.read_counts(self.outputs(words, "wordcount"))
         added = truth.read_counts(self.outputs(total, "sum"))
+        merged = self.outputs(merge, "merge")
+        lines = truth.sorted_lines(self.outputs(scouts, "scouts"))
+        direct = truth.sorted_lines(truth.texts()[:MANY])
         darts = [file.read_text().strip() for file in self.outputs(pi, "pi")]
         thrown = truth.throw_darts(EXAMPLES / "pi.awk", range(1001, 1011))
         estimate = truth.estimate_pi(darts)
@@ -131,6 +146,16 @@ class Demo:
         return [
             self.line(words, "wordcount", "done", _words(parts), _words(counted)),
             self.line(total, "sum", "done", _words(added), _words(counted)),
+            self.line(
+                merge, "merge", "done",
+                f"{_words(truth.read_counts(merged))}, in {len(merged)} files",
+                f"{_words(counted)}, in {min(len(merged), 2)} files",  # the scouts' is one
+            ),
+            self.line(
+                scouts, f"scouts ({self.kinds(scouts)})", "done",
+                f"{len(lines)} lines sorted" if lines == direct else "other lines",
+                f"{len(direct)} lines sorted",
+            ),
             self.line(
                 pi, "pi", "done",
                 f"{estimate:.4f}" if sorted(darts) == thrown else "other darts were thrown",

@@ -36,6 +36,11 @@ def read_counts(files: Iterable[Path]) -> Counter[str]:
     return counts
 
 
+def sorted_lines(files: Iterable[Path]) -> list[bytes]:
+    """All lines of all files, sorted."""
+    return sorted(line for file in files for line in file.read_bytes().splitlines())
+
+
 def throw_darts(program: Path, seeds: Iterable[int]) -> list[str]:
     """What the payload of the pi task prints for these seeds, run directly; sorted."""
     return sorted(
