@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from scenarios.real_system import System
+from scenarios.real_system import System, until
 
 from jedi.core.errors import NotFound
 from jedi.core.settings import caller
-from jedi.service import config, datasets, submission, tasks
+from jedi.service import config, datasets, recovery, submission, tasks
 from jedi.standalone.place import packaged
 
 
@@ -125,4 +125,39 @@ def test_merge(system: System) -> None:
     assert {job.status for job in made} == {"finished"}
     with pytest.raises(NotFound):
         system.replicas("demo:panda.um.merged")
+    system.check()
+
+
+def test_exhausted(system: System) -> None:
+    """Scouts are much slower than the task says: it waits for a person, and goes on when told to.
+    What is lost of its outputs afterwards is made again."""
+    paths = [system.inputs / f"slow{i:02}.txt" for i in range(12)]
+    for i, path in enumerate(paths):
+        path.write_text(f"{i}\n")
+    examples = packaged("examples")
+    with system.engine.begin() as tx:
+        config.put(tx, caller(), "scout.chunks", "10")
+        ddm = system.ddm(tx)
+        datasets.add_files(tx, ddm, "demo:slow", paths, "DISK_A")
+        text = (examples / "exhausted.yaml").read_text()
+        task = submission.submit(tx, ddm, caller(), text, "yaml", examples).jedi_task_id
+    assert system.settle(task) == ["exhausted"]
+    assert system.show(task).task.reason_code == "scouts_too_slow"
+    with system.engine.begin() as tx:
+        config.put(tx, caller(), "scout.chunks", "0")
+    system.ask("retry", task)
+    until(lambda: system.show(task).task.status != "exhausted", "the task goes on")
+    assert system.settle(task) == ["done"]
+    twice = sorted(str(2 * i) for i in range(12))
+    assert system.lines(task) == twice
+    lost = system.outputs(task)[:2]
+    for path in lost:
+        path.unlink()
+    with system.engine.begin() as tx:
+        found = recovery.recover(tx, system.ddm(tx), caller(), [task])
+    assert found.tasks[0].files == {"demo:twice": sorted(path.name for path in lost)}
+    until(lambda: system.show(task).task.status != "done", "the task makes them again")
+    assert system.settle(task) == ["done"]
+    assert system.lines(task) == twice
+    assert not set(lost) & set(system.outputs(task))
     system.check()
