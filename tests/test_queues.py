@@ -13,7 +13,9 @@ from task_rows import good, put, row_of
 from jedi.agent.base import World
 from jedi.core.errors import BadInput
 from jedi.service import queues
+from jedi.service.users import User, set_user
 from jedi.spec.criteria import BadCriterion, compile_criterion
+from jedi.spec.priority import task_priority
 from jedi.taskbuffer.queues import COLUMNS, match, match_all
 from jedi.taskrefiner.agent import TaskRefiner
 
@@ -202,3 +204,30 @@ def test_a_refined_task_is_in_its_queue_and_urgent_ones_ignore_shares(world: Wor
     lost = row_of(world, nowhere)
     asked = "no active work queue takes the task (evgensimul, group, mcore, rest)"
     assert lost.status == "tobroken" and asked in lost.errordialog
+
+
+@pytest.mark.parametrize(
+    ("asked", "task_type", "gridpref", "group", "priority"),
+    [
+        (None, "anal", "", None, 1000),
+        (950, "anal", "kp", "GP", 950),
+        (950, "anal", "s", None, 1500),
+        (None, "anal", "g", None, 1000),
+        (None, "anal", "g", "GP", 1500),
+        (1800, "anal", "sg", None, 1800),
+        (300, "prod", "s", None, 300),
+    ],
+)
+def test_priorities_of_privileged_users_jump(
+    asked: int | None, task_type: str, gridpref: str, group: str | None, priority: int
+) -> None:
+    assert task_priority(asked, task_type, gridpref, group) == priority
+
+
+def test_special_permissions_are_letters(engine: Engine) -> None:
+    with engine.begin() as tx:
+        assert set_user(tx, "anna", "production", "sk") == User("anna", "production", "sk")
+        assert set_user(tx, "anna", None, None) == User("anna", "production", "sk")
+        assert set_user(tx, "anna", "user", "") == User("anna", "user", "")
+        with pytest.raises(BadInput, match="x permits nothing"):
+            set_user(tx, "anna", None, "sx")

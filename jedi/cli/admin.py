@@ -323,19 +323,29 @@ def dataset_list(
 @user_app.command("set")
 def user_set(
     user: str,
-    role: Annotated[Role, typer.Option("--role", help="What the user may do.")],
+    role: Annotated[
+        Role | None, typer.Option("--role", help="What the user may do.", show_default="as it is")
+    ] = None,
+    gridpref: Annotated[
+        str | None,
+        typer.Option(
+            "--gridpref",
+            help="Letters: k key-pairs, p proxies, s super user, g super group; '' for none.",
+            show_default="as it is",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Give a user a role.
+    """Give a user a role, and special permissions.
 
-    Example: `jedi user set alice --role production`
+    Example: `jedi user set alice --role production --gridpref s`
     """
-    from jedi.taskbuffer.users import put_user
+    from jedi.service.users import set_user
 
     with transaction() as tx:
-        put_user(tx, user, role.value)
-    value = {"user": user, "role": role.value}
-    show(value, as_json, lambda: typer.echo(f"{user} is a user of role {role.value}."))
+        value = set_user(tx, user, role.value if role else None, gridpref)
+    pref = f", special permissions {value.gridpref}" if value.gridpref else ""
+    show(value, as_json, lambda: typer.echo(f"{user} is a user of role {value.role}{pref}."))
 
 
 def show_columns(columns: str, rows: Sequence[dict[str, Any]]) -> None:

@@ -18,15 +18,13 @@ from jedi.service.resubmission import Earlier
 from jedi.service.sandbox import Sandbox, bundle
 from jedi.spec import later
 from jedi.spec.placeholders import TASK_ID
+from jedi.spec.priority import DEFAULT, OF_USERS, task_priority
 from jedi.spec.splitrule import render_split_rule
 from jedi.spec.taskparams import InputItem, OutputItem, TaskParams
 from jedi.spec.tasktext import examine, parse_text
 from jedi.taskbuffer import datasets, family, knobs, queues, recovery, sites, tasks_new, users
 from jedi.taskbuffer.tasks_new import NewTask
 from jedi.taskrefiner.refine import Refiner
-
-DEFAULT_PRIORITY = 1000
-USER_PRIORITIES = (900, 1100)
 
 _DatasetItem = TypeVar("_DatasetItem", InputItem, OutputItem)
 
@@ -152,7 +150,7 @@ def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, base_dir: 
         warnings=tuple(later.kept(params.dump())),
         owner=params.user_name or who,
         task_type=params.task_type or "anal",
-        priority=DEFAULT_PRIORITY if params.task_priority is None else params.task_priority,
+        priority=_priority(tx, params, params.user_name or who),
         sandbox=sandbox,
         parent_id=parent_id,
         earlier=earlier,
@@ -176,22 +174,25 @@ def _person(params: TaskParams, who: str, role: str) -> Iterator[Problem]:
     if params.user_name not in (None, who):
         rule = "only production users and operators submit for others"
         yield Problem("userName", params.user_name, rule, f"Leave it out: you are {who}")
+    if params.gshare is not None:
+        rule = "only production users and operators choose a share"
+        yield Problem("gshare", params.gshare, rule, "Leave it out: it is your work queue's")
     if params.task_type not in (None, "anal"):
         rule = "only production users and operators submit production tasks"
         yield Problem("taskType", params.task_type, rule, "Leave it out")
-    least, most = USER_PRIORITIES
+    least, most = OF_USERS
     for key, value in (
         ("taskPriority", params.task_priority),
         ("currentPriority", params.current_priority),
     ):
         if value is not None and not least <= value <= most:
             rule = f"a user's tasks have priorities from {least} to {most}"
-            yield Problem(key, value, rule, f"Leave it out for {DEFAULT_PRIORITY}")
+            yield Problem(key, value, rule, f"Leave it out for {DEFAULT}")
 
 
 def _queue(tx: Connection, params: TaskParams, owner: str) -> Iterator[Problem]:
     """A work queue takes the task, as far as can be told before it is refined."""
-    (found,) = queues.match(tx, [_row(params, owner)])
+    (found,) = queues.match(tx, [_row(params, owner, _priority(tx, params, owner))])
     if found.queue is not None:
         return
     path, label = "prodSourceLabel", params.prod_source_label
@@ -205,7 +206,17 @@ def _queue(tx: Connection, params: TaskParams, owner: str) -> Iterator[Problem]:
     yield Problem(path, label, rule, suggest(label, labels, f"Labels of this vo: {known}"))
 
 
-def _row(params: TaskParams, owner: str) -> dict[str, Any]:
+def _priority(tx: Connection, params: TaskParams, owner: str) -> int:
+    """What the task begins with."""
+    return task_priority(
+        params.task_priority,
+        params.task_type or "anal",
+        users.gridpref(tx, owner),
+        params.working_group,
+    )
+
+
+def _row(params: TaskParams, owner: str, priority: int) -> dict[str, Any]:
     """The columns of jedi_tasks that follow from the parameters alone, under their SQL names."""
     said = {
         "vo": params.vo,
@@ -216,8 +227,8 @@ def _row(params: TaskParams, owner: str) -> dict[str, Any]:
         "taskname": params.task_name,
         "tasktype": params.task_type or "anal",
         "processingtype": params.processing_type,
-        "taskpriority": params.task_priority or DEFAULT_PRIORITY,
-        "currentpriority": params.task_priority or DEFAULT_PRIORITY,
+        "taskpriority": priority,
+        "currentpriority": priority,
         "splitrule": render_split_rule(Refiner().rules(params)),
     }
     return {**tasks_new.told_columns(params), **said}

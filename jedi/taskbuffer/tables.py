@@ -659,7 +659,7 @@ users = Table(
         nullable=False,
         server_default="user",
     ),
-    words("gridpref", "letters k, p, s, g", _LATER, nullable=False, server_default=""),
+    words("gridpref", "letters k, p, s, g", "users.put_user", nullable=False, server_default=""),
     words("email", "for notifications", _LATER),
     stamp("creationtime:creation_time", "when", "users.put_user", now=True),
     PrimaryKeyConstraint("user_name"),

@@ -57,7 +57,7 @@ WITH RECURSIVE shares AS (
   SELECT c.*, s.gshare, s.turn, s.ratio, s.shared FROM turns s, LATERAL (
     SELECT jeditaskid, {PRIORITY} AS priority FROM jedi_tasks t
     WHERE status IN ({WORKING}) AND t.gshare = s.gshare AND {{condition}}
-    ORDER BY {PRIORITY} DESC, jeditaskid LIMIT 2 * :limit) c
+    ORDER BY {PRIORITY} DESC, jeditaskid LIMIT 3 * :limit / 2) c
 ), best AS (
   SELECT * FROM first ORDER BY turn, priority DESC, jeditaskid LIMIT 2 * :limit
 )

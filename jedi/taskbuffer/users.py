@@ -21,14 +21,19 @@ class Identity:
     user_name: str | None
 
 
-def put_user(tx: Connection, user_name: str, role: str) -> None:
-    """Give a user a role: user, production or operator."""
+def put_user(
+    tx: Connection, user_name: str, role: str | None = None, gridpref: str | None = None
+) -> None:
+    """Give a user a role (user, production or operator) and special permissions (letters of
+    GRIDPREF, see spec/priority.py); what is None stays as it is."""
     tx.execute(
         text(
-            "INSERT INTO jedi_users (username, role) VALUES (:user, :role) "
-            "ON CONFLICT (username) DO UPDATE SET role = :role"
+            "INSERT INTO jedi_users AS u (username, role, gridpref) "
+            "VALUES (:user, coalesce(:role, 'user'), coalesce(:gridpref, '')) "
+            "ON CONFLICT (username) DO UPDATE SET role = coalesce(:role, u.role), "
+            "gridpref = coalesce(:gridpref, u.gridpref)"
         ),
-        {"user": user_name, "role": role},
+        {"user": user_name, "role": role, "gridpref": gridpref},
     )
 
 
@@ -38,6 +43,14 @@ def role(tx: Connection, user_name: str) -> str:
         text("SELECT role FROM jedi_users WHERE username = :user"), {"user": user_name}
     )
     return found or "user"
+
+
+def gridpref(tx: Connection, user_name: str) -> str:
+    """A user's special permissions, letters of GRIDPREF."""
+    found: str | None = tx.scalar(
+        text("SELECT gridpref FROM jedi_users WHERE username = :user"), {"user": user_name}
+    )
+    return found or ""
 
 
 def token_hash(token: str) -> str:

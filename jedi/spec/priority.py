@@ -1,0 +1,29 @@
+"""The priority a task begins with, and what people are allowed specially.
+
+Source: seed, "Special permission"; brokerage.md §8.
+"""
+
+from __future__ import annotations
+
+DEFAULT = 1000
+OF_USERS = (900, 1100)
+"""What users may ask for."""
+JUMP = 1500
+"""Analysis tasks of this priority jump over all others when jobs are made."""
+
+PERMISSIONS = {
+    "k": "may download key-pairs",
+    "p": "may retrieve proxies",
+    "s": "super user: analysis tasks jump over others",
+    "g": "super group: analysis tasks of a working group jump over others",
+}
+"""The letters of GRIDPREF."""
+
+
+def task_priority(
+    asked: int | None, task_type: str, gridpref: str, working_group: str | None
+) -> int:
+    """As asked, 1000 if nothing was; analysis tasks of privileged users jump over others."""
+    priority = DEFAULT if asked is None else asked
+    privileged = "s" in gridpref or ("g" in gridpref and working_group is not None)
+    return max(priority, JUMP) if task_type == "anal" and privileged else priority
