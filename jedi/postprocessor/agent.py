@@ -23,6 +23,7 @@ from jedi.taskbuffer import (
     datasets,
     ending,
     family,
+    recutting,
     scouting,
     stats,
     tasks,
@@ -183,6 +184,8 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
             measured = {i: (j.measured, int(j.facts["scouts"])) for i, j in good.items()}
             scouting.store_measured(tx, measured)
             scouting.release(tx, list(good), {i: j.n_gb_per_job for i, j in good.items()})
+            cuts = {i: j.n_events_per_job for i, j in good.items() if j.n_events_per_job}
+            recutting.recut(tx, cuts)
             stats.note_progress(tx, list(good))
         # a hold may have ended in ready
         late = [(task, judged) for task, judged in found if task.status != "scouting"]

@@ -65,7 +65,8 @@ def judge(found: Scouted, knobs: Knobs) -> Judgement:
                                  measured)  # fmt: skip
     reason = f"Scout jobs processed {progress.finished} of {tried} files: all others follow."
     size = _job_size(task, scouts, found.largest_output)
-    return Judgement("scouted", "scouts_succeeded", reason, facts, measured, size)
+    events = _job_events(task, scouts)
+    return Judgement("scouted", "scouts_succeeded", reason, facts, measured, size, events)
 
 
 def _is_production(task: Declared) -> bool:
@@ -78,6 +79,18 @@ def _job_size(task: Declared, scouts: Sequence[Scout], largest_output: int) -> f
         return None
     moved = sum(scout.input_bytes + scout.output_bytes for scout in scouts)
     return min(max(moved * task.max_output_gb / largest_output, _LEAST_GB), _MOST_GB)
+
+
+def _job_events(task: Declared, scouts: Sequence[Scout]) -> int | None:
+    """Events of a job that the task's wall time suffices for, where each file is cut evenly and the
+    task aims at more."""
+    if not (task.events_per_range and task.max_walltime_s):
+        return None
+    spent = [(_seconds(s) - task.base_walltime_s) / s.n_events for s in scouts if s.n_events]
+    if max(spent, default=0.0) <= 0:
+        return None
+    fit = (task.max_walltime_s - task.base_walltime_s) / max(spent)
+    return max(1, int(fit)) if fit < task.events_per_range else None
 
 
 # --------------------------------------------------------------------------------- measuring

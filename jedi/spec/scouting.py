@@ -57,6 +57,8 @@ class Declared:
     success_percent: float | None = None
     min_cpu_efficiency: int = 0
     max_output_gb: float | None = None
+    events_per_range: int | None = None
+    max_walltime_s: float | None = None
 
     @classmethod
     def of(cls, task: Any) -> Declared:
@@ -78,6 +80,8 @@ class Declared:
             success_percent=None if rate is None else 10.0 * rate,
             min_cpu_efficiency=rules.min_cpu_efficiency or 0,
             max_output_gb=rules.output_gb_per_job,
+            events_per_range=rules.events_per_range,
+            max_walltime_s=rules.max_walltime_h and 3600 * rules.max_walltime_h,
         )
 
 
@@ -125,7 +129,7 @@ class Measured:
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """What a task's scouts lead to: its next status and why, and what they measured; how large its
-    other jobs are, if they are to be that large (input and outputs, in GB)."""
+    other jobs are, if they are to be that large (input and outputs, in GB, or events)."""
 
     target: str
     code: str
@@ -133,6 +137,7 @@ class Judgement:
     facts: dict[str, Any] = field(default_factory=dict)
     measured: Measured = Measured()
     n_gb_per_job: float | None = None
+    n_events_per_job: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ def withhold(tx: Connection, rules: Mapping[int, SplitRules], jobs: int) -> None
                   "files": [one.n_files for one in limits],
                   "events": [one.n_events for one in limits]}  # fmt: skip
         tx.execute(_WITHHOLD, values)
-        _set_rules(tx, {task: rules[task].then(SCOUTING) for task in releases if releases[task]})
+        set_rules(tx, {task: rules[task].then(SCOUTING) for task in releases if releases[task]})
 
 
 _LIMITED = text("""
@@ -114,11 +114,12 @@ def release(
         for task_id, size in sizes.items()
         if size and task_id in rules
     }
-    _set_rules(tx, rules | resized)
+    set_rules(tx, rules | resized)
     wake(tx, "files:ready")
 
 
-def _set_rules(tx: Connection, rules: Mapping[int, SplitRules]) -> None:
+def set_rules(tx: Connection, rules: Mapping[int, SplitRules]) -> None:
+    """Let tasks, which the caller has locked, have these rules."""
     tx.execute(
         text(
             "UPDATE jedi_tasks t SET rules = CAST(r.rules AS jsonb), splitrule = r.splitrule "
