@@ -16,7 +16,7 @@ from sqlalchemy import (
     SmallInteger,
     Table,
     UniqueConstraint,
-    desc,
+    literal_column,
     text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
@@ -167,7 +167,8 @@ tasks = Table(
     Index(None, "status", text("currentpriority DESC"), "jedi_task_id"),
     # turns.NEXT: the first tasks of each share
     Index("jedi_tasks_turn_ix", "gshare",
-          desc(text("(currentpriority + (status = 'scouting'::text)::integer)")), "jedi_task_id",
+          literal_column("(currentpriority + (status = 'scouting'::text)::integer)").desc(),
+          "jedi_task_id",
           postgresql_where=text("status IN ('ready', 'scouting', 'running')")),
     Index(None, "user_name", "task_name"),
     Index(None, "task_name"),
