@@ -17,19 +17,20 @@ from jedi.core.reasons import REASONS
 ROOT = Path(jedi.__file__).parent
 CODE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 NAMES = {"code", "reason_code", "error_code"}
-TELL_PEOPLE = ("api", "cli", "client", "demo", "service", "standalone", "core", "agent/registry",
-               "watchdog/kennel")  # fmt: skip
-"""Where refusals are answers to people: they have codes of their own, which no row remembers."""
+OTHER_CODES = ("api", "cli", "client", "demo", "service", "standalone", "core", "agent/registry",
+               "watchdog/kennel", "brokerage/filters", "brokerage/nucleus", "brokerage/task")  # fmt: skip
+"""Where codes are no reasons: refusals that are answers to people and that no row remembers; and
+why a site does not fit, a vocabulary of its own, with sentences."""
 ONLY_TOLD = {
     "catalogue_changed", "checksum_differs", "container_cycle", "dataset_exists", "dataset_missing",
-    "event_count_failed", "is_container", "not_our_container", "not_staged", "outside_root",
-    "source_missing",
+    "event_count_failed", "is_container", "no_plugin", "not_our_container", "not_staged",
+    "outside_root", "source_missing",
 }  # fmt: skip
-"""Codes of errors of data management that whoever catches them puts into a reason of its own."""
+"""Codes of errors that whoever catches them puts into a reason of its own, and one that JEDI's own
+plug-ins leave no room for."""
 
 OTHER = {"__init__", "Filter", "TransferResult"}
-"""What takes codes that are no reasons: why a site does not fit (a vocabulary of its own, with
-sentences), how the copy of a file ended."""
+"""What takes codes of another kind."""
 
 
 @cache
@@ -101,7 +102,7 @@ def used() -> dict[str, str]:
     """Every code that the program gives for something, and a module that does."""
     found: dict[str, str] = {}
     for module, tree in trees().items():
-        if module.startswith(TELL_PEOPLE):
+        if module.startswith(OTHER_CODES):
             continue
         for node in ast.walk(tree):
             given: list[ast.expr] = []
@@ -128,7 +129,7 @@ def words() -> frozenset[str]:
     ]
     plain = {word for text in texts for word in re.findall(r"[a-z0-9_]+", text)}
     ends = {f"{text}{end}" for text in plain if text.endswith("_")
-            for end in ("done", "finished", "failed")}  # fmt: skip
+            for end in ("done", "finished", "failed", "cancelled", "closed")}  # fmt: skip
     return frozenset(plain | ends)
 
 

@@ -42,7 +42,6 @@ TASKS: Mapping[str, str] = {
     "too_many_files_per_job": "A job would have more files than one may have: lower nFilesPerJob.",
     "serial_numbers_used_up": "No serial number is left for output names.",
     "unresolved_placeholder": "A placeholder has nothing behind it: correct the jobParameters.",
-    "no_plugin": "No plug-in serves the task's vo and prodSourceLabel: ask an operator.",
     "inputs_changed": "Input files changed while jobs were made of them: it is tried again.",
     "generation_failed": "Jobs could not be made, for a fault of ours: report it.",
     "unreachable": "A service that is needed does not answer: it is tried again.",

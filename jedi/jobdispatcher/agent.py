@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from jedi.agent.base import Agent
 from jedi.core import clock
 from jedi.core.errors import JediError, LockLost, NotFound
+from jedi.ddm.content import adler32
 from jedi.ddm.interface import FileInfo
 from jedi.jobdispatcher.outcome import FINISHED, Verdict, judge, logs, not_stored, stored
 from jedi.spec.attempt import JobFile, ReportedJob
@@ -135,12 +136,20 @@ class Adder(Agent[ReportedJob, Verdict]):
         except (NotFound, FileNotFoundError):  # another Adder has moved a file meanwhile
             self.world.ddm.publish(job.site_endpoint, staged)
 
+    def _lies_there(self, job: ReportedJob, file: JobFile) -> bool:
+        """Whether a file is published as its pilot reported it."""
+        path = self.world.ddm.path(job.site_endpoint, file.dataset, file.lfn)
+        try:
+            return (path.stat().st_size, adler32(path)) == (file.size, file.adler32)
+        except FileNotFoundError:
+            return False
+
     def _tidy(self, job: ReportedJob) -> None:
         """Remove what a job without success left, except its log. Its end is final: nobody will
-        publish again."""
+        publish again. What stood in the way of its outputs is not its own."""
         try:
             for file in job.files:
-                if file.type != "log" and job.pilot_result == "finished":
+                if file.type != "log" and self._lies_there(job, file):
                     self.world.ddm.remove_files(file.dataset, [file.lfn])
             self.world.ddm.drop_staging(job.site_endpoint, job.panda_id, job.lock_seq)
         except (JediError, OSError) as error:
