@@ -18,6 +18,7 @@ KINDS = {
     "output item": "OutputItem",
     "number item": "NumberItem",
     "log": "LogItem",
+    "merge": "MergeSpec",
 }
 """Where a key may stand, and the model there; split rules are keys of the task, too."""
 
@@ -44,6 +45,13 @@ MEANINGS = {
     "fixedSandbox": "a sandbox that lies elsewhere",
     "objectStore": "where pieces of outputs lie",
     "transferType": "how files are read",
+    "mergeSpec": "how outputs are merged: transPath and jobParameters of merge jobs",
+    "mergeRamCount": "memory of a merge job in MB; by default as all jobs of the task",
+    "mergeCoreCount": "cores of a merge job, 0: any number; by default 1",
+    "log_merge": "where the logs of merge jobs go, if the logs of the others are merged, too",
+    "umNameAtEnd": "names of what is to be merged end with panda.um and do not begin with it",
+    "mergeOnly": "an output that only merge jobs make",
+    "useLocalIO": "inputs are copied, as they always are",
     "osInfo": "the operating system that the payload needs",
     "ttcrTimestamp": "when the task should be complete",
     "official": "a task of a group's official work",

@@ -127,9 +127,9 @@ def end_jobs(tx: Connection, ends: Sequence[JobEnd], agent: str) -> list[MovedJo
     tried again; such a job does not end before.
     """
     ids = [end.panda_id for end in ends]
-    tied = merging.makers(tx, ids)
-    lock_jobs(tx, [*ids, *tied])
-    bound = merging.being_merged(tx, ids)
+    tied, bound = merging.ties(tx, ids)
+    if tied:
+        lock_jobs(tx, [*ids, *tied])
     moves = [JobMove(e.panda_id, e.target, e.code, e.reason, e.lock_seq, e.error_source)
              for e in ends if e.panda_id not in bound]  # fmt: skip
     ended = move_jobs(tx, moves, agent, states.JOB_LIVE)

@@ -82,35 +82,24 @@ def await_merge(tx: Connection, moves: Sequence[JobMove], agent: str, tries: int
 
 # --------------------------------------------------------------------------- makers: the end
 
-_MAKERS = text(f"""
-SELECT c.outpandaid AS maker, min(m.pandaid) AS merger
+_TIES = text(f"""
+SELECT c.outpandaid AS maker, min(m.pandaid) AS merger, bool_and(f.type IN ({_OUTPUTS})) AS bound
 FROM jedi_jobs m JOIN jedi_job_files f USING (pandaid)
   JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
-WHERE m.pandaid = ANY(CAST(:ids AS bigint[])) AND m.kind = 'merge' AND f.type IN ({PRE_MERGE})
-  AND c.pandaid = m.pandaid
-GROUP BY c.outpandaid
+WHERE m.pandaid = ANY(CAST(:ids AS bigint[])) AND (
+  m.kind = 'merge' AND f.type IN ({PRE_MERGE}) AND c.pandaid = m.pandaid
+  OR m.status = 'merging' AND f.type IN ({_OUTPUTS}) AND c.status = 'running')
+GROUP BY c.outpandaid, m.kind = 'merge'
 """)
 
 
-def makers(tx: Connection, panda_ids: Sequence[int]) -> dict[int, int]:
-    """The jobs whose files those merge jobs have that are among these jobs; each with its merge
-    job."""
-    rows = tx.execute(_MAKERS, {"ids": list(panda_ids)})
-    return {row.maker: row.merger for row in rows}
-
-
-_BEING_MERGED = text(f"""
-SELECT DISTINCT j.pandaid FROM jedi_jobs j JOIN jedi_job_files f USING (pandaid)
-  JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
-WHERE j.pandaid = ANY(CAST(:ids AS bigint[])) AND j.status = 'merging'
-  AND f.type IN ({_OUTPUTS}) AND c.status = 'running'
-""")
-
-
-def being_merged(tx: Connection, panda_ids: Sequence[int]) -> set[int]:
-    """Those of the jobs whose files a merge job has: they end with it and not before, or what they
-    made could be merged and made again."""
-    return set(tx.scalars(_BEING_MERGED, {"ids": list(panda_ids)}))
+def ties(tx: Connection, panda_ids: Sequence[int]) -> tuple[dict[int, int], set[int]]:
+    """What ties jobs to others: the makers of what merge jobs among them have, each with its merge
+    job; and the jobs among them whose files a merge job has. Those end with it and not before, or
+    what they made could be merged and made again."""
+    rows = tx.execute(_TIES, {"ids": list(panda_ids)}).all()
+    makers = {row.maker: row.merger for row in rows if not row.bound}
+    return makers, {row.maker for row in rows if row.bound}
 
 
 _OUTCOME = text(f"""
@@ -124,6 +113,8 @@ GROUP BY k.maker, m.pandaid
 HAVING bool_and(c.status = 'finished') OR bool_or(c.status IN ('failed', 'missing', 'broken'))
 ORDER BY k.maker
 """)
+_LOST = {"failed": "merge_failed", "cancelled": "merge_cancelled", "closed": "merge_closed"}
+"""Code and sub-status of makers, by the end of the last merge job."""
 _DETAIL = text("""
 UPDATE jedi_jobs j SET substatus = s.substatus
 FROM unnest(CAST(:ids AS bigint[]), CAST(:words AS text[])) s(id, substatus)
@@ -139,7 +130,7 @@ def outcomes(tx: Connection, tied: Mapping[int, int]) -> list[JobMove]:
     ids, mergers = list(tied), list(tied.values())
     rows = tx.execute(_OUTCOME, {"makers": ids, "mergers": mergers}).all()
     if lost := [row for row in rows if not row.merged]:
-        words = [f"merge_{row.status}" for row in lost]
+        words = [_LOST[row.status] for row in lost]
         tx.execute(_DETAIL, {"ids": [row.maker for row in lost], "words": words})
     return [_end(row) for row in rows]
 
@@ -148,9 +139,8 @@ def _end(row: Row[Any]) -> JobMove:
     if row.merged:
         reason = f"Job {row.merger} merged what it made."
         return JobMove(row.maker, "finished", "merged", reason)
-    code = f"merge_{row.status}"
     reason = f"What it made was not merged by job {row.merger}: {row.error_diag}"
-    return JobMove(row.maker, row.status, code, reason, None, "jedi")
+    return JobMove(row.maker, row.status, _LOST[row.status], reason, None, "jedi")
 
 
 # ------------------------------------------------------------------------ what is to be merged
