@@ -10,7 +10,7 @@ from typing import Protocol
 
 from jedi.contentsfeeder.select import Selection
 from jedi.core import names
-from jedi.spec.splitrule import SplitRules
+from jedi.spec.splitrule import WHOLE_IDS, SplitRules
 
 PSEUDO_LFN = "pseudo_lfn"
 PRODUCTION_LABELS = ("managed", "test")
@@ -108,7 +108,10 @@ class FeedTask:
 
     @property
     def may_scout(self) -> bool:
-        """It is fed for the first time and does not refuse scouts."""
+        """It is fed for the first time and does not refuse scouts, which take a number of files:
+        what must not be divided has none."""
+        if self.rules.group_boundary_id in WHOLE_IDS:
+            return False
         return self.rules.use_scout is None and not self.files_fed
 
     def events(self, dataset: InputDataset, files: Sequence[Listed]) -> list[int | None]:
