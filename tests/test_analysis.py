@@ -125,3 +125,13 @@ def test_a_share_sees_only_its_own_jobs() -> None:
     )  # fmt: skip
     assert names(choose(at, user_task({"S": FULL}))) == ["S"]
     assert at.activated.tolist() == [500]
+
+
+def test_twenty_jobs_of_a_type_may_always_wait() -> None:
+    asked = user_task({"S": FULL, "T": FULL}, resource_type="SCORE")
+    at = world("S", "T", jobs={"activated": [20, 20]})
+    assert codes_of(choose(at, asked)) == []
+    at = world("S", "T", jobs={"activated": [21, 21]})
+    assert codes_of(choose(at, asked)) == ["waiting_cap", "overloaded"]
+    other = replace(asked, request=replace(asked.request, resource_type="MCORE"))
+    assert codes_of(choose(at, other)) == ["overloaded"]

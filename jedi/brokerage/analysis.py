@@ -25,7 +25,7 @@ from jedi.brokerage.filters.place import (
     PROCESSING,
 )
 from jedi.brokerage.filters.policy import ZERO_SHARE
-from jedi.brokerage.filters.queues import OVERLOADED, WAITING_CAP
+from jedi.brokerage.filters.queues import ANALYSIS_CAP, OVERLOADED
 from jedi.brokerage.filters.software import GPU_ONLY, NO_GPU, PLATFORM, RELEASE
 from jedi.brokerage.filters.status import STANDBY, STATUS
 from jedi.brokerage.filters.storage_status import STORAGE_STATUS
@@ -46,7 +46,7 @@ class AnalysisBroker(GenericBroker):
         FEW_CORES, MANY_CORES, ABOVE_MAX_CORES, NO_GPU, GPU_ONLY, CLOSED, RELEASE, PLATFORM,
         LITTLE_MEMORY, MUCH_MEMORY, DIRECT_INPUT, WORK_SPACE, ENDPOINT, STORAGE, *STORAGE_STATUS,
         LITTLE_TIME, MUCH_TIME, SHORT_SLOTS, PILOTS_EXPECTED, OTHER_CLOUD, NOT_INCLUDED, EXCLUDED,
-        HOSPITAL, LOCAL_ONLY, WAITING_CAP, OVERLOADED, FAILURES,
+        HOSPITAL, LOCAL_ONLY, ANALYSIS_CAP, OVERLOADED, FAILURES,
     )  # fmt: skip
     wants_data: ClassVar[bool] = True
     wants_past: ClassVar[bool] = True

@@ -189,6 +189,8 @@ _DECLARED = [
           least=0),
     _knob("analysis.bad_jobs", "jobs", 5, "failed and closed jobs of a task that a site may have, "
           "or twice the finished ones", least=0),
+    _knob("analysis.cap_jobs", "jobs", 20, "waiting jobs a site may have, or broker.cap_ratio "
+          "times the running ones, of each resource type", least=0),
     _knob("analysis.overload_jobs", "jobs", 20, "waiting jobs a site may have ...", least=0),
     _knob("analysis.overload_offset", "", 1.2, "... or by running ones, so many times as on the "
           "average", least=0),
@@ -344,6 +346,10 @@ _DECLARED = [
           "often", least=0.1),
     _knob("watchdog.space_period_s", "s", 60.0, "the room at endpoints is measured this often",
           least=0.1),
+    _knob("watchdog.merging_period_s", "s", 300.0, "merge jobs that no pilot takes are looked for "
+          "this often", least=0.1),
+    _knob("watchdog.merging_timeout_s", "s", 14_400.0, "a merge job that no pilot took is closed "
+          "after"),
     _knob("watchdog.heartbeat_timeout_s", "s", 7200.0, "a running job not heard of fails after"),
     _knob("watchdog.sent_timeout_s", "s", 1800.0, "a sent job that does not start fails after"),
     _knob("watchdog.pending_retry_s", "s", 3600.0, "a pending task is tried again after, if "

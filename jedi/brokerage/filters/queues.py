@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from jedi.brokerage import load
-from jedi.brokerage.filters import Filter, wanted
+from jedi.brokerage.filters import Filter, always, wanted
 from jedi.brokerage.filters.input import missing_files
 from jedi.brokerage.filters.nearness import in_nucleus
 from jedi.brokerage.need import Need
@@ -67,7 +68,10 @@ def _queued(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
 
 
 def _waiting(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
-    kind = _type(need, knobs)
+    return _all_waiting(sites, need, _type(need, knobs))
+
+
+def _all_waiting(sites: Snapshot, need: Need, kind: str | None) -> Numbers:
     counts = (load.defined, load.activated, load.assigned, load.starting)
     return np.asarray(np.sum([one(sites, need, kind) for one in counts], axis=0))
 
@@ -117,6 +121,19 @@ def _overload(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
     waiting, at_work = load.activated(sites, need), load.running(sites, need, knobs)
     ratio = waiting.sum() / max(at_work.sum(), 1.0) * knobs["analysis.overload_offset"]
     return np.asarray(np.maximum(knobs["analysis.overload_jobs"], ratio * at_work))
+
+
+def _analysis_cap(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
+    running = load.running(sites, need, knobs, need.request.resource_type)
+    return np.asarray(np.maximum(knobs["analysis.cap_jobs"], knobs["broker.cap_ratio"] * running))
+
+
+ANALYSIS_CAP = replace(
+    WAITING_CAP,
+    observed=lambda sites, need, _knobs: _all_waiting(sites, need, need.request.resource_type),
+    limit=_analysis_cap,
+    when=always,
+)
 
 
 OVERLOADED = Filter(
