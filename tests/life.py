@@ -80,8 +80,8 @@ WHAT = [
     for what, weight in {
         "go_on": 12, "cycle": 1, "dog": 1, "write": 4, "die": 3, "leases_end": 2, "wait": 2,
         "wait_for_weeks": 1, "submit": 2, "submit_what_breaks": 1, "submit_child": 1,
-        "command": 14, "command_at_any_time": 1, "start": 4, "end": 6, "succeed": 2, "obey": 3,
-        "fall_silent": 2, "say_it_again": 1,
+        "command": 14, "command_at_any_time": 1, "start": 4, "end": 6, "succeed": 2, "fail": 3,
+        "obey": 3, "fall_silent": 2, "say_it_again": 1,
     }.items()
     for _ in range(weight)
 ]  # fmt: skip
@@ -173,16 +173,12 @@ class Life(RuleBasedStateMachine):
             users.put_user(tx, OWNER, "operator")
             tx.execute(text("INSERT INTO jedi_knobs (component, key, value) "
                             "VALUES ('scout', 'chunks', '1')"))  # fmt: skip
-        for begin in (
-            self.submit,
-            self.submit,
-            self.submit_what_breaks,
-            self.go_on,
-            self.submit_child,
-            self.submit,
-            self.go_on,
-        ):
-            begin()
+        for kind in ("scouts", "fragile"):
+            self.submit_task(3, **TASKS[kind])
+        self.submit_what_breaks()
+        self.go_on()
+        self.submit_child()
+        self.go_on()
 
     def agent(self, name: str) -> Agent[Any, Any]:
         """A process of its own."""
@@ -359,6 +355,10 @@ class Life(RuleBasedStateMachine):
     def succeed(self) -> None:
         for job in self.held[:3]:
             self.end_job(job, "finished")
+
+    def fail(self) -> None:
+        for job in self.held[:3]:
+            self.end_job(job, "failed")
 
     def obey(self) -> None:
         """Pilots ask whether their jobs are to be killed."""

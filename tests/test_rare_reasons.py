@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from generating import SECOND, catalogue, document, generate, ready, rows
 from helpers import put_file_dataset
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 from task_rows import good, put
 from test_adder import ENDPOINT, Pilot, adder
 
@@ -55,6 +55,24 @@ def test_a_task_that_an_agent_can_not_cope_with_says_so(
     assert reason(world) == (after, code)
     [row] = rows(world, "SELECT errordialog FROM jedi_tasks WHERE jeditaskid = :t", t=task)
     assert "what nobody thought of" in row.errordialog
+
+
+def test_a_task_that_can_not_be_written_harms_only_itself(world: World) -> None:
+    catalogue(world, **{"in": 1})
+    bad, fine = put(world, good("a:one"), good("a:two"))
+
+    class Surprised(TaskRefiner):
+        def apply(self, tx: Connection, results: Any) -> None:
+            super().apply(tx, results)
+            if bad in {task.jedi_task_id for task, _ in results}:
+                raise AttributeError("what nobody thought of")
+
+    assert Surprised(world).run_once() == 2
+    found = rows(world, "SELECT jeditaskid, status, reason_code FROM jedi_tasks ORDER BY 1")
+    assert [tuple(row) for row in found] == [
+        (bad, "pending", "refining_failed"),
+        (fine, "defined", "refined"),
+    ]
 
 
 # ------------------------------------------------------------------------------- making of jobs

@@ -18,7 +18,8 @@ ROOT = Path(jedi.__file__).parent
 CODE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 NAMES = {"code", "reason_code", "error_code"}
 OTHER_CODES = ("api", "cli", "client", "demo", "service", "standalone", "core", "agent/registry",
-               "watchdog/kennel", "brokerage/filters", "brokerage/nucleus", "brokerage/task")  # fmt: skip
+               "watchdog/kennel", "brokerage/filters", "brokerage/nucleus",
+               "brokerage/task")  # fmt: skip
 """Where codes are no reasons: refusals that are answers to people and that no row remembers; and
 why a site does not fit, a vocabulary of its own, with sentences."""
 ONLY_TOLD = {

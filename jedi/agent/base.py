@@ -40,6 +40,11 @@ class Held(Protocol):
     def lock_seq(self) -> int: ...
 
 
+_ITEMS_FAULT = (
+    JediError, OSError, ValueError, ArithmeticError, LookupError, TypeError, AttributeError,
+)  # fmt: skip
+"""What an item may bring about that nobody thought of; it is set aside, the others go on."""
+
 Item = TypeVar("Item")
 Task = TypeVar("Task", bound=Held)
 Result = TypeVar("Result")
@@ -144,8 +149,7 @@ class Agent(ABC, Generic[Item, Result]):
                 results.append((item, self.work(item)))
             except LockLost:
                 self.log.warning("lock lost", item=_short(item))
-            except (JediError, OSError, ValueError, ArithmeticError, LookupError,
-                    TypeError, AttributeError) as error:  # fmt: skip
+            except _ITEMS_FAULT as error:
                 self._set_aside(item, error)
         return results
 
@@ -173,7 +177,7 @@ class Agent(ABC, Generic[Item, Result]):
             return
         try:
             self._apply(results)
-        except (DBAPIError, JediError, ValueError, LookupError, TypeError) as error:
+        except (DBAPIError, *_ITEMS_FAULT) as error:
             if isinstance(error, DBAPIError) and error.connection_invalidated:
                 raise
             if len(results) == 1:
