@@ -34,6 +34,8 @@ from jedi.service import tasks as service
 from jedi.spec.tasktext import validate
 from jedi.taskbuffer import dispatch, knobs, merging
 from jedi.taskbuffer.jobs import JobMove, move_jobs
+from jedi.watchdog.dog import walk
+from jedi.watchdog.merging import DOG
 
 SPEC = {"transPath": "sort -m", "jobParameters": "${TRN_OUTPUT0/S} > ${OUTPUT0}"}
 
@@ -41,7 +43,13 @@ SPEC = {"transPath": "sort -m", "jobParameters": "${TRN_OUTPUT0/S} > ${OUTPUT0}"
 def task_of(world: World, n_files: int = 4, **keys: Any) -> int:
     """A merging task of a job a file, whose jobs are made."""
     add_inputs(world, n_files)
-    said = {"nFilesPerJob": 1, "site": "SITE_A", "mergeOutput": True, "mergeSpec": SPEC, **keys}
+    said: dict[str, Any] = {
+        "nFilesPerJob": 1,
+        "site": "SITE_A",
+        "mergeOutput": True,
+        "mergeSpec": SPEC,
+        **keys,
+    }
     [task] = ready(world, document(**said))
     assert generate(world) == 1
     return task
@@ -188,8 +196,10 @@ def test_every_output_has_its_stream(world: World) -> None:
     log = {"value": "merge.${SN}.log", "dataset": "a:mergelog"}
     add_inputs(world, 2)
     task_log = {"value": "t.${SN}.log", "dataset": "a:logs"}
-    said = {"nFilesPerJob": 1, "site": "SITE_A", "mergeOutput": True, "mergeSpec": spec,
-            "umNameAtEnd": True, "log": task_log, "log_merge": log}  # fmt: skip
+    said: dict[str, Any] = {
+        "nFilesPerJob": 1, "site": "SITE_A", "mergeOutput": True, "mergeSpec": spec,
+        "umNameAtEnd": True, "log": task_log, "log_merge": log,
+    }  # fmt: skip
     [task] = ready(world, document(second, extra, **said))
     assert generate(world) == 1
     make(world, jobs(world, task, "activated"))
@@ -286,6 +296,23 @@ def test_a_pre_merge_file_that_is_gone(world: World) -> None:
     sound(world)
     assert merged_at_last(world, task) == "done"
     sound(world)
+
+
+def test_merge_jobs_that_no_pilot_takes_are_closed(world: World) -> None:
+    """Three of them, then the inputs are tried again."""
+    task = task_of(world, 2)
+    make(world, jobs(world, task, "activated"))
+    with world.engine.begin() as tx:
+        knobs.put(tx, "watchdog.merging_timeout_s", 0, "op")
+    for left in (2, 1, 0):
+        everything(world)
+        assert len(merge_jobs(world, task)) == 3 - left
+        world.refresh()
+        assert walk(world, DOG) == {"closed": 1}
+        assert files(world, task) == ({"running": 2} if left else {"ready": 2})
+        sound(world)
+    query = "SELECT DISTINCT status, substatus FROM jedi_jobs WHERE kind = 'normal'"
+    assert [tuple(row) for row in rows(world, query)] == [("closed", "merge_closed")]
 
 
 # ---------------------------------------------------------------------------------- commands
@@ -385,8 +412,10 @@ def test_ranges_of_events(world: World) -> None:
     put_file_dataset(world, "demo:in", data, "SITE_A_DATADISK")
     side = world.ddm.path("SITE_A_DATADISK", "demo:in", "e0").parent / ".dataset.yaml"
     side.write_text("files: {e0: {nevents: 10}, e1: {nevents: 10}}\n")
-    said = {"nEventsPerJob": 5, "site": "SITE_A", "mergeOutput": True, "mergeSpec": SPEC,
-            "nEventsPerMergeJob": 10}  # fmt: skip
+    said: dict[str, Any] = {
+        "nEventsPerJob": 5, "site": "SITE_A", "mergeOutput": True, "mergeSpec": SPEC,
+        "nEventsPerMergeJob": 10,
+    }  # fmt: skip
     [task] = ready(world, document(**said))
     assert generate(world) == 1
     make(world, jobs(world, task, "activated"))
@@ -404,7 +433,12 @@ def test_many_tasks_merge_in_as_many_statements_as_one(world: World) -> None:
     seen = []
     statements = watch(world.engine)
     for batch in (1, 4):
-        said = {"nFilesPerJob": 1, "site": "SITE_A", "mergeOutput": True, "mergeSpec": SPEC}
+        said: dict[str, Any] = {
+            "nFilesPerJob": 1,
+            "site": "SITE_A",
+            "mergeOutput": True,
+            "mergeSpec": SPEC,
+        }
         ids = ready(world, *(document(output=f"a:{batch}.{i}", **said) for i in range(batch)))
         while generate(world):
             pass

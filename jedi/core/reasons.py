@@ -136,6 +136,7 @@ JOBS: Mapping[str, str] = {
     "pilot_terminated": "The pilot was told to end by its site: the inputs are tried again.",
     "merge_cancelled": "The merge job of the outputs was killed: the inputs are tried again.",
     "merge_closed": "The outputs were not merged by the last merge job, which the system ended.",
+    "merge_stuck": "No pilot took the merge job: another one is made.",
     "merge_failed": "The outputs could not be merged: the inputs are tried again. Read the log of "
     "the merge job.",
     # the payload's fault

@@ -275,3 +275,18 @@ def _files(row: Row[Any]) -> Files:
         name: np.array(row._mapping[name], np.int64) for name in known
     }
     return Files(**{**columns, "dataset_ids": nothing + row.dataset_id, "lfns": row.lfns})
+
+
+_QUEUED = ", ".join(f"'{status}'" for status in states.JOB_QUEUED)
+_STUCK = text(f"""
+SELECT j.pandaid FROM jedi_tasks t JOIN jedi_jobs j USING (jeditaskid)
+WHERE t.rules @> '{{"merge_output": true}}' AND t.status NOT IN ('paused', 'aborting')
+  AND j.postprocessed_at IS NULL AND j.kind = 'merge' AND j.status IN ({_QUEUED})
+  AND j.statechangetime < jedi_now() - make_interval(secs => :timeout_s)
+ORDER BY j.pandaid LIMIT :limit
+""")
+
+
+def stuck(tx: Connection, timeout_s: float, limit: int) -> list[int]:
+    """Merge jobs that no pilot has taken for so long, though their task is not paused."""
+    return list(tx.scalars(_STUCK, {"timeout_s": timeout_s, "limit": limit}))

@@ -12,6 +12,7 @@ from jedi.watchdog import (
     heartbeat,
     leases,
     measure,
+    merging,
     pending,
     progress,
     shares,
@@ -25,8 +26,8 @@ from jedi.watchdog.dog import Dog
 DOGS: dict[str, Dog] = {
     module.DOG.name: module.DOG
     for module in (
-        heartbeat, leases, pending, throttle, exhausted, goal, failing, boost, measure, statistics,
-        progress, shares, space, sweep,
+        heartbeat, leases, merging, pending, throttle, exhausted, goal, failing, boost, measure,
+        statistics, progress, shares, space, sweep,
     )
 }  # fmt: skip
 

@@ -1,0 +1,27 @@
+"""Merge jobs that no pilot takes are closed: the files are free for another one."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+from jedi.agent.base import World
+from jedi.taskbuffer import jobs_end, merging
+from jedi.taskbuffer.jobs_end import JobEnd
+from jedi.watchdog.dog import Counts, Dog, in_batches
+
+
+def run(world: World) -> Counts:
+    """After as many tries as a merge has, the jobs that wait for it are closed and their inputs go
+    elsewhere. Source: engine.md §6.1; the limit is that of jobs of high priority, contracts §13."""
+    timeout_s = float(world.knobs["watchdog.merging_timeout_s"])
+    reason = f"No pilot took the merge job for {timeout_s:.0f} s."
+
+    def step(tx: Connection, limit: int) -> Counts:
+        stuck = merging.stuck(tx, timeout_s, limit)
+        ends = [JobEnd(job, "closed", "merge_stuck", reason, None, "jedi") for job in stuck]
+        return Counts(closed=len(jobs_end.end_jobs(tx, ends, "WatchDog")))
+
+    return in_batches(world, step)
+
+
+DOG = Dog("merging", "watchdog.merging_period_s", "merge jobs that no pilot takes are closed", run)
