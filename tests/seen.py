@@ -54,6 +54,8 @@ WHERE agent <> 'test' AND l.fromstatus IS NOT NULL
 """
 _FILES = " UNION SELECT 'jedi_dataset_contents', type, source, target FROM seen.moves"
 MACHINES = [m for m in states.MACHINES if m not in (states.EVENT, states.JOB)]
+COMING = ("topreprocess", "preprocessing", "staging", "staged", "reassigning", "waiting", "merging")
+"""Statuses whose features are being built: moves from and to them are not asked for yet."""
 
 
 def keep(engine: Engine) -> None:
@@ -127,5 +129,5 @@ def _missing(config: pytest.Config) -> list[str]:
     if hasattr(config, "workerinput"):
         return []
     seen = {path.name for path in Path(os.environ[DIRECTORY]).iterdir()}
-    moves = {f"{m.name}: {a} > {b}" for m in MACHINES for a, b in m.pairs}
+    moves = {f"{m.name}: {a} > {b}" for m in MACHINES for a, b in m.pairs if not {a, b} & {*COMING}}
     return sorted((REASONS.keys() | moves) - seen)

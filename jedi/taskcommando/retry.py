@@ -9,6 +9,7 @@ from typing import Any
 from jedi.core import states
 
 _ENDED = ("prepared", "done", "finished", "failed")
+_DUE = ("defined", "toupdate", "pending")
 _LOOKED_UP = ("ready", "running", "done", "finished", "failed", "broken", "removed")
 
 
@@ -39,10 +40,15 @@ class Dataset:
         return self.master_id is None and self.type in states.MASTER_TYPES
 
     @property
+    def is_due(self) -> bool:
+        """It is going to be looked up anyhow."""
+        return self.status in _DUE
+
+    @property
     def looks_again(self) -> bool:
         """Its files may be there again, or may be no more."""
         doubted = self.missing > 0 or self.status == "broken" or (self.stale and self.revived > 0)
-        return self.type == "input" and doubted
+        return self.type == "input" and doubted and not self.is_due
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,7 @@ def resumed(old_status: str, *, scouting: bool) -> str | None:
 
 def plan(datasets: Sequence[Dataset]) -> Plan:
     """Go on where the task stopped: refine it, feed it, or make jobs of what is left."""
+    datasets = [d for d in datasets if d.status != "removed"]
     masters = [d for d in datasets if d.is_master]
     if not masters:
         return Plan("registered", [])
@@ -70,7 +77,8 @@ def plan(datasets: Sequence[Dataset]) -> Plan:
         return Plan(None, [])
     lines = {d.dataset_id for d in left}
     moves = [(d.dataset_id, _reopened(d)) for d in datasets if _ends(d, lines)]
-    known = any(d.used for d in masters) and "defined" not in {status for _, status in moves}
+    due = any(d.is_due for d in masters) or "defined" in {status for _, status in moves}
+    known = any(d.used for d in masters) and not due
     return Plan("ready" if known else "defined", moves)
 
 

@@ -117,9 +117,9 @@ AFTER = {
     "task": """
 aborted > toincexec
 aborting > toabort
-assigning > aborting exhausted finishing paused ready registered toabort toreassign
-defined > aborting assigning exhausted finishing paused pending ready registered toabort
-defined > tobroken toreassign
+assigning > aborting exhausted finishing paused ready toabort toreassign
+defined > aborting assigning exhausted finishing paused pending ready toabort tobroken
+defined > toreassign
 done > registered toincexec toretry
 exhausted > aborting finishing paused registered running scouting toabort toincexec
 exhausted > toreassign toretry
@@ -134,8 +134,8 @@ pending > aborting defined exhausted finishing paused preprocessing ready regist
 pending > rerefine running scouting toabort topreprocess toreassign
 prepared > done exhausted failed finished paused
 preprocessing > aborting finishing paused pending prepared registered toabort
-ready > aborting defined exhausted finishing paused pending prepared preprocessing
-ready > registered running scouting throttled toabort toreassign
+ready > aborting defined exhausted finishing paused pending prepared preprocessing running
+ready > scouting throttled toabort toreassign
 reassigning > aborting assigning defined exhausted finishing pending ready running scouted
 reassigning > scouting toabort
 registered > aborting defined exhausted finishing paused pending staging toabort tobroken
@@ -165,9 +165,9 @@ done > defined ready running toupdate
 failed > defined ready running toupdate
 finished > defined ready running toupdate
 pending > broken done ready removed running
-ready > done failed finished running toupdate
+ready > defined done failed finished running toupdate
 removed > toupdate
-running > broken done failed finished ready toupdate
+running > broken defined done failed finished ready toupdate
 toupdate > broken done pending ready removed running
 """,
     "output dataset": """
@@ -182,7 +182,7 @@ running > prepared
     "input file": """
 broken > ready
 failed > ready
-finished > ready
+finished > failed ready
 lost > ready
 missing > ready
 pending > failed lost ready staging
