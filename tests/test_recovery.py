@@ -4,13 +4,16 @@ reads the same twice."""
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commanding import sound
 from helpers import put_file_dataset
 from sqlalchemy import text
 from task_rows import INPUT, OUTPUT, row_of
+from test_merging import kinds, merged_at_last, task_of
 from working import ENDPOINT, cycle
 
 from jedi.agent.base import World
@@ -271,3 +274,22 @@ def test_files_processed_in_part_are_processed_anew(world: World) -> None:
     assert row_of(world, found).status == "done"
     assert jobs(world, found) == 6
     assert there(world, "a:e") == ["e.000001", "e.000002", "e.000005", "e.000006"]
+
+
+# --------------------------------------------------------------------------------- by merging
+
+
+def test_merged_files_are_made_again_from_the_first_inputs(world: World) -> None:
+    found = task_of(world, 4, nFilesPerMergeJob=2)
+    assert merged_at_last(world, found) == "done"
+    assert sorted(files(world, found)) == ["o.000001", "o.000002"]
+    with world.engine.begin() as tx:
+        service.recover(tx, world.ddm, "anna", [found], files=["o.000002"])
+    assert merged_at_last(world, found) == "done"
+    assert files(world, found) == {
+        "o.000001": "finished", "o.000002": "failed", "o.000003": "finished",
+    }  # fmt: skip
+    assert Counter(kinds(world, found).elements()) == {
+        ("normal", "finished"): 6, ("merge", "finished"): 3,
+    }  # fmt: skip
+    sound(world)

@@ -194,7 +194,11 @@ def made(world: World) -> int:
 
 @pytest.mark.parametrize("into", ["same", "new"])
 def test_a_task_makes_lost_files_again(world: World, made: int, into: str) -> None:
-    lost = {"lostFiles": ["p.000001", "p.000003"], "lostFilesDataset": "a:p", "recoverInto": into}
+    lost: dict[str, Any] = {
+        "lostFiles": ["p.000001", "p.000003"],
+        "lostFilesDataset": "a:p",
+        "recoverInto": into,
+    }
     world.ddm.remove_files("a:p", lost["lostFiles"])
     name = "a:p" if into == "same" else "a:again"
     items = [INPUT, {**OUT, "dataset": name}]

@@ -180,3 +180,20 @@ def test_a_broken_task_is_not_repeated(world: World) -> None:
             ask(world, task, command)
         assert refused.value.code == "wrong_status"
         assert "allowTaskDuplication" in refused.value.sentence
+
+
+# ----------------------------------------------------------------------- two at the same time
+
+
+def test_of_two_who_ask_the_same_one_is_refused(world: World) -> None:
+    task = failed(world)
+    asked = [ask(world, task, "retry"), ask(world, task, "retry", keep=True)]
+    cycle(world)
+    answers = rows(world, "SELECT command_id, outcome, message FROM jedi_commands ORDER BY 1")
+    assert [row.command_id for row in answers] == asked
+    assert [row.outcome for row in answers] == ["accepted", "refused"]
+    assert answers[1].message == "The task is being retried already."
+    assert (work_off(world, task), files(world, task)) == ("done", {"finished": 2})
+    [row] = rows(world, "SELECT attemptnr FROM jedi_tasks")
+    assert row.attemptnr == 2
+    sound(world)

@@ -142,8 +142,9 @@ _MERGED = f"""
 SELECT c.fileid, CASE WHEN c.status = 'pending' THEN j.status NOT IN {_LIVE} OR j.status = 'merging'
   WHEN c.status IN ('ready', 'running') THEN j.status <> 'merging'
   WHEN c.status = 'finished' THEN j.status <> 'finished'
-  ELSE j.status NOT IN ('failed', 'cancelled', 'closed') END
+  ELSE j.status NOT IN ('failed', 'cancelled', 'closed') AND l.fileid IS NULL END
 FROM jedi_dataset_contents c JOIN {_JOBS} j ON j.pandaid = c.outpandaid
+  LEFT JOIN jedi_lost_files l ON l.fileid = c.fileid AND l.jeditaskid = c.jeditaskid
 WHERE c.type IN {_PRE_MERGE}"""
 
 _WAITING_FOR_MERGE = f"""

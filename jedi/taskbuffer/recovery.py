@@ -160,7 +160,7 @@ _LOSE = text(f"""
 WITH c AS (
   UPDATE jedi_dataset_contents c SET status = 'failed', proc_status = 'failed'
   FROM {_FILES} f WHERE f.type = 'output' AND c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
-    AND c.type = 'output' AND c.status = 'finished'
+    AND c.type IN ('output', 'trn_output') AND c.status = 'finished'
   RETURNING c.jeditaskid, c.datasetid, c.fileid, c.lfn, c.outpandaid
 ), g AS (
   SELECT jeditaskid, datasetid, count(*) AS n FROM c GROUP BY jeditaskid, datasetid
