@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from sqlalchemy import text
 from task_rows import good, put
 
 from jedi.agent.base import World
+from jedi.cli import task as cli
 from jedi.core.errors import NotFound, Unreachable
 from jedi.core.holds import BY_REASON, BY_STATUS, HOLDS
 from jedi.core.reasons import REASONS
@@ -171,3 +174,30 @@ def test_queues_are_tested_against_the_tasks_there_are(world: World) -> None:
         assert (mine.criteria, mine.tasks, mine.examples) == ("userName = 'anna'", 1, [task])
         with pytest.raises(NotFound):
             queues.test_queues(tx, 99)
+
+
+def test_people_and_programs_read_it(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JEDI_DATABASE_URL", world.settings.database_url or "")
+    catalogue(world, in_=2)
+    held, waits = ready(world, document(ramCount=3000), document(output="a:2", nFilesPerJob=1))
+    do(world, "UPDATE jedi_sites SET maxrss = 2700")
+
+    def run(*words: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["jedi-task", *words])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        assert not end.value.code
+        return capsys.readouterr().out
+
+    turns = json.loads(run("list", "--order", "generation", "--json"))
+    assert [one["jedi_task_id"] for one in turns] == [held, waits]
+    assert "not shared" in run("list", "--order", "generation")
+    generate(world)
+    told = run("why", str(held))
+    assert "held by   brokerage: No site can run its jobs." in told
+    assert "near miss 2 sites lack only 300 MB (little_memory): SITE_A, SITE_B" in told
+    found = json.loads(run("why", str(held), "--json"))
+    assert {"code", "since", "next_try", "facts"} <= found.keys()
+    assert found["brokerage"]["near_misses"][0]["gap"] == 300
