@@ -290,7 +290,8 @@ def new_files(
             if task.n_events:
                 new = _up_to(task, one.dataset, new, events_left)
             if task.whole_jobs and one.state == "closed":
-                new = new[: len(new) - (one.dataset.n_files + len(new)) % task.whole_jobs]
+                short = (one.dataset.n_files + len(new)) % task.whole_jobs
+                new = new[: max(0, len(new) - short)]
             if placed:
                 mine = {*old, *(file.lfn for file in new)}
                 at = {i for i, file in enumerate(one.files) if file.lfn in mine}
