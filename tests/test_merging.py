@@ -140,6 +140,8 @@ def test_jobs_wait_and_end_with_the_merge(world: World) -> None:
     assert status(world, task) == "done"
     with world.engine.begin() as tx:
         assert [file.lfn for file in service.outputs(tx, task)] == ["o.000001"]
+        assert {file.type for file in service.files(tx, task)} == {"input", "output", "log"}
+        assert len(service.files(tx, task, types=["trn_output"])) == 4
     with pytest.raises(NotFound):
         world.ddm.dataset("a:panda.um.out")
     assert world.ddm.dataset("a:panda.um.out.log").state == "closed"

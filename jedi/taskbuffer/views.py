@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
+from jedi.core import states
 from jedi.spec.splitrule import SCOUTED
 
 _MASTER = "masterid IS NULL AND type IN ('input', 'pseudo_input')"
@@ -93,7 +94,8 @@ SELECT c.fileid AS file_id, d.datasetname AS dataset, c.lfn, c.type, c.status, c
   c.checksum AS adler32, c.guid, c.nevents AS n_events, c.attemptnr AS attempt_nr,
   c.maxattempt AS max_attempt, c.failedattempt AS failed_attempt, c.pandaid AS panda_id
 FROM jedi_dataset_contents c JOIN jedi_datasets d USING (jeditaskid, datasetid)
-WHERE c.jeditaskid = :task AND (CAST(:types AS text[]) IS NULL OR c.type = ANY(:types))
+WHERE c.jeditaskid = :task
+  AND coalesce(c.type = ANY(CAST(:types AS text[])), c.type <> ALL(:hidden))
   AND (CAST(:statuses AS text[]) IS NULL OR c.status = ANY(:statuses))
 ORDER BY c.datasetid, c.fileid LIMIT :limit
 """
@@ -154,8 +156,9 @@ def files(
     statuses: Sequence[str] | None,
     limit: int,
 ) -> list[Row[Any]]:
-    """The files of a task whose datasets have these types (None: all)."""
-    values = {"task": jedi_task_id, "types": types, "statuses": statuses, "limit": limit}
+    """The files of a task whose datasets have these types (None: all but what is to be merged)."""
+    values = {"task": jedi_task_id, "types": types, "statuses": statuses, "limit": limit,
+              "hidden": list(states.PRE_MERGE_TYPES)}  # fmt: skip
     return list(tx.execute(text(_FILES), values))
 
 
