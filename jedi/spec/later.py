@@ -26,16 +26,16 @@ TASK_KEYS = _words(
 KEPT = _words(
     """
     framework container_name cliParams fixedSandbox objectStore transferType osInfo
-    ttcrTimestamp official noEmail tarBallViaDDM walltime walltimeUnit ioIntensity
-    ioIntensityUnit nEventsPerOutputFile useInFilesWithNewAttemptNr useInFilesInContainer
+    ttcrTimestamp official noEmail tarBallViaDDM walltime walltimeUnit ioIntensity ioIntensityUnit
+    nEventsPerOutputFile useInFilesWithNewAttemptNr useInFilesInContainer
     esFraction esConvertible maxEventsPerJob dynamicNumEvents releasePerLB totNumJobs maxNumJobs
-    noInputPooling nChunksToWait segmentedWork maxCoreCount randomSeed onSiteMerging mergeEsOnOS
+    noInputPooling nChunksToWait segmentedWork randomSeed onSiteMerging mergeEsOnOS
     disableReassign allowPartialFinish allowIncompleteInDS workflowHoldup
     noLoopingCheck debugMode useBuild retryModuleRules retryRamOffset retryRamStep retryRamMax
-    waitInput runUntilClosed intermediateTask fullChain inputPreStaging reuseSecOnDemand
-    inFilePosEvtNum useLocalIO allowInputLAN allowInputWAN avoidVP instantiateTmpl
+    waitInput runUntilClosed intermediateTask inputPreStaging reuseSecOnDemand
+    inFilePosEvtNum allowInputWAN avoidVP instantiateTmpl
     instantiateTmplSite registerDatasets stayOutputOnSite altStageOut putLogToOS ddmBackEnd
-    t1Weight ipConnectivity ipStack osMatching onlyTagsForFC cloudAsVO nEventsPerWorker
+    osMatching onlyTagsForFC cloudAsVO nEventsPerWorker
     nEsConsumers nSitesPerJob maxAttemptES maxAttemptEsJob decAttOnFailedES notDiscardEvents
     resurrectConsumers switchEStoNormal registerEsFiles useJobCloning useZipToPin usePrefetcher
     nJumboJobs maxJumboPerSite fineGrainedProc hpoWorkflow messageDriven pushStatusChanges

@@ -1,0 +1,57 @@
+"""Tasks of a real system through the brokers of a grid, which a knob gives to vo local."""
+
+from __future__ import annotations
+
+import pytest
+from scenarios.real_system import System
+from sqlalchemy import text
+
+from jedi.core.settings import caller
+from jedi.service import config, sites
+from jedi.taskbuffer.users import put_user
+
+
+@pytest.fixture(scope="module")
+def grid(system: System) -> System:
+    """Endpoints as small as these machines have, and a network that is known."""
+    with system.engine.begin() as tx:
+        put_user(tx, caller(), "production")
+        config.put(tx, caller(), "broker.local", "full")
+        config.put(tx, caller(), "taskbroker.room_tb", "0")
+        config.put(tx, caller(), "broker.min_output_mb", "0")
+        ways = (("SITE_A", "SITE_B"), ("SITE_B", "SITE_A"))
+        links = "\n".join(f"- {{src: {a}, dst: {b}, mb_s_1h: 300}}" for a, b in ways)
+        assert sites.import_links(tx, links) == 2
+    return system
+
+
+def decisions(system: System, task: int) -> list[tuple[str, str]]:
+    """Who decided about a task, and for which site first."""
+    with system.engine.begin() as tx:
+        rows = tx.execute(
+            text("SELECT broker, chosen FROM jedi_broker_decisions WHERE jeditaskid = :task "
+                 "ORDER BY decision_id"), {"task": task},
+        )  # fmt: skip
+        return [(row.broker, (row.chosen or ["nowhere"])[0]) for row in rows]
+
+
+def test_analysis_goes_to_its_data(grid: System) -> None:
+    lines = grid.texts("user:here", 4, "DISK_B")
+    task = grid.copying("user:here", nFilesPerJob=1)
+    assert grid.settle(task) == ["done"]
+    assert grid.lines(task) == lines
+    assert set(decisions(grid, task)) == {("analysis", "SITE_B")}
+    grid.check()
+
+
+def test_production_collects_its_outputs_at_a_nucleus(grid: System) -> None:
+    lines = grid.texts("user:there", 4, "DISK_A")
+    task = grid.copying(
+        "user:there", nFilesPerJob=1, prodSourceLabel="managed", taskType="prod", taskPriority=500
+    )
+    assert grid.settle(task) == ["done"]
+    assert grid.lines(task) == lines
+    (_, nucleus), *later = decisions(grid, task)
+    assert {broker for broker, _ in later} == {"production"}
+    assert grid.replicas(f"user:out.{task}")[nucleus.replace("SITE", "DISK")] == 4
+    grid.check()
