@@ -56,6 +56,15 @@ _FILES = " UNION SELECT 'jedi_dataset_contents', type, source, target FROM seen.
 MACHINES = [m for m in states.MACHINES if m not in (states.EVENT, states.JOB)]
 COMING = ("topreprocess", "preprocessing", "staging", "staged", "reassigning", "waiting", "merging")
 """Statuses whose features are being built: moves from and to them are not asked for yet."""
+UNTRIED = {
+    # by these a task that is held is known to find its way back, which leads past them
+    "task: paused > pending", "task: paused > throttled",
+    # only real pilots come by them, in tests with systems of their own
+    "output file: running > prepared", "output file: running > finished",
+    # a container that changes while its datasets wait to be looked up
+    "input dataset: defined > removed", "input dataset: pending > removed",
+}  # fmt: skip
+"""Moves that no test of a database comes by, and why."""
 
 
 def keep(engine: Engine) -> None:
@@ -130,4 +139,4 @@ def _missing(config: pytest.Config) -> list[str]:
         return []
     seen = {path.name for path in Path(os.environ[DIRECTORY]).iterdir()}
     moves = {f"{m.name}: {a} > {b}" for m in MACHINES for a, b in m.pairs if not {a, b} & {*COMING}}
-    return sorted((REASONS.keys() | moves) - seen)
+    return sorted((REASONS.keys() | (moves - UNTRIED)) - seen)

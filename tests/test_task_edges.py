@@ -256,3 +256,34 @@ def test_open_input_ends_with_its_task(world: World, finished: int, after: str) 
     query = "SELECT status FROM jedi_datasets WHERE type = 'input'"
     assert [row.status for row in rows(world, query)] == [after]
     assert status(world, made.task) == after
+
+
+# --------------------------------------------------------------------------- commands, carried out
+
+
+@pytest.mark.parametrize("fed", [False, True])
+def test_a_task_in_any_status_goes_on_elsewhere(world: World, fed: bool) -> None:
+    ids = in_each(world, sources("TaskCommando", "reassign"))
+    insert = (
+        "INSERT INTO jedi_datasets (jeditaskid, datasetname, type, status, nfiles, "
+        "nfilestobeused) VALUES (:t, 'demo:in', 'input', 'ready', 1, 1)"
+    )
+    for task in ids.values() if fed else ():
+        change(world, insert, t=task)
+    for task in ids.values():
+        ask(world, task, "reassign", site="SITE_B")
+    while TaskCommando(world).run_once():
+        pass
+    query = "SELECT status FROM jedi_tasks_statuslog WHERE fromstatus = 'toreassign'"
+    went = {row.status for row in rows(world, query)}
+    assert went >= ({"ready", "defined"} if fed else {"defined", "exhausted"})
+
+
+@pytest.mark.parametrize("before", ["finished", "failed", "exhausted", "done"])
+def test_with_nothing_to_retry_a_task_is_what_it_was(world: World, before: str) -> None:
+    task = in_each(world, ["toretry"])["toretry"]
+    change(world, "UPDATE jedi_tasks SET oldstatus = :s", s=before)
+    change(world, "INSERT INTO jedi_datasets (jeditaskid, datasetname, type, status) "
+           "VALUES (:t, 'demo:in', 'input', 'done')", t=task)  # fmt: skip
+    TaskCommando(world).run_once()
+    assert status(world, task) == before
