@@ -80,7 +80,7 @@ WHAT = [
     for what, weight in {
         "go_on": 12, "cycle": 1, "dog": 1, "write": 4, "die": 3, "leases_end": 2, "wait": 2,
         "wait_for_weeks": 1, "submit": 2, "submit_what_breaks": 1, "submit_child": 1,
-        "command": 14, "command_at_any_time": 1, "start": 4, "end": 6, "succeed": 2, "fail": 3,
+        "command": 14, "command_at_any_time": 1, "start": 4, "end": 9, "succeed": 1, "fail": 1,
         "obey": 3, "fall_silent": 2, "say_it_again": 1,
     }.items()
     for _ in range(weight)
@@ -88,6 +88,9 @@ WHAT = [
 """What happens, and how often."""
 
 SEEDS = st.integers(0, 2**32 - 1)
+
+AGAIN = ("resume", "retry", "recover", "incexec")
+"""Commands to what is at rest."""
 
 AT_REST = states.TASK.final | {"paused", "exhausted"}
 
@@ -173,7 +176,7 @@ class Life(RuleBasedStateMachine):
             users.put_user(tx, OWNER, "operator")
             tx.execute(text("INSERT INTO jedi_knobs (component, key, value) "
                             "VALUES ('scout', 'chunks', '1')"))  # fmt: skip
-        for kind in ("scouts", "fragile"):
+        for kind in ("scouts", "longer", "fragile"):
             self.submit_task(3, **TASKS[kind])
         self.submit_what_breaks()
         self.go_on()
@@ -427,8 +430,14 @@ class Life(RuleBasedStateMachine):
             none(self.rows(_TWICE))
 
     def teardown(self) -> None:
-        """Nobody dies any more: everything comes to rest, and every end is the right one."""
+        """Nobody dies any more: everything comes to rest, goes on once more where it can, and every
+        end is the right one."""
         if hasattr(self, "world"):
+            self.come_to_rest()
+            for task, status in self.statuses().items():
+                names = [name for name in AGAIN if COMMANDS[name].refusal(status) is None]
+                if names:
+                    self.ask(self.least(names), task)
             self.come_to_rest()
             with self.world.engine.begin() as tx:
                 none([one for one in check.check(tx, self.world.ddm) if one.violations])

@@ -32,9 +32,8 @@ EXPECTED = {
     *(f"task {status}" for status in states.TASK.final),
     *(f"job {status}" for status in states.JOB_FINAL),
     *(f"command {name}" for name in COMMANDS),
-    *("because lost_heartbeat", "because sent_timeout", "because killed", "because reassigned"),
     *(f"because {end['error_code']}" for end in ENDS.values() if "error_code" in end),
-    *("because output_not_reported", "crash", "refused", "stale report"),
+    *("because lost_heartbeat", "because output_not_reported", "crash", "refused", "stale report"),
 }
 
 
