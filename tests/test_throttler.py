@@ -87,6 +87,12 @@ def test_the_most_special_limit_decides_what_is_compared() -> None:
     assert code(NQUEUELIMIT_MCORE=59) == "many_queued"
 
 
+def test_each_shape_counts_alone() -> None:
+    loads = {(1, "SCORE"): Load(not_running=1500), (1, "SCORE_HIMEM"): Load(not_running=1500)}
+    found = Throttle([QUEUE], loads, Knobs())
+    assert all(isinstance(found.decide(1, shape), Pass) for _, shape in loads)
+
+
 def test_event_service_counts_all_shapes_together() -> None:
     loads = {(1, "SCORE"): Load(not_running=2000), (1, "MCORE"): Load(not_running=100)}
     found = Throttle([QUEUE], loads, Knobs())

@@ -130,7 +130,8 @@ class Throttle:
         whole = self._load(queue_id, "")
         if queue is None or queue.share is None:  # test 0
             return ceiling(whole.queued, self.knobs["throttler.queue_cap"])
-        here = whole if resource_type is None else self._load(queue_id, resource_type)
+        pair = self.root(queue_id), resource_type or ""
+        here = whole if resource_type is None else self.loads.get(pair, Load())
         found = self._tests(queue, here, resource_type)
         room = self._room(queue, here, resource_type)
         if found and found.yields and queue.label != "user" and queue_id in self.least:
@@ -176,11 +177,11 @@ class Throttle:
             [Urgent(u.queue_id, u.waiting, u.queued, u.jobs or 0) for u in urgent],
         )  # fmt: skip
 
-    def _load(self, queue_id: int, resource_type: str) -> Load:
-        """Of a queue's resource types that begin so."""
+    def _load(self, queue_id: int, begin: str) -> Load:
+        """Of all resource types of a queue that begin so."""
         root = self.root(queue_id)
         found = (load for (q, shape), load in self.loads.items()
-                 if q == root and shape.startswith(resource_type))  # fmt: skip
+                 if q == root and shape.startswith(begin))  # fmt: skip
         return sum(found, Load())
 
     def _tests(self, queue: Queue, here: Load, shape: str | None) -> Skip | None:
