@@ -135,6 +135,14 @@ def test_files_that_need_more_memory_have_jobs_of_their_own() -> None:
     assert (then[0].master.lfns, ram) == (["f1", "f3"], 4000)
 
 
+def test_what_follows_is_used_again_where_the_task_says_so() -> None:
+    some = chunk(files(4), Secondary("IN2", files(2)))
+    (found,) = in_order([some], SplitRules(reuse_sec_on_demand=True))
+    rules = SplitRules(n_files_per_job=2)
+    assert follow(cut([some], rules)) == [(0, 2)]
+    assert follow(cut([found], rules)) == [(0, 2), (0, 2)]
+
+
 def test_what_follows_has_the_ids_of_its_master() -> None:
     master = files(5, boundaries=[1, 1, 2, 3, 3])
     beside = Secondary("IN2", files(6, boundaries=[1, 2, 2, 2, 3, 4]), by_boundary=True)
@@ -269,6 +277,14 @@ def test_names_in_a_file_and_numbers_of_a_job(world: World) -> None:
     ]  # fmt: skip
     rest = f"input_IN.txt {found[0].first} https://x.org/src > o.000001"
     assert found[0].jobparameters == f"cat in000000 in000001 {rest}"
+
+
+def test_an_offset_of_the_seeds(world: World) -> None:
+    ready(world, document({"type": "constant", "value": "${RNDMSEED}"}, randomSeed=100)
+          | {"noInput": True, "jobParameters": [
+              {"type": "constant", "value": "${RNDMSEED}"}, OUTPUT]})  # fmt: skip
+    generate(world)
+    assert jobs(world) == ["101 > o.000001"]
 
 
 def test_all_names_in_files(world: World) -> None:

@@ -257,6 +257,7 @@ class _Values:
                 return serial_numbers(m.task.outputs[0], len(m.ids))
             case "RNDMSEED":
                 shift = m.task.seeds.attributes.offset if m.task.seeds else 0
+                shift += m.task.rules.random_seed or 0
                 return [seed + shift for seed in self.seeds]
             case "SKIPEVENTS":
                 return self._first("start_events")

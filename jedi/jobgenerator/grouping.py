@@ -16,13 +16,19 @@ from jedi.spec.splitrule import WHOLE_IDS, SplitRules
 
 def in_order(chunks: Sequence[Chunk], rules: SplitRules) -> list[Chunk]:
     """With boundary ids or lumi blocks together, where the task wants that: files that came later,
-    or come back, stand behind those that they belong to."""
+    or come back, stand behind those that they belong to. What follows may be used again where the
+    task says so."""
     return [
         replace(
             chunk,
             master=_sorted(chunk.master, rules),
             secondaries=tuple(
-                replace(one, files=_sorted(one.files, rules), by_boundary=_shares_ids(one, rules))
+                replace(
+                    one,
+                    files=_sorted(one.files, rules),
+                    by_boundary=_shares_ids(one, rules),
+                    reusable=one.reusable or bool(rules.reuse_sec_on_demand),
+                )
                 for one in chunk.secondaries
             ),
         )

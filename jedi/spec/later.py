@@ -29,10 +29,10 @@ KEPT = _words(
     ttcrTimestamp official noEmail tarBallViaDDM walltime walltimeUnit ioIntensity ioIntensityUnit
     nEventsPerOutputFile useInFilesWithNewAttemptNr useInFilesInContainer
     esFraction esConvertible maxEventsPerJob dynamicNumEvents releasePerLB totNumJobs maxNumJobs
-    noInputPooling nChunksToWait segmentedWork randomSeed onSiteMerging mergeEsOnOS
+    noInputPooling nChunksToWait segmentedWork onSiteMerging mergeEsOnOS
     disableReassign allowPartialFinish allowIncompleteInDS workflowHoldup
     noLoopingCheck debugMode useBuild retryModuleRules retryRamOffset retryRamStep retryRamMax
-    waitInput runUntilClosed intermediateTask inputPreStaging reuseSecOnDemand
+    waitInput runUntilClosed intermediateTask inputPreStaging
     inFilePosEvtNum allowInputWAN avoidVP instantiateTmpl
     instantiateTmplSite registerDatasets stayOutputOnSite altStageOut putLogToOS ddmBackEnd
     osMatching onlyTagsForFC cloudAsVO nEventsPerWorker
