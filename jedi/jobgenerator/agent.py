@@ -386,7 +386,7 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         real = [
             one
             for one in chain.from_iterable(streams)
-            if len(one) and names[int(one.dataset_ids[0])].type == "input"
+            if len(one) and (read := names.get(int(one.dataset_ids[0]))) and read.type in _LOCATED
         ]
         where = [self._locate(one, len(one), names) for one in real]
         return holdings.of_files(world, *holdings.join([one.sizes for one in real], where))
