@@ -358,7 +358,7 @@ def test_a_task_that_comes_back_with_all_scouts_ended_is_judged(world: World) ->
     ask(world, task, "retry")
     soon(world)
     everything(world)
-    assert history(world, task)[-5:] == ["toretry", "ready", "scouting", "scouted", "running"]
+    assert history(world, task)[-4:] == ["exhausted", "scouting", "scouted", "running"]
     assert counts(world, task) == {"finished": 10, "activated": 20}
     sound(world)
 

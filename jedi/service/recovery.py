@@ -83,7 +83,8 @@ def _named(made: Sequence[Row[Any]], files: Sequence[str]) -> list[Row[Any]]:
     ]
     if problems:
         raise BadInput(problems)
-    return [row for row in made if row.lfn in files]
+    wanted = set(files)
+    return [row for row in made if row.lfn in wanted]
 
 
 def _lost(ddm: DDM, made: Sequence[Row[Any]], listings: Listings) -> list[Row[Any]]:

@@ -280,15 +280,28 @@ WHERE c.datasetid = o.datasetid AND c.lfn = o.lfn
 """)
 
 
+_CONCERNED = text("""
+SELECT DISTINCT d.jeditaskid FROM jedi_datasets d JOIN jedi_lost_files l USING (datasetname)
+WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.type = 'input'
+""")
+
+
+def _concerned(tx: Connection, task_ids: Sequence[int]) -> dict[str, list[int]]:
+    """Those of the tasks that read datasets of which files were lost: hardly ever any."""
+    return {"ids": list(tx.scalars(_CONCERNED, {"ids": list(task_ids)}))}
+
+
 def rename(tx: Connection, task_ids: Sequence[int]) -> None:
     """Let inputs of tasks that were lost and made again go by their new names, unless they were
     used before that. The caller holds the tasks."""
-    tx.execute(_RENAME, {"ids": list(task_ids)})
+    if (ids := _concerned(tx, task_ids))["ids"]:
+        tx.execute(_RENAME, ids)
 
 
 def replaced(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[tuple[str, str]]]:
     """By input dataset of tasks, the old and the new name of each file that was made again."""
     found: dict[int, list[tuple[str, str]]] = {}
-    for row in tx.execute(text(_REPLACED), {"ids": list(task_ids)}):
-        found.setdefault(row.datasetid, []).append((row.lost, row.found))
+    if (ids := _concerned(tx, task_ids))["ids"]:
+        for row in tx.execute(text(_REPLACED), ids):
+            found.setdefault(row.datasetid, []).append((row.lost, row.found))
     return found
