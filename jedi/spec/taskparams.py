@@ -326,7 +326,9 @@ class TaskParams(_Written, Rules):
     es_convertible: Flag = None
     skip_scout: bool = False
     use_scout: bool = True
-    goal: Annotated[float, Field(gt=0, le=100, multiple_of=0.1)] | None = None
+    goal_percent: Annotated[float, Field(gt=0, le=100, multiple_of=0.1)] | None = Field(
+        default=None, alias="goal"
+    )
     term_condition: _TermCondition | None = None
     no_throttle: Flag = None
     parent_task_name: _Label | None = None
@@ -343,6 +345,11 @@ class TaskParams(_Written, Rules):
     merge_core_count: Annotated[int, Field(ge=0, le=10_000)] | None = None
     log_merge: LogItem | None = Field(default=None, alias="log_merge")
     um_name_at_end: Flag = None
+
+    @property
+    def goal(self) -> int | None:
+        """In tenths of a percent, as jedi_tasks has it."""
+        return None if self.goal_percent is None else round(self.goal_percent * 10)
 
     def items(self, kind: type[_ItemKind]) -> list[_ItemKind]:
         """The job parameters of one kind, in order."""

@@ -199,7 +199,6 @@ class Refiner:
         """The task's own columns."""
         p = submission.params
         own = {f.name: getattr(p, f.name) for f in fields(TaskColumns) if hasattr(p, f.name)}
-        own["goal"] = None if p.goal is None else round(p.goal * 10)
         shape = resource_type(
             submission.resource_types, p.core_count, p.ram_count, p.ram_unit, p.base_ram_count
         )
