@@ -81,7 +81,7 @@ WHAT = [
         "go_on": 12, "cycle": 1, "dog": 1, "write": 4, "die": 3, "leases_end": 2, "wait": 2,
         "wait_for_weeks": 1, "submit": 2, "submit_what_breaks": 1, "submit_child": 1,
         "command": 14, "command_at_any_time": 1, "start": 4, "end": 9, "succeed": 1, "fail": 1,
-        "obey": 3, "fall_silent": 2, "say_it_again": 1,
+        "obey": 3, "fall_silent": 1, "say_it_again": 1,
     }.items()
     for _ in range(weight)
 ]  # fmt: skip
@@ -177,7 +177,7 @@ class Life(RuleBasedStateMachine):
             tx.execute(text("INSERT INTO jedi_knobs (component, key, value) "
                             "VALUES ('scout', 'chunks', '1')"))  # fmt: skip
         for kind in ("scouts", "longer", "fragile"):
-            self.submit_task(3, **TASKS[kind])
+            self.submit_task(4, **TASKS[kind])
         self.submit_what_breaks()
         self.go_on()
         self.submit_child()
@@ -213,7 +213,7 @@ class Life(RuleBasedStateMachine):
     def go_on(self) -> None:
         """Pilots take jobs, and every agent does what it can, but for those that stall."""
         for site in SITES:
-            self.acquire(site, 3)
+            self.acquire(site, 4)
         for name in AGENTS:
             if self.dice.random() < 0.2:
                 self.claim(name)
@@ -280,7 +280,7 @@ class Life(RuleBasedStateMachine):
     # ------------------------------------------------------------------------------------- people
 
     def submit(self) -> None:
-        self.submit_task(self.dice.choice(range(1, 5)), **TASKS[self.least(TASKS)])
+        self.submit_task(self.dice.choice(range(2, 7)), **TASKS[self.least(TASKS)])
 
     def submit_what_breaks(self) -> None:
         """The input is gone before anybody looks at it."""
@@ -352,7 +352,7 @@ class Life(RuleBasedStateMachine):
             self.report(job, {"status": "running"})
 
     def end(self) -> None:
-        for _ in self.held[:3]:
+        for _ in self.held[:5]:
             self.end_job(self.dice.choice(self.held), self.least(ENDS))
 
     def succeed(self) -> None:
@@ -371,9 +371,11 @@ class Life(RuleBasedStateMachine):
                 self.report(job, {"status": "cancelled", "error_code": "killed"})
 
     def fall_silent(self) -> None:
-        """A pilot dies."""
-        if self.held:
-            self.held.remove(self.dice.choice(self.held))
+        """Pilots begin their jobs and die."""
+        self.start()
+        self.held.clear()
+        self.wait(3)
+        walk(self.world, DOGS["heartbeat"])
 
     def say_it_again(self) -> None:
         """An answer was lost: the pilot repeats what it said, however old that is."""
