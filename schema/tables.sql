@@ -49,10 +49,12 @@ CREATE TABLE ddm_members (
 CREATE TABLE ddm_replicas (
     file_id bigint NOT NULL,  -- the file
     endpoint text NOT NULL,   -- where it lies
+    expires_at timestamptz,   -- until when a copy stays; empty: for good
     CONSTRAINT ddm_replicas_pk PRIMARY KEY (file_id, endpoint),
     CONSTRAINT ddm_replicas_file_id_fk FOREIGN KEY (file_id) REFERENCES ddm_files(file_id) ON DELETE
         CASCADE
 );
+CREATE INDEX ddm_replicas_expires_at_ix ON ddm_replicas (expires_at) WHERE expires_at IS NOT NULL;
 
 -- answers given to pilots, so that a repeated request gets the same jobs
 CREATE TABLE jedi_acquire_requests (
@@ -90,10 +92,13 @@ CREATE TABLE jedi_broker_decisions (
     weights double precision[] NOT NULL,                   -- their weights
     need jsonb NOT NULL,                                   -- what the task asked for
     creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    used text[] NOT NULL DEFAULT '{}'[],                   -- the sites that the task had jobs at
     CONSTRAINT jedi_broker_decisions_pk PRIMARY KEY (decision_id)
 );
+CREATE INDEX jedi_broker_decisions_creationtime_ix ON jedi_broker_decisions (creationtime);
 CREATE INDEX jedi_broker_decisions_jeditaskid_decision_id_ix ON jedi_broker_decisions (jeditaskid,
     decision_id);
+CREATE INDEX jedi_broker_decisions_snapshot_hash_ix ON jedi_broker_decisions (snapshot_hash);
 
 -- why sites were refused
 CREATE TABLE jedi_broker_reasons (
@@ -833,6 +838,8 @@ CREATE TABLE jedi_tasks (
     split_at timestamptz,                                   -- when the first job was made
     origin_pandaid bigint,                                  -- the id a submitter got at once (DIRAC RFC #15)
     measured_jobs integer NOT NULL DEFAULT 0,               -- finished jobs when their figures were read last
+    period text,                                            -- how often a periodical task gets a job
+    nextperiod timestamptz,                                 -- when it gets the next one
     CONSTRAINT jedi_tasks_pk PRIMARY KEY (jeditaskid),
     CONSTRAINT jedi_tasks_username_uq UNIQUE (username, idempotency_key),
     CONSTRAINT jedi_tasks_status_ck CHECK (status = ANY (ARRAY['registered', 'defined', 'assigning',
@@ -843,6 +850,8 @@ CREATE TABLE jedi_tasks (
 ) WITH (fillfactor=80);
 CREATE INDEX jedi_tasks_locked_ix ON jedi_tasks (lockedtime) WHERE lockedby IS NOT NULL;
 CREATE INDEX jedi_tasks_parent_tid_ix ON jedi_tasks (parent_tid);
+CREATE INDEX jedi_tasks_period_ix ON jedi_tasks (nextperiod) WHERE period IS NOT NULL AND (status =
+    ANY (ARRAY['ready', 'running']));
 CREATE INDEX jedi_tasks_status_jeditaskid_ix ON jedi_tasks (status, currentpriority DESC,
     jeditaskid);
 CREATE INDEX jedi_tasks_taskname_ix ON jedi_tasks (taskname);

@@ -9,6 +9,7 @@ import fcntl
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -16,11 +17,12 @@ import pytest
 from ddm_steps import COUNTER, adler, publish, put, refused, stage, swap
 
 from jedi.ddm.filesystem import FileSystemDDM
-from jedi.ddm.interface import DDM, FileInfo
+from jedi.ddm.interface import DDM, Copy, FileInfo
 from jedi.ddm.sqlcatalogue import SqlCatalogueDDM
 
 Make = Callable[..., DDM]
-"""Over these roots; `event_count_command` may follow. Two made alike share what they know."""
+"""Over these roots; `event_count_command` and `tapes` may follow. Two made alike share what they
+know."""
 
 MAKERS: dict[str, Callable[[pytest.FixtureRequest], Make]] = {
     "filesystem": lambda _request: FileSystemDDM,
@@ -421,6 +423,52 @@ class TestConformance:
         assert ddm.list_files("s:d") == []
         ddm.delete("s:d/")
         refused("dataset_missing", ddm.dataset, "s:d")
+
+    def test_what_is_on_tape_is_staged(self, make: Make, roots: Roots) -> None:
+        ddm = make(roots, tapes={"A": "B"})
+        put(ddm, "A", "s:d", {"f": b"f", "g": b"g", "h": b"h"})
+        assert make(roots).on_tape("s:d") == []
+        assert ddm.on_tape("s:d") == ["f", "g", "h"]
+        for _ in range(2):
+            ends = ddm.stage("s:d", ["g", "f", "no"], "Staging")
+            assert [(end.lfn, end.code) for end in ends] == [
+                ("g", "done"), ("f", "done"), ("no", "source_missing")
+            ]  # fmt: skip
+        assert ddm.on_tape("s:d") == ["h"]
+        assert ddm.locate("s:d", "fgh") == {"f": ["B", "A"], "g": ["B", "A"], "h": ["A"]}
+        assert ddm.copies() == []
+        swap(ddm.path("A", "s:d", "h"), "x")
+        (end,) = ddm.stage("s:d", ["h"], "Staging")
+        assert end.code == "checksum_differs" and ddm.on_tape("s:d") == ["h"]
+        for verb in (ddm.on_tape, lambda name: ddm.stage(name, ["f"], "Staging")):
+            refused("dataset_missing", verb, "s:no")
+
+    def test_copies_may_have_an_end(self, make: Make, roots: Roots) -> None:
+        ddm, until = make(roots), datetime(2030, 1, 1, tzinfo=UTC)
+        put(ddm, "A", "s:d", {lfn: lfn.encode() for lfn in "fghi"})
+        ddm.transfer([("s:d", "i")], "A", "B", "test")
+        ddm.transfer([("s:d", lfn) for lfn in "fgi"], "A", "B", "test", until)
+        ddm.transfer([("s:d", "h")], "A", "B", "test", until)
+        ddm.transfer([("s:d", "h")], "A", "B", "test")
+        copies = sorted(make(roots).copies(), key=lambda copy: copy.lfn)
+        assert copies == [Copy("B", "s:d", lfn, until) for lfn in "fgh"]
+        later = Copy("B", "s:d", "f", until + timedelta(days=1))
+        assert ddm.drop_copies([later, Copy("A", "s:d", "i", until)]) == 0
+        assert ddm.drop_copies(copies[:1]) == 1
+        assert ddm.drop_copies(copies[:1]) == 0
+        assert ddm.locate("s:d", "fghi") == {
+            "f": ["A"], "g": ["A", "B"], "h": ["A", "B"], "i": ["A", "B"]
+        }  # fmt: skip
+        assert not ddm.path("B", "s:d", "f").exists()
+
+    def test_the_last_replica_is_no_copy_any_more(self, make: Make, roots: Roots) -> None:
+        ddm, until = make(roots), datetime(2030, 1, 1, tzinfo=UTC)
+        put(ddm, "A", "s:d", {"f": b"f"})
+        ddm.transfer([("s:d", "f")], "A", "B", "test", until)
+        only = make({"B": roots["B"]})
+        assert only.drop_copies(only.copies()) == 0
+        assert make(roots).copies() == []
+        assert ddm.path("B", "s:d", "f").read_bytes() == b"f"
 
     def test_space(self, ddm: DDM) -> None:
         space = ddm.space("A")

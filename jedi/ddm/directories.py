@@ -17,18 +17,22 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
+from types import MappingProxyType
 
 from jedi.core.errors import JediError, NotFound, Refused
 from jedi.ddm.content import adler32, copy_verified, count_events, sweep
-from jedi.ddm.interface import DatasetInfo, FileInfo, Space, TransferResult
+from jedi.ddm.interface import Copy, DatasetInfo, FileInfo, Space, TransferResult
 from jedi.ddm.storage import Storage, valid_dataset, valid_lfn
 
 _GUIDS = uuid.UUID("6f0d6b0e-6b57-5a39-9a0c-0c8e1d2f7a41")  # namespace of GUIDs made from names
 _MEASURED_BATCH = 1000  # measured files noted at once: what a crash may cost
 _SMALL = 1 << 20  # bytes; 8 threads read 100,000 tiny files 10 times slower than one alone
+
+NO_TAPES: Mapping[str, str] = MappingProxyType({})
 
 Named = tuple[str, str]
 """A file: its dataset and its LFN."""
@@ -38,6 +42,8 @@ class Directories(ABC):
     """The verbs of `DDM` that are about bytes, over one root directory for each endpoint.
 
     `event_count_command` is run with a file's path appended and prints its number of events.
+    `tapes` are endpoints that are slow to read, each with the disk that takes what is staged from
+    it; they are asked last.
     """
 
     def __init__(
@@ -45,10 +51,15 @@ class Directories(ABC):
         roots: Mapping[str, Path],
         event_count_command: str | None = None,
         *,
+        tapes: Mapping[str, str] = NO_TAPES,
         hook_timeout_s: float = 60.0,
         threads: int = 8,
     ) -> None:
-        self._storages = {e: Storage(e, Path(os.path.realpath(root))) for e, root in roots.items()}
+        self._tapes = tapes
+        self._storages = {
+            endpoint: Storage(endpoint, Path(os.path.realpath(roots[endpoint])))
+            for endpoint in sorted(roots, key=tapes.__contains__)
+        }
         self._threads = threads
         self._count_events: Callable[[Path], int] | None = None
         if event_count_command:
@@ -66,8 +77,30 @@ class Directories(ABC):
         """Those of the wanted files (LFNs by dataset) that an endpoint has."""
 
     @abstractmethod
-    def _arrived(self, storage: Storage, files: Mapping[str, Sequence[FileInfo]]) -> None:
-        """Files of these datasets lie at an endpoint now, whether they did before or not."""
+    def _arrived(
+        self,
+        storage: Storage,
+        files: Mapping[str, Sequence[FileInfo]],
+        until: datetime | None = None,
+    ) -> None:
+        """Files of these datasets lie at an endpoint now, whether they did before or not; those
+        that did not stay until then."""
+
+    @abstractmethod
+    def _places(self, name: str) -> Mapping[str, Collection[str]]:
+        """The endpoints that hold each file of a plain dataset."""
+
+    @abstractmethod
+    def locate(self, name: str, lfns: Iterable[str]) -> dict[str, list[str]]:
+        """As the interface says."""
+
+    @abstractmethod
+    def copies(self) -> list[Copy]:
+        """As the interface says."""
+
+    @abstractmethod
+    def _forget(self, endpoint: str, name: str, lfns: Collection[str], *, gone: bool) -> None:
+        """Files of a dataset are no copies any more: they are going to be removed, or stay."""
 
     # The verbs
 
@@ -111,7 +144,12 @@ class Directories(ABC):
         self._arrived(storage, {n: _with_guids(n, some.values()) for n, some in published.items()})
 
     def transfer(
-        self, files: Sequence[tuple[str, str]], source: str, target: str, activity: str
+        self,
+        files: Sequence[tuple[str, str]],
+        source: str,
+        target: str,
+        activity: str,
+        until: datetime | None = None,
     ) -> list[TransferResult]:
         origin, goal = self._storage(source), self._storage(target)
         wanted: dict[str, dict[str, None]] = {}
@@ -130,14 +168,54 @@ class Directories(ABC):
                 return error
 
         each = [(name, lfn) for name, lfns in wanted.items() for lfn in lfns]
+        there = {(name, lfn) for name, lfn in each if goal.stat(goal.home(name) / lfn)}
         with ThreadPoolExecutor(self._threads) as pool:
             ends = dict(zip(each, pool.map(send, each), strict=True))
-        arrived: dict[str, list[FileInfo]] = {}
-        for (name, _), end in ends.items():
+        arrived: dict[datetime | None, dict[str, list[FileInfo]]] = {}
+        for named, end in ends.items():
             if isinstance(end, FileInfo):
-                arrived.setdefault(name, []).append(end)
-        self._arrived(goal, arrived)
+                some = arrived.setdefault(None if named in there else until, {})
+                some.setdefault(named[0], []).append(end)
+        for stays, files_there in arrived.items():
+            self._arrived(goal, files_there, stays)
         return [_result(name, file, ends[name, file]) for name, file in files]
+
+    def drop_copies(self, copies: Sequence[Copy]) -> int:
+        dropped = 0
+        unwanted: dict[tuple[str, str], set[str]] = {}
+        for copy in set(copies).intersection(self.copies()):
+            unwanted.setdefault((copy.endpoint, copy.dataset), set()).add(copy.lfn)
+        for (endpoint, name), lfns in unwanted.items():
+            held = self.locate(name, lfns)
+            last = {lfn for lfn in lfns if held[lfn] == [endpoint]}
+            self._forget(endpoint, name, last, gone=False)
+            self._forget(endpoint, name, lfns - last, gone=True)
+            for lfn in lfns - last:
+                self.path(endpoint, name, lfn).unlink(missing_ok=True)
+                dropped += 1
+        return dropped
+
+    def on_tape(self, name: str) -> list[str]:
+        if not self._tapes:
+            return []
+        return sorted(lfn for lfn, at in self._places(name).items() if self._tapes.keys() >= {*at})
+
+    def stage(self, name: str, lfns: Sequence[str], activity: str) -> list[TransferResult]:
+        """At once, by whoever asks."""
+        ends: dict[str, TransferResult] = {}
+        routes: dict[str, list[Named]] = {}
+        for lfn, at in self.locate(name, lfns).items():
+            if not at:
+                ends[lfn] = TransferResult(name, lfn, "source_missing", f"No endpoint has {lfn}.")
+            elif at[0] in self._tapes:
+                routes.setdefault(at[0], []).append((name, lfn))
+            else:
+                ends[lfn] = TransferResult(name, lfn, "done")
+        for tape, files in routes.items():
+            ends |= {
+                end.lfn: end for end in self.transfer(files, tape, self._tapes[tape], activity)
+            }
+        return [ends[lfn] for lfn in lfns]
 
     # For implementations
 

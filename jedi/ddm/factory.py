@@ -1,5 +1,5 @@
-"""Data management as the database configures it: the endpoints that have a root directory, and
-where the catalogue is."""
+"""Data management as the database configures it: the endpoints that have a root directory, those
+of them on tape, and where the catalogue is."""
 
 from __future__ import annotations
 
@@ -18,14 +18,18 @@ from jedi.taskbuffer import sites
 def load(tx: Connection, knobs: Knobs) -> DDM:
     """Data management over all endpoints; the same object as long as nothing was changed."""
     engine = tx.engine if knobs["ddm.catalogue"] == "sql" else None
-    return _made(tuple(sites.roots(tx).items()), knobs["ddm.event_count_command"], engine)
+    roots, tapes = tuple(sites.roots(tx).items()), tuple(sites.buffers(tx).items())
+    return _made(roots, tapes, knobs["ddm.event_count_command"], engine)
 
 
 @lru_cache(maxsize=4)
 def _made(
-    roots: tuple[tuple[str, str], ...], event_count_command: str, catalogue: Engine | None
+    roots: tuple[tuple[str, str], ...],
+    tapes: tuple[tuple[str, str], ...],
+    event_count_command: str,
+    catalogue: Engine | None,
 ) -> DDM:
     places = {name: Path(root) for name, root in roots}
     if catalogue is None:
-        return FileSystemDDM(places, event_count_command)
-    return SqlCatalogueDDM(catalogue, places, event_count_command)
+        return FileSystemDDM(places, event_count_command, tapes=dict(tapes))
+    return SqlCatalogueDDM(catalogue, places, event_count_command, tapes=dict(tapes))

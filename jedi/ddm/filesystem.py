@@ -11,12 +11,13 @@ import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 from jedi.core.errors import NotFound, Refused
 from jedi.ddm import sidecar
 from jedi.ddm.directories import Directories, Named, guid, must_be_plain
-from jedi.ddm.interface import DatasetInfo, FileInfo, Replica, State, flatten
+from jedi.ddm.interface import Copy, DatasetInfo, FileInfo, Replica, State, flatten
 from jedi.ddm.storage import Held, Storage, valid_dataset, valid_lfn
 
 
@@ -63,6 +64,14 @@ class FileSystemDDM(Directories):
             sizes = [(endpoint, file.st_size) for endpoint, file in found if file]
             located[wanted] = [endpoint for endpoint, size in sizes if size == sizes[0][1]]
         return located
+
+    def copies(self) -> list[Copy]:
+        return [
+            Copy(storage.endpoint, f"{home.parent.name}:{home.name}", lfn, until)
+            for storage in self._storages.values()
+            for home, found in sidecar.limits(storage.root)
+            for lfn, until in found.items()
+        ]
 
     # What JEDI makes and removes
 
@@ -139,10 +148,30 @@ class FileSystemDDM(Directories):
             found |= {(name, lfn): file for lfn, file in known.items()}
         return found
 
-    def _arrived(self, storage: Storage, files: Mapping[str, Sequence[FileInfo]]) -> None:
+    def _arrived(
+        self,
+        storage: Storage,
+        files: Mapping[str, Sequence[FileInfo]],
+        until: datetime | None = None,
+    ) -> None:
         for name, some in files.items():
             home = storage.home(name)
-            sidecar.note(home, [(file, (home / file.lfn).stat().st_mtime_ns) for file in some])
+            times = [(home / file.lfn).stat().st_mtime_ns for file in some]
+            sidecar.note(home, zip(some, times, strict=True))
+            if until:
+                sidecar.limit(home, ((f.lfn, t) for f, t in zip(some, times, strict=True)), until)
+
+    def _places(self, name: str) -> Mapping[str, Collection[str]]:
+        found: dict[str, list[str]] = {}
+        for storage, _, held in self._holdings(self._plain(name).name):
+            for lfn in held:
+                found.setdefault(lfn, []).append(storage.endpoint)
+        return found
+
+    def _forget(self, endpoint: str, name: str, lfns: Collection[str], *, gone: bool) -> None:
+        if not gone:  # a file that is gone is no copy by itself
+            home = self._storage(endpoint).home(name)
+            sidecar.limit(home, ((lfn, (home / lfn).stat().st_mtime_ns) for lfn in lfns), None)
 
     def _insist(self, name: str, state: State) -> None:
         info = self.dataset(name)

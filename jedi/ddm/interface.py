@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -62,8 +63,19 @@ class Space:
 
 
 @dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy that is not to stay longer than until then."""
+
+    endpoint: str
+    dataset: str
+    lfn: str
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class TransferResult:
-    """The end of one file's transfer: code `done`, or why not (a code and its sentence)."""
+    """The end of one file's transfer: code `done`, or why not (a code and its sentence);
+    `requested`: it is on its way, ask again."""
 
     dataset: str
     lfn: str
@@ -122,9 +134,28 @@ class DDM(Protocol):
         """Throw an attempt's staged files away."""
 
     def transfer(
-        self, files: Sequence[tuple[str, str]], source: str, target: str, activity: str
+        self,
+        files: Sequence[tuple[str, str]],
+        source: str,
+        target: str,
+        activity: str,
+        until: datetime | None = None,
     ) -> list[TransferResult]:
-        """Copy files (dataset, lfn) between endpoints, adler32 verified; one result a file."""
+        """Copy files (dataset, lfn) between endpoints, adler32 verified; one result a file. What
+        was not there before is a copy that stays `until` then (None: for good)."""
+
+    def copies(self) -> list[Copy]:
+        """All copies that are not to stay, at any endpoint."""
+
+    def drop_copies(self, copies: Sequence[Copy]) -> int:
+        """Remove such copies; how many. The last replica of a file stays, for good."""
+
+    def on_tape(self, name: str) -> list[str]:
+        """The files of a plain dataset that lie on tape and on no disk, sorted."""
+
+    def stage(self, name: str, lfns: Sequence[str], activity: str) -> list[TransferResult]:
+        """Ask that files of a plain dataset be copied from tape to the disk beside it; one result
+        a file. Who asks again asks once more for what came to nothing."""
 
     def remove_files(self, name: str, lfns: Iterable[str]) -> None:
         """Remove these files of a plain dataset from every endpoint."""

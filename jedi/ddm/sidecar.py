@@ -1,9 +1,10 @@
 """What is written beside the files of a dataset directory.
 
 `.dataset.yaml` is people's: {state, members, files: {lfn: {guid, adler32, nevents, boundary,
-lumiblock}}}; JEDI reads it and never writes it. JEDI's own words go to two journals of JSON lines
-that only grow: `.dataset.jsonl` (state, members; there where JEDI made the dataset) and
-`.files.jsonl` (what was reported or measured of a file, valid while its size and mtime stay).
+lumiblock}}}; JEDI reads it and never writes it. JEDI's own words go to three journals of JSON lines
+that only grow: `.dataset.jsonl` (state, members; there where JEDI made the dataset),
+`.files.jsonl` (what was reported or measured of a file, valid while its size and mtime stay) and
+`.copies.jsonl` (until when a copy stays, null: for good; valid while its mtime stays).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,6 +30,7 @@ from jedi.ddm.storage import canonical
 _DECLARATION = ".dataset.yaml"
 _DATASET_JOURNAL = ".dataset.jsonl"
 _FILES_JOURNAL = ".files.jsonl"
+_COPIES_JOURNAL = ".copies.jsonl"
 
 
 class _Written(BaseModel):
@@ -157,6 +160,29 @@ def notes(home: Path, held: Mapping[str, os.stat_result]) -> dict[str, FileInfo]
         if file and (record["size"], mtime_ns) == (file.st_size, file.st_mtime_ns):
             found[record["lfn"]] = FileInfo(**record)
     return found
+
+
+def limit(home: Path, copies: Iterable[tuple[str, int]], until: datetime | None) -> None:
+    """These copies (LFN, mtime in ns) stay until then; None: for good."""
+    end = until and until.isoformat()
+    records = [{"lfn": lfn, "mtime_ns": mtime_ns, "until": end} for lfn, mtime_ns in copies]
+    if records:
+        _append(home / _COPIES_JOURNAL, records)
+
+
+def limits(root: Path) -> Iterator[tuple[Path, dict[str, datetime]]]:
+    """The directories below a root with copies that are not to stay, and until when, by LFN."""
+    for journal in root.glob(f"*/*/{_COPIES_JOURNAL}"):
+        last = {record["lfn"]: record for record in _read(journal)}
+        found = {}
+        for lfn, record in last.items():
+            with suppress(FileNotFoundError):
+                if (
+                    record["until"]
+                    and (journal.parent / lfn).stat().st_mtime_ns == record["mtime_ns"]
+                ):
+                    found[lfn] = datetime.fromisoformat(record["until"])
+        yield journal.parent, found
 
 
 def _read(path: Path) -> Iterator[dict[str, Any]]:

@@ -11,6 +11,7 @@ import os
 import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from sqlalchemy import Connection, Engine, Row
 from jedi.core.errors import NotFound, Refused
 from jedi.ddm.content import adler32
 from jedi.ddm.directories import Directories, Named, must_be_plain, other_content
-from jedi.ddm.interface import DatasetInfo, FileInfo, Replica, State, flatten
+from jedi.ddm.interface import Copy, DatasetInfo, FileInfo, Replica, State, flatten
 from jedi.ddm.storage import Storage, valid_dataset, valid_lfn
 from jedi.taskbuffer import catalogue
 
@@ -73,6 +74,11 @@ class SqlCatalogueDDM(Directories):
         located: dict[str, list[str]] = {lfn: [] for lfn in wanted}
         located |= {row.lfn: self._known_endpoints(row) for row in rows}
         return located
+
+    def copies(self) -> list[Copy]:
+        with self._engine.begin() as tx:
+            rows = catalogue.copies(tx)
+        return [Copy(row.endpoint, row.name, row.lfn, row.expires_at) for row in rows]
 
     # What JEDI makes and removes
 
@@ -158,7 +164,12 @@ class SqlCatalogueDDM(Directories):
             given[row.name, row.lfn]: _file(row) for row in rows if source.endpoint in row.endpoints
         }
 
-    def _arrived(self, storage: Storage, files: Mapping[str, Sequence[FileInfo]]) -> None:
+    def _arrived(
+        self,
+        storage: Storage,
+        files: Mapping[str, Sequence[FileInfo]],
+        until: datetime | None = None,
+    ) -> None:
         arrived = []
         for name, some in files.items():
             home = storage.home(name)
@@ -170,12 +181,22 @@ class SqlCatalogueDDM(Directories):
         names = [name for name, _ in arrived]
         columns = {c: [getattr(file, c) for _, file in arrived] for c in _COLUMNS}
         with self._engine.begin() as tx:
-            if catalogue.put_files(tx, storage.endpoint, names, columns) != len(arrived):
+            if catalogue.put_files(tx, storage.endpoint, names, columns, until) != len(arrived):
                 raise Refused(
                     f"Files for {', '.join(files)} came to {storage.endpoint}, but meanwhile a "
                     "dataset was deleted or another content was published. Try again.",
                     code="catalogue_changed",
                 )
+
+    def _places(self, name: str) -> Mapping[str, Collection[str]]:
+        with self._engine.begin() as tx:
+            info = must_be_plain(_one(_tree(tx, [name]), name))
+            rows = catalogue.list_files(tx, [info.name])
+        return {row.lfn: self._known_endpoints(row) for row in rows}
+
+    def _forget(self, endpoint: str, name: str, lfns: Collection[str], *, gone: bool) -> None:
+        with self._engine.begin() as tx:
+            catalogue.forget_copies(tx, endpoint, name, lfns, gone=gone)
 
     # What is where
 

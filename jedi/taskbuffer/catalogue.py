@@ -6,6 +6,7 @@ Files are named by two lists, of datasets and of LFNs; every verb is one stateme
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row, text
@@ -52,7 +53,7 @@ WITH arrived AS (
     WHERE (f.size, f.adler32) = (excluded.size, excluded.adler32)
   RETURNING file_id
 ), r AS (
-  INSERT INTO ddm_replicas (file_id, endpoint) SELECT file_id, :endpoint FROM f
+  INSERT INTO ddm_replicas (file_id, endpoint, expires_at) SELECT file_id, :endpoint, :until FROM f
   ON CONFLICT DO NOTHING
 )
 SELECT count(*) FROM f
@@ -138,12 +139,16 @@ def replicas(tx: Connection, names: Collection[str]) -> list[Row[Any]]:
 
 
 def put_files(
-    tx: Connection, endpoint: str, names: Sequence[str], files: Mapping[str, Sequence[Any]]
+    tx: Connection,
+    endpoint: str,
+    names: Sequence[str],
+    files: Mapping[str, Sequence[Any]],
+    until: datetime | None = None,
 ) -> int:
     """Note files as lying at an endpoint: of these datasets, with the columns lfn, size, adler32,
-    guid, nevents, boundary and lumiblock. How many were noted: a file whose dataset is gone, or that is known with other
-    content, is not."""
-    values = {"endpoint": endpoint, "names": list(names), **files}
+    guid, nevents, boundary and lumiblock; those that were not there before stay until then. How
+    many were noted: a file whose dataset is gone, or that is known with other content, is not."""
+    values = {"endpoint": endpoint, "until": until, "names": list(names), **files}
     return int(tx.execute(text(_PUT_FILES), values).scalar_one())
 
 
@@ -159,6 +164,38 @@ def note_events(
             "WHERE f.dataset_id = d.dataset_id AND f.lfn = c.lfn"
         ),
         {"names": list(names), "lfns": list(lfns), "nevents": list(nevents)},
+    )
+
+
+def copies(tx: Connection) -> list[Row[Any]]:
+    """The replicas that are not to stay: name (the dataset's), lfn, endpoint, expires_at."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT d.name, f.lfn, r.endpoint, r.expires_at FROM ddm_replicas r "
+                "JOIN ddm_files f USING (file_id) JOIN ddm_datasets d USING (dataset_id) "
+                "WHERE r.expires_at IS NOT NULL"
+            )
+        )
+    )
+
+
+def forget_copies(
+    tx: Connection, endpoint: str, name: str, lfns: Collection[str], *, gone: bool
+) -> None:
+    """Replicas of a dataset's files at an endpoint are `gone`, or stay for good."""
+    verb = (
+        "DELETE FROM ddm_replicas r USING"
+        if gone
+        else "UPDATE ddm_replicas r SET expires_at = NULL FROM"
+    )
+    tx.execute(
+        text(
+            f"{verb} ddm_files f JOIN ddm_datasets d USING (dataset_id) "
+            "WHERE r.file_id = f.file_id AND r.endpoint = :endpoint AND r.expires_at IS NOT NULL "
+            "AND d.name = :name AND f.lfn = ANY(:lfns)"
+        ),
+        {"endpoint": endpoint, "name": name, "lfns": list(lfns)},
     )
 
 

@@ -147,6 +147,22 @@ def roots(tx: Connection) -> dict[str, str]:
     return {row.ddm_endpoint: row.path for row in rows}
 
 
+def buffers(tx: Connection) -> dict[str, str]:
+    """Endpoints on tape, each with the disk that takes what is staged from it: the first one of the
+    same site, else of any, that has a root directory."""
+    rows = tx.execute(
+        text(
+            "SELECT DISTINCT ON (1) t.ddm_endpoint, d.ddm_endpoint AS disk "
+            "FROM jedi_ddm_endpoints t JOIN jedi_ddm_endpoints d "
+            "ON d.path IS NOT NULL AND NOT d.is_tape WHERE t.path IS NOT NULL AND t.is_tape "
+            "ORDER BY 1, NOT EXISTS (SELECT FROM jedi_site_endpoints a JOIN jedi_site_endpoints b "
+            "USING (site) WHERE a.ddm_endpoint = t.ddm_endpoint "
+            "AND b.ddm_endpoint = d.ddm_endpoint), 2"
+        )
+    )
+    return {row.ddm_endpoint: row.disk for row in rows}
+
+
 def note_space(tx: Connection, measured: Mapping[str, tuple[float, float]]) -> None:
     """By endpoint: how much is free, and how much there is in all, in GB, as measured now."""
     tx.execute(

@@ -629,9 +629,13 @@ broker_decisions = Table(
         nullable=False),
     col("weights", ARRAY(Double), "their weights", "decisions.record", nullable=False),
     col("need", JSONB, "what the task asked for", "decisions.record", nullable=False),
+    col("used", ARRAY(Text), "the sites that the task had jobs at", "decisions.record",
+        nullable=False, server_default=text("'{}'::text[]")),
     stamp("creationtime:creation_time", "when", "decisions.record", now=True),
     PrimaryKeyConstraint("decision_id"),
     Index(None, "jedi_task_id", "decision_id"),
+    Index(None, "creation_time"),
+    Index(None, "snapshot_hash"),
     comment="what brokers decided",
 )  # fmt: skip
 
@@ -804,8 +808,10 @@ ddm_replicas = Table(
     metadata,
     key("file_id", "the file", _PUBLISH),
     words("endpoint", "where it lies", _PUBLISH, nullable=False),
+    stamp("expires_at", "until when a copy stays; empty: for good", _PUBLISH),
     PrimaryKeyConstraint("file_id", "endpoint"),
     ForeignKeyConstraint(["file_id"], ["ddm_files.file_id"], ondelete="CASCADE"),
+    Index(None, "expires_at", postgresql_where=text("expires_at IS NOT NULL")),
     comment="where files lie",
 )
 

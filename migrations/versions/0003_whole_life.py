@@ -209,10 +209,15 @@ COLUMNS = (
     ("jedi_job_params", "texts", "jsonb", "files that the job finds, with their text, by name"),
     ("ddm_files", "boundary", "bigint", "files with the same one belong together"),
     ("ddm_files", "lumiblock", "integer", "the lumi block of its events"),
+    ("ddm_replicas", "expires_at", "timestamptz", "until when a copy stays; empty: for good"),
     ("jedi_dataset_contents", "ramcount", "integer",
      "memory that its jobs need if the task asks for less, in the task''s unit"),
     ("jedi_tasks", "measured_jobs", "integer NOT NULL DEFAULT 0",
      "finished jobs when their figures were read last"),
+    ("jedi_tasks", "period", "text", "how often a periodical task gets a job"),
+    ("jedi_tasks", "nextperiod", "timestamptz", "when it gets the next one"),
+    ("jedi_broker_decisions", "used", "text[] NOT NULL DEFAULT '{}'::text[]",
+     "the sites that the task had jobs at"),
 )  # fmt: skip
 """Table, column, type, meaning."""
 
@@ -283,7 +288,13 @@ COMMENT ON COLUMN jedi_queue_shares.computed_at IS 'when'
 }
 
 INDEXES = {
+    "ddm_replicas_expires_at_ix": "ddm_replicas (expires_at) WHERE expires_at IS NOT NULL",
+    "jedi_broker_decisions_creationtime_ix": "jedi_broker_decisions (creationtime)",
+    "jedi_broker_decisions_snapshot_hash_ix": "jedi_broker_decisions (snapshot_hash)",
     "jedi_network_matrix_key_dst_ix": "jedi_network_matrix (key, dst)",
+    "jedi_tasks_period_ix": """
+jedi_tasks (nextperiod) WHERE period IS NOT NULL AND status IN ('ready', 'running')
+""",
     "jedi_tasks_turn_ix": """
 jedi_tasks (gshare, (currentpriority + CAST(status = 'scouting' AS integer)) DESC, jeditaskid)
   WHERE status IN ('ready', 'scouting', 'running')
