@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -32,8 +32,9 @@ def record(
     need: Need,
     knobs: Mapping[str, Any],
     choice: Choice,
+    used: Sequence[str] = (),
 ) -> Decision:
-    """The decision that a choice was."""
+    """The decision that a choice was. `used` are the sites that the task had jobs at."""
     return Decision(
         jeditaskid=jedi_task_id,
         broker=broker,
@@ -44,6 +45,7 @@ def record(
         chosen=[choice.sites.sites[i] for i in choice.candidates],
         weights=choice.weights,
         refusals=refusals(choice.verdict),
+        used=used,
     )
 
 

@@ -10,6 +10,7 @@ import typer
 from jedi.cli import admin, network, parts, watchdog
 from jedi.cli.check import check
 from jedi.cli.common import NO, Json, application, console, run, show, table, transaction
+from jedi.cli.replay import replay
 from jedi.core import clock
 from jedi.core.errors import Unreachable
 
@@ -25,6 +26,7 @@ _GROUPS = {**parts.GROUPS, **admin.GROUPS, **network.GROUPS, "watchdog": watchdo
 for _name, _group in _GROUPS.items():
     app.add_typer(_group, name=_name)
 app.command()(check)
+app.command()(replay)
 
 
 def main() -> None:

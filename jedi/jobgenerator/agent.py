@@ -25,19 +25,21 @@ from jedi.core.errors import JediError
 from jedi.jobgenerator.budget import share_out
 from jedi.jobgenerator.generate import Material, ids_needed, make_jobs
 from jedi.jobgenerator.grouping import in_order, of_one_memory
+from jedi.jobgenerator.homes import ANY_SITE, homes, with_datasets
 from jedi.jobgenerator.inputs import Where
 from jedi.jobgenerator.merge import plan_merges, with_demand
 from jedi.jobgenerator.naming import jobs_allowed
 from jedi.jobgenerator.plan import Cut, plan
 from jedi.spec.chunk import Chunk, Files
 from jedi.spec.decision import Decision
-from jedi.spec.generation import Input, NewJobs, TaskOrder
+from jedi.spec.generation import Input, NewJobs, OutputDataset, TaskOrder
 from jedi.spec.merging import MergeOrder
 from jedi.spec.request import Data, Past
 from jedi.spec.snapshot import Bools, Snapshot
 from jedi.taskbuffer import (
     decisions,
     generation,
+    instances,
     locks,
     merging,
     orders,
@@ -269,7 +271,9 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         need = Need(task.demand, unit, task.sites, task.request, data, item.past, dict(made))
         seed = lottery_seed(task.jedi_task_id, task.lock_seq)
         choice = broker.choose(item.world, need, knobs, item.used, seed)
-        decision = record(task.jedi_task_id, broker.name, item.world, need, knobs, choice)
+        decision = record(
+            task.jedi_task_id, broker.name, item.world, need, knobs, choice, item.used
+        )
         if not choice.candidates:
             return self._nowhere(task, choice, decision)
         cuts = plan(chunks, choice, strategy, task.rules, task.demand, knobs, allowed)
@@ -347,6 +351,10 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
                 seed_id = task.seeds.dataset_id
                 seeds = orders.read_ready(tx, {seed_id: n_jobs})[seed_id]
             earlier = orders.earlier_jobs(tx, before.tolist())
+            if task.containers:
+                used = [sites.sites[i] for i in np.unique(np.concatenate([c.sites for c in cuts]))]
+                wanted = used if task.rules.instantiate_tmpl_site else [ANY_SITE]
+                task = with_datasets(task, used, instances.at_sites(tx, task, wanted, self.name))
             ids, file_ids, last_unit = orders.take_ids(
                 tx, task.jedi_task_id, *ids_needed(task, n_jobs, seeds)
             )
@@ -364,10 +372,19 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
                 memory_factor=self.world.knobs["broker.memory_factor"],
             )
         )
-        for one in jobs.outputs:
-            for endpoint in sorted(set(one.endpoints)):
-                self.world.ddm.create(one.output.dataset_name, endpoint)
+        self._register(homes(jobs))
         return jobs
+
+    def _register(self, homes: Mapping[OutputDataset, Sequence[str]]) -> None:
+        """Data management knows output datasets before the jobs that fill them are there; those
+        that a retry fills again are opened."""
+        ddm = self.world.ddm
+        for dataset, endpoints in homes.items():
+            for endpoint in endpoints:
+                ddm.create(dataset.name, endpoint)
+            if dataset.container and dataset.status != "running":
+                ddm.create(dataset.container, endpoints[0], container=True)
+                ddm.add_members(dataset.container, [dataset.name])
 
     def _past(self, tx: Connection, found: Sequence[Claimed]) -> dict[int, Past]:
         """How jobs fared lately, of the tasks whose broker asks."""

@@ -20,7 +20,7 @@ class Refusal:
 @dataclass(frozen=True, slots=True)
 class Decision:
     """`chosen` with their `weights`, best first (empty: no site would do), from the snapshot, the
-    seed, the knobs and what the task needed."""
+    seed, the knobs, what the task needed and the sites it `used` before."""
 
     jeditaskid: int
     broker: str
@@ -31,6 +31,7 @@ class Decision:
     chosen: Sequence[str]
     weights: Sequence[float]
     refusals: Sequence[Refusal]
+    used: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

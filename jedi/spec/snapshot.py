@@ -278,6 +278,9 @@ class Snapshot:
 
 
 _COLUMNS = tuple(f for f in fields(Snapshot) if "kind" in f.metadata)
+KINDS: Mapping[str, str] = {f.name: f.metadata["kind"] for f in _COLUMNS}
+"""The columns of sites: words, numbers, or lists of words."""
+
 _AT_SITE = frozenset(states.JOB_AT_SITE)
 _ACTIVATED = frozenset({"activated"})
 _BEFORE = frozenset(states.JOB_QUEUED) - _ACTIVATED

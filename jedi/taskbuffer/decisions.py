@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
+from jedi.core import states
 from jedi.spec.decision import Decision, Pledge
 from jedi.spec.request import Past
 
@@ -17,12 +18,13 @@ WITH d AS (
   SELECT nextval('jedi_broker_decisions_decision_id_seq') AS decision_id, r.*
   FROM jsonb_to_recordset(CAST(:decisions AS jsonb)) AS r(jeditaskid bigint, broker text,
     snapshot_hash text, seed bigint, knobs jsonb, need jsonb, chosen text[], weights float8[],
-    refusals jsonb)
+    refusals jsonb, used text[])
 ), i AS (
   INSERT INTO jedi_broker_decisions (decision_id, jeditaskid, broker, snapshot_hash, seed, knobs,
-    outcome, chosen, weights, need)
+    outcome, chosen, weights, need, used)
   SELECT decision_id, jeditaskid, broker, snapshot_hash, seed, knobs,
-    CASE WHEN cardinality(chosen) > 0 THEN 'chosen' ELSE 'none' END, chosen, weights, need
+    CASE WHEN cardinality(chosen) > 0 THEN 'chosen' ELSE 'none' END, chosen, weights, need,
+    used
   FROM d
 )
 INSERT INTO jedi_broker_reasons (decision_id, site, codes, observed, limits)
@@ -47,6 +49,17 @@ def put_snapshot(tx: Connection, snapshot_hash: str, packed: bytes) -> None:
         ),
         {"hash": snapshot_hash, "data": packed},
     )
+
+
+_GET = text("""
+SELECT d.*, s.data FROM jedi_broker_decisions d LEFT JOIN jedi_snapshots s USING (snapshot_hash)
+WHERE d.decision_id = :id
+""")
+
+
+def get(tx: Connection, decision_id: int) -> Row[Any] | None:
+    """A decision with the snapshot it was made from (`data` None: it is not kept any more)."""
+    return tx.execute(_GET, {"id": decision_id}).one_or_none()
 
 
 _USED = text("""
@@ -146,7 +159,7 @@ WITH n AS (
   UPDATE jedi_tasks t SET nucleus = n.nucleus FROM n WHERE t.jeditaskid = n.id
 )
 UPDATE jedi_datasets d SET destination = n.endpoint FROM n
-WHERE d.jeditaskid = n.id AND d.type IN ('output', 'log') AND d.destination IS NULL
+WHERE d.jeditaskid = n.id AND d.type = ANY(:types) AND d.destination IS NULL
 """)
 
 
@@ -158,5 +171,6 @@ def assign_nuclei(tx: Connection, places: Sequence[tuple[int, str, str]]) -> Non
             "ids": [task_id for task_id, _, _ in places],
             "nuclei": [name for _, name, _ in places],
             "endpoints": [endpoint for _, _, endpoint in places],
+            "types": list(states.PRODUCT_TYPES),
         },
     )

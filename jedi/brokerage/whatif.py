@@ -1,0 +1,177 @@
+"""A choice for people and programs, site by site, and what another world would change in it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from jedi.brokerage.choice import Choice
+from jedi.brokerage.record import refusals
+from jedi.brokerage.weights import product
+from jedi.core.errors import BadInput, Problem
+from jedi.core.knobs import KNOBS
+from jedi.core.suggest import suggest
+from jedi.spec.snapshot import KINDS, Snapshot
+
+SEED_NAMES = {
+    "corecount": "cores", "corepower": "core_power", "maxtime": "max_time_s",
+    "mintime": "min_time_s", "maxrss": "max_rss_mb", "minrss": "min_rss_mb",
+    "maxwdir": "max_wdir_mb", "transferringlimit": "transferring_limit",
+    "wnconnectivity": "connectivity", "jobseed": "job_seed", "fairsharepolicy": "policy",
+    "pandasite": "grid_site",
+}  # fmt: skip
+"""Attributes of a site file that a snapshot has under other names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a site is refused: what was seen, and the limit (None: infinite, or no figure)."""
+
+    code: str
+    observed: float | None
+    limit: float | None
+    unit: str
+    lasting: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SiteView:
+    """A site in the eyes of a broker. `kept`: nothing refuses it, or it was chosen all the same;
+    the weight is the product of the factors (None: infinite)."""
+
+    site: str
+    kept: bool
+    reasons: tuple[Reason, ...]
+    weight: float | None
+    factors: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What changed at a site; `before` and `after` are its weights, None: it was not chosen."""
+
+    site: str
+    change: Literal["gained", "lost", "weight", "kept", "refused"]
+    before: float | None
+    after: float | None
+    reasons: tuple[str, ...] = field(default=())
+
+
+def views(choice: Choice) -> list[SiteView]:
+    """Every site of a choice with all reasons and factors."""
+    filters = {one.code: one for one in choice.verdict.filters}
+    why = {
+        one.site: tuple(
+            Reason(code, seen, limit, filters[code].unit, filters[code].lasting)
+            for code, seen, limit in zip(one.codes, one.observed, one.limits, strict=True)
+        )
+        for one in refusals(choice.verdict)
+    }
+    worth = product(choice.factors).tolist()
+    columns = {name: column.tolist() for name, column in choice.factors.items()}
+    chosen = set(choice.candidates)
+    return [
+        SiteView(
+            site=site,
+            kept=site not in why or at in chosen,
+            reasons=why.get(site, ()),
+            weight=_finite(worth[at]),
+            factors={name: _finite(column[at]) for name, column in columns.items()},
+        )
+        for at, site in enumerate(choice.sites.sites)
+    ]
+
+
+def differences(before: Choice, after: Choice) -> list[Difference]:
+    """What another world or other knobs change: sites gained and lost, other weights, and sites
+    that are kept or refused now without being chosen."""
+    old, new = ({one.site: one for one in views(choice)} for choice in (before, after))
+    was, now = (dict(chosen(choice)) for choice in (before, after))
+    found = []
+    for site, seen in new.items():
+        codes = tuple(reason.code for reason in seen.reasons)
+        before_kept = old[site].kept
+        change: Literal["gained", "lost", "weight", "kept", "refused"]
+        if site in now and site not in was:
+            change = "gained"
+        elif site in was and site not in now:
+            change = "lost"
+        elif was.get(site) != now.get(site):
+            change = "weight"
+        elif seen.kept != before_kept:
+            change = "kept" if seen.kept else "refused"
+        else:
+            continue
+        found.append(Difference(site, change, was.get(site), now.get(site), codes))
+    return found
+
+
+def chosen(choice: Choice) -> list[tuple[str, float]]:
+    """The sites chosen with their weights, best first."""
+    names = [choice.sites.sites[at] for at in choice.candidates]
+    return list(zip(names, choice.weights, strict=True))
+
+
+def other_knobs(knobs: Mapping[str, Any], told: Sequence[str]) -> dict[str, Any]:
+    """Knobs with what `knob=value` says of some of them; BadInput tells all that is wrong."""
+    found, problems = dict(knobs), []
+    for one in told:
+        name, _, value = one.partition("=")
+        if name not in KNOBS:
+            remedy = suggest(name, KNOBS, "Look at the output of: jedi config list")
+            problems.append(Problem("--set", one, "no such knob", remedy))
+            continue
+        try:
+            found[name] = KNOBS[name].check(value)
+        except BadInput as error:
+            problems += error.problems
+    if problems:
+        raise BadInput(problems)
+    return found
+
+
+def other_sites(world: Snapshot, told: Sequence[str]) -> Snapshot:
+    """A world where `NAME.attribute=value` holds; BadInput tells all that is wrong. Attributes are
+    the columns of a snapshot, or the words of a site file for them; a maximum of 0 is none."""
+    if not told:
+        return world
+    plain, problems = world.plain(), []
+    for one in told:
+        place, _, value = one.partition("=")
+        site, _, word = place.rpartition(".")
+        column = SEED_NAMES.get(word, word)
+        at = world.position(site)
+        if at is None:
+            remedy = suggest(site, world.sites, "Write NAME.attribute=value")
+            problems.append(Problem("--site", one, f"no such site {site!r}", remedy))
+        elif column not in KINDS or column == "sites":
+            remedy = suggest(word, [*KINDS, *SEED_NAMES], "They are in docs/plan.md")
+            problems.append(Problem("--site", one, f"no such attribute {word!r}", remedy))
+        else:
+            try:
+                plain[column][at] = _read(column, value)
+            except ValueError:
+                remedy = "Write a number, or inf for no limit"
+                problems.append(Problem("--site", one, f"{word} is a number", remedy))
+    if problems:
+        raise BadInput(problems)
+    return Snapshot.read(plain)
+
+
+def _read(column: str, value: str) -> Any:
+    """A value as a snapshot says it in JSON; ValueError: it is no number where one is wanted."""
+    if KINDS[column] == "words":
+        return value
+    if KINDS[column] == "lists":
+        return list(filter(None, value.split(",")))
+    number = float(value)
+    if math.isnan(number):
+        raise ValueError(value)
+    unlimited = math.isinf(number) or (column.startswith("max_") and number <= 0)
+    return None if unlimited else number
+
+
+def _finite(figure: float) -> float | None:
+    return figure if math.isfinite(figure) else None

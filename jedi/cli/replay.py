@@ -1,0 +1,51 @@
+"""`jedi replay`: a broker's decision made again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jedi.cli.choices import OtherKnobs, OtherSites, show_differences, show_sites
+from jedi.cli.common import NO, Json, console, show, transaction
+
+if TYPE_CHECKING:
+    from jedi.service.replay import Replay
+
+
+def replay(
+    decision: Annotated[int, typer.Argument(min=1, help="Its number, as `jedi-task why` tells.")],
+    knobs: OtherKnobs = None,
+    sites: OtherSites = None,
+    as_json: Json = False,
+) -> None:
+    """Make a broker's decision again from what it knew: the same sites, to the bit.
+
+    With --set or --site, tell also what would have changed. Exit code 1: the decision comes out
+    otherwise today.
+
+    Example: `jedi replay 12 --set broker.memory_factor=0.9`
+    """
+    from jedi.service.replay import replay as ask
+
+    with transaction() as tx:
+        found = ask(tx, decision, knobs or (), sites or ())
+    show(found, as_json, lambda: _tell(found, other=bool(knobs or sites)))
+    if not found.same:
+        raise typer.Exit(NO)
+
+
+def _tell(found: Replay, *, other: bool) -> None:
+    print_line = console().print
+    chosen = [site for site, _ in found.recorded]
+    print_line(f"decision  {found.decision_id} of broker {found.broker}, for task "
+               f"{found.jedi_task_id}, seed {found.seed}")  # fmt: skip
+    print_line(f"chosen    {', '.join(chosen) or 'no site'}")
+    if found.same:
+        print_line("replay    the same sites, weights and reasons, to the bit")
+    else:
+        print_line(f"replay    differs at {', '.join(found.departures)}")
+    if other:
+        print_line(f"then      {', '.join(site for site, _ in found.chosen) or 'no site'}")
+        show_differences(found.differences)
+    show_sites(found.sites, [site for site, _ in found.chosen])

@@ -1,0 +1,144 @@
+"""Decisions of real tasks made again, to the bit, and in other worlds."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+from generating import catalogue, document, generate, ready, rows, use
+from helpers import add_site
+from sqlalchemy import text
+
+from jedi.agent.base import World
+from jedi.brokerage.agent import TaskBroker
+from jedi.cli import jedi as cli
+from jedi.core.errors import BadInput, NotFound
+from jedi.ddm.interface import Replica
+from jedi.service.replay import Replay, replay
+from jedi.taskbuffer import knobs
+
+
+def ask(world: World, decision: int, *told: str, sites: tuple[str, ...] = ()) -> Replay:
+    with world.engine.begin() as tx:
+        return replay(tx, decision, told, sites)
+
+
+def do(world: World, statement: str) -> None:
+    with world.engine.begin() as tx:
+        tx.execute(text(statement))
+
+
+def decided(world: World) -> int:
+    """The number of the last decision."""
+    return int(rows(world, "SELECT max(decision_id) AS id FROM jedi_broker_decisions")[0].id)
+
+
+@pytest.fixture
+def grid(world: World) -> World:
+    """A third site with little memory, and the brokers of a grid."""
+    root = world.settings.home / "storage" / "SITE_C"
+    root.mkdir(parents=True)
+    with world.engine.begin() as tx:
+        add_site(tx, "SITE_C", "SITE_C_DATADISK", root, maxrss=1000)
+        for name, value in (("broker.local", "full"), ("broker.min_output_mb", 0.0)):
+            knobs.put(tx, name, value, "olga")
+    world.refresh()
+    return world
+
+
+def test_a_decision_is_made_again_to_the_bit(grid: World) -> None:
+    catalogue(grid, in_=20)
+    ready(grid, document(ramCount=2000))
+    generate(grid)
+    found = ask(grid, decided(grid))
+    assert (found.broker, found.same, found.departures) == ("analysis", True, ())
+    assert found.chosen == found.recorded and found.differences == ()
+    assert [site for site, _ in found.chosen] == ["SITE_A", "SITE_B"]
+    refused = next(one for one in found.sites if one.site == "SITE_C")
+    assert not refused.kept
+    memory = next(one for one in refused.reasons if one.code == "little_memory")
+    assert (memory.observed, memory.limit, memory.unit, memory.lasting) == (1000, 2000, "MB", True)
+
+
+def test_later_decisions_remember_the_sites_used_before(grid: World) -> None:
+    """Analysis jobs go first to the sites that the task has used."""
+    catalogue(grid, in_=6).endpoints = [f"SITE_{x}_DATADISK" for x in "ABC"]
+    ready(grid, document(nFilesPerJob=1))
+    do(grid, "UPDATE jedi_sites SET status = 'paused' WHERE site <> 'SITE_B'")
+    do(grid, "UPDATE jedi_datasets SET nfilestobeused = 2 WHERE type = 'input'")
+    generate(grid)
+    do(grid, "UPDATE jedi_sites SET status = 'online'")
+    do(grid, "UPDATE jedi_datasets SET nfilestobeused = 6 WHERE type = 'input'")
+    do(grid, "UPDATE jedi_tasks SET next_run_at = NULL")
+    generate(grid)
+    found = ask(grid, decided(grid))
+    assert found.same and found.chosen[0][0] == "SITE_B"
+    assert rows(grid, "SELECT used FROM jedi_broker_decisions ORDER BY decision_id")[-1].used == [
+        "SITE_B"
+    ]
+
+
+def test_a_nucleus_is_drawn_again(grid: World) -> None:
+    files = catalogue(grid, in_=3)
+    files.replicas = lambda name: [Replica("SITE_A_DATADISK", 3, 30)]  # type: ignore[attr-defined]
+    use(grid, files)
+    ready(grid, document(nucleus="SITE_A"), label="managed")
+    do(grid, "UPDATE jedi_tasks SET prodsourcelabel = 'managed'")
+    assert TaskBroker(grid).run_once() == 1
+    found = ask(grid, decided(grid))
+    assert (found.broker, found.same) == ("nucleus", True)
+
+
+def test_other_knobs_and_sites(grid: World) -> None:
+    catalogue(grid, in_=2).endpoints = [f"SITE_{x}_DATADISK" for x in "ABC"]
+    ready(grid, document(ramCount=2000))
+    generate(grid)
+    number = decided(grid)
+    relaxed = ask(grid, number, "broker.memory_factor=0.5")
+    assert [(one.site, one.change, one.before) for one in relaxed.differences] == [
+        ("SITE_C", "gained", None)
+    ]
+    other = ask(grid, number, sites=("SITE_C.maxrss=4000", "SITE_A.status=offline"))
+    assert {one.site: one.change for one in other.differences} == {
+        "SITE_A": "lost", "SITE_C": "gained"
+    }  # fmt: skip
+    assert other.same, "the decision as such is the same"
+    lost = next(one for one in other.differences if one.site == "SITE_A")
+    assert lost.reasons == ("status_offline",)
+    with pytest.raises(BadInput) as wrong:
+        ask(grid, number, "broker.memry_factor=1", sites=())
+    assert "Did you mean broker.memory_factor?" in str(wrong.value)
+    with pytest.raises(BadInput) as wrong:
+        ask(grid, number, sites=("SITE_D.maxrss=1", "SITE_A.maxrs=1", "SITE_A.maxrss=much"))
+    assert len(wrong.value.problems) == 3
+
+
+def test_what_differs_is_told(
+    grid: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JEDI_DATABASE_URL", str(grid.settings.database_url))
+    catalogue(grid, in_=2)
+    ready(grid, document())
+    generate(grid)
+    number = str(decided(grid))
+
+    def run(*words: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["jedi", *words])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return int(end.value.code or 0), capsys.readouterr().out
+
+    code, told = run("replay", number)
+    assert code == 0 and "to the bit" in told
+    assert run("replay", number, "--site", "SITE_A.status=offline")[0] == 0
+    do(grid, "UPDATE jedi_broker_decisions SET weights = ARRAY[weights[1], 0.25]")
+    code, told = run("replay", number, "--json")
+    found = json.loads(told)
+    assert (code, found["same"], found["departures"]) == (1, False, [found["recorded"][1][0]])
+    do(grid, "DELETE FROM jedi_snapshots")
+    assert run("replay", number)[0] == 1
+    with pytest.raises(NotFound, match="not kept"):
+        ask(grid, int(number))
+    with pytest.raises(NotFound, match="no decision"):
+        ask(grid, 999)
