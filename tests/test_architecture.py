@@ -26,7 +26,7 @@ SEVERAL_DOORS = {"watchdog"}
 
 THIRD_PARTY = {
     "core": {"yaml", "structlog"},
-    "spec": {"pydantic", "pydantic_core", "numpy", "yaml", "sqlglot"},
+    "spec": {"pydantic", "pydantic_core", "numpy", "yaml", "sqlglot", "apscheduler"},
 }
 """What the lowest floors may use besides the standard library."""
 

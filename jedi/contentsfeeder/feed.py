@@ -79,7 +79,8 @@ class FeedTask:
     of which `files_fed` and `events_fed` have rows already. The files of an open master are
     released in multiples of `bunch`. Files with fewer than `least_events`, or too few for a job of
     `whole_jobs` files, are left out (0: none is), and so are those that `skipped` tasks finished.
-    `parent`: the task that made the input. `status`: the task's, or before it was put on hold."""
+    `parent`: the task that made the input. `status`: the task's, or before it was put on hold.
+    `periodical`: files wait for their period."""
 
     jedi_task_id: int
     lock_seq: int
@@ -99,6 +100,7 @@ class FeedTask:
     whole_jobs: int = 0
     skipped: tuple[int, ...] = ()
     parent: int | None = None
+    periodical: bool = False
 
     def long_enough(self, files: list[Listed]) -> list[Listed]:
         """Without files that have fewer events than wanted."""
@@ -125,11 +127,13 @@ class FeedTask:
 @dataclass(frozen=True, slots=True)
 class Listing:
     """What data management said of a dataset: open or closed and its files; state None: it does
-    not know the dataset."""
+    not know the dataset. `on_tape`: LFNs that have to be brought to disk first; None: jobs may read
+    tapes themselves."""
 
     dataset: InputDataset
     state: str | None
     files: Sequence[Listed] = ()
+    on_tape: frozenset[str] | None = None
 
     @property
     def wanted(self) -> Sequence[Listed]:

@@ -332,8 +332,8 @@ _DECLARED = [
           "after this time", least=1),
     _knob("api.listen", "host:port", "", "loopback address of the service; empty: the unix socket "
           "in the home"),
-    _knob("watchdog.heartbeat_period_s", "s", 60.0, "silent pilots are looked for this often",
-          least=0.1),
+    _knob("watchdog.timeouts_period_s", "s", 60.0, "jobs that do not get on are looked for this "
+          "often", least=0.1),
     _knob("watchdog.leases_period_s", "s", 30.0, "leases of dead workers are looked for this "
           "often", least=0.1),
     _knob("watchdog.pending_period_s", "s", 15.0, "tasks on hold are looked at this often",
@@ -344,6 +344,16 @@ _DECLARED = [
           least=0.1),
     _knob("watchdog.sweep_period_s", "s", 600.0, "left-overs of attempts are looked for this "
           "often", least=0.1),
+    _knob("watchdog.staging_period_s", "s", 10.0, "files that are to come from tape are asked for "
+          "this often", least=0.1),
+    _knob("staging.batch", "files", 100, "files asked for at once; those that came are used then",
+          least=1),
+    _knob("staging.limit_gb", "GB", 1024.0, "most that is brought from tape at a time for a user "
+          "(PRESTAGE_LIMIT); 0: no limit", least=0.0),
+    _knob("watchdog.copies_period_s", "s", 3600.0, "copies that nobody needs any more are looked "
+          "for this often", least=0.1),
+    _knob("mover.copy_lifetime_s", "s", 604_800.0, "a copy of a one-time input stays no longer at "
+          "the site it was brought to", least=0.0),
     _knob("watchdog.space_period_s", "s", 60.0, "the room at endpoints is measured this often",
           least=0.1),
     _knob("watchdog.merging_period_s", "s", 300.0, "merge jobs that no pilot takes are looked for "
@@ -352,6 +362,26 @@ _DECLARED = [
           "after"),
     _knob("watchdog.heartbeat_timeout_s", "s", 7200.0, "a running job not heard of fails after"),
     _knob("watchdog.sent_timeout_s", "s", 1800.0, "a sent job that does not start fails after"),
+    _knob("timeout.waiting_s", "s", 1800.0, "a job that waits for others is closed after"),
+    _knob("timeout.pending_s", "s", 3600.0, "... one that is not set up"),
+    _knob("timeout.defined_s", "s", 14_400.0, "... one that is not prepared"),
+    _knob("timeout.assigned_s", "s", 43_200.0, "... one whose inputs do not come"),
+    _knob("timeout.activated_s", "s", 172_800.0, "... one that does not start"),
+    _knob("timeout.analysis_s", "s", 43_200.0, "... one of analysis that no pilot takes"),
+    _knob("timeout.urgent_s", "s", 14_400.0, "... an urgent one that does not start where no "
+          "other does"),
+    _knob("timeout.urgent_from", "priority", 800, "... which is one of this priority, for "
+          "transfers, too", least=0),
+    _knob("timeout.idle_s", "s", 7200.0, "... none having started within this time"),
+    _knob("timeout.t2_s", "s", 21_600.0, "... one of evgen or simul that no pilot takes at a T2 "
+          "where nothing runs"),
+    _knob("timeout.t2_ratio", "", 0.0, "... or more wait for each running job than this",
+          least=0.0),
+    _knob("timeout.t1_s", "s", 21_600.0, "... one of evgen or simul that no pilot takes at a T1"),
+    _knob("timeout.t1_spared", "clouds", "US, ND", "... but for T1s of these clouds"),
+    _knob("timeout.throttled_s", "s", 604_800.0, "... one that is kept from pilots"),
+    _knob("timeout.running_s", "s", 1_814_400.0, "a job that runs fails after"),
+    _knob("timeout.holding_s", "s", 10_800.0, "... one whose results can't be added", 172_800.0),
     _knob("watchdog.pending_retry_s", "s", 3600.0, "a pending task is tried again after, if "
           "whoever held it did not say when"),
     _knob("watchdog.pending_timeout_s", "s", 604_800.0, "a pending task is exhausted after"),
@@ -383,6 +413,14 @@ _DECLARED = [
     _knob("boost.jobs", "jobs", 100, "... and fewer jobs than this are left", 101, least=0),
     _knob("boost.priority", "", 900, "a boosted task has this priority at least, and the "
           "share Express", least=0),
+    _knob("watchdog.retries_period_s", "s", 5.0, "tasks are changed as retry rules say this often",
+          least=0.1),
+    _knob("retryrules.memory_percent", "%", 30.0, "if jobs of so much of a task's input ran out of "
+          "memory, all ask for more", least=0.0, most=100.0),
+    _knob("watchdog.periods_period_s", "s", 5.0, "periodical tasks whose time has come are looked "
+          "for this often", least=0.1),
+    _knob("watchdog.period_grace_s", "s", 300.0, "a period that begins later than this is missed",
+          least=0.0),
     _knob("watchdog.batch", "rows", 1000, "rows that a dog treats in one transaction", least=1),
     _knob("sandbox.max_mb", "MB", 100, "largest input sandbox", least=1),
     _knob("ddm.catalogue", "name", "filesystem", "where data management keeps what it knows: "

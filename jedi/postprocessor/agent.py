@@ -108,7 +108,8 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
             found[d.jeditaskid].append(
                 Dataset(d.datasetid, d.datasetname, d.type, d.masterid, d.status,
                         d.nfilestobeused, d.nfilesfinished, d.nfilesfailed, d.nfilesmissing,
-                        d.nevents, d.neventsused)
+                        d.nevents, d.neventsused, d.containername,
+                        d.nfiles - d.nfilestobeused)
             )  # fmt: skip
         return [
             Ending(row.jeditaskid, row.lock_seq, row.status, row.vo, row.prodsourcelabel,
@@ -145,9 +146,12 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
         )
         if verdict.target not in states.TASK.final:  # a person decides first
             return Outcome(verdict, settled, [])
+        gone: set[str | None] = {None}  # containers come before their datasets, and go with them
         for dataset in task.datasets:
             if dataset.is_output or dataset.type == "trn_log":
-                self._freeze(dataset.name, empty_goes=verdict.target == "aborted")
+                empty_goes = verdict.target == "aborted" and dataset.container in gone
+                if self._freeze(dataset.name, empty_goes=empty_goes):
+                    gone.add(dataset.name)
             elif dataset.type == "trn_output":  # merged, or not wanted any more
                 with suppress(NotFound):
                     self.world.ddm.delete(dataset.name)
@@ -223,14 +227,16 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
             self.log.warning("validated", task=task.jedi_task_id, lost=lost, removed=removed)
         return Findings(self._twice.get(task.jedi_task_id, 0), lost, removed)
 
-    def _freeze(self, name: str, *, empty_goes: bool) -> None:
-        """Close a dataset in data management, if it came to be there; or delete an empty one."""
+    def _freeze(self, name: str, *, empty_goes: bool) -> bool:
+        """Close a dataset in data management, if it came to be there; or delete an empty one.
+        Whether it is deleted."""
         ddm = self.world.ddm
         with suppress(NotFound):
             if empty_goes and not any(replica.n_files for replica in ddm.replicas(name)):
                 ddm.delete(name)
-            else:
-                ddm.close(name)
+                return True
+            ddm.close(name)
+        return False
 
 
 def _with_parent(task: Ending) -> Verdict:

@@ -19,7 +19,7 @@ _FROZEN = ("done", "finished", "failed")
 @dataclass(frozen=True, slots=True)
 class Dataset:
     """A dataset of a task; the numbers count files, and matter for inputs only, as do its events,
-    where they are known."""
+    where they are known. Files that are `withheld` are not to be used yet."""
 
     dataset_id: int
     name: str
@@ -32,10 +32,12 @@ class Dataset:
     missing: int
     events: int | None = None
     events_done: int | None = None
+    container: str | None = None
+    withheld: int = 0
 
     @property
     def is_output(self) -> bool:
-        return self.type in states.OUTPUT_TYPES
+        return self.type in states.PRODUCT_TYPES
 
     @property
     def is_master(self) -> bool:
@@ -169,7 +171,7 @@ class PostProcessing:
 def _doubts(masters: Iterable[Dataset], parent: str | None, found: Findings) -> list[str]:
     """Why a task is not done even with all input processed that is known."""
     doubts = []
-    if any(d.is_open or d.status == "broken" for d in masters):
+    if any(d.is_open or d.status == "broken" or d.withheld for d in masters):
         doubts.append("more could have come")
     if parent not in (None, "done"):
         doubts.append(f"its parent is {parent}")

@@ -85,7 +85,8 @@ def why(tx: Connection, jedi_task_id: int) -> Why:
     settings = knobs.load(tx)
     code, detail, found = _hold(tx, row, settings)
     decision = whys.last_decision(tx, jedi_task_id)
-    ahead = row.next_run_at if row.next_run_at and row.next_run_at > row.now else None
+    times = [row.next_run_at, row.nextperiod if code == "period" else None]
+    ahead = min((at for at in times if at and at > row.now), default=None)
     return Why(
         jedi_task_id=jedi_task_id,
         status=row.status,
@@ -118,6 +119,8 @@ def _hold(tx: Connection, row: Row[Any], settings: Knobs) -> Held:
         return _jobs(row, settings)
     if row.status in WORKING and row.files_waiting:
         return _generation(tx, row, settings)
+    if row.status in WORKING and row.nextperiod and row.nextperiod > row.now:
+        return "period", None, {"next_period": row.nextperiod}
     if row.reason_code in BY_REASON:
         return BY_REASON[row.reason_code], row.reason, told
     return "problem" if row.status == "pending" else "in_turn", row.reason, told

@@ -18,8 +18,6 @@ TASK_KEYS = _words(
     """
     nEventsPerRange minGranularity pfnList buildSpec
     preproSpec esmergeSpec loadXML segmentSpecs hpoRequestData
-    panda_data_carousel period
-    inputPrestaging
     """
 )
 
@@ -32,9 +30,8 @@ KEPT = _words(
     noInputPooling nChunksToWait segmentedWork onSiteMerging mergeEsOnOS
     disableReassign allowPartialFinish allowIncompleteInDS workflowHoldup
     noLoopingCheck debugMode useBuild retryModuleRules retryRamOffset retryRamStep retryRamMax
-    waitInput runUntilClosed intermediateTask inputPreStaging
-    inFilePosEvtNum allowInputWAN avoidVP instantiateTmpl
-    instantiateTmplSite registerDatasets stayOutputOnSite altStageOut putLogToOS ddmBackEnd
+    waitInput runUntilClosed intermediateTask
+    inFilePosEvtNum allowInputWAN avoidVP stayOutputOnSite altStageOut putLogToOS ddmBackEnd
     osMatching onlyTagsForFC cloudAsVO nEventsPerWorker
     nEsConsumers nSitesPerJob maxAttemptES maxAttemptEsJob decAttOnFailedES notDiscardEvents
     resurrectConsumers switchEStoNormal registerEsFiles useJobCloning useZipToPin usePrefetcher

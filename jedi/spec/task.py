@@ -42,6 +42,7 @@ class TaskColumns:
     workqueue_id: int | None = None
     merge_ram_count: int | None = None
     merge_core_count: int | None = None
+    period: str | None = None
 
 
 EXPRESS = "Express"

@@ -19,12 +19,13 @@ from pydantic import (
     Field,
     StringConstraints,
     Tag,
+    model_validator,
 )
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from jedi.core import names
-from jedi.spec import placeholders
+from jedi.spec import period, placeholders
 from jedi.spec.dataset import Attributes
 from jedi.spec.rules import Flag, Rules
 
@@ -79,6 +80,7 @@ def _attributes(text: str) -> str:
     return Attributes.parse(text).render()
 
 
+_Period = Annotated[str, AfterValidator(period.written)]
 _Site = Annotated[str, AfterValidator(names.site)]
 _TermCondition = Annotated[str, AfterValidator(_term_condition)]
 _SiteList = Annotated[str, AfterValidator(_site_list)]
@@ -345,6 +347,23 @@ class TaskParams(_Written, Rules):
     merge_core_count: Annotated[int, Field(ge=0, le=10_000)] | None = None
     log_merge: LogItem | None = Field(default=None, alias="log_merge")
     um_name_at_end: Flag = None
+    period: _Period | None = None
+    panda_data_carousel: Flag = Field(default=None, alias="panda_data_carousel")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_analysis(cls, data: Any) -> Any:
+        """Analysis has an output dataset for each site (seed, "Workflow for analysis"), except on
+        a machine of one's own, where one is enough."""
+        if not isinstance(data, dict) or data.get("vo", "local") == "local":
+            return data
+        analysis = data.get("prodSourceLabel", "user") == "user"
+        return {"instantiateTmplSite": True, **data} if analysis else data
+
+    @property
+    def pre_stages(self) -> Flag:
+        """Whether input is brought from tape first."""
+        return self.input_pre_staging or self.panda_data_carousel
 
     @property
     def goal(self) -> int | None:

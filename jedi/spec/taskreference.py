@@ -120,6 +120,8 @@ MEANINGS = {
     "parentTaskName": "the user's last task of this name, which this one waits for and follows",
     "sandbox": "local files that every job finds in its directory",
     "log": "where log files go; by default beside the first output",
+    "panda_data_carousel": "the same as inputPreStaging",
+    "period": "files are used one job's worth at a time, this often: 10 min, or fields of cron",
     "type": "constant or template",
     "param_type": "what a template item stands for",
     "value": "text of the job parameters, with placeholders; of an output: ends with its file name",

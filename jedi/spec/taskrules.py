@@ -49,6 +49,8 @@ def contradictions(params: TaskParams) -> Iterator[Problem]:
         remedy = "Name it with parentTaskName, or leave it out"
         yield Problem("noWaitParent", True, "the task has no parent", remedy)
     yield from _recovery_rules(params)
+    if params.period is not None:
+        yield from _period_rules(params)
     if params.parent_task_name == params.task_name:
         rule, remedy = "a task is not its own parent", "Name another task"
         yield Problem("parentTaskName", params.parent_task_name, rule, remedy)
@@ -77,6 +79,18 @@ def _recovery_rules(params: TaskParams) -> Iterator[Problem]:
     if params.no_input or params.n_events_per_job or params.tgt_num_events_per_job:
         rule = "only what was made of whole files can be made by another task"
         yield Problem("lostFiles", params.lost_files, rule, "Use: jedi-task recover")
+
+
+def _period_rules(params: TaskParams) -> Iterator[Problem]:
+    for key, size in (
+        ("nEventsPerJob", params.n_events_per_job),
+        ("tgtNumEventsPerJob", params.tgt_num_events_per_job),
+        ("nGBPerJob", params.n_gb_per_job),
+        ("groupBoundaryID", params.group_boundary_id),
+    ):
+        if size is not None:
+            rule = "a period has the files of one job, so many that their number has to be known"
+            yield Problem(key, size, rule, "Use nFilesPerJob")
 
 
 def _no_input_rules(params: TaskParams) -> Iterator[Problem]:

@@ -24,6 +24,8 @@ AND NOT EXISTS (
     AND d.masterid IS NULL AND d.type IN ({_MASTERS})
     AND (d.status IN ('defined', 'toupdate', 'pending')
          OR d.status = 'running' AND jedi_tasks.status = 'throttled'
+         OR d.status IN ('ready', 'running') AND jedi_tasks.period IS NOT NULL
+            AND d.nfilestobeused < d.nfiles
          OR d.status IN ('ready', 'running')
             AND d.nfilesfinished + d.nfilesfailed + d.nfilesmissing < d.nfilestobeused)
   OFFSET 0)
@@ -59,9 +61,9 @@ def datasets(tx: Connection, task_ids: Sequence[int]) -> list[Row[Any]]:
     return list(
         tx.execute(
             text(
-                "SELECT jeditaskid, datasetid, datasetname, type, masterid, status, state, "
-                "nfiles, nfilestobeused, nfilesused, nfilesfinished, nfilesfailed, nfilesmissing, "
-                "nevents, neventsused "
+                "SELECT jeditaskid, datasetid, datasetname, containername, type, masterid, status, "
+                "state, nfiles, nfilestobeused, nfilesused, nfilesfinished, nfilesfailed, "
+                "nfilesmissing, nevents, neventsused "
                 "FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) "
                 "ORDER BY datasetid"
             ),

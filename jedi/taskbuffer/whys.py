@@ -12,8 +12,8 @@ from jedi.taskbuffer.turns import MASTERS, PRIORITY
 _AT_SITE = ", ".join(f"'{status}'" for status in states.JOB_AT_SITE)
 _TASK = f"""
 SELECT t.jeditaskid, t.status, t.reason_code, t.reason_facts, t.errordialog AS reason,
-  t.statechangetime, t.frozentime, t.next_run_at, t.workqueue_id, t.resource_type, t.gshare,
-  t.eventservice, {PRIORITY} AS priority, jedi_now() AS now, f.waiting AS files_waiting,
+  t.statechangetime, t.frozentime, t.next_run_at, t.nextperiod, t.workqueue_id, t.resource_type,
+  t.gshare, t.eventservice, {PRIORITY} AS priority, jedi_now() AS now, f.waiting AS files_waiting,
   coalesce(t.rules ->> 'use_scout', '') AS scout, j.*, p.last_pilot
 FROM jedi_tasks t, LATERAL (
   SELECT coalesce(sum(greatest(0, nfilestobeused - nfilesused - nfilesmissing)), 0)::bigint

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from jedi.core import names
 from jedi.core.errors import Problem
-from jedi.spec.dataset import Attributes, NewDataset, OutputTemplate
+from jedi.spec.dataset import Attributes, DatasetType, NewDataset, OutputTemplate
 from jedi.spec.placeholders import SEQUENCE, fill_task_id, placeholders, split_output, stream_of
 from jedi.spec.rules import Rules
 from jedi.spec.splitrule import NO_SCOUT, SplitRules
@@ -26,6 +26,7 @@ from jedi.taskrefiner.resource import ResourceType, resource_type
 PSEUDO_INPUT = "pseudo_dataset"
 PSEUDO_SEEDS = "pseudo_RNDMSEED"
 SEED = "RNDMSEED"
+_CONTAINERS: dict[DatasetType, DatasetType] = {"output": "tmpl_output", "log": "tmpl_log"}
 _LIMITED: dict[tuple[bool, bool], Literal["allow", "deny", "both"] | None] = {
     (False, False): None, (True, False): "allow", (False, True): "deny", (True, True): "both",
 }  # fmt: skip
@@ -74,7 +75,15 @@ class TryLater:
     wait_s: float
 
 
-Outcome = Refined | Malformed | NotUnique | TryLater
+@dataclass(frozen=True, slots=True)
+class OnTape:
+    """All input is on tape: the first of these files of a dataset that is on disk is waited for."""
+
+    dataset: str
+    files: tuple[str, ...]
+
+
+Outcome = Refined | Malformed | NotUnique | TryLater | OnTape
 
 
 class Refiner:
@@ -86,14 +95,17 @@ class Refiner:
         if isinstance(inputs, Malformed):
             return inputs
         datasets, templates = self.outputs(submission, inputs)
+        rules = self.rules(submission.params)
         if submission.params.merge_output:
             datasets, templates = add_twins(
                 datasets, templates, len(inputs), submission.jedi_task_id, submission.params
             )
+        if rules.in_containers:
+            datasets = list(map(_as_container, datasets))
         return Refined(
             RefinedTask(
                 columns=self.columns(submission),
-                rules=self.rules(submission.params),
+                rules=rules,
                 datasets=(*inputs, *datasets),
                 templates=templates,
                 job_params_template=self.job_params_template(submission.params),
@@ -183,13 +195,14 @@ class Refiner:
             | {
                 "n_files_per_job": params.n_files_per_job or one,
                 "first_event": params.first_event or None,
+                "input_pre_staging": params.pre_stages,
             },
             n_events_per_input=params.n_events_per_input_file,
             target_events_per_job=params.tgt_num_events_per_job,
             max_output_gb=params.tgt_max_output_for_ng,
             max_files_per_job=params.n_max_files_per_job,
             max_walltime_h=params.max_walltime,
-            use_scout=None if params.use_scout and not params.skip_scout else NO_SCOUT,
+            use_scout=None if _scouts(params) else NO_SCOUT,
             included_site=_listed(params.included_site),
             excluded_site=_listed(params.excluded_site),
             limited_sites=_LIMITED[bool(params.included_site), bool(params.excluded_site)],
@@ -229,6 +242,17 @@ class Refiner:
             for plain in submission.constituents[name]:
                 found.setdefault(plain, None if plain == name else name)
         return found
+
+
+def _as_container(dataset: NewDataset) -> NewDataset:
+    """What people get is a container; what is to be merged is a plain dataset."""
+    kind = _CONTAINERS.get(dataset.type)
+    return dataset if kind is None else replace(dataset, type=kind)
+
+
+def _scouts(params: TaskParams) -> bool:
+    """Whether scouts are wanted: a job at a time is its own scout."""
+    return params.use_scout and not (params.skip_scout or params.period)
 
 
 def _listed(text: str | None) -> list[str] | None:

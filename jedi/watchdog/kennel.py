@@ -9,25 +9,29 @@ from jedi.watchdog import (
     exhausted,
     failing,
     goal,
-    heartbeat,
     leases,
     measure,
     merging,
     pending,
+    periods,
     progress,
+    retries,
     shares,
     space,
+    staging,
     statistics,
     sweep,
     throttle,
+    timeouts,
 )
 from jedi.watchdog.dog import Dog
 
 DOGS: dict[str, Dog] = {
     module.DOG.name: module.DOG
     for module in (
-        heartbeat, leases, merging, pending, throttle, exhausted, goal, failing, boost, measure,
-        statistics, progress, shares, space, sweep,
+        timeouts, leases, merging, pending, throttle, exhausted, goal, failing, boost, measure,
+        periods, statistics, progress, retries, shares, space,
+        sweep,
     )
 }  # fmt: skip
 

@@ -285,6 +285,56 @@ COMMENT ON COLUMN jedi_queue_shares.turn
   IS 'its place when jobs are made: that of its partition';
 COMMENT ON COLUMN jedi_queue_shares.computed_at IS 'when'
 """,
+    "jedi_retry_matches": """
+CREATE TABLE jedi_retry_matches (
+  pandaid bigint NOT NULL, rule_id integer NOT NULL, jeditaskid bigint NOT NULL,
+  effect text NOT NULL, creationtime timestamptz NOT NULL DEFAULT jedi_now(),
+  settled_at timestamptz,
+  CONSTRAINT jedi_retry_matches_pk PRIMARY KEY (pandaid, rule_id));
+CREATE INDEX jedi_retry_matches_open_ix ON jedi_retry_matches (jeditaskid)
+  WHERE settled_at IS NULL;
+COMMENT ON TABLE jedi_retry_matches IS 'retry rules that concerned failed jobs';
+COMMENT ON COLUMN jedi_retry_matches.pandaid IS 'the failed job';
+COMMENT ON COLUMN jedi_retry_matches.rule_id IS 'the rule that concerns it';
+COMMENT ON COLUMN jedi_retry_matches.jeditaskid IS 'the task';
+COMMENT ON COLUMN jedi_retry_matches.effect IS 'what became of it, for people';
+COMMENT ON COLUMN jedi_retry_matches.creationtime IS 'when';
+COMMENT ON COLUMN jedi_retry_matches.settled_at
+  IS 'when the task was changed, if it had to be; NULL: not yet'
+""",
+    "jedi_retry_rules": """
+CREATE TABLE jedi_retry_rules (
+  rule_id integer NOT NULL, active boolean NOT NULL, error_source text, error_code text,
+  exit_code integer, message text, site text, queue_id integer, label text, architecture text,
+  release text, action text NOT NULL, attempts integer, description text, username text,
+  modificationtime timestamptz NOT NULL DEFAULT jedi_now(),
+  CONSTRAINT jedi_retry_rules_pk PRIMARY KEY (rule_id),
+  CONSTRAINT jedi_retry_rules_message_ck
+    CHECK (message IS NULL OR length(message) <= 256 AND ('' ~ message) IS NOT NULL));
+COMMENT ON TABLE jedi_retry_rules
+  IS 'what follows from errors of jobs besides another attempt';
+COMMENT ON COLUMN jedi_retry_rules.rule_id IS 'order and name';
+COMMENT ON COLUMN jedi_retry_rules.active IS 'false: matches are only noted';
+COMMENT ON COLUMN jedi_retry_rules.error_source
+  IS 'of the jobs that it concerns; NULL, here and below: any';
+COMMENT ON COLUMN jedi_retry_rules.error_code IS 'theirs';
+COMMENT ON COLUMN jedi_retry_rules.exit_code IS 'theirs';
+COMMENT ON COLUMN jedi_retry_rules.message
+  IS 'regular expression found in their error_diag';
+COMMENT ON COLUMN jedi_retry_rules.site IS 'theirs';
+COMMENT ON COLUMN jedi_retry_rules.queue_id IS 'their work queue';
+COMMENT ON COLUMN jedi_retry_rules.label IS 'their prodSourceLabel';
+COMMENT ON COLUMN jedi_retry_rules.architecture IS 'their task''s';
+COMMENT ON COLUMN jedi_retry_rules.release IS 'their task''s transUses';
+COMMENT ON COLUMN jedi_retry_rules.action
+  IS 'no_retry, limit_retry, increase_memory, ...';
+COMMENT ON COLUMN jedi_retry_rules.attempts IS 'limit_retry: attempts of an input';
+COMMENT ON COLUMN jedi_retry_rules.description IS 'for people';
+COMMENT ON COLUMN jedi_retry_rules.username IS 'who wrote it';
+COMMENT ON COLUMN jedi_retry_rules.modificationtime IS 'when';
+INSERT INTO jedi_retry_rules (rule_id, active, error_code, action, description)
+VALUES (1, true, 'memory_limit', 'increase_memory', 'out of memory: the next jobs get more')
+""",
 }
 
 INDEXES = {

@@ -161,3 +161,19 @@ def test_exhausted(system: System) -> None:
     assert system.lines(task) == twice
     assert not set(lost) & set(system.outputs(task))
     system.check()
+
+
+def submit(system: System, name: str) -> int:
+    """An example that needs nothing before it."""
+    examples = packaged("examples")
+    with system.engine.begin() as tx:
+        text = (examples / name).read_text()
+        return submission.submit(tx, system.ddm(tx), caller(), text, "yaml", examples).jedi_task_id
+
+
+def test_periodical(system: System) -> None:
+    """One job, and another when its time has come."""
+    task = submit(system, "periodical.yaml")
+    assert system.settle(task) == ["done"]
+    assert len(system.lines(task)) == 2
+    system.check()

@@ -1,0 +1,34 @@
+"""Periodical tasks get their next job when its time has come."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from sqlalchemy import Connection
+
+from jedi.agent.base import World
+from jedi.spec.period import Period
+from jedi.taskbuffer import periods
+from jedi.watchdog.dog import Counts, Dog, in_batches
+
+
+def run(world: World) -> Counts:
+    """Periods that went by while the task or the system stood still are left out. Source: seed,
+    "Periodical task execution"."""
+    grace = timedelta(seconds=float(world.knobs["watchdog.period_grace_s"]))
+
+    def step(tx: Connection, limit: int) -> Counts:
+        found = {
+            row.jeditaskid: Period.parse(row.period).serve(row.nextperiod, row.now, grace)
+            for row in periods.due(tx, limit)
+        }
+        if not found:
+            return Counts()
+        periods.set_next(tx, list(found), [at for _, at in found.values()])
+        released = periods.release(tx, [task for task, (now, _) in found.items() if now])
+        return Counts(released=len(released), looked_at=len(found) - len(released))
+
+    return in_batches(world, step)
+
+
+DOG = Dog("periods", "watchdog.periods_period_s", "periodical tasks get their next job", run)
