@@ -182,6 +182,9 @@ class Life(RuleBasedStateMachine):
         self.go_on()
         self.submit_child()
         self.go_on()
+        for task, status in self.statuses().items():
+            if status == "scouting" and self.dice.random() < 0.5:
+                self.ask("avalanche", task)
 
     def agent(self, name: str) -> Agent[Any, Any]:
         """A process of its own."""
@@ -225,6 +228,10 @@ class Life(RuleBasedStateMachine):
 
     def dog(self) -> None:
         walk(self.world, DOGS[self.dice.choice(DOGS_ABOUT)])
+
+    def dogs(self) -> None:
+        for name in DOGS_ABOUT:
+            walk(self.world, DOGS[name])
 
     # --------------------------------------------------------- agents that die, stall and come back
 
@@ -274,8 +281,7 @@ class Life(RuleBasedStateMachine):
     def wait_for_weeks(self) -> None:
         """The dogs come while people are away."""
         self.wait(200)
-        for name in DOGS_ABOUT:
-            walk(self.world, DOGS[name])
+        self.dogs()
 
     # ------------------------------------------------------------------------------------- people
 
@@ -375,14 +381,12 @@ class Life(RuleBasedStateMachine):
         self.start()
         self.held.clear()
         self.wait(3)
-        walk(self.world, DOGS["heartbeat"])
+        self.dogs()
 
     def say_it_again(self) -> None:
         """An answer was lost: the pilot repeats what it said, however old that is."""
         if self.said:
-            site, report = self.dice.choice(self.said)
-            with self.world.engine.begin() as tx:
-                pilots.report(tx, pilot_of(site), [report])
+            self.say(*self.dice.choice(self.said))
 
     def end_job(self, job: Held, how: str) -> None:
         self.held.remove(job)
@@ -405,14 +409,14 @@ class Life(RuleBasedStateMachine):
                                     guid=f"{len(self.said):08x}"))  # fmt: skip
         return found
 
-    def report(self, job: Held, what: dict[str, Any]) -> bool:
-        report, site = Report(**job.attempt, **what), job.order["site"]
-        self.said.append((site, report))
+    def report(self, job: Held, what: dict[str, Any]) -> None:
+        self.said.append((job.order["site"], Report(**job.attempt, **what)))
+        self.say(*self.said[-1])
+
+    def say(self, site: str, report: Report) -> None:
         with self.world.engine.begin() as tx:
             answer = pilots.report(tx, pilot_of(site), [report])
-        accepted: bool = answer["results"][0]["verdict"] == "accepted"
-        self.tally["report" if accepted else "stale report"] += 1
-        return accepted
+        self.tally[f"{answer['results'][0]['verdict']} report"] += 1
 
     def beat(self, job: Held) -> bool:
         """Whether a job is to be killed."""
@@ -460,8 +464,7 @@ class Life(RuleBasedStateMachine):
             self.obey()
             for job in list(self.held):
                 self.end_job(job, "finished")
-            for name in DOGS_ABOUT:
-                walk(self.world, DOGS[name])
+            self.dogs()
             while sum(self.agent(name).run_once() for name in AGENTS):
                 self.records_agree()
             if not (restless := list(self.restless())):

@@ -79,10 +79,10 @@ def test_a_silent_pilot_costs_a_failure(
         if status != "sent":
             jobs.move_jobs(tx, [JobMove(made.jobs[0], status, "c", "r")], "test", ["sent"])
     at(limit)
-    assert run(world, "heartbeat") == Counts()
+    assert run(world, "timeouts") == Counts()
     at(limit + 1)
-    assert run(world, "heartbeat") == Counts({code: 1})
-    assert run(world, "heartbeat") == Counts()
+    assert run(world, "timeouts") == Counts({code: 1})
+    assert run(world, "timeouts") == Counts()
     with world.engine.begin() as tx:
         job = tx.execute(text("SELECT * FROM jedi_jobs")).one()
         file = tx.execute(
@@ -103,7 +103,7 @@ def test_a_heartbeat_saves_a_job(world: World, at: Callable[[float], None]) -> N
     with world.engine.begin() as tx:
         tx.execute(text("UPDATE jedi_jobs SET heartbeat_at = jedi_now()"))
     at(7201)
-    assert run(world, "heartbeat") == Counts()
+    assert run(world, "timeouts") == Counts()
 
 
 def test_many_silent_jobs_end_in_batches(world: World, at: Callable[[float], None]) -> None:
@@ -114,7 +114,7 @@ def test_many_silent_jobs_end_in_batches(world: World, at: Callable[[float], Non
             text("INSERT INTO jedi_knobs (component, key, value) VALUES ('watchdog', 'batch', '3')")
         )
     at(DAY)
-    assert run(world, "heartbeat") == Counts(sent_timeout=7)
+    assert run(world, "timeouts") == Counts(sent_timeout=7)
 
 
 # ----------------------------------------------------------------------------------- leases

@@ -48,7 +48,7 @@ def watchdog_run(
 ) -> None:
     """Run a dog by its period until Ctrl-C, or once, and print what it did.
 
-    Example: `jedi watchdog run heartbeat --once`
+    Example: `jedi watchdog run timeouts --once`
     """
     from jedi.agent.world import make_world
     from jedi.standalone.place import Place

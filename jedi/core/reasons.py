@@ -25,6 +25,9 @@ TASKS: Mapping[str, str] = {
     "unique_name_taken": "The owner has a task of this name, and wanted no other: it was aborted.",
     "input_not_made": "Another task still makes the input: it is read when that has ended.",
     "input_open": "The input is open, more may come: close the dataset when it is complete.",
+    "input_on_tape": "The input is being brought from tape; release the task to do without.",
+    "staged": "Input was brought from tape: the task goes on.",
+    "release": "The task was told to wait for no file from tape.",
     "parent_not_ready": "The task waits for the end of its parent.",
     "no_ready_files": "No input file is ready for a job at the moment.",
     "queue_served": "Other tasks took what the work queue gets in a cycle: the next one is near.",
@@ -107,6 +110,7 @@ TASKS: Mapping[str, str] = {
 """Of tasks; a dataset or a job may share one."""
 
 DATASETS: Mapping[str, str] = {
+    "made_for_site": "The dataset was made for the outputs of jobs that are made.",
     "registered": "The output dataset is known to data management.",
     "fed_open": "The files so far are known; more may come.",
     "unavailable": "The dataset could not be looked up for now.",
@@ -136,6 +140,16 @@ JOBS: Mapping[str, str] = {
     "pilot_terminated": "The pilot was told to end by its site: the inputs are tried again.",
     "merge_cancelled": "The merge job of the outputs was killed: the inputs are tried again.",
     "merge_closed": "The outputs were not merged by the last merge job, which the system ended.",
+    "waiting_timeout": "Other jobs did not come for which it waited: the inputs are tried again.",
+    "setup_timeout": "The job was not set up: the inputs are tried again.",
+    "defined_timeout": "The job was not prepared: the inputs are tried again.",
+    "assigned_timeout": "The inputs did not come to the site: they are tried again, elsewhere.",
+    "activated_timeout": "The job did not start for days: its inputs are tried elsewhere.",
+    "rebrokered": "No pilot took the analysis job for hours: its inputs are tried elsewhere.",
+    "idle_site": "No job starts at the site: the inputs of the urgent one are tried elsewhere.",
+    "t2_timeout": "Too little runs at the T2: the inputs are tried elsewhere.",
+    "t1_timeout": "No pilot took the job at the T1: its inputs are tried elsewhere.",
+    "throttled_timeout": "The job was kept from pilots for days: the inputs are tried again.",
     "merge_stuck": "No pilot took the merge job: another one is made.",
     "merge_failed": "The outputs could not be merged: the inputs are tried again. Read the log of "
     "the merge job.",
@@ -166,6 +180,9 @@ JOBS: Mapping[str, str] = {
     # the pilot's
     "lost_pilot": "The pilot died.",
     "lost_heartbeat": "The pilot fell silent.",
+    "running_timeout": "The job ran for weeks.",
+    "holding_timeout": "The results could not be added for hours: look at data management.",
+    "transfer_timeout": "The outputs did not arrive for days: look at the links of the site.",
     "sent_timeout": "The pilot did not start the job that it was given.",
     "pilot_error": "The pilot itself failed: report it.",
     "no_reason": "The pilot said that the job failed, but not why.",

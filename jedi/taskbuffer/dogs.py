@@ -11,25 +11,6 @@ from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
 
-_SILENT = text("""
-SELECT pandaid, lock_seq, status, pilot_id,
-  CAST(extract(epoch FROM jedi_now() - heartbeat_at) AS float8) AS silent_s
-FROM jedi_jobs
-WHERE postprocessed_at IS NULL AND (
-  status IN ('starting', 'running')
-    AND heartbeat_at < jedi_now() - make_interval(secs => :heartbeat_s)
-  OR status = 'sent' AND statechangetime < jedi_now() - make_interval(secs => :sent_s))
-ORDER BY pandaid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
-""")
-
-
-def silent_jobs(tx: Connection, heartbeat_s: float, sent_s: float, limit: int) -> list[Row[Any]]:
-    """Jobs whose pilot was not heard of for `heartbeat_s`, and sent jobs that did not start in
-    `sent_s`: pandaid, lock_seq, status, pilot_id, silent_s."""
-    found = {"heartbeat_s": heartbeat_s, "sent_s": sent_s, "limit": limit}
-    return list(tx.execute(_SILENT, found))
-
-
 _KILLERS = text("""
 UPDATE jedi_tasks t SET lock_seq = lock_seq + 1 WHERE jeditaskid = ANY(ARRAY(
   SELECT jeditaskid FROM jedi_tasks

@@ -1,0 +1,139 @@
+"""How long a job may be in a status, and what becomes of it then.
+
+A job that does not get on is closed: its inputs are tried elsewhere, an attempt but no failure.
+One that was lost on its way fails. Source: seed, "Timeout values for production jobs" and "Job
+rebrokerage"; contracts §13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+
+@dataclass(frozen=True, slots=True)
+class Timeout:
+    """Jobs in one of `statuses` that meet `condition` end as `target` when more time than `limit`
+    has passed since `since`.
+
+    `limit` is a knob in seconds, or an attribute of the site in days. `said`, of the job, goes on
+    with "for so many hours". `condition` is SQL about the job `j`, its site `s`, the number of
+    running and activated jobs `n` there, and what `overdue` is given; `meant` says it in words.
+    """
+
+    statuses: tuple[str, ...]
+    limit: str
+    target: str
+    code: str
+    said: str
+    condition: str = "true"
+    meant: str = ""
+    since: str = "statechangetime"
+
+    @property
+    def per_site(self) -> bool:
+        """The limit is an attribute of the site."""
+        return "." not in self.limit
+
+
+def _closed(statuses: str, limit: str, code: str, said: str, condition: str = "true",
+            meant: str = "") -> Timeout:  # fmt: skip
+    return Timeout(tuple(statuses.split()), limit, "closed", code, said, condition, meant)
+
+
+def _failed(statuses: str, limit: str, code: str, said: str, condition: str = "true",
+            meant: str = "", since: str = "statechangetime") -> Timeout:  # fmt: skip
+    return Timeout(tuple(statuses.split()), limit, "failed", code, said, condition, meant, since)
+
+
+_SHORT = "j.status = 'activated' AND j.processingtype IN ('evgen', 'simul')"
+_IDLE = "NOT coalesce(s.laststart >= jedi_now() - make_interval(secs => :idle_s), false)"
+
+TIMEOUTS = (
+    _closed("waiting", "timeout.waiting_s", "waiting_timeout", "It waited for others"),
+    _closed("pending", "timeout.pending_s", "setup_timeout", "It was not set up"),
+    _closed("defined", "timeout.defined_s", "defined_timeout", "It was not prepared"),
+    _closed("assigned", "timeout.assigned_s", "assigned_timeout",
+            "Its inputs did not come to {site}"),
+    _closed("activated starting", "timeout.urgent_s", "idle_site",
+            "It did not start, and no other job does, at {site}",
+            f"j.priority >= :urgent_from AND {_IDLE}",
+            "urgent ones where no job started lately"),
+    _closed("activated", "timeout.t2_s", "t2_timeout", "It waited for a slot at the T2 {site}",
+            f"{_SHORT} AND s.tier = 'T2' "
+            "AND (coalesce(n.running, 0) = 0 OR n.activated > :t2_ratio * n.running)",
+            "evgen and simul at a T2 where nothing or too little runs"),
+    _closed("activated", "timeout.t1_s", "t1_timeout", "It waited for a slot at the T1 {site}",
+            f"{_SHORT} AND s.tier = 'T1' AND s.cloud <> ALL(:t1_spared)",
+            "evgen and simul at a T1, but for some clouds"),
+    _closed("activated", "timeout.analysis_s", "rebrokered",
+            "It waited for a slot at {site}", "j.prodsourcelabel <> ALL(:production)",
+            "of analysis"),
+    _closed("activated starting", "timeout.activated_s", "activated_timeout",
+            "It did not start at {site}"),
+    _closed("throttled", "timeout.throttled_s", "throttled_timeout", "It was kept from pilots"),
+    _failed("sent", "watchdog.sent_timeout_s", "sent_timeout",
+            "Pilot {pilot_id} had it and did not start it"),
+    _failed("starting running", "watchdog.heartbeat_timeout_s", "lost_heartbeat",
+            "Pilot {pilot_id} was not heard of", since="heartbeat_at"),
+    _failed("running", "timeout.running_s", "running_timeout", "It ran"),
+    _failed("holding", "timeout.holding_s", "holding_timeout", "Its results could not be added"),
+    _failed("transferring", "transtimehi", "transfer_timeout", "Its outputs did not arrive",
+            "j.priority >= :urgent_from", "urgent ones"),
+    _failed("transferring", "transtimelo", "transfer_timeout", "Its outputs did not arrive",
+            "j.priority < :urgent_from", "others"),
+)  # fmt: skip
+"""The first that applies counts."""
+
+_DAYS = {"transtimehi": 1, "transtimelo": 4}
+"""What sites that are no longer known are taken to say."""
+
+
+def _limit(rule: Timeout) -> str:
+    if rule.per_site:
+        return f"86400.0 * coalesce(s.{rule.limit}, {_DAYS[rule.limit]})"
+    return f"CAST(:{_bind(rule)} AS float8)"
+
+
+def _bind(rule: Timeout) -> str:
+    return rule.limit.replace(".", "_")
+
+
+def _when(number: int, rule: Timeout) -> str:
+    among = ", ".join(f"'{status}'" for status in rule.statuses)
+    return (
+        f"WHEN j.status IN ({among}) AND {rule.condition} "
+        f"AND j.{rule.since} < jedi_now() - make_interval(secs => {_limit(rule)}) THEN {number}"
+    )
+
+
+_BY_HEARTBEAT = [i for i, rule in enumerate(TIMEOUTS) if rule.since == "heartbeat_at"]
+# One look at the live jobs for all rules. Holds end by deadlines of their own, but for results that
+# can't be added.
+_OVERDUE = text(f"""
+SELECT j.pandaid, j.lock_seq, j.site, j.pilot_id, w.number, CAST(extract(epoch FROM jedi_now() -
+    CASE WHEN w.number = ANY(ARRAY{_BY_HEARTBEAT}) THEN j.heartbeat_at ELSE j.statechangetime END)
+  AS float8) AS age_s
+FROM jedi_jobs j LEFT JOIN jedi_sites s USING (site) LEFT JOIN (
+  SELECT site, sum(jobs) FILTER (WHERE status = 'running') AS running,
+    sum(jobs) FILTER (WHERE status = 'activated') AS activated
+  FROM (SELECT site, status, jobs FROM job_stats
+        UNION ALL SELECT site, status, jobs FROM job_stats_delta) n
+  GROUP BY site) n USING (site),
+LATERAL (SELECT CASE {" ".join(_when(i, rule) for i, rule in enumerate(TIMEOUTS))} END) w(number)
+WHERE j.postprocessed_at IS NULL AND w.number IS NOT NULL
+  AND coalesce(j.hold_kind, 'failed_recoverable') = 'failed_recoverable'
+ORDER BY j.pandaid LIMIT :limit FOR NO KEY UPDATE OF j SKIP LOCKED
+""")
+
+
+def overdue(tx: Connection, limits: Mapping[str, float], given: Mapping[str, Any], limit: int
+            ) -> list[tuple[Timeout, Row[Any]]]:  # fmt: skip
+    """Jobs that are too long in their status, each with the rule that says so: pandaid, lock_seq,
+    site, pilot_id, age_s. `limits` are the knobs of the rules."""
+    binds = {_bind(rule): limits[rule.limit] for rule in TIMEOUTS if not rule.per_site}
+    rows = tx.execute(_OVERDUE, {**binds, **given, "limit": limit})
+    return [(TIMEOUTS[row.number], row) for row in rows]

@@ -1,0 +1,47 @@
+"""Jobs that do not get on are closed, those that were lost fail; see taskbuffer/timeouts.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from jedi.agent.base import World
+from jedi.contentsfeeder.feed import PRODUCTION_LABELS
+from jedi.core.knobs import Knobs
+from jedi.taskbuffer import jobs_end, timeouts
+from jedi.taskbuffer.jobs_end import JobEnd
+from jedi.taskbuffer.timeouts import Timeout
+from jedi.watchdog.dog import Counts, Dog, in_batches
+
+
+def run(world: World) -> Counts:
+    """Inputs of closed jobs are tried elsewhere: an attempt; of failed ones a failure, too."""
+    given = _given(world.knobs)
+
+    def step(tx: Connection, limit: int) -> Counts:
+        found = timeouts.overdue(tx, world.knobs, given, limit)
+        ends = {job.pandaid: _end(rule, job) for rule, job in found}
+        ended = jobs_end.end_jobs(tx, [*ends.values()], "WatchDog")
+        return Counts(ends[job.panda_id].code for job in ended)
+
+    return in_batches(world, step)
+
+
+def _given(knobs: Knobs) -> dict[str, Any]:
+    return {
+        "urgent_from": knobs["timeout.urgent_from"],
+        "idle_s": knobs["timeout.idle_s"],
+        "t2_ratio": knobs["timeout.t2_ratio"],
+        "t1_spared": knobs["timeout.t1_spared"].replace(",", " ").split(),
+        "production": list(PRODUCTION_LABELS),
+    }
+
+
+def _end(rule: Timeout, job: Row[Any]) -> JobEnd:
+    reason = f"{rule.said.format_map(job._mapping)} for {job.age_s / 3600:.3g} h."
+    source = "pilot" if "{pilot_id}" in rule.said else "jedi"
+    return JobEnd(job.pandaid, rule.target, rule.code, reason, job.lock_seq, source)
+
+
+DOG = Dog("timeouts", "watchdog.timeouts_period_s", "jobs that do not get on end", run)
