@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
 from jedi.agent.base import TaskAgent
 from jedi.contentsfeeder.feed import (
@@ -22,14 +21,11 @@ from jedi.contentsfeeder.feed import (
     Wait,
     growing,
     judge,
-    needs_nucleus,
     new_files,
 )
+from jedi.contentsfeeder.order import feed_task, lost_of
 from jedi.contentsfeeder.rows import Rows, new_rows, render
-from jedi.contentsfeeder.select import Selection
 from jedi.core.errors import BadInput, NotFound
-from jedi.spec.dataset import Attributes
-from jedi.spec.splitrule import SplitRules
 from jedi.taskbuffer import contents, datasets, engine, recovery, scouting, tasks, tasks_new
 from jedi.taskbuffer.tasks import Move
 
@@ -54,17 +50,18 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
         made = datasets.producers(tx, names)
         datasets.note_look(tx, [one.datasetid for one in inputs if one.due])
         live = [(one.datasetname, one.jeditaskid) for one in made if one.live]
-        only = recovery.made_of(tx, {i: lost for i in ids if (lost := _lost(params[i]))})
+        only = recovery.made_of(tx, {i: lost for i in ids if (lost := lost_of(params[i]))})
         default = int(self.world.knobs["attempts.max_attempt"])
         return [
-            _feed_task(row, params[row.jeditaskid], inputs, live, default, only.get(row.jeditaskid))
+            feed_task(row, params[row.jeditaskid], inputs, live, default, only.get(row.jeditaskid))
             for row in rows
         ]
 
     def work(self, item: FeedTask) -> Outcome:
         """List the datasets of a task."""
         try:
-            found = [self._list(dataset) for dataset in item.datasets]
+            staged = bool(item.rules.input_pre_staging)
+            found = [self._list(dataset, staged=staged) for dataset in item.datasets]
         except BadInput as error:
             return Unusable("input_malformed", error.sentence)
         return judge(item, found, int(self.world.knobs["contentsfeeder.max_records"]))
@@ -75,17 +72,26 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
         ours = [(task, outcome) for task, outcome in results if task.jedi_task_id in held]
         feeds = [(task, outcome) for task, outcome in ours if isinstance(outcome, Feed)]
         growing = self._write(tx, feeds)
-        first = {t.jedi_task_id: t.rules for t, f in feeds if f.is_complete and t.may_scout}
+        first = {
+            t.jedi_task_id: t.rules
+            for t, f in feeds
+            if f.is_complete and t.may_scout and t.jedi_task_id not in growing
+        }
         scouting.withhold(tx, first, int(self.world.knobs["scout.chunks"]))
         broken = [
             d.dataset_id for _, out in ours if isinstance(out, Unusable) for d in out.datasets
         ]
         datasets.move_datasets(tx, [(i, "broken") for i in broken], self.name, "unusable")
         idle = growing - datasets.with_ready_files(tx, growing)
+        staging = {
+            task.jedi_task_id
+            for task, feed in feeds
+            if task.jedi_task_id in idle and feed.is_complete
+        }
         made = _made(tx, [task for task, out in ours if isinstance(out, Wait)])
         recheck_s = float(self.world.knobs["contentsfeeder.recheck_s"])
         moves = [
-            _move(task, out, 0.0 if task.jedi_task_id in made else recheck_s, idle)
+            _move(task, out, 0.0 if task.jedi_task_id in made else recheck_s, idle, staging)
             for task, out in ours
         ]
         tasks.move_tasks(tx, moves, self.name)
@@ -102,13 +108,17 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
         if tasks.move_tasks(tx, [move], self.name):
             datasets.move_datasets(tx, away, self.name, "unavailable")
 
-    def _list(self, dataset: InputDataset) -> Listing:
+    def _list(self, dataset: InputDataset, *, staged: bool) -> Listing:
         if dataset.type != "input":
             return Listing(dataset, "closed")
-        ddm = self.world.ddm
+        ddm, name = self.world.ddm, dataset.name
+        staged = staged and not dataset.selection.attributes.no_staging
         try:
-            state = ddm.dataset(dataset.name).state
-            return Listing(dataset, state, () if dataset.waits else ddm.list_files(dataset.name))
+            state = ddm.dataset(name).state
+            if dataset.waits:
+                return Listing(dataset, state)
+            on_tape = frozenset(ddm.on_tape(name)) if staged else None
+            return Listing(dataset, state, ddm.list_files(name), on_tape)
         except NotFound:
             return Listing(dataset, None)
 
@@ -130,6 +140,9 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
         contents.feed(tx, (block for one in fed for block in render(one.rows, one.status)))
         contents.note_fed(tx, [one.counted for one in fed])
         _mark(tx, listings, known)
+        taped = {d.dataset_id: d.on_tape for d in listings if d.on_tape is not None}
+        staging = contents.stage(tx, taped)
+        fed = [replace(one, grows=one.grows or one.dataset_id in staging) for one in fed]
         contents.release(tx, {one.dataset_id: one.bunch for one in fed if one.withheld})
         for status, code in (("running", "fed_open"), ("ready", "fed")):
             ids = [one.dataset_id for one in fed if one.grows == (status == "running")]
@@ -141,11 +154,13 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
 
 @dataclass(frozen=True, eq=False)
 class _Fed:
-    """The new rows of a dataset; `grows`: it is looked up again."""
+    """The new rows of a dataset; `grows`: it is looked up again; `staged`: what is on tape is
+    brought to disk first."""
 
     rows: Rows
     state: str | None
     grows: bool
+    staged: bool
 
     @property
     def dataset_id(self) -> int:
@@ -161,12 +176,15 @@ class _Fed:
         """Files may have to wait until their bunch is full, now or since an earlier look."""
         dataset = self.rows.dataset
         known = dataset.type == "input" and dataset.n_files > 0
-        return dataset.is_master and (known or self.bunch > 1)
+        late = known or self.bunch > 1 or self.rows.task.periodical
+        return self.staged or (dataset.is_master and late)
 
     @property
     def status(self) -> str:
         """New files begin with it."""
-        return "pending" if self.withheld else "ready"
+        if not self.withheld:
+            return "ready"
+        return "waiting" if self.rows.task.periodical else "pending"
 
     @property
     def counted(self) -> contents.Fed:
@@ -215,7 +233,7 @@ def _fed(
         for rows, one, grows in zip(
             new_rows(task, feed.listings, new), feed.listings, grown, strict=True
         ):
-            yield _Fed(rows, one.state, grows)
+            yield _Fed(rows, one.state, grows, one.on_tape is not None)
 
 
 def _used(rows: contents.Known, again: Sequence[tuple[str, str]]) -> Collection[str]:
@@ -250,88 +268,12 @@ def _mark(tx: Connection, listings: Sequence[Listing], known: Mapping[int, conte
     contents.find_again(tx, back)
 
 
-def _feed_task(
-    row: Row[Any],
-    params: Mapping[str, Any],
-    inputs: Sequence[Row[Any]],
-    produced: Collection[tuple[str, int]],
-    max_attempt: int,
-    only: Mapping[str, Collection[str]] | None,
-) -> FeedTask:
-    ours = [one for one in inputs if one.jeditaskid == row.jeditaskid]
-    masters = [one for one in ours if one.masterid is None]
-    made = {name for name, _ in produced}
-    parent = row.parent_tid if params.get("noWaitParent") else None
-    awaited = {name for name, maker in produced if maker != parent}
-    files_fed = sum(one.files for one in masters)
-    rules = SplitRules.model_validate(row.rules or {})
-    return FeedTask(
-        jedi_task_id=row.jeditaskid,
-        lock_seq=row.lock_seq,
-        needs_nucleus=needs_nucleus(
-            row.prodsourcelabel, asked=bool(row.nucleus), placed=bool(row.site or row.cloud)
-        ),
-        datasets=tuple(
-            InputDataset(
-                dataset_id=one.datasetid,
-                name=one.datasetname,
-                type=one.type,
-                is_master=one.masterid is None,
-                produced=one.datasetname in made,
-                eager=one.datasetname in made - awaited,
-                followed=one.status == "running",
-                n_files=one.nfiles,
-                n_events=one.nevents or 0,
-                selection=_selection(one, params, only),
-                master_id=one.masterid,
-            )
-            for one in ours
-            if one.due
-        ),
-        max_attempt=1 if rules.disable_auto_retry else params.get("maxAttempt", max_attempt),
-        max_failure=params.get("maxFailure"),
-        n_files=params.get("nFiles"),
-        files_fed=files_fed,
-        n_events=params.get("nEvents"),
-        events_fed=sum(one.nevents or 0 for one in masters),
-        n_pseudo_files=1
-        if rules.by_events
-        else params.get("nFiles") or params.get("nFilesPerJob") or 1,
-        rules=rules,
-        bunch=1 if rules.by_events else params.get("nFilesPerJob") or 1,
-        least_events=params.get("skipShortInput", 0) and params.get("nEventsPerInputFile", 0),
-        whole_jobs=params.get("skipShortOutput", 0) and (rules.files_per_job or 0),
-        skipped=tuple(params.get("skipFilesUsedBy", ())),
-        parent=None if row.parent_tid == row.jeditaskid else row.parent_tid,
-        status=row.oldstatus if row.status == "pending" else row.status,
-    )
-
-
-def _lost(params: Mapping[str, Any]) -> tuple[str, Sequence[str]] | None:
-    """The files that a task makes again, and their dataset."""
-    lfns = params.get("lostFiles")
-    return (params["lostFilesDataset"], lfns) if lfns else None
-
-
-def _selection(
-    dataset: Row[Any], params: Mapping[str, Any], only: Mapping[str, Collection[str]] | None
-) -> Selection:
-    """What the item that names a dataset, or its container, says of its files; or those `only`
-    that lost files were made of."""
-    if dataset.type != "input":
-        return Selection()
-    name = dataset.containername or dataset.datasetname
-    items = [i for i in params["jobParameters"] if i.get("param_type") == "input"]
-    item: dict[str, Any] = next((i for i in items if name in i["dataset"].split(",")), {})
-    found = Selection.of(item, Attributes.parse(dataset.attributes), dataset.datasetid)
-    if only is None:
-        return found
-    return replace(found, files=frozenset(only.get(dataset.datasetname, ())))
-
-
-def _move(task: FeedTask, outcome: Outcome, recheck_s: float, idle: Collection[int]) -> Move:
+def _move(
+    task: FeedTask, outcome: Outcome, recheck_s: float, idle: Collection[int],
+    staging: Collection[int],
+) -> Move:  # fmt: skip
     """What becomes of a task; one at work stays where it is. Those of `idle` have open input and
-    no file of it to work on."""
+    no file of it to work on; that of those in `staging` is on tape."""
     held = task.jedi_task_id, task.lock_seq
     match outcome:
         case Unusable(code, reason, blamed) if not task.files_fed:
@@ -346,6 +288,9 @@ def _move(task: FeedTask, outcome: Outcome, recheck_s: float, idle: Collection[i
             return Move(*held, "finishing", "empty_input_allowed", reason)
         case Feed() if task.status != "defined":
             return Move(*held, task.status, "fed", "The open input was looked up again.")
+        case Feed() if task.jedi_task_id in staging:
+            reason = "The rest of the input is on tape, and is being brought to disk."
+            return Move(*held, "defined", "input_on_tape", reason, wait_s=recheck_s)
         case Feed() if task.jedi_task_id in idle:
             reason = "An input dataset is open, and what it holds is worked off: more may come."
             return Move(*held, "defined", "input_open", reason, wait_s=recheck_s)

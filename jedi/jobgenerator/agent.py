@@ -6,36 +6,33 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection, Row
 
-from jedi.agent import plugins
 from jedi.agent.base import TaskAgent, World
-from jedi.brokerage import holdings
 from jedi.brokerage.brokers import broker_of
 from jedi.brokerage.choice import Choice
 from jedi.brokerage.explain import counts, why_nowhere
-from jedi.brokerage.need import Need, atom
 from jedi.brokerage.record import lottery_seed, record
-from jedi.core import clock, states
+from jedi.core import clock
 from jedi.core.errors import JediError
 from jedi.jobgenerator.budget import share_out
 from jedi.jobgenerator.generate import Material, ids_needed, make_jobs
-from jedi.jobgenerator.grouping import in_order, of_one_memory
 from jedi.jobgenerator.homes import ANY_SITE, homes, with_datasets
-from jedi.jobgenerator.inputs import Where
+from jedi.jobgenerator.locating import where_of
 from jedi.jobgenerator.merge import plan_merges, with_demand
 from jedi.jobgenerator.naming import jobs_allowed
-from jedi.jobgenerator.plan import Cut, plan
+from jedi.jobgenerator.plan import Cut
+from jedi.jobgenerator.propose import propose
 from jedi.spec.chunk import Chunk, Files
 from jedi.spec.decision import Decision
-from jedi.spec.generation import Input, NewJobs, OutputDataset, TaskOrder
+from jedi.spec.generation import NewJobs, OutputDataset, TaskOrder
 from jedi.spec.merging import MergeOrder
-from jedi.spec.request import Data, Past
-from jedi.spec.snapshot import Bools, Snapshot
+from jedi.spec.request import Past
+from jedi.spec.snapshot import Snapshot
 from jedi.taskbuffer import (
     decisions,
     generation,
@@ -54,8 +51,6 @@ from jedi.taskbuffer.turns import Stopped
 from jedi.throttler.decide import Pass, Skip, Throttle
 
 Pair = tuple[int, str | None]
-_LOCATED = ("input", *states.PRE_MERGE_TYPES)
-"""Types of datasets whose files lie somewhere."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,28 +254,22 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         if not chunks:
             # another generator had them; they may come back at any moment
             return Held("no_ready_files", "No input file is ready.", task.status, self.poll_s)
-        chunks, ram = of_one_memory(in_order(chunks, task.rules))
-        ram_mb = max(task.demand.ram_mb, ram)
-        task = replace(task, demand=replace(task.demand, ram_mb=ram_mb))
-        strategy = plugins.find("generator", task.vo, task.label)()
-        broker = broker_of(task.vo, task.label, knobs)
-        n_files = strategy.files_per_unit(task.rules, chunks)
-        unit = atom(chunks, n_files, task.rules.events_per_job)
         made = item.made.setdefault(task.request.gshare, Counter())
-        data = self._data(task, chunks, item.world) if broker.wants_data else Data()
-        need = Need(task.demand, unit, task.sites, task.request, data, item.past, dict(made))
         seed = lottery_seed(task.jedi_task_id, task.lock_seq)
-        choice = broker.choose(item.world, need, knobs, item.used, seed)
+        found = propose(
+            task, chunks, item.world, knobs, self.world.ddm.locate,
+            seed=seed, most=allowed, used=item.used, past=item.past, made=made,
+        )  # fmt: skip
+        task, choice = found.task, found.choice
         decision = record(
-            task.jedi_task_id, broker.name, item.world, need, knobs, choice, item.used
+            task.jedi_task_id, found.broker, item.world, found.need, knobs, choice, item.used
         )
         if not choice.candidates:
             return self._nowhere(task, choice, decision)
-        cuts = plan(chunks, choice, strategy, task.rules, task.demand, knobs, allowed)
-        if not cuts:
+        if not found.cuts:
             reason = "The files that follow the master's do not suffice for a job."
             return Held("secondary_files_short", reason, "pending", knobs["jobgen.retry_s"])
-        jobs = self._make(task, choice.sites, cuts)
+        jobs = self._make(task, choice.sites, found.cuts)
         item.room[pair] = room - len(jobs)
         made.update(jobs.sites)
         return Made(task, jobs, decision)
@@ -338,11 +327,11 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         """Ready files; more than a job may have, so that there is one at least."""
         hard_max = self.world.knobs["jobgen.hard_max_files_per_job"]
         with self.world.engine.begin() as tx:
-            return orders.read_chunks(tx, task, max(n_files, hard_max + 1), hard_max)
+            read = partial(orders.read_ready, tx)
+            return orders.chunks(read, task, max(n_files, hard_max + 1), hard_max)
 
     def _make(self, task: TaskOrder, sites: Snapshot, cuts: Sequence[Cut]) -> NewJobs:
         """The jobs of a plan; their output datasets exist afterwards."""
-        names = {one.dataset_id: one for one in task.inputs}
         n_jobs = sum(map(len, cuts))
         before = np.unique(np.concatenate([cut.chunk.master.previous for cut in cuts]))
         with self.world.engine.begin() as tx:
@@ -363,7 +352,7 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
                 task=task,
                 sites=sites,
                 cuts=cuts,
-                where=[self._where(cut, names) for cut in cuts],
+                where=[where_of(task, cut, self.world.ddm.locate) for cut in cuts],
                 seeds=seeds,
                 earlier=earlier,
                 last_unit=last_unit,
@@ -395,45 +384,6 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
             if broker_of(one.row.vo, one.row.prodsourcelabel, knobs).wants_past
         ]
         return decisions.past_jobs(tx, ids, knobs["analysis.past_s"]) if ids else {}
-
-    def _data(self, task: TaskOrder, chunks: Sequence[Chunk], world: Snapshot) -> Data:
-        """Where the input lies."""
-        names = {one.dataset_id: one for one in task.inputs}
-        streams = [(chunk.master, *(one.files for one in chunk.secondaries)) for chunk in chunks]
-        real = [
-            one
-            for one in chain.from_iterable(streams)
-            if len(one) and (read := names.get(int(one.dataset_ids[0]))) and read.type in _LOCATED
-        ]
-        where = [self._locate(one, len(one), names) for one in real]
-        return holdings.of_files(world, *holdings.join([one.sizes for one in real], where))
-
-    def _where(self, cut: Cut, names: Mapping[int, Input]) -> Where:
-        """Where the files of a cut lie."""
-        chunk = cut.chunk
-        streams = {chunk.stream: (chunk.master, cut.stops)}
-        for one, (_, last) in zip(chunk.secondaries, cut.follow, strict=True):
-            streams[one.stream] = (one.files, last)
-        return {
-            stream: self._locate(files, min(len(files), int(last[-1])), names)
-            for stream, (files, last) in streams.items()
-            if len(files)
-            and (read := names.get(int(files.dataset_ids[0])))
-            and read.type in _LOCATED
-        }
-
-    def _locate(self, files: Files, n: int, names: Mapping[int, Input]) -> dict[str, Bools]:
-        """By endpoint, which of the first `n` files are there."""
-        found: dict[str, Bools] = {}
-        ids = files.dataset_ids[:n]
-        for dataset_id in np.unique(ids).tolist():
-            rows = np.flatnonzero(ids == dataset_id).tolist()
-            lfns = [files.lfns[row] for row in rows]
-            located = self.world.ddm.locate(names[dataset_id].name, lfns)
-            for row, lfn in zip(rows, lfns, strict=True):
-                for endpoint in located[lfn]:
-                    found.setdefault(endpoint, np.zeros(n, bool))[row] = True
-        return found
 
 
 def _pair(row: Row[Any]) -> Pair:

@@ -17,7 +17,7 @@ from jedi.jobgenerator.lineage import Lineage, trace
 from jedi.jobgenerator.naming import middle_name, padded, serial_numbers
 from jedi.jobgenerator.plan import Cut
 from jedi.spec.chunk import Files, Ints
-from jedi.spec.demand import Load
+from jedi.spec.demand import Demand, Load
 from jedi.spec.generation import (
     EventUse,
     InputUse,
@@ -79,7 +79,7 @@ def make_jobs(m: Material) -> NewJobs:
         attempts=attempts,
         sites=[m.sites.sites[i] for i in site.tolist()],
         local=[not n for n in _total(reads, lambda r: ~r.local, len(site)).tolist()],
-        **_resources(m, reads, site),
+        **resources(m.task.demand, m.cuts, reads, m.sites, m.memory_factor),
         n_inputs=np.concatenate([cut.stops - cut.starts for cut in m.cuts]).tolist(),
         n_events=[n or None for n in _reduce(np.add, m.cuts, "events").tolist()],
         commands=commands,
@@ -121,20 +121,23 @@ def _total(reads: Sequence[Reading], column: Any, jobs: int) -> Any:
     return totals
 
 
-def _resources(m: Material, reads: Sequence[Reading], site: Ints) -> dict[str, list[int]]:
-    """Cores, memory, time and disk of each job at its site, rounded up."""
-    demand = m.task.demand
+def resources(
+    demand: Demand, cuts: Sequence[Cut], reads: Sequence[Reading], sites: Snapshot, factor: float
+) -> dict[str, list[int]]:
+    """Cores, memory, time and disk of each job at its site, rounded up; `factor` is the part of
+    the memory that is insisted on."""
+    site = np.concatenate([cut.sites for cut in cuts])
     load = Load(
         bytes=_total(reads, lambda r: r.files.sizes[r.rows], len(site)),
-        events=_reduce(np.add, m.cuts, "counted_events").astype(float),
+        events=_reduce(np.add, cuts, "counted_events").astype(float),
     )
-    cores = demand.cores_at(m.sites.cores[site])
-    walltime = demand.walltime_s(load, cores, m.sites.core_power[site])
+    cores = demand.cores_at(sites.cores[site])
+    walltime = demand.walltime_s(load, cores, sites.core_power[site])
     if walltime is None:
         walltime = np.full(len(site), demand.max_walltime_s or 0.0)
     asked = {
         "cores": cores,
-        "memory_mb": demand.memory_mb(cores, m.memory_factor),
+        "memory_mb": demand.memory_mb(cores, factor),
         "walltime_s": walltime,
         "disk_mb": demand.disk_mb(load),
     }
@@ -158,8 +161,10 @@ def _output(m: Material, number: int, site: Ints, values: _Values) -> NewOutput:
     lfns = Template(output.template).render(lambda word: column.get(word) or values.column(word),
                                             jobs)  # fmt: skip
     home = [output.destination or at for at in m.sites.endpoint]
+    by_site = [output.at_sites.get(name, output.dataset) for name in m.sites.sites]
     return NewOutput(
         output=output,
+        datasets=[by_site[i] for i in site.tolist()],
         file_ids=m.file_ids[number * jobs : (number + 1) * jobs],
         lfns=lfns,
         endpoints=[home[i] for i in site.tolist()],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from jedi.core import states
 from jedi.spec.chunk import Chunk, Files, Secondary
 from jedi.spec.dataset import Attributes
 from jedi.spec.demand import Demand
-from jedi.spec.generation import Input, Output, Predecessor, TaskOrder
+from jedi.spec.generation import Input, Output, OutputDataset, Predecessor, TaskOrder
 from jedi.spec.request import Request
 from jedi.spec.splitrule import SplitRules
 from jedi.taskbuffer import tasks, turns
@@ -155,9 +155,7 @@ def _input(row: Row[Any]) -> Input:
 def _output(row: Row[Any]) -> Output:
     return Output(
         template_id=row.outtempid,
-        dataset_id=row.datasetid,
-        dataset_name=row.datasetname,
-        dataset_status=row.status,
+        dataset=OutputDataset(row.datasetid, row.datasetname, row.status),
         type=row.type,
         role=row.outtype,
         stream=row.streamname,
@@ -187,6 +185,10 @@ SELECT d.id, r.* FROM unnest(CAST(:ids AS bigint[]), CAST(:limits AS bigint[])) 
 """)
 
 
+Read = Callable[[Mapping[int, int]], Mapping[int, Files]]
+"""The first ready files of datasets, up to a limit for each."""
+
+
 def read_ready(tx: Connection, limits: Mapping[int, int]) -> dict[int, Files]:
     """The first ready files of datasets, up to a limit for each."""
     rows = tx.execute(_READY, {"ids": list(limits), "limits": list(limits.values())})
@@ -204,17 +206,16 @@ def _files(row: Row[Any]) -> Files:
     )
 
 
-def read_chunks(tx: Connection, order: TaskOrder, n_files: int, hard_max: int) -> list[Chunk]:
+def chunks(read: Read, order: TaskOrder, n_files: int, hard_max: int) -> list[Chunk]:
     """Up to `n_files` ready files of a task's masters in the order of the datasets, with the
     files that may follow them (of those that go with every job, one more than a job may have)."""
     limits: dict[int, int] = {}
     for master in order.masters:
         if master.ready > 0 and (left := n_files - sum(limits.values())):
             limits[master.dataset_id] = min(master.ready, left)
-    masters = read_ready(tx, limits)
+    masters = read(limits)
     followers = [one for one in order.inputs if one.master_id in masters and one.type == "input"]
-    beside = read_ready(
-        tx,
+    beside = read(
         {
             one.dataset_id: one.n_files
             if order.rules.group_boundary_id

@@ -1,0 +1,96 @@
+"""What there is to feed, from the rows of a task and its datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from jedi.contentsfeeder.feed import FeedTask, InputDataset, needs_nucleus
+from jedi.contentsfeeder.select import Selection
+from jedi.spec.dataset import Attributes
+from jedi.spec.splitrule import SplitRules
+
+
+def feed_task(
+    row: Any,
+    params: Mapping[str, Any],
+    inputs: Sequence[Any],
+    produced: Collection[tuple[str, int]],
+    max_attempt: int,
+    only: Mapping[str, Collection[str]] | None,
+) -> FeedTask:
+    """A task to feed, from its row of jedi_tasks and parameters. `inputs` are rows of input
+    datasets, also of other tasks, with what they were fed (`files`) and whether they are `due`;
+    `produced`: datasets that living tasks make, with these; `only`: by dataset, the files that
+    lost ones were made of."""
+    ours = [one for one in inputs if one.jeditaskid == row.jeditaskid]
+    masters = [one for one in ours if one.masterid is None]
+    made = {name for name, _ in produced}
+    parent = row.parent_tid if params.get("noWaitParent") else None
+    awaited = {name for name, maker in produced if maker != parent}
+    files_fed = sum(one.files for one in masters)
+    rules = SplitRules.model_validate(row.rules or {})
+    return FeedTask(
+        jedi_task_id=row.jeditaskid,
+        lock_seq=row.lock_seq,
+        needs_nucleus=needs_nucleus(
+            row.prodsourcelabel, asked=bool(row.nucleus), placed=bool(row.site or row.cloud)
+        ),
+        datasets=tuple(
+            InputDataset(
+                dataset_id=one.datasetid,
+                name=one.datasetname,
+                type=one.type,
+                is_master=one.masterid is None,
+                produced=one.datasetname in made,
+                eager=one.datasetname in made - awaited,
+                followed=one.status == "running",
+                n_files=one.nfiles,
+                n_events=one.nevents or 0,
+                selection=_selection(one, params, only),
+                master_id=one.masterid,
+            )
+            for one in ours
+            if one.due
+        ),
+        max_attempt=1 if rules.disable_auto_retry else params.get("maxAttempt", max_attempt),
+        max_failure=params.get("maxFailure"),
+        n_files=params.get("nFiles"),
+        files_fed=files_fed,
+        n_events=params.get("nEvents"),
+        events_fed=sum(one.nevents or 0 for one in masters),
+        n_pseudo_files=1
+        if rules.by_events
+        else params.get("nFiles") or params.get("nFilesPerJob") or 1,
+        rules=rules,
+        bunch=1 if rules.by_events else params.get("nFilesPerJob") or 1,
+        least_events=params.get("skipShortInput", 0) and params.get("nEventsPerInputFile", 0),
+        whole_jobs=params.get("skipShortOutput", 0) and (rules.files_per_job or 0),
+        skipped=tuple(params.get("skipFilesUsedBy", ())),
+        parent=None if row.parent_tid == row.jeditaskid else row.parent_tid,
+        status=row.oldstatus if row.status == "pending" else row.status,
+        periodical=row.period is not None,
+    )
+
+
+def lost_of(params: Mapping[str, Any]) -> tuple[str, Sequence[str]] | None:
+    """The files that a task makes again, and their dataset."""
+    lfns = params.get("lostFiles")
+    return (params["lostFilesDataset"], lfns) if lfns else None
+
+
+def _selection(
+    dataset: Any, params: Mapping[str, Any], only: Mapping[str, Collection[str]] | None
+) -> Selection:
+    """What the item that names a dataset, or its container, says of its files; or those `only`
+    that lost files were made of."""
+    if dataset.type != "input":
+        return Selection()
+    name = dataset.containername or dataset.datasetname
+    items = [i for i in params["jobParameters"] if i.get("param_type") == "input"]
+    item: dict[str, Any] = next((i for i in items if name in i["dataset"].split(",")), {})
+    found = Selection.of(item, Attributes.parse(dataset.attributes), dataset.datasetid)
+    if only is None:
+        return found
+    return replace(found, files=frozenset(only.get(dataset.datasetname, ())))

@@ -1,0 +1,65 @@
+"""Where the input of jobs lies: by site for the broker, by endpoint and file for the jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+
+import numpy as np
+
+from jedi.brokerage import holdings
+from jedi.core import states
+from jedi.jobgenerator.inputs import Where
+from jedi.jobgenerator.plan import Cut
+from jedi.spec.chunk import Chunk, Files
+from jedi.spec.generation import Input, TaskOrder
+from jedi.spec.request import Data
+from jedi.spec.snapshot import Bools, Snapshot
+
+Locate = Callable[[str, Sequence[str]], Mapping[str, Sequence[str]]]
+"""The endpoints that hold each of these files of a dataset."""
+_LOCATED = ("input", *states.PRE_MERGE_TYPES)
+"""Types of datasets whose files lie somewhere."""
+
+
+def data_of(task: TaskOrder, chunks: Sequence[Chunk], world: Snapshot, locate: Locate) -> Data:
+    """Where the files of chunks lie."""
+    names = {one.dataset_id: one for one in task.inputs}
+    streams = [(chunk.master, *(one.files for one in chunk.secondaries)) for chunk in chunks]
+    real = [one for one in chain.from_iterable(streams) if _is_real(one, names)]
+    where = [_located(one, len(one), names, locate) for one in real]
+    return holdings.of_files(world, *holdings.join([one.sizes for one in real], where))
+
+
+def where_of(task: TaskOrder, cut: Cut, locate: Locate) -> Where:
+    """Where the files of a cut lie."""
+    names = {one.dataset_id: one for one in task.inputs}
+    streams = {cut.chunk.stream: (cut.chunk.master, cut.stops)}
+    for one, (_, last) in zip(cut.chunk.secondaries, cut.follow, strict=True):
+        streams[one.stream] = (one.files, last)
+    return {
+        stream: _located(files, min(len(files), int(last[-1])), names, locate)
+        for stream, (files, last) in streams.items()
+        if _is_real(files, names)
+    }
+
+
+def _is_real(files: Files, names: Mapping[int, Input]) -> bool:
+    if not len(files):
+        return False
+    read = names.get(int(files.dataset_ids[0]))
+    return read is not None and read.type in _LOCATED
+
+
+def _located(files: Files, n: int, names: Mapping[int, Input], locate: Locate) -> dict[str, Bools]:
+    """By endpoint, which of the first `n` files are there."""
+    found: dict[str, Bools] = {}
+    ids = files.dataset_ids[:n]
+    for dataset_id in np.unique(ids).tolist():
+        rows = np.flatnonzero(ids == dataset_id).tolist()
+        lfns = [files.lfns[row] for row in rows]
+        located = locate(names[dataset_id].name, lfns)
+        for row, lfn in zip(rows, lfns, strict=True):
+            for endpoint in located[lfn]:
+                found.setdefault(endpoint, np.zeros(n, bool))[row] = True
+    return found
