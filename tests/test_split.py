@@ -26,7 +26,7 @@ from jedi.jobgenerator.splitter import Splitter, walk
 from jedi.jobgenerator.strategies import FileStrategy
 from jedi.spec.chunk import Chunk, Files, Secondary
 from jedi.spec.demand import GB, MB, Demand, Load
-from jedi.spec.generation import Output, Predecessor
+from jedi.spec.generation import Output, OutputDataset, Predecessor
 from jedi.spec.snapshot import Snapshot
 from jedi.spec.splitrule import SplitRules
 
@@ -333,7 +333,16 @@ def test_the_size_of_secondaries_counts() -> None:
 
 def output(serial: int = 0, most: int | None = None) -> Output:
     return Output(
-        1, 2, "a:out", "ready", "output", "output", "OUTPUT0", "o.${SN}", None, serial, most, None
+        1,
+        OutputDataset(2, "a:out", "ready"),
+        "output",
+        "output",
+        "OUTPUT0",
+        "o.${SN}",
+        None,
+        serial,
+        most,
+        None,
     )
 
 

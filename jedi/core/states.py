@@ -181,7 +181,7 @@ TASK = Machine(
             ("TaskCommando", "done finished exhausted", "registered", "parent_retried"),
             ("TaskCommando", _PAUSABLE, "paused", "pause"),
             ("TaskCommando", "paused", _PAUSABLE, "resume"),
-            ("TaskCommando", "staging", "staged", "resume"),
+            ("WatchDog", "staging", "staged", "staged"),
             ("TaskCommando", _REASSIGNABLE, "toreassign", "reassign"),
             ("TaskCommando", "toreassign", f"reassigning {_REASSIGNABLE}", "jobs_gone"),
         ]
@@ -202,7 +202,11 @@ PRE_MERGE_TYPES = ("trn_output", "trn_log")
 FED_TYPES = tuple(kind for kind in INPUT_TYPES if kind not in PRE_MERGE_TYPES)
 """Inputs that do not come from the task's own jobs."""
 OUTPUT_TYPES = ("output", "log")
-MADE_TYPES = (*OUTPUT_TYPES, *PRE_MERGE_TYPES)
+TEMPLATE_TYPES = ("tmpl_output", "tmpl_log")
+"""Containers of outputs, whose datasets are made where jobs need them."""
+PRODUCT_TYPES = (*OUTPUT_TYPES, *TEMPLATE_TYPES)
+"""What is left when the task has ended."""
+MADE_TYPES = (*PRODUCT_TYPES, *PRE_MERGE_TYPES)
 """What the task's own jobs fill."""
 
 INPUT_DATASET = Machine(

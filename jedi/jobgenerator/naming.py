@@ -32,10 +32,10 @@ def jobs_allowed(outputs: Sequence[Output], most: int) -> int:
         left = most if output.max_serial_nr is None else output.max_serial_nr - output.serial_nr
         if left <= 0:
             raise JediError(
-                f"The serial numbers of {output.dataset_name} are used up: {output.serial_nr} of "
+                f"The serial numbers of {output.dataset.name} are used up: {output.serial_nr} of "
                 f"{output.max_serial_nr}. Raise MAXSERIALNR of its template, or submit a new task.",
                 code="serial_numbers_used_up",
-                dataset=output.dataset_name,
+                dataset=output.dataset.name,
                 max_serial_nr=output.max_serial_nr,
             )
         most = min(most, left)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 DatasetType = Literal[
-    "input", "pseudo_input", "random_seed", "output", "log", "trn_output", "trn_log"
-]
+    "input", "pseudo_input", "random_seed", "output", "log", "trn_output", "trn_log",
+    "tmpl_output", "tmpl_log",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

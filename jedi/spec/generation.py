@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jedi.core.states import TEMPLATE_TYPES
 from jedi.spec.chunk import Files, Ints
 from jedi.spec.dataset import Attributes
 from jedi.spec.demand import Demand
@@ -31,15 +32,25 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputDataset:
+    """A dataset of outputs. `container`: the one that it belongs to, if it was made for the jobs
+    that need it."""
+
+    dataset_id: int
+    name: str
+    status: str
+    container: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Output:
     """An output template with its dataset; serial numbers up to `serial_nr` are used up. `role` is
     what a file is to the job that makes it, output or log; its dataset's `type` may be another.
-    `destination` is the endpoint where the files go, None: where the job runs."""
+    `destination` is the endpoint where the files go, None: where the job runs. Of a template type
+    are containers: `at_sites` has the datasets in them by the site whose jobs fill them."""
 
     template_id: int
-    dataset_id: int
-    dataset_name: str
-    dataset_status: str
+    dataset: OutputDataset
     type: str
     role: str
     stream: str
@@ -48,6 +59,7 @@ class Output:
     serial_nr: int
     max_serial_nr: int | None
     destination: str | None
+    at_sites: Mapping[str, OutputDataset] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +86,12 @@ class TaskOrder:
     def masters(self) -> list[Input]:
         """Datasets whose files make jobs."""
         return [one for one in self.inputs if one.master_id is None and one.type != "random_seed"]
+
+    @property
+    def containers(self) -> list[int]:
+        """Outputs whose datasets are made for the jobs that fill them."""
+        ids = (one.dataset.dataset_id for one in self.outputs if one.type in TEMPLATE_TYPES)
+        return list(dict.fromkeys(ids))
 
     @property
     def seeds(self) -> Input | None:
@@ -130,9 +148,10 @@ class EventUse:
 
 @dataclass(frozen=True, eq=False)
 class NewOutput:
-    """The files of one output template, one for each job."""
+    """The files of one output template, one for each job, and the datasets they go to."""
 
     output: Output
+    datasets: Sequence[OutputDataset]
     file_ids: Sequence[int]
     lfns: Sequence[str]
     endpoints: Sequence[str]

@@ -128,10 +128,13 @@ class Rules(BaseModel):
                                         "dataset's name", "addNthFieldToLFN")  # fmt: skip
     use_file_as_source_lfn: Flag = rule("UF", "... of the first input file's name",
                                         "useFileAsSourceLFN")  # fmt: skip
-    instantiate_tmpl: Flag = rule("IT", "output datasets are made where they are needed, in a "
+    instantiate_tmpl: Flag = rule("IT", "output datasets are made when jobs need them, in a "
                                   "container of the name given")  # fmt: skip
-    instantiate_tmpl_site: Flag = rule("IA", "... one for each site")
-    register_datasets: Flag = rule("RD", "output datasets are made when the task is refined")
+    instantiate_tmpl_site: bool | None = rule(
+        "IA", "... one for each site; so it is for prodSourceLabel user unless the vo is local or "
+        "this is false")  # fmt: skip
+    register_datasets: Flag = rule("RD", "output datasets are registered before the first jobs "
+                                   "are made, as always")  # fmt: skip
     stay_output_on_site: Flag = rule("SO", "outputs stay where they are made")
     alt_stage_out: Literal["on", "off", "force"] | None = rule(
         "AT", "outputs may go elsewhere when their storage fails",

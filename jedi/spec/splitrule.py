@@ -49,6 +49,11 @@ class SplitRules(Rules):
     )
 
     @property
+    def in_containers(self) -> bool:
+        """Outputs are containers, whose datasets are made for the jobs that fill them."""
+        return bool(self.instantiate_tmpl or self.instantiate_tmpl_site)
+
+    @property
     def scouting(self) -> bool:
         """Scout jobs come first, and have not all ended yet."""
         return self.use_scout == SCOUTING

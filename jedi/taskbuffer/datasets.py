@@ -14,6 +14,7 @@ from jedi.spec.dataset import NewDataset, OutputTemplate
 from jedi.taskbuffer.engine import wake
 from jedi.taskbuffer.tasks import claim
 
+_OUTPUTS = ", ".join(f"'{kind}'" for kind in states.PRODUCT_TYPES)
 _FINAL = ", ".join(f"'{s}'" for s in sorted(states.TASK.final))
 
 _INSERT = """
@@ -229,7 +230,7 @@ SELECT d.datasetname, t.jeditaskid, t.status NOT IN ({_FINAL}) OR EXISTS (
   SELECT FROM jedi_commands m WHERE m.jeditaskid = t.jeditaskid AND m.acknowledged_at IS NULL)
   AS live
 FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
-WHERE d.datasetname = ANY(:names) AND d.type IN ('output', 'log')
+WHERE d.datasetname = ANY(:names) AND d.type IN ({_OUTPUTS})
 UNION ALL
 SELECT i ->> 'dataset', t.jeditaskid, true
 FROM jedi_tasks t JOIN jedi_taskparams p USING (jeditaskid),
@@ -253,7 +254,7 @@ def fellows(tx: Connection, task_id: int) -> list[Row[Any]]:
             text(
                 "SELECT o.jeditaskid, o.datasetname FROM jedi_datasets d JOIN jedi_datasets o "
                 "USING (datasetname, type) JOIN jedi_tasks t ON t.jeditaskid = o.jeditaskid "
-                "WHERE d.jeditaskid = :task AND d.type IN ('output', 'log') "
+                f"WHERE d.jeditaskid = :task AND d.type IN ({_OUTPUTS}) "
                 f"AND o.jeditaskid <> :task AND t.status NOT IN ({_FINAL}) ORDER BY o.jeditaskid"
             ),
             {"task": task_id},

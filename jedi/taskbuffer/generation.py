@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -147,11 +148,11 @@ def _contents(order: TaskOrder, new: NewJobs) -> Iterator[Block]:
         merged = one.output.type in states.PRE_MERGE_TYPES
         yield {
             "fileid": list(one.file_ids),
-            "datasetid": one.output.dataset_id,
+            "datasetid": [dataset.dataset_id for dataset in one.datasets],
             "jeditaskid": order.jedi_task_id,
             "lfn": list(one.lfns),
-            "type": one.output.type,
-            "scope": one.output.dataset_name.partition(":")[0],
+            "type": one.output.type.removeprefix("tmpl_"),
+            "scope": one.output.dataset.name.partition(":")[0],
             # what is to be merged is an input of later jobs, not tried yet
             "status": "pending" if merged else "defined",
             "attemptnr": 0 if merged else list(new.attempts),
@@ -186,7 +187,7 @@ def _job_files(order: TaskOrder, new: NewJobs) -> Iterator[Block]:
             "pandaid": list(new.panda_ids),
             "fileid": list(one.file_ids),
             "jeditaskid": order.jedi_task_id,
-            "datasetid": one.output.dataset_id,
+            "datasetid": [dataset.dataset_id for dataset in one.datasets],
             "type": one.output.role,
             "lfn": list(one.lfns),
             "source_name": one.output.source_name,
@@ -331,7 +332,7 @@ def _count(tx: Connection, batch: Batch) -> None:
         for use in new.inputs:
             used.update(use.used)
         for one in new.outputs:
-            made[one.output.dataset_id] += len(new)
+            made.update(dataset.dataset_id for dataset in one.datasets)
             serials[one.output.template_id] = one.output.serial_nr + len(new)
         if new.seeds:
             made[new.seeds.dataset_id] += len(new.seeds.file_ids)
@@ -343,7 +344,9 @@ def _count(tx: Connection, batch: Batch) -> None:
 
 def _open_outputs(tx: Connection, batch: Batch, agent: str) -> None:
     """Output datasets, which data management knows by now, begin to fill."""
-    status = {o.dataset_id: o.dataset_status for order, _ in batch for o in order.outputs}
+    outputs = [one for _, new in batch for one in new.outputs]
+    filled = {*(one.output.dataset for one in outputs), *chain(*(one.datasets for one in outputs))}
+    status = {dataset.dataset_id: dataset.status for dataset in filled}
     for before, after, code in (
         ("defined", "ready", "registered"),
         ("ready", "running", "jobs_generated"),

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 from jedi.core import states
 
 _INPUTS = ", ".join(f"'{kind}'" for kind in states.INPUT_TYPES)
-_OUTPUTS = ", ".join(f"'{kind}'" for kind in states.OUTPUT_TYPES)
+_OUTPUTS = ", ".join(f"'{kind}'" for kind in states.PRODUCT_TYPES)
 _LOCK_JOBS = text("""
 SELECT FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids AS bigint[]))
 ORDER BY pandaid FOR NO KEY UPDATE

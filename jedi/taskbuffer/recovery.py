@@ -35,7 +35,8 @@ _MADE = text("""
 SELECT d.jeditaskid, d.datasetname, c.lfn, c.fsize, c.checksum, c.outpandaid
 FROM jedi_datasets d JOIN jedi_dataset_contents c USING (jeditaskid, datasetid)
 WHERE d.type = 'output' AND c.status = 'finished'
-  AND (d.jeditaskid = ANY(CAST(:ids AS bigint[])) OR d.datasetname = ANY(:names))
+  AND (d.jeditaskid = ANY(CAST(:ids AS bigint[])) OR d.datasetname = ANY(:names)
+       OR d.containername = ANY(:names))
 ORDER BY d.jeditaskid, c.fileid
 """)
 
@@ -64,9 +65,11 @@ def ever_made(tx: Connection, name: str) -> set[str]:
         tx.scalars(
             text(
                 "SELECT c.lfn FROM jedi_datasets d JOIN jedi_dataset_contents c "
-                "USING (jeditaskid, datasetid) WHERE d.datasetname = :name AND d.type = 'output' "
+                "USING (jeditaskid, datasetid) "
+                "WHERE (d.datasetname = :name OR d.containername = :name) AND d.type = 'output' "
                 "AND c.status = 'finished' "
-                "UNION SELECT lfn FROM jedi_lost_files WHERE datasetname = :name"
+                "UNION SELECT lfn FROM jedi_lost_files WHERE datasetname = :name OR datasetname IN "
+                "(SELECT datasetname FROM jedi_datasets WHERE containername = :name)"
             ),
             {"name": name},
         )
@@ -77,7 +80,8 @@ _MADE_OF = text("""
 SELECT w.task, array_agg(DISTINCT c.outpandaid) AS jobs
 FROM unnest(CAST(:tasks AS bigint[]), CAST(:names AS text[]), CAST(:lfns AS text[]))
     w(task, name, lfn)
-  JOIN jedi_datasets d ON d.datasetname = w.name AND d.type = 'output'
+  JOIN jedi_datasets d ON (d.datasetname = w.name OR d.containername = w.name)
+    AND d.type = 'output'
   JOIN jedi_dataset_contents c ON c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid
     AND c.lfn = w.lfn AND c.type = 'output' AND (c.status = 'finished' OR EXISTS (
       SELECT FROM jedi_lost_files l WHERE l.jeditaskid = c.jeditaskid AND l.fileid = c.fileid))

@@ -1,4 +1,4 @@
-"""TaskRefiner: registered, rerefine -> defined; what was submitted becomes a task that can be
+"""TaskRefiner: registered, staged, rerefine -> defined; what was submitted becomes a task that can be
 worked on, or one that goes on with other parameters."""
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ from sqlalchemy import Connection, Row
 
 from jedi.agent import plugins
 from jedi.agent.base import TaskAgent
+from jedi.contentsfeeder.select import Selection
 from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.spec.incremental import revise
 from jedi.spec.splitrule import SplitRules
 from jedi.spec.task import RefinedTask
 from jedi.spec.taskparams import InputItem, TaskParams
 from jedi.spec.tasktext import validate
-from jedi.taskbuffer import commands, family, incremental, queues, tasks, tasks_new
+from jedi.taskbuffer import commands, family, incremental, instances, queues, tasks, tasks_new
 from jedi.taskbuffer.tasks import Move
 from jedi.taskrefiner.refine import (
     Malformed,
     NotUnique,
+    OnTape,
     Outcome,
     Refined,
     Submission,
@@ -53,11 +55,12 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
     """Asks data management what stands behind the input names and lets the plug-in do the rest."""
 
     name = "TaskRefiner"
-    wakes = frozenset({"task:registered", "task:rerefine"})
+    wakes = frozenset({"task:registered", "task:staged", "task:rerefine"})
 
     def claim(self, tx: Connection, limit: int) -> list[Registered]:
         """Tasks to refine with their parameters."""
-        rows = tasks.claim(tx, ["registered", "rerefine"], self.world.me, self.lease_s, limit)
+        statuses = ["registered", "staged", "rerefine"]
+        rows = tasks.claim(tx, statuses, self.world.me, self.lease_s, limit)
         if not rows:
             return []
         ids = [row.jeditaskid for row in rows]
@@ -97,6 +100,9 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
             return Malformed(error.problems)
         if isinstance(constituents, TryLater):
             return constituents
+        if item.status == "registered" and params.pre_stages:
+            if on_tape := self._on_tape(params, constituents):
+                return on_tape
         refiner = plugins.find("refiner", item.vo, item.label)()
         submission = Submission(
             jedi_task_id=item.jedi_task_id,
@@ -135,7 +141,8 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
     def trouble(self, tx: Connection, item: Registered, error: Exception) -> None:
         """Data management or the database had a problem: the task is held."""
         reason = f"The task could not be refined: {error}"
-        move = Move(item.jedi_task_id, item.lock_seq, "pending", "refining_failed", reason[:4000])
+        target = item.status if item.status == "staged" else "pending"
+        move = Move(item.jedi_task_id, item.lock_seq, target, "refining_failed", reason[:4000])
         tasks.move_tasks(tx, [move], self.name)
 
     def _parent(self, item: Registered, params: TaskParams) -> TryLater | None:
@@ -149,24 +156,54 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
         wait_s = float(self.world.knobs["contentsfeeder.recheck_s"])
         return TryLater("parent_not_ready", reason, wait_s)
 
+    def _on_tape(
+        self, params: TaskParams, constituents: Mapping[str, Sequence[str]]
+    ) -> OnTape | None:
+        """What the task has to wait for if all of its main input is on tape; one that is on disk
+        in part begins with that."""
+        first: OnTape | None = None
+        ddm = self.world.ddm
+        for item in params.items(InputItem)[:1]:
+            selection = Selection.of(item.model_dump(by_alias=True), item.split, 0)
+            for name in (plain for given in item.datasets for plain in constituents[given]):
+                try:
+                    on_tape = set(ddm.on_tape(name))
+                    wanted = [file.lfn for file in selection.pick(ddm.list_files(name))]
+                except NotFound:
+                    continue
+                if not on_tape.issuperset(wanted):
+                    return None
+                if wanted and first is None:
+                    first = OnTape(name, tuple(wanted[: params.n_files_per_job or 1]))
+        return first
+
     def _constituents(self, params: TaskParams) -> dict[str, list[str]] | TryLater:
         """The plain datasets behind each input name; one that is still to be made is itself."""
         found: dict[str, list[str]] = {}
+        unknown: list[str] = []
         ddm = self.world.ddm
         for name in dict.fromkeys(n for item in params.items(InputItem) for n in item.datasets):
             try:
                 info = ddm.dataset(name)
             except NotFound:
                 found[name] = [name]  # the feeder knows what to do about it
+                unknown.append(name)
                 continue
             if info.is_container and info.state == "open":
-                reason = f"{info} may get more datasets. It is read when it is closed."
-                wait_s = float(self.world.knobs["contentsfeeder.recheck_s"])
-                return TryLater("input_open", reason, wait_s)
+                return self._open(str(info))
             found[name] = ddm.constituents(name) if info.is_container else [name]
             if params.allow_empty_input and not found[name]:
                 found[name] = [name]
+        if unknown:
+            with self.world.engine.begin() as tx:
+                for name in sorted(instances.to_come(tx, unknown)):
+                    return self._open(f"Container {name} (to be made by another task)")
         return found
+
+    def _open(self, container: str) -> TryLater:
+        reason = f"{container} may get more datasets. It is read when it is closed."
+        wait_s = float(self.world.knobs["contentsfeeder.recheck_s"])
+        return TryLater("input_open", reason, wait_s)
 
 
 def _queued(
@@ -202,12 +239,17 @@ def _changed(command: Row[Any] | None) -> Collection[str]:
 
 def _move(task: Registered, outcome: Outcome, *, called: bool) -> Move:
     """What becomes of a task; `called`: what it waits for has come meanwhile."""
+    held = task.jedi_task_id, task.lock_seq
     match outcome:
         case Refined():
             target, code, reason, wait_s = "defined", "refined", "The task is defined.", 0.0
         case Malformed(problems):
             reason = "\n".join(map(str, problems))
             target, code, wait_s = "tobroken", "malformed", 0.0
+        case OnTape(dataset, files):
+            facts = {"dataset": dataset, "files": [*files]}
+            reason = f"The input is on tape: {files[0]} of {dataset} comes first."
+            return Move(*held, "staging", "input_on_tape", reason, facts)
         case NotUnique(earlier):
             reason = (
                 f"Task {earlier} has this name already, and the task wanted to be the only one."
@@ -215,4 +257,4 @@ def _move(task: Registered, outcome: Outcome, *, called: bool) -> Move:
             target, code, wait_s = "toabort", "unique_name_taken", 0.0
         case TryLater(code, reason, wait_s):
             target, wait_s = task.status, 0.0 if called else wait_s
-    return Move(task.jedi_task_id, task.lock_seq, target, code, reason, wait_s=wait_s)
+    return Move(*held, target, code, reason, wait_s=wait_s)

@@ -1,0 +1,84 @@
+"""Output datasets that are made where jobs need them: one for each site, or one for a while, in a
+container of the name that the task gives.
+
+Source: seed, "Workflow for analysis"; engine.md §4.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from sqlalchemy import Connection, text
+
+from jedi.core import states
+from jedi.core.errors import LockLost
+from jedi.spec.generation import OutputDataset, TaskOrder
+
+_TEMPLATES = ", ".join(f"'{kind}'" for kind in states.TEMPLATE_TYPES)
+_FINAL = ", ".join(f"'{status}'" for status in sorted(states.TASK.final))
+
+_AT_SITES = text("""
+WITH t AS (
+  SELECT jeditaskid FROM jedi_tasks WHERE jeditaskid = :task AND lock_seq = :seq FOR NO KEY UPDATE
+), w AS (
+  SELECT d.*, s.site AS place FROM t JOIN jedi_datasets d USING (jeditaskid),
+    unnest(CAST(:sites AS text[])) s(site)
+  WHERE d.datasetid = ANY(CAST(:containers AS bigint[]))
+), old AS (
+  SELECT d.templateid, d.datasetid, d.datasetname, d.status, d.containername, w.place
+  FROM w JOIN jedi_datasets d ON d.jeditaskid = w.jeditaskid AND d.templateid = w.datasetid
+    AND coalesce(d.site, :any) = w.place AND d.status IN ('defined', 'ready', 'running')
+), fresh AS MATERIALIZED (
+  SELECT w.*, nextval('jedi_dataset_id_seq') AS id FROM w
+  WHERE (w.datasetid, w.place) NOT IN (SELECT templateid, place FROM old)
+), new AS (
+  INSERT INTO jedi_datasets
+    (datasetid, jeditaskid, datasetname, containername, provenanceid, type, vo, status, attributes,
+     streamname, storagetoken, destination, site, templateid)
+  SELECT id, jeditaskid, datasetname || '.' || id, datasetname, provenanceid,
+    substr(type, length('tmpl_') + 1), vo, 'defined', attributes, streamname, storagetoken,
+    destination, nullif(place, :any), datasetid
+  FROM fresh
+  RETURNING templateid, datasetid, datasetname, status, containername, site, jeditaskid
+), l AS (
+  INSERT INTO jedi_datasets_statuslog (datasetid, jeditaskid, status, agent, reason_code, reason)
+  SELECT datasetid, jeditaskid, status, :agent, 'made_for_site', 'made for site' FROM new
+)
+SELECT * FROM old UNION ALL
+SELECT templateid, datasetid, datasetname, status, containername, coalesce(site, :any) FROM new
+ORDER BY datasetid
+""")
+
+
+def at_sites(
+    tx: Connection, order: TaskOrder, sites: Sequence[str], agent: str
+) -> dict[int, dict[str, OutputDataset]]:
+    """The datasets that jobs of a claimed task at these sites ('': wherever they run) fill, by
+    container and site: those that are not closed, else new ones, named after the container and
+    their ids. LockLost: the task was claimed anew."""
+    task, containers = order.jedi_task_id, order.containers
+    values = {"task": task, "seq": order.lock_seq, "sites": list(sites), "any": ""}
+    found: dict[int, dict[str, OutputDataset]] = {}
+    for row in tx.execute(_AT_SITES, {**values, "containers": containers, "agent": agent}):
+        one = OutputDataset(row.datasetid, row.datasetname, row.status, row.containername)
+        found.setdefault(row.templateid, {})[row.place] = one
+    if not found:
+        raise LockLost(f"Task {task} was claimed anew.")
+    return found
+
+
+_TO_COME = text(f"""
+SELECT d.datasetname FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
+WHERE d.datasetname = ANY(:names) AND d.type IN ({_TEMPLATES}) AND t.status NOT IN ({_FINAL})
+UNION
+SELECT i ->> 'dataset' FROM jedi_tasks t JOIN jedi_taskparams p USING (jeditaskid),
+  LATERAL jsonb_array_elements(p.taskparams -> 'jobParameters') i
+WHERE t.status = 'registered' AND i ->> 'param_type' = 'output' AND i ->> 'dataset' = ANY(:names)
+  AND (p.taskparams ->> 'instantiateTmpl' = 'true'
+       OR p.taskparams ->> 'instantiateTmplSite' = 'true')
+""")
+
+
+def to_come(tx: Connection, names: Collection[str]) -> set[str]:
+    """Which of these datasets are containers of outputs that tasks are going to make."""
+    return set(tx.scalars(_TO_COME, {"names": sorted(names)})) if names else set()
