@@ -428,6 +428,7 @@ CREATE TABLE jedi_jobs (
     postprocessed_at timestamptz,                           -- when its results were added
     purged_at timestamptz,                                  -- when its sandbox was purged
     retention timestamptz,                                  -- its sandbox is kept until then
+    metadata jsonb,                                         -- what the payload wants to be known
     CONSTRAINT jedi_jobs_pk PRIMARY KEY (pandaid),
     CONSTRAINT jedi_jobs_status_ck CHECK (status = ANY (ARRAY['pending', 'waiting', 'defined',
         'assigned', 'activated', 'throttled', 'sent', 'starting', 'running', 'holding',
@@ -497,6 +498,7 @@ CREATE TABLE jedi_jobs_archived (
     postprocessed_at timestamptz,                           -- when its results were added
     purged_at timestamptz,                                  -- when its sandbox was purged
     retention timestamptz,                                  -- its sandbox is kept until then
+    metadata jsonb,                                         -- what the payload wants to be known
     CONSTRAINT jedi_jobs_archived_pk PRIMARY KEY (pandaid)
 );
 CREATE INDEX jedi_jobs_archived_jeditaskid_unit_nr_ix ON jedi_jobs_archived (jeditaskid, unit_nr);
@@ -641,6 +643,41 @@ CREATE TABLE jedi_resource_types (
     minrampercore integer,        -- MB, exclusive
     maxrampercore integer,        -- MB, inclusive
     CONSTRAINT jedi_resource_types_pk PRIMARY KEY (resource_type)
+);
+
+-- retry rules that concerned failed jobs
+CREATE TABLE jedi_retry_matches (
+    pandaid bigint NOT NULL,                               -- the failed job
+    rule_id integer NOT NULL,                              -- the rule that concerns it
+    jeditaskid bigint NOT NULL,                            -- the task
+    effect text NOT NULL,                                  -- what became of it, for people
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    settled_at timestamptz,                                -- when the task was changed, if it had to be; NULL: not yet
+    CONSTRAINT jedi_retry_matches_pk PRIMARY KEY (pandaid, rule_id)
+);
+CREATE INDEX jedi_retry_matches_open_ix ON jedi_retry_matches (jeditaskid) WHERE settled_at IS NULL;
+
+-- what follows from errors of jobs besides another attempt
+CREATE TABLE jedi_retry_rules (
+    rule_id integer NOT NULL,                               -- order and name
+    active boolean NOT NULL,                                -- false: matches are only noted
+    error_source text,                                      -- of the jobs that it concerns; NULL, here and below: any
+    error_code text,                                        -- theirs
+    exit_code integer,                                      -- theirs
+    message text,                                           -- regular expression found in their error_diag
+    site text,                                              -- theirs
+    queue_id integer,                                       -- their work queue
+    label text,                                             -- their prodSourceLabel
+    architecture text,                                      -- their task's
+    release text,                                           -- their task's transUses
+    action text NOT NULL,                                   -- no_retry, limit_retry, increase_memory, ...
+    attempts integer,                                       -- limit_retry: attempts of an input
+    description text,                                       -- for people
+    username text,                                          -- who wrote it
+    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    CONSTRAINT jedi_retry_rules_pk PRIMARY KEY (rule_id),
+    CONSTRAINT jedi_retry_rules_message_ck CHECK (message IS NULL OR length(message) <= 256 AND (''
+        ~ message) IS NOT NULL)
 );
 
 -- input sandboxes, stored once
@@ -857,7 +894,7 @@ CREATE INDEX jedi_tasks_status_jeditaskid_ix ON jedi_tasks (status, currentprior
 CREATE INDEX jedi_tasks_taskname_ix ON jedi_tasks (taskname);
 CREATE INDEX jedi_tasks_turn_ix ON jedi_tasks (gshare, (currentpriority + (status =
     'scouting')::integer) DESC, jeditaskid) WHERE status = ANY (ARRAY['ready', 'scouting',
-    'running']);
+    'running', 'topreprocess', 'preprocessing']);
 CREATE INDEX jedi_tasks_username_taskname_ix ON jedi_tasks (username, taskname);
 
 -- every status a task had

@@ -68,7 +68,7 @@ def test_what_is_wrong_with_a_command_is_told(world: World) -> None:
     assert refused.value.code == "wrong_status"
     assert refused.value.sentence == (
         "A task that is running can't be resumed: resume is accepted in the statuses paused, "
-        "throttled, staging. Possible now: kill, finish, pause, reassign."
+        "throttled, staging. Possible now: kill, finish, pause, reassign, release."
     )
     with pytest.raises(BadInput, match="Did you mean soft"):
         ask(world, task, "finish", sof=True)
@@ -76,8 +76,6 @@ def test_what_is_wrong_with_a_command_is_told(world: World) -> None:
         ask(world, task, "finish", soft="yes")
     with pytest.raises(BadInput, match="pause takes no arguments"):
         ask(world, task, "pause", xyz=True)
-    with pytest.raises(Refused, match="release is not supported yet: no input is brought"):
-        ask(world, task, "release")
     assert rows(world, "SELECT FROM jedi_commands") == []
 
 

@@ -19,6 +19,7 @@ from jedi.cli.task_commands import (
     pause,
     reassign,
     recover,
+    release,
     resume,
     retry,
 )
@@ -302,7 +303,9 @@ def _tell_cut(found: Sequence[object], limit: int | None) -> None:
         console(stderr=True).print(f"These are the first {PAGE}; --limit shows more.")
 
 
-for _verb in (kill, finish, retry, recover, incexec, pause, resume, reassign, avalanche):
+for _verb in (
+    kill, finish, retry, recover, incexec, pause, resume, reassign, avalanche, release,
+):  # fmt: skip
     app.command()(_verb)
 app.command()(why)
 app.command("params")(task_reference.params)

@@ -179,6 +179,14 @@ def avalanche(tasks: TaskIds, comment: Comment = None, as_json: Json = False) ->
     _command("avalanche", tasks, comment, as_json)
 
 
+def release(tasks: TaskIds, comment: Comment = None, as_json: Json = False) -> None:
+    """Let tasks wait for no file from tape any more: their jobs read the tape themselves.
+
+    Example: `jedi-task release 1`
+    """
+    _command("release", tasks, comment, as_json)
+
+
 def reassign(
     tasks: TaskIds,
     site: Annotated[str | None, typer.Option("--site", help="Where the jobs are to run.")] = None,

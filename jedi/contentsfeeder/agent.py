@@ -140,7 +140,7 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
         contents.feed(tx, (block for one in fed for block in render(one.rows, one.status)))
         contents.note_fed(tx, [one.counted for one in fed])
         _mark(tx, listings, known)
-        taped = {d.dataset_id: d.on_tape for d in listings if d.on_tape is not None}
+        taped = {one.dataset.dataset_id: one.on_tape for one in listings if one.on_tape is not None}
         staging = contents.stage(tx, taped)
         fed = [replace(one, grows=one.grows or one.dataset_id in staging) for one in fed]
         contents.release(tx, {one.dataset_id: one.bunch for one in fed if one.withheld})

@@ -421,6 +421,21 @@ _DECLARED = [
           "for this often", least=0.1),
     _knob("watchdog.period_grace_s", "s", 300.0, "a period that begins later than this is missed",
           least=0.0),
+    _knob("watchdog.archive_period_s", "s", 3600.0, "ended jobs are archived this often",
+          least=0.1),
+    _knob("archive.age_s", "s", 259_200.0, "... when they ended so long ago", least=3600.0),
+    _knob("watchdog.retention_period_s", "s", 21_600.0, "what is old is forgotten this often",
+          least=0.1),
+    _knob("retention.requests_days", "d", 1.0, "answers to pilots are forgotten after so many "
+          "days; 0 here and below: never", least=0.0),
+    _knob("retention.jobs_days", "d", 90.0, "... parameters, last output and status log of "
+          "archived jobs", least=0.0),
+    _knob("retention.decisions_days", "d", 30.0, "... decisions of brokers", least=0.0),
+    _knob("retention.snapshots_days", "d", 30.0, "... what brokers knew, and no decision is left "
+          "of", least=0.0),
+    _knob("retention.pilots_days", "d", 7.0, "... pilots that have ended", least=0.0),
+    _knob("retention.tokens_days", "d", 7.0, "... tokens that have expired", least=0.0),
+    _knob("retention.rates_days", "d", 90.0, "... numbers of jobs by hour", least=0.0),
     _knob("watchdog.batch", "rows", 1000, "rows that a dog treats in one transaction", least=1),
     _knob("sandbox.max_mb", "MB", 100, "largest input sandbox", least=1),
     _knob("ddm.catalogue", "name", "filesystem", "where data management keeps what it knows: "

@@ -156,6 +156,7 @@ JOBS: Mapping[str, str] = {
     # the payload's fault
     "payload_exit": "The payload ended with an exit code, or by a signal: read its log.",
     "output_missing": "The payload did not make an output: compare names with the task's.",
+    "bad_metadata": "The payload's jedi_metadata.json is not what it should be: correct it.",
     "output_not_file": "Where an output should be lies something else.",
     "wall_limit": "The payload ran longer than it may.",
     "cpu_limit": "The payload used more CPU time than it may.",

@@ -143,7 +143,7 @@ TASK = Machine(
             ("TaskBroker", "assigning", "ready", "nucleus_chosen"),
             ("JobGenerator", "ready", "scouting", "scouts_generated"),
             ("JobGenerator", "ready", "running", "jobs_generated"),
-            ("JobGenerator", "topreprocess ready", "preprocessing", "preprocessing_job_generated"),
+            ("JobGenerator", "topreprocess", "preprocessing", "preprocessing_job_generated"),
             ("PostProcessor", "preprocessing", "registered", "preprocessed"),
             ("PostProcessor", "preprocessing", "prepared", "preprocessing_failed"),
             ("PostProcessor", "scouting", "scouted", "scouts_succeeded"),
@@ -197,6 +197,8 @@ INPUT_TYPES = (
     "trn_log", "trn_output", "lib",
 )  # fmt: skip
 MASTER_TYPES = ("input", "pseudo_input")
+JOB_MAKING_TYPES = (*MASTER_TYPES, "pp_input")
+"""What jobs are made of, those included that come before the task knows its masters."""
 PRE_MERGE_TYPES = ("trn_output", "trn_log")
 """Files that one job makes and a merge job reads: they move like inputs, pending until made."""
 FED_TYPES = tuple(kind for kind in INPUT_TYPES if kind not in PRE_MERGE_TYPES)
@@ -204,7 +206,7 @@ FED_TYPES = tuple(kind for kind in INPUT_TYPES if kind not in PRE_MERGE_TYPES)
 OUTPUT_TYPES = ("output", "log")
 TEMPLATE_TYPES = ("tmpl_output", "tmpl_log")
 """Containers of outputs, whose datasets are made where jobs need them."""
-PRODUCT_TYPES = (*OUTPUT_TYPES, *TEMPLATE_TYPES)
+PRODUCT_TYPES = (*OUTPUT_TYPES, *TEMPLATE_TYPES, "pp_log")
 """What is left when the task has ended."""
 MADE_TYPES = (*PRODUCT_TYPES, *PRE_MERGE_TYPES)
 """What the task's own jobs fill."""

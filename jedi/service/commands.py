@@ -14,7 +14,7 @@ from jedi.core.suggest import suggest
 from jedi.service import tasks
 from jedi.service.sandbox import bundle
 from jedi.taskbuffer import commands, datasets, knobs, sites, tasks_new, users
-from jedi.taskcommando.commands import COMMANDS, NOT_YET
+from jedi.taskcommando.commands import COMMANDS
 
 ARGUMENTS: Mapping[str, Mapping[str, type]] = {
     "finish": {"soft": bool},
@@ -44,10 +44,8 @@ def command(
 
     BadInput: no such command or argument; NotFound: no such task; Forbidden: somebody else's,
     unless `who` is an operator (or, for retry, a production user: contracts §15); Refused: not in
-    its status, or not supported yet.
+    its status.
     """
-    if why := NOT_YET.get(name):
-        raise Refused(f"{name} is not supported yet: {why}.", code="not_supported", command=name)
     if name not in COMMANDS:
         remedy = suggest(name, COMMANDS, f"There are {', '.join(COMMANDS)}")
         raise BadInput([Problem("command", name, "no such command", remedy)])

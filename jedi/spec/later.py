@@ -17,7 +17,7 @@ def _words(text: str) -> frozenset[str]:
 TASK_KEYS = _words(
     """
     nEventsPerRange minGranularity pfnList buildSpec
-    preproSpec esmergeSpec loadXML segmentSpecs hpoRequestData
+    esmergeSpec loadXML segmentSpecs hpoRequestData
     """
 )
 
@@ -29,7 +29,7 @@ KEPT = _words(
     esFraction esConvertible maxEventsPerJob dynamicNumEvents releasePerLB totNumJobs maxNumJobs
     noInputPooling nChunksToWait segmentedWork onSiteMerging mergeEsOnOS
     disableReassign allowPartialFinish allowIncompleteInDS workflowHoldup
-    noLoopingCheck debugMode useBuild retryModuleRules retryRamOffset retryRamStep retryRamMax
+    noLoopingCheck debugMode useBuild
     waitInput runUntilClosed intermediateTask
     inFilePosEvtNum allowInputWAN avoidVP stayOutputOnSite altStageOut putLogToOS ddmBackEnd
     osMatching onlyTagsForFC cloudAsVO nEventsPerWorker

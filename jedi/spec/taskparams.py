@@ -235,14 +235,19 @@ AnyItem = Annotated[
 _ItemKind = TypeVar("_ItemKind", bound=Item)
 
 
-class MergeSpec(_Written):
+class JobSpec(_Written):
+    """What a special job runs, as transPath and jobParameters are what the others do."""
+
+    trans_path: _Text | None = None
+    job_parameters: _Text = ""
+
+
+class MergeSpec(JobSpec):
     """How outputs are merged: the command of merge jobs, as transPath and jobParameters are that
     of the others. `${TRN_OUTPUT0}` stands for the files to merge, with the forms of an input, and
     `${OUTPUT0}` for the merged one; `${TRN_OUTPUT:OUTPUT}` for all as `in1,in2:out`. Inputs are
     always copied, as useLocalIO wants it."""
 
-    trans_path: _Text | None = None
-    job_parameters: _Text = ""
     use_local_io: bool | int = Field(default=True, alias="useLocalIO")
 
 
@@ -347,6 +352,7 @@ class TaskParams(_Written, Rules):
     merge_core_count: Annotated[int, Field(ge=0, le=10_000)] | None = None
     log_merge: LogItem | None = Field(default=None, alias="log_merge")
     um_name_at_end: Flag = None
+    prepro_spec: JobSpec | None = None
     period: _Period | None = None
     panda_data_carousel: Flag = Field(default=None, alias="panda_data_carousel")
 

@@ -19,6 +19,7 @@ KINDS = {
     "number item": "NumberItem",
     "log": "LogItem",
     "merge": "MergeSpec",
+    "special job": "JobSpec",
 }
 """Where a key may stand, and the model there; split rules are keys of the task, too."""
 
@@ -46,6 +47,7 @@ MEANINGS = {
     "objectStore": "where pieces of outputs lie",
     "transferType": "how files are read",
     "mergeSpec": "how outputs are merged: transPath and jobParameters of merge jobs",
+    "preproSpec": "a job that runs first and tells ${PP_...}: its transPath and jobParameters",
     "mergeRamCount": "memory of a merge job in MB; by default as all jobs of the task",
     "mergeCoreCount": "cores of a merge job, 0: any number; by default 1",
     "log_merge": "where the logs of merge jobs go, if the logs of the others are merged, too",

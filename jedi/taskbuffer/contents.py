@@ -134,6 +134,33 @@ FROM g WHERE d.datasetid = g.datasetid
 """
 
 
+_STAGE = """
+WITH g AS (
+  SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:lfns AS text[])) AS g(id, lfn)
+)
+UPDATE jedi_dataset_contents c
+SET (status, proc_status) = (SELECT s, s FROM (VALUES
+  (CASE WHEN c.status = 'pending' THEN 'staging' ELSE 'pending' END)) v(s))
+WHERE c.datasetid = ANY(:datasets) AND c.status IN ('pending', 'staging')
+  AND (c.status = 'pending') = EXISTS (SELECT FROM g WHERE g.id = c.datasetid AND g.lfn = c.lfn)
+"""
+_STAGING = """
+SELECT DISTINCT datasetid FROM jedi_dataset_contents
+WHERE datasetid = ANY(:datasets) AND status = 'staging'
+"""
+
+
+def stage(tx: Connection, on_tape: Mapping[int, Iterable[str]]) -> set[int]:
+    """Pending files that are on tape (LFNs by dataset, all of them) wait for staging, others do so
+    no more. The datasets of which files wait."""
+    if not on_tape:
+        return set()
+    pairs = [(dataset_id, lfn) for dataset_id, some in on_tape.items() for lfn in some]
+    values = {"ids": [i for i, _ in pairs], "lfns": [lfn for _, lfn in pairs]}
+    tx.execute(text(_STAGE), {**values, "datasets": list(on_tape)})
+    return set(tx.scalars(text(_STAGING), {"datasets": list(on_tape)}))
+
+
 def lose(tx: Connection, files: Mapping[int, Iterable[str]]) -> None:
     """Files (LFNs by dataset) that left the listing before anybody used them are lost."""
     pairs = [(dataset_id, lfn) for dataset_id, some in files.items() for lfn in some]

@@ -1,5 +1,4 @@
-"""What a retry needs besides new attempts of files: what a task has cost, files that wait for
-tape, the code that it runs."""
+"""What a retry needs besides new attempts of files: what a task has cost, the code that it runs."""
 
 from __future__ import annotations
 
@@ -10,7 +9,6 @@ from sqlalchemy import Connection, text
 from jedi.core import states
 from jedi.spec.spent import Spent
 
-_INPUTS = ", ".join(f"'{kind}'" for kind in states.INPUT_TYPES)
 _MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
 _COLUMNS = "jeditaskid, site, status, wall_s, cpu_s, cores"
 _SPENT = text(f"""
@@ -37,27 +35,6 @@ def spent(tx: Connection, task_ids: Sequence[int]) -> dict[int, Spent]:
     """What tasks have cost."""
     rows = [dict(row._mapping) for row in tx.execute(_SPENT, {"ids": list(task_ids)})]
     return {row.pop("jeditaskid"): Spent(**row) for row in rows}
-
-
-_UNSTAGE = text(f"""
-WITH c AS (
-  UPDATE jedi_dataset_contents c SET status = 'ready', proc_status = 'ready'
-  WHERE c.jeditaskid = ANY(CAST(:ids AS bigint[])) AND c.type IN ({_INPUTS})
-    AND c.status = 'staging'
-  RETURNING c.datasetid, c.jeditaskid, coalesce(c.endevent - c.startevent + 1, c.nevents) AS events
-), g AS (
-  SELECT datasetid, jeditaskid, count(*) AS n, sum(events) AS events FROM c
-  GROUP BY datasetid, jeditaskid
-)
-UPDATE jedi_datasets d SET nfilestobeused = d.nfilestobeused + g.n,
-  neventstobeused = coalesce(d.neventstobeused + g.events, d.neventstobeused, g.events)
-FROM g WHERE d.datasetid = g.datasetid AND d.jeditaskid = g.jeditaskid
-""")
-
-
-def unstage(tx: Connection, task_ids: Sequence[int]) -> None:
-    """Files that wait for tape count as staged. The caller has locked the datasets."""
-    tx.execute(_UNSTAGE, {"ids": list(task_ids)})
 
 
 def use_code(tx: Connection, code: Mapping[int, str]) -> None:

@@ -27,6 +27,7 @@ from jedi.taskbuffer import (
     recovery,
     retrying,
     scouting,
+    staging,
     tasks,
 )
 from jedi.taskbuffer.jobs import JobMove
@@ -153,14 +154,20 @@ class TaskCommando(Agent[Order, str | None]):
                 asked = COMMANDS[command.command]
                 reason = f"{asked.participle.capitalize()} by {command.username}"
                 reason += f": {command.comment}" if command.comment else "."
-                target = _shortcut(order, asked.name) or asked.doing or _resumed(order)
+                target = _shortcut(order, asked.name) or asked.doing or _next(order, asked.name)
                 moves.append(Move(*_held(order), target, asked.name, reason,
                                   user_name=command.username))  # fmt: skip
         tasks.move_tasks(tx, moves, self.name)
         code = {o.jedi_task_id: c.arguments.get("sandbox") for o, c, why in answers if not why}
         retrying.use_code(tx, {task: sha for task, sha in code.items() if sha})
-        resumed = [o.jedi_task_id for o, c, why in answers if not why and c.command == "resume"]
-        self._move_jobs(tx, resumed, "throttled", "activated", "task_resumed", "Task resumed.")
+        told = {
+            name: [o.jedi_task_id for o, c, why in answers if not why and c.command == name]
+            for name in ("resume", "release")
+        }
+        staging.release(tx, done["release"])
+        self._move_jobs(
+            tx, done["resume"], "throttled", "activated", "task_resumed", "Task resumed."
+        )
         tasks.put_off(tx, [_held(order) for order, _, refusal in answers if refusal])
         commands.acknowledge(
             tx,
@@ -291,7 +298,7 @@ class TaskCommando(Agent[Order, str | None]):
             return []
         ids = [order.jedi_task_id for order in orders]
         revived = commands.revive(tx, ids, int(self.world.knobs["attempts.retry_adds"]))
-        retrying.unstage(tx, [task for task in ids if told[task].get("staged")])
+        staging.release(tx, [task for task in ids if told[task].get("staged")])
         found: dict[int, list[Dataset]] = defaultdict(list)
         for d in ending.datasets(tx, ids):
             one = Dataset.of(d, revived.get(d.datasetid, 0), stale="files" in told[d.jeditaskid])
@@ -378,7 +385,10 @@ def _retried(order: Order, target: str | None) -> Move:
     return Move(*_held(order), target, "retried", f"Attempt {order.attempt_nr + 1} begins.")
 
 
-def _resumed(order: Order) -> str:
+def _next(order: Order, command: str) -> str:
+    """Where a task goes that is told something that takes but a moment."""
+    if command == "release":
+        return order.status
     return "staged" if order.status == "staging" else order.before or order.old_status
 
 

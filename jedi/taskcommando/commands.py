@@ -51,6 +51,8 @@ _HELD = frozenset({"paused", "throttled", "staging"})
 _PAUSABLE = frozenset(s for s in _to("paused") if states.TASK.allows("paused", s))
 """A task that is paused has to find its way back."""
 
+_RELEASABLE = frozenset({"scouting", "pending", "running", "ready", "assigning", "defined"})
+
 COMMANDS: Mapping[str, Command] = {
     c.name: c
     for c in (
@@ -64,10 +66,6 @@ COMMANDS: Mapping[str, Command] = {
         Command("resume", None, "resumed", _HELD),
         Command("reassign", "toreassign", "reassigned", _to("toreassign")),
         Command("avalanche", "scouted", "waved through", frozenset({"scouting"})),
+        Command("release", None, "released", _RELEASABLE),
     )
 }
-
-NOT_YET = {
-    "release": "no input is brought from tape yet that it could stop waiting for",
-}
-"""Commands of JEDI whose machinery is not built, and what is missing."""

@@ -1,5 +1,5 @@
-"""TaskRefiner: registered, staged, rerefine -> defined; what was submitted becomes a task that can be
-worked on, or one that goes on with other parameters."""
+"""TaskRefiner: registered, staged, rerefine -> defined (or staging); what was submitted becomes a
+task that can be worked on, or one that goes on with other parameters."""
 
 from __future__ import annotations
 
@@ -100,9 +100,9 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
             return Malformed(error.problems)
         if isinstance(constituents, TryLater):
             return constituents
-        if item.status == "registered" and params.pre_stages:
-            if on_tape := self._on_tape(params, constituents):
-                return on_tape
+        staged = item.status != "registered" or not params.pre_stages
+        if not staged and (on_tape := self._on_tape(params, constituents)):
+            return on_tape
         refiner = plugins.find("refiner", item.vo, item.label)()
         submission = Submission(
             jedi_task_id=item.jedi_task_id,

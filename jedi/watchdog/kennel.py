@@ -5,6 +5,7 @@ from __future__ import annotations
 from jedi.core.errors import NotFound
 from jedi.core.suggest import suggest
 from jedi.watchdog import (
+    archive,
     boost,
     exhausted,
     failing,
@@ -15,6 +16,7 @@ from jedi.watchdog import (
     pending,
     periods,
     progress,
+    retention,
     retries,
     shares,
     space,
@@ -30,8 +32,8 @@ DOGS: dict[str, Dog] = {
     module.DOG.name: module.DOG
     for module in (
         timeouts, leases, merging, pending, throttle, exhausted, goal, failing, boost, measure,
-        periods, statistics, progress, retries, shares, space,
-        sweep,
+        periods, statistics, progress, retries, shares, space, staging, sweep,
+        archive, retention,
     )
 }  # fmt: skip
 

@@ -1,0 +1,70 @@
+"""Input files that wait until they are brought from tape, and copies that nobody needs any more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+from jedi.taskbuffer import datasets
+from jedi.taskbuffer.engine import wake
+
+_FINAL = ", ".join(f"'{status}'" for status in sorted(states.TASK.final))
+_RELEASE = text("""
+WITH c AS (
+  UPDATE jedi_dataset_contents c SET status = 'ready', proc_status = 'ready'
+  WHERE c.datasetid = ANY(CAST(:ids AS bigint[])) AND c.status = 'staging'
+  RETURNING c.datasetid, coalesce(c.endevent - c.startevent + 1, c.nevents) AS events
+), g AS (SELECT datasetid, count(*) AS n, sum(events) AS events FROM c GROUP BY datasetid)
+UPDATE jedi_datasets d SET nfilestobeused = d.nfilestobeused + g.n, statechecktime = NULL,
+  neventstobeused = coalesce(d.neventstobeused + g.events, d.neventstobeused, g.events)
+FROM g WHERE d.datasetid = g.datasetid
+""")
+
+
+def release(tx: Connection, task_ids: Sequence[int]) -> None:
+    """Files that wait for tape count as staged. The caller has locked the tasks."""
+    if not task_ids:
+        return
+    ids = [one.datasetid for one in datasets.inputs(tx, task_ids)]
+    datasets.lock(tx, ids)
+    tx.execute(_RELEASE, {"ids": ids})
+    wake(tx, "files:ready", "files:more")
+
+
+_WANTED = text(f"""
+WITH f AS (
+  SELECT d.datasetname, c.lfn, t.currentpriority, c.fileid, sum(c.fsize) OVER (
+    PARTITION BY t.username ORDER BY t.currentpriority DESC, c.fileid) - c.fsize AS before
+  FROM jedi_tasks t JOIN jedi_datasets d USING (jeditaskid)
+  JOIN jedi_dataset_contents c ON c.datasetid = d.datasetid AND c.status = 'staging'
+  WHERE t.status NOT IN ({_FINAL}) AND d.type = 'input' AND d.status = 'running'
+    AND t.rules ? 'input_pre_staging'
+)
+SELECT datasetname, array_agg(DISTINCT lfn) AS lfns FROM f
+WHERE before < :limit OR :limit = 0
+GROUP BY datasetname ORDER BY max(currentpriority) DESC, min(fileid)
+""")
+
+
+def wanted(tx: Connection, limit: float) -> list[Row[Any]]:
+    """What is to be brought from tape, the most urgent dataset first: datasetname, lfns. Of what a
+    user waits for no more than so many bytes at a time (0: all), and one file at least."""
+    return list(tx.execute(_WANTED, {"limit": limit}))
+
+
+def waiting(tx: Connection) -> list[Row[Any]]:
+    """Tasks that wait for the first of their input: jeditaskid, lock_seq, facts (dataset and files
+    that they wait for, if they were not held meanwhile)."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT jeditaskid, lock_seq, coalesce(reason_facts, '{}') AS facts "
+                "FROM jedi_tasks WHERE status = 'staging' "
+                "AND (lease_until IS NULL OR lease_until < clock_timestamp()) "  # real time
+                "ORDER BY currentpriority DESC, jeditaskid"
+            )
+        )
+    )
