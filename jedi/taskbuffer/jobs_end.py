@@ -13,7 +13,7 @@ from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.spec.attempt import ReportedJob
-from jedi.taskbuffer import merging
+from jedi.taskbuffer import merging, retryrules
 from jedi.taskbuffer.dispatch import JOB_FILES, SITE_ENDPOINT, job_files
 from jedi.taskbuffer.engine import wake
 from jedi.taskbuffer.jobs import JobMove, MovedJob, lock_jobs, move_jobs
@@ -122,9 +122,9 @@ def end_jobs(tx: Connection, ends: Sequence[JobEnd], agent: str) -> list[MovedJo
     again, else they failed; only the end `failed` counts as a failure of theirs. Inputs that are to
     blame for it are missing or broken, and for the others it was no attempt. Random seeds always
     come back. Ranges of events and outputs are finished or failed with their job, the log
-    of a failed job too, whether or not it can be read. Jobs that have ended already are left
-    alone: compare the result. With a merge job end those whose files it had, unless the merge is
-    tried again; such a job does not end before.
+    of a failed job too, whether or not it can be read. When jobs fail, retry rules are obeyed.
+    Jobs that have ended already are left alone: compare the result. With a merge job end those
+    whose files it had, unless the merge is tried again; such a job does not end before.
     """
     ids = [end.panda_id for end in ends]
     tied, bound = merging.ties(tx, ids)
@@ -137,6 +137,8 @@ def end_jobs(tx: Connection, ends: Sequence[JobEnd], agent: str) -> list[MovedJo
         through = {job.panda_id for job in ended}
         tied = {maker: merger for maker, merger in tied.items() if merger in through}
         tx.execute(_LOCK_DATASETS, {"ids": [*through, *tied]})
+        if failed := [job.panda_id for job in ended if job.target == "failed"]:
+            retryrules.obey(tx, failed)
         _settle(tx, [*through])
         _settle(tx, [job.panda_id for job in
                      move_jobs(tx, merging.outcomes(tx, tied), agent, ["merging"])])  # fmt: skip
@@ -172,7 +174,7 @@ def await_transfer(tx: Connection, moves: Sequence[JobMove], agent: str) -> list
 _REPORTED = text(f"""
 SELECT j.pandaid AS panda_id, j.lock_seq, j.pilot_result, j.kill_code, j.error_code,
   j.error_diag, {SITE_ENDPOINT} AS site_endpoint,
-  j.kind <> 'merge' AND coalesce((SELECT t.rules @> '{{"merge_output": true}}' FROM jedi_tasks t
+  j.kind IN ('normal', 'scout') AND coalesce((SELECT t.rules @> '{{"merge_output": true}}' FROM jedi_tasks t
     WHERE t.jeditaskid = j.jeditaskid), false) AS to_merge,
   CASE WHEN j.error_code = 'stagein_missing'
        THEN {JOB_FILES.format(condition="f.problem = 'missing'")} END AS missing,

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import (
     BigInteger,
     Boolean,
+    CheckConstraint,
     Column,
     Double,
     ForeignKeyConstraint,
@@ -100,6 +101,7 @@ def _job_columns() -> list[Column[Any]]:
         words("kill_code", "why it is to be killed", "jobs.ask_to_kill"),
         words("pilot_result", "finished, failed or cancelled, as the pilot said", _REPORT),
         col("exit_code", Integer, "the payload's exit code", _REPORT),
+        col("metadata", JSONB, "what the payload wants to be known", _REPORT),
         words("error_source", "pilot, payload, jedi, user", _MOVE),
         words("error_code", "code that can be counted", f"{_REPORT} {_MOVE}"),
         words("error_diag", "sentence for people", f"{_REPORT} {_MOVE}"),
@@ -193,7 +195,7 @@ job_files_archived = Table(
 )
 
 for _column in (*jobs_archived.columns, *job_files_archived.columns):
-    _column.info["by"] = _LATER  # whoever archives is still to come
+    _column.info["by"] = "archive.archive_jobs"
 
 job_params = Table(
     "jedi_job_params",
@@ -603,6 +605,51 @@ lost_files = Table(
     comment="outputs that were made and lost: they are made again under another name",
 )  # fmt: skip
 
+_RULES = "retryrules.put"
+
+retry_rules = Table(
+    "jedi_retry_rules",
+    metadata,
+    col("rule_id", Integer, "order and name", _RULES, nullable=False, autoincrement=False),
+    col("active", Boolean, "false: matches are only noted", _RULES, nullable=False),
+    words("error_source", "of the jobs that it concerns; NULL, here and below: any", _RULES),
+    words("error_code", "theirs", _RULES),
+    col("exit_code", Integer, "theirs", _RULES),
+    words("message", "regular expression found in their error_diag", _RULES),
+    words("site", "theirs", _RULES),
+    col("queue_id", Integer, "their work queue", _RULES),
+    words("label", "their prodSourceLabel", _RULES),
+    words("architecture", "their task's", _RULES),
+    words("release", "their task's transUses", _RULES),
+    words("action", "no_retry, limit_retry, increase_memory, ...", _RULES, nullable=False),
+    col("attempts", Integer, "limit_retry: attempts of an input", _RULES),
+    words("description", "for people", _RULES),
+    words("username:user_name", "who wrote it", _RULES),
+    stamp("modificationtime:modification_time", "when", _RULES, now=True),
+    PrimaryKeyConstraint("rule_id"),
+    CheckConstraint("message IS NULL OR length(message) <= 256 AND ('' ~ message) IS NOT NULL",
+                    name="message"),
+    comment="what follows from errors of jobs besides another attempt",
+)  # fmt: skip
+
+_MATCH = "retryrules.obey"
+
+retry_matches = Table(
+    "jedi_retry_matches",
+    metadata,
+    key("pandaid:panda_id", "the failed job", _MATCH),
+    col("rule_id", Integer, "the rule that concerns it", _MATCH, nullable=False),
+    key("jeditaskid:jedi_task_id", "the task", _MATCH),
+    words("effect", "what became of it, for people", _MATCH, nullable=False),
+    stamp("creationtime:creation_time", "when", _MATCH, now=True),
+    stamp("settled_at", "when the task was changed, if it had to be; NULL: not yet",
+          "retryrules.settle"),
+    PrimaryKeyConstraint("panda_id", "rule_id"),
+    Index("jedi_retry_matches_open_ix", "jedi_task_id",
+          postgresql_where=text("settled_at IS NULL")),
+    comment="retry rules that concerned failed jobs",
+)  # fmt: skip
+
 snapshots = Table(
     "jedi_snapshots",
     metadata,
@@ -853,6 +900,8 @@ __all__ = [
     "process_lock",
     "queue_shares",
     "resource_types",
+    "retry_matches",
+    "retry_rules",
     "sandboxes",
     "site_endpoints",
     "site_metrics",

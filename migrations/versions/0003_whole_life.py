@@ -214,6 +214,8 @@ COLUMNS = (
      "memory that its jobs need if the task asks for less, in the task''s unit"),
     ("jedi_tasks", "measured_jobs", "integer NOT NULL DEFAULT 0",
      "finished jobs when their figures were read last"),
+    ("jedi_jobs", "metadata", "jsonb", "what the payload wants to be known"),
+    ("jedi_jobs_archived", "metadata", "jsonb", "what the payload wants to be known"),
     ("jedi_tasks", "period", "text", "how often a periodical task gets a job"),
     ("jedi_tasks", "nextperiod", "timestamptz", "when it gets the next one"),
     ("jedi_broker_decisions", "used", "text[] NOT NULL DEFAULT '{}'::text[]",
@@ -347,7 +349,7 @@ jedi_tasks (nextperiod) WHERE period IS NOT NULL AND status IN ('ready', 'runnin
 """,
     "jedi_tasks_turn_ix": """
 jedi_tasks (gshare, (currentpriority + CAST(status = 'scouting' AS integer)) DESC, jeditaskid)
-  WHERE status IN ('ready', 'scouting', 'running')
+  WHERE status IN ('ready', 'scouting', 'running', 'topreprocess', 'preprocessing')
 """,
 }
 

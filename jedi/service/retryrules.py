@@ -1,0 +1,80 @@
+"""What operators ask about retry rules, and how they change them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from jedi.core.errors import BadInput, NotFound, Problem
+from jedi.spec.listfile import read_entry, read_yaml
+from jedi.spec.retryrule import RetryRule, read_rules
+from jedi.taskbuffer import retryrules
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """A rule, and how many failed jobs it holds for, with the last of these."""
+
+    rule_id: int
+    active: bool
+    action: str
+    attempts: int | None
+    description: str | None
+    jobs: int
+    examples: list[int] | None
+
+
+def list_rules(tx: Connection) -> list[RetryRule]:
+    """All rules, in order."""
+    return [_rule(row) for row in retryrules.rules(tx)]
+
+
+def import_rules(tx: Connection, user_name: str, text: str) -> list[RetryRule]:
+    """Insert or replace the rules of a file, told apart by rule_id; others stay. BadInput holds
+    every mistake; then nothing is stored."""
+    written = read_rules(text)
+    _put(tx, user_name, written)
+    return written
+
+
+def set_rule(tx: Connection, user_name: str, rule_id: int, settings: Sequence[str]) -> RetryRule:
+    """Change a rule: NAME=VALUE, values as in a file; NotFound if there is none."""
+    rows = retryrules.rules(tx, [rule_id])
+    if not rows:
+        raise NotFound(f"There is no retry rule {rule_id}.", rule_id=rule_id)
+    given: dict[str, Any] = {}
+    for setting in settings:
+        name, sign, value = setting.partition("=")
+        if not sign:
+            raise BadInput([Problem(setting, setting, "it has no =", "Write NAME=VALUE")])
+        given[name] = read_yaml(value, name)
+    rule = read_entry(_rule(rows[0]).model_dump() | given, RetryRule, str(rule_id))
+    if rule.rule_id != rule_id:
+        raise BadInput(
+            [Problem("rule_id", rule.rule_id, "it names the rule", "Import another one")]
+        )
+    _put(tx, user_name, [rule])
+    return rule
+
+
+def test_rules(tx: Connection, jedi_task_id: int | None = None) -> list[Tested]:
+    """For each rule, the failed jobs, of all or of one task, that it holds for."""
+    return [Tested(**row._mapping) for row in retryrules.test(tx, jedi_task_id)]
+
+
+def _rule(row: Row[Any]) -> RetryRule:
+    return RetryRule.model_construct(**{n: row._mapping[n] for n in RetryRule.model_fields})
+
+
+def _put(tx: Connection, user_name: str, rules: Sequence[RetryRule]) -> None:
+    problems = [
+        Problem(f"{rule.rule_id}.message", rule.message, wrong, "Correct the expression")
+        for rule in rules
+        if rule.message and (wrong := retryrules.mistake(tx, rule.message))
+    ]
+    if problems:
+        raise BadInput(problems)
+    retryrules.put(tx, [rule.model_dump() for rule in rules], user_name)

@@ -1,0 +1,72 @@
+"""Tasks are changed as retry rules say: more memory for all, more time, less input for a job."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from jedi.agent.base import World
+from jedi.spec.retryrule import reduced
+from jedi.spec.scouting import Declared
+from jedi.spec.splitrule import SplitRules
+from jedi.taskbuffer import retryrules, tasks_new
+from jedi.taskrefiner.resource import ResourceType, resource_type
+from jedi.watchdog.dog import Counts, Dog, in_batches
+
+_SPARE = 1.5
+"""Time that jobs get, by what the last one had. Source: engine.md §4.8."""
+_MOST = 2**31 - 1
+
+
+def run(world: World) -> Counts:
+    """Source: seed, "Memory increase in job retry"; engine.md §4.8."""
+    percent = float(world.knobs["retryrules.memory_percent"])
+    most_files = int(world.knobs["jobgen.max_files_per_job"])
+
+    def step(tx: Connection, limit: int) -> Counts:
+        tasks = retryrules.due(tx, limit)
+        if not tasks:
+            return Counts()
+        types = [ResourceType(**row._mapping) for row in tasks_new.resource_types(tx)]
+        wanted = retryrules.wanted_memory(tx, [*tasks], percent)
+        columns = {i: _larger(tasks[i], ram, types) for i, ram in wanted.items()}
+        columns = {i: given for i, given in columns.items() if given}
+        rules: dict[int, SplitRules] = {}
+        for cause in retryrules.causes(tx, [*tasks]):
+            task = tasks[cause.jeditaskid]
+            if cause.action == "increase_cputime":
+                columns.setdefault(task.jeditaskid, {}).update(_longer(task, cause))
+            elif cause.action == "reduce_input_per_job":
+                present = SplitRules.model_validate(task.rules or {})
+                if less := reduced(present, cause.attempt_nr, most_files):
+                    rules[task.jeditaskid] = less
+        retryrules.settle(tx, [*tasks], columns, rules)
+        return Counts(tasks=len(tasks))
+
+    return in_batches(world, step)
+
+
+def _larger(task: Row[Any], ram_mb: int, types: list[ResourceType]) -> dict[str, Any]:
+    """More memory for all jobs of a task, unless its own figure is fixed."""
+    told = Declared.of(task)
+    if told.ram_unit.endswith("Fixed"):
+        return {}
+    shape = resource_type(types, told.core_count, ram_mb, told.ram_unit, told.base_ram_mb)
+    return {"ramcount": ram_mb, "resource_type": shape}
+
+
+def _longer(task: Row[Any], cause: Row[Any]) -> dict[str, Any]:
+    """More time for an event; a task of which jobs have finished is measured anew."""
+    told = Declared.of(task)
+    if told.cpu_time_unit.endswith("Fixed"):
+        return {}
+    if cause.succeeded or not cause.hs06_s_per_event:
+        return {"measured_jobs": 0}
+    time = min(_MOST, ceil(cause.hs06_s_per_event * told.cpu_efficiency / 100 * _SPARE))
+    present = (told.cpu_time or 0) / (1000 if told.cpu_time_unit.startswith("m") else 1)
+    return {"cputime": time, "cputimeunit": "HS06sPerEvent"} if time > present else {}
+
+
+DOG = Dog("retries", "watchdog.retries_period_s", "tasks are changed as retry rules say", run)
