@@ -313,16 +313,12 @@ def test_progress_is_noted(world: World, at: Callable[[float], None]) -> None:
 # ------------------------------------------------------------------------------------ sweep
 
 
-def test_only_what_nobody_needs_is_swept(world: World, at: Callable[[float], None]) -> None:
+def test_only_what_nobody_needs_is_swept(world: World) -> None:
     with world.engine.begin() as tx:
         made = make_jobs(tx, 3)
         tx.execute(text("UPDATE jedi_jobs SET status = 'sent', lock_seq = 2"))
         moves = [JobMove(made.jobs[2], "failed", "c", "r")]
         jobs.move_jobs(tx, moves, "test", ["sent"])
-        tx.execute(
-            text("INSERT INTO jedi_acquire_requests (request_id, site, pandaids) "
-                 "VALUES ('r', 'SITE_A', '{1}')")
-        )  # fmt: skip
     live, again, ended = made.jobs
     ddm = world.ddm
     attempts = [("SITE_A", live, 2), ("SITE_B", live, 2), ("SITE_A", again, 1),
@@ -332,11 +328,8 @@ def test_only_what_nobody_needs_is_swept(world: World, at: Callable[[float], Non
         place.mkdir(parents=True)
         (place / "out").write_text("x")
     (places[0].parent / "part-1.2").touch()
-    at(DAY)
     assert run(world, "sweep") == Counts(staging=3)
     assert [place.exists() for place in places] == [True, True, False, False, False]
-    at(DAY + 1)
-    assert run(world, "sweep") == Counts(request=1)
 
 
 # -------------------------------------------------------------------------------- timetable

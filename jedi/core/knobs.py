@@ -353,7 +353,7 @@ _DECLARED = [
     _knob("watchdog.copies_period_s", "s", 3600.0, "copies that nobody needs any more are looked "
           "for this often", least=0.1),
     _knob("mover.copy_lifetime_s", "s", 604_800.0, "a copy of a one-time input stays no longer at "
-          "the site it was brought to", least=0.0),
+          "the site it was brought to; 0: for good", least=0.0),
     _knob("watchdog.space_period_s", "s", 60.0, "the room at endpoints is measured this often",
           least=0.1),
     _knob("watchdog.merging_period_s", "s", 300.0, "merge jobs that no pilot takes are looked for "

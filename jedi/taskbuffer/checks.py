@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Row, text
 from jedi.core import states
 from jedi.core.states import Machine
 from jedi.spec.splitrule import SCOUTING
+from jedi.taskbuffer import archive
 from jedi.taskbuffer.engine import bulk
 
 SHOWN = 20
@@ -51,11 +52,9 @@ _INPUTS = f"({_listed(states.INPUT_TYPES)})"
 _OUTPUTS = f"({_listed(states.OUTPUT_TYPES)})"
 _LIVE = f"({_listed(states.JOB_LIVE)})"
 _JOB = "pandaid, jeditaskid, status, site, workqueue_id, gshare, resource_type, cores"
-_JOBS = f"(SELECT {_JOB} FROM jedi_jobs UNION ALL SELECT {_JOB} FROM jedi_jobs_archived)"
-_FILE = "pandaid, fileid, jeditaskid, datasetid, type"
-_FILES = (
-    f"(SELECT {_FILE} FROM jedi_job_files UNION ALL SELECT {_FILE} FROM jedi_job_files_archived)"
-)
+_JOBS = archive.all_jobs(_JOB)
+_KEPT = archive.all_jobs("pandaid, status, tableoid = 'jedi_jobs_archived'::regclass AS archived")
+_FILES = archive.all_files("pandaid, fileid, jeditaskid, datasetid, type")
 _SHARED = "coalesce(string_to_array(d.attributes, ',') && ARRAY['nosplit', 'repeat'], false)"
 """A dataset `d` whose files several jobs may use at a time."""
 
@@ -175,11 +174,15 @@ def _has(child: str, row_id: str, parent: str, *, by: str) -> str:
 SELECT c.{row_id}, p.{first} IS NULL FROM {child} c LEFT JOIN {parent} p USING ({by})"""
 
 
-def _path(machine: Machine, objects: str, row_id: str, condition: str = "true") -> str:
-    """Every log begins at a beginning, hangs together, and ends where the object is."""
+def _path(
+    machine: Machine, objects: str, row_id: str, condition: str = "true", lost: str = "true"
+) -> str:
+    """Every log begins at a beginning, hangs together, and ends where the object is. Where there is
+    none that is bad if it is `lost`."""
     legal = _listed(f"{a}>{b}" for a, b in sorted(machine.pairs))
     return f"""
-SELECT o.{row_id}, l.status IS NULL OR l.broken OR l.last AND l.status <> o.status
+SELECT o.{row_id}, CASE WHEN l.status IS NULL THEN {lost}
+                        ELSE l.broken OR l.last AND l.status <> o.status END
 FROM {objects} o LEFT JOIN (
   SELECT {row_id}, status, lead(status) OVER w IS NULL AS last,
     fromstatus IS DISTINCT FROM lag(status) OVER w
@@ -234,7 +237,7 @@ INVARIANTS = (
               _path(states.OUTPUT_DATASET, "jedi_datasets", "datasetid",
                     f"o.type NOT IN {_INPUTS}")),
     Invariant("job_log", "a job's log is a legal path to its status", "job",
-              _path(states.JOB, _JOBS, "pandaid")),
+              _path(states.JOB, _KEPT, "pandaid", lost="NOT archived")),
 )  # fmt: skip
 
 

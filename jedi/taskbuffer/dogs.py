@@ -77,16 +77,3 @@ def living(tx: Connection, attempts: Iterable[tuple[int, int]]) -> set[tuple[int
         {"ids": [p[0] for p in pairs], "seqs": [p[1] for p in pairs]},
     )
     return {(row.pandaid, row.lock_seq) for row in rows}
-
-
-def forget_requests(tx: Connection, age_s: float, limit: int) -> int:
-    """Delete what pilots were answered longer ago than they repeat their requests; how many."""
-    return tx.execute(
-        text(
-            "DELETE FROM jedi_acquire_requests WHERE request_id = ANY(ARRAY("
-            "SELECT request_id FROM jedi_acquire_requests "
-            "WHERE creationtime < jedi_now() - make_interval(secs => :age_s) "
-            "ORDER BY creationtime LIMIT :limit))"
-        ),
-        {"age_s": age_s, "limit": limit},
-    ).rowcount

@@ -26,6 +26,7 @@ from jedi.spec.scouting import (
 )
 from jedi.spec.splitrule import SCOUTED, SCOUTING, SplitRules, render_split_rule
 from jedi.taskbuffer import tables, tasks
+from jedi.taskbuffer.archive import all_files, all_jobs
 from jedi.taskbuffer.engine import wake
 
 _MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
@@ -146,14 +147,16 @@ FROM {table} j LEFT JOIN jedi_sites s USING (site)
 WHERE j.jeditaskid = ANY(CAST(:ids AS bigint[])) AND j.kind = ANY(:kinds)
   AND j.status = 'finished'
 """
+_ALL = all_jobs("jeditaskid, pandaid, kind, status")
+_FILES = all_files("pandaid, datasetid, type, fsize")
 _JOBS = f"""
 {_JOB.format(table="jedi_jobs")} UNION ALL {_JOB.format(table="jedi_jobs_archived")}
 ORDER BY jeditaskid, endtime, pandaid
 """
-_LARGEST = text("""
+_LARGEST = text(f"""
 SELECT jeditaskid, max(size) AS size FROM (
   SELECT j.jeditaskid, sum(f.fsize) AS size
-  FROM jedi_jobs j JOIN jedi_job_files f USING (pandaid)
+  FROM {_ALL} j JOIN {_FILES} f USING (pandaid)
   WHERE j.jeditaskid = ANY(CAST(:ids AS bigint[])) AND j.kind = 'scout' AND j.status = 'finished'
     AND f.type = 'output'
   GROUP BY j.jeditaskid, f.datasetid) s
@@ -205,10 +208,10 @@ WHERE t.jeditaskid = r.jeditaskid
 """)
 
 
-_ENOUGH = """
+_ENOUGH = f"""
 AND rules ->> 'use_scout' = :scouting
 AND EXISTS (
-  SELECT FROM jedi_jobs j WHERE j.jeditaskid = jedi_tasks.jeditaskid AND j.kind = 'scout'
+  SELECT FROM {_ALL} j WHERE j.jeditaskid = jedi_tasks.jeditaskid AND j.kind = 'scout'
   HAVING 100 * count(*) FILTER (WHERE j.status = 'finished') >= :percent * greatest(count(*), 1)
   OFFSET 0)
 AND NOT EXISTS (
@@ -226,9 +229,9 @@ def claim_early(
                        scouting=str(SCOUTING))  # fmt: skip
 
 
-_TO_MEASURE = text("""
+_TO_MEASURE = text(f"""
 SELECT t.*, j.n FROM jedi_tasks t, LATERAL (
-  SELECT CAST(count(*) AS int) AS n FROM jedi_jobs j WHERE j.jeditaskid = t.jeditaskid
+  SELECT CAST(count(*) AS int) AS n FROM {_ALL} j WHERE j.jeditaskid = t.jeditaskid
     AND j.kind IN ('scout', 'normal') AND j.status = 'finished' OFFSET 0) j
 WHERE t.status = 'running' AND t.measured_jobs < :last
   AND (t.lease_until IS NULL OR t.lease_until < clock_timestamp())  -- real time

@@ -10,9 +10,11 @@ from typing import Any
 from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
+from jedi.taskbuffer.archive import all_jobs
 from jedi.taskbuffer.engine import wake
 
 _FREE = "(t.lease_until IS NULL OR t.lease_until < clock_timestamp())"  # leases live in real time
+_JOBS = all_jobs("jeditaskid, status, attemptnr, n_inputs, postprocessed_at")
 _MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
 _FINAL = ", ".join(f"'{status}'" for status in sorted(states.TASK.final))
 
@@ -23,7 +25,7 @@ _TIRED = text(f"""
 SELECT t.jeditaskid, t.lock_seq, j.most,
   CASE WHEN :by_mean THEN coalesce(t.numthrottled, 0) + 1 ELSE j.most / :every END AS n
 FROM jedi_tasks t JOIN jedi_taskparams p USING (jeditaskid), LATERAL (
-  SELECT max(attemptnr) AS most FROM jedi_jobs j WHERE j.jeditaskid = t.jeditaskid OFFSET 0) j
+  SELECT max(attemptnr) AS most FROM {_JOBS} j WHERE j.jeditaskid = t.jeditaskid OFFSET 0) j
 WHERE t.status IN ('ready', 'scouting', 'running') AND {_FREE}
   AND j.most / :every > coalesce(t.numthrottled, 0)
   AND NOT coalesce(CAST(p.taskparams ->> 'noThrottle' AS bool), false)
@@ -139,7 +141,7 @@ LATERAL (
   SELECT count(*) FILTER (WHERE j.postprocessed_at IS NULL) AS live, avg(j.n_inputs) AS per_job,
     count(*) FILTER (WHERE j.status = 'failed') AS failed,
     count(*) FILTER (WHERE j.status IN ('finished', 'failed')) AS ended
-  FROM jedi_jobs j WHERE j.jeditaskid = t.jeditaskid OFFSET 0) j,
+  FROM {_JOBS} j WHERE j.jeditaskid = t.jeditaskid OFFSET 0) j,
 LATERAL (
   SELECT sum(nfiles - nfilesused - nfilesmissing) AS unused, sum(nfiles) AS files,
     sum(nfilesfinished) AS finished

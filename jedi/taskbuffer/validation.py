@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, text
 
 from jedi.core import states
+from jedi.taskbuffer.archive import all_files, all_jobs
 
 DUPLICATES = "duplicates_found"
 """The code with which tasks are paused for that."""
 
 _MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
 _OUTPUTS = ", ".join(f"'{kind}'" for kind in states.OUTPUT_TYPES)
+_JOBS = all_jobs("jeditaskid, pandaid, status")
+_FILES = all_files("pandaid, fileid, type")
 # One text a dataset: a row a file costs three times as much.
 _PRODUCTS = text(f"""
 SELECT o.datasetname AS name, string_agg(f.lfn, E'\\n') FILTER (WHERE f.made) AS made,
@@ -53,7 +56,8 @@ def _words(lines: str | None) -> frozenset[str]:
 _DUPLICATES = text(f"""
 WITH twice AS MATERIALIZED (
   SELECT t.jeditaskid, t.attemptnr, f.fileid, array_agg(j.pandaid) AS jobs
-  FROM jedi_tasks t JOIN jedi_jobs j USING (jeditaskid) JOIN jedi_job_files f USING (pandaid)
+  FROM jedi_tasks t JOIN {_JOBS} j USING (jeditaskid)
+    JOIN {_FILES} f USING (pandaid)
   WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[])) AND t.status = 'prepared'
     AND j.status = 'finished' AND f.type IN ({_MASTERS})
   GROUP BY t.jeditaskid, t.attemptnr, f.fileid HAVING count(*) > 1
@@ -61,8 +65,9 @@ WITH twice AS MATERIALIZED (
 SELECT jeditaskid, count(*) AS n FROM twice t
 WHERE 1 < (
     SELECT count(*) FROM unnest(t.jobs) j(pandaid) WHERE NOT EXISTS (
-      SELECT FROM jedi_job_files f JOIN jedi_dataset_contents c USING (fileid, jeditaskid)
-      WHERE f.pandaid = j.pandaid AND f.type IN ({_OUTPUTS}) AND c.status = 'failed'))
+      SELECT FROM {_FILES} f JOIN jedi_dataset_contents c USING (fileid)
+      WHERE f.pandaid = j.pandaid AND c.jeditaskid = t.jeditaskid
+        AND f.type IN ({_OUTPUTS}) AND c.status = 'failed'))
   AND NOT EXISTS (SELECT FROM jedi_tasks_statuslog l WHERE l.jeditaskid = t.jeditaskid
     AND l.attemptnr = t.attemptnr AND l.status = 'paused' AND l.reason_code = '{DUPLICATES}')
 GROUP BY jeditaskid

@@ -7,6 +7,7 @@ from jedi.core.suggest import suggest
 from jedi.watchdog import (
     archive,
     boost,
+    copies,
     exhausted,
     failing,
     goal,
@@ -32,7 +33,7 @@ DOGS: dict[str, Dog] = {
     module.DOG.name: module.DOG
     for module in (
         timeouts, leases, merging, pending, throttle, exhausted, goal, failing, boost, measure,
-        periods, statistics, progress, retries, shares, space, staging, sweep,
+        periods, statistics, progress, retries, shares, space, staging, copies, sweep,
         archive, retention,
     )
 }  # fmt: skip

@@ -1,14 +1,10 @@
-"""What attempts left behind is removed: staged files, answers to pilots."""
+"""What attempts left behind at storage endpoints is removed."""
 
 from __future__ import annotations
 
-from sqlalchemy import Connection
-
 from jedi.agent.base import World
 from jedi.taskbuffer import dogs, sites
-from jedi.watchdog.dog import Counts, Dog, in_batches
-
-_REQUESTS_KEPT_S = 86_400.0  # a pilot repeats a request for an hour at most
+from jedi.watchdog.dog import Counts, Dog
 
 
 def run(world: World) -> Counts:
@@ -24,11 +20,7 @@ def run(world: World) -> Counts:
             if attempt not in living:
                 world.ddm.drop_staging(endpoint, *attempt)
                 counts["staging"] += 1
-
-    def forget(tx: Connection, limit: int) -> Counts:
-        return Counts(request=dogs.forget_requests(tx, _REQUESTS_KEPT_S, limit))
-
-    return counts + in_batches(world, forget)
+    return counts
 
 
 DOG = Dog("sweep", "watchdog.sweep_period_s", "what attempts left behind is removed", run)

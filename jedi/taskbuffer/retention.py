@@ -1,0 +1,77 @@
+"""What is forgotten when it is old: a table of rules, each of which deletes by age.
+
+Tasks, datasets, files and archived jobs are never forgotten.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, TextClause, text
+
+from jedi.core import states
+
+_OLD = "< jedi_now() - make_interval(secs => :age_s)"
+_FINAL = ", ".join(f"'{status}'" for status in sorted(states.TASK.final))
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`old` selects the `key`s of what is to be deleted from `tables`, the oldest first."""
+
+    name: str
+    meaning: str
+    key: str
+    tables: tuple[str, ...]
+    old: str
+
+    @property
+    def knob(self) -> str:
+        """The knob that says after how many days."""
+        return f"retention.{self.name}_days"
+
+    @property
+    def statement(self) -> TextClause:
+        """It deletes up to :limit keys that are older than :age_s, and says how many."""
+        deletes = ", ".join(
+            f"d{i} AS (DELETE FROM {table} WHERE {self.key} = ANY(ARRAY(SELECT * FROM old)))"
+            for i, table in enumerate(self.tables)
+        )
+        return text(f"WITH old AS ({self.old} LIMIT :limit), {deletes} SELECT count(*) FROM old")
+
+
+RULES = (
+    Rule("requests", "what pilots were answered", "request_id", ("jedi_acquire_requests",),
+         f"SELECT request_id FROM jedi_acquire_requests WHERE creationtime {_OLD} "
+         "ORDER BY creationtime"),
+    Rule("jobs", "parameters, last output and status log of archived jobs", "pandaid",
+         ("jedi_job_params", "jedi_job_tail", "jedi_jobs_statuslog"),
+         "SELECT pandaid FROM jedi_job_params p JOIN jedi_jobs_archived a USING (pandaid) "
+         f"WHERE a.postprocessed_at {_OLD} ORDER BY pandaid"),
+    # a task that goes on keeps its last decision: it says where the jobs are
+    Rule("decisions", "what brokers decided", "decision_id",
+         ("jedi_broker_decisions", "jedi_broker_reasons"),
+         f"SELECT decision_id FROM jedi_broker_decisions d WHERE creationtime {_OLD} AND (EXISTS ("
+         "SELECT FROM jedi_broker_decisions l WHERE l.jeditaskid = d.jeditaskid "
+         "AND l.decision_id > d.decision_id) OR NOT EXISTS (SELECT FROM jedi_tasks t "
+         f"WHERE t.jeditaskid = d.jeditaskid AND t.status NOT IN ({_FINAL}))) "
+         "ORDER BY decision_id"),
+    Rule("snapshots", "what brokers knew, once no decision is left that was made by it",
+         "snapshot_hash", ("jedi_snapshots",),
+         f"SELECT snapshot_hash FROM jedi_snapshots s WHERE creationtime {_OLD} AND NOT EXISTS ("
+         "SELECT FROM jedi_broker_decisions d WHERE d.snapshot_hash = s.snapshot_hash) "
+         "ORDER BY creationtime"),
+    Rule("pilots", "pilots that have ended", "pilot_id", ("jedi_pilots",),
+         f"SELECT pilot_id FROM jedi_pilots WHERE endtime {_OLD} ORDER BY endtime"),
+    Rule("tokens", "tokens that have expired or were taken back", "token_hash", ("jedi_tokens",),
+         f"SELECT token_hash FROM jedi_tokens WHERE least(expires_at, revoked_at) {_OLD} "
+         "ORDER BY token_hash"),
+    Rule("rates", "numbers of jobs by hour", "hour", ("job_stats_hourly",),
+         f"SELECT DISTINCT hour FROM job_stats_hourly WHERE hour {_OLD} ORDER BY hour"),
+)  # fmt: skip
+
+
+def forget(tx: Connection, rule: Rule, days: float, limit: int) -> int:
+    """Delete up to `limit` of what is older than so many days; how many."""
+    found = tx.execute(rule.statement, {"age_s": days * 86_400, "limit": limit})
+    return int(found.scalar_one())

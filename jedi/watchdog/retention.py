@@ -1,0 +1,29 @@
+"""What is old is forgotten; see taskbuffer/retention.py."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+from jedi.agent.base import World
+from jedi.taskbuffer import retention
+from jedi.taskbuffer.retention import Rule
+from jedi.watchdog.dog import Counts, Dog, in_batches
+
+
+def run(world: World) -> Counts:
+    """Each thing after as many days as its knob says; 0: never."""
+    total = Counts()
+    for rule in retention.RULES:
+        if days := float(world.knobs[rule.knob]):
+            total += _forget(world, rule, days)
+    return total
+
+
+def _forget(world: World, rule: Rule, days: float) -> Counts:
+    def step(tx: Connection, limit: int) -> Counts:
+        return Counts({rule.name: retention.forget(tx, rule, days, limit)})
+
+    return in_batches(world, step)
+
+
+DOG = Dog("retention", "watchdog.retention_period_s", "what is old is forgotten", run)
