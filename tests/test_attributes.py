@@ -215,7 +215,6 @@ def test_bad_attributes_are_refused(text: str) -> None:
         ({}, {"nFilesPerJob": 3, "ratio": 2}, "[1].attributes", "ratio and np each say"),
         ({}, {"eventRatio": 3, "attributes": "er=2"}, "[1].eventRatio", "the attributes say it"),
         ({"files": ["a"], "include": "b"}, {}, "[0].include", "the files are named already"),
-        ({}, {"attributes": "manytime"}, "[1].attributes", "manytime: not supported yet"),
     ],
 )
 def test_contradictions(

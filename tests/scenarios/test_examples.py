@@ -105,10 +105,10 @@ def test_merge(system: System) -> None:
         for path in paths:
             path.write_text("word again\n")
         with system.engine.begin() as tx:
-            datasets.add_files(tx, system.ddm(tx), "demo:texts", paths, endpoint)
+            datasets.add_files(tx, system.ddm(tx), "demo:words", paths, endpoint)
     examples = packaged("examples")
     with system.engine.begin() as tx:
-        text = (examples / "merge.yaml").read_text()
+        text = (examples / "merge.yaml").read_text().replace("demo:texts", "demo:words")
         done = submission.submit(tx, system.ddm(tx), caller(), text, "yaml", examples)
     task = done.jedi_task_id
     assert system.settle(task) == ["done"]
@@ -176,4 +176,15 @@ def test_periodical(system: System) -> None:
     task = submit(system, "periodical.yaml")
     assert system.settle(task) == ["done"]
     assert len(system.lines(task)) == 2
+    system.check()
+
+
+def test_preprocess(system: System) -> None:
+    """A job tells the others what to do."""
+    task = submit(system, "preprocess.yaml")
+    assert system.settle(task) == ["done"]
+    assert system.lines(task) == [f"hello, world of task {task}"] * 2
+    with system.engine.begin() as tx:
+        kinds = [job.kind for job in tasks.jobs(tx, task)]
+    assert sorted(kinds) == ["normal", "normal", "preprocess"]
     system.check()
