@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from helpers import put_file_dataset
+from helpers import put_file_dataset, unguard
 from job_rows import Made, make_jobs
 from sqlalchemy import Connection, text
 
@@ -21,6 +21,7 @@ from jedi.mover.agent import Mover
 from jedi.mover.plan import EXPRESS, Need, Route, WaitingJob, activity, make_plan
 from jedi.spec.wire import Output, Report, Resources
 from jedi.taskbuffer import dispatch, knobs, locks
+from jedi.watchdog.copies import run as run_copies
 
 A, B = "SITE_A_DATADISK", "SITE_B_DATADISK"
 
@@ -45,6 +46,13 @@ def test_a_file_is_copied_once_and_express_for_all_if_for_one() -> None:
         Route("P", "X", EXPRESS): [shared.file],
         Route("P", "X", "usual"): [own.file],
     }
+
+
+def test_what_one_job_keeps_is_kept() -> None:
+    need = Need(("s:d", "f"), "X")
+    jobs = [waiting(1, need), replace(waiting(2, need), kept=frozenset({"s:d"}))]
+    plan = make_plan(jobs, {need.file: ["P"]})
+    assert plan.routes == {Route("P", "X", "usual", kept=True): [need.file]}
 
 
 def test_what_is_there_stays_and_what_nobody_has_is_named() -> None:
@@ -108,6 +116,30 @@ def test_inputs_come_and_jobs_are_activated(world: World) -> None:
     paths = [world.ddm.path(f.endpoint or "", f.dataset, f.lfn) for f in inputs]
     assert [path.read_bytes() for path in paths] == [b"abc", b"abc"]
     assert Mover(world).run_once() == 0
+
+
+def test_copies_of_one_time_inputs_go_after_use(world: World) -> None:
+    made, many = assigned_jobs(world, 3), assigned_jobs(world, 1)
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_datasets SET attributes = 'ratio=2,manytime' "
+                        "WHERE datasetid = :d"), {"d": many.input})  # fmt: skip
+    assert Mover(world).run_once() == 1
+    copies = world.ddm.copies()
+    assert {copy.dataset for copy in copies} == {f"test:{made.task}.input"}
+    assert {copy.endpoint for copy in copies} == {A} and len(copies) == 6
+    assert not +run_copies(world)
+    with world.engine.begin() as tx:
+        unguard(tx)
+        tx.execute(text(
+            "UPDATE jedi_dataset_contents SET status = CASE WHEN fileid = (SELECT min(fileid) "
+            "FROM jedi_dataset_contents WHERE datasetid = :d) THEN 'finished' ELSE 'ready' END "
+            "WHERE datasetid = :d"), {"d": made.input})  # fmt: skip
+    assert run_copies(world) == {"copies": 1}
+    clock.turn_to(clock.now() + timedelta(days=8))
+    assert run_copies(world) == {"copies": 5}
+    assert world.ddm.copies() == []
+    held = {r.endpoint: r.n_files for r in world.ddm.replicas(f"test:{many.task}.input")}
+    assert held == {A: 2, B: 2}
 
 
 def test_only_so_many_jobs_in_one_claim(world: World) -> None:

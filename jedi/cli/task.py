@@ -24,6 +24,7 @@ from jedi.cli.task_commands import (
     retry,
 )
 from jedi.cli.task_common import Task, statuses
+from jedi.cli.task_plan import plan
 from jedi.cli.task_why import list_by_turn, why
 from jedi.core.errors import BadInput, Problem
 from jedi.core.settings import caller
@@ -186,10 +187,10 @@ def _show_details(found: TaskDetails) -> None:
         figures = (f"{one.name} {one.value} {one.unit or ''}".rstrip() for one in found.measured)
         print_line(f"measured  {', '.join(figures)}")
     table(
-        ["dataset", "type", "status", "files", "finished", "failed", "missing"],
+        ["dataset", "type", "status", "files", "finished", "failed", "missing", "attributes"],
         [
             [d.name, d.type, d.status, d.n_files, d.n_files_finished, d.n_files_failed,
-             d.n_files_missing]
+             d.n_files_missing, d.attributes]
             for d in found.datasets
         ],
     )  # fmt: skip
@@ -308,6 +309,7 @@ for _verb in (
 ):  # fmt: skip
     app.command()(_verb)
 app.command()(why)
+app.command()(plan)
 app.command("params")(task_reference.params)
 app.command("schema")(task_reference.schema)
 app.command("log")(task_results.log)

@@ -421,6 +421,14 @@ _DECLARED = [
           "for this often", least=0.1),
     _knob("watchdog.period_grace_s", "s", 300.0, "a period that begins later than this is missed",
           least=0.0),
+    _knob("watchdog.caps_period_s", "s", 60.0, "running jobs of users are counted this often",
+          least=0.1),
+    _knob("caps.user_jobs", "jobs", 10_000, "most running analysis jobs of a user, who may have a "
+          "number of his own; 0: no limit", least=0),
+    _knob("caps.group_jobs", "jobs", 0, "... of a working group", least=0),
+    _knob("watchdog.lookup_period_s", "s", 3600.0, "data management is asked this often whether "
+          "inputs have come ...", least=0.1),
+    _knob("lookup.above", "priority", 800, "... of assigned jobs of more than this priority"),
     _knob("watchdog.archive_period_s", "s", 3600.0, "ended jobs are archived this often",
           least=0.1),
     _knob("archive.age_s", "s", 259_200.0, "... when they ended so long ago", least=3600.0),

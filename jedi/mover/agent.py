@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -141,8 +142,10 @@ class Mover(Agent[Load, Plan]):
 
     def _copy(self, route: Route, files: Sequence[File]) -> dict[File, str]:
         """Copy files along a route; what went wrong with which."""
+        life_s = 0.0 if route.kept else float(self.world.knobs["mover.copy_lifetime_s"])
+        until = clock.now() + timedelta(seconds=life_s) if life_s else None
         try:
-            ends = self.world.ddm.transfer(files, route.source, route.target, route.activity)
+            ends = self.world.ddm.transfer(files, route.source, route.target, route.activity, until)
         except JediError as error:
             return dict.fromkeys(files, error.sentence)
         return {(end.dataset, end.lfn): end.sentence for end in ends if not end.done}
@@ -183,4 +186,5 @@ def _waiting(row: Row[Any], usual: str) -> WaitingJob:
             if file.endpoint or file.type != "trn_log"  # a log that nobody reads
         ),
         tuple((file.dataset, file.lfn) for file in files if file.type == "output"),
+        frozenset(row.kept),
     )

@@ -22,22 +22,25 @@ class Need:
 @dataclass(frozen=True, slots=True)
 class WaitingJob:
     """A job that goes on when its needs are met; `age_s`: how long it has waited. `outputs` are
-    files that nobody wants unless it succeeds."""
+    files that nobody wants unless it succeeds; files of the datasets in `kept` stay for good where
+    they are brought to."""
 
     panda_id: int
     age_s: float
     activity: str
     needs: tuple[Need, ...]
     outputs: tuple[File, ...] = ()
+    kept: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One request to data management."""
+    """One request to data management; `kept`: the files are there to stay."""
 
     source: str
     target: str
     activity: str
+    kept: bool = False
 
 
 @dataclass(slots=True)
@@ -66,17 +69,21 @@ def activity(usual: str, processing_type: str | None, priority: int) -> str:
 
 def make_plan(jobs: Iterable[WaitingJob], holders: Mapping[File, Sequence[str]]) -> Plan:
     """How the needs of jobs are met; `holders` says which endpoints have a file, best first. What
-    one job wants express comes express to all."""
+    one job wants express comes express to all, and what one keeps is kept."""
     wanted: dict[Need, str] = {}
+    kept: set[Need] = set()
     for job in jobs:
         for need in job.needs:
             if job.activity == EXPRESS or need not in wanted:
                 wanted[need] = job.activity
+            if need.file[0] in job.kept:
+                kept.add(need)
     plan = Plan()
     for need, how in wanted.items():
         having = holders.get(need.file, ())
         if not having:
             plan.problems[need] = "No endpoint has it."
         elif need.endpoint not in having:
-            plan.routes.setdefault(Route(having[0], need.endpoint, how), []).append(need.file)
+            route = Route(having[0], need.endpoint, how, need in kept)
+            plan.routes.setdefault(route, []).append(need.file)
     return plan

@@ -47,7 +47,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A dataset of a task, with its counters."""
+    """A dataset of a task, with its counters and how it is used (spec.dataset.Attributes)."""
 
     dataset_id: int
     name: str
@@ -62,6 +62,7 @@ class Dataset:
     n_files_finished: int
     n_files_failed: int
     n_files_missing: int
+    attributes: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,14 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
+from jedi.core import states
 from jedi.taskbuffer.dispatch import JOB_FILES
 
+_STAYING = ", ".join(f"'{kind}'" for kind in states.PRODUCT_TYPES)
 _MOVING = text(f"""
 SELECT pandaid, priority, processingtype,
+  ARRAY(SELECT d.datasetname FROM jedi_datasets d WHERE d.jeditaskid = j.jeditaskid
+    AND (d.type IN ({_STAYING}) OR 'manytime' = ANY(string_to_array(d.attributes, ',')))) AS kept,
   CAST(extract(epoch FROM jedi_now() - statechangetime) AS float8) AS age_s,
   {JOB_FILES.format(condition="f.type = ANY(:types)")} AS files
 FROM jedi_jobs j
@@ -28,6 +32,7 @@ def moving_jobs(
     limit: int,
 ) -> list[Row[Any]]:
     """Jobs of a site in this status, highest priority first, but for those of `not_yet`: pandaid,
-    priority, processingtype, age_s (in this status), files of these types for `job_files()`."""
+    priority, processingtype, kept (datasets whose files stay where they are brought to: outputs and
+    many-time inputs), age_s (in this status), files of these types for `job_files()`."""
     values = {"site": site, "status": status, "types": list(types), "not_yet": list(not_yet)}
     return list(tx.execute(_MOVING, {**values, "limit": limit}))

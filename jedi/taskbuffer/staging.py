@@ -11,6 +11,7 @@ from jedi.core import states
 from jedi.taskbuffer import datasets
 from jedi.taskbuffer.engine import wake
 
+_INPUTS = ", ".join(f"'{kind}'" for kind in states.INPUT_TYPES)
 _FINAL = ", ".join(f"'{status}'" for status in sorted(states.TASK.final))
 _RELEASE = text("""
 WITH c AS (
@@ -68,3 +69,24 @@ def waiting(tx: Connection) -> list[Row[Any]]:
             )
         )
     )
+
+
+_NEEDED = text(f"""
+SELECT g.name, g.lfn,
+  bool_or(c.status = 'running' OR string_to_array(d.attributes, ',') && '{{nosplit,repeat,ru}}')
+    AS in_use
+FROM unnest(CAST(:names AS text[]), CAST(:lfns AS text[])) g(name, lfn)
+JOIN jedi_datasets d ON d.datasetname = g.name AND d.type IN ({_INPUTS})
+JOIN jedi_tasks t USING (jeditaskid)
+JOIN jedi_dataset_contents c USING (jeditaskid, datasetid, lfn)
+WHERE t.status NOT IN ({_FINAL})
+  AND c.status IN ('pending', 'staging', 'waiting', 'ready', 'running')
+GROUP BY 1, 2
+""")
+
+
+def needed(tx: Connection, files: Sequence[tuple[str, str]]) -> dict[tuple[str, str], bool]:
+    """Those of the files (dataset, lfn) that living tasks are still to process; True: a job may
+    have it at the moment."""
+    values = {"names": [name for name, _ in files], "lfns": [lfn for _, lfn in files]}
+    return {(row.name, row.lfn): bool(row.in_use) for row in tx.execute(_NEEDED, values)}

@@ -57,7 +57,7 @@ _DATASETS = """
 SELECT datasetid AS dataset_id, datasetname AS name, type, status, state, masterid AS master_id,
   streamname AS stream_name, nfiles AS n_files, nfilestobeused AS n_files_to_be_used,
   nfilesused AS n_files_used, nfilesfinished AS n_files_finished, nfilesfailed AS n_files_failed,
-  nfilesmissing AS n_files_missing
+  nfilesmissing AS n_files_missing, attributes
 FROM jedi_datasets WHERE jeditaskid = :task ORDER BY datasetid
 """
 _JOB_COUNTS = """

@@ -7,11 +7,13 @@ from jedi.core.suggest import suggest
 from jedi.watchdog import (
     archive,
     boost,
+    caps,
     copies,
     exhausted,
     failing,
     goal,
     leases,
+    lookup,
     measure,
     merging,
     pending,
@@ -34,7 +36,7 @@ DOGS: dict[str, Dog] = {
     for module in (
         timeouts, leases, merging, pending, throttle, exhausted, goal, failing, boost, measure,
         periods, statistics, progress, retries, shares, space, staging, copies, sweep,
-        archive, retention,
+        caps, lookup, archive, retention,
     )
 }  # fmt: skip
 

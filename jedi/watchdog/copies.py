@@ -1,0 +1,41 @@
+"""Copies of one-time inputs go when they were used, or have stayed for too long."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jedi.agent.base import World
+from jedi.core import clock
+from jedi.ddm.interface import Copy
+from jedi.taskbuffer import staging
+from jedi.watchdog.dog import Counts, Dog
+
+
+def run(world: World) -> Counts:
+    """What a job may have at the moment stays. Source: seed, one-time and many-time input;
+    contracts §14."""
+    size = int(world.knobs["watchdog.batch"])
+    copies = world.ddm.copies()
+    counts = Counts()
+    for at in range(0, len(copies), size):
+        some = copies[at : at + size]
+        counts["copies"] += world.ddm.drop_copies(_over(world, some))
+    return counts
+
+
+def _over(world: World, copies: Sequence[Copy]) -> list[Copy]:
+    """Those of the copies that nobody needs, and those whose time is over and that nobody uses."""
+    with world.engine.begin() as tx:
+        needed = staging.needed(tx, [(copy.dataset, copy.lfn) for copy in copies])
+    now = clock.now()
+    return [
+        copy
+        for copy in copies
+        if (in_use := needed.get((copy.dataset, copy.lfn))) is None
+        or (copy.until <= now and not in_use)
+    ]
+
+
+DOG = Dog(
+    "copies", "watchdog.copies_period_s", "copies that nobody needs any more are removed", run
+)
