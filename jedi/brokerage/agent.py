@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from sqlalchemy import Connection, Row
 
 from jedi.agent.base import TaskAgent
 from jedi.brokerage.brokers import broker_of
 from jedi.brokerage.choice import Choice
 from jedi.brokerage.explain import counts, why_nowhere
-from jedi.brokerage.holdings import Replicas, of_replicas
-from jedi.brokerage.need import Need, ahead
+from jedi.brokerage.need import Need
 from jedi.brokerage.nucleus import NucleusBroker
+from jedi.brokerage.placing import data_of, measured, need_of, with_data
 from jedi.brokerage.record import lottery_seed, record
 from jedi.core import clock
 from jedi.core.errors import JediError
 from jedi.spec.decision import Pledge
-from jedi.spec.demand import Demand, Load
-from jedi.spec.request import Data, Request
+from jedi.spec.request import Data
 from jedi.spec.snapshot import Snapshot
 from jedi.taskbuffer import decisions, snapshot, tasks
 from jedi.taskbuffer.tasks import Move
@@ -67,7 +65,7 @@ class TaskBroker(TaskAgent[Item, Chosen]):
         rows = tasks.claim(tx, ["assigning"], self.world.me, self.lease_s, limit)
         if not rows:
             return []
-        world = self._measured(snapshot.load(tx))
+        world = measured(snapshot.load(tx), self.world.ddm.space)
         ids = [row.jeditaskid for row in rows if self._broker(row).wants_data]
         inputs = decisions.inputs(tx, ids) if ids else {}
         days = decisions.work_of(tx, ids) if ids else {}
@@ -80,19 +78,15 @@ class TaskBroker(TaskAgent[Item, Chosen]):
     def work(self, item: Item) -> Chosen:
         """Choose; what is assigned counts for the tasks that come after."""
         broker, row = self._broker(item.row), item.row
-        need = Need(
-            demand=Demand.of(row, None),
-            atom=Load(0.0, 0.0),
-            sites=(row.nucleus,) if row.nucleus else (),
-            request=Request.of(row),
-        )
+        need = need_of(row)
         if broker.wants_data:
             waits = clock.now() - (row.statechangetime or clock.now())
-            need = replace(
+            need = with_data(
                 need,
-                data=self._data(item),
-                work=ahead(item.pledges, row.workqueue_id or 0, need.request.priority),
-                waits_days=float(int(waits.total_seconds() / 864)) / 100,
+                row.workqueue_id or 0,
+                self._data(item),
+                item.pledges,
+                float(int(waits.total_seconds() / 864)) / 100,
             )
         seed = lottery_seed(item.jedi_task_id, item.lock_seq)
         choice = broker.choose(item.world, need, self.world.knobs, seed)
@@ -107,16 +101,8 @@ class TaskBroker(TaskAgent[Item, Chosen]):
 
     def _data(self, item: Item) -> Data:
         """Where the input lies, dataset by dataset."""
-        found = []
-        for one in item.inputs:
-            at = {
-                r.endpoint: (r.n_files, float(r.size))
-                for r in self.world.ddm.replicas(one.datasetname)
-            }
-            size = max((size for _, size in at.values()), default=0.0)
-            found.append(Replicas(one.nfiles, size, at))
-        complete = self.world.knobs["taskbroker.complete_percent"]
-        return of_replicas(item.world, found, complete)
+        names = [(one.datasetname, one.nfiles) for one in item.inputs]
+        return data_of(item.world, names, self.world.ddm.replicas, self.world.knobs)
 
     def apply(self, tx: Connection, results: Sequence[tuple[Item, Chosen]]) -> None:
         """Write nuclei, destinations and decisions."""
@@ -163,11 +149,3 @@ class TaskBroker(TaskAgent[Item, Chosen]):
         return Move(
             item.jedi_task_id, item.lock_seq, "assigning", "no_nucleus", reason, facts, wait_s
         )
-
-    def _measured(self, world: Snapshot) -> Snapshot:
-        """With the room that data management sees where nobody has noted any."""
-        usable, free = world.usable_gb.copy(), world.free_gb.copy()
-        for row in np.flatnonzero(np.isinf(usable)):
-            if endpoint := world.endpoint[row]:
-                usable[row] = free[row] = np.floor(self.world.ddm.space(endpoint).free_gb)
-        return replace(world, usable_gb=usable, free_gb=free)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from sqlalchemy import Connection, Engine
 
+    from jedi.ddm.interface import DDM
+
 NO, USAGE, UNREACHABLE, TIMEOUT = 1, 2, 3, 4
 WIDTH = 100
 
@@ -84,6 +86,17 @@ def transaction() -> Iterator[Connection]:
     """One transaction in the database of the present home; Unreachable if it does not answer."""
     with database() as engine, engine.begin() as tx:
         yield tx
+
+
+@contextmanager
+def reading() -> Iterator[tuple[Connection, DDM]]:
+    """A transaction that can't write anything, and data management as it is now."""
+    from jedi.ddm import factory
+    from jedi.taskbuffer import knobs
+
+    with database() as engine, engine.connect() as connection:
+        tx = connection.execution_options(postgresql_readonly=True)
+        yield tx, factory.load(tx, knobs.load(tx))
 
 
 def show(value: Any, as_json: bool, people: Callable[[], None]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jedi.cli import admin, network, parts, retry_rule, watchdog
+from jedi.cli import admin, network, parts, retry_rule, snapshot, watchdog
 from jedi.cli.check import check
 from jedi.cli.common import NO, Json, application, console, run, show, table, transaction
 from jedi.cli.replay import replay
@@ -22,8 +22,8 @@ app = application(
     "JEDI: tasks over datasets become jobs at sites.\n\n"
     "Start everything on this machine with `jedi up`, then submit with `jedi-task`."
 )
-_GROUPS = {**parts.GROUPS, **admin.GROUPS, **network.GROUPS, "retry-rule": retry_rule.app,
-           "watchdog": watchdog.app}  # fmt: skip
+_GROUPS = {**parts.GROUPS, **admin.GROUPS, **network.GROUPS, **snapshot.GROUPS,
+           "retry-rule": retry_rule.app, "watchdog": watchdog.app}  # fmt: skip
 for _name, _group in _GROUPS.items():
     app.add_typer(_group, name=_name)
 app.command()(check)

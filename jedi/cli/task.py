@@ -211,6 +211,11 @@ def jobs(
     failed: Annotated[
         bool, typer.Option("--failed", help="Failed ones, with the end of their stderr.")
     ] = False,
+    of: Annotated[
+        int | None,
+        typer.Option("--of", metavar="PANDAID", help="Those that stand for this one by now, the "
+                     "worst first."),
+    ] = None,
     limit: Limit = None,
     as_json: Json = False,
 ) -> None:
@@ -221,7 +226,10 @@ def jobs(
     from jedi.service import tasks
 
     with transaction() as tx:
-        found = tasks.jobs(tx, task, failed=failed, limit=_most(limit, as_json))
+        if of is None:
+            found = tasks.jobs(tx, task, failed=failed, limit=_most(limit, as_json))
+        else:
+            found = tasks.descendants(tx, task, of)
 
     def people() -> None:
         (_show_failed if failed else _show_jobs)(found)
@@ -232,10 +240,11 @@ def jobs(
 
 def _show_jobs(found: list[Job]) -> None:
     table(
-        ["job", "unit", "attempt", "status", "site", "inputs", "wall s", "cpu s", "MB", "exit",
-         "error"],
+        ["job", "after", "unit", "attempt", "status", "site", "inputs", "wall s", "cpu s", "MB",
+         "exit", "error"],
         [
-            [j.panda_id, j.unit_nr, j.attempt_nr, j.status, j.site, j.n_inputs, j.wall_s, j.cpu_s,
+            [j.panda_id, j.predecessors, j.unit_nr, j.attempt_nr, j.status, j.site, j.n_inputs,
+             j.wall_s, j.cpu_s,
              None if j.max_rss_kb is None else j.max_rss_kb // 1024, j.exit_code, j.error_code]
             for j in found
         ],
@@ -253,8 +262,9 @@ def _show_failed(found: list[Job]) -> None:
         code = "no exit code" if job.exit_code is None else f"exit code {job.exit_code}"
         print_line(f"job {job.panda_id}, unit {job.unit_nr}, attempt {job.attempt_nr} "
                    f"at {job.site}: {code}, {job.error_code or 'no error code'}")  # fmt: skip
-        if job.error_diag:
-            print_line(f"  {job.error_diag}")
+        for line in (job.error_diag, *(job.retry_effects or ())):
+            if line:
+                print_line(f"  {line}")
         for line in (job.stderr_tail or "").splitlines()[-STDERR_LINES:]:
             print_line(f"  | {line}", soft_wrap=True)
 

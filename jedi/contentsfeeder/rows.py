@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jedi.contentsfeeder.feed import FeedTask, InputDataset, Listed, Listing
-from jedi.spec.chunk import Ints
+from jedi.spec.chunk import Files, Ints
 from jedi.spec.eventranges import Ranges, across, evenly
 
 BLOCK = 2000  # lines rendered while the server takes in the block before
@@ -87,6 +87,33 @@ def render(rows: Rows, status: str = "ready") -> Iterator[str]:
                  task.max_attempt, task.max_failure)  # fmt: skip
     for at in range(0, len(rows), BLOCK):
         yield "".join(f"{head}\t{line}\n" for line in _lines(rows, slice(at, at + BLOCK)))
+
+
+def as_read(rows: Rows, first: int) -> Files:
+    """The rows as the generator will read them; their ids count on from `first`."""
+    found = rows.ranges
+    which = np.arange(len(rows.files)) if found is None else found.files
+    picked, zeros = [rows.files[i] for i in which.tolist()], np.zeros(len(which), np.int64)
+    events = np.array([n or 0 for n in rows.counts], np.int64)[which]
+    starts, ends, firsts = zeros, events - 1, zeros
+    if found is not None:
+        firsts = found.before + 1 + (rows.task.rules.first_event or 0) + rows.begun
+        starts, ends = found.starts, found.ends
+    return Files(
+        file_ids=first + np.arange(len(which)),
+        dataset_ids=np.full(len(which), rows.dataset.dataset_id, np.int64),
+        lfns=[file.lfn for file in picked],
+        sizes=np.array([file.size for file in picked], np.int64),
+        events=ends - starts + 1,
+        start_events=starts,
+        events_left=zeros if found is None else events - ends - 1,
+        first_events=firsts,
+        attempts=zeros,
+        previous=zeros,
+        boundaries=np.array([file.boundary or 0 for file in picked], np.int64),
+        lumi_blocks=np.array([file.lumiblock or 0 for file in picked], np.int64),
+        ram_counts=zeros,
+    )
 
 
 def _lines(rows: Rows, part: slice) -> Iterator[str]:

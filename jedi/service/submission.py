@@ -192,7 +192,7 @@ def _person(params: TaskParams, who: str, role: str) -> Iterator[Problem]:
 
 def _queue(tx: Connection, params: TaskParams, owner: str) -> Iterator[Problem]:
     """A work queue takes the task, as far as can be told before it is refined."""
-    (found,) = queues.match(tx, [_row(params, owner, _priority(tx, params, owner))])
+    (found,) = queues.match(tx, [row_of(params, owner, _priority(tx, params, owner))])
     if found.queue is not None:
         return
     path, label = "prodSourceLabel", params.prod_source_label
@@ -216,7 +216,7 @@ def _priority(tx: Connection, params: TaskParams, owner: str) -> int:
     )
 
 
-def _row(params: TaskParams, owner: str, priority: int) -> dict[str, Any]:
+def row_of(params: TaskParams, owner: str, priority: int) -> dict[str, Any]:
     """The columns of jedi_tasks that follow from the parameters alone, under their SQL names."""
     said = {
         "vo": params.vo,

@@ -1,0 +1,74 @@
+"""What a nucleus is chosen by: the world with the room that is seen, and what the task needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from jedi.brokerage.holdings import Replicas, of_replicas
+from jedi.brokerage.need import Need, ahead
+from jedi.spec.decision import Pledge
+from jedi.spec.demand import Demand, Load
+from jedi.spec.request import Data, Request
+from jedi.spec.snapshot import Snapshot
+
+
+class Room(Protocol):
+    """Free space of an endpoint."""
+
+    @property
+    def free_gb(self) -> float: ...
+
+
+class Copy(Protocol):
+    """What an endpoint holds of a dataset: files and bytes."""
+
+    @property
+    def endpoint(self) -> str: ...
+    @property
+    def n_files(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+
+
+def measured(world: Snapshot, space: Callable[[str], Room]) -> Snapshot:
+    """With the room that data management sees where nobody has noted any."""
+    usable, free = world.usable_gb.copy(), world.free_gb.copy()
+    for row in np.flatnonzero(np.isinf(usable)):
+        if endpoint := world.endpoint[row]:
+            usable[row] = free[row] = np.floor(space(endpoint).free_gb)
+    return replace(world, usable_gb=usable, free_gb=free)
+
+
+def data_of(
+    world: Snapshot,
+    datasets: Sequence[tuple[str, int]],
+    replicas: Callable[[str], Sequence[Copy]],
+    knobs: Mapping[str, Any],
+) -> Data:
+    """Where datasets lie, each with its number of files."""
+    found = []
+    for name, n_files in datasets:
+        at = {one.endpoint: (one.n_files, float(one.size)) for one in replicas(name)}
+        size = max((size for _, size in at.values()), default=0.0)
+        found.append(Replicas(n_files, size, at))
+    return of_replicas(world, found, knobs["taskbroker.complete_percent"])
+
+
+def need_of(row: Any) -> Need:
+    """What a task (a row of jedi_tasks) needs of a nucleus, wherever its data lie."""
+    return Need(
+        demand=Demand.of(row, None),
+        atom=Load(0.0, 0.0),
+        sites=(row.nucleus,) if row.nucleus else (),
+        request=Request.of(row),
+    )
+
+
+def with_data(need: Need, queue: int, data: Data, pledges: Sequence[Pledge], days: float) -> Need:
+    """... and where they do, what work is left there, and how many days it has waited."""
+    work = ahead(pledges, queue, need.request.priority)
+    return replace(need, data=data, work=work, waits_days=days)

@@ -1,0 +1,43 @@
+"""`jedi snapshot`: the world that brokers see, as a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jedi.cli.common import application, reading
+
+snapshot_app = application("The world that brokers see, as a file for `jedi-task plan`.")
+GROUPS = {"snapshot": snapshot_app}
+
+
+@snapshot_app.callback()
+def _group() -> None:
+    """So that `export` is a verb of its own."""
+
+
+@snapshot_app.command("export")
+def export(
+    file: Annotated[Path | None, typer.Argument(help="Where to; else it is printed.")] = None,
+    datasets: Annotated[
+        list[str] | None,
+        typer.Option("--dataset", metavar="SCOPE:NAME", help="With its files; repeatable."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of lotteries.")] = 0,
+) -> None:
+    """Write the sites, endpoints, network, statistics, knobs and these datasets into a file.
+
+    Its form is in docs/plan.md.
+
+    Example: `jedi snapshot export world.json --dataset user.me:texts`
+    """
+    from jedi.service import known
+
+    with reading() as (tx, ddm):
+        text = known.write(known.from_database(tx, ddm, seed), datasets or ())
+    if file is None:
+        typer.echo(text, nl=False)
+    else:
+        file.write_text(text)

@@ -1,0 +1,106 @@
+"""`jedi-task plan`: what would become of a task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jedi.cli.choices import OtherKnobs, OtherSites, show_differences, show_sites
+from jedi.cli.common import NO, Json, cell, console, reading, show, table
+from jedi.core.settings import caller
+from jedi.spec.tasktext import read_task_file
+
+if TYPE_CHECKING:
+    from jedi.service.plan import Plan, Span
+    from jedi.service.planning import Foreseen
+
+
+def plan(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="YAML or JSON.")],
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="Of the lottery; 0 unless a world says so.")
+    ] = None,
+    world: Annotated[
+        Path | None,
+        typer.Option(
+            "--snapshot", exists=True, dir_okay=False,
+            help="A world from `jedi snapshot export`, instead of the database.",
+        ),
+    ] = None,
+    knobs: OtherKnobs = None,
+    sites: OtherSites = None,
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Tell what would become of a task: its jobs, where they would run, what they would need.
+
+    Nothing is written. Exit code 1: there would be no jobs.
+
+    Example: `jedi-task plan hello.yaml --set broker.max_sites=2`
+    """
+    from jedi.service import known, planning
+
+    text, format = read_task_file(file)
+    other = planning.Other(knobs or (), sites or ())
+    if world:
+        found = planning.recorded(
+            known.read(world.read_text()), caller(), text, format, seed, other
+        )
+    else:
+        with reading() as (tx, ddm):
+            found = planning.now(tx, ddm, caller(), text, format, file.parent, seed or 0, other)
+    for warning in found.plan.warnings:
+        typer.echo(f"Warning: {warning}", err=True)
+    show(found, as_json, lambda: _tell(found))
+    if not (found.then or found.plan).jobs:
+        raise typer.Exit(NO)
+
+
+def _tell(found: Foreseen) -> None:
+    _tell_plan(found.plan)
+    if found.then:
+        console().print("\nIn the other world:")
+        _tell_plan(found.then)
+        show_differences(found.differences)
+
+
+def _tell_plan(plan: Plan) -> None:
+    print_line = console().print
+    print_line(f"task      {plan.task_name}, of {plan.owner}, priority {plan.priority}, "
+               f"in work queue {plan.work_queue}")  # fmt: skip
+    if plan.nucleus:
+        print_line(f"nucleus   {', '.join(plan.nucleus.chosen) or 'none'}")
+        if not plan.nucleus.chosen:
+            show_sites(plan.nucleus.sites, ())
+    if plan.jobs:
+        _tell_jobs(plan)
+    else:
+        print_line(f"jobs      none: {plan.why_not}")
+    if plan.brokerage:
+        show_sites(plan.brokerage.sites, plan.brokerage.chosen)
+
+
+def _tell_jobs(plan: Plan) -> None:
+    print_line = console().print
+    scouts = f", of which {plan.scouts} scouts come first" if plan.scouts else ""
+    left = f", {plan.files_left} files are left" if plan.files_left else ""
+    print_line(f"jobs      {plan.jobs}{scouts}{left}")
+    events = f" ({_span(plan.events_per_job)} events)" if plan.events_per_job else ""
+    print_line(f"each      {_span(plan.files_per_job)} of {plan.files} files{events}")
+    needs = f"{_span(plan.cores)} cores, {_span(plan.walltime_s)} s, {_span(plan.memory_mb)} MB"
+    print_line(f"needs     {needs} of memory, {_span(plan.disk_mb)} MB of disk")
+    print_line(f"input     {plan.local} jobs have all of it at their site")
+    wait = f"about {cell(plan.wait_s)} s" if plan.wait_s is not None else f"({plan.unknown})"
+    print_line(f"wait      {wait}, seed {plan.seed}")
+    rows: list[list[Any]] = [
+        [one.site, one.weight, one.jobs, one.unknown if one.wait_s is None else one.wait_s]
+        for one in plan.at
+    ]
+    table(["site", "weight", "jobs", "wait s"], rows)
+
+
+def _span(span: Span | None) -> str:
+    if span is None:
+        return "unknown"
+    return cell(span.least) if span.least == span.most else f"{cell(span.least)}-{cell(span.most)}"

@@ -1,0 +1,205 @@
+"""What a plan is made from: the world as the database and data management have it, or a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from sqlalchemy import Connection
+
+from jedi.core import clock
+from jedi.core.errors import BadInput, NotFound, Problem
+from jedi.core.knobs import Knobs
+from jedi.ddm.interface import DDM, DatasetInfo, FileInfo, Replica, Space, flatten
+from jedi.spec.decision import Pledge
+from jedi.spec.snapshot import Snapshot
+from jedi.taskbuffer import decisions, knobs, queues, sites, snapshot, tasks_new
+from jedi.taskrefiner.resource import ResourceType
+
+FORMAT = "jedi-world-1"
+_KEYS = {"format", "time", "seed", "knobs", "sites", "datasets", "space", "resource_types",
+         "queues", "pledges"}  # fmt: skip
+
+
+class Catalogue(Protocol):
+    """What a plan asks of data management."""
+
+    def dataset(self, name: str) -> DatasetInfo: ...
+    def constituents(self, name: str) -> list[str]: ...
+    def list_files(self, name: str) -> list[FileInfo]: ...
+    def replicas(self, name: str) -> list[Replica]: ...
+    def locate(self, name: str, lfns: Iterable[str]) -> dict[str, list[str]]: ...
+    def space(self, endpoint: str) -> Space: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A work queue that tasks may belong to."""
+
+    queue_id: int
+    queue_name: str
+    vo: str
+    label: str
+    criteria: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """The world at one moment. `queues` stand in the order in which they are tried; `pledges` is
+    the work that is left at nuclei; `seed` that of lotteries."""
+
+    time: datetime
+    seed: int
+    knobs: Knobs
+    sites: Snapshot
+    data: Catalogue
+    resource_types: tuple[ResourceType, ...]
+    queues: tuple[Queue, ...]
+    pledges: tuple[Pledge, ...]
+
+
+def from_database(tx: Connection, ddm: DDM, seed: int = 0) -> Known:
+    """The world as it is now, with the links to all nuclei."""
+    nuclei = [row.site for row in sites.all_sites(tx) if row.role == "nucleus"]
+    return Known(
+        time=clock.now(),
+        seed=seed,
+        knobs=knobs.load(tx),
+        sites=snapshot.load(tx, nuclei),
+        data=ddm,
+        resource_types=tuple(ResourceType(**r._mapping) for r in tasks_new.resource_types(tx)),
+        queues=tuple(
+            Queue(row.queue_id, row.queue_name, row.vo, row.queue_type, row.criteria)
+            for row in queues.matchable(tx)
+        ),
+        pledges=tuple(decisions.work_at_nuclei(tx)),
+    )
+
+
+def write(known: Known, datasets: Sequence[str]) -> str:
+    """The world as a file, with these datasets or containers and all that is below them. NotFound:
+    data management does not know one."""
+    measured = {
+        name: asdict(known.data.space(name))
+        for name, usable in zip(known.sites.endpoint, known.sites.usable_gb.tolist(), strict=True)
+        if name and usable == float("inf")
+    }
+    names: dict[str, None] = {}
+    for name in datasets:
+        names |= dict.fromkeys([name, *known.data.constituents(name)])
+    said = {
+        "format": FORMAT,
+        "time": known.time.isoformat(),
+        "seed": known.seed,
+        "knobs": dict(known.knobs),
+        "sites": known.sites.plain(),
+        "datasets": {name: _dataset(known.data, name) for name in names},
+        "space": measured,
+        "resource_types": [asdict(one) for one in known.resource_types],
+        "queues": [asdict(one) for one in known.queues],
+        "pledges": [asdict(one) for one in known.pledges],
+    }
+    return json.dumps(said, indent=1, allow_nan=False) + "\n"
+
+
+def _dataset(data: Catalogue, name: str) -> dict[str, Any]:
+    info = data.dataset(name)
+    if info.is_container:
+        return {"state": info.state, "members": list(info.members)}
+    files = data.list_files(name)
+    places = data.locate(name, [one.lfn for one in files])
+    return {
+        "state": info.state,
+        "files": [{k: v for k, v in asdict(one).items() if v is not None} for one in files],
+        "endpoints": {
+            endpoint: [one.lfn for one in files if endpoint in places[one.lfn]]
+            for endpoint in sorted({place for some in places.values() for place in some})
+        },
+    }
+
+
+def read(text: str) -> Known:
+    """The reverse of `write`; BadInput tells what is wrong with a file. What is left out has the
+    value of a world that says nothing."""
+    try:
+        said = json.loads(text)
+        if not isinstance(said, dict) or said.get("format") != FORMAT:
+            raise ValueError(f"its format is not {FORMAT}")
+        if unknown := sorted(set(said) - _KEYS):
+            raise ValueError(f"unknown: {', '.join(unknown)}")
+        return Known(
+            time=datetime.fromisoformat(said["time"]) if "time" in said else clock.now(),
+            seed=int(said.get("seed", 0)),
+            knobs=Knobs(said.get("knobs")),
+            sites=Snapshot.read({"queued": {}, **said["sites"]}),
+            data=Recorded(said.get("datasets", {}), said.get("space", {})),
+            resource_types=tuple(ResourceType(**one) for one in said.get("resource_types", ())),
+            queues=tuple(Queue(**one) for one in said.get("queues", ())),
+            pledges=tuple(Pledge(**one) for one in said.get("pledges", ())),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        rule = f"it is not the file of a world: {type(error).__name__} {error}"
+        remedy = "Write one with: jedi snapshot export"
+        raise BadInput([Problem("--snapshot", text[:40], rule, remedy)]) from error
+
+
+class Recorded:
+    """Data management as a file tells it."""
+
+    def __init__(
+        self, datasets: Mapping[str, Mapping[str, Any]], space: Mapping[str, Mapping[str, float]]
+    ) -> None:
+        self._space = {name: Space(**room) for name, room in space.items()}
+        self._infos = {
+            name: DatasetInfo(
+                name, one.get("state", "closed"), tuple(one.get("members", ())), "members" in one
+            )
+            for name, one in datasets.items()
+        }
+        self._files = {
+            name: [FileInfo(**file) for file in one.get("files", ())]
+            for name, one in datasets.items()
+        }
+        self._at: dict[str, dict[str, frozenset[str]]] = {
+            name: {place: frozenset(lfns) for place, lfns in one.get("endpoints", {}).items()}
+            for name, one in datasets.items()
+        }
+
+    def dataset(self, name: str) -> DatasetInfo:
+        """Its state; NotFound: the file does not tell of it."""
+        if name not in self._infos:
+            raise NotFound(f"The file of the world does not tell of dataset {name}.", dataset=name)
+        return self._infos[name]
+
+    def constituents(self, name: str) -> list[str]:
+        """The plain datasets below a container."""
+        return flatten(name, self.dataset)
+
+    def list_files(self, name: str) -> list[FileInfo]:
+        """The files of a dataset, or of all that are below a container."""
+        found = [file for one in self.constituents(name) for file in self._files[one]]
+        return sorted(found, key=lambda file: file.lfn)
+
+    def replicas(self, name: str) -> list[Replica]:
+        """What each endpoint holds of a dataset."""
+        found: dict[str, list[FileInfo]] = {}
+        for one in self.constituents(name):
+            for endpoint, lfns in self._at[one].items():
+                found.setdefault(endpoint, []).extend(
+                    file for file in self._files[one] if file.lfn in lfns
+                )
+        return [Replica(e, len(some), sum(f.size for f in some)) for e, some in found.items()]
+
+    def locate(self, name: str, lfns: Iterable[str]) -> dict[str, list[str]]:
+        """The endpoints that hold each of these files."""
+        places = self._at[self.dataset(name).name]
+        return {lfn: [e for e, here in places.items() if lfn in here] for lfn in lfns}
+
+    def space(self, endpoint: str) -> Space:
+        """The room that was measured."""
+        if endpoint not in self._space:
+            raise NotFound(f"The file of the world does not tell the room at {endpoint}.")
+        return self._space[endpoint]

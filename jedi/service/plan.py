@@ -1,0 +1,338 @@
+"""`jedi-task plan`: what would become of a task, before it is submitted. Nothing is written.
+
+The functions are those of the agents: refiner, feeder, brokers and generator.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from jedi.agent import plugins
+from jedi.brokerage.brokers import broker_of
+from jedi.brokerage.choice import Choice
+from jedi.brokerage.placing import data_of, measured, need_of, with_data
+from jedi.brokerage.whatif import SiteView, chosen, views
+from jedi.contentsfeeder.feed import Feed, FeedTask, InputDataset, Listing, judge, new_files
+from jedi.contentsfeeder.order import feed_task
+from jedi.contentsfeeder.rows import as_read, new_rows
+from jedi.core import states
+from jedi.core.errors import BadInput, JediError, NotFound, Problem
+from jedi.jobgenerator.generate import resources
+from jedi.jobgenerator.inputs import readings
+from jedi.jobgenerator.locating import where_of
+from jedi.jobgenerator.propose import Proposal, propose
+from jedi.service.known import Catalogue, Known, Queue
+from jedi.service.submission import row_of
+from jedi.spec.chunk import Files
+from jedi.spec.request import Past
+from jedi.spec.scouting import Master, released
+from jedi.spec.task import RefinedTask
+from jedi.spec.taskparams import InputItem, TaskParams
+from jedi.taskbuffer import orders, tables, tasks_new
+from jedi.taskrefiner.refine import Malformed, Refined, Submission
+
+Place = Callable[[Mapping[str, Any], str | None], tuple[Queue, str | None]]
+"""From the columns of a task, and the name of a queue if it gives one, to its work queue and its
+processing type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The least and the most of a figure over all jobs."""
+
+    least: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
+class SiteJobs:
+    """Jobs at a site, and how long the first of them would wait; None: `unknown` says why."""
+
+    site: str
+    weight: float
+    jobs: int
+    wait_s: float | None
+    unknown: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Choosing:
+    """A broker's choice: `chosen` sites, best first, and what it thinks of every site."""
+
+    broker: str
+    chosen: tuple[str, ...]
+    sites: tuple[SiteView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What would become of a task. Files are those of its masters; `scouts` of the jobs come
+    first, 0: it has none. `walltime_s` None: nothing says how long jobs take, memory and disk in
+    MB. `local` jobs find all their input at their site. `wait_s`: until the first job starts, None:
+    `unknown` says why. `why_not`: why there are no jobs."""
+
+    task_name: str
+    owner: str
+    work_queue: str
+    share: str
+    priority: int
+    seed: int
+    jobs: int
+    scouts: int
+    files: int
+    files_left: int
+    events: int
+    files_per_job: Span | None
+    events_per_job: Span | None
+    cores: Span | None
+    walltime_s: Span | None
+    memory_mb: Span | None
+    disk_mb: Span | None
+    local: int
+    at: tuple[SiteJobs, ...]
+    wait_s: float | None
+    unknown: str | None
+    nucleus: Choosing | None
+    brokerage: Choosing | None
+    why_not: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Fed:
+    """A task as the feeder leaves it: the row of jedi_tasks, those of its input datasets, their
+    files by dataset, and how many of its jobs would be scouts."""
+
+    task: RefinedTask
+    feed: FeedTask
+    row: Any
+    inputs: Sequence[Any]
+    files: Mapping[int, Files]
+    scouts: int
+
+
+def make(
+    known: Known, params: TaskParams, owner: str, priority: int, place: Place
+) -> tuple[Plan, Choice | None]:
+    """The plan of a task and the broker's choice of sites, if it comes to that. BadInput: the task
+    is malformed; JediError tells why its input can't be used."""
+    fed = feed(known, params, owner, priority, place)
+    nucleus: Choosing | None = None
+    if fed.feed.needs_nucleus:
+        choice = _nucleus(known, fed)
+        nucleus = _choosing("nucleus", choice)
+        if choice.best is None:
+            return _plan(known, fed, owner, nucleus, None), None
+        fed.row.nucleus = choice.best
+    found = _propose(known, fed)
+    return _plan(known, fed, owner, nucleus, found), found.choice
+
+
+def feed(known: Known, params: TaskParams, owner: str, priority: int, place: Place) -> Fed:
+    """Refine a task and look its input up."""
+    task = _refined(known, params, owner)
+    columns = {**row_of(params, owner, priority), **tasks_new.columns(0, task)}
+    del columns["jeditaskid"]
+    queue, processing_type = place(columns, task.queue_name)
+    task = task.queued(queue.queue_id, queue.queue_name, processing_type)
+    blank = {column.name: None for column in tables.tasks.columns}
+    row: Any = SimpleNamespace(
+        **{**blank, **columns, **tasks_new.columns(0, task), "lock_seq": 0, "status": "ready",
+           "parent_tid": 0, "processingtype": processing_type}
+    )  # fmt: skip
+    inputs = [_input(i, one) for i, one in enumerate(task.datasets, 1) if one.provenance is None]
+    real = [one for one in inputs if one.type in states.FED_TYPES]
+    max_attempt = int(known.knobs["attempts.max_attempt"])
+    asked = feed_task(row, params.dump(), real, (), max_attempt, None)
+    listings = [_list(known.data, one) for one in asked.datasets]
+    outcome = judge(asked, listings, int(known.knobs["contentsfeeder.max_records"]))
+    if not isinstance(outcome, Feed):
+        raise JediError(outcome.reason, code=outcome.code)
+    rows = new_rows(asked, outcome.listings, new_files(asked, outcome.listings, {}))
+    files: dict[int, Files] = {}
+    for one in rows:
+        first = 1 + sum(map(len, files.values()))
+        files[one.dataset.dataset_id] = as_read(one, first)
+    for dataset in real:
+        dataset.nfiles = dataset.nfilestobeused = len(files[dataset.datasetid])
+    masters = [Master(r.dataset.dataset_id, len(r), r.events or 0)
+               for r in rows if r.dataset.is_master]  # fmt: skip
+    first_jobs = int(known.knobs["scout.chunks"])
+    scouted = outcome.is_complete and asked.may_scout and released(masters, asked.rules, first_jobs)
+    return Fed(task, asked, row, inputs, files, first_jobs if scouted else 0)
+
+
+def _refined(known: Known, params: TaskParams, owner: str) -> RefinedTask:
+    names = dict.fromkeys(n for item in params.items(InputItem) for n in item.datasets)
+    outcome = plugins.find("refiner", params.vo, params.prod_source_label)().refine(
+        Submission(
+            jedi_task_id=0,
+            user_name=owner,
+            params=params,
+            constituents={name: _below(known.data, name) for name in names},
+            resource_types=known.resource_types,
+        )
+    )
+    match outcome:
+        case Refined(task):
+            return task
+        case Malformed(problems):
+            raise BadInput(problems)
+    raise JediError(outcome.reason, code=outcome.code)
+
+
+def _below(data: Catalogue, name: str) -> list[str]:
+    try:
+        return data.constituents(name) if data.dataset(name).is_container else [name]
+    except NotFound:
+        return [name]  # the feeder knows what to do about it
+
+
+def _list(data: Catalogue, dataset: InputDataset) -> Listing:
+    if dataset.type != "input":
+        return Listing(dataset, "closed")
+    try:
+        return Listing(dataset, data.dataset(dataset.name).state, data.list_files(dataset.name))
+    except NotFound:
+        return Listing(dataset, None)
+
+
+def _input(number: int, one: Any) -> SimpleNamespace:
+    """A dataset as its row of jedi_datasets."""
+    return SimpleNamespace(
+        jeditaskid=0, datasetid=number, datasetname=one.name, containername=one.container,
+        type=one.type, masterid=None if one.master is None else one.master + 1, status="ready",
+        attributes=one.attributes, streamname=one.stream_name, due=True, files=0, nfiles=0,
+        nevents=0, nfilestobeused=0, nfilesused=0, nfilesmissing=0,
+    )  # fmt: skip
+
+
+def _nucleus(known: Known, fed: Fed) -> Choice:
+    row = fed.row
+    broker = broker_of(row.vo, row.prodsourcelabel, known.knobs).nucleus
+    world, need = measured(known.sites, known.data.space), need_of(row)
+    if broker.wants_data:
+        names = [(one.datasetname, one.nfiles) for one in fed.inputs if one.type == "input"]
+        data = data_of(world, names, known.data.replicas, known.knobs)
+        need = with_data(need, row.workqueue_id, data, known.pledges, 0.0)
+    return broker.choose(world, need, known.knobs, known.seed)
+
+
+def _propose(known: Known, fed: Fed) -> Proposal:
+    row, files = fed.row, fed.files
+    order = orders.Claimed(row, fed.inputs, (), fed.task.job_params_template).order()
+
+    def read(limits: Mapping[int, int]) -> dict[int, Files]:
+        return {i: files[i].take(np.arange(min(n, len(files[i])))) for i, n in limits.items()}
+
+    hard_max = known.knobs["jobgen.hard_max_files_per_job"]
+    chunks = orders.chunks(read, order, sys.maxsize, hard_max)
+    if not chunks:
+        raise JediError("No input file is there.", code="no_ready_files")
+    return propose(
+        order, chunks, known.sites, known.knobs, known.data.locate,
+        seed=known.seed, most=sys.maxsize, used=(), past=Past(), made={},
+    )  # fmt: skip
+
+
+def _choosing(broker: str, choice: Choice) -> Choosing:
+    return Choosing(broker, tuple(site for site, _ in chosen(choice)), tuple(views(choice)))
+
+
+def _plan(
+    known: Known, fed: Fed, owner: str, nucleus: Choosing | None, found: Proposal | None
+) -> Plan:
+    row = fed.row
+    masters = [fed.files[one.datasetid] for one in fed.inputs
+               if one.masterid is None and one.datasetid in fed.files]  # fmt: skip
+    plan = Plan(
+        task_name=row.taskname, owner=owner, work_queue=row.gshare or "", share=row.gshare or "",
+        priority=row.currentpriority, seed=known.seed, jobs=0, scouts=0,
+        files=sum(map(len, masters)), files_left=sum(map(len, masters)),
+        events=sum(int(one.events.sum()) for one in masters),
+        files_per_job=None, events_per_job=None, cores=None, walltime_s=None, memory_mb=None,
+        disk_mb=None, local=0, at=(), wait_s=None, unknown="no_jobs", nucleus=nucleus,
+        brokerage=_choosing(found.broker, found.choice) if found else None, why_not=_why_not(found),
+    )  # fmt: skip
+    return _with_jobs(plan, known, fed, found) if found and found.cuts else plan
+
+
+def _why_not(found: Proposal | None) -> str | None:
+    if found is None:
+        return "no_nucleus"
+    if not found.choice.candidates:
+        return "no_site_fits" if found.choice.verdict.lasting else "no_site_now"
+    return None if found.cuts else "secondary_files_short"
+
+
+def _with_jobs(plan: Plan, known: Known, fed: Fed, found: Proposal) -> Plan:
+    sites, cuts = found.choice.sites, found.cuts
+    reads, _ = readings(cuts, [where_of(found.task, cut, known.data.locate) for cut in cuts], sites)
+    asked = resources(found.task.demand, cuts, reads, sites, known.knobs["broker.memory_factor"])
+    which = np.concatenate([cut.sites for cut in cuts])
+    files = np.concatenate([cut.stops - cut.starts for cut in cuts])
+    events = np.concatenate(
+        [np.add.reduceat(cut.chunk.master.events[: cut.stops[-1]], cut.starts) for cut in cuts]
+    )
+    away = np.zeros(len(which), np.int64)
+    for one in reads:
+        away += np.bincount(one.jobs, weights=~one.local, minlength=len(which)).astype(np.int64)
+    at = _site_jobs(found, Counter(which.tolist()))
+    waits = [one.wait_s for one in at if one.wait_s is not None and one.jobs]
+    return replace(
+        plan,
+        jobs=len(which),
+        scouts=fed.scouts,
+        files_left=plan.files - int(files.sum()),
+        files_per_job=_span(files.tolist()),
+        events_per_job=_span(events.tolist()) if events.any() else None,
+        cores=_span(asked["cores"]),
+        walltime_s=_span(asked["walltime_s"]) if any(asked["walltime_s"]) else None,
+        memory_mb=_span(asked["memory_mb"]) if any(asked["memory_mb"]) else None,
+        disk_mb=_span(asked["disk_mb"]),
+        local=int((away == 0).sum()),
+        at=tuple(at),
+        wait_s=min(waits, default=None),
+        unknown=None if waits else "no_start_rate",
+    )
+
+
+def _span(figures: Sequence[float]) -> Span:
+    return Span(min(figures), max(figures))
+
+
+def _site_jobs(found: Proposal, jobs: Mapping[int, int]) -> list[SiteJobs]:
+    """Jobs at the chosen sites. A new job waits for those that wait there already, which begin at
+    the rate at which jobs began lately."""
+    sites = found.choice.sites
+    rate, queued = sites.starts_per_h.tolist(), found.choice.queued.tolist()
+    result = []
+    for place, weight in zip(found.choice.candidates, found.choice.weights, strict=True):
+        known = 0 < rate[place] < float("inf")
+        wait_s = (queued[place] + 1) / rate[place] * 3600 if known else None
+        unknown = None if known else "no_start_rate"
+        result.append(SiteJobs(sites.sites[place], weight, jobs.get(place, 0), wait_s, unknown))
+    return result
+
+
+def place_of(
+    known: Known, columns: Mapping[str, Any], name: str | None
+) -> tuple[Queue, str | None]:
+    """The work queue of a task where no database can try criteria: the one it names, or the first
+    of its vo and label that has none."""
+    vo, label = columns["vo"], columns["prodsourcelabel"]
+    for queue in known.queues:
+        mine = (queue.vo, queue.label) == (vo, label) and not queue.criteria
+        if queue.queue_name == name if name else mine:
+            return queue, columns["processingtype"]
+    if name:
+        rule = "the file of the world has no such work queue"
+        raise BadInput([Problem("workQueueName", name, rule, "Leave it out")])
+    return Queue(0, label, vo, label), columns["processingtype"]

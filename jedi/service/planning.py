@@ -1,0 +1,106 @@
+"""A plan from the text of a task: in the world of the database or of a file, and in others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection
+
+from jedi.brokerage.whatif import Difference, differences, other_knobs, other_sites
+from jedi.core.errors import BadInput, Problem
+from jedi.core.knobs import Knobs
+from jedi.ddm.interface import DDM
+from jedi.service import submission
+from jedi.service.known import Known, Queue, from_database
+from jedi.service.plan import Place, Plan, make, place_of
+from jedi.spec import later
+from jedi.spec.priority import task_priority
+from jedi.spec.taskparams import TaskParams
+from jedi.spec.tasktext import examine, parse_text
+from jedi.taskbuffer import queues
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """The plan of a task; `then`: its plan in another world, if one was asked for, with what
+    changes at sites."""
+
+    plan: Plan
+    then: Plan | None = None
+    differences: tuple[Difference, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """Another world: `knob=value` and `NAME.attribute=value` hold there."""
+
+    knobs: Sequence[str] = ()
+    sites: Sequence[str] = ()
+
+    def of(self, known: Known) -> Known:
+        """What that world knows; BadInput tells what is wrong with it."""
+        return replace(
+            known,
+            knobs=Knobs(other_knobs(known.knobs, self.knobs)),
+            sites=other_sites(known.sites, self.sites),
+        )
+
+
+def now(
+    tx: Connection, ddm: DDM, who: str, text: str, format: str, base_dir: Path, seed: int,
+    other: Other,
+) -> Foreseen:  # fmt: skip
+    """What would become of a task submitted now; BadInput as `submission.submit`. Nothing is
+    written: the transaction may be read-only."""
+    task = submission.check(tx, ddm, who, text, format, base_dir)
+    known = from_database(tx, ddm, seed)
+    place = partial(_matched, tx)
+    found = _foresee(known, task.params, task.owner, task.priority, place, other)
+    return replace(found, plan=replace(found.plan, warnings=task.warnings))
+
+
+def recorded(
+    known: Known, who: str, text: str, format: str, seed: int | None, other: Other
+) -> Foreseen:
+    """What would become of a task in the world of a file. Its owner has no special permissions;
+    what only a database can tell of the task is not checked."""
+    params, problems = examine(parse_text(text, format))
+    if params is None or problems:
+        raise BadInput(problems)
+    if seed is not None:
+        known = replace(known, seed=seed)
+    kind = params.task_type or "anal"
+    priority = task_priority(params.task_priority, kind, "", params.working_group)
+    place = partial(place_of, known)
+    found = _foresee(known, params, params.user_name or who, priority, place, other)
+    warnings = tuple(later.kept(params.dump()))
+    return replace(found, plan=replace(found.plan, warnings=warnings))
+
+
+def _foresee(
+    known: Known, params: TaskParams, owner: str, priority: int, place: Place, other: Other
+) -> Foreseen:
+    plan, choice = make(known, params, owner, priority, place)
+    if not (other.knobs or other.sites):
+        return Foreseen(plan)
+    then, other_choice = make(other.of(known), params, owner, priority, place)
+    changes = differences(choice, other_choice) if choice and other_choice else ()
+    return Foreseen(plan, then, tuple(changes))
+
+
+def _matched(
+    tx: Connection, columns: Mapping[str, Any], name: str | None
+) -> tuple[Queue, str | None]:
+    """The work queue that takes a task."""
+    (found,) = queues.match(tx, [columns])
+    named = {row.queue_name: row for row in queues.matchable(tx)}
+    queue = named.get(name) if name else found.queue
+    if queue is None:
+        rule = "no active work queue takes the task"
+        raise BadInput([Problem("workQueueName", name, rule, "Look at: jedi queue list")])
+    home = Queue(queue.queue_id, queue.queue_name, queue.vo, queue.queue_type)
+    return home, found.processing_type

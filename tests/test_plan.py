@@ -1,0 +1,222 @@
+"""Plans tell what then happens; they write nothing; a file of the world gives the same plan."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from generating import SECOND, Catalogue, catalogue, document, generate, ready, rows, use
+from helpers import put_file_dataset
+from sqlalchemy import text
+from task_rows import INPUT
+
+from jedi.agent.base import World
+from jedi.brokerage.agent import TaskBroker
+from jedi.brokerage.record import lottery_seed
+from jedi.cli import jedi as cli
+from jedi.cli import task as task_cli
+from jedi.core.errors import BadInput, JediError, NotFound
+from jedi.ddm.interface import DatasetInfo, FileInfo, Replica
+from jedi.service import known
+from jedi.service.plan import Plan
+from jedi.service.planning import Foreseen, Other, now, recorded
+from jedi.taskbuffer.users import put_user
+
+EVENTS = [FileInfo(f"f{i}", 10, "00000001", nevents=5 + i) for i in range(4)]
+LATER = [FileInfo(f"f{i}", 10, "00000001", boundary=1 + i // 3) for i in range(9)]
+
+
+class Grid(Catalogue):
+    """What lies where, dataset by dataset; others are unknown."""
+
+    def dataset(self, name: str) -> DatasetInfo:
+        if name not in self.files:
+            raise NotFound(f"There is no dataset {name}.")
+        return super().dataset(name)
+
+    def replicas(self, name: str) -> list[Replica]:
+        return [Replica(e, len(self.files[name]), 10) for e in self.endpoints]
+
+    def constituents(self, name: str) -> list[str]:
+        return [name]
+
+
+def stock(world: World, **files: int | Sequence[FileInfo]) -> Grid:
+    """Datasets as `catalogue` has them."""
+    found: Grid = use(world, Grid(catalogue(world, **files).files))
+    return found
+
+
+def foresee(world: World, asked: Mapping[str, Any], seed: int = 0, **other: Any) -> Foreseen:
+    """The plan of a document, made where nothing can be written."""
+    said = {"processingType": "generic", **asked}
+    with world.engine.connect() as connection:
+        tx = connection.execution_options(postgresql_readonly=True)
+        return now(tx, world.ddm, "anna", json.dumps(said), "json", Path(), seed, Other(**other))
+
+
+def spans(jobs: Sequence[Any], column: str) -> tuple[int, int] | None:
+    values = [getattr(one, column) for one in jobs]
+    return (min(values), max(values)) if any(values) else None
+
+
+def said(plan: Plan, name: str) -> tuple[float, float] | None:
+    found = getattr(plan, name)
+    return None if found is None else (found.least, found.most)
+
+
+@pytest.mark.parametrize(
+    ("files", "asked"),
+    [
+        ({"in_": 10}, document(nFilesPerJob=3, ramCount=1500)),
+        ({"in_": 7, "second": 7}, document(SECOND, cpuTime=10, nMaxFilesPerJob=2)),
+        ({"in_": EVENTS}, document(nEventsPerJob=4, cpuTime=100, outDiskCount=10,
+                                   outDiskUnit="kBPerEvent")),
+        ({"in_": LATER}, document(groupBoundaryID=2, nMaxFilesPerJob=4)),
+        ({}, {**document(), "noInput": True, "nEvents": 10, "nEventsPerJob": 3,
+              "jobParameters": document()["jobParameters"][1:]}),
+        ({"in_": 100}, document(nFiles=20, nFilesPerJob=1)),
+    ],
+)  # fmt: skip
+def test_a_plan_is_what_then_happens(world: World, files: Any, asked: dict[str, Any]) -> None:
+    stock(world, **files)
+    (task,) = ready(world, asked)
+    (lock,) = rows(world, "SELECT lock_seq FROM jedi_tasks")
+    plan = foresee(world, {**asked, "taskName": "u", "jobParameters": [
+        one if one["param_type"] == "input" else {**one, "dataset": "a:other"}
+        for one in asked["jobParameters"]
+    ]}, lottery_seed(task, lock.lock_seq + 1)).plan  # fmt: skip
+    generate(world)
+    jobs = rows(world, "SELECT * FROM jedi_jobs ORDER BY pandaid")
+    assert (plan.jobs, plan.scouts, plan.files_left) == (len(jobs), 0, 0)
+    assert said(plan, "files_per_job") == spans(jobs, "n_inputs")
+    assert said(plan, "events_per_job") == spans(jobs, "n_events")
+    for name in ("cores", "walltime_s", "memory_mb", "disk_mb"):
+        assert said(plan, name) in (spans(jobs, name), (0, 0)), name
+    assert {one.site: one.jobs for one in plan.at if one.jobs} == Counter(j.site for j in jobs)
+    assert plan.brokerage is not None
+    (decision,) = rows(world, "SELECT * FROM jedi_broker_decisions")
+    assert list(plan.brokerage.chosen) == decision.chosen
+
+
+def test_scouts_and_the_wait_for_a_slot(world: World) -> None:
+    stock(world, in_=30)
+    asked = document(nFilesPerJob=1)
+    del asked["skipScout"]
+    found = foresee(world, asked).plan
+    assert (found.jobs, found.scouts, found.wait_s, found.unknown) == (
+        30, 10, None, "no_start_rate"
+    )  # fmt: skip
+    with world.engine.begin() as tx:
+        tx.execute(text("INSERT INTO job_stats_hourly VALUES (jedi_now(), 'SITE_B', '', "
+                        "'running', 120)"))  # fmt: skip
+    found = foresee(world, asked).plan
+    assert found.wait_s == 30.0
+    assert {one.site: one.unknown for one in found.at} == {
+        "SITE_A": "no_start_rate", "SITE_B": None
+    }  # fmt: skip
+
+
+def test_another_world(world: World) -> None:
+    stock(world, in_=4)
+    found = foresee(
+        world, document(nFilesPerJob=1), knobs=["broker.max_sites=1"], sites=["SITE_A.cores=0.5"]
+    )
+    assert found.then is not None and found.then.brokerage is not None
+    assert len(found.then.at) == 1 and found.then.jobs == found.plan.jobs
+    assert "lost" in {one.change for one in found.differences}
+    with pytest.raises(BadInput, match="max_site"):
+        foresee(world, document(), knobs=["broker.max_site=1"])
+
+
+def test_nowhere(world: World) -> None:
+    stock(world, in_=4)
+    found = foresee(world, document(ramCount=3000), sites=["SITE_A.maxrss=100"])
+    assert found.then is not None and found.then.jobs > 0
+    both = foresee(
+        world, document(ramCount=3000), sites=["SITE_A.maxrss=100", "SITE_B.maxrss=2990"]
+    ).then
+    assert both is not None and both.brokerage is not None
+    assert (both.jobs, both.why_not, both.brokerage.chosen) == (0, "no_site_fits", ())
+    (last,) = both.brokerage.sites[1].reasons
+    assert (last.code, last.observed, last.limit, last.unit, last.lasting) == (
+        "little_memory", 2990, 3000, "MB", True
+    )  # fmt: skip
+
+
+def test_input_that_is_not_there(world: World) -> None:
+    stock(world, in_=[])
+    with pytest.raises(JediError) as wrong:
+        foresee(world, document())
+    assert wrong.value.code == "input_empty"
+
+
+def test_a_nucleus_and_a_file_of_the_world(world: World, tmp_path: Path) -> None:
+    """In the world of a file, which is as it was, the plan is the same, without a database."""
+    grid = stock(world, in_=5)
+    with world.engine.begin() as tx:
+        put_user(tx, "anna", "production")
+        tx.execute(text("INSERT INTO jedi_knobs (component, key, value, username) VALUES "
+                        "('broker', 'local', '\"full\"', 'olga')"))  # fmt: skip
+    asked = document(
+        prodSourceLabel="managed", taskType="prod", nFilesPerJob=1, output="a:o.$JEDITASKID"
+    )
+    plan = foresee(world, asked, 7).plan
+    assert plan.nucleus is not None and len(plan.nucleus.chosen) == 1
+    with world.engine.begin() as tx:
+        exported = known.write(known.from_database(tx, grid, 7), ["demo:in"])
+    again = recorded(known.read(exported), "anna", json.dumps(asked), "json", None, Other())
+    assert again.plan == plan
+    assert known.write(known.read(exported), ["demo:in"]) == exported
+    other = recorded(known.read(exported), "anna", json.dumps(asked), "json", 8, Other())
+    assert other.plan.seed == 8
+    with pytest.raises(JediError):
+        recorded(known.read(exported), "anna", json.dumps(document(SECOND)), "json", 1, Other())
+    for bad in ("", "[]", '{"format": "x"}', exported.replace('"pledges"', '"pledge"')):
+        with pytest.raises(BadInput):
+            known.read(bad)
+    (task,) = ready(world, asked, label="managed")
+    TaskBroker(world).run_once()
+    row = rows(world, "SELECT status, nucleus FROM jedi_tasks WHERE jeditaskid = :t", t=task)[0]
+    assert row.status == "ready" and row.nucleus.startswith("SITE")
+
+
+def test_the_command_line(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("JEDI_DATABASE_URL", str(world.settings.database_url))
+    put_file_dataset(world, "demo:in", {f"f{i}": b"12345" for i in range(6)}, "SITE_A_DATADISK")
+    file, exported = tmp_path / "task.json", tmp_path / "world.json"
+    file.write_text(json.dumps(document(INPUT, nFilesPerJob=2)))
+
+    def run(main: Any, *words: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["jedi", *words])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return int(end.value.code or 0), capsys.readouterr().out
+
+    with world.engine.begin() as tx:
+        before = tx.execute(text("SELECT last_value, is_called FROM jedi_task_id_seq")).one()
+    code, told = run(task_cli.main, "plan", str(file))
+    assert code == 0 and "jobs      3" in told
+    with world.engine.begin() as tx:
+        assert tx.scalar(text("SELECT count(*) FROM jedi_tasks")) == 0
+        assert (
+            tx.execute(text("SELECT last_value, is_called FROM jedi_task_id_seq")).one() == before
+        )
+    assert run(cli.main, "snapshot", "export", str(exported), "--dataset", "demo:in")[0] == 0
+    code, told = run(task_cli.main, "plan", str(file), "--json")
+    monkeypatch.setenv("JEDI_DATABASE_URL", "postgresql://nobody@localhost:1/nothing")
+    assert run(task_cli.main, "plan", str(file), "--snapshot", str(exported), "--json") == (0, told)
+    found = json.loads(told)["plan"]["brokerage"]
+    assert {"site", "kept", "reasons", "weight", "factors"} == set(found["sites"][0])
+    assert found["chosen"] == ["SITE_A", "SITE_B"]
+    off = [word for site in "AB" for word in ("--site", f"SITE_{site}.status=offline")]
+    code, told = run(task_cli.main, "plan", str(file), "--snapshot", str(exported), *off)
+    assert code == 1 and "status_offline" in told and "lost" in told
