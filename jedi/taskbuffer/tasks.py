@@ -51,7 +51,7 @@ RETURNING t.*
 _CHOSEN = """
 SELECT jeditaskid FROM jedi_tasks
 WHERE status = ANY(:statuses)
-  AND (lease_until IS NULL OR lease_until < clock_timestamp())
+  AND (lease_until IS NULL OR lease_until < clock_timestamp())  -- real time
   AND (:early OR next_run_at IS NULL OR next_run_at <= jedi_now())
   {condition}
 ORDER BY currentpriority DESC, jeditaskid
