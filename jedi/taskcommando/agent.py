@@ -164,10 +164,9 @@ class TaskCommando(Agent[Order, str | None]):
             name: [o.jedi_task_id for o, c, why in answers if not why and c.command == name]
             for name in ("resume", "release")
         }
-        staging.release(tx, done["release"])
-        self._move_jobs(
-            tx, done["resume"], "throttled", "activated", "task_resumed", "Task resumed."
-        )
+        staging.release(tx, told["release"])
+        going = told["resume"]
+        self._move_jobs(tx, going, "throttled", "activated", "task_resumed", "Task resumed.")
         tasks.put_off(tx, [_held(order) for order, _, refusal in answers if refusal])
         commands.acknowledge(
             tx,
