@@ -162,7 +162,7 @@ CREATE TABLE jedi_dataset_contents (
     CONSTRAINT jedi_dataset_contents_lfn_ck CHECK (length(lfn) <= 256),
     CONSTRAINT jedi_dataset_contents_status_ck CHECK (status = ANY (ARRAY['pending', 'staging',
         'waiting', 'ready', 'missing', 'lost', 'broken', 'picked', 'running', 'finished', 'failed',
-        'partial', 'defined', 'prepared', 'merging']))
+        'partial', 'defined', 'prepared', 'merging', 'nooutput']))
 ) WITH (fillfactor=80, autovacuum_vacuum_scale_factor=0.05, autovacuum_analyze_scale_factor=0.05);
 CREATE INDEX jedi_dataset_contents_datasetid_ix ON jedi_dataset_contents (datasetid);
 CREATE INDEX jedi_dataset_contents_jeditaskid_datasetid_ix ON jedi_dataset_contents (jeditaskid,
@@ -176,7 +176,7 @@ CREATE INDEX jedi_dataset_contents_ready_ix ON jedi_dataset_contents (datasetid,
 CREATE TABLE jedi_datasets (
     datasetid bigint NOT NULL DEFAULT nextval('jedi_dataset_id_seq'),  -- the dataset's identifier, from a sequence
     datasetname text NOT NULL,                              -- scope:name
-    containername text,                                     -- the container it came from
+    containername text,                                     -- the container it came from, or is in
     jeditaskid bigint NOT NULL,                             -- the task
     masterid bigint,                                        -- the master of a secondary dataset
     provenanceid bigint,                                    -- the input an output belongs to
@@ -199,14 +199,14 @@ CREATE TABLE jedi_datasets (
     type text NOT NULL,                                     -- input, output, log, pseudo_input, random_seed, ...
     vo text,                                                -- the virtual organisation
     cloud text,                                             -- the cloud whose replica is used
-    site text,                                              -- the site whose replica is used
+    site text,                                              -- the site whose jobs fill it; NULL: any
     lockedby text,                                          -- the process that takes care of the record
     lockedtime timestamptz,                                 -- when the record was locked
     attributes text,                                        -- how the dataset is split: ratio, nosplit, repeat, ...
     streamname text,                                        -- its placeholder in the job parameters
     storagetoken text,                                      -- where files are while the task runs
     destination text,                                       -- the endpoint where outputs go
-    templateid bigint,                                      -- the template dataset it came from
+    templateid bigint,                                      -- the container it was made for
     nfileswaiting bigint NOT NULL DEFAULT 0,                -- files waiting for real co-jumbo jobs
     nfilesmissing bigint NOT NULL DEFAULT 0,                -- files lost, missing or broken
     CONSTRAINT jedi_datasets_pk PRIMARY KEY (datasetid, jeditaskid),
@@ -932,6 +932,7 @@ CREATE TABLE jedi_users (
     gridpref text NOT NULL DEFAULT '',                     -- letters k, p, s, g
     email text,                                            -- for notifications
     creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    cap_running_jobs integer,                              -- most running analysis jobs; NULL: as the knob says, 0: no limit
     CONSTRAINT jedi_users_pk PRIMARY KEY (username),
     CONSTRAINT jedi_users_role_ck CHECK (role = ANY (ARRAY['user', 'production', 'operator']))
 );

@@ -38,8 +38,11 @@ class Catalogue:
         here = list(self.endpoints)
         return {lfn: here if lfn in known - self.nowhere else [] for lfn in lfns}
 
-    def create(self, name: str, endpoint: str) -> None:
+    def create(self, name: str, endpoint: str, *, container: bool = False) -> None:
         self.made.add((name, endpoint))
+
+    def add_members(self, container: str, names: Sequence[str]) -> None:
+        assert names
 
     def space(self, endpoint: str) -> Space:
         return Space(free_gb=1000.0, total_gb=2000.0)

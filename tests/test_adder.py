@@ -19,10 +19,13 @@ from jedi.core import clock
 from jedi.ddm.filesystem import FileSystemDDM
 from jedi.jobdispatcher.agent import Adder
 from jedi.jobdispatcher.outcome import FINISHED, TRANSFERRING, judge, logs, stored
+from jedi.mover.agent import _waiting
+from jedi.service.check import check
 from jedi.spec.attempt import HeldJob, JobFile, ReportedJob
 from jedi.spec.wire import Output, Report, Resources
 from jedi.taskbuffer import dispatch, jobs, jobs_end
 from jedi.taskbuffer.jobs_end import JobEnd
+from jedi.taskbuffer.moving import moving_jobs
 
 SITE, ENDPOINT = "SITE_A", "SITE_A_DATADISK"
 
@@ -358,3 +361,42 @@ def test_jobs_of_a_task_that_moved_on_are_left_alone(world: World) -> None:
     with world.engine.begin() as tx:
         move = jobs.JobMove(claimed[0].panda_id, "transferring", "c", "r", claimed[0].lock_seq)
         assert jobs_end.await_transfer(tx, [move], "me") == []
+
+
+# ------------------------------------------------------------------------ what need not be made
+
+
+@pytest.mark.parametrize("destination", [None, "SITE_B_DATADISK"])
+def test_an_output_that_a_job_need_not_make(world: World, destination: str | None) -> None:
+    pilot = Pilot(world, destination=destination)
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_datasets SET attributes = 'an,tr' WHERE type = 'output'"))
+    (job,) = pilot.jobs
+    pilot.tell(job, "finished", pilot.stage(job, "log"))
+    assert adder(world).run_once() == 1
+    assert pilot.statuses() == ["transferring" if destination else "finished"]
+    with world.engine.begin() as tx:
+        (status,) = tx.scalars(text("SELECT status FROM jedi_dataset_contents "
+                                    "WHERE type = 'output'"))  # fmt: skip
+        assert status == "nooutput"
+        if destination:
+            moving = moving_jobs(tx, SITE, "transferring", ["output", "log"], [], 1)
+            assert [need.file[1] for need in _waiting(moving[0], "").needs] == [
+                file.lfn for file in job.files if file.type == "log"
+            ]
+            jobs_end.end_jobs(tx, [JobEnd(job.panda_id, "finished", "job_finished", "r")], "Mover")
+        wrong = {one.invariant for one in check(tx) if one.violations}
+        assert not wrong & {"output_counters", "outputs_of_finished_jobs", "finished_outputs"}
+    assert pilot.published("output") == []
+
+
+def test_an_output_may_be_lacking_only_if_the_job_had_success(world: World) -> None:
+    pilot = Pilot(world)
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_datasets SET attributes = 'an' WHERE type = 'output'"))
+    (job,) = pilot.jobs
+    pilot.tell(job, "failed", [], error_code="payload_exit", error_diag="1")
+    assert adder(world).run_once() == 1
+    with world.engine.begin() as tx:
+        query = text("SELECT status FROM jedi_dataset_contents WHERE type = 'output'")
+        assert list(tx.scalars(query)) == ["failed"]

@@ -330,12 +330,14 @@ OUTPUT_FILE = Machine(
         "merging": "a merge job is making it",
         "finished": "successfully made",
         "failed": "not made, or its merge failed",
+        "nooutput": "not made, as allowed: its job had success without it",
     },
     _machine(
         [
             ("Adder", "defined", "running", "job_running"),
             ("Adder", "defined", "merging", "merge_job_running"),
             ("Adder", "defined running merging", "prepared", "job_transferring"),
+            ("Adder", "defined running merging", "nooutput", "not_made"),
             ("Adder", "defined running merging prepared", "finished", "job_finished"),
             ("Adder", "defined running merging prepared", "failed", "job_failed"),
             ("TaskCommando", "finished", "failed", "output_lost"),
@@ -405,7 +407,7 @@ JOB = Machine(
         "defined": "set up is to be done",
         "assigned": "input is on its way to the site",
         "activated": "ready to be handed to a pilot",
-        "throttled": "kept from pilots: its task is paused",
+        "throttled": "kept from pilots: its task is paused, or its user has enough running jobs",
         "sent": "handed to a pilot",
         "starting": "the pilot prepares it",
         "running": "the payload runs",

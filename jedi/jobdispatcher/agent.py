@@ -52,7 +52,7 @@ class Adder(Agent[ReportedJob, Verdict]):
         by_endpoint: dict[str, list[Staged]] = defaultdict(list)
         try:
             for job in good:
-                by_endpoint[job.site_endpoint] += self._staged(job, job.files)
+                by_endpoint[job.site_endpoint] += self._staged(job, job.made)
             for endpoint, files in by_endpoint.items():
                 self.world.ddm.publish(endpoint, files)
         except (JediError, OSError) as error:
@@ -67,7 +67,7 @@ class Adder(Agent[ReportedJob, Verdict]):
         if verdict == FINISHED:
             try:
                 if job not in self._published:
-                    self._publish(job, job.files)
+                    self._publish(job, job.made)
                 self.world.ddm.drop_staging(job.site_endpoint, job.panda_id, job.lock_seq)
                 return stored(job)
             except JediError as error:
@@ -92,12 +92,15 @@ class Adder(Agent[ReportedJob, Verdict]):
             for job, v in results
             if v.target not in moves
         ]
+        good = [(job.panda_id, job.lock_seq, lfn) for job, v in results if v.source is None
+                for lfn in job.left_out]  # fmt: skip
+        jobs_end.leave_out(tx, good)
         jobs_end.acquit(tx, [(job.panda_id, lfn) for job, _ in results for lfn in self._found(job)])
         jobs_end.end_jobs(tx, ends, self.name)
         jobs_end.await_transfer(tx, moves["transferring"], self.name)
         tries = int(self.world.knobs["merge.max_attempt"])
         merging.await_merge(tx, moves["merging"], self.name, tries)
-        grown = {f.dataset for job, v in results if v == FINISHED for f in job.files
+        grown = {f.dataset for job, v in results if v == FINISHED for f in job.made
                  if f.type == "output"}  # fmt: skip
         datasets.call_consumers(tx, grown, float(self.world.knobs["contentsfeeder.quiet_s"]))
         now = jobs_end.statuses(tx, [job.panda_id for job, _ in results])

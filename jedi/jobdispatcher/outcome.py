@@ -9,7 +9,7 @@ from jedi.spec.attempt import JobFile, ReportedJob
 
 _PAYLOADS_FAULT = frozenset(
     {
-        "payload_exit", "output_missing", "output_not_file", "wall_limit", "cpu_limit",
+        "payload_exit", "bad_metadata", "output_missing", "output_not_file", "wall_limit", "cpu_limit",
         "memory_limit", "workdir_limit", "process_limit",
     }
 )  # fmt: skip
@@ -37,7 +37,7 @@ def judge(job: ReportedJob) -> Verdict:
     code = job.error_code or "no_reason"
     reason = job.error_diag or "The pilot gave no reason."
     if job.pilot_result == "finished":
-        missing = [file.lfn for file in job.files if file.size is None]
+        missing = [f.lfn for f in job.files if f.size is None and not f.left_out]
         if not missing:
             return FINISHED
         said = f"The pilot says finished, but did not report {', '.join(missing)}."
@@ -55,7 +55,7 @@ def stored(job: ReportedJob) -> Verdict:
     """What comes for a job whose files are published at its site."""
     if job.to_merge:
         return MERGING
-    away = any(file.endpoint != job.site_endpoint for file in job.files)
+    away = any(file.endpoint != job.site_endpoint for file in job.made)
     return TRANSFERRING if away else FINISHED
 
 

@@ -175,7 +175,7 @@ class Mover(Agent[Load, Plan]):
 
 
 def _waiting(row: Row[Any], usual: str) -> WaitingJob:
-    files = job_files(row.files)
+    files = [file for file in job_files(row.files) if not file.left_out]
     return WaitingJob(
         row.pandaid,
         row.age_s,

@@ -21,7 +21,7 @@ from jedi.taskbuffer import dispatch, users
 from jedi.taskbuffer.users import Identity
 
 Answer = dict[str, Any]
-_PSEUDO = ("pseudo_input", "random_seed")
+_PSEUDO = ("pseudo_input", "pp_input", "random_seed")
 
 
 def identify(tx: Connection, token: str) -> Identity:
@@ -140,7 +140,7 @@ def _order(job: HeldJob, ddm: DDM, knobs: Knobs) -> Answer:
             and (file.endpoint or file.type != "trn_log")
         ],
         "outputs": [
-            {"lfn": file.lfn, "source_name": file.source_name, "allow_missing": False}
+            {"lfn": file.lfn, "source_name": file.source_name, "allow_missing": file.optional}
             for file in outputs
         ],
         "log_lfn": next((file.lfn for file in job.files if file.type == "log"), None),

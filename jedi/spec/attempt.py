@@ -11,7 +11,8 @@ PilotResult = Literal["finished", "failed", "cancelled"]
 @dataclass(frozen=True, slots=True)
 class JobFile:
     """A file of a job. An input lies at `endpoint`, an output is to get there; `size` (bytes) and
-    `adler32` of an output are None until its pilot has reported them."""
+    `adler32` of an output are None until its pilot has reported them. `optional`: an output that a
+    job may do without."""
 
     type: str
     lfn: str
@@ -21,6 +22,12 @@ class JobFile:
     size: int | None
     adler32: str | None
     guid: str | None
+    optional: bool = False
+
+    @property
+    def left_out(self) -> bool:
+        """The job did without it."""
+        return self.optional and self.size is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +70,13 @@ class ReportedJob:
     files: tuple[JobFile, ...]
     missing: tuple[JobFile, ...] = ()
     to_merge: bool = False
+
+    @property
+    def made(self) -> tuple[JobFile, ...]:
+        """The files that its pilot has reported."""
+        return tuple(file for file in self.files if file.size is not None)
+
+    @property
+    def left_out(self) -> list[str]:
+        """The LFNs of the files that it did without."""
+        return [file.lfn for file in self.files if file.left_out]

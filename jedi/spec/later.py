@@ -53,7 +53,7 @@ def kept(document: Mapping[str, Any]) -> Iterator[str]:
 
 ITEM_KEYS = _words("container es_only")
 
-ITEM_KEPT = _words("usedup pseudo consolidate token allowNoOutput transient")
+ITEM_KEPT = _words("usedup pseudo consolidate token transient")
 """The same in items."""
 
 PARAM_TYPES = frozenset({"pseudo_input", "pp_input", "lib", "opaque"})

@@ -37,6 +37,10 @@ def merge_contradictions(params: TaskParams) -> Iterator[Problem]:
                 path, rule = "jobParameters", "mergeOnly is for merging"
                 yield Problem(path, item.value, rule, "Add mergeOutput: true")
         return
+    for item in params.items(OutputItem):
+        if item.allow_no_output and not item.merge_only:
+            rule = "every job has to make what is merged"
+            yield Problem("jobParameters", item.value, rule, "Leave allowNoOutput out")
     if not [item for item in params.items(OutputItem) if not item.merge_only]:
         yield Problem("mergeOutput", True, "no output is there to be merged", "Add an output item")
     spec = params.merge_spec

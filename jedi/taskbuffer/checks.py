@@ -126,7 +126,7 @@ USING (fileid) WHERE {files}"""
 
 
 _UNFINISHED_OUTPUT = f"""
-SELECT f.fileid, c.status IS DISTINCT FROM 'finished' AND l.fileid IS NULL
+SELECT f.fileid, coalesce(c.status, '') NOT IN ('finished', 'nooutput') AND l.fileid IS NULL
 FROM {_JOBS} j JOIN {_FILES} f ON f.pandaid = j.pandaid
   LEFT JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
   LEFT JOIN jedi_lost_files l ON l.fileid = f.fileid AND l.jeditaskid = f.jeditaskid

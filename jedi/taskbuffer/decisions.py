@@ -40,8 +40,10 @@ def record(tx: Connection, decisions: Sequence[Decision]) -> None:
     tx.execute(_RECORD, {"decisions": rows})
 
 
-def put_snapshot(tx: Connection, snapshot_hash: str, packed: bytes) -> None:
-    """Keep what brokers knew; the same knowledge is stored once."""
+def put_snapshot(tx: Connection, snapshot_hash: str, packed: bytes, max_mb: int) -> None:
+    """Keep what brokers knew unless it is too large; the same knowledge is stored once."""
+    if len(packed) > max_mb * 2**20:
+        return
     tx.execute(
         text(
             "INSERT INTO jedi_snapshots (snapshot_hash, data) VALUES (:hash, :data) "

@@ -26,7 +26,9 @@ JOB_FILES = """
 (SELECT jsonb_agg(jsonb_build_object('type', f.type, 'lfn', f.lfn, 'endpoint', f.endpoint,
    'source_name', f.source_name, 'size', f.fsize, 'adler32', f.checksum, 'guid', f.guid,
    'dataset', (SELECT d.datasetname FROM jedi_datasets d
-               WHERE d.datasetid = f.datasetid AND d.jeditaskid = f.jeditaskid)
+               WHERE d.datasetid = f.datasetid AND d.jeditaskid = f.jeditaskid),
+   'optional', f.type = 'output' AND (SELECT 'an' = ANY(string_to_array(d.attributes, ','))
+     FROM jedi_datasets d WHERE d.datasetid = f.datasetid AND d.jeditaskid = f.jeditaskid) IS TRUE
    ) ORDER BY f.fileid)
  FROM jedi_job_files f WHERE f.pandaid = j.pandaid AND {condition})
 """
@@ -154,7 +156,7 @@ WITH s AS (  -- of several reports on an attempt the furthest counts
   SELECT DISTINCT ON (pandaid, lock_seq) *, status NOT IN ('starting', 'running') AS ended
   FROM jsonb_to_recordset(CAST(:reports AS jsonb)) AS s(pandaid bigint, lock_seq bigint,
     status text, started_at timestamptz, ended_at timestamptz, exit_code int, error_code text,
-    error_diag text, measures jsonb, outputs jsonb, bad_inputs jsonb)
+    error_diag text, measures jsonb, outputs jsonb, bad_inputs jsonb, metadata jsonb)
   ORDER BY pandaid, lock_seq, status NOT IN ('starting', 'running') DESC, status
 ), old AS (
   SELECT j.pandaid, j.lock_seq, j.status, j.status IN ({_AT_SITE}) AS at_site,
@@ -169,7 +171,8 @@ WITH s AS (  -- of several reports on an attempt the furthest counts
                            ELSE j.statechangetime END,
     heartbeat_at = jedi_now(), starttime = coalesce(s.started_at, j.starttime),
     endtime = s.ended_at, pilot_result = CASE WHEN s.ended THEN s.status END,
-    exit_code = s.exit_code, error_code = s.error_code, error_diag = s.error_diag, {_MEASURES}
+    exit_code = s.exit_code, error_code = s.error_code, error_diag = s.error_diag,
+    metadata = nullif(s.metadata, '{{}}'), {_MEASURES}
   FROM s JOIN old USING (pandaid, lock_seq)
   WHERE j.pandaid = s.pandaid AND old.at_site
   RETURNING j.*, old.status AS source, coalesce(s.error_code, 'reported') AS code,

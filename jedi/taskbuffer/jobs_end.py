@@ -171,6 +171,25 @@ def await_transfer(tx: Connection, moves: Sequence[JobMove], agent: str) -> list
     return moved
 
 
+_LEAVE_OUT = text("""
+UPDATE jedi_dataset_contents c SET status = 'nooutput', proc_status = 'finished'
+FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[]), CAST(:lfns AS text[])) o(id, seq, lfn)
+  JOIN jedi_jobs j ON j.pandaid = o.id AND j.lock_seq = o.seq AND j.status = 'holding'
+  JOIN jedi_job_files f ON f.pandaid = o.id AND f.lfn = o.lfn
+WHERE c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
+  AND c.status IN ('defined', 'running', 'merging')
+""")
+
+
+def leave_out(tx: Connection, files: Sequence[tuple[int, int, str]]) -> None:
+    """Outputs (job, its lock_seq, LFN) that jobs about to end with success did not make, and need
+    not."""
+    if files:
+        ids, seqs, lfns = map(list, zip(*files, strict=True))
+        lock_jobs(tx, ids)
+        tx.execute(_LEAVE_OUT, {"ids": ids, "seqs": seqs, "lfns": lfns})
+
+
 _REPORTED = text(f"""
 SELECT j.pandaid AS panda_id, j.lock_seq, j.pilot_result, j.kill_code, j.error_code,
   j.error_diag, {SITE_ENDPOINT} AS site_endpoint,

@@ -15,13 +15,13 @@ from jedi.spec.dataset import Attributes
 from jedi.spec.demand import Demand
 from jedi.spec.generation import Input, Output, OutputDataset, Predecessor, TaskOrder
 from jedi.spec.request import Request
-from jedi.spec.splitrule import SplitRules
+from jedi.spec.splitrule import TO_PREPROCESS, SplitRules
 from jedi.taskbuffer import tasks, turns
 from jedi.taskbuffer.turns import Stopped
 
-STATUSES: tuple[str, ...] = ("ready", "scouting", "running")
+STATUSES: tuple[str, ...] = ("ready", "scouting", "running", "topreprocess", "preprocessing")
 SCOUT_PRIORITY = 901
-_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
+_MASTERS = ", ".join(f"'{kind}'" for kind in states.JOB_MAKING_TYPES)
 
 _INPUTS = text(f"""
 SELECT * FROM jedi_datasets WHERE jeditaskid = ANY(:ids)
@@ -60,6 +60,7 @@ class Claimed:
         others make what is merged. ValueError: the database holds what it does not know."""
         row = self.row
         rules = SplitRules.model_validate(row.rules or {})
+        preparing = rules.use_pre_pro == TO_PREPROCESS
         return TaskOrder(
             jedi_task_id=row.jeditaskid,
             lock_seq=row.lock_seq,
@@ -77,7 +78,8 @@ class Claimed:
             outputs=tuple(
                 _output(one)
                 for one in self.outputs
-                if not rules.merge_output or merging != (one.type in states.PRE_MERGE_TYPES)
+                if (one.type == "pp_log") == preparing
+                and (not rules.merge_output or merging != (one.type in states.PRE_MERGE_TYPES))
             ),
             columns={
                 "jeditaskid": row.jeditaskid,
@@ -90,7 +92,7 @@ class Claimed:
                 "workqueue_id": row.workqueue_id or 0,
                 "gshare": row.gshare or "",
                 "resource_type": row.resource_type or "",
-                "kind": "scout" if rules.scouting else "normal",
+                "kind": "preprocess" if preparing else "scout" if rules.scouting else "normal",
                 "priority": _priority(row, rules),
             },
         )
@@ -285,9 +287,10 @@ def take_ids(
 
 
 _EARLIER = text("""
-SELECT pandaid, originpandaid, unit_nr, n_inputs, kind FROM jedi_jobs WHERE pandaid = ANY(:ids)
+SELECT pandaid, originpandaid, unit_nr, n_inputs, kind, kill_code FROM jedi_jobs
+WHERE pandaid = ANY(:ids)
 UNION ALL
-SELECT pandaid, originpandaid, unit_nr, n_inputs, kind FROM jedi_jobs_archived
+SELECT pandaid, originpandaid, unit_nr, n_inputs, kind, kill_code FROM jedi_jobs_archived
 WHERE pandaid = ANY(:ids)
 """)
 
@@ -296,6 +299,8 @@ def earlier_jobs(tx: Connection, panda_ids: Sequence[int]) -> dict[int, Predeces
     """What is known of jobs that had files before."""
     rows = tx.execute(_EARLIER, {"ids": list(panda_ids)})
     return {
-        row.pandaid: Predecessor(row.originpandaid, row.unit_nr, row.n_inputs, row.kind)
+        row.pandaid: Predecessor(
+            row.originpandaid, row.unit_nr, row.n_inputs, row.kind, row.kill_code
+        )
         for row in rows
     }

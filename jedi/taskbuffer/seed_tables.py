@@ -171,7 +171,8 @@ tasks = Table(
     Index("jedi_tasks_turn_ix", "gshare",
           literal_column("(currentpriority + (status = 'scouting'::text)::integer)").desc(),
           "jedi_task_id",
-          postgresql_where=text("status IN ('ready', 'scouting', 'running')")),
+          postgresql_where=text("status IN ('ready', 'scouting', 'running', 'topreprocess', "
+                                "'preprocessing')")),
     Index(None, "user_name", "task_name"),
     Index(None, "task_name"),
     Index(None, "parent_tid"),

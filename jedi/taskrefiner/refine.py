@@ -16,7 +16,7 @@ from jedi.core.errors import Problem
 from jedi.spec.dataset import Attributes, DatasetType, NewDataset, OutputTemplate
 from jedi.spec.placeholders import SEQUENCE, fill_task_id, placeholders, split_output, stream_of
 from jedi.spec.rules import Rules
-from jedi.spec.splitrule import NO_SCOUT, SplitRules
+from jedi.spec.splitrule import CONSUMED, NO_SCOUT, TO_PREPROCESS, SplitRules
 from jedi.spec.task import RefinedTask, TaskColumns
 from jedi.spec.taskparams import InputItem, Item, NumberItem, OutputItem, TaskParams
 from jedi.spec.taskrules import streams
@@ -53,6 +53,11 @@ class Refined:
 
 
 @dataclass(frozen=True, slots=True)
+class Again:
+    """The task's pre-processing job is made once more."""
+
+
+@dataclass(frozen=True, slots=True)
 class Malformed:
     """The task can't run; it goes to broken."""
 
@@ -83,11 +88,33 @@ class OnTape:
     files: tuple[str, ...]
 
 
-Outcome = Refined | Malformed | NotUnique | TryLater | OnTape
+Outcome = Refined | Again | Malformed | NotUnique | TryLater | OnTape
 
 
 class Refiner:
     """Refines tasks of any vo and prodSourceLabel."""
+
+    def preprocessing(self, submission: Submission) -> Refined:
+        """What is known of a task before its pre-processing job has told the rest: that job."""
+        params = submission.params
+        assert params.prepro_spec is not None
+        spec, rules = params.prepro_spec, self.rules(params)
+        user = _as_name(submission.user_name, names.SCOPE_MAX)
+        name = f"{_as_name(params.task_name)}.{submission.jedi_task_id}.pp.log"
+        placed = rules.model_dump(include={"included_site", "excluded_site", "limited_sites"})
+        return Refined(
+            RefinedTask(
+                columns=replace(self.columns(submission), trans_path=spec.trans_path),
+                rules=SplitRules(**placed, use_pre_pro=TO_PREPROCESS, n_files_per_job=1),
+                datasets=(
+                    NewDataset(PSEUDO_INPUT, "pp_input", "IN"),
+                    NewDataset(f"{user}:{name}", "pp_log", "LOG0", provenance=0),
+                ),
+                templates=(OutputTemplate(1, f"{name}.${{SN}}.tgz", "LOG0", "log"),),
+                job_params_template=spec.job_parameters,
+                queue_name=params.work_queue_name,
+            )
+        )
 
     def refine(self, submission: Submission) -> Outcome:
         """The task behind a submission. Nothing outside the arguments is looked at."""
@@ -205,6 +232,7 @@ class Refiner:
             use_scout=None if _scouts(params) else NO_SCOUT,
             included_site=_listed(params.included_site),
             excluded_site=_listed(params.excluded_site),
+            use_pre_pro=CONSUMED if params.prepro_spec else None,
             limited_sites=_LIMITED[bool(params.included_site), bool(params.excluded_site)],
         )
 

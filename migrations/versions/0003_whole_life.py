@@ -134,8 +134,8 @@ pending > aborting defined exhausted finishing paused preprocessing ready regist
 pending > rerefine running scouting toabort topreprocess toreassign
 prepared > done exhausted failed finished paused
 preprocessing > aborting finishing paused pending prepared registered toabort
-ready > aborting defined exhausted finishing paused pending prepared preprocessing running
-ready > scouting throttled toabort toreassign
+ready > aborting defined exhausted finishing paused pending prepared running scouting
+ready > throttled toabort toreassign
 reassigning > aborting assigning defined exhausted finishing pending ready running scouted
 reassigning > scouting toabort
 registered > aborting defined exhausted finishing paused pending staging toabort tobroken
@@ -192,11 +192,11 @@ staging > failed lost pending ready
 waiting > failed lost ready
 """,
     "output file": """
-defined > failed finished merging prepared running
+defined > failed finished merging nooutput prepared running
 finished > failed
-merging > failed finished prepared
+merging > failed finished nooutput prepared
 prepared > failed finished
-running > failed finished prepared
+running > failed finished nooutput prepared
 """,
 }
 # moves: end
@@ -218,12 +218,32 @@ COLUMNS = (
     ("jedi_jobs_archived", "metadata", "jsonb", "what the payload wants to be known"),
     ("jedi_tasks", "period", "text", "how often a periodical task gets a job"),
     ("jedi_tasks", "nextperiod", "timestamptz", "when it gets the next one"),
+    ("jedi_users", "cap_running_jobs", "integer",
+     "most running analysis jobs; NULL: as the knob says, 0: no limit"),
     ("jedi_broker_decisions", "used", "text[] NOT NULL DEFAULT '{}'::text[]",
      "the sites that the task had jobs at"),
 )  # fmt: skip
 """Table, column, type, meaning."""
 
 MEANINGS = (
+    (
+        "jedi_datasets",
+        "containername",
+        "the container it came from",
+        "the container it came from, or is in",
+    ),
+    (
+        "jedi_datasets",
+        "site",
+        "the site whose replica is used",
+        "the site whose jobs fill it; NULL: any",
+    ),
+    (
+        "jedi_datasets",
+        "templateid",
+        "the template dataset it came from",
+        "the container it was made for",
+    ),
     (
         "jedi_network_matrix",
         "key",
@@ -354,6 +374,24 @@ jedi_tasks (gshare, (currentpriority + CAST(status = 'scouting' AS integer)) DES
 }
 
 
+FILE_STATUSES = (
+    "'pending', 'staging', 'waiting', 'ready', 'missing', 'lost', 'broken', 'picked', "
+    "'running', 'finished', 'failed', 'partial', 'defined', 'prepared', 'merging'"
+)
+"""Before."""
+
+# What was not made, as allowed, is not known to the release before.
+FAIL_NO_OUTPUT = """
+WITH c AS (
+  UPDATE jedi_dataset_contents SET status = 'failed' WHERE status = 'nooutput'
+  RETURNING datasetid, jeditaskid
+)
+UPDATE jedi_datasets d SET nfilesfailed = d.nfilesfailed + g.n
+FROM (SELECT datasetid, jeditaskid, count(*) AS n FROM c GROUP BY 1, 2) g
+WHERE d.datasetid = g.datasetid AND d.jeditaskid = g.jeditaskid
+"""
+
+
 def upgrade() -> None:
     for table, column, kind, meaning in COLUMNS:
         op.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
@@ -365,9 +403,13 @@ def upgrade() -> None:
     for name, what in INDEXES.items():
         op.execute(f"CREATE INDEX {name} ON {what}")
     guard(AFTER)
+    file_statuses(f"{FILE_STATUSES}, 'nooutput'")
 
 
 def downgrade() -> None:
+    op.execute("ALTER TABLE jedi_dataset_contents DISABLE TRIGGER guard_output_file")
+    op.execute(FAIL_NO_OUTPUT)
+    file_statuses(FILE_STATUSES)
     guard(BEFORE)
     for name in INDEXES:
         op.execute(f"DROP INDEX {name}")
@@ -377,6 +419,15 @@ def downgrade() -> None:
         op.execute(f"COMMENT ON COLUMN {table}.{column} IS '{meaning}'")
     for table, column, _, _ in reversed(COLUMNS):
         op.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+
+
+def file_statuses(statuses: str) -> None:
+    """Replace the list of statuses that files may have."""
+    name = "jedi_dataset_contents_status_ck"
+    op.execute(f"ALTER TABLE jedi_dataset_contents DROP CONSTRAINT {name}")
+    op.execute(
+        f"ALTER TABLE jedi_dataset_contents ADD CONSTRAINT {name} CHECK (status IN ({statuses}))"
+    )
 
 
 def guard(moves: dict[str, str]) -> None:
