@@ -22,7 +22,7 @@ from jedi.taskrefiner.agent import TaskRefiner
 from jedi.taskrefiner.refine import Refiner
 
 ENDPOINTS = {site: f"{site}_DATADISK" for site in ("SITE_A", "SITE_B")}
-AT_SITES = {"nFilesPerJob": 1, "instantiateTmplSite": True}
+AT_SITES: dict[str, Any] = {"nFilesPerJob": 1, "instantiateTmplSite": True}
 
 
 def task_at(world: World, *sites: str, **keys: Any) -> int:

@@ -604,7 +604,7 @@ def test_a_task_that_was_moved_meanwhile_gets_no_jobs(world: World, status: str)
 
 def test_trouble_does_not_bring_a_killed_task_back(world: World) -> None:
     class Gone(Catalogue):
-        def create(self, name: str, endpoint: str) -> None:
+        def create(self, name: str, endpoint: str, *, container: bool = False) -> None:
             with world.engine.begin() as tx:
                 tasks.move_tasks(tx, [Move(task, None, "aborting", "kill", "test")], "test")
             raise OSError("the storage is gone")

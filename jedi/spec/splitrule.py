@@ -16,6 +16,9 @@ NO_SCOUT, SCOUTING, SCOUTED = 1, 2, 3
 """Values of use_scout: no scouts are wanted; files are withheld until scouts have measured the
 task; they have."""
 
+TO_PREPROCESS, PREPROCESSED, CONSUMED = 1, 2, 3
+"""Values of use_pre_pro: a job tells first what the task is; it has; that is built in."""
+
 ONE_ID, WHOLE_IDS, TIED_IDS = (1, 2, 4), (3, 4), (2, 4)
 """Values of group_boundary_id: a job has files of one id only; ids are not divided; outputs have
 the ids of the inputs."""
