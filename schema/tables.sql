@@ -92,7 +92,7 @@ CREATE TABLE jedi_broker_decisions (
     weights double precision[] NOT NULL,                   -- their weights
     need jsonb NOT NULL,                                   -- what the task asked for
     creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
-    used text[] NOT NULL DEFAULT '{}'[],                   -- the sites that the task had jobs at
+    used text[] NOT NULL DEFAULT '{}',                     -- the sites that the task had jobs at
     CONSTRAINT jedi_broker_decisions_pk PRIMARY KEY (decision_id)
 );
 CREATE INDEX jedi_broker_decisions_creationtime_ix ON jedi_broker_decisions (creationtime);

@@ -19,6 +19,9 @@ TASKS: Mapping[str, str] = {
     "scouts_generated": "The first jobs were made: the others follow when these were measured.",
     "jobs_generated": "Jobs were made.",
     "scouts_succeeded": "Scout jobs succeeded: all others follow.",
+    "needs_preprocessing": "A job is to tell first what there is to do.",
+    "preprocessing_job_generated": "The job that tells what there is to do was made.",
+    "preprocessed": "A job told what there is to do: the task is refined with that.",
     "input_still_open": "The input known so far is processed; more may come.",
     "all_processed": "No input is left and no job is running.",
     # waiting; nothing has to be done about it
@@ -97,6 +100,7 @@ TASKS: Mapping[str, str] = {
     "duplicates_found": "Jobs processed the same input: compare their outputs, then resume or kill "
     "the task.",
     "no_input": "There was no input file.",
+    "preprocessing_failed": "The job that was to tell what there is to do failed: look at why.",
     "scouts_failed": "Too few scout jobs succeeded: look at their errors, submit the task anew.",
     "malformed": "The parameters are wrong: correct them and submit the task anew.",
     "input_malformed": "What data management says of an input makes no sense: correct it.",
@@ -133,6 +137,8 @@ JOBS: Mapping[str, str] = {
     "merged": "A merge job has merged the outputs: the job is finished.",
     "task_paused": "The task is paused: no pilot gets the job.",
     "task_resumed": "The task was resumed.",
+    "user_cap": "Its user, or working group, has as many running jobs as one may have: wait.",
+    "user_cap_over": "Its user, or working group, may have more running jobs.",
     # ended by the system or by people
     "killed": "The job was ended because its task is.",
     "reassigned": "The job was ended because its task goes on elsewhere.",

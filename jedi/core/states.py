@@ -165,8 +165,7 @@ TASK = Machine(
             ("WatchDog", "throttled", _WORKING, "throttle_over"),
             ("WatchDog", "exhausted", "finishing", "exhausted_timeout"),
             ("WatchDog", f"registered defined assigning {_WORKING}", "exhausted", "worker_killed"),
-            ("WatchDog", "reassigning", "assigning", "nucleus_cleared"),
-            ("WatchDog", "reassigning", _REASSIGNABLE, "reassigned"),
+            ("TaskCommando", "reassigning", _REASSIGNABLE, "reassigned"),
             ("TaskCommando", _KILLABLE + " passed tobroken", "aborting", "kill"),
             ("TaskCommando", "aborting", "toabort", "no_job_left"),
             ("TaskCommando", _KILLABLE, "finishing", "finish"),
@@ -183,7 +182,7 @@ TASK = Machine(
             ("TaskCommando", "paused", _PAUSABLE, "resume"),
             ("WatchDog", "staging", "staged", "staged"),
             ("TaskCommando", _REASSIGNABLE, "toreassign", "reassign"),
-            ("TaskCommando", "toreassign", f"reassigning {_REASSIGNABLE}", "jobs_gone"),
+            ("TaskCommando", "toreassign", "reassigning", "jobs_gone"),
         ]
     ),
     initial=frozenset({"registered"}),

@@ -290,7 +290,8 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         made = [out for _, out in ours if not isinstance(out, Merges)]
         if decided := [out.decision for out in made if out.decision]:
             world = results[0][0].world
-            decisions.put_snapshot(tx, world.hash, world.packed)
+            max_mb = self.world.knobs["decisions.snapshot_max_mb"]
+            decisions.put_snapshot(tx, world.hash, world.packed, max_mb)
             decisions.record(tx, decided)
         if new := [(o.task, o.jobs) for _, o in ours if isinstance(o, Made | Merges) and o.jobs]:
             generation.write_jobs(tx, new, self.name)
@@ -395,6 +396,9 @@ def _pair(row: Row[Any]) -> Pair:
 def _move(jedi_task_id: int, lock_seq: int, outcome: Outcome) -> Move:
     match outcome:
         case Made(task, jobs):
+            if task.status in ("topreprocess", "preprocessing"):
+                code, reason = "preprocessing_job_generated", "The pre-processing job was made."
+                return Move(jedi_task_id, lock_seq, "preprocessing", code, reason)
             kind = "scout job" if task.rules.scouting else "job"
             reason = f"{len(jobs)} {kind}{'s' if len(jobs) > 1 else ''} made."
             if task.rules.scouting:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import payload, sandbox, stage
+from . import metadata, payload, sandbox, stage
 from .base import STALE, Failure, Stop, crash_point, utc
 from .heart import Heart, Report
 from .procs import Account
@@ -64,6 +64,7 @@ class Job:
         self._ended_at: str | None = None
         self._exit_code: int | None = None
         self._outputs: list[dict[str, Any]] = []
+        self._metadata: dict[str, Any] = {}
 
     def do(self) -> None:
         """The attempt's whole life. Raises Away or Refused if the service didn't take its end."""
@@ -115,6 +116,7 @@ class Job:
         self._run_payload(run, tmp)
         crash_point("payload")
         self._note("stage-out")
+        self._metadata = metadata.read(run, user)
         self._outputs = stage.stage_out(self._order["outputs"], run, self._staging, user, check)
         self._measures["output_bytes"] = sum(output["size"] for output in self._outputs)
 
@@ -232,6 +234,7 @@ class Job:
             "stderr_tail": self._stderr_tail,
             "measures": self._measures,
             "outputs": self._outputs,
+            "metadata": self._metadata,
             "bad_inputs": [
                 {"lfn": lfn, "problem": problem}
                 for lfn, problem in (failure.bad_inputs if failure else {}).items()

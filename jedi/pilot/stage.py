@@ -99,10 +99,7 @@ def stage_file(
     try:
         target.mkdir(parents=True, exist_ok=True)
         part.unlink(missing_ok=True)
-        with _opened(source, _READ) as reading, _opened(part, _WRITE) as writing:
-            info = os.fstat(reading)
-            if not stat.S_ISREG(info.st_mode) or (user and info.st_uid != user.uid):
-                raise OSError(errno.ELOOP, "not a file of the payload's")
+        with own_file(source, user) as reading, _opened(part, _WRITE) as writing:
             size, adler = _copy(reading, writing, check)
             os.fsync(writing)
         part.rename(target / component(lfn))
@@ -125,6 +122,16 @@ def remove_tree(path: Path) -> None:
     for command in (["rm", "-rf"], ["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
         if os.path.lexists(path):
             subprocess.run([*command, "--", str(path)], check=False, stderr=subprocess.DEVNULL)
+
+
+@contextlib.contextmanager
+def own_file(path: Path, user: Account | None) -> Iterator[int]:
+    """Open a regular file of the payload's user for reading; OSError if it is something else."""
+    with _opened(path, _READ) as reading:
+        info = os.fstat(reading)
+        if not stat.S_ISREG(info.st_mode) or (user and info.st_uid != user.uid):
+            raise OSError(errno.ELOOP, "not a file of the payload's")
+        yield reading
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ from jedi.taskbuffer import (
     datasets,
     ending,
     family,
+    preprocessing,
     recutting,
     scouting,
     stats,
@@ -91,6 +92,9 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
             rows += ending.claim_processed(tx, self.world.me, self.lease_s, left)
         if len(rows) < limit:
             left = limit - len(rows)
+            rows += preprocessing.claim_through(tx, self.world.me, self.lease_s, left)
+        if len(rows) < limit:
+            left = limit - len(rows)
             rows += family.claim_orphans(tx, self.world.me, self.lease_s, left)
         if len(rows) < limit and (percent := float(self.world.knobs["scout.early_percent"])) < 100:
             left = limit - len(rows)
@@ -100,6 +104,8 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
         if scouted:
             self._types = [ResourceType(**row._mapping) for row in tasks_new.resource_types(tx)]
         ids = [row.jeditaskid for row in rows]
+        first = [row.jeditaskid for row in rows if row.status == "preprocessing"]
+        self._first_jobs = preprocessing.last_jobs(tx, first)
         because = ending.reasons(tx, ids)
         parents = family.parents(tx, ids)
         busy = {job.jeditaskid for job in commands.live_jobs(tx, list(parents))}
@@ -134,6 +140,8 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
             judgement = plugin.judge(task.scouted, self.world.knobs)
             measured = shaped(task.scouted.declared, judgement.measured, self._types)
             return replace(judgement, measured=measured)
+        if job := self._first_jobs.get(task.jedi_task_id):
+            return _preprocessed(task, job.status, job.error_diag)
         if task.status not in ending.FINALISABLE and any(d.is_open for d in task.datasets):
             return Outcome(_STILL_OPEN, [], [])
         settled = plugin.settle(task.datasets)
@@ -171,6 +179,9 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
         datasets.call_consumers(tx, closed)
         family.call_children(tx, [task.jedi_task_id for task in ended])
         scouting.release(tx, [task.jedi_task_id for task in ended])  # they are given up
+        preprocessing.note_done(
+            tx, [task.jedi_task_id for task, out in held if out.verdict.code == "preprocessed"]
+        )
         stats.note_progress(tx, sorted(ours))
         moves = [
             Move(task.jedi_task_id, task.lock_seq, v.target, v.code, v.reason, v.facts)
@@ -237,6 +248,18 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
                 return True
             ddm.close(name)
         return False
+
+
+def _preprocessed(task: Ending, status: str, error: str) -> Outcome:
+    """What follows from the end of a task's pre-processing job."""
+    good = status == "finished"
+    settled = [(d.dataset_id, "done" if good else "failed")
+               for d in task.datasets if d.type == "pp_input"]  # fmt: skip
+    if good:
+        reason = "The pre-processing job told what there is to do."
+        return Outcome(Verdict("registered", "preprocessed", reason), settled, [])
+    reason = f"The pre-processing job failed: {error}"
+    return Outcome(Verdict("prepared", "preprocessing_failed", reason), settled, [])
 
 
 def _with_parent(task: Ending) -> Verdict:

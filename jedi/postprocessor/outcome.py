@@ -129,6 +129,8 @@ class PostProcessing:
             return Verdict("broken", *because)
         if status == "toabort":
             return Verdict("aborted", *because)
+        if because[0] == "preprocessing_failed":
+            return Verdict("failed", *because)
         masters = [d for d in datasets if d.is_master and d.status != "removed"]
         wanted = sum(d.to_be_used for d in masters)
         finished = sum(d.finished for d in masters)

@@ -18,6 +18,7 @@ from jedi.service.resubmission import Earlier
 from jedi.service.sandbox import Sandbox, bundle
 from jedi.spec import later
 from jedi.spec.placeholders import TASK_ID
+from jedi.spec.preprocessing import is_told
 from jedi.spec.priority import DEFAULT, OF_USERS, task_priority
 from jedi.spec.splitrule import render_split_rule
 from jedi.spec.taskparams import InputItem, OutputItem, TaskParams
@@ -276,7 +277,7 @@ def _inputs(tx: Connection, ddm: DDM, params: TaskParams) -> Iterator[Problem]:
     unknown = {name: path for path, item in paths for name in item.datasets if not _is(ddm, name)}
     made = {row.datasetname for row in datasets.producers(tx, unknown)}
     for name, path in unknown.items():
-        if name not in made:
+        if name not in made and not is_told(name):
             rule = "neither data management nor another task knows this dataset"
             yield Problem(path, name, rule, "Correct the name, or add the dataset first")
 

@@ -21,7 +21,7 @@ from jedi.taskbuffer.turns import Stopped
 from jedi.throttler.decide import Skip, Throttle
 
 MOST_AHEAD = 1000
-WORKING = ("ready", "scouting", "running")
+WORKING = ("ready", "scouting", "running", "topreprocess", "preprocessing")
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from pydantic_core import PydanticCustomError
 from jedi.core import names
 from jedi.spec import period, placeholders
 from jedi.spec.dataset import Attributes
+from jedi.spec.preprocessing import without_stand_ins
 from jedi.spec.rules import Flag, Rules
 
 MAX_PRIORITY = 10_000
@@ -382,4 +383,5 @@ class TaskParams(_Written, Rules):
 
     def dump(self) -> dict[str, Any]:
         """The dictionary again, with the defaults filled in."""
-        return self.model_dump(by_alias=True, exclude_none=True)
+        found = self.model_dump(by_alias=True, exclude_none=True)
+        return without_stand_ins(found) if self.prepro_spec else found

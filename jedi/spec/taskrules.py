@@ -26,6 +26,7 @@ from jedi.spec.taskparams import (
     ATTRIBUTE_KEYS,
     InputItem,
     Item,
+    JobSpec,
     NumberItem,
     OutputItem,
     TaskParams,
@@ -51,6 +52,7 @@ def contradictions(params: TaskParams) -> Iterator[Problem]:
     yield from _recovery_rules(params)
     if params.period is not None:
         yield from _period_rules(params)
+    yield from _job_rules("preproSpec", params.prepro_spec)
     if params.parent_task_name == params.task_name:
         rule, remedy = "a task is not its own parent", "Name another task"
         yield Problem("parentTaskName", params.parent_task_name, rule, remedy)
@@ -79,6 +81,16 @@ def _recovery_rules(params: TaskParams) -> Iterator[Problem]:
     if params.no_input or params.n_events_per_job or params.tgt_num_events_per_job:
         rule = "only what was made of whole files can be made by another task"
         yield Problem("lostFiles", params.lost_files, rule, "Use: jedi-task recover")
+
+
+def _job_rules(key: str, spec: JobSpec | None) -> Iterator[Problem]:
+    if spec is None:
+        return
+    if not (spec.trans_path or spec.job_parameters.strip()):
+        yield Problem(key, "", "there is nothing to run", "Give transPath or jobParameters")
+    for found in placeholders(spec.job_parameters):
+        path, rule = f"{key}.jobParameters", "nothing fills it in this job"
+        yield Problem(path, found.text, rule, "There are $JEDITASKID and $PANDAID")
 
 
 def _period_rules(params: TaskParams) -> Iterator[Problem]:

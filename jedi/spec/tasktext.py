@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from jedi.core import strictyaml
 from jedi.core.errors import BadInput, Problem
 from jedi.spec.placeholders import stream_of
+from jedi.spec.preprocessing import with_stand_ins
 from jedi.spec.taskparams import TaskParams
 from jedi.spec.taskproblems import explain
 from jedi.spec.taskrules import contradictions, item_contradictions
@@ -67,7 +68,7 @@ def parse_text(text: str, format: str) -> Any:
 def examine(document: Any) -> tuple[TaskParams | None, list[Problem]]:
     """The typed task and all its problems. With problems, the task holds what was well formed, so
     that the caller can go on looking; None if there is nothing to look at."""
-    document, unfed = with_datasets(document)
+    document, unfed = with_datasets(with_stand_ins(document))
     try:
         params = TaskParams.model_validate(document)
     except ValidationError as error:

@@ -93,6 +93,13 @@ class BadInput(Message):
     problem: Literal["missing", "broken"]
 
 
+_Told = Annotated[str | bool | int | float, BeforeValidator(_storable)]
+Metadata = Annotated[
+    dict[Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")], _Told], Field(max_length=10_000)
+]
+"""What a payload wants to be known of its job."""
+
+
 class Report(Attempt):
     """A status of an attempt; the last three are its end."""
 
@@ -105,6 +112,7 @@ class Report(Attempt):
     stderr_tail: Tail | None = None
     measures: Measures = Measures()
     outputs: list[Output] = []
+    metadata: Metadata = {}
     bad_inputs: list[BadInput] = []
 
 

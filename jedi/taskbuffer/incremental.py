@@ -73,7 +73,7 @@ def revise_tasks(tx: Connection, revised: Sequence[tuple[int, Revision]], agent:
     inputs: set[int] = set()
     for row in tx.execute(_KNOWN, {"ids": list(known)}):
         known[row.jeditaskid][row.datasetname, _master(row.type, row.masterid)] = row.datasetid
-        if row.type in states.FED_TYPES and row.status != "removed":
+        if row.type in states.FED_TYPES and row.type != "pp_input" and row.status != "removed":
             inputs.add(row.datasetid)
     kept = {i: _kept(revision.task.datasets, known[i]) for i, revision in revised}
     wanted = [(i, revision.task.datasets) for i, revision in revised]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -117,6 +117,19 @@ def params_of(tx: Connection, task_ids: Sequence[int]) -> dict[int, dict[str, An
     return {row.jeditaskid: row.taskparams for row in rows}
 
 
+def put_params(tx: Connection, params: Mapping[int, Mapping[str, Any]]) -> None:
+    """Let tasks have these parameters from now on."""
+    if params:
+        tx.execute(
+            text(
+                "UPDATE jedi_taskparams p SET taskparams = CAST(n.params AS jsonb) "
+                "FROM unnest(CAST(:ids AS bigint[]), CAST(:params AS text[])) n(id, params) "
+                "WHERE p.jeditaskid = n.id"
+            ),
+            {"ids": list(params), "params": list(map(json.dumps, params.values()))},
+        )
+
+
 def resource_types(tx: Connection) -> list[Row[Any]]:
     """Shapes of jobs, in the order in which they are tried: few cores and little memory first."""
     return list(
@@ -167,7 +180,9 @@ def define_tasks(tx: Connection, refined: Sequence[tuple[int, RefinedTask]], age
     tx.execute(
         text(
             "INSERT INTO jedi_jobparams_template (jeditaskid, jobparamstemplate) "
-            "SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:templates AS text[]))"
+            "SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:templates AS text[])) "
+            "ON CONFLICT (jeditaskid) DO UPDATE "  # pre-processing had another
+            "SET jobparamstemplate = excluded.jobparamstemplate"
         ),
         {
             "ids": [task_id for task_id, _ in refined],

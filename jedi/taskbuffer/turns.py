@@ -15,8 +15,8 @@ from sqlalchemy import Connection, Row, text
 from jedi.core import states
 from jedi.spec.task import EXPRESS
 
-WORKING = "'ready', 'scouting', 'running'"
-MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
+WORKING = "'ready', 'scouting', 'running', 'topreprocess', 'preprocessing'"
+MASTERS = ", ".join(f"'{kind}'" for kind in states.JOB_MAKING_TYPES)
 PRIORITY = "(currentpriority + CAST(status = 'scouting' AS integer))"
 TURN = f"CASE WHEN s.gshare = '{EXPRESS}' THEN -1 ELSE coalesce(q.{{column}}, 0) END"
 """The order of shares `s` joined with jedi_queue_shares `q`; unknown ones come with those that

@@ -14,13 +14,24 @@ from jedi.agent.base import TaskAgent
 from jedi.contentsfeeder.select import Selection
 from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.spec.incremental import revise
-from jedi.spec.splitrule import SplitRules
+from jedi.spec.preprocessing import fill, untold
+from jedi.spec.splitrule import PREPROCESSED, TO_PREPROCESS, SplitRules
 from jedi.spec.task import RefinedTask
 from jedi.spec.taskparams import InputItem, TaskParams
 from jedi.spec.tasktext import validate
-from jedi.taskbuffer import commands, family, incremental, instances, queues, tasks, tasks_new
+from jedi.taskbuffer import (
+    commands,
+    family,
+    incremental,
+    instances,
+    preprocessing,
+    queues,
+    tasks,
+    tasks_new,
+)
 from jedi.taskbuffer.tasks import Move
 from jedi.taskrefiner.refine import (
+    Again,
     Malformed,
     NotUnique,
     OnTape,
@@ -36,7 +47,8 @@ from jedi.taskrefiner.resource import ResourceType
 class Registered:
     """A claimed task. `rules`: those of a task that was refined before, of which now only the
     `changed` parameters count; `parent`: id and status of its parent, if it has one; `earlier`: the
-    owner's last task of the same name, of a task that wants to be the only one."""
+    owner's last task of the same name, of a task that wants to be the only one. The `document` has
+    what a pre-processing job told."""
 
     jedi_task_id: int
     lock_seq: int
@@ -49,6 +61,16 @@ class Registered:
     changed: Collection[str]
     parent: Row[Any] | None
     earlier: int | None
+
+    @property
+    def stage(self) -> int | None:
+        """Of pre-processing."""
+        return self.rules and self.rules.use_pre_pro
+
+    @property
+    def is_new(self) -> bool:
+        """Nothing but its pre-processing job is known of it."""
+        return self.rules is None or self.stage == PREPROCESSED
 
 
 class TaskRefiner(TaskAgent[Registered, Outcome]):
@@ -69,6 +91,9 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
         parents = family.parents(tx, ids)
         alone = [i for i in ids if params[i].get("uniqueTaskName")]
         namesakes = family.namesakes(tx, alone) if alone else {}
+        first = [r.jeditaskid for r in rows if (r.rules or {}).get("use_pre_pro") == PREPROCESSED]
+        for task_id, job in preprocessing.last_jobs(tx, first).items():
+            params[task_id] = fill(params[task_id], job.metadata)
         self._types = [ResourceType(**row._mapping) for row in tasks_new.resource_types(tx)]
         return [
             Registered(
@@ -91,16 +116,21 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
         """Refine one task."""
         if item.earlier and item.rules is None:
             return NotUnique(item.earlier)
+        if item.stage == TO_PREPROCESS:
+            return Again()
+        if item.stage == PREPROCESSED and (problems := untold(item.document)):
+            return Malformed(tuple(problems))
         try:
             params = validate(item.document)
             if wait := self._parent(item, params):
                 return wait
-            constituents = self._constituents(params)
+            early = item.rules is None and params.prepro_spec is not None
+            constituents = {} if early else self._constituents(params)
         except BadInput as error:
             return Malformed(error.problems)
         if isinstance(constituents, TryLater):
             return constituents
-        staged = item.status != "registered" or not params.pre_stages
+        staged = early or item.status != "registered" or not params.pre_stages
         if not staged and (on_tape := self._on_tape(params, constituents)):
             return on_tape
         refiner = plugins.find("refiner", item.vo, item.label)()
@@ -111,7 +141,8 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
             constituents=constituents,
             resource_types=self._types,
         )
-        outcome: Outcome = refiner.refine(submission)
+        refine = refiner.preprocessing if early else refiner.refine
+        outcome: Outcome = refine(submission)
         return outcome
 
     def apply(self, tx: Connection, results: Sequence[tuple[Registered, Outcome]]) -> None:
@@ -119,16 +150,24 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
         held = tasks.fence(tx, [(task.jedi_task_id, task.lock_seq) for task, _ in results])
         ours = [(task, outcome) for task, outcome in results if task.jedi_task_id in held]
         refined = [(task, out.task) for task, out in ours if isinstance(out, Refined)]
-        new = [(task.jedi_task_id, made) for task, made in refined if task.rules is None]
+        new = [(task.jedi_task_id, made) for task, made in refined if task.is_new]
         queued, homeless = _queued(tx, new) if new else ([], {})
         if queued:
             tasks_new.define_tasks(tx, queued, self.name)
         if revised := [
             (task.jedi_task_id, revise(made, task.rules, task.changed))
             for task, made in refined
-            if task.rules is not None
+            if task.rules is not None and not task.is_new
         ]:
             incremental.revise_tasks(tx, revised, self.name)
+        tasks_new.put_params(
+            tx, {t.jedi_task_id: t.document for t, _ in refined if t.stage == PREPROCESSED}
+        )
+        if early := [
+            t.jedi_task_id for t, out in ours if _comes_first(homeless.get(t.jedi_task_id, out))
+        ]:
+            tries = int(self.world.knobs["attempts.max_attempt"])
+            preprocessing.prepare(tx, early, tries, self.name)
         waiting = [t.jedi_task_id for t, out in ours if isinstance(out, TryLater) and t.parent]
         parents = family.parents(tx, waiting) if waiting else {}
         ended = {child for child, row in parents.items() if row.status in family.COMPLETE}
@@ -232,6 +271,13 @@ def _queued(
     return queued, homeless
 
 
+def _comes_first(outcome: Outcome) -> bool:
+    """Whether the pre-processing job is to be made."""
+    if isinstance(outcome, Refined):
+        return outcome.task.rules.use_pre_pro == TO_PREPROCESS
+    return isinstance(outcome, Again)
+
+
 def _changed(command: Row[Any] | None) -> Collection[str]:
     """The parameters that an incexec changes."""
     return command.arguments.get("parameters", ()) if command else ()
@@ -240,6 +286,9 @@ def _changed(command: Row[Any] | None) -> Collection[str]:
 def _move(task: Registered, outcome: Outcome, *, called: bool) -> Move:
     """What becomes of a task; `called`: what it waits for has come meanwhile."""
     held = task.jedi_task_id, task.lock_seq
+    if _comes_first(outcome):
+        reason = "A job is to tell first what there is to do."
+        return Move(*held, "topreprocess", "needs_preprocessing", reason)
     match outcome:
         case Refined():
             target, code, reason, wait_s = "defined", "refined", "The task is defined.", 0.0

@@ -153,8 +153,7 @@ toabort > aborted
 tobroken > aborting broken
 toincexec > aborting finishing rerefine toabort
 topreprocess > aborting finishing paused pending preprocessing toabort
-toreassign > aborting assigning defined exhausted finishing pending ready reassigning
-toreassign > running scouted scouting toabort
+toreassign > aborting finishing reassigning toabort
 toretry > aborting defined done exhausted failed finished finishing ready registered
 toretry > toabort
 """,

@@ -1,0 +1,49 @@
+"""What a payload wants to be known of its job: names and values in a JSON file."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from .base import Failure
+from .procs import Account
+from .stage import own_file
+
+FILE = "jedi_metadata.json"
+_MAX_BYTES = 100_000
+_NAME = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
+
+
+def read(run: Path, user: Account | None) -> dict[str, Any]:
+    """The names and values that the payload left in `run`; none without the file. Failure if it
+    holds anything else than a mapping of names in capitals to texts, numbers or truth values."""
+    try:
+        with own_file(run / FILE, user) as reading:
+            data = os.read(reading, _MAX_BYTES + 1)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise _bad(str(error)) from error
+    if len(data) > _MAX_BYTES:
+        raise _bad(f"it has more than {_MAX_BYTES} bytes")
+    try:
+        found = json.loads(data, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise _bad(str(error)) from error
+    if not isinstance(found, dict):
+        raise _bad("it holds no mapping")
+    for name, value in found.items():
+        if not _NAME.fullmatch(name) or not isinstance(value, (str, int, float)):
+            raise _bad(f"{name[:80]!r} has a bad name or value")
+    return found
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number")
+
+
+def _bad(why: str) -> Failure:
+    return Failure("bad_metadata", f"{FILE} can't be used: {why}.")

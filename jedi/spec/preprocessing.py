@@ -1,0 +1,69 @@
+"""Pre-processing: a job that runs before the others tells what stands for ${PP_...} in a task."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jedi.core.errors import Problem
+
+SPEC = "preproSpec"
+_NAME = "PP(?:_[A-Z0-9]+)+"
+_TOLD = re.compile(rf"\$\{{({_NAME})\}}")
+_STAND_IN = re.compile(f"__({_NAME})__")
+"""What stands for ${PP_...} where names are checked before it is told."""
+
+
+def fill(document: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
+    """The task's document with what its job told (NAME stands for ${PP_NAME}) in all texts but
+    those that the job itself is made of."""
+    values = {f"PP_{name}": str(value) for name, value in told.items()}
+    return _changed(document, _TOLD, lambda found: values.get(found[1], found[0]))
+
+
+def with_stand_ins(document: Any) -> Any:
+    """The document with names, as they might be told, so that it can be checked."""
+    if not isinstance(document, dict) or not document.get(SPEC):
+        return document
+    return _changed(document, _TOLD, lambda found: f"__{found[1]}__")
+
+
+def without_stand_ins(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The reverse."""
+    return _changed(document, _STAND_IN, lambda found: f"${{{found[1]}}}")
+
+
+def is_told(name: str) -> bool:
+    """Whether a name (of the checked document) will only be known when the job has told it."""
+    return _STAND_IN.search(name) is not None
+
+
+def untold(document: Mapping[str, Any]) -> list[Problem]:
+    """What the job should have told and did not."""
+    rule, remedy = "the pre-processing job did not tell it", "Let it write to jedi_metadata.json"
+    names: dict[str, None] = {}
+    _changed(document, _TOLD, lambda found: str(names.setdefault(found[1])))
+    return [
+        Problem("task", f"${{{name}}}", rule, f"{remedy}: {name.removeprefix('PP_')}")
+        for name in names
+    ]
+
+
+Change = Callable[[re.Match[str]], str]
+
+
+def _changed(document: Mapping[str, Any], what: re.Pattern[str], change: Change) -> dict[str, Any]:
+    """The document with what matches replaced, except in the description of the job itself."""
+    return {k: v if k == SPEC else _in_texts(v, what, change) for k, v in document.items()}
+
+
+def _in_texts(value: Any, what: re.Pattern[str], change: Change) -> Any:
+    match value:
+        case str():
+            return what.sub(change, value)
+        case dict():
+            return {key: _in_texts(inner, what, change) for key, inner in value.items()}
+        case list():
+            return [_in_texts(inner, what, change) for inner in value]
+    return value
