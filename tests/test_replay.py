@@ -17,6 +17,8 @@ from jedi.core.errors import BadInput, NotFound
 from jedi.ddm.interface import Replica
 from jedi.service.replay import Replay, replay
 from jedi.taskbuffer import knobs
+from jedi.watchdog.dog import walk
+from jedi.watchdog.kennel import DOGS
 
 
 def ask(world: World, decision: int, *told: str, sites: tuple[str, ...] = ()) -> Replay:
@@ -112,6 +114,25 @@ def test_other_knobs_and_sites(grid: World) -> None:
     with pytest.raises(BadInput) as wrong:
         ask(grid, number, sites=("SITE_D.maxrss=1", "SITE_A.maxrs=1", "SITE_A.maxrss=much"))
     assert len(wrong.value.problems) == 3
+
+
+def test_snapshots_take_no_more_room_than_they_may(grid: World) -> None:
+    """One that is too large is not kept, the oldest of too many are forgotten."""
+    catalogue(grid, in_=2)
+    do(grid, "INSERT INTO jedi_snapshots (snapshot_hash, data, creationtime) SELECT i::text, "
+       "decode(repeat('ab', 700000), 'hex'), jedi_now() - i * interval '1 hour' "
+       "FROM generate_series(1, 4) i")  # fmt: skip
+    do(grid, "INSERT INTO jedi_knobs (component, key, value, username) VALUES "
+       "('decisions', 'total_max_mb', '2', 'olga'), ('decisions', 'snapshot_max_mb', '0', 'olga')"
+       )  # fmt: skip
+    grid.refresh()
+    assert walk(grid, DOGS["retention"])["surplus"] == 2
+    kept = rows(grid, "SELECT snapshot_hash FROM jedi_snapshots ORDER BY 1")
+    assert [one.snapshot_hash for one in kept] == ["1", "2"]
+    ready(grid, document())
+    generate(grid)
+    with pytest.raises(NotFound, match="not kept"):
+        ask(grid, decided(grid))
 
 
 def test_what_differs_is_told(

@@ -112,7 +112,8 @@ class TaskBroker(TaskAgent[Item, Chosen]):
         if not ours:
             return
         world = ours[0][0].world
-        decisions.put_snapshot(tx, world.hash, world.packed)
+        max_mb = self.world.knobs["decisions.snapshot_max_mb"]
+        decisions.put_snapshot(tx, world.hash, world.packed, max_mb)
         decisions.record(
             tx,
             [

@@ -445,6 +445,10 @@ _DECLARED = [
     _knob("retention.tokens_days", "d", 7.0, "... tokens that have expired", least=0.0),
     _knob("retention.rates_days", "d", 90.0, "... numbers of jobs by hour", least=0.0),
     _knob("watchdog.batch", "rows", 1000, "rows that a dog treats in one transaction", least=1),
+    _knob("decisions.snapshot_max_mb", "MB", 16, "larger snapshots of the world (compressed) are "
+          "not kept: decisions made from them can't be replayed", least=0),
+    _knob("decisions.total_max_mb", "MB", 2000, "all snapshots together: the oldest are forgotten",
+          least=0),
     _knob("sandbox.max_mb", "MB", 100, "largest input sandbox", least=1),
     _knob("ddm.catalogue", "name", "filesystem", "where data management keeps what it knows: "
           "filesystem (datasets are what lies in the directories) or sql (in the database)",

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from jedi.core import clock
 from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.core.knobs import Knobs
-from jedi.ddm.interface import DDM, DatasetInfo, FileInfo, Replica, Space, flatten
+from jedi.ddm.interface import DatasetInfo, FileInfo, Replica, Space, flatten
 from jedi.spec.decision import Pledge
 from jedi.spec.snapshot import Snapshot
 from jedi.taskbuffer import decisions, knobs, queues, sites, snapshot, tasks_new
@@ -61,7 +61,7 @@ class Known:
     pledges: tuple[Pledge, ...]
 
 
-def from_database(tx: Connection, ddm: DDM, seed: int = 0) -> Known:
+def from_database(tx: Connection, ddm: Catalogue, seed: int = 0) -> Known:
     """The world as it is now, with the links to all nuclei."""
     nuclei = [row.site for row in sites.all_sites(tx) if row.role == "nucleus"]
     return Known(

@@ -63,7 +63,7 @@ def replay(
     if row.data is None:
         raise NotFound(
             f"What the broker knew when it made decision {decision_id} is not kept any more "
-            "(knobs decisions.keep_days, decisions.snapshot_max_mb, decisions.total_max_mb).",
+            "(knobs retention.snapshots_days, decisions.snapshot_max_mb, decisions.total_max_mb).",
             code="snapshot_gone",
             decision_id=decision_id,
         )

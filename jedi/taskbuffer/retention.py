@@ -48,14 +48,16 @@ RULES = (
          ("jedi_job_params", "jedi_job_tail", "jedi_jobs_statuslog"),
          "SELECT pandaid FROM jedi_job_params p JOIN jedi_jobs_archived a USING (pandaid) "
          f"WHERE a.postprocessed_at {_OLD} ORDER BY pandaid"),
-    # a task that goes on keeps its last decision: it says where the jobs are
+    # a task that goes on keeps its last decision, and its last choice: there its jobs are
     Rule("decisions", "what brokers decided", "decision_id",
          ("jedi_broker_decisions", "jedi_broker_reasons"),
          f"SELECT decision_id FROM jedi_broker_decisions d WHERE creationtime {_OLD} AND (EXISTS ("
          "SELECT FROM jedi_broker_decisions l WHERE l.jeditaskid = d.jeditaskid "
-         "AND l.decision_id > d.decision_id) OR NOT EXISTS (SELECT FROM jedi_tasks t "
+         "AND l.decision_id > d.decision_id AND (d.outcome = 'none' OR d.broker = 'nucleus' "
+         "OR (l.outcome = 'chosen' AND l.broker <> 'nucleus'))) "
+         "OR NOT EXISTS (SELECT FROM jedi_tasks t "
          f"WHERE t.jeditaskid = d.jeditaskid AND t.status NOT IN ({_FINAL}))) "
-         "ORDER BY decision_id"),
+         "ORDER BY creationtime"),
     Rule("snapshots", "what brokers knew, once no decision is left that was made by it",
          "snapshot_hash", ("jedi_snapshots",),
          f"SELECT snapshot_hash FROM jedi_snapshots s WHERE creationtime {_OLD} AND NOT EXISTS ("
@@ -75,3 +77,20 @@ def forget(tx: Connection, rule: Rule, days: float, limit: int) -> int:
     """Delete up to `limit` of what is older than so many days; how many."""
     found = tx.execute(rule.statement, {"age_s": days * 86_400, "limit": limit})
     return int(found.scalar_one())
+
+
+_SURPLUS = text("""
+WITH old AS (
+  SELECT snapshot_hash FROM (
+    SELECT snapshot_hash, creationtime,
+      sum(octet_length(data)) OVER (ORDER BY creationtime DESC, snapshot_hash) AS so_far
+    FROM jedi_snapshots) s
+  WHERE so_far > :most ORDER BY creationtime, snapshot_hash DESC LIMIT :limit
+)
+DELETE FROM jedi_snapshots USING old WHERE jedi_snapshots.snapshot_hash = old.snapshot_hash
+""")
+
+
+def forget_surplus(tx: Connection, max_mb: int, limit: int) -> int:
+    """Delete up to `limit` of the oldest snapshots beyond so many MB of them; how many."""
+    return tx.execute(_SURPLUS, {"most": max_mb * 2**20, "limit": limit}).rowcount

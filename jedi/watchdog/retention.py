@@ -11,12 +11,18 @@ from jedi.watchdog.dog import Counts, Dog, in_batches
 
 
 def run(world: World) -> Counts:
-    """Each thing after as many days as its knob says; 0: never."""
+    """Each thing after as many days as its knob says; 0: never. Snapshots, which are large, also
+    when they are too many."""
     total = Counts()
     for rule in retention.RULES:
         if days := float(world.knobs[rule.knob]):
             total += _forget(world, rule, days)
-    return total
+    max_mb = int(world.knobs["decisions.total_max_mb"])
+
+    def step(tx: Connection, limit: int) -> Counts:
+        return Counts(surplus=retention.forget_surplus(tx, max_mb, limit))
+
+    return total + in_batches(world, step)
 
 
 def _forget(world: World, rule: Rule, days: float) -> Counts:
