@@ -112,9 +112,7 @@ CREATE TRIGGER guard_task BEFORE UPDATE OF status ON jedi_tasks FOR EACH ROW WHE
     'toincexec>finishing', 'toincexec>rerefine', 'toincexec>toabort', 'topreprocess>aborting',
     'topreprocess>finishing', 'topreprocess>paused', 'topreprocess>pending',
     'topreprocess>preprocessing', 'topreprocess>toabort', 'toreassign>aborting',
-    'toreassign>assigning', 'toreassign>defined', 'toreassign>exhausted', 'toreassign>finishing',
-    'toreassign>pending', 'toreassign>ready', 'toreassign>reassigning', 'toreassign>running',
-    'toreassign>scouted', 'toreassign>scouting', 'toreassign>toabort', 'toretry>aborting',
+    'toreassign>finishing', 'toreassign>reassigning', 'toreassign>toabort', 'toretry>aborting',
     'toretry>defined', 'toretry>done', 'toretry>exhausted', 'toretry>failed', 'toretry>finished',
     'toretry>finishing', 'toretry>ready', 'toretry>registered', 'toretry>toabort']))) EXECUTE
     FUNCTION jedi_refuse_move('task');

@@ -334,18 +334,28 @@ def user_set(
             show_default="as it is",
         ),
     ] = None,
+    running_jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--running-jobs",
+            min=0,
+            help="Most running analysis jobs, instead of the knob caps.user_jobs; 0: no limit.",
+            show_default="as it is",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Give a user a role, and special permissions.
+    """Give a user a role, special permissions, a number of jobs that may run at a time.
 
     Example: `jedi user set alice --role production --gridpref s`
     """
     from jedi.service.users import set_user
 
     with transaction() as tx:
-        value = set_user(tx, user, role.value if role else None, gridpref)
+        value = set_user(tx, user, role.value if role else None, gridpref, running_jobs)
     pref = f", special permissions {value.gridpref}" if value.gridpref else ""
-    show(value, as_json, lambda: typer.echo(f"{user} is a user of role {value.role}{pref}."))
+    cap = "" if value.running_jobs is None else f", running jobs {value.running_jobs or 'any'}"
+    show(value, as_json, lambda: typer.echo(f"{user} is a user of role {value.role}{pref}{cap}."))
 
 
 def show_columns(columns: str, rows: Sequence[dict[str, Any]]) -> None:

@@ -77,3 +77,25 @@ def living(tx: Connection, attempts: Iterable[tuple[int, int]]) -> set[tuple[int
         {"ids": [p[0] for p in pairs], "seqs": [p[1] for p in pairs]},
     )
     return {(row.pandaid, row.lock_seq) for row in rows}
+
+
+_MOVED = ", ".join(
+    f"'{kind}'" for kind in states.INPUT_TYPES if kind not in ("pseudo_input", "random_seed")
+)
+_AWAITING = text(f"""
+SELECT j.pandaid, j.lock_seq, (
+  SELECT jsonb_agg(jsonb_build_array(d.datasetname, f.lfn, f.endpoint))
+  FROM jedi_job_files f JOIN jedi_datasets d USING (datasetid, jeditaskid)
+  WHERE f.pandaid = j.pandaid AND f.type IN ({_MOVED})
+    AND (f.endpoint IS NOT NULL OR f.type <> 'trn_log')) AS inputs
+FROM jedi_jobs j
+WHERE j.postprocessed_at IS NULL AND j.status = 'assigned' AND j.priority > :above
+  AND j.pandaid > :after
+ORDER BY j.pandaid LIMIT :limit
+""")
+
+
+def awaiting_inputs(tx: Connection, above: int, after: int, limit: int) -> list[Row[Any]]:
+    """Assigned jobs of a priority above this, with ids above `after`: pandaid, lock_seq, inputs
+    (lists of dataset, LFN and the endpoint where it is to be; None: there is none)."""
+    return list(tx.execute(_AWAITING, {"above": above, "after": after, "limit": limit}))

@@ -157,7 +157,7 @@ def _plain(statement: str) -> str:
     """Without what PostgreSQL adds to what was written: casts of literals, the usual method."""
     for said, meant in (("timestamp with time zone", "timestamptz"), (" USING btree", "")):
         statement = statement.replace(said, meant)
-    return re.sub(r"('[^']*')::(text|jsonb|regclass)\b", r"\1", statement)
+    return re.sub(r"('[^']*')::(text(\[\])?|jsonb|regclass)(?!\w)", r"\1", statement)
 
 
 def _wrap(statement: str, indent: str = "") -> str:

@@ -22,18 +22,23 @@ class Identity:
 
 
 def put_user(
-    tx: Connection, user_name: str, role: str | None = None, gridpref: str | None = None
+    tx: Connection,
+    user_name: str,
+    role: str | None = None,
+    gridpref: str | None = None,
+    cap: int | None = None,
 ) -> None:
-    """Give a user a role (user, production or operator) and special permissions (letters of
-    GRIDPREF, see spec/priority.py); what is None stays as it is."""
+    """Give a user a role (user, production or operator), special permissions (letters of GRIDPREF,
+    see spec/priority.py) and the most running analysis jobs; what is None stays as it is."""
     tx.execute(
         text(
-            "INSERT INTO jedi_users AS u (username, role, gridpref) "
-            "VALUES (:user, coalesce(:role, 'user'), coalesce(:gridpref, '')) "
+            "INSERT INTO jedi_users AS u (username, role, gridpref, cap_running_jobs) "
+            "VALUES (:user, coalesce(:role, 'user'), coalesce(:gridpref, ''), :cap) "
             "ON CONFLICT (username) DO UPDATE SET role = coalesce(:role, u.role), "
-            "gridpref = coalesce(:gridpref, u.gridpref)"
+            "gridpref = coalesce(:gridpref, u.gridpref), "
+            "cap_running_jobs = coalesce(:cap, u.cap_running_jobs)"
         ),
-        {"user": user_name, "role": role, "gridpref": gridpref},
+        {"user": user_name, "role": role, "gridpref": gridpref, "cap": cap},
     )
 
 
@@ -51,6 +56,14 @@ def gridpref(tx: Connection, user_name: str) -> str:
         text("SELECT gridpref FROM jedi_users WHERE username = :user"), {"user": user_name}
     )
     return found or ""
+
+
+def cap(tx: Connection, user_name: str) -> int | None:
+    """The most running analysis jobs of a user; None: as many as others, 0: no limit."""
+    found: int | None = tx.scalar(
+        text("SELECT cap_running_jobs FROM jedi_users WHERE username = :user"), {"user": user_name}
+    )
+    return found
 
 
 def token_hash(token: str) -> str:

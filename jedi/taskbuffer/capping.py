@@ -1,0 +1,43 @@
+"""Who has more running jobs than one may have, and whose jobs are kept from pilots for that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+# A working group counts as one, instead of its members. What merges is not counted: it makes room.
+# The tasks are locked, so that none is paused meanwhile: jobs of paused tasks stay throttled.
+_CAPPED = text("""
+WITH live AS (
+  SELECT j.pandaid, j.status, nullif(t.workinggroup, '') AS grp,
+    coalesce(nullif(t.workinggroup, ''), j.username) AS owner, u.cap_running_jobs AS own
+  FROM jedi_jobs j JOIN jedi_tasks t USING (jeditaskid)
+    LEFT JOIN jedi_users u ON u.username = j.username
+  WHERE j.postprocessed_at IS NULL AND j.status IN ('running', 'activated', 'throttled')
+    AND j.prodsourcelabel <> ALL(:production) AND j.kind <> 'merge'
+), owners AS (
+  SELECT owner, grp, count(*) FILTER (WHERE status = 'running') AS running,
+    nullif(CASE WHEN grp IS NULL THEN coalesce(min(own), :user_cap) ELSE :group_cap END, 0) AS cap
+  FROM live GROUP BY owner, grp
+)
+SELECT j.pandaid, j.lock_seq, j.status, o.owner, o.running, o.cap
+FROM owners o JOIN live l ON l.owner = o.owner AND l.grp IS NOT DISTINCT FROM o.grp
+  JOIN jedi_jobs j USING (pandaid) JOIN jedi_tasks t USING (jeditaskid)
+WHERE j.status = CASE WHEN o.running > o.cap THEN 'activated' ELSE 'throttled' END
+  AND (j.status = 'activated' OR t.status <> 'paused')
+ORDER BY j.priority DESC, j.pandaid LIMIT :limit
+FOR NO KEY UPDATE OF j SKIP LOCKED FOR SHARE OF t SKIP LOCKED
+""")
+
+
+def capped(
+    tx: Connection, production: Sequence[str], user_cap: int, group_cap: int, limit: int
+) -> list[Row[Any]]:
+    """Analysis jobs to be kept from pilots (activated) or no longer (throttled), since their owner,
+    a user or a working group, has more running ones than the cap, or not: pandaid, lock_seq,
+    status, owner, running, cap. A cap of 0 is none; users may have their own."""
+    found = {"production": list(production), "user_cap": user_cap, "group_cap": group_cap,
+             "limit": limit}  # fmt: skip
+    return list(tx.execute(_CAPPED, found))

@@ -1,0 +1,58 @@
+"""Urgent jobs whose inputs are on their way: data management is asked whether they have come."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from sqlalchemy import Row
+
+from jedi.agent.base import World
+from jedi.core.errors import JediError
+from jedi.taskbuffer import dogs
+from jedi.taskbuffer.jobs import JobMove, move_jobs
+from jedi.watchdog.dog import Counts, Dog
+
+File = tuple[str, str]
+"""Dataset and LFN."""
+
+
+def run(world: World) -> Counts:
+    """Who brings the files may have forgotten to say so. Source: seed, "Direct replica lookup for
+    assigned jobs"."""
+    above, limit = int(world.knobs["lookup.above"]), int(world.knobs["watchdog.batch"])
+    counts, last = Counts(), 0
+    while True:
+        with world.engine.begin() as tx:
+            jobs = dogs.awaiting_inputs(tx, above, last, limit)
+        holders = _locate(world, jobs)
+        reason = "Data management has the inputs at the site."
+        moves = [
+            JobMove(job.pandaid, "activated", "input_ready", reason, job.lock_seq)
+            for job in jobs
+            if all(end in holders.get((data, lfn), ()) for data, lfn, end in job.inputs or ())
+        ]
+        with world.engine.begin() as tx:
+            counts["activated"] += len(move_jobs(tx, moves, "WatchDog", ["assigned"]))
+        if len(jobs) < limit:
+            return counts
+        last = jobs[-1].pandaid
+
+
+def _locate(world: World, jobs: list[Row[Any]]) -> dict[File, list[str]]:
+    """Who has the inputs of jobs, by one question a dataset; nobody has what is not known."""
+    wanted: dict[str, set[str]] = defaultdict(set)
+    for job in jobs:
+        for dataset, lfn, _ in job.inputs or ():
+            wanted[dataset].add(lfn)
+    found = {}
+    for dataset, lfns in wanted.items():
+        try:
+            for lfn, endpoints in world.ddm.locate(dataset, sorted(lfns)).items():
+                found[dataset, lfn] = endpoints
+        except JediError as error:
+            world.log.warning("no replicas", dataset=dataset, error=error.sentence)
+    return found
+
+
+DOG = Dog("lookup", "watchdog.lookup_period_s", "whether inputs of urgent jobs have come", run)
