@@ -22,7 +22,7 @@ from jedi.cli import jedi as cli
 from jedi.cli import task as task_cli
 from jedi.core.errors import BadInput, JediError, NotFound
 from jedi.ddm.interface import DatasetInfo, FileInfo, Replica
-from jedi.service import known
+from jedi.service import known, tasks
 from jedi.service.plan import Plan
 from jedi.service.planning import Foreseen, Other, now, recorded
 from jedi.taskbuffer.users import put_user
@@ -220,3 +220,19 @@ def test_the_command_line(
     off = [word for site in "AB" for word in ("--site", f"SITE_{site}.status=offline")]
     code, told = run(task_cli.main, "plan", str(file), "--snapshot", str(exported), *off)
     assert code == 1 and "status_offline" in told and "lost" in told
+
+
+def test_what_was_foreseen_stands_beside_the_truth(world: World) -> None:
+    catalogue(world, in_=4)
+    (task,) = ready(world, document(nFilesPerJob=2, ramCount=500, cpuTime=100))
+    generate(world)
+    with world.engine.begin() as tx:
+        assert tasks.show(tx, task).forecasts == []
+        tx.execute(text("ALTER TABLE jedi_jobs DISABLE TRIGGER USER"))
+        tx.execute(text("UPDATE jedi_jobs SET status = 'finished', wall_s = 7.5, site = 'SITE_B', "
+                        "max_pss_kb = 204800, workdir_kb = 1024"))  # fmt: skip
+        found = {one.name: (one.foreseen, one.true) for one in tasks.show(tx, task).forecasts}
+    # 2 files of one event each: 200 HS06 s by 10 HS06 and 90 %, and 600 s besides
+    assert found["jobs"] == (2, 2) and found["wall time"] == (623, 7.5)
+    assert found["memory"] == (500, 200) and found["disk"] == (1, 1)
+    assert found["sites"] == (("SITE_A", "SITE_B"), ("SITE_B",))

@@ -194,6 +194,11 @@ def _show_details(found: TaskDetails) -> None:
             for d in found.datasets
         ],
     )  # fmt: skip
+    if found.forecasts:
+        table(
+            ["of its jobs", "foreseen", "true", "unit"],
+            [[one.name, one.foreseen, one.true, one.unit] for one in found.forecasts],
+        )
     if found.failures:
         table(
             ["failed", "cause", "source", "exit code", "latest job", "what it said"],
@@ -213,8 +218,9 @@ def jobs(
     ] = False,
     of: Annotated[
         int | None,
-        typer.Option("--of", metavar="PANDAID", help="Those that stand for this one by now, the "
-                     "worst first."),
+        typer.Option(
+            "--of", metavar="PANDAID", help="Those that stand for this one by now, the worst first."
+        ),
     ] = None,
     limit: Limit = None,
     as_json: Json = False,

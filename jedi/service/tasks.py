@@ -7,11 +7,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from jedi.core import states
 from jedi.core.errors import NotFound
+from jedi.core.kills import kill
 from jedi.taskbuffer import views
 
 MOST_ROWS = 1_000_000
@@ -87,29 +89,49 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
+class Forecast:
+    """A figure as foreseen when jobs were made, beside what finished jobs took (the most of each);
+    None: nothing was known."""
+
+    name: str
+    foreseen: float | tuple[str, ...] | None
+    true: float | tuple[str, ...] | None
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
 class TaskDetails:
-    """A task with what its scouts measured, its datasets, its jobs by status and why jobs
-    failed."""
+    """A task with what its scouts measured, its datasets, its jobs by status, why jobs failed, and
+    what was foreseen of them (once one has finished)."""
 
     task: Task
     measured: list[Figure]
     datasets: list[Dataset]
     jobs: dict[str, int]
     failures: list[Failure]
+    forecasts: list[Forecast]
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job of a task; times in seconds, memory in kB."""
+    """A job of a task; times in seconds, measured memory in kB, 0 MB: no limit. `predecessors`:
+    the jobs whose inputs it has, for the reason that `relation` tells; `retry_effects`: what retry
+    rules made of its failure; `kill_number`: what PanDA calls its kill code."""
 
     panda_id: int
     origin_panda_id: int
     unit_nr: int
     attempt_nr: int
+    predecessors: list[int] | None
+    relation: str | None
     kind: str
     status: str
+    substatus: str | None
+    kill_code: str | None
     site: str
+    priority: int
     n_inputs: int
+    memory_mb: int
     creation_time: datetime
     start_time: datetime | None
     end_time: datetime | None
@@ -121,6 +143,8 @@ class Job:
     wall_s: float | None
     max_rss_kb: int | None
     stderr_tail: str | None
+    retry_effects: list[str] | None
+    kill_number: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +202,21 @@ def show(tx: Connection, jedi_task_id: int) -> TaskDetails:
         datasets=[Dataset(**row._mapping) for row in views.datasets(tx, jedi_task_id)],
         jobs=views.job_counts(tx, jedi_task_id),
         failures=[Failure(**row._mapping) for row in views.failures(tx, jedi_task_id)],
+        forecasts=_forecasts(tx, jedi_task_id),
     )
+
+
+def _forecasts(tx: Connection, jedi_task_id: int) -> list[Forecast]:
+    row = views.foreseen(tx, jedi_task_id)
+    if row is None:
+        return []
+    return [
+        Forecast("jobs", row.units, row.jobs, ""),
+        Forecast("wall time", row.walltime_s, row.wall_s, "s"),
+        Forecast("memory", row.memory_mb, row.used_memory_mb, "MB"),
+        Forecast("disk", row.disk_mb, row.used_disk_mb, "MB"),
+        Forecast("sites", tuple(row.chosen), tuple(row.sites), ""),
+    ]
 
 
 def get(tx: Connection, jedi_task_id: int) -> Task:
@@ -194,7 +232,27 @@ def jobs(
     """The jobs of a task, or its failed ones, with the end of what they wrote to stderr."""
     get(tx, jedi_task_id)
     statuses = ["failed"] if failed else None
-    return [Job(**row._mapping) for row in views.jobs(tx, jedi_task_id, statuses, limit)]
+    return [_job(row) for row in views.jobs(tx, jedi_task_id, statuses, limit)]
+
+
+def descendants(tx: Connection, jedi_task_id: int, panda_id: int) -> list[Job]:
+    """The jobs that stand for one of a task by now: itself, or those that took over its inputs,
+    whatever others they have; the worst first. NotFound if the task has no such job."""
+    get(tx, jedi_task_id)
+    ids = views.standing(tx, jedi_task_id, panda_id)
+    found = {row.panda_id: row for row in views.jobs(tx, jedi_task_id, None, MOST_ROWS, ids)}
+    if not ids:
+        raise NotFound(
+            f"Task {jedi_task_id} has no job {panda_id}.",
+            jedi_task_id=jedi_task_id,
+            panda_id=panda_id,
+        )
+    return [_job(found[one]) for one in ids]
+
+
+def _job(row: Row[Any]) -> Job:
+    killed = kill(row.kill_code)
+    return Job(**row._mapping, kill_number=killed.number if killed else None)
 
 
 def files(

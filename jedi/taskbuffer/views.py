@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
 from jedi.spec.splitrule import SCOUTED
+from jedi.taskbuffer.archive import all_files, all_jobs
 
 _MASTER = "masterid IS NULL AND type IN ('input', 'pseudo_input')"
 _TASK = f"""
@@ -79,11 +80,19 @@ GROUP BY error_code, error_source, exit_code ORDER BY jobs DESC, panda_id
 """
 _JOB = """
 SELECT j.pandaid AS panda_id, j.originpandaid AS origin_panda_id, j.unit_nr,
-  j.attemptnr AS attempt_nr, j.kind, j.status, j.site, j.n_inputs, j.creationtime AS creation_time,
+  j.attemptnr AS attempt_nr, h.predecessors, h.relation, j.kind, j.status, j.substatus, j.kill_code,
+  j.site, j.priority, j.n_inputs, j.memory_mb, j.creationtime AS creation_time,
   j.starttime AS start_time, j.endtime AS end_time, j.exit_code, j.error_source, j.error_code,
-  j.error_diag, j.cpu_s, j.wall_s, j.max_rss_kb, t.stderr_tail
-FROM {table} j LEFT JOIN jedi_job_tail t USING (pandaid)
+  j.error_diag, j.cpu_s, j.wall_s, j.max_rss_kb, t.stderr_tail,
+  CASE WHEN j.status = 'failed' THEN ARRAY(
+    SELECT effect FROM jedi_retry_matches m WHERE m.pandaid = j.pandaid ORDER BY m.rule_id)
+  END AS retry_effects
+FROM {table} j LEFT JOIN jedi_job_tail t USING (pandaid) LEFT JOIN (
+  SELECT newpandaid AS pandaid, array_agg(oldpandaid ORDER BY oldpandaid) AS predecessors,
+    min(relationtype) AS relation
+  FROM jedi_job_retry_history WHERE jeditaskid = :task GROUP BY newpandaid) h USING (pandaid)
 WHERE j.jeditaskid = :task AND (CAST(:statuses AS text[]) IS NULL OR j.status = ANY(:statuses))
+  AND (CAST(:ids AS bigint[]) IS NULL OR j.pandaid = ANY(:ids))
 """
 _JOBS = f"""
 {_JOB.format(table="jedi_jobs")} UNION ALL {_JOB.format(table="jedi_jobs_archived")}
@@ -125,6 +134,37 @@ def measured(tx: Connection, jedi_task_id: int) -> list[Row[Any]]:
     return list(tx.execute(text(_MEASURED), {"task": jedi_task_id}))
 
 
+_FORESEEN = """
+WITH j AS (
+  SELECT {columns} FROM jedi_jobs WHERE jeditaskid = :task AND kind = ANY(:kinds)
+  UNION ALL
+  SELECT {columns} FROM jedi_jobs_archived WHERE jeditaskid = :task AND kind = ANY(:kinds)
+)
+SELECT f.*, m.*, CAST(ARRAY(
+    SELECT DISTINCT unnest(chosen) FROM jedi_broker_decisions
+    WHERE jeditaskid = :task AND broker <> 'nucleus' ORDER BY 1) AS text[]) AS chosen
+FROM (
+  SELECT count(DISTINCT unit_nr) AS units, max(nullif(walltime_s, 0)) AS walltime_s,
+    max(nullif(memory_mb, 0)) AS memory_mb, max(nullif(disk_mb, 0)) AS disk_mb
+  FROM j WHERE attemptnr = 1) f, (
+  SELECT (SELECT count(*) FROM j) AS jobs, max(wall_s) AS wall_s,
+    max(coalesce(max_pss_kb, max_rss_kb)) / 1024 AS used_memory_mb,
+    max(workdir_kb) / 1024 AS used_disk_mb, array_agg(DISTINCT site ORDER BY site) AS sites
+  FROM j WHERE status = 'finished') m
+WHERE m.sites IS NOT NULL
+"""
+_COLUMNS = ("unit_nr, attemptnr, status, site, walltime_s, memory_mb, disk_mb, wall_s, max_pss_kb, "
+            "max_rss_kb, workdir_kb")  # fmt: skip
+
+
+def foreseen(tx: Connection, jedi_task_id: int) -> Row[Any] | None:
+    """What was foreseen of a task's jobs when they were made, the largest figures of all first
+    attempts, and what finished jobs took; None: no job has finished. Merging is left out."""
+    query = text(_FORESEEN.format(columns=_COLUMNS))
+    values = {"task": jedi_task_id, "kinds": ["normal", "scout"]}
+    return tx.execute(query, values).one_or_none()
+
+
 def datasets(tx: Connection, jedi_task_id: int) -> list[Row[Any]]:
     """The datasets of a task."""
     return list(tx.execute(text(_DATASETS), {"task": jedi_task_id}))
@@ -142,11 +182,41 @@ def failures(tx: Connection, jedi_task_id: int) -> list[Row[Any]]:
 
 
 def jobs(
-    tx: Connection, jedi_task_id: int, statuses: Sequence[str] | None, limit: int
+    tx: Connection,
+    jedi_task_id: int,
+    statuses: Sequence[str] | None,
+    limit: int,
+    ids: Sequence[int] | None = None,
 ) -> list[Row[Any]]:
-    """The jobs of a task in these statuses (None: all), archived ones too."""
-    values = {"task": jedi_task_id, "statuses": statuses, "limit": limit}
+    """The jobs of a task in these statuses (None: all), or those of `ids`, archived ones too."""
+    values = {"task": jedi_task_id, "statuses": statuses, "limit": limit, "ids": ids}
     return list(tx.execute(text(_JOBS), values))
+
+
+_FED = ", ".join(f"'{kind}'" for kind in states.FED_TYPES if kind != "random_seed")
+_STANDING = text(f"""
+WITH RECURSIVE d(pandaid) AS (
+  SELECT CAST(:job AS bigint)
+  UNION
+  SELECT h.newpandaid FROM d JOIN jedi_job_retry_history h ON h.oldpandaid = d.pandaid
+)
+SELECT j.pandaid FROM d JOIN {all_jobs("pandaid, jeditaskid, status")} j USING (pandaid)
+WHERE j.jeditaskid = :task AND EXISTS (
+  SELECT FROM {all_files("pandaid, fileid, jeditaskid")} f JOIN jedi_dataset_contents c
+    ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
+  WHERE f.pandaid = j.pandaid AND c.pandaid = j.pandaid
+    AND (c.type IN ({_FED}) OR c.type = ANY(:merged) AND c.status <> 'failed'))
+ORDER BY array_position(CAST(:worst AS text[]), j.status), j.pandaid
+""")
+_WORST_FIRST = ["failed", "cancelled", "closed", *states.JOB_LIVE, "finished"]
+
+
+def standing(tx: Connection, jedi_task_id: int, panda_id: int) -> list[int]:
+    """The jobs, of this one and all that took over from it, that had an input last: they tell what
+    has become of it. Those that went worst come first, those that finished last."""
+    values = {"task": jedi_task_id, "job": panda_id, "worst": _WORST_FIRST,
+              "merged": list(states.PRE_MERGE_TYPES)}  # fmt: skip
+    return list(tx.scalars(_STANDING, values))
 
 
 def files(
