@@ -32,8 +32,9 @@ from jedi.core.errors import BadInput, NotFound
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.service import tasks as service
 from jedi.spec.tasktext import validate
-from jedi.taskbuffer import dispatch, knobs, merging
+from jedi.taskbuffer import dispatch, jobs_end, knobs, merging
 from jedi.taskbuffer.jobs import JobMove, move_jobs
+from jedi.taskbuffer.jobs_end import JobEnd
 from jedi.watchdog.dog import walk
 from jedi.watchdog.merging import DOG
 
@@ -248,6 +249,19 @@ def test_three_tries_then_the_inputs_come_back(world: World) -> None:
     assert merged_at_last(world, task) == "done"
     assert of_type(world, task, "trn_output") == {"failed": 2, "finished": 2}
     sound(world)
+
+
+def test_a_merge_that_lacked_memory_gets_more(world: World) -> None:
+    task = task_of(world, 2, mergeRamCount=2000)
+    make(world, jobs(world, task, "activated"))
+    everything(world)
+    first = merge_jobs(world, task)[-1]
+    take(world, [first.pandaid])
+    with world.engine.begin() as tx:
+        jobs_end.end_jobs(tx, [JobEnd(first.pandaid, "failed", "memory_limit", "Oh.")], "Adder")
+    everything(world)
+    second = merge_jobs(world, task)[-1]
+    assert (first.memory_mb, second.memory_mb) == (2000, 3000)
 
 
 def test_a_job_that_fails_leaves_nothing_to_merge(world: World) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jedi.core import kills
 from jedi.jobgenerator.plan import Cut
 from jedi.spec.chunk import Ints
 from jedi.spec.generation import Predecessor, Retry
@@ -41,12 +42,11 @@ def trace(
             continue
         origins[job] = min(known[old].origin for old in before)
         retries += [
-            Retry(old, panda_ids[job], origins[job], _relation(known[old].kind, kind))
-            for old in before
+            Retry(old, panda_ids[job], origins[job], _relation(known[old], kind)) for old in before
         ]
         one = known[before[0]]
         same = (previous == before[0]).all() and len(previous) == one.n_inputs
-        if same and _relation(one.kind, kind) == "retry":
+        if same and _relation(one, kind) != "merge":
             units[job] = one.unit
     for job, unit in enumerate(units):
         if not unit:
@@ -55,8 +55,11 @@ def trace(
     return Lineage(origins, units, retries)
 
 
-def _relation(before: str, kind: str) -> str:
-    return "merge" if kind == "merge" != before else "retry"
+def _relation(before: Predecessor, kind: str) -> str:
+    if kind == "merge" != before.kind:
+        return "merge"
+    killed = kills.kill(before.kill_code)
+    return killed.relation if killed else "retry"
 
 
 def _earlier(cuts: Sequence[Cut]) -> list[tuple[int, Ints]]:

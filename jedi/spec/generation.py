@@ -101,12 +101,14 @@ class TaskOrder:
 
 @dataclass(frozen=True, slots=True)
 class Predecessor:
-    """An earlier job: the origin and the unit it stands for, how many inputs it had, its kind."""
+    """An earlier job: the origin and the unit it stands for, how many inputs it had, its kind,
+    why it was killed, if it was."""
 
     origin: int
     unit: int
     n_inputs: int
     kind: str = "normal"
+    kill_code: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from jedi.core import states
+from jedi.core.kills import KILLS
 from jedi.taskbuffer.engine import wake
 
 NOTE = """
@@ -74,6 +75,8 @@ WITH m AS (
     error_source = CASE WHEN m.bad THEN m.error_source ELSE j.error_source END,
     error_code = CASE WHEN m.bad THEN m.code ELSE j.error_code END,
     error_diag = CASE WHEN m.bad THEN m.reason ELSE j.error_diag END,
+    kill_code = CASE WHEN m.target = 'finished' THEN NULL WHEN j.kill_code IS NULL AND m.bad
+                     AND m.code = ANY(:kills) THEN m.code ELSE j.kill_code END,
     -- a hold is a flag beside a status: it ends with it
     hold_kind = NULL, hold_reason = NULL, hold_since = NULL, hold_deadline = NULL
   FROM m JOIN old ON old.pandaid = m.id
@@ -126,6 +129,7 @@ def move_jobs(
             "seqs": [m.lock_seq for m in moves],
             "blames": [m.error_source for m in moves],
             "sources": list(sources),
+            "kills": list(KILLS),
             "agent": agent,
         },
     ).all()

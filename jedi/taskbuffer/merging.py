@@ -206,7 +206,7 @@ SELECT r.jeditaskid, r.site, r.datasetid AS dataset_id, r.datasetname AS name, r
   array_agg(coalesce(fsize, 0) ORDER BY place) AS sizes,
   array_agg(coalesce(n_events, 0) ORDER BY place) AS events,
   array_agg(attemptnr ORDER BY place) AS attempts,
-  array_agg(pandaid ORDER BY place) AS previous
+  array_agg(pandaid ORDER BY place) AS previous, max(ramcount) AS ram_mb
 FROM r LEFT JOIN live ON live.jeditaskid = r.jeditaskid AND live.site = r.site
 WHERE place <= :most
 GROUP BY r.jeditaskid, r.site, r.datasetid, r.datasetname, r.type, r.streamname
@@ -218,7 +218,10 @@ def orders(tx: Connection, rows: Sequence[Row[Any]], most: int) -> list[MergeOrd
     """What merge jobs of claimed tasks are made of, of the files of up to `most` jobs each."""
     ids = {"ids": [row.jeditaskid for row in rows]}
     streams: dict[int, list[Stream]] = {row.jeditaskid: [] for row in rows}
+    ram_mb = {row.jeditaskid: row.mergeramcount for row in rows}
     for row in tx.execute(_READY, {**ids, "most": most}):
+        if row.ram_mb:  # a merge of them ran out of memory
+            ram_mb[row.jeditaskid] = max(row.ram_mb, ram_mb[row.jeditaskid] or 0)
         streams[row.jeditaskid].append(
             Stream(row.site, row.dataset_id, row.name, row.type, row.stream, row.complete,
                    _files(row))
@@ -230,7 +233,7 @@ def orders(tx: Connection, rows: Sequence[Row[Any]], most: int) -> list[MergeOrd
             order=_order(row, outputs[row.jeditaskid], specs[row.jeditaskid],
                          streams[row.jeditaskid]),
             streams=tuple(streams[row.jeditaskid]),
-            ram_mb=row.mergeramcount,
+            ram_mb=ram_mb[row.jeditaskid],
             cores=row.mergecorecount,
         )
         for row in rows

@@ -18,6 +18,7 @@ from jedi.core import states
 from jedi.spec.retryrule import CONDITIONS, FOR_JOBS, Match, RetryRule, effect
 from jedi.spec.splitrule import SplitRules
 from jedi.taskbuffer import knobs, scouting
+from jedi.taskbuffer.archive import all_jobs
 
 _MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
 _MERGED = ", ".join(f"'{kind}'" for kind in states.PRE_MERGE_TYPES)
@@ -166,10 +167,10 @@ SELECT * FROM jedi_tasks t WHERE jeditaskid IN (
   AND (lease_until IS NULL OR lease_until < clock_timestamp())  -- real time
 ORDER BY jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
 """)
-_CAUSES = text("""
+_CAUSES = text(f"""
 SELECT m.jeditaskid, r.action, max(j.attemptnr) AS attempt_nr,
-  EXISTS (SELECT FROM jedi_jobs k WHERE k.jeditaskid = m.jeditaskid AND k.status = 'finished')
-    AS succeeded, max(
+  EXISTS (SELECT FROM {all_jobs("jeditaskid, status")} k
+          WHERE k.jeditaskid = m.jeditaskid AND k.status = 'finished') AS succeeded, max(
     s.maxtime * coalesce(nullif(s.corepower, 0), 10) * j.cores / greatest(j.n_events, j.n_inputs, 1)
   ) AS hs06_s_per_event
 FROM jedi_retry_matches m JOIN jedi_retry_rules r USING (rule_id) JOIN jedi_jobs j USING (pandaid)
@@ -243,17 +244,16 @@ def settle(
 
 # ------------------------------------------------------------------------------- for operators
 
+_ALL = all_jobs(
+    "pandaid, jeditaskid, status, error_source, error_code, error_diag, exit_code, site, "
+    "workqueue_id, prodsourcelabel"
+)
 _TEST = text(f"""
 SELECT r.rule_id, r.active, r.action, r.attempts, r.description, count(j.pandaid) AS jobs,
   (array_agg(j.pandaid ORDER BY j.pandaid DESC) FILTER (WHERE j.pandaid IS NOT NULL))[1:5]
     AS examples
-FROM jedi_retry_rules r LEFT JOIN (
-  SELECT pandaid, jeditaskid, error_source, error_code, error_diag, exit_code, site, workqueue_id,
-    prodsourcelabel FROM jedi_jobs WHERE status = 'failed'
-  UNION ALL
-  SELECT pandaid, jeditaskid, error_source, error_code, error_diag, exit_code, site, workqueue_id,
-    prodsourcelabel FROM jedi_jobs_archived WHERE status = 'failed') j
-  JOIN jedi_tasks t USING (jeditaskid) ON {_HOLDS}
+FROM jedi_retry_rules r LEFT JOIN {_ALL} j
+  JOIN jedi_tasks t USING (jeditaskid) ON {_HOLDS} AND j.status = 'failed'
     AND (CAST(:task AS bigint) IS NULL OR j.jeditaskid = :task)
 GROUP BY r.rule_id ORDER BY r.rule_id
 """)

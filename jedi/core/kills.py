@@ -1,0 +1,44 @@
+"""Why jobs are ended before they ended by themselves: kill codes, by reason (core/reasons.py).
+
+Source: engine.md §1.6; relations: seed, "Job rebrokerage"; PanDA's jedi_job_retry_history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """The number that PanDA gives it, and how jobs that take over the inputs are related to those
+    that were killed."""
+
+    number: int
+    relation: str = "retry"
+
+
+KILLS: Mapping[str, Kill] = {
+    "setup_timeout": Kill(2),
+    "defined_timeout": Kill(2),
+    "throttled_timeout": Kill(2),
+    "merge_stuck": Kill(2),
+    "waiting_timeout": Kill(4),
+    "assigned_timeout": Kill(8, "rebrokerage"),
+    "activated_timeout": Kill(8, "rebrokerage"),
+    "rebrokered": Kill(8, "rebrokerage"),
+    "idle_site": Kill(10, "rebrokerage"),
+    "t1_timeout": Kill(10, "rebrokerage"),
+    "t2_timeout": Kill(10, "rebrokerage"),
+    "shut_down": Kill(9),
+    "killed": Kill(50),
+    "reassigned": Kill(51, "reassign"),
+    "pilot_terminated": Kill(60),
+}
+"""2 expired, 4 expired while it waited for others, 8 rebrokered, 9 by force, 10 rebrokered because
+its site is slow, 50 with its task, 51 because its task goes on elsewhere, 60 by its pilot."""
+
+
+def kill(code: str | None) -> Kill | None:
+    """What a job's kill code means; None: it has none, or one that is no reason here."""
+    return KILLS.get(code) if code else None
