@@ -263,7 +263,8 @@ def test_open_input_ends_with_its_task(world: World, finished: int, after: str) 
 
 @pytest.mark.parametrize("fed", [False, True])
 def test_a_task_in_any_status_goes_on_elsewhere(world: World, fed: bool) -> None:
-    ids = in_each(world, sources("TaskCommando", "reassign"))
+    before = [s for s in sources("TaskCommando", "reassign") if s != "pending"]  # has no log here
+    ids = in_each(world, before)
     insert = (
         "INSERT INTO jedi_datasets (jeditaskid, datasetname, type, status, nfiles, "
         "nfilestobeused) VALUES (:t, 'demo:in', 'input', 'ready', 1, 1)"
@@ -274,7 +275,7 @@ def test_a_task_in_any_status_goes_on_elsewhere(world: World, fed: bool) -> None
         ask(world, task, "reassign", site="SITE_B")
     while TaskCommando(world).run_once():
         pass
-    query = "SELECT status FROM jedi_tasks_statuslog WHERE fromstatus = 'toreassign'"
+    query = "SELECT status FROM jedi_tasks_statuslog WHERE fromstatus = 'reassigning'"
     went = {row.status for row in rows(world, query)}
     assert went >= ({"ready", "defined"} if fed else {"defined", "exhausted"})
 

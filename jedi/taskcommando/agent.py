@@ -39,7 +39,7 @@ from jedi.taskcommando.reassign import target
 from jedi.taskcommando.retry import Dataset, plan, reopen, resumed
 
 _WINDING_UP = {"aborting": "toabort", "finishing": "passed"}
-_DOING = (*_WINDING_UP, "toretry", "toincexec", "paused", "toreassign", "scouted")
+_DOING = (*_WINDING_UP, "toretry", "toincexec", "paused", "toreassign", "reassigning", "scouted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Order:
 class TaskCommando(Agent[Order, str | None]):
     """Takes commands up (… → aborting, finishing, toretry, toincexec, toreassign, paused, or a
     refusal) and carries them out: aborting → toabort, finishing → passed, toretry → ready,
-    toincexec → rerefine; toreassign → what it was, elsewhere; scouted → running; paused → what it
+    toincexec → rerefine; toreassign → reassigning → what it was, elsewhere; scouted → running; paused → what it
     was, on resume.
 
     A task stays in the "doing" status until all is done, so a lost worker is replaced. What there
@@ -129,6 +129,7 @@ class TaskCommando(Agent[Order, str | None]):
         retried += self._incexec(tx, [o for o in going_on if o.status == "toincexec"])
         self._throttle(tx, [order for order in going_on if order.status == "paused"])
         self._reassign(tx, [order for order in going_on if order.status == "toreassign"])
+        self._settle(tx, [order for order in going_on if order.status == "reassigning"])
         self._avalanche(tx, [order for order in going_on if order.status == "scouted"])
         self._lead(tx, retried)
         # a command that somebody else answered just before the claim
@@ -189,21 +190,27 @@ class TaskCommando(Agent[Order, str | None]):
         tasks.move_tasks(tx, moves, self.name)
 
     def _reassign(self, tx: Connection, orders: Sequence[Order]) -> None:
-        """End the jobs of tasks that are sent elsewhere, as far as told to; then note the place."""
+        """End the jobs of tasks that are sent elsewhere, as far as told to."""
         if not orders:
             return
         because = ending.reasons(tx, [order.jedi_task_id for order in orders])
         through = self._end_jobs(tx, orders, because, _REASSIGNED)
-        if not through:
+        moves = [Move(*_held(o), "reassigning", *because[o.jedi_task_id]) for o in through]
+        tasks.move_tasks(tx, moves, self.name)
+
+    def _settle(self, tx: Connection, orders: Sequence[Order]) -> None:
+        """Note the new place of tasks; they go on there."""
+        if not orders:
             return
-        ids = [order.jedi_task_id for order in through]
+        ids = [order.jedi_task_id for order in orders]
+        because = ending.reasons(tx, ids)
         told = {i: c.arguments for i, c in commands.last_accepted(tx, ids).items()}
         reassigning.place(tx, [(i, told[i].get("site"), told[i].get("nucleus")) for i in ids])
         masters = [d for d in ending.datasets(tx, ids) if d.masterid is None]
         refined = {d.jeditaskid for d in masters}
         fed = {d.jeditaskid for d in masters if d.type in states.MASTER_TYPES and d.nfilestobeused}
         moves = []
-        for order in through:
+        for order in orders:
             i = order.jedi_task_id
             to = target(order.before or order.old_status, refined=i in refined, fed=i in fed,
                         nucleus="nucleus" in told[i])  # fmt: skip
