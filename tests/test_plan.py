@@ -25,6 +25,7 @@ from jedi.ddm.interface import DatasetInfo, FileInfo, Replica
 from jedi.service import known, tasks
 from jedi.service.plan import Plan
 from jedi.service.planning import Foreseen, Other, now, recorded
+from jedi.spec.snapshot import KINDS
 from jedi.taskbuffer.users import put_user
 
 EVENTS = [FileInfo(f"f{i}", 10, "00000001", nevents=5 + i) for i in range(4)]
@@ -236,3 +237,8 @@ def test_what_was_foreseen_stands_beside_the_truth(world: World) -> None:
     assert found["jobs"] == (2, 2) and found["wall time"] == (623, 7.5)
     assert found["memory"] == (500, 200) and found["disk"] == (1, 1)
     assert found["sites"] == (("SITE_A", "SITE_B"), ("SITE_B",))
+
+
+def test_the_page_tells_of_every_column() -> None:
+    page = (Path(__file__).parent.parent / "docs/plan.md").read_text()
+    assert [name for name in KINDS if f"`{name}`" not in page] == []
