@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from job_rows import Made, make_jobs, watch
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
+from typer.testing import CliRunner
 
 from jedi.agent.base import World
+from jedi.cli.retry_rule import app
 from jedi.core.errors import BadInput, NotFound
 from jedi.service import retryrules
 from jedi.taskbuffer import jobs_end
@@ -324,3 +328,22 @@ def test_a_rule_is_changed(engine: Engine) -> None:
                 retryrules.set_rule(tx, "me", 1, [bad])
         with pytest.raises(NotFound):
             retryrules.set_rule(tx, "me", 2, ["active=true"])
+
+
+def test_operators_at_the_command_line(
+    engine: Engine, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JEDI_DATABASE_URL", engine.url.render_as_string(hide_password=False))
+    file = tmp_path / "rules.yaml"
+    file.write_text("- {rule_id: 2, message: 'no space', action: limit_retry, attempts: 2}\n")
+
+    def run(*words: str) -> str:
+        done = CliRunner().invoke(app, words, catch_exceptions=False)
+        assert done.exit_code == 0
+        return done.stdout
+
+    assert "1 retry rules imported." in run("import", str(file))
+    assert "error_code = memory_limit" in run("list")
+    assert json.loads(run("set", "2", "attempts=3", "--json"))["attempts"] == 3
+    assert [rule["jobs"] for rule in json.loads(run("test", "--json"))] == [0, 0]
+    assert "limit_retry" in run("test")
