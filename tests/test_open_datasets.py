@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from jedi.core.errors import Unreachable
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.service import datasets
 from jedi.service import tasks as service
+from jedi.taskbuffer import knobs
 from jedi.taskbuffer.datasets import call_consumers
 from jedi.taskrefiner.agent import TaskRefiner
 
@@ -111,6 +113,66 @@ def test_files_of_an_open_dataset_come_in_full_jobs(world: World) -> None:
     with world.engine.begin() as tx:
         sizes = tx.scalars(text("SELECT n_inputs FROM jedi_jobs ORDER BY pandaid")).all()
     assert list(sizes) == [2, 2, 1]
+    assert row_of(world, task_id).status == "done"
+
+
+def test_a_task_may_wait_for_several_jobs_worth_of_files(world: World) -> None:
+    grow(world, *"abc")
+    task_id = start(world, nFilesPerJob=2, nChunksToWait=2)
+    assert set(statuses(world, task_id).values()) == {"pending"}
+    grow(world, "d", "e")
+    cycle(world, jobs_end_too=False)
+    assert statuses(world, task_id) == {**dict.fromkeys("abcd", "running"), "e": "pending"}
+
+
+@pytest.mark.parametrize(("pooled", "expected"), [(True, "pending"), (False, "ready")])
+def test_a_preset_may_wait_for_more_jobs(world: World, pooled: bool, expected: str) -> None:
+    with world.engine.begin() as tx:
+        knobs.put(tx, "contentsfeeder.chunks", 3, "test")
+    world.refresh()
+    grow(world, *"ab")
+    task_id = start(world, noInputPooling=not pooled)
+    assert set(statuses(world, task_id).values()) == {expected}
+
+
+def test_events_of_an_open_dataset_come_in_full_jobs(world: World) -> None:
+    grow(world, "a", "b")
+    task_id = start(world, nEventsPerJob=3, nEventsPerInputFile=4)
+    query = text("SELECT endevent - startevent + 1 AS n, status FROM jedi_dataset_contents "
+                 "WHERE type = 'input' ORDER BY fileid")  # fmt: skip
+    with world.engine.begin() as tx:
+        found = [(row.n, row.status) for row in tx.execute(query)]
+    assert found == [(3, "ready"), (1, "ready"), (2, "ready"), (2, "pending")]
+    cycle(world)
+    close(world)
+    cycle(world)
+    assert row_of(world, task_id).status == "done"
+    with world.engine.begin() as tx:
+        events = tx.scalars(text("SELECT n_events FROM jedi_jobs ORDER BY pandaid")).all()
+    assert sorted(events) == [2, 3, 3]
+
+
+def test_lumi_blocks_of_an_open_dataset_come_when_the_next_has_begun(world: World) -> None:
+    blocks = {"a": 1, "b": 1, "c": 2}
+    grow(world, *blocks)
+    said = {"files": {lfn: {"lumiblock": block} for lfn, block in blocks.items()}}
+    home = world.ddm.path(ENDPOINT, "demo:in", "a").parent
+    (home / ".dataset.yaml").write_text(json.dumps(said))
+    task_id = start(world, releasePerLB=True)
+    assert statuses(world, task_id) == {"a": "ready", "b": "ready", "c": "pending"}
+    cycle(world)
+    close(world)
+    cycle(world)
+    assert row_of(world, task_id).status == "done"
+
+
+def test_input_that_nobody_knows_yet_may_be_waited_for(world: World) -> None:
+    task_id = start(world, waitInput=True)
+    task = row_of(world, task_id)
+    assert (task.status, task.reason_code) == ("defined", "input_awaited")
+    grow(world, "a")
+    close(world)
+    cycle(world)
     assert row_of(world, task_id).status == "done"
 
 

@@ -136,7 +136,8 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
         known = contents.known(tx, filled) if filled else {}
         again = recovery.replaced(tx, [task.jedi_task_id for task, _ in feeds]) if filled else {}
         used = {i: _used(rows, again.get(i, ())) for i, rows in known.items()}
-        fed = list(_fed(feeds, _barred(tx, feeds, used)))
+        chunks = int(self.world.knobs["contentsfeeder.chunks"])
+        fed = list(_fed(feeds, _barred(tx, feeds, used), chunks))
         contents.feed(tx, (block for one in fed for block in render(one.rows, one.status)))
         contents.note_fed(tx, [one.counted for one in fed])
         _mark(tx, listings, known)
@@ -155,28 +156,33 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
 @dataclass(frozen=True, eq=False)
 class _Fed:
     """The new rows of a dataset; `grows`: it is looked up again; `staged`: what is on tape is
-    brought to disk first."""
+    brought to disk first; `chunks`: jobs' worth of files that are released at once."""
 
     rows: Rows
     state: str | None
     grows: bool
     staged: bool
+    chunks: int
 
     @property
     def dataset_id(self) -> int:
         return self.rows.dataset.dataset_id
 
     @property
-    def bunch(self) -> int:
-        """Files are released in multiples of it."""
-        return self.rows.task.bunch if self.grows and self.rows.dataset.is_master else 1
+    def bunch(self) -> contents.Bunch:
+        """What is released together."""
+        task = self.rows.task
+        if not (self.grows and self.rows.dataset.is_master):
+            return contents.Bunch(1)
+        by_events, per_lb = bool(task.rules.events_per_job), bool(task.rules.release_per_lb)
+        return contents.Bunch(task.bunch * self.chunks, by_events, per_lb)
 
     @property
     def withheld(self) -> bool:
         """Files may have to wait until their bunch is full, now or since an earlier look."""
         dataset = self.rows.dataset
         known = dataset.type == "input" and dataset.n_files > 0
-        late = known or self.bunch > 1 or self.rows.task.periodical
+        late = known or self.bunch != contents.Bunch(1) or self.rows.task.periodical
         return self.staged or (dataset.is_master and late)
 
     @property
@@ -225,15 +231,16 @@ def _barred(
 
 
 def _fed(
-    feeds: Sequence[tuple[FeedTask, Feed]], known: Mapping[int, Collection[str]]
+    feeds: Sequence[tuple[FeedTask, Feed]], known: Mapping[int, Collection[str]], chunks: int
 ) -> Iterator[_Fed]:
     for task, feed in feeds:
+        wanted = 1 if task.rules.no_input_pooling else task.rules.n_chunks_to_wait or chunks
         new = new_files(task, feed.listings, known)
         grown = growing(task, feed.listings, new)
         for rows, one, grows in zip(
             new_rows(task, feed.listings, new), feed.listings, grown, strict=True
         ):
-            yield _Fed(rows, one.state, grows, one.on_tape is not None)
+            yield _Fed(rows, one.state, grows, one.on_tape is not None, wanted)
 
 
 def _used(rows: contents.Known, again: Sequence[tuple[str, str]]) -> Collection[str]:

@@ -76,9 +76,10 @@ class InputDataset:
 @dataclass(frozen=True, slots=True)
 class FeedTask:
     """A task to feed, with the limits its parameters set: files and events of all its masters,
-    of which `files_fed` and `events_fed` have rows already. The files of an open master are
-    released in multiples of `bunch`. Files with fewer than `least_events`, or too few for a job of
-    `whole_jobs` files, are left out (0: none is), and so are those that `skipped` tasks finished.
+    of which `files_fed` and `events_fed` have rows already. A job has `bunch` files of an open
+    master, or events where it is split by them. Files with fewer than `least_events`, or too few
+    for a job of `whole_jobs` files, are left out (0: none is), and so are those that `skipped`
+    tasks finished.
     `parent`: the task that made the input. `status`: the task's, or before it was put on hold.
     `periodical`: files wait for their period."""
 
@@ -193,6 +194,9 @@ def judge(task: FeedTask, listings: Sequence[Listing], max_records: int) -> Outc
         name = one.dataset.name
         if one.state is None and one.dataset.produced:
             return Wait("input_not_made", f"Dataset {name} is still being made by another task.")
+        if one.state is None and rules.wait_input:
+            reason = f"Dataset {name} is unknown to data management yet, and is waited for."
+            return Wait("input_awaited", reason)
         if one.state is None:
             reason = f"Dataset {name} is unknown to data management."
             return Unusable("input_unknown", reason, (one.dataset,))

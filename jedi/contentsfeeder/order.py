@@ -64,7 +64,7 @@ def feed_task(
         if rules.by_events
         else params.get("nFiles") or params.get("nFilesPerJob") or 1,
         rules=rules,
-        bunch=1 if rules.by_events else params.get("nFilesPerJob") or 1,
+        bunch=rules.events_per_job or params.get("nFilesPerJob") or 1,
         least_events=params.get("skipShortInput", 0) and params.get("nEventsPerInputFile", 0),
         whole_jobs=params.get("skipShortOutput", 0) and (rules.files_per_job or 0),
         skipped=tuple(params.get("skipFilesUsedBy", ())),

@@ -344,6 +344,8 @@ _DECLARED = [
           least=0.1),
     _knob("watchdog.sweep_period_s", "s", 600.0, "left-overs of attempts are looked for this "
           "often", least=0.1),
+    _knob("contentsfeeder.chunks", "jobs", 1, "files of an open dataset are released for so many "
+          "jobs at once, where the task does not say (nChunksToWait, noInputPooling)", 20, least=1),
     _knob("watchdog.staging_period_s", "s", 10.0, "files that are to come from tape are asked for "
           "this often", least=0.1),
     _knob("staging.batch", "files", 100, "files asked for at once; those that came are used then",
@@ -417,6 +419,8 @@ _DECLARED = [
           least=0.1),
     _knob("retryrules.memory_percent", "%", 30.0, "if jobs of so much of a task's input ran out of "
           "memory, all ask for more", least=0.0, most=100.0),
+    _knob("build.max_attempt", "attempts", 3, "a build is tried so often at an endpoint", least=1),
+    _knob("build.kept_s", "s", 604_800.0, "what was built is used for so long", least=1.0),
     _knob("watchdog.periods_period_s", "s", 5.0, "periodical tasks whose time has come are looked "
           "for this often", least=0.1),
     _knob("watchdog.period_grace_s", "s", 300.0, "a period that begins later than this is missed",

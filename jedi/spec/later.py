@@ -16,7 +16,7 @@ def _words(text: str) -> frozenset[str]:
 
 TASK_KEYS = _words(
     """
-    nEventsPerRange minGranularity pfnList buildSpec
+    nEventsPerRange minGranularity pfnList
     esmergeSpec loadXML segmentSpecs hpoRequestData
     """
 )
@@ -26,11 +26,11 @@ KEPT = _words(
     framework container_name cliParams fixedSandbox objectStore transferType osInfo
     ttcrTimestamp official noEmail tarBallViaDDM walltime walltimeUnit ioIntensity ioIntensityUnit
     nEventsPerOutputFile useInFilesWithNewAttemptNr useInFilesInContainer
-    esFraction esConvertible maxEventsPerJob dynamicNumEvents releasePerLB totNumJobs maxNumJobs
-    noInputPooling nChunksToWait segmentedWork onSiteMerging mergeEsOnOS
+    esFraction esConvertible maxEventsPerJob dynamicNumEvents totNumJobs maxNumJobs
+    segmentedWork onSiteMerging mergeEsOnOS
     disableReassign allowPartialFinish allowIncompleteInDS workflowHoldup
-    noLoopingCheck debugMode useBuild
-    waitInput runUntilClosed intermediateTask
+    noLoopingCheck debugMode 
+    intermediateTask
     inFilePosEvtNum allowInputWAN avoidVP stayOutputOnSite altStageOut putLogToOS ddmBackEnd
     osMatching onlyTagsForFC cloudAsVO nEventsPerWorker
     nEsConsumers nSitesPerJob maxAttemptES maxAttemptEsJob decAttOnFailedES notDiscardEvents
@@ -60,7 +60,7 @@ PARAM_TYPES = frozenset({"pseudo_input", "pp_input", "lib", "opaque"})
 
 PLACEHOLDERS = _words(
     """
-    LIB XML_OUTMAP XML_EXESTR SEGMENT_ID SEGMENT_NAME
+    XML_OUTMAP XML_EXESTR SEGMENT_ID SEGMENT_NAME
     """
 )
 

@@ -115,17 +115,23 @@ UPDATE jedi_datasets d SET nfilesmissing = d.nfilesmissing - g.n
 FROM g WHERE d.datasetid = g.datasetid
 """
 _RELEASE = f"""
-WITH p AS (
-  SELECT c.fileid, c.jeditaskid, r.bunch, row_number() OVER (PARTITION BY c.datasetid
-    ORDER BY c.fileid) AS nr, count(*) OVER (PARTITION BY c.datasetid) AS n
+WITH w AS (
+  SELECT c.fileid, c.jeditaskid, c.datasetid, r.bunch, r.per_lb, c.lumiblocknr,
+    CASE WHEN r.by_events THEN coalesce({_EVENTS}, 1) ELSE 1 END AS weight
   FROM jedi_dataset_contents c
-  JOIN unnest(CAST(:ids AS bigint[]), CAST(:bunches AS bigint[])) AS r(id, bunch)
-    ON c.datasetid = r.id
+  JOIN unnest(CAST(:ids AS bigint[]), CAST(:bunches AS bigint[]), CAST(:by_events AS bool[]),
+    CAST(:per_lb AS bool[])) AS r(id, bunch, by_events, per_lb) ON c.datasetid = r.id
   WHERE c.datasetid = ANY(:ids) AND c.status = 'pending'
+), p AS (
+  SELECT fileid, jeditaskid, bunch, per_lb,
+    sum(weight) OVER (PARTITION BY datasetid ORDER BY fileid) AS nr,
+    sum(weight) OVER (PARTITION BY datasetid) AS n,
+    lumiblocknr < max(lumiblocknr) OVER (PARTITION BY datasetid) AS complete
+  FROM w
 ), u AS (
   UPDATE jedi_dataset_contents c SET status = 'ready', proc_status = 'ready'
   FROM p WHERE c.fileid = p.fileid AND c.jeditaskid = p.jeditaskid AND c.datasetid = ANY(:ids)
-    AND p.nr <= p.n - p.n % p.bunch
+    AND CASE WHEN p.per_lb THEN p.complete ELSE p.nr <= p.n - p.n % p.bunch END
   RETURNING c.datasetid, {_EVENTS} AS events
 ), g AS (SELECT datasetid, count(*) AS n, sum(events) AS events FROM u GROUP BY datasetid)
 UPDATE jedi_datasets d SET nfilestobeused = d.nfilestobeused + g.n,
@@ -178,10 +184,24 @@ def find_again(tx: Connection, files: Sequence[tuple[int, str, int, str | None]]
         tx.execute(text(_FIND), values)
 
 
-def release(tx: Connection, bunches: Mapping[int, int]) -> None:
-    """Let pending files of datasets (id: n) be used, the oldest first, in multiples of n."""
+@dataclass(frozen=True, slots=True)
+class Bunch:
+    """What is released together: so many files, or events; or all but the last lumi block."""
+
+    size: int
+    by_events: bool = False
+    per_lb: bool = False
+
+
+def release(tx: Connection, bunches: Mapping[int, Bunch]) -> None:
+    """Let pending files of datasets (by id) be used, the oldest first, in whole bunches."""
     if bunches:
-        values = {"ids": list(bunches), "bunches": list(bunches.values())}
+        values = {
+            "ids": list(bunches),
+            "bunches": [one.size for one in bunches.values()],
+            "by_events": [one.by_events for one in bunches.values()],
+            "per_lb": [one.per_lb for one in bunches.values()],
+        }
         tx.execute(text(_RELEASE), values)
 
 
