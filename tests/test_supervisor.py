@@ -31,6 +31,7 @@ from jedi.standalone import down
 from jedi.standalone.place import Place, packaged
 from jedi.taskbuffer import dispatch, pilots
 from jedi.taskbuffer.engine import connect
+from jedi.watchdog.kennel import DOGS
 
 DEADLINE_S = 30.0
 CHECKOUT = str(Path(down.__file__).parents[2])
@@ -305,6 +306,8 @@ def test_systemd_units_name_every_agent_and_are_sound(tmp_path: Path) -> None:
         (tmp_path / unit.name).write_text(text.replace("User=jedi", "User=root"))
     named = ["jedi.service", "jedi-agents.target", "jedi-api.service"]
     named += ["jedi-agent@Mover.service", "jedi-agent-once@WatchDog.timer"]
+    named += ["jedi-dogs.target", "jedi-dog-loop@caps.service", "jedi-dog@caps.service"]
+    named += [f"jedi-dog@{name}.timer" for name in DOGS]
     done = subprocess.run(
         ["systemd-analyze", "verify", *(str(tmp_path / name) for name in named)],
         capture_output=True,

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -398,8 +404,10 @@ def test_every_dog_has_its_knob() -> None:
 
 @pytest.fixture
 def log_kept() -> Iterator[None]:
-    """A command configures the log of its process, which here is everybody's."""
+    """A command configures the log and a signal of its process, which here is everybody's."""
+    handler = signal.getsignal(signal.SIGTERM)
     yield
+    signal.signal(signal.SIGTERM, handler)
     structlog.reset_defaults()
 
 
@@ -419,3 +427,22 @@ def test_dogs_on_the_command_line(world: World, monkeypatch: pytest.MonkeyPatch)
     assert jedi("run", "statistics", "--once") == {}
     unknown = CliRunner().invoke(app, ["run", "statistic", "--once"])
     assert str(unknown.exception) == "There is no dog statistic. Did you mean statistics?"
+
+
+def test_a_dog_says_that_it_is_ready_and_ends_when_told(world: World, tmp_path: Path) -> None:
+    """As systemd has it."""
+    with world.engine.begin() as tx:
+        make_jobs(tx, 1)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
+        heard.settimeout(30)
+        heard.bind(str(tmp_path / "notify"))
+        told = {"JEDI_DATABASE_URL": str(world.settings.database_url),
+                "NOTIFY_SOCKET": str(tmp_path / "notify")}  # fmt: skip
+        dog = subprocess.Popen(
+            [sys.executable, "-m", "jedi", "watchdog", "run", "statistics"], env=os.environ | told
+        )
+        assert heard.recv(100).startswith(b"READY=1")
+    with world.engine.begin() as tx:
+        assert tx.scalar(text("SELECT jobs FROM job_stats")) == 1
+    dog.terminate()
+    assert dog.wait(30) == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 import time
 from functools import partial
 from typing import Annotated
@@ -50,12 +52,14 @@ def watchdog_run(
 
     Example: `jedi watchdog run timeouts --once`
     """
+    from jedi.agent.child import announce
     from jedi.agent.world import make_world
     from jedi.standalone.place import Place
     from jedi.taskbuffer.engine import reachable
     from jedi.watchdog.dog import walk
     from jedi.watchdog.kennel import find
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # a batch is done whole or not at all
     dog, world = find(name), make_world(Place.current().settings, "WatchDog")
     while True:
         with reachable(world.engine):
@@ -64,6 +68,7 @@ def watchdog_run(
         show(counts, as_json, partial(_tell, dict(counts)))
         if once:
             return
+        announce()
         time.sleep(world.knobs[dog.period])
 
 

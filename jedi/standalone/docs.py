@@ -29,6 +29,7 @@ from jedi.core.home import Home
 from jedi.core.knobs import KNOBS, Knob
 from jedi.core.states import Edge, Machine
 from jedi.spec import taskreference
+from jedi.standalone import dogdocs
 from jedi.standalone.brokerdocs import brokerage_page
 from jedi.standalone.embedded import Embedded
 from jedi.taskbuffer import migrate, picture
@@ -49,7 +50,7 @@ DRAWN_MOVES = 8
 
 def pages(tx: Connection, root: Path = ROOT) -> dict[Path, str]:
     """Every generated file of a checkout and its text, from a migrated database."""
-    lives = root / "docs/how-a-task-lives.md"
+    parted = [root / "docs" / name for name in ("how-a-task-lives.md", "operate.md")]
     return {
         **{root / "schema" / name: sql for name, sql in picture.draw(tx).items()},
         root / "docs/brokerage.md": _page(brokerage_page(_grid)),
@@ -59,7 +60,8 @@ def pages(tx: Connection, root: Path = ROOT) -> dict[Path, str]:
         root / "docs/why.md": why_page(),
         root / "docs/knobs.md": knobs_page(),
         root / "docs/taskparams.md": params_page(),
-        lives: with_parts(lives.read_text()),
+        **{root / "config/systemd" / name: unit for name, unit in dogdocs.timers().items()},
+        **{page: with_parts(page.read_text()) for page in parted},
     }
 
 
@@ -114,6 +116,8 @@ def states_page() -> str:
             drawing(machine),
             moves_table(machine),
         ]
+    details = [(f"`{n}`", status, why) for n, (status, why) in states.JOB_SUBSTATES.items()]
+    parts += ["## Job: sub-statuses", _grid(("sub-status", "of", "meaning"), details)]
     return _page(parts)
 
 
@@ -285,12 +289,17 @@ def _default(one: taskreference.Parameter) -> str:
 
 
 def with_parts(page: str) -> str:
-    """The page with its generated parts made anew: `task-way`, `moves-AGENT`."""
+    """The page with its generated parts made anew."""
+    parts = {
+        "task-way": lambda: drawing(states.TASK, MAIN_WAY),
+        "dogs": lambda: dogdocs.dogs_table(_grid),
+        "timeouts": lambda: dogdocs.timeouts_table(_grid),
+        "retention": lambda: dogdocs.retention_table(_grid),
+    }
 
     def fill(found: re.Match[str]) -> str:
         name = found[2]
-        way = name == "task-way"
-        made = drawing(states.TASK, MAIN_WAY) if way else agent_table(name.removeprefix("moves-"))
+        made = parts[name]() if name in parts else agent_table(name.removeprefix("moves-"))
         return f"{found[1]}\n{made}\n{found[3]}"
 
     marked = r"(<!-- generated: ([\w-]+) -->)\n.*?(<!-- end -->)"
