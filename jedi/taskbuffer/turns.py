@@ -38,8 +38,9 @@ NOT EXISTS (SELECT FROM unnest(CAST(:queues AS int[]), CAST(:types AS text[]),
 _FREE = "(lease_until IS NULL OR lease_until < clock_timestamp())"  # leases live in real time
 _DUE = "(next_run_at IS NULL OR next_run_at <= jedi_now())"
 
-# Shares are found by walking the index, since there are few of them; of each so many tasks are
-# looked at that others may take the first ones meanwhile.
+# Shares are found by walking the index, since there are few of them. Turn after turn their first
+# tasks are looked at, of each share so many that others may take the first ones meanwhile; once
+# there are enough, those whose turn is later can't come first.
 _FIRST = f"""
 WITH RECURSIVE shares AS (
   (SELECT gshare FROM jedi_tasks WHERE status IN ({WORKING}) AND gshare IS NOT NULL
@@ -48,18 +49,29 @@ WITH RECURSIVE shares AS (
   SELECT n.gshare FROM shares s, LATERAL (
     SELECT gshare FROM jedi_tasks
     WHERE status IN ({WORKING}) AND gshare > s.gshare ORDER BY gshare LIMIT 1) n
-), turns AS (
+), known AS (
   SELECT s.gshare, q.ratio, q.queue_id IS NOT NULL AND q.allocation IS NOT NULL AS shared,
     {TURN.format(column="turn")} AS turn
   FROM shares s LEFT JOIN jedi_work_queue w ON w.queue_name = s.gshare
     LEFT JOIN jedi_queue_shares q ON q.queue_id = w.queue_id
-), first AS (
-  SELECT c.*, s.gshare, s.turn, s.ratio, s.shared FROM turns s, LATERAL (
-    SELECT jeditaskid, {PRIORITY} AS priority FROM jedi_tasks t
-    WHERE status IN ({WORKING}) AND t.gshare = s.gshare AND {{condition}}
-    ORDER BY {PRIORITY} DESC, jeditaskid LIMIT 3 * :limit / 2) c
+), turns AS (
+  SELECT *, dense_rank() OVER (ORDER BY turn) AS place FROM known
+), walk AS (
+  SELECT CAST(0 AS bigint) AS place, CAST('{{{{}}}}' AS bigint[]) AS ids, 0 AS so_far
+  UNION ALL
+  SELECT w.place + 1, f.ids, w.so_far + cardinality(f.ids)
+  FROM walk w, LATERAL (
+    SELECT coalesce(array_agg(c.jeditaskid), '{{{{}}}}') AS ids FROM turns s, LATERAL (
+      SELECT jeditaskid FROM jedi_tasks t
+      WHERE status IN ({WORKING}) AND t.gshare = s.gshare AND {{condition}}
+      ORDER BY {PRIORITY} DESC, jeditaskid LIMIT 3 * :limit / 2) c
+    WHERE s.place = w.place + 1) f
+  WHERE w.so_far < 2 * :limit AND w.place < (SELECT max(place) FROM turns)
 ), best AS (
-  SELECT * FROM first ORDER BY turn, priority DESC, jeditaskid LIMIT 2 * :limit
+  SELECT t.jeditaskid, {PRIORITY} AS priority, s.gshare, s.turn, s.ratio, s.shared
+  FROM walk w, unnest(w.ids) i(id) JOIN jedi_tasks t ON t.jeditaskid = i.id
+    JOIN turns s ON s.gshare = t.gshare
+  ORDER BY s.turn, priority DESC, t.jeditaskid LIMIT 2 * :limit
 )
 """
 NEXT = f"""
