@@ -432,7 +432,10 @@ CREATE TABLE jedi_jobs (
     CONSTRAINT jedi_jobs_pk PRIMARY KEY (pandaid),
     CONSTRAINT jedi_jobs_status_ck CHECK (status = ANY (ARRAY['pending', 'waiting', 'defined',
         'assigned', 'activated', 'throttled', 'sent', 'starting', 'running', 'holding',
-        'transferring', 'merging', 'finished', 'failed', 'cancelled', 'closed']))
+        'transferring', 'merging', 'finished', 'failed', 'cancelled', 'closed'])),
+    CONSTRAINT jedi_jobs_substatus_ck CHECK (substatus = ANY (ARRAY['merge_failed',
+        'merge_cancelled', 'merge_closed', 'pilot_failed', 'es_heartbeat', 'es_merge_failed',
+        'es_retry', 'es_merge', 'es_wait', 'es_inaction', 'es_killed', 'es_unused', 'es_aborted']))
 ) WITH (fillfactor=80);
 CREATE INDEX jedi_jobs_jeditaskid_unit_nr_ix ON jedi_jobs (jeditaskid, unit_nr);
 CREATE INDEX jedi_jobs_live_ix ON jedi_jobs (jeditaskid) WHERE postprocessed_at IS NULL;
@@ -879,6 +882,7 @@ CREATE TABLE jedi_tasks (
     nextperiod timestamptz,                                 -- when it gets the next one
     CONSTRAINT jedi_tasks_pk PRIMARY KEY (jeditaskid),
     CONSTRAINT jedi_tasks_username_uq UNIQUE (username, idempotency_key),
+    CONSTRAINT jedi_tasks_parent_ck CHECK (parent_tid <= jeditaskid),
     CONSTRAINT jedi_tasks_status_ck CHECK (status = ANY (ARRAY['registered', 'defined', 'assigning',
         'ready', 'pending', 'scouting', 'scouted', 'running', 'prepared', 'done', 'failed',
         'finished', 'aborting', 'toabort', 'aborted', 'finishing', 'topreprocess', 'preprocessing',

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from helpers import put_file_dataset
 from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
 from task_rows import INPUT, OUTPUT, row_of
 from working import ENDPOINT, cycle, end_jobs
 
@@ -236,3 +237,18 @@ def test_an_eager_child_looks_as_its_parent_publishes(world: World, parent: int)
     end_jobs(world, of=[parent])
     assert ContentsFeeder(world).run_once() == 1
     assert len(files(world, child)) == 2
+
+
+def test_parents_form_no_circle(world: World, parent: int) -> None:
+    """A parent is there before its children: neither people nor programs can change that."""
+    second = task(world, "c", "demo:in", parent="p")
+    third = task(world, "d", "demo:in", parent="c")
+    cycle(world)
+    assert {row_of(world, i).status for i in (parent, second, third)} == {"done"}
+    with pytest.raises(BadInput, match=r"parentTaskName: .*can't change"):
+        task(world, "p", "demo:in", parent="d", maxAttempt=1)
+    with pytest.raises(BadInput, match="can't be changed"):
+        ask(world, parent, "incexec", parameters={"parentTaskName": "d"})
+    with pytest.raises(IntegrityError, match="jedi_tasks_parent_ck"), world.engine.begin() as tx:
+        tx.exec_driver_sql("UPDATE jedi_tasks SET parent_tid = %s WHERE jeditaskid = %s",
+                           (third, parent))  # fmt: skip

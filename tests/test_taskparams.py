@@ -230,6 +230,20 @@ def test_path_tricks_in_dataset_names(item: dict[str, Any], bad: str) -> None:
     assert only_problem({**task(), "jobParameters": items}).path.endswith(".dataset")
 
 
+def test_what_goes_place_by_place_is_not_skipped_file_by_file() -> None:
+    beside = {**INPUT, "value": "${IN2}", "dataset": "demo:beside", "indexConsistent": True}
+    found = only_problem(task(beside, skipFilesUsedBy=[1]))
+    assert (found.path, found.value) == ("skipFilesUsedBy", [1])
+
+
+def test_every_job_makes_what_is_merged() -> None:
+    spec = {"transPath": "sort", "jobParameters": "${TRN_OUTPUT0/S} > ${OUTPUT0}"}
+    document = task(mergeOutput=True, mergeSpec=spec)
+    document["jobParameters"] = [INPUT, {**OUTPUT, "allowNoOutput": True}]
+    found = only_problem(document)
+    assert found.rule == "every job has to make what is merged"
+
+
 @pytest.mark.parametrize("bad", ["../o", "/o", ".o", "a/b", "a..b", "x" * 300])
 def test_path_tricks_in_file_names(bad: str) -> None:
     value = {**OUTPUT, "value": f"> {bad}.${{SN}}"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from jedi.core.errors import Problem
@@ -13,6 +13,7 @@ from jedi.spec.dataset import Attributes
 from jedi.spec.mergerules import merge_contradictions
 from jedi.spec.placeholders import (
     IN_FILE_NAMES,
+    LIBRARY,
     SEQUENCE,
     STREAM_FORMS,
     SYSTEM,
@@ -49,10 +50,19 @@ def contradictions(params: TaskParams) -> Iterator[Problem]:
     if params.no_wait_parent and params.parent_task_name is None:
         remedy = "Name it with parentTaskName, or leave it out"
         yield Problem("noWaitParent", True, "the task has no parent", remedy)
+    if params.skip_files_used_by and any(i.split.index_consistent for i in params.items(InputItem)):
+        rule = "indexConsistent goes by the places of all files, those that are skipped included"
+        yield Problem("skipFilesUsedBy", params.skip_files_used_by, rule, "Use exclude instead")
     yield from _recovery_rules(params)
     if params.period is not None:
         yield from _period_rules(params)
-    yield from _job_rules("preproSpec", params.prepro_spec)
+    yield from _job_rules("preproSpec", params.prepro_spec, ())
+    yield from _job_rules("buildSpec", params.build_spec, ("IN", "OUT", "SURL"))
+    if params.build_spec and "${OUT}" not in params.build_spec.job_parameters:
+        rule, remedy = "nothing says where the build goes", "Use ${OUT}"
+        yield Problem("buildSpec.jobParameters", params.build_spec.job_parameters, rule, remedy)
+    if params.use_build and not params.build_spec:
+        yield Problem("useBuild", True, "nothing says how", "Give buildSpec, or leave it out")
     if params.parent_task_name == params.task_name:
         rule, remedy = "a task is not its own parent", "Name another task"
         yield Problem("parentTaskName", params.parent_task_name, rule, remedy)
@@ -83,14 +93,16 @@ def _recovery_rules(params: TaskParams) -> Iterator[Problem]:
         yield Problem("lostFiles", params.lost_files, rule, "Use: jedi-task recover")
 
 
-def _job_rules(key: str, spec: JobSpec | None) -> Iterator[Problem]:
+def _job_rules(key: str, spec: JobSpec | None, known: Collection[str]) -> Iterator[Problem]:
     if spec is None:
         return
     if not (spec.trans_path or spec.job_parameters.strip()):
         yield Problem(key, "", "there is nothing to run", "Give transPath or jobParameters")
     for found in placeholders(spec.job_parameters):
-        path, rule = f"{key}.jobParameters", "nothing fills it in this job"
-        yield Problem(path, found.text, rule, "There are $JEDITASKID and $PANDAID")
+        if found.name not in known or found.form:
+            path, rule = f"{key}.jobParameters", "nothing fills it in this job"
+            filled = ", ".join(["$JEDITASKID", "$PANDAID", *(f"${{{name}}}" for name in known)])
+            yield Problem(path, found.text, rule, f"There are {filled}")
 
 
 def _period_rules(params: TaskParams) -> Iterator[Problem]:
@@ -223,6 +235,7 @@ def _number_rules(params: TaskParams) -> Iterator[Problem]:
 def _placeholder_rules(params: TaskParams) -> Iterator[Problem]:
     known = SYSTEM | dict.fromkeys(streams(params), STREAM_FORMS)
     known |= {f"OUTPUT{i}": ("",) for i, _ in enumerate(params.items(OutputItem))}
+    known |= {LIBRARY: ("",)} if params.build_spec else {}
     for item in params.job_parameters:
         for found in placeholders(item.value):
             if problem := _placeholder_problem(found, known):

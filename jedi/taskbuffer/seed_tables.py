@@ -166,6 +166,7 @@ tasks = Table(
     PrimaryKeyConstraint("jedi_task_id"),
     UniqueConstraint("user_name", "idempotency_key"),
     one_of("status", states.TASK_STATES),
+    CheckConstraint("parent_tid <= jeditaskid", name="parent"),  # hence there are no circles
     Index(None, "status", text("currentpriority DESC"), "jedi_task_id"),
     # turns.NEXT: the first tasks of each share
     Index("jedi_tasks_turn_ix", "gshare",

@@ -8,16 +8,15 @@ revision = "0003"
 down_revision = "0002"
 
 INPUT_TYPES = (
-    "'input', 'pseudo_input', 'random_seed', 'pp_input', "
-    "'in_constituent', 'trn_log', 'trn_output', 'lib'"
+    "'input', 'pseudo_input', 'random_seed', 'pp_input', 'in_constituent', 'trn_log', 'trn_output'"
 )
 
 GUARDS = (
     ("task", "jedi_tasks", ""),
-    ("input dataset", "jedi_datasets", f" AND OLD.type IN ({INPUT_TYPES})"),
-    ("output dataset", "jedi_datasets", f" AND OLD.type NOT IN ({INPUT_TYPES})"),
-    ("input file", "jedi_dataset_contents", f" AND OLD.type IN ({INPUT_TYPES})"),
-    ("output file", "jedi_dataset_contents", f" AND OLD.type NOT IN ({INPUT_TYPES})"),
+    ("input dataset", "jedi_datasets", " AND OLD.type IN ({types})"),
+    ("output dataset", "jedi_datasets", " AND OLD.type NOT IN ({types})"),
+    ("input file", "jedi_dataset_contents", " AND OLD.type IN ({types})"),
+    ("output file", "jedi_dataset_contents", " AND OLD.type NOT IN ({types})"),
     ("event range", "jedi_events", ""),
     ("job", "jedi_jobs", ""),
 )
@@ -379,6 +378,12 @@ FILE_STATUSES = (
 )
 """Before."""
 
+SUBSTATUSES = (
+    "'merge_failed', 'merge_cancelled', 'merge_closed', 'pilot_failed', 'es_heartbeat', "
+    "'es_merge_failed', 'es_retry', 'es_merge', 'es_wait', 'es_inaction', 'es_killed', "
+    "'es_unused', 'es_aborted'"
+)
+
 # What was not made, as allowed, is not known to the release before.
 FAIL_NO_OUTPUT = """
 WITH c AS (
@@ -401,15 +406,24 @@ def upgrade() -> None:
         op.execute(statements)
     for name, what in INDEXES.items():
         op.execute(f"CREATE INDEX {name} ON {what}")
-    guard(AFTER)
+    op.execute(
+        "ALTER TABLE jedi_jobs ADD CONSTRAINT jedi_jobs_substatus_ck "
+        f"CHECK (substatus IN ({SUBSTATUSES}))"
+    )
+    op.execute(
+        "ALTER TABLE jedi_tasks ADD CONSTRAINT jedi_tasks_parent_ck CHECK (parent_tid <= jeditaskid)"
+    )
+    guard(AFTER, INPUT_TYPES)
     file_statuses(f"{FILE_STATUSES}, 'nooutput'")
 
 
 def downgrade() -> None:
+    op.execute("ALTER TABLE jedi_jobs DROP CONSTRAINT jedi_jobs_substatus_ck")
     op.execute("ALTER TABLE jedi_dataset_contents DISABLE TRIGGER guard_output_file")
     op.execute(FAIL_NO_OUTPUT)
     file_statuses(FILE_STATUSES)
-    guard(BEFORE)
+    op.execute("ALTER TABLE jedi_tasks DROP CONSTRAINT jedi_tasks_parent_ck")
+    guard(BEFORE, f"{INPUT_TYPES}, 'lib'")
     for name in INDEXES:
         op.execute(f"DROP INDEX {name}")
     for name in TABLES:
@@ -429,15 +443,15 @@ def file_statuses(statuses: str) -> None:
     )
 
 
-def guard(moves: dict[str, str]) -> None:
-    """Replace the guards of these machines."""
+def guard(moves: dict[str, str], types: str) -> None:
+    """Replace the guards of these machines; `types` are those of inputs."""
     for name, table, rows in GUARDS:
         if name in moves:
             trigger = f"guard_{name.replace(' ', '_')}"
             op.execute(f"DROP TRIGGER {trigger} ON {table}")
             op.execute(
                 f"CREATE TRIGGER {trigger} BEFORE UPDATE OF status ON {table} "
-                f"FOR EACH ROW WHEN (OLD.status <> NEW.status{rows} "
+                f"FOR EACH ROW WHEN (OLD.status <> NEW.status{rows.format(types=types)} "
                 f"AND OLD.status || '>' || NEW.status NOT IN ({allowed(moves[name])})) "
                 f"EXECUTE FUNCTION jedi_refuse_move('{name}')"
             )
