@@ -29,7 +29,7 @@ KEPT = _words(
     esFraction esConvertible maxEventsPerJob dynamicNumEvents totNumJobs maxNumJobs
     segmentedWork onSiteMerging mergeEsOnOS
     disableReassign allowPartialFinish allowIncompleteInDS workflowHoldup
-    noLoopingCheck debugMode 
+    noLoopingCheck debugMode
     intermediateTask
     inFilePosEvtNum allowInputWAN avoidVP stayOutputOnSite altStageOut putLogToOS ddmBackEnd
     osMatching onlyTagsForFC cloudAsVO nEventsPerWorker
