@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+import psycopg
 import structlog
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
@@ -111,6 +112,9 @@ class Agent(ABC, Generic[Item, Result]):
     def keep(self, tx: Connection, items: Sequence[Item]) -> None:
         """Prolong the claim: the batch is still being worked on."""
 
+    def give_back(self, tx: Connection, items: Sequence[Item]) -> None:
+        """End the claim at once: what was done could not be written."""
+
     def prepare(self, items: Sequence[Item]) -> None:
         """Do for all claimed items what is cheaper together. It raises nothing on account of an
         item: what could not be done here is done, or fails, when `work` comes to that item."""
@@ -137,7 +141,13 @@ class Agent(ABC, Generic[Item, Result]):
         crash.point(self.name.lower(), "claimed")
         with self._kept(items):
             results = self._work_all(items)
-        self._apply_all(results)
+        try:
+            self._apply_all(results)
+        except (DBAPIError, psycopg.Error) as error:
+            if _full(error):  # nobody died, and a claim that merely ends would look like it
+                with suppress(DBAPIError), self.world.engine.begin() as tx:
+                    self.give_back(tx, items)
+            raise
         return len(items)
 
     def _work_all(self, items: Sequence[Item]) -> list[tuple[Item, Result]]:
@@ -178,7 +188,7 @@ class Agent(ABC, Generic[Item, Result]):
         try:
             self._apply(results)
         except (DBAPIError, *_ITEMS_FAULT) as error:
-            if isinstance(error, DBAPIError) and error.connection_invalidated:
+            if isinstance(error, DBAPIError) and (error.connection_invalidated or _full(error)):
                 raise
             if len(results) == 1:
                 self._set_aside(results[0][0], error)
@@ -215,6 +225,15 @@ class TaskAgent(Agent[Task, Result]):
     def keep(self, tx: Connection, items: Sequence[Task]) -> None:
         held = [(task.jedi_task_id, task.lock_seq) for task in items]
         tasks.renew(tx, held, self.lease_s)
+
+    def give_back(self, tx: Connection, items: Sequence[Task]) -> None:
+        tasks.put_off(tx, [(task.jedi_task_id, task.lock_seq) for task in items])
+
+
+def _full(error: DBAPIError | psycopg.Error) -> bool:
+    """The database's disk or memory is full (class 53 of SQL's codes), which is no item's fault."""
+    code: str | None = getattr(getattr(error, "orig", error), "sqlstate", None)
+    return (code or "").startswith("53")
 
 
 def _short(item: Any) -> str:
