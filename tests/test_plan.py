@@ -178,7 +178,14 @@ def test_a_nucleus_and_a_file_of_the_world(world: World, tmp_path: Path) -> None
     assert other.plan.seed == 8
     with pytest.raises(JediError):
         recorded(known.read(exported), "anna", json.dumps(document(SECOND)), "json", 1, Other())
-    for bad in ("", "[]", '{"format": "x"}', exported.replace('"pledges"', '"pledge"')):
+    for bad in (
+        "",
+        "[]",
+        '{"format": "x"}',
+        exported.replace('"pledges"', '"pledge"'),
+        exported.replace('"max_rss_mb"', '"maxrss"'),
+        exported.replace('"SITE_A",', "", 1),
+    ):
         with pytest.raises(BadInput):
             known.read(bad)
     (task,) = ready(world, asked, label="managed")

@@ -16,6 +16,7 @@ from jedi.service import queues
 from jedi.service.users import User, set_user
 from jedi.spec.criteria import BadCriterion, compile_criterion
 from jedi.spec.priority import task_priority
+from jedi.taskbuffer import turns
 from jedi.taskbuffer.queues import COLUMNS, match, match_all
 from jedi.taskrefiner.agent import TaskRefiner
 
@@ -231,3 +232,39 @@ def test_special_permissions_are_letters(engine: Engine) -> None:
         assert set_user(tx, "anna", "user", "") == User("anna", "user", "")
         with pytest.raises(BadInput, match="x permits nothing"):
             set_user(tx, "anna", None, "sx")
+
+
+def test_a_few_turns_are_the_first_of_all(engine: Engine) -> None:
+    """Those who look no further than they must find the same tasks first."""
+    with engine.begin() as tx:
+        tx.execute(
+            text(
+                "INSERT INTO jedi_work_queue (queue_id, queue_name, queue_type, vo) "
+                "SELECT q, 'q' || q, 'user', 'local' "
+                "FROM generate_series(1, 5) q"
+            )
+        )
+        tx.execute(
+            text(
+                "INSERT INTO jedi_queue_shares (queue_id, active, allocation, usage, ratio, place, "
+                "turn) SELECT q, true, 1, q, q, q, q / 2 FROM generate_series(1, 5) q"
+            )
+        )
+        tx.execute(
+            text(
+                "INSERT INTO jedi_tasks (jeditaskid, reqid, status, currentpriority, gshare) "
+                "SELECT n, n, 'ready', n * 7 % 11, 'q' || 1 + n % 6 FROM generate_series(1, 60) n"
+            )
+        )
+        tx.execute(
+            text(
+                "INSERT INTO jedi_datasets (datasetid, jeditaskid, datasetname, type, status, "
+                "nfilestobeused) SELECT n, n, 's:n', 'input', 'ready', 1 "
+                "FROM generate_series(1, 60) n WHERE n % 5 > 0"
+            )
+        )
+        all_turns = [row.jeditaskid for row in turns.in_order(tx, 1000, [])]
+        assert len(all_turns) == 48
+        for few in (1, 2, 7, 20):
+            found = [row.jeditaskid for row in turns.in_order(tx, few, [])]
+            assert found == all_turns[:few]

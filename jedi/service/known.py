@@ -12,16 +12,17 @@ from sqlalchemy import Connection
 
 from jedi.core import clock
 from jedi.core.errors import BadInput, NotFound, Problem
-from jedi.core.knobs import Knobs
+from jedi.core.knobs import KNOBS, Knobs
 from jedi.ddm.interface import DatasetInfo, FileInfo, Replica, Space, flatten
 from jedi.spec.decision import Pledge
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.snapshot import KINDS, Snapshot
 from jedi.taskbuffer import decisions, knobs, queues, sites, snapshot, tasks_new
 from jedi.taskrefiner.resource import ResourceType
 
 FORMAT = "jedi-world-1"
 _KEYS = {"format", "time", "seed", "knobs", "sites", "datasets", "space", "resource_types",
          "queues", "pledges"}  # fmt: skip
+_SITES = {*KINDS, "jobs", "links", "queued", "tapes", "unreadable"}
 
 
 class Catalogue(Protocol):
@@ -133,8 +134,8 @@ def read(text: str) -> Known:
         return Known(
             time=datetime.fromisoformat(said["time"]) if "time" in said else clock.now(),
             seed=int(said.get("seed", 0)),
-            knobs=Knobs(said.get("knobs")),
-            sites=Snapshot.read({"queued": {}, **said["sites"]}),
+            knobs=Knobs({n: KNOBS[n].check(v) for n, v in said.get("knobs", {}).items()}),
+            sites=_sites(said["sites"]),
             data=Recorded(said.get("datasets", {}), said.get("space", {})),
             resource_types=tuple(ResourceType(**one) for one in said.get("resource_types", ())),
             queues=tuple(Queue(**one) for one in said.get("queues", ())),
@@ -144,6 +145,20 @@ def read(text: str) -> Known:
         rule = f"it is not the file of a world: {type(error).__name__} {error}"
         remedy = "Write one with: jedi snapshot export"
         raise BadInput([Problem("--snapshot", text[:40], rule, remedy)]) from error
+
+
+def _sites(said: Mapping[str, Any]) -> Snapshot:
+    """The sites of a file; ValueError: a column is unknown or not as long as the others."""
+    if unknown := sorted(set(said) - _SITES):
+        raise ValueError(f"sites: unknown: {', '.join(unknown)}")
+    columns = [(name, said[name]) for name in KINDS if name in said]
+    columns += [
+        (str(key), column) for name in ("jobs", "links") for key, column in said.get(name, ())
+    ]
+    n = len(said["sites"])
+    if odd := [name for name, column in columns if len(column) != n]:
+        raise ValueError(f"sites: {', '.join(odd)}: {n} values are wanted, one a site")
+    return Snapshot.read({"queued": {}, **said})
 
 
 class Recorded:
