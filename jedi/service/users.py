@@ -19,7 +19,7 @@ class User:
     user: str
     role: str
     gridpref: str
-    running_jobs: int | None
+    running_jobs: int | None = None
 
 
 def set_user(

@@ -101,7 +101,6 @@ def _job_columns() -> list[Column[Any]]:
         words("kill_code", "why it is to be killed", f"jobs.ask_to_kill {_MOVE}"),
         words("pilot_result", "finished, failed or cancelled, as the pilot said", _REPORT),
         col("exit_code", Integer, "the payload's exit code", _REPORT),
-        col("metadata", JSONB, "what the payload wants to be known", _REPORT),
         words("error_source", "pilot, payload, jedi, user", _MOVE),
         words("error_code", "code that can be counted", f"{_REPORT} {_MOVE}"),
         words("error_diag", "sentence for people", f"{_REPORT} {_MOVE}"),
@@ -124,6 +123,7 @@ def _job_columns() -> list[Column[Any]]:
         stamp("postprocessed_at", "when its results were added", _END),
         stamp("purged_at", "when its sandbox was purged", _LATER),
         stamp("retention", "its sandbox is kept until then", _LATER),
+        col("metadata", JSONB, "what the payload wants to be known", _REPORT),
     ]  # fmt: skip
 
 
@@ -133,6 +133,7 @@ jobs = Table(
     *_job_columns(),
     PrimaryKeyConstraint("panda_id"),
     one_of("status", states.JOB.states),
+    one_of("substatus", states.JOB_SUBSTATES, "substatus"),
     # unit_nr: the next unit's number is the task's largest plus one
     Index(None, "jedi_task_id", "unit_nr"),
     Index("jedi_jobs_live_ix", "jedi_task_id",
