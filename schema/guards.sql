@@ -2,7 +2,7 @@
 
 CREATE TRIGGER guard_input_file BEFORE UPDATE OF status ON jedi_dataset_contents FOR EACH ROW WHEN
     (old.status <> new.status AND (old.type = ANY (ARRAY['input', 'pseudo_input', 'random_seed',
-    'pp_input', 'in_constituent', 'trn_log', 'trn_output', 'lib'])) AND (((old.status || '>') ||
+    'pp_input', 'in_constituent', 'trn_log', 'trn_output'])) AND (((old.status || '>') ||
     new.status) <> ALL (ARRAY['broken>ready', 'failed>ready', 'finished>failed', 'finished>ready',
     'lost>ready', 'missing>ready', 'pending>failed', 'pending>lost', 'pending>ready',
     'pending>staging', 'ready>failed', 'ready>lost', 'ready>running', 'ready>waiting',
@@ -12,7 +12,7 @@ CREATE TRIGGER guard_input_file BEFORE UPDATE OF status ON jedi_dataset_contents
 
 CREATE TRIGGER guard_output_file BEFORE UPDATE OF status ON jedi_dataset_contents FOR EACH ROW WHEN
     (old.status <> new.status AND (old.type <> ALL (ARRAY['input', 'pseudo_input', 'random_seed',
-    'pp_input', 'in_constituent', 'trn_log', 'trn_output', 'lib'])) AND (((old.status || '>') ||
+    'pp_input', 'in_constituent', 'trn_log', 'trn_output'])) AND (((old.status || '>') ||
     new.status) <> ALL (ARRAY['defined>failed', 'defined>finished', 'defined>merging',
     'defined>nooutput', 'defined>prepared', 'defined>running', 'finished>failed', 'merging>failed',
     'merging>finished', 'merging>nooutput', 'merging>prepared', 'prepared>failed',
@@ -21,7 +21,7 @@ CREATE TRIGGER guard_output_file BEFORE UPDATE OF status ON jedi_dataset_content
 
 CREATE TRIGGER guard_input_dataset BEFORE UPDATE OF status ON jedi_datasets FOR EACH ROW WHEN
     (old.status <> new.status AND (old.type = ANY (ARRAY['input', 'pseudo_input', 'random_seed',
-    'pp_input', 'in_constituent', 'trn_log', 'trn_output', 'lib'])) AND (((old.status || '>') ||
+    'pp_input', 'in_constituent', 'trn_log', 'trn_output'])) AND (((old.status || '>') ||
     new.status) <> ALL (ARRAY['broken>defined', 'broken>toupdate', 'defined>broken', 'defined>done',
     'defined>pending', 'defined>ready', 'defined>removed', 'defined>running', 'done>defined',
     'done>ready', 'done>running', 'done>toupdate', 'failed>defined', 'failed>ready',
@@ -35,7 +35,7 @@ CREATE TRIGGER guard_input_dataset BEFORE UPDATE OF status ON jedi_datasets FOR 
 
 CREATE TRIGGER guard_output_dataset BEFORE UPDATE OF status ON jedi_datasets FOR EACH ROW WHEN
     (old.status <> new.status AND (old.type <> ALL (ARRAY['input', 'pseudo_input', 'random_seed',
-    'pp_input', 'in_constituent', 'trn_log', 'trn_output', 'lib'])) AND (((old.status || '>') ||
+    'pp_input', 'in_constituent', 'trn_log', 'trn_output'])) AND (((old.status || '>') ||
     new.status) <> ALL (ARRAY['defined>prepared', 'defined>ready', 'done>ready', 'failed>ready',
     'finished>ready', 'prepared>done', 'prepared>failed', 'prepared>finished', 'prepared>ready',
     'ready>prepared', 'ready>running', 'running>prepared']))) EXECUTE FUNCTION

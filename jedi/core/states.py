@@ -193,7 +193,7 @@ TASK = Machine(
 
 INPUT_TYPES = (
     "input", "pseudo_input", "random_seed", "pp_input", "in_constituent",
-    "trn_log", "trn_output", "lib",
+    "trn_log", "trn_output",
 )  # fmt: skip
 MASTER_TYPES = ("input", "pseudo_input")
 JOB_MAKING_TYPES = (*MASTER_TYPES, "pp_input")
@@ -205,7 +205,7 @@ FED_TYPES = tuple(kind for kind in INPUT_TYPES if kind not in PRE_MERGE_TYPES)
 OUTPUT_TYPES = ("output", "log")
 TEMPLATE_TYPES = ("tmpl_output", "tmpl_log")
 """Containers of outputs, whose datasets are made where jobs need them."""
-PRODUCT_TYPES = (*OUTPUT_TYPES, *TEMPLATE_TYPES, "pp_log")
+PRODUCT_TYPES = (*OUTPUT_TYPES, *TEMPLATE_TYPES, "pp_log", "lib")
 """What is left when the task has ended."""
 MADE_TYPES = (*PRODUCT_TYPES, *PRE_MERGE_TYPES)
 """What the task's own jobs fill."""
@@ -445,5 +445,23 @@ JOB_QUEUED = tuple(_QUEUED.split())
 JOB_AT_SITE = tuple(_AT_SITE.split())
 JOB_LIVE = tuple(f"{_QUEUED} {_AT_SITE} {_AFTER}".split())
 JOB_FINAL = tuple(sorted(JOB.final))
+JOB_SUBSTATES: dict[str, tuple[str, str]] = {
+    "merge_failed": ("failed", "the last merge of its outputs failed"),
+    "merge_cancelled": ("cancelled", "the merge of its outputs was killed"),
+    "merge_closed": ("closed", "the system ended the last merge of its outputs"),
+    # event service
+    "pilot_failed": ("failed", "the pilot reported an error"),
+    "es_heartbeat": ("failed", "the pilot fell silent before a range of events was processed"),
+    "es_merge_failed": ("failed", "its ranges of events could not be merged"),
+    "es_retry": ("merging", "another job processes the ranges that are left"),
+    "es_merge": ("merging", "all ranges are processed and being merged"),
+    "es_wait": ("merging", "all ranges are processed or at work elsewhere"),
+    "es_inaction": ("merging", "it processed no range and is tried again"),
+    "es_killed": ("closed", "all ranges are being merged"),
+    "es_unused": ("closed", "no pilot had it before all ranges were processed"),
+    "es_aborted": ("closed", "jobs with the same ranges failed"),
+}
+"""More of a job's status, which is the first of the pair. Source: seed, "Final status of Event
+Service jobs"; contracts §14."""
 
 MACHINES = (TASK, INPUT_DATASET, OUTPUT_DATASET, INPUT_FILE, OUTPUT_FILE, EVENT, JOB)
