@@ -8,6 +8,7 @@ from sqlalchemy import text
 
 from jedi.core.settings import caller
 from jedi.service import config, sites
+from jedi.service.replay import replay
 from jedi.taskbuffer.users import put_user
 
 
@@ -54,4 +55,16 @@ def test_production_collects_its_outputs_at_a_nucleus(grid: System) -> None:
     (_, nucleus), *later = decisions(grid, task)
     assert {broker for broker, _ in later} == {"production"}
     assert grid.replicas(f"user:out.{task}")[nucleus.replace("SITE", "DISK")] == 4
+    grid.check()
+
+
+def test_what_was_foreseen_is_true_and_decisions_are_made_again(grid: System) -> None:
+    grid.texts("user:planned", 6, "DISK_A")
+    task = grid.copying("user:planned", nFilesPerJob=2, skipScout=True)
+    assert grid.settle(task) == ["done"]
+    found = {one.name: (one.foreseen, one.true) for one in grid.show(task).forecasts}
+    assert found["jobs"] == (3, 3) and found["sites"][1] == ("SITE_A",)
+    with grid.engine.begin() as tx:
+        made = tx.scalars(text("SELECT decision_id FROM jedi_broker_decisions")).all()
+        assert [one for one in made if not replay(tx, one).same] == []
     grid.check()
