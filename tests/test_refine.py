@@ -62,6 +62,17 @@ def test_a_task_with_one_input_and_one_output() -> None:
     assert columns.resource_type == "SCORE"
 
 
+def test_what_is_said_of_input_and_output_counts_for_brokers() -> None:
+    found = refine(INPUT, OUTPUT, ioIntensity=500, ioIntensityUnit="kBPerS").columns
+    assert (found.io_intensity, found.io_intensity_unit) == (500, "kBPerS")
+
+
+def test_outputs_are_containers_where_each_site_has_a_dataset() -> None:
+    found = refine(INPUT, OUTPUT, instantiateTmplSite=True)
+    assert [one.type for one in found.datasets] == ["input", "tmpl_output", "tmpl_log"]
+    assert render_split_rule(found.rules) == "IA=1"
+
+
 def test_every_follower_follows_every_master() -> None:
     behind = {"demo:box": ["demo:a", "demo:b"], "demo:second": ["demo:c", "demo:d"]}
     task = refine({**INPUT, "dataset": "demo:box,demo:in"}, SECOND, OUTPUT, behind=behind)

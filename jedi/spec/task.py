@@ -43,6 +43,8 @@ class TaskColumns:
     merge_ram_count: int | None = None
     merge_core_count: int | None = None
     period: str | None = None
+    io_intensity: int | None = None
+    io_intensity_unit: str | None = None
 
 
 EXPRESS = "Express"

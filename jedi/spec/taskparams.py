@@ -243,6 +243,14 @@ class JobSpec(_Written):
     job_parameters: _Text = ""
 
 
+class BuildSpec(JobSpec):
+    """How the software is built: `${IN}` stands for archiveName, `${OUT}` for what is made,
+    `${SURL}` for sourceURL."""
+
+    archive_name: _Lfn | None = None
+    prod_source_label: _Word | None = None
+
+
 class MergeSpec(JobSpec):
     """How outputs are merged: the command of merge jobs, as transPath and jobParameters are that
     of the others. `${TRN_OUTPUT0}` stands for the files to merge, with the forms of an input, and
@@ -300,7 +308,7 @@ class TaskParams(_Written, Rules):
     walltime: _Int4 | None = None
     walltime_unit: _Label | None = None
     io_intensity: _Int4 | None = None
-    io_intensity_unit: _Label | None = None
+    io_intensity_unit: Literal["kBPerS"] | None = None
     cpu_efficiency: Annotated[int, Field(ge=0, le=100)] = 90
     base_walltime: _Int4 | None = None
     out_disk_count: _Int4 | None = None
@@ -354,6 +362,7 @@ class TaskParams(_Written, Rules):
     log_merge: LogItem | None = Field(default=None, alias="log_merge")
     um_name_at_end: Flag = None
     prepro_spec: JobSpec | None = None
+    build_spec: BuildSpec | None = None
     period: _Period | None = None
     panda_data_carousel: Flag = Field(default=None, alias="panda_data_carousel")
 

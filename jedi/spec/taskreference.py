@@ -20,6 +20,7 @@ KINDS = {
     "log": "LogItem",
     "merge": "MergeSpec",
     "special job": "JobSpec",
+    "build": "BuildSpec",
 }
 """Where a key may stand, and the model there; split rules are keys of the task, too."""
 
@@ -47,6 +48,8 @@ MEANINGS = {
     "objectStore": "where pieces of outputs lie",
     "transferType": "how files are read",
     "mergeSpec": "how outputs are merged: transPath and jobParameters of merge jobs",
+    "buildSpec": "a job that builds the software where others run: its transPath, jobParameters",
+    "archiveName": "what ${IN} stands for in a build: a local file that comes along",
     "preproSpec": "a job that runs first and tells ${PP_...}: its transPath and jobParameters",
     "mergeRamCount": "memory of a merge job in MB; by default as all jobs of the task",
     "mergeCoreCount": "cores of a merge job, 0: any number; by default 1",
@@ -61,7 +64,8 @@ MEANINGS = {
     "tarBallViaDDM": "the sandbox lies in data management",
     "walltime": "processor seconds for each MB of input",
     "walltimeUnit": "unit of walltime",
-    "ioIntensity": "input and output for each second and core",
+    "ioIntensity": "kB of input and output for each second and core, which brokers go by until "
+    "scouts have measured it",
     "ioIntensityUnit": "unit of ioIntensity",
     "includedSite": "run at these sites only: names with commas, * is anything",
     "excludedSite": "do not run at these sites: names with commas, * is anything",

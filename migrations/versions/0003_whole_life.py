@@ -410,9 +410,8 @@ def upgrade() -> None:
         "ALTER TABLE jedi_jobs ADD CONSTRAINT jedi_jobs_substatus_ck "
         f"CHECK (substatus IN ({SUBSTATUSES}))"
     )
-    op.execute(
-        "ALTER TABLE jedi_tasks ADD CONSTRAINT jedi_tasks_parent_ck CHECK (parent_tid <= jeditaskid)"
-    )
+    parent = "CONSTRAINT jedi_tasks_parent_ck CHECK (parent_tid <= jeditaskid)"
+    op.execute(f"ALTER TABLE jedi_tasks ADD {parent}")
     guard(AFTER, INPUT_TYPES)
     file_statuses(f"{FILE_STATUSES}, 'nooutput'")
 
