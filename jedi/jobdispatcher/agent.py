@@ -15,7 +15,7 @@ from jedi.ddm.content import adler32
 from jedi.ddm.interface import FileInfo
 from jedi.jobdispatcher.outcome import FINISHED, Verdict, judge, logs, not_stored, stored
 from jedi.spec.attempt import JobFile, ReportedJob
-from jedi.taskbuffer import datasets, jobs_end, merging
+from jedi.taskbuffer import builds, datasets, jobs_end, merging
 from jedi.taskbuffer.jobs import JobMove
 from jedi.taskbuffer.jobs_end import JobEnd
 
@@ -97,6 +97,7 @@ class Adder(Agent[ReportedJob, Verdict]):
         jobs_end.leave_out(tx, good)
         jobs_end.acquit(tx, [(job.panda_id, lfn) for job, _ in results for lfn in self._found(job)])
         jobs_end.end_jobs(tx, ends, self.name)
+        builds.call(tx, [end.panda_id for end in ends])
         jobs_end.await_transfer(tx, moves["transferring"], self.name)
         tries = int(self.world.knobs["merge.max_attempt"])
         merging.await_merge(tx, moves["merging"], self.name, tries)

@@ -20,13 +20,15 @@ from jedi.brokerage.record import lottery_seed, record
 from jedi.core import clock
 from jedi.core.errors import JediError
 from jedi.jobgenerator.budget import share_out
+from jedi.jobgenerator.build import cut_builds, to_build, with_libraries
 from jedi.jobgenerator.generate import Material, ids_needed, make_jobs
 from jedi.jobgenerator.homes import ANY_SITE, homes, with_datasets
 from jedi.jobgenerator.locating import where_of
 from jedi.jobgenerator.merge import plan_merges, with_demand
 from jedi.jobgenerator.naming import jobs_allowed
 from jedi.jobgenerator.plan import Cut
-from jedi.jobgenerator.propose import propose
+from jedi.jobgenerator.propose import Proposal, propose
+from jedi.spec.building import Builds
 from jedi.spec.chunk import Chunk, Files
 from jedi.spec.decision import Decision
 from jedi.spec.generation import NewJobs, OutputDataset, TaskOrder
@@ -34,6 +36,7 @@ from jedi.spec.merging import MergeOrder
 from jedi.spec.request import Past
 from jedi.spec.snapshot import Snapshot
 from jedi.taskbuffer import (
+    builds,
     decisions,
     generation,
     instances,
@@ -117,8 +120,9 @@ class Made:
     """Jobs to be written."""
 
     task: TaskOrder
-    jobs: NewJobs
+    jobs: NewJobs | None
     decision: Decision
+    builds: tuple[TaskOrder, NewJobs] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,10 +273,46 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         if not found.cuts:
             reason = "The files that follow the master's do not suffice for a job."
             return Held("secondary_files_short", reason, "pending", knobs["jobgen.retry_s"])
-        jobs = self._make(task, choice.sites, found.cuts)
-        item.room[pair] = room - len(jobs)
-        made.update(jobs.sites)
-        return Made(task, jobs, decision)
+        if task.rules.use_build:
+            outcome = self._with_builds(item.claimed, found, decision)
+        else:
+            outcome = Made(task, self._make(task, choice.sites, found.cuts), decision)
+        if isinstance(outcome, Made) and outcome.jobs:
+            item.room[pair] = room - len(outcome.jobs)
+            made.update(outcome.jobs.sites)
+        return outcome
+
+    def _with_builds(self, claimed: Claimed, found: Proposal, decision: Decision) -> Outcome:
+        """Jobs where their software is, and builds where it is not."""
+        knobs, task, sites = self.world.knobs, found.task, found.choice.sites
+        with self.world.engine.begin() as tx:
+            known = builds.of_task(tx, claimed, knobs["build.kept_s"])
+        known = self._still_there(known)
+        cuts, lacking = with_libraries(found.cuts, known, sites)
+        ordered = None
+        if wanted := to_build(known, lacking):
+            with self.world.engine.begin() as tx:
+                files = builds.ask(tx, known.order, list(wanted), knobs["build.max_attempt"])
+            build = cut_builds(files, list(wanted.values()))
+            ordered = known.order, self._make(known.order, sites, [build])
+        if cuts or ordered:
+            task = replace(task, inputs=(*task.inputs, known.order.inputs[1]))
+            return Made(task, self._make(task, sites, cuts) if cuts else None, decision, ordered)
+        if "running" in known.statuses.values():
+            reason, wait_s = "Its software is being built.", knobs["jobgen.retry_s"]
+            return Held("build_running", reason, task.status, wait_s, {}, decision)
+        reason = f"Its software could not be built at {', '.join(sorted(lacking))}."
+        target = "tobroken" if task.status == "scouting" else "pending"
+        wait_s = knobs["watchdog.pending_retry_s"] if target == "pending" else 0.0
+        return Held("build_failed", reason, target, wait_s, {}, decision)
+
+    def _still_there(self, known: Builds) -> Builds:
+        """Without what data management knows no more."""
+        name = known.order.inputs[1].name
+        lfns = [files.lfns[0] for files in known.libraries.values()]
+        located = self.world.ddm.locate(name, lfns) if lfns else {}
+        there = {e: f for e, f in known.libraries.items() if e in located[f.lfns[0]]}
+        return replace(known, libraries=there)
 
     def apply(
         self, tx: Connection, results: Sequence[tuple[Item | MergeItem, Outcome | Merges]]
@@ -293,9 +333,12 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
             max_mb = self.world.knobs["decisions.snapshot_max_mb"]
             decisions.put_snapshot(tx, world.hash, world.packed, max_mb)
             decisions.record(tx, decided)
-        if new := [(o.task, o.jobs) for _, o in ours if isinstance(o, Made | Merges) and o.jobs]:
+        new = [(o.task, o.jobs) for _, o in ours if isinstance(o, Made | Merges) and o.jobs]
+        new += [out.builds for _, out in ours if isinstance(out, Made) and out.builds]
+        if new:
             generation.write_jobs(tx, new, self.name)
-        moves = [_move(*i.lease, out) for i, out in ours if not isinstance(out, Merges)]
+        wait_s = self.world.knobs["jobgen.retry_s"]
+        moves = [_move(*i.lease, out, wait_s) for i, out in ours if not isinstance(out, Merges)]
         tasks.move_tasks(tx, moves, self.name)
         tasks.put_off(tx, [item.lease for item, out in ours if isinstance(out, Merges)])
         if self._locks:
@@ -312,7 +355,7 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
             self._merge_later[item.jedi_task_id] = clock.monotonic() + wait_s
             held, statuses = replace(held, target=item.found.order.status), merging.STATUSES
         if tasks.fence(tx, [item.lease], statuses):
-            tasks.move_tasks(tx, [_move(*item.lease, held)], self.name)
+            tasks.move_tasks(tx, [_move(*item.lease, held, wait_s)], self.name)
 
     def _nowhere(self, task: TaskOrder, choice: Choice, decision: Decision) -> Held:
         """What passes with time is tried again soon, the rest with the other pending tasks."""
@@ -393,9 +436,14 @@ def _pair(row: Row[Any]) -> Pair:
     return row.workqueue_id or 0, None if row.eventservice else row.resource_type or ""
 
 
-def _move(jedi_task_id: int, lock_seq: int, outcome: Outcome) -> Move:
+def _move(jedi_task_id: int, lock_seq: int, outcome: Outcome, wait_s: float) -> Move:
+    """What becomes of a task; one that waits for builds alone is looked at again after `wait_s`."""
     match outcome:
         case Made(task, jobs):
+            if jobs is None:
+                target, code = "scouting" if task.rules.scouting else "running", "builds_generated"
+                reason = "The software is built first."
+                return Move(jedi_task_id, lock_seq, target, code, reason, wait_s=wait_s)
             if task.status in ("topreprocess", "preprocessing"):
                 code, reason = "preprocessing_job_generated", "The pre-processing job was made."
                 return Move(jedi_task_id, lock_seq, "preprocessing", code, reason)

@@ -18,7 +18,7 @@ from jedi.spec.snapshot import Bools, Snapshot
 
 Locate = Callable[[str, Sequence[str]], Mapping[str, Sequence[str]]]
 """The endpoints that hold each of these files of a dataset."""
-_LOCATED = ("input", *states.PRE_MERGE_TYPES)
+_LOCATED = ("input", "lib", *states.PRE_MERGE_TYPES)
 """Types of datasets whose files lie somewhere."""
 
 

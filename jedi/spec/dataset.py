@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 DatasetType = Literal[
     "input", "pseudo_input", "random_seed", "output", "log", "trn_output", "trn_log",
-    "tmpl_output", "tmpl_log", "pp_input", "pp_log",
+    "tmpl_output", "tmpl_log", "pp_input", "pp_log", "lib",
 ]  # fmt: skip
 
 

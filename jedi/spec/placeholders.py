@@ -30,6 +30,9 @@ SYSTEM = {
 }
 """Placeholders that JEDI fills by itself, with the kinds of forms they have."""
 
+LIBRARY = "LIB"
+"""What stands for the software that was built."""
+
 STREAM_FORMS = ("", "L", "S", "A", "T", "E", "F")
 """The kinds of forms of an input's placeholder."""
 
@@ -89,7 +92,7 @@ def stream_of(value: str, position: int) -> str:
     """The stream an input item feeds: the first placeholder that is not JEDI's own, else IN for
     the first input, IN2 for the second and so on (`position` counts from 0)."""
     for found in placeholders(value):
-        if found.name not in SYSTEM:
+        if found.name not in (*SYSTEM, LIBRARY):
             return found.name
     return f"IN{position + 1}" if position else "IN"
 

@@ -193,8 +193,8 @@ def leave_out(tx: Connection, files: Sequence[tuple[int, int, str]]) -> None:
 _REPORTED = text(f"""
 SELECT j.pandaid AS panda_id, j.lock_seq, j.pilot_result, j.kill_code, j.error_code,
   j.error_diag, {SITE_ENDPOINT} AS site_endpoint,
-  j.kind IN ('normal', 'scout') AND coalesce((SELECT t.rules @> '{{"merge_output": true}}' FROM jedi_tasks t
-    WHERE t.jeditaskid = j.jeditaskid), false) AS to_merge,
+  j.kind IN ('normal', 'scout') AND coalesce((SELECT t.rules @> '{{"merge_output": true}}'
+    FROM jedi_tasks t WHERE t.jeditaskid = j.jeditaskid), false) AS to_merge,
   CASE WHEN j.error_code = 'stagein_missing'
        THEN {JOB_FILES.format(condition="f.problem = 'missing'")} END AS missing,
   {JOB_FILES.format(condition=f"f.type IN ({_OUTPUTS})")} AS files

@@ -55,7 +55,7 @@ class Claimed:
         masters = [d for d in self.inputs if d.masterid is None]
         return sum(max(0, _ready(d)) for d in masters)
 
-    def order(self, *, merging: bool = False) -> TaskOrder:
+    def order(self, *, merging: bool = False, building: bool = False) -> TaskOrder:
         """The task for the generator; `merging`: for merge jobs, which make the outputs where
         others make what is merged. ValueError: the database holds what it does not know."""
         row = self.row
@@ -79,7 +79,12 @@ class Claimed:
                 _output(one)
                 for one in self.outputs
                 if (one.type == "pp_log") == preparing
-                and (not rules.merge_output or merging != (one.type in states.PRE_MERGE_TYPES))
+                and (one.type == "lib") == building
+                and (
+                    building
+                    or not rules.merge_output
+                    or merging != (one.type in states.PRE_MERGE_TYPES)
+                )
             ),
             columns={
                 "jeditaskid": row.jeditaskid,

@@ -16,7 +16,7 @@ DUPLICATES = "duplicates_found"
 _MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
 _OUTPUTS = ", ".join(f"'{kind}'" for kind in states.OUTPUT_TYPES)
 _JOBS = all_jobs("jeditaskid, pandaid, status")
-_FILES = all_files("pandaid, fileid, type")
+_FILES = all_files("pandaid, fileid, datasetid, type")
 # One text a dataset: a row a file costs three times as much.
 _PRODUCTS = text(f"""
 SELECT o.datasetname AS name, string_agg(f.lfn, E'\\n') FILTER (WHERE f.made) AS made,
@@ -57,9 +57,9 @@ _DUPLICATES = text(f"""
 WITH twice AS MATERIALIZED (
   SELECT t.jeditaskid, t.attemptnr, f.fileid, array_agg(j.pandaid) AS jobs
   FROM jedi_tasks t JOIN {_JOBS} j USING (jeditaskid)
-    JOIN {_FILES} f USING (pandaid)
+    JOIN {_FILES} f USING (pandaid) JOIN jedi_datasets d ON d.datasetid = f.datasetid
   WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[])) AND t.status = 'prepared'
-    AND j.status = 'finished' AND f.type IN ({_MASTERS})
+    AND j.status = 'finished' AND d.type IN ({_MASTERS}) AND d.masterid IS NULL
   GROUP BY t.jeditaskid, t.attemptnr, f.fileid HAVING count(*) > 1
 )
 SELECT jeditaskid, count(*) AS n FROM twice t
@@ -76,6 +76,7 @@ GROUP BY jeditaskid
 
 def duplicates(tx: Connection, task_ids: Sequence[int]) -> dict[int, int]:
     """How many master files (or ranges) of each prepared task more than one job has processed with
-    success; none, once the task was paused for it in this attempt."""
+    success; none, once the task was paused for it in this attempt. What follows a master may be
+    used by many."""
     rows = tx.execute(_DUPLICATES, {"ids": list(task_ids)})
     return {row.jeditaskid: row.n for row in rows}

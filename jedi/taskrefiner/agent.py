@@ -65,7 +65,7 @@ class Registered:
     @property
     def stage(self) -> int | None:
         """Of pre-processing."""
-        return self.rules and self.rules.use_pre_pro
+        return None if self.rules is None else self.rules.use_pre_pro
 
     @property
     def is_new(self) -> bool:

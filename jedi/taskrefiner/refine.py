@@ -129,6 +129,8 @@ class Refiner:
             )
         if rules.in_containers:
             datasets = list(map(_as_container, datasets))
+        if submission.params.build_spec:
+            datasets, templates = _with_builds(submission, len(inputs), datasets, templates)
         return Refined(
             RefinedTask(
                 columns=self.columns(submission),
@@ -222,6 +224,7 @@ class Refiner:
             | {
                 "n_files_per_job": params.n_files_per_job or one,
                 "first_event": params.first_event or None,
+                "use_build": True if params.build_spec else None,
                 "input_pre_staging": params.pre_stages,
             },
             n_events_per_input=params.n_events_per_input_file,
@@ -276,6 +279,28 @@ def _as_container(dataset: NewDataset) -> NewDataset:
     """What people get is a container; what is to be merged is a plain dataset."""
     kind = _CONTAINERS.get(dataset.type)
     return dataset if kind is None else replace(dataset, type=kind)
+
+
+def _with_builds(
+    submission: Submission,
+    n_inputs: int,
+    datasets: Sequence[NewDataset],
+    templates: Sequence[OutputTemplate],
+) -> tuple[list[NewDataset], tuple[OutputTemplate, ...]]:
+    """With a pseudo dataset that has a file for each build, and the dataset of what is built."""
+    user = _as_name(submission.user_name, names.SCOPE_MAX)
+    name = f"{_as_name(submission.params.task_name)}.{submission.jedi_task_id}"
+    shared = Attributes(nosplit=True, repeat=True).render()
+    libraries = n_inputs + len(datasets) + 1
+    return [
+        *datasets,
+        NewDataset("pseudo_build", "pp_input", "BUILD", master=0),
+        NewDataset(f"{user}:{name}.lib", "lib", "LIB", provenance=0, attributes=shared),
+    ], (
+        *templates,
+        OutputTemplate(libraries, f"{name}.${{SN}}.lib.tgz", "LIB0", "output"),
+        OutputTemplate(libraries, f"{name}.${{SN}}.log.tgz", "LIBLOG0", "log"),
+    )
 
 
 def _scouts(params: TaskParams) -> bool:

@@ -188,3 +188,15 @@ def test_preprocess(system: System) -> None:
         kinds = [job.kind for job in tasks.jobs(tx, task)]
     assert sorted(kinds) == ["normal", "normal", "preprocess"]
     system.check()
+
+
+def test_build(system: System) -> None:
+    """What one job built runs in the others."""
+    task = submit(system, "build.yaml")
+    assert system.settle(task) == ["done"]
+    assert len(system.lines(task)) == 2
+    with system.engine.begin() as tx:
+        kinds = [job.kind for job in tasks.jobs(tx, task)]
+    assert kinds.count("normal") == 2
+    assert kinds.count("build") in (1, 2)
+    system.check()

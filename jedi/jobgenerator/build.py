@@ -1,0 +1,73 @@
+"""Builds: jobs run where the software of their task was built; elsewhere a build comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from jedi.jobgenerator.plan import Cut
+from jedi.spec.building import Builds
+from jedi.spec.chunk import Chunk, Files, Secondary
+from jedi.spec.placeholders import LIBRARY
+from jedi.spec.snapshot import Snapshot
+
+_WANTED = ("ready", "finished")
+
+
+def with_libraries(
+    cuts: Sequence[Cut], builds: Builds, sites: Snapshot
+) -> tuple[list[Cut], dict[str, int]]:
+    """The jobs at sites that have the software, which read it; the endpoints of the other sites,
+    each with the first site (position) that jobs were planned at."""
+    found: list[Cut] = []
+    lacking: dict[str, int] = {}
+    for cut in cuts:
+        place = {int(site): _library(int(site), builds, sites) for site in np.unique(cut.sites)}
+        for endpoint in dict.fromkeys(filter(None, place.values())):
+            here = np.array([place[int(site)] == endpoint for site in cut.sites])
+            found.append(_reading(_only(cut, here), builds.libraries[endpoint]))
+        for site in cut.sites.tolist():
+            if place[site] is None:
+                lacking.setdefault(sites.endpoint[site], site)
+    return found, lacking
+
+
+def to_build(builds: Builds, lacking: dict[str, int]) -> dict[str, int]:
+    """Where a build is to be made: it is not under way and did not fail for good."""
+    return {e: site for e, site in lacking.items() if builds.statuses.get(e, "ready") in _WANTED}
+
+
+def cut_builds(files: Files, at: Sequence[int]) -> Cut:
+    """A job for each pseudo file, at these sites."""
+    stops = np.arange(1, len(files) + 1)
+    return Cut(Chunk("BUILD", files, (), more=False), stops - 1, stops, np.array(at, np.int64), ())
+
+
+def _library(site: int, builds: Builds, sites: Snapshot) -> str | None:
+    """The endpoint where a site finds the software."""
+    reach = (sites.endpoint[site], *sites.endpoints[site])
+    return next((endpoint for endpoint in reach if endpoint in builds.libraries), None)
+
+
+def _only(cut: Cut, wanted: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Cut:
+    """Some jobs of a cut: their master files stand one after the other again."""
+    jobs = np.flatnonzero(wanted)
+    spans = [np.arange(cut.starts[job], cut.stops[job]) for job in jobs]
+    stops = np.cumsum([len(span) for span in spans])
+    return Cut(
+        chunk=replace(cut.chunk, master=cut.chunk.master.take(np.concatenate(spans))),
+        starts=np.concatenate([[0], stops[:-1]]),
+        stops=stops,
+        sites=cut.sites[jobs],
+        follow=tuple((first[jobs], last[jobs]) for first, last in cut.follow),
+    )
+
+
+def _reading(cut: Cut, library: Files) -> Cut:
+    """The same jobs, each of which reads the library, too."""
+    one = Secondary(LIBRARY, library, whole=True, repeated=True)
+    nothing = np.zeros(len(cut), np.int64)
+    chunk = replace(cut.chunk, secondaries=(*cut.chunk.secondaries, one))
+    return replace(cut, chunk=chunk, follow=(*cut.follow, (nothing, nothing + 1)))
