@@ -91,9 +91,13 @@ class System:
     def up(self, **environment: str) -> None:
         """Bring everything up; `environment` is added to that of all its processes."""
         self.call("up", "--detach", "--copies", "2", "--sites", str(self.site_file), **environment)
+        for name, value in KNOBS.items():
+            self.put(name, value)
+
+    def put(self, name: str, value: object) -> None:
+        """Set a knob."""
         with self.engine.begin() as tx:
-            for name, value in KNOBS.items():
-                config.put(tx, caller(), name, str(value))
+            config.put(tx, caller(), name, str(value))
 
     def down(self) -> None:
         """Bring everything down; nothing may be left."""
