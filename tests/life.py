@@ -68,6 +68,7 @@ TASKS: dict[str, dict[str, Any]] = {
 ENDS: dict[str, dict[str, Any]] = {
     "finished": {"status": "finished"},
     "failed": {"status": "failed", "error_code": "payload_exit"},
+    "out_of_memory": {"status": "failed", "error_code": "memory_limit"},
     "input_missing": {"status": "failed", "error_code": "stagein_missing"},
     "input_broken": {"status": "failed", "error_code": "stagein_checksum"},
     "terminated": {"status": "failed", "error_code": "pilot_terminated"},

@@ -176,9 +176,14 @@ def test_failed_files_get_new_attempts(world: World, told: dict[str, int], allow
     end(world, [second], "failed")
     cycle(world)
     assert status(world, task) == "finished"
+    with world.engine.begin() as tx:
+        tx.exec_driver_sql("UPDATE jedi_dataset_contents SET ramcount = 4000 WHERE type = 'input'")
     incexec(world, task, **told)
     cycle(world)
     assert attempts(world, task) == [("finished", 1, 1), ("ready", 1, allowed)]
+    found = rows(world, "SELECT ramcount FROM jedi_dataset_contents WHERE status = 'ready' "
+                        "AND type = 'input'")  # fmt: skip
+    assert [row.ramcount for row in found] == [None]
     assert work_off(world, task) == "done"
     sound(world)
 

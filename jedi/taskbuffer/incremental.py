@@ -27,22 +27,27 @@ FROM p WHERE t.jeditaskid = p.jeditaskid
 """)
 _LIMITS = text(f"""
 UPDATE jedi_dataset_contents c SET
-  maxattempt = greatest(coalesce(m.attempts, c.maxattempt), c.attemptnr + 1),
+  ramcount = NULL,
+  maxattempt = CASE WHEN m.limited
+                    THEN greatest(coalesce(m.attempts, c.maxattempt), c.attemptnr + 1)
+                    ELSE c.maxattempt END,
   maxfailure = CASE WHEN m.failures IS NULL THEN c.maxfailure
                     ELSE greatest(m.failures, c.failedattempt + 1) END
 FROM (
-  SELECT id, CAST(parameters ->> 'maxAttempt' AS int) AS attempts,
-    CAST(parameters ->> 'maxFailure' AS int) AS failures
-  FROM jsonb_to_recordset(CAST(:changes AS jsonb)) c(id bigint, parameters jsonb)
+  SELECT id, attempts, failures, coalesce(attempts, failures) IS NOT NULL AS limited
+  FROM jsonb_to_recordset(CAST(:changes AS jsonb)) c(id bigint, parameters jsonb), LATERAL (
+    SELECT CAST(parameters ->> 'maxAttempt' AS int) AS attempts,
+      CAST(parameters ->> 'maxFailure' AS int) AS failures) l
 ) m
-WHERE c.jeditaskid = m.id AND (m.attempts IS NOT NULL OR m.failures IS NOT NULL)
+WHERE c.jeditaskid = m.id AND (m.limited OR c.ramcount IS NOT NULL)
   AND c.type IN ({_MASTERS}) AND c.status NOT IN ('running', 'finished')
 """)
 
 
 def merge_parameters(tx: Connection, changes: Mapping[int, Mapping[str, Any]]) -> None:
     """Change parameters of tasks; null takes one back. Files that are still to be tried get the new
-    limits, but one attempt at least. The caller has locked the tasks and their datasets."""
+    limits, but one attempt at least, and jobs ask for no more memory than the task says. The caller
+    has locked the tasks and their datasets."""
     rows = json.dumps([{"id": i, "parameters": dict(new)} for i, new in changes.items()])
     tx.execute(_MERGE, {"changes": rows})
     tx.execute(_LIMITS, {"changes": rows})
