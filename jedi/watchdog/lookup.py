@@ -33,7 +33,7 @@ def run(world: World) -> Counts:
             if all(end in holders.get((data, lfn), ()) for data, lfn, end in job.inputs or ())
         ]
         with world.engine.begin() as tx:
-            counts["activated"] += len(move_jobs(tx, moves, "WatchDog", ["assigned"]))
+            counts += Counts(activated=len(move_jobs(tx, moves, "WatchDog", ["assigned"])))
         if len(jobs) < limit:
             return counts
         last = jobs[-1].pandaid
