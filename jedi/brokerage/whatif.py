@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from jedi.brokerage.choice import Choice
@@ -23,6 +23,9 @@ SEED_NAMES = {
     "pandasite": "grid_site",
 }  # fmt: skip
 """Attributes of a site file that a snapshot has under other names."""
+
+
+Change = Literal["gained", "lost", "weight", "kept", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +56,10 @@ class Difference:
     """What changed at a site; `before` and `after` are its weights, None: it was not chosen."""
 
     site: str
-    change: Literal["gained", "lost", "weight", "kept", "refused"]
+    change: Change
     before: float | None
     after: float | None
-    reasons: tuple[str, ...] = field(default=())
+    reasons: tuple[str, ...]
 
 
 def views(choice: Choice) -> list[SiteView]:
@@ -89,23 +92,19 @@ def differences(before: Choice, after: Choice) -> list[Difference]:
     that are kept or refused now without being chosen."""
     old, new = ({one.site: one for one in views(choice)} for choice in (before, after))
     was, now = (dict(chosen(choice)) for choice in (before, after))
-    found = []
-    for site, seen in new.items():
-        codes = tuple(reason.code for reason in seen.reasons)
-        before_kept = old[site].kept
-        change: Literal["gained", "lost", "weight", "kept", "refused"]
-        if site in now and site not in was:
-            change = "gained"
-        elif site in was and site not in now:
-            change = "lost"
-        elif was.get(site) != now.get(site):
-            change = "weight"
-        elif seen.kept != before_kept:
-            change = "kept" if seen.kept else "refused"
-        else:
-            continue
-        found.append(Difference(site, change, was.get(site), now.get(site), codes))
-    return found
+    return [
+        Difference(site, change, was.get(site), now.get(site), tuple(r.code for r in seen.reasons))
+        for site, seen in new.items()
+        if (change := _change(old[site], seen, was.get(site), now.get(site)))
+    ]
+
+
+def _change(old: SiteView, new: SiteView, was: float | None, now: float | None) -> Change | None:
+    if was != now:
+        return "gained" if was is None else "lost" if now is None else "weight"
+    if old.kept != new.kept:
+        return "kept" if new.kept else "refused"
+    return None
 
 
 def chosen(choice: Choice) -> list[tuple[str, float]]:

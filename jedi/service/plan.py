@@ -107,10 +107,11 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Fed:
-    """A task as the feeder leaves it: the row of jedi_tasks, those of its input datasets, their
-    files by dataset, and how many of its jobs would be scouts."""
+    """A task as the feeder leaves it: its work queue, the row of jedi_tasks, those of its input
+    datasets, their files by dataset, and how many of its jobs would be scouts."""
 
     task: RefinedTask
+    queue: str
     feed: FeedTask
     row: Any
     inputs: Sequence[Any]
@@ -166,7 +167,7 @@ def feed(known: Known, params: TaskParams, owner: str, priority: int, place: Pla
                for r in rows if r.dataset.is_master]  # fmt: skip
     first_jobs = int(known.knobs["scout.chunks"])
     scouted = outcome.is_complete and asked.may_scout and released(masters, asked.rules, first_jobs)
-    return Fed(task, asked, row, inputs, files, first_jobs if scouted else 0)
+    return Fed(task, queue.queue_name, asked, row, inputs, files, first_jobs if scouted else 0)
 
 
 def _refined(known: Known, params: TaskParams, owner: str) -> RefinedTask:
@@ -253,7 +254,7 @@ def _plan(
     masters = [fed.files[one.datasetid] for one in fed.inputs
                if one.masterid is None and one.datasetid in fed.files]  # fmt: skip
     plan = Plan(
-        task_name=row.taskname, owner=owner, work_queue=row.gshare or "", share=row.gshare or "",
+        task_name=row.taskname, owner=owner, work_queue=fed.queue, share=row.gshare or "",
         priority=row.currentpriority, seed=known.seed, jobs=0, scouts=0,
         files=sum(map(len, masters)), files_left=sum(map(len, masters)),
         events=sum(int(one.events.sum()) for one in masters),
