@@ -17,7 +17,8 @@ from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.contentsfeeder.feed import FeedTask, Wait
 from jedi.core import clock
-from jedi.jobgenerator.agent import Held, JobGenerator
+from jedi.jobgenerator.agent import JobGenerator
+from jedi.jobgenerator.outcome import Held
 from jedi.taskbuffer import checks, commands, contents, datasets, jobs, jobs_end, knobs, tasks
 from jedi.taskbuffer.jobs import JobMove
 from jedi.taskbuffer.jobs_end import JobEnd

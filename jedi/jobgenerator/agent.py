@@ -1,11 +1,11 @@
 """JobGenerator: ready, running -> running (ready, scouting -> scouting, where scouts come first);
-ready files become jobs at sites."""
+topreprocess -> preprocessing; ready files become jobs at sites."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -20,15 +20,15 @@ from jedi.brokerage.record import lottery_seed, record
 from jedi.core import clock
 from jedi.core.errors import JediError
 from jedi.jobgenerator.budget import share_out
-from jedi.jobgenerator.build import cut_builds, to_build, with_libraries
+from jedi.jobgenerator.build import cut_builds, still_there, to_build, with_libraries
 from jedi.jobgenerator.generate import Material, ids_needed, make_jobs
 from jedi.jobgenerator.homes import ANY_SITE, homes, with_datasets
 from jedi.jobgenerator.locating import where_of
 from jedi.jobgenerator.merge import plan_merges, with_demand
 from jedi.jobgenerator.naming import jobs_allowed
+from jedi.jobgenerator.outcome import Held, Made, Merges, Outcome, without_software
 from jedi.jobgenerator.plan import Cut
 from jedi.jobgenerator.propose import Proposal, propose
-from jedi.spec.building import Builds
 from jedi.spec.chunk import Chunk, Files
 from jedi.spec.decision import Decision
 from jedi.spec.generation import NewJobs, OutputDataset, TaskOrder
@@ -105,39 +105,6 @@ class MergeItem:
     def lease(self) -> tuple[int, int]:
         """For tasks.fence."""
         return self.jedi_task_id, self.lock_seq
-
-
-@dataclass(frozen=True, eq=False)
-class Merges:
-    """Merge jobs to be written, if any; the task stays what it is."""
-
-    task: TaskOrder
-    jobs: NewJobs | None
-
-
-@dataclass(frozen=True, eq=False)
-class Made:
-    """Jobs to be written."""
-
-    task: TaskOrder
-    jobs: NewJobs | None
-    decision: Decision
-    builds: tuple[TaskOrder, NewJobs] | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Held:
-    """No jobs, and why; `target` is the task's status until it is looked at again."""
-
-    code: str
-    reason: str
-    target: str
-    wait_s: float
-    facts: dict[str, Any] = field(default_factory=dict)
-    decision: Decision | None = None
-
-
-Outcome = Made | Held
 
 
 class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
@@ -287,7 +254,7 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         knobs, task, sites = self.world.knobs, found.task, found.choice.sites
         with self.world.engine.begin() as tx:
             known = builds.of_task(tx, claimed, knobs["build.kept_s"])
-        known = self._still_there(known)
+        known = still_there(known, self.world.ddm.locate)
         cuts, lacking = with_libraries(found.cuts, known, sites)
         ordered = None
         if wanted := to_build(known, lacking):
@@ -298,21 +265,7 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         if cuts or ordered:
             task = replace(task, inputs=(*task.inputs, known.order.inputs[1]))
             return Made(task, self._make(task, sites, cuts) if cuts else None, decision, ordered)
-        if "running" in known.statuses.values():
-            reason, wait_s = "Its software is being built.", knobs["jobgen.retry_s"]
-            return Held("build_running", reason, task.status, wait_s, {}, decision)
-        reason = f"Its software could not be built at {', '.join(sorted(lacking))}."
-        target = "tobroken" if task.status == "scouting" else "pending"
-        wait_s = knobs["watchdog.pending_retry_s"] if target == "pending" else 0.0
-        return Held("build_failed", reason, target, wait_s, {}, decision)
-
-    def _still_there(self, known: Builds) -> Builds:
-        """Without what data management knows no more."""
-        name = known.order.inputs[1].name
-        lfns = [files.lfns[0] for files in known.libraries.values()]
-        located = self.world.ddm.locate(name, lfns) if lfns else {}
-        there = {e: f for e, f in known.libraries.items() if e in located[f.lfns[0]]}
-        return replace(known, libraries=there)
+        return without_software(task, known, lacking, knobs, decision)
 
     def apply(
         self, tx: Connection, results: Sequence[tuple[Item | MergeItem, Outcome | Merges]]

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from jedi.jobgenerator.locating import Locate
 from jedi.jobgenerator.plan import Cut
 from jedi.spec.building import Builds
 from jedi.spec.chunk import Chunk, Files, Secondary
 from jedi.spec.placeholders import LIBRARY
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.snapshot import Bools, Snapshot
 
 _WANTED = ("ready", "finished")
 
@@ -34,6 +35,14 @@ def with_libraries(
     return found, lacking
 
 
+def still_there(known: Builds, locate: Locate) -> Builds:
+    """Without what data management knows no more."""
+    lfns = [files.lfns[0] for files in known.libraries.values()]
+    located = locate(known.order.inputs[1].name, lfns) if lfns else {}
+    there = {e: f for e, f in known.libraries.items() if e in located[f.lfns[0]]}
+    return replace(known, libraries=there)
+
+
 def to_build(builds: Builds, lacking: dict[str, int]) -> dict[str, int]:
     """Where a build is to be made: it is not under way and did not fail for good."""
     return {e: site for e, site in lacking.items() if builds.statuses.get(e, "ready") in _WANTED}
@@ -51,7 +60,7 @@ def _library(site: int, builds: Builds, sites: Snapshot) -> str | None:
     return next((endpoint for endpoint in reach if endpoint in builds.libraries), None)
 
 
-def _only(cut: Cut, wanted: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Cut:
+def _only(cut: Cut, wanted: Bools) -> Cut:
     """Some jobs of a cut: their master files stand one after the other again."""
     jobs = np.flatnonzero(wanted)
     spans = [np.arange(cut.starts[job], cut.stops[job]) for job in jobs]
