@@ -548,7 +548,6 @@ CREATE TABLE jedi_lost_files (
     fileid bigint NOT NULL,                                -- its contents row
     datasetname text NOT NULL,                             -- the output dataset
     lfn text NOT NULL,                                     -- the logical file name
-    originpandaid bigint NOT NULL,                         -- the unit of work whose jobs make it, now and again
     creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when it was given up
     removed_at timestamptz,                                -- when it was removed from data management, if it was there; NULL: not yet
     CONSTRAINT jedi_lost_files_pk PRIMARY KEY (jeditaskid, fileid)

@@ -76,9 +76,13 @@ def lose(world: World, name: str, *lfns: str) -> None:
     world.ddm.remove_files(name, lfns)
 
 
-def jobs(world: World, task_id: int) -> int:
+def jobs_of(world: World, task_id: int) -> list[int]:
     with world.engine.begin() as tx:
-        return len(tasks_service.jobs(tx, task_id))
+        return [job.panda_id for job in tasks_service.jobs(tx, task_id)]
+
+
+def jobs(world: World, task_id: int) -> int:
+    return len(jobs_of(world, task_id))
 
 
 # ------------------------------------------------------------------------------------ one task
@@ -206,6 +210,34 @@ def test_who_has_read_the_old_file_does_not_read_the_new_one(world: World, first
     assert (row_of(world, child).status, jobs(world, child)) == ("done", 3)
 
 
+def test_nothing_is_read_twice_when_what_is_made_again_is_combined(
+    world: World, first: int
+) -> None:
+    lose(world, "a:p", "p.000001")
+    some = task(world, "some", "a:p")
+    cycle(world)
+    none = task(world, "none", "a:p", maxAttempt=1)
+    cycle(world, jobs_end_too=False)
+    for job in jobs_of(world, none):
+        fail_one(world, job)
+    cycle(world)
+    assert [row_of(world, one).status for one in (some, none)] == ["done", "failed"]
+    with world.engine.begin() as tx:
+        commands.command(tx, "anna", first, "incexec", {"parameters": {"nFilesPerJob": 2}})
+    cycle(world)
+    recover(world, first, files=["p.000001", "p.000002"], sole=True)
+    cycle(world)
+    assert there(world, "a:p") == ["p.000003", "p.000004"]
+    for one in (some, none):
+        with world.engine.begin() as tx:
+            commands.command(tx, "anna", one, "incexec")
+    cycle(world)
+    assert jobs(world, some) == 2
+    assert files(world, some, "input") == {"p.000002": "finished", "p.000003": "finished"}
+    assert files(world, none, "input") == {"p.000004": "finished", "p.000003": "finished"}
+    assert row_of(world, none).status == "done"
+
+
 def test_a_child_that_missed_the_file_gets_it_then(world: World, first: int) -> None:
     lose(world, "a:p", "p.000001")
     child = task(world, "c", "a:p", parentTaskName="p")
@@ -293,3 +325,18 @@ def test_merged_files_are_made_again_from_the_first_inputs(world: World) -> None
         ("normal", "finished"): 6, ("merge", "finished"): 3,
     }  # fmt: skip
     sound(world)
+
+
+def test_a_merged_file_that_is_made_again_is_not_read_twice(world: World) -> None:
+    found = task_of(world, 4, nFilesPerMergeJob=2)
+    assert merged_at_last(world, found) == "done"
+    child = task(world, "c", "a:out")
+    cycle(world)
+    with world.engine.begin() as tx:
+        service.recover(tx, world.ddm, "anna", [found], files=["o.000002"])
+    assert merged_at_last(world, found) == "done"
+    with world.engine.begin() as tx:
+        commands.command(tx, "anna", child, "incexec")
+    cycle(world)
+    assert files(world, child, "input") == {"o.000001": "finished", "o.000002": "finished"}
+    assert jobs(world, child) == 2

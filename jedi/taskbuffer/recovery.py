@@ -28,8 +28,6 @@ _ALL_FILES = (
     f"(SELECT {_FILE} FROM jedi_job_files UNION ALL SELECT {_FILE} FROM jedi_job_files_archived)"
 )
 _FILES = f"(SELECT * FROM {_ALL_FILES} f WHERE f.pandaid = ANY(CAST(:jobs AS bigint[])))"
-_ORIGIN = "jeditaskid, pandaid, originpandaid"
-_JOBS = f"SELECT {_ORIGIN} FROM jedi_jobs UNION ALL SELECT {_ORIGIN} FROM jedi_jobs_archived"
 
 _MADE = text("""
 SELECT d.jeditaskid, d.datasetname, c.lfn, c.fsize, c.checksum, c.outpandaid
@@ -174,11 +172,8 @@ WITH c AS (
   FROM g WHERE d.datasetid = g.datasetid AND d.jeditaskid = g.jeditaskid
   RETURNING d.datasetid, d.datasetname
 )
-INSERT INTO jedi_lost_files (jeditaskid, fileid, datasetname, lfn, originpandaid)
-SELECT c.jeditaskid, c.fileid, d.datasetname, c.lfn, j.originpandaid
-FROM c JOIN d USING (datasetid)
-  JOIN (SELECT * FROM ({_JOBS}) j WHERE j.pandaid = ANY(CAST(:jobs AS bigint[]))) j
-    ON j.pandaid = c.outpandaid
+INSERT INTO jedi_lost_files (jeditaskid, fileid, datasetname, lfn)
+SELECT c.jeditaskid, c.fileid, d.datasetname, c.lfn FROM c JOIN d USING (datasetid)
 RETURNING jeditaskid
 """)
 _RESET = text(f"""
@@ -253,34 +248,61 @@ def note_removed(tx: Connection, task_ids: Sequence[int]) -> None:
     )
 
 
+# A file takes the place of a lost one if it is made of the same input, be it by merging: units may
+# have been divided or combined since. `b`: the jobs behind a lost file; `a`: those that have
+# processed the same input, and those that merged what these made.
 _REPLACED = f"""
-SELECT d.datasetid, l.originpandaid, l.lfn AS lost, c.lfn AS found, c.fsize, c.checksum, c.guid
-FROM jedi_datasets d JOIN jedi_lost_files l USING (datasetname)
-  JOIN ({_JOBS}) j ON j.jeditaskid = l.jeditaskid AND j.originpandaid = l.originpandaid
-  JOIN jedi_datasets o ON o.jeditaskid = l.jeditaskid AND o.datasetname = l.datasetname
-  JOIN jedi_dataset_contents c ON c.jeditaskid = l.jeditaskid AND c.datasetid = o.datasetid
-    AND c.outpandaid = j.pandaid AND c.type = 'output' AND c.status = 'finished'
-WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.type = 'input'
+RECURSIVE l AS (
+  SELECT d.datasetid AS reader, o.jeditaskid, o.datasetid, l.fileid, l.lfn
+  FROM jedi_datasets d JOIN jedi_lost_files l USING (datasetname)
+    JOIN jedi_datasets o ON o.jeditaskid = l.jeditaskid AND o.datasetname = l.datasetname
+      AND o.type = 'output'
+  WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.type = 'input'
+), b AS (
+  SELECT l.fileid, c.outpandaid AS pandaid
+  FROM l JOIN jedi_dataset_contents c USING (jeditaskid, datasetid, fileid)
+  UNION
+  SELECT b.fileid, c.outpandaid FROM b JOIN {_ALL_FILES} f USING (pandaid)
+    JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
+  WHERE f.type IN ({_PRE_MERGE}) AND c.outpandaid <> f.pandaid
+), a AS (
+  SELECT b.fileid, c.pandaid FROM b JOIN {_ALL_FILES} f USING (pandaid)
+    JOIN jedi_datasets d ON d.datasetid = f.datasetid AND d.masterid IS NULL
+    JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
+  WHERE d.type IN ({_MASTERS}) AND c.status = 'finished'
+  UNION
+  SELECT a.fileid, c.pandaid FROM a JOIN {_ALL_FILES} f USING (pandaid)
+    JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
+  WHERE c.type IN ({_PRE_MERGE}) AND c.outpandaid = f.pandaid
+), r AS (
+  SELECT DISTINCT l.reader AS datasetid, l.lfn AS lost, c.lfn AS found, c.fsize, c.checksum, c.guid
+  FROM l JOIN a ON a.fileid = l.fileid
+    JOIN {_ALL_FILES} f ON f.pandaid = a.pandaid AND f.type = 'output'
+    JOIN jedi_dataset_contents c ON c.jeditaskid = l.jeditaskid AND c.datasetid = l.datasetid
+      AND c.fileid = f.fileid AND c.status = 'finished'
+)
 """
-# Of a unit that was divided since, the first of the new files takes the old one's place.
+# Nothing is read twice: not even in part, where one of the files that a new one stands for was
+# used. Otherwise it takes the place of the first of them; the others are in it and stay lost.
 _RENAME = text(f"""
-WITH r AS ({_REPLACED}), old AS (
-  SELECT datasetid, originpandaid, c.lfn,
-    row_number() OVER (PARTITION BY datasetid, originpandaid ORDER BY c.lfn) AS nr
-  FROM (SELECT DISTINCT datasetid, originpandaid, lost FROM r) r
-    JOIN jedi_dataset_contents c USING (datasetid)
-  WHERE c.lfn = r.lost GROUP BY datasetid, originpandaid, c.lfn
-  HAVING bool_and(status IN ('ready', 'pending', 'staging', 'lost', 'missing', 'broken', 'failed'))
+WITH {_REPLACED}, old AS (
+  SELECT datasetid, lfn AS lost, bool_and(status IN (
+    'ready', 'pending', 'staging', 'lost', 'missing', 'broken', 'failed')) AS free
+  FROM jedi_dataset_contents WHERE (datasetid, lfn) IN (SELECT datasetid, lost FROM r)
+  GROUP BY datasetid, lfn
 ), new AS (
-  SELECT *, row_number() OVER (PARTITION BY datasetid, originpandaid ORDER BY found) AS nr
-  FROM (SELECT DISTINCT datasetid, originpandaid, found, fsize, checksum, guid FROM r) r
+  SELECT r.*, bool_and(old.free) OVER (PARTITION BY datasetid, found) AS free,
+    row_number() OVER (PARTITION BY datasetid, found ORDER BY lost) AS nr_of_found,
+    row_number() OVER (PARTITION BY datasetid, lost ORDER BY found) AS nr_of_lost
+  FROM r JOIN old USING (datasetid, lost)
   WHERE NOT EXISTS (
     SELECT FROM jedi_dataset_contents c WHERE c.datasetid = r.datasetid AND c.lfn = r.found)
 )
 UPDATE jedi_dataset_contents c SET lfn = n.found, fsize = n.fsize, checksum = n.checksum,
   guid = n.guid
-FROM old o JOIN new n USING (datasetid, originpandaid, nr)
-WHERE c.datasetid = o.datasetid AND c.lfn = o.lfn
+FROM new n
+WHERE n.free AND n.nr_of_found = 1 AND n.nr_of_lost = 1
+  AND c.datasetid = n.datasetid AND c.lfn = n.lost
 """)
 
 
@@ -306,6 +328,6 @@ def replaced(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[tuple[st
     """By input dataset of tasks, the old and the new name of each file that was made again."""
     found: dict[int, list[tuple[str, str]]] = {}
     if (ids := _concerned(tx, task_ids))["ids"]:
-        for row in tx.execute(text(_REPLACED), ids):
+        for row in tx.execute(text(f"WITH {_REPLACED} SELECT datasetid, lost, found FROM r"), ids):
             found.setdefault(row.datasetid, []).append((row.lost, row.found))
     return found

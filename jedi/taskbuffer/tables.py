@@ -596,8 +596,6 @@ lost_files = Table(
     key("fileid:file_id", "its contents row", "recovery.undo"),
     words("datasetname:dataset_name", "the output dataset", "recovery.undo", nullable=False),
     words("lfn", "the logical file name", "recovery.undo", nullable=False),
-    key("originpandaid:origin_panda_id", "the unit of work whose jobs make it, now and again",
-        "recovery.undo"),
     stamp("creationtime:creation_time", "when it was given up", "recovery.undo", now=True),
     stamp("removed_at", "when it was removed from data management, if it was there; NULL: not yet",
           "recovery.note_removed"),

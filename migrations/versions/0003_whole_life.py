@@ -267,8 +267,7 @@ TABLES = {
     "jedi_lost_files": """
 CREATE TABLE jedi_lost_files (
   jeditaskid bigint NOT NULL, fileid bigint NOT NULL, datasetname text NOT NULL, lfn text NOT NULL,
-  originpandaid bigint NOT NULL, creationtime timestamptz NOT NULL DEFAULT jedi_now(),
-  removed_at timestamptz,
+  creationtime timestamptz NOT NULL DEFAULT jedi_now(), removed_at timestamptz,
   CONSTRAINT jedi_lost_files_pk PRIMARY KEY (jeditaskid, fileid));
 CREATE INDEX jedi_lost_files_datasetname_ix ON jedi_lost_files (datasetname);
 COMMENT ON TABLE jedi_lost_files
@@ -277,8 +276,6 @@ COMMENT ON COLUMN jedi_lost_files.jeditaskid IS 'the task that made it';
 COMMENT ON COLUMN jedi_lost_files.fileid IS 'its contents row';
 COMMENT ON COLUMN jedi_lost_files.datasetname IS 'the output dataset';
 COMMENT ON COLUMN jedi_lost_files.lfn IS 'the logical file name';
-COMMENT ON COLUMN jedi_lost_files.originpandaid
-  IS 'the unit of work whose jobs make it, now and again';
 COMMENT ON COLUMN jedi_lost_files.creationtime IS 'when it was given up';
 COMMENT ON COLUMN jedi_lost_files.removed_at
   IS 'when it was removed from data management, if it was there; NULL: not yet'
