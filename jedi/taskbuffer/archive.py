@@ -1,7 +1,7 @@
 """Ended jobs move to tables of their own, so that those of live jobs stay small.
 
-Whoever looks for jobs that may have ended reads both, by `all_jobs` and `all_files`. Parameters,
-output and log of a job stay where they are, until they are forgotten.
+Whoever looks for jobs that may have ended reads both (alljobs.py). Parameters, output and log of a
+job stay where they are, until they are forgotten.
 """
 
 from __future__ import annotations
@@ -9,19 +9,6 @@ from __future__ import annotations
 from sqlalchemy import Connection, Table, text
 
 from jedi.taskbuffer import tables
-
-
-def all_jobs(columns: str) -> str:
-    """A subquery with these columns of all jobs, archived ones too."""
-    return f"(SELECT {columns} FROM jedi_jobs UNION ALL SELECT {columns} FROM jedi_jobs_archived)"
-
-
-def all_files(columns: str) -> str:
-    """A subquery with these columns of the files of all jobs, archived ones too."""
-    return (
-        f"(SELECT {columns} FROM jedi_job_files "
-        f"UNION ALL SELECT {columns} FROM jedi_job_files_archived)"
-    )
 
 
 def _columns(table: Table) -> str:

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row, text
 from jedi.core import states
 from jedi.core.states import Machine
 from jedi.spec.splitrule import SCOUTING
-from jedi.taskbuffer import archive
+from jedi.taskbuffer import alljobs
 from jedi.taskbuffer.engine import bulk
 
 SHOWN = 20
@@ -52,9 +52,9 @@ _INPUTS = f"({_listed(states.INPUT_TYPES)})"
 _OUTPUTS = f"({_listed(states.OUTPUT_TYPES)})"
 _LIVE = f"({_listed(states.JOB_LIVE)})"
 _JOB = "pandaid, jeditaskid, status, site, workqueue_id, gshare, resource_type, cores"
-_JOBS = archive.all_jobs(_JOB)
-_KEPT = archive.all_jobs("pandaid, status, tableoid = 'jedi_jobs_archived'::regclass AS archived")
-_FILES = archive.all_files("pandaid, fileid, jeditaskid, datasetid, type")
+_JOBS = alljobs.all_jobs(_JOB)
+_KEPT = alljobs.all_jobs("pandaid, status, tableoid = 'jedi_jobs_archived'::regclass AS archived")
+_FILES = alljobs.all_files("pandaid, fileid, jeditaskid, datasetid, type")
 _SHARED = "coalesce(string_to_array(d.attributes, ',') && ARRAY['nosplit', 'repeat'], false)"
 """A dataset `d` whose files several jobs may use at a time."""
 

@@ -18,7 +18,7 @@ from jedi.core import states
 from jedi.spec.retryrule import CONDITIONS, FOR_JOBS, Match, RetryRule, effect
 from jedi.spec.splitrule import SplitRules
 from jedi.taskbuffer import knobs, scouting
-from jedi.taskbuffer.archive import all_jobs
+from jedi.taskbuffer.alljobs import all_jobs
 
 _MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
 _MERGED = ", ".join(f"'{kind}'" for kind in states.PRE_MERGE_TYPES)

@@ -26,7 +26,7 @@ from jedi.spec.scouting import (
 )
 from jedi.spec.splitrule import SCOUTED, SCOUTING, SplitRules, render_split_rule
 from jedi.taskbuffer import tables, tasks
-from jedi.taskbuffer.archive import all_files, all_jobs
+from jedi.taskbuffer.alljobs import all_files, all_jobs
 from jedi.taskbuffer.engine import wake
 
 _MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
-from jedi.taskbuffer.archive import all_jobs
+from jedi.taskbuffer.alljobs import all_jobs
 from jedi.taskbuffer.engine import wake
 
 _FREE = "(t.lease_until IS NULL OR t.lease_until < clock_timestamp())"  # leases live in real time

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, text
 
 from jedi.core import states
-from jedi.taskbuffer.archive import all_files, all_jobs
+from jedi.taskbuffer.alljobs import all_files, all_jobs
 
 DUPLICATES = "duplicates_found"
 """The code with which tasks are paused for that."""

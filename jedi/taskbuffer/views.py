@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
 from jedi.spec.splitrule import SCOUTED
-from jedi.taskbuffer.archive import all_files, all_jobs
+from jedi.taskbuffer.alljobs import all_files, all_jobs
 
 _MASTER = "masterid IS NULL AND type IN ('input', 'pseudo_input')"
 _TASK = f"""
