@@ -10,7 +10,6 @@ import typer
 from jedi.cli.choices import OtherKnobs, OtherSites, show_differences, show_sites
 from jedi.cli.common import NO, Json, cell, console, reading, show, table
 from jedi.core.settings import caller
-from jedi.spec.tasktext import read_task_file
 
 if TYPE_CHECKING:
     from jedi.service.plan import Plan, Span
@@ -40,6 +39,7 @@ def plan(
     Example: `jedi-task plan hello.yaml --set broker.max_sites=2`
     """
     from jedi.service import known, planning
+    from jedi.spec.tasktext import read_task_file
 
     text, format = read_task_file(file)
     other = planning.Other(knobs or (), sites or ())
