@@ -19,3 +19,79 @@ CREATE VIEW jedi_files AS
     max(failedattempt) AS failedattempt
    FROM jedi_dataset_contents
   GROUP BY jeditaskid, datasetid, lfn;
+
+CREATE VIEW jedi_job_states AS
+ SELECT pandaid,
+    jeditaskid,
+    originpandaid,
+    attemptnr,
+    status,
+        CASE
+            WHEN purged_at IS NOT NULL AND (status = ANY (ARRAY['cancelled', 'closed', 'failed', 'finished'])) THEN 'Purged'
+            WHEN postprocessed_at IS NOT NULL AND (status = 'finished' OR status = 'failed' AND error_source = 'payload') THEN 'Finished'
+            WHEN status = ANY (ARRAY['finished', 'failed', 'cancelled', 'closed']) THEN 'Failed-Cancelled'
+            WHEN hold_kind IS NOT NULL AND (status = ANY (ARRAY['assigned', 'activated', 'throttled', 'sent', 'starting', 'running', 'holding', 'transferring', 'merging'])) THEN
+            CASE
+                WHEN status = ANY (ARRAY['assigned', 'activated', 'throttled']) THEN 'Pre-processing-Hold'
+                WHEN status = ANY (ARRAY['sent', 'starting', 'running']) THEN 'Delegated-Hold'
+                WHEN status = ANY (ARRAY['holding', 'transferring', 'merging']) THEN 'Post-processing-Hold'
+                ELSE NULL::text
+            END
+            WHEN status = ANY (ARRAY['pending', 'waiting', 'defined']) THEN 'Submitted'
+            WHEN status = ANY (ARRAY['assigned', 'activated', 'throttled']) THEN 'Pre-processing'
+            WHEN status = ANY (ARRAY['sent', 'starting', 'running']) THEN 'Delegated'
+            WHEN status = ANY (ARRAY['holding', 'transferring', 'merging']) THEN 'Post-processing'
+            ELSE NULL::text
+        END AS pgi_state,
+        CASE
+            WHEN purged_at IS NOT NULL AND (status = ANY (ARRAY['cancelled', 'closed', 'failed', 'finished'])) THEN NULL::text
+            WHEN postprocessed_at IS NOT NULL AND (status = 'finished' OR status = 'failed' AND error_source = 'payload') THEN
+            CASE
+                WHEN status = 'finished' THEN 'success'
+                WHEN status = 'failed' THEN 'error'
+                ELSE NULL::text
+            END
+            WHEN status = ANY (ARRAY['finished', 'failed']) THEN 'failed'
+            WHEN status = 'cancelled' THEN 'cancelled'
+            WHEN status = 'closed' THEN 'closed-by-system'
+            WHEN hold_kind IS NOT NULL AND (status = ANY (ARRAY['assigned', 'activated', 'throttled', 'sent', 'starting', 'running', 'holding', 'transferring', 'merging'])) THEN
+            CASE
+                WHEN hold_kind = 'manual_stage_in' THEN 'Manual-Stage-In'
+                WHEN hold_kind = 'manual_stage_out' THEN 'Manual-Stage-Out'
+                WHEN hold_kind = 'failed_recoverable' THEN 'Failed-Recoverable'
+                WHEN hold_kind = 'user_request' THEN 'User-Request'
+                ELSE NULL::text
+            END
+            WHEN status = 'pending' THEN 'Incoming'
+            WHEN status = 'waiting' THEN 'Waiting'
+            WHEN status = 'defined' THEN 'Outgoing'
+            WHEN status = 'assigned' THEN 'Automatic-Stage-In'
+            WHEN status = ANY (ARRAY['activated', 'throttled']) THEN 'Outgoing'
+            WHEN status = ANY (ARRAY['sent', 'starting']) THEN 'Incoming'
+            WHEN status = 'running' THEN 'Running'
+            WHEN status = 'holding' THEN 'Incoming'
+            WHEN status = 'transferring' THEN 'Automatic-Stage-Out'
+            WHEN status = 'merging' THEN 'Merging'
+            ELSE NULL::text
+        END AS pgi_substate
+   FROM ( SELECT pandaid,
+            jeditaskid,
+            originpandaid,
+            attemptnr,
+            status,
+            hold_kind,
+            error_source,
+            postprocessed_at,
+            purged_at
+           FROM jedi_jobs
+        UNION ALL
+         SELECT pandaid,
+            jeditaskid,
+            originpandaid,
+            attemptnr,
+            status,
+            hold_kind,
+            error_source,
+            postprocessed_at,
+            purged_at
+           FROM jedi_jobs_archived) j;

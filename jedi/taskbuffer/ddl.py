@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from jedi.core import states
 from jedi.core.states import Machine
+from jedi.taskbuffer.pgi import JOB_STATES_VIEW
 
 CLOCK = """
 CREATE OR REPLACE FUNCTION jedi_now() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE AS
@@ -65,13 +66,14 @@ def guard(machine: Machine) -> str:
 
 def guards() -> list[str]:
     """All statements that put the guards and views in place."""
-    return [REFUSE, *(guard(m) for m in states.MACHINES), FILES_VIEW]
+    return [REFUSE, *(guard(m) for m in states.MACHINES), FILES_VIEW, JOB_STATES_VIEW]
 
 
 def drop_guards() -> list[str]:
     """The reverse of guards()."""
     return [
         "DROP VIEW jedi_files",
+        "DROP VIEW jedi_job_states",
         *(f"DROP TRIGGER {trigger_name(m)} ON {m.table}" for m in states.MACHINES),
         "DROP FUNCTION jedi_refuse_move()",
     ]

@@ -381,6 +381,53 @@ SUBSTATUSES = (
     "'es_unused', 'es_aborted'"
 )
 
+JOB_STATES = """
+CREATE VIEW jedi_job_states AS
+SELECT pandaid, jeditaskid, originpandaid, attemptnr, status,
+  CASE WHEN purged_at IS NOT NULL AND status IN ('cancelled', 'closed', 'failed', 'finished')
+    THEN 'Purged'
+    WHEN postprocessed_at IS NOT NULL AND (status = 'finished' OR status = 'failed' AND
+      error_source = 'payload') THEN 'Finished'
+    WHEN status IN ('finished', 'failed', 'cancelled', 'closed') THEN 'Failed-Cancelled'
+    WHEN hold_kind IS NOT NULL AND status IN ('assigned', 'activated', 'throttled', 'sent',
+      'starting', 'running', 'holding', 'transferring', 'merging') THEN CASE WHEN status IN
+      ('assigned', 'activated', 'throttled') THEN 'Pre-processing-Hold'
+    WHEN status IN ('sent', 'starting', 'running') THEN 'Delegated-Hold'
+    WHEN status IN ('holding', 'transferring', 'merging') THEN 'Post-processing-Hold' END
+    WHEN status IN ('pending', 'waiting', 'defined') THEN 'Submitted'
+    WHEN status IN ('assigned', 'activated', 'throttled') THEN 'Pre-processing'
+    WHEN status IN ('sent', 'starting', 'running') THEN 'Delegated'
+    WHEN status IN ('holding', 'transferring', 'merging') THEN 'Post-processing' END AS pgi_state,
+  CASE WHEN purged_at IS NOT NULL AND status IN ('cancelled', 'closed', 'failed', 'finished')
+    THEN NULL
+    WHEN postprocessed_at IS NOT NULL AND (status = 'finished' OR status = 'failed' AND
+      error_source = 'payload') THEN CASE WHEN status IN ('finished') THEN 'success'
+    WHEN status IN ('failed') THEN 'error' END
+    WHEN status IN ('finished', 'failed') THEN 'failed'
+    WHEN status IN ('cancelled') THEN 'cancelled'
+    WHEN status IN ('closed') THEN 'closed-by-system'
+    WHEN hold_kind IS NOT NULL AND status IN ('assigned', 'activated', 'throttled', 'sent',
+      'starting', 'running', 'holding', 'transferring', 'merging') THEN CASE WHEN hold_kind =
+      'manual_stage_in' THEN 'Manual-Stage-In'
+    WHEN hold_kind = 'manual_stage_out' THEN 'Manual-Stage-Out'
+    WHEN hold_kind = 'failed_recoverable' THEN 'Failed-Recoverable'
+    WHEN hold_kind = 'user_request' THEN 'User-Request' END
+    WHEN status IN ('pending') THEN 'Incoming'
+    WHEN status IN ('waiting') THEN 'Waiting'
+    WHEN status IN ('defined') THEN 'Outgoing'
+    WHEN status IN ('assigned') THEN 'Automatic-Stage-In'
+    WHEN status IN ('activated', 'throttled') THEN 'Outgoing'
+    WHEN status IN ('sent', 'starting') THEN 'Incoming'
+    WHEN status IN ('running') THEN 'Running'
+    WHEN status IN ('holding') THEN 'Incoming'
+    WHEN status IN ('transferring') THEN 'Automatic-Stage-Out'
+    WHEN status IN ('merging') THEN 'Merging' END AS pgi_substate
+FROM (SELECT pandaid, jeditaskid, originpandaid, attemptnr, status, hold_kind, error_source,
+  postprocessed_at, purged_at FROM jedi_jobs UNION ALL SELECT pandaid, jeditaskid,
+  originpandaid, attemptnr, status, hold_kind, error_source, postprocessed_at, purged_at FROM
+  jedi_jobs_archived) j
+"""
+
 # What was not made, as allowed, is not known to the release before.
 FAIL_NO_OUTPUT = """
 WITH c AS (
@@ -411,9 +458,11 @@ def upgrade() -> None:
     op.execute(f"ALTER TABLE jedi_tasks ADD {parent}")
     guard(AFTER, INPUT_TYPES)
     file_statuses(f"{FILE_STATUSES}, 'nooutput'")
+    op.execute(JOB_STATES)
 
 
 def downgrade() -> None:
+    op.execute("DROP VIEW jedi_job_states")
     op.execute("ALTER TABLE jedi_jobs DROP CONSTRAINT jedi_jobs_substatus_ck")
     op.execute("ALTER TABLE jedi_dataset_contents DISABLE TRIGGER guard_output_file")
     op.execute(FAIL_NO_OUTPUT)

@@ -1,0 +1,61 @@
+"""The view jedi_job_states: the PGI state of every job, archived ones too (core/pgi.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+
+from jedi.core import pgi, states
+from jedi.taskbuffer.alljobs import all_jobs
+
+
+def _listed(words: Iterable[str]) -> str:
+    return ", ".join(f"'{word}'" for word in words)
+
+
+def _among(by_status: Mapping[str, str]) -> list[str]:
+    """Branches of a CASE: statuses, and what they stand for; equal neighbours together."""
+    return [
+        f"WHEN status IN ({_listed(status for status, _ in some)}) THEN '{word}'"
+        for word, some in groupby(by_status.items(), lambda pair: pair[1])
+    ]
+
+
+def _case(branches: Iterable[str]) -> str:
+    return "CASE " + "\n    ".join(branches) + " END"
+
+
+_PURGED = f"purged_at IS NOT NULL AND status IN ({_listed(sorted(states.JOB.final))})"
+_ADDED = (
+    "postprocessed_at IS NOT NULL AND (status = 'finished' OR "
+    "status = 'failed' AND error_source = 'payload')"
+)
+_HOLDABLE = [status for status, (state, _) in pgi.LIVE.items() if state in pgi.HELD]
+_HELD = f"hold_kind IS NOT NULL AND status IN ({_listed(_HOLDABLE)})"
+_STATE = [
+    f"WHEN {_PURGED} THEN '{pgi.PURGED}'",
+    f"WHEN {_ADDED} THEN '{pgi.FINISHED}'",
+    *_among(dict.fromkeys(pgi.BROKEN_OFF, pgi.FAILED)),
+    f"WHEN {_HELD} THEN {_case(_among({s: pgi.HELD[pgi.LIVE[s][0]] for s in _HOLDABLE}))}",
+    *_among({status: state for status, (state, _) in pgi.LIVE.items()}),
+]
+_SUBSTATE = [
+    f"WHEN {_PURGED} THEN NULL",
+    f"WHEN {_ADDED} THEN {_case(_among({s: sub for s, (_, sub) in pgi.ENDED.items()}))}",
+    *_among(pgi.BROKEN_OFF),
+    f"WHEN {_HELD} THEN "
+    + _case(f"WHEN hold_kind = '{kind}' THEN '{sub}'" for kind, sub in pgi.HOLD_KINDS.items()),
+    *_among({status: substate for status, (_, substate) in pgi.LIVE.items()}),
+]
+_KNOWN = (
+    "pandaid, jeditaskid, originpandaid, attemptnr, status, hold_kind, error_source, "
+    "postprocessed_at, purged_at"
+)
+
+JOB_STATES_VIEW = f"""
+CREATE VIEW jedi_job_states AS
+SELECT pandaid, jeditaskid, originpandaid, attemptnr, status,
+  {_case(_STATE)} AS pgi_state,
+  {_case(_SUBSTATE)} AS pgi_substate
+FROM {all_jobs(_KNOWN)} j
+"""

@@ -1,0 +1,167 @@
+"""PGI states: the 121 pairs, what real moves may lead to, the view that says the same in SQL."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from itertools import product
+
+import pytest
+from helpers import unguard
+from job_rows import make_jobs
+from sqlalchemy import Connection, Engine, text
+
+from jedi.core import pgi, states
+from jedi.core.pgi import HELD, HOLD_KINDS, STATES, TRANSITIONS, pgi_state
+from jedi.taskbuffer import jobs_end
+from jedi.taskbuffer.jobs import JobMove, move_jobs
+from jedi.taskbuffer.jobs_end import JobEnd
+
+Known = tuple[str, str | None, bool, bool]
+"""Status, hold, whether results were added, whether purged."""
+PLACEHOLDER = ("Submitted", "Finished")
+"""What waits for a real consumer ends with it (event service): it never asks for resources."""
+
+
+def state(known: Known) -> str:
+    status, hold, postprocessed, purged = known
+    return pgi_state(status, hold, postprocessed=postprocessed, purged=purged)[0]
+
+
+def steps() -> Iterator[tuple[Known, Known]]:
+    """All that can happen to a job: its moves, holds and their release, the purge."""
+    for source, target in states.JOB.pairs:
+        after = pgi.LIVE.get(source, ("",))[0] == "Post-processing"
+        for hold in (None, *HOLD_KINDS) if pgi.LIVE[source][0] in HELD else (None,):
+            if hold and target not in states.JOB.final:
+                continue  # it is released first
+            for added in {target == "finished", target in pgi.ENDED and after and not hold}:
+                if not (hold and target == "finished"):
+                    yield (source, hold, False, False), (target, None, added, False)
+    for status, (now, _) in pgi.LIVE.items():
+        for hold in HOLD_KINDS if now in HELD else ():
+            yield (status, None, False, False), (status, hold, False, False)
+            yield (status, hold, False, False), (status, None, False, False)
+    for status, added in product(states.JOB.final, (False, True)):
+        yield (status, None, added, False), (status, None, added, True)
+
+
+def test_every_pair() -> None:
+    """Of 121 pairs 20 are allowed: those that what happens to jobs leads to, besides submission."""
+    reached = {(state(a), state(b)) for a, b in steps()}
+    assert (len(STATES), len(TRANSITIONS)) == (11, 20)
+    allowed = set(TRANSITIONS) - {(pgi.SUBMISSION, "Submitted")}
+    for pair in product(STATES, STATES):
+        if pair[0] != pair[1]:
+            assert (pair in reached) == (pair in allowed or pair == PLACEHOLDER), pair
+    placed = {a[0] for a, b in steps() if (state(a), state(b)) == PLACEHOLDER}
+    assert placed == {"waiting"}
+
+
+def test_what_is_held() -> None:
+    """Compute only while delegated; nothing after the end; transitions hold or free what they say
+    they do; the submitter is told of holds and ends."""
+    for name, now in STATES.items():
+        assert (now.compute == "allocated") == name.startswith("Delegated")
+        assert (now.stage_out == "allocated") == name.startswith("Post-processing")
+        assert bool(now.notify) == (name.endswith("-Hold") or name in (pgi.FINISHED, pgi.FAILED))
+    for source, target in TRANSITIONS:
+        if target == f"{source}-Hold" or source == f"{target}-Hold":
+            one, other = STATES[source], STATES[target]
+            assert (one.stage_in, one.compute, one.stage_out) == (
+                other.stage_in, other.compute, other.stage_out
+            )  # fmt: skip
+
+
+def test_statuses_are_known() -> None:
+    assert [*pgi.LIVE, *pgi.BROKEN_OFF] == list(states.JOB.states)
+    for status in states.JOB_LIVE:
+        assert pgi_state(status, None, postprocessed=False, purged=True)[0] == pgi.LIVE[status][0]
+
+
+def derived(tx: Connection) -> list[tuple[str, str | None]]:
+    """What the view says, by job."""
+    rows = tx.execute(text("SELECT pgi_state, pgi_substate FROM jedi_job_states ORDER BY pandaid"))
+    return [(row.pgi_state, row.pgi_substate) for row in rows]
+
+
+@pytest.mark.usefixtures("world")
+def test_the_view_says_the_same(engine: Engine) -> None:
+    """For every status, hold, end and purge."""
+    flags = (False, True)
+    cases = list(product(states.JOB.states, (None, *HOLD_KINDS), flags, flags))
+    with engine.begin() as tx:
+        made = make_jobs(tx, len(cases), files=1)
+        unguard(tx)
+        for job, (status, hold, added, purged) in zip(made.jobs, cases, strict=True):
+            tx.execute(
+                text(
+                    "UPDATE jedi_jobs SET status = :status, hold_kind = :hold, error_source = "
+                    "'payload', postprocessed_at = CASE WHEN :added THEN jedi_now() END, "
+                    "purged_at = CASE WHEN :purged THEN jedi_now() END WHERE pandaid = :id"
+                ),
+                {"status": status, "hold": hold, "added": added, "purged": purged, "id": job},
+            )
+        assert derived(tx) == [
+            pgi_state(status, hold, postprocessed=added, purged=purged)
+            for status, hold, added, purged in cases
+        ]
+        # what the payload is not to blame for was broken off
+        tx.execute(text("UPDATE jedi_jobs SET error_source = 'pilot'"))
+        assert derived(tx) == [
+            pgi_state(status, hold, postprocessed=added and status != "failed", purged=purged)
+            for status, hold, added, purged in cases
+        ]
+
+
+def wander(tx: Connection, jobs: list[int], dice: random.Random) -> None:
+    """One step of each job: a move that there is, an end, a hold or its release, the purge."""
+    rows = tx.execute(
+        text("SELECT pandaid, status, hold_kind, purged_at FROM jedi_jobs ORDER BY pandaid")
+    )
+    moves, ends, holds = [], [], []
+    for row in rows:
+        if row.status in states.JOB.final:
+            continue
+        stage = pgi.LIVE[row.status][0]
+        targets = sorted(b for a, b in states.JOB.pairs if a == row.status)
+        going = [one for one in targets if one not in states.JOB.final]
+        if stage in HELD and dice.random() < (0.6 if row.hold_kind else 0.2):
+            holds.append((row.pandaid, None if row.hold_kind else dice.choice(list(HOLD_KINDS))))
+        elif not going or dice.random() < 0.05:
+            target = dice.choice([one for one in targets if one not in going])
+            if row.hold_kind and target == "finished":
+                target = "cancelled"
+            blame = "payload" if stage == "Post-processing" and not row.hold_kind else "pilot"
+            ends.append(JobEnd(row.pandaid, target, "test", "Ended.", error_source=blame))
+        elif not row.hold_kind:
+            moves.append(JobMove(row.pandaid, dice.choice(going), "test", "Moved."))
+    move_jobs(tx, moves, "test", states.JOB_LIVE)
+    jobs_end.end_jobs(tx, ends, "test")
+    for job, kind in holds:
+        tx.execute(text("UPDATE jedi_jobs SET hold_kind = :kind WHERE pandaid = :id"),
+                   {"kind": kind, "id": job})  # fmt: skip
+
+
+@pytest.mark.usefixtures("world")
+def test_random_walk(engine: Engine) -> None:
+    """10,000 real steps of jobs, seeded: none leaves PGI's table, nothing is held after an end."""
+    dice, walked = random.Random(15), 0
+    seen: set[tuple[str, str]] = set()
+    while walked < 10_000:
+        with engine.begin() as tx:
+            for table in ("jedi_job_files", "jedi_job_ready", "jedi_jobs"):
+                tx.execute(text(f"DELETE FROM {table}"))
+            jobs = make_jobs(tx, 200, files=1).jobs
+            before = derived(tx)
+            for _ in range(25):
+                wander(tx, jobs, dice)
+                after = derived(tx)
+                for (one, _), (other, _) in zip(before, after, strict=True):
+                    walked += one not in (pgi.FINISHED, pgi.FAILED)
+                    if one != other:
+                        seen.add((one, other))
+                before = after
+    assert seen <= TRANSITIONS.keys()
+    beyond = {"Submitted", pgi.SUBMISSION, pgi.PURGED}
+    assert seen == {pair for pair in TRANSITIONS if not beyond & set(pair)}
