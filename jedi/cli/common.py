@@ -135,11 +135,13 @@ def table(
     from rich import box
     from rich.table import Table
 
+    rows = list(rows)
     lines = [[cell(value) for value in row] for row in rows]
     drawn = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
     for i, header in enumerate(headers):
         numeric = bool(lines) and all(line[i] == "" or _numeric(line[i]) for line in lines)
-        drawn.add_column(header, justify="right" if numeric else "left", overflow="fold")
+        drawn.add_column(header, justify="right" if numeric else "left", overflow="fold",
+                         no_wrap=any(isinstance(row[i], datetime) for row in rows))  # fmt: skip
     for line in lines:
         drawn.add_row(*line)
     console(stderr=stderr).print(drawn)
