@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
+from jedi.taskbuffer import tasks
 
 _KILLERS = text("""
 UPDATE jedi_tasks t SET lock_seq = lock_seq + 1 WHERE jeditaskid = ANY(ARRAY(
@@ -30,7 +31,7 @@ def claim_killers(tx: Connection, max_deaths: int, limit: int) -> list[Row[Any]]
 
 _RELEASE = text("""
 UPDATE jedi_tasks SET lockedby = NULL, lockedtime = NULL, lease_until = NULL,
-  worker_deaths = worker_deaths + 1, rescuetime = jedi_now()
+  lock_seq = lock_seq + 1, worker_deaths = worker_deaths + 1, rescuetime = jedi_now()
 WHERE jeditaskid = ANY(ARRAY(
   SELECT jeditaskid FROM jedi_tasks
   -- real time: leases live in it
@@ -40,15 +41,16 @@ WHERE jeditaskid = ANY(ARRAY(
 
 
 def release_stale(tx: Connection, limit: int) -> int:
-    """Take leases that ran out from their tasks, and count the dead workers; how many."""
+    """Take leases that ran out from their tasks, and count the dead workers, who write nothing any
+    more; how many."""
     return tx.execute(_RELEASE, {"limit": limit}).rowcount
 
 
-_ON_HOLD = text("""
+_ON_HOLD = text(f"""
 SELECT jeditaskid, lock_seq, oldstatus, reason_code, errordialog,
   frozentime < jedi_now() - make_interval(secs => :timeout_s) AS too_long
 FROM jedi_tasks
-WHERE status = 'pending' AND (lease_until IS NULL OR lease_until < clock_timestamp())  -- real time
+WHERE status = 'pending' AND {tasks.UNCLAIMED}
   AND (coalesce(next_run_at, statechangetime + make_interval(secs => :retry_s)) < jedi_now()
        OR frozentime < jedi_now() - make_interval(secs => :timeout_s))
 ORDER BY jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED

@@ -282,7 +282,7 @@ def _files(row: Row[Any]) -> Files:
 
 _QUEUED = ", ".join(f"'{status}'" for status in states.JOB_QUEUED)
 _STUCK = text(f"""
-SELECT j.pandaid FROM jedi_tasks t JOIN jedi_jobs j USING (jeditaskid)
+SELECT j.pandaid, j.lock_seq FROM jedi_tasks t JOIN jedi_jobs j USING (jeditaskid)
 WHERE t.rules @> '{{"merge_output": true}}' AND t.status NOT IN ('paused', 'aborting')
   AND j.postprocessed_at IS NULL AND j.kind = 'merge' AND j.status IN ({_QUEUED})
   AND j.statechangetime < jedi_now() - make_interval(secs => :timeout_s)
@@ -290,6 +290,7 @@ ORDER BY j.pandaid LIMIT :limit
 """)
 
 
-def stuck(tx: Connection, timeout_s: float, limit: int) -> list[int]:
-    """Merge jobs that no pilot has taken for so long, though their task is not paused."""
-    return list(tx.scalars(_STUCK, {"timeout_s": timeout_s, "limit": limit}))
+def stuck(tx: Connection, timeout_s: float, limit: int) -> list[Row[Any]]:
+    """Merge jobs that no pilot has taken for so long, though their task is not paused: pandaid,
+    lock_seq."""
+    return list(tx.execute(_STUCK, {"timeout_s": timeout_s, "limit": limit}))

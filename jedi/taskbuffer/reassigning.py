@@ -10,10 +10,6 @@ from jedi.core import states
 
 _INPUTS = ", ".join(f"'{kind}'" for kind in states.INPUT_TYPES)
 _OUTPUTS = ", ".join(f"'{kind}'" for kind in states.PRODUCT_TYPES)
-_LOCK_JOBS = text("""
-SELECT FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids AS bigint[]))
-ORDER BY pandaid FOR NO KEY UPDATE
-""")
 _LOCK_DATASETS = text("""
 SELECT FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
 ORDER BY datasetid FOR NO KEY UPDATE
@@ -29,8 +25,8 @@ WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND f.type IN ({_INPUTS})
 
 def spare_inputs(tx: Connection, task_ids: Sequence[int], panda_ids: Sequence[int]) -> None:
     """Let the inputs of these jobs of the tasks be tried once more if this was their last attempt:
-    the jobs are about to be closed, which is no fault of the inputs."""
-    tx.execute(_LOCK_JOBS, {"ids": list(panda_ids)})
+    the jobs, which the caller has locked, are about to be closed, which is no fault of the
+    inputs."""
     tx.execute(_LOCK_DATASETS, {"ids": list(task_ids)})
     tx.execute(_SPARE, {"ids": list(panda_ids)})
 

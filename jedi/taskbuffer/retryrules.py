@@ -19,6 +19,7 @@ from jedi.spec.retryrule import CONDITIONS, FOR_JOBS, Match, RetryRule, effect
 from jedi.spec.splitrule import SplitRules
 from jedi.taskbuffer import knobs, scouting
 from jedi.taskbuffer.alljobs import all_jobs
+from jedi.taskbuffer.tasks import UNCLAIMED
 
 _MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
 _MERGED = ", ".join(f"'{kind}'" for kind in states.PRE_MERGE_TYPES)
@@ -161,21 +162,25 @@ def obey(tx: Connection, panda_ids: Sequence[int]) -> None:
 
 # ------------------------------------------------------------------------- what tasks are due
 
-_OPEN = text("""
+_OPEN = text(f"""
 SELECT * FROM jedi_tasks t WHERE jeditaskid IN (
     SELECT jeditaskid FROM jedi_retry_matches WHERE settled_at IS NULL)
-  AND (lease_until IS NULL OR lease_until < clock_timestamp())  -- real time
+  AND {UNCLAIMED}
 ORDER BY jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
 """)
 _CAUSES = text(f"""
+WITH m AS (
+  UPDATE jedi_retry_matches SET settled_at = jedi_now()
+  WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND settled_at IS NULL RETURNING *
+)
 SELECT m.jeditaskid, r.action, max(j.attemptnr) AS attempt_nr,
   EXISTS (SELECT FROM {all_jobs("jeditaskid, status")} k
           WHERE k.jeditaskid = m.jeditaskid AND k.status = 'finished') AS succeeded, max(
     s.maxtime * coalesce(nullif(s.corepower, 0), 10) * j.cores / greatest(j.n_events, j.n_inputs, 1)
   ) AS hs06_s_per_event
-FROM jedi_retry_matches m JOIN jedi_retry_rules r USING (rule_id) JOIN jedi_jobs j USING (pandaid)
+FROM m JOIN jedi_retry_rules r USING (rule_id)
+  JOIN {all_jobs("pandaid, site, cores, attemptnr, n_events, n_inputs")} j USING (pandaid)
   LEFT JOIN jedi_sites s ON s.site = j.site
-WHERE m.jeditaskid = ANY(CAST(:ids AS bigint[])) AND m.settled_at IS NULL
 GROUP BY m.jeditaskid, r.action
 """)
 _WANTED = text(f"""
@@ -201,9 +206,9 @@ def due(tx: Connection, limit: int) -> dict[int, Row[Any]]:
 
 
 def causes(tx: Connection, task_ids: Sequence[int]) -> list[Row[Any]]:
-    """What rules want of tasks: jeditaskid, action, the highest attempt of the jobs concerned,
-    whether another job succeeded, and the time that they had for an event, in HS06 s (NULL: no
-    limit is known)."""
+    """What rules want of tasks, told once: jeditaskid, action, the highest attempt of the jobs
+    concerned, whether another job succeeded, and the time that they had for an event, in HS06 s
+    (NULL: no limit is known)."""
     return list(tx.execute(_CAUSES, {"ids": list(task_ids)}))
 
 
@@ -222,24 +227,17 @@ UPDATE jedi_tasks t SET ramcount = coalesce(r.ramcount, t.ramcount),
 FROM jsonb_populate_recordset(NULL::jedi_tasks, CAST(:rows AS jsonb)) r
 WHERE t.jeditaskid = r.jeditaskid
 """)
-_SETTLE = text("""
-UPDATE jedi_retry_matches SET settled_at = jedi_now()
-WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND settled_at IS NULL
-""")
 
 
-def settle(
+def change(
     tx: Connection,
-    task_ids: Sequence[int],
     columns: Mapping[int, Mapping[str, Any]],
     rules: Mapping[int, SplitRules],
 ) -> None:
-    """What rules want of these tasks is done: they get columns of jedi_tasks, and split rules. The
-    caller has locked them."""
+    """Give tasks, which the caller has locked, columns of jedi_tasks, and split rules."""
     rows = [{"jeditaskid": task_id, **given} for task_id, given in columns.items()]
     tx.execute(_CHANGE, {"rows": json.dumps(rows)})
     scouting.set_rules(tx, rules)
-    tx.execute(_SETTLE, {"ids": list(task_ids)})
 
 
 # ------------------------------------------------------------------------------- for operators

@@ -234,7 +234,7 @@ SELECT t.*, j.n FROM jedi_tasks t, LATERAL (
   SELECT CAST(count(*) AS int) AS n FROM {_ALL} j WHERE j.jeditaskid = t.jeditaskid
     AND j.kind IN ('scout', 'normal') AND j.status = 'finished' OFFSET 0) j
 WHERE t.status = 'running' AND t.measured_jobs < :last
-  AND (t.lease_until IS NULL OR t.lease_until < clock_timestamp())  -- real time
+  AND t.{tasks.UNCLAIMED}
   AND EXISTS (SELECT FROM unnest(CAST(:steps AS int[])) s(at)
               WHERE t.measured_jobs < s.at AND j.n >= s.at)
 ORDER BY t.jeditaskid LIMIT :limit FOR NO KEY UPDATE OF t SKIP LOCKED

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row, text
 from jedi.core import states
 from jedi.taskbuffer import datasets
 from jedi.taskbuffer.engine import wake
+from jedi.taskbuffer.tasks import UNCLAIMED
 
 _INPUTS = ", ".join(f"'{kind}'" for kind in states.INPUT_TYPES)
 _FINAL = ", ".join(f"'{status}'" for status in sorted(states.TASK.final))
@@ -64,7 +65,7 @@ def waiting(tx: Connection) -> list[Row[Any]]:
             text(
                 "SELECT jeditaskid, lock_seq, coalesce(reason_facts, '{}') AS facts "
                 "FROM jedi_tasks WHERE status = 'staging' "
-                "AND (lease_until IS NULL OR lease_until < clock_timestamp()) "  # real time
+                f"AND {UNCLAIMED} "
                 "ORDER BY currentpriority DESC, jeditaskid"
             )
         )

@@ -14,6 +14,10 @@ from jedi.taskbuffer.engine import wake
 
 _FINAL = ", ".join(f"'{s}'" for s in sorted(states.TASK.final))
 
+UNCLAIMED = "lease_until IS NULL"
+"""SQL: a task that may be moved without a claim. Not one whose lease is over, since its worker may
+still write: the dog of leases ends the claim first."""
+
 
 @dataclass(frozen=True, slots=True)
 class Move:

@@ -12,8 +12,8 @@ from sqlalchemy import Connection, Row, text
 from jedi.core import states
 from jedi.taskbuffer.alljobs import all_jobs
 from jedi.taskbuffer.engine import wake
+from jedi.taskbuffer.tasks import UNCLAIMED
 
-_FREE = "(t.lease_until IS NULL OR t.lease_until < clock_timestamp())"  # leases live in real time
 _JOBS = all_jobs("jeditaskid, status, attemptnr, n_inputs, postprocessed_at")
 _MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
 _FINAL = ", ".join(f"'{status}'" for status in sorted(states.TASK.final))
@@ -26,7 +26,7 @@ SELECT t.jeditaskid, t.lock_seq, j.most,
   CASE WHEN :by_mean THEN coalesce(t.numthrottled, 0) + 1 ELSE j.most / :every END AS n
 FROM jedi_tasks t JOIN jedi_taskparams p USING (jeditaskid), LATERAL (
   SELECT max(attemptnr) AS most FROM {_JOBS} j WHERE j.jeditaskid = t.jeditaskid OFFSET 0) j
-WHERE t.status IN ('ready', 'scouting', 'running') AND {_FREE}
+WHERE t.status IN ('ready', 'scouting', 'running') AND t.{UNCLAIMED}
   AND j.most / :every > coalesce(t.numthrottled, 0)
   AND NOT coalesce(CAST(p.taskparams ->> 'noThrottle' AS bool), false)
   AND (NOT :by_mean OR (
@@ -59,7 +59,7 @@ def note_throttled(tx: Connection, times: Mapping[int, int]) -> None:
 
 _RESTED = text(f"""
 SELECT t.jeditaskid, t.lock_seq, t.oldstatus FROM jedi_tasks t
-WHERE t.status = 'throttled' AND {_FREE}
+WHERE t.status = 'throttled' AND t.{UNCLAIMED}
   AND t.throttledtime < jedi_now() - make_interval(secs => :unit_s * t.numthrottled ^ 2)
 ORDER BY t.jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
 """)
@@ -75,7 +75,7 @@ def rested(tx: Connection, unit_s: float, limit: int) -> list[Row[Any]]:
 
 _GIVEN_UP = text(f"""
 SELECT t.jeditaskid, t.lock_seq, t.errordialog FROM jedi_tasks t
-WHERE t.status = 'exhausted' AND {_FREE}
+WHERE t.status = 'exhausted' AND t.{UNCLAIMED}
   AND t.statechangetime < jedi_now() - make_interval(secs => :timeout_s)
   AND NOT coalesce(CAST(t.rules ->> 'disable_auto_finish' AS bool), false)
 ORDER BY t.jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
@@ -152,7 +152,7 @@ LATERAL (SELECT j.live + ceil(d.unused / greatest(j.per_job, 1)) AS to_do) w
 _FAILING = text(f"""
 SELECT t.jeditaskid, t.lock_seq, j.failed, j.ended, CAST(w.to_do AS int) AS to_do
 FROM jedi_tasks t, {_WORK}
-WHERE t.status = 'running' AND t.failurerate > 0 AND {_FREE}
+WHERE t.status = 'running' AND t.failurerate > 0 AND t.{UNCLAIMED}
   AND NOT coalesce(CAST(t.rules ->> 'no_auto_pause' AS bool), false)
   AND 100 * j.failed >= :percent * j.ended AND j.ended >= :ended AND w.to_do >= :to_do
   AND NOT EXISTS (SELECT FROM jedi_tasks_statuslog l WHERE l.jeditaskid = t.jeditaskid
@@ -173,7 +173,7 @@ def failing(
 
 _NEARLY_DONE = text(f"""
 SELECT t.jeditaskid FROM jedi_tasks t, {_WORK}
-WHERE t.status = 'running' AND t.progress >= :percent AND {_FREE}
+WHERE t.status = 'running' AND t.progress >= :percent AND t.{UNCLAIMED}
   AND t.prodsourcelabel = ANY(:labels)
   AND (t.gshare IS DISTINCT FROM :share OR t.currentpriority < :priority)
   AND 100 * d.finished >= :percent * d.files AND w.to_do < :to_do

@@ -126,14 +126,15 @@ FROM jedi_jobs j LEFT JOIN jedi_sites s USING (site) LEFT JOIN (
 LATERAL (SELECT CASE {" ".join(_when(i, rule) for i, rule in enumerate(TIMEOUTS))} END) w(number)
 WHERE j.postprocessed_at IS NULL AND w.number IS NOT NULL
   AND coalesce(j.hold_kind, 'failed_recoverable') = 'failed_recoverable'
-ORDER BY j.pandaid LIMIT :limit FOR NO KEY UPDATE OF j SKIP LOCKED
+ORDER BY j.pandaid LIMIT :limit
 """)
 
 
 def overdue(tx: Connection, limits: Mapping[str, float], given: Mapping[str, Any], limit: int
             ) -> list[tuple[Timeout, Row[Any]]]:  # fmt: skip
     """Jobs that are too long in their status, each with the rule that says so: pandaid, lock_seq,
-    site, pilot_id, age_s. `limits` are the knobs of the rules."""
+    site, pilot_id, age_s. They are not locked: older ones may end with them, and come first.
+    `limits` are the knobs of the rules."""
     binds = {_bind(rule): limits[rule.limit] for rule in TIMEOUTS if not rule.per_site}
     rows = tx.execute(_OVERDUE, {**binds, **given, "limit": limit})
     return [(TIMEOUTS[row.number], row) for row in rows]

@@ -76,8 +76,8 @@ class Order:
 class TaskCommando(Agent[Order, str | None]):
     """Takes commands up (… → aborting, finishing, toretry, toincexec, toreassign, paused, or a
     refusal) and carries them out: aborting → toabort, finishing → passed, toretry → ready,
-    toincexec → rerefine; toreassign → reassigning → what it was, elsewhere; scouted → running; paused → what it
-    was, on resume.
+    toincexec → rerefine; toreassign → reassigning → what it was, elsewhere; scouted → running;
+    paused → what it was, on resume.
 
     A task stays in the "doing" status until all is done, so a lost worker is replaced. What there
     is to do is written in one set of statements for all tasks: `work` only judges commands.
@@ -237,9 +237,11 @@ class TaskCommando(Agent[Order, str | None]):
             for job in live
             if job.status in states.JOB_AT_SITE and job.jeditaskid not in mild
         ]
+        ids = [*(job.pandaid for job in batch), *to_kill]
+        jobs.lock_jobs(tx, ids)  # all at once, and before datasets: all do it in one order
         if end is _REASSIGNED:
-            reassigning.spare_inputs(tx, list(told), [*(job.pandaid for job in batch), *to_kill])
-        jobs.ask_to_kill(tx, to_kill, end.code)  # jobs are locked before datasets
+            reassigning.spare_inputs(tx, list(told), ids)
+        jobs.ask_to_kill(tx, to_kill, end.code)
         ends = [
             JobEnd(job.pandaid, end.target, end.code, because[job.jeditaskid][1], job.lock_seq,
                    end.source)

@@ -18,7 +18,10 @@ def run(world: World) -> Counts:
 
     def step(tx: Connection, limit: int) -> Counts:
         stuck = merging.stuck(tx, timeout_s, limit)
-        ends = [JobEnd(job, "closed", "merge_stuck", reason, None, "jedi") for job in stuck]
+        ends = [
+            JobEnd(job.pandaid, "closed", "merge_stuck", reason, job.lock_seq, "jedi")
+            for job in stuck
+        ]
         return Counts(closed=len(jobs_end.end_jobs(tx, ends, "WatchDog")))
 
     return in_batches(world, step)

@@ -29,12 +29,13 @@ def run(world: World) -> Counts:
         tasks = retryrules.due(tx, limit)
         if not tasks:
             return Counts()
+        causes = retryrules.causes(tx, [*tasks])  # before what they have done to files is counted
         types = [ResourceType(**row._mapping) for row in tasks_new.resource_types(tx)]
         wanted = retryrules.wanted_memory(tx, [*tasks], percent)
         columns = {i: _larger(tasks[i], ram, types) for i, ram in wanted.items()}
         columns = {i: given for i, given in columns.items() if given}
         rules: dict[int, SplitRules] = {}
-        for cause in retryrules.causes(tx, [*tasks]):
+        for cause in causes:
             task = tasks[cause.jeditaskid]
             if cause.action == "increase_cputime":
                 columns.setdefault(task.jeditaskid, {}).update(_longer(task, cause))
@@ -42,7 +43,7 @@ def run(world: World) -> Counts:
                 present = SplitRules.model_validate(task.rules or {})
                 if less := reduced(present, cause.attempt_nr, most_files):
                     rules[task.jeditaskid] = less
-        retryrules.settle(tx, [*tasks], columns, rules)
+        retryrules.change(tx, columns, rules)
         return Counts(tasks=len(tasks))
 
     return in_batches(world, step)

@@ -1,0 +1,83 @@
+"""Who comes late, and who locks what: workers whose lease ended, dogs beside commands, rules beside
+failing jobs."""
+
+from __future__ import annotations
+
+from job_rows import make_jobs
+from sqlalchemy import text
+from test_races import blocked
+
+from jedi.agent.base import World
+from jedi.taskbuffer import commands, dogs, jobs, jobs_end, retryrules, tasks, timeouts
+from jedi.taskbuffer.jobs_end import JobEnd
+from jedi.taskbuffer.tasks import Move
+from jedi.taskcommando.agent import TaskCommando
+from jedi.watchdog.dog import Counts, walk
+from jedi.watchdog.kennel import DOGS
+from jedi.watchdog.timeouts import _given
+
+
+def test_a_worker_whose_lease_ended_writes_nothing_any_more(world: World) -> None:
+    """Dogs move tasks without a claim: what an older one of them still writes has to be void."""
+    with world.engine.begin() as tx:
+        task = make_jobs(tx, 1).task
+        tasks.move_tasks(tx, [Move(task, None, "pending", "no_site_now", "")], "test")
+        (held,) = tasks.claim(tx, ["pending"], "late", -1.0, 1)
+    with world.engine.begin() as tx:  # it may still come back
+        assert dogs.on_hold(tx, -1.0, 1e9, 10) == []
+    assert walk(world, DOGS["leases"]) == Counts(lease_over=1)
+    with world.engine.begin() as tx:
+        assert tasks.fence(tx, [(task, held.lock_seq)]) == set()
+        assert [row.jeditaskid for row in dogs.on_hold(tx, -1.0, 1e9, 10)] == [task]
+
+
+def test_a_command_locks_jobs_in_one_order(world: World) -> None:
+    """Those that have to be told come after others that end at once."""
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, 2)
+        for status in ("sent", "running"):
+            tx.execute(text("UPDATE jedi_jobs SET status = :s WHERE pandaid = :job"),
+                       {"s": status, "job": made.jobs[1]})  # fmt: skip
+        commands.append(tx, made.task, "kill", "alice")
+    commando = TaskCommando(world)
+    assert commando.run_once() == 1
+    with world.engine.begin() as tx:
+        orders = [(order, None) for order in commando.claim(tx, 10)]
+    with world.engine.connect() as other:
+        jobs.lock_jobs(other, made.jobs[:1])
+        with blocked(world.engine, lambda tx: commando.apply(tx, orders)):
+            jobs.lock_jobs(other, made.jobs)
+            other.commit()
+    with world.engine.begin() as tx:
+        found = jobs_end.statuses(tx, made.jobs)
+    assert [found[job] for job in made.jobs] == ["cancelled", "running"]
+
+
+def test_the_dog_of_timeouts_leaves_locks_to_who_ends_jobs(world: World) -> None:
+    """With a merge job end older ones that wait for it, and those are locked before."""
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, 1)
+        tx.execute(text("UPDATE jedi_jobs SET statechangetime = 'epoch'"))
+    with world.engine.begin() as dog, world.engine.begin() as other:
+        assert timeouts.overdue(dog, world.knobs, _given(world.knobs), 10)
+        other.execute(text("SET LOCAL lock_timeout = '5s'"))
+        assert jobs.lock_jobs(other, made.jobs) == {made.jobs[0]: "activated"}
+
+
+def test_what_a_rule_wants_while_others_are_obeyed_is_not_forgotten(world: World) -> None:
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, 2, memory_mb=2000)
+    first, second = (
+        [JobEnd(job, "failed", "memory_limit", "Oh.", None, "pilot")] for job in made.jobs
+    )
+    with world.engine.begin() as tx:
+        jobs_end.end_jobs(tx, first, "test")
+    with world.engine.begin() as dog:
+        assert [*retryrules.due(dog, 10)] == [made.task]
+        assert len(retryrules.causes(dog, [made.task])) == 1
+        with world.engine.begin() as tx:
+            jobs_end.end_jobs(tx, second, "test")
+        retryrules.change(dog, {}, {})
+    with world.engine.begin() as tx:
+        open_ = "SELECT pandaid FROM jedi_retry_matches WHERE settled_at IS NULL"
+        assert tx.scalars(text(open_)).all() == made.jobs[1:]
