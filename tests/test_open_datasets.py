@@ -15,7 +15,7 @@ from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core.errors import Unreachable
 from jedi.jobgenerator.agent import JobGenerator
-from jedi.service import datasets
+from jedi.service import commands, datasets
 from jedi.service import tasks as service
 from jedi.taskbuffer import knobs
 from jedi.taskbuffer.datasets import call_consumers
@@ -173,6 +173,21 @@ def test_input_that_nobody_knows_yet_may_be_waited_for(world: World) -> None:
     grow(world, "a")
     close(world)
     cycle(world)
+    assert row_of(world, task_id).status == "done"
+
+
+def test_a_workflow_says_when_nothing_more_comes(world: World) -> None:
+    put_file_dataset(world, "demo:in", dict.fromkeys("abc", b"x"), ENDPOINT)
+    task_id = start(world, nFilesPerJob=2, workflowHoldup=True)
+    assert (master(world).status, master(world).state) == ("running", "closed")
+    cycle(world)
+    assert statuses(world, task_id) == {"a": "finished", "b": "finished", "c": "pending"}
+    task = row_of(world, task_id)
+    assert (task.status, task.reason_code) == ("defined", "workflow_hold")
+    with world.engine.begin() as tx:
+        commands.command(tx, "anna", task_id, "release")
+    cycle(world)
+    assert set(statuses(world, task_id).values()) == {"finished"}
     assert row_of(world, task_id).status == "done"
 
 

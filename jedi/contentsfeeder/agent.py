@@ -295,6 +295,9 @@ def _move(
             return Move(*held, "finishing", "empty_input_allowed", reason)
         case Feed() if task.status != "defined":
             return Move(*held, task.status, "fed", "The open input was looked up again.")
+        case Feed() if task.jedi_task_id in idle and task.rules.workflow_holdup:
+            reason = "A workflow says when the task goes on: it waits to be released."
+            return Move(*held, "defined", "workflow_hold", reason, wait_s=recheck_s)
         case Feed() if task.jedi_task_id in staging:
             reason = "The rest of the input is on tape, and is being brought to disk."
             return Move(*held, "defined", "input_on_tape", reason, wait_s=recheck_s)

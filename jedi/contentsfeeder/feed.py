@@ -327,16 +327,19 @@ def growing(
     task: FeedTask, listings: Sequence[Listing], new: Sequence[Sequence[Listed]]
 ) -> list[bool]:
     """Which datasets are looked up again: those that are open, or about to be, but no master once
-    the task has as many files or events as it wants."""
+    the task has as many files or events as it wants. Masters of a task that a workflow holds are
+    as good as open."""
     n_files, n_events = task.files_fed, task.events_fed
     for one, files in zip(listings, new, strict=True):
         if one.dataset.is_master:
             n_files += len(files)
             n_events += _total(task, one.dataset, files)
     enough = n_files >= (task.n_files or sys.maxsize) or n_events >= (task.n_events or sys.maxsize)
+    held = bool(task.rules.workflow_holdup)
     return [
-        (one.state == "open" or (one.dataset.produced and not one.dataset.waits))
-        and not (one.dataset.is_master and enough)
+        held
+        if one.dataset.is_master and (held or enough)
+        else one.state == "open" or (one.dataset.produced and not one.dataset.waits)
         for one in listings
     ]
 

@@ -40,6 +40,7 @@ BY_REASON: Mapping[str, str] = {
     "input_open": "input",
     "input_not_made": "input",
     "input_awaited": "input",
+    "workflow_hold": "input",
     "input_on_tape": "staging",
     "feeding_failed": "input",
     "secondary_files_short": "input",

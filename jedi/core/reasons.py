@@ -34,6 +34,7 @@ TASKS: Mapping[str, str] = {
     "input_on_tape": "The input is being brought from tape; release the task to do without.",
     "staged": "Input was brought from tape: the task goes on.",
     "release": "The task was told to wait for no file from tape.",
+    "workflow_hold": "A workflow says when the task goes on: jedi-task release.",
     "parent_not_ready": "The task waits for the end of its parent.",
     "no_ready_files": "No input file is ready for a job at the moment.",
     "queue_served": "Other tasks took what the work queue gets in a cycle: the next one is near.",
@@ -143,7 +144,10 @@ JOBS: Mapping[str, str] = {
     "task_resumed": "The task was resumed.",
     "user_cap": "Its user, or working group, has as many running jobs as one may have: wait.",
     "user_cap_over": "Its user, or working group, may have more running jobs.",
+    "held": "Its owner holds the job: release it, and pilots may have it.",
+    "released": "The job is held no longer.",
     # ended by the system or by people
+    "cancelled_by_user": "The job alone was cancelled: its inputs are tried again if they may be.",
     "killed": "The job was ended because its task is.",
     "reassigned": "The job was ended because its task goes on elsewhere.",
     "shut_down": "JEDI was shut down: the inputs are tried again.",

@@ -28,7 +28,7 @@ KEPT = _words(
     nEventsPerOutputFile useInFilesWithNewAttemptNr useInFilesInContainer
     esFraction esConvertible maxEventsPerJob dynamicNumEvents totNumJobs maxNumJobs
     segmentedWork onSiteMerging mergeEsOnOS
-    disableReassign allowPartialFinish allowIncompleteInDS workflowHoldup
+    disableReassign allowPartialFinish allowIncompleteInDS
     noLoopingCheck debugMode
     intermediateTask
     inFilePosEvtNum allowInputWAN avoidVP stayOutputOnSite altStageOut putLogToOS ddmBackEnd
@@ -53,7 +53,7 @@ def kept(document: Mapping[str, Any]) -> Iterator[str]:
 
 ITEM_KEYS = _words("container es_only")
 
-ITEM_KEPT = _words("usedup pseudo consolidate token transient")
+ITEM_KEPT = _words("usedup pseudo consolidate token")
 """The same in items."""
 
 PARAM_TYPES = frozenset({"pseudo_input", "pp_input", "lib", "opaque"})

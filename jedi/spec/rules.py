@@ -91,7 +91,7 @@ class Rules(BaseModel):
                                         "allowIncompleteInDS")  # fmt: skip
     no_auto_pause: Flag = rule("NP", "failures do not pause the task")
     min_cpu_efficiency: Percent = rule("MC", "scouts with less processor time exhaust the task")
-    workflow_holdup: Flag = rule("WH", "a workflow says when the task goes on")
+    workflow_holdup: Flag = rule("WH", "the input counts as open until the task is released")
     no_looping_check: Flag = rule("LC", "jobs that seem to do nothing are left alone")
     debug_mode: Flag = rule("DM", "jobs tell what they do as they run")
     use_build: Flag = rule("UB", "a job builds the software first")

@@ -118,6 +118,9 @@ def _period_rules(params: TaskParams) -> Iterator[Problem]:
 
 
 def _no_input_rules(params: TaskParams) -> Iterator[Problem]:
+    if params.workflow_holdup:
+        rule = "a task without input has none that could come later"
+        yield Problem("workflowHoldup", True, rule, "Leave it out, or pause the task")
     total, each = params.n_events, params.n_events_per_job
     if (total is None) != (each is None):
         given, other = ("nEvents", "nEventsPerJob")[:: 1 if each is None else -1]

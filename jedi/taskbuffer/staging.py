@@ -8,7 +8,8 @@ from typing import Any
 from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
-from jedi.taskbuffer import datasets
+from jedi.spec.splitrule import SplitRules
+from jedi.taskbuffer import datasets, scouting
 from jedi.taskbuffer.engine import wake
 from jedi.taskbuffer.tasks import UNCLAIMED
 
@@ -34,6 +35,28 @@ def release(tx: Connection, task_ids: Sequence[int]) -> None:
     datasets.lock(tx, ids)
     tx.execute(_RELEASE, {"ids": ids})
     wake(tx, "files:ready", "files:more")
+
+
+_HELD = text("""
+WITH d AS (  -- looked at at once, and for the last time if it is closed
+  UPDATE jedi_datasets SET statechecktime = NULL
+  WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type = 'input' AND status = 'running'
+)
+SELECT jeditaskid, rules FROM jedi_tasks
+WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND rules ? 'workflow_holdup'
+""")
+
+
+def let_go(tx: Connection, task_ids: Sequence[int]) -> None:
+    """The input of tasks, which the caller has locked, is no longer open because a workflow says
+    so."""
+    if not task_ids:
+        return
+    datasets.lock(tx, [one.datasetid for one in datasets.inputs(tx, task_ids)])
+    rows = tx.execute(_HELD, {"ids": list(task_ids)}).all()
+    free = {"workflow_holdup": None}
+    rules = {row.jeditaskid: SplitRules.model_validate(row.rules) for row in rows}
+    scouting.set_rules(tx, {i: one.model_copy(update=free) for i, one in rules.items()})
 
 
 _WANTED = text(f"""

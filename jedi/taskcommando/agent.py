@@ -165,6 +165,7 @@ class TaskCommando(Agent[Order, str | None]):
             name: [o.jedi_task_id for o, c, why in answers if not why and c.command == name]
             for name in ("resume", "release")
         }
+        staging.let_go(tx, told["release"])
         staging.release(tx, told["release"])
         going = told["resume"]
         self._move_jobs(tx, going, "throttled", "activated", "task_resumed", "Task resumed.")
