@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from generating import Catalogue, catalogue, document, generate, ready, rows, use
-from job_rows import make_jobs
+from job_rows import Made, make_jobs
 from sqlalchemy import Connection, Engine, text
 from task_rows import INPUT, OUTPUT, put
 
@@ -77,8 +77,8 @@ def test_a_job_killed_while_it_is_activated_leaves_the_queue(world: World) -> No
     assert "ready_queue" not in found and "job_statistics" not in found
 
 
-def test_killing_a_task_does_not_stand_in_the_way_of_who_ends_its_jobs(world: World) -> None:
-    """Jobs come before datasets in the order of locks."""
+def killed(world: World) -> tuple[Made, Callable[[Connection], None]]:
+    """A task with an activated job and a running one, and what will end them."""
     with world.engine.begin() as tx:
         made = make_jobs(tx, 2)
         for status in ("sent", "running"):
@@ -89,10 +89,16 @@ def test_killing_a_task_does_not_stand_in_the_way_of_who_ends_its_jobs(world: Wo
     assert commando.run_once() == 1
     with world.engine.begin() as tx:
         orders = [(order, None) for order in commando.claim(tx, 10)]
+    return made, lambda tx: commando.apply(tx, orders)
+
+
+def test_killing_a_task_does_not_stand_in_the_way_of_who_ends_its_jobs(world: World) -> None:
+    """Jobs come before datasets in the order of locks."""
+    made, kill = killed(world)
     with world.engine.connect() as dog:
         lost = jobs.lock_jobs(dog, made.jobs[1:])
         assert lost == {made.jobs[1]: "running"}
-        with blocked(world.engine, lambda tx: commando.apply(tx, orders)):
+        with blocked(world.engine, kill):
             ends = [JobEnd(made.jobs[1], "failed", "lost_heartbeat", "silent", 0, "pilot")]
             assert jobs_end.end_jobs(dog, ends, "WatchDog")
             dog.commit()

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from job_rows import make_jobs
 from sqlalchemy import text
-from test_races import blocked
+from test_races import blocked, killed
 
 from jedi.agent.base import World
-from jedi.taskbuffer import commands, dogs, jobs, jobs_end, retryrules, tasks, timeouts
+from jedi.taskbuffer import dogs, jobs, jobs_end, retryrules, tasks, timeouts
 from jedi.taskbuffer.jobs_end import JobEnd
 from jedi.taskbuffer.tasks import Move
-from jedi.taskcommando.agent import TaskCommando
 from jedi.watchdog.dog import Counts, walk
 from jedi.watchdog.kennel import DOGS
 from jedi.watchdog.timeouts import _given
@@ -33,19 +32,10 @@ def test_a_worker_whose_lease_ended_writes_nothing_any_more(world: World) -> Non
 
 def test_a_command_locks_jobs_in_one_order(world: World) -> None:
     """Those that have to be told come after others that end at once."""
-    with world.engine.begin() as tx:
-        made = make_jobs(tx, 2)
-        for status in ("sent", "running"):
-            tx.execute(text("UPDATE jedi_jobs SET status = :s WHERE pandaid = :job"),
-                       {"s": status, "job": made.jobs[1]})  # fmt: skip
-        commands.append(tx, made.task, "kill", "alice")
-    commando = TaskCommando(world)
-    assert commando.run_once() == 1
-    with world.engine.begin() as tx:
-        orders = [(order, None) for order in commando.claim(tx, 10)]
+    made, kill = killed(world)
     with world.engine.connect() as other:
         jobs.lock_jobs(other, made.jobs[:1])
-        with blocked(world.engine, lambda tx: commando.apply(tx, orders)):
+        with blocked(world.engine, kill):
             jobs.lock_jobs(other, made.jobs)
             other.commit()
     with world.engine.begin() as tx:

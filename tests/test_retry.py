@@ -22,11 +22,11 @@ from commanding import (
 from generating import rows
 
 from jedi.agent.base import World
-from jedi.core.errors import BadInput, Refused
+from jedi.core.errors import BadInput, Forbidden, Refused
 from jedi.core.knobs import Knobs
 from jedi.service import commands as service
 from jedi.spec.spent import Spent
-from jedi.taskbuffer import knobs, tasks
+from jedi.taskbuffer import knobs, tasks, users
 from jedi.taskbuffer.tasks import Move
 from jedi.taskcommando.limits import exceeded, limited
 from jedi.taskcommando.retry import resumed
@@ -132,6 +132,9 @@ def test_retried_with_other_code(world: World, tmp_path: Path) -> None:
         with pytest.raises(BadInput, match=r"nothing\.sh"):
             service.keep_code(tx, ["nothing.sh"], tmp_path)
         sha = service.keep_code(tx, ["mended.sh"], tmp_path)
+        users.put_user(tx, "bob", "production")
+    with pytest.raises(Forbidden):  # it would run in the owner's name
+        ask(world, task, "retry", who="bob", sandbox=sha)
     ask(world, task, "retry", sandbox=sha)
     assert work_off(world, task) == "done"
     [row] = rows(world, "SELECT sandbox_sha256 FROM jedi_taskparams")

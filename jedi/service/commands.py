@@ -43,14 +43,15 @@ def command(
     """Ask a task to be killed, retried, …; the number of the command.
 
     BadInput: no such command or argument; NotFound: no such task; Forbidden: somebody else's,
-    unless `who` is an operator (or, for retry, a production user: contracts §15); Refused: not in
-    its status.
+    unless `who` is an operator (or a production user who retries it, with the code that it has:
+    contracts §15); Refused: not in its status.
     """
     if name not in COMMANDS:
         remedy = suggest(name, COMMANDS, f"There are {', '.join(COMMANDS)}")
         raise BadInput([Problem("command", name, "no such command", remedy)])
     task = tasks.get(tx, jedi_task_id)
-    allowed = ("operator", "production") if name == "retry" else ("operator",)
+    retries = name == "retry" and not arguments.get("sandbox")
+    allowed = ("operator", "production") if retries else ("operator",)
     if who != task.user_name and users.role(tx, who) not in allowed:
         raise Forbidden(
             f"Task {jedi_task_id} belongs to {task.user_name}: only its owner and operators may "
