@@ -170,6 +170,7 @@ def test_hints_stand_among_the_attributes() -> None:
         ({**task(), "jobParameters": [OUTPUT]}, "jobParameters"),
         (without_input(nEvents=5), "nEvents"),
         (without_input(nGBPerJob=5), "nGBPerJob"),
+        (without_input(workflowHoldup=True), "workflowHoldup"),
         (task(nFilesPerJob=5, nMaxFilesPerJob=4), "nMaxFilesPerJob"),
         (task(maxAttempt=2, maxFailure=3), "maxFailure"),
         ({**without_input(transPath=None), "jobParameters": []}, "jobParameters"),
