@@ -356,6 +356,12 @@ _DECLARED = [
           "for this often", least=0.1),
     _knob("mover.copy_lifetime_s", "s", 604_800.0, "a copy of a one-time input stays no longer at "
           "the site it was brought to; 0: for good", least=0.0),
+    _knob("watchdog.expiry_period_s", "s", 21_600.0, "what was made for a while is looked for this "
+          "often", least=0.1),
+    _knob("lifetime.transient_days", "d", 14.0, "outputs with `transient` stay so long after their "
+          "task's end; 0: for good", least=0.0),
+    _knob("lifetime.failed_logs_days", "d", 0.0, "... logs of failed, aborted and broken tasks",
+          30.0, least=0.0),
     _knob("watchdog.space_period_s", "s", 60.0, "the room at endpoints is measured this often",
           least=0.1),
     _knob("watchdog.merging_period_s", "s", 300.0, "merge jobs that no pilot takes are looked for "

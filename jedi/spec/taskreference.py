@@ -148,7 +148,7 @@ MEANINGS = {
     "consolidate": "several datasets count as one",
     "token": "a label of storage",
     "allowNoOutput": "jobs may do without making it",
-    "transient": "it is kept for a while only",
+    "transient": "it is kept for a while only (knob lifetime.transient_days)",
     "ratio": "files for each master file",
     "eventRatio": "events for each master event",
     "reusable": "begin again with the first file when too few are left for a job",

@@ -159,7 +159,8 @@ FROM jedi_dataset_contents WHERE type IN {_INPUTS} AND type <> 'random_seed'"""
 
 _READY = """
 SELECT pandaid, r.site IS NULL OR j.status IS NULL
-FROM jedi_job_ready r FULL JOIN (SELECT pandaid, status FROM jedi_jobs WHERE status = 'activated') j
+FROM jedi_job_ready r FULL JOIN (
+  SELECT pandaid, status FROM jedi_jobs WHERE status = 'activated' AND hold_kind IS NULL) j
 USING (pandaid)"""
 
 _FINAL_TASK = f"""
@@ -227,7 +228,8 @@ INVARIANTS = (
               _has(_FILES, "pandaid", _JOBS, by="pandaid")),
     Invariant("job_of_params", "job parameters have their job", "job",
               _has("jedi_job_params", "pandaid", _JOBS, by="pandaid")),
-    Invariant("ready_queue", "exactly the activated jobs are in the queue", "job", _READY),
+    Invariant("ready_queue", "exactly the activated jobs that nobody holds are in the queue", "job",
+              _READY),
     Invariant("final_tasks", "no job lives in a task that has ended", "job", _FINAL_TASK),
     Invariant("task_log", "a task's log is a legal path to its status", "task",
               _path(states.TASK, "jedi_tasks", "jeditaskid")),
@@ -263,6 +265,7 @@ _MADE = text(f"""
 SELECT c.fileid, d.datasetname, c.lfn, c.fsize, c.checksum
 FROM jedi_dataset_contents c JOIN jedi_datasets d USING (datasetid, jeditaskid)
 WHERE c.type IN {_OUTPUTS} AND c.status = 'finished' AND c.fileid > :after
+  AND d.state IS DISTINCT FROM 'missing'
 ORDER BY c.fileid LIMIT :page
 """)
 

@@ -26,7 +26,8 @@ FROM (
   WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type IN ({_OUTPUTS})
 ) o, LATERAL (
   SELECT c.lfn, bool_and(c.status = 'failed') AS bad,
-    bool_or(c.status = 'finished' AND c.jeditaskid = ANY(CAST(:ids AS bigint[]))) AS made
+    bool_or(c.status = 'finished' AND c.jeditaskid = ANY(CAST(:ids AS bigint[]))
+      AND d.state IS DISTINCT FROM 'missing') AS made
   FROM jedi_datasets d JOIN jedi_dataset_contents c USING (datasetid)
   WHERE d.datasetname = o.datasetname AND d.type IN ({_OUTPUTS}) GROUP BY c.lfn) f
 GROUP BY o.datasetname
@@ -35,8 +36,8 @@ GROUP BY o.datasetname
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """LFNs of an output dataset: `made` by the task's jobs with success; `bad`: of no job, of
-    whatever task, that had success or may have it yet."""
+    """LFNs of an output dataset: `made` by the task's jobs with success, unless the dataset has
+    expired since; `bad`: of no job, of whatever task, that had success or may have it yet."""
 
     made: frozenset[str]
     bad: frozenset[str]

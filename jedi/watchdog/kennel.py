@@ -10,6 +10,7 @@ from jedi.watchdog import (
     caps,
     copies,
     exhausted,
+    expiry,
     failing,
     goal,
     leases,
@@ -35,7 +36,8 @@ DOGS: dict[str, Dog] = {
     module.DOG.name: module.DOG
     for module in (
         timeouts, leases, merging, pending, throttle, exhausted, goal, failing, boost, measure,
-        periods, statistics, progress, retries, shares, space, staging, copies, sweep,
+        periods, statistics, progress, retries, shares, space, staging, copies, expiry,
+        sweep,
         caps, lookup, archive, retention,
     )
 }  # fmt: skip

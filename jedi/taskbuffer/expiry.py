@@ -1,0 +1,49 @@
+"""What ended tasks have made and is not to stay for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+
+_FINAL = ", ".join(f"'{status}'" for status in sorted(states.TASK.final))
+_IN_VAIN = ", ".join(f"'{status}'" for status in ("aborted", "broken", "failed"))
+_PRODUCTS = ", ".join(f"'{kind}'" for kind in states.PRODUCT_TYPES)
+_EXPIRED = text(f"""
+SELECT d.datasetid, d.datasetname, ARRAY(
+  SELECT c.lfn FROM jedi_dataset_contents c
+  WHERE c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid) AS lfns
+FROM jedi_tasks t JOIN jedi_datasets d USING (jeditaskid)
+WHERE t.status IN ({_FINAL}) AND (d.state = 'missing' AND d.statechecktime >= t.endtime) IS NOT TRUE
+  AND (d.type = 'output' AND 'tr' = ANY(string_to_array(d.attributes, ','))
+      AND :transient_s > 0 AND t.endtime < jedi_now() - make_interval(secs => :transient_s)
+    OR d.type IN ('log', 'trn_log') AND t.status IN ({_IN_VAIN})
+      AND :failed_logs_s > 0 AND t.endtime < jedi_now() - make_interval(secs => :failed_logs_s))
+  AND NOT EXISTS (
+    SELECT FROM jedi_datasets o JOIN jedi_tasks u USING (jeditaskid)
+    WHERE o.datasetname = d.datasetname AND o.jeditaskid <> d.jeditaskid
+      AND (o.type IN ({_PRODUCTS}) OR u.status NOT IN ({_FINAL})))
+ORDER BY t.endtime, d.datasetid LIMIT :limit
+""")
+
+
+def expired(tx: Connection, transient_s: float, failed_logs_s: float, limit: int) -> list[Row[Any]]:
+    """Datasets whose time is over: transient outputs, and logs of tasks that came to nothing, so
+    many seconds after the task's end (0: never). Not those that another task fills as well, or
+    still reads. datasetid, datasetname, lfns of the task's files."""
+    times = {"transient_s": transient_s, "failed_logs_s": failed_logs_s}
+    return list(tx.execute(_EXPIRED, {**times, "limit": limit}))
+
+
+def note_gone(tx: Connection, dataset_ids: Sequence[int]) -> None:
+    """Data management does not have these datasets any more."""
+    tx.execute(
+        text(
+            "UPDATE jedi_datasets SET state = 'missing', statechecktime = jedi_now() "
+            "WHERE datasetid = ANY(CAST(:ids AS bigint[]))"
+        ),
+        {"ids": list(dataset_ids)},
+    )

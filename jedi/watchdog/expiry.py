@@ -1,0 +1,44 @@
+"""What tasks have made for a while goes when that is over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from jedi.agent.base import World
+from jedi.core.errors import NotFound
+from jedi.ddm.interface import DDM
+from jedi.taskbuffer import expiry
+from jedi.watchdog.dog import Counts, Dog
+
+DAY_S = 86_400.0
+
+
+def run(world: World) -> Counts:
+    """Only files that the task has made are removed. A task that goes on makes its datasets anew.
+    Source: engine.md §8.1."""
+    limit = int(world.knobs["watchdog.batch"])
+    transient_s = DAY_S * float(world.knobs["lifetime.transient_days"])
+    failed_logs_s = DAY_S * float(world.knobs["lifetime.failed_logs_days"])
+    counts = Counts()
+    while True:
+        with world.engine.begin() as tx:
+            found = expiry.expired(tx, transient_s, failed_logs_s, limit)
+        for row in found:
+            _remove(world.ddm, row.datasetname, row.lfns)
+        with world.engine.begin() as tx:
+            expiry.note_gone(tx, [row.datasetid for row in found])
+        counts["expired"] += len(found)
+        if len(found) < limit:
+            return counts
+
+
+def _remove(ddm: DDM, name: str, lfns: Sequence[str]) -> None:
+    """Remove files, and their dataset if nobody has put others into it."""
+    with suppress(NotFound):
+        ddm.remove_files(name, lfns)
+        if not any(replica.n_files for replica in ddm.replicas(name)):
+            ddm.delete(name)
+
+
+DOG = Dog("expiry", "watchdog.expiry_period_s", "what was made for a while is removed", run)
