@@ -123,7 +123,7 @@ def test_kill_ends_queued_jobs_at_once_and_asks_pilots_for_the_others(world: Wor
     with world.engine.begin() as tx:
         assert command_row(tx, command) == ("accepted", "Accepted.")
         assert job_statuses(tx) == ["cancelled", "sent", "running", "holding"]
-        assert job_statuses(tx, "kill_code") == [None, "killed", "killed", None]
+        assert job_statuses(tx, "kill_code") == ["killed", "killed", "killed", None]
         task = task_row(tx)
         assert task.status == "aborting"
         assert task.errordialog == "Killed by alice: it is wrong"
@@ -236,7 +236,7 @@ def test_finish_counts_what_was_not_tried_as_failed(world: World, soft: bool) ->
         assert task_row(tx).status == "finishing"
         asked = None if soft else "killed"
         assert job_statuses(tx) == ["cancelled", "running", "running", "holding"]
-        assert job_statuses(tx, "kill_code") == [None, asked, asked, None]
+        assert job_statuses(tx, "kill_code") == ["killed", asked, asked, None]
         end(tx, made.jobs[1:3], "failed" if soft else "cancelled")
         end(tx, made.jobs[3:], "finished")
         tx.execute(text("UPDATE jedi_tasks SET next_run_at = NULL"))

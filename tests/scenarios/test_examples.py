@@ -105,10 +105,10 @@ def test_merge(system: System) -> None:
         for path in paths:
             path.write_text("word again\n")
         with system.engine.begin() as tx:
-            datasets.add_files(tx, system.ddm(tx), "demo:words", paths, endpoint)
+            datasets.add_files(tx, system.ddm(tx), "demo:merging", paths, endpoint)
     examples = packaged("examples")
     with system.engine.begin() as tx:
-        text = (examples / "merge.yaml").read_text().replace("demo:texts", "demo:words")
+        text = (examples / "merge.yaml").read_text().replace("demo:texts", "demo:merging")
         done = submission.submit(tx, system.ddm(tx), caller(), text, "yaml", examples)
     task = done.jedi_task_id
     assert system.settle(task) == ["done"]
