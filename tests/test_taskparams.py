@@ -145,7 +145,7 @@ def test_forms_to_come_are_refused(item: dict[str, Any], path: str) -> None:
 
 
 def test_datasets_for_a_stream_are_added_to_its_item() -> None:
-    first, output = validate(task(dsForIN="demo:b, demo:c")).job_parameters
+    first, _ = validate(task(dsForIN="demo:b, demo:c")).job_parameters
     assert isinstance(first, InputItem)
     assert first.datasets == ["demo:in", "demo:b", "demo:c"]
     document = {**task(dsForIN2="a:b", dsForIN=5)}

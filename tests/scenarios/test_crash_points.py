@@ -3,6 +3,7 @@ where work is merged."""
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -78,7 +79,7 @@ def test_who_dies_when_files_are_merged_leaves_each_merged_once(
         return any(job.kind == "merge" and job.attempt_nr == tries for job in made)
 
     for tries, again in ((1, MERGING), (2, ENDING)):
-        until(lambda n=tries: at_work(n), f"merge jobs are at try {tries}")
+        until(partial(at_work, tries), f"merge jobs are at try {tries}")
         until(lambda: _dead(tmp_path) == MERGING, "all have died")
         for point in again:
             (tmp_path / point).unlink()
