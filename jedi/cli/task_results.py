@@ -86,14 +86,14 @@ def log(
         if job is not None:
             ddm = factory.load(tx, knobs.load(tx))
             printed = results.printed(tx, ddm, task, job)
-            show(printed, as_json, lambda: _show_printed(printed))
+            show(printed, as_json, lambda: show_printed(printed))
             return
         steps = tasks.history(tx, task)
     rows = [[s.time, s.status, s.agent, s.user_name, s.reason or s.reason_code] for s in steps]
     show(steps, as_json, lambda: table(["since", "status", "agent", "user", "reason"], rows))
 
 
-def _show_printed(printed: Printed) -> None:
+def show_printed(printed: Printed) -> None:
     """stdout goes to stdout; what frames it goes to stderr, so that it can be piped."""
     console(stderr=True).print(f"job {printed.panda_id} ({printed.status}), from {printed.source}")
     typer.echo(printed.stdout, nl=False)

@@ -23,6 +23,7 @@ KILLS: Mapping[str, Kill] = {
     "defined_timeout": Kill(2),
     "throttled_timeout": Kill(2),
     "merge_stuck": Kill(2),
+    "cancelled_by_user": Kill(3),
     "waiting_timeout": Kill(4),
     "assigned_timeout": Kill(8, "rebrokerage"),
     "activated_timeout": Kill(8, "rebrokerage"),
@@ -35,8 +36,9 @@ KILLS: Mapping[str, Kill] = {
     "reassigned": Kill(51, "reassign"),
     "pilot_terminated": Kill(60),
 }
-"""2 expired, 4 expired while it waited for others, 8 rebrokered, 9 by force, 10 rebrokered because
-its site is slow, 50 with its task, 51 because its task goes on elsewhere, 60 by its pilot."""
+"""2 expired, 3 cancelled by itself, 4 expired while it waited for others, 8 rebrokered, 9 by force,
+10 rebrokered because its site is slow, 50 with its task, 51 because its task goes on elsewhere, 60
+by its pilot."""
 
 
 def kill(code: str | None) -> Kill | None:

@@ -178,8 +178,8 @@ SELECT c.{row_id}, p.{first} IS NULL FROM {child} c LEFT JOIN {parent} p USING (
 def _path(
     machine: Machine, objects: str, row_id: str, condition: str = "true", lost: str = "true"
 ) -> str:
-    """Every log begins at a beginning, hangs together, and ends where the object is. Where there is
-    none that is bad if it is `lost`."""
+    """Every log begins at a beginning, hangs together, and ends where the object is; a hold stays
+    where it is. Where there is no log that is bad if it is `lost`."""
     legal = _listed(f"{a}>{b}" for a, b in sorted(machine.pairs))
     return f"""
 SELECT o.{row_id}, CASE WHEN l.status IS NULL THEN {lost}
@@ -188,7 +188,8 @@ FROM {objects} o LEFT JOIN (
   SELECT {row_id}, status, lead(status) OVER w IS NULL AS last,
     fromstatus IS DISTINCT FROM lag(status) OVER w
     OR CASE WHEN fromstatus IS NULL THEN status NOT IN ({_listed(sorted(machine.initial))})
-            ELSE fromstatus || '>' || status NOT IN ({legal}) END AS broken
+            ELSE fromstatus <> status AND fromstatus || '>' || status NOT IN ({legal}) END
+    AS broken
   FROM {machine.table}_statuslog WINDOW w AS (PARTITION BY {row_id} ORDER BY log_id)) l
 USING ({row_id}) WHERE {condition}"""
 

@@ -77,18 +77,21 @@ WITH m AS (
     error_diag = CASE WHEN m.bad THEN m.reason ELSE j.error_diag END,
     kill_code = CASE WHEN m.target = 'finished' THEN NULL WHEN j.kill_code IS NULL AND m.bad
                      AND m.code = ANY(:kills) THEN m.code ELSE j.kill_code END,
-    -- a hold is a flag beside a status: it ends with it
-    hold_kind = NULL, hold_reason = NULL, hold_since = NULL, hold_deadline = NULL
+    -- a hold is a flag beside a status: it ends with it, if it is not one before any pilot's
+    hold_kind = CASE WHEN m.target IN ('activated', 'throttled') THEN j.hold_kind END,
+    hold_reason = CASE WHEN m.target IN ('activated', 'throttled') THEN j.hold_reason END,
+    hold_since = CASE WHEN m.target IN ('activated', 'throttled') THEN j.hold_since END,
+    hold_deadline = NULL
   FROM m JOIN old ON old.pandaid = m.id
   WHERE j.pandaid = m.id
   RETURNING j.pandaid, j.jeditaskid, old.source, j.status, j.site, j.workqueue_id, j.gshare,
             j.resource_type, j.cores, j.priority, j.memory_mb, j.walltime_s, j.disk_mb,
-            m.code, m.reason
+            j.hold_kind, m.code, m.reason
 ), came AS (
   INSERT INTO jedi_job_ready (pandaid, site, gshare, priority, cores, memory_mb, walltime_s,
                               disk_mb)
   SELECT pandaid, site, gshare, priority, cores, memory_mb, walltime_s, disk_mb
-  FROM u WHERE status = 'activated' AND source <> 'activated'
+  FROM u WHERE status = 'activated' AND source <> 'activated' AND hold_kind IS NULL
 ), {NOTE}
 SELECT pandaid, jeditaskid, source, status FROM u ORDER BY pandaid
 """

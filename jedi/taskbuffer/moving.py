@@ -18,7 +18,8 @@ SELECT pandaid, priority, processingtype,
   CAST(extract(epoch FROM jedi_now() - statechangetime) AS float8) AS age_s,
   {JOB_FILES.format(condition="f.type = ANY(:types)")} AS files
 FROM jedi_jobs j
-WHERE status = :status AND site = :site AND postprocessed_at IS NULL AND pandaid <> ALL(:not_yet)
+WHERE status = :status AND site = :site AND postprocessed_at IS NULL AND hold_kind IS NULL
+  AND pandaid <> ALL(:not_yet)
 ORDER BY priority DESC, pandaid LIMIT :limit
 """)
 
@@ -31,8 +32,9 @@ def moving_jobs(
     not_yet: Collection[int],
     limit: int,
 ) -> list[Row[Any]]:
-    """Jobs of a site in this status, highest priority first, but for those of `not_yet`: pandaid,
-    priority, processingtype, kept (datasets whose files stay where they are brought to: outputs and
-    many-time inputs), age_s (in this status), files of these types for `job_files()`."""
+    """Jobs of a site in this status that are not held, highest priority first, but for those of
+    `not_yet`: pandaid, priority, processingtype, kept (datasets whose files stay where they are
+    brought to: outputs and many-time inputs), age_s (in this status), files of these types for
+    `job_files()`."""
     values = {"site": site, "status": status, "types": list(types), "not_yet": list(not_yet)}
     return list(tx.execute(_MOVING, {**values, "limit": limit}))

@@ -46,8 +46,8 @@ _GEN = "generation.write_jobs"
 _MOVE = "jobs.move_jobs"
 _REPORT = "dispatch.accept_reports"
 _END = "jobs_end.end_jobs"
-_HOLD = "jobs_end.hold jobs.move_jobs"
-_READY = f"{_GEN} {_MOVE}"
+_HOLD = "jobs_end.hold jobs.move_jobs onejob.hold onejob.release"
+_READY = f"{_GEN} {_MOVE} onejob.release"
 _LATER = "not yet written"
 
 

@@ -1,0 +1,155 @@
+"""`jedi-job`: look at one job, cancel it, hold it back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jedi.cli.common import Json, application, run, show, table, transaction
+from jedi.cli.task_commands import Comment
+from jedi.cli.task_common import NEWEST
+from jedi.cli.task_results import show_printed
+from jedi.core.errors import JediError
+from jedi.core.settings import caller
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from jedi.service.jobs import JobDetails, OneJob
+
+app = application(
+    "Jobs: look at one, cancel it, hold it back before it runs. Each command names attempts "
+    "(PandaIDs), and never touches those that come after.\n\n"
+    "Exit codes: 0 yes, 1 no, 2 wrong use or input, 3 the system does not answer."
+)
+
+
+def _ids(incomplete: str) -> list[tuple[str, str]]:
+    """The caller's newest jobs whose ids begin so."""
+    from jedi.service import jobs
+
+    try:
+        with transaction() as tx:
+            found = jobs.newest(tx, caller(), NEWEST)
+    except JediError:  # completion has nobody to complain to
+        return []
+    return [(str(job), status) for job, status in found if str(job).startswith(incomplete)]
+
+
+Job = Annotated[
+    int, typer.Argument(metavar="PANDAID", min=1, autocompletion=_ids, help="The job's id.")
+]
+Jobs = Annotated[
+    list[int], typer.Argument(metavar="PANDAID...", min=1, autocompletion=_ids, help="Job ids.")
+]
+
+
+def main() -> None:
+    """The console script `jedi-job`."""
+    run(app, "jedi-job")
+
+
+@app.callback()
+def _first() -> None:
+    from jedi.cli.foreign import refuse_namesake
+
+    refuse_namesake()
+
+
+@app.command("show")
+def show_job(job: Job, as_json: Json = False) -> None:
+    """Show where a job is, also in PGI's words, its history, and the attempts that came after.
+
+    Example: `jedi-job show 17`
+    """
+    from jedi.service import jobs
+
+    with transaction() as tx:
+        found = jobs.show(tx, job)
+    show(found, as_json, lambda: _show(found))
+
+
+def _show(found: JobDetails) -> None:
+    job = found.job
+    place = f"{job.pgi_state}{f' ({job.pgi_substate})' if job.pgi_substate else ''}"
+    facts = {
+        "job": job.panda_id,
+        "attempt": f"{job.attempt_nr}, the first was {job.origin_panda_id}",
+        "later attempts": [one for one in found.latest if one != job.panda_id] or None,
+        "task": job.jedi_task_id,
+        "owner": job.user_name,
+        "status": job.status,
+        "PGI state": place,
+        "held": job.hold_reason,
+        "held since": job.hold_since,
+        "to be killed": job.kill_code,
+        "site": job.site,
+        "pilot": job.pilot_id,
+        "exit code": job.exit_code,
+        "error": job.error_diag or job.error_code,
+    }
+    table(["what", "value"], [[k, v] for k, v in facts.items() if v is not None])
+    steps = [[s.time, s.status, s.agent, s.reason or s.reason_code] for s in found.steps]
+    table(["since", "status", "agent", "reason"], steps)
+
+
+@app.command()
+def cancel(jobs: Jobs, comment: Comment = None, as_json: Json = False) -> None:
+    """Cancel jobs: their inputs are tried again, unless they were tried as often as they may be.
+
+    To end the work as a whole, kill the task. Example: `jedi-job cancel 17 --comment "hangs"`
+    """
+    from jedi.service import jobs as service
+
+    _command(service.cancel, jobs, comment, as_json)
+
+
+@app.command()
+def hold(jobs: Jobs, comment: Comment = None, as_json: Json = False) -> None:
+    """Hold jobs that no pilot has: nothing happens to them until they are released or cancelled.
+
+    Example: `jedi-job hold 17 18`
+    """
+    from jedi.service import jobs as service
+
+    _command(service.hold, jobs, comment, as_json)
+
+
+@app.command()
+def release(jobs: Jobs, comment: Comment = None, as_json: Json = False) -> None:
+    """Let held jobs go on.
+
+    Example: `jedi-job release 17 18`
+    """
+    from jedi.service import jobs as service
+
+    _command(service.release, jobs, comment, as_json)
+
+
+def _command(
+    command: Callable[[Connection, str, Sequence[int], str | None], list[OneJob]],
+    jobs: Sequence[int],
+    comment: str | None,
+    as_json: bool,
+) -> None:
+    with transaction() as tx:
+        found = command(tx, caller(), jobs, comment)
+    rows = [[job.panda_id, job.status, job.pgi_state, job.kill_code] for job in found]
+    show(found, as_json, lambda: table(["job", "status", "PGI state", "to be killed"], rows))
+
+
+@app.command()
+def log(job: Job, as_json: Json = False) -> None:
+    """Show what a job printed.
+
+    Example: `jedi-job log 17`
+    """
+    from jedi.ddm import factory
+    from jedi.service import jobs
+    from jedi.taskbuffer import knobs
+
+    with transaction() as tx:
+        printed = jobs.printed(tx, factory.load(tx, knobs.load(tx)), job)
+    show(printed, as_json, lambda: show_printed(printed))

@@ -1,0 +1,166 @@
+"""One job in its owner's hands: look at it, cancel it, hold it back before a pilot has it.
+
+Every command names one attempt, a PandaID: it never touches the attempt that comes after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from jedi.core import states
+from jedi.core.errors import Forbidden, NotFound, Refused
+from jedi.ddm.interface import DDM
+from jedi.service import results, tasks
+from jedi.service.results import Printed
+from jedi.taskbuffer import jobs as job_rows
+from jedi.taskbuffer import jobs_end, onejob, users
+from jedi.taskbuffer.jobs_end import JobEnd
+
+AGENT = "jedi-job"
+CANCELLED = "cancelled_by_user"
+
+
+@dataclass(frozen=True, slots=True)
+class OneJob:
+    """A job, one attempt, with its state as PGI calls it."""
+
+    panda_id: int
+    origin_panda_id: int
+    jedi_task_id: int
+    user_name: str | None
+    attempt_nr: int
+    status: str
+    pgi_state: str
+    pgi_substate: str | None
+    site: str
+    priority: int
+    pilot_id: str | None
+    kill_code: str | None
+    hold_kind: str | None
+    hold_reason: str | None
+    hold_since: datetime | None
+    exit_code: int | None
+    error_code: str | None
+    error_diag: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobStep:
+    """A change of a job's status, or a hold or a release beside it: when, who, why."""
+
+    time: datetime
+    from_status: str | None
+    status: str
+    agent: str | None
+    reason_code: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobDetails:
+    """A job, its history, and the attempts that stand for it by now: itself, or later ones."""
+
+    job: OneJob
+    latest: list[int]
+    steps: list[JobStep]
+
+
+def get(tx: Connection, panda_ids: Sequence[int]) -> list[OneJob]:
+    """Jobs by their ids; NotFound if one of them is not known."""
+    found = [OneJob(**row._mapping) for row in onejob.found(tx, panda_ids)]
+    for missing in sorted(set(panda_ids) - {job.panda_id for job in found}):
+        raise NotFound(f"There is no job {missing}.", panda_id=missing)
+    return found
+
+
+def show(tx: Connection, panda_id: int) -> JobDetails:
+    """A job in detail; NotFound if there is none."""
+    [job] = get(tx, [panda_id])
+    latest = [one.panda_id for one in tasks.descendants(tx, job.jedi_task_id, panda_id)]
+    return JobDetails(job, latest, [JobStep(**row._mapping) for row in onejob.steps(tx, panda_id)])
+
+
+def printed(tx: Connection, ddm: DDM, panda_id: int) -> Printed:
+    """What a job printed; NotFound if there is no such job, or nothing of it has come."""
+    [job] = get(tx, [panda_id])
+    return results.printed(tx, ddm, job.jedi_task_id, panda_id)
+
+
+def newest(tx: Connection, user_name: str, limit: int) -> list[tuple[int, str]]:
+    """The newest jobs of a user, with their statuses."""
+    return [(row.pandaid, row.status) for row in onejob.newest(tx, user_name, limit)]
+
+
+def cancel(tx: Connection, who: str, panda_ids: Sequence[int], comment: str | None) -> list[OneJob]:
+    """Cancel jobs, all or none: those that no pilot has end now, others with the next heartbeat.
+
+    NotFound, Forbidden; Refused: a job has ended, or its outputs are being stored.
+    """
+    possible = (*states.JOB_QUEUED, *states.JOB_AT_SITE)
+    jobs = _held_fast(tx, who, panda_ids, "cancel", possible)
+    at_site = [job.panda_id for job in jobs if job.status in states.JOB_AT_SITE]
+    job_rows.ask_to_kill(tx, at_site, CANCELLED)
+    why = _sentence("cancelled", who, comment)
+    ends = [
+        JobEnd(job.panda_id, "cancelled", CANCELLED, why, error_source="user")
+        for job in jobs
+        if job.status in states.JOB_QUEUED
+    ]
+    jobs_end.end_jobs(tx, ends, AGENT)
+    return get(tx, panda_ids)
+
+
+def hold(tx: Connection, who: str, panda_ids: Sequence[int], comment: str | None) -> list[OneJob]:
+    """Hold jobs that no pilot has, all or none, until they are released; held ones stay so.
+
+    NotFound, Forbidden; Refused: a pilot has a job, or it has ended.
+    """
+    _held_fast(tx, who, panda_ids, "hold", onejob.HOLDABLE)
+    onejob.hold(tx, panda_ids, AGENT, _sentence("held", who, comment))
+    return get(tx, panda_ids)
+
+
+def release(
+    tx: Connection, who: str, panda_ids: Sequence[int], comment: str | None
+) -> list[OneJob]:
+    """Let jobs go on that were held, all or none; the rest of them is as it was.
+
+    NotFound, Forbidden; Refused: a job has ended, or a pilot has it.
+    """
+    _held_fast(tx, who, panda_ids, "release", onejob.HOLDABLE)
+    onejob.release(tx, panda_ids, AGENT, _sentence("released", who, comment))
+    return get(tx, panda_ids)
+
+
+def _held_fast(
+    tx: Connection, who: str, panda_ids: Sequence[int], verb: str, possible: Sequence[str]
+) -> list[OneJob]:
+    """The jobs, locked to the transaction's end, if `who` may do that to all of them now."""
+    job_rows.lock_jobs(tx, panda_ids)
+    jobs = get(tx, panda_ids)
+    operator = users.role(tx, who) == "operator"
+    for job in jobs:
+        if who != job.user_name and not operator:
+            raise Forbidden(
+                f"Job {job.panda_id} belongs to {job.user_name}: only its owner and operators may "
+                f"{verb} it.",
+                panda_id=job.panda_id,
+                owner=job.user_name,
+            )
+        if job.status not in possible:
+            raise Refused(
+                f"Job {job.panda_id} is {job.status}: to {verb} it, it has to be one of "
+                f"{', '.join(possible)}.",
+                code="wrong_status",
+                panda_id=job.panda_id,
+                status=job.status,
+            )
+    return jobs
+
+
+def _sentence(done: str, who: str, comment: str | None) -> str:
+    return f"It was {done} by {who}{f': {comment}' if comment else ''}."

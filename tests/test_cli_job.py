@@ -1,0 +1,213 @@
+"""`jedi-job`: jobs in their owners' hands, looked at, cancelled, held and released."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from commanding import OWNER, ask, cycle, running
+from commanding import jobs as command_jobs
+from job_rows import Made, make_jobs
+from sqlalchemy import Engine, text
+
+from jedi.agent.base import World
+from jedi.cli import job
+from jedi.core.errors import Forbidden, NotFound
+from jedi.core.settings import caller
+from jedi.jobdispatcher.agent import Adder
+from jedi.service import check, jobs
+from jedi.spec.wire import Beat, Report, Resources
+from jedi.taskbuffer import dispatch, moving, users
+from jedi.taskbuffer.jobs import JobMove, move_jobs
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command printed and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def value(self) -> Any:
+        return json.loads(self.out)
+
+
+Run = Callable[..., Answer]
+
+
+@pytest.fixture
+def run(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs `jedi-job` in the world."""
+    monkeypatch.setenv("JEDI_DATABASE_URL", world.settings.database_url or "")
+
+    def run(*words: object) -> Answer:
+        monkeypatch.setattr(sys, "argv", ["jedi-job", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            job.main()
+        printed = capsys.readouterr()
+        assert "Traceback" not in printed.err
+        return Answer(int(end.value.code or 0), printed.out, printed.err)
+
+    return run
+
+
+@pytest.fixture
+def made(world: World) -> Made:
+    """Three activated jobs of the caller."""
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, 3)
+        for table in ("jedi_tasks", "jedi_jobs"):
+            tx.execute(text(f"UPDATE {table} SET username = :me"), {"me": caller()})
+    return made
+
+
+def acquire(engine: Engine, request: str) -> list[int]:
+    with engine.begin() as tx:
+        found = dispatch.acquire(tx, "SITE_A", 9, Resources(cores=1), request, "p")
+    return [one.panda_id for one in found]
+
+
+@pytest.fixture(autouse=True)
+def agree(engine: Engine) -> Iterator[None]:
+    """The records of jobs agree in the end."""
+    yield
+    with engine.begin() as tx:
+        found = [one for one in check.check(tx) if one.of == "job"]
+        assert [one for one in found if one.violations] == []
+
+
+def test_a_held_job_is_never_dispatched(run: Run, made: Made, engine: Engine) -> None:
+    first, second, third = made.jobs
+    held = run("hold", first, second, "--comment", "input looks odd", "--json").value
+    assert [one["pgi_state"] for one in held] == ["Pre-processing-Hold"] * 2
+    assert acquire(engine, "a") == [third]
+    assert run("hold", first).code == 0  # it stays held
+    shown = run("show", first, "--json").value
+    assert shown["job"]["pgi_substate"] == "User-Request"
+    assert shown["job"]["hold_reason"] == f"It was held by {caller()}: input looks odd."
+    assert [step["reason_code"] for step in shown["steps"]] == [None, "held"]
+    assert "Pre-processing-Hold (User-Request)" in run("show", first).out
+    assert run("release", first).code == 0
+    assert acquire(engine, "b") == [first]
+    refused = run("hold", second, first)
+    assert (refused.code, f"Job {first} is sent" in refused.err) == (1, True)
+    assert run("release", third).code == 1
+
+
+def test_a_hold_outlives_pauses_and_the_mover(made: Made, engine: Engine, run: Run) -> None:
+    """A status may change before a pilot has the job: it is still held."""
+    first = made.jobs[0]
+    assert run("hold", first).code == 0
+    with engine.begin() as tx:
+        for source, target in (("activated", "throttled"), ("throttled", "activated")):
+            assert move_jobs(tx, [JobMove(first, target, "test", "Moved.")], "test", [source])
+    assert acquire(engine, "a") == made.jobs[1:]
+
+
+def test_the_mover_leaves_held_jobs(made: Made, engine: Engine) -> None:
+    first = made.jobs[0]
+    asked = ("SITE_A", "activated", ("input",), (), 10)
+    with engine.begin() as tx:
+        jobs.hold(tx, caller(), [first], None)
+        assert [row.pandaid for row in moving.moving_jobs(tx, *asked)] == made.jobs[1:]
+
+
+def test_holding_and_taking_at_once(made: Made, engine: Engine) -> None:
+    """Nobody waits for whoever holds a job, and nobody gets it."""
+    with engine.begin() as tx:
+        jobs.hold(tx, caller(), made.jobs[:1], None)
+        assert acquire(engine, "a") == made.jobs[1:]
+    assert acquire(engine, "b") == []
+
+
+def test_a_released_job_has_all_its_time(made: Made, engine: Engine) -> None:
+    first = made.jobs[0]
+    with engine.begin() as tx:
+        jobs.hold(tx, caller(), [first], None)
+        tx.execute(text("UPDATE jedi_jobs SET statechangetime = jedi_now() - interval '30 days'"))
+        jobs.release(tx, caller(), [first], None)
+        waited = text("SELECT jedi_now() - statechangetime < interval '1 min' FROM jedi_jobs "
+                      "WHERE pandaid = :id")  # fmt: skip
+        assert tx.scalar(waited, {"id": first}) is True
+
+
+def test_cancel_before_a_pilot_has_it(run: Run, made: Made, engine: Engine) -> None:
+    first, second, third = made.jobs
+    run("hold", first)
+    answer = run("cancel", first, second, "--comment", "wrong", "--json")
+    assert [one["pgi_state"] for one in answer.value] == ["Failed-Cancelled"] * 2
+    shown = run("show", first, "--json").value["job"]
+    assert (shown["status"], shown["kill_code"], shown["hold_kind"]) == (
+        "cancelled", "cancelled_by_user", None
+    )  # fmt: skip
+    again = run("cancel", third, first)
+    assert (again.code, f"Job {first} is cancelled" in again.err) == (1, True)
+    assert acquire(engine, "a") == [third]  # all or none
+
+
+def test_cancel_what_a_pilot_has(run: Run, made: Made, engine: Engine, world: World) -> None:
+    """Its pilot is told with the next heartbeat; then it is cancelled, not failed."""
+    first, *_ = acquire(engine, "a")
+    [answer] = run("cancel", first, "--json").value
+    assert (answer["status"], answer["kill_code"]) == ("sent", "cancelled_by_user")
+    with engine.begin() as tx:
+        [why] = dispatch.beat(tx, "SITE_A", [Beat(pandaid=first, lock_seq=1)])
+        assert why == "The job is to be killed: cancelled_by_user."
+        report = Report(pandaid=first, lock_seq=1, status="cancelled")
+        assert dispatch.accept_reports(tx, "SITE_A", [report]) == [True]
+    assert run("cancel", first).code == 1  # its end is being looked at
+    Adder(world).run_once()
+    assert run("show", first, "--json").value["job"]["status"] == "cancelled"
+
+
+def test_only_owners_and_operators(made: Made, engine: Engine) -> None:
+    with engine.begin() as tx:
+        for command in (jobs.cancel, jobs.hold, jobs.release):
+            with pytest.raises(Forbidden, match="belongs to"):
+                command(tx, "eve", made.jobs, None)
+        users.put_user(tx, "olga", "operator", None)
+        assert [job.hold_kind for job in jobs.hold(tx, "olga", made.jobs, None)] == (
+            ["user_request"] * 3
+        )
+        with pytest.raises(NotFound):
+            jobs.hold(tx, "olga", [made.jobs[0], 0], None)
+
+
+def test_what_it_printed(run: Run, made: Made, engine: Engine) -> None:
+    first = made.jobs[0]
+    assert (run("log", first).code, run("log", 1).code) == (1, 1)
+    with engine.begin() as tx:
+        tx.execute(text("INSERT INTO jedi_job_tail (pandaid, stdout_tail) VALUES (:id, 'hi')"),
+                   {"id": first})  # fmt: skip
+    assert run("log", first).out == "hi"
+
+
+def test_a_paused_task_with_a_held_job(world: World, run: Run) -> None:
+    """Pausing and resuming do not end holds."""
+    task = running(world, files=2)
+    one, other = command_jobs(world, task, "activated")
+    with world.engine.begin() as tx:
+        jobs.hold(tx, OWNER, [one], None)
+    ask(world, task, "pause")
+    cycle(world)
+    assert command_jobs(world, task, "throttled") == [one, other]
+    ask(world, task, "resume")
+    cycle(world)
+    assert acquire(world.engine, "a") == [other]
+
+
+def test_every_verb_has_an_example_and_json() -> None:
+    for command in job.app.registered_commands:
+        about = (command.callback.__doc__ if command.callback else "") or ""
+        assert "Example: `jedi-job " in about
+        assert "as_json" in (command.callback.__annotations__ if command.callback else {})
+
+
+def test_jobs_are_completed(made: Made, run: Run) -> None:
+    assert [name for name, _ in job._ids("")] == [str(one) for one in reversed(made.jobs)]
