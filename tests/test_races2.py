@@ -8,6 +8,8 @@ from sqlalchemy import text
 from test_races import blocked, killed
 
 from jedi.agent.base import World
+from jedi.jobdispatcher.agent import Adder
+from jedi.jobdispatcher.outcome import TRANSFERRING, Verdict
 from jedi.taskbuffer import dogs, jobs, jobs_end, retryrules, tasks, timeouts
 from jedi.taskbuffer.jobs_end import JobEnd
 from jedi.taskbuffer.tasks import Move
@@ -71,3 +73,23 @@ def test_what_a_rule_wants_while_others_are_obeyed_is_not_forgotten(world: World
     with world.engine.begin() as tx:
         open_ = "SELECT pandaid FROM jedi_retry_matches WHERE settled_at IS NULL"
         assert tx.scalars(text(open_)).all() == made.jobs[1:]
+
+
+def test_the_adder_locks_jobs_in_one_order(world: World) -> None:
+    """Those whose outputs move come after others that end."""
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, 2)
+        for status in ("sent", "running", "holding"):
+            tx.execute(text("UPDATE jedi_jobs SET status = :s, pilot_result = 'failed'"),
+                       {"s": status})  # fmt: skip
+        found = jobs_end.reported(tx, 2)
+    verdicts = (TRANSFERRING, Verdict("failed", "payload_exit", "It failed.", "payload"))
+    results = list(zip(found, verdicts, strict=True))
+    with world.engine.connect() as other:
+        jobs.lock_jobs(other, made.jobs[:1])
+        with blocked(world.engine, lambda tx: Adder(world).apply(tx, results)):
+            jobs.lock_jobs(other, made.jobs)
+            other.commit()
+    with world.engine.begin() as tx:
+        ends = jobs_end.statuses(tx, made.jobs)
+    assert [ends[job] for job in made.jobs] == ["transferring", "failed"]

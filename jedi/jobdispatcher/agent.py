@@ -79,6 +79,7 @@ class Adder(Agent[ReportedJob, Verdict]):
         return verdict
 
     def apply(self, tx: Connection, results: Sequence[tuple[ReportedJob, Verdict]]) -> None:
+        jobs_end.lock(tx, [job.panda_id for job, _ in results])  # some end, others only move
         moves = {
             target: [
                 JobMove(job.panda_id, v.target, v.code, v.reason, job.lock_seq)

@@ -115,6 +115,13 @@ WHERE e.pandaid = ANY(CAST(:ids AS bigint[])) AND j.pandaid = ANY(CAST(:ids AS b
 """)
 
 
+def lock(tx: Connection, panda_ids: Sequence[int]) -> None:
+    """Lock jobs and those that end with them, in one order: to be done first by whoever moves some
+    of them after others."""
+    tied, _ = merging.ties(tx, panda_ids)
+    lock_jobs(tx, [*panda_ids, *tied])
+
+
 def end_jobs(tx: Connection, ends: Sequence[JobEnd], agent: str) -> list[MovedJob]:
     """End live jobs and settle their files, in a constant number of statements.
 
@@ -183,10 +190,9 @@ WHERE c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
 
 def leave_out(tx: Connection, files: Sequence[tuple[int, int, str]]) -> None:
     """Outputs (job, its lock_seq, LFN) that jobs about to end with success did not make, and need
-    not."""
+    not. The caller has locked the jobs."""
     if files:
         ids, seqs, lfns = map(list, zip(*files, strict=True))
-        lock_jobs(tx, ids)
         tx.execute(_LEAVE_OUT, {"ids": ids, "seqs": seqs, "lfns": lfns})
 
 

@@ -239,7 +239,7 @@ class TaskCommando(Agent[Order, str | None]):
             if job.status in states.JOB_AT_SITE and job.jeditaskid not in mild
         ]
         ids = [*(job.pandaid for job in batch), *to_kill]
-        jobs.lock_jobs(tx, ids)  # all at once, and before datasets: all do it in one order
+        jobs_end.lock(tx, ids)
         if end is _REASSIGNED:
             reassigning.spare_inputs(tx, list(told), ids)
         jobs.ask_to_kill(tx, to_kill, end.code)
