@@ -15,7 +15,7 @@ from jedi.core.errors import JediError, LockLost
 from jedi.mover.plan import File, Need, Plan, Route, WaitingJob, activity, make_plan
 from jedi.taskbuffer import jobs_end, locks, moving, overview
 from jedi.taskbuffer.dispatch import job_files
-from jedi.taskbuffer.jobs import JobMove, lock_jobs, move_jobs
+from jedi.taskbuffer.jobs import JobMove, move_jobs
 from jedi.taskbuffer.jobs_end import JobEnd
 
 _UNSUCCESSFUL = states.JOB.final - {"finished"}
@@ -92,7 +92,7 @@ class Mover(Agent[Load, Plan]):
         return plan
 
     def apply(self, tx: Connection, results: Sequence[tuple[Load, Plan]]) -> None:
-        waiting = lock_jobs(tx, [job.panda_id for load, _ in results for job in load.jobs])
+        waiting = jobs_end.lock(tx, [job.panda_id for load, _ in results for job in load.jobs])
         moves, ends = [], []
         for load, plan in results:
             for job in load.jobs:

@@ -140,7 +140,7 @@ def _held_fast(
     tx: Connection, who: str, panda_ids: Sequence[int], verb: str, possible: Sequence[str]
 ) -> list[OneJob]:
     """The jobs, locked to the transaction's end, if `who` may do that to all of them now."""
-    job_rows.lock_jobs(tx, panda_ids)
+    jobs_end.lock(tx, panda_ids)
     jobs = get(tx, panda_ids)
     operator = users.role(tx, who) == "operator"
     for job in jobs:

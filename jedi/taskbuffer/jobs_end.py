@@ -115,11 +115,11 @@ WHERE e.pandaid = ANY(CAST(:ids AS bigint[])) AND j.pandaid = ANY(CAST(:ids AS b
 """)
 
 
-def lock(tx: Connection, panda_ids: Sequence[int]) -> None:
-    """Lock jobs and those that end with them, in one order: to be done first by whoever moves some
-    of them after others."""
+def lock(tx: Connection, panda_ids: Sequence[int]) -> dict[int, str]:
+    """Lock jobs and those that end with them, in one order; their present statuses. To be done
+    first by whoever moves some of them after others."""
     tied, _ = merging.ties(tx, panda_ids)
-    lock_jobs(tx, [*panda_ids, *tied])
+    return lock_jobs(tx, [*panda_ids, *tied])
 
 
 def end_jobs(tx: Connection, ends: Sequence[JobEnd], agent: str) -> list[MovedJob]:
