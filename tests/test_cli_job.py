@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from commanding import OWNER, ask, cycle, running
+from commanding import OWNER, ask, cycle, everything, files, running
 from commanding import jobs as command_jobs
 from job_rows import Made, make_jobs
 from sqlalchemy import Engine, text
@@ -164,6 +164,40 @@ def test_cancel_what_a_pilot_has(run: Run, made: Made, engine: Engine, world: Wo
     assert run("cancel", first).code == 1  # its end is being looked at
     Adder(world).run_once()
     assert run("show", first, "--json").value["job"]["status"] == "cancelled"
+
+
+def test_inputs_of_a_cancelled_job_are_tried_again(world: World, run: Run) -> None:
+    task = running(world, files=2)
+    one, other = command_jobs(world, task, "activated")
+    with world.engine.begin() as tx:
+        jobs.cancel(tx, OWNER, [one], None)
+    assert files(world, task) == {"ready": 1, "running": 1}
+    everything(world)
+    _, again = command_jobs(world, task, "activated")
+    shown = run("show", one, "--json").value
+    assert shown["latest"] == [again]
+    assert run("show", again, "--json").value["job"]["origin_panda_id"] == one
+    assert run("cancel", one).code == 1  # what is meant for an attempt never meets the next one
+    assert command_jobs(world, task, "activated") == [other, again]
+
+
+def test_how_failures_are_told(run: Run, made: Made, engine: Engine, world: World) -> None:
+    """A payload that fails has ended in PGI's words; what its pilot spoils was broken off."""
+    codes = ("payload_exit", "pilot_error", "pilot_terminated")
+    taken = acquire(engine, "a")
+    with engine.begin() as tx:
+        said = [
+            Report(pandaid=one, lock_seq=1, status="failed", error_code=code)
+            for one, code in zip(taken, codes, strict=True)
+        ]
+        dispatch.accept_reports(tx, "SITE_A", said)
+    Adder(world).run_once()
+    told = [run("show", one, "--json").value["job"] for one in taken]
+    assert [(job["pgi_state"], job["pgi_substate"]) for job in told] == [
+        ("Finished", "error"),
+        ("Failed-Cancelled", "failed"),
+        ("Failed-Cancelled", "closed-by-system"),
+    ]
 
 
 def test_only_owners_and_operators(made: Made, engine: Engine) -> None:
