@@ -642,7 +642,7 @@ retry_matches = Table(
     words("effect", "what became of it, for people", _MATCH, nullable=False),
     stamp("creationtime:creation_time", "when", _MATCH, now=True),
     stamp("settled_at", "when the task was changed, if it had to be; NULL: not yet",
-          "retryrules.settle"),
+          "retryrules.causes"),
     PrimaryKeyConstraint("panda_id", "rule_id"),
     Index("jedi_retry_matches_open_ix", "jedi_task_id",
           postgresql_where=text("settled_at IS NULL")),
