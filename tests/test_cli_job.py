@@ -19,7 +19,7 @@ from jedi.cli import job
 from jedi.core.errors import Forbidden, NotFound
 from jedi.core.settings import caller
 from jedi.jobdispatcher.agent import Adder
-from jedi.service import check, jobs
+from jedi.service import check, jobs, why
 from jedi.spec.wire import Beat, Report, Resources
 from jedi.taskbuffer import dispatch, moving, users
 from jedi.taskbuffer.jobs import JobMove, move_jobs
@@ -234,6 +234,18 @@ def test_a_paused_task_with_a_held_job(world: World, run: Run) -> None:
     ask(world, task, "resume")
     cycle(world)
     assert acquire(world.engine, "a") == [other]
+
+
+def test_why_names_holds(world: World) -> None:
+    """Jobs that go on are told first."""
+    task = running(world, files=2)
+    one, other = command_jobs(world, task, "activated")
+    with world.engine.begin() as tx:
+        jobs.hold(tx, OWNER, [one], None)
+        assert why.why(tx, task).detail == "1 jobs wait at SITE_A."
+        jobs.hold(tx, OWNER, [other], None)
+        told = why.why(tx, task)
+    assert (told.code, told.facts["held"]) == ("jobs_held", 2)
 
 
 def test_every_verb_has_an_example_and_json() -> None:

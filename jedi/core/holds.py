@@ -29,6 +29,7 @@ HOLDS: Mapping[str, str] = {
     "scouts": "Its scout jobs are measured first.",
     "transfers": "Files of its jobs are being moved.",
     "user_cap": "Its jobs are kept from pilots: its user has as many running as one may have.",
+    "jobs_held": "A person holds its jobs: jedi-job release lets them go on.",
     "pilots": "Its jobs wait, and no pilot was seen where they are to run.",
     "slots": "Its jobs wait for free slots.",
     "problem": "A problem holds it: it is tried again.",

@@ -101,7 +101,7 @@ def why(tx: Connection, jedi_task_id: int) -> Why:
 
 
 def _since(row: Row[Any], code: str) -> datetime | None:
-    if code in ("running", "transfers", "user_cap", "pilots", "slots"):
+    if code in ("running", "transfers", "user_cap", "jobs_held", "pilots", "slots"):
         since: datetime | None = row.jobs_since
         return since
     return row.frozentime or row.statechangetime  # type: ignore[no-any-return]
@@ -115,7 +115,7 @@ def _hold(tx: Connection, row: Row[Any], settings: Knobs) -> Held:
     told = {"reason_code": row.reason_code, **(row.reason_facts or {})}
     if row.status in BY_STATUS:
         return BY_STATUS[row.status], row.reason, told
-    if row.at_site + row.activated + row.throttled + row.moving:
+    if row.at_site + row.activated + row.throttled + row.moving + row.held:
         return _jobs(row, settings)
     if row.status in WORKING and row.files_waiting:
         return _generation(tx, row, settings)
@@ -128,8 +128,8 @@ def _hold(tx: Connection, row: Row[Any], settings: Knobs) -> Held:
 
 def _jobs(row: Row[Any], settings: Knobs) -> Held:
     """A task with jobs waits for them."""
-    counts = {name: row._mapping[name] for name in ("at_site", "activated", "throttled", "moving")}
-    found = {**counts, "files_waiting": row.files_waiting}
+    names = ("at_site", "activated", "throttled", "moving", "held", "files_waiting")
+    found = {name: row._mapping[name] for name in names}
     if row.at_site:
         scouting = row.status == "scouting" and row.scout != SCOUTED
         return ("scouts" if scouting else "running"), f"{row.at_site} jobs are at sites.", found
@@ -142,7 +142,9 @@ def _jobs(row: Row[Any], settings: Knobs) -> Held:
         return ("slots" if seen else "pilots"), detail, found
     if row.moving:
         return "transfers", f"Files of {row.moving} jobs are on their way.", found
-    return "user_cap", f"{row.throttled} jobs are kept from pilots.", found
+    if row.throttled:
+        return "user_cap", f"{row.throttled} jobs are kept from pilots.", found
+    return "jobs_held", f"{row.held} jobs are held by a person.", found
 
 
 def _generation(tx: Connection, row: Row[Any], settings: Knobs) -> Held:

@@ -10,6 +10,7 @@ from jedi.core import states
 from jedi.taskbuffer.turns import MASTERS, PRIORITY
 
 _AT_SITE = ", ".join(f"'{status}'" for status in states.JOB_AT_SITE)
+_FREE = "(hold_kind IS DISTINCT FROM 'user_request')"
 _TASK = f"""
 SELECT t.jeditaskid, t.status, t.reason_code, t.reason_facts, t.errordialog AS reason,
   t.statechangetime, t.frozentime, t.next_run_at, t.nextperiod, t.workqueue_id, t.resource_type,
@@ -21,12 +22,12 @@ FROM jedi_tasks t, LATERAL (
   FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid AND d.masterid IS NULL
     AND d.type IN ({MASTERS})) f, LATERAL (
   SELECT count(*) FILTER (WHERE status IN ({_AT_SITE})) AS at_site,
-    count(*) FILTER (WHERE status = 'activated') AS activated,
-    count(*) FILTER (WHERE status = 'throttled') AS throttled,
+    count(*) FILTER (WHERE status = 'activated' AND {_FREE}) AS activated,
+    count(*) FILTER (WHERE status = 'throttled' AND {_FREE}) AS throttled,
     count(*) FILTER (WHERE status IN ('pending', 'waiting', 'defined', 'assigned', 'holding',
-      'transferring', 'merging')) AS moving,
-    min(statechangetime) AS jobs_since,
-    array_agg(DISTINCT site) FILTER (WHERE status = 'activated') AS sites
+      'transferring', 'merging') AND {_FREE}) AS moving,
+    count(*) FILTER (WHERE NOT {_FREE}) AS held, min(statechangetime) AS jobs_since,
+    array_agg(DISTINCT site) FILTER (WHERE status = 'activated' AND {_FREE}) AS sites
   FROM jedi_jobs o WHERE o.jeditaskid = t.jeditaskid AND o.postprocessed_at IS NULL) j,
   LATERAL (SELECT max(lastpilot) AS last_pilot FROM jedi_sites WHERE site = ANY(j.sites)) p
 WHERE t.jeditaskid = :task
