@@ -153,7 +153,7 @@ tasks = Table(
     col("reason_facts", JSONB, "the facts behind reason_code", _MOVE),
     stamp("next_run_at", "no agent looks at the task before", f"{_MOVE} tasks.put_off"),
     count("lock_seq", "raised by each claim; fences the claimant's writes",
-        f"{_CLAIM} dogs.claim_killers"),
+        f"{_CLAIM} dogs.claim_killers dogs.release_stale"),
     stamp("lease_until", "the claim ends here, in real time", _CLAIM),
     count("worker_deaths", "claims in a row whose worker did not come back",
         f"{_CLAIM} dogs.release_stale", SmallInteger),
