@@ -43,7 +43,7 @@ MACHINES: Faults = {
     "no_pilots": {"lastpilot": "2020-01-01"},
     "excluded": {},
 }
-"""What every broker looks at; named as `CASE_` and the code."""
+"""What every broker looks at."""
 GRID: Faults = {
     **MACHINES,
     "gpu_only": {"catchall": {"gpu": True}},
@@ -52,6 +52,14 @@ GRID: Faults = {
     "zero_share": {"fairsharepolicy": "type=any:0"},
     "io_intensive": {"max_io_intensity": 10},
     "other_cloud": {"cloud": "ND"},
+}
+ANALYSIS: Faults = {**GRID, "not_for_analysis": {"type": "production"}}
+PRODUCTION: Faults = {
+    **GRID,
+    "not_for_production": {"type": "analysis"},
+    "event_service_only": {"jobseed": "es"},
+    "jumbo_only": {"catchall": {"useJumboJobs": "only"}},
+    "no_connectivity": {"wnconnectivity": "none"},
 }
 STORES: Faults = {
     "little_storage": {"space_free": 1},
@@ -82,8 +90,8 @@ def build(world: World, faults: Faults, stores: Faults) -> list[str]:
     ("label", "broker", "faults", "asked", "stores"),
     [
         ("user", "generic", MACHINES, ASKED, {"little_storage": STORES["little_storage"]}),
-        ("user", "analysis", GRID, GRID_ASKED, STORES),
-        ("managed", "production", GRID, GRID_ASKED, STORES),
+        ("user", "analysis", ANALYSIS, GRID_ASKED, STORES),
+        ("managed", "production", PRODUCTION, {**GRID_ASKED, "ipConnectivity": "full"}, STORES),
     ],
 )
 def test_each_site_is_refused_for_its_fault(
