@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -243,6 +244,23 @@ def test_a_file_that_is_nowhere_is_left_to_the_mover(world: World) -> None:
     (task,) = ready(world, document(nFilesPerJob=1))
     generate(world)
     assert [j.status for j in jobs_of(world, task)] == ["activated", "assigned"]
+
+
+def test_data_management_is_asked_once_for_each_file(world: World) -> None:
+    asked: Counter[str] = Counter()
+
+    class Counting(Catalogue):
+        def locate(self, name: str, lfns: Iterable[str]) -> dict[str, list[str]]:
+            lfns = list(lfns)
+            asked.update(lfns)
+            return super().locate(name, lfns)
+
+    turn(world, broker__local="full")
+    use(world, Counting(catalogue(world, in_=5).files))
+    ready(world, document(nFilesPerJob=2), label="user")
+    generate(world)
+    assert len(rows(world, "SELECT FROM jedi_jobs")) == 3
+    assert sorted(asked.values()) == [1] * 5
 
 
 def test_outputs_go_to_the_nucleus(world: World) -> None:

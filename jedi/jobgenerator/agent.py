@@ -14,8 +14,6 @@ from sqlalchemy import Connection, Row
 
 from jedi.agent.base import TaskAgent, World
 from jedi.brokerage.brokers import broker_of
-from jedi.brokerage.choice import Choice
-from jedi.brokerage.explain import counts, why_nowhere
 from jedi.brokerage.record import lottery_seed, record
 from jedi.core import clock
 from jedi.core.errors import JediError
@@ -23,10 +21,10 @@ from jedi.jobgenerator.budget import share_out
 from jedi.jobgenerator.build import cut_builds, still_there, to_build, with_libraries
 from jedi.jobgenerator.generate import Material, ids_needed, make_jobs
 from jedi.jobgenerator.homes import ANY_SITE, homes, with_datasets
-from jedi.jobgenerator.locating import where_of
+from jedi.jobgenerator.locating import Locate, once, where_of
 from jedi.jobgenerator.merge import plan_merges, with_demand
 from jedi.jobgenerator.naming import jobs_allowed
-from jedi.jobgenerator.outcome import Held, Made, Merges, Outcome, without_software
+from jedi.jobgenerator.outcome import Held, Made, Merges, Outcome, nowhere, told, without_software
 from jedi.jobgenerator.plan import Cut
 from jedi.jobgenerator.propose import Proposal, propose
 from jedi.spec.chunk import Chunk, Files
@@ -208,7 +206,8 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         task = with_demand(item.found, self.world.knobs)
         allowed = jobs_allowed(task.outputs, self.world.knobs["jobgen.n_files"])
         cuts = plan_merges(item.found, task.demand, item.world, self.world.knobs, allowed)
-        return Merges(task, self._make(task, item.world, cuts) if cuts else None)
+        locate = self.world.ddm.locate
+        return Merges(task, self._make(task, item.world, cuts, locate) if cuts else None)
 
     def _generate(self, item: Item) -> Outcome:
         knobs, task = self.world.knobs, item.claimed.order()
@@ -226,9 +225,9 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
             # another generator had them; they may come back at any moment
             return Held("no_ready_files", "No input file is ready.", task.status, self.poll_s)
         made = item.made.setdefault(task.request.gshare, Counter())
-        seed = lottery_seed(task.jedi_task_id, task.lock_seq)
+        seed, locate = lottery_seed(task.jedi_task_id, task.lock_seq), once(self.world.ddm.locate)
         found = propose(
-            task, chunks, item.world, knobs, self.world.ddm.locate,
+            task, chunks, item.world, knobs, locate,
             seed=seed, most=allowed, used=item.used, past=item.past, made=made,
         )  # fmt: skip
         task, choice = found.task, found.choice
@@ -236,35 +235,38 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
             task.jedi_task_id, found.broker, item.world, found.need, knobs, choice, item.used
         )
         if not choice.candidates:
-            return self._nowhere(task, choice, decision)
+            return nowhere(task, choice.verdict, knobs, decision)
         if not found.cuts:
             reason = "The files that follow the master's do not suffice for a job."
             return Held("secondary_files_short", reason, "pending", knobs["jobgen.retry_s"])
         if task.rules.use_build:
-            outcome = self._with_builds(item.claimed, found, decision)
+            outcome = self._with_builds(item.claimed, found, decision, locate)
         else:
-            outcome = Made(task, self._make(task, choice.sites, found.cuts), decision)
+            outcome = Made(task, self._make(task, choice.sites, found.cuts, locate), decision)
         if isinstance(outcome, Made) and outcome.jobs:
             item.room[pair] = room - len(outcome.jobs)
             made.update(outcome.jobs.sites)
         return outcome
 
-    def _with_builds(self, claimed: Claimed, found: Proposal, decision: Decision) -> Outcome:
+    def _with_builds(
+        self, claimed: Claimed, found: Proposal, decision: Decision, locate: Locate
+    ) -> Outcome:
         """Jobs where their software is, and builds where it is not."""
         knobs, task, sites = self.world.knobs, found.task, found.choice.sites
         with self.world.engine.begin() as tx:
             known = builds.of_task(tx, claimed, knobs["build.kept_s"])
-        known = still_there(known, self.world.ddm.locate)
+        known = still_there(known, locate)
         cuts, lacking = with_libraries(found.cuts, known, sites)
         ordered = None
         if wanted := to_build(known, lacking):
             with self.world.engine.begin() as tx:
                 files = builds.ask(tx, known.order, list(wanted), knobs["build.max_attempt"])
             build = cut_builds(files, list(wanted.values()))
-            ordered = known.order, self._make(known.order, sites, [build])
+            ordered = known.order, self._make(known.order, sites, [build], locate)
         if cuts or ordered:
             task = replace(task, inputs=(*task.inputs, known.order.inputs[1]))
-            return Made(task, self._make(task, sites, cuts) if cuts else None, decision, ordered)
+            jobs = self._make(task, sites, cuts, locate) if cuts else None
+            return Made(task, jobs, decision, ordered)
         return without_software(task, known, lacking, knobs, decision)
 
     def apply(
@@ -310,16 +312,6 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         if tasks.fence(tx, [item.lease], statuses):
             tasks.move_tasks(tx, [_move(*item.lease, held, wait_s)], self.name)
 
-    def _nowhere(self, task: TaskOrder, choice: Choice, decision: Decision) -> Held:
-        """What passes with time is tried again soon, the rest with the other pending tasks."""
-        lasting = choice.verdict.lasting
-        wait_s = self.world.knobs["watchdog.pending_retry_s" if lasting else "jobgen.retry_s"]
-        where = f" among {', '.join(task.sites)}" if task.sites else ""
-        reason = f"No site{where} can run the task: {why_nowhere(choice.verdict)}."
-        facts = {"lasting": lasting, "refused": counts(choice.verdict)}
-        code = "no_site_fits" if lasting else "no_site_now"
-        return Held(code, reason, "pending", wait_s, facts, decision)
-
     def _read(self, task: TaskOrder, n_files: int) -> list[Chunk]:
         """Ready files; more than a job may have, so that there is one at least."""
         hard_max = self.world.knobs["jobgen.hard_max_files_per_job"]
@@ -327,7 +319,9 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
             read = partial(orders.read_ready, tx)
             return orders.chunks(read, task, max(n_files, hard_max + 1), hard_max)
 
-    def _make(self, task: TaskOrder, sites: Snapshot, cuts: Sequence[Cut]) -> NewJobs:
+    def _make(
+        self, task: TaskOrder, sites: Snapshot, cuts: Sequence[Cut], locate: Locate
+    ) -> NewJobs:
         """The jobs of a plan; their output datasets exist afterwards."""
         n_jobs = sum(map(len, cuts))
         before = np.unique(np.concatenate([cut.chunk.master.previous for cut in cuts]))
@@ -349,7 +343,7 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
                 task=task,
                 sites=sites,
                 cuts=cuts,
-                where=[where_of(task, cut, self.world.ddm.locate) for cut in cuts],
+                where=[where_of(task, cut, locate) for cut in cuts],
                 seeds=seeds,
                 earlier=earlier,
                 last_unit=last_unit,
@@ -392,18 +386,7 @@ def _pair(row: Row[Any]) -> Pair:
 def _move(jedi_task_id: int, lock_seq: int, outcome: Outcome, wait_s: float) -> Move:
     """What becomes of a task; one that waits for builds alone is looked at again after `wait_s`."""
     match outcome:
-        case Made(task, jobs):
-            if jobs is None:
-                target, code = "scouting" if task.rules.scouting else "running", "builds_generated"
-                reason = "The software is built first."
-                return Move(jedi_task_id, lock_seq, target, code, reason, wait_s=wait_s)
-            if task.status in ("topreprocess", "preprocessing"):
-                code, reason = "preprocessing_job_generated", "The pre-processing job was made."
-                return Move(jedi_task_id, lock_seq, "preprocessing", code, reason)
-            kind = "scout job" if task.rules.scouting else "job"
-            reason = f"{len(jobs)} {kind}{'s' if len(jobs) > 1 else ''} made."
-            if task.rules.scouting:
-                return Move(jedi_task_id, lock_seq, "scouting", "scouts_generated", reason)
-            return Move(jedi_task_id, lock_seq, "running", "jobs_generated", reason)
+        case Made(_, jobs):
+            return Move(jedi_task_id, lock_seq, *told(outcome), wait_s=0.0 if jobs else wait_s)
         case Held(code, reason, target, wait_s, facts):
             return Move(jedi_task_id, lock_seq, target, code, reason, facts, wait_s)

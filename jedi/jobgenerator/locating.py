@@ -22,6 +22,19 @@ _LOCATED = ("input", "lib", *states.PRE_MERGE_TYPES)
 """Types of datasets whose files lie somewhere."""
 
 
+def once(locate: Locate) -> Locate:
+    """Data management, asked once for each file: for the broker, and again for the jobs."""
+    known: dict[str, dict[str, Sequence[str]]] = {}
+
+    def remembered(name: str, lfns: Sequence[str]) -> Mapping[str, Sequence[str]]:
+        found = known.setdefault(name, {})
+        if unknown := [lfn for lfn in lfns if lfn not in found]:
+            found.update(locate(name, unknown))
+        return found
+
+    return remembered
+
+
 def data_of(task: TaskOrder, chunks: Sequence[Chunk], world: Snapshot, locate: Locate) -> Data:
     """Where the files of chunks lie."""
     names = {one.dataset_id: one for one in task.inputs}

@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from jedi.brokerage.explain import counts, why_nowhere
+from jedi.brokerage.verdict import Verdict
 from jedi.spec.building import Builds
 from jedi.spec.decision import Decision
 from jedi.spec.generation import NewJobs, TaskOrder
@@ -42,6 +44,33 @@ class Held:
 
 
 Outcome = Made | Held
+
+
+def told(made: Made) -> tuple[str, str, str]:
+    """The status of a task that gets jobs, with the code and the sentence of the reason."""
+    task, jobs = made.task, made.jobs
+    if jobs is None:
+        target = "scouting" if task.rules.scouting else "running"
+        return target, "builds_generated", "The software is built first."
+    if task.status in ("topreprocess", "preprocessing"):
+        return "preprocessing", "preprocessing_job_generated", "The pre-processing job was made."
+    kind = "scout job" if task.rules.scouting else "job"
+    reason = f"{len(jobs)} {kind}{'s' if len(jobs) > 1 else ''} made."
+    if task.rules.scouting:
+        return "scouting", "scouts_generated", reason
+    return "running", "jobs_generated", reason
+
+
+def nowhere(
+    task: TaskOrder, verdict: Verdict, knobs: Mapping[str, Any], decision: Decision
+) -> Held:
+    """What passes with time is tried again soon, the rest with the other pending tasks."""
+    wait_s = knobs["watchdog.pending_retry_s" if verdict.lasting else "jobgen.retry_s"]
+    where = f" among {', '.join(task.sites)}" if task.sites else ""
+    reason = f"No site{where} can run the task: {why_nowhere(verdict)}."
+    facts = {"lasting": verdict.lasting, "refused": counts(verdict)}
+    code = "no_site_fits" if verdict.lasting else "no_site_now"
+    return Held(code, reason, "pending", wait_s, facts, decision)
 
 
 def without_software(
