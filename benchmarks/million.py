@@ -10,11 +10,10 @@ from sqlalchemy import Engine, text
 
 from benchmarks.common import Result, make_world, run, seconds
 from benchmarks.feed import insert
-from benchmarks.generate import ENDPOINT, Held
+from benchmarks.jobs_world import Held, place
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core.errors import JediError
 from jedi.jobgenerator.agent import JobGenerator
-from jedi.taskbuffer import knobs
 from jedi.taskbuffer.engine import connect
 from jedi.taskrefiner.agent import TaskRefiner
 
@@ -31,16 +30,7 @@ AGENTS: dict[str, type[ContentsFeeder] | type[JobGenerator]] = {
 def measure(engine: Engine) -> list[Result]:
     """Tasks of ten thousand, a hundred thousand and a million files, ten a job; each agent is a
     process of its own. The rate with most files is held against that with a tenth of them."""
-    run(
-        engine,
-        "INSERT INTO jedi_work_queue (queue_id, queue_name, queue_type, vo, queue_order, status) "
-        "VALUES (1, 'user', 'user', 'local', 1, 'active')",
-        "INSERT INTO jedi_sites (site, lastpilot) VALUES ('BENCH', jedi_now())",
-        f"INSERT INTO jedi_ddm_endpoints (ddm_endpoint, path) VALUES ('{ENDPOINT}', '/')",
-        f"INSERT INTO jedi_site_endpoints (site, ddm_endpoint) VALUES ('BENCH', '{ENDPOINT}')",
-    )
-    with engine.begin() as tx:
-        knobs.put(tx, "throttler.queue_cap", 10_000_000, "bench")
+    place(engine)
     took = {n: _task(engine, n) for n in SIZES}
     return [result for step in AGENTS for result in _results(step, took)]
 
