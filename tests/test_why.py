@@ -95,6 +95,18 @@ def test_no_site_and_the_near_misses(world: World) -> None:
     assert miss.sentence == "1 site lacks only 300 MB (little_memory)"
 
 
+def test_sites_where_there_never_was_a_pilot(world: World) -> None:
+    catalogue(world, in_=2)
+    (task,) = ready(world, document())
+    do(world, "UPDATE jedi_sites SET lastpilot = NULL")
+    generate(world)
+    found = ask(world, task).brokerage
+    assert found is not None
+    assert [one.nearest for one in found.funnel] == ["no pilot was seen for 10800 s"]
+    (miss,) = found.near_misses
+    assert (miss.gap, miss.sentence) == (None, "2 sites: only no_pilots stands in the way")
+
+
 def test_a_throttled_queue(world: World) -> None:
     catalogue(world, in_=4)
     with world.engine.begin() as tx:

@@ -23,9 +23,11 @@ from jedi.contentsfeeder.feed import (
     judge,
     new_files,
 )
+from jedi.contentsfeeder.lookup import look_up
 from jedi.contentsfeeder.order import feed_task, lost_of
 from jedi.contentsfeeder.rows import Rows, new_rows, render
-from jedi.core.errors import BadInput, NotFound
+from jedi.core.errors import BadInput
+from jedi.spec.splitrule import SplitRules
 from jedi.taskbuffer import contents, datasets, engine, recovery, scouting, tasks, tasks_new
 from jedi.taskbuffer.tasks import Move
 
@@ -60,8 +62,7 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
     def work(self, item: FeedTask) -> Outcome:
         """List the datasets of a task."""
         try:
-            staged = bool(item.rules.input_pre_staging)
-            found = [self._list(dataset, staged=staged) for dataset in item.datasets]
+            found = [self._list(dataset, item.rules) for dataset in item.datasets]
         except BadInput as error:
             return Unusable("input_malformed", error.sentence)
         return judge(item, found, int(self.world.knobs["contentsfeeder.max_records"]))
@@ -108,19 +109,10 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
         if tasks.move_tasks(tx, [move], self.name):
             datasets.move_datasets(tx, away, self.name, "unavailable")
 
-    def _list(self, dataset: InputDataset, *, staged: bool) -> Listing:
-        if dataset.type != "input":
-            return Listing(dataset, "closed")
-        ddm, name = self.world.ddm, dataset.name
-        staged = staged and not dataset.selection.attributes.no_staging
-        try:
-            state = ddm.dataset(name).state
-            if dataset.waits:
-                return Listing(dataset, state)
-            on_tape = frozenset(ddm.on_tape(name)) if staged else None
-            return Listing(dataset, state, ddm.list_files(name), on_tape)
-        except NotFound:
-            return Listing(dataset, None)
+    def _list(self, dataset: InputDataset, rules: SplitRules) -> Listing:
+        ddm, may_not = self.world.ddm, dataset.selection.attributes.no_staging
+        staged = rules.input_pre_staging and not may_not
+        return look_up(ddm, dataset, ddm.on_tape if staged else None)
 
     def _write(self, tx: Connection, feeds: Sequence[tuple[FeedTask, Feed]]) -> set[int]:
         """Bring all rows up to date, in as many statements for many datasets as for one; the tasks

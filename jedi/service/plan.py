@@ -19,7 +19,8 @@ from jedi.brokerage.brokers import broker_of
 from jedi.brokerage.choice import Choice
 from jedi.brokerage.placing import data_of, measured, need_of, with_data
 from jedi.brokerage.whatif import SiteView, chosen, views
-from jedi.contentsfeeder.feed import Feed, FeedTask, InputDataset, Listing, judge, new_files
+from jedi.contentsfeeder.feed import Feed, FeedTask, judge, new_files
+from jedi.contentsfeeder.lookup import look_up
 from jedi.contentsfeeder.order import feed_task
 from jedi.contentsfeeder.rows import as_read, new_rows
 from jedi.core import states
@@ -152,7 +153,7 @@ def feed(known: Known, params: TaskParams, owner: str, priority: int, place: Pla
     real = [one for one in inputs if one.type in states.FED_TYPES]
     max_attempt = int(known.knobs["attempts.max_attempt"])
     asked = feed_task(row, params.dump(), real, (), max_attempt, None)
-    listings = [_list(known.data, one) for one in asked.datasets]
+    listings = [look_up(known.data, one, None) for one in asked.datasets]
     outcome = judge(asked, listings, int(known.knobs["contentsfeeder.max_records"]))
     if not isinstance(outcome, Feed):
         raise JediError(outcome.reason, code=outcome.code)
@@ -194,15 +195,6 @@ def _below(data: Catalogue, name: str) -> list[str]:
         return data.constituents(name) if data.dataset(name).is_container else [name]
     except NotFound:
         return [name]  # the feeder knows what to do about it
-
-
-def _list(data: Catalogue, dataset: InputDataset) -> Listing:
-    if dataset.type != "input":
-        return Listing(dataset, "closed")
-    try:
-        return Listing(dataset, data.dataset(dataset.name).state, data.list_files(dataset.name))
-    except NotFound:
-        return Listing(dataset, None)
 
 
 def _input(number: int, one: Any) -> SimpleNamespace:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from math import inf
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -203,8 +204,7 @@ def explain(decision: Row[Any], refused: Sequence[Row[Any]]) -> Choice:
 
 def _refused(code: str, sites: int, first: int, only: int, refused: Sequence[Row[Any]]) -> Refused:
     found = FILTERS.get(code)
-    figures = [pair for site in refused if (pair := _figures(site, code))]
-    nearest = min(figures, key=_gap, default=None)
+    nearest = min((_figures(site, code) for site in refused if code in site.codes), key=_gap)
     return Refused(
         code,
         sites,
@@ -217,9 +217,8 @@ def _refused(code: str, sites: int, first: int, only: int, refused: Sequence[Row
 
 
 def _near(code: str, sites: Sequence[Row[Any]]) -> NearMiss:
-    figures = [pair for site in sites if (pair := _figures(site, code))]
-    nearest = min(figures, key=_gap, default=None)
-    gap, found = (None if nearest is None else _gap(nearest)), FILTERS.get(code)
+    nearest, found = min(_gap(_figures(site, code)) for site in sites), FILTERS.get(code)
+    gap = nearest if nearest < inf else None
     unit = found.unit if found else ""
     count = f"{len(sites)} site{'s' if len(sites) > 1 else ''}"
     if gap and unit:
@@ -229,21 +228,16 @@ def _near(code: str, sites: Sequence[Row[Any]]) -> NearMiss:
     return NearMiss(code, tuple(site.site for site in sites), gap, unit, sentence)
 
 
-def _figures(site: Row[Any], code: str) -> tuple[float, float] | None:
-    """What a criterion saw at a site, and its limit; None where they are no figures."""
-    if code not in site.codes:
-        return None
+def _figures(site: Row[Any], code: str) -> tuple[float, float]:
+    """What a criterion saw at a site that it refused, and its limit; NULL stands for infinity."""
     at = site.codes.index(code)
     observed, limit = site.observed[at], site.limits[at]
-    return None if observed is None or limit is None else (observed, limit)
+    return inf if observed is None else observed, inf if limit is None else limit
 
 
 def _gap(pair: tuple[float, float]) -> float:
     return abs(pair[0] - pair[1])
 
 
-def _say(found: Filter | None, figures: tuple[float, float] | None) -> str:
-    if found is None or (figures is None and "{" in found.say):
-        return ""
-    observed, limit = figures or (0.0, 0.0)
-    return found.say.format(observed=observed, limit=limit)
+def _say(found: Filter | None, figures: tuple[float, float]) -> str:
+    return found.say.format(observed=figures[0], limit=figures[1]) if found else ""
