@@ -366,12 +366,17 @@ def test_jobs_of_a_task_that_moved_on_are_left_alone(world: World) -> None:
 # ------------------------------------------------------------------------ what need not be made
 
 
+@pytest.mark.parametrize("begun", [False, True])
 @pytest.mark.parametrize("destination", [None, "SITE_B_DATADISK"])
-def test_an_output_that_a_job_need_not_make(world: World, destination: str | None) -> None:
+def test_an_output_that_a_job_need_not_make(
+    world: World, destination: str | None, begun: bool
+) -> None:
     pilot = Pilot(world, destination=destination)
     with world.engine.begin() as tx:
         tx.execute(text("UPDATE jedi_datasets SET attributes = 'an,tr' WHERE type = 'output'"))
     (job,) = pilot.jobs
+    if begun:
+        pilot.tell(job, "running", [])
     pilot.tell(job, "finished", pilot.stage(job, "log"))
     assert adder(world).run_once() == 1
     assert pilot.statuses() == ["transferring" if destination else "finished"]

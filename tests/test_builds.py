@@ -71,6 +71,16 @@ def test_jobs_read_what_was_built_first(world: World) -> None:
     assert row_of(world, task_id).status == "done"
 
 
+def test_a_task_says_that_it_waits_for_its_build(world: World) -> None:
+    task_id = start(world)
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_tasks SET next_run_at = NULL"))
+    cycle(world, jobs_end_too=False)
+    task = row_of(world, task_id)
+    assert (task.status, task.reason_code) == ("running", "build_running")
+    assert [one[0] for one in jobs(world)] == ["build"]
+
+
 def test_a_build_that_fails_three_times_breaks_a_scouting_task(world: World) -> None:
     task_id = start(world, 20, skipScout=False)
     for failures in range(3):

@@ -28,13 +28,16 @@ from helpers import put_file_dataset
 from task_rows import put
 
 from jedi.agent.base import World
-from jedi.core.errors import BadInput, Refused
+from jedi.contentsfeeder.agent import ContentsFeeder
+from jedi.core.errors import BadInput, Refused, Unreachable
 from jedi.spec.incremental import CHANGEABLE, change
-from jedi.taskbuffer import tasks, users
+from jedi.taskbuffer import knobs, tasks, users
 from jedi.taskbuffer.tasks import Move
 from jedi.taskcommando.agent import TaskCommando
 from jedi.taskcommando.retry import reopen
 from jedi.taskrefiner.agent import TaskRefiner
+from jedi.watchdog.dog import Counts, walk
+from jedi.watchdog.kennel import DOGS
 
 
 def incexec(world: World, task: int, **parameters: Any) -> None:
@@ -115,6 +118,33 @@ def test_a_task_without_anything_new_ends_again(world: World) -> None:
     everything(world)
     assert (status(world, task), counts(world, task)) == ("done", {"finished": 2})
     assert task_row(world, task).attemptnr == 2
+    sound(world)
+
+
+def test_new_input_that_can_not_be_looked_up_is_tried_again(world: World) -> None:
+    class Away:
+        def dataset(self, name: str) -> None:
+            raise Unreachable("The storage does not answer.")
+
+    task = running(world, 2)
+    assert work_off(world, task) == "done"
+    incexec(world, task)
+    cycle(world, TaskRefiner)
+    there, away = world.load_ddm, Away()
+    world.load_ddm = lambda _tx, _knobs: away  # type: ignore[assignment, return-value]
+    ContentsFeeder(world).run_once()
+    row = task_row(world, task)
+    assert (row.status, row.oldstatus, row.reason_code) == ("pending", "defined", "feeding_failed")
+    query = "SELECT status FROM jedi_datasets WHERE jeditaskid = :t AND type = 'input'"
+    assert [row.status for row in rows(world, query, t=task)] == ["pending"]
+    world.load_ddm = there
+    with world.engine.begin() as tx:
+        knobs.put(tx, "watchdog.pending_retry_s", 0, "op")
+    world.refresh()
+    add_inputs(world, 1, first=2)
+    assert walk(world, DOGS["pending"]) == Counts(hold_over=1)
+    assert work_off(world, task) == "done"
+    assert files(world, task) == {"finished": 3}
     sound(world)
 
 

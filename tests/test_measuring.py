@@ -79,6 +79,38 @@ def test_the_rules_of_scouts_reach_their_judge(world: World) -> None:
     assert status(world, task) == "broken"
 
 
+@pytest.mark.parametrize(
+    ("code", "keys", "limits", "measures"),
+    [
+        ("scouts_too_idle", {"minCpuEfficiency": 50}, {}, {"cpu_s": 400.0}),
+        ("scouts_too_busy", {}, {"max_cpu_use": 2.0}, {"cpu_s": 2500.0}),
+        ("scouts_too_large", {"ramCount": 500}, {"max_ram_mb": 1000}, {"max_pss_kb": 2**21}),
+    ],
+)
+def test_what_scouts_used_may_be_a_question_for_a_person(
+    world: World, code: str, keys: Any, limits: Any, measures: Any
+) -> None:
+    set_knobs(world, **limits)
+    task = scouting(world, **keys)
+    end(world, jobs(world, task, "activated"), **measures)
+    everything(world)
+    row = task_row(world, task)
+    assert (row.status, row.reason_code) == ("exhausted", code)
+    sound(world)
+
+
+def test_so_may_be_how_few_of_them_succeeded(world: World) -> None:
+    set_knobs(world, exhaust_from_percent=20.0)
+    task = scouting(world, scoutSuccessRate=5, maxAttempt=1)
+    found = jobs(world, task, "activated")
+    end(world, found[:3])
+    end(world, found[3:], "failed")
+    everything(world)
+    row = task_row(world, task)
+    assert (row.status, row.reason_code) == ("exhausted", "scouts_partly_failed")
+    sound(world)
+
+
 def test_a_task_may_refuse_scouts(world: World) -> None:
     task = scouting(world, useScout=False)
     assert status(world, task) == "running"

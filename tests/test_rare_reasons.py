@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from jedi.agent import registry
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.jobgenerator.agent import JobGenerator
+from jedi.pilot import metadata
+from jedi.pilot.base import Failure
 from jedi.standalone.down import end_pilots
 from jedi.taskbuffer import knobs
 from jedi.taskrefiner.agent import TaskRefiner
@@ -119,6 +122,18 @@ def test_a_pilot_that_does_not_say_why(world: World) -> None:
     pilot.tell(pilot.jobs[0], "failed", [])
     adder(world).run_once()
     assert pilot.error()[1] == "no_reason"
+
+
+def test_metadata_of_a_payload_that_make_no_sense(world: World, tmp_path: Path) -> None:
+    (tmp_path / metadata.FILE).write_text("[]")
+    with pytest.raises(Failure) as wrong:
+        metadata.read(tmp_path, None)
+    pilot = Pilot(world)
+    pilot.tell(
+        pilot.jobs[0], "failed", [], error_code=wrong.value.code, error_diag=str(wrong.value)
+    )
+    adder(world).run_once()
+    assert pilot.error() == ("payload", "bad_metadata", str(wrong.value))
 
 
 def test_a_dataset_that_was_closed_while_jobs_fill_it(world: World) -> None:

@@ -58,7 +58,9 @@ def rows(engine: Engine, query: str, **values: Any) -> list[Any]:
 
 
 def test_what_is_stored(world: World, submit: Submit) -> None:
-    written = "# a comment\r\n" + document(workingGroup="wg", taskPriority=1001, currentPriority=1005)
+    written = "# a comment\r\n" + document(
+        workingGroup="wg", taskPriority=1001, currentPriority=1005
+    )
     made = submit(written)
     assert made == Submitted(made.jedi_task_id, "registered", True)
     (task,) = rows(world.engine, "SELECT * FROM jedi_tasks")

@@ -310,6 +310,8 @@ _DECLARED = [
           "looked for this often", least=0.1),
     _knob("scout.limit_factor", "", 2.0, "a job whose memory and time were measured by scouts may "
           "use so many times as much before it is killed", least=1.0),
+    _knob("scout.least_limit_s", "s", 60.0, "... and at least so long: less tells more of the host "
+          "than of the payload", least=0.0),
     _knob("scout.exhaust_above_jobs", "jobs", 0, "only tasks with more jobs to come are exhausted "
           "by what their scouts say", 20, least=0),
     _knob("scout.max_cpu_ratio", "", 2.0, "scouts that take more than so many times the task's "
@@ -364,6 +366,8 @@ _DECLARED = [
           30.0, least=0.0),
     _knob("watchdog.space_period_s", "s", 60.0, "the room at endpoints is measured this often",
           least=0.1),
+    _knob("watchdog.diskio_period_s", "s", 300.0, "the disk I/O of running jobs is averaged this "
+          "often", least=0.1),
     _knob("watchdog.merging_period_s", "s", 300.0, "merge jobs that no pilot takes are looked for "
           "this often", least=0.1),
     _knob("watchdog.merging_timeout_s", "s", 14_400.0, "a merge job that no pilot took is closed "

@@ -118,6 +118,8 @@ def _order(job: HeldJob, ddm: DDM, knobs: Knobs) -> Answer:
     # scouts tell what a job needs, not what it must not exceed
     spare = knobs["scout.limit_factor"] if job.measured else 1
     wall_s, memory_mb = ceil(job.walltime_s * spare), ceil(job.memory_mb * spare)
+    if wall_s and job.measured:
+        wall_s = max(wall_s, ceil(knobs["scout.least_limit_s"]))
     return {
         "pandaid": job.panda_id,
         "lock_seq": job.lock_seq,

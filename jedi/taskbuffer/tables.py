@@ -121,8 +121,8 @@ def _job_columns() -> list[Column[Any]]:
         words("delegation_queue", "the engine's queue", _LATER),
         words("delegation_id", "the engine's job id", _LATER),
         stamp("postprocessed_at", "when its results were added", _END),
-        stamp("purged_at", "when its sandbox was purged", _LATER),
-        stamp("retention", "its sandbox is kept until then", _LATER),
+        stamp("purged_at", "when its outputs were purged", "purging.note_purged"),
+        stamp("retention", "its outputs are kept until then", "purging.keep_until"),
         col("metadata", JSONB, "what the payload wants to be known", _REPORT),
     ]  # fmt: skip
 
@@ -495,15 +495,17 @@ network_matrix = Table(
     comment="links between places",
 )  # fmt: skip
 
+_METRICS = "pilots.note_trouble stats.note_disk_io"
+
 site_metrics = Table(
     "jedi_site_metrics",
     metadata,
-    words("site", "the site", "pilots.note_trouble", nullable=False),
-    words("gshare", "global share; empty: all", "pilots.note_trouble", nullable=False,
+    words("site", "the site", _METRICS, nullable=False),
+    words("gshare", "global share; empty: all", _METRICS, nullable=False,
           server_default=""),
-    words("metric", "name", "pilots.note_trouble", nullable=False),
-    col("value", JSONB, "value", "pilots.note_trouble"),
-    stamp("ts", "when", "pilots.note_trouble", now=True),
+    words("metric", "name", _METRICS, nullable=False),
+    col("value", JSONB, "value", _METRICS),
+    stamp("ts", "when", _METRICS, now=True),
     PrimaryKeyConstraint("site", "gshare", "metric"),
     comment="what is known of sites besides their attributes",
 )  # fmt: skip
@@ -710,12 +712,21 @@ users = Table(
         server_default="user",
     ),
     words("gridpref", "letters k, p, s, g", "users.put_user", nullable=False, server_default=""),
-    words("email", "for notifications", _LATER),
+    words("email", "where mail about tasks goes", "users.put_notices"),
     stamp("creationtime:creation_time", "when", "users.put_user", now=True),
-    col("cap_running_jobs", Integer,
-        "most running analysis jobs; NULL: as the knob says, 0: no limit", "users.put_user"),
+    col(
+        "cap_running_jobs",
+        Integer,
+        "most running analysis jobs; NULL: as the knob says, 0: no limit",
+        "users.put_user",
+    ),
+    words("webhook", "where messages about tasks are posted", "users.put_notices"),
+    words("webhook_secret", "signs them", "users.put_notices"),
+    words("notices", "tasks: told of ends of tasks; jobs: also of jobs", "users.put_notices",
+          nullable=False, server_default="tasks"),
     PrimaryKeyConstraint("user_name"),
     one_of("role", ("user", "production", "operator"), "role"),
+    one_of("notices", ("tasks", "jobs"), "notices"),
     comment="people and what they may do",
 )
 
@@ -766,19 +777,27 @@ agents = Table(
     comment="heartbeats of agents",
 )
 
+_TELL = "outbox.tell_jobs outbox.tell_tasks"
+
 outbox = Table(
     "jedi_outbox",
     metadata,
-    col("message_id", BigInteger, "order", _LATER, autoincrement=True, nullable=False),
-    words("topic", "what it is about", _LATER, nullable=False),
-    col("payload", JSONB, "the message", _LATER, nullable=False),
-    col("urgent", Boolean, "urgent", _LATER, nullable=False,
+    col("message_id", BigInteger, "order", _TELL, autoincrement=True, nullable=False),
+    words("topic", "what it is about; a user is told once of each, in each way", _TELL,
+          nullable=False),
+    col("payload", JSONB, "the message", _TELL, nullable=False),
+    col("urgent", Boolean, "urgent", _TELL, nullable=False,
         server_default=text("false")),
-    stamp("creationtime:creation_time", "when", _LATER, now=True),
-    stamp("sent_at", "when it was delivered", _LATER),
-    col("attempts", Integer, "deliveries tried", _LATER, nullable=False,
+    stamp("creationtime:creation_time", "when", _TELL, now=True),
+    stamp("sent_at", "when it was delivered", "outbox.note"),
+    col("attempts", Integer, "deliveries tried", "outbox.claim", nullable=False,
         server_default=text("0")),
+    words("username:user_name", "who is told", _TELL),
+    words("channel", "mail or webhook", _TELL),
+    stamp("next_try_at", "not tried again before; NULL: not tried yet", "outbox.claim"),
+    words("error", "why it could not be delivered last", "outbox.note"),
     PrimaryKeyConstraint("message_id"),
+    UniqueConstraint("topic", "user_name", "channel"),
     Index("jedi_outbox_open_ix", "message_id", postgresql_where=text("sent_at IS NULL")),
     comment="notifications, written with the change and delivered later",
 )  # fmt: skip
