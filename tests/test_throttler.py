@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
+from jedi.agent.base import World
 from jedi.core.knobs import Knobs
-from jedi.throttler.decide import Load, Pass, Queue, Skip, Throttle, Urgent, ceiling, outranks
+from jedi.taskbuffer import throttling
+from jedi.throttler.decide import Load, Pass, Queue, Skip, Throttle, Urgent, Work, ceiling, outranks
 
 QUEUE = Queue(1, "prod", "managed", None, 10, {})
 
@@ -57,6 +61,29 @@ def test_enough_is_enough(load: Load, code: str) -> None:
 )
 def test_what_is_at_its_limit_goes_on(load: Load) -> None:
     assert isinstance(throttle(load).decide(1, "SCORE"), Pass)
+
+
+def test_many_short_jobs_are_not_enough() -> None:
+    loads = {(1, "SCORE"): Load(not_running=2000, defined=1)}
+    knobs = Knobs({"core.preset": "current"})
+
+    def passes(*seconds: float | None, shape: str | None = "SCORE") -> bool:
+        work = [Work(1, "SCORE", one) for one in seconds]
+        return isinstance(Throttle([QUEUE], loads, knobs, (), work).decide(1, shape), Pass)
+
+    assert passes(5e7) and passes(2e7, 3e7)
+    assert not passes(5.1e7) and not passes(3e7, 3e7)
+    assert not passes() and not passes(None) and not passes(1e7, None)  # nobody knows
+    assert not passes(1e7, shape=None)  # event service
+    found = Throttle([QUEUE], loads, Knobs(), (), [Work(1, "SCORE", 1.0)])
+    assert isinstance(found.decide(1, "SCORE"), Skip)  # the seed does not ask how long they take
+
+
+def test_while_work_is_short_more_may_wait() -> None:
+    load = {(1, "SCORE"): Load(running=1000, not_running=2500)}
+    short = Knobs({"core.work_shortage": 1, "throttler.threshold_when_short": 3.0})
+    assert isinstance(Throttle([QUEUE], load, Knobs()).decide(1, "SCORE"), Skip)
+    assert Throttle([QUEUE], load, short).decide(1, "SCORE") == Pass(250, lacking=False)
 
 
 def test_caps_of_the_queue_come_last_and_the_one_on_running_jobs_yields_to_nobody() -> None:
@@ -140,3 +167,48 @@ def test_a_full_queue_takes_urgent_work_only_unless_it_is_of_users() -> None:
     assert found.decide(1, "SCORE") == Pass(250, lacking=False, least=950)
     users = replace(QUEUE, label="user")
     assert Throttle([users], loads, Knobs(), urgent).full() == [(1, "SCORE", None)]
+
+
+def test_slots_that_standby_sites_keep_count_as_running(world: World) -> None:
+    kept = {"user": {"SCORE": 40, "MCORE": 0, "x": -1}, "nobody": {"SCORE": 1}, "managed": 7}
+    with world.engine.begin() as tx:
+        queue = tx.scalar(text("SELECT queue_id FROM jedi_work_queue WHERE queue_name = 'user'"))
+        tx.execute(
+            text(
+                "UPDATE jedi_sites SET status = 'standby', catchall = CAST(:c AS jsonb) "
+                "WHERE site = 'SITE_A'"
+            ),
+            {"c": json.dumps({"num_slots_map": kept})},
+        )
+        tx.execute(
+            text("UPDATE jedi_sites SET catchall = CAST(:c AS jsonb) WHERE site = 'SITE_B'"),
+            {"c": json.dumps({"num_slots_map": kept})},
+        )
+        tx.execute(
+            text(
+                "INSERT INTO job_stats (site, workqueue, gshare, resource_type, status, jobs, "
+                "cores) SELECT site, :q, 'user', t, s, 5, 5 "
+                "FROM unnest(ARRAY['SITE_A', 'SITE_B']) site, unnest(ARRAY['SCORE', 'MCORE']) t, unnest(ARRAY['starting', 'activated']) s"
+            ),
+            {"q": queue},
+        )
+        found = {row.resource_type: (row.running, row.not_running) for row in throttling.loads(tx)}
+    assert found == {"SCORE": (40, 20), "MCORE": (5, 15)}
+
+
+def test_how_long_queued_jobs_take(world: World) -> None:
+    with world.engine.begin() as tx:
+        tx.execute(
+            text(
+                "INSERT INTO jedi_jobs (pandaid, jeditaskid, taskid, originpandaid, unit_nr, "
+                "attemptnr, status, site, workqueue_id, gshare, resource_type, priority, cores, "
+                "memory_mb, walltime_s, disk_mb) "
+                "SELECT n, 1, 1, n, n, 1, s, 'SITE_A', q, 'user', 'SCORE', 1, 1, 1, w, 1 "
+                "FROM (VALUES (1, 'activated', 100, 1), (2, 'assigned', 0, 1), "
+                "(3, 'running', 50, 1), (4, 'activated', 0, 2), (5, 'activated', 9, 3)) "
+                "v(n, s, w, q)"
+            )
+        )
+        _, work = throttling.closely(tx, [1, 2], timed=True)
+        assert throttling.closely(tx, [1, 2], timed=False)[1] == []
+    assert sorted(map(tuple, work)) == [(1, "SCORE", 200.0), (2, "SCORE", None)]

@@ -222,6 +222,10 @@ _DECLARED = [
           "share, which is not throttled otherwise", least=1),
     _knob("throttler.threshold", "", 2.0, "more queued jobs for each running one are enough",
           least=0.0),
+    _knob("throttler.threshold_when_short", "", 2.0, "... while core.work_shortage is on",
+          least=0.0),
+    _knob("throttler.enough_work_s", "s", 0.0, "jobs that are queued are not enough where all of "
+          "them together take no longer than this; 0: however long they take", 5e7, least=0.0),
     _knob("throttler.bunch_least", "jobs", 500, "least and ...", least=2),
     _knob("throttler.bunch_most", "jobs", 600, "... most of what is missing to the threshold that "
           "one cycle makes good by half", least=2),
@@ -450,14 +454,30 @@ _DECLARED = [
           least=0.1),
     _knob("retention.requests_days", "d", 1.0, "answers to pilots are forgotten after so many "
           "days; 0 here and below: never", least=0.0),
-    _knob("retention.jobs_days", "d", 90.0, "... parameters, last output and status log of "
-          "archived jobs", least=0.0),
+    _knob("retention.jobs_days", "d", 90.0, "... parameters, last output, status log and "
+          "retry rules of archived jobs", least=0.0),
     _knob("retention.decisions_days", "d", 30.0, "... decisions of brokers", least=0.0),
     _knob("retention.snapshots_days", "d", 30.0, "... what brokers knew, and no decision is left "
           "of", least=0.0),
     _knob("retention.pilots_days", "d", 7.0, "... pilots that have ended", least=0.0),
     _knob("retention.tokens_days", "d", 7.0, "... tokens that have expired", least=0.0),
+    _knob("retention.messages_days", "d", 28.0, "... what users were told, or could not be told",
+          least=0.0),
+    _knob("retention.sandboxes_days", "d", 365.0, "... local files of tasks that have ended",
+          least=0.0),
     _knob("retention.rates_days", "d", 90.0, "... numbers of jobs by hour", least=0.0),
+    _knob("watchdog.notifier_period_s", "s", 5.0, "messages to users are delivered this often",
+          least=0.1),
+    _knob("notify.retry_s", "s", 60.0, "a message that can't be delivered is tried again after ...",
+          least=1.0),
+    _knob("notify.longest_retry_s", "s", 600.0, "... twice as long each time, but not longer than",
+          least=1.0),
+    _knob("notify.timeout_s", "s", 10.0, "a receiver has so long to connect, to read, to answer",
+          least=0.1),
+    _knob("notify.smtp_host", "host", "", "relay that takes mail, without TLS or login; empty: "
+          "there is none"),
+    _knob("notify.smtp_port", "port", 25, "its port", least=1, most=65_535),
+    _knob("notify.mail_from", "address", "jedi@localhost", "who mail is from"),
     _knob("watchdog.batch", "rows", 1000, "rows that a dog treats in one transaction", least=1),
     _knob("decisions.snapshot_max_mb", "MB", 16, "larger snapshots of the world (compressed) are "
           "not kept: decisions made from them can't be replayed", least=0),

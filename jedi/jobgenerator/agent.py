@@ -171,13 +171,10 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         ]
 
     def _throttle(self, tx: Connection) -> Throttle:
-        """What may get jobs; the most urgent work is only looked up where a queue is full."""
-        rows, loads = queues.all_queues(tx), throttling.loads(tx)
-        throttle = Throttle.of(rows, loads, self.world.knobs)
-        if not (full := {queue_id for queue_id, _, _ in throttle.full()}):
-            return throttle
-        urgent = throttling.urgent(tx, sorted(full))
-        return Throttle.of(rows, loads, self.world.knobs, urgent)
+        """What may get jobs."""
+        knobs = self.world.knobs
+        closely = partial(throttling.closely, tx, timed=knobs["throttler.enough_work_s"] > 0)
+        return Throttle.of(queues.all_queues(tx), throttling.loads(tx), knobs, closely)
 
     def _alone(self, tx: Connection, found: list[Claimed], throttle: Throttle) -> list[Claimed]:
         """Without the tasks that another generator is serving the queue of: that would be twice as

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -175,10 +176,8 @@ def _generation(tx: Connection, row: Row[Any], settings: Knobs) -> Held:
 
 def throttle_of(tx: Connection, settings: Knobs) -> Throttle:
     """The throttler as it decides at this moment."""
-    rows, loads = queues.all_queues(tx), throttling.loads(tx)
-    throttle = Throttle.of(rows, loads, settings)
-    full = sorted({queue_id for queue_id, _, _ in throttle.full()})
-    return Throttle.of(rows, loads, settings, throttling.urgent(tx, full)) if full else throttle
+    closely = partial(throttling.closely, tx, timed=settings["throttler.enough_work_s"] > 0)
+    return Throttle.of(queues.all_queues(tx), throttling.loads(tx), settings, closely)
 
 
 def explain(decision: Row[Any], refused: Sequence[Row[Any]]) -> Choice:

@@ -1,12 +1,11 @@
 """Are there enough jobs? By work queue and resource type, whether more are made and how many.
 
-Source: seed, "Job throttling"; brokerage.md §6, whose tests are numbered here as there. What the
-walltime of queued jobs would excuse is not: it is known of too few of them.
+Source: seed, "Job throttling"; brokerage.md §6, whose tests are numbered here as there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -83,6 +82,16 @@ class Urgent:
 
 
 @dataclass(frozen=True, slots=True)
+class Work:
+    """The walltime of the queued jobs of a queue and resource type in seconds; None: nobody knows
+    how long they take."""
+
+    queue_id: int
+    resource_type: str
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Level:
     """A limit in jobs with the load that it is compared with: of the queue, or of one shape."""
 
@@ -101,6 +110,7 @@ class Throttle:
         loads: Mapping[tuple[int, str], Load],
         knobs: Mapping[str, Any],
         urgent: Sequence[Urgent] = (),
+        work: Sequence[Work] = (),
     ) -> None:
         self.queues = {queue.queue_id: queue for queue in queues}
         self.knobs = knobs
@@ -112,6 +122,10 @@ class Throttle:
         for (queue_id, shape), load in loads.items():
             key = (self.root(queue_id), shape)
             self.loads[key] = self.loads.get(key, Load()) + load
+        self.work: dict[tuple[int, str], list[float | None]] = {}
+        for some in work:
+            key = (self.root(some.queue_id), some.resource_type)
+            self.work.setdefault(key, []).append(some.seconds)
 
     def root(self, queue_id: int) -> int:
         """The outermost partition of a queue, or itself."""
@@ -159,23 +173,31 @@ class Throttle:
         queues: Iterable[Any],
         loads: Iterable[Any],
         knobs: Mapping[str, Any],
-        urgent: Iterable[Any] = (),
+        closely: Callable[[list[int]], tuple[Iterable[Any], Iterable[Any]]],
     ) -> Throttle:
-        """From rows: of jedi_work_queue, of loads and of urgent work."""
+        """From rows: of jedi_work_queue and of loads. Of queues that are full by these, `closely`
+        finds the rows of urgent work and of the walltime of queued jobs, which cost more."""
+        known = [
+            Queue(q.queue_id, q.queue_name, q.queue_type, q.partitionid, q.queue_share,
+                  q.caps or {})
+            for q in queues
+            if q.status == "active"
+        ]  # fmt: skip
+        counts = {
+            (n.queue_id, n.resource_type): Load(n.running, n.not_running, n.defined, n.waiting)
+            for n in loads
+        }
+        rough = cls(known, counts, knobs)
+        if not (full := sorted({queue_id for queue_id, _, _ in rough.full()})):
+            return rough
+        urgent, work = closely(full)
         return cls(
-            [
-                Queue(q.queue_id, q.queue_name, q.queue_type, q.partitionid, q.queue_share,
-                      q.caps or {})
-                for q in queues
-                if q.status == "active"
-            ],
-            {
-                (n.queue_id, n.resource_type): Load(n.running, n.not_running, n.defined, n.waiting)
-                for n in loads
-            },
+            known,
+            counts,
             knobs,
             [Urgent(u.queue_id, u.waiting, u.queued, u.jobs or 0) for u in urgent],
-        )  # fmt: skip
+            [Work(w.queue_id, w.resource_type, w.seconds) for w in work],
+        )
 
     def _load(self, queue_id: int, begin: str) -> Load:
         """Of all resource types of a queue that begin so."""
@@ -186,15 +208,14 @@ class Throttle:
 
     def _tests(self, queue: Queue, here: Load, shape: str | None) -> Skip | None:
         """The first test that holds, in order."""
-        threshold = self.knobs["throttler.threshold"]
-        limit = self._limit(queue, here, shape)
+        limit, much = self._limit(queue, here, shape), not self._short(queue, shape)
         most, ran = self._cap(queue, "NQUEUECAP", shape), self._cap(queue, "NRUNNINGCAP", shape)
         ratio = here.queued / here.running if here.running else 0.0
         bunch, patience = self._bunch(here), self.knobs["throttler.waiting_per_running"]
         crowd = max(patience * here.running, 2 * bunch)
-        if here.running == 0 and here.queued > limit.limit:
+        if here.running == 0 and here.queued > limit.limit and much:
             return _skip("none_running", queue, shape, here.queued, limit.limit)
-        if ratio > threshold and limit.load.queued > limit.limit:
+        if ratio > self._threshold and limit.load.queued > limit.limit and much:
             return _skip("many_queued", queue, shape, limit.load.queued, limit.limit)
         if here.defined > limit.limit:
             return _skip("many_defined", queue, shape, here.defined, limit.limit)
@@ -206,6 +227,19 @@ class Throttle:
         if most and most.load.queued > most.limit:
             return _skip("queue_cap", queue, shape, most.load.queued, most.limit)
         return None
+
+    @property
+    def _threshold(self) -> float:
+        short = self.knobs["core.work_shortage"]
+        return float(self.knobs["throttler.threshold_when_short" if short else
+                                "throttler.threshold"])  # fmt: skip
+
+    def _short(self, queue: Queue, shape: str | None) -> bool:
+        """Whether the queued jobs are known to be done soon, however many they are."""
+        known = [] if shape is None else self.work.get((queue.queue_id, shape), [])
+        seconds = [one for one in known if one is not None]
+        enough = self.knobs["throttler.enough_work_s"]
+        return 0 < len(seconds) == len(known) and sum(seconds) <= enough
 
     def _room(self, queue: Queue, here: Load, shape: str | None) -> Pass:
         """How many jobs there may be more in a cycle."""
@@ -220,7 +254,7 @@ class Throttle:
 
     def _bunch(self, here: Load) -> int:
         """What is missing to as many queued jobs as the threshold allows, within bounds."""
-        missing = int(here.running * self.knobs["throttler.threshold"] - here.not_running)
+        missing = int(here.running * self._threshold - here.not_running)
         least, most = self.knobs["throttler.bunch_least"], self.knobs["throttler.bunch_most"]
         return int(min(max(missing, least), most))
 
