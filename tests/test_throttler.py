@@ -188,7 +188,8 @@ def test_slots_that_standby_sites_keep_count_as_running(world: World) -> None:
             text(
                 "INSERT INTO job_stats (site, workqueue, gshare, resource_type, status, jobs, "
                 "cores) SELECT site, :q, 'user', t, s, 5, 5 "
-                "FROM unnest(ARRAY['SITE_A', 'SITE_B']) site, unnest(ARRAY['SCORE', 'MCORE']) t, unnest(ARRAY['starting', 'activated']) s"
+                "FROM unnest(ARRAY['SITE_A', 'SITE_B']) site, "
+                "unnest(ARRAY['SCORE', 'MCORE']) t, unnest(ARRAY['starting', 'activated']) s"
             ),
             {"q": queue},
         )
