@@ -128,7 +128,7 @@ SELECT pandaid, fileid, jeditaskid, datasetid, type, lfn, :endpoint FROM c"""
     """
 INSERT INTO jedi_job_ready (pandaid, site, gshare, priority, cores, memory_mb, walltime_s, disk_mb)
 SELECT pandaid, site, gshare, priority, cores, memory_mb, walltime_s, disk_mb
-FROM jedi_jobs WHERE pandaid BETWEEN :first AND :first + :jobs - 1""",
+FROM jedi_jobs WHERE pandaid >= :first AND pandaid - :first < :jobs""",
     """
 INSERT INTO jedi_jobs_statuslog (pandaid, jeditaskid, status, agent, reason_code, reason)
 SELECT :first + g, :task, 'activated', 'JobGenerator', 'generated', 'generated'
