@@ -1,22 +1,30 @@
-"""Reasons of brokers, really produced: a site for each, with one fault in its row, refused by the
-real agents, and `jedi-task why` says so."""
+"""Every reason of every broker, really produced: a site for each, with one fault, is refused by the
+real agents for that fault alone, and `jedi-task why` says so."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from importlib.metadata import entry_points
 from typing import Any
 
 import pytest
-from generating import catalogue, document, generate, ready, rows
-from sqlalchemy import text
+from generating import Catalogue, catalogue, document, generate, ready, rows, use
+from refusals import BROKERS, HIDDEN, HOME, Ask, Broker, Fault
+from sqlalchemy import Connection, text
+from task_rows import INPUT, OUTPUT
 
 from jedi.agent.base import World
+from jedi.brokerage import nucleus, task
 from jedi.brokerage.agent import TaskBroker
-from jedi.service.why import why
+from jedi.brokerage.vocabulary import FILTERS
+from jedi.ddm.interface import FileInfo, Replica
+from jedi.service.why import Why, why
 from jedi.taskbuffer import knobs
+from jedi.throttler.decide import SAYS
+from jedi.watchdog.dog import walk
+from jedi.watchdog.kennel import DOGS
 
-Faults = Mapping[str, Mapping[str, Any]]
 _SITE = text("""
 INSERT INTO jedi_sites SELECT (jsonb_populate_record(s, CAST(:fault AS jsonb))).*
 FROM jedi_sites s WHERE site = 'SITE_A'
@@ -25,96 +33,179 @@ _ENDPOINT = text("""
 INSERT INTO jedi_ddm_endpoints SELECT (jsonb_populate_record(e, CAST(:fault AS jsonb))).*
 FROM jedi_ddm_endpoints e WHERE ddm_endpoint = 'SITE_A_DATADISK'
 """)
-_LINK = text("INSERT INTO jedi_site_endpoints (site, ddm_endpoint) VALUES (:site, :endpoint)")
-
-MACHINES: Faults = {
-    "status_offline": {"status": "offline"},
-    "status_brokeroff": {"status": "brokeroff"},
-    "status_paused": {"status": "paused"},
-    "status_test": {"status": "test"},
-    "status_standby": {"status": "standby"},
-    "many_cores": {"corecount": 8},
-    "little_scratch": {"maxwdir": 10},
-    "little_time": {"maxtime": 100},
-    "much_time": {"mintime": 1_000_000},
-    "little_memory": {"maxrss": 1999},
-    "much_memory": {"minrss": 3000},
-    "other_processing": {"catchall": {"allowed_processing": ["simul"]}},
-    "no_pilots": {"lastpilot": "2020-01-01"},
-    "excluded": {},
-}
-"""What every broker looks at."""
-GRID: Faults = {
-    **MACHINES,
-    "gpu_only": {"catchall": {"gpu": True}},
-    "no_release": {"releases": ["other"]},
-    "no_platform": {"catchall": {"platforms": ["aarch64-*"]}},
-    "zero_share": {"fairsharepolicy": "type=any:0"},
-    "io_intensive": {"max_io_intensity": 10},
-    "other_cloud": {"cloud": "ND"},
-}
-ANALYSIS: Faults = {**GRID, "not_for_analysis": {"type": "production"}}
-PRODUCTION: Faults = {
-    **GRID,
-    "not_for_production": {"type": "analysis"},
-    "event_service_only": {"jobseed": "es"},
-    "jumbo_only": {"catchall": {"useJumboJobs": "only"}},
-    "no_connectivity": {"wnconnectivity": "none"},
-}
-STORES: Faults = {
-    "little_storage": {"space_free": 1},
-    "output_unwritable": {"detailed_status": {"write_lan": "OFF"}},
-    "input_unreadable": {"detailed_status": {"read_lan": "OFF"}},
-}
-"""Faults of endpoints."""
-ASKED = {"coreCount": 1, "ramCount": 2000, "cpuTime": 1000, "workDiskCount": 500,
-         "excludedSite": "CASE_excluded"}  # fmt: skip
-GRID_ASKED = {**ASKED, "transHome": "mine", "transUses": "mine", "architecture": "x86_64-el9",
-              "ioIntensity": 100, "cloud": "US"}  # fmt: skip
+_RELATION = text("INSERT INTO jedi_site_endpoints (site, ddm_endpoint) VALUES (:site, :endpoint)")
+_LINK = text("INSERT INTO jedi_network_matrix (src, dst, key, value) VALUES (:a, :b, :key, :n)")
+_LIVE = text("INSERT INTO job_stats VALUES (:site, :queue, :share, 'SCORE', :status, :n, :n)")
+_JOBS = text("""
+INSERT INTO jedi_jobs (pandaid, jeditaskid, taskid, originpandaid, unit_nr, attemptnr, status, site,
+  priority, cores, memory_mb, walltime_s, disk_mb, endtime, wall_s, read_bytes)
+SELECT nextval('jedi_panda_id_seq'), :task, 1, 1, n, 1, :status, :site, 1, 1, 0, 600, 0,
+  jedi_now(), 10, :read
+FROM generate_series(1, :n) n
+""")
 
 
-def build(world: World, faults: Faults, stores: Faults) -> list[str]:
-    """A site for each fault, with an endpoint of its own; their endpoints."""
+class Grid(Catalogue):
+    """Data management that knows at which endpoints each dataset is complete."""
+
+    def __init__(self, files: Mapping[str, Sequence[FileInfo]], at: Sequence[str]) -> None:
+        super().__init__(files)
+        self.at = dict.fromkeys(files, at) | {"demo:hidden": [f"{HIDDEN}_DATADISK"]}
+
+    def locate(self, name: str, lfns: Any) -> dict[str, list[str]]:
+        return {lfn: list(self.at[name]) for lfn in lfns}
+
+    def replicas(self, name: str) -> list[Replica]:
+        files = self.files[name]
+        return [Replica(one, len(files), sum(f.size for f in files)) for one in self.at[name]]
+
+
+def files(name: str, n: int, size: int) -> list[FileInfo]:
+    return [FileInfo(f"{name}{i:06d}", size, "00000001") for i in range(n)]
+
+
+def build_site(tx: Connection, site: str, fault: Fault) -> None:
+    """A site of its own place like SITE_A, but for the columns of a fault, with an endpoint of its
+    own."""
+    columns = {"cloud": "US", "tier": "T1", **fault.site, "site": site, "pandasite": site}
+    tx.execute(_SITE, {"fault": json.dumps(columns)})
+    if fault.store is not None:
+        store = {**fault.store, "ddm_endpoint": f"{site}_DATADISK", "site": site}
+        tx.execute(_ENDPOINT, {"fault": json.dumps(store)})
+        tx.execute(_RELATION, {"site": site, "endpoint": f"{site}_DATADISK"})
+
+
+def occupy(tx: Connection, site: str, fault: Fault, share: str, nucleus: str, task_id: int) -> None:
+    """What goes on at a site and on its links."""
+    for status, n in fault.jobs.items():
+        tx.execute(_LIVE, {"site": site, "queue": 1, "share": share, "status": status,
+                           "n": n})  # fmt: skip
+    for status, n in fault.past.items():
+        tx.execute(_JOBS, {"site": site, "task": task_id, "status": status, "n": n,
+                           "read": fault.read_bytes})  # fmt: skip
+    for key, figure in fault.link.items():
+        tx.execute(_LINK, {"a": site, "b": nucleus, "key": key, "n": figure})
+    if fault.backlog:
+        tx.execute(_LINK, {"a": "AFAR", "b": site, "key": "production_queued", "n": fault.backlog})
+
+
+def name_of(code: str, fault: Fault) -> str:
+    return fault.name or f"CASE_{code}"
+
+
+def submit(world: World, broker: Broker) -> list[int]:
+    """The tasks of a broker, fed; the input lies at all sites that have no fault in that."""
+    holders = [f"{name_of(code, fault)}_DATADISK" for ask in broker.asks
+               for code, fault in ask.cases.items() if fault.holds]  # fmt: skip
+    sizes = {
+        "demo:in": files("in", 2, 10),
+        "demo:hidden": files("hidden", 2, 10),
+        "demo:large": files("large", 1, 20 * 2**30),
+        "demo:many": files("many", 150, 2**20),
+    }
     with world.engine.begin() as tx:
-        for code in [*faults, *stores]:
-            site, endpoint = f"CASE_{code}", f"CASE_{code}_DATADISK"
-            fault = {"cloud": "US", **faults.get(code, {}), "site": site, "pandasite": site}
-            store = {**stores.get(code, {}), "ddm_endpoint": endpoint, "site": site}
-            tx.execute(_SITE, {"fault": json.dumps(fault)})
-            tx.execute(_ENDPOINT, {"fault": json.dumps(store)})
-            tx.execute(_LINK, {"site": site, "endpoint": endpoint})
-    return [f"CASE_{code}_DATADISK" for code in [*faults, *stores]]
+        for name, value in {"contentsfeeder.batch": 50, "jobgen.batch": 50, **broker.knobs}.items():
+            knobs.put(tx, name, value, "test")
+    use(world, Grid(sizes, [f"{HOME}_DATADISK", *holders]))
+    documents = [
+        document(**ask.document, jobParameters=[{**INPUT, "dataset": ask.reads},
+                                                {**OUTPUT, "dataset": f"a:{number}"}])
+        for number, ask in enumerate(broker.asks)
+    ]  # fmt: skip
+    return ready(world, *documents, label=broker.label)
 
 
-@pytest.mark.parametrize(
-    ("label", "broker", "faults", "asked", "stores"),
-    [
-        ("user", "generic", MACHINES, ASKED, {"little_storage": STORES["little_storage"]}),
-        ("user", "analysis", ANALYSIS, GRID_ASKED, STORES),
-        ("managed", "production", PRODUCTION, {**GRID_ASKED, "ipConnectivity": "full"}, STORES),
-    ],
-)
-def test_each_site_is_refused_for_its_fault(
-    world: World, label: str, broker: str, faults: Faults, asked: dict[str, Any], stores: Faults
-) -> None:
-    ddm = catalogue(world, in_=2)
-    ddm.endpoints = build(world, faults, stores)
+def build(world: World, broker: Broker, tasks: Sequence[int]) -> None:
+    """The sites of all cases, and what was written into the tasks' rows since they were fed."""
+    others = {HIDDEN: Fault(store={"detailed_status": {"read_wan": "OFF"}}), **broker.others}
     with world.engine.begin() as tx:
-        knobs.put(tx, "broker.local", "generic" if broker == "generic" else "full", "test")
-    world.refresh()
-    (task,) = ready(world, document(**asked), label=label)
-    if label == "managed":
+        for site, fault in others.items():
+            build_site(tx, site, fault)
+            occupy(tx, site, fault, broker.label, "", 0)
+        for ask, task_id in zip(broker.asks, tasks, strict=True):
+            for code, fault in ask.cases.items():
+                build_site(tx, site := name_of(code, fault), fault)
+                occupy(tx, site, fault, broker.label, ask.row.get("nucleus", ""), task_id)
+            for column, value in {"currentpriority": 100, **ask.row}.items():
+                tx.execute(text(f"UPDATE jedi_tasks SET {column} = :v WHERE jeditaskid = :t"),
+                           {"v": value, "t": task_id})  # fmt: skip
+    walk(world, DOGS["diskio"])
+
+
+def ask_why(world: World, task_id: int) -> Why:
+    with world.engine.begin() as tx:
+        return why(tx, task_id)
+
+
+def refused(world: World, task_id: int, ask: Ask) -> dict[str, list[str]]:
+    """Why the sites of a task's cases were refused to it, by the code that was meant."""
+    found = {row.site: row.codes for row in rows(
+        world, "SELECT site, codes FROM jedi_broker_reasons JOIN jedi_broker_decisions "
+        "USING (decision_id) WHERE jeditaskid = :t", t=task_id)}  # fmt: skip
+    return {code: sorted(found.get(name_of(code, fault), ())) for code, fault in ask.cases.items()}
+
+
+@pytest.mark.parametrize("name", BROKERS)
+def test_each_site_is_refused_for_its_fault(world: World, name: str) -> None:
+    broker = BROKERS[name]
+    tasks = submit(world, broker)
+    build(world, broker, tasks)
+    if "nucleus" in name:
         TaskBroker(world).run_once()
-        with world.engine.begin() as tx:
-            tx.execute(text("UPDATE jedi_tasks SET status = 'ready', nucleus = NULL"))
-    generate(world)
-    found = rows(world, "SELECT d.broker, r.site, r.codes FROM jedi_broker_reasons r "
-                 "JOIN jedi_broker_decisions d USING (decision_id) "
-                 "WHERE d.broker = :b AND site LIKE 'CASE%'", b=broker)  # fmt: skip
-    expected = {f"CASE_{code}": code for code in [*faults, *stores]}
-    codes = {row.site: row.codes for row in found}
-    assert {site: code for site, code in expected.items() if code not in codes.get(site, ())} == {}
+    else:
+        with world.engine.begin() as tx:  # whatever their nucleus
+            tx.execute(text("UPDATE jedi_tasks SET status = 'ready' WHERE status = 'assigning'"))
+        generate(world)
+    for task_id, ask in zip(tasks, broker.asks, strict=True):
+        meant = {code: sorted([code, *fault.also]) for code, fault in ask.cases.items()}
+        assert refused(world, task_id, ask) == meant
+        said = ask_why(world, task_id).brokerage
+        assert said is not None and said.broker == name.rpartition(" ")[2]
+        told = {one.code: one for one in said.funnel}
+        assert [code for code in meant if not (told[code].nearest and told[code].remedy)] == []
+
+
+def test_every_criterion_has_its_case() -> None:
+    """Of the brokers that are installed, and of who chooses a nucleus."""
+    brokers = {point.load() for point in entry_points(group="jedi.broker")}
+    registered = {broker.name: broker.filters for broker in brokers}
+    registered |= {"nucleus": task.FILTERS, "local nucleus": nucleus.FILTERS}
+    assert {name: broker.codes for name, broker in BROKERS.items()} == {
+        name: {one.code for one in filters} for name, filters in registered.items()
+    }
+    assert set().union(*(broker.codes for broker in BROKERS.values())) == set(FILTERS)
+
+
+# ------------------------------------------------------------------------------ the throttler
+
+_QUEUE = text("""
+INSERT INTO jedi_work_queue (queue_id, queue_name, queue_type, vo, queue_order, queue_share, status,
+  criteria, caps)
+VALUES (:id, :name, 'user', 'local', -:id, 10, 'active', :criteria, CAST(:caps AS jsonb))
+""")
+THROTTLED: Mapping[str, tuple[dict[str, int], dict[str, int]]] = {
+    "none_running": ({"activated": 2001}, {}),
+    "many_queued": ({"running": 100, "activated": 2001}, {}),
+    "many_defined": ({"running": 5000, "defined": 2401}, {}),
+    "many_waiting": ({"running": 100, "waiting": 1001}, {}),
+    "running_cap": ({"running": 51}, {"NRUNNINGCAP": 50}),
+    "queue_cap": ({"running": 50, "activated": 101}, {"NQUEUECAP": 100}),
+}
+"""By test, what a queue has of jobs, and its own caps."""
+
+
+def test_each_test_of_the_throttler_holds_its_queue(world: World) -> None:
+    assert set(THROTTLED) == set(SAYS)
+    catalogue(world, in_=2)
     with world.engine.begin() as tx:
-        said = why(tx, task).brokerage
-    assert said is not None
-    assert set(expected.values()) <= {one.code for one in said.funnel if one.nearest}
+        for number, (code, (jobs, caps)) in enumerate(THROTTLED.items(), 10):
+            tx.execute(_QUEUE, {"id": number, "name": code, "criteria": f"campaign = '{code}'",
+                                "caps": json.dumps(caps)})  # fmt: skip
+            for status, n in jobs.items():
+                tx.execute(_LIVE, {"site": HOME, "queue": number, "share": code, "status": status,
+                                   "n": n})  # fmt: skip
+    tasks = ready(world, *(document(output=f"a:{code}", campaign=code) for code in THROTTLED))
+    assert generate(world) == 0
+    for task_id, code in zip(tasks, THROTTLED, strict=True):
+        held = ask_why(world, task_id)
+        assert (held.code, held.facts["test"], held.facts["queue"]) == ("throttler", code, code)

@@ -289,6 +289,24 @@ def test_folding_changes_no_sum(world: World) -> None:
         assert hourly.all() == [("activated", 5), ("failed", 2)]
 
 
+def test_the_disk_io_of_running_jobs_is_averaged(world: World) -> None:
+    """Of those that said, by core; where no job runs nothing is known."""
+    with world.engine.begin() as tx:
+        jobs = make_jobs(tx, 4, cores=2).jobs
+        tx.execute(text("SET LOCAL session_replication_role = replica"))
+        for job, read, wall in ((jobs[0], 400_000, 10), (jobs[1], 800_000, 10), (jobs[2], 0, None)):
+            tx.execute(text("UPDATE jedi_jobs SET status = 'running', read_bytes = :r, wall_s = :w "
+                            "WHERE pandaid = :j"), {"r": read, "w": wall, "j": job})  # fmt: skip
+    known = "SELECT site, value FROM jedi_site_metrics WHERE metric = 'diskio'"
+    assert run(world, "diskio") == {"sites": 1}
+    with world.engine.begin() as tx:
+        assert [tuple(row) for row in tx.execute(text(known))] == [("SITE_A", 30)]
+        tx.execute(text("UPDATE jedi_jobs SET status = 'holding' WHERE status = 'running'"))
+    assert run(world, "diskio") == {"sites": 0}
+    with world.engine.begin() as tx:
+        assert tx.execute(text(known)).all() == []
+
+
 def test_progress_is_noted(world: World, at: Callable[[float], None]) -> None:
     with world.engine.begin() as tx:
         for _ in range(3):

@@ -66,7 +66,8 @@ WITH e AS (
 ), p AS (
   SELECT site, count(*) AS pilots FROM jedi_pilots WHERE endtime IS NULL GROUP BY site
 ), m AS (
-  SELECT site, max(CASE WHEN jsonb_typeof(value) = 'number' THEN value::float8 END) AS disk_io
+  SELECT site, max(CASE WHEN jsonb_typeof(value) = 'number' AND value::numeric BETWEEN 0 AND 1e12
+    THEN value::float8 END) AS disk_io
   FROM jedi_site_metrics WHERE metric = 'diskio' GROUP BY site
 ), h AS (
   SELECT site, sum(jobs) FILTER (WHERE hour >= jedi_now() - interval '1 hour') AS last_hour,

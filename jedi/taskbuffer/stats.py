@@ -38,6 +38,27 @@ def fold(tx: Connection, limit: int) -> int:
     return int(tx.execute(_FOLD, {"limit": limit}).scalar_one())
 
 
+_DISK_IO = text("""
+WITH n AS (
+  SELECT site, round(avg((coalesce(read_bytes, 0) + coalesce(write_bytes, 0)) / 1000
+      / greatest(wall_s, 1) / greatest(cores, 1))) AS kb_s
+  FROM jedi_jobs WHERE status = 'running' AND postprocessed_at IS NULL AND wall_s > 0
+  GROUP BY site
+), gone AS (
+  DELETE FROM jedi_site_metrics m WHERE metric = 'diskio' AND site NOT IN (SELECT site FROM n)
+)
+INSERT INTO jedi_site_metrics (site, gshare, metric, value)
+SELECT site, '', 'diskio', to_jsonb(kb_s) FROM n ORDER BY site
+ON CONFLICT (site, gshare, metric) DO UPDATE SET value = excluded.value, ts = jedi_now()
+""")
+
+
+def note_disk_io(tx: Connection) -> int:
+    """Note what running jobs read and write at each site, in kB (1000 bytes) a second and core, on
+    the average of those that said; how many sites there are. All running jobs are read."""
+    return tx.execute(_DISK_IO).rowcount
+
+
 _MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
 _PROGRESS = text(f"""
 WITH p AS (

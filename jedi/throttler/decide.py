@@ -284,7 +284,7 @@ def ceiling(queued: int, cap: int) -> Pass | Skip:
     return Skip("queue_full", reason, {"queued": queued, "limit": cap}, yields=False)
 
 
-_SAYS = {
+SAYS = {
     "none_running": "{n} jobs are queued and none runs; more than {limit} are enough",
     "many_queued": "{n} jobs are queued, many for those that run; more than {limit} are enough",
     "many_defined": "{n} jobs wait for a site; more than {limit} are enough",
@@ -300,7 +300,7 @@ def _skip(
     where = f"Work queue {queue.name}" + (f", {shape}" if shape else "")
     facts = {"test": test, "queue": queue.name, "resource_type": shape, "observed": n,
              "limit": limit}  # fmt: skip
-    reason = f"{where}: {_SAYS[test].format(n=n, limit=limit)}."
+    reason = f"{where}: {SAYS[test].format(n=n, limit=limit)}."
     return Skip("queue_throttled", reason, facts, yields)
 
 

@@ -1,0 +1,16 @@
+"""What running jobs read and write at each site is averaged: brokers spare busy disks."""
+
+from __future__ import annotations
+
+from jedi.agent.base import World
+from jedi.taskbuffer import stats
+from jedi.watchdog.dog import Counts, Dog
+
+
+def run(world: World) -> Counts:
+    """Source: brokerage.md §3.2 #7, "avg diskIO of running"."""
+    with world.engine.begin() as tx:
+        return Counts(sites=stats.note_disk_io(tx))
+
+
+DOG = Dog("diskio", "watchdog.diskio_period_s", "the disk I/O of running jobs is averaged", run)
