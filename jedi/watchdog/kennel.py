@@ -9,6 +9,7 @@ from jedi.watchdog import (
     boost,
     caps,
     copies,
+    diskio,
     exhausted,
     expiry,
     failing,
@@ -36,7 +37,7 @@ DOGS: dict[str, Dog] = {
     module.DOG.name: module.DOG
     for module in (
         timeouts, leases, merging, pending, throttle, exhausted, goal, failing, boost, measure,
-        periods, statistics, progress, retries, shares, space, staging, copies, expiry,
+        periods, statistics, progress, retries, shares, space, diskio, staging, copies, expiry,
         sweep,
         caps, lookup, archive, retention,
     )
