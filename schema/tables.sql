@@ -426,8 +426,8 @@ CREATE TABLE jedi_jobs (
     delegation_queue text,                                  -- the engine's queue
     delegation_id text,                                     -- the engine's job id
     postprocessed_at timestamptz,                           -- when its results were added
-    purged_at timestamptz,                                  -- when its sandbox was purged
-    retention timestamptz,                                  -- its sandbox is kept until then
+    purged_at timestamptz,                                  -- when its outputs were purged
+    retention timestamptz,                                  -- its outputs are kept until then
     metadata jsonb,                                         -- what the payload wants to be known
     CONSTRAINT jedi_jobs_pk PRIMARY KEY (pandaid),
     CONSTRAINT jedi_jobs_status_ck CHECK (status = ANY (ARRAY['pending', 'waiting', 'defined',
@@ -499,8 +499,8 @@ CREATE TABLE jedi_jobs_archived (
     delegation_queue text,                                  -- the engine's queue
     delegation_id text,                                     -- the engine's job id
     postprocessed_at timestamptz,                           -- when its results were added
-    purged_at timestamptz,                                  -- when its sandbox was purged
-    retention timestamptz,                                  -- its sandbox is kept until then
+    purged_at timestamptz,                                  -- when its outputs were purged
+    retention timestamptz,                                  -- its outputs are kept until then
     metadata jsonb,                                         -- what the payload wants to be known
     CONSTRAINT jedi_jobs_archived_pk PRIMARY KEY (pandaid)
 );
@@ -568,13 +568,18 @@ CREATE INDEX jedi_network_matrix_key_dst_ix ON jedi_network_matrix (key, dst);
 -- notifications, written with the change and delivered later
 CREATE TABLE jedi_outbox (
     message_id bigserial,                                  -- order
-    topic text NOT NULL,                                   -- what it is about
+    topic text NOT NULL,                                   -- what it is about; a user is told once of each, in each way
     payload jsonb NOT NULL,                                -- the message
     urgent boolean NOT NULL DEFAULT false,                 -- urgent
     creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
     sent_at timestamptz,                                   -- when it was delivered
     attempts integer NOT NULL DEFAULT 0,                   -- deliveries tried
-    CONSTRAINT jedi_outbox_pk PRIMARY KEY (message_id)
+    username text,                                         -- who is told
+    channel text,                                          -- mail or webhook
+    next_try_at timestamptz,                               -- not tried again before; NULL: not tried yet
+    error text,                                            -- why it could not be delivered last
+    CONSTRAINT jedi_outbox_pk PRIMARY KEY (message_id),
+    CONSTRAINT jedi_outbox_topic_uq UNIQUE (topic, username, channel)
 );
 CREATE INDEX jedi_outbox_open_ix ON jedi_outbox (message_id) WHERE sent_at IS NULL;
 
@@ -933,10 +938,14 @@ CREATE TABLE jedi_users (
     username text NOT NULL,                                -- the user
     role text NOT NULL DEFAULT 'user',                     -- user, production or operator
     gridpref text NOT NULL DEFAULT '',                     -- letters k, p, s, g
-    email text,                                            -- for notifications
+    email text,                                            -- where mail about tasks goes
     creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
     cap_running_jobs integer,                              -- most running analysis jobs; NULL: as the knob says, 0: no limit
+    webhook text,                                          -- where messages about tasks are posted
+    webhook_secret text,                                   -- signs them
+    notices text NOT NULL DEFAULT 'tasks',                 -- tasks: told of ends of tasks; jobs: also of jobs
     CONSTRAINT jedi_users_pk PRIMARY KEY (username),
+    CONSTRAINT jedi_users_notices_ck CHECK (notices = ANY (ARRAY['tasks', 'jobs'])),
     CONSTRAINT jedi_users_role_ck CHECK (role = ANY (ARRAY['user', 'production', 'operator']))
 );
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from jedi.cli import notify
 from jedi.cli.common import Json, application, show, table, transaction
 from jedi.cli.queue import queue_app
 from jedi.core.settings import Settings, caller
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 site_app = application("Sites: where jobs can run.")
 config_app = application("Knobs: every live setting, with who set it when.")
 dataset_app = application("Datasets: put local files in, look at what is there.")
-user_app = application("Users and what they may do.")
+user_app = application("Users, what they may do and how they are told of their tasks.")
+user_app.command("notify")(notify.notify)
 GROUPS = {
     "site": site_app,
     "queue": queue_app,

@@ -288,6 +288,8 @@ _DECLARED = [
           "again after this time", least=0.0),
     _knob("scout.chunks", "jobs", 10, "a task with more jobs than this first runs so many scout "
           "jobs; 0: none does", least=0),
+    _knob("scout.open_wait_s", "s", 600.0, "while the input of a task is open, so many scouts are "
+          "waited for so long", least=0.0),
     _knob("scout.sample", "jobs", 5, "scouts that are measured, those that finished first", 1000,
           least=1),
     _knob("scout.min_success_percent", "%", 0.0, "files of an analysis task that its scouts have "

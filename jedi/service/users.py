@@ -1,14 +1,19 @@
-"""What operators say of users."""
+"""What operators say of users, and how users want to be told of their tasks."""
 
 from __future__ import annotations
 
+import base64
+import secrets
 from dataclasses import dataclass
+from email.headerregistry import Address
+from urllib.parse import urlsplit
 
 from sqlalchemy import Connection
 
-from jedi.core.errors import BadInput, Problem
+from jedi.core.errors import BadInput, Forbidden, Problem
 from jedi.spec.priority import PERMISSIONS
 from jedi.taskbuffer import users
+from jedi.taskbuffer.users import Notices
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +43,63 @@ def set_user(
         users.gridpref(tx, user_name),
         users.cap(tx, user_name),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How a user is told of tasks, or of jobs, too; `secret` is new and can't be read again."""
+
+    user: str
+    mail: str | None
+    webhook: str | None
+    about: str
+    secret: str | None = None
+
+
+def set_notices(
+    tx: Connection,
+    who: str,
+    user_name: str,
+    mail: str | None = None,
+    webhook: str | None = None,
+    about: str | None = None,
+) -> Told:
+    """Let a user be told by mail, or by messages posted to a URL; '' ends it, None leaves it as it
+    is. A new URL gets a new secret. BadInput; Forbidden: somebody else, unless `who` is an
+    operator."""
+    if who != user_name and users.role(tx, who) != "operator":
+        raise Forbidden(f"Only {user_name} and operators may say how {user_name} is told.")
+    problems = []
+    if mail and not _is_address(mail):
+        problems.append(Problem("--mail", mail, "is no address", "Write name@example.org"))
+    if webhook and not _is_url(webhook):
+        rule = "is no URL of http or https with a host"
+        problems.append(Problem("--webhook", webhook, rule, "Write https://example.org/path"))
+    if problems:
+        raise BadInput(problems)
+    old = users.notices(tx, user_name)
+    wanted = Notices(
+        old.mail if mail is None else mail or None,
+        old.webhook if webhook is None else webhook or None,
+        about or old.about,
+    )
+    fresh = f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}" if webhook else None
+    if wanted != old or fresh:
+        users.put_notices(tx, user_name, wanted, fresh)
+    return Told(user_name, wanted.mail, wanted.webhook, wanted.about, fresh)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        address = Address(addr_spec=text)
+    except (ValueError, IndexError):  # and what else its parser meets
+        return False
+    return bool(address.username and address.domain) and text.isascii() and text.isprintable()
+
+
+def _is_url(text: str) -> bool:
+    try:
+        url = urlsplit(text)
+        return url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        return False

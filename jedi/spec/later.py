@@ -24,7 +24,7 @@ TASK_KEYS = _words(
 KEPT = _words(
     """
     framework container_name cliParams fixedSandbox objectStore transferType osInfo
-    ttcrTimestamp official noEmail tarBallViaDDM walltime walltimeUnit
+    ttcrTimestamp official tarBallViaDDM walltime walltimeUnit
     nEventsPerOutputFile useInFilesWithNewAttemptNr useInFilesInContainer
     esFraction esConvertible maxEventsPerJob dynamicNumEvents totNumJobs maxNumJobs
     segmentedWork onSiteMerging mergeEsOnOS

@@ -60,7 +60,7 @@ MEANINGS = {
     "osInfo": "the operating system that the payload needs",
     "ttcrTimestamp": "when the task should be complete",
     "official": "a task of a group's official work",
-    "noEmail": "no message when the task ends",
+    "noEmail": "no mail about the task",
     "tarBallViaDDM": "the sandbox lies in data management",
     "walltime": "processor seconds for each MB of input",
     "walltimeUnit": "unit of walltime",

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.spec.attempt import ReportedJob
-from jedi.taskbuffer import merging, retryrules
+from jedi.taskbuffer import merging, outbox, retryrules
 from jedi.taskbuffer.dispatch import JOB_FILES, SITE_ENDPOINT, job_files
 from jedi.taskbuffer.engine import wake
 from jedi.taskbuffer.jobs import JobMove, MovedJob, lock_jobs, move_jobs
@@ -157,6 +157,7 @@ def _settle(tx: Connection, panda_ids: Sequence[int]) -> None:
     if panda_ids:
         files = tx.execute(_SETTLE, {"ids": list(panda_ids)}).one()
         tx.execute(_END_EVENTS, {"ids": list(panda_ids)})
+        outbox.tell_jobs(tx, panda_ids)
         wake(tx, *(f"files:{topic}" for topic, some in files._mapping.items() if some))
 
 
@@ -251,6 +252,7 @@ WHERE pandaid = :id AND lock_seq = :seq AND status = 'holding'
 def hold(tx: Connection, panda_id: int, lock_seq: int, reason: str, wait_s: float) -> None:
     """Let the results of a job wait, with the reason; the next status change ends the hold."""
     tx.execute(_HOLD, {"id": panda_id, "seq": lock_seq, "reason": reason, "wait_s": wait_s})
+    outbox.tell_jobs(tx, [panda_id])
 
 
 def statuses(tx: Connection, panda_ids: Sequence[int]) -> dict[int, str]:

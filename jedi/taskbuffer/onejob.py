@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, TextClause, text
 
 from jedi.core.pgi import LIVE
+from jedi.taskbuffer import outbox
 from jedi.taskbuffer.alljobs import all_jobs
 from jedi.taskbuffer.engine import wake
 from jedi.taskbuffer.jobs import lock_jobs
@@ -87,7 +88,9 @@ def newest(tx: Connection, user_name: str, limit: int) -> list[Row[Any]]:
 def hold(tx: Connection, panda_ids: Sequence[int], agent: str, reason: str) -> set[int]:
     """Keep jobs that no pilot has from pilots and from the mover; which. Others are left alone."""
     lock_jobs(tx, panda_ids)
-    return _told(tx, _HOLD, panda_ids, agent, "held", reason)
+    held = _told(tx, _HOLD, panda_ids, agent, "held", reason)
+    outbox.tell_jobs(tx, sorted(held))
+    return held
 
 
 def release(tx: Connection, panda_ids: Sequence[int], agent: str, reason: str) -> set[int]:

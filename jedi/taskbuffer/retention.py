@@ -44,8 +44,8 @@ RULES = (
     Rule("requests", "what pilots were answered", "request_id", ("jedi_acquire_requests",),
          f"SELECT request_id FROM jedi_acquire_requests WHERE creationtime {_OLD} "
          "ORDER BY creationtime"),
-    Rule("jobs", "parameters, last output and status log of archived jobs", "pandaid",
-         ("jedi_job_params", "jedi_job_tail", "jedi_jobs_statuslog"),
+    Rule("jobs", "parameters, last output, status log and retry rules of archived jobs", "pandaid",
+         ("jedi_job_params", "jedi_job_tail", "jedi_jobs_statuslog", "jedi_retry_matches"),
          "SELECT pandaid FROM jedi_job_params p JOIN jedi_jobs_archived a USING (pandaid) "
          f"WHERE a.postprocessed_at {_OLD} ORDER BY pandaid"),
     # a task that goes on keeps its last decision, and its last choice: there its jobs are
@@ -68,6 +68,15 @@ RULES = (
     Rule("tokens", "tokens that have expired or were taken back", "token_hash", ("jedi_tokens",),
          f"SELECT token_hash FROM jedi_tokens WHERE least(expires_at, revoked_at) {_OLD} "
          "ORDER BY token_hash"),
+    Rule("messages", "what users were told, or could not be told", "message_id", ("jedi_outbox",),
+         f"SELECT message_id FROM jedi_outbox WHERE creationtime {_OLD} ORDER BY message_id"),
+    # one that is asked for meanwhile is kept anew: see put_sandbox
+    Rule("sandboxes", "local files of tasks that have ended so long ago", "sha256",
+         ("jedi_sandboxes",),
+         f"SELECT sha256 FROM jedi_sandboxes s WHERE creationtime {_OLD} AND NOT EXISTS ("
+         "SELECT FROM jedi_taskparams p JOIN jedi_tasks t USING (jeditaskid) "
+         f"WHERE p.sandbox_sha256 = s.sha256 AND (t.endtime {_OLD}) IS NOT TRUE) "
+         "ORDER BY creationtime FOR UPDATE SKIP LOCKED"),
     Rule("rates", "numbers of jobs by hour", "hour", ("job_stats_hourly",),
          f"SELECT DISTINCT hour FROM job_stats_hourly WHERE hour {_OLD} ORDER BY hour"),
 )  # fmt: skip

@@ -121,8 +121,8 @@ def _job_columns() -> list[Column[Any]]:
         words("delegation_queue", "the engine's queue", _LATER),
         words("delegation_id", "the engine's job id", _LATER),
         stamp("postprocessed_at", "when its results were added", _END),
-        stamp("purged_at", "when its outputs were purged", "purging.note_purged"),
-        stamp("retention", "its outputs are kept until then", "purging.keep_until"),
+        stamp("purged_at", "when its outputs were purged", _LATER),
+        stamp("retention", "its outputs are kept until then", _LATER),
         col("metadata", JSONB, "what the payload wants to be known", _REPORT),
     ]  # fmt: skip
 
@@ -722,8 +722,13 @@ users = Table(
     ),
     words("webhook", "where messages about tasks are posted", "users.put_notices"),
     words("webhook_secret", "signs them", "users.put_notices"),
-    words("notices", "tasks: told of ends of tasks; jobs: also of jobs", "users.put_notices",
-          nullable=False, server_default="tasks"),
+    words(
+        "notices",
+        "tasks: told of ends of tasks; jobs: also of jobs",
+        "users.put_notices",
+        nullable=False,
+        server_default="tasks",
+    ),
     PrimaryKeyConstraint("user_name"),
     one_of("role", ("user", "production", "operator"), "role"),
     one_of("notices", ("tasks", "jobs"), "notices"),

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
+from jedi.taskbuffer import outbox
 from jedi.taskbuffer.engine import wake
 
 _FINAL = ", ".join(f"'{s}'" for s in sorted(states.TASK.final))
@@ -220,6 +221,8 @@ def move_tasks(tx: Connection, moves: Sequence[Move], agent: str) -> list[Moved]
     ).all()
     moved = [Moved(r.jeditaskid, r.source, r.target) for r in rows]
     wake(tx, *sorted({f"task:{m.target}" for m in moved if m.source != m.target}))
+    news = [m.jedi_task_id for m in moved if m.target in outbox.NEWS and m.source != m.target]
+    outbox.tell_tasks(tx, news)
     return moved
 
 

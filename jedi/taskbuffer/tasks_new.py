@@ -85,11 +85,11 @@ def by_key(tx: Connection, user_name: str, key: str) -> Row[Any] | None:
 
 
 def put_sandbox(tx: Connection, sha256: str, data: bytes) -> None:
-    """Keep a sandbox; one that is there already is the same."""
+    """Keep a sandbox; one that is there already is the same, and is kept as long as a new one."""
     tx.execute(
         text(
             "INSERT INTO jedi_sandboxes (sha256, data) VALUES (:sha256, :data) "
-            "ON CONFLICT DO NOTHING"
+            "ON CONFLICT (sha256) DO UPDATE SET creationtime = excluded.creationtime"
         ),
         {"sha256": sha256, "data": data},
     )

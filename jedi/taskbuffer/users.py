@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from sqlalchemy import Connection, text
 
@@ -64,6 +64,38 @@ def cap(tx: Connection, user_name: str) -> int | None:
         text("SELECT cap_running_jobs FROM jedi_users WHERE username = :user"), {"user": user_name}
     )
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Notices:
+    """How a user is told of `about`: tasks (their ends) or jobs (those of jobs, too)."""
+
+    mail: str | None
+    webhook: str | None
+    about: str
+
+
+def notices(tx: Connection, user_name: str) -> Notices:
+    """How a user wants to be told."""
+    row = tx.execute(
+        text("SELECT email, webhook, notices FROM jedi_users WHERE username = :user"),
+        {"user": user_name},
+    ).one_or_none()
+    return Notices(*row) if row else Notices(None, None, "tasks")
+
+
+def put_notices(tx: Connection, user_name: str, wanted: Notices, secret: str | None) -> None:
+    """Tell a user in these ways from now on; `secret` signs what is posted (None: as before)."""
+    tx.execute(
+        text(
+            "INSERT INTO jedi_users AS u (username, email, webhook, webhook_secret, notices) "
+            "VALUES (:user, :mail, :webhook, :secret, :about) "
+            "ON CONFLICT (username) DO UPDATE SET email = excluded.email, "
+            "webhook = excluded.webhook, notices = excluded.notices, "
+            "webhook_secret = coalesce(excluded.webhook_secret, u.webhook_secret)"
+        ),
+        {"user": user_name, "secret": secret, **asdict(wanted)},
+    )
 
 
 def token_hash(token: str) -> str:

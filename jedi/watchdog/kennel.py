@@ -18,6 +18,7 @@ from jedi.watchdog import (
     lookup,
     measure,
     merging,
+    notifier,
     pending,
     periods,
     progress,
@@ -39,7 +40,7 @@ DOGS: dict[str, Dog] = {
         timeouts, leases, merging, pending, throttle, exhausted, goal, failing, boost, measure,
         periods, statistics, progress, retries, shares, space, diskio, staging, copies, expiry,
         sweep,
-        caps, lookup, archive, retention,
+        caps, lookup, archive, notifier, retention,
     )
 }  # fmt: skip
 

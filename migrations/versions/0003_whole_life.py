@@ -220,6 +220,14 @@ COLUMNS = (
      "most running analysis jobs; NULL: as the knob says, 0: no limit"),
     ("jedi_broker_decisions", "used", "text[] NOT NULL DEFAULT '{}'::text[]",
      "the sites that the task had jobs at"),
+    ("jedi_outbox", "username", "text", "who is told"),
+    ("jedi_outbox", "channel", "text", "mail or webhook"),
+    ("jedi_outbox", "next_try_at", "timestamptz", "not tried again before; NULL: not tried yet"),
+    ("jedi_outbox", "error", "text", "why it could not be delivered last"),
+    ("jedi_users", "webhook", "text", "where messages about tasks are posted"),
+    ("jedi_users", "webhook_secret", "text", "signs them"),
+    ("jedi_users", "notices", "text NOT NULL DEFAULT 'tasks'::text",
+     "tasks: told of ends of tasks; jobs: also of jobs"),
 )  # fmt: skip
 """Table, column, type, meaning."""
 
@@ -249,11 +257,42 @@ MEANINGS = (
         "closeness, production_queued, express_queued, mbps_1h, mbps_1d, mbps_1w",
     ),
     (
+        "jedi_jobs",
+        "purged_at",
+        "when its sandbox was purged",
+        "when its outputs were purged",
+    ),
+    (
+        "jedi_jobs",
+        "retention",
+        "its sandbox is kept until then",
+        "its outputs are kept until then",
+    ),
+    (
+        "jedi_jobs_archived",
+        "purged_at",
+        "when its sandbox was purged",
+        "when its outputs were purged",
+    ),
+    (
+        "jedi_jobs_archived",
+        "retention",
+        "its sandbox is kept until then",
+        "its outputs are kept until then",
+    ),
+    (
+        "jedi_outbox",
+        "topic",
+        "what it is about",
+        "what it is about; a user is told once of each, in each way",
+    ),
+    (
         "jedi_tasks",
         "throttledtime",
         "when the task''s throttling ends",
         "when the task was throttled last",
     ),
+    ("jedi_users", "email", "for notifications", "where mail about tasks goes"),
     (
         "jedi_tasks",
         "rescuetime",
@@ -453,6 +492,14 @@ def upgrade() -> None:
     op.execute(
         "ALTER TABLE jedi_jobs ADD CONSTRAINT jedi_jobs_substatus_ck "
         f"CHECK (substatus IN ({SUBSTATUSES}))"
+    )
+    op.execute(
+        "ALTER TABLE jedi_outbox ADD CONSTRAINT jedi_outbox_topic_uq "
+        "UNIQUE (topic, username, channel)"
+    )
+    op.execute(
+        "ALTER TABLE jedi_users ADD CONSTRAINT jedi_users_notices_ck "
+        "CHECK (notices IN ('tasks', 'jobs'))"
     )
     parent = "CONSTRAINT jedi_tasks_parent_ck CHECK (parent_tid <= jeditaskid)"
     op.execute(f"ALTER TABLE jedi_tasks ADD {parent}")

@@ -1,0 +1,71 @@
+"""`jedi user notify`: how users are told of their tasks."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jedi.cli.common import Json, show, transaction
+from jedi.core.settings import caller
+
+if TYPE_CHECKING:
+    from jedi.service.users import Told
+
+
+class About(StrEnum):
+    """What a user is told of."""
+
+    TASKS = "tasks"
+    JOBS = "jobs"
+
+
+def notify(
+    user: Annotated[str | None, typer.Argument(help="You, unless you are an operator.")] = None,
+    mail: Annotated[
+        str | None,
+        typer.Option("--mail", metavar="ADDRESS", help="'' for none.", show_default="as it is"),
+    ] = None,
+    webhook: Annotated[
+        str | None,
+        typer.Option(
+            "--webhook",
+            metavar="URL",
+            help="Messages are posted there, signed with a secret that is shown once; '' for none.",
+            show_default="as it is",
+        ),
+    ] = None,
+    about: Annotated[
+        About | None,
+        typer.Option(
+            "--about",
+            help="Ends of tasks; or those of jobs, and jobs that are held, as well.",
+            show_default="as it is",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Be told when your tasks have ended, by mail or by a webhook; or show how you are told.
+
+    Example: `jedi user notify --webhook https://example.org/jedi --about jobs`
+    """
+    from jedi.service.users import set_notices
+
+    with transaction() as tx:
+        told = set_notices(
+            tx, caller(), user or caller(), mail, webhook, about.value if about else None
+        )
+    show(told, as_json, lambda: _show(told))
+
+
+def _show(told: Told) -> None:
+    ways = [way for way in (told.mail and f"by mail to {told.mail}",
+                            told.webhook and f"at {told.webhook}") if way]  # fmt: skip
+    if ways:
+        also = " and jobs" if told.about == "jobs" else ""
+        typer.echo(f"{told.user} is told of tasks{also} {' and '.join(ways)}.")
+    else:
+        typer.echo(f"{told.user} is told of nothing.")
+    if told.secret:
+        typer.echo(f"The secret that signs what is posted: {told.secret}")

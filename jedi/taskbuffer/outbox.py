@@ -1,0 +1,123 @@
+"""jedi_outbox: what users are told, written together with what it is about and delivered later.
+
+Whoever moves, holds or ends something calls `tell_jobs` or `tell_tasks` in the same transaction;
+they look at where it is then. A user is told of a topic once in each way, however often they are
+called. Nobody is told of anything who has not asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import pgi, states
+
+_INPUTS = ", ".join(f"'{kind}'" for kind in states.INPUT_TYPES if kind != "random_seed")
+_WORTH = ", ".join(f"'{state}'" for state, held in pgi.STATES.items() if held.notify)
+_URGENT = ", ".join(f"'{state}'" for state, held in pgi.STATES.items() if held.notify == "urgent")
+_MICROSECONDS = "to_char({} AT TIME ZONE 'UTC', 'YYYYMMDDHH24MISSUS')"
+_WAYS = """
+jedi_users u, LATERAL (VALUES ('mail', u.email), ('webhook', u.webhook)) w(channel, address)
+"""
+_WANTED = """
+w.address IS NOT NULL AND (w.channel <> 'mail' OR p.taskparams -> 'noEmail' IS DISTINCT FROM 'true')
+"""
+# The first condition is looked at once, and all there is to it while nobody has asked.
+_TELL_JOBS = text(f"""
+INSERT INTO jedi_outbox (topic, username, channel, urgent, payload)
+SELECT format('job-%s-%s-%s', j.pandaid, lower(s.pgi_state), {_MICROSECONDS.format("e.since")}),
+  u.username, w.channel, s.pgi_state IN ({_URGENT}), jsonb_build_object(
+    'about', 'job', 'jedi_task_id', j.jeditaskid, 'task_name', t.taskname, 'panda_id', j.pandaid,
+    'status', j.status, 'pgi_state', s.pgi_state, 'pgi_substate', s.pgi_substate, 'time', e.since,
+    'reason_code', CASE WHEN j.hold_kind IS NULL THEN j.error_code ELSE j.hold_kind END,
+    'reason', CASE WHEN j.hold_kind IS NULL THEN j.error_diag ELSE j.hold_reason END,
+    'outputs', (SELECT count(*) FROM jedi_job_files f JOIN jedi_dataset_contents c
+      ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
+      WHERE f.pandaid = j.pandaid AND f.type = 'output' AND c.status = 'finished'))
+FROM jedi_job_states s JOIN jedi_jobs j USING (pandaid)
+  JOIN jedi_tasks t ON t.jeditaskid = j.jeditaskid
+  JOIN jedi_taskparams p ON p.jeditaskid = j.jeditaskid,
+  LATERAL (SELECT coalesce(j.hold_since, j.postprocessed_at) AS since) e, {_WAYS}
+WHERE EXISTS (SELECT FROM jedi_users WHERE notices = 'jobs')
+  AND s.pandaid = ANY(CAST(:ids AS bigint[])) AND j.pandaid = ANY(CAST(:ids AS bigint[]))
+  AND s.pgi_state IN ({_WORTH}) AND u.username = j.username AND u.notices = 'jobs'
+  AND {_WANTED}
+  -- an attempt that another one follows is no news
+  AND (j.status NOT IN ('failed', 'closed') OR NOT EXISTS (
+    SELECT FROM jedi_job_files f JOIN jedi_dataset_contents c
+      ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
+    WHERE f.pandaid = j.pandaid AND f.type IN ({_INPUTS})
+      AND c.pandaid = j.pandaid AND c.status = 'ready'))
+ON CONFLICT DO NOTHING
+""")
+_TELL_TASKS = text(f"""
+INSERT INTO jedi_outbox (topic, username, channel, payload)
+SELECT format('task-%s-%s-%s', t.jeditaskid, t.status, {_MICROSECONDS.format("t.statechangetime")}),
+  u.username, w.channel, jsonb_build_object(
+    'about', 'task', 'jedi_task_id', t.jeditaskid, 'task_name', t.taskname, 'status', t.status,
+    'time', t.statechangetime, 'reason_code', t.reason_code, 'reason', t.errordialog)
+FROM jedi_tasks t JOIN jedi_taskparams p USING (jeditaskid), {_WAYS}
+WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[])) AND u.username = t.username AND {_WANTED}
+ON CONFLICT DO NOTHING
+""")
+
+NEWS = (*sorted(states.TASK.final), "exhausted")
+"""Statuses of tasks that their owners are told of: nothing follows unless a person says so."""
+
+
+def tell_jobs(tx: Connection, panda_ids: Sequence[int]) -> None:
+    """Tell owners of jobs that are now where PGI wants them to be told, and who asked to be."""
+    if panda_ids:
+        tx.execute(_TELL_JOBS, {"ids": list(panda_ids)})
+
+
+def tell_tasks(tx: Connection, task_ids: Sequence[int]) -> None:
+    """Tell owners of tasks where these are now, if they asked to be told."""
+    if task_ids:
+        tx.execute(_TELL_TASKS, {"ids": list(task_ids)})
+
+
+_CLAIM = text(f"""
+UPDATE jedi_outbox o SET attempts = o.attempts + 1, next_try_at = jedi_now() + make_interval(
+  secs => least(:longest_s, :wait_s * 2 ^ least(o.attempts, 30)))
+FROM jedi_users u
+WHERE u.username = o.username AND o.message_id = ANY(ARRAY(
+  SELECT m.message_id FROM jedi_outbox m, {_WAYS}
+  WHERE m.sent_at IS NULL AND (m.next_try_at IS NULL OR m.next_try_at <= jedi_now())
+    AND m.channel = ANY(CAST(:channels AS text[])) AND u.username = m.username
+    AND w.channel = m.channel AND w.address IS NOT NULL  -- still wanted
+  ORDER BY m.urgent DESC, m.message_id LIMIT :limit FOR UPDATE OF m SKIP LOCKED))
+RETURNING o.message_id, o.topic, o.username AS user_name, o.channel, o.urgent, o.payload,
+  CASE o.channel WHEN 'mail' THEN u.email ELSE u.webhook END AS address, u.webhook_secret AS secret
+""")
+
+
+def claim(
+    tx: Connection, channels: Sequence[str], wait_s: float, longest_s: float, limit: int
+) -> list[Row[Any]]:
+    """Messages to be delivered now, urgent ones first: message_id, topic, user_name, channel,
+    urgent, payload, address, secret.
+
+    Each counts as tried and is put off, longer from time to time: whoever dies with it, or can't
+    deliver it, need not say so.
+    """
+    values = {"channels": list(channels), "wait_s": wait_s, "longest_s": longest_s, "limit": limit}
+    rows = tx.execute(_CLAIM, values).all()
+    return sorted(rows, key=lambda row: (not row.urgent, row.message_id))
+
+
+_NOTE = text("""
+UPDATE jedi_outbox o SET error = r.error,
+  sent_at = CASE WHEN r.error IS NULL THEN jedi_now() END
+FROM unnest(CAST(:ids AS bigint[]), CAST(:errors AS text[])) r(id, error)
+WHERE o.message_id = r.id AND o.sent_at IS NULL
+""")
+
+
+def note(tx: Connection, results: Sequence[tuple[int, str | None]]) -> None:
+    """What became of messages: delivered (None), or why not."""
+    if results:
+        ids, errors = map(list, zip(*results, strict=True))
+        tx.execute(_NOTE, {"ids": ids, "errors": errors})

@@ -1,0 +1,65 @@
+"""Users are told what they asked for; see taskbuffer/outbox.py."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from sqlalchemy import Row
+
+from jedi.agent.base import World
+from jedi.core.knobs import Knobs
+from jedi.taskbuffer import outbox
+from jedi.watchdog import delivery
+from jedi.watchdog.delivery import Message, Undelivered
+from jedi.watchdog.dog import Counts, Dog
+
+RECEIVERS = 8
+"""Told at the same time, so that a slow one keeps the others waiting less."""
+AT_ONCE = 200
+_NOT_TRIED = "The receiver did not take an earlier message."
+
+
+def run(world: World) -> Counts:
+    """At least once: who dies after a delivery leaves the message to be delivered again. All
+    messages to a receiver that is away wait with the first of them."""
+    knobs, counts = world.knobs, Counts()
+    channels = ["webhook", "mail"] if knobs["notify.smtp_host"] else ["webhook"]
+    waits = float(knobs["notify.retry_s"]), float(knobs["notify.longest_retry_s"])
+    while True:
+        with world.engine.begin() as tx:
+            found = outbox.claim(tx, channels, *waits, AT_ONCE)
+        if not found:
+            return counts
+        receivers = defaultdict(list)
+        for row in found:
+            receivers[row.channel, row.channel == "mail" or row.user_name].append(row)
+        with ThreadPoolExecutor(RECEIVERS) as pool:
+            told = pool.map(lambda rows: list(_tell(knobs, rows)), receivers.values())
+            results = [result for some in told for result in some]
+        with world.engine.begin() as tx:
+            outbox.note(tx, results)
+        failed = sum(error is not None for _, error in results)
+        counts += Counts(delivered=len(results) - failed, undelivered=failed)
+
+
+def _tell(knobs: Knobs, rows: Sequence[Row[Any]]) -> Iterator[tuple[int, str | None]]:
+    """Deliver messages to one receiver; for each None, or why it could not be delivered."""
+    away = False
+    with delivery.courier(rows[0].channel, knobs) as deliver:
+        for row in rows:
+            if away:
+                yield row.message_id, _NOT_TRIED
+                continue
+            try:
+                deliver(Message(row.topic, row.address, row.secret, row.urgent, row.payload))
+            except Undelivered as error:
+                away = error.away
+                yield row.message_id, str(error)[:500]
+            else:
+                yield row.message_id, None
+
+
+DOG = Dog("notifier", "watchdog.notifier_period_s", "users are told what they asked for", run)

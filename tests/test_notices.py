@@ -1,0 +1,405 @@
+"""Users are told of their tasks and jobs: what is written, and that it arrives, whatever happens to
+those who take it: real HTTP and SMTP servers on this machine."""
+
+from __future__ import annotations
+
+import json
+import socketserver
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from commanding import OWNER, everything, running
+from commanding import jobs as command_jobs
+from job_rows import Made, make_jobs
+from sqlalchemy import text
+
+from jedi.agent.base import World
+from jedi.core import clock
+from jedi.core.errors import BadInput, Forbidden
+from jedi.service import jobs, users
+from jedi.taskbuffer import jobs_end, knobs, outbox
+from jedi.taskbuffer import users as user_rows
+from jedi.taskbuffer.jobs import JobMove, move_jobs
+from jedi.taskbuffer.jobs_end import JobEnd
+from jedi.taskbuffer.tasks import Move, move_tasks
+from jedi.watchdog.delivery import sign
+from jedi.watchdog.dog import Counts, walk
+from jedi.watchdog.kennel import DOGS
+
+START = datetime(2031, 5, 4, 3, 2, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def later() -> Iterator[Callable[[float], None]]:
+    """Turns the clock on by so many seconds; it stands still meanwhile."""
+    clock.turn_to(START)
+    yield lambda seconds: clock.turn_to(clock.now() + timedelta(seconds=seconds))
+    clock.turn_to(None)
+
+
+class Receiver:
+    """An HTTP server that keeps what is posted to it; `status` is what it answers."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[dict[str, str], bytes]] = []
+        self.status, self.port = 204, 0
+        self.location = ""
+
+    @contextmanager
+    def up(self) -> Iterator[None]:
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                receiver.got.append(({k.lower(): v for k, v in self.headers.items()}, body))
+                self.send_response(receiver.status)
+                if receiver.location:
+                    self.send_header("location", receiver.location)
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                """Nothing."""
+
+        with ThreadingHTTPServer(("127.0.0.1", self.port), Handler) as server:
+            self.port = server.server_port
+            with serving(server):
+                yield
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/jedi?of=me"
+
+    @property
+    def told(self) -> list[dict[str, Any]]:
+        return [json.loads(body) for _, body in self.got]
+
+
+class Relay(Receiver):
+    """An SMTP server, as far as it is needed; whoever is `refused` gets no mail."""
+
+    refused = ""
+
+    @contextmanager
+    def up(self) -> Iterator[None]:
+        relay = self
+
+        class Handler(socketserver.StreamRequestHandler):
+            def handle(self) -> None:
+                self.say("220 here")
+                while line := self.rfile.readline().decode().strip():
+                    match line.split()[0].upper():
+                        case "DATA":
+                            self.say("354 go on")
+                            read = iter(self.rfile.readline, b".\r\n")
+                            relay.got.append(({}, b"".join(read)))
+                            self.say("250 taken")
+                        case "QUIT":
+                            self.say("221 bye")
+                            return
+                        case "RCPT" if relay.refused and relay.refused in line:
+                            self.say("550 unknown")
+                        case _:
+                            self.say("250 fine")
+
+            def say(self, line: str) -> None:
+                self.wfile.write(f"{line}\r\n".encode())
+
+        class Server(socketserver.ThreadingTCPServer):
+            allow_reuse_address = True
+            daemon_threads = True
+
+        with Server(("127.0.0.1", self.port), Handler) as server:
+            self.port = server.server_address[1]
+            with serving(server):
+                yield
+
+
+@contextmanager
+def serving(server: socketserver.BaseServer) -> Iterator[None]:
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+
+
+def deliver(world: World) -> Counts:
+    world.refresh()
+    return walk(world, DOGS["notifier"])
+
+
+def written(world: World) -> list[Any]:
+    query = text("SELECT topic, channel, username, urgent, payload, attempts, error, sent_at "
+                 "FROM jedi_outbox ORDER BY message_id")  # fmt: skip
+    with world.engine.begin() as tx:
+        return list(tx.execute(query))
+
+
+def ask(world: World, user: str = OWNER, **wanted: str) -> str | None:
+    with world.engine.begin() as tx:
+        return users.set_notices(tx, user, user, **wanted).secret
+
+
+def of(world: World, n: int) -> Made:
+    """Jobs of the owner that a pilot has."""
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, n)
+        for table in ("jedi_tasks", "jedi_jobs"):
+            tx.execute(text(f"UPDATE {table} SET username = :me"), {"me": OWNER})
+        move_jobs(tx, [JobMove(job, "sent", "test", "t") for job in made.jobs], "test",
+                  ["activated"])  # fmt: skip
+    return made
+
+
+def end(world: World, *ends: JobEnd) -> None:
+    with world.engine.begin() as tx:
+        assert len(jobs_end.end_jobs(tx, ends, "test")) == len(ends)
+
+
+def finish(world: World, made: Made) -> None:
+    with world.engine.begin() as tx:
+        for status in ("prepared", "done"):
+            move_tasks(tx, [Move(made.task, None, status, "inputs_done", "All is done.")], "test")
+
+
+# ------------------------------------------------------------------------- what is written
+
+
+def test_nobody_is_told_who_did_not_ask(world: World) -> None:
+    ask(world, "eve", webhook="http://127.0.0.1:9/", about="jobs")
+    made = of(world, 1)
+    end(world, JobEnd(made.jobs[0], "cancelled", "cancelled_by_user", "r"))
+    finish(world, made)
+    assert written(world) == []
+
+
+def test_of_tasks_alone(world: World) -> None:
+    ask(world, mail="me@example.org")
+    made = of(world, 1)
+    end(world, JobEnd(made.jobs[0], "cancelled", "cancelled_by_user", "r"))
+    finish(world, made)
+    [message] = written(world)
+    assert (message.channel, message.username, message.urgent) == ("mail", OWNER, False)
+    assert message.payload["status"] == "done"
+    assert message.payload["reason"] == "All is done."
+
+
+def test_no_mail_about_a_task_that_wants_none(world: World) -> None:
+    ask(world, mail="me@example.org", webhook="http://127.0.0.1:9/", about="jobs")
+    made = of(world, 1)
+    with world.engine.begin() as tx:
+        tx.execute(text("""UPDATE jedi_taskparams SET taskparams = '{"noEmail": true}'"""))
+    end(world, JobEnd(made.jobs[0], "cancelled", "cancelled_by_user", "r"))
+    finish(world, made)
+    assert [message.channel for message in written(world)] == ["webhook", "webhook"]
+
+
+def test_a_job_that_is_tried_again_is_no_news(world: World) -> None:
+    ask(world, webhook="http://127.0.0.1:9/", about="jobs")
+    task = running(world, files=1)
+    for attempt in (1, 2, 3):
+        [*_, job] = command_jobs(world, task, "activated")
+        end(world, JobEnd(job, "failed", "payload_exit", "It exited with 7.", None, "payload"))
+        assert len(written(world)) == (attempt == 3)
+        everything(world)
+    message = written(world)[0].payload
+    assert (message["panda_id"], message["pgi_substate"]) == (job, "error")
+    assert (message["reason_code"], message["outputs"]) == ("payload_exit", 0)
+
+
+def test_holds_are_told_once(world: World) -> None:
+    ask(world, webhook="http://127.0.0.1:9/", about="jobs")
+    task = running(world, files=2)
+    one, other = command_jobs(world, task, "activated")
+    with world.engine.begin() as tx:
+        jobs.hold(tx, OWNER, [one, other], "odd")
+        jobs.hold(tx, OWNER, [one, other], "odd")
+    assert [m.payload["pgi_state"] for m in written(world)] == ["Pre-processing-Hold"] * 2
+    assert written(world)[0].payload["reason"] == f"It was held by {OWNER}: odd."
+    with world.engine.begin() as tx:
+        jobs.release(tx, OWNER, [one], None)
+        jobs.cancel(tx, OWNER, [other], None)
+    assert [m.payload["pgi_state"] for m in written(world)[2:]] == ["Failed-Cancelled"]
+
+
+def test_a_hold_in_a_slot_is_urgent(world: World) -> None:
+    ask(world, webhook="http://127.0.0.1:9/", about="jobs")
+    made = of(world, 1)
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_jobs SET hold_kind = 'failed_recoverable', "
+                        "hold_since = jedi_now()"))  # fmt: skip
+        outbox.tell_jobs(tx, made.jobs)
+        outbox.tell_jobs(tx, made.jobs)
+    assert [message.urgent for message in written(world)] == [True]
+
+
+def test_what_is_undone_was_never_told(world: World) -> None:
+    ask(world, webhook="http://127.0.0.1:9/", about="jobs")
+    made = of(world, 1)
+    with pytest.raises(ZeroDivisionError), world.engine.begin() as tx:
+        jobs_end.end_jobs(tx, [JobEnd(made.jobs[0], "cancelled", "killed", "r")], "test")
+        raise ZeroDivisionError
+    assert written(world) == []
+
+
+# ------------------------------------------------------------------------------ that it comes
+
+
+@pytest.mark.usefixtures("later")
+def test_a_webhook_is_told_and_can_tell_who_tells(world: World) -> None:
+    receiver = Receiver()
+    with receiver.up():
+        secret = ask(world, webhook=receiver.url)
+        finish(world, of(world, 1))
+        assert deliver(world) == Counts(delivered=1)
+        assert deliver(world) == Counts()
+    [(headers, body)] = receiver.got
+    assert headers["webhook-signature"] == sign(
+        secret or "", headers["webhook-id"], headers["webhook-timestamp"], body
+    )
+    assert headers["webhook-timestamp"] == str(int(START.timestamp()))
+    [told] = receiver.told
+    assert (told["id"], told["about"], told["status"]) == (headers["webhook-id"], "task", "done")
+    assert told["time"].startswith("2031-05-04T03:02:01")
+
+
+def test_the_signature_is_that_of_standard_webhooks() -> None:
+    """The example of its specification."""
+    secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105 - published
+    signed = sign(secret, "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", b'{"test": 2432232314}')
+    assert signed == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def test_an_hour_of_outage(world: World, later: Callable[[float], None]) -> None:
+    """Everybody is away for an hour: nothing is lost, and who is away is not asked for each
+    message."""
+    receiver, relay = Receiver(), Relay()
+    with receiver.up(), relay.up():
+        ask(world, webhook=receiver.url, mail="me@example.org", about="jobs")
+        with world.engine.begin() as tx:
+            knobs.put(tx, "notify.smtp_host", "127.0.0.1", "test")
+            knobs.put(tx, "notify.smtp_port", relay.port, "test")
+        made = of(world, 3)
+    end(world, *(JobEnd(job, "cancelled", "cancelled_by_user", "r") for job in made.jobs))
+    tries = 0
+    for _ in range(720):
+        later(5)
+        tries += deliver(world)["undelivered"] > 0
+    assert 5 < tries < 15
+    assert len({message.attempts for message in written(world)}) == 1
+    assert "refused" in written(world)[0].error
+    finish(world, made)
+    with receiver.up(), relay.up():
+        later(600)
+        assert deliver(world) == Counts(delivered=8)
+        assert deliver(world) == Counts()
+    assert [told["about"] for told in receiver.told] == ["job"] * 3 + ["task"]
+    assert len({told["id"] for told in receiver.told}) == 4
+    mail = relay.got[-1][1].decode()
+    assert f"Subject: JEDI: task {made.task} (test) is done" in mail
+    assert "To: me@example.org" in mail
+    assert all(message.sent_at for message in written(world))
+
+
+def test_who_dies_after_a_delivery_delivers_again(
+    world: World, later: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receiver = Receiver()
+    with receiver.up():
+        ask(world, webhook=receiver.url)
+        finish(world, of(world, 1))
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(outbox, "note", die)
+            deliver(world)
+        assert deliver(world) == Counts()
+        later(60)
+        assert deliver(world) == Counts(delivered=1)
+    first, second = receiver.told
+    assert first == second  # by its id, the receiver knows it
+
+
+def die(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_answers_of_receivers(world: World, later: Callable[[float], None]) -> None:
+    """What a receiver refuses keeps nothing else waiting, and no redirect is followed."""
+    receiver, elsewhere = Receiver(), Receiver()
+    with receiver.up(), elsewhere.up():
+        ask(world, webhook=receiver.url, about="jobs")
+        made = of(world, 2)
+        end(world, *(JobEnd(job, "cancelled", "cancelled_by_user", "r") for job in made.jobs))
+        for status, posts in ((302, 2), (400, 2), (503, 1), (200, 2)):
+            receiver.status, receiver.got = status, []
+            receiver.location = elsewhere.url if status == 302 else ""
+            deliver(world)
+            assert (len(receiver.got), len(elsewhere.got)) == (posts, 0)
+            if status != 200:
+                errors = [message.error for message in written(world)]
+                assert errors[0] == f"The receiver answered {status}."
+            later(600)
+
+
+def test_a_bad_address_keeps_no_mail_of_others(
+    world: World, later: Callable[[float], None]
+) -> None:
+    relay = Relay()
+    relay.refused = "gone@"
+    with relay.up():
+        with world.engine.begin() as tx:
+            knobs.put(tx, "notify.smtp_host", "127.0.0.1", "test")
+            knobs.put(tx, "notify.smtp_port", relay.port, "test")
+        ask(world, mail="gone@example.org")
+        finish(world, of(world, 1))
+        ask(world, "berta", mail="berta@example.org")
+        with world.engine.begin() as tx:
+            other = make_jobs(tx, 1)
+            tx.execute(text("UPDATE jedi_tasks SET username = 'berta', taskname = E'a\\nBcc: b' "
+                            "WHERE jeditaskid = :task"), {"task": other.task})  # fmt: skip
+        finish(world, other)
+        assert deliver(world) == Counts(delivered=1, undelivered=1)
+        assert b"\nBcc" not in relay.got[0][1].partition(b"\r\n\r\n")[0]
+        ask(world, mail="")  # not wanted any more
+        later(3600)
+        assert deliver(world) == Counts()
+
+
+# --------------------------------------------------------------------------------- who asks
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"webhook": "ftp://example.org/"},
+        {"webhook": "file:///etc/passwd"},
+        {"webhook": "http://"},
+        {"webhook": "https://[::1"},
+        {"mail": "me"},
+        {"mail": "me@example.org\nBcc: you@example.org"},
+        {"mail": "a@b, c@d"},
+    ],
+)
+def test_wrong_addresses(world: World, wanted: dict[str, str]) -> None:
+    with pytest.raises(BadInput):
+        ask(world, **wanted)
+
+
+def test_who_may_ask_for_whom(world: World) -> None:
+    with world.engine.begin() as tx:
+        with pytest.raises(Forbidden):
+            users.set_notices(tx, "eve", OWNER, mail="eve@example.org")
+        user_rows.put_user(tx, "olga", "operator")
+        told = users.set_notices(tx, "olga", OWNER, webhook="https://example.org/", about="jobs")
+        assert (told.webhook, told.about, bool(told.secret)) == (
+            "https://example.org/", "jobs", True
+        )  # fmt: skip
+        assert users.set_notices(tx, OWNER, OWNER, mail="me@example.org").webhook == told.webhook
+        assert users.set_notices(tx, OWNER, OWNER, webhook="").webhook is None
