@@ -9,7 +9,7 @@ import pytest
 from helpers import put_file_dataset
 from sqlalchemy import text
 from task_rows import INPUT, OUTPUT, good, put, row_of
-from working import ENDPOINT, cycle
+from working import ENDPOINT, cycle, end_jobs
 
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
@@ -35,7 +35,7 @@ def close(world: World, name: str = "demo:in") -> None:
 
 
 def start(world: World, **keys: Any) -> int:
-    (task_id,) = put(world, good(site="SITE_A", **keys))
+    (task_id,) = put(world, good(site="SITE_A", **{"skipScout": True, **keys}))
     assert TaskRefiner(world).run_once() == 1
     assert ContentsFeeder(world).run_once() == 1
     return task_id
@@ -299,3 +299,81 @@ def test_adding_files_leaves_an_open_dataset_open(
     with world.engine.begin() as tx:
         datasets.add_files(tx, world.ddm, "demo:in", [tmp_path / "a.txt"], ENDPOINT)
     assert world.ddm.dataset("demo:in").state == ("closed" if closed else "open")
+
+
+# -------------------------------------------------------------------------------------- scouts
+
+
+def released(world: World) -> tuple[int, int, int]:
+    """How many files of the master there are, may be used, and jobs took."""
+    row = master(world)
+    return row.nfiles, row.nfilestobeused, row.nfilesused
+
+
+def test_scouts_are_made_of_what_is_there_until_there_are_ten(world: World) -> None:
+    grow(world, *"abc")
+    task_id = start(world, skipScout=False)
+    assert (released(world), row_of(world, task_id).splitrule) == ((3, 3, 0), "US=2")
+    cycle(world)
+    assert row_of(world, task_id).status == "scouting"  # more scouts are waited for
+    grow(world, *"defghijklmno")
+    cycle(world, jobs_end_too=False)
+    assert released(world) == (15, 10, 10)  # the others wait
+    grow(world, *"pq")
+    cycle(world, jobs_end_too=False)
+    assert released(world) == (17, 10, 10)
+    with world.engine.begin() as tx:
+        kinds = tx.scalars(text("SELECT DISTINCT kind FROM jedi_jobs")).all()
+    assert list(kinds) == ["scout"]
+    cycle(world)
+    task = row_of(world, task_id)
+    assert (task.status, task.reason_code, task.splitrule) == ("defined", "input_open", "US=3")
+    assert released(world) == (17, 17, 17)
+    close(world)
+    cycle(world)
+    assert row_of(world, task_id).status == "done"
+
+
+def test_ten_scouts_are_waited_for_as_long_as_told(world: World) -> None:
+    grow(world, "a")
+    task_id = start(world, skipScout=False)
+    cycle(world)
+    assert row_of(world, task_id).status == "scouting"
+    with world.engine.begin() as tx:
+        knobs.put(tx, "scout.open_wait_s", 0.0, "test")
+    world.refresh()
+    cycle(world)
+    assert (row_of(world, task_id).status, row_of(world, task_id).splitrule) == ("defined", "US=3")
+    grow(world, "b")
+    cycle(world, jobs_end_too=False)
+    with world.engine.begin() as tx:
+        kinds = tx.scalars(text("SELECT kind FROM jedi_jobs ORDER BY pandaid")).all()
+    assert list(kinds) == ["scout", "normal"]
+
+
+def test_nobody_waits_for_scouts_once_the_input_is_closed(world: World) -> None:
+    grow(world, *"ab")
+    task_id = start(world, skipScout=False)
+    cycle(world)
+    close(world)
+    cycle(world)
+    assert row_of(world, task_id).status == "done"
+
+
+def test_an_open_task_all_of_whose_scouts_fail_is_broken(world: World) -> None:
+    grow(world, "a")
+    task_id = start(world, skipScout=False, maxAttempt=1)
+    cycle(world, jobs_end_too=False)
+    assert end_jobs(world, "failed") == 1
+    close(world)
+    cycle(world)
+    assert row_of(world, task_id).status == "broken"
+
+
+def test_scouts_take_whole_jobs_of_an_open_dataset(world: World) -> None:
+    grow(world, *"abc")
+    task_id = start(world, skipScout=False, nFilesPerJob=5)
+    assert (released(world), row_of(world, task_id).splitrule) == ((3, 0, 0), "NF=5")
+    grow(world, *"defgh")
+    cycle(world, jobs_end_too=False)
+    assert (released(world), row_of(world, task_id).splitrule) == ((8, 5, 5), "NF=5,US=2")

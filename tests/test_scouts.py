@@ -65,6 +65,15 @@ def test_the_input_of_the_first_jobs_is_released(
     assert released(masters, SplitRules(**rules), 0) == []
 
 
+def test_of_input_that_grows_scouts_get_what_is_there() -> None:
+    masters = [Master(1, 3, 0), Master(2, 0, 0), Master(3, 40, 0)]
+    rules = SplitRules(n_files_per_job=2)
+    assert released(masters, rules, 30) == []
+    assert [one.n_files for one in released(masters, rules, 30, more=True)] == [3, 0, 40]
+    assert [one.n_files for one in released(masters, rules, 10, more=True)] == [3, 0, 16]
+    assert released([Master(1, 0, 0)], rules, 10, more=True) == []
+
+
 def test_a_job_may_be_a_number_of_events() -> None:
     rules = SplitRules(n_events_per_job=100)
     assert released([Master(1, 30, 900)], rules, 10) == []

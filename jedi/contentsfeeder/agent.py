@@ -73,12 +73,9 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
         ours = [(task, outcome) for task, outcome in results if task.jedi_task_id in held]
         feeds = [(task, outcome) for task, outcome in ours if isinstance(outcome, Feed)]
         growing = self._write(tx, feeds)
-        first = {
-            t.jedi_task_id: t.rules
-            for t, f in feeds
-            if f.is_complete and t.may_scout and t.jedi_task_id not in growing
-        }
-        scouting.withhold(tx, first, int(self.world.knobs["scout.chunks"]))
+        scouted = {task.jedi_task_id: task.rules for task, _ in feeds if task.may_scout}
+        open_too = {task.jedi_task_id for task, feed in feeds if not feed.is_complete}
+        scouting.withhold(tx, scouted, int(self.world.knobs["scout.chunks"]), open_too)
         broken = [
             d.dataset_id for _, out in ours if isinstance(out, Unusable) for d in out.datasets
         ]

@@ -76,10 +76,10 @@ class InputDataset:
 @dataclass(frozen=True, slots=True)
 class FeedTask:
     """A task to feed, with the limits its parameters set: files and events of all its masters,
-    of which `files_fed` and `events_fed` have rows already. A job has `bunch` files of an open
-    master, or events where it is split by them. Files with fewer than `least_events`, or too few
-    for a job of `whole_jobs` files, are left out (0: none is), and so are those that `skipped`
-    tasks finished.
+    of which `files_fed` and `events_fed` have rows already, and `files_released` may be used. A
+    job has `bunch` files of an open master, or events where it is split by them. Files with fewer
+    than `least_events`, or too few for a job of `whole_jobs` files, are left out (0: none is), and
+    so are those that `skipped` tasks finished.
     `parent`: the task that made the input. `status`: the task's, or before it was put on hold.
     `periodical`: files wait for their period."""
 
@@ -91,6 +91,7 @@ class FeedTask:
     max_failure: int | None = None
     n_files: int | None = None
     files_fed: int = 0
+    files_released: int = 0
     n_events: int | None = None
     events_fed: int = 0
     n_pseudo_files: int = 1
@@ -111,11 +112,11 @@ class FeedTask:
 
     @property
     def may_scout(self) -> bool:
-        """It is fed for the first time and does not refuse scouts, which take a number of files:
-        what must not be divided has none."""
+        """Its scouts are at work, or nothing of its input was released yet and it does not refuse
+        scouts, which take a number of files: what must not be divided has none."""
         if self.rules.group_boundary_id in WHOLE_IDS:
             return False
-        return self.rules.use_scout is None and not self.files_fed
+        return self.rules.scouting or (self.rules.use_scout is None and not self.files_released)
 
     def events(self, dataset: InputDataset, files: Sequence[Listed]) -> list[int | None]:
         """How many events files have: as data management knows, else as the task says."""

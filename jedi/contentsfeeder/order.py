@@ -58,6 +58,7 @@ def feed_task(
         max_failure=params.get("maxFailure"),
         n_files=params.get("nFiles"),
         files_fed=files_fed,
+        files_released=sum(one.nfilestobeused for one in masters),
         n_events=params.get("nEvents"),
         events_fed=sum(one.nevents or 0 for one in masters),
         n_pseudo_files=1

@@ -86,19 +86,21 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
     )
 
     def claim(self, tx: Connection, limit: int) -> list[Ending]:
+        knobs = self.world.knobs
+        heard = {"scouts": knobs["scout.chunks"], "open_wait_s": knobs["scout.open_wait_s"]}
         rows = ending.claim_final(tx, self.world.me, self.lease_s, limit)
         if len(rows) < limit:
             left = limit - len(rows)
-            rows += ending.claim_processed(tx, self.world.me, self.lease_s, left)
+            rows += ending.claim_processed(tx, self.world.me, self.lease_s, left, heard)
         if len(rows) < limit:
             left = limit - len(rows)
             rows += preprocessing.claim_through(tx, self.world.me, self.lease_s, left)
         if len(rows) < limit:
             left = limit - len(rows)
             rows += family.claim_orphans(tx, self.world.me, self.lease_s, left)
-        if len(rows) < limit and (percent := float(self.world.knobs["scout.early_percent"])) < 100:
+        if len(rows) < limit and (percent := float(knobs["scout.early_percent"])) < 100:
             left = limit - len(rows)
-            rows += scouting.claim_early(tx, self.world.me, self.lease_s, left, percent)
+            rows += scouting.claim_early(tx, self.world.me, self.lease_s, left, percent, heard)
         working = [row for row in rows if row.status not in ending.FINALISABLE]
         scouted = scouting.scouted(tx, working)
         if scouted:

@@ -167,7 +167,8 @@ def feed(known: Known, params: TaskParams, owner: str, priority: int, place: Pla
     masters = [Master(r.dataset.dataset_id, len(r), r.events or 0)
                for r in rows if r.dataset.is_master]  # fmt: skip
     first_jobs = int(known.knobs["scout.chunks"])
-    scouted = outcome.is_complete and asked.may_scout and released(masters, asked.rules, first_jobs)
+    more = not outcome.is_complete
+    scouted = asked.may_scout and released(masters, asked.rules, first_jobs, more=more)
     return Fed(task, queue.queue_name, asked, row, inputs, files, first_jobs if scouted else 0)
 
 

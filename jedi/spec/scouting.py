@@ -142,7 +142,8 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Master:
-    """A master dataset that was just fed: its rows, and their events where they are known."""
+    """A master dataset that was just fed: what may be used of it, in files, and their events where
+    they are known."""
 
     dataset_id: int
     n_files: int
@@ -158,15 +159,18 @@ class Release:
     n_events: int | None
 
 
-def released(masters: Sequence[Master], rules: SplitRules, jobs: int) -> list[Release]:
+def released(
+    masters: Sequence[Master], rules: SplitRules, jobs: int, *, more: bool = False
+) -> list[Release]:
     """What scouts get: the input of the first `jobs` jobs, counted over the masters in order.
-    Nothing if there are no more jobs than that: then scouts would be all there is."""
+    Nothing if there are no more jobs than that: then scouts would be all there is, unless
+    there is `more` input, or may be."""
     size = rules.of_scouts()
     events = size.events_per_job
     largest = rules.max_files_per_job if rules.respect_split_rule else None
     per_job = events or size.files_per_job or largest or 1
     wanted = [-(-(one.n_events if events else one.n_files) // per_job) for one in masters]
-    if not 0 < jobs < sum(wanted):
+    if not jobs > 0 or sum(wanted) <= (0 if more else jobs):
         return []
     found = []
     for master, most in zip(masters, wanted, strict=True):

@@ -204,7 +204,7 @@ def with_ready_files(tx: Connection, task_ids: Iterable[int]) -> set[int]:
 
 _INPUTS = """
 SELECT d.datasetid, d.jeditaskid, d.datasetname, d.containername, d.attributes, d.type,
-  d.masterid, d.status, d.nfiles, d.nevents,
+  d.masterid, d.status, d.nfiles, d.nfilestobeused, d.nevents,
   CASE WHEN d.nfiles > 0 AND d.masterid IS NULL AND t.rules ?| CAST(:ranges AS text[])
        THEN (SELECT count(DISTINCT lfn) FROM jedi_dataset_contents c
              WHERE c.datasetid = d.datasetid) ELSE d.nfiles END AS files,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
-from jedi.taskbuffer import tasks
+from jedi.taskbuffer import scouting, tasks
 
 PREPARABLE = tuple(
     e.source for e in states.TASK.edges if e.target == "prepared" and e.reason == "all_processed"
@@ -45,10 +45,14 @@ AND (coalesce(parent_tid, jeditaskid) = jeditaskid
 """
 
 
-def claim_processed(tx: Connection, me: str, lease_s: float, limit: int) -> list[Row[Any]]:
+def claim_processed(
+    tx: Connection, me: str, lease_s: float, limit: int, scouts: Mapping[str, Any]
+) -> list[Row[Any]]:
     """Take working tasks whose masters are all fed and processed as far as they are known, and
-    that have no live job. A child does not end before its parent."""
-    return tasks.claim(tx, PREPARABLE, me, lease_s, limit, _NOTHING_LEFT)
+    that have no live job. A child does not end before its parent. `scouts`: values of
+    scouting.HEARD."""
+    condition = _NOTHING_LEFT + scouting.HEARD
+    return tasks.claim(tx, PREPARABLE, me, lease_s, limit, condition, **scouts)
 
 
 def claim_final(tx: Connection, me: str, lease_s: float, limit: int) -> list[Row[Any]]:

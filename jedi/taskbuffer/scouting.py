@@ -7,7 +7,7 @@ ready, but `nfilestobeused` counts only those released, and nobody takes more.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
@@ -20,6 +20,7 @@ from jedi.spec.scouting import (
     Master,
     Measured,
     Progress,
+    Release,
     Scout,
     Scouted,
     released,
@@ -34,7 +35,9 @@ _AS_THEY_ARE: Mapping[int, float | None] = MappingProxyType({})
 
 
 _FED = text(f"""
-SELECT jeditaskid, datasetid, nfiles, coalesce(nevents, 0) AS nevents FROM jedi_datasets
+SELECT jeditaskid, datasetid, nfiles, coalesce(nevents, 0) AS nevents,
+  nfilestobeused - nfilesmissing AS files, coalesce(neventstobeused, 0) AS events
+FROM jedi_datasets
 WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND masterid IS NULL AND type IN ({_MASTERS})
 ORDER BY datasetid FOR NO KEY UPDATE
 """)
@@ -47,30 +50,41 @@ WITH r AS (
   FROM r, LATERAL (
     SELECT events, sum(events) OVER (ORDER BY fileid) AS so_far FROM (
       SELECT fileid, coalesce(endevent - startevent + 1, nevents) AS events
-      FROM jedi_dataset_contents c WHERE c.datasetid = r.id AND c.status = 'ready'
+      FROM jedi_dataset_contents c WHERE c.datasetid = r.id
+        AND c.status NOT IN ('pending', 'staging', 'waiting', 'lost', 'missing', 'broken')
       ORDER BY fileid LIMIT r.files) f) f
   WHERE r.events IS NULL OR f.so_far <= r.events
   GROUP BY r.id
 )
-UPDATE jedi_datasets d SET nfilestobeused = coalesce(c.files, 0), neventstobeused = c.events
+UPDATE jedi_datasets d SET neventstobeused = c.events,
+  nfilestobeused = greatest(coalesce(c.files, 0), d.nfilesused) + d.nfilesmissing
 FROM r LEFT JOIN c USING (id) WHERE d.datasetid = r.id
 """)
 
 
-def withhold(tx: Connection, rules: Mapping[int, SplitRules], jobs: int) -> None:
-    """Of tasks that were just fed and have more jobs than that, release the input of the first
-    `jobs` only: those are scouts. `rules` by task; the caller has locked the tasks."""
-    found: dict[int, list[Master]] = {}
+def withhold(
+    tx: Connection, rules: Mapping[int, SplitRules], jobs: int, growing: Collection[int]
+) -> None:
+    """Of tasks that were just fed and have more jobs than that, or may get them (`growing`),
+    release the input of the first `jobs` only: those are scouts, and no more while these are at
+    work. `rules` by task; the caller has locked the tasks."""
+    found: dict[int, list[Row[Any]]] = {}
     for row in tx.execute(_FED, {"ids": list(rules)}) if rules else ():
-        found.setdefault(row.jeditaskid, []).append(Master(row.datasetid, row.nfiles, row.nevents))
-    releases = {task_id: released(some, rules[task_id], jobs) for task_id, some in found.items()}
+        found.setdefault(row.jeditaskid, []).append(row)
+    releases: dict[int, list[Release]] = {}
+    for task_id, some in found.items():
+        known = [Master(row.datasetid, row.nfiles, row.nevents) for row in some]
+        usable = [Master(row.datasetid, row.files, row.events) for row in some]
+        more = task_id in growing or bool(released(known, rules[task_id], jobs))
+        releases[task_id] = released(usable, rules[task_id], jobs, more=more)
     limits = [one for some in releases.values() for one in some]
     if limits:
         values = {"ids": [one.dataset_id for one in limits],
                   "files": [one.n_files for one in limits],
                   "events": [one.n_events for one in limits]}  # fmt: skip
         tx.execute(_WITHHOLD, values)
-        set_rules(tx, {task: rules[task].then(SCOUTING) for task in releases if releases[task]})
+        begun = [task for task in releases if releases[task] and not rules[task].scouting]
+        set_rules(tx, {task: rules[task].then(SCOUTING) for task in begun})
 
 
 _LIMITED = text("""
@@ -148,6 +162,7 @@ WHERE j.jeditaskid = ANY(CAST(:ids AS bigint[])) AND j.kind = ANY(:kinds)
   AND j.status = 'finished'
 """
 _ALL = all_jobs("jeditaskid, pandaid, kind, status")
+_UNITS = all_jobs("jeditaskid, unit_nr, kind")
 _FILES = all_files("pandaid, datasetid, type, fsize")
 _JOBS = f"""
 {_JOB.format(table="jedi_jobs")} UNION ALL {_JOB.format(table="jedi_jobs_archived")}
@@ -163,6 +178,18 @@ SELECT jeditaskid, max(size) AS size FROM (
 GROUP BY jeditaskid
 """)
 
+
+HEARD = f"""
+AND (rules ->> 'use_scout' IS DISTINCT FROM '{SCOUTING}'
+  OR statechangetime <= jedi_now() - make_interval(secs => :open_wait_s)
+  OR :scouts <= (SELECT count(DISTINCT unit_nr) FROM {_UNITS} j
+                 WHERE j.jeditaskid = jedi_tasks.jeditaskid AND j.kind = 'scout' OFFSET 0)
+  OR NOT EXISTS (
+    SELECT FROM jedi_datasets d WHERE d.jeditaskid = jedi_tasks.jeditaskid
+      AND d.masterid IS NULL AND d.type IN ({_MASTERS}) AND d.status = 'running' OFFSET 0))
+"""
+"""SQL: no more scouts are waited for: there are `scouts` of them, their input is not open any
+more, or the first was made `open_wait_s` ago."""
 
 _PROGRESS = text(f"""
 SELECT jeditaskid, CAST(sum(nfiles) AS bigint) AS n_files,
@@ -222,11 +249,12 @@ AND NOT EXISTS (
 
 
 def claim_early(
-    tx: Connection, me: str, lease_s: float, limit: int, percent: float
+    tx: Connection, me: str, lease_s: float, limit: int, percent: float, scouts: Mapping[str, Any]
 ) -> list[Row[Any]]:
-    """Take tasks so many percent of whose scouts have finished, though others are at work yet."""
-    return tasks.claim(tx, ["scouting"], me, lease_s, limit, _ENOUGH, percent=percent,
-                       scouting=str(SCOUTING))  # fmt: skip
+    """Take tasks so many percent of whose scouts have finished, though others are at work yet.
+    `scouts`: values of HEARD."""
+    return tasks.claim(tx, ["scouting"], me, lease_s, limit, _ENOUGH + HEARD, percent=percent,
+                       scouting=str(SCOUTING), **scouts)  # fmt: skip
 
 
 _TO_MEASURE = text(f"""
