@@ -78,7 +78,7 @@ def _post(client: httpx.Client, message: Message) -> None:
 
 
 def sign(secret: str, topic: str, sent: str, body: bytes) -> str:
-    """`v1,` and the base64 of the HMAC-SHA256 of id, time and body; the secret is whsec_<base64>."""
+    """`v1,` and the base64 of the HMAC-SHA256 of id, time and body; secret: whsec_<base64>."""
     key = base64.b64decode(secret.removeprefix("whsec_"))
     signed = hmac.digest(key, f"{topic}.{sent}.".encode() + body, hashlib.sha256)
     return f"v1,{base64.b64encode(signed).decode()}"
