@@ -13,8 +13,8 @@ from jedi.core.processes import Process
 
 _SERVE = text("""
 WITH l AS (
-  SELECT site, corecount, maxrss, maxwdir, lastpilot,
-    CASE WHEN submitter = 'local' AND status NOT IN ('offline', 'paused') THEN nslots
+  SELECT site, corecount, greatest(maxrss, 0) AS maxrss, greatest(maxwdir, 0) AS maxwdir, lastpilot,
+    CASE WHEN submitter = 'local' AND status NOT IN ('offline', 'paused') THEN greatest(nslots, 0)
          ELSE 0 END AS nslots
   FROM jedi_sites s
   WHERE submitter = 'local' OR EXISTS (
@@ -44,8 +44,9 @@ SELECT s.site, (
   SELECT count(*) FROM (
     SELECT FROM jedi_job_ready r
     WHERE r.site = s.site AND r.cores <= greatest(s.corecount, 1)
-      AND (s.maxrss = 0 OR r.memory_mb <= s.maxrss) AND (s.maxwdir = 0 OR r.disk_mb <= s.maxwdir)
-    LIMIT s.nslots) r
+      AND (s.maxrss <= 0 OR r.memory_mb <= s.maxrss)
+      AND (s.maxwdir <= 0 OR r.disk_mb <= s.maxwdir)
+    LIMIT greatest(s.nslots, 0)) r
 ) AS waiting, coalesce(b.jobs, 0) AS busy
 FROM jedi_sites s LEFT JOIN (
   SELECT site, CAST(sum(jobs) AS bigint) AS jobs FROM (

@@ -35,7 +35,8 @@ WITH jobs AS (
       AND d.type IN ({MASTERS})) f
   WHERE t.status IN ({WORKING}) GROUP BY 1
 )
-SELECT q.queue_id, q.partitionid, q.queue_share, q.stretchable,
+SELECT q.queue_id, q.partitionid, q.stretchable,
+  CASE WHEN q.queue_share < 0 THEN 0 ELSE q.queue_share END AS queue_share,
   coalesce(t.tasks, 0) > 0 OR coalesce(j.running + j.queued, 0) > 0 AS active,
   CAST(coalesce(j.running, 0) AS float8) AS usage,
   CAST(coalesce(j.running + j.queued, 0) + coalesce(t.files, 0) AS float8) AS demand

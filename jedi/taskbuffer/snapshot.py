@@ -28,6 +28,11 @@ def _on(what: str) -> str:
     return f"coalesce(d.detailed_status ->> '{what}', 'ON') NOT IN ('OFF', 'TEST')"
 
 
+def _said(column: str, least: str = ">= 0") -> str:
+    """A figure that means something, else NULL: not NaN, infinite, or below `least`."""
+    return f"CASE WHEN {column} {least} AND {column} <= 1e12 THEN {column} END"
+
+
 def _listed(what: str) -> str:
     """A list of catchall, joined; text stands for itself."""
     return (
@@ -46,8 +51,9 @@ _SITES = text(f"""
 WITH e AS (
   SELECT e.*, {_on("read_lan")} AS read_lan, {_on("write_lan")} AS write_lan,
     {_on("read_wan")} AS read_wan, {_on("write_wan")} AS write_wan,
-    d.space_free + coalesce(d.space_expired, 0) AS free, d.space_total AS total,
-    coalesce(d.space_min_free, 0) AS least, coalesce(d.space_unavailable, 0) AS unavailable
+    {_said("d.space_free")} + coalesce({_said("d.space_expired")}, 0) AS free,
+    {_said("d.space_total", ">= 1")} AS total, coalesce({_said("d.space_min_free")}, 0) AS least,
+    coalesce({_said("d.space_unavailable")}, 0) AS unavailable
   FROM jedi_site_endpoints e JOIN jedi_ddm_endpoints d USING (ddm_endpoint)
 ), r AS (
   SELECT site, array_agg(ddm_endpoint ORDER BY default_read DESC, order_read, ddm_endpoint)
@@ -85,7 +91,7 @@ SELECT s.site AS sites, s.status, s.role, s.state, s.type, s.cloud, coalesce(s.t
   {_listed("useJumboJobs")} AS jumbo,
   coalesce(w.ddm_endpoint, '') AS endpoint, coalesce(r.endpoints, '{{}}') AS endpoints,
   greatest(s.corecount, 1)::float8 AS cores,
-  CASE WHEN s.corepower > 0 AND s.corepower < 1e6 THEN s.corepower ELSE 10 END AS core_power,
+  coalesce({_said("s.corepower", "> 0")}, 10) AS core_power,
   nullif(greatest(s.maxtime, 0), 0)::float8 AS max_time_s,
   greatest(s.mintime, 0)::float8 AS min_time_s,
   nullif(greatest(s.maxrss, 0), 0)::float8 AS max_rss_mb,
@@ -99,11 +105,11 @@ SELECT s.site AS sites, s.status, s.role, s.state, s.type, s.cloud, coalesce(s.t
     THEN (s.catchall ->> 'minEventsForJumbo')::float8 ELSE 0 END AS jumbo_events,
   coalesce(nullif(greatest(s.transferringlimit, 0), 0), 2000)::float8 AS transferring_limit,
   CASE WHEN s.pledgedcpu < 0 THEN -1 ELSE nullif(s.pledgedcpu, 0) END::float8 AS pledged_cores,
-  nullif(greatest(s.max_io_intensity, 0), 0) AS max_io_kb_s,
-  nullif(greatest(s.maxdiskio, 0), 0) AS max_disk_io_kb_s,
+  {_said("s.max_io_intensity", "> 0")} AS max_io_kb_s,
+  {_said("s.maxdiskio", "> 0")} AS max_disk_io_kb_s,
   coalesce(m.disk_io, 0) AS disk_io_kb_s,
   floor(w.free) AS free_gb, floor(w.free - w.least) AS usable_gb,
-  coalesce(w.least + w.unavailable, 0) AS reserved_gb, floor(nullif(w.total, 0)) AS total_gb,
+  coalesce(w.least + w.unavailable, 0) AS reserved_gb, floor(w.total) AS total_gb,
   coalesce(r.reads_lan, true)::int::float8 AS reads_lan,
   coalesce(o.writes_lan, true)::int::float8 AS writes_lan,
   coalesce(r.gets_wan, true)::int::float8 AS gets_wan,

@@ -89,12 +89,13 @@ TIMEOUTS = (
 """The first that applies counts."""
 
 _DAYS = {"transtimehi": 1, "transtimelo": 4}
-"""What sites that are no longer known are taken to say."""
+"""What sites that are no longer known, or say nonsense, are taken to say."""
 
 
 def _limit(rule: Timeout) -> str:
     if rule.per_site:
-        return f"86400.0 * coalesce(s.{rule.limit}, {_DAYS[rule.limit]})"
+        said = f"s.{rule.limit}"
+        return f"86400.0 * CASE WHEN {said} >= 0 THEN {said} ELSE {_DAYS[rule.limit]} END"
     return f"CAST(:{_bind(rule)} AS float8)"
 
 

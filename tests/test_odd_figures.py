@@ -1,0 +1,86 @@
+"""Figures that say nothing or nonsense: files and `jedi site set` refuse them; where they were put
+into rows by hand, whoever reads them takes them as not said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from generating import generate, rows
+from refusals import HOME, Ask, Broker, Fault
+from sqlalchemy import BigInteger, Double, Integer, text
+from test_refusals import ask_why, build, refused, submit
+
+from jedi.agent.base import World
+from jedi.brokerage.agent import TaskBroker
+from jedi.taskbuffer.tables import metadata
+
+WHOLE = (0, -1, -(2**31))
+ODD = (0, -1, -1e300, 1e300, "NaN", "Infinity", "-Infinity")
+ASKED = {"coreCount": 1, "ramCount": 2000, "cpuTime": 1000, "workDiskCount": 500, "ioIntensity": 1}
+
+
+def columns_of(table: str) -> dict[str, Fault]:
+    """A site for each odd figure in each column of a table, and for its absence."""
+    found = {}
+    for column in metadata.tables[table].columns:
+        figures = {Double: ODD, Integer: WHOLE, BigInteger: WHOLE}.get(type(column.type), ())
+        for figure in (*figures, *([None] if column.nullable and figures else [])):
+            row = {column.name: figure}
+            fault = Fault(row) if table == "jedi_sites" else Fault(store=row)
+            found[f"{column.name}={figure}"] = fault
+    return found
+
+
+_LINK = text("INSERT INTO jedi_network_matrix (src, dst, key, value) "
+             f"VALUES (:site, '{HOME}', :key, CAST(CAST(:figure AS text) AS float8))")  # fmt: skip
+_METRIC = text("INSERT INTO jedi_site_metrics (site, gshare, metric, value) "
+               "VALUES (:site, '', 'diskio', CAST(:value AS jsonb))")  # fmt: skip
+LINKS = [
+    (key, figure)
+    for key in ("closeness", "production_queued", "express_queued", "mbps_1h", "mbps_1d", "mbps_1w")
+    for figure in ("NaN", "Infinity", "-Infinity", "-7", "1e300")
+]
+METRICS = ('"busy"', "null", "-1", "1e400", "[7]", '{"a": 1}')
+
+
+def odd_world(world: World, label: str, **row: Any) -> tuple[int, Ask]:
+    """A site for each odd figure: of its row, of its endpoint, of its link to the nucleus, of its
+    disks; and a task that asks for little."""
+    sites = columns_of("jedi_sites") | columns_of("jedi_ddm_endpoints")
+    sites |= {f"{key}={figure}": Fault() for key, figure in LINKS}
+    sites |= {f"diskio={number}": Fault() for number in range(len(METRICS))}
+    knobs = {"broker.local": "full", "taskbroker.space_counts": 1, "taskbroker.count_reserved": 1,
+             "taskbroker.room_tb": 0.5, "broker.max_disk_io_kb_s": 50}  # fmt: skip
+    broker = Broker(label, (Ask(ASKED, sites, row={"diskio": 60, **row}),), knobs)
+    (task,) = submit(world, broker)
+    build(world, broker, [task])
+    with world.engine.begin() as tx:
+        for key, figure in LINKS:
+            tx.execute(_LINK, {"site": f"CASE_{key}={figure}", "key": key, "figure": figure})
+        for number, value in enumerate(METRICS):
+            tx.execute(_METRIC, {"site": f"CASE_diskio={number}", "value": value})
+    return task, broker.asks[0]
+
+
+def choice(world: World, task: int, ask: Ask) -> dict[str, list[str]]:
+    """Whom the broker refused, and why; what it chose has weights that can be compared."""
+    (found,) = rows(world, "SELECT * FROM jedi_broker_decisions")
+    assert found.chosen and all(0 < weight < float("inf") for weight in found.weights)
+    assert ask_why(world, task).brokerage is not None
+    return {code: said for code, said in refused(world, task, ask).items() if said}
+
+
+@pytest.mark.parametrize("label", ["managed", "user"])
+def test_what_means_nothing_is_in_no_sites_way(world: World, label: str) -> None:
+    task, ask = odd_world(world, label, nucleus=HOME)
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_tasks SET status = 'ready' WHERE status = 'assigning'"))
+    assert generate(world) == 1
+    assert choice(world, task, ask) == {"space_free=0": ["little_storage"]}
+
+
+def test_what_means_nothing_is_in_no_nucleus_way(world: World) -> None:
+    task, ask = odd_world(world, "managed")
+    assert TaskBroker(world).run_once() == 1
+    assert choice(world, task, ask) == {"space_free=0": ["cannot_run", "little_room"]}
