@@ -21,9 +21,9 @@ from jedi.taskbuffer.queues import COLUMNS, match, match_all
 from jedi.taskrefiner.agent import TaskRefiner
 
 
-def taken_by(tx: Connection, **row: Any) -> str | None:
+def taken_by(tx: Connection, name: str | None = None, **row: Any) -> str | None:
     """The name of the queue that takes a task with these columns."""
-    (found,) = match(tx, [{"vo": "local", "prodsourcelabel": "user", **row}])
+    (found,) = match(tx, [{"vo": "local", "prodsourcelabel": "user", **row}], [name])
     return None if found.queue is None else str(found.queue.queue_name)
 
 
@@ -42,6 +42,9 @@ def test_queues_are_matched_in_their_order(engine: Engine) -> None:
         assert taken_by(tx, vo="local", prodsourcelabel="user") == "early"
         assert taken_by(tx, vo="atlas", prodsourcelabel="user") is None
         assert taken_by(tx, vo="local", prodsourcelabel="managed") is None
+        assert taken_by(tx, "late", prodsourcelabel="managed") == "late"
+        assert [taken_by(tx, one) for one in ("partition", "closed", "none")] == [None] * 3
+        assert taken_by(tx, "late", vo="atlas") is None
         queues.import_queues(tx, QUEUE.format(1, "late", 3) + QUEUE.format(2, "early", 9))
         assert taken_by(tx, vo="local", prodsourcelabel="user") == "late"
 

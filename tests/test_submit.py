@@ -126,6 +126,8 @@ def test_racing_submissions_under_one_key_make_one_task(world: World, submit: Su
 def test_ordinary_users_submit_for_themselves(world: World, submit: Submit) -> None:
     text = document(userName="berta", taskType="prod", taskPriority=2000)
     assert {p.path for p in refused(submit, text)} == {"userName", "taskType", "taskPriority"}
+    (problem,) = refused(submit, document(workQueueName="user"))
+    assert (problem.path, problem.value) == ("workQueueName", "user")
     submit(document(userName="anna"))
 
 
@@ -136,6 +138,14 @@ def test_production_users_submit_for_others(world: World, submit: Submit, role: 
     submit(document(userName="berta", taskType="prod", taskPriority=2000), "prod")
     (task,) = rows(world.engine, "SELECT * FROM jedi_tasks")
     assert (task.username, task.tasktype, task.taskpriority) == ("berta", "prod", 2000)
+    other = [{**OUTPUT, "dataset": "a:other"}]
+    (problem,) = refused(submit, document(workQueueName="manage", jobParameters=other), "prod")
+    assert (problem.path, problem.remedy) == ("workQueueName", "Did you mean managed?")
+    chosen = submit(document(workQueueName="managed", jobParameters=other), "prod")
+    assert TaskRefiner(world).run_once() == 2
+    (found,) = rows(world.engine, "SELECT gshare FROM jedi_tasks WHERE jeditaskid = :t",
+                    t=chosen.jedi_task_id)  # fmt: skip
+    assert found.gshare == "managed"
 
 
 def test_inputs_must_be_known(world: World, submit: Submit) -> None:

@@ -332,7 +332,8 @@ def user_set(
         str | None,
         typer.Option(
             "--gridpref",
-            help="Letters: k key-pairs, p proxies, s super user, g super group; '' for none.",
+            help="Letters: s super user, g super group; k key-pairs and p proxies, for other "
+            "services; '' for none.",
             show_default="as it is",
         ),
     ] = None,

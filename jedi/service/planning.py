@@ -96,9 +96,8 @@ def _matched(
     tx: Connection, columns: Mapping[str, Any], name: str | None
 ) -> tuple[Queue, str | None]:
     """The work queue that takes a task."""
-    (found,) = queues.match(tx, [columns])
-    named = {row.queue_name: row for row in queues.matchable(tx)}
-    queue = named.get(name) if name else found.queue
+    (found,) = queues.match(tx, [columns], [name])
+    queue = found.queue
     if queue is None:
         rule = "no active work queue takes the task"
         raise BadInput([Problem("workQueueName", name, rule, "Look at: jedi queue list")])

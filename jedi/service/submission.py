@@ -178,6 +178,10 @@ def _person(params: TaskParams, who: str, role: str) -> Iterator[Problem]:
     if params.gshare is not None:
         rule = "only production users and operators choose a share"
         yield Problem("gshare", params.gshare, rule, "Leave it out: it is your work queue's")
+    if params.work_queue_name is not None:
+        rule = "only production users and operators choose a work queue"
+        remedy = "Leave it out: its criteria choose it"
+        yield Problem("workQueueName", params.work_queue_name, rule, remedy)
     if params.task_type not in (None, "anal"):
         rule = "only production users and operators submit production tasks"
         yield Problem("taskType", params.task_type, rule, "Leave it out")
@@ -193,8 +197,15 @@ def _person(params: TaskParams, who: str, role: str) -> Iterator[Problem]:
 
 def _queue(tx: Connection, params: TaskParams, owner: str) -> Iterator[Problem]:
     """A work queue takes the task, as far as can be told before it is refined."""
-    (found,) = queues.match(tx, [row_of(params, owner, _priority(tx, params, owner))])
+    row, name = row_of(params, owner, _priority(tx, params, owner)), params.work_queue_name
+    (found,) = queues.match(tx, [row], [name])
     if found.queue is not None:
+        return
+    if name:
+        rule = f"no active work queue of vo {params.vo} has this name"
+        known = ", ".join(found.asked) or "none"
+        remedy = suggest(name, found.asked, f"Leave it out, or choose among: {known}")
+        yield Problem("workQueueName", name, rule, remedy)
         return
     path, label = "prodSourceLabel", params.prod_source_label
     if found.asked:
@@ -251,7 +262,7 @@ def _places(tx: Connection, params: TaskParams) -> Iterator[Problem]:
 def _parent(tx: Connection, params: TaskParams, owner: str) -> tuple[int | None, list[Problem]]:
     """The id of the task that is named as the parent, the last of that name."""
     name = params.parent_task_name
-    if name is None:
+    if name in (None, params.task_name):  # nobody is his own parent, as the rules say
         return None, []
     row = family.newest(tx, owner, name)
     if row is None:

@@ -17,7 +17,7 @@ PERMISSIONS = {
     "s": "super user: analysis tasks jump over others",
     "g": "super group: analysis tasks of a working group jump over others",
 }
-"""The letters of GRIDPREF."""
+"""The letters of GRIDPREF. k and p are for services that keep credentials: JEDI keeps none."""
 
 
 def task_priority(

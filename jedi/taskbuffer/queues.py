@@ -32,7 +32,8 @@ ORDER BY r.place
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The work queue of a task, if any takes it, among those `asked`: all of its vo and label."""
+    """The work queue of a task, if any takes it, among those `asked`: all of its vo and label, or
+    of its vo if the task names its queue."""
 
     queue: Row[Any] | None
     asked: tuple[str, ...]
@@ -40,9 +41,12 @@ class Match:
     processing_type: str | None
 
 
-def match(tx: Connection, rows: Sequence[Mapping[str, Any]]) -> list[Match]:
-    """The work queue of each task: the first active one, by order, of its vo and prodSourceLabel
-    whose criteria hold. Partitions are never matched: tasks belong to their sub-queues.
+def match(
+    tx: Connection, rows: Sequence[Mapping[str, Any]], names: Sequence[str | None]
+) -> list[Match]:
+    """The work queue of each task: the active one of its vo that it names, or the first, by order,
+    of its vo and prodSourceLabel whose criteria hold. Partitions are never matched: tasks belong to
+    their sub-queues.
 
     `rows` are columns of jedi_tasks under their SQL names; with jeditaskid, what is left out is as
     in the database.
@@ -52,15 +56,14 @@ def match(tx: Connection, rows: Sequence[Mapping[str, Any]]) -> list[Match]:
     whens = "".join(f" WHEN {case} THEN {n}" for n, case in enumerate(cases))
     first = f"CASE{whens} END" if cases else "CAST(NULL AS integer)"
     hits = tx.execute(text(_MATCH.format(found=first)), {**values, "rows": _texts(rows)})
-    return [
-        Match(
-            None if hit.found is None else found[hit.found],
-            tuple(q.queue_name for q in found if (q.vo, q.queue_type) == (hit.vo, hit.label)),
-            hit.label,
-            hit.processingtype,
-        )
-        for hit in hits
-    ]
+    matches = []
+    for hit, name in zip(hits, names, strict=True):
+        mine = [q for q in found if q.vo == hit.vo and (name or q.queue_type == hit.label)]
+        first_fit = None if hit.found is None else found[hit.found]
+        queue = next((q for q in mine if q.queue_name == name), None) if name else first_fit
+        asked = tuple(q.queue_name for q in mine)
+        matches.append(Match(queue, asked, hit.label, hit.processingtype))
+    return matches
 
 
 def match_all(tx: Connection, rows: Sequence[Mapping[str, Any]]) -> list[list[int]]:

@@ -252,12 +252,11 @@ def _queued(
     rows = [tasks_new.columns(task_id, task) for task_id, task in new]
     queued: list[tuple[int, RefinedTask]] = []
     homeless: dict[int, Outcome] = {}
-    named = {row.queue_name: row for row in queues.matchable(tx)}
-    for (task_id, task), found in zip(new, queues.match(tx, rows), strict=True):
-        name = task.queue_name
-        queue = named.get(name) if name else found.queue
+    matches = queues.match(tx, rows, [task.queue_name for _, task in new])
+    for (task_id, task), found in zip(new, matches, strict=True):
+        name, queue = task.queue_name, found.queue
         if queue is None and name:
-            rule = "no active work queue has this name"
+            rule = f"no active work queue of its vo has this name ({', '.join(found.asked)})"
             problem = Problem("workQueueName", name, rule, "Leave it out")
             homeless[task_id] = Malformed((problem,))
         elif queue is None:
