@@ -441,6 +441,8 @@ CREATE INDEX jedi_jobs_jeditaskid_unit_nr_ix ON jedi_jobs (jeditaskid, unit_nr);
 CREATE INDEX jedi_jobs_live_ix ON jedi_jobs (jeditaskid) WHERE postprocessed_at IS NULL;
 CREATE INDEX jedi_jobs_reported_ix ON jedi_jobs (pandaid) WHERE pilot_result IS NOT NULL AND
     postprocessed_at IS NULL;
+CREATE INDEX jedi_jobs_retention_ix ON jedi_jobs (retention) WHERE retention IS NOT NULL AND
+    purged_at IS NULL;
 
 -- ended jobs, moved here in batches
 CREATE TABLE jedi_jobs_archived (
@@ -505,6 +507,8 @@ CREATE TABLE jedi_jobs_archived (
     CONSTRAINT jedi_jobs_archived_pk PRIMARY KEY (pandaid)
 );
 CREATE INDEX jedi_jobs_archived_jeditaskid_unit_nr_ix ON jedi_jobs_archived (jeditaskid, unit_nr);
+CREATE INDEX jedi_jobs_archived_retention_ix ON jedi_jobs_archived (retention) WHERE retention IS
+    NOT NULL AND purged_at IS NULL;
 
 -- every status a job had
 CREATE TABLE jedi_jobs_statuslog (

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jedi.cli.common import Json, application, run, show, table, transaction
+from jedi.cli.common import NO, Json, application, run, show, table, transaction
 from jedi.cli.task_commands import Comment
 from jedi.cli.task_common import NEWEST
-from jedi.cli.task_results import show_printed
+from jedi.cli.task_results import fetch, show_printed
 from jedi.core.errors import JediError
 from jedi.core.settings import caller
 
@@ -89,6 +91,8 @@ def _show(found: JobDetails) -> None:
         "pilot": job.pilot_id,
         "exit code": job.exit_code,
         "error": job.error_diag or job.error_code,
+        "outputs kept until": job.retention,
+        "purged": job.purged_at,
     }
     table(["what", "value"], [[k, v] for k, v in facts.items() if v is not None])
     steps = [[s.time, s.status, s.agent, s.reason or s.reason_code] for s in found.steps]
@@ -153,3 +157,48 @@ def log(job: Job, as_json: Json = False) -> None:
     with transaction() as tx:
         printed = jobs.printed(tx, factory.load(tx, knobs.load(tx)), job)
     show(printed, as_json, lambda: show_printed(printed))
+
+
+@app.command()
+def output(
+    job: Job,
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="DIR", file_okay=False, help="Copy them there.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List what a job has made, or copy it and verify its adler32. Exit code 1: there is nothing.
+
+    Example: `jedi-job output 17 --to results`
+    """
+    from jedi.ddm import factory
+    from jedi.service import jobs
+    from jedi.taskbuffer import knobs
+
+    with transaction() as tx:
+        found = jobs.outputs(tx, job)
+        copies = jobs.plan_copies(tx, factory.load(tx, knobs.load(tx)), job, to) if to else []
+    fetch(copies)
+    rows = [[file.lfn, file.dataset, file.size, file.adler32] for file in found]
+    show(found, as_json, lambda: table(["file", "dataset", "bytes", "adler32"], rows))
+    if not found:
+        raise typer.Exit(NO)
+
+
+@app.command()
+def purge(
+    jobs: Jobs,
+    after: Annotated[
+        float, typer.Option("--after", metavar="DAYS", min=0, help="Keep them for so long.")
+    ] = 0.0,
+    comment: Comment = None,
+    as_json: Json = False,
+) -> None:
+    """Let the outputs of jobs go, once you have them: they are removed within a minute or, with
+    `--after`, in so many days. Logs are kept.
+
+    Example: `jedi-job purge 17 18`
+    """
+    from jedi.service import jobs as service
+
+    _command(partial(service.purge, keep_days=after), jobs, comment, as_json)

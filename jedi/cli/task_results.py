@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jedi.cli.common import NO, Json, console, show, table, transaction
+from jedi.cli.task_commands import Comment
 from jedi.cli.task_common import Task
+from jedi.core.settings import caller
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +39,7 @@ def get(
     where = directory or Path(f"task-{task}")
     with transaction() as tx:
         copies = results.plan_copies(tx, factory.load(tx, knobs.load(tx)), task, where, logs=logs)
-    copied = _fetch(copies)
+    copied = fetch(copies)
     value = {
         "directory": str(where),
         "copied": copied,
@@ -51,7 +53,7 @@ def get(
         raise typer.Exit(NO)
 
 
-def _fetch(copies: Sequence[Copy]) -> int:
+def fetch(copies: Sequence[Copy]) -> int:
     """Copy all, with a bar on stderr where that is a terminal; how many were not there yet."""
     from rich.progress import Progress
 
@@ -65,6 +67,34 @@ def _fetch(copies: Sequence[Copy]) -> int:
 def _facts(copy: Copy) -> dict[str, object]:
     file = copy.file
     return {"dataset": file.dataset, "lfn": file.lfn, "size": file.size, "adler32": file.adler32}
+
+
+def clean(
+    task: Task,
+    after: Annotated[
+        float, typer.Option("--after", metavar="DAYS", min=0, help="Keep them for so long.")
+    ] = 0.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    comment: Comment = None,
+    as_json: Json = False,
+) -> None:
+    """Let the outputs of a task that has ended go: they are removed within a minute or, with
+    `--after`, in so many days. Logs are kept. It is refused while another task uses them.
+
+    Example: `jedi-task clean 1 --dry-run`
+    """
+    from jedi.service import cleaning
+
+    with transaction() as tx:
+        found = cleaning.clean(tx, caller(), task, after, comment, dry_run=dry_run)
+
+    def people() -> None:
+        table(["dataset", "files", "bytes"], [[one.dataset, one.files, one.bytes] for one in found])
+        when = f"in {after:g} days" if after else "now"
+        tense = "would be" if dry_run else "are"
+        typer.echo(f"Files that {tense} removed {when}: {sum(one.files for one in found)}.")
+
+    show(found, as_json, people)
 
 
 def log(

@@ -370,6 +370,11 @@ _DECLARED = [
           "task's end; 0: for good", least=0.0),
     _knob("lifetime.failed_logs_days", "d", 0.0, "... logs of failed, aborted and broken tasks",
           30.0, least=0.0),
+    _knob("lifetime.logs_days", "d", 365.0, "... logs of all tasks", least=0.0),
+    _knob("lifetime.job_outputs_days", "d", 0.0, "... outputs of jobs, after the job's end and "
+          "not before the task's; PGI thinks of several weeks", least=0.0),
+    _knob("watchdog.purge_period_s", "s", 60.0, "outputs that are not to be kept are looked for "
+          "this often", least=0.1),
     _knob("watchdog.space_period_s", "s", 60.0, "the room at endpoints is measured this often",
           least=0.1),
     _knob("watchdog.diskio_period_s", "s", 300.0, "the disk I/O of running jobs is averaged this "

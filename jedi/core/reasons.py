@@ -146,6 +146,8 @@ JOBS: Mapping[str, str] = {
     "user_cap_over": "Its user, or working group, may have more running jobs.",
     "held": "Its owner holds the job: release it, and pilots may have it.",
     "released": "The job is held no longer.",
+    "to_be_purged": "Its owner keeps the outputs until then; the log stays.",
+    "purged": "The outputs were removed: their time was over.",
     # ended by the system or by people
     "cancelled_by_user": "The job alone was cancelled: its inputs are tried again if they may be.",
     "killed": "The job was ended because its task is.",

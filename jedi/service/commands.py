@@ -63,6 +63,7 @@ def command(
         raise Refused(refusal, code="wrong_status", jedi_task_id=jedi_task_id, status=task.status)
     if COMMANDS[name].doing in ("toretry", "toincexec"):
         _alone(tx, jedi_task_id)
+        _runnable(tx, jedi_task_id, arguments)
     problems = list(_wrong(name, arguments))
     if (code := arguments.get("sandbox")) and not tasks_new.has_sandbox(tx, code):
         problems.append(Problem("sandbox", code, "no such sandbox", "Give its files"))
@@ -84,6 +85,18 @@ def _alone(tx: Connection, jedi_task_id: int) -> None:
             code="output_in_use",
             jedi_task_id=row.jeditaskid,
             dataset=row.datasetname,
+        )
+
+
+def _runnable(tx: Connection, jedi_task_id: int, arguments: Mapping[str, Any]) -> None:
+    """The local files that its jobs run are still kept, or others are given."""
+    code = tasks_new.sandbox_of(tx, jedi_task_id)
+    if code and not arguments.get("sandbox") and not tasks_new.has_sandbox(tx, code):
+        raise Refused(
+            f"The local files of task {jedi_task_id} are forgotten: give them again with "
+            "--new-code.",
+            code="sandbox_forgotten",
+            jedi_task_id=jedi_task_id,
         )
 
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.core.errors import Forbidden, NotFound, Refused
 from jedi.ddm.interface import DDM
-from jedi.service import results, tasks
-from jedi.service.results import Printed
+from jedi.service import cleaning, results, tasks
+from jedi.service.results import Copy, Printed
+from jedi.service.tasks import File
 from jedi.taskbuffer import jobs as job_rows
-from jedi.taskbuffer import jobs_end, onejob, users
+from jedi.taskbuffer import jobs_end, onejob, purging, users
 from jedi.taskbuffer.jobs_end import JobEnd
 
 AGENT = "jedi-job"
@@ -46,6 +48,8 @@ class OneJob:
     exit_code: int | None
     error_code: str | None
     error_diag: str | None
+    retention: datetime | None
+    purged_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,18 @@ def printed(tx: Connection, ddm: DDM, panda_id: int) -> Printed:
     """What a job printed; NotFound if there is no such job, or nothing of it has come."""
     [job] = get(tx, [panda_id])
     return results.printed(tx, ddm, job.jedi_task_id, panda_id)
+
+
+def outputs(tx: Connection, panda_id: int) -> list[File]:
+    """What a job has made, as far as it is still kept; NotFound if there is no such job."""
+    [job] = get(tx, [panda_id])
+    return tasks.outputs(tx, job.jedi_task_id, panda_id=panda_id)
+
+
+def plan_copies(tx: Connection, ddm: DDM, panda_id: int, directory: Path) -> list[Copy]:
+    """How a job's outputs get into a directory; NotFound if there is no such job."""
+    [job] = get(tx, [panda_id])
+    return results.plan_copies(tx, ddm, job.jedi_task_id, directory, panda_id=panda_id)
 
 
 def newest(tx: Connection, user_name: str, limit: int) -> list[tuple[int, str]]:
@@ -133,6 +149,20 @@ def release(
     """
     _held_fast(tx, who, panda_ids, "release", onejob.HOLDABLE)
     onejob.release(tx, panda_ids, AGENT, _sentence("released", who, comment))
+    return get(tx, panda_ids)
+
+
+def purge(
+    tx: Connection, who: str, panda_ids: Sequence[int], comment: str | None, keep_days: float = 0.0
+) -> list[OneJob]:
+    """Keep outputs of jobs for so many days more, all or none: then the dog `purge` removes them.
+
+    NotFound, Forbidden; Refused: a job, or its task, has not ended, or another task needs them.
+    """
+    jobs = _held_fast(tx, who, panda_ids, "purge", sorted(states.JOB.final))
+    cleaning.must_be_over(tx, sorted({job.jedi_task_id for job in jobs}))
+    reason = cleaning.told(who, keep_days, comment)
+    purging.keep_until(tx, panda_ids, cleaning.DAY_S * keep_days, AGENT, reason)
     return get(tx, panda_ids)
 
 

@@ -39,11 +39,18 @@ class Printed:
 
 
 def plan_copies(
-    tx: Connection, ddm: DDM, jedi_task_id: int, directory: Path, *, logs: bool = False
+    tx: Connection,
+    ddm: DDM,
+    jedi_task_id: int,
+    directory: Path,
+    *,
+    logs: bool = False,
+    panda_id: int | None = None,
 ) -> list[Copy]:
-    """How the finished outputs of a task get into a directory. Names that several of its datasets
-    hold go below directories named after their datasets; NotFound if a file is nowhere."""
-    files = tasks.outputs(tx, jedi_task_id, logs=logs)
+    """How the finished outputs of a task, or of one of its jobs, get into a directory. Names that
+    several datasets hold go below directories named after their datasets; NotFound if a file is
+    nowhere."""
+    files = tasks.outputs(tx, jedi_task_id, logs=logs, panda_id=panda_id)
     uses = Counter(file.lfn for file in files)
     sources = _sources(ddm, files)
     return [

@@ -149,7 +149,8 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of a task; size in bytes, adler32 in 8 hex digits."""
+    """A file of a task; size in bytes, adler32 in 8 hex digits. `gone`: it was made, and is not
+    kept any more."""
 
     file_id: int
     dataset: str
@@ -164,6 +165,7 @@ class File:
     max_attempt: int | None
     failed_attempt: int
     panda_id: int | None
+    gone: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,17 +264,23 @@ def files(
     types: Sequence[str] | None = None,
     statuses: Sequence[str] | None = None,
     limit: int = MOST_ROWS,
+    panda_id: int | None = None,
 ) -> list[File]:
-    """The files of a task, of datasets of these types (input, output, log, …)."""
+    """The files of a task, of datasets of these types (input, output, log, …); or only those that
+    one of its jobs was to make."""
     get(tx, jedi_task_id)
-    found = views.files(tx, jedi_task_id, types, statuses, limit)
+    found = views.files(tx, jedi_task_id, types, statuses, limit, panda_id)
     return [File(**row._mapping) for row in found]
 
 
-def outputs(tx: Connection, jedi_task_id: int, *, logs: bool = False) -> list[File]:
-    """The finished outputs of a task, with its logs if wanted."""
+def outputs(
+    tx: Connection, jedi_task_id: int, *, logs: bool = False, panda_id: int | None = None
+) -> list[File]:
+    """The finished outputs of a task, or of one of its jobs, that are still kept; with logs if
+    wanted."""
     types = ["output", "log"] if logs else ["output"]
-    return files(tx, jedi_task_id, types=types, statuses=["finished"])
+    found = files(tx, jedi_task_id, types=types, statuses=["finished"], panda_id=panda_id)
+    return [file for file in found if not file.gone]
 
 
 def history(tx: Connection, jedi_task_id: int) -> list[Step]:

@@ -266,7 +266,9 @@ _MADE = text(f"""
 SELECT c.fileid, d.datasetname, c.lfn, c.fsize, c.checksum
 FROM jedi_dataset_contents c JOIN jedi_datasets d USING (datasetid, jeditaskid)
 WHERE c.type IN {_OUTPUTS} AND c.status = 'finished' AND c.fileid > :after
-  AND d.state IS DISTINCT FROM 'missing'
+  AND d.state IS DISTINCT FROM 'missing' AND NOT EXISTS (
+    SELECT FROM {alljobs.all_jobs("pandaid, purged_at")} j
+    WHERE j.pandaid = c.outpandaid AND j.purged_at IS NOT NULL AND c.type = 'output')
 ORDER BY c.fileid LIMIT :page
 """)
 

@@ -21,7 +21,9 @@ WHERE t.status IN ({_FINAL}) AND (d.state = 'missing' AND d.statechecktime >= t.
   AND (d.type = 'output' AND 'tr' = ANY(string_to_array(d.attributes, ','))
       AND :transient_s > 0 AND t.endtime < jedi_now() - make_interval(secs => :transient_s)
     OR d.type IN ('log', 'trn_log') AND t.status IN ({_IN_VAIN})
-      AND :failed_logs_s > 0 AND t.endtime < jedi_now() - make_interval(secs => :failed_logs_s))
+      AND :failed_logs_s > 0 AND t.endtime < jedi_now() - make_interval(secs => :failed_logs_s)
+    OR d.type = 'log'
+      AND :logs_s > 0 AND t.endtime < jedi_now() - make_interval(secs => :logs_s))
   AND NOT EXISTS (
     SELECT FROM jedi_datasets o JOIN jedi_tasks u USING (jeditaskid)
     WHERE o.datasetname = d.datasetname AND o.jeditaskid <> d.jeditaskid
@@ -30,11 +32,13 @@ ORDER BY t.endtime, d.datasetid LIMIT :limit
 """)
 
 
-def expired(tx: Connection, transient_s: float, failed_logs_s: float, limit: int) -> list[Row[Any]]:
-    """Datasets whose time is over: transient outputs, and logs of tasks that came to nothing, so
-    many seconds after the task's end (0: never). Not those that another task fills as well, or
-    still reads. datasetid, datasetname, lfns of the task's files."""
-    times = {"transient_s": transient_s, "failed_logs_s": failed_logs_s}
+def expired(
+    tx: Connection, transient_s: float, failed_logs_s: float, logs_s: float, limit: int
+) -> list[Row[Any]]:
+    """Datasets whose time is over: transient outputs, logs of tasks that came to nothing, and those
+    of others, so many seconds after the task's end (0: never). Not those that another task fills
+    as well, or still reads. datasetid, datasetname, lfns of the task's files."""
+    times = {"transient_s": transient_s, "failed_logs_s": failed_logs_s, "logs_s": logs_s}
     return list(tx.execute(_EXPIRED, {**times, "limit": limit}))
 
 

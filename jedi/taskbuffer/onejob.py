@@ -18,12 +18,12 @@ HOLDABLE = tuple(status for status, (state, _) in LIVE.items() if state == "Pre-
 
 _HOLDABLE = ", ".join(f"'{status}'" for status in HOLDABLE)
 _TOLD = "pandaid, site, priority, pilot_id, kill_code, hold_kind, hold_reason, hold_since, " \
-        "exit_code, error_code, error_diag"  # fmt: skip
+        "exit_code, error_code, error_diag, retention, purged_at"  # fmt: skip
 _ONE = text(f"""
 SELECT s.pandaid AS panda_id, s.originpandaid AS origin_panda_id, s.jeditaskid AS jedi_task_id,
   t.username AS user_name, s.attemptnr AS attempt_nr, s.status, s.pgi_state, s.pgi_substate,
   j.site, j.priority, j.pilot_id, j.kill_code, j.hold_kind, j.hold_reason, j.hold_since,
-  j.exit_code, j.error_code, j.error_diag
+  j.exit_code, j.error_code, j.error_diag, j.retention, j.purged_at
 FROM jedi_job_states s JOIN {all_jobs(_TOLD)} j USING (pandaid) JOIN jedi_tasks t USING (jeditaskid)
 WHERE s.pandaid = ANY(CAST(:ids AS bigint[])) AND j.pandaid = ANY(CAST(:ids AS bigint[]))
 ORDER BY s.pandaid

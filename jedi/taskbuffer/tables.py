@@ -121,11 +121,14 @@ def _job_columns() -> list[Column[Any]]:
         words("delegation_queue", "the engine's queue", _LATER),
         words("delegation_id", "the engine's job id", _LATER),
         stamp("postprocessed_at", "when its results were added", _END),
-        stamp("purged_at", "when its outputs were purged", _LATER),
-        stamp("retention", "its outputs are kept until then", _LATER),
+        stamp("purged_at", "when its outputs were purged", "purging.note_purged"),
+        stamp("retention", "its outputs are kept until then",
+              "purging.keep_until purging.keep_task_until"),
         col("metadata", JSONB, "what the payload wants to be known", _REPORT),
     ]  # fmt: skip
 
+
+_KEPT = text("retention IS NOT NULL AND purged_at IS NULL")
 
 jobs = Table(
     "jedi_jobs",
@@ -141,6 +144,7 @@ jobs = Table(
     # Not on status: an update of an indexed column can't be HOT.
     Index("jedi_jobs_reported_ix", "panda_id",
           postgresql_where=text("pilot_result IS NOT NULL AND postprocessed_at IS NULL")),
+    Index(None, "retention", postgresql_where=_KEPT),
     comment="jobs that are alive or not yet archived",
     postgresql_with={"fillfactor": "80"},
 )  # fmt: skip
@@ -151,6 +155,7 @@ jobs_archived = Table(
     *_job_columns(),
     PrimaryKeyConstraint("panda_id"),
     Index(None, "jedi_task_id", "unit_nr"),
+    Index(None, "retention", postgresql_where=_KEPT),
     comment="ended jobs, moved here in batches",
 )
 

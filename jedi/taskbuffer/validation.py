@@ -15,7 +15,7 @@ DUPLICATES = "duplicates_found"
 
 _MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
 _OUTPUTS = ", ".join(f"'{kind}'" for kind in states.OUTPUT_TYPES)
-_JOBS = all_jobs("jeditaskid, pandaid, status")
+_JOBS = all_jobs("jeditaskid, pandaid, status, purged_at")
 _FILES = all_files("pandaid, fileid, datasetid, type")
 # One text a dataset: a row a file costs three times as much.
 _PRODUCTS = text(f"""
@@ -27,7 +27,9 @@ FROM (
 ) o, LATERAL (
   SELECT c.lfn, bool_and(c.status = 'failed') AS bad,
     bool_or(c.status = 'finished' AND c.jeditaskid = ANY(CAST(:ids AS bigint[]))
-      AND d.state IS DISTINCT FROM 'missing') AS made
+      AND d.state IS DISTINCT FROM 'missing' AND (c.outpandaid IN (
+        SELECT pandaid FROM {_JOBS} j WHERE j.jeditaskid = ANY(CAST(:ids AS bigint[]))
+          AND j.purged_at IS NOT NULL)) IS NOT TRUE) AS made
   FROM jedi_datasets d JOIN jedi_dataset_contents c USING (datasetid)
   WHERE d.datasetname = o.datasetname AND d.type IN ({_OUTPUTS}) GROUP BY c.lfn) f
 GROUP BY o.datasetname
@@ -37,7 +39,8 @@ GROUP BY o.datasetname
 @dataclass(frozen=True, slots=True)
 class Products:
     """LFNs of an output dataset: `made` by the task's jobs with success, unless the dataset has
-    expired since; `bad`: of no job, of whatever task, that had success or may have it yet."""
+    expired since, or the job was purged; `bad`: of no job, of whatever task, that had success or
+    may have it yet."""
 
     made: frozenset[str]
     bad: frozenset[str]

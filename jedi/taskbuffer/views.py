@@ -98,14 +98,18 @@ _JOBS = f"""
 {_JOB.format(table="jedi_jobs")} UNION ALL {_JOB.format(table="jedi_jobs_archived")}
 ORDER BY panda_id LIMIT :limit
 """
-_FILES = """
+_FILES = f"""
 SELECT c.fileid AS file_id, d.datasetname AS dataset, c.lfn, c.type, c.status, c.fsize AS size,
   c.checksum AS adler32, c.guid, c.nevents AS n_events, c.attemptnr AS attempt_nr,
-  c.maxattempt AS max_attempt, c.failedattempt AS failed_attempt, c.pandaid AS panda_id
+  c.maxattempt AS max_attempt, c.failedattempt AS failed_attempt, c.pandaid AS panda_id,
+  c.status = 'finished' AND (d.state = 'missing' OR c.type = 'output' AND EXISTS (
+    SELECT FROM {all_jobs("pandaid, purged_at")} j
+    WHERE j.pandaid = c.outpandaid AND j.purged_at IS NOT NULL)) IS TRUE AS gone
 FROM jedi_dataset_contents c JOIN jedi_datasets d USING (jeditaskid, datasetid)
 WHERE c.jeditaskid = :task
   AND coalesce(c.type = ANY(CAST(:types AS text[])), c.type <> ALL(:hidden))
   AND (CAST(:statuses AS text[]) IS NULL OR c.status = ANY(:statuses))
+  AND (CAST(:job AS bigint) IS NULL OR c.outpandaid = :job)
 ORDER BY c.datasetid, c.fileid LIMIT :limit
 """
 _HISTORY = """
@@ -225,9 +229,12 @@ def files(
     types: Sequence[str] | None,
     statuses: Sequence[str] | None,
     limit: int,
+    panda_id: int | None = None,
 ) -> list[Row[Any]]:
-    """The files of a task whose datasets have these types (None: all but what is to be merged)."""
+    """The files of a task, or those that one of its jobs was to make, whose datasets have these
+    types (None: all but what is to be merged)."""
     values = {"task": jedi_task_id, "types": types, "statuses": statuses, "limit": limit,
+              "job": panda_id,
               "hidden": list(states.PRE_MERGE_TYPES)}  # fmt: skip
     return list(tx.execute(text(_FILES), values))
 

@@ -20,12 +20,13 @@ def run(world: World) -> Counts:
     limit = int(world.knobs["watchdog.batch"])
     transient_s = DAY_S * float(world.knobs["lifetime.transient_days"])
     failed_logs_s = DAY_S * float(world.knobs["lifetime.failed_logs_days"])
+    logs_s = DAY_S * float(world.knobs["lifetime.logs_days"])
     counts = Counts()
     while True:
         with world.engine.begin() as tx:
-            found = expiry.expired(tx, transient_s, failed_logs_s, limit)
+            found = expiry.expired(tx, transient_s, failed_logs_s, logs_s, limit)
         for row in found:
-            _remove(world.ddm, row.datasetname, row.lfns)
+            remove(world.ddm, row.datasetname, row.lfns)
         with world.engine.begin() as tx:
             expiry.note_gone(tx, [row.datasetid for row in found])
         counts["expired"] += len(found)
@@ -33,10 +34,11 @@ def run(world: World) -> Counts:
             return counts
 
 
-def _remove(ddm: DDM, name: str, lfns: Sequence[str]) -> None:
-    """Remove files, and their dataset if nobody has put others into it."""
+def remove(ddm: DDM, name: str, lfns: Sequence[str]) -> None:
+    """Remove files, and their dataset (or a container) if there are no others in it."""
     with suppress(NotFound):
-        ddm.remove_files(name, lfns)
+        if lfns:
+            ddm.remove_files(name, lfns)
         if not any(replica.n_files for replica in ddm.replicas(name)):
             ddm.delete(name)
 

@@ -22,6 +22,7 @@ from jedi.watchdog import (
     pending,
     periods,
     progress,
+    purge,
     retention,
     retries,
     shares,
@@ -39,7 +40,7 @@ DOGS: dict[str, Dog] = {
     for module in (
         timeouts, leases, merging, pending, throttle, exhausted, goal, failing, boost, measure,
         periods, statistics, progress, retries, shares, space, diskio, staging, copies, expiry,
-        sweep,
+        purge, sweep,
         caps, lookup, archive, notifier, retention,
     )
 }  # fmt: skip

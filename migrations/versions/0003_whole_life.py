@@ -397,6 +397,12 @@ INDEXES = {
     "ddm_replicas_expires_at_ix": "ddm_replicas (expires_at) WHERE expires_at IS NOT NULL",
     "jedi_broker_decisions_creationtime_ix": "jedi_broker_decisions (creationtime)",
     "jedi_broker_decisions_snapshot_hash_ix": "jedi_broker_decisions (snapshot_hash)",
+    "jedi_jobs_archived_retention_ix": """
+jedi_jobs_archived (retention) WHERE retention IS NOT NULL AND purged_at IS NULL
+""",
+    "jedi_jobs_retention_ix": """
+jedi_jobs (retention) WHERE retention IS NOT NULL AND purged_at IS NULL
+""",
     "jedi_network_matrix_key_dst_ix": "jedi_network_matrix (key, dst)",
     "jedi_tasks_period_ix": """
 jedi_tasks (nextperiod) WHERE period IS NOT NULL AND status IN ('ready', 'running')

@@ -1,0 +1,85 @@
+"""What tasks and jobs have made is not to be kept any longer: the dog `purge` removes it then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from jedi.core.errors import Forbidden, Refused
+from jedi.service import tasks
+from jedi.service.tasks import File
+from jedi.taskbuffer import purging, users
+
+DAY_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """A dataset, and the files in it that are not to be kept any longer."""
+
+    dataset: str
+    files: int
+    bytes: int
+
+
+def clean(
+    tx: Connection,
+    who: str,
+    jedi_task_id: int,
+    keep_days: float = 0.0,
+    comment: str | None = None,
+    *,
+    dry_run: bool = False,
+) -> list[Cleaned]:
+    """Let all outputs of a task that has ended go in so many days; what there is of them now.
+
+    NotFound, Forbidden; Refused: the task has not ended, or another one reads or fills its outputs.
+    """
+    task = tasks.get(tx, jedi_task_id)
+    if who != task.user_name and users.role(tx, who) != "operator":
+        raise Forbidden(
+            f"Task {jedi_task_id} belongs to {task.user_name}: only its owner and operators may "
+            "clean it.",
+            jedi_task_id=jedi_task_id,
+            owner=task.user_name,
+        )
+    must_be_over(tx, [jedi_task_id])
+    if not dry_run:
+        reason = told(who, keep_days, comment)
+        purging.keep_task_until(tx, jedi_task_id, DAY_S * keep_days, "jedi-task", reason)
+    return _sums(tasks.outputs(tx, jedi_task_id))
+
+
+def must_be_over(tx: Connection, task_ids: Sequence[int]) -> None:
+    """Refused unless tasks have ended and nobody needs what they have made."""
+    for task in tasks.find(tx, ids=task_ids):
+        if not task.is_final:
+            raise Refused(
+                f"Task {task.jedi_task_id} is {task.status}: its outputs can go when it has ended.",
+                code="wrong_status",
+                jedi_task_id=task.jedi_task_id,
+                status=task.status,
+            )
+        for row in purging.in_use(tx, task.jedi_task_id):
+            raise Refused(
+                f"Task {row.jeditaskid} still uses {row.datasetname}: wait for its end.",
+                code="output_in_use",
+                jedi_task_id=row.jeditaskid,
+                dataset=row.datasetname,
+            )
+
+
+def told(who: str, keep_days: float, comment: str | None) -> str:
+    """The sentence for the logs of jobs."""
+    why = f": {comment}" if comment else ""
+    return f"Its outputs are kept for {keep_days:g} more days, says {who}{why}."
+
+
+def _sums(files: Sequence[File]) -> list[Cleaned]:
+    found: dict[str, Cleaned] = {}
+    for file in files:
+        had = found.get(file.dataset, Cleaned(file.dataset, 0, 0))
+        found[file.dataset] = Cleaned(file.dataset, had.files + 1, had.bytes + (file.size or 0))
+    return list(found.values())
