@@ -3,16 +3,24 @@ into rows by hand, whoever reads them takes them as not said."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from generating import generate, rows
 from refusals import HOME, Ask, Broker, Fault
-from sqlalchemy import BigInteger, Double, Integer, text
+from sqlalchemy import BigInteger, Double, Engine, Integer, text
 from test_refusals import ask_why, build, refused, submit
 
 from jedi.agent.base import World
 from jedi.brokerage.agent import TaskBroker
+from jedi.core.errors import BadInput
+from jedi.service import known
+from jedi.service.sites import import_endpoints, import_links, import_sites, set_site, show_site
+from jedi.spec.linkfile import Link
+from jedi.spec.listfile import Entry
+from jedi.spec.sitefile import Site, Storage
 from jedi.taskbuffer.tables import metadata
 
 WHOLE = (0, -1, -(2**31))
@@ -84,3 +92,58 @@ def test_what_means_nothing_is_in_no_nucleus_way(world: World) -> None:
     task, ask = odd_world(world, "managed")
     assert TaskBroker(world).run_once() == 1
     assert choice(world, task, ask) == {"space_free=0": ["cannot_run", "little_room"]}
+
+
+# ------------------------------------------------------------------------------ what is written
+
+SITE, ENDPOINT, LINK = "- {{site: A, {}}}", "- {{ddm_endpoint: A, {}}}", "- {{src: A, dst: B, {}}}"
+NOT_FINITE = (".nan", ".inf", "-.inf")
+
+
+def figures(model: type[Entry]) -> list[str]:
+    """The fields of an entry that are numbers."""
+    return [name for name, field in model.model_fields.items()
+            if name != "nslots" and {"integer", "number"} & set(_kinds(model, name))]  # fmt: skip
+
+
+def _kinds(model: type[Entry], name: str) -> Iterator[str]:
+    said = model.model_json_schema()["properties"][name]
+    for one in said.get("anyOf", [said]):
+        yield str(one.get("type"))
+
+
+@pytest.mark.parametrize(
+    ("importer", "model", "form"),
+    [(import_sites, Site, SITE), (import_endpoints, Storage, ENDPOINT), (import_links, Link, LINK)],
+)
+def test_no_file_brings_what_is_no_number(
+    engine: Engine, importer: Any, model: type[Entry], form: str
+) -> None:
+    asked = figures(model)
+    assert len(asked) >= 6
+    for name in asked:
+        for value in (*NOT_FINITE, "1" + 30 * "0", "-2", '"7"', "true"):
+            with engine.begin() as tx, pytest.raises(BadInput) as caught:
+                who = () if importer is import_links else ("me",)
+                home = () if importer is import_links else (Path("/nowhere"),)
+                importer(tx, *who, form.format(f"{name}: {value}"), *home)
+            assert [problem.path.rpartition(".")[2] for problem in caught.value.problems] == [name]
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["corepower=.inf", "corepower=0", "maxrss=-1", "max_io_intensity=.nan", "maxdiskio=1e400",
+     "pledgedcpu=99999999999", "catchall={deep: {er: [.nan]}}", "catchall={since: 2020-01-01}",
+     'cloud="a\\0b"', 'releases=["\\ud800"]', "corecount=", "status=on"],
+)  # fmt: skip
+def test_no_site_is_set_to_what_makes_no_sense(world: World, said: str) -> None:
+    with world.engine.begin() as tx:
+        with pytest.raises(BadInput) as caught:
+            set_site(tx, "me", HOME, [said], None)
+        assert caught.value.problems[0].path.startswith(f"{HOME}.{said.partition('=')[0]}")
+        assert show_site(tx, HOME).history == []
+
+
+def test_no_file_of_the_world_has_what_is_no_number() -> None:
+    with pytest.raises(BadInput, match="NaN"):
+        known.read('{"format": "jedi-world-1", "sites": {"sites": ["A"], "cores": [NaN]}}')

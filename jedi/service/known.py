@@ -126,7 +126,7 @@ def read(text: str) -> Known:
     """The reverse of `write`; BadInput tells what is wrong with a file. What is left out has the
     value of a world that says nothing."""
     try:
-        said = json.loads(text)
+        said = json.loads(text, parse_constant=_refuse)
         if not isinstance(said, dict) or said.get("format") != FORMAT:
             raise ValueError(f"its format is not {FORMAT}")
         if unknown := sorted(set(said) - _KEYS):
@@ -145,6 +145,10 @@ def read(text: str) -> Known:
         rule = f"it is not the file of a world: {type(error).__name__} {error}"
         remedy = "Write one with: jedi snapshot export"
         raise BadInput([Problem("--snapshot", text[:40], rule, remedy)]) from error
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no figure; null is no limit")
 
 
 def _sites(said: Mapping[str, Any]) -> Snapshot:

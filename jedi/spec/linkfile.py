@@ -17,7 +17,7 @@ from jedi.core.errors import BadInput, Problem
 from jedi.spec.listfile import Entry, read_entry, read_yaml
 
 _Name = Annotated[str, AfterValidator(names.site)]
-_Figure = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+_Figure = Annotated[float, Field(ge=0, le=1e12)]
 KEYS = {
     "closeness": "closeness",
     "production_queued": "production_queued",

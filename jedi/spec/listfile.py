@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from jedi.core import strictyaml
 from jedi.core.errors import BadInput, Problem
@@ -17,7 +18,26 @@ class Entry(BaseModel):
     """A mapping in such a file. Unknown keys and values of another type are mistakes; what the
     description of a field says is shown as the remedy."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    @field_validator("*")
+    @classmethod
+    def _storable(cls, value: Any) -> Any:
+        """PostgreSQL takes neither NUL nor half a surrogate pair."""
+        if any("\0" in one or one.encode(errors="ignore").decode() != one for one in _texts(value)):
+            raise ValueError("it has characters that can't be stored")
+        return value
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All text in a value."""
+    match value:
+        case str():
+            yield value
+        case dict():
+            yield from chain.from_iterable(map(_texts, (*value, *value.values())))
+        case list():
+            yield from chain.from_iterable(map(_texts, value))
 
 
 _Entry = TypeVar("_Entry", bound=Entry)
@@ -87,8 +107,9 @@ def _problem(name: str, model: type[BaseModel], error: Any) -> Problem:
 def _inside(model: type[BaseModel], keys: list[str]) -> type[BaseModel]:
     """The model of a nested mapping."""
     for key in keys:
-        for part in _parts(model.model_fields[key].annotation):
-            model = part
+        if key in model.model_fields:  # else it is a free one
+            for part in _parts(model.model_fields[key].annotation):
+                model = part
     return model
 
 

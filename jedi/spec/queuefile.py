@@ -32,7 +32,7 @@ class Queue(Entry):
     queue_order: _Number | None = Field(None, description="tried before queues of higher order")
     criteria: _Text | None = Field(None, description="SQL condition on the task")
     variables: _Text | None = Field(None, description="values of the condition's variables")
-    partitionid: Annotated[int, Field(ge=-1)] | None = Field(
+    partitionid: Annotated[int, Field(ge=-1, le=2**31 - 1)] | None = Field(
         None, description="queue_id of its partition; -1 = it is a partition"
     )
     stretchable: Literal[0, 1] = Field(0, description="1 = may use shares of idle queues")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, JsonValue
 
 from jedi.core import names
 from jedi.core.errors import BadInput, Problem
@@ -16,12 +16,13 @@ from jedi.spec.listfile import Entry, read_entry, read_list
 
 _Name = Annotated[str, AfterValidator(names.site)]
 _Number = Annotated[int, Field(ge=0, le=2**31 - 1)]
+_Order = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
 _Limit = Annotated[int, Field(ge=0, le=2**53)]
 _NoLimit = "0 = no limit"
 _Switch = Literal["ON", "OFF", "TEST"]
 
 
-_Space = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+_Figure = Annotated[float, Field(ge=0, le=1e12)]
 
 
 class _Storage(Entry):
@@ -31,7 +32,7 @@ class _Storage(Entry):
     token: str | None = Field(None, description="space token")
     type: str = Field("DATADISK", description="DATADISK, DATATAPE, ...")
     is_tape: bool = Field(False, description="tape")
-    space_min_free: _Space | None = Field(None, description="GB that stay free")
+    space_min_free: _Figure | None = Field(None, description="GB that stay free")
     detailed_status: dict[Literal["read_lan", "write_lan", "read_wan", "write_wan"], _Switch] = (
         Field({}, description="read_lan, write_lan, read_wan, write_wan: ON, OFF or TEST")
     )
@@ -42,11 +43,11 @@ class Storage(_Storage):
     is set."""
 
     site: _Name | None = Field(None, description="the grid site it belongs to")
-    space_total: _Space | None = Field(None, description="GB in all")
-    space_free: _Space | None = Field(None, description="GB that are free")
-    space_used: _Space | None = Field(None, description="GB in use")
-    space_expired: _Space | None = Field(None, description="GB that may be deleted")
-    space_unavailable: _Space | None = Field(None, description="GB that cannot be used")
+    space_total: _Figure | None = Field(None, description="GB in all")
+    space_free: _Figure | None = Field(None, description="GB that are free")
+    space_used: _Figure | None = Field(None, description="GB in use")
+    space_expired: _Figure | None = Field(None, description="GB that may be deleted")
+    space_unavailable: _Figure | None = Field(None, description="GB that cannot be used")
 
     def attributes(self) -> dict[str, Any]:
         """The columns of jedi_ddm_endpoints that the entry sets."""
@@ -63,8 +64,8 @@ class Endpoint(_Storage):
     roles: Literal["read,write", "read", "write"] = Field(
         "read,write", description="read,write, read or write"
     )
-    order_read: int = Field(1, description="smaller first")
-    order_write: int = Field(1, description="smaller first")
+    order_read: _Order = Field(1, description="smaller first")
+    order_write: _Order = Field(1, description="smaller first")
     default_read: bool = Field(True, description="first choice for reading")
     default_write: bool = Field(True, description="first choice for writing")
 
@@ -101,13 +102,13 @@ class Site(Entry):
     state: str = Field("ACTIVE", description="ACTIVE nuclei take tasks")
     capability: str | None = Field(None, description="ucore: unified over resource types")
     corecount: _Number = Field(1, description="cores per slot, 0 = 1")
-    corepower: float = Field(10.0, gt=0, description="HS06 per core")
+    corepower: float = Field(10.0, gt=0, le=1e12, description="HS06 per core")
     maxtime: _Limit = Field(0, description=f"longest wall time in s, {_NoLimit}")
     mintime: _Limit = Field(0, description=f"shortest wall time in s, {_NoLimit}")
     maxrss: _Limit = Field(0, description=f"memory of a slot in MB, {_NoLimit}")
     minrss: _Limit = Field(0, description=f"least memory of a job in MB, {_NoLimit}")
     maxwdir: _Limit = Field(0, description="scratch of a slot in MB, 0 = unknown")
-    maxinputsize: Annotated[int, Field(ge=-1)] = Field(
+    maxinputsize: Annotated[int, Field(ge=-1, le=2**53)] = Field(
         0, description="input of a job in MB, -1 = always direct I/O"
     )
     nslots: _Number | Literal["auto"] = Field(
@@ -119,7 +120,7 @@ class Site(Entry):
     )
     fairsharepolicy: str | None = Field(None, description="zero-share rules")
     transferringlimit: _Number = Field(0, description="jobs, 0 = 2000")
-    pledgedcpu: Annotated[int, Field(ge=-1)] | None = Field(
+    pledgedcpu: Annotated[int, Field(ge=-1, le=2**31 - 1)] | None = Field(
         None, description="cores, -1 = opportunistic"
     )
     transtimehi: _Number = Field(1, description="days for transfers of priority >= 800")
@@ -131,9 +132,9 @@ class Site(Entry):
     jobseed: Literal["std", "es", "eshigh", "all"] = Field(
         "std", description="jobs it takes: std, es, eshigh, all"
     )
-    max_io_intensity: float | None = Field(None, ge=0, description="kB/s")
-    maxdiskio: float | None = Field(None, ge=0, description="kB/s per core")
-    catchall: dict[str, Any] = Field({}, description="further attributes, free keys")
+    max_io_intensity: _Figure | None = Field(None, description="kB/s")
+    maxdiskio: _Figure | None = Field(None, description="kB/s per core")
+    catchall: dict[str, JsonValue] = Field({}, description="further attributes, free keys")
     endpoints: list[Endpoint] | None = Field(
         None, description="all storage endpoints of the site, first choice first"
     )
