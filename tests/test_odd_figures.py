@@ -3,25 +3,29 @@ into rows by hand, whoever reads them takes them as not said."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from generating import generate, rows
+from generating import catalogue, document, generate, ready, rows
 from refusals import HOME, Ask, Broker, Fault
 from sqlalchemy import BigInteger, Double, Engine, Integer, text
+from task_rows import row_of
 from test_refusals import ask_why, build, refused, submit
 
 from jedi.agent.base import World
 from jedi.brokerage.agent import TaskBroker
 from jedi.core.errors import BadInput
-from jedi.service import known
+from jedi.service import known, queues
 from jedi.service.sites import import_endpoints, import_links, import_sites, set_site, show_site
 from jedi.spec.linkfile import Link
 from jedi.spec.listfile import Entry
 from jedi.spec.sitefile import Site, Storage
 from jedi.taskbuffer.tables import metadata
+from jedi.watchdog.dog import walk
+from jedi.watchdog.kennel import DOGS
 
 WHOLE = (0, -1, -(2**31))
 ODD = (0, -1, -1e300, 1e300, "NaN", "Infinity", "-Infinity")
@@ -147,3 +151,52 @@ def test_no_site_is_set_to_what_makes_no_sense(world: World, said: str) -> None:
 def test_no_file_of_the_world_has_what_is_no_number() -> None:
     with pytest.raises(BadInput, match="NaN"):
         known.read('{"format": "jedi-world-1", "sites": {"sites": ["A"], "cores": [NaN]}}')
+
+
+# -------------------------------------------------------------------------------- work queues
+
+INJECTION = "1=1); drop table jedi_tasks; --"
+QUEUES: tuple[dict[str, Any], ...] = (
+    {"queue_name": "drop", "criteria": INJECTION},
+    {"queue_name": "typing", "criteria": "campaing = 'c'"},
+    {"queue_name": "ring", "partitionid": 13, "criteria": "campaign = 'ring'", "queue_share": 5},
+    {"queue_name": "gnir", "partitionid": 12, "criteria": "campaign = 'gnir'", "queue_share": 5},
+    {"queue_name": "nothing", "queue_share": 0, "criteria": "campaign = 'nothing'"},
+    {"queue_name": "less", "queue_share": -5, "criteria": "campaign = 'less'"},
+    {"queue_name": "words", "queue_share": 10, "caps": {"NQUEUECAP": "few", "NRUNNINGCAP": -1},
+     "criteria": "campaign = 'words'"},
+    {"queue_name": "list", "queue_share": 10, "caps": [1], "criteria": "campaign = 'list'"},
+)  # fmt: skip
+_QUEUE = text("""
+INSERT INTO jedi_work_queue SELECT (jsonb_populate_record(q, CAST(:row AS jsonb))).*
+FROM jedi_work_queue q WHERE queue_id = 1
+""")
+
+
+def test_queues_that_make_no_sense_stop_nobody(world: World) -> None:
+    """Criteria that are none hold for nobody, queues in a ring are partitions of nothing; to whom
+    nothing is allocated comes last."""
+    catalogue(world, in_=2)
+    with world.engine.begin() as tx:
+        for number, queue in enumerate(QUEUES, 10):
+            row = {"queue_id": number, "queue_order": -number, **queue}
+            tx.execute(_QUEUE, {"row": json.dumps(row)})
+        tx.execute(text("INSERT INTO job_stats SELECT 'SITE_A', queue_id, queue_name, 'SCORE', "
+                        "'running', 2, 2 FROM jedi_work_queue WHERE queue_id >= 10"))  # fmt: skip
+    names = [queue["queue_name"] for queue in QUEUES[2:]]
+    tasks = ready(world, *(document(output=f"a:{name}", campaign=name) for name in names))
+    told = rows(world, "SELECT gshare FROM jedi_tasks ORDER BY jeditaskid")
+    assert [row.gshare for row in told] == ["user", "user", "nothing", "less", "words", "list"]
+    walk(world, DOGS["shares"])
+    with world.engine.begin() as tx:
+        shares = {one["queue_name"]: one["allocation"] for one in queues.explain_shares(tx)}
+        taken = {one.queue_name: (one.tasks, one.wrong) for one in queues.test_queues(tx)}
+        turns = [one.jedi_task_id for one in queues.by_turn(tx, 10)]
+    assert [shares[name] for name in names] == [None, None, 0, 0, 8, 8]
+    assert taken["drop"] == (0, "comments are not allowed")
+    assert taken["typing"] == (0, "campaing is no column of jedi_tasks")
+    assert {taken[row.gshare][1] for row in told} == {None}
+    assert turns == [tasks[n] for n in (0, 1, 4, 5, 2, 3)]
+    assert [ask_why(world, task_id).code for task_id in tasks] == ["in_turn"] * 6
+    assert generate(world) == 6
+    assert {row_of(world, task_id).status for task_id in tasks} == {"running"}

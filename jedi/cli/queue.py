@@ -49,7 +49,8 @@ def queue_test(
 ) -> None:
     """Tell which tasks each work queue would take now, of those that have not ended.
 
-    A task goes to the first queue whose criteria hold; `holds for` counts later ones, too.
+    A task goes to the first queue whose criteria hold; `holds for` counts later ones, too. Where
+    criteria are no condition on a task they hold for none, and `wrong` tells why.
 
     Example: `jedi queue test --task 1`
     """
@@ -57,8 +58,11 @@ def queue_test(
 
     with transaction() as tx:
         found = test_queues(tx, task)
-    headers = ["queue", "name", "criteria", "takes", "holds for", "such as"]
-    rows = [[q.queue_id, q.queue_name, q.criteria, q.tasks, q.holds_for, q.examples] for q in found]
+    headers = ["queue", "name", "criteria", "takes", "holds for", "such as", "wrong"]
+    rows = [
+        [q.queue_id, q.queue_name, q.criteria, q.tasks, q.holds_for, q.examples, q.wrong]
+        for q in found
+    ]
     show(found, as_json, lambda: table(headers, rows))
 
 

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row
 
 from jedi.core.errors import NotFound
 from jedi.service.why import throttle_of
+from jedi.spec.criteria import BadCriterion
 from jedi.spec.queuefile import Queue, check_queues, read_queues
 from jedi.spec.task import EXPRESS
 from jedi.taskbuffer import knobs, queues, shares, turns
@@ -94,6 +95,7 @@ class Taken:
     tasks: int
     holds_for: int
     examples: list[int]
+    wrong: str | None
 
 
 def test_queues(tx: Connection, jedi_task_id: int | None = None) -> list[Taken]:
@@ -106,10 +108,15 @@ def test_queues(tx: Connection, jedi_task_id: int | None = None) -> list[Taken]:
     hold = queues.match_all(tx, docs) if docs else []
     found = []
     for queue in queues.matchable(tx):
+        wrong = None
+        try:
+            queues.criterion(queue, "v")
+        except BadCriterion as bad:
+            wrong = bad.rule
         first = [t for t, ids in zip(rows, hold, strict=True) if ids[:1] == [queue.queue_id]]
         any_ = sum(queue.queue_id in ids for ids in hold)
         name, criteria = queue.queue_name, _written(queue)
-        found.append(Taken(queue.queue_id, name, criteria, len(first), any_, first[:5]))
+        found.append(Taken(queue.queue_id, name, criteria, len(first), any_, first[:5], wrong))
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Integer, Row, Text, text
 
 from jedi.core import states
-from jedi.spec.criteria import Criterion, compile_criterion
+from jedi.spec.criteria import BadCriterion, Criterion, compile_criterion
 from jedi.spec.queuefile import PARTITION
 from jedi.taskbuffer import tables
 
@@ -104,12 +104,17 @@ def live_tasks(tx: Connection, task_id: int | None) -> list[int]:
 
 
 def _conditions(queues: Iterable[Row[Any]]) -> tuple[list[str], dict[str, Any]]:
-    """For each queue the SQL condition on a task `t`, and the values bound in all of them."""
+    """For each queue the SQL condition on a task `t`, and the values bound in all of them; what is
+    no condition, which no file brings, holds for no task."""
     cases: list[str] = []
     values: dict[str, Any] = {}
     for queue in queues:
         prefix = f"q{queue.queue_id}_"
-        one = criterion(queue, prefix)
+        try:
+            one = criterion(queue, prefix)
+        except BadCriterion:
+            cases.append("false")
+            continue
         cases.append(f"t.vo = :{prefix}vo AND t.prodsourcelabel = :{prefix}label AND {one.sql}")
         values |= {f"{prefix}vo": queue.vo, f"{prefix}label": queue.queue_type, **one.values}
     return cases, values

@@ -179,7 +179,7 @@ class Throttle:
         finds the rows of urgent work and of the walltime of queued jobs, which cost more."""
         known = [
             Queue(q.queue_id, q.queue_name, q.queue_type, q.partitionid, q.queue_share,
-                  q.caps or {})
+                  _caps(q.caps))
             for q in queues
             if q.status == "active"
         ]  # fmt: skip
@@ -274,6 +274,12 @@ class Throttle:
         if limit := queue.caps.get(kind):
             return Level(limit, self._load(queue.queue_id, ""), kind)
         return None
+
+
+def _caps(said: Any) -> dict[str, int]:
+    """The limits of a queue; what is none, which no file brings, says nothing."""
+    items = said.items() if isinstance(said, Mapping) else ()
+    return {name: limit for name, limit in items if isinstance(limit, int) and limit > 0}
 
 
 def ceiling(queued: int, cap: int) -> Pass | Skip:
