@@ -20,6 +20,17 @@ CREATE VIEW jedi_files AS
    FROM jedi_dataset_contents
   GROUP BY jeditaskid, datasetid, lfn;
 
+CREATE VIEW jedi_job_allocations AS
+ SELECT l.pandaid,
+    l.jeditaskid,
+    r.resource,
+    min(l.modificationtime) FILTER (WHERE l.status = ANY (r.allocated)) AS allocated_at,
+    min(l.modificationtime) FILTER (WHERE l.status = ANY (r.free)) AS released_at
+   FROM jedi_jobs_statuslog l,
+    ( VALUES ('stage_in',ARRAY['assigned', 'activated', 'throttled', 'sent', 'starting', 'running'],ARRAY['holding', 'transferring', 'merging', 'finished', 'failed', 'cancelled', 'closed']), ('exec_storage',ARRAY['sent', 'starting', 'running'],ARRAY['holding', 'transferring', 'merging', 'finished', 'failed', 'cancelled', 'closed']), ('compute',ARRAY['sent', 'starting', 'running'],ARRAY['holding', 'transferring', 'merging', 'finished', 'failed', 'cancelled', 'closed']), ('stage_out',ARRAY['holding', 'transferring', 'merging'],ARRAY['finished', 'failed', 'cancelled', 'closed'])) r(resource, allocated, free)
+  GROUP BY l.pandaid, l.jeditaskid, r.resource
+ HAVING bool_or(l.status = ANY (r.allocated));
+
 CREATE VIEW jedi_job_states AS
  SELECT pandaid,
     jeditaskid,

@@ -92,6 +92,9 @@ def test_a_held_job_is_never_dispatched(run: Run, made: Made, engine: Engine) ->
     assert shown["job"]["pgi_substate"] == "User-Request"
     assert shown["job"]["hold_reason"] == f"It was held by {caller()}: input looks odd."
     assert [step["reason_code"] for step in shown["steps"]] == [None, "held"]
+    assert [(one["resource"], one["released_at"]) for one in shown["allocations"]] == [
+        ("stage_in", None)
+    ]
     assert "Pre-processing-Hold (User-Request)" in run("show", first).out
     assert run("release", first).code == 0
     assert acquire(engine, "b") == [first]

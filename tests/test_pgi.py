@@ -143,9 +143,26 @@ def wander(tx: Connection, jobs: list[int], dice: random.Random) -> None:
                    {"kind": kind, "id": job})  # fmt: skip
 
 
+def allocated(tx: Connection, jobs: list[int]) -> tuple[list[set[str]], int]:
+    """By job, what it holds by the view of allocations; how many of them were freed."""
+    rows = tx.execute(
+        text(
+            "SELECT pandaid, resource, released_at FROM jedi_job_allocations "
+            "WHERE pandaid = ANY(:ids)"
+        ),
+        {"ids": jobs},
+    ).all()
+    held: dict[int, set[str]] = {job: set() for job in jobs}
+    for row in rows:
+        if row.released_at is None:
+            held[row.pandaid].add(row.resource)
+    return list(held.values()), sum(row.released_at is not None for row in rows)
+
+
 @pytest.mark.usefixtures("world")
 def test_random_walk(engine: Engine) -> None:
-    """10,000 real steps of jobs, seeded: none leaves PGI's table, nothing is held after an end."""
+    """10,000 real steps of jobs, seeded: none leaves PGI's table; after each they hold what their
+    states hold, no more and no less, and nothing in the end."""
     dice, walked = random.Random(15), 0
     seen: set[tuple[str, str]] = set()
     while walked < 10_000:
@@ -161,7 +178,17 @@ def test_random_walk(engine: Engine) -> None:
                     walked += one not in (pgi.FINISHED, pgi.FAILED)
                     if one != other:
                         seen.add((one, other))
+                held, freed = allocated(tx, jobs)
+                assert held == [
+                    {one for one in pgi.RESOURCES if getattr(STATES[now], one) == "allocated"}
+                    for now, _ in after
+                ]
                 before = after
+            left = [JobEnd(job, "closed", "test", "Ended.") for job in jobs]
+            jobs_end.end_jobs(tx, left, "test")
+            held, every = allocated(tx, jobs)
+            assert not any(held)
+            assert every > freed > 0
     assert seen <= TRANSITIONS.keys()
     beyond = {"Submitted", pgi.SUBMISSION, pgi.PURGED}
     assert seen == {pair for pair in TRANSITIONS if not beyond & set(pair)}

@@ -97,6 +97,8 @@ def _show(found: JobDetails) -> None:
     table(["what", "value"], [[k, v] for k, v in facts.items() if v is not None])
     steps = [[s.time, s.status, s.agent, s.reason or s.reason_code] for s in found.steps]
     table(["since", "status", "agent", "reason"], steps)
+    held = [[one.resource, one.allocated_at, one.released_at] for one in found.allocations]
+    table(["allocated", "from", "to"], held)
 
 
 @app.command()

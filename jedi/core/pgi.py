@@ -1,7 +1,8 @@
 """The states of the OGF Production Grid Infrastructure group, derived from what is known of a job.
 
 Nothing of them is stored: `pgi_state` and the view `jedi_job_states`, made of the same tables, say
-where a job is. What a job holds follows from its state. Source: PGI use case, states and resources.
+where a job is. What a job holds follows from its state; the view `jedi_job_allocations` says from
+when to when, by the log of its statuses. Source: PGI use case, states and resources.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ class Holding:
     sandbox: str = "none"
     notify: str = ""
 
+
+RESOURCES = ("stage_in", "exec_storage", "compute", "stage_out")
+"""What a job is allocated while it lives. A hold changes nothing of it, so that it follows from the
+status alone."""
 
 _PRE = ("allocated", "decided", "decided", "decided")
 _AT_WORK = ("allocated", "allocated", "allocated", "decided")

@@ -65,12 +65,23 @@ class JobStep:
 
 
 @dataclass(frozen=True, slots=True)
+class Allocation:
+    """A resource that a job holds, or held until then."""
+
+    resource: str
+    allocated_at: datetime
+    released_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class JobDetails:
-    """A job, its history, and the attempts that stand for it by now: itself, or later ones."""
+    """A job, its history, what it held when, and the attempts that stand for it by now: itself, or
+    later ones."""
 
     job: OneJob
     latest: list[int]
     steps: list[JobStep]
+    allocations: list[Allocation]
 
 
 def get(tx: Connection, panda_ids: Sequence[int]) -> list[OneJob]:
@@ -85,7 +96,9 @@ def show(tx: Connection, panda_id: int) -> JobDetails:
     """A job in detail; NotFound if there is none."""
     [job] = get(tx, [panda_id])
     latest = [one.panda_id for one in tasks.descendants(tx, job.jedi_task_id, panda_id)]
-    return JobDetails(job, latest, [JobStep(**row._mapping) for row in onejob.steps(tx, panda_id)])
+    steps = [JobStep(**row._mapping) for row in onejob.steps(tx, panda_id)]
+    held = [Allocation(**row._mapping) for row in onejob.allocations(tx, panda_id)]
+    return JobDetails(job, latest, steps, held)
 
 
 def printed(tx: Connection, ddm: DDM, panda_id: int) -> Printed:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from jedi.core import states
 from jedi.core.states import Machine
-from jedi.taskbuffer.pgi import JOB_STATES_VIEW
+from jedi.taskbuffer.pgi import JOB_ALLOCATIONS_VIEW, JOB_STATES_VIEW
 
 CLOCK = """
 CREATE OR REPLACE FUNCTION jedi_now() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE AS
@@ -66,7 +66,8 @@ def guard(machine: Machine) -> str:
 
 def guards() -> list[str]:
     """All statements that put the guards and views in place."""
-    return [REFUSE, *(guard(m) for m in states.MACHINES), FILES_VIEW, JOB_STATES_VIEW]
+    views = (FILES_VIEW, JOB_STATES_VIEW, JOB_ALLOCATIONS_VIEW)
+    return [REFUSE, *(guard(m) for m in states.MACHINES), *views]
 
 
 def drop_guards() -> list[str]:

@@ -32,6 +32,10 @@ _STEPS = text("""
 SELECT modificationtime AS time, fromstatus AS from_status, status, agent, reason_code, reason
 FROM jedi_jobs_statuslog WHERE pandaid = :id ORDER BY log_id
 """)
+_ALLOCATIONS = text("""
+SELECT resource, allocated_at, released_at FROM jedi_job_allocations WHERE pandaid = :id
+ORDER BY allocated_at, resource
+""")
 _NEWEST = text("""
 SELECT pandaid, status FROM jedi_jobs WHERE username = :user ORDER BY pandaid DESC LIMIT :limit
 """)
@@ -78,6 +82,11 @@ def found(tx: Connection, panda_ids: Sequence[int]) -> list[Row[Any]]:
 def steps(tx: Connection, panda_id: int) -> list[Row[Any]]:
     """Every status that a job had, holds and releases between them."""
     return list(tx.execute(_STEPS, {"id": panda_id}))
+
+
+def allocations(tx: Connection, panda_id: int) -> list[Row[Any]]:
+    """What a job holds or held: resource, allocated_at, released_at."""
+    return list(tx.execute(_ALLOCATIONS, {"id": panda_id}))
 
 
 def newest(tx: Connection, user_name: str, limit: int) -> list[Row[Any]]:

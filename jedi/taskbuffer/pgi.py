@@ -1,4 +1,5 @@
-"""The view jedi_job_states: the PGI state of every job, archived ones too (core/pgi.py)."""
+"""The views jedi_job_states, the PGI state of every job, archived ones too, and
+jedi_job_allocations, what each held from when to when (core/pgi.py)."""
 
 from __future__ import annotations
 
@@ -58,4 +59,30 @@ SELECT pandaid, jeditaskid, originpandaid, attemptnr, status,
   {_case(_STATE)} AS pgi_state,
   {_case(_SUBSTATE)} AS pgi_substate
 FROM {all_jobs(_KNOWN)} j
+"""
+
+
+def _of_resource(resource: str) -> str:
+    """A resource, the statuses in which it is allocated, and those in which it is free again."""
+    levels = {
+        status: getattr(pgi.STATES[pgi.LIVE.get(status, (pgi.FAILED,))[0]], resource)
+        for status in states.JOB.states
+    }
+    allocated, free = (
+        _listed(status for status, level in levels.items() if level == wanted)
+        for wanted in ("allocated", "free")
+    )
+    return f"('{resource}', ARRAY[{allocated}], ARRAY[{free}])"
+
+
+JOB_ALLOCATIONS_VIEW = f"""
+CREATE VIEW jedi_job_allocations AS
+SELECT l.pandaid, l.jeditaskid, r.resource,
+  min(l.modificationtime) FILTER (WHERE l.status = ANY (r.allocated)) AS allocated_at,
+  min(l.modificationtime) FILTER (WHERE l.status = ANY (r.free)) AS released_at
+FROM jedi_jobs_statuslog l, (VALUES
+  {", ".join(map(_of_resource, pgi.RESOURCES))}
+) r (resource, allocated, free)
+GROUP BY l.pandaid, l.jeditaskid, r.resource
+HAVING bool_or(l.status = ANY (r.allocated))
 """

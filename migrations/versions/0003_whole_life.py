@@ -473,6 +473,24 @@ FROM (SELECT pandaid, jeditaskid, originpandaid, attemptnr, status, hold_kind, e
   jedi_jobs_archived) j
 """
 
+JOB_ALLOCATIONS = """
+CREATE VIEW jedi_job_allocations AS
+SELECT l.pandaid, l.jeditaskid, r.resource,
+  min(l.modificationtime) FILTER (WHERE l.status = ANY (r.allocated)) AS allocated_at,
+  min(l.modificationtime) FILTER (WHERE l.status = ANY (r.free)) AS released_at
+FROM jedi_jobs_statuslog l, (VALUES
+    ('stage_in', ARRAY['assigned', 'activated', 'throttled', 'sent', 'starting', 'running'],
+    ARRAY['holding', 'transferring', 'merging', 'finished', 'failed', 'cancelled', 'closed']),
+    ('exec_storage', ARRAY['sent', 'starting', 'running'], ARRAY['holding', 'transferring',
+    'merging', 'finished', 'failed', 'cancelled', 'closed']), ('compute', ARRAY['sent',
+    'starting', 'running'], ARRAY['holding', 'transferring', 'merging', 'finished', 'failed',
+    'cancelled', 'closed']), ('stage_out', ARRAY['holding', 'transferring', 'merging'],
+    ARRAY['finished', 'failed', 'cancelled', 'closed'])
+) r (resource, allocated, free)
+GROUP BY l.pandaid, l.jeditaskid, r.resource
+HAVING bool_or(l.status = ANY (r.allocated))
+"""
+
 # What was not made, as allowed, is not known to the release before.
 FAIL_NO_OUTPUT = """
 WITH c AS (
@@ -512,9 +530,11 @@ def upgrade() -> None:
     guard(AFTER, INPUT_TYPES)
     file_statuses(f"{FILE_STATUSES}, 'nooutput'")
     op.execute(JOB_STATES)
+    op.execute(JOB_ALLOCATIONS)
 
 
 def downgrade() -> None:
+    op.execute("DROP VIEW jedi_job_allocations")
     op.execute("DROP VIEW jedi_job_states")
     op.execute("ALTER TABLE jedi_jobs DROP CONSTRAINT jedi_jobs_substatus_ck")
     op.execute("ALTER TABLE jedi_dataset_contents DISABLE TRIGGER guard_output_file")
