@@ -30,6 +30,7 @@ from jedi.core.errors import BadInput, Problem
 from jedi.core.settings import caller
 
 if TYPE_CHECKING:
+    from jedi.service.submission import Submitted
     from jedi.service.tasks import Failure, Job, TaskDetails
 
 app = application(
@@ -68,7 +69,10 @@ def _first() -> None:
 
 @app.command()
 def submit(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="YAML or JSON.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", exists=True, dir_okay=False, help="YAML or JSON."),
+    ],
     key: Annotated[
         str | None, typer.Option("--key", help="Your name for it: a repeat gives the same task.")
     ] = None,
@@ -77,31 +81,40 @@ def submit(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Submit a task. Everything that is wrong with it is told at once, and nothing is stored.
+    """Submit a task, or a collection: several files, a list, or several documents of YAML in one.
+    All are stored or none, and everything that is wrong is told at once.
 
     Example: `jedi-task submit hello.yaml`
     """
     from jedi.ddm import factory
-    from jedi.service import submission
+    from jedi.service import collection
     from jedi.taskbuffer import knobs
 
-    text, format = _read(file), "json" if file.suffix == ".json" else "yaml"
+    read = {
+        str(file): collection.Document(
+            _read(file), "json" if file.suffix == ".json" else "yaml", file.parent
+        )
+        for file in files
+    }
+    tasks = collection.collect(read)
     with transaction() as tx:
         ddm = factory.load(tx, knobs.load(tx))
-        if validate:
-            warnings = submission.check(tx, ddm, caller(), text, format, file.parent).warnings
-        else:
-            done = submission.submit(tx, ddm, caller(), text, format, file.parent, key)
-            warnings = done.warnings
-    for warning in warnings:
+        done = collection.submit_all(tx, ddm, caller(), tasks, key, validate=validate)
+    for warning in dict.fromkeys(warning for one in done for warning in one.warnings):
         typer.echo(f"Warning: {warning}", err=True)
     if validate:
-        show({"valid": True}, as_json, lambda: typer.echo(f"{file} can be submitted."))
+        names = ", ".join(read)
+        show({"valid": True}, as_json, lambda: typer.echo(f"{names} can be submitted."))
         return
-    value = {"jedi_task_id": done.jedi_task_id, "status": done.status}
+    ids = [{"jedi_task_id": one.jedi_task_id, "status": one.status} for one in done]
+    sentences = "\n".join(map(_submitted, done))
+    show(ids if tasks[0].name else ids[0], as_json, lambda: typer.echo(sentences))
+
+
+def _submitted(done: Submitted) -> str:
     old = "goes on" if done.again else "was submitted under this key before"
     known = "is submitted" if done.created else old
-    show(value, as_json, lambda: typer.echo(f"Task {done.jedi_task_id} {known} ({done.status})."))
+    return f"Task {done.jedi_task_id} {known} ({done.status})."
 
 
 def _read(file: Path) -> str:

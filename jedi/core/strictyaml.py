@@ -13,6 +13,23 @@ def load(text: str) -> Any:
     return yaml.load(text, _Loader)
 
 
+def parts(text: str) -> list[str] | None:
+    """The texts of the documents in a text, or of the items of its only one; None if that is no
+    list. yaml.YAMLError: it is not well formed."""
+    nodes = [node for node in yaml.compose_all(text, _Loader) if node is not None]
+    if len(nodes) == 1:
+        if not isinstance(nodes[0], yaml.SequenceNode):
+            return None
+        nodes = nodes[0].value
+    return [_text(text, node) for node in nodes]
+
+
+def _text(text: str, node: yaml.Node) -> str:
+    """What a node was made of, its first line as far from the margin as it was."""
+    start, end = node.start_mark, node.end_mark
+    return " " * start.column + text[start.index : end.index]
+
+
 class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):  # a few lines of them unfold to gigabytes

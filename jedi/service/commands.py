@@ -93,8 +93,8 @@ def _runnable(tx: Connection, jedi_task_id: int, arguments: Mapping[str, Any]) -
     code = tasks_new.sandbox_of(tx, jedi_task_id)
     if code and not arguments.get("sandbox") and not tasks_new.has_sandbox(tx, code):
         raise Refused(
-            f"The local files of task {jedi_task_id} are forgotten: give them again with "
-            "--new-code.",
+            f"The local files of task {jedi_task_id} are forgotten: retry it with --new-code, or "
+            "submit it again.",
             code="sandbox_forgotten",
             jedi_task_id=jedi_task_id,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -22,6 +23,9 @@ Format = Literal["yaml", "json"]
 MAX_CHARACTERS = 4_000_000
 _SUFFIXES: dict[str, Format] = {".yaml": "yaml", ".yml": "yaml", ".json": "json"}
 _BOM = "\ufeff"
+_BETWEEN = re.compile(r"[\s,]*(\]\s*\Z)?")
+"""What lies between the items of a list in JSON, with its end."""
+
 DATASETS_FOR = "dsFor"
 
 
@@ -63,6 +67,28 @@ def parse_text(text: str, format: str) -> Any:
     except RecursionError as error:
         raise _malformed(text.strip()[:40], "it is nested too deeply", "Flatten it") from error
     return document
+
+
+def split(text: str, format: str) -> list[str] | None:
+    """The texts of the tasks in a collection: a list, or several documents of YAML; None: the text
+    is that of one task, or not well formed."""
+    try:
+        found = _items(text) if format == "json" else strictyaml.parts(text)
+    except (ValueError, yaml.YAMLError, RecursionError):
+        return None  # whoever reads it as one task tells what is wrong with it
+    return found or None
+
+
+def _items(text: str) -> list[str]:
+    """The texts of the items of a list in JSON; none: it is something else."""
+    if not isinstance(json.loads(text.removeprefix(_BOM)), list):
+        return []
+    found, decoder = [], json.JSONDecoder()
+    place = text.index("[") + 1
+    while (begin := _BETWEEN.match(text, place).end()) < len(text):  # type: ignore[union-attr]
+        place = decoder.raw_decode(text, begin)[1]
+        found.append(text[begin:place])
+    return found
 
 
 def examine(document: Any) -> tuple[TaskParams | None, list[Problem]]:
