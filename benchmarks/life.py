@@ -1,0 +1,223 @@
+"""The whole life of jobs: generated, dispatched, running, reported and added, on two processes."""
+
+from __future__ import annotations
+
+from time import sleep
+from typing import Any
+
+import psycopg
+from sqlalchemy import Engine, event, text
+
+from benchmarks.common import Result, Work, medians, run, together
+from benchmarks.jobs_world import clear, fed_task, make_jobs, place, site
+from benchmarks.stages import Service, world_of
+from jedi.agent.base import World
+from jedi.core.errors import JediError
+from jedi.jobdispatcher.agent import Adder
+from jedi.jobgenerator.agent import JobGenerator
+from jedi.service.check import check
+from jedi.taskbuffer import knobs
+from jedi.taskbuffer.engine import connect
+
+PANDA = 19.5  # jobs/s, PanDA's own code on PostgreSQL 15: 206 statements a job
+JOBS, SMOKE = 10_000, 1_000
+TASKS = 10
+BULK = 100
+IDLE_S = 0.002
+REPEATS = 3
+LEAST = {1: 5_000, 10: 2_000}
+
+
+def measure(engine: Engine, jobs: int = JOBS) -> list[Result]:
+    """Jobs of one input file and of ten, in ten tasks; one process is the agents, the other one the
+    service and its pilots, who take, start, keep alive and end a hundred jobs at a time."""
+    place(engine)
+    with engine.begin() as tx:  # what was generated is dispatched while the next task is served
+        knobs.put(tx, "jobgen.batch", 1, "benchmark")
+        knobs.put(tx, "adder.batch", BULK, "benchmark")
+    repeats = REPEATS if jobs == JOBS else 1
+    return [_life(engine, jobs, each, repeats) for each in LEAST]
+
+
+def _life(engine: Engine, jobs: int, each: int, repeats: int) -> Result:
+    url = engine.url.render_as_string(hide_password=False)
+
+    def ours() -> float:
+        _feed(engine, url, jobs, each)
+        took = together(2, _process, url, jobs)
+        _verify(engine, jobs)
+        return took
+
+    def floor() -> float:
+        tasks = _feed(engine, url, jobs, each)
+        took = together(2, _bare, url, tasks, each)
+        _finished(engine, jobs)
+        return took
+
+    took = medians({"floor": floor, "ours": ours}, repeats)
+    return Result(f"{jobs:,} lives with {each} input files", "jobs/s", jobs / took["ours"],
+                  jobs / took["floor"], None, PANDA, _statements(engine, url, jobs, each),
+                  LEAST[each])  # fmt: skip
+
+
+def _feed(engine: Engine, url: str, jobs: int, each: int) -> list[int]:
+    """Tasks with ready files and no jobs yet."""
+    clear(engine)
+    run(engine, "TRUNCATE jedi_tasks, jedi_tasks_statuslog, jedi_datasets, jedi_datasets_statuslog")
+    world = world_of(url, jobs * each // TASKS)
+    tasks = [fed_task(engine, world, each) for _ in range(TASKS)]
+    world.engine.dispose()
+    run(engine, "ANALYZE")
+    run(engine, "CHECKPOINT")
+    return tasks
+
+
+def _verify(engine: Engine, jobs: int) -> None:
+    """All jobs are finished, and the records agree."""
+    _finished(engine, jobs)
+    with engine.begin() as tx:
+        wrong = [finding for finding in check(tx) if finding.violations]
+    if wrong:
+        raise JediError(f"The records do not agree: {wrong}.", code="benchmark_failed")
+
+
+def _finished(engine: Engine, jobs: int) -> None:
+    with engine.begin() as tx:
+        finished = tx.scalar(text("SELECT count(*) FROM jedi_jobs WHERE status = 'finished'"))
+    if finished != jobs:
+        raise JediError(f"{finished} of {jobs} jobs finished.", code="benchmark_failed")
+
+
+# ---------------------------------------------------------------------------------------- ours
+
+
+def _process(number: int, url: str, jobs: int) -> Work:
+    """The agents, or the service."""
+    if number:
+        service = Service(url)
+        return lambda: serve(service, jobs)
+    world = world_of(url)
+    return lambda: tend(world, jobs)
+
+
+def tend(world: World, jobs: int) -> None:
+    """Generate and add until so many jobs are added."""
+    generator, adder = JobGenerator(world), Adder(world)
+    added = 0
+    while added < jobs:
+        generated = generator.run_once()
+        while found := adder.run_once():
+            added += found
+        if not generated and added < jobs:
+            sleep(IDLE_S)
+
+
+def serve(service: Service, jobs: int) -> None:
+    """Take jobs through their lives until so many were reported."""
+    while jobs > 0:
+        if orders := service.acquire(site(0), BULK):
+            service.start(orders)
+            service.beat(orders)
+            service.finish(orders)
+            jobs -= len(orders)
+        else:
+            sleep(IDLE_S)
+
+
+class _Counted(psycopg.Cursor[Any]):
+    """A cursor that counts what it sends, COPY too."""
+
+    seen = 0
+
+    def execute(self, *args: Any, **kwargs: Any) -> Any:
+        _Counted.seen += 1
+        return super().execute(*args, **kwargs)
+
+    def executemany(self, query: Any, rows: Any, **kwargs: Any) -> Any:
+        _Counted.seen += len(rows)
+        return super().executemany(query, rows, **kwargs)
+
+    def copy(self, *args: Any, **kwargs: Any) -> Any:
+        _Counted.seen += 1
+        return super().copy(*args, **kwargs)
+
+
+def _statements(engine: Engine, url: str, jobs: int, each: int) -> str:
+    """What one life takes, when one process does everything after another."""
+    _feed(engine, url, jobs, each)
+    service, world = Service(url), world_of(url)
+    _Counted.seen = 0
+    for used in (service.world.engine, world.engine):
+        used.dispose()
+        event.listen(used, "connect", _count)
+    generator, adder = JobGenerator(world), Adder(world)
+    while generator.run_once():
+        pass
+    serve(service, jobs)
+    while adder.run_once():
+        pass
+    _verify(engine, jobs)
+    return f"{_Counted.seen / jobs:.2f} statements a job"
+
+
+def _count(connection: Any, _record: Any) -> None:
+    connection.cursor_factory = _Counted
+
+
+# --------------------------------------------------------------------------------------- floor
+
+_MOVE = """
+WITH u AS (
+  UPDATE jedi_jobs SET status = '{after}', statechangetime = jedi_now(), heartbeat_at = jedi_now(),
+    {more} WHERE pandaid = ANY(%(ids)s) RETURNING pandaid, jeditaskid
+)
+INSERT INTO jedi_jobs_statuslog (pandaid, jeditaskid, fromstatus, status, agent, reason_code)
+SELECT pandaid, jeditaskid, '{before}', '{after}', 'bench', 'bench' FROM u
+"""
+_MOVES = [
+    _MOVE.format(before=before, after=after, more=more)
+    for before, after, more in (
+        ("activated", "sent", "lock_seq = lock_seq + 1, pilot_id = 'bench'"),
+        ("sent", "running", "starttime = jedi_now()"),
+        ("running", "holding", "pilot_result = 'finished', endtime = jedi_now(), exit_code = 0"),
+        ("holding", "finished", "postprocessed_at = jedi_now()"),
+    )
+]
+_LIFE = (
+    "DELETE FROM jedi_job_ready WHERE pandaid = ANY(%(ids)s)",
+    *_MOVES[:2],
+    "UPDATE jedi_jobs SET heartbeat_at = jedi_now(), cpu_s = 60 WHERE pandaid = ANY(%(ids)s)",
+    _MOVES[2],
+    "UPDATE jedi_job_files SET fsize = 1000000, checksum = '0badcafe', guid = 'bench' "
+    "WHERE pandaid = ANY(%(ids)s) AND type IN ('output', 'log')",
+    _MOVES[3],
+    """
+WITH c AS (
+  UPDATE jedi_dataset_contents c SET status = 'finished', proc_status = 'finished',
+    fsize = f.fsize, checksum = f.checksum, guid = f.guid
+  FROM jedi_job_files f WHERE f.pandaid = ANY(%(ids)s) AND c.fileid = f.fileid
+    AND c.datasetid = f.datasetid RETURNING c.datasetid
+)
+UPDATE jedi_datasets d SET nfilesfinished = nfilesfinished + g.n
+FROM (SELECT datasetid, count(*) AS n FROM c GROUP BY datasetid) g WHERE d.datasetid = g.datasetid
+""",
+)
+
+
+def _bare(number: int, url: str, tasks: list[int], each: int) -> Work:
+    """One process of two, each with every other task: nothing but the statements, durable as
+    those of the service and the agents."""
+    engine = connect(url, "jedi benchmark")
+    plain = psycopg.connect(url.replace("+psycopg", ""), autocommit=True, prepare_threshold=0)
+    plain.execute("SET enable_seqscan = off")
+
+    def work() -> None:
+        for task_id in tasks[number::2]:
+            make_jobs(engine, task_id, each)
+            query = "SELECT array_agg(pandaid) FROM jedi_jobs WHERE jeditaskid = %s"
+            (ids,) = plain.execute(query, (task_id,)).fetchone() or ([],)
+            for first in range(0, len(ids), BULK):
+                for statement in _LIFE:
+                    plain.execute(statement, {"ids": ids[first : first + BULK]})
+
+    return work

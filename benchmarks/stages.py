@@ -1,0 +1,113 @@
+"""The stages of a job's life as the real doors do them: the service's functions and the agents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from benchmarks.common import make_world
+from benchmarks.jobs_world import Held
+from jedi.agent.base import World
+from jedi.core import clock
+from jedi.core.errors import JediError
+from jedi.service import pilots
+from jedi.spec.wire import AcquireRequest, Beat, Measures, Output, Report, Resources
+from jedi.taskbuffer.engine import connect, plan_once
+from jedi.taskbuffer.users import Identity
+
+Order = dict[str, Any]
+_MEASURES = Measures(cpu_s=60.0, wall_s=61.0, max_rss_kb=1_000_000, max_pss_kb=900_000)
+_SLOT = Resources(cores=1)
+
+
+class Kept(Held):
+    """Data management that has done everything as soon as it is asked."""
+
+    def path(self, endpoint: str, name: str, lfn: str) -> Path:
+        """Where a file would lie."""
+        return Path("/", endpoint, name, lfn)
+
+    def staging_dir(self, endpoint: str, pandaid: int, lock_seq: int) -> Path:
+        """Where outputs would lie."""
+        return Path("/", endpoint, f"{pandaid}.{lock_seq}")
+
+    def publish(self, _endpoint: str, _files: object) -> None:
+        """They are there."""
+
+    def drop_staging(self, _endpoint: str, _pandaid: int, _lock_seq: int) -> None:
+        """There is nothing."""
+
+
+def world_of(url: str, files: int = 0) -> World:
+    """The world of an agent's process; data management has one dataset of so many files."""
+    ddm: Any = Kept(files)
+    return make_world(connect(url, "jedi benchmark"), ddm)
+
+
+class Service:
+    """The service in a process, and the pilots of a site that it answers."""
+
+    def __init__(self, url: str) -> None:
+        engine = connect(url, "jedi benchmark")
+        plan_once(engine)
+        ddm: Any = Kept(0)
+        self.world = make_world(engine, ddm)
+        self._numbers, self._name = count(), uuid4().hex
+
+    def acquire(self, site: str, n: int) -> list[Order]:
+        """Jobs for a pilot."""
+        request = AcquireRequest(
+            request_id=f"{self._name}.{next(self._numbers)}", pilot_id=self._name, site=site,
+            n=n, resources=_SLOT,
+        )  # fmt: skip
+        world = self.world
+        orders: list[Order] = pilots.acquire(
+            world.engine, world.ddm, world.knobs, _pilot(site), request
+        )["jobs"]
+        return orders
+
+    def start(self, orders: Sequence[Order]) -> None:
+        """The payloads run."""
+        now = clock.now()
+        self._report(orders, [Report(**_who(o), status="running", started_at=now) for o in orders])
+
+    def beat(self, orders: Sequence[Order]) -> None:
+        """They still do."""
+        beats = [Beat(**_who(order), measures=_MEASURES) for order in orders]
+        with self.world.engine.begin() as tx:
+            pilots.heartbeat(tx, _pilot(orders[0]["site"]), beats)
+
+    def finish(self, orders: Sequence[Order]) -> None:
+        """They have ended, and their outputs are staged."""
+        now = clock.now()
+        self._report(orders, [
+            Report(**_who(order), status="finished", ended_at=now, exit_code=0, measures=_MEASURES,
+                   outputs=[_output(order, lfn) for lfn in _lfns(order)])
+            for order in orders
+        ])  # fmt: skip
+
+    def _report(self, orders: Sequence[Order], reports: Sequence[Report]) -> None:
+        with self.world.engine.begin() as tx:
+            results = pilots.report(tx, _pilot(orders[0]["site"]), reports)["results"]
+        if any(result["verdict"] != "accepted" for result in results):
+            raise JediError("A report was not accepted.", code="benchmark_failed")
+
+
+def _pilot(site: str) -> Identity:
+    return Identity("pilot", site, None)
+
+
+def _who(order: Order) -> dict[str, int]:
+    return {"pandaid": order["pandaid"], "lock_seq": order["lock_seq"]}
+
+
+def _lfns(order: Order) -> list[str]:
+    return [order["log_lfn"], *(output["lfn"] for output in order["outputs"])]
+
+
+def _output(order: Order, lfn: str) -> Output:
+    guid = f"00000000-0000-4000-8000-{order['pandaid']:012x}"
+    return Output(lfn=lfn, size=1_000_000, adler32="0badcafe", guid=guid)
