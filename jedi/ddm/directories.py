@@ -105,8 +105,7 @@ class Directories(ABC):
     # The verbs
 
     def path(self, endpoint: str, name: str, lfn: str) -> Path:
-        storage = self._storage(endpoint)
-        return storage.inside(storage.home(name) / valid_lfn(lfn))
+        return self._storage(endpoint).file(name, lfn)
 
     def space(self, endpoint: str) -> Space:
         root = self._storage(endpoint).root
@@ -132,7 +131,7 @@ class Directories(ABC):
         lying: dict[Path, Path] = {}
         published: dict[str, dict[str, FileInfo]] = {}
         for staged, name, file in files:
-            target = storage.inside(storage.home(name) / valid_lfn(file.lfn))
+            target = storage.file(name, file.lfn)
             place = _lying(storage, datasets[name], target, file, staged)
             mine = published.setdefault(datasets[name].name, {}).setdefault(file.lfn, file)
             if (mine.size, mine.adler32) != (file.size, file.adler32):

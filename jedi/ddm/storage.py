@@ -50,7 +50,14 @@ class Storage:
 
     def home(self, dataset: str) -> Path:
         """The directory of a dataset, there or not."""
-        return self.inside(self.root.joinpath(*valid_dataset(dataset).split(":")))
+        return self.inside(self._named(dataset))
+
+    def file(self, dataset: str, lfn: str) -> Path:
+        """The place of a file, there or not."""
+        return self.inside(self._named(dataset) / valid_lfn(lfn))
+
+    def _named(self, dataset: str) -> Path:
+        return self.root.joinpath(*valid_dataset(dataset).split(":"))
 
     def inside(self, path: Path) -> Path:
         """The same path; Refused if symlinks lead it out of the root."""

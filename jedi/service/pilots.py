@@ -18,6 +18,7 @@ from jedi.ddm.interface import DDM
 from jedi.spec.attempt import HeldJob
 from jedi.spec.wire import AcquireRequest, Beat, LogEntry, Report
 from jedi.taskbuffer import dispatch, users
+from jedi.taskbuffer.engine import at_once
 from jedi.taskbuffer.users import Identity
 
 Answer = dict[str, Any]
@@ -98,7 +99,7 @@ def _site(who: Identity) -> str:
 def _claim(engine: Engine, request: AcquireRequest) -> list[HeldJob]:
     for _ in range(2):
         try:
-            with engine.begin() as tx:
+            with at_once(engine) as tx:
                 return dispatch.acquire(
                     tx, request.site, request.n, request.resources, request.request_id,
                     request.pilot_id,
@@ -115,11 +116,8 @@ def _claim(engine: Engine, request: AcquireRequest) -> list[HeldJob]:
 def _order(job: HeldJob, ddm: DDM, knobs: Knobs) -> Answer:
     """A job as the wire describes it; JediError if a file has no place."""
     outputs = [file for file in job.files if file.type == "output"]
-    # scouts tell what a job needs, not what it must not exceed
-    spare = knobs["scout.limit_factor"] if job.measured else 1
-    wall_s, memory_mb = ceil(job.walltime_s * spare), ceil(job.memory_mb * spare)
-    if wall_s and job.measured:
-        wall_s = max(wall_s, ceil(knobs["scout.least_limit_s"]))
+    memory_mb = ceil(job.memory_mb * (knobs["scout.limit_factor"] if job.measured else 1))
+    wall_s = _wall_limit(job, knobs)
     return {
         "pandaid": job.panda_id,
         "lock_seq": job.lock_seq,
@@ -155,6 +153,15 @@ def _order(job: HeldJob, ddm: DDM, knobs: Knobs) -> Answer:
             "max_processes": knobs["pilot.max_processes"],
         },
     }
+
+
+def _wall_limit(job: HeldJob, knobs: Knobs) -> int:
+    """Seconds after which a job is ended: what its owner said, else more than it is thought to
+    need; 0: nobody knows."""
+    if job.max_walltime_h and job.walltime_s:
+        return max(job.walltime_s, ceil(3600 * job.max_walltime_h))
+    most = ceil(job.walltime_s * knobs["scout.limit_factor"])
+    return most and max(most, ceil(knobs["scout.least_limit_s"]))
 
 
 def _failure(job: HeldJob, error: JediError) -> Report:

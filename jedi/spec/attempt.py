@@ -33,7 +33,8 @@ class JobFile:
 @dataclass(frozen=True, slots=True)
 class HeldJob:
     """A job that was handed to a pilot; `site_endpoint` is where its outputs are staged.
-    `measured`: what it is said to need was measured by scouts. `texts`: files made for it, by name.
+    `measured`: what it is said to need was measured by scouts. `max_walltime_h`: how long it may
+    run as its task says. `texts`: files made for it, by name.
 
     Limits: 0 stands for none; `scratch_mb` is the site's.
     """
@@ -53,6 +54,7 @@ class HeldJob:
     measured: bool
     site_endpoint: str
     files: tuple[JobFile, ...]
+    max_walltime_h: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ not heard: the answer is that the attempt is stale.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection, text
@@ -23,17 +23,16 @@ _AT_SITE = ", ".join(f"'{status}'" for status in states.JOB_AT_SITE)
 _OUTPUTS = ", ".join(f"'{kind}'" for kind in states.OUTPUT_TYPES)
 
 JOB_FILES = """
-(SELECT jsonb_agg(jsonb_build_object('type', f.type, 'lfn', f.lfn, 'endpoint', f.endpoint,
-   'source_name', f.source_name, 'size', f.fsize, 'adler32', f.checksum, 'guid', f.guid,
-   'dataset', (SELECT d.datasetname FROM jedi_datasets d
-               WHERE d.datasetid = f.datasetid AND d.jeditaskid = f.jeditaskid),
-   'optional', f.type = 'output' AND (SELECT 'an' = ANY(string_to_array(d.attributes, ','))
-     FROM jedi_datasets d WHERE d.datasetid = f.datasetid AND d.jeditaskid = f.jeditaskid) IS TRUE
-   ) ORDER BY f.fileid)
- FROM jedi_job_files f WHERE f.pandaid = j.pandaid AND {condition})
+(SELECT json_agg(json_build_array(f.type, f.lfn, d.datasetname, f.endpoint, f.source_name,
+   f.fsize, f.checksum, f.guid,
+   (f.type = 'output' AND 'an' = ANY(string_to_array(d.attributes, ','))) IS TRUE)
+   ORDER BY f.fileid)
+ FROM jedi_job_files f LEFT JOIN LATERAL (SELECT datasetname, attributes FROM jedi_datasets d
+   WHERE d.datasetid = f.datasetid AND d.jeditaskid = f.jeditaskid OFFSET 0) d ON true
+ WHERE f.pandaid = j.pandaid AND {condition})
 """
-"""The files of a job `j` that meet a condition on `f`, as JSON for `job_files()`. A join in place
-of the inner query was seen to read all datasets for one job."""
+"""The files of a job `j` that meet a condition on `f`, as JSON for `job_files()`. Without OFFSET 0
+they were seen to be joined with all datasets, for one job."""
 
 SITE_ENDPOINT = f"""
 coalesce((SELECT e.ddm_endpoint FROM jedi_site_endpoints e
@@ -45,9 +44,9 @@ coalesce((SELECT e.ddm_endpoint FROM jedi_site_endpoints e
 """Where the pilot of a job `j` stages its outputs: at the site, at their destination if it can."""
 
 
-def job_files(found: Sequence[Mapping[str, Any]] | None) -> tuple[JobFile, ...]:
+def job_files(found: Sequence[Sequence[Any]] | None) -> tuple[JobFile, ...]:
     """The files behind JOB_FILES, each once: event ranges of one file are one file here."""
-    return tuple(dict.fromkeys(JobFile(**file) for file in found or ()))
+    return tuple(dict.fromkeys(JobFile(*file) for file in found or ()))
 
 
 def _noted(column: str, condition: str) -> str:
@@ -64,16 +63,29 @@ def _noted(column: str, condition: str) -> str:
 
 # ------------------------------------------------------------------------------------- acquire
 
-_HELD = "pandaid, jeditaskid, lock_seq, attemptnr, site, cores, memory_mb, walltime_s, priority"
+# What is looked up for a few jobs is not joined: plans for all must not come of it.
+_HELD = f"""
+SELECT json_agg(json_build_object('panda_id', j.pandaid, 'lock_seq', j.lock_seq,
+  'jedi_task_id', j.jeditaskid, 'attempt_nr', j.attemptnr, 'site', j.site, 'cores', j.cores,
+  'memory_mb', j.memory_mb, 'walltime_s', j.walltime_s, 'scratch_mb', greatest(s.maxwdir, 0),
+  'command', p.jobparameters, 'texts', p.texts,
+  'sandbox', (SELECT sandbox_sha256 FROM jedi_taskparams t WHERE t.jeditaskid = j.jeditaskid),
+  'measured', k.measured_jobs > 0, 'max_walltime_h', k.rules -> 'max_walltime_h',
+  'site_endpoint', {SITE_ENDPOINT}, 'files', {JOB_FILES.format(condition="true")})
+  ORDER BY j.priority DESC, j.pandaid)
+FROM {{jobs}} j JOIN jedi_job_params p USING (pandaid) JOIN jedi_sites s USING (site),
+  LATERAL (SELECT * FROM jedi_tasks k WHERE k.jeditaskid = j.jeditaskid OFFSET 0) k
+{{where}}
+"""
+"""Jobs `j` as a pilot gets them, in one value: dear is each column, not its length."""
 
 # Rows of the queue are found by ctid, since a plan that looks for ids may walk every dead entry of
 # the ordering index. Jobs are locked with their rows in the queue, and nothing waits: whoever
 # moves a job locks it before its row in the queue.
-_ACQUIRE = text(f"""
-WITH RECURSIVE known AS (
-  SELECT pandaids FROM jedi_acquire_requests WHERE request_id = :request AND site = :site
-), shares AS (
-  (SELECT gshare FROM jedi_job_ready WHERE site = :site AND NOT EXISTS (SELECT FROM known)
+_ACQUIRE = f"""
+WITH RECURSIVE shares AS (
+  (SELECT gshare FROM jedi_job_ready WHERE site = :site AND NOT EXISTS (
+     SELECT FROM jedi_acquire_requests WHERE request_id = :request AND site = :site)
    ORDER BY gshare LIMIT 1)
   UNION ALL
   SELECT r.gshare FROM shares s, LATERAL (
@@ -106,22 +118,20 @@ WITH RECURSIVE known AS (
 ), {NOTE}, answered AS (
   INSERT INTO jedi_acquire_requests (request_id, site, pandaids)
   SELECT :request, :site, array_agg(pandaid) FROM u HAVING count(*) > 0
-), {_noted("lastpilot", "true")}, held AS (
-  SELECT {_HELD} FROM u
-  UNION ALL
-  SELECT {_HELD} FROM jedi_jobs WHERE pandaid = ANY(SELECT unnest(pandaids) FROM known)
-    AND status IN ({_AT_SITE}) AND pilot_id = :pilot
+), {_noted("lastpilot", "true")}
+{_HELD.format(jobs="u", where="")}"""
+# What is longer than 4096 characters psycopg would parse anew each time.
+_TAKE = text(" ".join(_ACQUIRE.split()))
+_REPEAT = text(
+    _HELD.format(
+        jobs="jedi_jobs",
+        where=f"""
+WHERE j.pandaid = ANY(ARRAY(SELECT unnest(pandaids) FROM jedi_acquire_requests
+                            WHERE request_id = :request AND site = :site))
+  AND j.status IN ({_AT_SITE}) AND j.pilot_id = :pilot
+""",
+    )
 )
-SELECT j.pandaid AS panda_id, j.lock_seq, j.jeditaskid AS jedi_task_id,
-  j.attemptnr AS attempt_nr, site, j.cores, j.memory_mb, j.walltime_s, s.maxwdir AS scratch_mb,
-  p.jobparameters AS command, p.texts, t.sandbox_sha256 AS sandbox,
-  coalesce((SELECT k.measured_jobs > 0 FROM jedi_tasks k
-            WHERE k.jeditaskid = j.jeditaskid), false) AS measured,
-  {SITE_ENDPOINT} AS site_endpoint, {JOB_FILES.format(condition="true")} AS files
-FROM held j JOIN jedi_job_params p USING (pandaid) JOIN jedi_sites s USING (site)
-  LEFT JOIN jedi_taskparams t USING (jeditaskid)
-ORDER BY j.priority DESC, j.pandaid
-""")
 
 
 def acquire(
@@ -134,12 +144,10 @@ def acquire(
     request gets the jobs of the first one that the pilot still holds. IntegrityError: the
     same request was being answered at this moment (repeat it), or is another site's.
     """
-    rows = tx.execute(
-        _ACQUIRE,
-        {"site": site, "n": n, "request": request_id, "pilot": pilot_id, "agent": AGENT,
-         **resources.model_dump()},
-    )  # fmt: skip
-    return [HeldJob(**{**row._mapping, "files": job_files(row.files)}) for row in rows]
+    values = {"site": site, "request": request_id, "pilot": pilot_id}
+    given = {"n": n, "agent": AGENT, **resources.model_dump()}
+    jobs = tx.scalar(_TAKE, {**values, **given}) or tx.scalar(_REPEAT, values) or ()
+    return [HeldJob(**{**job, "files": job_files(job["files"])}) for job in jobs]
 
 
 # -------------------------------------------------------------------------------------- report

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import psycopg
-from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy import Connection, Dialect, Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import InvalidatePoolError, OperationalError
 
 from jedi.core import clock
 from jedi.core.errors import Unreachable
 
 CHANNEL = "jedi"
+_FRESH_S = 0.1  # no server restarts faster
 
 
 def connect(url: str, name: str = "jedi", *, pool_size: int = 5) -> Engine:
@@ -29,15 +31,31 @@ def connect(url: str, name: str = "jedi", *, pool_size: int = 5) -> Engine:
         parsed,
         pool_size=pool_size,
         max_overflow=10,
-        pool_pre_ping=True,
         connect_args={
             "application_name": name[:63],
             "connect_timeout": 10,
             "options": "-c timezone=UTC -c idle_in_transaction_session_timeout=300000 -c jit=off",
         },
     )
+    event.listen(engine, "checkin", _note_time)
+    event.listen(engine, "checkout", partial(_still_there, engine.dialect))
     event.listen(engine, "checkout", _hand_over_clock)
     return engine
+
+
+def _note_time(_connection: Any, record: Any) -> None:
+    record.info["jedi.used"] = clock.monotonic()
+
+
+def _still_there(dialect: Dialect, connection: Any, record: Any, _proxy: Any) -> None:
+    """Replace connections that are dead. One that was used a moment ago is not asked: that would
+    cost each short transaction a way there and back."""
+    used = record.info.get("jedi.used")
+    if used is not None and clock.monotonic() > used + _FRESH_S:
+        try:
+            dialect.do_ping(connection)
+        except psycopg.Error as error:
+            raise InvalidatePoolError from error
 
 
 def _hand_over_clock(connection: Any, record: Any, _proxy: Any) -> None:
@@ -63,6 +81,14 @@ def reachable(engine: Engine) -> Iterator[None]:
             "JEDI_DATABASE_URL names another.",
             url=engine.url.render_as_string(hide_password=True),
         ) from error
+
+
+@contextmanager
+def at_once(engine: Engine) -> Iterator[Connection]:
+    """A connection whose every statement is a transaction of its own: it saves a single statement
+    the way there and back of BEGIN and of COMMIT."""
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        yield connection
 
 
 def notifying() -> bool:
