@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from generating import catalogue, document, generate, ready, rows
 from refusals import HOME, Ask, Broker, Fault
-from sqlalchemy import BigInteger, Double, Engine, Integer, text
+from sqlalchemy import BigInteger, Double, Engine, Integer, Text, text
 from task_rows import row_of
 from test_refusals import ask_why, build, refused, submit
 
@@ -29,38 +29,62 @@ from jedi.watchdog.kennel import DOGS
 
 WHOLE = (0, -1, -(2**31))
 ODD = (0, -1, -1e300, 1e300, "NaN", "Infinity", "-Infinity")
+MEANT = ("site", "status", "type", "role", "state", "submitter", "lastpilot", "ddm_endpoint")
+"""Columns that are never empty, or mean something then."""
 ASKED = {"coreCount": 1, "ramCount": 2000, "cpuTime": 1000, "workDiskCount": 500, "ioIntensity": 1}
 
 
 def columns_of(table: str) -> dict[str, Fault]:
-    """A site for each odd figure in each column of a table, and for its absence."""
+    """A site for each odd value in each column of a table, and for its absence."""
     found = {}
     for column in metadata.tables[table].columns:
-        figures = {Double: ODD, Integer: WHOLE, BigInteger: WHOLE}.get(type(column.type), ())
-        for figure in (*figures, *([None] if column.nullable and figures else [])):
-            row = {column.name: figure}
-            fault = Fault(row) if table == "jedi_sites" else Fault(store=row)
-            found[f"{column.name}={figure}"] = fault
+        values = {Double: ODD, Integer: WHOLE, BigInteger: WHOLE, Text: ("",)}
+        for value in (*values.get(type(column.type), ()), *([None] if column.nullable else [])):
+            row = {column.name: value}
+            if column.name not in MEANT:
+                fault = Fault(row) if table == "jedi_sites" else Fault(store=row)
+                found[f"{column.name}={value}"] = fault
     return found
 
 
-_LINK = text("INSERT INTO jedi_network_matrix (src, dst, key, value) "
-             f"VALUES (:site, '{HOME}', :key, CAST(CAST(:figure AS text) AS float8))")  # fmt: skip
+_LINK = text("INSERT INTO jedi_network_matrix (src, dst, key, value, ts) VALUES (:site, "
+             f"'{HOME}', :key, CAST(CAST(:figure AS text) AS float8), "
+             "jedi_now() - CAST(CAST(:age AS text) AS interval))")  # fmt: skip
 _METRIC = text("INSERT INTO jedi_site_metrics (site, gshare, metric, value) "
                "VALUES (:site, '', 'diskio', CAST(:value AS jsonb))")  # fmt: skip
+KEYS = ("closeness", "production_queued", "express_queued", "mbps_1h", "mbps_1d", "mbps_1w")
 LINKS = [
-    (key, figure)
-    for key in ("closeness", "production_queued", "express_queued", "mbps_1h", "mbps_1d", "mbps_1w")
-    for figure in ("NaN", "Infinity", "-Infinity", "-7", "1e300")
-]
+    *((key, figure, "0 s") for key in KEYS
+      for figure in ("NaN", "Infinity", "-Infinity", "-7", "1e300")),
+    ("production_queued", "9999", "61 minutes"), ("express_queued", "9999", "61 minutes"),
+    ("mbps_1h", "0", "61 minutes"), ("closeness", "-1", "11 years"),
+]  # fmt: skip
+"""What nobody can mean, and what was true once."""
 METRICS = ('"busy"', "null", "-1", "1e400", "[7]", '{"a": 1}')
+
+
+ABSENT = {
+    "releases=[]": Fault({"releases": []}),
+    "releases=[null]": Fault({"releases": [None]}),
+    "policy": Fault({"fairsharepolicy": ",type=,:0,priority>=x:0,group,=:0%"}),
+    "long policy": Fault({"fairsharepolicy": "priority<" + 5000 * "9" + ":0"}),
+    **{f"catchall={said}": Fault({"catchall": said}) for said in ({}, [], "gpu", 7)},
+    **{f"catchall.{key}={value}": Fault({"catchall": {key: value}})
+       for key in ("gpu", "useJumboJobs", "minEventsForJumbo", "use_only_local_data", "platforms",
+                   "software", "allowed_processing", "excluded_processing", "bareNucleus",
+                   "allow_no_pilot")
+       for value in (None, "", [], [None], False)},
+    "detailed_status=[]": Fault(store={"detailed_status": []}),
+    "detailed_status=?": Fault(store={"detailed_status": {"read_lan": None, "write_lan": 7}}),
+}  # fmt: skip
+"""Lists and free keys that say nothing."""
 
 
 def odd_world(world: World, label: str, **row: Any) -> tuple[int, Ask]:
     """A site for each odd figure: of its row, of its endpoint, of its link to the nucleus, of its
     disks; and a task that asks for little."""
     sites = columns_of("jedi_sites") | columns_of("jedi_ddm_endpoints")
-    sites |= {f"{key}={figure}": Fault() for key, figure in LINKS}
+    sites |= ABSENT | {f"{key}={figure}": Fault() for key, figure, _ in LINKS}
     sites |= {f"diskio={number}": Fault() for number in range(len(METRICS))}
     knobs = {"broker.local": "full", "taskbroker.space_counts": 1, "taskbroker.count_reserved": 1,
              "taskbroker.room_tb": 0.5, "broker.max_disk_io_kb_s": 50}  # fmt: skip
@@ -68,8 +92,9 @@ def odd_world(world: World, label: str, **row: Any) -> tuple[int, Ask]:
     (task,) = submit(world, broker)
     build(world, broker, [task])
     with world.engine.begin() as tx:
-        for key, figure in LINKS:
-            tx.execute(_LINK, {"site": f"CASE_{key}={figure}", "key": key, "figure": figure})
+        for key, figure, age in LINKS:
+            tx.execute(_LINK, {"site": f"CASE_{key}={figure}", "key": key, "figure": figure,
+                               "age": age})  # fmt: skip
         for number, value in enumerate(METRICS):
             tx.execute(_METRIC, {"site": f"CASE_diskio={number}", "value": value})
     return task, broker.asks[0]

@@ -67,7 +67,7 @@ def files(name: str, n: int, size: int) -> list[FileInfo]:
 def build_site(tx: Connection, site: str, fault: Fault) -> None:
     """A site of its own place like SITE_A, but for the columns of a fault, with an endpoint of its
     own."""
-    columns = {"cloud": "US", "tier": "T1", **fault.site, "site": site, "pandasite": site}
+    columns = {"cloud": "US", "tier": "T1", "pandasite": site, **fault.site, "site": site}
     tx.execute(_SITE, {"fault": json.dumps(columns)})
     if fault.store is not None:
         store = {**fault.store, "ddm_endpoint": f"{site}_DATADISK", "site": site}

@@ -34,16 +34,20 @@ def _said(column: str, least: str = ">= 0") -> str:
 
 
 def _listed(what: str) -> str:
-    """A list of catchall, joined; text stands for itself."""
+    """A list of catchall, joined; text stands for itself, false for nothing."""
     return (
         f"CASE jsonb_typeof(s.catchall -> '{what}') WHEN 'array' THEN (SELECT string_agg(w, ',') "
         f"FROM jsonb_array_elements_text(s.catchall -> '{what}') w) "
-        f"ELSE coalesce(s.catchall ->> '{what}', '') END"
+        f"ELSE coalesce(nullif(s.catchall ->> '{what}', 'false'), '') END"
     )
 
 
 def _flag(what: str) -> str:
-    return f"(coalesce(s.catchall ->> '{what}', 'false') NOT IN ('false', '0', ''))::int::float8"
+    """Something true of catchall: no list, and not 0 or empty."""
+    return (
+        f"((jsonb_typeof(s.catchall -> '{what}') IN ('boolean', 'number', 'string') "
+        f"AND s.catchall ->> '{what}' NOT IN ('false', '0', '')) IS TRUE)::int::float8"
+    )
 
 
 # Ages in minutes and room in GB: a snapshot that says nothing new is stored once.

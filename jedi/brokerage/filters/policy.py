@@ -18,7 +18,7 @@ from jedi.brokerage.need import Need
 from jedi.spec.request import Request
 from jedi.spec.snapshot import Numbers, Snapshot
 
-_PRIORITY = re.compile(r"priority\s*(<=|>=|==|<|>|=)\s*(-?\d+)$")
+_PRIORITY = re.compile(r"priority\s*(<=|>=|==|<|>|=)\s*(-?\d{1,9})$")
 _RULE = re.compile(r"(type|group|gshare)\s*=\s*(.+)$")
 _COMPARE = {
     "<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b,
