@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from jedi.contentsfeeder.feed import InputDataset, Listing
+from jedi.contentsfeeder.feed import InputDataset, Listed, Listing
 from jedi.core.errors import NotFound
-from jedi.ddm.interface import DatasetInfo, FileInfo
+
+
+class _Stated(Protocol):
+    @property
+    def state(self) -> str: ...
 
 
 class Catalogue(Protocol):
     """What is asked of data management."""
 
-    def dataset(self, name: str) -> DatasetInfo: ...
-    def list_files(self, name: str) -> list[FileInfo]: ...
+    def dataset(self, name: str) -> _Stated: ...
+    def list_files(self, name: str) -> Sequence[Listed]: ...
 
 
 OnTape = Callable[[str], Iterable[str]]
