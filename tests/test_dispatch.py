@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from job_rows import make_jobs, watch
+from psycopg import _queries
 from sqlalchemy import Engine, text
 
 from jedi.agent.base import World
@@ -200,6 +202,10 @@ def test_many_pilots_get_each_job_once(engine: Engine) -> None:
     assert stats(engine) == {"sent": 300}
 
 
+def test_the_claim_is_short_enough_to_stay_prepared(engine: Engine) -> None:
+    assert len(str(dispatch._TAKE.compile(engine))) <= _queries.MAX_CACHED_STATEMENT_LENGTH
+
+
 def test_the_same_request_twice_at_once(engine: Engine, world: World) -> None:
     with engine.begin() as tx:
         make_jobs(tx, 20)
@@ -262,8 +268,28 @@ def test_orders_name_paths_and_limits(engine: Engine, world: World) -> None:
     assert job["stage_out"] == f"{root}/.staging/{panda_id}.1"
     assert job["sandbox"] == "abc"
     assert job["limits"] == {
-        "wall_s": 600, "cpu_s": 1200, "memory_mb": 500, "workdir_mb": 1000, "max_processes": 256,
+        "wall_s": 1200, "cpu_s": 2400, "memory_mb": 500, "workdir_mb": 1000, "max_processes": 256,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("needed_s", "rules", "wall_s"),
+    [(0, {}, 0), (7, {}, 60), (600, {}, 1200), (600, {"max_walltime_h": 0.5}, 1800),
+     (3600, {"max_walltime_h": 0.5}, 3600)],
+)  # fmt: skip
+def test_a_job_has_more_time_than_it_is_thought_to_need_or_what_its_owner_said(
+    engine: Engine, world: World, needed_s: int, rules: dict[str, float], wall_s: int
+) -> None:
+    with engine.begin() as tx:
+        make_jobs(tx, 1)
+        tx.execute(text("UPDATE jedi_jobs SET walltime_s = :s"), {"s": needed_s})
+        tx.execute(text("UPDATE jedi_tasks SET rules = CAST(:r AS jsonb)"),
+                   {"r": json.dumps(rules)})  # fmt: skip
+    request = AcquireRequest(
+        request_id="r", pilot_id="p", site="SITE_A", n=1, resources=Resources(cores=1)
+    )
+    (job,) = pilots.acquire(engine, world.ddm, world.knobs, PILOT_A, request)["jobs"]
+    assert job["limits"]["wall_s"] == wall_s
 
 
 def test_a_job_whose_input_has_no_place_fails_with_the_reason(engine: Engine, world: World) -> None:

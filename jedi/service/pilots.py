@@ -66,12 +66,12 @@ def report(tx: Connection, who: Identity, reports: Sequence[Report]) -> Answer:
 
 
 def heartbeat(tx: Connection, who: Identity, beats: Sequence[Beat]) -> Answer:
-    """Note that jobs are alive; tells which are to be killed, and why."""
-    whys = dispatch.beat(tx, _site(who), beats)
+    """Note that jobs are alive; tells which are to be killed, and why, and which to be held."""
+    told = dispatch.beat(tx, _site(who), beats)
     return {
         "commands": [
-            {"pandaid": beat.pandaid, "command": "kill" if why else "none", "why": why}
-            for beat, why in zip(beats, whys, strict=True)
+            {"pandaid": beat.pandaid, "command": command, "why": why}
+            for beat, (command, why) in zip(beats, told, strict=True)
         ]
     }
 

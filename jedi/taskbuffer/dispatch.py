@@ -49,13 +49,13 @@ def job_files(found: Sequence[Sequence[Any]] | None) -> tuple[JobFile, ...]:
     return tuple(dict.fromkeys(JobFile(*file) for file in found or ()))
 
 
-def _noted(column: str, condition: str) -> str:
-    """A CTE that stamps the site when `condition` holds: twice a minute at most, never waiting,
+def _noted(column: str, condition: str = "") -> str:
+    """A CTE that stamps the site (when `condition` holds): twice a minute at most, never waiting,
     because all of a site's pilots would queue for that one row."""
     return f"""
 {column}_noted AS (
   UPDATE jedi_sites SET {column} = jedi_now() WHERE site = (
-    SELECT site FROM jedi_sites WHERE site = :site AND {condition}
+    SELECT site FROM jedi_sites WHERE site = :site {condition}
       AND ({column} IS NULL OR {column} < jedi_now() - interval '30 s')
     FOR NO KEY UPDATE SKIP LOCKED)
 )"""
@@ -84,16 +84,14 @@ FROM {{jobs}} j JOIN jedi_job_params p USING (pandaid) JOIN jedi_sites s USING (
 # moves a job locks it before its row in the queue.
 _ACQUIRE = f"""
 WITH RECURSIVE shares AS (
-  (SELECT gshare FROM jedi_job_ready WHERE site = :site AND NOT EXISTS (
-     SELECT FROM jedi_acquire_requests WHERE request_id = :request AND site = :site)
-   ORDER BY gshare LIMIT 1)
+  SELECT min(gshare) AS gshare FROM jedi_job_ready WHERE site = :site AND NOT EXISTS (
+    SELECT FROM jedi_acquire_requests WHERE request_id = :request AND site = :site)
   UNION ALL
-  SELECT r.gshare FROM shares s, LATERAL (
-    SELECT gshare FROM jedi_job_ready WHERE site = :site AND gshare > s.gshare
-    ORDER BY gshare LIMIT 1) r
+  SELECT (SELECT min(gshare) FROM jedi_job_ready WHERE site = :site AND gshare > s.gshare)
+  FROM shares s WHERE s.gshare IS NOT NULL
 ), ranked AS (
   SELECT s.gshare FROM shares s LEFT JOIN jedi_work_queue w ON w.queue_name = s.gshare
-    LEFT JOIN jedi_queue_shares q ON q.queue_id = w.queue_id, LATERAL (
+    LEFT JOIN jedi_queue_shares q USING (queue_id), LATERAL (
     SELECT priority, pandaid FROM jedi_job_ready r WHERE r.site = :site AND r.gshare = s.gshare
     ORDER BY priority DESC, pandaid LIMIT 1) h
   ORDER BY {TURN.format(column="place")}, h.priority DESC, h.pandaid
@@ -118,7 +116,7 @@ WITH RECURSIVE shares AS (
 ), {NOTE}, answered AS (
   INSERT INTO jedi_acquire_requests (request_id, site, pandaids)
   SELECT :request, :site, array_agg(pandaid) FROM u HAVING count(*) > 0
-), {_noted("lastpilot", "true")}
+), {_noted("lastpilot")}
 {_HELD.format(jobs="u", where="")}"""
 # What is longer than 4096 characters psycopg would parse anew each time.
 _TAKE = text(" ".join(_ACQUIRE.split()))
@@ -201,7 +199,7 @@ WITH s AS (  -- of several reports on an attempt the furthest counts
   FROM u JOIN jedi_job_files f USING (pandaid, jeditaskid)
   WHERE c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid AND f.type IN ({_OUTPUTS})
     AND c.status = 'defined' AND u.status = 'running' AND u.source <> 'running'
-), {_noted("laststart", "EXISTS (SELECT FROM u WHERE status = 'running' AND source <> 'running')")}
+), {_noted("laststart", "AND EXISTS (SELECT FROM u WHERE status = 'running' AND source <> status)")}
 SELECT pandaid, lock_seq, (SELECT status FROM u WHERE u.pandaid = old.pandaid) AS status
 FROM old WHERE at_site OR reported
 """)
@@ -232,27 +230,34 @@ WITH s AS (
   FROM jsonb_to_recordset(CAST(:beats AS jsonb))
     AS s(pandaid bigint, lock_seq bigint, measures jsonb)
 ), old AS (
-  SELECT j.pandaid, j.lock_seq, j.status, j.kill_code, j.pilot_result, j.error_diag
+  SELECT j.pandaid, j.lock_seq, j.status, j.kill_code, j.hold_kind, j.pilot_result, j.error_diag
   FROM jedi_jobs j JOIN s USING (pandaid, lock_seq) WHERE j.site = :site
   ORDER BY j.pandaid FOR NO KEY UPDATE OF j
 ), u AS (
   UPDATE jedi_jobs j SET heartbeat_at = jedi_now(), {_MEASURES}
   FROM s JOIN old USING (pandaid, lock_seq)
   WHERE j.pandaid = s.pandaid AND old.status IN ({_AT_SITE})
-), {_noted("lastpilot", "true")}
+), {_noted("lastpilot")}
 SELECT pandaid, lock_seq, CASE
   WHEN pilot_result IS NOT NULL THEN NULL
   WHEN status NOT IN ({_AT_SITE}) THEN coalesce(error_diag, 'The job is ' || status || '.')
-  ELSE 'The job is to be killed: ' || kill_code || '.' END AS why
+  ELSE 'The job is to be killed: ' || kill_code || '.' END AS why,
+  hold_kind IS NOT NULL AND pilot_result IS NULL AS held
 FROM old
 """)
 
 
-def beat(tx: Connection, site: str, beats: Sequence[Beat]) -> list[str | None]:
-    """Note that jobs are alive, and what they use; for each, why it must be killed, or None."""
+def beat(tx: Connection, site: str, beats: Sequence[Beat]) -> list[tuple[str, str | None]]:
+    """Note that jobs are alive, and what they use; for each what its pilot has to do, kill or hold
+    it or none, and why it must be killed."""
     rows = tx.execute(_BEAT, {"beats": _json(beats), "site": site})
-    whys = {(row.pandaid, row.lock_seq): row.why for row in rows}
-    return [whys.get((b.pandaid, b.lock_seq), "This attempt is not known.") for b in beats]
+    told = {
+        (row.pandaid, row.lock_seq): ("kill" if row.why else "hold" if row.held else "none",
+                                      row.why)
+        for row in rows
+    }  # fmt: skip
+    unknown = ("kill", "This attempt is not known.")
+    return [told.get((b.pandaid, b.lock_seq), unknown) for b in beats]
 
 
 _TAILS = text(f"""
