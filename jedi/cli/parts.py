@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -113,6 +114,42 @@ def _migrate(direction: str, revision: str, as_json: bool) -> None:
         after = migrate.current(engine)
     value = {"before": before, "after": after}
     show(value, as_json, lambda: typer.echo(f"schema: {before or 'none'} -> {after or 'none'}"))
+
+
+@db_app.command("backup")
+def db_backup(
+    target: Annotated[Path, typer.Argument(help="A new file, or a directory for one.")],
+    as_json: Json = False,
+) -> None:
+    """Write all that JEDI knows to a file, while it goes on; the files of datasets are not in it.
+
+    Example: `jedi db backup /backups`
+    """
+    from jedi.standalone.backup import backup
+    from jedi.standalone.place import Place
+
+    file = backup(Place.current(), target)
+    value = {"file": str(file), "bytes": file.stat().st_size}
+    show(value, as_json, lambda: typer.echo(f"{file}: {value['bytes']:,} bytes"))
+
+
+@db_app.command("restore")
+def db_restore(
+    source: Annotated[Path, typer.Argument(help="What `jedi db backup` wrote.")],
+    as_json: Json = False,
+) -> None:
+    """Make the database of a new home from a backup. What ran meanwhile is tried again.
+
+    The old system must be down: storage is the same, and outputs that are made again are removed.
+
+    Example: `JEDI_HOME=~/jedi-new jedi db restore /backups/jedi-20260101T000000Z.dump`
+    """
+    from jedi.standalone.backup import restore
+    from jedi.standalone.place import Place
+
+    done = restore(Place.current(), source)
+    said = f"{done.file} is restored; {done.jobs} jobs are tried again, {done.files} files removed."
+    show(done, as_json, lambda: typer.echo(f"{said} `jedi up` goes on."))
 
 
 @db_app.command("check")

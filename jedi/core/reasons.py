@@ -152,6 +152,7 @@ JOBS: Mapping[str, str] = {
     "cancelled_by_user": "The job alone was cancelled: its inputs are tried again if they may be.",
     "killed": "The job was ended because its task is.",
     "reassigned": "The job was ended because its task goes on elsewhere.",
+    "restored": "The database was restored from a backup: the inputs are tried again.",
     "shut_down": "JEDI was shut down: the inputs are tried again.",
     "pilot_terminated": "The pilot was told to end by its site: the inputs are tried again.",
     "merge_cancelled": "The merge job of the outputs was killed: the inputs are tried again.",

@@ -53,6 +53,26 @@ def find(major: int | None, account: Account | None, pgbin: Path) -> Path:
     )
 
 
+def client(program: str, major: int) -> Path:
+    """A client program that understands a server of this major version: its own, else the oldest
+    of the newer ones."""
+    found = [
+        (number, directory / program)
+        for directory, _ in _candidates()
+        if (number := version(directory, None)) and (directory / program).exists()
+    ]
+    fitting = [pair for pair in found if pair[0] >= major]
+    if not fitting:
+        seen = ", ".join(f"{number} in {path.parent}" for number, path in found) or "none"
+        raise JediError(
+            f"No {program} of PostgreSQL {major} or newer (found: {seen}): install it, or name its "
+            "bin directory in JEDI_PG_BIN.",
+            code="no_postgresql",
+            major=major,
+        )
+    return min(fitting)[1]
+
+
 def version(directory: Path, account: Account | None) -> int | None:
     """The major version of the programs in `directory`; None if `account` cannot run them."""
     if not all((directory / program).exists() for program in PROGRAMS):

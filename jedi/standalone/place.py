@@ -74,9 +74,10 @@ class Place:
         return self.home.path / "processes.json"
 
     @contextmanager
-    def sole(self, to_be: Literal["up", "down"], patience_s: float = 0.0) -> Iterator[None]:
-        """Be the one in charge, who brings the system up or down; Refused, naming the process, if
-        another still is after `patience_s`."""
+    def sole(self, to_be: Literal["up", "down", "restore"], patience_s: float = 0.0
+             ) -> Iterator[None]:  # fmt: skip
+        """Be the one in charge, who brings the system up or down or restores it; Refused, naming
+        the process, if another still is after `patience_s`."""
         self.home.path.mkdir(parents=True, exist_ok=True)
         deadline = clock.monotonic() + patience_s
         with self.home.lock_file.open("a+") as file:
@@ -106,6 +107,7 @@ class Place:
         pid, _, doing = self._in_charge()
         said = {
             "up": "is already up in {} (process {}): `jedi status` shows it, `jedi down` ends it.",
+            "restore": "in {} is being restored (process {}). Try again.",
             "down": "in {} is just going down (process {}). Try again.",
         }
         sentence = said.get(doing, "in {} is just starting. Try again.")

@@ -36,6 +36,18 @@ def head() -> str:
     return ScriptDirectory.from_config(_config()).get_current_head() or "base"
 
 
+def known(revision: str) -> bool:
+    """This release has it, and can upgrade from it."""
+    return revision in {s.revision for s in ScriptDirectory.from_config(_config()).walk_revisions()}
+
+
+def empty(engine: Engine) -> bool:
+    """There is no table."""
+    tables = text("SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()")
+    with engine.connect() as connection:
+        return not connection.scalar(tables)
+
+
 def current(engine: Engine) -> str | None:
     """The revision of a database; None if it has never been migrated."""
     with engine.connect() as connection:

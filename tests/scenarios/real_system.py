@@ -106,8 +106,8 @@ class System:
         self.engine.dispose()
         assert still_running(self.home) == {}
 
-    def call(self, *words: str, **environment: str) -> None:
-        """A verb of `jedi`, which must succeed."""
+    def call(self, *words: str, **environment: str) -> str:
+        """What a verb of `jedi`, which must succeed, prints."""
         ours = {name: text for name, text in os.environ.items() if not name.startswith("JEDI_")}
         done = subprocess.run(
             [sys.executable, "-m", "jedi", *words],
@@ -115,6 +115,7 @@ class System:
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, f"jedi {' '.join(words)}: {done.stdout}"
+        return done.stdout
 
     def check(self) -> None:
         """The records agree with each other and with storage."""

@@ -1,0 +1,122 @@
+"""`jedi db backup` and `jedi db restore`: all that JEDI knows, in one file of pg_dump.
+
+A backup is a snapshot of one instant and disturbs nobody. Only an empty database is restored into.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Engine, make_url, text
+
+from jedi.core import clock
+from jedi.core.errors import JediError, NotFound, Refused
+from jedi.ddm import factory
+from jedi.service import restoring
+from jedi.standalone import binaries
+from jedi.standalone.place import Place
+from jedi.taskbuffer import knobs, migrate
+from jedi.taskbuffer.engine import connect, reachable
+
+_REVISION = re.compile(rb"^COPY \S+ \(version_num\) FROM stdin;\n(\w+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """`jobs` that ran at the time of the backup are tried again; `files` that were made since were
+    removed."""
+
+    file: Path
+    jobs: int
+    files: int
+
+
+def backup(place: Place, target: Path) -> Path:
+    """Write a backup to a file, or to a new file in a directory, while everything goes on; the
+    file, readable by its owner alone. It is there whole or not at all."""
+    if target.is_dir():
+        target /= f"jedi-{clock.now():%Y%m%dT%H%M%SZ}.dump"
+    if target.exists():
+        raise Refused(f"{target} exists: name a new file, or a directory.", code="backup_exists")
+    part = target.with_name(f"{target.name}.part")
+    engine = connect(place.url, "jedi backup", pool_size=1)
+    with reachable(engine):
+        major = _major(engine)
+    engine.dispose()
+    part.unlink(missing_ok=True)
+    part.touch(0o600)
+    _call(place, major, "pg_dump", "--format=custom", f"--file={part}", *_database(place))
+    part.rename(target)
+    return target
+
+
+def restore(place: Place, source: Path) -> Restored:
+    """Make the database of this home, which must be empty and not in use, from a backup.
+
+    Refused if it is not empty, if the backup is none of JEDI or of a newer release. An older one
+    is brought to the schema of this release.
+    """
+    if not source.is_file():
+        raise NotFound(f"There is no file {source}.", code="backup_missing", file=str(source))
+    with place.sole("restore"):
+        place.home.prepare()
+        if place.embedded:
+            place.embedded.start()
+        engine = connect(place.url, "jedi restore", pool_size=1)
+        try:
+            with reachable(engine):
+                _fill(place, engine, source)
+                with engine.begin() as tx:
+                    jobs, files = restoring.go_on(tx, factory.load(tx, knobs.load(tx)))
+        finally:
+            engine.dispose()
+            if place.embedded:
+                place.embedded.stop()
+    return Restored(source, jobs, files)
+
+
+def _fill(place: Place, engine: Engine, source: Path) -> None:
+    if not migrate.empty(engine):
+        raise Refused(
+            f"The database {place.shown_url} is not empty: restore into a new home.",
+            code="database_not_empty",
+        )
+    major = _major(engine)
+    table = f"--table={migrate.VERSION_TABLE}"
+    said = _call(place, major, "pg_restore", "--data-only", table, "--file=-", str(source))
+    found = _REVISION.search(said)
+    revision = found[1].decode() if found else None
+    if revision is None or not migrate.known(revision):
+        what = f"of a newer release (schema {revision})" if revision else "no backup of JEDI"
+        raise Refused(f"{source} is {what}.", code="backup_unfit", file=str(source))
+    how = ("--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges")
+    _call(place, major, "pg_restore", *how, *_database(place), str(source))
+    migrate.upgrade(engine)
+
+
+def _major(engine: Engine) -> int:
+    with engine.connect() as connection:
+        number = connection.scalar(text("SHOW server_version_num"))
+    return int(number or 0) // 10_000
+
+
+def _database(place: Place) -> list[str]:
+    """How the programs are told the database; the password is in their environment."""
+    url = make_url(place.libpq_url).set(password=None)
+    return [f"--dbname={url.render_as_string()}"]
+
+
+def _call(place: Place, major: int, program: str, *arguments: str) -> bytes:
+    """What a program of PostgreSQL prints."""
+    password = make_url(place.url).password
+    environment = {**os.environ, "LC_ALL": "C"} | ({"PGPASSWORD": password} if password else {})
+    command = [str(binaries.client(program, major)), *arguments]
+    done = subprocess.run(command, capture_output=True, env=environment, check=False)
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip()[-1000:]
+        raise JediError(f"{program} failed: {said}", code="backup_failed", program=program)
+    return done.stdout
