@@ -3,20 +3,17 @@ those who take it: real HTTP and SMTP servers on this machine."""
 
 from __future__ import annotations
 
-import json
-import socketserver
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 from commanding import OWNER, everything, running
 from commanding import jobs as command_jobs
 from job_rows import Made, make_jobs
-from sqlalchemy import text
+from receivers import Receiver, Relay
+from sqlalchemy import Engine, event, text
 
 from jedi.agent.base import World
 from jedi.core import clock
@@ -40,95 +37,6 @@ def later() -> Iterator[Callable[[float], None]]:
     clock.turn_to(START)
     yield lambda seconds: clock.turn_to(clock.now() + timedelta(seconds=seconds))
     clock.turn_to(None)
-
-
-class Receiver:
-    """An HTTP server that keeps what is posted to it; `status` is what it answers."""
-
-    def __init__(self) -> None:
-        self.got: list[tuple[dict[str, str], bytes]] = []
-        self.status, self.port = 204, 0
-        self.location = ""
-
-    @contextmanager
-    def up(self) -> Iterator[None]:
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                receiver.got.append(({k.lower(): v for k, v in self.headers.items()}, body))
-                self.send_response(receiver.status)
-                if receiver.location:
-                    self.send_header("location", receiver.location)
-                self.end_headers()
-
-            def log_message(self, *_: Any) -> None:
-                """Nothing."""
-
-        with ThreadingHTTPServer(("127.0.0.1", self.port), Handler) as server:
-            self.port = server.server_port
-            with serving(server):
-                yield
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/jedi?of=me"
-
-    @property
-    def told(self) -> list[dict[str, Any]]:
-        return [json.loads(body) for _, body in self.got]
-
-
-class Relay(Receiver):
-    """An SMTP server, as far as it is needed; whoever is `refused` gets no mail."""
-
-    refused = ""
-
-    @contextmanager
-    def up(self) -> Iterator[None]:
-        relay = self
-
-        class Handler(socketserver.StreamRequestHandler):
-            def handle(self) -> None:
-                self.say("220 here")
-                while line := self.rfile.readline().decode().strip():
-                    match line.split()[0].upper():
-                        case "DATA":
-                            self.say("354 go on")
-                            read = iter(self.rfile.readline, b".\r\n")
-                            relay.got.append(({}, b"".join(read)))
-                            self.say("250 taken")
-                        case "QUIT":
-                            self.say("221 bye")
-                            return
-                        case "RCPT" if relay.refused and relay.refused in line:
-                            self.say("550 unknown")
-                        case _:
-                            self.say("250 fine")
-
-            def say(self, line: str) -> None:
-                self.wfile.write(f"{line}\r\n".encode())
-
-        class Server(socketserver.ThreadingTCPServer):
-            allow_reuse_address = True
-            daemon_threads = True
-
-        with Server(("127.0.0.1", self.port), Handler) as server:
-            self.port = server.server_address[1]
-            with serving(server):
-                yield
-
-
-@contextmanager
-def serving(server: socketserver.BaseServer) -> Iterator[None]:
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield
-    finally:
-        server.shutdown()
-        thread.join()
 
 
 def deliver(world: World) -> Counts:
@@ -248,6 +156,32 @@ def test_what_is_undone_was_never_told(world: World) -> None:
         jobs_end.end_jobs(tx, [JobEnd(made.jobs[0], "cancelled", "killed", "r")], "test")
         raise ZeroDivisionError
     assert written(world) == []
+
+
+def test_many_cost_as_many_statements_as_one(world: World) -> None:
+    ask(world, webhook="http://127.0.0.1:9/", about="jobs")
+
+    def statements(n: int) -> int:
+        made = of(world, n)
+        with counted(world.engine) as found:
+            end(world, *(JobEnd(job, "cancelled", "killed", "r") for job in made.jobs))
+        return len(found)
+
+    assert statements(1) == statements(30)
+    assert len(written(world)) == 31
+
+
+@contextmanager
+def counted(engine: Engine) -> Iterator[list[str]]:
+    """The statements executed meanwhile."""
+    found: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        found.append(statement)
+
+    event.listen(engine, "before_cursor_execute", note)
+    yield found
+    event.remove(engine, "before_cursor_execute", note)
 
 
 # ------------------------------------------------------------------------------ that it comes

@@ -1,0 +1,49 @@
+"""A user is told by a running system, also of what happened while nobody listened; then what was
+made goes."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from receivers import Receiver
+from scenarios.real_system import System, until
+
+from jedi.core.settings import caller
+from jedi.service import cleaning, jobs, tasks, users
+
+
+def test_told_and_cleaned(system: System) -> None:
+    for name, value in {"watchdog.notifier_period_s": 0.5, "watchdog.purge_period_s": 0.5,
+                        "notify.retry_s": 1}.items():  # fmt: skip
+        system.put(name, value)
+    receiver = Receiver()
+    with receiver.up():
+        with system.engine.begin() as tx:
+            users.set_notices(tx, caller(), caller(), webhook=receiver.url, about="jobs")
+        lines = system.texts("user:told", 2, "DISK_A")
+        first = system.copying("user:told", nFilesPerJob=1)
+        assert system.settle(first) == ["done"]
+        until(lambda: len(receiver.got) >= 3, "all is told")
+    assert Counter(told["about"] for told in receiver.told) == {"job": 2, "task": 1}
+    assert {told.get("pgi_state", "done") for told in receiver.told} == {"Finished", "done"}
+    assert {told["jedi_task_id"] for told in receiver.told} == {first}
+
+    second = system.copying("user:told", nFilesPerJob=2)
+    assert system.settle(second) == ["done"]
+    system.kill_all()
+    system.up()
+    with receiver.up():
+        until(lambda: len({told["id"] for told in receiver.told}) == 5, "what was missed is told")
+
+    assert system.lines(first) == lines
+    with system.engine.begin() as tx:
+        assert sum(one.files for one in cleaning.clean(tx, caller(), first)) == 2
+        ids = [job.panda_id for job in tasks.jobs(tx, first)]
+
+    def purged() -> bool:
+        with system.engine.begin() as tx:
+            return all(job.pgi_state == "Purged" for job in jobs.get(tx, ids))
+
+    until(purged, "what is not to be kept is gone")
+    assert (system.lines(first), system.lines(second)) == ([], lines)
+    system.check()
