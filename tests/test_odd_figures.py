@@ -4,7 +4,8 @@ into rows by hand, whoever reads them takes them as not said."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,25 @@ from refusals import HOME, Ask, Broker, Fault
 from sqlalchemy import BigInteger, Double, Engine, Integer, Text, text
 from task_rows import row_of
 from test_refusals import ask_why, build, refused, submit
+from test_world import EMPTY
 
 from jedi.agent.base import World
 from jedi.brokerage.agent import TaskBroker
+from jedi.brokerage.analysis import AnalysisBroker
+from jedi.brokerage.choice import Choice
+from jedi.brokerage.generic import GenericBroker
+from jedi.brokerage.need import Need
+from jedi.brokerage.production import ProductionBroker
+from jedi.brokerage.record import record
+from jedi.brokerage.task import by_weight
 from jedi.core.errors import BadInput
+from jedi.core.knobs import Knobs
 from jedi.service import known, queues
 from jedi.service.sites import import_endpoints, import_links, import_sites, set_site, show_site
 from jedi.spec.linkfile import Link
 from jedi.spec.listfile import Entry
 from jedi.spec.sitefile import Site, Storage
+from jedi.spec.snapshot import KINDS, Snapshot
 from jedi.taskbuffer.tables import metadata
 from jedi.watchdog.dog import walk
 from jedi.watchdog.kennel import DOGS
@@ -63,12 +74,13 @@ LINKS = [
 METRICS = ('"busy"', "null", "-1", "1e400", "[7]", '{"a": 1}')
 
 
+NO_KEYS: tuple[Any, ...] = ({}, [], "gpu", 7)
 ABSENT = {
     "releases=[]": Fault({"releases": []}),
     "releases=[null]": Fault({"releases": [None]}),
     "policy": Fault({"fairsharepolicy": ",type=,:0,priority>=x:0,group,=:0%"}),
     "long policy": Fault({"fairsharepolicy": "priority<" + 5000 * "9" + ":0"}),
-    **{f"catchall={said}": Fault({"catchall": said}) for said in ({}, [], "gpu", 7)},
+    **{f"catchall={said}": Fault({"catchall": said}) for said in NO_KEYS},
     **{f"catchall.{key}={value}": Fault({"catchall": {key: value}})
        for key in ("gpu", "useJumboJobs", "minEventsForJumbo", "use_only_local_data", "platforms",
                    "software", "allowed_processing", "excluded_processing", "bareNucleus",
@@ -225,3 +237,39 @@ def test_queues_that_make_no_sense_stop_nobody(world: World) -> None:
     assert [ask_why(world, task_id).code for task_id in tasks] == ["in_turn"] * 6
     assert generate(world) == 6
     assert {row_of(world, task_id).status for task_id in tasks} == {"running"}
+
+
+# ----------------------------------------------------------------------- worlds in files, in short
+
+NOTHING: Any = EMPTY
+NEED = {
+    **NOTHING,
+    "demand": {**NOTHING["demand"], "hs06_s_per_event": 10.0, "ram_mb": 100.0, "work_mb": 5.0},
+    "atom": {"bytes": 1e9, "events": 10.0},
+    "data": {"bytes": 1e9, "files": 2},
+}
+CHOOSE: Mapping[str, Callable[[Snapshot, Need, Knobs], Choice]] = {
+    "generic": lambda world, need, knobs: GenericBroker().choose(world, need, knobs, (), 1),
+    "analysis": lambda world, need, knobs: AnalysisBroker().choose(world, need, knobs, (), 1),
+    "production": lambda world, need, knobs: ProductionBroker().choose(world, need, knobs, (), 1),
+    "nucleus": lambda world, need, knobs: by_weight(world, need, knobs, 1),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", CHOOSE)
+@pytest.mark.parametrize("preset", ["classic", "current"])
+def test_any_figure_in_the_file_of_a_world_leads_to_a_decision(name: str, preset: str) -> None:
+    knobs = Knobs({"core.preset": preset, "network.active": 1})
+    nucleus = "" if name == "nucleus" else "N"
+    asked = {"nucleus": nucleus, "io_kb_s": 300.0, "disk_io_kb_s": 5.0, "ip_stack": "IPv6"}
+    need = Need.read({**NEED, "request": asked})
+    plain = {"sites": ["A", "N"], "endpoint": ["E", "F"], "usable_gb": [1e6] * 2,
+             "free_gb": [1e6] * 2}  # fmt: skip
+    for column in (name for name, kind in KINDS.items() if kind == "numbers"):
+        for figure in (0, -1, 1e12, -1e12, 1e-12, None):
+            world = Snapshot.of({**plain, column: [figure, figure]}, {})
+            found = CHOOSE[name](world, need, knobs)
+            said = asdict(record(1, name, world, need, knobs, found))
+            assert json.dumps(said, allow_nan=False)
+            assert Snapshot.unpack(world.packed).hash == world.hash

@@ -32,8 +32,9 @@ def _words(default: str = "") -> dict[str, Any]:
     return {"kind": "words", "default": default}
 
 
-def _numbers(default: float) -> dict[str, Any]:
-    return {"kind": "numbers", "default": default}
+def _numbers(default: float, *, positive: bool = False) -> dict[str, Any]:
+    """`positive`: what is not, or is no figure, says nothing."""
+    return {"kind": "numbers", "default": default, "positive": positive}
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +107,8 @@ class Snapshot:
     jumbo: tuple[str, ...] = field(metadata=_words())
     endpoint: tuple[str, ...] = field(metadata=_words())
     endpoints: tuple[tuple[str, ...], ...] = field(metadata={"kind": "lists", "default": ()})
-    cores: Numbers = field(metadata=_numbers(_DEFAULT_CORES))
-    core_power: Numbers = field(metadata=_numbers(_DEFAULT_POWER))
+    cores: Numbers = field(metadata=_numbers(_DEFAULT_CORES, positive=True))
+    core_power: Numbers = field(metadata=_numbers(_DEFAULT_POWER, positive=True))
     max_time_s: Numbers = field(metadata=_numbers(math.inf))
     min_time_s: Numbers = field(metadata=_numbers(0.0))
     max_rss_mb: Numbers = field(metadata=_numbers(math.inf))
@@ -128,7 +129,7 @@ class Snapshot:
     free_gb: Numbers = field(metadata=_numbers(math.inf))
     usable_gb: Numbers = field(metadata=_numbers(math.inf))
     reserved_gb: Numbers = field(metadata=_numbers(0.0))
-    total_gb: Numbers = field(metadata=_numbers(math.inf))
+    total_gb: Numbers = field(metadata=_numbers(math.inf, positive=True))
     reads_lan: Numbers = field(metadata=_numbers(1.0))
     writes_lan: Numbers = field(metadata=_numbers(1.0))
     gets_wan: Numbers = field(metadata=_numbers(1.0))
@@ -291,7 +292,9 @@ def _column(about: Mapping[str, Any], said: Sequence[Any] | None, n: int) -> Any
     values = [about["default"]] * n if said is None else said
     match about["kind"]:
         case "numbers":
-            return _figures(values)
+            figures = _figures(values)
+            said = (figures > 0) & (figures < math.inf) | (not about["positive"])
+            return np.where(said, figures, about["default"])
         case "lists":
             return tuple(map(tuple, values))
     return tuple(values)

@@ -56,7 +56,7 @@ WITH e AS (
   SELECT e.*, {_on("read_lan")} AS read_lan, {_on("write_lan")} AS write_lan,
     {_on("read_wan")} AS read_wan, {_on("write_wan")} AS write_wan,
     {_said("d.space_free")} + coalesce({_said("d.space_expired")}, 0) AS free,
-    {_said("d.space_total", ">= 1")} AS total, coalesce({_said("d.space_min_free")}, 0) AS least,
+    {_said("d.space_total")} AS total, coalesce({_said("d.space_min_free")}, 0) AS least,
     coalesce({_said("d.space_unavailable")}, 0) AS unavailable
   FROM jedi_site_endpoints e JOIN jedi_ddm_endpoints d USING (ddm_endpoint)
 ), r AS (
@@ -94,8 +94,7 @@ SELECT s.site AS sites, s.status, s.role, s.state, s.type, s.cloud, coalesce(s.t
   {_listed("excluded_processing")} AS excluded, {_listed("bareNucleus")} AS full_chain,
   {_listed("useJumboJobs")} AS jumbo,
   coalesce(w.ddm_endpoint, '') AS endpoint, coalesce(r.endpoints, '{{}}') AS endpoints,
-  greatest(s.corecount, 1)::float8 AS cores,
-  coalesce({_said("s.corepower", "> 0")}, 10) AS core_power,
+  s.corecount::float8 AS cores, {_said("s.corepower")} AS core_power,
   nullif(greatest(s.maxtime, 0), 0)::float8 AS max_time_s,
   greatest(s.mintime, 0)::float8 AS min_time_s,
   nullif(greatest(s.maxrss, 0), 0)::float8 AS max_rss_mb,
