@@ -32,7 +32,7 @@ TAPE_WEIGHT = 0.001
 def _room_gb(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
     """Free space, less what the tasks of the nucleus are going to write."""
     promised = sites.given(need.work.all) * GB_PER_CORE_DAY
-    reserved = knobs["taskbroker.count_reserved"] * sites.reserved_gb
+    reserved = sites.reserved_gb if knobs["taskbroker.count_reserved"] else 0.0
     return np.asarray(sites.free_gb - reserved - promised)
 
 

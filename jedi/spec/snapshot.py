@@ -293,8 +293,9 @@ def _column(about: Mapping[str, Any], said: Sequence[Any] | None, n: int) -> Any
     match about["kind"]:
         case "numbers":
             figures = _figures(values)
-            said = (figures > 0) & (figures < math.inf) | (not about["positive"])
-            return np.where(said, figures, about["default"])
+            if not about["positive"]:
+                return figures
+            return np.where((figures > 0) & (figures < math.inf), figures, about["default"])
         case "lists":
             return tuple(map(tuple, values))
     return tuple(values)
