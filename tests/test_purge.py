@@ -15,7 +15,7 @@ import pytest
 from helpers import put_file_dataset
 from sqlalchemy import text
 from task_rows import row_of
-from test_recovery import jobs_of, task, there
+from test_recovery import fail_one, jobs_of, task, there
 from working import ENDPOINT, cycle
 
 from jedi.agent.base import World
@@ -100,6 +100,19 @@ def test_a_job_is_purged_and_the_others_are_not(world: World, done: int) -> None
     with pytest.raises(NotFound):  # all or none
         purge(world, [second, 0])
     assert dog(world) == Counts()
+
+
+def test_what_was_broken_off_is_purged(world: World) -> None:
+    put_file_dataset(world, "demo:in", {"a": b"a"}, ENDPOINT)
+    vain = task(world, "vain", maxAttempt=1)
+    cycle(world, jobs_end_too=False)
+    [one] = jobs_of(world, vain)
+    fail_one(world, one)
+    cycle(world)
+    purge(world, [one])
+    assert states(world, [one]) == ["Failed-Cancelled"]
+    assert dog(world) == Counts(purged=1)
+    assert states(world, [one]) == ["Purged"]
 
 
 def test_until_its_day(world: World, done: int, later: Later) -> None:
