@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from generating import catalogue, document, generate, ready, rows
+from job_rows import make_jobs
 from refusals import HOME, Ask, Broker, Fault
 from sqlalchemy import BigInteger, Double, Engine, Integer, Text, text
 from task_rows import row_of
@@ -34,6 +35,7 @@ from jedi.spec.linkfile import Link
 from jedi.spec.listfile import Entry
 from jedi.spec.sitefile import Site, Storage
 from jedi.spec.snapshot import KINDS, Snapshot
+from jedi.taskbuffer import pilots
 from jedi.taskbuffer.tables import metadata
 from jedi.watchdog.dog import walk
 from jedi.watchdog.kennel import DOGS
@@ -133,6 +135,26 @@ def test_what_means_nothing_is_in_no_nucleus_way(world: World) -> None:
     task, ask = odd_world(world, "managed")
     assert TaskBroker(world).run_once() == 1
     assert choice(world, task, ask) == {"space_free=0": ["cannot_run", "little_room"]}
+
+
+def test_a_site_below_nothing_has_no_slots_no_limits_and_the_usual_time(world: World) -> None:
+    with world.engine.begin() as tx:
+        jobs = make_jobs(tx, 3, memory_mb=2000).jobs
+        tx.execute(text("UPDATE jedi_sites SET submitter = 'local', nslots = CASE site WHEN :s "
+                        "THEN -1 ELSE 2 END, maxrss = -1, maxwdir = -1, transtimehi = -1, "
+                        "transtimelo = -1"), {"s": HOME})  # fmt: skip
+        tx.execute(text("UPDATE jedi_job_ready SET site = 'SITE_B' WHERE pandaid <> :j"),
+                   {"j": jobs[0]})  # fmt: skip
+        tx.execute(text("SET LOCAL session_replication_role = replica"))
+        tx.execute(text("UPDATE jedi_jobs SET status = 'transferring', statechangetime = "
+                        "jedi_now() - interval '2 hours' WHERE pandaid = :j"),
+                   {"j": jobs[0]})  # fmt: skip
+        served = {site.site: (site.nslots, site.maxrss, site.maxwdir)
+                  for site in pilots.serve(tx, "here", 9)}  # fmt: skip
+        assert served == {HOME: (0, 0, 0), "SITE_B": (2, 0, 0)}
+        waiting = {site: row.waiting for site, row in pilots.demand(tx, [*served]).items()}
+        assert waiting == {HOME: 0, "SITE_B": 2}
+    assert walk(world, DOGS["timeouts"]).total() == 0
 
 
 # ------------------------------------------------------------------------------ what is written
