@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import sleep
 from typing import Any
 
@@ -11,7 +12,6 @@ from sqlalchemy import Engine, event, text
 from benchmarks.common import Result, Work, medians, run, together
 from benchmarks.jobs_world import clear, fed_task, make_jobs, place, site
 from benchmarks.stages import Service, world_of
-from jedi.agent.base import World
 from jedi.core.errors import JediError
 from jedi.jobdispatcher.agent import Adder
 from jedi.jobgenerator.agent import JobGenerator
@@ -29,12 +29,11 @@ LEAST = {1: 5_000, 10: 2_000}
 
 
 def measure(engine: Engine, jobs: int = JOBS) -> list[Result]:
-    """Jobs of one input file and of ten, in ten tasks; one process is the agents, the other one the
-    service and its pilots, who take, start, keep alive and end a hundred jobs at a time."""
+    """Jobs of one input file and of ten, in ten tasks, on two processes; pilots take, start, keep
+    alive and end a hundred jobs at a time."""
     place(engine)
     with engine.begin() as tx:  # what was generated is dispatched while the next task is served
         knobs.put(tx, "jobgen.batch", 1, "benchmark")
-        knobs.put(tx, "adder.batch", BULK, "benchmark")
     repeats = REPEATS if jobs == JOBS else 1
     return [_life(engine, jobs, each, repeats) for each in LEAST]
 
@@ -92,36 +91,35 @@ def _finished(engine: Engine, jobs: int) -> None:
 
 
 def _process(number: int, url: str, jobs: int) -> Work:
-    """The agents, or the service."""
+    """JobGenerator or Adder; what is left of its time it is the service, too."""
+    service, world = Service(url), world_of(url)
     if number:
-        service = Service(url)
-        return lambda: serve(service, jobs)
-    world = world_of(url)
-    return lambda: tend(world, jobs)
+        return lambda: add(Adder(world), jobs, lambda: serve(service))
+    return lambda: generate(JobGenerator(world), lambda: serve(service))
 
 
-def tend(world: World, jobs: int) -> None:
-    """Generate and add until so many jobs are added."""
-    generator, adder = JobGenerator(world), Adder(world)
-    added = 0
-    while added < jobs:
-        generated = generator.run_once()
-        while found := adder.run_once():
-            added += found
-        if not generated and added < jobs:
-            sleep(IDLE_S)
+def generate(generator: JobGenerator, serve: Callable[[], int]) -> None:
+    """Generate, then serve what is there, until there is nothing."""
+    while generator.run_once() or serve():
+        pass
 
 
-def serve(service: Service, jobs: int) -> None:
-    """Take jobs through their lives until so many were reported."""
+def add(adder: Adder, jobs: int, serve: Callable[[], int]) -> None:
+    """Add whatever was reported, serve meanwhile, until so many jobs are added."""
     while jobs > 0:
-        if orders := service.acquire(site(0), BULK):
-            service.start(orders)
-            service.beat(orders)
-            service.finish(orders)
-            jobs -= len(orders)
-        else:
+        found = adder.run_once()
+        jobs -= found
+        if not found and not serve():
             sleep(IDLE_S)
+
+
+def serve(service: Service) -> int:
+    """Take a hundred jobs from the queue to the report of their end; how many there were."""
+    if orders := service.acquire(site(0), BULK):
+        service.start(orders)
+        service.beat(orders)
+        service.finish(orders)
+    return len(orders)
 
 
 class _Counted(psycopg.Cursor[Any]):
@@ -133,9 +131,9 @@ class _Counted(psycopg.Cursor[Any]):
         _Counted.seen += 1
         return super().execute(*args, **kwargs)
 
-    def executemany(self, query: Any, rows: Any, **kwargs: Any) -> Any:
-        _Counted.seen += len(rows)
-        return super().executemany(query, rows, **kwargs)
+    def executemany(self, query: Any, params_seq: Any, **kwargs: Any) -> None:
+        _Counted.seen += len(params_seq)
+        super().executemany(query, params_seq, **kwargs)
 
     def copy(self, *args: Any, **kwargs: Any) -> Any:
         _Counted.seen += 1
@@ -143,19 +141,15 @@ class _Counted(psycopg.Cursor[Any]):
 
 
 def _statements(engine: Engine, url: str, jobs: int, each: int) -> str:
-    """What one life takes, when one process does everything after another."""
+    """What one life takes when one process does one thing after another."""
     _feed(engine, url, jobs, each)
     service, world = Service(url), world_of(url)
     _Counted.seen = 0
     for used in (service.world.engine, world.engine):
         used.dispose()
         event.listen(used, "connect", _count)
-    generator, adder = JobGenerator(world), Adder(world)
-    while generator.run_once():
-        pass
-    serve(service, jobs)
-    while adder.run_once():
-        pass
+    generate(JobGenerator(world), lambda: serve(service))
+    add(Adder(world), jobs, lambda: 0)
     _verify(engine, jobs)
     return f"{_Counted.seen / jobs:.2f} statements a job"
 

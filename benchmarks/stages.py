@@ -80,14 +80,11 @@ class Service:
         with self.world.engine.begin() as tx:
             pilots.heartbeat(tx, _pilot(orders[0]["site"]), beats)
 
-    def finish(self, orders: Sequence[Order]) -> None:
-        """They have ended, and their outputs are staged."""
-        now = clock.now()
-        self._report(orders, [
-            Report(**_who(order), status="finished", ended_at=now, exit_code=0, measures=_MEASURES,
-                   outputs=[_output(order, lfn) for lfn in _lfns(order)])
-            for order in orders
-        ])  # fmt: skip
+    def finish(self, orders: Sequence[Order], failing: int = 0) -> None:
+        """They have ended, and their outputs are staged; with `failing`, one of so many jobs (by
+        its number) has failed and staged only its log."""
+        self._report(orders, [_end(o, bool(failing) and o["pandaid"] % failing == 0)
+                              for o in orders])  # fmt: skip
 
     def _report(self, orders: Sequence[Order], reports: Sequence[Report]) -> None:
         with self.world.engine.begin() as tx:
@@ -100,12 +97,22 @@ def _pilot(site: str) -> Identity:
     return Identity("pilot", site, None)
 
 
-def _who(order: Order) -> dict[str, int]:
+def _who(order: Order) -> dict[str, Any]:
     return {"pandaid": order["pandaid"], "lock_seq": order["lock_seq"]}
 
 
 def _lfns(order: Order) -> list[str]:
     return [order["log_lfn"], *(output["lfn"] for output in order["outputs"])]
+
+
+def _end(order: Order, failed: bool) -> Report:
+    lfns = [order["log_lfn"]] if failed else _lfns(order)
+    return Report(
+        **_who(order), status="failed" if failed else "finished", ended_at=clock.now(),
+        exit_code=int(failed), error_code="payload_exit" if failed else None,
+        error_diag="Exit code 1." if failed else None, measures=_MEASURES,
+        outputs=[_output(order, lfn) for lfn in lfns],
+    )  # fmt: skip
 
 
 def _output(order: Order, lfn: str) -> Output:
