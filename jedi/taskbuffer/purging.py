@@ -76,7 +76,7 @@ WITH due AS (
   WHERE {{due}} AND j.purged_at IS NULL AND j.status IN ({_JOB_ENDED})
     AND t.status IN ({_TASK_ENDED})
     AND NOT EXISTS ({_IN_USE.format(task="j.jeditaskid")})
-  ORDER BY j.pandaid LIMIT :limit
+  LIMIT :limit
 )
 SELECT due.pandaid, d.datasetname, d.containername, array_agg(c.lfn) AS lfns
 FROM due LEFT JOIN ({_FILES} f
@@ -91,6 +91,7 @@ _OLD = (
     f"({_OVER} OR j.retention IS NULL "
     "AND j.postprocessed_at < jedi_now() - make_interval(secs => :age_s))"
 )
+_DUE_ALONE, _DUE_OR_OLD = (text(_DUE.format(due=due)) for due in (_OVER, _OLD))
 
 
 def due(tx: Connection, age_s: float, limit: int) -> list[Row[Any]]:
@@ -98,8 +99,8 @@ def due(tx: Connection, age_s: float, limit: int) -> list[Row[Any]]:
     (`age_s` > 0) that ended so long ago and of which nothing was said; not while another task
     reads or fills outputs of theirs. A row a job and dataset: pandaid, datasetname, containername,
     lfns; a job that made nothing has None for them."""
-    query = text(_DUE.format(due=_OLD if age_s else _OVER))
-    return list(tx.execute(query, {"age_s": age_s, "limit": limit} if age_s else {"limit": limit}))
+    query, ages = (_DUE_OR_OLD, {"age_s": age_s}) if age_s else (_DUE_ALONE, {})
+    return list(tx.execute(query, {"limit": limit, **ages}))
 
 
 def note_purged(tx: Connection, panda_ids: Sequence[int], agent: str) -> None:

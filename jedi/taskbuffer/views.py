@@ -102,9 +102,9 @@ _FILES = f"""
 SELECT c.fileid AS file_id, d.datasetname AS dataset, c.lfn, c.type, c.status, c.fsize AS size,
   c.checksum AS adler32, c.guid, c.nevents AS n_events, c.attemptnr AS attempt_nr,
   c.maxattempt AS max_attempt, c.failedattempt AS failed_attempt, c.pandaid AS panda_id,
-  c.status = 'finished' AND (d.state = 'missing' OR c.type = 'output' AND EXISTS (
-    SELECT FROM {all_jobs("pandaid, purged_at")} j
-    WHERE j.pandaid = c.outpandaid AND j.purged_at IS NOT NULL)) IS TRUE AS gone
+  c.status = 'finished' AND (d.state = 'missing' OR c.type = 'output' AND c.outpandaid IN (
+    SELECT pandaid FROM {all_jobs("pandaid, jeditaskid, purged_at")} j
+    WHERE j.jeditaskid = :task AND j.purged_at IS NOT NULL)) IS TRUE AS gone
 FROM jedi_dataset_contents c JOIN jedi_datasets d USING (jeditaskid, datasetid)
 WHERE c.jeditaskid = :task
   AND coalesce(c.type = ANY(CAST(:types AS text[])), c.type <> ALL(:hidden))
