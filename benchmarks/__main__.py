@@ -1,18 +1,25 @@
-"""Run benchmarks: `python -m benchmarks [NAME…] [--no-save]`; exit 1 if a goal is missed."""
+"""Run benchmarks: `python -m benchmarks [NAME…] [--no-save | --smoke]`; exit 1 if a goal is missed.
+
+`--smoke` runs those that can be small, once, only to show that they work.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 
 from benchmarks.common import database, host, save, show
 
-NAMES = ("tasks", "feed", "generate", "latency", "rss", "million", "brokerage", "queues")
+NAMES = ("tasks", "feed", "generate", "latency", "rss", "million", "brokerage", "queues",
+         "dispatch", "ends")  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:
     """Each benchmark is a module with `measure(engine) -> list[Result]`, on a new database."""
     names = [name for name in arguments if not name.startswith("-")] or list(NAMES)
+    if "--smoke" in arguments:
+        return smoke(names)
     good = True
     for name in names:
         with database() as engine:
@@ -22,6 +29,16 @@ def main(arguments: list[str]) -> int:
         show(results)
         good &= all(result.good for result in results)
     return 0 if good else 1
+
+
+def smoke(names: Sequence[str]) -> int:
+    """Run the benchmarks that have a small size."""
+    for name in names:
+        module = import_module(f"benchmarks.{name}")
+        if hasattr(module, "SMOKE"):
+            with database("128MB") as engine:
+                show(module.measure(engine, module.SMOKE))
+    return 0
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from jedi.taskbuffer.engine import plan_once
 from jedi.taskbuffer.users import Identity
 
 PANDA = 167.0  # jobs/s with 1,000 waiting, 57 with 10,000; PanDA's own code on PostgreSQL 15
-JOBS, SMOKE = 100_000, 10_000
+JOBS, SMOKE = 100_000, 4_000
 CLIENTS = 4
 REPEATS = 5
 BULK = 100

@@ -54,12 +54,13 @@ def place(engine: Engine, sites: int = 1, shares: int = 1) -> None:
 
 
 def clear(engine: Engine) -> None:
-    """Remove all files and jobs; tasks and datasets stay."""
+    """Remove all tasks with their datasets, files and jobs."""
     run(
         engine,
-        "TRUNCATE jedi_dataset_contents, jedi_jobs, jedi_job_files, jedi_job_params, "
-        "jedi_job_ready, jedi_jobs_statuslog, jedi_acquire_requests, jedi_job_retry_history, "
-        "job_stats, job_stats_delta",
+        "TRUNCATE jedi_tasks, jedi_taskparams, jedi_tasks_statuslog, jedi_jobparams_template, "
+        "jedi_output_template, jedi_datasets, jedi_datasets_statuslog, jedi_dataset_contents, "
+        "jedi_jobs, jedi_job_files, jedi_job_params, jedi_job_ready, jedi_jobs_statuslog, "
+        "jedi_acquire_requests, jedi_job_retry_history, job_stats, job_stats_delta",
     )
 
 
@@ -142,7 +143,10 @@ UPDATE jedi_datasets SET nfiles = nfiles + CASE WHEN type = 'input' THEN 0 ELSE 
   nfilesused = nfilesused + CASE WHEN type = 'input' THEN CAST(:jobs AS bigint) * :each ELSE 0 END
 WHERE jeditaskid = :task""",
     "UPDATE jedi_output_template SET serialnr = serialnr + :jobs WHERE jeditaskid = :task",
-    "UPDATE jedi_tasks SET status = 'running' WHERE jeditaskid = :task",
+    """
+WITH u AS (UPDATE jedi_tasks SET status = 'running' WHERE jeditaskid = :task RETURNING jeditaskid)
+INSERT INTO jedi_tasks_statuslog (jeditaskid, fromstatus, status, agent, reason_code)
+SELECT jeditaskid, 'ready', 'running', 'JobGenerator', 'generated' FROM u""",
 )
 
 

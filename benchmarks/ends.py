@@ -1,0 +1,175 @@
+"""How jobs end: reports, files, datasets, logs and retries, by the real doors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Engine, text
+
+from benchmarks.common import Result, Work, medians, seconds, statements, together
+from benchmarks.jobs_world import Shape, activated_jobs, place, site
+from benchmarks.stages import Order, Service, world_of
+from jedi.agent.base import Agent
+from jedi.core.errors import JediError
+from jedi.jobdispatcher.agent import Adder
+from jedi.jobgenerator.agent import JobGenerator
+from jedi.service.check import check
+from jedi.taskbuffer import jobs_end
+from jedi.taskbuffer.jobs_end import JobEnd
+
+PANDA = 39.5  # jobs/s, PanDA's own Adder on PostgreSQL 15: 109 statements a job
+JOBS, SMOKE = 10_000, 200
+SITES, TASKS = 20, 20
+CLIENTS = 4
+REPEATS = 3
+BULK = 500
+FAILING = 20
+
+
+def measure(engine: Engine, jobs: int = JOBS) -> list[Result]:
+    """Jobs of three files in 20 tasks, of which one in twenty fails and is tried again: in bulk on
+    one process, ten times as many, and one by one on four."""
+    place(engine, SITES, 5)
+    url = engine.url.render_as_string(hide_password=False)
+    counted: list[float] = []
+
+    def bulk(n: int) -> float:
+        """Seconds until all have ended; notes the number of statements a job."""
+        reports, service = _running(engine, url, n), Service(url)
+        world = world_of(url)
+        agents = Adder(world), JobGenerator(world)
+        with statements(service.world.engine) as told, statements(world.engine) as done:
+            took = seconds(lambda: _end_in_bulk(service, reports, agents))
+        counted.append((len(told) + len(done)) / n)
+        for one in (service.world, world):
+            one.engine.dispose()
+        _verify(engine, n, retried=True)
+        return took
+
+    def singly() -> float:
+        _running(engine, url, jobs)
+        took = together(CLIENTS, _client, url)
+        _verify(engine, jobs)
+        return took
+
+    def floor() -> float:
+        _running(engine, url, jobs)
+        return seconds(lambda: _bare(engine))
+
+    took = medians(
+        {"floor": floor, "bulk": lambda: bulk(jobs), "singly": singly},
+        REPEATS if jobs == JOBS else 1,
+    )
+    rate = {name: jobs / value for name, value in took.items()}
+    many = 10 * jobs / bulk(10 * jobs)
+    cost = [f"{number:.3f} statements a job" for number in counted]
+    return [
+        Result(f"end {jobs:,} jobs, by {BULK}", "jobs/s", rate["bulk"], rate["floor"], None, PANDA,
+               cost[0], 5_000),
+        Result(f"end {10 * jobs:,} jobs, floor: {jobs:,}", "jobs/s", many, rate["bulk"], 0.8, PANDA,
+               cost[-1]),
+        Result(f"end {jobs:,} jobs, one by one", "jobs/s", rate["singly"], rate["floor"], None,
+               PANDA, f"{CLIENTS} clients", 500),
+    ]  # fmt: skip
+
+
+def _running(engine: Engine, url: str, jobs: int) -> list[list[Order]]:
+    """A world of running jobs, in reports' portions: each of one site."""
+    activated_jobs(engine, Shape(jobs, sites=SITES, tasks=TASKS))
+    service = Service(url)
+    portions = []
+    for number in range(SITES):
+        while orders := service.acquire(site(number), BULK):
+            service.start(orders)
+            portions.append(orders)
+    service.world.engine.dispose()
+    return portions
+
+
+def _end_in_bulk(
+    service: Service, portions: Sequence[Sequence[Order]], agents: Sequence[Agent[Any, Any]]
+) -> None:
+    """Reports, what the Adder makes of them, and new jobs for those that failed."""
+    for orders in portions:
+        service.finish(orders, FAILING)
+    for agent in agents:
+        while agent.run_once():
+            pass
+
+
+def _client(number: int, url: str) -> Work:
+    """One by one: a report, and the end of its job, in a transaction each."""
+    service, world = Service(url), world_of(url)
+    with world.engine.begin() as tx:
+        orders = [
+            dict(row._mapping)
+            for row in tx.execute(text(_OURS), {"clients": CLIENTS, "number": number})
+        ]
+
+    def work() -> None:
+        for order in orders:
+            service.finish([order], FAILING)
+            failed = order["pandaid"] % FAILING == 0
+            end = JobEnd(order["pandaid"], "failed" if failed else "finished", "bench", "bench")
+            with world.engine.begin() as tx:
+                jobs_end.end_jobs(tx, [end], Adder.name)
+
+    return work
+
+
+_OURS = """
+SELECT j.pandaid, j.lock_seq, j.site, (SELECT f.lfn FROM jedi_job_files f
+    WHERE f.pandaid = j.pandaid AND f.type = 'log') AS log_lfn,
+  (SELECT json_agg(json_build_object('lfn', f.lfn)) FROM jedi_job_files f
+    WHERE f.pandaid = j.pandaid AND f.type = 'output') AS outputs
+FROM jedi_jobs j WHERE j.status = 'running' AND j.pandaid % :clients = :number ORDER BY j.pandaid
+"""
+
+_BARE = (
+    """
+UPDATE jedi_job_files f SET fsize = 1000000, checksum = '0badcafe', guid = 'x'
+FROM unnest(CAST(:ids AS bigint[])) i(id) WHERE f.pandaid = i.id AND f.type IN ('output', 'log')""",
+    """
+WITH u AS (
+  UPDATE jedi_jobs j SET status = 'finished', statechangetime = jedi_now(), endtime = jedi_now(),
+    postprocessed_at = jedi_now(), pilot_result = 'finished'
+  FROM unnest(CAST(:ids AS bigint[])) i(id) WHERE j.pandaid = i.id
+  RETURNING j.pandaid, j.jeditaskid
+)
+INSERT INTO jedi_jobs_statuslog (pandaid, jeditaskid, fromstatus, status, agent, reason_code)
+SELECT pandaid, jeditaskid, 'running', 'finished', 'Adder', 'job_finished' FROM u""",
+    """
+WITH u AS (
+  UPDATE jedi_dataset_contents c SET status = 'finished', proc_status = 'finished',
+    fsize = f.fsize, checksum = f.checksum, guid = f.guid
+  FROM jedi_job_files f WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND c.fileid = f.fileid
+    AND c.jeditaskid = f.jeditaskid RETURNING c.datasetid
+)
+UPDATE jedi_datasets d SET nfilesfinished = d.nfilesfinished + g.n
+FROM (SELECT datasetid, count(*) AS n FROM u GROUP BY 1) g WHERE d.datasetid = g.datasetid""",
+)
+
+
+def _bare(engine: Engine) -> None:
+    """All of them finish, and nothing else is written than their rows, once each."""
+    with engine.begin() as tx:
+        ids = tx.scalars(text("SELECT pandaid FROM jedi_jobs ORDER BY pandaid")).all()
+    for i in range(0, len(ids), BULK):
+        with engine.begin() as tx:
+            tx.execute(text("SET LOCAL session_replication_role = replica"))  # no such move
+            for statement in _BARE:
+                tx.execute(text(statement), {"ids": list(ids[i : i + BULK])})
+
+
+def _verify(engine: Engine, jobs: int, *, retried: bool = False) -> None:
+    """All have ended, one of so many without success; the records agree."""
+    with engine.begin() as tx:
+        rows = tx.execute(text("SELECT status, count(*) AS n FROM jedi_jobs GROUP BY 1"))
+        found = {row.status: row.n for row in rows}
+        history = tx.scalar(text("SELECT count(*) FROM jedi_job_retry_history"))
+        wrong = [finding for finding in check(tx) if finding.violations]
+    failed = found.get("failed", 0)
+    ended = found.get("finished", 0) + failed == jobs and abs(failed * FAILING - jobs) < FAILING
+    if wrong or not ended or history != (failed if retried else 0):
+        raise JediError(f"{found}, {history} retries, {wrong}", code="benchmark_failed")

@@ -1,0 +1,13 @@
+"""Benchmarks work: each that can be small runs once and checks what it left behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.__main__ import main
+
+
+@pytest.mark.parametrize("name", ["dispatch", "ends"])
+def test_a_benchmark_runs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--smoke"]) == 0
+    assert "jobs/s" in capsys.readouterr().out
