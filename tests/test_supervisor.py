@@ -146,18 +146,23 @@ def test_halt_ends_some_or_all_and_kills_the_stubborn(
 
 
 def test_a_log_that_grew_too_large_is_cut(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jedi.agent.supervisor.LOG_BYTES", 1000)
+    monkeypatch.setenv("JEDI_LOG_MB", "0.001")
+    monkeypatch.setenv("JEDI_LOG_FILES", "2")
     talk = "import time\nfor i in range(10**6): print('word', i, flush=True); time.sleep(0.001)\n"
     program = house.program("talker", talk)
-    kept = house.directory / "talker.log.1"
+    kept, older = (house.directory / f"talker.log.{number}" for number in (1, 2))
     with house.supervise(program) as supervisor:
-        supervisor.run(eventually(kept.exists))
+        supervisor.run(eventually(lambda: kept.exists() and older.exists()))
         assert kept.stat().st_size > 1000
         length = (house.directory / "talker.log").stat().st_size
         supervisor.run(
             eventually(lambda: 0 < (house.directory / "talker.log").stat().st_size != length)
         )
         assert b"\0" not in (house.directory / "talker.log").read_bytes()
+    words = [path.read_text().splitlines() for path in (older, kept)]
+    numbers = [int(line.split()[1]) for line in [*words[0], *words[1]]]
+    assert numbers == sorted(numbers)
+    assert {*house.directory.glob("talker.log.*")} == {kept, older}
 
 
 KEEPER = """
@@ -270,9 +275,9 @@ def test_pilots_end_and_their_jobs_are_closed(world: World, house: House) -> Non
             pilots.note_process(tx, {"here": process})
             for name in ("here", "there"):
                 dispatch.acquire(tx, "SITE_A", 1, Resources(cores=1), name, name)
-        assert down.busy(engine)
+        assert down.left(engine) == "running jobs: 1, results to add: 0"
         down.end_pilots(engine)
-        assert not down.busy(engine)
+        assert down.left(engine) == ""
         assert not process.alive()
     with engine.begin() as tx:
         jobs = tx.execute(text("SELECT pilot_id, status FROM jedi_jobs ORDER BY pandaid")).all()
@@ -284,7 +289,7 @@ def test_pilots_end_and_their_jobs_are_closed(world: World, house: House) -> Non
 
 
 def test_a_lost_database_is_not_waited_for(tmp_path: Path) -> None:
-    assert not down.busy(connect(f"postgresql://postgres@/jedi?host={tmp_path}"))
+    assert not down.left(connect(f"postgresql://postgres@/jedi?host={tmp_path}"))
 
 
 def test_agents_are_found_by_name() -> None:

@@ -7,9 +7,7 @@ end of a pipe as its standard input and ends when the supervisor is gone.
 
 from __future__ import annotations
 
-import os
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -18,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jedi.core import clock, processes
+from jedi.core import clock, logfiles, processes
 from jedi.core.backoff import Backoff
 from jedi.core.errors import JediError
 from jedi.core.processes import Process
@@ -30,8 +28,6 @@ GOOD_LIFE_S = 60.0
 POLL_S = 1.0
 GRACE_S = 10.0
 """A child that has not ended this long after SIGTERM is killed."""
-
-LOG_BYTES = 10_000_000
 
 
 class Charge(ABC):
@@ -124,7 +120,7 @@ class Program(Charge):
             return "not started"
         code = self._process.poll()
         if code is None:
-            self._rotate_log()
+            logfiles.turn_over(self._log)
             return None
         self._let_go()
         return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
@@ -150,13 +146,6 @@ class Program(Charge):
     def _let_go(self) -> None:
         if self._process and self._process.stdin:
             self._process.stdin.close()
-
-    def _rotate_log(self) -> None:
-        """Copy and cut: the child keeps its file, opened for appending. A line written between
-        the two is lost, once in LOG_BYTES."""
-        if self._log.stat().st_size > LOG_BYTES:
-            shutil.copyfile(self._log, self._log.with_suffix(".log.1"))
-            os.truncate(self._log, 0)
 
 
 class Supervisor:

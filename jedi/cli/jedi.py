@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -84,10 +85,13 @@ def up(
 @app.command()
 def down(
     drain: Annotated[
-        float, typer.Option("--drain", min=0, help="Seconds to wait for running jobs.")
+        float,
+        typer.Option("--drain", min=0, help="Seconds to wait for running jobs and their results."),
     ] = 10.0,
 ) -> None:
     """Stop everything and leave no process; what was running is tried again after `jedi up`.
+
+    No job is handed out meanwhile; what is still waited for is told on stderr.
 
     Example: `jedi down --drain 300`
     """
@@ -95,7 +99,7 @@ def down(
     from jedi.standalone.place import Place
 
     place = Place.current()
-    was_up = down(place, drain)
+    was_up = down(place, drain, partial(typer.echo, err=True))
     typer.echo(f"JEDI in {place.home.path} is down." if was_up else "JEDI was not up.")
 
 

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from jedi.core import logfiles
 from jedi.core.errors import JediError
 from jedi.standalone.place import Place
 
@@ -24,6 +25,7 @@ def up_detached(place: Place, options: Sequence[str]) -> None:
     """
     place.home.logs.mkdir(parents=True, exist_ok=True)
     log = place.home.logs / "supervisor.log"
+    logfiles.turn_over(log)
     with (
         tempfile.TemporaryDirectory(prefix="jedi-") as directory,
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready,

@@ -1,10 +1,12 @@
-"""`jedi down`: running jobs are waited for, pilots end, their jobs are closed, nothing is left."""
+"""`jedi down`: running jobs and their results are waited for, pilots end, jobs they still have are
+closed, nothing is left."""
 
 from __future__ import annotations
 
 import signal
 import socket
 import time
+from collections.abc import Callable
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
@@ -24,18 +26,23 @@ PATIENCE_S = 60.0
 
 PILOT_GRACE_S = 10.0
 _POLL_S = 0.05
+_SAY_S = 1.0
 
 
-def down(place: Place, drain_s: float = DRAIN_S) -> bool:
+def down(
+    place: Place, drain_s: float = DRAIN_S, say: Callable[[str], None] = lambda _: None
+) -> bool:
     """End everything that belongs to this home; False if nothing was running.
 
-    The living supervisor does it itself; in place of one that was killed, we do.
+    The living supervisor does it itself; in place of one that was killed, we do. What is still
+    waited for is told to `say`.
     """
     supervisor = place.supervisor()
     if supervisor:
         place.settings.draining.write_text(str(drain_s))
         supervisor.signal(signal.SIGTERM)
-        deadline = clock.monotonic() + drain_s + PATIENCE_S
+        _tell(place, supervisor, clock.monotonic() + drain_s, say)
+        deadline = clock.monotonic() + PATIENCE_S
         while supervisor.alive() and clock.monotonic() < deadline:
             time.sleep(_POLL_S)
         processes.end([supervisor], grace_s=0)
@@ -43,13 +50,16 @@ def down(place: Place, drain_s: float = DRAIN_S) -> bool:
         return _tidy(place) or supervisor is not None
 
 
-def busy(engine: Engine) -> bool:
-    """A pilot of this machine has a job. False if the database does not answer."""
+def left(engine: Engine) -> str:
+    """What pilots of this machine still run and the Adder still adds; empty if nothing, or if the
+    database does not answer."""
     try:
         with engine.begin() as tx:
-            return bool(pilots.jobs_in_pilots(tx, socket.gethostname()))
+            running = len(pilots.jobs_in_pilots(tx, socket.gethostname()))
+            results = pilots.results_to_add(tx)
     except DBAPIError:
-        return False
+        return ""
+    return f"running jobs: {running}, results to add: {results}" if running or results else ""
 
 
 def end_pilots(engine: Engine) -> None:
@@ -72,6 +82,17 @@ def end_pilots(engine: Engine) -> None:
     )
     with engine.begin() as tx:
         pilots.end_pilots(tx, [p.pilot_id for p in live], "ended")
+
+
+def _tell(place: Place, supervisor: Process, deadline: float, say: Callable[[str], None]) -> None:
+    """Say what is waited for, as often as it changes, until the deadline or the end."""
+    engine, before = connect(place.url, "jedi down", pool_size=1), ""
+    while supervisor.alive() and (rest_s := deadline - clock.monotonic()) > 0:
+        if (found := left(engine)) and found != before:
+            say(f"{found} (at most {rest_s:.0f} s more)")
+            before = found
+        time.sleep(min(_SAY_S, rest_s) if found else _POLL_S)
+    engine.dispose()
 
 
 def _tidy(place: Place) -> bool:

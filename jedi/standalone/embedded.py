@@ -21,7 +21,7 @@ from pathlib import Path
 
 import psycopg
 
-from jedi.core import clock
+from jedi.core import clock, logfiles
 from jedi.core.errors import JediError
 from jedi.core.home import Account, Home, as_account, exclusive, write_file
 from jedi.standalone.binaries import find
@@ -34,8 +34,6 @@ STOP_S = 60.0
 
 START_S = 86_400
 """Crash recovery takes what it takes; pg_ctl notices by itself when the server dies."""
-
-LOG_BYTES = 10_000_000
 
 SETTINGS = {
     "listen_addresses": "",
@@ -99,6 +97,11 @@ class Embedded:
         except (IndexError, ValueError):  # no such file, or it is being written
             return None
         return pid if self._ours(pid) else None
+
+    @property
+    def log(self) -> Path:
+        """What the server says."""
+        return self.home.logs / "postgresql.log"
 
     def url(self) -> str:
         """The SQLAlchemy URL; the port is there because PGPORT would change it otherwise."""
@@ -187,11 +190,9 @@ class Embedded:
 
     def _run(self, command: list[object], account: Account | None) -> None:
         """Run a PostgreSQL program as `account`; it and what it starts write to our log."""
-        log = self.home.logs / "postgresql.log"
-        if log.exists() and log.stat().st_size > LOG_BYTES:
-            log.replace(log.with_suffix(".log.1"))
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PG", "LC_"))}
-        with log.open("ab") as output:
+        logfiles.turn_over(self.log)
+        with self.log.open("ab") as output:
             begin = output.tell()
             status = subprocess.call(
                 [str(word) for word in command],
@@ -203,11 +204,12 @@ class Embedded:
                 **as_account(account),
             )
         if status != 0:
-            said = log.read_bytes()[begin:].decode(errors="replace").strip()
+            said = self.log.read_bytes()[begin:].decode(errors="replace").strip()
             raise JediError(
-                f"PostgreSQL: {Path(str(command[0])).name} failed: {said[-1000:]} (log: {log})",
+                f"PostgreSQL: {Path(str(command[0])).name} failed: {said[-1000:]} "
+                f"(log: {self.log})",
                 code="database_start",
-                log=str(log),
+                log=str(self.log),
             )
 
     def _create_database(self) -> None:

@@ -13,13 +13,13 @@ from sqlalchemy import Engine
 
 from jedi.agent import child, registry
 from jedi.agent.supervisor import Charge, Program, Supervisor
-from jedi.core import clock, log, processes, strictyaml
+from jedi.core import clock, log, logfiles, processes, strictyaml
 from jedi.core.processes import Process
 from jedi.core.settings import caller
 from jedi.service import config
 from jedi.service.queues import import_queues
 from jedi.service.sites import import_sites
-from jedi.standalone.down import DRAIN_S, busy, end_pilots
+from jedi.standalone.down import DRAIN_S, end_pilots, left
 from jedi.standalone.embedded import Embedded
 from jedi.standalone.place import DATABASE, Place, packaged
 from jedi.taskbuffer import migrate, queues, sites
@@ -62,7 +62,10 @@ class Database(Charge):
         self.ready = True
 
     def dead(self) -> str | None:
-        return None if self._embedded.running() else "it is gone"
+        if not self._embedded.running():
+            return "it is gone"
+        logfiles.turn_over(self._embedded.log)
+        return None
 
     def ask_to_end(self) -> None:
         pass
@@ -124,7 +127,7 @@ def _run(
     said.info("waiting for running jobs", at_most_s=drain_s, hint="a second signal ends the wait")
     supervisor.halt(*(c.name for c in supervisor.charges if c.name.startswith(SENDER)))
     deadline = clock.monotonic() + drain_s
-    supervisor.run(lambda: requests.impatient() or clock.monotonic() > deadline or not busy(engine))
+    supervisor.run(lambda: requests.impatient() or clock.monotonic() > deadline or not left(engine))
     end_pilots(engine)
     engine.dispose()
 

@@ -122,6 +122,19 @@ def jobs_in_pilots(tx: Connection, host: str) -> list[int]:
     )
 
 
+def results_to_add(tx: Connection) -> int:
+    """How many jobs are through and wait for the Adder; those it tries again later do not count."""
+    return int(
+        tx.scalar(
+            text(
+                "SELECT count(*) FROM jedi_jobs WHERE status = 'holding' AND hold_kind IS NULL "
+                "AND pilot_result IS NOT NULL AND postprocessed_at IS NULL"
+            )
+        )
+        or 0
+    )
+
+
 def lock_jobs(tx: Connection, pilot_ids: Sequence[str]) -> list[Row[Any]]:
     """Lock the jobs that pilots have taken and not reported to be through: pandaid, pilot_id."""
     return list(
