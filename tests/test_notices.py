@@ -14,10 +14,12 @@ from commanding import jobs as command_jobs
 from job_rows import Made, make_jobs
 from receivers import Receiver, Relay
 from sqlalchemy import Engine, event, text
+from test_cli_jedi import Shell
 
 from jedi.agent.base import World
 from jedi.core import clock
 from jedi.core.errors import BadInput, Forbidden
+from jedi.core.settings import caller
 from jedi.service import jobs, users
 from jedi.taskbuffer import jobs_end, knobs, outbox
 from jedi.taskbuffer import users as user_rows
@@ -337,3 +339,15 @@ def test_who_may_ask_for_whom(world: World) -> None:
         )  # fmt: skip
         assert users.set_notices(tx, OWNER, OWNER, mail="me@example.org").webhook == told.webhook
         assert users.set_notices(tx, OWNER, OWNER, webhook="").webhook is None
+
+
+def test_by_hand(world: World) -> None:
+    shell = Shell(JEDI_DATABASE_URL=world.settings.database_url or "")
+    assert shell.run("user", "notify") == f"{caller()} is told of nothing.\n"
+    said = shell.run("user", "notify", "--webhook", "https://example.org/", "--about", "jobs")
+    assert f"{caller()} is told of tasks and jobs at https://example.org/.\n" in said
+    assert "whsec_" in said
+    said = shell.run("user", "notify", "--mail", "me@example.org", "--webhook", "")
+    assert said == f"{caller()} is told of tasks and jobs by mail to me@example.org.\n"
+    assert "Write https" in shell.run("user", "notify", "--webhook", "example.org", code=2)
+    assert "may say how" in shell.run("user", "notify", "eve", "--mail", "e@example.org", code=1)
