@@ -44,7 +44,7 @@ def _life(engine: Engine, jobs: int, each: int, repeats: int) -> Result:
     def ours() -> float:
         _feed(engine, url, jobs, each)
         took = together(2, _process, url, jobs)
-        _verify(engine, jobs)
+        verify(engine, jobs)
         return took
 
     def floor() -> float:
@@ -71,7 +71,7 @@ def _feed(engine: Engine, url: str, jobs: int, each: int) -> list[int]:
     return tasks
 
 
-def _verify(engine: Engine, jobs: int) -> None:
+def verify(engine: Engine, jobs: int) -> None:
     """All jobs are finished, and the records agree."""
     _finished(engine, jobs)
     with engine.begin() as tx:
@@ -150,7 +150,7 @@ def _statements(engine: Engine, url: str, jobs: int, each: int) -> str:
         event.listen(used, "connect", _count)
     generate(JobGenerator(world), lambda: serve(service))
     add(Adder(world), jobs, lambda: 0)
-    _verify(engine, jobs)
+    verify(engine, jobs)
     return f"{_Counted.seen / jobs:.2f} statements a job"
 
 
