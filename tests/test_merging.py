@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ from task_rows import OUTPUT
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, NotFound
 from jedi.jobgenerator.agent import JobGenerator
+from jedi.jobgenerator.merge import plan_merges
 from jedi.service import tasks as service
 from jedi.spec.tasktext import validate
 from jedi.taskbuffer import dispatch, jobs_end, knobs, merging
@@ -165,6 +167,13 @@ def test_a_full_merge_job_need_not_wait(world: World) -> None:
     assert [job.n_inputs for job in merge_jobs(world, task)] == [2, 2, 1]
     assert merged_at_last(world, task) == "done"
     sound(world)
+
+
+def test_what_lies_at_a_site_that_was_taken_away_waits_for_it() -> None:
+    found: Any = SimpleNamespace(sites={"GONE": (None, None)})
+    sites: Any = SimpleNamespace(sites=("SITE_A",))
+    demand: Any = None
+    assert plan_merges(found, demand, sites, {}, 5) == []
 
 
 def test_the_largest_come_first_and_size_limits(world: World) -> None:

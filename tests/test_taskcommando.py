@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -201,6 +202,22 @@ def test_commands_are_taken_up_one_after_the_other(world: World) -> None:
     cycle(world)
     with world.engine.begin() as tx:
         assert task_row(tx).status == "aborted"
+
+
+def test_a_command_that_can_never_be_carried_out_is_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    impossible = replace(COMMANDS["kill"], doing="tobroken", allowed=frozenset({"running"}))
+    monkeypatch.setitem(COMMANDS, "kill", impossible)  # type: ignore[arg-type]
+    with world.engine.begin() as tx:
+        make_jobs(tx, 1)
+        command = ask(tx, 1, "kill")
+    cycle(world)
+    with world.engine.begin() as tx:
+        outcome, message = command_row(tx, command)
+        assert (outcome, task_row(tx).status) == ("refused", "running")
+        assert message.startswith("It can't be carried out: ")
+        assert task_row(tx).lockedby is None
 
 
 def test_a_lost_worker_changes_nothing(world: World) -> None:

@@ -316,6 +316,18 @@ def test_the_last_jobs_come_first(world: World) -> None:
     assert {row.gshare: row.n for row in deltas} == {"": 57, "Express": 3}  # 57 ended by hand
 
 
+def test_a_job_that_somebody_held_comes_first_later(world: World) -> None:
+    task = nearly_done(world, 57, 3)
+    held, *_ = jobs(world, task, "activated")
+    with world.engine.begin() as tx:
+        tx.execute(text("SELECT FROM jedi_jobs WHERE pandaid = :j FOR UPDATE"), {"j": held})
+        run(world, "boost")
+    query = "SELECT count(*) AS n FROM jedi_jobs WHERE status = 'activated' AND gshare = 'Express'"
+    assert rows(world, query)[0].n == 2
+    assert run(world, "boost") == Counts(boosted=1)
+    assert rows(world, query)[0].n == 3
+
+
 @pytest.mark.parametrize(("keep", "share"), [(False, "user"), (True, "Express")])
 def test_a_retried_task_is_no_faster_than_others(world: World, keep: bool, share: str) -> None:
     task = running(world, 1, maxAttempt=1)

@@ -106,6 +106,9 @@ _DECLARED = [
     _knob("jobgen.hard_max_files_per_job", "files", 1000, "no job gets more files", least=1),
     _knob("jobgen.max_gb_per_job", "GB", 20.0, "input per job where no rule says otherwise"),
     _knob("jobgen.batch_jobs", "jobs", 25, "jobs that go to one site in a row", least=1),
+    _knob("jobgen.jobs_per_step", "jobs", 0, "for so many jobs that a user has, or a working "
+          "group, new ones of an analysis task are a step less urgent; 0: they are as urgent", 5,
+          least=0),
     _knob("broker.max_sites", "sites", 5, "sites the generic broker offers", least=1),
     _knob("broker.memory_factor", "", 1.0, "part of the memory asked that a site must have: less "
           "than 1 keeps borderline jobs out of slots for large ones", 0.9, least=0.0, most=1.0),
@@ -314,8 +317,8 @@ _DECLARED = [
           "time that their cores have exhaust the task; 0: never", 2.0, least=0.0),
     _knob("watchdog.measure_period_s", "s", 60.0, "running tasks that are to be measured anew are "
           "looked for this often", least=0.1),
-    _knob("scout.limit_factor", "", 2.0, "a job whose memory and time were measured by scouts may "
-          "use so many times as much before it is killed", least=1.0),
+    _knob("scout.limit_factor", "", 2.0, "a job may take so many times the time it is thought to "
+          "need, and the memory that scouts measured, before it is killed", least=1.0),
     _knob("scout.least_limit_s", "s", 60.0, "... and at least so long: less tells more of the host "
           "than of the payload", least=0.0),
     _knob("scout.exhaust_above_jobs", "jobs", 0, "only tasks with more jobs to come are exhausted "
@@ -403,6 +406,9 @@ _DECLARED = [
     _knob("timeout.t1_s", "s", 21_600.0, "... one of evgen or simul that no pilot takes at a T1"),
     _knob("timeout.t1_spared", "clouds", "US, ND", "... but for T1s of these clouds"),
     _knob("timeout.throttled_s", "s", 604_800.0, "... one that is kept from pilots"),
+    _knob("hold.sites", "sites", "", "jobs in pilots may be held at these sites: a held job keeps "
+          "its slot"),
+    _knob("hold.in_pilot_s", "s", 7200.0, "... and fail when they are held longer", least=1.0),
     _knob("timeout.running_s", "s", 1_814_400.0, "a job that runs fails after"),
     _knob("timeout.holding_s", "s", 10_800.0, "... one whose results can't be added", 172_800.0),
     _knob("watchdog.pending_retry_s", "s", 3600.0, "a pending task is tried again after, if "

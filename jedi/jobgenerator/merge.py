@@ -45,14 +45,16 @@ def plan_merges(
     """Up to `most` merge jobs, each where its files lie. Of a job that made files all go together.
     What does not fill a merge job waits for more, unless nobody makes more at the site."""
     cuts: list[Cut] = []
+    places = {site: at for at, site in enumerate(sites.sites)}
     for site, (logs, *others) in found.sites.items():
+        if (at := places.get(site)) is None:
+            continue  # the site was taken away; its files wait for it
         chunk = Chunk(
             stream=logs.stream,
             master=logs.files,
             secondaries=tuple(Secondary(one.stream, one.files) for one in others),
             more=not logs.complete,
         )
-        at = list(sites.sites).index(site)
         caps = _caps(found, demand, sites, at, knobs)
         stops = walk(Splitter(_weights(logs, others)).cuts(caps), 0, most)
         if chunk.more and stops and stops[-1] == len(logs.files):

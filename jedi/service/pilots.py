@@ -160,8 +160,8 @@ def _wall_limit(job: HeldJob, knobs: Knobs) -> int:
     need; 0: nobody knows."""
     if job.max_walltime_h and job.walltime_s:
         return max(job.walltime_s, ceil(3600 * job.max_walltime_h))
-    most = ceil(job.walltime_s * knobs["scout.limit_factor"])
-    return most and max(most, ceil(knobs["scout.least_limit_s"]))
+    most = ceil(job.walltime_s * float(knobs["scout.limit_factor"]))
+    return most and max(most, ceil(float(knobs["scout.least_limit_s"])))
 
 
 def _failure(job: HeldJob, error: JediError) -> Report:

@@ -238,7 +238,8 @@ def knobs_page() -> str:
         "in what is not set: `classic` is the behaviour as first described, `current` that of "
         "PanDA today.",
     ]
-    for component, knobs in groupby(KNOBS.values(), key=lambda knob: knob.component):
+    ordered = sorted(KNOBS.values(), key=lambda knob: knob.component)
+    for component, knobs in groupby(ordered, key=lambda knob: knob.component):
         parts += [
             f"## {component}",
             _grid(("knob", "unit", "classic", "current", "range", "meaning"), map(_knob, knobs)),

@@ -175,7 +175,9 @@ _NEARLY_DONE = text(f"""
 SELECT t.jeditaskid FROM jedi_tasks t, {_WORK}
 WHERE t.status = 'running' AND t.progress >= :percent AND t.{UNCLAIMED}
   AND t.prodsourcelabel = ANY(:labels)
-  AND (t.gshare IS DISTINCT FROM :share OR t.currentpriority < :priority)
+  AND (t.gshare IS DISTINCT FROM :share OR t.currentpriority < :priority
+    OR EXISTS (SELECT FROM jedi_jobs j WHERE j.jeditaskid = t.jeditaskid
+      AND j.postprocessed_at IS NULL AND (j.gshare <> :share OR j.priority < :priority)))
   AND 100 * d.finished >= :percent * d.files AND w.to_do < :to_do
   AND NOT EXISTS (SELECT FROM jedi_tasks p WHERE p.jeditaskid = t.parent_tid
     AND p.jeditaskid <> t.jeditaskid AND p.status NOT IN ('done', 'finished'))
@@ -188,7 +190,7 @@ def nearly_done(
     limit: int,
 ) -> list[int]:  # fmt: skip
     """Tasks with one of these labels of which so many percent are done and fewer than so many jobs
-    are left, that lack this priority or share."""
+    are left, that lack this priority or share, or have jobs that do: somebody held these."""
     found = {"labels": list(labels), "percent": percent, "to_do": to_do, "priority": priority,
              "share": share, "limit": limit}  # fmt: skip
     return list(tx.scalars(_NEARLY_DONE, found))

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection, Row, exc
 
 from jedi.agent.base import Agent
 from jedi.core import states
@@ -33,26 +33,14 @@ from jedi.taskbuffer import (
 from jedi.taskbuffer.jobs import JobMove
 from jedi.taskbuffer.jobs_end import JobEnd
 from jedi.taskbuffer.tasks import Move
-from jedi.taskcommando.commands import COMMANDS
+from jedi.taskcommando.commands import COMMANDS, Command
+from jedi.taskcommando.ends import KILLED, REASSIGNED, End
 from jedi.taskcommando.limits import exceeded, limited
 from jedi.taskcommando.reassign import target
 from jedi.taskcommando.retry import Dataset, plan, reopen, resumed
 
 _WINDING_UP = {"aborting": "toabort", "finishing": "passed"}
 _DOING = (*_WINDING_UP, "toretry", "toincexec", "paused", "toreassign", "reassigning", "scouted")
-
-
-@dataclass(frozen=True, slots=True)
-class _End:
-    """How jobs end on a command: their status, the code, and who is behind it."""
-
-    target: str
-    code: str
-    source: str
-
-
-_KILLED = _End("cancelled", "killed", "user")
-_REASSIGNED = _End("closed", "reassigned", "jedi")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +124,13 @@ class TaskCommando(Agent[Order, str | None]):
         tasks.put_off(tx, [_held(order) for order in going_on if order.status not in _DOING])
 
     def trouble(self, tx: Connection, order: Order, error: Exception) -> None:
+        lasting = not isinstance(error, exc.OperationalError)
+        if lasting and order.command is not None and tasks.fence(tx, [_held(order)]):
+            why = str(getattr(error, "orig", error)).partition("\n")[0]
+            answer = f"It can't be carried out: {why}"[:4000]
+            commands.acknowledge(tx, [(order.command.command_id, "refused", answer)])
+            tasks.put_off(tx, [_held(order)])
+            return
         code = error.code if isinstance(error, JediError) else "internal_error"
         wait_s = float(self.world.knobs["taskcommando.retry_s"])
         move = Move(
@@ -155,8 +150,7 @@ class TaskCommando(Agent[Order, str | None]):
                 asked = COMMANDS[command.command]
                 reason = f"{asked.participle.capitalize()} by {command.username}"
                 reason += f": {command.comment}" if command.comment else "."
-                target = _shortcut(order, asked.name) or asked.doing or _next(order, asked.name)
-                moves.append(Move(*_held(order), target, asked.name, reason,
+                moves.append(Move(*_held(order), _target(order, asked), asked.name, reason,
                                   user_name=command.username))  # fmt: skip
         tasks.move_tasks(tx, moves, self.name)
         code = {o.jedi_task_id: c.arguments.get("sandbox") for o, c, why in answers if not why}
@@ -183,7 +177,7 @@ class TaskCommando(Agent[Order, str | None]):
         if not orders:
             return
         because = ending.reasons(tx, [order.jedi_task_id for order in orders])
-        through = self._end_jobs(tx, orders, because, _KILLED)
+        through = self._end_jobs(tx, orders, because, KILLED)
         finishing = [o.jedi_task_id for o in through if o.status == "finishing"]
         scouting.release(tx, finishing)  # what scouts were to decide about is given up, too
         commands.give_up_unused(tx, finishing)
@@ -195,7 +189,7 @@ class TaskCommando(Agent[Order, str | None]):
         if not orders:
             return
         because = ending.reasons(tx, [order.jedi_task_id for order in orders])
-        through = self._end_jobs(tx, orders, because, _REASSIGNED)
+        through = self._end_jobs(tx, orders, because, REASSIGNED)
         moves = [Move(*_held(o), "reassigning", *because[o.jedi_task_id]) for o in through]
         tasks.move_tasks(tx, moves, self.name)
 
@@ -220,7 +214,7 @@ class TaskCommando(Agent[Order, str | None]):
 
     def _end_jobs(
         self, tx: Connection, orders: Sequence[Order], because: Mapping[int, tuple[str, str]],
-        end: _End,
+        end: End,
     ) -> list[Order]:  # fmt: skip
         """End the jobs of tasks; the tasks that wait for none any more.
 
@@ -231,7 +225,7 @@ class TaskCommando(Agent[Order, str | None]):
         told = self._arguments(tx, orders)
         mild = {i for i, arguments in told.items() if arguments.get("soft")}
         live = commands.live_jobs(tx, [i for i in told if not told[i].get("nokill")])
-        queued = [job for job in live if _ends_at_once(job, end, mild=job.jeditaskid in mild)]
+        queued = [job for job in live if end.at_once(job, mild=job.jeditaskid in mild)]
         batch = queued[: int(self.world.knobs["taskcommando.kill_batch"])]
         to_kill = [
             job.pandaid
@@ -240,7 +234,7 @@ class TaskCommando(Agent[Order, str | None]):
         ]
         ids = [*(job.pandaid for job in batch), *to_kill]
         jobs_end.lock(tx, ids)
-        if end is _REASSIGNED:
+        if end is REASSIGNED:
             reassigning.spare_inputs(tx, list(told), ids)
         jobs.ask_to_kill(tx, to_kill, end.code)
         ends = [
@@ -252,9 +246,7 @@ class TaskCommando(Agent[Order, str | None]):
         busy = {
             job.jeditaskid
             for job in live
-            if job.pandaid not in ended
-            and (end is _KILLED or job.status != "merging")
-            and (job.status in states.JOB_QUEUED or end is _KILLED or job.jeditaskid not in mild)
+            if job.pandaid not in ended and end.awaits(job, mild=job.jeditaskid in mild)
         }
         wait_s = 0.0 if len(batch) < len(queued) else self.poll_s
         tasks.put_off(tx, [_held(o) for o in orders if o.jedi_task_id in busy], wait_s)
@@ -394,25 +386,15 @@ def _retried(order: Order, target: str | None) -> Move:
     return Move(*_held(order), target, "retried", f"Attempt {order.attempt_nr + 1} begins.")
 
 
-def _next(order: Order, command: str) -> str:
-    """Where a task goes that is told something that takes but a moment."""
-    if command == "release":
+def _target(order: Order, command: Command) -> str:
+    """Where a task goes that is told so."""
+    if command.name == "retry" and order.status == "exhausted":
+        return resumed(order.old_status, scouting=order.scouting) or "toretry"
+    if command.doing:
+        return command.doing
+    if command.name == "release":
         return order.status
     return "staged" if order.status == "staging" else order.before or order.old_status
-
-
-def _shortcut(order: Order, command: str) -> str | None:
-    if command != "retry" or order.status != "exhausted":
-        return None
-    return resumed(order.old_status, scouting=order.scouting)
-
-
-def _ends_at_once(job: Row[Any], end: _End, *, mild: bool) -> bool:
-    """Whether a command may end a job without a pilot's help."""
-    if end is _REASSIGNED:
-        return job.status in states.JOB_QUEUED
-    merges = job.status == "merging" or job.kind == "merge"
-    return job.status in (*states.JOB_QUEUED, "merging") and not (mild and merges)
 
 
 def _held(order: Order) -> tuple[int, int]:
