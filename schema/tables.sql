@@ -429,6 +429,7 @@ CREATE TABLE jedi_jobs (
     purged_at timestamptz,                                  -- when its outputs were purged
     retention timestamptz,                                  -- its outputs are kept until then
     metadata jsonb,                                         -- what the payload wants to be known
+    hold_next text,                                         -- the hold that begins when the payload has ended with success
     CONSTRAINT jedi_jobs_pk PRIMARY KEY (pandaid),
     CONSTRAINT jedi_jobs_status_ck CHECK (status = ANY (ARRAY['pending', 'waiting', 'defined',
         'assigned', 'activated', 'throttled', 'sent', 'starting', 'running', 'holding',
@@ -504,6 +505,7 @@ CREATE TABLE jedi_jobs_archived (
     purged_at timestamptz,                                  -- when its outputs were purged
     retention timestamptz,                                  -- its outputs are kept until then
     metadata jsonb,                                         -- what the payload wants to be known
+    hold_next text,                                         -- the hold that begins when the payload has ended with success
     CONSTRAINT jedi_jobs_archived_pk PRIMARY KEY (pandaid)
 );
 CREATE INDEX jedi_jobs_archived_jeditaskid_unit_nr_ix ON jedi_jobs_archived (jeditaskid, unit_nr);

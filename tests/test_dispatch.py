@@ -425,7 +425,8 @@ def test_heartbeats(engine: Engine) -> None:
              for j in (alive, killed, lost, done)]  # fmt: skip
     beats.append(Beat(pandaid=alive.panda_id, lock_seq=9))
     with engine.begin() as tx:
-        whys = dispatch.beat(tx, "SITE_A", beats)
+        commands, whys = zip(*dispatch.beat(tx, "SITE_A", beats), strict=True)
+    assert commands == ("none", "kill", "kill", "none", "kill")
     assert whys[0] is None
     assert whys[3] is None
     assert "task_killed" in str(whys[1])
@@ -436,7 +437,8 @@ def test_heartbeats(engine: Engine) -> None:
     assert (found.cpu_s, found.workdir_kb) == (3.0, 4)
     assert row(engine, lost.panda_id).heartbeat_at is None
     with engine.begin() as tx:
-        assert dispatch.beat(tx, "SITE_B", beats[:1]) == ["This attempt is not known."]
+        unknown = [("kill", "This attempt is not known.")]
+        assert dispatch.beat(tx, "SITE_B", beats[:1]) == unknown
 
 
 def test_live_output(engine: Engine) -> None:

@@ -79,7 +79,9 @@ def test_two_pilots_with_one_job(engine: Engine) -> None:
         (job,) = dispatch.acquire(tx, "SITE_A", 1, Resources(cores=1), "r", "p")
         tx.execute(text("UPDATE jedi_jobs SET lock_seq = 2"))  # as if it was dispatched again
         one, other = (Beat(pandaid=job.panda_id, lock_seq=seq) for seq in (1, 2))
-        assert dispatch.beat(tx, "SITE_A", [one, other]) == ["This attempt is not known.", None]
+        assert dispatch.beat(tx, "SITE_A", [one, other]) == [
+            ("kill", "This attempt is not known."), ("none", None)
+        ]  # fmt: skip
         for seq, heard in ((1, False), (3, False), (2, True)):
             report = Report(pandaid=job.panda_id, lock_seq=seq, status="failed")
             assert dispatch.accept_reports(tx, "SITE_A", [report]) == [heard]

@@ -1,4 +1,4 @@
-"""`jedi-job`: look at one job, cancel it, hold it back."""
+"""`jedi-job`: look at one job, cancel it, hold it."""
 
 from __future__ import annotations
 
@@ -86,6 +86,8 @@ def _show(found: JobDetails) -> None:
         "PGI state": place,
         "held": job.hold_reason,
         "held since": job.hold_since,
+        "held until": job.hold_deadline,
+        "to be held": job.hold_next,
         "to be killed": job.kill_code,
         "site": job.site,
         "pilot": job.pilot_id,
@@ -107,20 +109,33 @@ def cancel(jobs: Jobs, comment: Comment = None, as_json: Json = False) -> None:
 
     To end the work as a whole, kill the task. Example: `jedi-job cancel 17 --comment "hangs"`
     """
+    from jedi.ddm import factory
     from jedi.service import jobs as service
+    from jedi.taskbuffer import knobs
 
-    _command(service.cancel, jobs, comment, as_json)
+    found = _command(service.cancel, jobs, comment, as_json)
+    if any(job.status == "cancelled" for job in found):
+        with transaction() as tx:
+            service.tidy(tx, factory.load(tx, knobs.load(tx)), jobs)
 
 
 @app.command()
-def hold(jobs: Jobs, comment: Comment = None, as_json: Json = False) -> None:
-    """Hold jobs that no pilot has: nothing happens to them until they are released or cancelled.
+def hold(
+    jobs: Jobs,
+    after: Annotated[
+        bool, typer.Option("--after", help="When they have run, before anything is stored.")
+    ] = False,
+    comment: Comment = None,
+    as_json: Json = False,
+) -> None:
+    """Hold jobs: nothing happens to them until they are released or cancelled.
 
+    In a pilot only where the site's operators allow it, and for a time.
     Example: `jedi-job hold 17 18`
     """
     from jedi.service import jobs as service
 
-    _command(service.hold, jobs, comment, as_json)
+    _command(partial(service.hold, after=after), jobs, comment, as_json)
 
 
 @app.command()
@@ -139,11 +154,12 @@ def _command(
     jobs: Sequence[int],
     comment: str | None,
     as_json: bool,
-) -> None:
+) -> list[OneJob]:
     with transaction() as tx:
         found = command(tx, caller(), jobs, comment)
     rows = [[job.panda_id, job.status, job.pgi_state, job.kill_code] for job in found]
     show(found, as_json, lambda: table(["job", "status", "PGI state", "to be killed"], rows))
+    return found
 
 
 @app.command()

@@ -11,11 +11,11 @@ from sqlalchemy import Connection
 from jedi.agent.base import Agent
 from jedi.core import clock
 from jedi.core.errors import JediError, LockLost, NotFound
-from jedi.ddm.content import adler32
+from jedi.ddm import leftovers
 from jedi.ddm.interface import FileInfo
-from jedi.jobdispatcher.outcome import FINISHED, Verdict, judge, logs, not_stored, stored
+from jedi.jobdispatcher.outcome import FINISHED, HELD, Verdict, judge, logs, not_stored, stored
 from jedi.spec.attempt import JobFile, ReportedJob
-from jedi.taskbuffer import builds, datasets, jobs_end, merging
+from jedi.taskbuffer import builds, datasets, jobs_end, merging, onejob
 from jedi.taskbuffer.jobs import JobMove
 from jedi.taskbuffer.jobs_end import JobEnd
 
@@ -72,6 +72,8 @@ class Adder(Agent[ReportedJob, Verdict]):
                 return stored(job)
             except JediError as error:
                 verdict = not_stored(error)
+        if verdict == HELD:
+            return verdict
         try:
             self._publish(job, logs(job))
         except JediError as error:
@@ -91,10 +93,13 @@ class Adder(Agent[ReportedJob, Verdict]):
         ends = [
             JobEnd(job.panda_id, v.target, v.code, v.reason, job.lock_seq, v.source)
             for job, v in results
-            if v.target not in moves
+            if v.target not in moves and v != HELD
         ]
-        good = [(job.panda_id, job.lock_seq, lfn) for job, v in results if v.source is None
-                for lfn in job.left_out]  # fmt: skip
+        onejob.hold_next(
+            tx, [(job.panda_id, job.lock_seq) for job, v in results if v == HELD], self.name
+        )
+        good = [(job.panda_id, job.lock_seq, lfn) for job, v in results
+                if v.source is None and v != HELD for lfn in job.left_out]  # fmt: skip
         jobs_end.leave_out(tx, good)
         jobs_end.acquit(tx, [(job.panda_id, lfn) for job, _ in results for lfn in self._found(job)])
         jobs_end.end_jobs(tx, ends, self.name)
@@ -141,21 +146,8 @@ class Adder(Agent[ReportedJob, Verdict]):
         except (NotFound, FileNotFoundError):  # another Adder has moved a file meanwhile
             self.world.ddm.publish(job.site_endpoint, staged)
 
-    def _lies_there(self, job: ReportedJob, file: JobFile) -> bool:
-        """Whether a file is published as its pilot reported it."""
-        path = self.world.ddm.path(job.site_endpoint, file.dataset, file.lfn)
-        try:
-            return (path.stat().st_size, adler32(path)) == (file.size, file.adler32)
-        except FileNotFoundError:
-            return False
-
     def _tidy(self, job: ReportedJob) -> None:
-        """Remove what a job without success left, except its log. Its end is final: nobody will
-        publish again. What stood in the way of its outputs is not its own."""
         try:
-            for file in job.files:
-                if file.type != "log" and self._lies_there(job, file):
-                    self.world.ddm.remove_files(file.dataset, [file.lfn])
-            self.world.ddm.drop_staging(job.site_endpoint, job.panda_id, job.lock_seq)
+            leftovers.remove(self.world.ddm, job)
         except (JediError, OSError) as error:
             self.log.warning("left behind", pandaid=job.panda_id, error=str(error))

@@ -31,6 +31,8 @@ TRANSFERRING = Verdict(
     "transferring", "outputs_move", "The outputs are at the site, on their way to their endpoint."
 )
 
+HELD = Verdict("held", "held", "Its owner stores the outputs, or looks at them first.")
+
 
 def judge(job: ReportedJob) -> Verdict:
     """The end a job deserves by what its pilot said, before its outputs are looked at."""
@@ -39,7 +41,7 @@ def judge(job: ReportedJob) -> Verdict:
     if job.pilot_result == "finished":
         missing = [f.lfn for f in job.files if f.size is None and not f.left_out]
         if not missing:
-            return FINISHED
+            return HELD if job.hold_next else FINISHED
         said = f"The pilot says finished, but did not report {', '.join(missing)}."
         return Verdict("failed", "output_not_reported", said, "pilot")
     if job.kill_code == "reassigned":

@@ -1,4 +1,4 @@
-"""One job in its owner's hands: look at it, cancel it, hold it back before a pilot has it.
+"""One job in its owner's hands: look at it, cancel it, hold it.
 
 Every command names one attempt, a PandaID: it never touches the attempt that comes after.
 """
@@ -14,12 +14,13 @@ from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.core.errors import Forbidden, NotFound, Refused
+from jedi.ddm import leftovers
 from jedi.ddm.interface import DDM
 from jedi.service import cleaning, results, tasks
 from jedi.service.results import Copy, Printed
 from jedi.service.tasks import File
 from jedi.taskbuffer import jobs as job_rows
-from jedi.taskbuffer import jobs_end, onejob, purging, users
+from jedi.taskbuffer import jobs_end, knobs, merging, onejob, purging, users
 from jedi.taskbuffer.jobs_end import JobEnd
 
 AGENT = "jedi-job"
@@ -45,6 +46,8 @@ class OneJob:
     hold_kind: str | None
     hold_reason: str | None
     hold_since: datetime | None
+    hold_deadline: datetime | None
+    hold_next: str | None
     exit_code: int | None
     error_code: str | None
     error_diag: str | None
@@ -125,42 +128,78 @@ def newest(tx: Connection, user_name: str, limit: int) -> list[tuple[int, str]]:
 
 
 def cancel(tx: Connection, who: str, panda_ids: Sequence[int], comment: str | None) -> list[OneJob]:
-    """Cancel jobs, all or none: those that no pilot has end now, others with the next heartbeat.
+    """Cancel jobs, all or none: those in pilots end with the next heartbeat, others now. What they
+    made is for `tidy` to remove, when this is committed.
 
-    NotFound, Forbidden; Refused: a job has ended, or its outputs are being stored.
+    NotFound, Forbidden; Refused: a job has ended, or a merge job has its outputs.
     """
-    possible = (*states.JOB_QUEUED, *states.JOB_AT_SITE)
-    jobs = _held_fast(tx, who, panda_ids, "cancel", possible)
+    jobs = _held_fast(tx, who, panda_ids, "cancel", states.JOB_LIVE)
+    for maker, merger in merging.merge_jobs(tx, panda_ids).items():
+        raise Refused(
+            f"The outputs of job {maker} are in merge job {merger}, and end with it.",
+            code="being_merged",
+            panda_id=maker,
+            merge_job=merger,
+        )
     at_site = [job.panda_id for job in jobs if job.status in states.JOB_AT_SITE]
     job_rows.ask_to_kill(tx, at_site, CANCELLED)
     why = _sentence("cancelled", who, comment)
     ends = [
         JobEnd(job.panda_id, "cancelled", CANCELLED, why, error_source="user")
         for job in jobs
-        if job.status in states.JOB_QUEUED
+        if job.status not in states.JOB_AT_SITE
     ]
     jobs_end.end_jobs(tx, ends, AGENT)
     return get(tx, panda_ids)
 
 
-def hold(tx: Connection, who: str, panda_ids: Sequence[int], comment: str | None) -> list[OneJob]:
-    """Hold jobs that no pilot has, all or none, until they are released; held ones stay so.
+def tidy(tx: Connection, ddm: DDM, panda_ids: Sequence[int]) -> None:
+    """Remove what cancelled jobs left in data management. An agent that publishes it at this moment
+    removes it itself. JediError, OSError: not everything could be removed."""
+    for job in jobs_end.left_behind(tx, panda_ids):
+        leftovers.remove(ddm, job)
 
-    NotFound, Forbidden; Refused: a pilot has a job, or it has ended.
+
+def hold(
+    tx: Connection, who: str, panda_ids: Sequence[int], comment: str | None, *, after: bool = False
+) -> list[OneJob]:
+    """Hold jobs where they are, all or none, until they are released; held ones stay so. `after`:
+    when their payloads have ended with success, before anything is stored.
+
+    NotFound, Forbidden; Refused: a job has ended or is merging, or a pilot has it at a site where
+    it may not be held (knob hold.sites).
     """
-    _held_fast(tx, who, panda_ids, "hold", onejob.HOLDABLE)
-    onejob.hold(tx, panda_ids, AGENT, _sentence("held", who, comment))
+    going = (*states.JOB_QUEUED, *states.JOB_AT_SITE)
+    possible = (*onejob.HOLDABLE, *states.JOB_AT_SITE, *onejob.STORED)
+    jobs = _held_fast(tx, who, panda_ids, "hold", going if after else possible)
+    if after:
+        onejob.plan_hold(tx, panda_ids, "user_request")
+        return get(tx, panda_ids)
+    now = knobs.load(tx)
+    allowed = now["hold.sites"].replace(",", " ").split()
+    for job in jobs:
+        if job.status in states.JOB_AT_SITE and job.site not in allowed:
+            raise Refused(
+                f"Job {job.panda_id} is {job.status}: at {job.site} none may be held in its slot. "
+                "Hold it after it has run (--after), or cancel it.",
+                code="no_hold_in_pilots",
+                panda_id=job.panda_id,
+                site=job.site,
+            )
+    reason = _sentence("held", who, comment)
+    onejob.hold(tx, panda_ids, AGENT, reason, most_s=now["hold.in_pilot_s"])
     return get(tx, panda_ids)
 
 
 def release(
     tx: Connection, who: str, panda_ids: Sequence[int], comment: str | None
 ) -> list[OneJob]:
-    """Let jobs go on that were held, all or none; the rest of them is as it was.
+    """Let jobs go on that were held, or were to be held after they have run, all or none.
 
-    NotFound, Forbidden; Refused: a job has ended, or a pilot has it.
+    NotFound, Forbidden; Refused: a job has ended.
     """
-    _held_fast(tx, who, panda_ids, "release", onejob.HOLDABLE)
+    _held_fast(tx, who, panda_ids, "release", states.JOB_LIVE)
+    onejob.plan_hold(tx, panda_ids, None)
     onejob.release(tx, panda_ids, AGENT, _sentence("released", who, comment))
     return get(tx, panda_ids)
 

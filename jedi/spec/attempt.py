@@ -60,7 +60,8 @@ class HeldJob:
 @dataclass(frozen=True, slots=True)
 class ReportedJob:
     """A job whose pilot has said how it ended, with its outputs and its log; `missing` are inputs
-    that it did not find; `to_merge`: what it made is to be merged."""
+    that it did not find; `to_merge`: what it made is to be merged;
+    `hold_next`: the hold that begins now, if it is good."""
 
     panda_id: int
     lock_seq: int
@@ -72,6 +73,7 @@ class ReportedJob:
     files: tuple[JobFile, ...]
     missing: tuple[JobFile, ...] = ()
     to_merge: bool = False
+    hold_next: str | None = None
 
     @property
     def made(self) -> tuple[JobFile, ...]:

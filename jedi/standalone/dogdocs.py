@@ -66,6 +66,8 @@ def timeouts_table(grid: Grid) -> str:
 
 
 def _limit(rule: Timeout) -> tuple[str, str]:
+    if not rule.limit:
+        return "its deadline", "`hold.in_pilot_s`"
     if rule.per_site:
         return "days of the site", f"`{rule.limit}` of the site"
     hours = KNOBS[rule.limit].classic / 3600

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, text
 from jedi.core import states
 from jedi.spec.attempt import HeldJob, JobFile
 from jedi.spec.wire import Attempt, Beat, LogEntry, Measures, Report, Resources
+from jedi.taskbuffer import onejob
 from jedi.taskbuffer.engine import wake
 from jedi.taskbuffer.jobs import NOTE
 from jedi.taskbuffer.turns import TURN
@@ -166,7 +167,7 @@ WITH s AS (  -- of several reports on an attempt the furthest counts
   ORDER BY pandaid, lock_seq, status NOT IN ('starting', 'running') DESC, status
 ), old AS (
   SELECT j.pandaid, j.lock_seq, j.status, j.status IN ({_AT_SITE}) AS at_site,
-    j.pilot_result IS NOT NULL AS reported,
+    j.pilot_result IS NOT NULL AS reported, j.hold_kind IS NOT NULL AS held,
     CASE WHEN s.ended THEN 'holding' WHEN 'running' IN (s.status, j.status) THEN 'running'
          ELSE s.status END AS target
   FROM jedi_jobs j JOIN s USING (pandaid, lock_seq) WHERE j.site = :site
@@ -200,7 +201,7 @@ WITH s AS (  -- of several reports on an attempt the furthest counts
   WHERE c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid AND f.type IN ({_OUTPUTS})
     AND c.status = 'defined' AND u.status = 'running' AND u.source <> 'running'
 ), {_noted("laststart", "AND EXISTS (SELECT FROM u WHERE status = 'running' AND source <> status)")}
-SELECT pandaid, lock_seq, (SELECT status FROM u WHERE u.pandaid = old.pandaid) AS status
+SELECT pandaid, lock_seq, held, (SELECT status FROM u WHERE u.pandaid = old.pandaid) AS status
 FROM old WHERE at_site OR reported
 """)
 
@@ -214,6 +215,8 @@ def accept_reports(tx: Connection, site: str, reports: Sequence[Report]) -> list
     rows = tx.execute(_ACCEPT, {"reports": _json(reports), "site": site, "agent": AGENT}).all()
     if any(row.status == "holding" for row in rows):
         wake(tx, "job:holding")
+    if through := [row.pandaid for row in rows if row.status == "holding" and row.held]:
+        onejob.release(tx, through, AGENT, "Its payload had ended before its pilot held it.")
     tails = [LogEntry(pandaid=r.pandaid, lock_seq=r.lock_seq, stderr_tail=r.stderr_tail)
              for r in reports if r.stderr_tail]  # fmt: skip
     if tails:

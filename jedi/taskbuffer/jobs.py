@@ -65,6 +65,9 @@ WITH m AS (
 ), old AS (
   SELECT j.pandaid, j.status AS source FROM jedi_jobs j JOIN m ON j.pandaid = m.id
   WHERE (m.seq IS NULL OR j.lock_seq = m.seq) AND j.status = ANY(:sources)
+    -- what a person holds is not stored meanwhile
+    AND (m.target NOT IN ('transferring', 'merging', 'finished')
+         OR coalesce(j.hold_kind, 'failed_recoverable') = 'failed_recoverable')
 ), gone AS (
   DELETE FROM jedi_job_ready r USING old
   WHERE r.pandaid = old.pandaid AND old.source = 'activated'

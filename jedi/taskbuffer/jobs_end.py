@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
 from jedi.spec.attempt import ReportedJob
@@ -183,6 +184,7 @@ _LEAVE_OUT = text("""
 UPDATE jedi_dataset_contents c SET status = 'nooutput', proc_status = 'finished'
 FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[]), CAST(:lfns AS text[])) o(id, seq, lfn)
   JOIN jedi_jobs j ON j.pandaid = o.id AND j.lock_seq = o.seq AND j.status = 'holding'
+    AND coalesce(j.hold_kind, 'failed_recoverable') = 'failed_recoverable'
   JOIN jedi_job_files f ON f.pandaid = o.id AND f.lfn = o.lfn
 WHERE c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
   AND c.status IN ('defined', 'running', 'merging')
@@ -197,8 +199,8 @@ def leave_out(tx: Connection, files: Sequence[tuple[int, int, str]]) -> None:
         tx.execute(_LEAVE_OUT, {"ids": ids, "seqs": seqs, "lfns": lfns})
 
 
-_REPORTED = text(f"""
-SELECT j.pandaid AS panda_id, j.lock_seq, j.pilot_result, j.kill_code, j.error_code,
+_KNOWN = f"""
+SELECT j.pandaid AS panda_id, j.lock_seq, j.pilot_result, j.kill_code, j.hold_next, j.error_code,
   j.error_diag, {SITE_ENDPOINT} AS site_endpoint,
   j.kind IN ('normal', 'scout') AND coalesce((SELECT t.rules @> '{{"merge_output": true}}'
     FROM jedi_tasks t WHERE t.jeditaskid = j.jeditaskid), false) AS to_merge,
@@ -206,7 +208,11 @@ SELECT j.pandaid AS panda_id, j.lock_seq, j.pilot_result, j.kill_code, j.error_c
        THEN {JOB_FILES.format(condition="f.problem = 'missing'")} END AS missing,
   {JOB_FILES.format(condition=f"f.type IN ({_OUTPUTS})")} AS files
 FROM jedi_jobs j
-WHERE j.pilot_result IS NOT NULL AND j.postprocessed_at IS NULL AND j.status = 'holding'
+WHERE j.pilot_result IS NOT NULL AND """
+_LEFT = text(f"""
+{_KNOWN} j.pandaid = ANY(CAST(:ids AS bigint[])) AND j.status IN ('failed', 'cancelled', 'closed')
+""")
+_REPORTED = text(f"""{_KNOWN} j.postprocessed_at IS NULL AND j.status = 'holding'
   AND (j.hold_kind IS NULL
        OR (j.hold_kind = 'failed_recoverable' AND j.hold_deadline <= jedi_now()))
 ORDER BY j.pandaid LIMIT :limit FOR NO KEY UPDATE OF j SKIP LOCKED
@@ -218,13 +224,17 @@ def reported(tx: Connection, limit: int) -> list[ReportedJob]:
 
     There is no lease: two Adders may get the same job, and whoever applies first ends it.
     """
-    rows = tx.execute(_REPORTED, {"limit": limit})
-    return [
-        ReportedJob(
-            **{**row._mapping, "files": job_files(row.files), "missing": job_files(row.missing)}
-        )
-        for row in rows
-    ]
+    return [_reported(row) for row in tx.execute(_REPORTED, {"limit": limit})]
+
+
+def left_behind(tx: Connection, panda_ids: Sequence[int]) -> list[ReportedJob]:
+    """Those of these jobs that ended without success after their pilots were through."""
+    return [_reported(row) for row in tx.execute(_LEFT, {"ids": list(panda_ids)})]
+
+
+def _reported(row: Row[Any]) -> ReportedJob:
+    files = {"files": job_files(row.files), "missing": job_files(row.missing)}
+    return ReportedJob(**{**row._mapping, **files})
 
 
 def acquit(tx: Connection, files: Sequence[tuple[int, str]]) -> None:

@@ -93,6 +93,15 @@ GROUP BY c.outpandaid, m.kind = 'merge'
 """)
 
 
+_MERGE_JOBS = text(f"""
+SELECT c.outpandaid AS maker, min(c.pandaid) AS merger
+FROM jedi_job_files f JOIN jedi_dataset_contents c USING (fileid, jeditaskid)
+WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND f.type IN ({_OUTPUTS})
+  AND c.outpandaid = f.pandaid AND c.type IN ({PRE_MERGE}) AND c.status = 'running'
+GROUP BY c.outpandaid ORDER BY c.outpandaid
+""")
+
+
 def ties(tx: Connection, panda_ids: Sequence[int]) -> tuple[dict[int, int], set[int]]:
     """What ties jobs to others: the makers of what merge jobs among them have, each with its merge
     job; and the jobs among them whose files a merge job has. Those end with it and not before, or
@@ -100,6 +109,12 @@ def ties(tx: Connection, panda_ids: Sequence[int]) -> tuple[dict[int, int], set[
     rows = tx.execute(_TIES, {"ids": list(panda_ids)}).all()
     makers = {row.maker: row.merger for row in rows if not row.bound}
     return makers, {row.maker for row in rows if row.bound}
+
+
+def merge_jobs(tx: Connection, makers: Sequence[int]) -> dict[int, int]:
+    """The merge jobs that have what these jobs made."""
+    rows = tx.execute(_MERGE_JOBS, {"ids": list(makers)})
+    return {row.maker: row.merger for row in rows}
 
 
 _OUTCOME = text(f"""

@@ -1,4 +1,4 @@
-"""A job in a person's hands: whose it is and where, its history, hold and release."""
+"""A job in a person's hands: whose it is and where, its history, holds and their release."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, TextClause, text
 
+from jedi.core import states
 from jedi.core.pgi import LIVE
 from jedi.taskbuffer import outbox
 from jedi.taskbuffer.alljobs import all_jobs
@@ -16,13 +17,23 @@ from jedi.taskbuffer.jobs import lock_jobs
 HOLDABLE = tuple(status for status, (state, _) in LIVE.items() if state == "Pre-processing")
 """Inputs come, or came, and no pilot has the job."""
 
-_HOLDABLE = ", ".join(f"'{status}'" for status in HOLDABLE)
-_TOLD = "pandaid, site, priority, pilot_id, kill_code, hold_kind, hold_reason, hold_since, " \
-        "exit_code, error_code, error_diag, retention, purged_at"  # fmt: skip
+STORED = ("holding", "transferring")
+"""A pilot has reported the end, and what the job made is not where it belongs. When it is
+`merging` that is for the merge job to say."""
+
+_HOLDABLE, _QUEUED, _AT_SITE, _STORED = (
+    ", ".join(f"'{status}'" for status in some)
+    for some in (HOLDABLE, states.JOB_QUEUED, states.JOB_AT_SITE, STORED)
+)
+_TOLD = (
+    "pandaid, site, priority, pilot_id, kill_code, hold_kind, hold_reason, hold_since, "
+    "hold_deadline, hold_next, exit_code, error_code, error_diag, retention, purged_at"
+)
 _ONE = text(f"""
 SELECT s.pandaid AS panda_id, s.originpandaid AS origin_panda_id, s.jeditaskid AS jedi_task_id,
   t.username AS user_name, s.attemptnr AS attempt_nr, s.status, s.pgi_state, s.pgi_substate,
   j.site, j.priority, j.pilot_id, j.kill_code, j.hold_kind, j.hold_reason, j.hold_since,
+  j.hold_deadline, j.hold_next,
   j.exit_code, j.error_code, j.error_diag, j.retention, j.purged_at
 FROM jedi_job_states s JOIN {all_jobs(_TOLD)} j USING (pandaid) JOIN jedi_tasks t USING (jeditaskid)
 WHERE s.pandaid = ANY(CAST(:ids AS bigint[])) AND j.pandaid = ANY(CAST(:ids AS bigint[]))
@@ -46,23 +57,38 @@ l AS (
   SELECT pandaid, jeditaskid, status, status, :agent, :code, :reason FROM u
 )
 """
+_FREE = "coalesce(hold_kind, 'failed_recoverable') = 'failed_recoverable'"
 _HOLD = text(f"""
 WITH u AS (
   UPDATE jedi_jobs
-  SET hold_kind = 'user_request', hold_reason = :reason, hold_since = jedi_now()
-  WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND status IN ({_HOLDABLE}) AND hold_kind IS NULL
+  SET hold_kind = :kind, hold_reason = :reason, hold_since = jedi_now(), hold_next = NULL,
+    hold_deadline = CASE WHEN status IN ({_AT_SITE})
+                         THEN jedi_now() + make_interval(secs => :most_s) END
+  WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND {_FREE}
+    AND status IN ({_HOLDABLE}, {_AT_SITE}, {_STORED})
   RETURNING pandaid, jeditaskid, status
 ), gone AS (
   DELETE FROM jedi_job_ready r USING u WHERE r.pandaid = u.pandaid
 ), {_LOG}
 SELECT pandaid FROM u
 """)
+_HOLD_NEXT = text(f"""
+WITH u AS (
+  UPDATE jedi_jobs SET hold_kind = hold_next, hold_next = NULL, hold_since = jedi_now(),
+    hold_reason = :reason, hold_deadline = NULL
+  FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) o(id, seq)
+  WHERE pandaid = o.id AND lock_seq = o.seq AND status = 'holding' AND hold_next IS NOT NULL
+    AND {_FREE}
+  RETURNING pandaid, jeditaskid, status
+), {_LOG}
+SELECT pandaid FROM u
+""")
 # Time-outs of its status begin anew.
 _RELEASE = text(f"""
 WITH u AS (
-  UPDATE jedi_jobs
-  SET hold_kind = NULL, hold_reason = NULL, hold_since = NULL, statechangetime = jedi_now()
-  WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND hold_kind = 'user_request'
+  UPDATE jedi_jobs SET hold_kind = NULL, hold_reason = NULL, hold_since = NULL,
+    hold_deadline = NULL, statechangetime = jedi_now()
+  WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND NOT {_FREE}
   RETURNING *
 ), came AS (
   INSERT INTO jedi_job_ready (pandaid, site, gshare, priority, cores, memory_mb, walltime_s,
@@ -71,6 +97,10 @@ WITH u AS (
   FROM u WHERE status = 'activated'
 ), {_LOG}
 SELECT pandaid FROM u
+""")
+_PLAN = text(f"""
+UPDATE jedi_jobs SET hold_next = :kind
+WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND status IN ({_QUEUED}, {_AT_SITE})
 """)
 
 
@@ -94,18 +124,44 @@ def newest(tx: Connection, user_name: str, limit: int) -> list[Row[Any]]:
     return list(tx.execute(_NEWEST, {"user": user_name, "limit": limit}))
 
 
-def hold(tx: Connection, panda_ids: Sequence[int], agent: str, reason: str) -> set[int]:
-    """Keep jobs that no pilot has from pilots and from the mover; which. Others are left alone."""
+def hold(
+    tx: Connection,
+    panda_ids: Sequence[int],
+    agent: str,
+    reason: str,
+    *,
+    kind: str = "user_request",
+    most_s: float = 0.0,
+) -> set[int]:
+    """Keep jobs where they are, in a pilot for so long at most; which. A pilot is told with its
+    next heartbeat. Those that are held, or that nobody may hold now, are left alone."""
     lock_jobs(tx, panda_ids)
-    held = _told(tx, _HOLD, panda_ids, agent, "held", reason)
+    held = _told(tx, _HOLD, panda_ids, agent, "held", reason, kind=kind, most_s=most_s)
     outbox.tell_jobs(tx, sorted(held))
     return held
 
 
+def hold_next(tx: Connection, attempts: Sequence[tuple[int, int]], agent: str) -> set[int]:
+    """Begin the holds that were planned for when the pilots of jobs (id, lock_seq), which are
+    locked, are through; which."""
+    if not attempts:
+        return set()
+    ids, seqs = map(list, zip(*attempts, strict=True))
+    reason = "It was to be held when its payload has ended."
+    held = _told(tx, _HOLD_NEXT, ids, agent, "held", reason, seqs=seqs)
+    outbox.tell_jobs(tx, sorted(held))
+    return held
+
+
+def plan_hold(tx: Connection, panda_ids: Sequence[int], kind: str | None) -> None:
+    """Have jobs held when their payloads have ended with success; None: no longer."""
+    tx.execute(_PLAN, {"ids": list(panda_ids), "kind": kind})
+
+
 def release(tx: Connection, panda_ids: Sequence[int], agent: str, reason: str) -> set[int]:
-    """End the holds of `hold`; of which jobs."""
+    """End the holds of `hold` and `hold_next`; of which jobs."""
     lock_jobs(tx, panda_ids)
-    wake(tx, "job:activated", "job:assigned")
+    wake(tx, *(f"job:{status}" for status in ("activated", "assigned", *STORED)))
     return _told(tx, _RELEASE, panda_ids, agent, "released", reason)
 
 
@@ -116,6 +172,7 @@ def _told(
     agent: str,
     code: str,
     reason: str,
+    **given: Any,
 ) -> set[int]:
-    given = {"ids": list(panda_ids), "agent": agent, "code": code, "reason": reason}
-    return set(tx.scalars(statement, given))
+    values = {"ids": list(panda_ids), "agent": agent, "code": code, "reason": reason, **given}
+    return set(tx.scalars(statement, values))

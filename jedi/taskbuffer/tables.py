@@ -46,7 +46,7 @@ _GEN = "generation.write_jobs"
 _MOVE = "jobs.move_jobs"
 _REPORT = "dispatch.accept_reports"
 _END = "jobs_end.end_jobs"
-_HOLD = "jobs_end.hold jobs.move_jobs onejob.hold onejob.release"
+_HOLD = "jobs_end.hold jobs.move_jobs onejob.hold onejob.hold_next onejob.release"
 _READY = f"{_GEN} {_MOVE} onejob.release"
 _LATER = "not yet written"
 
@@ -125,6 +125,8 @@ def _job_columns() -> list[Column[Any]]:
         stamp("retention", "its outputs are kept until then",
               "purging.keep_until purging.keep_task_until"),
         col("metadata", JSONB, "what the payload wants to be known", _REPORT),
+        words("hold_next", "the hold that begins when the payload has ended with success",
+              "onejob.plan_hold"),
     ]  # fmt: skip
 
 

@@ -13,13 +13,16 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
+from jedi.core import states
+
 
 @dataclass(frozen=True, slots=True)
 class Timeout:
     """Jobs in one of `statuses` that meet `condition` end as `target` when more time than `limit`
     has passed since `since`.
 
-    `limit` is a knob in seconds, or an attribute of the site in days. `said`, of the job, goes on
+    `limit` is a knob in seconds, or an attribute of the site in days; empty where `since` is itself
+    the deadline. `said`, of the job, goes on
     with "for so many hours". `condition` is SQL about the job `j`, its site `s`, the number of
     running and activated jobs `n` there, and what `overdue` is given; `meant` says it in words.
     """
@@ -36,7 +39,7 @@ class Timeout:
     @property
     def per_site(self) -> bool:
         """The limit is an attribute of the site."""
-        return "." not in self.limit
+        return self.limit != "" and "." not in self.limit
 
 
 def _closed(statuses: str, limit: str, code: str, said: str, condition: str = "true",
@@ -75,6 +78,8 @@ TIMEOUTS = (
     _closed("activated starting", "timeout.activated_s", "activated_timeout",
             "It did not start at {site}"),
     _closed("throttled", "timeout.throttled_s", "throttled_timeout", "It was kept from pilots"),
+    _failed("sent starting running", "", "hold_timeout", "Its slot was held beyond the deadline",
+            "j.hold_kind IS NOT NULL", "held ones", since="hold_deadline"),
     _failed("sent", "watchdog.sent_timeout_s", "sent_timeout",
             "Pilot {pilot_id} had it and did not start it"),
     _failed("starting running", "watchdog.heartbeat_timeout_s", "lost_heartbeat",
@@ -93,6 +98,8 @@ _DAYS = {"transtimehi": 1, "transtimelo": 4}
 
 
 def _limit(rule: Timeout) -> str:
+    if not rule.limit:
+        return "0"
     if rule.per_site:
         said = f"s.{rule.limit}"
         return f"86400.0 * CASE WHEN {said} >= 0 THEN {said} ELSE {_DAYS[rule.limit]} END"
@@ -111,12 +118,12 @@ def _when(number: int, rule: Timeout) -> str:
     )
 
 
-_BY_HEARTBEAT = [i for i, rule in enumerate(TIMEOUTS) if rule.since == "heartbeat_at"]
-# One look at the live jobs for all rules. Holds end by deadlines of their own, but for results that
-# can't be added.
+_SINCE = " ".join(f"WHEN {i} THEN j.{rule.since}" for i, rule in enumerate(TIMEOUTS))
+_AT_SITE = ", ".join(f"'{status}'" for status in states.JOB_AT_SITE)
+# One look at the live jobs for all rules. What a person holds outside a pilot has no time-out.
 _OVERDUE = text(f"""
 SELECT j.pandaid, j.lock_seq, j.site, j.pilot_id, w.number, CAST(extract(epoch FROM jedi_now() -
-    CASE WHEN w.number = ANY(ARRAY{_BY_HEARTBEAT}) THEN j.heartbeat_at ELSE j.statechangetime END)
+    CASE w.number {_SINCE} END)
   AS float8) AS age_s
 FROM jedi_jobs j LEFT JOIN jedi_sites s USING (site) LEFT JOIN (
   SELECT site, sum(jobs) FILTER (WHERE status = 'running') AS running,
@@ -126,7 +133,8 @@ FROM jedi_jobs j LEFT JOIN jedi_sites s USING (site) LEFT JOIN (
   GROUP BY site) n USING (site),
 LATERAL (SELECT CASE {" ".join(_when(i, rule) for i, rule in enumerate(TIMEOUTS))} END) w(number)
 WHERE j.postprocessed_at IS NULL AND w.number IS NOT NULL
-  AND coalesce(j.hold_kind, 'failed_recoverable') = 'failed_recoverable'
+  AND (coalesce(j.hold_kind, 'failed_recoverable') = 'failed_recoverable'
+       OR j.status IN ({_AT_SITE}))
 ORDER BY j.pandaid LIMIT :limit
 """)
 
@@ -136,6 +144,6 @@ def overdue(tx: Connection, limits: Mapping[str, float], given: Mapping[str, Any
     """Jobs that are too long in their status, each with the rule that says so: pandaid, lock_seq,
     site, pilot_id, age_s. They are not locked: older ones may end with them, and come first.
     `limits` are the knobs of the rules."""
-    binds = {_bind(rule): limits[rule.limit] for rule in TIMEOUTS if not rule.per_site}
+    binds = {_bind(rule): limits[rule.limit] for rule in TIMEOUTS if "." in rule.limit}
     rows = tx.execute(_OVERDUE, {**binds, **given, "limit": limit})
     return [(TIMEOUTS[row.number], row) for row in rows]

@@ -1,0 +1,28 @@
+"""What a job without success left in data management."""
+
+from __future__ import annotations
+
+from jedi.ddm.content import adler32
+from jedi.ddm.interface import DDM
+from jedi.spec.attempt import JobFile, ReportedJob
+
+
+def remove(ddm: DDM, job: ReportedJob) -> None:
+    """Remove what a job without success left, staged or published, except its log. Its end is
+    final: nobody will publish again. What stood in the way of its outputs is not its own.
+
+    Raises JediError, OSError; may be repeated.
+    """
+    for file in job.files:
+        if file.type != "log" and _lies_there(ddm, job, file):
+            ddm.remove_files(file.dataset, [file.lfn])
+    ddm.drop_staging(job.site_endpoint, job.panda_id, job.lock_seq)
+
+
+def _lies_there(ddm: DDM, job: ReportedJob, file: JobFile) -> bool:
+    """Whether a file is published as its pilot reported it."""
+    path = ddm.path(job.site_endpoint, file.dataset, file.lfn)
+    try:
+        return (path.stat().st_size, adler32(path)) == (file.size, file.adler32)
+    except FileNotFoundError:
+        return False
