@@ -12,11 +12,11 @@ from typing import Any
 
 
 class Receiver:
-    """An HTTP server that keeps what is posted to it; `status` is what it answers."""
+    """An HTTP server that keeps what is posted to it, and answers `status` after `slow_s`."""
 
     def __init__(self) -> None:
         self.got: list[tuple[dict[str, str], bytes]] = []
-        self.status, self.port = 204, 0
+        self.status, self.port, self.slow_s = 204, 0, 0.0
         self.location = ""
 
     @contextmanager
@@ -27,6 +27,7 @@ class Receiver:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 receiver.got.append(({k.lower(): v for k, v in self.headers.items()}, body))
+                threading.Event().wait(receiver.slow_s)
                 self.send_response(receiver.status)
                 if receiver.location:
                     self.send_header("location", receiver.location)

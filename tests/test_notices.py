@@ -284,6 +284,23 @@ def test_answers_of_receivers(world: World, later: Callable[[float], None]) -> N
             later(600)
 
 
+def test_a_slow_receiver_keeps_nobody_waiting(world: World, later: Callable[[float], None]) -> None:
+    """It gets what it can take in a turn, and the rest in others."""
+    receiver = Receiver()
+    receiver.slow_s = 0.4
+    with world.engine.begin() as tx:
+        knobs.put(tx, "notify.timeout_s", 1.0, "test")
+    with receiver.up():
+        ask(world, webhook=receiver.url, about="jobs")
+        made = of(world, 12)
+        end(world, *(JobEnd(job, "cancelled", "cancelled_by_user", "r") for job in made.jobs))
+        assert 0 < deliver(world)["undelivered"] < 12
+        receiver.slow_s = 0.0
+        later(600)
+        deliver(world)
+    assert len({told["id"] for told in receiver.told}) == 12
+
+
 def test_a_bad_address_keeps_no_mail_of_others(
     world: World, later: Callable[[float], None]
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Row
 
 from jedi.agent.base import World
+from jedi.core import clock
 from jedi.core.knobs import Knobs
 from jedi.taskbuffer import outbox
 from jedi.watchdog import delivery
@@ -17,9 +18,11 @@ from jedi.watchdog.delivery import Message, Undelivered
 from jedi.watchdog.dog import Counts, Dog
 
 RECEIVERS = 8
-"""Told at the same time, so that a slow one keeps the others waiting less."""
+"""Told at the same time."""
 AT_ONCE = 200
-_NOT_TRIED = "The receiver did not take an earlier message."
+PATIENCE = 3
+"""A receiver gets so many times the time-out of one message in a turn: others wait for the next."""
+_NOT_TRIED = "The receiver did not take an earlier message, or was slow."
 
 
 def run(world: World) -> Counts:
@@ -47,10 +50,10 @@ def run(world: World) -> Counts:
 
 def _tell(knobs: Knobs, rows: Sequence[Row[Any]]) -> Iterator[tuple[int, str | None]]:
     """Deliver messages to one receiver; for each None, or why it could not be delivered."""
-    away = False
+    away, until = False, clock.monotonic() + PATIENCE * float(knobs["notify.timeout_s"])
     with delivery.courier(rows[0].channel, knobs) as deliver:
         for row in rows:
-            if away:
+            if away or clock.monotonic() > until:
                 yield row.message_id, _NOT_TRIED
                 continue
             try:
