@@ -201,7 +201,7 @@ WITH s AS (  -- of several reports on an attempt the furthest counts
   WHERE c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid AND f.type IN ({_OUTPUTS})
     AND c.status = 'defined' AND u.status = 'running' AND u.source <> 'running'
 ), {_noted("laststart", "AND EXISTS (SELECT FROM u WHERE status = 'running' AND source <> status)")}
-SELECT pandaid, lock_seq, held, (SELECT status FROM u WHERE u.pandaid = old.pandaid) AS status
+SELECT pandaid, lock_seq, held, CASE WHEN at_site THEN target END AS status
 FROM old WHERE at_site OR reported
 """)
 
