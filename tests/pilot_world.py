@@ -65,7 +65,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Service(socketserver.ThreadingMixIn, socketserver.BaseServer):
-    """Hands out `orders` in turn, answers reports by `verdicts` and heartbeats by `kills`."""
+    """Hands out `orders` in turn, answers reports by `verdicts` and heartbeats by `kills` and
+    `held`."""
 
     daemon_threads = True
     block_on_close = False
@@ -76,6 +77,7 @@ class Service(socketserver.ThreadingMixIn, socketserver.BaseServer):
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.verdicts: dict[str, str] = {}  # by status
         self.kills: dict[int, str] = {}
+        self.held: set[int] = set()
         self.refuse: Callable[[str, dict[str, Any]], int | None] = lambda verb, body: None
         self.sandboxes: dict[str, bytes] = {}
         self._changed = threading.Condition()
@@ -112,7 +114,7 @@ class Service(socketserver.ThreadingMixIn, socketserver.BaseServer):
             "commands": [
                 {"pandaid": i, "command": "kill", "why": self.kills[i]}
                 if i in self.kills
-                else {"pandaid": i, "command": "none", "why": None}
+                else {"pandaid": i, "command": "hold" if i in self.held else "none", "why": None}
                 for i in ids
             ]
         }

@@ -10,6 +10,7 @@ import sys
 import time
 import zlib
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from pilot_world import (
     World,
     end,
     tar_gz,
+    wait_until,
 )
 
 
@@ -329,6 +331,49 @@ def test_a_kill_comes_with_the_heartbeat(world: World) -> None:
     assert (last["status"], last["error_code"]) == ("cancelled", "killed")
     assert last["error_diag"] == "The owner killed task 5."
     assert set(world.staged()) == {"job.log.tgz"}
+
+
+def states(world: World) -> set[str]:
+    """Of all processes of payloads."""
+    stats = (Path(f"/proc/{pid}/stat").read_text() for pid in world.leftovers())
+    return {stat.rpartition(")")[2].split()[0] for stat in stats}
+
+
+def test_a_held_payload_stands_still(world: World) -> None:
+    """Every process of it; the pilot goes on telling that it lives, and the time does not count."""
+    tick = "while [ ! -e $S/go ]; do echo x >> $S/NAME; sleep 0.02; done"
+    order = world.order(
+        f"S={world.scratch}; ({tick.replace('NAME', 'a')}) & {tick.replace('NAME', 'b')}; wait"
+    )
+    pilot = world.start()
+    for name in "ab":
+        world.trace(name)
+    world.service.held.add(order["pandaid"])
+    wait_until(lambda: states(world) == {"T"}, "the payload goes on")
+    sizes, since = [(world.scratch / name).stat().st_size for name in "ab"], time.monotonic()
+    seen = len(world.service.calls)
+    wait_until(lambda: [verb for verb, _ in world.service.calls[seen:]].count("heartbeat") >= 6,
+               "no heartbeats")  # fmt: skip
+    assert [(world.scratch / name).stat().st_size for name in "ab"] == sizes
+    held_s = time.monotonic() - since
+    world.service.held.clear()
+    wait_until(lambda: (world.scratch / "a").stat().st_size > sizes[0], "it stands still")
+    (world.scratch / "go").touch()
+    assert pilot.wait(DEADLINE_S) == 0
+    last = world.service.reports()[-1]
+    assert last["status"] == "finished"
+    begin, finish = (datetime.fromisoformat(last[f"{word}ed_at"]) for word in ("start", "end"))
+    assert (finish - begin).total_seconds() - last["measures"]["wall_s"] > 0.9 * held_s
+
+
+def test_a_held_payload_can_be_killed(world: World) -> None:
+    order = world.order("touch $TMPDIR/x; sleep 600")
+    world.service.held.add(order["pandaid"])
+    pilot = world.start()
+    wait_until(lambda: states(world) == {"T"}, "the payload goes on")
+    world.service.kills[order["pandaid"]] = "It was held for too long."
+    assert pilot.wait(DEADLINE_S) == 0
+    assert world.service.reports()[-1]["status"] == "cancelled"
 
 
 def test_heartbeats_carry_figures_and_the_last_lines(world: World) -> None:

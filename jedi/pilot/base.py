@@ -13,6 +13,7 @@ from pathlib import Path
 
 TERMINATED = "pilot_terminated"
 STALE = "stale"
+HOLD, GO = b"h", b"g"  # what a shepherd is told of its payload
 _TAIL_LINES = 20
 _TAIL_CHARS = 4000
 
@@ -31,7 +32,8 @@ class Failure(Exception):
 
 
 class Stop:
-    """Ends the running job from outside. Has a file descriptor, so that a wait can include it.
+    """Ends the running job from outside, or holds it. Has a file descriptor, so that a wait can
+    include it.
 
     One object serves the pilot's whole life, hence no descriptor is closed while another thread
     may write to it.
@@ -41,6 +43,7 @@ class Stop:
         self._read, self._write = os.pipe()
         self._lock = threading.Lock()
         self.why: Failure | None = None
+        self.held = False  # the payload is to be suspended
         self.terminated_at = math.inf  # monotonic; when the pilot itself was told to end
 
     def fileno(self) -> int:
@@ -62,7 +65,8 @@ class Stop:
             raise Failure(self.why.code, self.why.sentence)
 
     def clear(self) -> None:
-        """Forget a reason that concerned the job that has ended."""
+        """Forget what concerned the job that has ended."""
+        self.held = False
         with self._lock:
             if self.why is not None and self.why.code != TERMINATED:
                 os.read(self._read, 1)

@@ -81,6 +81,7 @@ class Heart(threading.Thread):
             if order["command"] == "kill":
                 why = order.get("why") or "The service ordered the job to end."
                 self._stop_job.ask(Failure("killed", why))
+            self._stop_job.held = order["command"] == "hold"
         if (tails := self._tails) is not None:
             entry = {**self._key, "stdout_tail": tails[0], "stderr_tail": tails[1]}
             self._wire.ask("log", {"entries": [entry]})

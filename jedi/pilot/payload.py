@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from .base import Failure, Stop, last_lines
+from .base import GO, HOLD, Failure, Stop, last_lines
 from .procs import Account, Children
 
 _SILENCE_S = 120.0  # a shepherd says something each second, and needs at most a minute to end
@@ -88,10 +88,11 @@ def _start(log: Path) -> subprocess.Popen[bytes]:
 
 
 def _lines(shepherd: subprocess.Popen[bytes], stop: Stop) -> Iterator[Line]:
-    """What the shepherd says, until it ends; a stop closes its lifeline meanwhile."""
+    """What the shepherd says, until it ends; a stop closes its lifeline meanwhile. It hears of a
+    hold, or that it is over, when it has said something, as it does each second."""
     output = _pipe(shepherd.stdout)
     watched: list[Any] = [output, stop]
-    rest = b""
+    rest, held = b"", False
     while True:
         ready = select.select(watched, [], [], _SILENCE_S)[0]
         if not ready:
@@ -105,6 +106,10 @@ def _lines(shepherd: subprocess.Popen[bytes], stop: Stop) -> Iterator[Line]:
                 return
             *lines, rest = (rest + data).split(b"\n")
             yield from map(json.loads, lines)
+            if stop in watched and held != stop.held:
+                held = stop.held
+                with contextlib.suppress(BrokenPipeError):
+                    _pipe(shepherd.stdin).write(HOLD if held else GO)
 
 
 def _bury(shepherd: subprocess.Popen[bytes]) -> None:

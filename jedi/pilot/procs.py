@@ -200,14 +200,25 @@ class Children:
         """
         deadline = time.monotonic() + patience_s
         while self.reap() and time.monotonic() < deadline:
-            stopped: set[int] = set()
-            while fresh := {p.pid for p in descendants(os.getpid())} - stopped:
-                for pid in fresh:
-                    _signal(pid, signal.SIGSTOP)
-                stopped |= fresh
-            for pid in stopped:
+            for pid in suspend():
                 _signal(pid, signal.SIGKILL)
             time.sleep(0.002)
+
+
+def suspend() -> set[int]:
+    """Stop every descendant of this process, those included that are just being made; which."""
+    stopped: set[int] = set()
+    while fresh := {proc.pid for proc in descendants(os.getpid())} - stopped:
+        for pid in fresh:
+            _signal(pid, signal.SIGSTOP)
+        stopped |= fresh
+    return stopped
+
+
+def resume() -> None:
+    """Let every descendant of this process go on."""
+    for proc in descendants(os.getpid()):
+        _signal(proc.pid, signal.SIGCONT)
 
 
 def _signal(pid: int, number: int) -> None:

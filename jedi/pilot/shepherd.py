@@ -2,15 +2,17 @@
 
 Why a process of its own: when the pilot is killed with SIGKILL nobody could tidy up after it.
 The shepherd holds a *lifeline*, its standard input: the pilot keeps the other end and the kernel
-closes it when the pilot dies, however it dies. A closed lifeline ends the payload. The shepherd is
+closes it when the pilot dies, however it dies. A closed lifeline ends the payload; what comes over
+it suspends the payload or lets it go on. The shepherd is
 a subreaper, so every descendant, also one that forked twice and left its session, stays below it
 and is found. If the shepherd itself is killed, the shell dies with it (PDEATHSIG) and the orphans
 fall to the pilot, a subreaper too.
 
 It starts as a fresh Python without the pilot's environment: the token is nowhere in it.
 
-Input: one line of JSON (see `payload.py`), then the lifeline. Output: lines of JSON, about one a
-second, {"measures": {...}, "tails": [stdout, stderr]}; the last one has "end" in addition.
+Input: one line of JSON (see `payload.py`), then the lifeline: HOLD and GO, after the first output.
+Output: lines of JSON, about one a second, {"measures": {...}, "tails": [stdout, stderr]}; the last
+one has "end" in addition.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from . import procs
-from .base import Failure, last_lines
+from .base import GO, HOLD, Failure, last_lines
 from .stage import remove_tree
 from .verdict import breach, judge
 
@@ -143,6 +145,8 @@ class Shepherd:
         self._max_rss_kb = self._max_pss_kb = 0
         self._cpu_s = 0.0
         self._started = time.monotonic()
+        self._held_since: float | None = None
+        self._held_s = 0.0  # in holds that are over
         self._next_pss = 0.0
 
     def run(self) -> None:
@@ -157,7 +161,7 @@ class Shepherd:
             children.reap()
             if time.monotonic() >= due:
                 self._sample()
-                due = self._started + next(samples, self._wall_s() + _SAMPLE_S)
+                due = next(samples, time.monotonic() - self._started + _SAMPLE_S) + self._started
         wall_s = self._wall_s()
         children.end_all()
         self._finish(children.status, wall_s)
@@ -221,7 +225,7 @@ class Shepherd:
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         self._register(wake_read, lambda: os.read(wake_read, 4096))
-        self._register(_LIFELINE, self._end)
+        self._register(_LIFELINE, self._obey)
         for stream, tail in ((shell.stdout, self._out), (shell.stderr, self._err)):
             assert stream is not None
             os.set_blocking(stream.fileno(), False)
@@ -232,9 +236,18 @@ class Shepherd:
     def _register(self, fd: int, action: Callable[[], object]) -> None:
         self._selector.register(fd, selectors.EVENT_READ, action)
 
-    def _end(self) -> None:
-        self._told_to_end = True
-        self._selector.unregister(_LIFELINE)
+    def _obey(self) -> None:
+        order = os.read(_LIFELINE, 64)[-1:]
+        if not order:
+            self._told_to_end = True
+            self._selector.unregister(_LIFELINE)
+        elif order == HOLD and self._held_since is None:
+            procs.suspend()
+            self._held_since = time.monotonic()
+        elif order == GO and self._held_since is not None:
+            procs.resume()
+            self._held_s += time.monotonic() - self._held_since
+            self._held_since = None
 
     def _read(self, fd: int, tail: Tail) -> None:
         data = os.read(fd, 1 << 16)
@@ -252,7 +265,8 @@ class Shepherd:
     # -- figures
 
     def _wall_s(self) -> float:
-        return time.monotonic() - self._started
+        """How long the payload has run; holds do not count."""
+        return (self._held_since or time.monotonic()) - self._started - self._held_s
 
     def _sample(self) -> None:
         below = procs.descendants(os.getpid())
