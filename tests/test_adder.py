@@ -15,7 +15,6 @@ from job_rows import Made, make_jobs
 from sqlalchemy import text
 
 from jedi.agent.base import World
-from jedi.core import clock
 from jedi.ddm.filesystem import FileSystemDDM
 from jedi.jobdispatcher.agent import Adder
 from jedi.jobdispatcher.outcome import FINISHED, TRANSFERRING, judge, logs, stored
@@ -310,6 +309,7 @@ def test_what_was_published_for_a_job_that_was_ended_meanwhile_is_removed(world:
         assert jobs_end.end_jobs(tx, [JobEnd(killed, "cancelled", "killed", "By me.")], "me")
     with world.engine.begin() as tx:
         agent.apply(tx, verdicts)
+    agent.tidy(verdicts)
     assert pilot.statuses() == ["cancelled", "finished"]
     assert pilot.published("output") == [f"output.{good}.1"]
 
@@ -328,6 +328,7 @@ def test_a_slower_adder_does_not_take_away_what_the_faster_one_finished(world: W
     fast.run_once()
     with world.engine.begin() as tx:
         slow.apply(tx, verdicts)
+    slow.tidy(verdicts)
     assert pilot.statuses() == ["finished"]
     assert len(pilot.published("output")) == 1
 
@@ -336,9 +337,7 @@ def test_a_stalled_adder_publishes_nothing(world: World, monkeypatch: pytest.Mon
     pilot = Pilot(world)
     pilot.finish()
     agent = adder(world)
-    now = clock.monotonic()
-    later = iter([now])
-    monkeypatch.setattr(clock, "monotonic", lambda: next(later, now + agent.lease_s + 1))
+    monkeypatch.setattr(Adder, "lease_s", -1.0)
     assert agent.run_once() == 1
     assert pilot.published("output") == []
     assert pilot.statuses() == ["holding"]

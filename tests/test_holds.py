@@ -219,6 +219,7 @@ def test_cancel_while_it_is_added(world: World) -> None:
     assert len(pilot.published("output")) == 1
     with world.engine.begin() as tx:
         agent.apply(tx, verdicts)
+    agent.tidy(verdicts)
     assert (pilot.statuses(), pilot.published("output")) == (["cancelled"], [])
 
 

@@ -127,6 +127,10 @@ class Agent(ABC, Generic[Item, Result]):
     def apply(self, tx: Connection, results: Sequence[tuple[Item, Result]]) -> None:
         """Write the results of the whole batch in one set of statements."""
 
+    def tidy(self, results: Sequence[tuple[Item, Result]]) -> None:
+        """Do outside the database what follows from what was written; no transaction is open. It
+        is not done if we die before it."""
+
     @abstractmethod
     def trouble(self, tx: Connection, item: Item, error: Exception) -> None:
         """An item could not be worked on or applied: say so where people look, let it wait."""
@@ -202,6 +206,7 @@ class Agent(ABC, Generic[Item, Result]):
             self.apply(tx, results)
             crash.point(self.name.lower(), "before_commit")
         crash.point(self.name.lower(), "after_commit")
+        self.tidy(results)
 
     def _set_aside(self, item: Item, error: Exception) -> None:
         if isinstance(error, LockLost):

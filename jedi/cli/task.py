@@ -278,7 +278,8 @@ def _show_failed(found: list[Job]) -> None:
     if not found:
         print_line("No job failed.")
     for job in found:
-        code = "no exit code" if job.exit_code is None else f"exit code {job.exit_code}"
+        # one that was ended from outside may have said 0 all the same
+        code = f"exit code {job.exit_code}" if job.exit_code else "no exit code"
         print_line(f"job {job.panda_id}, unit {job.unit_nr}, attempt {job.attempt_nr} "
                    f"at {job.site}: {code}, {job.error_code or 'no error code'}")  # fmt: skip
         for line in (job.error_diag, *(job.retry_effects or ())):

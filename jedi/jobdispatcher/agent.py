@@ -110,7 +110,11 @@ class Adder(Agent[ReportedJob, Verdict]):
         grown = {f.dataset for job, v in results if v == FINISHED for f in job.made
                  if f.type == "output"}  # fmt: skip
         datasets.call_consumers(tx, grown, float(self.world.knobs["contentsfeeder.quiet_s"]))
-        now = jobs_end.statuses(tx, [job.panda_id for job, _ in results])
+
+    def tidy(self, results: Sequence[tuple[ReportedJob, Verdict]]) -> None:
+        """Remove what jobs without success left."""
+        with self.world.engine.begin() as tx:
+            now = jobs_end.statuses(tx, [job.panda_id for job, _ in results])
         for job, _ in results:
             if now.get(job.panda_id) in _UNSUCCESSFUL:
                 self._tidy(job)

@@ -109,7 +109,15 @@ class Mover(Agent[Load, Plan]):
             locks.release(tx, load.lock, self.world.me)
         move_jobs(tx, moves, self.name, [INWARD.status])
         jobs_end.end_jobs(tx, ends, self.name)
-        self._remove_unwanted(tx, [job for load, _ in results for job in load.jobs])
+
+    def tidy(self, results: Sequence[tuple[Load, Plan]]) -> None:
+        """A job that has ended without success leaves no outputs; its log stays."""
+        jobs = [job for load, _ in results for job in load.jobs if job.outputs]
+        with self.world.engine.begin() as tx:
+            ends = jobs_end.statuses(tx, [job.panda_id for job in jobs])
+        for job in jobs:
+            if ends.get(job.panda_id) in _UNSUCCESSFUL:
+                self._remove(job)
 
     def trouble(self, tx: Connection, load: Load, error: Exception) -> None:
         for job in load.jobs:
@@ -162,16 +170,12 @@ class Mover(Agent[Load, Plan]):
         retry_s = float(self.world.knobs["mover.retry_s"])
         self._not_before[job.panda_id] = clock.monotonic() + retry_s
 
-    def _remove_unwanted(self, tx: Connection, jobs: Sequence[WaitingJob]) -> None:
-        """A job that has ended without success leaves no outputs; its log stays."""
-        ends = jobs_end.statuses(tx, [job.panda_id for job in jobs if job.outputs])
-        for job in jobs:
-            if ends.get(job.panda_id) in _UNSUCCESSFUL:
-                try:
-                    for dataset, lfn in job.outputs:
-                        self.world.ddm.remove_files(dataset, [lfn])
-                except (JediError, OSError) as error:
-                    self.log.warning("left behind", pandaid=job.panda_id, error=str(error))
+    def _remove(self, job: WaitingJob) -> None:
+        try:
+            for dataset, lfn in job.outputs:
+                self.world.ddm.remove_files(dataset, [lfn])
+        except (JediError, OSError) as error:
+            self.log.warning("left behind", pandaid=job.panda_id, error=str(error))
 
 
 def _waiting(row: Row[Any], usual: str) -> WaitingJob:

@@ -28,7 +28,7 @@ KEPT = _words(
     nEventsPerOutputFile useInFilesWithNewAttemptNr useInFilesInContainer
     esFraction esConvertible maxEventsPerJob dynamicNumEvents totNumJobs maxNumJobs
     segmentedWork onSiteMerging mergeEsOnOS
-    disableReassign allowPartialFinish allowIncompleteInDS
+    disableReassign allowPartialFinish
     noLoopingCheck debugMode
     intermediateTask
     inFilePosEvtNum allowInputWAN avoidVP stayOutputOnSite altStageOut putLogToOS ddmBackEnd
