@@ -23,7 +23,7 @@ from jedi.taskbuffer.users import Identity
 PANDA = 167.0  # jobs/s with 1,000 waiting, 57 with 10,000; PanDA's own code on PostgreSQL 15
 JOBS, SMOKE = 100_000, 4_000
 CLIENTS = 4
-REPEATS = 5
+REPEATS = 3
 BULK = 100
 SLOT = Resources(cores=1, memory_mb=2000, walltime_s=86_400, disk_mb=20_000)
 Take = Callable[[str, int], int]

@@ -99,7 +99,7 @@ def _end_in_bulk(
 
 
 def _client(number: int, url: str) -> Work:
-    """One by one: a report, and the end of its job, in a transaction each."""
+    """One by one, in no order: a report, and the end of its job, in a transaction each."""
     service, world = Service(url), world_of(url)
     with world.engine.begin() as tx:
         orders = [
@@ -123,7 +123,8 @@ SELECT j.pandaid, j.lock_seq, j.site, (SELECT f.lfn FROM jedi_job_files f
     WHERE f.pandaid = j.pandaid AND f.type = 'log') AS log_lfn,
   (SELECT json_agg(json_build_object('lfn', f.lfn)) FROM jedi_job_files f
     WHERE f.pandaid = j.pandaid AND f.type = 'output') AS outputs
-FROM jedi_jobs j WHERE j.status = 'running' AND j.pandaid % :clients = :number ORDER BY j.pandaid
+FROM jedi_jobs j WHERE j.status = 'running' AND j.pandaid % :clients = :number
+ORDER BY hashint8(j.pandaid)
 """
 
 _BARE = (
