@@ -208,7 +208,7 @@ def test_a_command_that_can_never_be_carried_out_is_refused(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     impossible = replace(COMMANDS["kill"], doing="tobroken", allowed=frozenset({"running"}))
-    monkeypatch.setitem(COMMANDS, "kill", impossible)  # type: ignore[arg-type]
+    monkeypatch.setitem(COMMANDS, "kill", impossible)
     with world.engine.begin() as tx:
         make_jobs(tx, 1)
         command = ask(tx, 1, "kill")
