@@ -16,6 +16,8 @@ from sqlalchemy import Engine, text
 
 from jedi.agent.base import World
 from jedi.core.errors import Forbidden, Refused
+from jedi.pilot.delegation import delegation
+from jedi.service import jobs as service_jobs
 from jedi.service import pilots
 from jedi.spec.attempt import HeldJob
 from jedi.spec.wire import AcquireRequest, Beat, LogEntry, Measures, Output, Report, Resources
@@ -80,6 +82,30 @@ def log(engine: Engine, panda_id: int) -> list[str]:
 
 
 # ------------------------------------------------------------------------------------- acquire
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        ({}, ("local", None, "7")),
+        ({"SLURM_JOB_ID": "12", "SLURM_JOB_PARTITION": "long"}, ("slurm", "long", "12")),
+        ({"LSB_JOBID": "9", "LSB_QUEUE": ""}, ("lsf", None, "9")),
+        ({"GRID_GLOBAL_JOBID": "https://ce/jobs/3", "PBS_JOBID": "3"}, ("grid", None,
+                                                                       "https://ce/jobs/3")),
+    ],
+)  # fmt: skip
+def test_whom_a_job_was_handed_to(world: World, variables: dict[str, str], told: tuple[str, ...]
+                                  ) -> None:  # fmt: skip
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, 1)
+    request = AcquireRequest.model_validate(
+        {"request_id": "r", "pilot_id": "p", "site": "SITE_A", "n": 1, "resources": {"cores": 1},
+         "delegation": delegation(variables, 7)}
+    )  # fmt: skip
+    assert len(pilots.acquire(world.engine, world.ddm, world.knobs, PILOT_A, request)["jobs"]) == 1
+    with world.engine.begin() as tx:
+        job = service_jobs.get(tx, made.jobs)[0]
+    assert (job.delegation_kind, job.delegation_queue, job.delegation_id) == told
 
 
 def test_acquire_hands_out_everything_a_pilot_needs(engine: Engine) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from . import procs
 from .base import TERMINATED, Failure, Stop, crash_point
+from .delegation import delegation
 from .job import Job, Node
 from .wire import Away, Refused, Wire
 
@@ -68,6 +69,7 @@ def _take_jobs(node: Node, options: argparse.Namespace) -> None:
                 "pilot_id": options.pilot_id,
                 "site": options.site,
                 "n": 1,
+                "delegation": delegation(os.environ, os.getpid()),
                 "resources": {
                     "cores": options.cores,
                     "memory_mb": options.memory_mb,

@@ -48,6 +48,9 @@ class OneJob:
     hold_since: datetime | None
     hold_deadline: datetime | None
     hold_next: str | None
+    delegation_kind: str | None
+    delegation_queue: str | None
+    delegation_id: str | None
     exit_code: int | None
     error_code: str | None
     error_diag: str | None

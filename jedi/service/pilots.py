@@ -18,6 +18,7 @@ from jedi.ddm.interface import DDM
 from jedi.spec.attempt import HeldJob
 from jedi.spec.wire import AcquireRequest, Beat, LogEntry, Report
 from jedi.taskbuffer import dispatch, users
+from jedi.taskbuffer import pilots as pilot_rows
 from jedi.taskbuffer.engine import at_once
 from jedi.taskbuffer.users import Identity
 
@@ -49,7 +50,12 @@ def acquire(
             site=request.site,
         )
     orders, failures = [], []
-    for job in _claim(engine, request):
+    jobs = _claim(engine, request)
+    if jobs and request.delegation:
+        with at_once(engine) as tx:
+            ids = [job.panda_id for job in jobs]
+            pilot_rows.note_delegation(tx, ids, request.delegation)
+    for job in jobs:
         try:
             orders.append(_order(job, ddm, knobs))
         except JediError as error:

@@ -46,6 +46,15 @@ class Resources(Message):
     disk_mb: Small = 0
 
 
+class Delegation(Message):
+    """Who runs the pilot: the batch engine with its queue and its id of the pilot's job, `grid`
+    with an id that another grid gave it, or `local`, a process."""
+
+    kind: Literal["local", "slurm", "lsf", "pbs", "grid"]
+    queue: Name | None = None
+    id: Name
+
+
 class AcquireRequest(Message):
     """Up to `n` jobs for a slot. A repeated `request_id` gets the same jobs."""
 
@@ -54,6 +63,7 @@ class AcquireRequest(Message):
     site: Name
     n: Annotated[int, Field(ge=1, le=BATCH_MAX)]
     resources: Resources
+    delegation: Delegation | None = None
 
 
 class Measures(Message):

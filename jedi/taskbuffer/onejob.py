@@ -27,13 +27,14 @@ _HOLDABLE, _QUEUED, _AT_SITE, _STORED = (
 )
 _TOLD = (
     "pandaid, site, priority, pilot_id, kill_code, hold_kind, hold_reason, hold_since, "
-    "hold_deadline, hold_next, exit_code, error_code, error_diag, retention, purged_at"
+    "hold_deadline, hold_next, delegation_kind, delegation_queue, delegation_id, exit_code, "
+    "error_code, error_diag, retention, purged_at"
 )
 _ONE = text(f"""
 SELECT s.pandaid AS panda_id, s.originpandaid AS origin_panda_id, s.jeditaskid AS jedi_task_id,
   t.username AS user_name, s.attemptnr AS attempt_nr, s.status, s.pgi_state, s.pgi_substate,
   j.site, j.priority, j.pilot_id, j.kill_code, j.hold_kind, j.hold_reason, j.hold_since,
-  j.hold_deadline, j.hold_next,
+  j.hold_deadline, j.hold_next, j.delegation_kind, j.delegation_queue, j.delegation_id,
   j.exit_code, j.error_code, j.error_diag, j.retention, j.purged_at
 FROM jedi_job_states s JOIN {all_jobs(_TOLD)} j USING (pandaid) JOIN jedi_tasks t USING (jeditaskid)
 WHERE s.pandaid = ANY(CAST(:ids AS bigint[])) AND j.pandaid = ANY(CAST(:ids AS bigint[]))

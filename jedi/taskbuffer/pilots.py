@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
 from jedi.core.processes import Process
+from jedi.spec.wire import Delegation
 
 _SERVE = text("""
 WITH l AS (
@@ -146,6 +147,17 @@ def lock_jobs(tx: Connection, pilot_ids: Sequence[str]) -> list[Row[Any]]:
             ),
             {"ids": list(pilot_ids), "statuses": list(states.JOB_AT_SITE)},
         )
+    )
+
+
+def note_delegation(tx: Connection, panda_ids: Sequence[int], delegation: Delegation) -> None:
+    """Note to whom jobs that a pilot has just taken were handed."""
+    tx.execute(
+        text(
+            "UPDATE jedi_jobs SET delegation_kind = :kind, delegation_queue = :queue, "
+            "delegation_id = :id WHERE pandaid = ANY(CAST(:ids AS bigint[]))"
+        ),
+        {"ids": list(panda_ids), **delegation.model_dump()},
     )
 
 

@@ -48,6 +48,7 @@ _REPORT = "dispatch.accept_reports"
 _END = "jobs_end.end_jobs"
 _HOLD = "jobs_end.hold jobs.move_jobs onejob.hold onejob.hold_next onejob.release"
 _READY = f"{_GEN} {_MOVE} onejob.release"
+_TAKEN = "pilots.note_delegation"
 _LATER = "not yet written"
 
 
@@ -117,9 +118,9 @@ def _job_columns() -> list[Column[Any]]:
         words("hold_reason", "why it is held", _HOLD),
         stamp("hold_since", "when the hold began", _HOLD),
         stamp("hold_deadline", "when the hold ends by itself", _HOLD),
-        words("delegation_kind", "the batch engine it was handed to", _LATER),
-        words("delegation_queue", "the engine's queue", _LATER),
-        words("delegation_id", "the engine's job id", _LATER),
+        words("delegation_kind", "the batch engine it was handed to", _TAKEN),
+        words("delegation_queue", "the engine's queue", _TAKEN),
+        words("delegation_id", "the engine's job id", _TAKEN),
         stamp("postprocessed_at", "when its results were added", _END),
         stamp("purged_at", "when its outputs were purged", "purging.note_purged"),
         stamp("retention", "its outputs are kept until then",

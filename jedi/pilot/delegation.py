@@ -1,0 +1,22 @@
+"""Who runs this pilot: what a batch engine, or another grid, has told it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_ENGINES = {
+    "grid": ("GRID_GLOBAL_JOBID", "GRID_GLOBAL_JOBHOST"),
+    "slurm": ("SLURM_JOB_ID", "SLURM_JOB_PARTITION"),
+    "lsf": ("LSB_JOBID", "LSB_QUEUE"),
+    "pbs": ("PBS_JOBID", "PBS_QUEUE"),
+}
+"""By engine, the variables with its id of our job and with its queue. A gateway to a grid (ARC)
+comes first: it has an engine behind it."""
+
+
+def delegation(environment: Mapping[str, str], pid: int) -> dict[str, str | None]:
+    """What the service is told when jobs are asked for."""
+    for kind, (job, queue) in _ENGINES.items():
+        if environment.get(job):
+            return {"kind": kind, "queue": environment.get(queue) or None, "id": environment[job]}
+    return {"kind": "local", "queue": None, "id": str(pid)}
