@@ -12,7 +12,7 @@ from importlib import import_module
 from benchmarks.common import database, host, save, show
 
 NAMES = ("tasks", "feed", "generate", "latency", "rss", "million", "brokerage", "queues",
-         "dispatch", "ends")  # fmt: skip
+         "dispatch", "ends", "timeouts")  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:
