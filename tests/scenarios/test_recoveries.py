@@ -1,0 +1,82 @@
+"""Work that is done once more, in a real system: by part, for what was lost, as input comes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scenarios.real_system import System, until
+
+from jedi.service import datasets, tasks
+
+SOURCE = {"type": "template", "param_type": "input", "value": "${IN/S}"}
+SINK = {"type": "template", "param_type": "output", "value": "> out.${SN}.txt"}
+
+
+def copying(source: str, target: str) -> dict[str, Any]:
+    """Items of a task that copies a dataset to another."""
+    return {"jobParameters": [{**SOURCE, "dataset": source}, {**SINK, "dataset": target}]}
+
+
+def test_first_a_part_then_the_rest(system: System) -> None:
+    lines = system.texts("user:part", 4, "DISK_A")
+    again = {"taskName": "part", "nFilesPerJob": 1, **copying("user:part", "user:part.out")}
+    task = system.submit("cat", nFiles=1, **again)
+    assert system.settle(task) == ["done"]
+    assert system.lines(task) == lines[:1]
+    assert system.submit("cat", nFiles=4, **again) == task
+    until(lambda: len(system.outputs(task)) == 4, "the rest is done")
+    assert system.settle(task) == ["done"]
+    assert system.lines(task) == lines
+    system.check()
+
+
+def test_what_was_lost_another_task_makes_of_the_same_input(system: System) -> None:
+    lines = system.texts("user:kept", 3, "DISK_A")
+    task = system.copying("user:kept", nFilesPerJob=1)
+    assert system.settle(task) == ["done"]
+    lost = system.outputs(task)[1]
+    content = lost.read_text().splitlines()
+    lost.unlink()
+    second = system.copying(
+        "user:kept", nFilesPerJob=1, lostFiles=[lost.name], lostFilesDataset=f"user:out.{task}",
+        recoverInto="new",
+    )  # fmt: skip
+    assert system.settle(second) == ["done"]
+    assert system.lines(second) == content
+    assert set(content) < set(lines)
+
+
+def test_each_site_has_an_output_dataset_in_the_container(system: System) -> None:
+    left = system.texts("user:left", 2, "DISK_A")
+    right = system.texts("user:right", 2, "DISK_B")
+    both = {**SOURCE, "dataset": "user:left,user:right"}
+    task = system.submit("cat", nFilesPerJob=1, instantiateTmplSite=True,
+                         jobParameters=[both, {**SINK, "dataset": "user:sites"}])  # fmt: skip
+    assert system.settle(task) == ["done"]
+    assert system.lines(task) == sorted(left + right)
+    made = [d.name for d in system.show(task).datasets if d.type == "output"]
+    assert len(made) == 2
+    assert {frozenset(system.replicas(name)) for name in made} == {
+        frozenset({"DISK_A"}), frozenset({"DISK_B"}),
+    }  # fmt: skip
+
+
+def test_scouts_of_open_input_go_before_the_others(system: System) -> None:
+    system.put("scout.chunks", 2)
+    try:
+        lines = system.texts("user:early", 4, "DISK_A")
+        with system.engine.begin() as tx:
+            datasets.create_dataset(tx, system.ddm(tx), "user:growing", "DISK_A", is_open=True)
+            paths = [system.inputs / f"{line.replace(':', '.')}.txt" for line in lines]
+            datasets.add_files(tx, system.ddm(tx), "user:growing", paths, "DISK_A")
+        task = system.copying("user:growing", nFilesPerJob=1)
+        until(lambda: len(system.outputs(task)) == 4, "scouts and others are through")
+        with system.engine.begin() as tx:
+            datasets.close_dataset(tx, system.ddm(tx), "user:growing")
+        assert system.settle(task) == ["done"]
+        assert system.lines(task) == lines
+        with system.engine.begin() as tx:
+            scouted = [step.reason for step in tasks.history(tx, task) if step.status == "scouted"]
+        assert scouted == ["Scout jobs processed 2 of 2 files: all others follow."]
+    finally:
+        system.put("scout.chunks", 0)
