@@ -49,15 +49,13 @@ def measure(engine: Engine, jobs: int = JOBS) -> list[Result]:
         return seconds(work)
 
     took = medians({"look": look, "floor": floor}, REPEATS if jobs == JOBS else 1)
-    run(
-        engine,
-        "UPDATE jedi_jobs SET statechangetime = jedi_now() - interval '30 d' "
-        f"WHERE status = 'activated' AND pandaid % {OVERDUE} = 0",
-    )
+    with engine.begin() as tx:
+        waiting = "UPDATE jedi_jobs SET statechangetime = jedi_now() - interval '30 d' WHERE "
+        late = tx.execute(text(f"{waiting} status = 'activated' AND pandaid % {OVERDUE} = 0"))
     closed: list[Counts] = []
     close = seconds(lambda: closed.append(walk(world, DOGS["timeouts"])))
     number = closed[0].total()
-    assert number == jobs // OVERDUE, closed
+    assert number == late.rowcount > 0, closed
     look_ms, allowed = 1000 * took["look"], GOAL_MS * jobs / JOBS
     return [
         Result(f"a look at {jobs:,} live jobs, floor: reading them", "looks/s", 1 / took["look"],
