@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from commanding import OWNER, ask, cycle, running
+from commanding import jobs as command_jobs
 from sqlalchemy import text
 from test_adder import Pilot, adder
 from test_mover import statuses, transferring_jobs
@@ -11,7 +13,7 @@ from jedi.agent.base import World
 from jedi.core.errors import Refused
 from jedi.mover.agent import Mover
 from jedi.service import check, jobs
-from jedi.spec.wire import Beat
+from jedi.spec.wire import Beat, Resources
 from jedi.taskbuffer import dispatch
 from jedi.watchdog.dog import walk
 from jedi.watchdog.kennel import DOGS
@@ -231,3 +233,32 @@ def test_cancel_while_outputs_move(world: World) -> None:
         jobs.tidy(tx, world.ddm, made.jobs)
     assert world.ddm.list_files(f"test:{made.task}.output") == []
     assert statuses(world, made) == ["cancelled"]
+
+
+def test_a_task_says_where_its_jobs_stop(world: World) -> None:
+    """Before they run, and before what they made is stored: each time until it is released."""
+    task = running(world, files=2, holdJobs=["manual_stage_in", "manual_stage_out"])
+    made = command_jobs(world, task, "activated")
+    with world.engine.begin() as tx:
+        assert dispatch.acquire(tx, "SITE_A", 9, Resources(cores=1), "a", "p") == []
+        one = jobs.get(tx, made)[0]
+        assert (one.pgi_state, one.pgi_substate) == ("Pre-processing-Hold", "Manual-Stage-In")
+        jobs.release(tx, OWNER, made[:1], None)
+        jobs.release(tx, OWNER, made[1:], None)
+        assert {one.hold_next for one in jobs.get(tx, made)} == {"manual_stage_out"}
+
+
+def test_a_killed_task_waits_for_no_release(world: World) -> None:
+    """What has run goes on as it would without a hold; what a pilot has is killed."""
+    task = running(world, files=2, holdJobs=["user_request"])
+    first, second = command_jobs(world, task, "activated")
+    with world.engine.begin() as tx:
+        held = dispatch.acquire(tx, "SITE_A", 1, Resources(cores=1), "a", "p")
+        assert [job.panda_id for job in held] == [first]
+        tx.execute(text("UPDATE jedi_jobs SET status = 'holding', hold_kind = 'user_request' "
+                        "WHERE pandaid = :id"), {"id": first})  # fmt: skip
+    ask(world, task, "kill")
+    cycle(world)
+    with world.engine.begin() as tx:
+        told = {job.panda_id: (job.status, job.hold_kind) for job in jobs.get(tx, [first, second])}
+    assert told == {first: ("holding", None), second: ("cancelled", None)}

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Row
 from jedi.agent.base import TaskAgent, World
 from jedi.brokerage.brokers import broker_of
 from jedi.brokerage.record import lottery_seed, record
+from jedi.contentsfeeder.feed import PRODUCTION_LABELS
 from jedi.core import clock
 from jedi.core.errors import JediError
 from jedi.jobgenerator.budget import share_out
@@ -35,11 +36,13 @@ from jedi.spec.request import Past
 from jedi.spec.snapshot import Snapshot
 from jedi.taskbuffer import (
     builds,
+    capping,
     decisions,
     generation,
     instances,
     locks,
     merging,
+    onejob,
     orders,
     queues,
     snapshot,
@@ -59,7 +62,7 @@ class Item:
     """A claimed task: how many files it may use, the sites it used before, and the world as it
     was; `gate` is what the throttler said of its work queue and resource type, `room` counts down
     the jobs that may still be made for these in this cycle; `made` are those made, by share and
-    site."""
+    site; `crowds` counts the live jobs of owners."""
 
     claimed: Claimed
     n_files: int
@@ -68,6 +71,7 @@ class Item:
     gate: Pass | Skip
     room: dict[Pair, int]
     made: dict[str, Counter[str]]
+    crowds: dict[str, int]
     past: Past
 
     @property
@@ -156,6 +160,7 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         shares = share_out([one.ready for one in found], self.world.knobs["jobgen.n_files"])
         room: dict[Pair, int] = {}
         made: dict[str, Counter[str]] = {}
+        crowds = self._crowds(tx, found)
         return [
             Item(
                 one,
@@ -165,6 +170,7 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
                 throttle.decide(*_pair(one.row)),
                 room,
                 made,
+                crowds,
                 past.get(one.row.jeditaskid, Past()),
             )
             for one, share in zip(found, shares, strict=True)
@@ -207,8 +213,8 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         return Merges(task, self._make(task, item.world, cuts, locate) if cuts else None)
 
     def _generate(self, item: Item) -> Outcome:
-        knobs, task = self.world.knobs, item.claimed.order()
-        pair, gate = _pair(item.claimed.row), item.gate
+        knobs, task, row = self.world.knobs, item.claimed.order(), item.claimed.row
+        pair, gate, owner = _pair(row), item.gate, row.workinggroup or row.username or ""
         if isinstance(gate, Skip):
             wait_s, facts = knobs["jobgen.retry_s"], dict(gate.facts)
             return Held(gate.code, gate.reason, task.status, wait_s, facts)
@@ -221,6 +227,9 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         if not chunks:
             # another generator had them; they may come back at any moment
             return Held("no_ready_files", "No input file is ready.", task.status, self.poll_s)
+        if task.label not in PRODUCTION_LABELS and task.columns["kind"] == "normal":
+            step, before = knobs["jobgen.jobs_per_step"], item.crowds.get(owner, 0)
+            task = replace(task, jobs_before=before, jobs_per_step=step)
         made = item.made.setdefault(task.request.gshare, Counter())
         seed, locate = lottery_seed(task.jedi_task_id, task.lock_seq), once(self.world.ddm.locate)
         found = propose(
@@ -243,6 +252,7 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         if isinstance(outcome, Made) and outcome.jobs:
             item.room[pair] = room - len(outcome.jobs)
             made.update(outcome.jobs.sites)
+            item.crowds[owner] = item.crowds.get(owner, 0) + len(outcome.jobs)
         return outcome
 
     def _with_builds(
@@ -289,6 +299,10 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         new += [out.builds for _, out in ours if isinstance(out, Made) and out.builds]
         if new:
             generation.write_jobs(tx, new, self.name)
+            ordinary = [(order, jobs) for order, jobs in new
+                        if order.columns["kind"] in ("normal", "scout")]  # fmt: skip
+            told = {order.jedi_task_id: list(jobs.panda_ids) for order, jobs in ordinary}
+            onejob.hold_as_told(tx, told, self.name)
         wait_s = self.world.knobs["jobgen.retry_s"]
         moves = [_move(*i.lease, out, wait_s) for i, out in ours if not isinstance(out, Merges)]
         tasks.move_tasks(tx, moves, self.name)
@@ -362,6 +376,12 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
             if dataset.container and dataset.status != "running":
                 ddm.create(dataset.container, endpoints[0], container=True)
                 ddm.add_members(dataset.container, [dataset.name])
+
+    def _crowds(self, tx: Connection, found: Sequence[Claimed]) -> dict[str, int]:
+        """The jobs of owners, where these lower the priority of new ones."""
+        if not self.world.knobs["jobgen.jobs_per_step"]:
+            return {}
+        return capping.crowds(tx, [one.row.jeditaskid for one in found], PRODUCTION_LABELS)
 
     def _past(self, tx: Connection, found: Sequence[Claimed]) -> dict[int, Past]:
         """How jobs fared lately, of the tasks whose broker asks."""

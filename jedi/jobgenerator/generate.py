@@ -29,6 +29,7 @@ from jedi.spec.generation import (
     TaskOrder,
 )
 from jedi.spec.placeholders import MIDDLE, SYSTEM, Form, list_file, placeholders
+from jedi.spec.priority import job_priorities
 from jedi.spec.snapshot import Snapshot
 from jedi.spec.splitrule import TIED_IDS
 
@@ -78,6 +79,9 @@ def make_jobs(m: Material) -> NewJobs:
         units=lineage.units,
         attempts=attempts,
         sites=[m.sites.sites[i] for i in site.tolist()],
+        priorities=job_priorities(
+            m.task.columns["priority"], len(ids), m.task.jobs_before, m.task.jobs_per_step
+        ),
         local=[not n for n in _total(reads, lambda r: ~r.local, len(site)).tolist()],
         **resources(m.task.demand, m.cuts, reads, m.sites, m.memory_factor),
         n_inputs=np.concatenate([cut.stops - cut.starts for cut in m.cuts]).tolist(),

@@ -197,13 +197,14 @@ def hold(
 def release(
     tx: Connection, who: str, panda_ids: Sequence[int], comment: str | None
 ) -> list[OneJob]:
-    """Let jobs go on that were held, or were to be held after they have run, all or none.
+    """Let jobs go on that are held, all or none; those that are not, but were to be when they have
+    run, will not be.
 
     NotFound, Forbidden; Refused: a job has ended.
     """
     _held_fast(tx, who, panda_ids, "release", states.JOB_LIVE)
-    onejob.plan_hold(tx, panda_ids, None)
-    onejob.release(tx, panda_ids, AGENT, _sentence("released", who, comment))
+    now = onejob.release(tx, panda_ids, AGENT, _sentence("released", who, comment))
+    onejob.plan_hold(tx, [job for job in panda_ids if job not in now], None)
     return get(tx, panda_ids)
 
 

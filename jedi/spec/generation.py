@@ -64,7 +64,9 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class TaskOrder:
-    """A claimed task that wants jobs. `columns` are those of jedi_jobs that all of them share."""
+    """A claimed task that wants jobs. `columns` are those of jedi_jobs that all of them share, but
+    for the priority, which falls by one with every `jobs_per_step` jobs, 0: never, that the owner
+    has already; these are `jobs_before`."""
 
     jedi_task_id: int
     lock_seq: int
@@ -81,6 +83,8 @@ class TaskOrder:
     inputs: tuple[Input, ...]
     outputs: tuple[Output, ...]
     columns: Mapping[str, Any]
+    jobs_before: int = 0
+    jobs_per_step: int = 0
 
     @property
     def masters(self) -> list[Input]:
@@ -192,6 +196,7 @@ class NewJobs:
     attempts: Sequence[int]
     sites: Sequence[str]
     local: Sequence[bool]
+    priorities: Sequence[int]
     cores: Sequence[int]
     memory_mb: Sequence[int]
     walltime_s: Sequence[int]

@@ -20,6 +20,14 @@ PERMISSIONS = {
 """The letters of GRIDPREF. k and p are for services that keep credentials: JEDI keeps none."""
 
 
+def job_priorities(base: int, jobs: int, before: int, step: int) -> list[int]:
+    """Of new jobs of a user: the more jobs the user has, `before` these, the less urgent is each, a
+    step for every `step` jobs; 0: none. Who jumps over others loses nothing."""
+    if not step or base >= JUMP:
+        return [base] * jobs
+    return [int(base - (before + n) / step) for n in range(jobs)]
+
+
 def task_priority(
     asked: int | None, task_type: str, gridpref: str, working_group: str | None
 ) -> int:

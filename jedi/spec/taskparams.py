@@ -355,6 +355,7 @@ class TaskParams(_Written, Rules):
     lost_files_dataset: Annotated[str, AfterValidator(_dataset_list)] | None = None
     recover_into: Literal["same", "new"] | None = None
     sandbox: list[Annotated[str, StringConstraints(min_length=1, max_length=4096)]] = []
+    hold_jobs: list[Literal["manual_stage_in", "manual_stage_out", "user_request"]] = []
     log: LogItem | None = None
     merge_spec: MergeSpec | None = None
     merge_ram_count: _Int4 | None = None

@@ -125,6 +125,8 @@ MEANINGS = {
     "recoverInto": "same: they go where they were (default); new: to output datasets of their own",
     "parentTaskName": "the user's last task of this name, which this one waits for and follows",
     "sandbox": "local files that every job finds in its directory",
+    "holdJobs": "where jobs stop until they are released: manual_stage_in before they run, "
+    "manual_stage_out or user_request when they have run, before outputs are stored",
     "log": "where log files go; by default beside the first output",
     "panda_data_carousel": "the same as inputPreStaging",
     "period": "files are used one job's worth at a time, this often: 10 min, or fields of cron",

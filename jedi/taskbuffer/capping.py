@@ -1,4 +1,5 @@
-"""Who has more running jobs than one may have, and whose jobs are kept from pilots for that."""
+"""How many jobs users have: who has more running ones than one may have, so that others are kept
+from pilots, and whose new jobs come later."""
 
 from __future__ import annotations
 
@@ -6,6 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
 
 # A working group counts as one, instead of its members. What merges is not counted: it makes room.
 # The tasks are locked, so that none is paused meanwhile: jobs of paused tasks stay throttled.
@@ -41,3 +44,21 @@ def capped(
     found = {"production": list(production), "user_cap": user_cap, "group_cap": group_cap,
              "limit": limit}  # fmt: skip
     return list(tx.execute(_CAPPED, found))
+
+
+_CROWDS = text("""
+SELECT coalesce(nullif(o.workinggroup, ''), o.username) AS owner, count(*) AS jobs
+FROM (SELECT DISTINCT coalesce(nullif(workinggroup, ''), username) AS owner FROM jedi_tasks
+      WHERE jeditaskid = ANY(:ids) AND prodsourcelabel <> ALL(:production)) w
+  JOIN jedi_tasks o ON w.owner = coalesce(nullif(o.workinggroup, ''), o.username)
+  JOIN jedi_jobs j ON j.jeditaskid = o.jeditaskid AND j.postprocessed_at IS NULL
+WHERE o.status <> ALL(:final) AND o.prodsourcelabel <> ALL(:production) AND j.kind <> 'merge'
+GROUP BY 1
+""")
+
+
+def crowds(tx: Connection, task_ids: Sequence[int], production: Sequence[str]) -> dict[str, int]:
+    """How many live jobs the owners of these analysis tasks have, users or working groups."""
+    values = {"ids": list(task_ids), "production": list(production),
+              "final": sorted(states.TASK.final)}  # fmt: skip
+    return {row.owner: row.jobs for row in tx.execute(_CROWDS, values)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, TextClause, text
@@ -99,6 +99,11 @@ WITH u AS (
 ), {_LOG}
 SELECT pandaid FROM u
 """)
+_HOLD_JOBS = text("""
+SELECT jeditaskid, taskparams -> 'holdJobs' AS kinds FROM jedi_taskparams
+WHERE jeditaskid = ANY(CAST(:tasks AS bigint[]))
+  AND jsonb_typeof(taskparams -> 'holdJobs') = 'array'
+""")
 _PLAN = text(f"""
 UPDATE jedi_jobs SET hold_next = :kind
 WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND status IN ({_QUEUED}, {_AT_SITE})
@@ -159,11 +164,33 @@ def plan_hold(tx: Connection, panda_ids: Sequence[int], kind: str | None) -> Non
     tx.execute(_PLAN, {"ids": list(panda_ids), "kind": kind})
 
 
+def hold_as_told(tx: Connection, jobs: Mapping[int, Sequence[int]], agent: str) -> None:
+    """Hold new jobs, by task, now or after they have run, if the task says so (holdJobs)."""
+    rows = tx.execute(_HOLD_JOBS, {"tasks": list(jobs)}).all()
+    for kind in ("manual_stage_in", "manual_stage_out", "user_request"):
+        ids = [job for row in rows if kind in row.kinds for job in jobs[row.jeditaskid]]
+        if not ids:
+            continue
+        if kind == "manual_stage_in":
+            reason = "Its owner brings the inputs, or wants to see it first."
+            hold(tx, ids, agent, reason, kind=kind)
+        else:
+            plan_hold(tx, ids, kind)
+
+
 def release(tx: Connection, panda_ids: Sequence[int], agent: str, reason: str) -> set[int]:
     """End the holds of `hold` and `hold_next`; of which jobs."""
     lock_jobs(tx, panda_ids)
     wake(tx, *(f"job:{status}" for status in ("activated", "assigned", *STORED)))
     return _told(tx, _RELEASE, panda_ids, agent, "released", reason)
+
+
+def let_end(tx: Connection, panda_ids: Sequence[int], agent: str) -> None:
+    """Let jobs of a task that ends, which are locked, go on where they are held after they ran, or
+    are to be."""
+    if panda_ids:
+        release(tx, panda_ids, agent, "Its task ends, or goes on elsewhere.")
+        plan_hold(tx, panda_ids, None)
 
 
 def _told(

@@ -23,6 +23,7 @@ from jedi.taskbuffer import (
     incremental,
     jobs,
     jobs_end,
+    onejob,
     reassigning,
     recovery,
     retrying,
@@ -233,7 +234,10 @@ class TaskCommando(Agent[Order, str | None]):
             if job.status in states.JOB_AT_SITE and job.jeditaskid not in mild
         ]
         ids = [*(job.pandaid for job in batch), *to_kill]
-        jobs_end.lock(tx, ids)
+        running = (*states.JOB_AT_SITE, *onejob.STORED)
+        after = [job.pandaid for job in live if job.status in running]
+        jobs_end.lock(tx, [*ids, *after])
+        onejob.let_end(tx, after, self.name)
         if end is REASSIGNED:
             reassigning.spare_inputs(tx, list(told), ids)
         jobs.ask_to_kill(tx, to_kill, end.code)
