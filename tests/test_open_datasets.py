@@ -15,7 +15,7 @@ from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core.errors import Unreachable
 from jedi.jobgenerator.agent import JobGenerator
-from jedi.service import commands, datasets
+from jedi.service import commands, datasets, why
 from jedi.service import tasks as service
 from jedi.taskbuffer import knobs
 from jedi.taskbuffer.datasets import call_consumers
@@ -340,6 +340,7 @@ def test_ten_scouts_are_waited_for_as_long_as_told(world: World) -> None:
     cycle(world)
     assert row_of(world, task_id).status == "scouting"
     with world.engine.begin() as tx:
+        assert why.why(tx, task_id).detail == "While the input is open, more scouts are waited for."
         knobs.put(tx, "scout.open_wait_s", 0.0, "test")
     world.refresh()
     cycle(world)

@@ -123,6 +123,8 @@ def _hold(tx: Connection, row: Row[Any], settings: Knobs) -> Held:
         return _generation(tx, row, settings)
     if row.status in WORKING and row.nextperiod and row.nextperiod > row.now:
         return "period", None, {"next_period": row.nextperiod}
+    if row.reason_code == "scouts_generated":
+        return "scouts", "While the input is open, more scouts are waited for.", told
     if row.reason_code in BY_REASON:
         return BY_REASON[row.reason_code], row.reason, told
     return "problem" if row.status == "pending" else "in_turn", row.reason, told
