@@ -73,6 +73,7 @@ CREATE VIEW jedi_job_states AS
                 WHEN hold_kind = 'user_request' THEN 'User-Request'
                 ELSE NULL::text
             END
+            WHEN status = 'running' AND delegation_kind = 'grid' THEN 'Forwarded'
             WHEN status = 'pending' THEN 'Incoming'
             WHEN status = 'waiting' THEN 'Waiting'
             WHEN status = 'defined' THEN 'Outgoing'
@@ -91,6 +92,7 @@ CREATE VIEW jedi_job_states AS
             attemptnr,
             status,
             hold_kind,
+            delegation_kind,
             error_source,
             postprocessed_at,
             purged_at
@@ -102,6 +104,7 @@ CREATE VIEW jedi_job_states AS
             attemptnr,
             status,
             hold_kind,
+            delegation_kind,
             error_source,
             postprocessed_at,
             purged_at

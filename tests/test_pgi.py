@@ -112,6 +112,12 @@ def test_the_view_says_the_same(engine: Engine) -> None:
             pgi_state(status, hold, postprocessed=added and status != "failed", purged=purged)
             for status, hold, added, purged in cases
         ]
+        tx.execute(text("UPDATE jedi_jobs SET delegation_kind = 'grid'"))
+        assert derived(tx) == [
+            pgi_state(status, hold, postprocessed=added and status != "failed", purged=purged,
+                      forwarded=True)
+            for status, hold, added, purged in cases
+        ]  # fmt: skip
 
 
 def wander(tx: Connection, jobs: list[int], dice: random.Random) -> None:

@@ -118,8 +118,17 @@ BROKEN_OFF: Mapping[str, str] = {
 """Substates of Failed-Cancelled by status."""
 
 
+FORWARDED = "Forwarded"
+"""Substate of jobs that run where another grid has sent them, by what their pilots tell."""
+
+
 def pgi_state(
-    status: str, hold: str | None, *, postprocessed: bool, purged: bool
+    status: str,
+    hold: str | None,
+    *,
+    postprocessed: bool,
+    purged: bool,
+    forwarded: bool = False,
 ) -> tuple[str, str | None]:
     """State and substate of one attempt. `postprocessed`: its results were added, of a failed one
     because its payload itself ended; KeyError: no such status or kind of hold."""
@@ -132,4 +141,4 @@ def pgi_state(
     state, substate = LIVE[status]
     if hold is not None and state in HELD:
         return HELD[state], HOLD_KINDS[hold]
-    return state, substate
+    return state, FORWARDED if forwarded and status == "running" else substate

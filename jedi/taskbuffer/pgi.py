@@ -46,11 +46,12 @@ _SUBSTATE = [
     *_among(pgi.BROKEN_OFF),
     f"WHEN {_HELD} THEN "
     + _case(f"WHEN hold_kind = '{kind}' THEN '{sub}'" for kind, sub in pgi.HOLD_KINDS.items()),
+    f"WHEN status = 'running' AND delegation_kind = 'grid' THEN '{pgi.FORWARDED}'",
     *_among({status: substate for status, (_, substate) in pgi.LIVE.items()}),
 ]
 _KNOWN = (
-    "pandaid, jeditaskid, originpandaid, attemptnr, status, hold_kind, error_source, "
-    "postprocessed_at, purged_at"
+    "pandaid, jeditaskid, originpandaid, attemptnr, status, hold_kind, delegation_kind, "
+    "error_source, postprocessed_at, purged_at"
 )
 
 JOB_STATES_VIEW = f"""

@@ -10,7 +10,7 @@ from jedi.core import states
 from jedi.taskbuffer.turns import MASTERS, PRIORITY
 
 _AT_SITE = ", ".join(f"'{status}'" for status in states.JOB_AT_SITE)
-_FREE = "(hold_kind IS DISTINCT FROM 'user_request')"
+_FREE = "(coalesce(hold_kind, 'failed_recoverable') = 'failed_recoverable')"
 _TASK = f"""
 SELECT t.jeditaskid, t.status, t.reason_code, t.reason_facts, t.errordialog AS reason,
   t.statechangetime, t.frozentime, t.next_run_at, t.nextperiod, t.workqueue_id, t.resource_type,

@@ -461,6 +461,7 @@ SELECT pandaid, jeditaskid, originpandaid, attemptnr, status,
     WHEN hold_kind = 'manual_stage_out' THEN 'Manual-Stage-Out'
     WHEN hold_kind = 'failed_recoverable' THEN 'Failed-Recoverable'
     WHEN hold_kind = 'user_request' THEN 'User-Request' END
+    WHEN status = 'running' AND delegation_kind = 'grid' THEN 'Forwarded'
     WHEN status IN ('pending') THEN 'Incoming'
     WHEN status IN ('waiting') THEN 'Waiting'
     WHEN status IN ('defined') THEN 'Outgoing'
@@ -471,10 +472,10 @@ SELECT pandaid, jeditaskid, originpandaid, attemptnr, status,
     WHEN status IN ('holding') THEN 'Incoming'
     WHEN status IN ('transferring') THEN 'Automatic-Stage-Out'
     WHEN status IN ('merging') THEN 'Merging' END AS pgi_substate
-FROM (SELECT pandaid, jeditaskid, originpandaid, attemptnr, status, hold_kind, error_source,
-  postprocessed_at, purged_at FROM jedi_jobs UNION ALL SELECT pandaid, jeditaskid,
-  originpandaid, attemptnr, status, hold_kind, error_source, postprocessed_at, purged_at FROM
-  jedi_jobs_archived) j
+FROM (SELECT pandaid, jeditaskid, originpandaid, attemptnr, status, hold_kind,
+  delegation_kind, error_source, postprocessed_at, purged_at FROM jedi_jobs UNION ALL SELECT
+  pandaid, jeditaskid, originpandaid, attemptnr, status, hold_kind, delegation_kind,
+  error_source, postprocessed_at, purged_at FROM jedi_jobs_archived) j
 """
 
 JOB_ALLOCATIONS = """
