@@ -12,6 +12,7 @@ from sqlalchemy import Engine, event, text
 from benchmarks.common import Result, Work, medians, run, together
 from benchmarks.jobs_world import clear, fed_task, make_jobs, place, site
 from benchmarks.stages import Service, world_of
+from jedi.core import clock
 from jedi.core.errors import JediError
 from jedi.jobdispatcher.agent import Adder
 from jedi.jobgenerator.agent import JobGenerator
@@ -24,6 +25,7 @@ JOBS, SMOKE = 10_000, 1_000
 TASKS = 10
 BULK = 100
 IDLE_S = 0.002
+GIVE_UP_S = 30.0
 REPEATS = 3
 LEAST = {1: 5_000, 10: 2_000}
 
@@ -106,10 +108,15 @@ def generate(generator: JobGenerator, serve: Callable[[], int]) -> None:
 
 def add(adder: Adder, jobs: int, serve: Callable[[], int]) -> None:
     """Add whatever was reported, serve meanwhile, until so many jobs are added."""
+    idle_since = clock.monotonic()
     while jobs > 0:
         found = adder.run_once()
         jobs -= found
-        if not found and not serve():
+        if found or serve():
+            idle_since = clock.monotonic()
+        elif clock.monotonic() > idle_since + GIVE_UP_S:
+            raise JediError(f"{jobs} jobs did not come.", code="benchmark_failed")
+        else:
             sleep(IDLE_S)
 
 
