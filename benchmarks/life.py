@@ -120,9 +120,10 @@ def add(adder: Adder, jobs: int, serve: Callable[[], int]) -> None:
             sleep(IDLE_S)
 
 
-def serve(service: Service) -> int:
-    """Take a hundred jobs from the queue to the report of their end; how many there were."""
-    if orders := service.acquire(site(0), BULK):
+def serve(service: Service, where: int = 0) -> int:
+    """Take a hundred jobs of a site from the queue to the report of their end; how many there
+    were."""
+    if orders := service.acquire(site(where), BULK):
         service.start(orders)
         service.beat(orders)
         service.finish(orders)

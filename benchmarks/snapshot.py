@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import cycle
 from time import sleep
 
 from sqlalchemy import Engine, text
@@ -19,6 +20,7 @@ from jedi.jobgenerator.agent import JobGenerator
 
 HOLD_S, SMOKE = 120, 10
 WINDOW_S = 10
+SITES, SHARES = 20, 5
 LEAST = 1_000
 TASK = 1_250
 """Jobs of a task. One task a second is fed and generated."""
@@ -27,7 +29,7 @@ TASK = 1_250
 def measure(engine: Engine, hold: int = HOLD_S) -> list[Result]:
     """Tasks are fed, generated, dispatched, run and ended on two processes for `hold` seconds; the
     worst window of each stage. Fewer seconds than HOLD_S are a trial, without a goal."""
-    place(engine)
+    place(engine, SITES, SHARES)
     url = engine.url.render_as_string(hide_password=False)
     with _old_snapshot(engine):
         together(2, _process, url, hold)
@@ -54,18 +56,24 @@ def _old_snapshot(engine: Engine) -> Iterator[None]:
 def _process(number: int, url: str, hold: int) -> Work:
     """Feeder and generator, or Adder; what is left of its time it is the service, too."""
     service, world = Service(url), world_of(url, TASK)
+    sites = cycle(range(SITES))
+
+    def serve_all() -> int:
+        """One site after the other, until one has jobs."""
+        return next((n for _ in range(SITES) if (n := serve(service, next(sites)))), 0)
+
     if number:
-        return lambda: add(Adder(world), hold * TASK, lambda: serve(service))
+        return lambda: add(Adder(world), hold * TASK, serve_all)
 
     def feed() -> None:
         generator, begin = JobGenerator(world), clock.monotonic()
         for due in range(hold):
             while clock.monotonic() < begin + due:
-                if not serve(service):
+                if not serve_all():
                     sleep(IDLE_S)
-            fed_task(world.engine, world, 1)
+            fed_task(world.engine, world, 1, 1 + due % SHARES)
             generator.run_once()
-        while serve(service):
+        while serve_all():
             pass
 
     return feed

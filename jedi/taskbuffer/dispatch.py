@@ -20,6 +20,7 @@ from jedi.taskbuffer.jobs import NOTE
 from jedi.taskbuffer.turns import TURN
 
 AGENT = "JobDispatcher"
+UNBOUNDED = 2**31 - 1
 _AT_SITE = ", ".join(f"'{status}'" for status in states.JOB_AT_SITE)
 _OUTPUTS = ", ".join(f"'{kind}'" for kind in states.OUTPUT_TYPES)
 
@@ -80,31 +81,33 @@ FROM {{jobs}} j JOIN jedi_job_params p USING (pandaid) JOIN jedi_sites s USING (
 """
 """Jobs `j` as a pilot gets them, in one value: dear is each column, not its length."""
 
-# Rows of the queue are found by ctid, since a plan that looks for ids may walk every dead entry of
-# the ordering index. Jobs are locked with their rows in the queue, and nothing waits: whoever
-# moves a job locks it before its row in the queue.
+# Beside an old snapshot an index keeps the entry of each job that ever waited: 1 us each. They are
+# walked once, to the first job of each share; from there, not from the share's beginning, go those
+# of its priority, then the lower ones. Rows are found by ctid, since a plan that looks for ids may
+# walk the ordering index once more. Jobs are locked with their rows in the queue, and nothing
+# waits: whoever moves a job locks it before its row in the queue.
 _ACQUIRE = f"""
-WITH RECURSIVE shares AS (
-  SELECT min(gshare) AS gshare FROM jedi_job_ready WHERE site = :site AND NOT EXISTS (
-    SELECT FROM jedi_acquire_requests WHERE request_id = :request AND site = :site)
+WITH RECURSIVE heads AS (
+  (SELECT * FROM jedi_job_ready WHERE site = :site AND NOT EXISTS (
+     SELECT FROM jedi_acquire_requests WHERE request_id = :request AND site = :site)
+   ORDER BY gshare, priority DESC, pandaid LIMIT 1)
   UNION ALL
-  SELECT (SELECT min(gshare) FROM jedi_job_ready WHERE site = :site AND gshare > s.gshare)
-  FROM shares s WHERE s.gshare IS NOT NULL
+  SELECT n.* FROM heads s, LATERAL (
+    SELECT * FROM jedi_job_ready WHERE site = :site AND gshare > s.gshare
+    ORDER BY gshare, priority DESC, pandaid LIMIT 1) n
 ), ranked AS (
-  SELECT s.gshare FROM shares s LEFT JOIN jedi_work_queue w ON w.queue_name = s.gshare
-    LEFT JOIN jedi_queue_shares q USING (queue_id), LATERAL (
-    SELECT priority, pandaid FROM jedi_job_ready r WHERE r.site = :site AND r.gshare = s.gshare
-    ORDER BY priority DESC, pandaid LIMIT 1) h
-  ORDER BY {TURN.format(column="place")}, h.priority DESC, h.pandaid
+  SELECT s.* FROM heads s LEFT JOIN jedi_work_queue w ON w.queue_name = s.gshare
+    LEFT JOIN jedi_queue_shares q USING (queue_id)
+  ORDER BY {TURN.format(column="place")}, s.priority DESC, s.pandaid
 ), gone AS (
   DELETE FROM jedi_job_ready WHERE ctid = ANY(ARRAY(
-    SELECT x.tid FROM ranked s, LATERAL (
+    SELECT x.tid FROM ranked s, LATERAL (VALUES (s.priority, s.priority, s.pandaid),
+      (s.priority - 1, -2147483648, 0)) p(top, least, first), LATERAL (
       SELECT r.ctid AS tid FROM jedi_job_ready r JOIN jedi_jobs j USING (pandaid)
-      WHERE r.site = :site AND r.gshare = s.gshare AND j.status = 'activated'
-        AND (:cores = 0 OR r.cores <= :cores)
-        AND (:memory_mb = 0 OR r.memory_mb <= :memory_mb)
-        AND (:walltime_s = 0 OR r.walltime_s <= :walltime_s)
-        AND (:disk_mb = 0 OR r.disk_mb <= :disk_mb)
+      WHERE r.site = :site AND r.gshare = s.gshare AND r.priority BETWEEN p.least AND p.top
+        AND r.pandaid >= p.first AND j.status = 'activated'
+        AND r.cores <= :cores AND r.memory_mb <= :memory_mb AND r.walltime_s <= :walltime_s
+        AND r.disk_mb <= :disk_mb
       ORDER BY r.priority DESC, r.pandaid LIMIT :n
       FOR UPDATE OF r SKIP LOCKED FOR NO KEY UPDATE OF j SKIP LOCKED) x
     LIMIT :n))
@@ -144,7 +147,8 @@ def acquire(
     same request was being answered at this moment (repeat it), or is another site's.
     """
     values = {"site": site, "request": request_id, "pilot": pilot_id}
-    given = {"n": n, "agent": AGENT, **resources.model_dump()}
+    slot = {name: size or UNBOUNDED for name, size in resources.model_dump().items()}
+    given = {"n": n, "agent": AGENT, **slot}
     jobs = tx.scalar(_TAKE, {**values, **given}) or tx.scalar(_REPEAT, values) or ()
     return [HeldJob(**{**job, "files": job_files(job["files"])}) for job in jobs]
 
@@ -166,23 +170,22 @@ WITH s AS (  -- of several reports on an attempt the furthest counts
     error_diag text, measures jsonb, outputs jsonb, bad_inputs jsonb, metadata jsonb)
   ORDER BY pandaid, lock_seq, status NOT IN ('starting', 'running') DESC, status
 ), old AS (
-  SELECT j.pandaid, j.lock_seq, j.status, j.status IN ({_AT_SITE}) AS at_site,
+  SELECT s.*, j.status AS source, j.status IN ({_AT_SITE}) AS at_site,
     j.pilot_result IS NOT NULL AS reported, j.hold_kind IS NOT NULL AS held,
     CASE WHEN s.ended THEN 'holding' WHEN 'running' IN (s.status, j.status) THEN 'running'
          ELSE s.status END AS target
   FROM jedi_jobs j JOIN s USING (pandaid, lock_seq) WHERE j.site = :site
   ORDER BY j.pandaid FOR NO KEY UPDATE OF j
 ), u AS (
-  UPDATE jedi_jobs j SET status = old.target,
-    statechangetime = CASE WHEN old.target <> old.status THEN jedi_now()
+  UPDATE jedi_jobs j SET status = s.target,
+    statechangetime = CASE WHEN s.target <> s.source THEN jedi_now()
                            ELSE j.statechangetime END,
     heartbeat_at = jedi_now(), starttime = coalesce(s.started_at, j.starttime),
     endtime = s.ended_at, pilot_result = CASE WHEN s.ended THEN s.status END,
     exit_code = s.exit_code, error_code = s.error_code, error_diag = s.error_diag,
     metadata = nullif(s.metadata, '{{}}'), {_MEASURES}
-  FROM s JOIN old USING (pandaid, lock_seq)
-  WHERE j.pandaid = s.pandaid AND old.at_site
-  RETURNING j.*, old.status AS source, coalesce(s.error_code, 'reported') AS code,
+  FROM old s WHERE j.pandaid = s.pandaid AND s.at_site
+  RETURNING j.*, s.source, coalesce(s.error_code, 'reported') AS code,
     coalesce(s.error_diag, 'The pilot says: ' || s.status) AS reason, s.outputs, s.bad_inputs
 ), {NOTE}, made AS (
   UPDATE jedi_job_files f SET fsize = o.size, checksum = o.adler32, guid = o.guid
