@@ -157,6 +157,18 @@ def test_in_a_pilot_only_where_it_is_allowed(world: World) -> None:
     assert (told(world, pilot), pgi(world)) == ("none", ["Delegated"])
 
 
+def test_a_hold_in_a_pilot_changes_no_plan(world: World) -> None:
+    allow(world)
+    pilot = Pilot(world)
+    with world.engine.begin() as tx:
+        jobs.hold(tx, ME, pilot.made.jobs, None, after=True)
+        jobs.hold(tx, ME, pilot.made.jobs, None)
+        jobs.release(tx, ME, pilot.made.jobs, None)
+    pilot.finish()
+    adder(world).run_once()
+    assert pgi(world) == ["Post-processing-Hold"]
+
+
 def test_a_payload_that_ends_before_it_hears_of_its_hold(world: World) -> None:
     allow(world)
     pilot = Pilot(world)

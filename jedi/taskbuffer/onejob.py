@@ -62,7 +62,8 @@ _FREE = "coalesce(hold_kind, 'failed_recoverable') = 'failed_recoverable'"
 _HOLD = text(f"""
 WITH u AS (
   UPDATE jedi_jobs
-  SET hold_kind = :kind, hold_reason = :reason, hold_since = jedi_now(), hold_next = NULL,
+  SET hold_kind = :kind, hold_reason = :reason, hold_since = jedi_now(),
+    hold_next = CASE WHEN status NOT IN ({_STORED}) THEN hold_next END,
     hold_deadline = CASE WHEN status IN ({_AT_SITE})
                          THEN jedi_now() + make_interval(secs => :most_s) END
   WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND {_FREE}
