@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from commanding import (
+    OWNER,
     add_inputs,
     ask,
     counts,
@@ -29,9 +30,10 @@ from job_rows import watch
 from task_rows import OUTPUT
 
 from jedi.agent.base import World
-from jedi.core.errors import BadInput, NotFound
+from jedi.core.errors import BadInput, NotFound, Refused
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.jobgenerator.merge import plan_merges
+from jedi.service import jobs as job_service
 from jedi.service import tasks as service
 from jedi.spec.tasktext import validate
 from jedi.taskbuffer import dispatch, jobs_end, knobs, merging
@@ -355,6 +357,24 @@ def test_kill(world: World) -> None:
     sound(world)
     with pytest.raises(NotFound):
         world.ddm.dataset("a:panda.um.out")
+
+
+def test_one_job_is_cancelled_while_merging(world: World) -> None:
+    """Its input is tried again; not once a merge job has what it made."""
+    task = task_of(world)
+    first, second, *_ = made = jobs(world, task, "activated")
+    make(world, made)
+    with world.engine.begin() as tx:
+        job_service.cancel(tx, OWNER, [first], None)
+    assert files(world, task) == {"ready": 1, "running": 3}
+    assert of_type(world, task, "trn_output") == {"failed": 1, "ready": 3}
+    sound(world)
+    everything(world)
+    make(world, [job for job in jobs(world, task, "activated") if job not in made])
+    everything(world)
+    with world.engine.begin() as tx, pytest.raises(Refused, match="are in merge job") as refused:
+        job_service.cancel(tx, OWNER, [second], None)
+    assert refused.value.facts["merge_job"] in {job.pandaid for job in merge_jobs(world, task)}
 
 
 def test_kill_while_merging(world: World) -> None:
