@@ -63,14 +63,15 @@ WITH m AS (
     CAST(:reasons AS text[]), CAST(:seqs AS bigint[]), CAST(:blames AS text[]))
     AS m(id, target, code, reason, seq, error_source)
 ), old AS (
-  SELECT j.pandaid, j.status AS source FROM jedi_jobs j JOIN m ON j.pandaid = m.id
-  WHERE (m.seq IS NULL OR j.lock_seq = m.seq) AND j.status = ANY(:sources)
+  SELECT m.*, j.status AS source FROM jedi_jobs j JOIN m ON j.pandaid = m.id
+  WHERE j.pandaid = ANY(CAST(:ids AS bigint[]))
+    AND (m.seq IS NULL OR j.lock_seq = m.seq) AND j.status = ANY(:sources)
     -- what a person holds is not stored meanwhile
     AND (m.target NOT IN ('transferring', 'merging', 'finished')
          OR coalesce(j.hold_kind, 'failed_recoverable') = 'failed_recoverable')
 ), gone AS (
   DELETE FROM jedi_job_ready r USING old
-  WHERE r.pandaid = old.pandaid AND old.source = 'activated'
+  WHERE r.pandaid = old.id AND old.source = 'activated'
 ), u AS (
   UPDATE jedi_jobs j SET status = m.target, statechangetime = jedi_now(),
     endtime = CASE WHEN m.ended THEN coalesce(j.endtime, jedi_now()) ELSE j.endtime END,
@@ -85,9 +86,8 @@ WITH m AS (
     hold_reason = CASE WHEN m.target IN ('activated', 'throttled') THEN j.hold_reason END,
     hold_since = CASE WHEN m.target IN ('activated', 'throttled') THEN j.hold_since END,
     hold_deadline = NULL
-  FROM m JOIN old ON old.pandaid = m.id
-  WHERE j.pandaid = m.id
-  RETURNING j.pandaid, j.jeditaskid, old.source, j.status, j.site, j.workqueue_id, j.gshare,
+  FROM old m WHERE j.pandaid = m.id
+  RETURNING j.pandaid, j.jeditaskid, m.source, j.status, j.site, j.workqueue_id, j.gshare,
             j.resource_type, j.cores, j.priority, j.memory_mb, j.walltime_s, j.disk_mb,
             j.hold_kind, m.code, m.reason
 ), came AS (
