@@ -1,4 +1,5 @@
-"""Run benchmarks: `python -m benchmarks [NAME…] [--no-save | --smoke]`; exit 1 if a goal is missed.
+"""Run benchmarks: `python -m benchmarks [NAME…] [--no-save | --smoke] [--SIZE=NUMBER…]`; exit 1 if
+a goal is missed.
 
 `--smoke` runs those that can be small, once, only to show that they work.
 """
@@ -12,7 +13,7 @@ from importlib import import_module
 from benchmarks.common import database, host, save, show
 
 NAMES = ("tasks", "feed", "generate", "latency", "rss", "million", "brokerage", "queues",
-         "dispatch", "ends", "timeouts")  # fmt: skip
+         "dispatch", "ends", "timeouts", "life", "archive", "snapshot")  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:
@@ -20,12 +21,14 @@ def main(arguments: list[str]) -> int:
     names = [name for name in arguments if not name.startswith("-")] or list(NAMES)
     if "--smoke" in arguments:
         return smoke(names)
+    given = [argument.removeprefix("--") for argument in arguments if "=" in argument]
+    sizes = {name: int(number) for name, _, number in (size.partition("=") for size in given)}
     good = True
     for name in names:
         with database() as engine:
-            results = import_module(f"benchmarks.{name}").measure(engine)
+            results = import_module(f"benchmarks.{name}").measure(engine, **sizes)
             if "--no-save" not in arguments:
-                save(name, results, host(engine))
+                save("-".join([name, *given]), results, host(engine))
         show(results)
         good &= all(result.good for result in results)
     return 0 if good else 1

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.__main__ import main
 
 
-@pytest.mark.parametrize("name", ["dispatch", "ends", "timeouts"])
+@pytest.mark.parametrize("name", ["dispatch", "ends", "timeouts", "life", "archive", "snapshot"])
 def test_a_benchmark_runs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([name, "--smoke"]) == 0
     assert "jobs/s" in capsys.readouterr().out

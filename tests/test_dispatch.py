@@ -156,6 +156,16 @@ def test_shares_alike_are_served_by_priority_and_age(engine: Engine) -> None:
     assert [j.panda_id for j in take(engine, 9, "y", site="SITE_B")] == elsewhere
 
 
+def test_one_claim_goes_on_with_lower_priorities_and_other_shares(engine: Engine) -> None:
+    with engine.begin() as tx:
+        low = make_jobs(tx, 3, share="a", priority=10).jobs
+        high = make_jobs(tx, 2, share="a", priority=20).jobs
+        lowest = make_jobs(tx, 2, share="a", priority=-5).jobs
+        other = make_jobs(tx, 2, share="b", priority=15).jobs
+    assert [job.panda_id for job in take(engine, 6, "x")] == [*high, *low, lowest[0]]
+    assert [job.panda_id for job in take(engine, 9, "y")] == [*other, lowest[1]]
+
+
 def test_who_used_least_of_its_share_is_served_first_urgent_work_before_all(
     engine: Engine,
 ) -> None:
