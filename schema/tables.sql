@@ -608,13 +608,15 @@ CREATE INDEX jedi_output_template_jeditaskid_ix ON jedi_output_template (jeditas
 CREATE TABLE jedi_pilots (
     pilot_id text NOT NULL,                                -- the pilot
     site text NOT NULL,                                    -- its site
-    host text NOT NULL,                                    -- where it runs
-    pid integer,                                           -- process id
+    host text NOT NULL,                                    -- whose submitter sent it
+    pid integer,                                           -- process id, if it is local
     process_start bigint,                                  -- start time of the process in clock ticks
     token_hash text,                                       -- its token
     status text NOT NULL,                                  -- submitted, running, ended, lost
     creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
     endtime timestamptz,                                   -- when it ended
+    engine text NOT NULL DEFAULT 'local',                  -- what runs it: local, slurm, ...
+    batch_id text,                                         -- the batch system's id of it
     CONSTRAINT jedi_pilots_pk PRIMARY KEY (pilot_id)
 );
 CREATE INDEX jedi_pilots_live_ix ON jedi_pilots (site) WHERE endtime IS NULL;
@@ -744,8 +746,8 @@ CREATE TABLE jedi_sites (
     minrss bigint NOT NULL DEFAULT 0,                       -- least memory in MB; 0: no limit
     maxwdir bigint NOT NULL DEFAULT 0,                      -- scratch of a slot in MB; 0: unknown
     maxinputsize bigint NOT NULL DEFAULT 0,                 -- MB; -1: always direct I/O
-    nslots integer NOT NULL DEFAULT 0,                      -- pilots the local submitter may run at once
-    submitter text NOT NULL DEFAULT 'none',                 -- who sends pilots: local, none (they come by themselves), ...
+    nslots integer NOT NULL DEFAULT 0,                      -- pilots the submitter may have at once
+    submitter text NOT NULL DEFAULT 'none',                 -- what runs pilots: local, slurm, lsf, pbs, htcondor; none: they come by themselves
     fairsharepolicy text,                                   -- zero-share rules
     transferringlimit integer NOT NULL DEFAULT 0,           -- jobs; 0: 2000
     pledgedcpu integer,                                     -- cores; -1: opportunistic
@@ -763,6 +765,8 @@ CREATE TABLE jedi_sites (
     lastpilot timestamptz,                                  -- when a pilot or its submitter was last seen
     comment text,                                           -- why an operator set it so
     modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when it was changed
+    queue text,                                             -- the batch system's queue or partition
+    batch jsonb NOT NULL DEFAULT '{}',                      -- how pilots get through the batch system
     CONSTRAINT jedi_sites_pk PRIMARY KEY (site),
     CONSTRAINT jedi_sites_status_ck CHECK (status = ANY (ARRAY['online', 'standby', 'brokeroff',
         'test', 'offline', 'paused']))

@@ -16,6 +16,7 @@ from test_adder import ENDPOINT, Pilot, adder
 from jedi.agent import registry
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
+from jedi.core.home import Home
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.pilot import metadata
 from jedi.pilot.base import Failure
@@ -166,5 +167,5 @@ def test_jobs_of_a_system_that_goes_down_are_closed(world: World) -> None:
             ),
             {"host": socket.gethostname()},
         )
-    end_pilots(world.engine)
+    end_pilots(world.engine, Home(world.settings.home))
     assert (pilot.statuses(), pilot.error()[1]) == (["closed"], "shut_down")

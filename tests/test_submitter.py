@@ -21,9 +21,10 @@ from jedi.agent.base import World
 from jedi.core import clock, processes
 from jedi.core.home import Account, Home
 from jedi.core.processes import Process
-from jedi.submitter import agent, local
+from jedi.submitter import local
 from jedi.submitter.agent import Submitter
-from jedi.submitter.plan import how_many
+from jedi.submitter.plan import how_many, ramp, surplus
+from jedi.submitter.port import Slot
 from jedi.taskbuffer import knobs
 
 DEADLINE_S = 20.0
@@ -50,8 +51,28 @@ def test_how_many(waiting: int, pilots: int, busy: int, n_slots: int, wanted: in
     assert how_many(waiting, pilots, busy, n_slots) == wanted
 
 
+@pytest.mark.parametrize(
+    ("pilots", "queued", "failing", "most"),
+    [
+        (0, 0, False, 10),
+        (10, 10, False, 0),
+        (10, 4, False, 6),
+        (50, 0, False, 50),  # as many again as run
+        (60, 20, False, 20),
+        (3, 3, True, 0),
+        (3, 0, True, 1),  # one tries
+    ],
+)
+def test_ramp(pilots: int, queued: int, failing: bool, most: int) -> None:
+    assert ramp(pilots, queued, 10, failing) == most
+
+
+def test_surplus() -> None:
+    assert [surplus(0, 4, 1), surplus(2, 4, 1), surplus(9, 4, 1)] == [3, 1, 0]
+
+
 def test_the_name_of_a_pilot_ends_its_command_line() -> None:
-    slot = local.Slot("HERE", 2, 0, 0, 5, 1.0, 30.0, Path("/w"))
+    slot = Slot("HERE", 2, 0, 0, 5, 1.0, 30.0, Path("/w"), "unix:/s", sys.executable)
     line = local.command(slot, "HERE.1", None)
     assert line[-2:] == ["--pilot-id", "HERE.1"]
     assert "--payload-user" not in line
@@ -339,7 +360,7 @@ def test_a_submitter_that_died_before_it_started_anything(field: Field) -> None:
         Submitter(field.world).claim(tx, 10)
     submitter = Submitter(field.world)
     assert submitter.run_once() == 0
-    clock.turn_to(clock.now() + timedelta(seconds=agent.START_S + 1))
+    clock.turn_to(clock.now() + timedelta(seconds=local.START_S + 1))
     field.until(lambda: len(field.pilots()) == 2, submitter)
     ended, fresh = field.pilots()
     assert (ended.status, fresh.status) == ("ended", "running")
@@ -350,8 +371,10 @@ def test_a_submitter_that_died_before_it_noted_the_process(field: Field) -> None
     field.jobs(1, ": > $OUT")
     with field.engine.begin() as tx:
         (errand,) = Submitter(field.world).claim(tx, 10)
-    (process,) = Submitter(field.world).work(errand).values()
-    clock.turn_to(clock.now() + timedelta(seconds=agent.START_S + 1))
+    (handle,) = Submitter(field.world).work(errand).sent.started.values()
+    process = handle.process
+    assert process
+    clock.turn_to(clock.now() + timedelta(seconds=local.START_S + 1))
     field.until(at_end(field, 1), Submitter(field.world))
     (pilot,) = field.pilots()
     assert (pilot.status, pilot.pid, pilot.process_start) == ("running", process.pid, process.start)
@@ -374,7 +397,7 @@ def test_crash_points(field: Field, point: str, tmp_path: Path) -> None:
     )  # fmt: skip
     assert died.returncode == 137
     assert (tmp_path / f"submitter:{point}").exists()
-    clock.turn_to(clock.now() + timedelta(seconds=agent.START_S + 1))
+    clock.turn_to(clock.now() + timedelta(seconds=local.START_S + 1))
     field.until(at_end(field, 3), Submitter(field.world))
     assert len(field.pilots("pid IS NOT NULL")) == 2
 

@@ -31,6 +31,7 @@ from jedi.standalone import down
 from jedi.standalone.place import Place, packaged
 from jedi.taskbuffer import dispatch, pilots
 from jedi.taskbuffer.engine import connect
+from jedi.taskbuffer.pilots import Found
 from jedi.watchdog.kennel import DOGS
 
 DEADLINE_S = 30.0
@@ -270,13 +271,13 @@ def test_pilots_end_and_their_jobs_are_closed(world: World, house: House) -> Non
         assert process is not None
         with engine.begin() as tx:
             made = make_jobs(tx, 3)
-            pilots.insert_pilots(tx, host, [("here", "SITE_A", "-")])
-            pilots.insert_pilots(tx, "elsewhere", [("there", "SITE_A", "-")])
-            pilots.note_process(tx, {"here": process})
+            pilots.insert_pilots(tx, host, "SITE_A", "local", {"here": "-"}, 60.0)
+            pilots.insert_pilots(tx, "elsewhere", "SITE_A", "local", {"there": "+"}, 60.0)
+            pilots.note_found(tx, {"here": Found(process, None, running=True)})
             for name in ("here", "there"):
                 dispatch.acquire(tx, "SITE_A", 1, Resources(cores=1), name, name)
         assert down.left(engine) == "running jobs: 1, results to add: 0"
-        down.end_pilots(engine)
+        down.end_pilots(engine, Home(world.settings.home))
         assert down.left(engine) == ""
         assert not process.alive()
     with engine.begin() as tx:

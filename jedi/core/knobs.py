@@ -277,9 +277,19 @@ _DECLARED = [
     _knob("pilot.idle_s", "s", 5.0, "a pilot without work leaves after this time", least=0.0),
     _knob("pilot.max_processes", "processes", 256, "processes of one payload", least=1),
     _knob("pilot.max_jobs", "jobs", 100, "jobs of one pilot", least=1),
-    _knob("submitter.batch", "sites", 1000, "sites that the local submitter looks after", least=1),
+    _knob("submitter.batch", "sites", 1000, "sites that the submitter looks after", least=1),
     _knob("submitter.check_s", "s", 5.0, "local pilots are compared with the process table "
           "this often", least=0.1),
+    _knob("submitter.queue_s", "s", 15.0, "batch systems are asked for our pilots, and given "
+          "more, this often", least=0.1),
+    _knob("submitter.command_s", "s", 30.0, "a command of a batch system that has not answered "
+          "in this time is given up", least=0.1),
+    _knob("submitter.first_pilots", "pilots", 100, "pilots sent to a site while none runs there; "
+          "then as many may wait as run", least=1),
+    _knob("submitter.walltime_s", "s", 86_400, "pilots take jobs for this time in batch systems, "
+          "if their site has no maxtime", least=60),
+    _knob("submitter.token_s", "s", 172_800.0, "a pilot's token lasts so long after its submitter "
+          "was last seen", least=60.0),
     _knob("postprocessor.batch", "tasks", 50, "tasks finalised in one claim", least=1),
     _knob("postprocessor.retry_s", "s", 60.0, "a task that could not be finalised is tried again "
           "after this time", least=0.0),

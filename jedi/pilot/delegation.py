@@ -9,9 +9,10 @@ _ENGINES = {
     "slurm": ("SLURM_JOB_ID", "SLURM_JOB_PARTITION"),
     "lsf": ("LSB_JOBID", "LSB_QUEUE"),
     "pbs": ("PBS_JOBID", "PBS_QUEUE"),
+    "htcondor": ("CONDOR_JOB_ID", "CONDOR_QUEUE"),
 }
 """By engine, the variables with its id of our job and with its queue. A gateway to a grid (ARC)
-comes first: it has an engine behind it."""
+comes first: it has an engine behind it. HTCondor's are our submitter's."""
 
 
 def delegation(environment: Mapping[str, str], pid: int) -> dict[str, str | None]:

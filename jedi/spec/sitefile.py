@@ -83,6 +83,22 @@ _RELATION = frozenset(
 )
 
 
+_Word = Annotated[str, Field(pattern=r"^[\w@%+=:,./-]+$")]
+"""What shells and submit scripts take as it is."""
+
+
+class Batch(Entry):
+    """How pilots get through a site's batch system. All of it, or what is left out, is replaced at
+    once."""
+
+    url: Annotated[str, Field(pattern=r"^http://[\w.-]+:\d+$")] | None = Field(
+        None, description="where worker nodes reach the service"
+    )
+    python: _Word | None = Field(None, description="Python 3.9 or later on worker nodes")
+    work: _Word | None = Field(None, description="directory on worker nodes for jobs")
+    attributes: dict[_Word, _Word | int] = Field({}, description="the system's own options")
+
+
 class Site(Entry):
     """A site (queue). Only what was written is set."""
 
@@ -114,9 +130,16 @@ class Site(Entry):
     nslots: _Number | Literal["auto"] = Field(
         0, description="pilots that the submitter runs at once; auto = one per core of this machine"
     )
-    submitter: Literal["local", "none"] = Field(
+    submitter: Literal["local", "slurm", "lsf", "pbs", "htcondor", "none"] = Field(
         "none",
-        description="local = pilots are sent to this machine, none = they come by themselves",
+        description="local = pilots are sent to this machine, slurm, lsf, pbs or htcondor = to "
+        "that batch system, none = they come by themselves",
+    )
+    queue: _Word | None = Field(None, description="the batch system's queue or partition")
+    batch: Batch = Field(
+        Batch(),
+        description="for the batch system: url (where worker nodes reach the service), python, "
+        "work (directory on worker nodes), attributes (its own options)",
     )
     fairsharepolicy: str | None = Field(None, description="zero-share rules")
     transferringlimit: _Number = Field(0, description="jobs, 0 = 2000")

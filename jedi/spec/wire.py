@@ -50,7 +50,7 @@ class Delegation(Message):
     """Who runs the pilot: the batch engine with its queue and its id of the pilot's job, `grid`
     with an id that another grid gave it, or `local`, a process."""
 
-    kind: Literal["local", "slurm", "lsf", "pbs", "grid"]
+    kind: Literal["local", "slurm", "lsf", "pbs", "htcondor", "grid"]
     queue: Name | None = None
     id: Name
 

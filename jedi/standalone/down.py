@@ -7,13 +7,17 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
 from jedi.core import clock, processes
+from jedi.core.home import Home
 from jedi.core.processes import Process
 from jedi.standalone.place import Place
+from jedi.submitter import engines
+from jedi.submitter.port import EngineError, Known
 from jedi.taskbuffer import jobs_end, pilots
 from jedi.taskbuffer.engine import connect
 from jedi.taskbuffer.jobs_end import JobEnd
@@ -24,7 +28,10 @@ DRAIN_S = 10.0
 PATIENCE_S = 60.0
 """A supervisor that has not ended this long after the wait is killed."""
 
-PILOT_GRACE_S = 10.0
+COMMAND_S = 10.0
+"""A batch system that does not answer in this time is left alone: the tokens of its pilots are
+taken back, so they end by themselves."""
+
 _POLL_S = 0.05
 _SAY_S = 1.0
 
@@ -62,8 +69,9 @@ def left(engine: Engine) -> str:
     return f"running jobs: {running}, results to add: {results}" if running or results else ""
 
 
-def end_pilots(engine: Engine) -> None:
-    """Close the jobs that pilots of this machine have, their inputs come back; end the pilots.
+def end_pilots(engine: Engine, home: Home) -> None:
+    """Close the jobs that pilots sent from this machine have, their inputs come back; end the
+    pilots.
 
     In this order: a pilot told to end reports a failure, which now comes too late to count.
     """
@@ -76,10 +84,11 @@ def end_pilots(engine: Engine) -> None:
             for panda_id in pilots.jobs_in_pilots(tx, host)
         ]
         jobs_end.end_jobs(tx, ends, "supervisor")
-    processes.end(
-        [Process(p.pid, p.process_start) for p in live if p.pid and p.process_start],
-        PILOT_GRACE_S,
-    )
+    for name in {pilot.engine for pilot in live}:
+        with suppress(EngineError):
+            engines.make(name, home, COMMAND_S).cancel(
+                [Known.of(pilot) for pilot in live if pilot.engine == name]
+            )
     with engine.begin() as tx:
         pilots.end_pilots(tx, [p.pilot_id for p in live], "ended")
 
@@ -105,7 +114,7 @@ def _tidy(place: Place) -> bool:
         if embedded:
             embedded.start()
         engine = connect(place.url, "jedi down", pool_size=1)
-        end_pilots(engine)
+        end_pilots(engine, place.home)
         engine.dispose()
     if embedded:
         embedded.stop()

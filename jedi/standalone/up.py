@@ -128,7 +128,7 @@ def _run(
     supervisor.halt(*(c.name for c in supervisor.charges if c.name.startswith(SENDER)))
     deadline = clock.monotonic() + drain_s
     supervisor.run(lambda: requests.impatient() or clock.monotonic() > deadline or not left(engine))
-    end_pilots(engine)
+    end_pilots(engine, place.home)
     engine.dispose()
 
 

@@ -1,47 +1,52 @@
-"""The door of the room: sends pilots to the sites of this machine and notices when they die."""
+"""The door of the room: sends pilots to the sites, by whatever engine runs them there, and notices
+when they die."""
 
 from __future__ import annotations
 
 import socket
-import subprocess
+import sys
 import uuid
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Row
 
 from jedi.agent.base import Agent, World
-from jedi.core import clock, processes
+from jedi.core import clock
 from jedi.core.backoff import Backoff
 from jedi.core.home import Home
-from jedi.core.processes import Process
-from jedi.submitter import local
-from jedi.submitter.local import Slot
-from jedi.submitter.plan import how_many
+from jedi.submitter import engines, local
+from jedi.submitter.plan import how_many, ramp, surplus
+from jedi.submitter.port import End, Engine, EngineError, Known, Seen, Sent, Slot, Start
 from jedi.taskbuffer import jobs_end, pilots, sites, users
 from jedi.taskbuffer.jobs_end import JobEnd
+from jedi.taskbuffer.pilots import Found
 
 LOST = "lost_pilot"
 LONGEST_WAIT_S = 60.0
-START_S = 5.0
-"""A pilot whose process nobody has noted for so long is looked for in the process table."""
+OVERTIME_S = 60
+"""A slot is open so much longer than the longest job takes: it begins to be used later."""
 
 
 @dataclass(slots=True)
 class Errand:
-    """What is to be done at a site."""
+    """What is to be done at a site, by one of its engines."""
 
     site: Row[Any]
-    starts: dict[str, str] = field(default_factory=dict)
-    """Pilots to start, with their tokens."""
+    engine: Engine
+    known: list[Known]
+    """Its living pilots there."""
 
-    adopted: dict[str, Process] = field(default_factory=dict)
-    """Pilots that a submitter started and then died before it could say so."""
+    seen: Seen | None = None
+    """What has become of them, if that was known at once."""
 
-    gone: dict[str, int | None] = field(default_factory=dict)
-    """Dead pilots with their exit codes, as far as we know them."""
+    starts: list[Start] = field(default_factory=list)
+    superfluous: list[Known] = field(default_factory=list)
+    """Pilots that have no job to expect, if they have not begun."""
 
     lost: list[str] = field(default_factory=list)
     """Dead pilots whose jobs have been ended; what they left behind is still there."""
@@ -53,15 +58,26 @@ class Errand:
     """Where they may have staged files."""
 
     def __bool__(self) -> bool:
-        return bool(self.starts or self.adopted or self.gone or self.lost)
+        news = self.known if self.seen is None else self.seen.found or self.seen.gone
+        return bool(self.starts or self.lost or news)
 
 
-class Submitter(Agent[Errand, dict[str, Process]]):
+@dataclass(slots=True)
+class Done:
+    """What was seen and done there."""
+
+    seen: Seen
+    sent: Sent
+    strays: list[Known] = field(default_factory=list)
+    """Pilots that go on although they were noted to have ended."""
+
+
+class Submitter(Agent[Errand, Done]):
     """Keeps as many pilots at a site as it has waiting jobs and slots.
 
-    The rows of jedi_pilots come first: a pilot is noted, then started, then its process is noted;
-    what a crash leaves half done is found in the process table. Pilots outlive the submitter: the
-    next one takes them over.
+    The rows of jedi_pilots come first: a pilot is noted, then started, then its process or batch
+    job is noted; what a crash leaves half done is found by the pilot's name. Pilots outlive the
+    submitter: the next one takes them over.
     """
 
     name = "Submitter"
@@ -70,9 +86,10 @@ class Submitter(Agent[Errand, dict[str, Process]]):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._home = Home(world.settings.home)
-        self._logs = self._home.logs / "pilots"
+        self._logs = engines.logs(self._home)
         self._host = socket.gethostname()
-        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._engines: dict[str, Engine] = {}
+        self._due: defaultdict[tuple[str, str], float] = defaultdict(float)
         self._starting: defaultdict[str, Backoff] = defaultdict(_patience)
         self._troubled: defaultdict[str, Backoff] = defaultdict(_patience)
 
@@ -83,6 +100,7 @@ class Submitter(Agent[Errand, dict[str, Process]]):
 
     def claim(self, tx: Connection, limit: int) -> list[Errand]:
         now = clock.monotonic()
+        pilots.renew_tokens(tx, self._host, self.world.knobs["submitter.token_s"])
         served = [
             s for s in pilots.serve(tx, self._host, limit) if self._troubled[s.site].until <= now
         ]
@@ -90,78 +108,124 @@ class Submitter(Agent[Errand, dict[str, Process]]):
         known: defaultdict[str, list[Row[Any]]] = defaultdict(list)
         for pilot in pilots.live_pilots(tx, self._host):
             known[pilot.site].append(pilot)
-        errands = []
-        for site in served:
-            errand = self._inspect(tx, site, known[site.site])
-            if not errand.gone and self._starting[site.site].until <= now:
-                alive = len(known[site.site]) - len(errand.lost)
-                asked = demand[site.site]
-                number = how_many(asked.waiting, alive, asked.busy, site.nslots)
-                errand.starts = self._reserve(tx, site.site, number)
-            errands.append(errand)
-        return [errand for errand in errands if errand]
+        return [
+            errand
+            for site in served
+            for errand in self._plan(tx, site, known[site.site], demand[site.site])
+        ]
 
-    def work(self, errand: Errand) -> dict[str, Process]:
+    def work(self, errand: Errand) -> Done:
         for attempt in errand.attempts:
-            local.tidy(self._home.work / f"{attempt.pandaid}.{attempt.lock_seq}")
+            errand.engine.tidy(self._home.work / f"{attempt.pandaid}.{attempt.lock_seq}")
             for endpoint in errand.endpoints:
                 self.world.ddm.drop_staging(endpoint, attempt.pandaid, attempt.lock_seq)
-        return errand.adopted | self._start(errand)
+        seen = errand.engine.look(errand.known) if errand.seen is None else errand.seen
+        idle = [pilot for pilot in errand.superfluous if pilot.pilot_id in seen.waiting]
+        if idle:
+            errand.engine.cancel(idle)
+        sent = Sent()
+        if errand.starts:
+            sent = errand.engine.submit(self._slot(errand.site), errand.starts)
+            self.log.info("pilots sent", site=errand.site.site, number=len(sent.started))
+        return Done(seen, sent)
 
-    def apply(self, tx: Connection, results: Sequence[tuple[Errand, dict[str, Process]]]) -> None:
-        errands = [errand for errand, _ in results]
-        pilots.note_process(tx, {k: v for _, found in results for k, v in found.items()})
-        pilots.end_pilots(tx, [pilot for errand in errands for pilot in errand.lost], "lost")
-        gone = {pilot: code for errand in errands for pilot, code in errand.gone.items()}
+    def apply(self, tx: Connection, results: Sequence[tuple[Errand, Done]]) -> None:
+        handles = {k: v for _, d in results for k, v in (d.seen.found | d.sent.started).items()}
+        found = {k: Found(v.process, v.batch_id, v.running) for k, v in handles.items()}
+        pilots.note_found(tx, found)
+        pilots.end_pilots(tx, [pilot for errand, _ in results for pilot in errand.lost], "lost")
+        gone = {pilot: end for _, done in results for pilot, end in done.seen.gone.items()}
         losers = self._end_jobs(tx, gone) if gone else set()
         pilots.end_pilots(tx, sorted(losers), "lost", tidy=False)
-        pilots.end_pilots(tx, sorted(gone.keys() - losers), "ended")
-        for errand in errands:
-            self._troubled.pop(errand.site.site, None)
-            idle = {pilot: code for pilot, code in errand.gone.items() if pilot not in losers}
-            self._judge(tx, errand.site.site, idle)
-        for pilot in gone:
-            self._children.pop(pilot, None)
+        ended = {*gone} - losers | {pilot for _, done in results for pilot in done.sent.refused}
+        pilots.end_pilots(tx, sorted(ended), "ended")
+        for errand, done in results:
+            idle = {pilot: end for pilot, end in done.seen.gone.items() if pilot not in losers}
+            self._judge(tx, errand.site.site, idle, done.sent.why)
+            if done.seen.others:
+                done.strays = [Known.of(p) for p in pilots.have_ended(tx, [*done.seen.others])]
+
+    def tidy(self, results: Sequence[tuple[Errand, Done]]) -> None:
+        for errand, done in results:
+            errand.engine.forget([p for p in errand.known if p.pilot_id in done.seen.gone])
+            if done.strays:
+                self.log.warning("pilots go on", pilots=[p.pilot_id for p in done.strays])
+                with suppress(EngineError):  # they will be seen again
+                    errand.engine.cancel(done.strays)
 
     def trouble(self, tx: Connection, errand: Errand, error: Exception) -> None:
         self._wait(tx, self._troubled, errand.site.site, str(error))
 
-    def _inspect(self, tx: Connection, site: Row[Any], known: Sequence[Row[Any]]) -> Errand:
-        """Compare the pilots of a site with the process table."""
-        errand = Errand(site)
-        for pilot in known:
-            child = self._children.get(pilot.pilot_id)
-            if pilot.status == "lost":
-                errand.lost.append(pilot.pilot_id)
-            elif child:
-                if (code := child.poll()) is not None:
-                    errand.gone[pilot.pilot_id] = code
-            elif pilot.pid:
-                if not Process(pilot.pid, pilot.process_start).alive():
-                    errand.gone[pilot.pilot_id] = None
-            elif pilot.age_s > START_S:
-                if process := local.find(pilot.pilot_id):
-                    errand.adopted[pilot.pilot_id] = process
-                else:
-                    errand.gone[pilot.pilot_id] = None
+    def _plan(
+        self, tx: Connection, site: Row[Any], rows: Sequence[Row[Any]], asked: Row[Any]
+    ) -> list[Errand]:
+        """What is to be done at a site; the engine that it had before may still have pilots."""
+        errands = []
+        names = {row.engine for row in rows} | ({site.submitter} if site.nslots else set())
+        for name in sorted(names):
+            try:
+                engine = self._engine(name)
+            except EngineError as error:
+                self._wait(tx, self._troubled, site.site, str(error))
+                continue
+            if not engine.at_hand and self._due[site.site, name] > clock.monotonic():
+                continue
+            errand = self._inspect(tx, site, engine, [row for row in rows if row.engine == name])
+            if name == site.submitter:
+                self._fill(tx, errand, len(rows) - len(errand.lost), asked)
+            if errand:
+                wait_s = self.world.knobs["submitter.queue_s"]
+                self._due[site.site, name] = clock.monotonic() + wait_s
+                errands.append(errand)
+        return errands
+
+    def _inspect(
+        self, tx: Connection, site: Row[Any], engine: Engine, rows: Sequence[Row[Any]]
+    ) -> Errand:
+        """Gather what is known of the pilots of an engine; look at them if that takes no time."""
+        errand = Errand(site, engine, [Known.of(row) for row in rows if row.status != "lost"])
+        errand.lost = [row.pilot_id for row in rows if row.status == "lost"]
         if errand.lost:
             errand.attempts = pilots.lost_attempts(tx, errand.lost, LOST)
             errand.endpoints = list(sites.roots(tx))
+        if engine.at_hand:
+            errand.seen = engine.look(errand.known)
         return errand
 
-    def _reserve(self, tx: Connection, site: str, number: int) -> dict[str, str]:
-        """Take slots for new pilots; their names and tokens."""
-        names = [f"{site}.{uuid.uuid4().hex[:12]}" for _ in range(number)]
-        tokens = {name: users.put_token(tx, "pilot", site=site) for name in names}
-        rows = [(name, site, users.token_hash(token)) for name, token in tokens.items()]
-        pilots.insert_pilots(tx, self._host, rows)
-        return tokens
-
-    def _start(self, errand: Errand) -> dict[str, Process]:
-        if not errand.starts:
-            return {}
+    def _fill(self, tx: Connection, errand: Errand, alive: int, asked: Row[Any]) -> None:
+        """Take slots for new pilots, or find pilots for which there is nothing to do."""
         knobs, site = self.world.knobs, errand.site
-        slot = Slot(
+        queued = [pilot for pilot in errand.known if not pilot.running]
+        idle = [pilot for pilot in queued if pilot.age_s > knobs["pilot.idle_s"]]
+        unused = min(len(idle), surplus(asked.waiting, alive, asked.busy))
+        errand.superfluous = sorted(idle, key=lambda pilot: pilot.age_s)[:unused]
+        patience = self._starting[site.site]
+        if (errand.seen and errand.seen.gone) or patience.until > clock.monotonic():
+            return
+        first = knobs["submitter.first_pilots"]
+        most = ramp(alive, len(queued), first, failing=patience.wait_s > 0)
+        number = min(most, how_many(asked.waiting, alive, asked.busy, site.nslots))
+        names = [f"{site.site}.{uuid.uuid4().hex[:12]}" for _ in range(number)]
+        tokens = {name: users.new_token() for name in names}
+        hashes = {name: users.token_hash(token) for name, token in tokens.items()}
+        lifetime_s = knobs["submitter.token_s"]
+        pilots.insert_pilots(tx, self._host, site.site, site.submitter, hashes, lifetime_s)
+        errand.starts = [
+            Start(name, token, self._home.payload_account(name)) for name, token in tokens.items()
+        ]
+
+    def _engine(self, name: str) -> Engine:
+        if name not in self._engines:
+            command_s = self.world.knobs["submitter.command_s"]
+            self._engines[name] = engines.make(name, self._home, command_s)
+        return self._engines[name]
+
+    def _slot(self, site: Row[Any]) -> Slot:
+        knobs, batch = self.world.knobs, site.batch
+        listen = knobs["api.listen"]
+        url = f"http://{listen}" if listen else f"unix:{self._home.api_socket}"
+        walltime_s = site.maxtime + OVERTIME_S if site.maxtime else knobs["submitter.walltime_s"]
+        return Slot(
             site=site.site,
             cores=max(site.corecount, 1),
             memory_mb=site.maxrss,
@@ -169,39 +233,38 @@ class Submitter(Agent[Errand, dict[str, Process]]):
             max_jobs=knobs["pilot.max_jobs"],
             idle_s=knobs["pilot.idle_s"],
             heartbeat_s=knobs["pilot.heartbeat_s"],
-            work=self._home.work,
+            work=Path(batch.get("work") or self._home.work),
+            url=batch.get("url") or url,
+            python=batch.get("python") or sys.executable,
+            walltime_s=None if site.submitter == engines.LOCAL else walltime_s,
+            queue=site.queue,
+            attributes={key: str(value) for key, value in batch.get("attributes", {}).items()},
         )
-        listen = knobs["api.listen"]
-        url = f"http://{listen}" if listen else f"unix:{self._home.api_socket}"
-        self._logs.mkdir(parents=True, exist_ok=True)
-        local.prune(self._logs)
-        for pilot, token in errand.starts.items():
-            argv = local.command(slot, pilot, self._home.payload_account(pilot))
-            self._children[pilot] = local.start(argv, url, token, self._logs / f"{pilot}.log")
-        self.log.info("pilots sent", site=site.site, number=len(errand.starts))
-        noted = {pilot: processes.note(self._children[pilot].pid) for pilot in errand.starts}
-        return {pilot: process for pilot, process in noted.items() if process}
 
-    def _end_jobs(self, tx: Connection, gone: dict[str, int | None]) -> set[str]:
+    def _end_jobs(self, tx: Connection, gone: dict[str, End]) -> set[str]:
         """Fail the jobs of dead pilots; the pilots that had any."""
         jobs = pilots.lock_jobs(tx, list(gone))
         ends = []
         for job in jobs:
-            how = local.describe_end(gone[job.pilot_id])
-            reason = f"Pilot {job.pilot_id} {how} while it had this job."
+            reason = f"Pilot {job.pilot_id} {gone[job.pilot_id].how} while it had this job."
             self.log.warning("pilot lost", pandaid=job.pandaid, reason=reason)
             ends.append(JobEnd(job.pandaid, "failed", LOST, reason, error_source="pilot"))
         jobs_end.end_jobs(tx, ends, self.name)
         return {job.pilot_id for job in jobs}
 
-    def _judge(self, tx: Connection, site: str, ended: dict[str, int | None]) -> None:
-        """Send pilots to a site less and less often while those that had no job end in error."""
-        failed = [pilot for pilot, code in ended.items() if code]
-        if failed:
-            said = local.last_words(self._logs / f"{failed[0]}.log")
-            how = local.describe_end(ended[failed[0]])
+    def _judge(
+        self, tx: Connection, site: str, ended: dict[str, End], refused: EngineError | None
+    ) -> None:
+        """Send pilots to a site less and less often while it refuses them, or those that had no
+        job end in error."""
+        self._troubled.pop(site, None)
+        failed = [pilot for pilot, end in ended.items() if end.failed]
+        if refused:
+            self._wait(tx, self._starting, site, str(refused))
+        elif failed:
+            how, said = ended[failed[0]].how, local.last_words(self._logs / f"{failed[0]}.log")
             self._wait(tx, self._starting, site, f"Pilot {failed[0]} {how}: {said}")
-        elif 0 in ended.values():
+        elif any(end.failed is False for end in ended.values()):
             self._starting.pop(site, None)
             pilots.note_trouble(tx, site, None)
 

@@ -5,35 +5,72 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from jedi.core import processes
 from jedi.core.home import Account
 from jedi.core.processes import Process
+from jedi.submitter.port import End, Handle, Known, Seen, Sent, Slot, Start
 
 PILOT = Path(__file__).parents[1] / "pilot"
 LOGS_KEPT = 200
+START_S = 5.0
+"""A pilot whose process nobody has noted for so long is looked for in the process table."""
+
+END_S = 10.0
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _SAID_BYTES = 500
 _CRASH = ("JEDI_CRASH", "JEDI_CRASH_MARK")  # points in the pilot, for tests
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """What the pilots of a site are told."""
+class Local:
+    """The engine: see `port.Engine`. Those that it started itself are its children, whose exit
+    codes it learns."""
 
-    site: str
-    cores: int
-    memory_mb: int
-    disk_mb: int
-    max_jobs: int
-    idle_s: float
-    heartbeat_s: float
-    work: Path
+    at_hand = True
+
+    def __init__(self, logs: Path) -> None:
+        self._logs = logs
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+
+    def look(self, pilots: Sequence[Known]) -> Seen:
+        seen = Seen()
+        for pilot in pilots:
+            child = self._children.get(pilot.pilot_id)
+            if child:
+                if (code := child.poll()) is not None:
+                    seen.gone[pilot.pilot_id] = End(describe_end(code), code != 0)
+            elif pilot.process:
+                if not pilot.process.alive():
+                    seen.gone[pilot.pilot_id] = End(describe_end(None))
+            elif pilot.age_s > START_S:
+                if process := find(pilot.pilot_id):
+                    seen.found[pilot.pilot_id] = Handle(process)
+                else:
+                    seen.gone[pilot.pilot_id] = End(describe_end(None))
+        return seen
+
+    def submit(self, slot: Slot, starts: Sequence[Start]) -> Sent:
+        self._logs.mkdir(parents=True, exist_ok=True)
+        prune(self._logs)
+        for pilot in starts:
+            argv = command(slot, pilot.pilot_id, pilot.account)
+            log = self._logs / f"{pilot.pilot_id}.log"
+            self._children[pilot.pilot_id] = start(argv, slot.url, pilot.token, log)
+        noted = {p.pilot_id: processes.note(self._children[p.pilot_id].pid) for p in starts}
+        return Sent({pilot: Handle(process) for pilot, process in noted.items() if process})
+
+    def cancel(self, pilots: Sequence[Known]) -> None:
+        processes.end([pilot.process for pilot in pilots if pilot.process], END_S)
+
+    def forget(self, pilots: Sequence[Known]) -> None:
+        for pilot in pilots:
+            self._children.pop(pilot.pilot_id, None)
+
+    def tidy(self, attempt: Path) -> None:
+        tidy(attempt)
 
 
 def command(slot: Slot, pilot_id: str, account: Account | None) -> list[str]:
@@ -48,11 +85,12 @@ def command(slot: Slot, pilot_id: str, account: Account | None) -> list[str]:
         "max-jobs": slot.max_jobs,
         "idle-s": slot.idle_s,
         "heartbeat-s": slot.heartbeat_s,
+        "walltime-s": slot.walltime_s,
         "payload-user": f"{account.uid}:{account.gid}" if account else None,
         "pilot-id": pilot_id,
     }
     words = [(f"--{name}", str(value)) for name, value in options.items() if value is not None]
-    return [sys.executable, "-I", str(PILOT), *(word for pair in words for word in pair)]
+    return [slot.python, "-I", str(PILOT), *(word for pair in words for word in pair)]
 
 
 def start(argv: list[str], url: str, token: str, log: Path) -> subprocess.Popen[bytes]:

@@ -1,9 +1,10 @@
-"""jedi_pilots: the pilots that run on this machine, and the jobs they hold."""
+"""jedi_pilots: the pilots that submitters of this machine have sent, and the jobs they hold."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Row, text
@@ -14,11 +15,12 @@ from jedi.spec.wire import Delegation
 
 _SERVE = text("""
 WITH l AS (
-  SELECT site, corecount, greatest(maxrss, 0) AS maxrss, greatest(maxwdir, 0) AS maxwdir, lastpilot,
-    CASE WHEN submitter = 'local' AND status NOT IN ('offline', 'paused') THEN greatest(nslots, 0)
+  SELECT site, corecount, greatest(maxrss, 0) AS maxrss, greatest(maxwdir, 0) AS maxwdir,
+    greatest(maxtime, 0) AS maxtime, submitter, queue, batch, lastpilot,
+    CASE WHEN submitter <> 'none' AND status NOT IN ('offline', 'paused') THEN greatest(nslots, 0)
          ELSE 0 END AS nslots
   FROM jedi_sites s
-  WHERE submitter = 'local' OR EXISTS (
+  WHERE submitter <> 'none' OR EXISTS (
     SELECT FROM jedi_pilots p WHERE p.site = s.site AND p.endtime IS NULL AND p.host = :host)
   ORDER BY site LIMIT :limit FOR NO KEY UPDATE OF s SKIP LOCKED
 ), seen AS (
@@ -31,8 +33,9 @@ SELECT * FROM l ORDER BY site
 
 
 def serve(tx: Connection, host: str, limit: int) -> list[Row[Any]]:
-    """Lock the sites that a local submitter looks after, to the transaction's end, and note that
-    they are: site, nslots (0: no more pilots), corecount, maxrss, maxwdir.
+    """Lock the sites that a submitter looks after, to the transaction's end, and note that they
+    are: site, submitter (the engine), queue, batch, nslots (0: no more pilots), corecount, maxrss,
+    maxwdir, maxtime.
 
     Sites that somebody else has locked are left out. What is read of a site's pilots after this
     holds until the commit, so two submitters never fill the same slots.
@@ -66,7 +69,7 @@ def demand(tx: Connection, sites: Sequence[str]) -> dict[str, Row[Any]]:
 
 
 def live_pilots(tx: Connection, host: str) -> list[Row[Any]]:
-    """The pilots of a host that have not ended: pilot_id, pid, process_start, age_s, ..."""
+    """The pilots of a host that have not ended: pilot_id, engine, pid, age_s, ..."""
     return list(
         tx.execute(
             text(
@@ -78,34 +81,79 @@ def live_pilots(tx: Connection, host: str) -> list[Row[Any]]:
     )
 
 
-def insert_pilots(tx: Connection, host: str, rows: Sequence[tuple[str, str, str]]) -> None:
-    """Note pilots, (pilot_id, site, token_hash), that are going to be started on a host."""
-    if rows:
+def insert_pilots(
+    tx: Connection, host: str, site: str, engine: str, tokens: Mapping[str, str], lifetime_s: float
+) -> None:
+    """Note pilots that are going to be started, with the sha256 of their tokens, which expire."""
+    if tokens:
         tx.execute(
             text(
-                "INSERT INTO jedi_pilots (pilot_id, site, host, token_hash, status) "
-                "VALUES (:pilot_id, :site, :host, :token_hash, 'submitted')"
+                "WITH n AS (SELECT * FROM unnest(CAST(:ids AS text[]), CAST(:hashes AS text[])) "
+                "AS n(pilot_id, token_hash)), t AS ("
+                "INSERT INTO jedi_tokens (token_hash, kind, site, expires_at) "
+                "SELECT token_hash, 'pilot', :site, jedi_now() + make_interval(secs => :life) "
+                "FROM n) "
+                "INSERT INTO jedi_pilots (pilot_id, site, host, engine, token_hash, status) "
+                "SELECT pilot_id, :site, :host, :engine, token_hash, 'submitted' FROM n"
             ),
-            [
-                {"pilot_id": pilot_id, "site": site, "host": host, "token_hash": token_hash}
-                for pilot_id, site, token_hash in rows
-            ],
-        )
+            {"ids": list(tokens), "hashes": list(tokens.values()), "site": site, "host": host,
+             "engine": engine, "life": lifetime_s},
+        )  # fmt: skip
 
 
-def note_process(tx: Connection, started: Mapping[str, Process]) -> None:
-    """Note which process each pilot is."""
+def renew_tokens(tx: Connection, host: str, lifetime_s: float) -> None:
+    """Let the tokens of living pilots of a host last, if less than half of their time is left."""
     tx.execute(
         text(
-            "UPDATE jedi_pilots p SET status = 'running', pid = n.pid, process_start = n.start "
-            "FROM unnest(CAST(:ids AS text[]), CAST(:pids AS int[]), CAST(:starts AS bigint[])) "
-            "AS n(pilot_id, pid, start) WHERE p.pilot_id = n.pilot_id AND p.status = 'submitted'"
+            "UPDATE jedi_tokens t SET expires_at = jedi_now() + make_interval(secs => :life) "
+            "FROM jedi_pilots p WHERE p.token_hash = t.token_hash AND p.endtime IS NULL "
+            "AND p.host = :host AND t.revoked_at IS NULL "
+            "AND t.expires_at < jedi_now() + make_interval(secs => :life / 2)"
+        ),
+        {"host": host, "life": lifetime_s},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is known of a pilot from now on: its process or its batch job, and whether it runs."""
+
+    process: Process | None
+    batch_id: str | None
+    running: bool
+
+
+def note_found(tx: Connection, found: Mapping[str, Found]) -> None:
+    """Note which process or batch job each pilot is."""
+    tx.execute(
+        text(
+            "UPDATE jedi_pilots p SET pid = n.pid, process_start = n.start, "
+            "batch_id = n.batch_id, status = CASE WHEN n.running THEN 'running' ELSE p.status END "
+            "FROM unnest(CAST(:ids AS text[]), CAST(:pids AS int[]), CAST(:starts AS bigint[]), "
+            "CAST(:batch_ids AS text[]), CAST(:running AS bool[])) "
+            "AS n(pilot_id, pid, start, batch_id, running) "
+            "WHERE p.pilot_id = n.pilot_id AND p.status IN ('submitted', 'running')"
         ),
         {
-            "ids": list(started),
-            "pids": [process.pid for process in started.values()],
-            "starts": [process.start for process in started.values()],
+            "ids": list(found),
+            "pids": [one.process and one.process.pid for one in found.values()],
+            "starts": [one.process and one.process.start for one in found.values()],
+            "batch_ids": [one.batch_id for one in found.values()],
+            "running": [one.running for one in found.values()],
         },
+    )
+
+
+def have_ended(tx: Connection, names: Sequence[str]) -> list[Row[Any]]:
+    """Which of these names are pilots that have ended."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT *, CAST(0 AS float8) AS age_s FROM jedi_pilots "
+                "WHERE pilot_id = ANY(CAST(:names AS text[])) AND endtime IS NOT NULL"
+            ),
+            {"names": list(names)},
+        )
     )
 
 

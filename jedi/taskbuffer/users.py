@@ -98,6 +98,11 @@ def put_notices(tx: Connection, user_name: str, wanted: Notices, secret: str | N
     )
 
 
+def new_token() -> str:
+    """What nobody guesses."""
+    return secrets.token_urlsafe(32)
+
+
 def token_hash(token: str) -> str:
     """What the database keeps of a token."""
     return hashlib.sha256(token.encode()).hexdigest()
@@ -112,7 +117,7 @@ def put_token(
     lifetime_s: float | None = None,
 ) -> str:
     """Make a token, for a `pilot` of a site or a `user`; it can't be read again."""
-    token = secrets.token_urlsafe(32)
+    token = new_token()
     tx.execute(
         text(
             "INSERT INTO jedi_tokens (token_hash, kind, site, username, expires_at) "

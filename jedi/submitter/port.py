@@ -1,0 +1,132 @@
+"""What the submitter asks of an engine, be it this machine or a batch system."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from jedi.core.errors import JediError
+from jedi.core.home import Account
+from jedi.core.processes import Process
+
+
+class EngineError(JediError):
+    """An engine does not do what it is asked for."""
+
+    code = "engine_failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What the pilots of a site are told, and what an engine is asked for them."""
+
+    site: str
+    cores: int
+    memory_mb: int
+    disk_mb: int
+    max_jobs: int
+    idle_s: float
+    heartbeat_s: float
+    work: Path
+    url: str
+    python: str
+    walltime_s: int | None = None
+    """How long a pilot takes jobs; None: as long as there are any."""
+
+    queue: str | None = None
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    """What else the engine is told, in its own words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A pilot to start; `account` runs its payloads (None: who runs the pilot)."""
+
+    pilot_id: str
+    token: str
+    account: Account | None
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A living pilot, as it is noted."""
+
+    pilot_id: str
+    age_s: float
+    running: bool
+    process: Process | None = None
+    batch_id: str | None = None
+
+    @classmethod
+    def of(cls, row: Any) -> Known:
+        """From a row of jedi_pilots with its age_s."""
+        process = Process(row.pid, row.process_start) if row.pid else None
+        return cls(row.pilot_id, row.age_s, row.status != "submitted", process, row.batch_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """By what an engine knows a pilot: a process of this machine, or a batch job."""
+
+    process: Process | None = None
+    batch_id: str | None = None
+    running: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a pilot ended, to be said of it, and whether that is the site's fault (None: neither a
+    success nor a failure of the site)."""
+
+    how: str
+    failed: bool | None = None
+
+
+@dataclass(slots=True)
+class Seen:
+    """What an engine says of pilots."""
+
+    found: dict[str, Handle] = field(default_factory=dict)
+    """Of whom something new is known."""
+
+    gone: dict[str, End] = field(default_factory=dict)
+    waiting: frozenset[str] = frozenset()
+    """Those that the engine has not started yet."""
+
+    others: frozenset[str] = frozenset()
+    """Names of further jobs there, which may be pilots that were thought to have ended."""
+
+
+@dataclass(slots=True)
+class Sent:
+    """Which pilots were started; which certainly were not, and why. Of others nothing is known:
+    they are looked for later."""
+
+    started: dict[str, Handle] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
+    why: EngineError | None = None
+
+
+class Engine(Protocol):
+    """Where pilots run. All may raise EngineError."""
+
+    @property
+    def at_hand(self) -> bool:
+        """Looking costs next to nothing, and is done as often as one likes."""
+
+    def look(self, pilots: Sequence[Known]) -> Seen:
+        """What has become of all living pilots of a site."""
+
+    def submit(self, slot: Slot, starts: Sequence[Start]) -> Sent:
+        """Start pilots that outlive us."""
+
+    def cancel(self, pilots: Sequence[Known]) -> None:
+        """End pilots, wherever they are."""
+
+    def forget(self, pilots: Sequence[Known]) -> None:
+        """They are gone, and it is noted how: nothing more will be asked about them."""
+
+    def tidy(self, attempt: Path) -> None:
+        """Remove what a dead pilot left behind of an attempt."""

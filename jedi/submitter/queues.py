@@ -1,0 +1,116 @@
+"""What the commands of batch systems say of our jobs: one listing tells ids, names and states."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+State = Literal["queued", "running", "ended"]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchJob:
+    """A job as its queue tells of it; `said` is the queue's own word for its state, or the reason
+    for it."""
+
+    batch_id: str
+    name: str
+    state: State
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """How a batch system is asked for all jobs of ours that it knows."""
+
+    command: tuple[str, ...]
+    read: Callable[[str], list[BatchJob]]
+    """Raises ValueError, LookupError or TypeError for what is no listing."""
+
+    name_attribute: str
+    """The attribute that carries a job's name, in the system's own words."""
+
+    none: str = ""
+    """What is said, with an exit code that is not 0, when there are no jobs."""
+
+
+def _state(word: str, queued: frozenset[str], ended: frozenset[str]) -> State:
+    """Words that we do not know mean that it runs: nothing is done about those."""
+    return "queued" if word in queued else "ended" if word in ended else "running"
+
+
+_SLURM_QUEUED = frozenset({
+    "PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD",
+    "SPECIAL_EXIT",
+})  # fmt: skip
+_SLURM_ENDED = frozenset({
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
+    "PREEMPTED", "REVOKED", "TIMEOUT",
+})  # fmt: skip
+_LSF_QUEUED, _LSF_ENDED = frozenset({"PEND", "PROV", "PSUSP", "WAIT"}), frozenset({"DONE", "EXIT"})
+_PBS_QUEUED, _PBS_ENDED = frozenset("HMQTW"), frozenset("CFX")
+_CONDOR = {1: "IDLE", 2: "RUNNING", 3: "REMOVED", 4: "COMPLETED", 5: "HELD", 6: "OUTPUT",
+           7: "SUSPENDED"}  # fmt: skip
+_CONDOR_QUEUED, _CONDOR_ENDED = frozenset({"IDLE", "HELD"}), frozenset({"REMOVED", "COMPLETED"})
+
+
+def _slurm(said: str) -> list[BatchJob]:
+    found = []
+    for line in said.splitlines():
+        batch_id, name, word, reason = line.split("|", 3)
+        int(batch_id)
+        why = word if reason in ("None", "") else f"{word}, {reason}"
+        found.append(BatchJob(batch_id, name, _state(word, _SLURM_QUEUED, _SLURM_ENDED), why))
+    return found
+
+
+def _lsf(said: str) -> list[BatchJob]:
+    found = []
+    for job in json.loads(said)["RECORDS"]:
+        word, reason = job["STAT"], job.get("EXIT_REASON") or ""
+        why = f"{word}, {reason}" if reason else word
+        state = _state(word, _LSF_QUEUED, _LSF_ENDED)
+        found.append(BatchJob(job["JOBID"], job["JOB_NAME"], state, why))
+    return found
+
+
+def _pbs(said: str) -> list[BatchJob]:
+    found = []
+    for batch_id, job in json.loads(said).get("Jobs", {}).items():
+        word = job["job_state"]
+        why = f"{word}, {job['comment']}" if job.get("comment") else word
+        state = _state(word, _PBS_QUEUED, _PBS_ENDED)
+        found.append(BatchJob(batch_id, job["Job_Name"], state, why))
+    return found
+
+
+def _condor(said: str) -> list[BatchJob]:
+    found = []
+    for job in json.loads(said) if said.strip() else []:
+        word = _CONDOR[job["JobStatus"]]
+        why = f"{word}, {job['HoldReason']}" if job.get("HoldReason") else word
+        state = _state(word, _CONDOR_QUEUED, _CONDOR_ENDED)
+        batch_id = f"{job['ClusterId']}.{job['ProcId']}"
+        found.append(BatchJob(batch_id, job.get("JobBatchName", ""), state, why))
+    return found
+
+
+QUEUES = {
+    "slurm": Queue(
+        ("squeue", "--me", "--noheader", "--states=all", "--format=%i|%j|%T|%r"),
+        _slurm, "job-name",
+    ),
+    "lsf": Queue(
+        ("bjobs", "-a", "-json", "-o", "jobid job_name stat exit_reason"),
+        _lsf, "J", none="No job found",
+    ),
+    "pbs": Queue(("qstat", "-f", "-F", "json"), _pbs, "N"),
+    "htcondor": Queue(
+        ("condor_q", "-json", "-attributes",
+         "ClusterId,ProcId,JobBatchName,JobStatus,HoldReason"),
+        _condor, "batch_name",
+    ),
+}  # fmt: skip
+"""By name of the engine."""
