@@ -22,8 +22,8 @@ demo: $(STAMP) ## run real tasks in a scratch home and show the result
 test: $(STAMP) ## run all tests on a private PostgreSQL
 	@$(BIN)/python -m pytest -n $(WORKERS)
 
-stress: $(STAMP) ## live through what may happen, other things each time, for STRESS_S seconds
-	@JEDI_STRESS=$(STRESS_S) $(BIN)/python -m pytest tests/test_life.py
+stress: $(STAMP) ## live through what may happen, other things each time, twice STRESS_S seconds
+	@JEDI_STRESS=$(STRESS_S) $(BIN)/python -m pytest tests/test_life.py tests/scenarios/test_chaos.py
 
 lint: $(STAMP) ## ruff and mypy
 	@$(BIN)/ruff check .
