@@ -394,6 +394,36 @@ def test_a_retried_unit_keeps_its_number_and_its_origin(world: World) -> None:
     ]  # fmt: skip
 
 
+def test_the_more_jobs_a_user_has_the_less_urgent_are_new_ones(world: World) -> None:
+    catalogue(world, in_=7)
+    one, two, group, bob, jump, prod = ready(
+        world, *(document(nFilesPerJob=1, output=f"a:{n}") for n in range(6))
+    )
+    tasks = "UPDATE jedi_tasks SET {} WHERE jeditaskid = :t"
+    with world.engine.begin() as tx:
+        tx.execute(text(tasks.format("workinggroup = 'higgs'")), {"t": group})
+        tx.execute(text(tasks.format("username = 'bob'")), {"t": bob})
+        tx.execute(text(tasks.format("currentpriority = 1500, username = 'eve'")), {"t": jump})
+        tx.execute(text(tasks.format("prodsourcelabel = 'managed'")), {"t": prod})
+    turn(world, jobgen__jobs_per_step=3, jobgen__batch=6)
+    world.refresh()
+    generate(world)
+
+    def priorities(task: int) -> list[int]:
+        return [job.priority for job in jobs_of(world, task)]
+
+    assert priorities(one) == [1000, 999, 999, 999, 998, 998, 998]
+    assert priorities(group) == priorities(bob) == priorities(one)
+    assert priorities(jump) == [1500] * 7 and priorities(prod) == [1000] * 7
+    assert priorities(two)[0] == 997  # seven of the same cycle come first
+    (more,) = ready(world, document(nFilesPerJob=1, output="a:7"))
+    generate(world)
+    assert priorities(more)[0] == 995  # of an earlier cycle, fourteen
+    ready_ones = rows(world, "SELECT priority FROM jedi_job_ready r JOIN jedi_jobs j "
+                      "USING (pandaid, priority)")  # fmt: skip
+    assert len(ready_ones) == 49
+
+
 def test_serial_numbers_end_at_their_maximum(world: World) -> None:
     catalogue(world, in_=5)
     (task,) = ready(world, document(nFilesPerJob=1))

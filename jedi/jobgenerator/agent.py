@@ -23,7 +23,7 @@ from jedi.jobgenerator.build import cut_builds, still_there, to_build, with_libr
 from jedi.jobgenerator.generate import Material, ids_needed, make_jobs
 from jedi.jobgenerator.homes import ANY_SITE, homes, with_datasets
 from jedi.jobgenerator.locating import Locate, once, where_of
-from jedi.jobgenerator.merge import plan_merges, with_demand
+from jedi.jobgenerator.merge import MergeItem, plan_merges, with_demand
 from jedi.jobgenerator.naming import jobs_allowed
 from jedi.jobgenerator.outcome import Held, Made, Merges, Outcome, nowhere, told, without_software
 from jedi.jobgenerator.plan import Cut
@@ -31,7 +31,6 @@ from jedi.jobgenerator.propose import Proposal, propose
 from jedi.spec.chunk import Chunk, Files
 from jedi.spec.decision import Decision
 from jedi.spec.generation import NewJobs, OutputDataset, TaskOrder
-from jedi.spec.merging import MergeOrder
 from jedi.spec.request import Past
 from jedi.spec.snapshot import Snapshot
 from jedi.taskbuffer import (
@@ -81,27 +80,6 @@ class Item:
     @property
     def lock_seq(self) -> int:
         return int(self.claimed.row.lock_seq)
-
-    @property
-    def lease(self) -> tuple[int, int]:
-        """For tasks.fence."""
-        return self.jedi_task_id, self.lock_seq
-
-
-@dataclass(frozen=True, eq=False)
-class MergeItem:
-    """A claimed task with files that are to be merged."""
-
-    found: MergeOrder
-    world: Snapshot
-
-    @property
-    def jedi_task_id(self) -> int:
-        return self.found.order.jedi_task_id
-
-    @property
-    def lock_seq(self) -> int:
-        return self.found.order.lock_seq
 
     @property
     def lease(self) -> tuple[int, int]:

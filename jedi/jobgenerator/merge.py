@@ -6,7 +6,7 @@ Source: engine.md §3.1 (the column Merge), §4.4, §6.1.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,27 @@ from jedi.spec.merging import GROWTH, MergeOrder, Stream
 from jedi.spec.snapshot import Snapshot
 
 
+@dataclass(frozen=True, eq=False)
+class MergeItem:
+    """A claimed task with files that are to be merged."""
+
+    found: MergeOrder
+    world: Snapshot
+
+    @property
+    def jedi_task_id(self) -> int:
+        return self.found.order.jedi_task_id
+
+    @property
+    def lock_seq(self) -> int:
+        return self.found.order.lock_seq
+
+    @property
+    def lease(self) -> tuple[int, int]:
+        """For tasks.fence."""
+        return self.jedi_task_id, self.lock_seq
+
+
 def with_demand(found: MergeOrder, knobs: Mapping[str, Any]) -> TaskOrder:
     """The order with what a merge job needs: as much output as input and a bit, the memory that
     the task asks for merges or for all jobs, and no time that is known."""
@@ -31,6 +52,7 @@ def with_demand(found: MergeOrder, knobs: Mapping[str, Any]) -> TaskOrder:
         ram_per_core=demand.ram_per_core and not own,
         base_ram_mb=0.0 if own else demand.base_ram_mb,
         hs06_s_per_event=None,
+        s_per_mb=None,
         max_walltime_s=None,
         out_bytes=GROWTH * MB,
         out_per_event=False,

@@ -61,7 +61,7 @@ class FileStrategy:
                 sizes = sizes + _sizes_beside(one, events)
         outputs = demand.output_bytes(Load(sizes, events))
         room = sizes + outputs
-        return {"masters": ones, "files": files, "bytes": room, "disk": room,
+        return {"masters": ones, "files": files, "bytes": room, "disk": room, "read": sizes,
                 "events": events, "output": outputs * ones}  # fmt: skip
 
     def caps(
@@ -94,6 +94,7 @@ class FileStrategy:
             "files": hard,
             "bytes": (rules.n_gb_per_job or knobs["jobgen.max_gb_per_job"]) * GB - fixed,
             "disk": scratch_mb * MB - fixed,
+            "read": demand.bytes_within(seconds, cores),
             "events": demand.events_within(seconds, cores, sites.core_power[site]),
             "output": (rules.output_gb_per_job or np.inf) * GB,
         }
