@@ -14,7 +14,7 @@ from jedi.core.errors import JediError, NotFound, Refused
 from jedi.core.home import Home
 from jedi.core.settings import Settings
 from jedi.service.restoring import _pattern
-from jedi.standalone.backup import backup, restore
+from jedi.standalone.backup import _database, backup, restore
 from jedi.standalone.place import Place
 from jedi.taskbuffer import migrate
 from jedi.taskbuffer.engine import connect
@@ -72,6 +72,11 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(
     empty = connect(empty_url)
     assert migrate.empty(empty)
     empty.dispose()
+
+
+def test_a_password_is_in_no_command_line(home: Path) -> None:
+    place = place_of(home, "postgresql+psycopg://me:secret@db.example.org:5433/jedi")
+    assert _database(place) == ["--dbname=postgresql://me@db.example.org:5433/jedi"]
 
 
 def test_names_that_a_template_gives() -> None:

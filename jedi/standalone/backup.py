@@ -106,7 +106,7 @@ def _major(engine: Engine) -> int:
 
 def _database(place: Place) -> list[str]:
     """How the programs are told the database; the password is in their environment."""
-    url = make_url(place.libpq_url).set(password=None)
+    url = make_url(place.libpq_url)._replace(password=None)  # `set` takes None for "as it is"
     return [f"--dbname={url.render_as_string()}"]
 
 
