@@ -17,6 +17,8 @@ from jedi.ddm.content import adler32
 from jedi.jobdispatcher.agent import Adder
 from jedi.service.check import check
 from jedi.taskbuffer import users
+from jedi.watchdog.dog import Counts, walk
+from jedi.watchdog.kennel import DOGS
 
 JOBS = 3
 UNLOGGED = {"task_log", "input_log", "output_log"}
@@ -169,6 +171,19 @@ def test_two_pilots_with_one_job(world: World, made: Made, here: Site) -> None:
     here.report(*(finished(one, world) for one in others))
     settle(world)
     assert statuses(world) == ["finished", "failed", "failed"]
+
+
+@pytest.mark.parametrize("year", [1970, 2999])
+def test_a_pilot_whose_clock_is_wrong(world: World, made: Made, here: Site, year: int) -> None:
+    """How long a job has been silent is told by the clock of the database."""
+    first, *_ = here.acquire("p", "r")
+    then = f"{year}-01-01T00:00:00Z"
+    assert here.report(say(first, "running", started_at=then)) == ["accepted"]
+    assert walk(world, DOGS["timeouts"]) == Counts()
+    assert here.report({**finished(first, world), "ended_at": then}) == ["accepted"]
+    assert walk(world, DOGS["timeouts"]) == Counts()
+    settle(world)
+    assert statuses(world)[0] == "finished"
 
 
 def test_a_megabyte_of_excuses(world: World, made: Made, here: Site) -> None:
