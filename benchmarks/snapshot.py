@@ -14,6 +14,7 @@ from benchmarks.common import Result, Work, together
 from benchmarks.jobs_world import fed_task, place
 from benchmarks.life import IDLE_S, add, serve, verify
 from benchmarks.stages import Service, world_of
+from jedi.agent.base import World
 from jedi.core import clock
 from jedi.jobdispatcher.agent import Adder
 from jedi.jobgenerator.agent import JobGenerator
@@ -27,12 +28,12 @@ TASK = 1_250
 
 
 def measure(engine: Engine, hold: int = HOLD_S) -> list[Result]:
-    """Tasks are fed, generated, dispatched, run and ended on two processes for `hold` seconds; the
-    worst window of each stage. Fewer seconds than HOLD_S are a trial, without a goal."""
+    """Tasks are fed, generated, dispatched, run and ended in three processes for `hold` seconds:
+    the worst window of each stage. Fewer seconds than HOLD_S are a trial, without a goal."""
     place(engine, SITES, SHARES)
     url = engine.url.render_as_string(hide_password=False)
     with _old_snapshot(engine):
-        together(2, _process, url, hold)
+        together(3, _process, url, hold)
         worst = _worst(engine, hold // WINDOW_S)
         dead = _dead(engine)
     verify(engine, hold * TASK)
@@ -54,29 +55,35 @@ def _old_snapshot(engine: Engine) -> Iterator[None]:
 
 
 def _process(number: int, url: str, hold: int) -> Work:
-    """Feeder and generator, or Adder; what is left of its time it is the service, too."""
-    service, world = Service(url), world_of(url, TASK)
-    sites = cycle(range(SITES))
+    """One of three, as in life: feeder and generator, the service, the Adder."""
+    world = world_of(url, TASK)
+    if number == 0:
+        return lambda: _feed(world, hold)
+    if number == 1:
+        return lambda: _serve(Service(url), hold * TASK)
+    return lambda: add(Adder(world), hold * TASK, lambda: 0)
 
-    def serve_all() -> int:
-        """One site after the other, until one has jobs."""
-        return next((n for _ in range(SITES) if (n := serve(service, next(sites)))), 0)
 
-    if number:
-        return lambda: add(Adder(world), hold * TASK, serve_all)
+def _feed(world: World, tasks: int) -> None:
+    """A task each second, or as soon as can be."""
+    generator, begin = JobGenerator(world), clock.monotonic()
+    for due in range(tasks):
+        sleep(max(0.0, begin + due - clock.monotonic()))
+        fed_task(world.engine, world, 1, 1 + due % SHARES)
+        generator.run_once()
 
-    def feed() -> None:
-        generator, begin = JobGenerator(world), clock.monotonic()
-        for due in range(hold):
-            while clock.monotonic() < begin + due:
-                if not serve_all():
-                    sleep(IDLE_S)
-            fed_task(world.engine, world, 1, 1 + due % SHARES)
-            generator.run_once()
-        while serve_all():
-            pass
 
-    return feed
+def _serve(service: Service, jobs: int) -> None:
+    """Site after site, until all jobs were there."""
+    idle = 0
+    for where in cycle(range(SITES)):
+        served = serve(service, where)
+        jobs -= served
+        if jobs <= 0:
+            return
+        idle = 0 if served else idle + 1
+        if idle >= SITES:
+            sleep(IDLE_S)
 
 
 _STAGES = {"activated": "generate", "sent": "dispatch", "finished": "end"}
