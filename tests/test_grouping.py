@@ -322,3 +322,18 @@ def test_an_output_goes_where_it_is_told(world: World) -> None:
     generate(world)
     (file,) = rows(world, "SELECT * FROM jedi_job_files WHERE type = 'output'")
     assert file.endpoint == "SITE_B_DATADISK"
+
+
+@pytest.mark.parametrize(("token", "endpoint"), [("T", "SITE_A_SCRATCH"), ("U", "SITE_A_DATADISK")])
+def test_an_output_goes_to_the_space_of_its_token(world: World, token: str, endpoint: str) -> None:
+    catalogue(world, in_=1)
+    rows(world, "INSERT INTO jedi_ddm_endpoints (ddm_endpoint, site, path, token) "
+                "VALUES ('SITE_A_SCRATCH', 'SITE_A', '/scratch', 'T') RETURNING 1")  # fmt: skip
+    rows(world, "INSERT INTO jedi_site_endpoints (site, ddm_endpoint, default_write) "
+                "VALUES ('SITE_A', 'SITE_A_SCRATCH', false) RETURNING 1")  # fmt: skip
+    task = document(site="SITE_A")
+    task["jobParameters"][-1]["token"] = token
+    ready(world, task)
+    generate(world)
+    (file,) = rows(world, "SELECT * FROM jedi_job_files WHERE type = 'output'")
+    assert file.endpoint == endpoint

@@ -181,6 +181,12 @@ def test_the_place_is_checked(world: World, told: dict[str, Any], words: str) ->
         ask(world, task, "reassign", **told)
 
 
+def test_a_task_may_say_that_nobody_reassigns_it(world: World) -> None:
+    task = running(world, 1, disableReassign=True)
+    with pytest.raises(BadInput, match="nobody may reassign it"):
+        ask(world, task, "reassign", site="SITE_B")
+
+
 def test_a_job_that_a_pilot_ended_on_reassignment_is_closed() -> None:
     job = ReportedJob(
         panda_id=1, lock_seq=1, pilot_result="cancelled", kill_code="reassigned",

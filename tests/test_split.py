@@ -31,8 +31,8 @@ from jedi.spec.snapshot import Snapshot
 from jedi.spec.splitrule import SplitRules
 
 NOTHING_SAID: dict[str, Any] = dict.fromkeys(
-    ("corecount", "cputime", "cputimeunit", "cpuefficiency", "basewalltime", "ramcount", "ramunit",
-     "baseramcount", "outdiskcount", "outdiskunit", "workdiskcount", "workdiskunit")
+    ("corecount", "cputime", "cputimeunit", "cpuefficiency", "basewalltime", "walltime", "ramcount",
+     "ramunit", "baseramcount", "outdiskcount", "outdiskunit", "workdiskcount", "workdiskunit")
 )  # fmt: skip
 
 
@@ -231,6 +231,10 @@ def test_walltime_limits_jobs_where_cpu_time_is_known() -> None:
     asked = demand(1.0, cputime=100)
     many = chunk(files(30, [1] * 30, [100] * 30))
     assert {b - a for a, b in spans(cut([many], SplitRules(max_walltime_h=1), asked))} == {2}
+    # 300 s for each MB leave room for 10 MB in those 3000 s
+    by_size = chunk(files(30, [3 * 2**20] * 30))
+    found = spans(cut([by_size], SplitRules(max_walltime_h=1), demand(1.0, walltime=300)))
+    assert {b - a for a, b in found} == {3}
     # the site's limit, on 4 cores
     asked = demand(cputime=100, corecount=4)
     world = sites("S", max_time_s=[3600], cores=[4])
@@ -456,6 +460,12 @@ def test_what_is_not_said_costs_nothing() -> None:
     assert demand(cputime=5, cpuefficiency=0).walltime_s(Load(0.0, 9.0), one, one) == 600
     assert demand(corecount=0).cores_at(np.array([8.0]))[0] == 8
     assert demand(corecount=1).cores_at(np.array([8.0]))[0] == 1
+    by_size = demand(walltime=60)
+    assert by_size.walltime_s(Load(5 * MB, 1.0), 2 * one, one) == 600 + 60 * 5 / 2
+    assert by_size.bytes_within(720.0, 2.0) == 4 * MB
+    both = demand(walltime=60, cputime=5)
+    assert both.walltime_s(Load(5 * MB, 1.0), one, one) == 600 + 5 / 0.9
+    assert both.bytes_within(720.0, 2.0) == np.inf
     milli = demand(cputime=5000, cputimeunit="mHS06sPerEvent")
     assert milli.hs06_s_per_event == 5
     work = demand(workdiskcount=1, workdiskunit="GB", outdiskcount=2, outdiskunit="GBPerEvent")

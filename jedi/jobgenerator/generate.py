@@ -33,6 +33,8 @@ from jedi.spec.priority import job_priorities
 from jedi.spec.snapshot import Snapshot
 from jedi.spec.splitrule import TIED_IDS
 
+_MOST = 2**31 - 1
+
 
 @dataclass(frozen=True, eq=False)
 class Material:
@@ -128,8 +130,8 @@ def _total(reads: Sequence[Reading], column: Any, jobs: int) -> Any:
 def resources(
     demand: Demand, cuts: Sequence[Cut], reads: Sequence[Reading], sites: Snapshot, factor: float
 ) -> dict[str, list[int]]:
-    """Cores, memory, time and disk of each job at its site, rounded up; `factor` is the part of
-    the memory that is insisted on."""
+    """Cores, memory, time and disk of each job at its site, rounded up, at most what a column
+    holds; `factor` is the part of the memory that is insisted on."""
     site = np.concatenate([cut.sites for cut in cuts])
     load = Load(
         bytes=_total(reads, lambda r: r.files.sizes[r.rows], len(site)),
@@ -145,7 +147,10 @@ def resources(
         "walltime_s": walltime,
         "disk_mb": demand.disk_mb(load),
     }
-    return {name: np.ceil(column).astype(np.int64).tolist() for name, column in asked.items()}
+    return {
+        name: np.minimum(np.ceil(column), _MOST).astype(np.int64).tolist()
+        for name, column in asked.items()
+    }
 
 
 def _new_seeds(m: Material, again: int) -> NewSeeds | None:
@@ -164,7 +169,8 @@ def _output(m: Material, number: int, site: Ints, values: _Values) -> NewOutput:
     column = {"${SN}": serials, "${SN/P}": serials}
     lfns = Template(output.template).render(lambda word: column.get(word) or values.column(word),
                                             jobs)  # fmt: skip
-    home = [output.destination or at for at in m.sites.endpoint]
+    here = zip(m.sites.sites, m.sites.endpoint, strict=True)
+    home = [output.destination or output.spaces.get(site, at) for site, at in here]
     by_site = [output.at_sites.get(name, output.dataset) for name in m.sites.sites]
     return NewOutput(
         output=output,

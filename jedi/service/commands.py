@@ -68,7 +68,7 @@ def command(
     if (code := arguments.get("sandbox")) and not tasks_new.has_sandbox(tx, code):
         problems.append(Problem("sandbox", code, "no such sandbox", "Give its files"))
     if name == "reassign":
-        problems += _wrong_place(tx, arguments)
+        problems += _wrong_place(tx, jedi_task_id, arguments)
     if name == "incexec" and not problems:
         problems += _wrong_parameters(tx, who, jedi_task_id, arguments.get("parameters", {}))
     if problems:
@@ -121,8 +121,13 @@ def _wrong(name: str, arguments: Mapping[str, Any]) -> Iterator[Problem]:
             yield Problem(key, value, f"is {_TYPES[known[key]]}", "Correct it")
 
 
-def _wrong_place(tx: Connection, arguments: Mapping[str, Any]) -> Iterator[Problem]:
-    """A task is sent to one place, which has to be known."""
+def _wrong_place(
+    tx: Connection, jedi_task_id: int, arguments: Mapping[str, Any]
+) -> Iterator[Problem]:
+    """A task is sent to one place, which has to be known, unless it said that it stays."""
+    if tasks_new.params_of(tx, [jedi_task_id])[jedi_task_id].get("disableReassign"):
+        rule, remedy = "the task was submitted so: nobody may reassign it", "Submit it anew without"
+        yield Problem("disableReassign", True, rule, remedy)
     given = [key for key in ("site", "nucleus") if key in arguments]
     if len(given) != 1:
         remedy = "Name a site, or a nucleus"

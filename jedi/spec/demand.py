@@ -43,6 +43,7 @@ class Demand:
     out_bytes: float
     out_per_event: bool
     work_mb: float
+    s_per_mb: float | None = None  # decisions kept from before it counted do not say it
 
     @classmethod
     def of(cls, task: Any, max_walltime_h: float | None) -> Demand:
@@ -62,7 +63,13 @@ class Demand:
             out_bytes=(task.outdiskcount or 0) * SIZES[out_unit.removesuffix("PerEvent")],
             out_per_event=out_unit.endswith("PerEvent"),
             work_mb=work + _BASE_WORK_MB if work else 0.0,
+            s_per_mb=task.walltime or None,
         )
+
+    @property
+    def timed(self) -> bool:
+        """Whether anybody knows how long jobs take."""
+        return self.hs06_s_per_event is not None or self.s_per_mb is not None
 
     def cores_at(self, site_cores: Numbers) -> Numbers:
         """Cores of a job where slots have `site_cores`; single-core tasks stay so."""
@@ -88,9 +95,12 @@ class Demand:
 
     def walltime_s(self, load: Load, cores: Numbers, core_power: Numbers) -> Numbers | None:
         """Expected duration on `cores` of `core_power` HS06 each; None if unknown. An efficiency
-        of 0 means that time does not depend on events."""
-        if self.hs06_s_per_event is None:
+        of 0 means that time does not depend on events. Where nobody knows what an event takes, the
+        processor seconds for a megabyte of input count, which are the same everywhere."""
+        if not self.timed:
             return None
+        if self.hs06_s_per_event is None:
+            return (self.s_per_mb or 0.0) * load.bytes / MB / cores + self.base_walltime_s
         work = self.hs06_s_per_event * load.events if self.efficiency else 0.0
         return work / (cores * core_power * (self.efficiency or 1.0)) + self.base_walltime_s
 
@@ -103,3 +113,9 @@ class Demand:
         if self.hs06_s_per_event is None or not self.efficiency:
             return np.inf
         return float(self.budget(seconds, cores, core_power) / self.hs06_s_per_event)
+
+    def bytes_within(self, seconds: float, cores: float) -> float:
+        """How much input fits into a wall time; infinite where time does not depend on it."""
+        if self.s_per_mb is None or self.hs06_s_per_event is not None:
+            return np.inf
+        return (seconds - self.base_walltime_s) * cores / self.s_per_mb * MB

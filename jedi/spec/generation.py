@@ -46,8 +46,9 @@ class OutputDataset:
 class Output:
     """An output template with its dataset; serial numbers up to `serial_nr` are used up. `role` is
     what a file is to the job that makes it, output or log; its dataset's `type` may be another.
-    `destination` is the endpoint where the files go, None: where the job runs. Of a template type
-    are containers: `at_sites` has the datasets in them by the site whose jobs fill them."""
+    `destination` is the endpoint where the files go, None: where the job runs, at one of `spaces`
+    (by site) if its storage token is known there. Of a template type are containers: `at_sites` has
+    the datasets in them by the site whose jobs fill them."""
 
     template_id: int
     dataset: OutputDataset
@@ -59,6 +60,7 @@ class Output:
     serial_nr: int
     max_serial_nr: int | None
     destination: str | None
+    spaces: Mapping[str, str] = field(default_factory=dict)
     at_sites: Mapping[str, OutputDataset] = field(default_factory=dict)
 
 

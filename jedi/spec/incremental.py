@@ -104,8 +104,8 @@ def _fixed(document: Mapping[str, Any], changes: Mapping[str, Any]) -> Iterator[
             continue
         if key in known:
             rule, remedy = "can't be changed any more", "Submit a new task"
-        elif later.is_later(key):
-            rule, remedy = NOT_YET, "Leave it out"
+        elif key in later.TASK_KEYS:
+            rule, remedy = NOT_YET, later.TASK_KEYS[key]
         else:
             listed = f"What can be changed is {', '.join(sorted(CHANGEABLE))}"
             rule, remedy = "no such key", suggest(key, CHANGEABLE, listed)

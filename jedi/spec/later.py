@@ -1,5 +1,5 @@
-"""What is legal JEDI but not built yet: refused with a clear word, or kept and shown with a
-warning, never ignored.
+"""What is legal JEDI but not built yet: refused with what to do instead, or kept and shown with a
+warning that says what happens, never ignored.
 
 Whoever builds a feature takes its keys from here. Source: engine.md §2.2–2.6.
 """
@@ -9,62 +9,81 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+TASK_KEYS = {
+    "nEventsPerRange": "Use nEventsPerJob",
+    "minGranularity": "Use nEventsPerJob",
+    "pfnList": "Put the files into a dataset and name that in an input item; or use noInput and "
+    "name the files in the text of the jobs",
+    "esmergeSpec": "Use mergeSpec, which merges the outputs of whole jobs",
+    "loadXML": "Use groupBoundaryID, or a task for each group of files",
+    "segmentSpecs": "Submit a task for each segment",
+    "hpoRequestData": "Submit a task for each point, or number its jobs with ${SEQNUMBER}",
+}
+"""Task parameters that are refused, and what to do instead."""
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+ITEM_KEYS = {
+    "container": "Of an input, name the container as the dataset; to have outputs in a container, "
+    "use instantiateTmpl or instantiateTmplSite, which make the dataset one",
+    "es_only": "Leave the item out: every job is an ordinary one",
+}
+"""The same in items."""
+
+_EVENT_SERVICE = "there is no event service: jobs are ordinary ones and end as a whole"
+_SEARCH = "there are no searches of hyper-parameters: the task is an ordinary one"
+_POLLED = "agents look at the database and need no messages"
+_COPIED = "inputs are copied to the job from storage at its site before the payload begins"
+_STORED = "outputs and logs are stored at endpoints of sites: see destination and token"
+_SANDBOX = "jobs get the local files that sandbox names, nothing else"
+_PLACED = "sites are chosen by what the others say: architecture, transUses, cloud, site"
+
+_KEPT_BECAUSE = {
+    _EVENT_SERVICE: """
+        esFraction esConvertible maxEventsPerJob dynamicNumEvents mergeEsOnOS allowPartialFinish
+        nEventsPerWorker nEsConsumers nSitesPerJob maxAttemptES maxAttemptEsJob decAttOnFailedES
+        notDiscardEvents resurrectConsumers switchEStoNormal registerEsFiles useJobCloning
+        nJumboJobs maxJumboPerSite fineGrainedProc inFilePosEvtNum""",
+    _SEARCH: "hpoWorkflow totNumJobs maxNumJobs segmentedWork",
+    _POLLED: "messageDriven pushStatusChanges pushJob",
+    _COPIED: "transferType allowInputWAN avoidVP usePrefetcher useZipToPin",
+    _STORED: "objectStore stayOutputOnSite altStageOut putLogToOS ddmBackEnd",
+    _SANDBOX: "fixedSandbox tarBallViaDDM useSecrets",
+    _PLACED: "container_name osInfo osMatching onlyTagsForFC cloudAsVO",
+    "the payload is one command; what is to follow it belongs there": "multiStepExec onSiteMerging",
+    "priorities say what comes first": "ttcrTimestamp official",
+    "the payload's events say nothing of its files": "nEventsPerOutputFile",
+    "every file of the dataset is used as it is listed": "useInFilesWithNewAttemptNr "
+    "useInFilesInContainer",
+    "a job is ended for its limits alone, however quiet it is": "noLoopingCheck",
+    "the log has what the payload printed, once it has ended": "debugMode",
+    "its outputs stay like any others: mark those with transient that need not": "intermediateTask",
+}
 
 
-TASK_KEYS = _words(
-    """
-    nEventsPerRange minGranularity pfnList
-    esmergeSpec loadXML segmentSpecs hpoRequestData
-    """
-)
+def _by_key(because: Mapping[str, str]) -> dict[str, str]:
+    return {key: why for why, keys in because.items() for key in keys.split()}
 
-KEPT = _words(
-    """
-    framework container_name cliParams fixedSandbox objectStore transferType osInfo
-    ttcrTimestamp official tarBallViaDDM walltime walltimeUnit
-    nEventsPerOutputFile useInFilesWithNewAttemptNr useInFilesInContainer
-    esFraction esConvertible maxEventsPerJob dynamicNumEvents totNumJobs maxNumJobs
-    segmentedWork onSiteMerging mergeEsOnOS
-    disableReassign allowPartialFinish
-    noLoopingCheck debugMode
-    intermediateTask
-    inFilePosEvtNum allowInputWAN avoidVP stayOutputOnSite altStageOut putLogToOS ddmBackEnd
-    osMatching onlyTagsForFC cloudAsVO nEventsPerWorker
-    nEsConsumers nSitesPerJob maxAttemptES maxAttemptEsJob decAttOnFailedES notDiscardEvents
-    resurrectConsumers switchEStoNormal registerEsFiles useJobCloning useZipToPin usePrefetcher
-    nJumboJobs maxJumboPerSite fineGrainedProc hpoWorkflow messageDriven pushStatusChanges
-    pushJob encJobParams useSecrets multiStepExec noExecStrCnv
-    """
-)
-"""Task parameters that are kept and shown, but not acted upon yet."""
+
+KEPT = _by_key(_KEPT_BECAUSE)
+"""Task parameters that are kept and shown, but not acted upon, and what happens instead."""
+
+ITEM_KEPT = {
+    "pseudo": "the files are copied like any others: a task without files says noInput",
+    "consolidate": "the files of each dataset go to jobs of their own",
+}
+"""The same in items."""
 
 
 def kept(document: Mapping[str, Any]) -> Iterator[str]:
-    """What is worth a warning in a task: keys that are kept, but change nothing yet."""
-    found = [(key, document[key]) for key in sorted(KEPT & document.keys())]
+    """What is worth a warning in a task: keys that are kept, but change nothing."""
+    found = [(key, document[key], KEPT[key]) for key in sorted(KEPT.keys() & document.keys())]
     for item in document.get("jobParameters", ()):
-        found += [(key, item[key]) for key in sorted(ITEM_KEPT & item.keys())]
-    for key in dict.fromkeys(key for key, value in found if value not in (None, False, [])):
-        yield f"{key} is kept, but not acted upon yet."
+        keys = sorted(ITEM_KEPT.keys() & item.keys())
+        found += [(key, item[key], ITEM_KEPT[key]) for key in keys]
+    told = ((key, why) for key, value, why in found if value not in (None, False, []))
+    for key, why in dict.fromkeys(told):
+        yield f"{key} is kept, but changes nothing: {why}."
 
-
-ITEM_KEYS = _words("container es_only")
-
-ITEM_KEPT = _words("usedup pseudo consolidate token")
-"""The same in items."""
 
 PARAM_TYPES = frozenset({"pseudo_input", "pp_input", "lib", "opaque"})
 
-PLACEHOLDERS = _words(
-    """
-    XML_OUTMAP XML_EXESTR SEGMENT_ID SEGMENT_NAME
-    """
-)
-
-
-def is_later(key: str) -> bool:
-    """True for a task parameter that JEDI knows and we do not, yet."""
-    return key in TASK_KEYS
+PLACEHOLDERS = frozenset({"XML_OUTMAP", "XML_EXESTR", "SEGMENT_ID", "SEGMENT_NAME"})

@@ -84,7 +84,7 @@ class Rules(BaseModel):
                                      "reached")  # fmt: skip
     disable_auto_finish: Flag = rule("DF", "exhausted tasks are not finished after a time")
     disable_auto_retry: Flag = rule("DR", "files are tried once")
-    disable_reassign: Flag = rule("DI", "the task is not moved elsewhere")
+    disable_reassign: Flag = rule("DI", "nobody may reassign the task")
     allow_partial_finish: Flag = rule("AP", "jobs may finish without some of their events")
     allow_empty_input: Flag = rule("AE", "without any input file the task is finished")
     allow_incomplete_in_ds: Flag = rule("AI", "input datasets may lack files at a site",
@@ -179,7 +179,7 @@ class Rules(BaseModel):
     message_driven: Flag = rule("MD", "agents are told by messages")
     push_status_changes: Flag = rule("PC", "changes of status are told by messages")
     push_job: Flag = rule("PJ", "jobs are pushed to sites")
-    enc_job_params: Flag = rule("EJ", "job parameters are encoded: base64")
+    enc_job_params: Flag = rule("EJ", "job parameters reach payloads unharmed, as they always do")
     use_secrets: Flag = rule("ST", "jobs get the owner's secrets")
     multi_step_exec: Flag = rule("MS", "the payload has several steps")
-    no_exec_str_cnv: Flag = rule("NC", "parameters are told as they stand, without conversion")
+    no_exec_str_cnv: Flag = rule("NC", "job parameters are told as they stand, as they always are")

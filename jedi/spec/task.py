@@ -25,6 +25,8 @@ class TaskColumns:
     cpu_time: int | None
     cpu_time_unit: str
     cpu_efficiency: int
+    walltime: int | None
+    walltime_unit: str | None
     base_walltime: int | None
     out_disk_count: int | None
     out_disk_unit: str

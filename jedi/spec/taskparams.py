@@ -306,7 +306,7 @@ class TaskParams(_Written, Rules):
         "HS06sPerEvent", "mHS06sPerEvent", "HS06sPerEventFixed", "mHS06sPerEventFixed"
     ] = "HS06sPerEvent"
     walltime: _Int4 | None = None
-    walltime_unit: _Label | None = None
+    walltime_unit: Literal["sPerMB"] | None = None
     io_intensity: _Int4 | None = None
     io_intensity_unit: Literal["kBPerS"] | None = None
     cpu_efficiency: Annotated[int, Field(ge=0, le=100)] = 90

@@ -65,13 +65,13 @@ def _explain(details: ErrorDetails) -> Problem:
 def _unknown_key(loc: Sequence[int | str]) -> tuple[str, str]:
     key = str(loc[-1])
     model: type[BaseModel] = TaskParams
-    not_yet = later.is_later(key)
+    not_yet = later.TASK_KEYS
     if loc[0] == "jobParameters":
-        model, not_yet = ITEM_MODELS[str(loc[2])], key in later.ITEM_KEYS
+        model, not_yet = ITEM_MODELS[str(loc[2])], later.ITEM_KEYS
     elif len(loc) > 1:
-        model, not_yet = LogItem, key in later.ITEM_KEYS
-    if not_yet:
-        return NOT_YET, "Leave it out"
+        model, not_yet = LogItem, later.ITEM_KEYS
+    if key in not_yet:
+        return NOT_YET, not_yet[key]
     known = [field.alias or name for name, field in model.model_fields.items()]
     listed = f"The keys here are {', '.join(sorted(known))}" if len(loc) > 1 else "Leave it out"
     return "no such key", suggest(key, known, listed)

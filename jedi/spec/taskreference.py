@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jedi.spec import later
 from jedi.spec.taskparams import TaskParams
 
 KINDS = {
@@ -62,8 +61,8 @@ MEANINGS = {
     "official": "a task of a group's official work",
     "noEmail": "no mail about the task",
     "tarBallViaDDM": "the sandbox lies in data management",
-    "walltime": "processor seconds for each MB of input",
-    "walltimeUnit": "unit of walltime",
+    "walltime": "processor seconds for each MB of input, where cpuTime is not known",
+    "walltimeUnit": "its unit, which there is but one of",
     "ioIntensity": "kB of input and output for each second and core, which brokers go by until "
     "scouts have measured it",
     "ioIntensityUnit": "unit of ioIntensity",
@@ -144,11 +143,12 @@ MEANINGS = {
     "random": "use files in random order",
     "check": "use only files that the parent recorded as finished",
     "indexConsistent": "use the files at the places of the master's",
-    "usedup": "the same file may come from several datasets",
+    "usedup": "the same file may come from several datasets, as it always may",
     "pseudo": "the files are not real ones",
     "expand": "use the datasets of a container one by one, which is done anyhow",
     "consolidate": "several datasets count as one",
-    "token": "a label of storage",
+    "token": "outputs go to the endpoint with this space token, where their site has one; input is "
+    "read wherever it lies",
     "allowNoOutput": "jobs may do without making it",
     "transient": "it is kept for a while only (knob lifetime.transient_days)",
     "ratio": "files for each master file",
@@ -165,7 +165,7 @@ DATASETS_FOR = "more datasets, with commas, for the input that the rest of the k
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """A key: where it stands, what it may be, its default (None: none), what it means. `code`: its
-    letters in the text of split rules; `kept`: nothing acts upon it yet."""
+    letters in the text of split rules."""
 
     where: str
     key: str
@@ -174,7 +174,6 @@ class Parameter:
     default: Any
     meaning: str
     code: str
-    kept: bool
 
 
 def schema() -> dict[str, Any]:
@@ -205,7 +204,6 @@ def parameters() -> Iterator[Parameter]:
                     default=rules.get("default"),
                     meaning=rules.get("description") or MEANINGS.get(key, ""),
                     code=rules.get("code", ""),
-                    kept=model is models["TaskParams"] and key in later.KEPT,
                 )
 
 

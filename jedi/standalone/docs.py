@@ -14,7 +14,7 @@ import re
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
@@ -28,7 +28,7 @@ from jedi.core.holds import HOLDS
 from jedi.core.home import Home
 from jedi.core.knobs import KNOBS, Knob
 from jedi.core.states import Edge, Machine
-from jedi.spec import taskreference
+from jedi.spec import later, taskreference
 from jedi.standalone import dogdocs, pgidocs
 from jedi.standalone.brokerdocs import brokerage_page
 from jedi.standalone.embedded import Embedded
@@ -267,12 +267,22 @@ def params_page() -> str:
     for where, found in groupby(taskreference.parameters(), key=lambda one: one.where):
         rows = [(_key(one), one.values, _default(one), one.meaning) for one in found]
         parts += [f"## {where.capitalize()}", _grid(("key", "is", "default", "meaning"), rows)]
-    kept = ", ".join(f"`{one.key}`" for one in taskreference.parameters() if one.kept)
     parts += [
-        "## Kept, not acted upon yet",
-        f"These are stored and shown, and `jedi-task submit` warns of them: {kept}.",
+        "## Kept, not acted upon",
+        "These are stored and shown, and `jedi-task submit` warns of them.",
+        _told("what happens instead", later.KEPT, later.ITEM_KEPT),
+        "## Refused",
+        "These are legal JEDI, but not here.",
+        _told("what to do instead", later.TASK_KEYS, later.ITEM_KEYS),
     ]
     return _page(parts)
+
+
+def _told(what: str, task: Mapping[str, str], items: Mapping[str, str]) -> str:
+    """Keys of tasks and of their items, and what is told of them."""
+    rows = [(f"`{key}`", text) for key, text in task.items()]
+    rows += [(f"`{key}` of an item", text) for key, text in items.items()]
+    return _grid(("key", what), rows)
 
 
 def _key(one: taskreference.Parameter) -> str:

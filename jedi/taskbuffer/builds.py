@@ -66,7 +66,7 @@ def _order(claimed: Claimed, row: Row[Any]) -> TaskOrder:
         trans_path=spec.get("transPath"),
         params_template=template.replace("${SURL}", row.url or "").replace("${OUT}", "${LIB0}"),
         rules=SplitRules(n_files_per_job=1),
-        demand=replace(order.demand, cores=1, hs06_s_per_event=None, out_bytes=0.0),
+        demand=replace(order.demand, cores=1, hs06_s_per_event=None, s_per_mb=None, out_bytes=0.0),
         inputs=(read, made),
         columns=columns,
     )

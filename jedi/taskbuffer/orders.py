@@ -33,7 +33,14 @@ SELECT o.*, d.datasetname, d.status, d.type, d.destination, (
   -- other tasks may have filled the same dataset
   SELECT max(s.serialnr)
   FROM jedi_datasets e JOIN jedi_output_template s USING (jeditaskid, datasetid)
-  WHERE e.datasetname = d.datasetname AND s.filenametemplate = o.filenametemplate) AS last_serialnr
+  WHERE e.datasetname = d.datasetname AND s.filenametemplate = o.filenametemplate
+) AS last_serialnr, (
+  SELECT jsonb_object_agg(site, ddm_endpoint) FROM (
+    SELECT DISTINCT ON (e.site) e.site, ddm_endpoint
+    FROM jedi_site_endpoints e JOIN jedi_ddm_endpoints p USING (ddm_endpoint)
+    WHERE p.token = d.storagetoken AND e.roles LIKE '%write%'
+    ORDER BY e.site, e.default_write DESC, e.order_write, ddm_endpoint) s
+) AS spaces
 FROM jedi_output_template o JOIN jedi_datasets d USING (jeditaskid, datasetid)
 WHERE o.jeditaskid = ANY(:ids) ORDER BY o.outtempid
 """)
@@ -171,6 +178,7 @@ def _output(row: Row[Any]) -> Output:
         serial_nr=row.last_serialnr,
         max_serial_nr=row.maxserialnr,
         destination=row.destination,
+        spaces=row.spaces or {},
     )
 
 

@@ -53,7 +53,5 @@ SHORT_SLOTS = Filter(
     say="slots of {observed:.0f} h at 10 HS06; jobs of unknown duration get {limit:.0f} h at least",
     remedy="Say cpuTime of the task, or lower broker.unknown_time_h.",
     unit="h",
-    when=lambda need, _knobs: (
-        need.demand.hs06_s_per_event is None or need.request.scout or need.request.merging
-    ),
+    when=lambda need, _knobs: not need.demand.timed or need.request.scout or need.request.merging,
 )
