@@ -5,6 +5,7 @@ The fields are those of the wire, because the database reads these messages as t
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
@@ -23,8 +24,13 @@ def _storable(value: Any) -> Any:
 
 Number = Annotated[int, Field(ge=0, lt=2**63)]
 Small = Annotated[int, Field(ge=0, lt=2**31)]
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Instant = Annotated[AwareDatetime, Field(strict=False)]
+# Less than would spoil sums, and columns that are made of them: centuries, exabytes, petabytes.
+Seconds = Annotated[float, Field(ge=0, lt=2**36)]
+Bytes = Annotated[int, Field(ge=0, lt=2**60)]
+KB = Annotated[int, Field(ge=0, lt=2**40)]
+# What Python can read from any time zone.
+_FIRST, _LAST = datetime(1969, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
+Instant = Annotated[AwareDatetime, Field(strict=False, ge=_FIRST, lt=_LAST)]
 Name = Annotated[str, Field(min_length=1, max_length=256), BeforeValidator(_storable)]
 Code = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,64}$")]
 Diag = Annotated[str, BeforeValidator(_storable), AfterValidator(lambda text: text[:DIAG_MAX])]
@@ -70,13 +76,13 @@ class Measures(Message):
     """What a payload used so far; named as the columns of jedi_jobs."""
 
     cpu_s: Seconds | None = None
-    max_rss_kb: Number | None = None
-    max_pss_kb: Number | None = None
-    read_bytes: Number | None = None
-    write_bytes: Number | None = None
-    workdir_kb: Number | None = None
-    input_bytes: Number | None = None
-    output_bytes: Number | None = None
+    max_rss_kb: KB | None = None
+    max_pss_kb: KB | None = None
+    read_bytes: Bytes | None = None
+    write_bytes: Bytes | None = None
+    workdir_kb: KB | None = None
+    input_bytes: Bytes | None = None
+    output_bytes: Bytes | None = None
     wall_s: Seconds | None = None
 
 
@@ -91,7 +97,7 @@ class Output(Message):
     """A staged output or log."""
 
     lfn: Name
-    size: Number
+    size: Bytes
     adler32: Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")]
     guid: Annotated[str, Field(pattern=r"^[0-9A-Fa-f-]{1,36}$")]
 
