@@ -598,6 +598,15 @@ def test_a_task_that_makes_no_sense_harms_only_itself(world: World) -> None:
     assert [len(jobs_of(world, t)) for t in ids] == [0, 0, 1]
 
 
+def test_who_asks_for_more_than_can_be_said_asks_for_the_most(world: World) -> None:
+    catalogue(world, in_=1)
+    most = 2**31 - 1
+    [task_id] = ready(world, document(workDiskCount=most, workDiskUnit="GB", nFilesPerJob=1))
+    generate(world)
+    found = rows(world, "SELECT disk_mb FROM jedi_jobs WHERE jeditaskid = :t", t=task_id)
+    assert [job.disk_mb for job in found] == [most]
+
+
 # ---------------------------------------------------------------------------- who may write
 
 
