@@ -14,6 +14,7 @@ from jedi.cli.task_commands import Comment
 from jedi.cli.task_common import NEWEST
 from jedi.cli.task_results import fetch, show_printed
 from jedi.core.errors import JediError
+from jedi.core.home import Home
 from jedi.core.settings import caller
 
 if TYPE_CHECKING:
@@ -166,7 +167,13 @@ def _command(
 
 
 @app.command()
-def log(job: Job, as_json: Json = False) -> None:
+def log(
+    job: Job,
+    pilot: Annotated[
+        bool, typer.Option("--pilot", help="What its pilot printed, in its batch job.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Show what a job printed.
 
     Example: `jedi-job log 17`
@@ -176,7 +183,10 @@ def log(job: Job, as_json: Json = False) -> None:
     from jedi.taskbuffer import knobs
 
     with transaction() as tx:
-        printed = jobs.printed(tx, factory.load(tx, knobs.load(tx)), job)
+        if pilot:
+            printed = jobs.pilot_printed(tx, Home.current().pilot_logs, job)
+        else:
+            printed = jobs.printed(tx, factory.load(tx, knobs.load(tx)), job)
     show(printed, as_json, lambda: show_printed(printed))
 
 

@@ -91,6 +91,11 @@ class Home:
         return self.path / "logs"
 
     @property
+    def pilot_logs(self) -> Path:
+        """Where pilots print, a file each."""
+        return self.logs / "pilots"
+
+    @property
     def storage(self) -> Path:
         """The default root of data management."""
         return self.path / "storage"

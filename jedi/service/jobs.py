@@ -113,6 +113,20 @@ def printed(tx: Connection, ddm: DDM, panda_id: int) -> Printed:
     return results.printed(tx, ddm, job.jedi_task_id, panda_id)
 
 
+def pilot_printed(tx: Connection, logs: Path, panda_id: int) -> Printed:
+    """What the pilot of a job printed, and what its batch system did, as far as it is kept in
+    `logs`; NotFound if there is no such job or log."""
+    [job] = get(tx, [panda_id])
+    log = logs / f"{job.pilot_id}.log"
+    try:
+        said = log.read_text(errors="replace")
+    except OSError as error:
+        raise NotFound(
+            f"Job {panda_id} has no log of a pilot here: {log}.", code="no_pilot_log"
+        ) from error
+    return Printed(panda_id, job.status, str(log), said, "")
+
+
 def outputs(tx: Connection, panda_id: int) -> list[File]:
     """What a job has made, as far as it is still kept; NotFound if there is no such job."""
     [job] = get(tx, [panda_id])

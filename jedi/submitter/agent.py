@@ -86,7 +86,6 @@ class Submitter(Agent[Errand, Done]):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._home = Home(world.settings.home)
-        self._logs = engines.logs(self._home)
         self._host = socket.gethostname()
         self._engines: dict[str, Engine] = {}
         self._due: defaultdict[tuple[str, str], float] = defaultdict(float)
@@ -262,8 +261,9 @@ class Submitter(Agent[Errand, Done]):
         if refused:
             self._wait(tx, self._starting, site, str(refused))
         elif failed:
-            how, said = ended[failed[0]].how, local.last_words(self._logs / f"{failed[0]}.log")
-            self._wait(tx, self._starting, site, f"Pilot {failed[0]} {how}: {said}")
+            pilot = failed[0]
+            said = local.last_words(self._home.pilot_logs / f"{pilot}.log")
+            self._wait(tx, self._starting, site, f"Pilot {pilot} {ended[pilot].how}: {said}")
         elif any(end.failed is False for end in ended.values()):
             self._starting.pop(site, None)
             pilots.note_trouble(tx, site, None)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from jedi.core.home import Home
 from jedi.submitter.batch import Batch
 from jedi.submitter.local import Local
@@ -12,14 +10,9 @@ from jedi.submitter.port import Engine
 LOCAL = "local"
 
 
-def logs(home: Home) -> Path:
-    """Where pilots print, a file each."""
-    return home.logs / "pilots"
-
-
 def make(name: str, home: Home, command_s: float) -> Engine:
     """An engine by its name; EngineError if what it needs is not installed. A batch system's
     command is given up after `command_s`."""
     if name == LOCAL:
-        return Local(logs(home))
-    return Batch(name, home.path / "batch", logs(home), command_s)
+        return Local(home.pilot_logs)
+    return Batch(name, home.path / "batch", home.pilot_logs, command_s)

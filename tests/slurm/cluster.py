@@ -78,10 +78,13 @@ class Cluster:
         """Start slurmctld or slurmd (again)."""
         _run([_where(daemon), "-f", str(self.conf)])
 
+    def alive(self, daemon: str) -> bool:
+        """Whether a daemon runs."""
+        return self._process(daemon) is not None
+
     def kill(self, daemon: str, number: int = signal.SIGKILL) -> None:
         """Send a daemon a signal and wait until it is gone."""
-        process = processes.note(int((self.run / f"{daemon}.pid").read_text()))
-        if process:
+        if process := self._process(daemon):
             process.signal(number)
             _until(lambda: not process.alive(), f"{daemon} ends")
 
@@ -98,9 +101,16 @@ class Cluster:
             if left := self.jobs():
                 subprocess.run(["scancel", "--signal=KILL", "--full", *left], check=False)
         for daemon in ("slurmd", "slurmctld", "munged"):
-            with suppress(FileNotFoundError):
-                self.kill(daemon, signal.SIGTERM)
+            self.kill(daemon, signal.SIGTERM)
         shutil.rmtree(self.run, ignore_errors=True)
+
+    def _process(self, daemon: str) -> processes.Process | None:
+        """By its pid file; None if it is dead, or has not written it yet."""
+        try:
+            pid = int((self.run / f"{daemon}.pid").read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+        return processes.note(pid)
 
     def _start_munge(self) -> None:
         place = self.run / "munge"
