@@ -20,6 +20,7 @@ FLOORS = {
     **{"core": 0, "spec": 1, "taskbuffer": 2, "ddm": 3, "agent": 4},
     **dict.fromkeys(ROOMS, 5),
     **{"service": 6, "api": 7, "monitor": 7, "cli": 8, "standalone": 8, "demo": 8, "__main__": 8},
+    "simulator": 8,
 }
 SEVERAL_DOORS = {"watchdog"}
 """Every dog is a door of its own."""

@@ -12,6 +12,7 @@ from jedi.cli import admin, network, parts, retry_rule, snapshot, watchdog
 from jedi.cli.check import check
 from jedi.cli.common import NO, Json, application, console, run, show, table, transaction
 from jedi.cli.replay import replay
+from jedi.cli.simulate import simulate
 from jedi.core import clock
 from jedi.core.errors import Unreachable
 
@@ -29,6 +30,7 @@ for _name, _group in _GROUPS.items():
     app.add_typer(_group, name=_name)
 app.command()(check)
 app.command()(replay)
+app.command()(simulate)
 
 
 def main() -> None:

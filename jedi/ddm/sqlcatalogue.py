@@ -178,13 +178,19 @@ class SqlCatalogueDDM(Directories):
                 for f in some
             ]
             _sync(home)
+        self._note(storage.endpoint, arrived, until)
+
+    def _note(
+        self, endpoint: str, arrived: Sequence[tuple[str, FileInfo]], until: datetime | None = None
+    ) -> None:
+        """Enter files of these datasets (canonical names) as lying at an endpoint."""
         names = [name for name, _ in arrived]
         columns = {c: [getattr(file, c) for _, file in arrived] for c in _COLUMNS}
         with self._engine.begin() as tx:
-            if catalogue.put_files(tx, storage.endpoint, names, columns, until) != len(arrived):
+            if catalogue.put_files(tx, endpoint, names, columns, until) != len(arrived):
                 raise Refused(
-                    f"Files for {', '.join(files)} came to {storage.endpoint}, but meanwhile a "
-                    "dataset was deleted or another content was published. Try again.",
+                    f"Files for {', '.join(dict.fromkeys(names))} came to {endpoint}, but "
+                    "meanwhile a dataset was deleted or another content was published. Try again.",
                     code="catalogue_changed",
                 )
 

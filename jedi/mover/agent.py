@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -64,11 +64,11 @@ class Mover(Agent[Load, Plan]):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self._not_before: dict[int, float] = {}
-        """Jobs whose last try failed, and when (monotonic) the next one is due."""
+        self._not_before: dict[int, datetime] = {}
+        """Jobs whose last try failed, and when the next one is due."""
 
     def claim(self, tx: Connection, limit: int) -> list[Load]:
-        now = clock.monotonic()
+        now = clock.now()
         self._not_before = {job: due for job, due in self._not_before.items() if due > now}
         loads = [
             self._load(tx, _DIRECTIONS[row.status], row.site, limit)
@@ -167,8 +167,8 @@ class Mover(Agent[Load, Plan]):
         return []
 
     def _wait(self, job: WaitingJob) -> None:
-        retry_s = float(self.world.knobs["mover.retry_s"])
-        self._not_before[job.panda_id] = clock.monotonic() + retry_s
+        wait = timedelta(seconds=float(self.world.knobs["mover.retry_s"]))
+        self._not_before[job.panda_id] = clock.now() + wait
 
     def _remove(self, job: WaitingJob) -> None:
         try:

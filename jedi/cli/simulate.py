@@ -1,0 +1,159 @@
+"""`jedi simulate`: policy is tried out before it meets a grid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jedi.cli.common import NO, Json, console, show, table
+
+if TYPE_CHECKING:
+    from jedi.simulator.measure import Outcome
+    from jedi.simulator.scenario import Scenario
+
+_MOST = 20
+"""Lines of a table that people get; the files have all."""
+
+
+def simulate(
+    scenario: Annotated[
+        Path, typer.Argument(exists=True, dir_okay=False, help="A scenario: docs/simulate.md.")
+    ],
+    knobs: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KNOB=VALUE", help="With this knob; repeatable."),
+    ] = None,
+    compare: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            "--compare", metavar="A B",
+            help="Run it twice, each time with other knobs: a YAML file of them, "
+            "or KNOB=VALUE,KNOB=VALUE; '' = as it is.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", file_okay=False, help="Write tables as CSV here.")
+    ] = None,
+    plots: Annotated[
+        bool, typer.Option("--plots", help="... and plots as PNG (needs matplotlib).")
+    ] = False,
+    scale: Annotated[
+        float, typer.Option("--scale", min=0.001, max=1000, help="Times the slots and files.")
+    ] = 1.0,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Other draws.")] = None,
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Run days of a made-up grid in minutes: the real agents, brokers and database (one of its
+    own, gone afterwards), with sites, pilots, files and time simulated.
+
+    Nothing of the present home is read or written. The same scenario and seed give the same
+    result. Exit code 1: the records do not agree, or agents had troubles nobody thought of.
+
+    Example: `jedi simulate shares.yaml --out results --plots --set core.preset=current`
+    """
+    from jedi.core.errors import BadInput, Problem
+    from jedi.simulator import plots as pictures
+    from jedi.simulator.knobsets import read_knobs
+    from jedi.simulator.scenario import read_scenario
+
+    if plots:
+        pictures.make_sure()
+        if out is None:
+            raise BadInput([Problem("--plots", None, "plots are files", "Say --out DIRECTORY")])
+    found = read_scenario(scenario.read_text())
+    if scale != 1:
+        found = found.smaller(scale)
+    changes: dict[str, Any] = {
+        "knobs": {**found.knobs, **read_knobs("--set", ",".join(knobs or ()))}
+    }
+    if seed is not None:
+        changes["seed"] = seed
+    found = found.model_copy(update=changes)
+    sets = {name: read_knobs("--compare", name) for name in compare} if compare else {"": {}}
+    outcomes = {
+        name or "as it is": _run(found.model_copy(update={"knobs": {**found.knobs, **values}}))
+        for name, values in sets.items()
+    }
+    if out:
+        _write(outcomes, out, plots=plots)
+    _show(outcomes, out, as_json)
+    if any(outcome.wrong or outcome.troubles for outcome in outcomes.values()):
+        raise typer.Exit(NO)
+
+
+def _run(scenario: Scenario) -> Outcome:
+    """One simulation, with a bar that tells how far it is."""
+    from rich.progress import Progress
+
+    from jedi.simulator.measure import measure
+    from jedi.simulator.run import simulate
+
+    screen = console(stderr=True)
+    with Progress(console=screen, disable=not screen.is_terminal, transient=True) as progress:
+        bar = progress.add_task(f"{scenario.days:g} days", total=1.0)
+        return measure(simulate(scenario, lambda part: progress.update(bar, completed=part)))
+
+
+def _write(outcomes: dict[str, Outcome], out: Path, *, plots: bool) -> None:
+    from jedi.simulator.plots import write_plots
+    from jedi.simulator.report import write_tables
+
+    for place, outcome in zip("AB", outcomes.values(), strict=False):
+        write_tables(outcome, out / place if len(outcomes) > 1 else out)
+    if plots:
+        write_plots(outcomes, out)
+
+
+def _show(outcomes: dict[str, Outcome], out: Path | None, as_json: bool) -> None:
+    from jedi.simulator.report import differences
+
+    if len(outcomes) == 1:
+        [outcome] = outcomes.values()
+        show(outcome, as_json, lambda: _tell(outcome))
+    else:
+        a, b = outcomes.values()
+        found = differences(a, b)
+        rows = [[d.what, d.a, d.b, d.change] for d in found]
+        value = {"runs": outcomes, "differences": found}
+        show(value, as_json, lambda: table(["", *outcomes, "change"], rows))
+    if out and not as_json:
+        console().print(f"Tables are in {out}.")
+
+
+def _tell(outcome: Outcome) -> None:
+    from jedi.simulator.report import completion_h
+
+    print_line = console().print
+    took = completion_h(outcome)
+    print_line(outcome.about)
+    print_line(f"days         {outcome.days:g}")
+    print_line(f"utilisation  {100 * outcome.utilisation:.1f} % of the slots")
+    for what, counts in (("jobs", outcome.jobs), ("ends", outcome.ends), ("tasks", outcome.tasks)):
+        print_line(f"{what:<13}{', '.join(f'{n} {name}' for name, n in counts.items()) or 'none'}")
+    if took is not None:
+        print_line(f"a task took  {took:.1f} h on the average")
+    table(
+        ["share", "used %", "allocated %", "started", "wait h", "95 % wait h", "longest queue"],
+        [
+            [s.share, _percent(s.usage), _percent(s.allocation), s.started, s.wait_median_h,
+             s.wait_95_h, s.longest_queue]
+            for s in outcome.shares
+        ],
+    )  # fmt: skip
+    table(
+        ["site", "slots", "used %", "finished", "failed", "closed"],
+        [
+            [s.site, s.slots, _percent(s.utilisation), s.finished, s.failed, s.closed]
+            for s in outcome.sites[:_MOST]
+        ],
+    )
+    if len(outcome.sites) > _MOST:
+        print_line(f"... and {len(outcome.sites) - _MOST} more sites.")
+    for what in (*outcome.wrong, *(f"{n} times {say}" for say, n in outcome.troubles.items())):
+        print_line(f"WRONG: {what}", style="red")
+
+
+def _percent(part: float | None) -> float | None:
+    return None if part is None else round(100 * part, 1)

@@ -1,0 +1,23 @@
+"""Draws by name: what one thing meets does not depend on what happened to others before."""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+import numpy as np
+
+
+class Dice:
+    """All draws of a simulation come from its seed, by the names of what they are for."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def stream(self, *names: object) -> np.random.Generator:
+        """The draws that are called so; the same ones each time."""
+        return np.random.default_rng([self.seed, crc32("/".join(map(str, names)).encode())])
+
+
+def around(dice: np.random.Generator, mean: float, spread: float) -> float:
+    """A positive number with this mean; its logarithm has the deviation `spread`."""
+    return mean * float(np.exp(spread * dice.standard_normal() - spread * spread / 2))

@@ -1,0 +1,124 @@
+"""What simulated pilots have in their hands, and what will become of it. Nothing here knows the
+database: the door tells what was acquired, and asks what is to be reported."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from jedi.simulator.dice import Dice, around
+from jedi.simulator.scenario import Failure, Site, Task
+
+Order = Mapping[str, Any]
+"""A job as the service hands it out."""
+
+
+@dataclass(slots=True)
+class Job:
+    """A job in a pilot's hands: how and when it ends (None: it does not end by itself)."""
+
+    order: Order
+    failure: Failure | None
+    begins: datetime
+    ends: datetime | None
+    output_bytes: int
+
+    @property
+    def attempt(self) -> dict[str, Any]:
+        """What a pilot calls it."""
+        return {"pandaid": self.order["pandaid"], "lock_seq": self.order["lock_seq"]}
+
+    def is_kind(self, kind: str) -> bool:
+        """This goes wrong with it."""
+        return self.failure is not None and self.failure.kind == kind
+
+
+@dataclass(slots=True)
+class Place:
+    """A site: its jobs by PandaID, those that have just been taken, and when jobs end."""
+
+    site: Site
+    up: bool = True
+    open: bool = True
+    jobs: dict[int, Job] = field(default_factory=dict)
+    taken: list[Job] = field(default_factory=list)
+    ends: list[tuple[datetime, int]] = field(default_factory=list)
+
+    @property
+    def free(self) -> int:
+        """Slots without a job."""
+        return self.site.slots - len(self.jobs) if self.up and self.open else 0
+
+    def take(self, job: Job) -> None:
+        """A pilot takes a job; one that it loses at once keeps no slot."""
+        if job.is_kind("never_starts"):
+            return
+        self.jobs[job.order["pandaid"]] = job
+        self.taken.append(job)
+        if job.ends is not None:
+            heapq.heappush(self.ends, (job.ends, job.order["pandaid"]))
+
+    def begin(self) -> list[Job]:
+        """Jobs that were taken before now and start."""
+        jobs = [job for job in self.taken if job.order["pandaid"] in self.jobs]
+        self.taken = []
+        return jobs
+
+    def end(self, now: datetime) -> list[Job]:
+        """Jobs that have ended, and keep their slots no longer; of those that fall silent nobody
+        hears."""
+        found = []
+        while self.ends and self.ends[0][0] <= now:
+            _, panda_id = heapq.heappop(self.ends)
+            job = self.jobs.pop(panda_id, None)
+            if job is not None and not job.is_kind("falls_silent"):
+                found.append(job)
+        return found
+
+    def drop(self, panda_ids: Iterable[int]) -> list[Job]:
+        """Jobs that are to be killed leave their slots."""
+        return [job for job in (self.jobs.pop(one, None) for one in panda_ids) if job]
+
+    def go_down(self) -> None:
+        """All pilots are lost with their jobs."""
+        self.up = False
+        self.jobs.clear()
+        self.taken.clear()
+        self.ends.clear()
+
+    def next_end(self) -> Sequence[datetime]:
+        """When the next job ends, if one does."""
+        return [self.ends[0][0]] if self.ends else []
+
+
+def fate(order: Order, site: Site, task: Task, now: datetime, dice: Dice) -> Job:
+    """What becomes of a job that a pilot takes now."""
+    own = dice.stream("job", order["pandaid"])
+    failure = _failure(own, [*site.failures, *task.failures])
+    run_s = around(own, task.run_s, task.spread) / site.speed
+    if failure and failure.kind in ("error", "falls_silent"):
+        run_s *= own.random()
+    endless = failure is not None and failure.kind == "never_ends"
+    ends = None if endless else now + timedelta(seconds=run_s)
+    return Job(order, failure, now, ends, task.output_mb * 10**6)
+
+
+def next_event(places: Iterable[Place], others: Iterable[datetime]) -> datetime:
+    """When something happens by itself next."""
+    return min(chain(others, chain.from_iterable(place.next_end() for place in places)))
+
+
+def _failure(dice: np.random.Generator, failures: Sequence[Failure]) -> Failure | None:
+    """Which of these ways to fail, if any."""
+    ball = dice.random()
+    for failure in failures:
+        ball -= failure.probability
+        if ball < 0:
+            return failure
+    return None

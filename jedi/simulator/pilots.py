@@ -1,0 +1,126 @@
+"""Simulated pilots: they take jobs, keep them alive and end them through the same functions of the
+service as real ones, many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from itertools import count
+from typing import Any, TypeVar
+
+from sqlalchemy import Engine
+
+from jedi.core.knobs import Knobs
+from jedi.service import pilots
+from jedi.simulator.dice import Dice
+from jedi.simulator.grid import Job, Place, fate
+from jedi.simulator.scenario import Task
+from jedi.simulator.storage import ADLER32, SimulatedDDM
+from jedi.spec.wire import BATCH_MAX, AcquireRequest, Beat, Measures, Output, Report, Resources
+from jedi.taskbuffer.users import Identity
+
+_NO_LIMIT = Resources(cores=0)
+_MEMORY_KB = 1_000_000
+_Item = TypeVar("_Item")
+
+
+class Pilots:
+    """The pilots of all sites; `tasks` says what the jobs of each task are like."""
+
+    def __init__(
+        self, engine: Engine, ddm: SimulatedDDM, knobs: Knobs, places: Mapping[str, Place],
+        dice: Dice,
+    ) -> None:  # fmt: skip
+        self.engine, self.ddm, self.knobs, self.places = engine, ddm, knobs, places
+        self.tasks: dict[int, Task] = {}
+        self._dice = dice
+        self._requests = count(1)
+
+    def acquire(self, name: str, n: int, now: datetime) -> int:
+        """Up to `n` jobs for a site, of which more may wait; how many there were."""
+        taken = 0
+        while n > 0:
+            request = AcquireRequest(
+                request_id=str(next(self._requests)), pilot_id=f"pilots of {name}", site=name,
+                n=min(n, BATCH_MAX), resources=_NO_LIMIT,
+            )  # fmt: skip
+            who, place = _pilot(name), self.places[name]
+            orders = pilots.acquire(self.engine, self.ddm, self.knobs, who, request)["jobs"]
+            for order in orders:
+                job = fate(order, place.site, self.tasks[order["jeditaskid"]], now, self._dice)
+                if job.is_kind("not_stored"):
+                    self.ddm.unstorable.add(order["pandaid"])
+                place.take(job)
+            taken += len(orders)
+            n = n - len(orders) if len(orders) == BATCH_MAX else 0
+        return taken
+
+    def report(self, now: datetime) -> int:
+        """Say which jobs have started and which have ended; how many."""
+        said = 0
+        for name, place in self.places.items():
+            started = [
+                Report(**job.attempt, status="running", started_at=job.begins)
+                for job in place.begin()
+            ]
+            ended = [_ending(job, now) for job in place.end(now)]
+            self._report(name, started)
+            self._report(name, ended)
+            said += len(started) + len(ended)
+        return said
+
+    def beat(self) -> None:
+        """Say which jobs are alive; those that are to be killed end."""
+        for name, place in self.places.items():
+            beats = [Beat(**job.attempt) for job in place.jobs.values()]
+            told = self._say(name, beats, pilots.heartbeat)
+            answers = [one for answer in told for one in answer["commands"]]
+            killed = place.drop(one["pandaid"] for one in answers if one["command"] == "kill")
+            self._report(name, [
+                Report(**job.attempt, status="cancelled", error_code="killed") for job in killed
+            ])  # fmt: skip
+
+    def _report(self, name: str, reports: Sequence[Report]) -> None:
+        self._say(name, reports, pilots.report)
+
+    def _say(
+        self, name: str, messages: Sequence[_Item], verb: Callable[[Any, Identity, Any], Any]
+    ) -> list[Any]:
+        answers = []
+        for first in range(0, len(messages), BATCH_MAX):
+            with self.engine.begin() as tx:
+                answers.append(verb(tx, _pilot(name), messages[first : first + BATCH_MAX]))
+        return answers
+
+
+def _pilot(site: str) -> Identity:
+    """Whom the token of a site's pilots stands for."""
+    return Identity("pilot", site, None)
+
+
+def _ending(job: Job, now: datetime) -> Report:
+    """What a pilot says when the payload has ended."""
+    ends = job.ends or now
+    wall_s = (ends - job.begins).total_seconds()
+    log = job.order["log_lfn"]
+    lfns = [log] if log else []
+    failed = job.failure if job.is_kind("error") else None
+    if not failed:
+        lfns += [output["lfn"] for output in job.order["outputs"]]
+    sizes = job.output_bytes * (len(lfns) - bool(log))
+    return Report(
+        **job.attempt,
+        status="failed" if failed else "finished",
+        ended_at=ends,
+        exit_code=int(failed is not None),
+        error_code=failed.code if failed else None,
+        error_diag="So it was drawn." if failed else None,
+        measures=Measures(cpu_s=wall_s, wall_s=wall_s, max_rss_kb=_MEMORY_KB,
+                          max_pss_kb=_MEMORY_KB, output_bytes=sizes),
+        outputs=[_output(job, lfn, 1_000 if lfn == log else job.output_bytes) for lfn in lfns],
+    )  # fmt: skip
+
+
+def _output(job: Job, lfn: str, size: int) -> Output:
+    guid = f"00000000-0000-4000-8000-{job.order['pandaid']:012x}"
+    return Output(lfn=lfn, size=size, adler32=ADLER32, guid=guid)

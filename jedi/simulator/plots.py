@@ -1,0 +1,142 @@
+"""Outcomes as pictures (matplotlib, the extra `plot`); those of two runs lie over each other, the
+second one dashed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jedi.core.errors import JediError
+from jedi.simulator.measure import Outcome
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_STYLES = ("-", "--")
+_SITES = 8
+"""Sites that get a curve of their own."""
+
+Outcomes = Mapping[str, Outcome]
+"""One or two outcomes by what they are called."""
+
+
+def make_sure() -> None:
+    """JediError if there is no matplotlib: to be asked before a long run."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise JediError(
+            "Plots need matplotlib: `pip install 'jedi-server[plot]'`, or leave --plots out.",
+            code="no_matplotlib",
+        ) from error
+
+
+def write_plots(outcomes: Outcomes, directory: Path) -> list[Path]:
+    """Write all pictures as PNG; the files."""
+    make_sure()
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    mpl.use("Agg")
+    directory.mkdir(parents=True, exist_ok=True)
+    found = []
+    for name, (title, x, y, draw) in _PICTURES.items():
+        figure = Figure(figsize=(8, 4.5), layout="constrained")
+        axes = figure.add_subplot()
+        axes.set(title=title, xlabel=x, ylabel=y)
+        axes.grid(visible=True, alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+        draw(axes, outcomes)
+        if axes.get_legend_handles_labels()[1]:
+            axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, fontsize=8)
+        found.append(directory / f"{name}.png")
+        figure.savefig(found[-1], dpi=120)
+    return found
+
+
+def _utilisation(axes: Axes, outcomes: Outcomes) -> None:
+    for run, outcome, style in _runs(outcomes):
+        curves = outcome.curves
+        axes.plot(curves.hours, _percent(curves.utilisation["all"]), style, color="black",
+                  linewidth=2, label=run("all sites"))  # fmt: skip
+        if len(outcomes) == 1:
+            for site in outcome.sites[:_SITES] if len(outcome.sites) > 1 else []:
+                axes.plot(curves.hours, _percent(curves.utilisation[site.site]), alpha=0.6,
+                          linewidth=1, label=site.site)  # fmt: skip
+    axes.set_ylim(0, 105)
+
+
+def _shares(axes: Axes, outcomes: Outcomes) -> None:
+    for run, outcome, style in _runs(outcomes):
+        curves = outcome.curves
+        for number, share in enumerate(curves.usage):
+            colour = f"C{number % 10}"
+            axes.plot(curves.share_hours, _percent(curves.usage[share]), style, color=colour,
+                      label=run(share))  # fmt: skip
+            axes.plot(curves.share_hours, _percent(curves.allocation[share]), ":", color=colour,
+                      linewidth=2, alpha=0.7, label=run(f"{share}, allocated"))  # fmt: skip
+    axes.set_ylim(0, 105)
+
+
+def _queues(axes: Axes, outcomes: Outcomes) -> None:
+    for run, outcome, style in _runs(outcomes):
+        for number, (share, values) in enumerate(outcome.curves.waiting.items()):
+            axes.plot(outcome.curves.hours, values, style, color=f"C{number % 10}",
+                      label=run(share))  # fmt: skip
+    axes.set_ylim(bottom=0)
+
+
+def _waiting(axes: Axes, outcomes: Outcomes) -> None:
+    for run, outcome, style in _runs(outcomes):
+        for number, (share, waits) in enumerate(outcome.curves.waits.items()):
+            if waits:
+                axes.plot(waits, _ranks(waits), style, color=f"C{number % 10}",
+                          label=run(share))  # fmt: skip
+    axes.set_ylim(0, 105)
+    axes.set_xlim(left=0)
+
+
+def _completion(axes: Axes, outcomes: Outcomes) -> None:
+    for run, outcome, style in _runs(outcomes):
+        shares = dict.fromkeys(one.share for one in outcome.task_ends)
+        for number, share in enumerate(shares):
+            ours = [one for one in outcome.task_ends if one.share == share]
+            took = sorted(one.took_h for one in ours if one.took_h is not None)
+            if took:
+                part = [100 * (n + 1) / len(ours) for n in range(len(took))]
+                axes.step([0.0, *took], [0.0, *part], style, where="post",
+                          color=f"C{number % 10}", label=run(share or "none"))  # fmt: skip
+    axes.set_ylim(0, 105)
+    axes.set_xlim(left=0)
+
+
+_HOUR = "hours after the start"
+_PICTURES: Mapping[str, tuple[str, str, str, Callable[[Axes, Outcomes], None]]] = {
+    "utilisation": ("Slots in use", _HOUR, "% of the slots", _utilisation),
+    "shares": ("Shares: cores in use and allocated", _HOUR, "% of all", _shares),
+    "queues": ("Jobs that wait for their start", _HOUR, "jobs", _queues),
+    "waiting": ("How long jobs waited for their start", "hours, or less", "% of the jobs",
+                _waiting),
+    "completion": ("From submission to the end", "hours, or less", "% of the tasks", _completion),
+}  # fmt: skip
+
+
+def _runs(outcomes: Outcomes) -> list[tuple[Callable[[str], str], Outcome, str]]:
+    """Each outcome with how its curves are called and drawn."""
+
+    def named(run: str) -> Callable[[str], str]:
+        return lambda what: what if len(outcomes) == 1 else f"{what} ({run})"
+
+    return [
+        (named(run), outcome, style)
+        for (run, outcome), style in zip(outcomes.items(), _STYLES, strict=False)
+    ]
+
+
+def _percent(values: Sequence[float]) -> list[float]:
+    return [100 * value for value in values]
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    return [100 * (n + 1) / len(values) for n in range(len(values))]

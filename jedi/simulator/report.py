@@ -1,0 +1,88 @@
+"""Outcomes as files: tables as CSV, and what differs between two of them."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from jedi.simulator.measure import Curves, Outcome, ShareUse, SiteUse, TaskEnd
+
+_TABLES: dict[str, type[Any]] = {"sites": SiteUse, "shares": ShareUse, "tasks": TaskEnd}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One figure of two outcomes."""
+
+    what: str
+    a: float | None
+    b: float | None
+
+    @property
+    def change(self) -> float | None:
+        """By how much it is larger in the second."""
+        return None if self.a is None or self.b is None else round(self.b - self.a, 4)
+
+
+def write_tables(outcome: Outcome, directory: Path) -> list[Path]:
+    """Write the tables and curves as CSV; the files."""
+    directory.mkdir(parents=True, exist_ok=True)
+    rows: dict[str, Sequence[Any]] = {
+        "sites": outcome.sites, "shares": outcome.shares, "tasks": outcome.task_ends,
+    }  # fmt: skip
+    found = [
+        _write(directory / f"{name}.csv", [field.name for field in fields(kind)],
+               [[*asdict(row).values()] for row in rows[name]])
+        for name, kind in _TABLES.items()
+    ]  # fmt: skip
+    lines = list(_points(outcome.curves))
+    found.append(_write(directory / "curves.csv", ["curve", "name", "hour", "value"], lines))
+    return found
+
+
+def differences(a: Outcome, b: Outcome) -> list[Difference]:
+    """What two outcomes come to, figure by figure."""
+    first, second = _figures(a), _figures(b)
+    return [
+        Difference(name, first.get(name), second.get(name))
+        for name in dict.fromkeys([*first, *second])
+    ]
+
+
+def completion_h(outcome: Outcome) -> float | None:
+    """Hours that a task took on the average, of those that have ended."""
+    took = [one.took_h for one in outcome.task_ends if one.took_h is not None]
+    return round(sum(took) / len(took), 3) if took else None
+
+
+def _figures(outcome: Outcome) -> dict[str, float | None]:
+    found: dict[str, float | None] = {
+        "utilisation": round(outcome.utilisation, 4),
+        "hours a task takes": completion_h(outcome),
+        **{f"jobs {status}": n for status, n in outcome.jobs.items()},
+        **{f"jobs ended: {code}": n for code, n in outcome.ends.items()},
+        **{f"tasks {status}": n for status, n in outcome.tasks.items()},
+    }
+    for share in outcome.shares:
+        found |= {
+            f"usage of {share.share}": share.usage,
+            f"median wait of {share.share} in h": share.wait_median_h,
+            f"longest queue of {share.share}": share.longest_queue,
+        }
+    return found
+
+
+def _points(curves: Curves) -> Iterator[list[Any]]:
+    for curve in ("utilisation", "waiting", "usage", "allocation"):
+        hours = curves.hours if curve in ("utilisation", "waiting") else curves.share_hours
+        for name, values in getattr(curves, curve).items():
+            yield from ([curve, name, h, v] for h, v in zip(hours, values, strict=True))
+
+
+def _write(path: Path, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> Path:
+    with path.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([head, *rows])
+    return path

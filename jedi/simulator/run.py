@@ -1,0 +1,300 @@
+"""A simulation: the real agents and services on a database of their own, time that is turned, and
+a grid that is made up."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
+from functools import partial
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import yaml
+from sqlalchemy import Engine
+
+from jedi.agent import registry
+from jedi.agent.base import World
+from jedi.core import clock
+from jedi.core.home import Home
+from jedi.core.settings import Settings
+from jedi.ddm.interface import FileInfo
+from jedi.service import check, queues, sites, submission
+from jedi.simulator.dice import Dice
+from jedi.simulator.grid import Place, next_event
+from jedi.simulator.pilots import Pilots
+from jedi.simulator.record import Record, Sample
+from jedi.simulator.scenario import USER, Scenario, Task
+from jedi.simulator.storage import SimulatedDDM
+from jedi.standalone.embedded import Embedded
+from jedi.taskbuffer import knobs, migrate, overview, shares, simulation, users
+from jedi.taskbuffer.engine import at_once, connect, plan_once
+from jedi.watchdog.kennel import DOGS
+
+AGENTS = ("TaskCommando", "Adder", "PostProcessor", "TaskRefiner", "ContentsFeeder", "TaskBroker",
+          "JobGenerator", "Mover")  # fmt: skip
+"""Who makes work before who does it. Pilots come by themselves, and the simulated clock runs the
+dogs, one process that needs no locks."""
+HERE = tuple(dog for dog in DOGS.values() if dog.name not in ("notifier", "sweep"))
+"""Nobody is told anything, and no bytes are left behind."""
+PRESET: Mapping[str, Any] = {"mover.patience_s": 1e9, "watchdog.space_period_s": 86_400.0}
+"""Knobs of all simulations: files on their way are waited for as long as the time-outs allow, and
+there is always room."""
+BEAT = IDLE = timedelta(minutes=30)
+"""How often pilots say that they live; the longest time that is skipped when nothing happens."""
+ROUNDS = 50
+TIDY = 5_000
+"""Jobs after which the tables are vacuumed and analysed."""
+
+Progress = Callable[[float], None]
+"""Is told which part of the time has passed."""
+
+
+class Log:
+    """The log of the agents: only what they had trouble with is kept, and counted."""
+
+    def __init__(self, troubles: Counter[str]) -> None:
+        self._troubles = troubles
+
+    def bind(self, **_: Any) -> Log:
+        return self
+
+    def info(self, *_: Any, **__: Any) -> None: ...
+
+    warning = info
+
+    def error(self, what: str, error: str = "", **_: Any) -> None:
+        self._troubles[f"{what}: {error.partition(chr(10))[0][:200]}"] += 1
+
+
+def simulate(scenario: Scenario, progress: Progress = lambda _: None) -> Record:
+    """Run a scenario from its beginning to its end, on a database that is gone afterwards."""
+    try:
+        clock.turn_to(scenario.start)
+        with _database() as engine:
+            simulation = Simulation(scenario, engine)
+            simulation.run(progress)
+            return simulation.record
+    finally:
+        clock.turn_to(None)
+
+
+class Simulation:
+    """One run, in a fresh database."""
+
+    def __init__(self, scenario: Scenario, engine: Engine) -> None:
+        self.scenario, self.engine = scenario, engine
+        self.record = Record(scenario)
+        self.end = scenario.start + timedelta(days=scenario.days)
+        self.tick = timedelta(seconds=scenario.tick_s)
+        self.places = {name: Place(site) for name, site in scenario.places().items()}
+        self.storage = {name: place.site.storage(name) for name, place in self.places.items()}
+        dice = Dice(scenario.seed)
+        self.ddm = SimulatedDDM(engine, self._links(), dice)
+        self.world = self._world()
+        url = engine.url.render_as_string(hide_password=False)
+        service = connect(url, "jedi pilots")
+        plan_once(service)
+        self.pilots = Pilots(service, self.ddm, self.world.knobs, self.places, dice)
+        self.agents = [registry.load(name)(self.world) for name in AGENTS]
+        self.due: dict[str, datetime] = {}
+        self.events = self._events()
+        self.numbers: Counter[str] = Counter()
+        self.handed_out = 0
+
+    def run(self, progress: Progress) -> None:
+        """Go from one event to the next until the time is over."""
+        now, total = self.scenario.start, self.end - self.scenario.start
+        while now < self.end:
+            clock.turn_to(now)
+            busy = self._step(now)
+            progress((now - self.scenario.start) / total)
+            now = self._next(now, busy)
+        clock.turn_to(self.end)
+        with self.engine.begin() as tx:
+            self.record.jobs = simulation.jobs(tx)
+            self.record.tasks = simulation.tasks(tx)
+            self.record.wrong = [
+                f"{one.invariant}: {one.violations}" for one in check.check(tx) if one.violations
+            ]
+        self.pilots.engine.dispose()
+        progress(1.0)
+
+    # ------------------------------------------------------------------------------------- a step
+
+    def _step(self, now: datetime) -> bool:
+        """All that happens within a tick; whether anything did."""
+        happened = 0
+        while self.events and self.events[0][0] <= now:
+            self.events.pop(0)[1]()
+            happened += 1
+        happened += self.pilots.report(now)
+        if self._is_due("beat", BEAT, now):
+            self.pilots.beat()
+            self._ask([name for name, place in self.places.items() if place.free], now)
+        happened += self._dogs(now)
+        happened += self._agents()
+        happened += self._ask(self._wanting(), now)
+        if self._is_due("sample", timedelta(minutes=self.scenario.sample_min), now):
+            self._sample(now)
+        return happened > 0
+
+    def _next(self, now: datetime, busy: bool) -> datetime:
+        """When the next step is: a tick later, or when nothing happens at the next event."""
+        if busy:
+            return now + self.tick
+        known = [self.end, now + IDLE, *self.due.values(), self.ddm.next_arrival()]
+        at = next_event(self.places.values(), known + [at for at, _ in self.events[:1]])
+        return now + self.tick * max(1, ceil((min(at, self.end) - now) / self.tick))
+
+    def _is_due(self, what: str, period: timedelta, now: datetime) -> bool:
+        if now < self.due.get(what, now):
+            return False
+        self.due[what] = now + period
+        return True
+
+    def _dogs(self, now: datetime) -> int:
+        done = 0
+        for dog in HERE:
+            if self._is_due(dog.name, timedelta(seconds=self.world.knobs[dog.period]), now):
+                done += dog.run(self.world).total()
+        return done
+
+    def _agents(self) -> int:
+        """Every agent does what it can."""
+        total = 0
+        for agent in self.agents:
+            for _ in range(ROUNDS):
+                done = agent.run_once()
+                total += done
+                if done < agent.batch:
+                    break
+        return total
+
+    def _wanting(self) -> list[str]:
+        """Sites that have free slots and jobs for them."""
+        with self.engine.begin() as tx:
+            rows = overview.jobs_by_site(tx)
+        waiting = [row.site for row in rows if row.status == "activated"]
+        return [site for site in waiting if self.places[site].free > 0]
+
+    def _ask(self, names: Sequence[str], now: datetime) -> int:
+        """Pilots of these sites ask for jobs."""
+        taken = sum(self.pilots.acquire(name, self.places[name].free, now) for name in names)
+        before, self.handed_out = self.handed_out, self.handed_out + taken
+        if before // TIDY < self.handed_out // TIDY or (not before and taken):
+            with at_once(self.engine) as tx:
+                simulation.tidy(tx)
+        return taken
+
+    def _sample(self, now: datetime) -> None:
+        at_h = (now - self.scenario.start) / timedelta(hours=1)
+        with self.engine.begin() as tx:
+            rows = shares.last(tx)
+        self.record.samples += [
+            Sample(at_h, row.queue_name, row.allocation, row.usage)
+            for row in rows
+            if row.allocation is not None
+        ]
+
+    # ------------------------------------------------------------------------- what is to happen
+
+    def _events(self) -> list[tuple[datetime, Callable[[], None]]]:
+        """What the scenario wants to happen, in the order of time."""
+        scenario = self.scenario
+        end_h = 24 * scenario.days
+        found: list[tuple[float, Callable[[], None]]] = []
+        for task in scenario.tasks:
+            found += [(at, partial(self._submit, task)) for at in task.times(end_h)]
+        for outage in scenario.outages:
+            names = [name for name in self.places if fnmatchcase(name, outage.site)]
+            for at, works in ((outage.from_h, False), (outage.from_h + outage.hours, True)):
+                found.append((at, partial(self._turn, names, outage.announced, works)))
+        found.sort(key=lambda one: one[0])
+        return [(scenario.start + timedelta(hours=at), act) for at, act in found]
+
+    def _submit(self, task: Task) -> None:
+        """Tasks of one kind come, and their input with them."""
+        for _ in range(task.count):
+            self.numbers[task.name] += 1
+            document = task.document(self.numbers[task.name])
+            if task.at:
+                self._put_input(task, f"sim:{task.name}.{self.numbers[task.name]}.in")
+            with self.engine.begin() as tx:
+                text = yaml.safe_dump(document)
+                done = submission.submit(tx, self.ddm, USER, text, "yaml", Path())
+            self.pilots.tasks[done.jedi_task_id] = task
+
+    def _put_input(self, task: Task, dataset: str) -> None:
+        endpoints = [self.storage[site][0] for site in task.at]
+        size = task.file_mb * 10**6
+        files = [FileInfo(f"{dataset[4:]}.{number}", size) for number in range(task.files)]
+        self.ddm.create(dataset, endpoints[0])
+        for endpoint in endpoints:
+            self.ddm.put(endpoint, dataset, files)
+        self.ddm.close(dataset)
+
+    def _turn(self, names: Sequence[str], announced: bool, works: bool) -> None:
+        """Sites begin or cease to work."""
+        for name in names:
+            place = self.places[name]
+            if announced:
+                place.open = works
+                status = "status=online" if works else "status=offline"
+                with self.engine.begin() as tx:
+                    sites.set_site(tx, USER, name, [status], "outage")
+            elif works:
+                place.up = True
+                self.ddm.down -= set(self.storage[name])
+            else:
+                place.go_down()
+                self.ddm.down |= set(self.storage[name])
+
+    # --------------------------------------------------------------------------------- the world
+
+    def _links(self) -> dict[str, Any]:
+        return {
+            endpoint: self.places[name].site.transfers
+            for name, endpoints in self.storage.items()
+            for endpoint in endpoints
+        }
+
+    def _world(self) -> World:
+        scenario = self.scenario
+        with self.engine.begin() as tx:
+            users.put_user(tx, USER, "operator")
+            for name, value in {**PRESET, **scenario.knobs}.items():
+                knobs.put(tx, name, value, USER)
+            queues.import_queues(tx, yaml.safe_dump([q.columns() for q in scenario.queues]))
+            entries = [place.site.entry(name) for name, place in self.places.items()]
+            sites.import_sites(tx, USER, yaml.safe_dump(entries), Path("/simulated"))
+            known = knobs.load(tx)
+        settings = Settings(Path("/simulated"), None)
+        world = World(self.engine, settings, lambda _: known, lambda _tx, _knobs: self.ddm,
+                      Log(self.record.troubles))  # fmt: skip
+        world.refresh()
+        return world
+
+
+@contextmanager
+def _database() -> Iterator[Engine]:
+    """A migrated database on a server of its own, which need not survive anything."""
+    with tempfile.TemporaryDirectory(prefix="jedi-sim-") as path:
+        home = Home(Path(path) / "home")
+        server = Embedded(home)
+        # Vacuum comes at times of its own choice: rows then lie, and are found, in another order.
+        server.settings |= {"fsync": "off", "full_page_writes": "off", "autovacuum": "off",
+                            "synchronous_commit": "off"}  # fmt: skip
+        server.start()
+        try:
+            engine = connect(server.url(), "jedi simulator")
+            migrate.upgrade(engine)
+            yield engine
+            engine.dispose()
+        finally:
+            server.stop()
+            home.discard()

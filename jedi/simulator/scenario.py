@@ -1,0 +1,275 @@
+"""The scenario file: a grid that is made up, what is submitted to it, and what goes wrong when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import AwareDatetime, Field, JsonValue
+
+from jedi.core.errors import BadInput, Problem
+from jedi.core.knobs import KNOBS
+from jedi.core.suggest import suggest
+from jedi.spec import sitefile
+from jedi.spec.listfile import Entry, read_entry, read_yaml
+from jedi.spec.queuefile import Queue, check_queues
+from jedi.spec.tasktext import examine
+from jedi.taskbuffer import queues
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+USER = "simulator"
+
+_Word = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,39}$")]
+_Count = Annotated[int, Field(ge=1, le=1_000_000)]
+_Hours = Annotated[float, Field(ge=0, le=24 * 366)]
+_Seconds = Annotated[float, Field(gt=0, le=1e8)]
+_Part = Annotated[float, Field(ge=0, le=1)]
+_Spread = Annotated[float, Field(ge=0, le=3)]
+_MB = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class Failure(Entry):
+    """A way for jobs to go wrong."""
+
+    kind: Literal["error", "never_starts", "falls_silent", "never_ends", "not_stored"] = Field(
+        description="error: the payload fails; never_starts: the pilot takes a job and is not heard"
+        " of; falls_silent: ... while the job runs; never_ends: the job runs until it is killed;"
+        " not_stored: storage does not take its outputs"
+    )
+    probability: _Part = Field(description="of each job, 0 to 1")
+    code: Annotated[str, Field(pattern=r"^[a-z0-9_]{1,64}$")] = Field(
+        "payload_exit", description="what the pilot says of an error"
+    )
+
+
+class Transfers(Entry):
+    """How files come to a site."""
+
+    mean_s: _Seconds = Field(600.0, description="how long a transfer takes, in s")
+    spread: _Spread = Field(0.5, description="sigma of the logarithm of that time")
+    stuck: _Part = Field(0.0, description="part of the transfers that never end")
+
+
+class Site(Entry):
+    """A site, or several that are alike."""
+
+    site: _Word = Field(description="the site's name; several get _1, _2, ... behind it")
+    count: Annotated[int, Field(ge=1, le=1000)] = Field(1, description="so many alike")
+    slots: Annotated[int, Field(ge=0, le=1_000_000)] = Field(description="jobs at once")
+    speed: Annotated[float, Field(gt=0, le=1000)] = Field(
+        1.0, description="jobs end so many times faster"
+    )
+    endpoints: Annotated[list[_Word], Field(min_length=1)] = Field(
+        description="at least one; the storage is called SITE_NAME"
+    )
+    attributes: dict[str, JsonValue] = Field({}, description="as in a site file")
+    failures: list[Failure] = Field([], description="what goes wrong with jobs here")
+    transfers: Transfers = Field(Transfers(), description="files on their way to here")
+
+    def names(self) -> list[str]:
+        """The sites that this describes."""
+        width = len(str(self.count))
+        many = range(1, self.count + 1)
+        return [f"{self.site}_{n:0{width}d}" for n in many] if self.count > 1 else [self.site]
+
+    def storage(self, name: str) -> list[str]:
+        """The endpoints of one of them."""
+        return [f"{name}_{endpoint}" for endpoint in self.endpoints]
+
+    def entry(self, name: str) -> dict[str, Any]:
+        """What stands in a site file for one of them."""
+        storage = [{"ddm_endpoint": one, "path": one} for one in self.storage(name)]
+        return {**self.attributes, "site": name, "nslots": self.slots, "endpoints": storage}
+
+
+class Task(Entry):
+    """A task, or several that are alike, once or again and again."""
+
+    name: _Word = Field(description="the tasks' name; they get .1, .2, ... behind it")
+    count: _Count = Field(1, description="so many at a time")
+    at_h: _Hours = Field(0.0, description="hours after the start")
+    every_h: Annotated[float, Field(gt=0)] | None = Field(None, description="... again so often")
+    until_h: _Hours | None = Field(None, description="... but not later; without it: to the end")
+    files: _Count = Field(description="input files, or without `at` jobs")
+    at: list[_Word] = Field([], description="the sites that have the input; none: there is none")
+    file_mb: _MB = Field(1000, description="size of an input file")
+    output_mb: _MB = Field(100, description="size of an output file")
+    run_s: _Seconds = Field(description="how long a job runs at speed 1, in s")
+    spread: _Spread = Field(0.3, description="sigma of the logarithm of that time")
+    failures: list[Failure] = Field([], description="what goes wrong with jobs of these tasks")
+    parameters: dict[str, JsonValue] = Field({}, description="further task parameters")
+
+    def times(self, end_h: float) -> list[float]:
+        """When they are submitted, in hours after the start."""
+        found, last = [self.at_h], min(end_h, self.until_h if self.until_h is not None else end_h)
+        while self.every_h and found[-1] + self.every_h <= last:
+            found.append(found[-1] + self.every_h)
+        return [at for at in found if at < end_h]
+
+    def document(self, number: int) -> dict[str, Any]:
+        """The task parameters of one of them."""
+        name = f"{self.name}.{number}"
+        output = {"type": "template", "param_type": "output", "value": "-o out.${SN}.data",
+                  "dataset": f"sim:{name}.out"}  # fmt: skip
+        source = {"type": "template", "param_type": "input", "value": "-i ${IN}",
+                  "dataset": f"sim:{name}.in"}  # fmt: skip
+        pseudo = {"noInput": True, "nFiles": self.files}
+        known = {"taskName": name, "nFilesPerJob": 1, "jobParameters": [output], **pseudo}
+        if self.at:
+            known |= {"jobParameters": [source, output]}
+            known = {key: value for key, value in known.items() if key not in pseudo}
+        return {**known, **self.parameters}
+
+
+class Outage(Entry):
+    """Sites do not work for a time."""
+
+    site: str = Field(description="a site, or a pattern of sites as in the shell")
+    from_h: _Hours = Field(description="hours after the start")
+    hours: Annotated[float, Field(gt=0, le=24 * 366)] = Field(description="how long")
+    announced: bool = Field(
+        False, description="true: the site goes offline and its jobs end; false: they are lost"
+    )
+
+
+class Scenario(Entry):
+    """What a simulation is made from. Times are simulated ones."""
+
+    about: str = Field("", description="one sentence for people")
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = Field(1, description="of all draws")
+    start: Annotated[AwareDatetime, Field(strict=False)] = Field(
+        START, description="when it begins, ISO 8601 with a time zone"
+    )
+    days: Annotated[float, Field(gt=0, le=366)] = Field(description="how long it lasts")
+    tick_s: Annotated[int, Field(ge=1, le=86_400)] = Field(
+        60, description="what happens within it happens at once, in s"
+    )
+    sample_min: Annotated[int, Field(ge=1, le=1440)] = Field(
+        60, description="curves have a point so often, in minutes"
+    )
+    knobs: dict[str, JsonValue] = Field({}, description="knobs by name")
+    queues: Annotated[list[Queue], Field(min_length=1)] = Field(
+        [Queue(queue_id=1, queue_name="user", queue_type="user", vo="local")],
+        description="work queues, as in a queue file",
+    )
+    sites: Annotated[list[Site], Field(min_length=1)] = Field(description="the grid")
+    tasks: Annotated[list[Task], Field(min_length=1)] = Field(description="what is submitted")
+    outages: list[Outage] = Field([], description="when sites do not work")
+
+    def places(self) -> dict[str, Site]:
+        """All sites by name."""
+        return {name: site for site in self.sites for name in site.names()}
+
+    def smaller(self, factor: float) -> Scenario:
+        """The same with so much of the slots and of the files."""
+
+        def part(number: int) -> int:
+            return number and max(1, round(number * factor))
+
+        return self.model_copy(
+            update={
+                "sites": [s.model_copy(update={"slots": part(s.slots)}) for s in self.sites],
+                "tasks": [t.model_copy(update={"files": part(t.files)}) for t in self.tasks],
+            }
+        )
+
+
+_Any = TypeVar("_Any", bound=Entry)
+
+
+def read_scenario(text: str) -> Scenario:
+    """The scenario in a text; BadInput holds every mistake with what to do about it."""
+    written = read_yaml(text, "scenario")
+    if not isinstance(written, dict):
+        remedy = "Begin with `days:`, `sites:` and `tasks:`"
+        raise BadInput([Problem("scenario", written, "the file is a mapping", remedy)])
+    problems: list[Problem] = []
+    try:
+        scenario = read_entry(written, Scenario, "scenario")
+    except BadInput as error:
+        problems += error.problems
+    problems += _beside(written)
+    if problems:
+        raise BadInput(problems)
+    return scenario
+
+
+def check_knobs(path: str, written: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+    """The values of these knobs, and what is wrong with them."""
+    values, problems = {}, []
+    for name, value in written.items():
+        if name not in KNOBS:
+            remedy = suggest(name, KNOBS, "docs/knobs.md has all")
+            problems.append(Problem(f"{path}.{name}", value, "there is no such knob", remedy))
+            continue
+        try:
+            values[name] = KNOBS[name].check(value)
+        except BadInput as error:
+            problems += [Problem(f"{path}.{p.path}", p.value, p.rule, p.remedy)
+                         for p in error.problems]  # fmt: skip
+    return values, problems
+
+
+def _beside(written: Mapping[str, Any]) -> Iterator[Problem]:
+    """What does not go together among the entries that are well formed by themselves."""
+    sites = dict(_good(written, "sites", Site))
+    tasks = dict(_good(written, "tasks", Task))
+    if isinstance(written.get("knobs"), dict):
+        yield from check_knobs("scenario.knobs", written["knobs"])[1]
+    names: dict[str, str] = {}
+    for path, site in sites.items():
+        for name in site.names():
+            if names.setdefault(name, path) != path:
+                yield Problem(path, name, f"{names[name]} has this site too", "Rename one")
+        entry = site.entry(site.names()[0])
+        yield from _under(path, partial(sitefile.read_attributes, "attributes", entry))
+        yield from _certain(path, site.failures)
+    for path, task in tasks.items():
+        if len([one for one in tasks.values() if one.name == task.name]) > 1:
+            yield Problem(f"{path}.name", task.name, "several tasks have it", "Rename them")
+        for name in task.at:
+            if name not in names:
+                yield _no_site(f"{path}.at", name, names)
+        yield from (Problem(f"{path}.parameters.{p.path}", p.value, p.rule, p.remedy)
+                    for p in examine(task.document(1))[1])  # fmt: skip
+        yield from _certain(path, task.failures)
+    for path, outage in _good(written, "outages", Outage):
+        if not any(fnmatchcase(name, outage.site) for name in names):
+            yield _no_site(f"{path}.site", outage.site, names)
+    found = [queue for _, queue in _good(written, "queues", Queue)]
+    yield from _under("scenario.queues", partial(check_queues, found, queues.COLUMNS))
+
+
+def _good(written: Mapping[str, Any], key: str, model: type[_Any]) -> Iterator[tuple[str, _Any]]:
+    """The well-formed entries of a list, with their paths."""
+    listed = written.get(key)
+    for number, one in enumerate(listed if isinstance(listed, list) else []):
+        if isinstance(one, dict):
+            try:
+                yield f"scenario.{key}[{number}]", read_entry(one, model, key)
+            except BadInput:
+                continue
+
+
+def _under(path: str, check: Callable[[], object]) -> Iterator[Problem]:
+    """What a check finds, with the path before it."""
+    try:
+        check()
+    except BadInput as error:
+        for p in error.problems:
+            yield Problem(f"{path}.{p.path}", p.value, p.rule, p.remedy)
+
+
+def _certain(path: str, failures: list[Failure]) -> Iterator[Problem]:
+    total = sum(failure.probability for failure in failures)
+    if total > 1 + 1e-9:
+        rule = "their probabilities are more than 1 together"
+        yield Problem(f"{path}.failures", total, rule, "Lower some of them")
+
+
+def _no_site(path: str, name: str, names: Mapping[str, str]) -> Problem:
+    return Problem(path, name, "no site here has this name",
+                   suggest(name, names, f"There are {', '.join([*names][:10])}"))  # fmt: skip
