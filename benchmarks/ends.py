@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from sqlalchemy import Engine, text
 
 from benchmarks.common import Result, Work, medians, seconds, statements, together
 from benchmarks.jobs_world import Shape, activated_jobs, place, site
-from benchmarks.stages import Order, Service, world_of
+from benchmarks.stages import Order, Service, adder_of, world_of
 from jedi.agent.base import Agent
 from jedi.core.errors import JediError
 from jedi.jobdispatcher.agent import Adder
@@ -37,13 +38,14 @@ def measure(engine: Engine, jobs: int = JOBS) -> list[Result]:
     def bulk(n: int) -> float:
         """Seconds until all have ended; notes the number of statements a job."""
         reports, service = _running(engine, url, n), Service(url)
-        world = world_of(url)
-        agents = Adder(world), JobGenerator(world)
-        with statements(service.world.engine) as told, statements(world.engine) as done:
+        agents = adder_of(url), JobGenerator(world_of(url))
+        engines = [one.world.engine for one in (service, *agents)]
+        with ExitStack() as stack:
+            seen = [stack.enter_context(statements(one)) for one in engines]
             took = seconds(lambda: _end_in_bulk(service, reports, agents))
-        counted.append((len(told) + len(done)) / n)
-        for one in (service.world, world):
-            one.engine.dispose()
+        counted.append(sum(map(len, seen)) / n)
+        for one in engines:
+            one.dispose()
         _verify(engine, n, retried=True)
         return took
 
@@ -100,7 +102,7 @@ def _end_in_bulk(
 
 def _client(number: int, url: str) -> Work:
     """One by one, in no order: a report, and the end of its job, in a transaction each."""
-    service, world = Service(url), world_of(url)
+    service, world = Service(url), adder_of(url).world
     with world.engine.begin() as tx:
         orders = [
             dict(row._mapping)

@@ -13,6 +13,7 @@ from benchmarks.jobs_world import Held
 from jedi.agent.base import World
 from jedi.core import clock
 from jedi.core.errors import JediError
+from jedi.jobdispatcher.agent import Adder
 from jedi.service import pilots
 from jedi.spec.wire import AcquireRequest, Beat, Measures, Output, Report, Resources
 from jedi.taskbuffer.engine import connect, plan_once
@@ -45,6 +46,13 @@ def world_of(url: str, files: int = 0) -> World:
     """The world of an agent's process; data management has one dataset of so many files."""
     ddm: Any = Kept(files)
     return make_world(connect(url, "jedi benchmark"), ddm)
+
+
+def adder_of(url: str) -> Adder:
+    """The Adder of a process of its own."""
+    world = world_of(url)
+    plan_once(world.engine)
+    return Adder(world)
 
 
 class Service:

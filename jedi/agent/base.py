@@ -85,6 +85,8 @@ class Agent(ABC, Generic[Item, Result]):
     name: ClassVar[str]
     wakes: ClassVar[frozenset[str]] = frozenset()
     """Topics of `engine.wake` that mean work for this agent."""
+    plans_once: ClassVar[bool] = False
+    """Its process plans each statement once (`engine.plan_once`): they are many, and short."""
 
     def __init__(self, world: World) -> None:
         self.world = world

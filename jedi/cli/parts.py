@@ -39,12 +39,14 @@ def agent_run(
     from jedi.agent.loop import Loop
     from jedi.agent.world import make_world
     from jedi.standalone.place import Place
-    from jedi.taskbuffer.engine import reachable
+    from jedi.taskbuffer.engine import plan_once, reachable
 
     if leashed:
         child.follow()
     cls = registry.load(name)
     agent = cls(make_world(Place.current().settings, name))
+    if cls.plans_once:
+        plan_once(agent.world.engine)
     if once:
         with reachable(agent.world.engine):
             while agent.run_once():

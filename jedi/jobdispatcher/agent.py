@@ -36,6 +36,7 @@ class Adder(Agent[ReportedJob, Verdict]):
 
     name = "Adder"
     wakes = frozenset({"job:holding"})
+    plans_once = True
     _good_until = 0.0
     _published: frozenset[ReportedJob] = frozenset()
 

@@ -17,6 +17,7 @@ from jedi.core.errors import Unreachable
 
 CHANNEL = "jedi"
 _FRESH_S = 0.1  # no server restarts faster
+_NOTIFY = text("SELECT pg_notify(:channel, t) FROM unnest(CAST(:topics AS text[])) t")
 
 
 def connect(url: str, name: str = "jedi", *, pool_size: int = 5) -> Engine:
@@ -99,10 +100,7 @@ def notifying() -> bool:
 def wake(tx: Connection, *topics: str) -> None:
     """Tell listeners, at commit, that there is work. Losing it costs latency, never work."""
     if topics and notifying():
-        tx.execute(
-            text("SELECT pg_notify(:channel, t) FROM unnest(CAST(:topics AS text[])) t"),
-            {"channel": CHANNEL, "topics": list(topics)},
-        )
+        tx.execute(_NOTIFY, {"channel": CHANNEL, "topics": list(topics)})
 
 
 def listener(engine: Engine) -> psycopg.Connection[Any]:

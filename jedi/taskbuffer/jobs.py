@@ -56,7 +56,11 @@ class MovedJob:
 
 
 _FINAL = ", ".join(f"'{status}'" for status in states.JOB_FINAL)
-_MOVE = f"""
+_LOCK = text("""
+SELECT pandaid, status FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids AS bigint[]))
+ORDER BY pandaid FOR NO KEY UPDATE
+""")
+_MOVE = text(f"""
 WITH m AS (
   SELECT *, target IN ({_FINAL}) AS ended, target IN ({_FINAL}) AND target <> 'finished' AS bad
   FROM unnest(CAST(:ids AS bigint[]), CAST(:targets AS text[]), CAST(:codes AS text[]),
@@ -97,18 +101,12 @@ WITH m AS (
   FROM u WHERE status = 'activated' AND source <> 'activated' AND hold_kind IS NULL
 ), {NOTE}
 SELECT pandaid, jeditaskid, source, status FROM u ORDER BY pandaid
-"""
+""")
 
 
 def lock_jobs(tx: Connection, panda_ids: Sequence[int]) -> dict[int, str]:
     """Lock jobs to the transaction's end; their present statuses."""
-    rows = tx.execute(
-        text(
-            "SELECT pandaid, status FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids AS bigint[])) "
-            "ORDER BY pandaid FOR NO KEY UPDATE"
-        ),
-        {"ids": list(panda_ids)},
-    )
+    rows = tx.execute(_LOCK, {"ids": list(panda_ids)})
     return {row.pandaid: row.status for row in rows}
 
 
@@ -126,7 +124,7 @@ def move_jobs(
     # the other one put into the queue.
     lock_jobs(tx, [m.panda_id for m in moves])
     rows = tx.execute(
-        text(_MOVE),
+        _MOVE,
         {
             "ids": [m.panda_id for m in moves],
             "targets": [m.target for m in moves],
@@ -140,7 +138,7 @@ def move_jobs(
         },
     ).all()
     moved = [MovedJob(*row) for row in rows]
-    wake(tx, *sorted({f"job:{m.target}" for m in moved}))
+    wake(tx, *sorted({f"job:{m.target}" for m in moved if m.target in states.JOB_LIVE}))
     return moved
 
 

@@ -95,7 +95,9 @@ WITH e AS (
   FROM g WHERE d.datasetid = g.datasetid AND d.jeditaskid = g.jeditaskid
 )
 SELECT coalesce(sum(released), 0) > 0 AS ready,
-  coalesce(sum(finished + failed + missing), 0) > 0 AS done
+  coalesce(sum(finished + failed + missing), 0) > 0 AS done,
+  EXISTS (SELECT FROM jedi_events WHERE pandaid = ANY(CAST(:ids AS bigint[]))) AS ranges,
+  {outbox.ASKED} AS asked
 FROM g
 """)
 
@@ -156,10 +158,13 @@ def end_jobs(tx: Connection, ends: Sequence[JobEnd], agent: str) -> list[MovedJo
 def _settle(tx: Connection, panda_ids: Sequence[int]) -> None:
     """Files, datasets and events of jobs that have ended; their datasets are locked."""
     if panda_ids:
-        files = tx.execute(_SETTLE, {"ids": list(panda_ids)}).one()
-        tx.execute(_END_EVENTS, {"ids": list(panda_ids)})
-        outbox.tell_jobs(tx, panda_ids)
-        wake(tx, *(f"files:{topic}" for topic, some in files._mapping.items() if some))
+        ids = {"ids": list(panda_ids)}
+        ready, done, ranges, asked = tx.execute(_SETTLE, ids).one()
+        if ranges:
+            tx.execute(_END_EVENTS, ids)
+        if asked:
+            outbox.tell_jobs(tx, panda_ids)
+        wake(tx, *["files:ready"] * ready, *["files:done"] * done)
 
 
 _PREPARE = text(f"""

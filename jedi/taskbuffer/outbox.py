@@ -24,7 +24,9 @@ jedi_users u, LATERAL (VALUES ('mail', u.email), ('webhook', u.webhook)) w(chann
 _WANTED = """
 w.address IS NOT NULL AND (w.channel <> 'mail' OR p.taskparams -> 'noEmail' IS DISTINCT FROM 'true')
 """
-# The first condition is looked at once, and all there is to it while nobody has asked.
+ASKED = "EXISTS (SELECT FROM jedi_users WHERE notices = 'jobs')"
+"""Somebody wants to be told of jobs: looked at once, and all there is to it while nobody does."""
+
 _TELL_JOBS = text(f"""
 INSERT INTO jedi_outbox (topic, username, channel, urgent, payload)
 SELECT format('job-%s-%s-%s', j.pandaid, lower(s.pgi_state), {_MICROSECONDS.format("e.since")}),
@@ -40,7 +42,7 @@ FROM jedi_job_states s JOIN jedi_jobs j USING (pandaid)
   JOIN jedi_tasks t ON t.jeditaskid = j.jeditaskid
   JOIN jedi_taskparams p ON p.jeditaskid = j.jeditaskid,
   LATERAL (SELECT coalesce(j.hold_since, j.postprocessed_at) AS since) e, {_WAYS}
-WHERE EXISTS (SELECT FROM jedi_users WHERE notices = 'jobs')
+WHERE {ASKED}
   AND s.pandaid = ANY(CAST(:ids AS bigint[])) AND j.pandaid = ANY(CAST(:ids AS bigint[]))
   AND s.pgi_state IN ({_WORTH}) AND u.username = j.username AND u.notices = 'jobs'
   AND {_WANTED}
