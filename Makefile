@@ -6,10 +6,10 @@ STAMP := $(VENV)/.installed
 STRESS_S ?= 1800
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo test stress lint generate verify bench clean
+.PHONY: help demo test test-slurm stress lint generate verify bench clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
 $(STAMP): pyproject.toml
 	@if [ -x $(BIN)/python ]; then :; else $(PYTHON) -m venv $(VENV); fi
@@ -21,6 +21,9 @@ demo: $(STAMP) ## run real tasks in a scratch home and show the result
 
 test: $(STAMP) ## run all tests on a private PostgreSQL
 	@$(BIN)/python -m pytest -n $(WORKERS)
+
+test-slurm: $(STAMP) ## 1,000 jobs through a real Slurm while things die (root, Debian's slurmd)
+	@JEDI_SLURM_JOBS=1000 $(BIN)/python -m pytest tests/slurm
 
 stress: $(STAMP) ## live through what may happen, other things each time, twice STRESS_S seconds
 	@JEDI_STRESS=$(STRESS_S) $(BIN)/python -m pytest tests/test_life.py tests/scenarios/test_chaos.py

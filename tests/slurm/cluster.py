@@ -95,6 +95,18 @@ class Cluster:
         ).stdout
         return said.split()
 
+    def pilots(self) -> dict[str, processes.Process]:
+        """The pilots that run here, by name: processes of Python, not the scripts around them."""
+        ours, found = f"SLURM_CONF={self.conf}\0".encode(), {}
+        for entry in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                named = words[-3:-2] == [b"--pilot-id"] and b"python" in words[0]
+                process = processes.note(int(entry.name)) if named else None
+                if process and ours in (entry / "environ").read_bytes():
+                    found[words[-2].decode()] = process
+        return found
+
     def stop(self) -> None:
         """End every job, then every daemon."""
         with suppress(subprocess.CalledProcessError):
@@ -139,23 +151,6 @@ def missing() -> str:
         return "Slurm's daemons need root"
     absent = [command for command in COMMANDS if not _found(command)]
     return f"not installed: {', '.join(absent)}" if absent else ""
-
-
-def pilots_here() -> dict[str, processes.Process]:
-    """The pilots that run, by name: processes of Python, not the scripts around them."""
-    found = {}
-    for entry in Path("/proc").iterdir():
-        with suppress(OSError):
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-            process = processes.note(int(entry.name)) if words[-3:-2] == [b"--pilot-id"] else None
-            if process and b"python" in words[0]:
-                found[words[-2].decode()] = process
-    return found
-
-
-def kill_pilot(name: str) -> None:
-    """SIGKILL, as by the kernel when memory is short."""
-    pilots_here()[name].signal(signal.SIGKILL)
 
 
 def _found(command: str) -> str | None:

@@ -11,36 +11,49 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 from scenarios.real_system import System, until
-from slurm.cluster import Cluster, pilots_here
+from slurm.cluster import Cluster
 
 from jedi.core import processes
 from jedi.service import waiting
 
 JOBS = int(os.environ.get("JEDI_SLURM_JOBS", "40"))
 SITES = [
-    {"site": "SITE_A", "nslots": 6, "submitter": "slurm", "queue": "main", "maxtime": 3600,
+    {"site": "SITE_A", "nslots": 12, "submitter": "slurm", "queue": "main", "maxtime": 3600,
      "endpoints": [{"ddm_endpoint": "DISK_A", "path": "storage/A"}]}
 ]  # fmt: skip
 KNOBS = {"submitter.queue_s": 0.5, "agent.max_deaths": 1000, "pilot.idle_s": 2}
-PAUSE_S = 1.0
+PAUSE_S = 2.0
+"""Between two deaths, on average."""
 
 
-def kill_submitters(system: System) -> None:
+@pytest.fixture
+def system(cluster: Cluster, tmp_path: Path) -> Iterator[System]:
+    system = System(tmp_path)
+    system.site_file.write_text(yaml.safe_dump(SITES))
+    system.up()
+    for name, value in KNOBS.items():
+        system.put(name, value)
+    yield system
+    system.down()
+    until(lambda: cluster.jobs() == [], "the queue is empty")
+    system.home.discard()
+
+
+def kill_a_submitter(system: System) -> None:
     rows = json.loads((system.home.path / "processes.json").read_text())
-    for row in rows:
-        process = processes.note(row["pid"]) if row["name"].startswith("Submitter") else None
-        if process:
-            process.signal(signal.SIGKILL)
+    submitters = [row for row in rows if row["name"].startswith("Submitter")]
+    if process := processes.note(random.choice(submitters)["pid"] or 0):
+        process.signal(signal.SIGKILL)
 
 
-def kill_a_pilot() -> None:
-    if living := list(pilots_here().values()):
+def kill_a_pilot(cluster: Cluster) -> None:
+    if living := list(cluster.pilots().values()):
         random.choice(living).signal(signal.SIGKILL)
 
 
@@ -50,23 +63,22 @@ def settled(system: System, task: int) -> bool:
 
 
 @pytest.mark.timeout(120 + 2 * JOBS)
-def test_whatever_dies_each_file_counts_once(cluster: Cluster, tmp_path: Path) -> None:
-    system = System(tmp_path)
-    system.site_file.write_text(yaml.safe_dump(SITES))
-    system.up()
-    for name, value in KNOBS.items():
-        system.put(name, value)
+def test_whatever_dies_each_file_counts_once(system: System, cluster: Cluster) -> None:
     lines = system.texts("user:many", JOBS, "DISK_A")
-    task = system.copying("user:many", "sleep 0.3; cat", nFilesPerJob=1, maxAttempt=1000)
-    until(pilots_here, "a pilot runs")
+    task = system.copying("user:many", "sleep 0.5; cat", nFilesPerJob=1, maxAttempt=1000)
+    until(cluster.pilots, "a pilot runs")
     deaths: itertools.cycle[Callable[[], None]] = itertools.cycle(
-        [kill_a_pilot, lambda: kill_submitters(system), lambda: cluster.kill("slurmd")]
+        [
+            lambda: kill_a_pilot(cluster),
+            lambda: kill_a_submitter(system),
+            lambda: cluster.kill("slurmd"),
+        ]
     )
     died = 0
     while died < 3 or not settled(system, task):
         next(deaths)()
         died += 1
-        time.sleep(random.uniform(0, PAUSE_S))
+        time.sleep(random.uniform(0, 2 * PAUSE_S))
         if not cluster.alive("slurmd"):
             cluster.launch("slurmd")
     print(f"{died} deaths")
@@ -74,6 +86,3 @@ def test_whatever_dies_each_file_counts_once(cluster: Cluster, tmp_path: Path) -
     assert system.lines(task) == lines
     assert set(system.file_statuses(task)) == {"finished"}
     system.check()
-    system.down()
-    until(lambda: cluster.jobs() == [], "the queue is empty")
-    system.home.discard()

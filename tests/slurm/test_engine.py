@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from slurm.cluster import Cluster, kill_pilot
+from slurm.cluster import Cluster
 from sqlalchemy import Row
 from test_submitter import Field, at_end
 
@@ -60,10 +61,10 @@ def running(field: Field, submitter: Submitter) -> Row[Any]:
     return pilot
 
 
-def test_a_killed_pilot_is_noticed_and_its_job_fails(field: Field) -> None:
+def test_a_killed_pilot_is_noticed_and_its_job_fails(field: Field, cluster: Cluster) -> None:
     submitter = Submitter(field.world)
     pilot = running(field, submitter)
-    kill_pilot(pilot.pilot_id)
+    cluster.pilots()[pilot.pilot_id].signal(signal.SIGKILL)
     field.until(lambda: field.pilots("endtime IS NOT NULL"), submitter)
     (job,) = field.sql("SELECT * FROM jedi_jobs")
     assert (job.status, job.error_code, job.error_source) == ("failed", "lost_pilot", "pilot")
