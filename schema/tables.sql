@@ -122,6 +122,7 @@ CREATE TABLE jedi_commands (
     acknowledged_at timestamptz,                           -- when it was taken up; NULL: not yet
     outcome text,                                          -- accepted or refused
     message text,                                          -- the outcome, for people
+    retry_at timestamptz,                                  -- when it is tried again; NULL: at once
     CONSTRAINT jedi_commands_pk PRIMARY KEY (command_id)
 );
 CREATE INDEX jedi_commands_jeditaskid_ix ON jedi_commands (jeditaskid);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from job_rows import Made, make_jobs
 from sqlalchemy import Connection, Row, text
 
 from jedi.agent.base import World
-from jedi.core import states
+from jedi.core import clock, states
 from jedi.postprocessor.agent import PostProcessor
 from jedi.taskbuffer import commands, jobs_end, tasks
 from jedi.taskbuffer.jobs_end import JobEnd
@@ -218,6 +219,35 @@ def test_a_command_that_can_never_be_carried_out_is_refused(
         assert (outcome, task_row(tx).status) == ("refused", "running")
         assert message.startswith("It can't be carried out: ")
         assert task_row(tx).lockedby is None
+
+
+def test_what_the_database_does_not_take_is_tried_ever_more_seldom(world: World) -> None:
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+    clock.turn_to(begin)
+    with world.engine.begin() as tx:
+        make_jobs(tx, 1)
+        command = ask(tx, 1, "kill")
+        tx.execute(text("CREATE SEQUENCE tries"))
+        tx.execute(text(
+            "CREATE FUNCTION always_deadlocked() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN PERFORM nextval('tries'); RAISE SQLSTATE '40P01'; END $$"
+        ))  # fmt: skip
+        tx.execute(text(
+            "CREATE TRIGGER never BEFORE UPDATE OF status ON jedi_tasks FOR EACH ROW "
+            "WHEN (NEW.status = 'aborting') EXECUTE FUNCTION always_deadlocked()"
+        ))  # fmt: skip
+    tries = []
+    for minutes in range(0, 90, 10):
+        clock.turn_to(begin + timedelta(minutes=minutes))
+        cycle(world)
+        cycle(world)
+        with world.engine.begin() as tx:
+            tries.append(tx.scalar(text("SELECT last_value FROM tries")))
+            outcome, message = command_row(tx, command)
+            assert outcome == ("refused" if minutes == 80 else None)
+            assert (task_row(tx).status, task_row(tx).lockedby) == ("running", None)
+    assert tries == [1, 2, 3, 3, 4, 4, 4, 4, 5]
+    assert message.startswith("It can't be carried out: ")
 
 
 def test_a_lost_worker_changes_nothing(world: World) -> None:

@@ -299,6 +299,8 @@ _DECLARED = [
           least=1),
     _knob("taskcommando.retry_s", "s", 60.0, "a command that could not be carried out is tried "
           "again after this time", least=0.0),
+    _knob("taskcommando.give_up_s", "s", 3600.0, "a command that the database could not take up "
+          "for so long is refused", least=0.0),
     _knob("scout.chunks", "jobs", 10, "a task with more jobs than this first runs so many scout "
           "jobs; 0: none does", least=0),
     _knob("scout.open_wait_s", "s", 600.0, "while the input of a task is open, so many scouts are "

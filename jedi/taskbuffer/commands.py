@@ -42,9 +42,26 @@ def claim_commanded(tx: Connection, me: str, lease_s: float, limit: int) -> list
     """Take tasks of which something is asked, put off or not, whatever their status."""
     return tasks.claim(
         tx, tuple(states.TASK_STATES), me, lease_s, limit,
-        "AND jeditaskid IN (SELECT jeditaskid FROM jedi_commands WHERE acknowledged_at IS NULL)",
+        "AND jeditaskid IN (SELECT jeditaskid FROM jedi_commands WHERE acknowledged_at IS NULL "
+        "AND (retry_at IS NULL OR retry_at <= jedi_now()))",
         early=True,
     )  # fmt: skip
+
+
+def try_later(tx: Connection, command_id: int, least_s: float, most_s: float) -> bool:
+    """Put a command off for as long as it has been waiting, so that it is tried ever more seldom,
+    but for `least_s` at least; False: it has been waiting for `most_s`."""
+    return bool(
+        tx.scalar(
+            text(
+                "UPDATE jedi_commands SET retry_at = jedi_now() "
+                "+ greatest(jedi_now() - creationtime, make_interval(secs => :least_s)) "
+                "WHERE command_id = :id "
+                "AND jedi_now() - creationtime < make_interval(secs => :most_s) RETURNING true"
+            ),
+            {"id": command_id, "least_s": least_s, "most_s": most_s},
+        )
+    )
 
 
 _ACTIVATED = """

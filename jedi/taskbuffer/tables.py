@@ -595,6 +595,7 @@ commands = Table(
     stamp("acknowledged_at", "when it was taken up; NULL: not yet", "commands.acknowledge"),
     words("outcome", "accepted or refused", "commands.acknowledge"),
     words("message", "the outcome, for people", "commands.acknowledge"),
+    stamp("retry_at", "when it is tried again; NULL: at once", "commands.try_later"),
     PrimaryKeyConstraint("command_id"),
     Index(None, "jedi_task_id"),
     Index("jedi_commands_open_ix", "command_id",

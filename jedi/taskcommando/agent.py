@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, Row, exc
@@ -34,32 +33,15 @@ from jedi.taskbuffer import (
 from jedi.taskbuffer.jobs import JobMove
 from jedi.taskbuffer.jobs_end import JobEnd
 from jedi.taskbuffer.tasks import Move
-from jedi.taskcommando.commands import COMMANDS, Command
+from jedi.taskcommando.commands import COMMANDS
 from jedi.taskcommando.ends import KILLED, REASSIGNED, End
 from jedi.taskcommando.limits import exceeded, limited
+from jedi.taskcommando.order import Order
 from jedi.taskcommando.reassign import target
-from jedi.taskcommando.retry import Dataset, plan, reopen, resumed
+from jedi.taskcommando.retry import Dataset, plan, reopen
 
 _WINDING_UP = {"aborting": "toabort", "finishing": "passed"}
 _DOING = (*_WINDING_UP, "toretry", "toincexec", "paused", "toreassign", "reassigning", "scouted")
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """A task under our lease, and the command to take up; without one, that of its status is
-    being carried out. `before`: what it was before it was held, if it is; `scouting`: its files
-    are withheld until scouts have measured it; `lost`: outputs (LFNs by dataset) that were given
-    up, and which data management may still have."""
-
-    jedi_task_id: int
-    lock_seq: int
-    status: str
-    old_status: str
-    before: str | None
-    attempt_nr: int
-    scouting: bool
-    command: Row[Any] | None
-    lost: Mapping[str, Sequence[str]] = field(default_factory=dict, hash=False)
 
 
 class TaskCommando(Agent[Order, str | None]):
@@ -109,7 +91,7 @@ class TaskCommando(Agent[Order, str | None]):
         return refusal
 
     def apply(self, tx: Connection, results: Sequence[tuple[Order, str | None]]) -> None:
-        ours = tasks.fence(tx, [(order.jedi_task_id, order.lock_seq) for order, _ in results])
+        ours = tasks.fence(tx, [order.held for order, _ in results])
         held = [(order, refusal) for order, refusal in results if order.jedi_task_id in ours]
         self._answer(tx, [(o, o.command, why) for o, why in held if o.command is not None])
         going_on = [order for order, _ in held if order.command is None]
@@ -122,21 +104,21 @@ class TaskCommando(Agent[Order, str | None]):
         self._avalanche(tx, [order for order in going_on if order.status == "scouted"])
         self._lead(tx, retried)
         # a command that somebody else answered just before the claim
-        tasks.put_off(tx, [_held(order) for order in going_on if order.status not in _DOING])
+        tasks.put_off(tx, [order.held for order in going_on if order.status not in _DOING])
 
     def trouble(self, tx: Connection, order: Order, error: Exception) -> None:
-        lasting = not isinstance(error, exc.OperationalError)
-        if lasting and order.command is not None and tasks.fence(tx, [_held(order)]):
-            why = str(getattr(error, "orig", error)).partition("\n")[0]
-            answer = f"It can't be carried out: {why}"[:4000]
-            commands.acknowledge(tx, [(order.command.command_id, "refused", answer)])
-            tasks.put_off(tx, [_held(order)])
+        if order.command is not None and tasks.fence(tx, [order.held]):
+            command, most_s = order.command.command_id, self.world.knobs["taskcommando.give_up_s"]
+            passing = isinstance(error, exc.OperationalError)
+            if not (passing and commands.try_later(tx, command, self.poll_s, most_s)):
+                why = str(getattr(error, "orig", error)).partition("\n")[0]
+                answer = f"It can't be carried out: {why}"[:4000]
+                commands.acknowledge(tx, [(command, "refused", answer)])
+            tasks.put_off(tx, [order.held])
             return
         code = error.code if isinstance(error, JediError) else "internal_error"
         wait_s = float(self.world.knobs["taskcommando.retry_s"])
-        move = Move(
-            order.jedi_task_id, order.lock_seq, order.status, code, str(error), wait_s=wait_s
-        )
+        move = Move(*order.held, order.status, code, str(error), wait_s=wait_s)
         tasks.move_tasks(tx, [move], self.name)
 
     def _answer(
@@ -151,7 +133,7 @@ class TaskCommando(Agent[Order, str | None]):
                 asked = COMMANDS[command.command]
                 reason = f"{asked.participle.capitalize()} by {command.username}"
                 reason += f": {command.comment}" if command.comment else "."
-                moves.append(Move(*_held(order), _target(order, asked), asked.name, reason,
+                moves.append(Move(*order.held, order.goes_to(asked), asked.name, reason,
                                   user_name=command.username))  # fmt: skip
         tasks.move_tasks(tx, moves, self.name)
         code = {o.jedi_task_id: c.arguments.get("sandbox") for o, c, why in answers if not why}
@@ -164,7 +146,7 @@ class TaskCommando(Agent[Order, str | None]):
         staging.release(tx, told["release"])
         going = told["resume"]
         self._move_jobs(tx, going, "throttled", "activated", "task_resumed", "Task resumed.")
-        tasks.put_off(tx, [_held(order) for order, _, refusal in answers if refusal])
+        tasks.put_off(tx, [order.held for order, _, refusal in answers if refusal])
         commands.acknowledge(
             tx,
             [
@@ -182,7 +164,7 @@ class TaskCommando(Agent[Order, str | None]):
         finishing = [o.jedi_task_id for o in through if o.status == "finishing"]
         scouting.release(tx, finishing)  # what scouts were to decide about is given up, too
         commands.give_up_unused(tx, finishing)
-        moves = [Move(*_held(o), _WINDING_UP[o.status], *because[o.jedi_task_id]) for o in through]
+        moves = [Move(*o.held, _WINDING_UP[o.status], *because[o.jedi_task_id]) for o in through]
         tasks.move_tasks(tx, moves, self.name)
 
     def _reassign(self, tx: Connection, orders: Sequence[Order]) -> None:
@@ -191,7 +173,7 @@ class TaskCommando(Agent[Order, str | None]):
             return
         because = ending.reasons(tx, [order.jedi_task_id for order in orders])
         through = self._end_jobs(tx, orders, because, REASSIGNED)
-        moves = [Move(*_held(o), "reassigning", *because[o.jedi_task_id]) for o in through]
+        moves = [Move(*o.held, "reassigning", *because[o.jedi_task_id]) for o in through]
         tasks.move_tasks(tx, moves, self.name)
 
     def _settle(self, tx: Connection, orders: Sequence[Order]) -> None:
@@ -210,7 +192,7 @@ class TaskCommando(Agent[Order, str | None]):
             i = order.jedi_task_id
             to = target(order.before or order.old_status, refined=i in refined, fed=i in fed,
                         nucleus="nucleus" in told[i])  # fmt: skip
-            moves.append(Move(*_held(order), to, *because[i]))
+            moves.append(Move(*order.held, to, *because[i]))
         tasks.move_tasks(tx, moves, self.name)
 
     def _end_jobs(
@@ -253,7 +235,7 @@ class TaskCommando(Agent[Order, str | None]):
             if job.pandaid not in ended and end.awaits(job, mild=job.jeditaskid in mild)
         }
         wait_s = 0.0 if len(batch) < len(queued) else self.poll_s
-        tasks.put_off(tx, [_held(o) for o in orders if o.jedi_task_id in busy], wait_s)
+        tasks.put_off(tx, [o.held for o in orders if o.jedi_task_id in busy], wait_s)
         return [order for order in orders if order.jedi_task_id not in busy]
 
     def _arguments(self, tx: Connection, orders: Sequence[Order]) -> dict[int, Mapping[str, Any]]:
@@ -273,7 +255,7 @@ class TaskCommando(Agent[Order, str | None]):
         ids = [order.jedi_task_id for order in orders]
         because = ending.reasons(tx, ids)
         scouting.release(tx, ids)
-        moves = [Move(*_held(order), "running", *because[order.jedi_task_id]) for order in orders]
+        moves = [Move(*order.held, "running", *because[order.jedi_task_id]) for order in orders]
         tasks.move_tasks(tx, moves, self.name)
 
     def _throttle(self, tx: Connection, orders: Sequence[Order]) -> None:
@@ -284,7 +266,7 @@ class TaskCommando(Agent[Order, str | None]):
         batch = int(self.world.knobs["taskcommando.kill_batch"])
         ids = [order.jedi_task_id for order in orders]
         self._move_jobs(tx, ids, "activated", "throttled", "task_paused", "Task paused.", batch)
-        tasks.put_off(tx, [_held(order) for order in orders])
+        tasks.put_off(tx, [order.held for order in orders])
 
     def _move_jobs(
         self, tx: Connection, ids: Sequence[int], source: str, target: str, code: str, reason: str,
@@ -326,7 +308,7 @@ class TaskCommando(Agent[Order, str | None]):
         unwanted = [task for task, said in told.items() if said.get("discard")]
         adds = int(self.world.knobs["attempts.retry_adds"])
         changed = recovery.give_up(tx, lost, unwanted, adds)
-        tasks.put_off(tx, [_held(order) for order in orders if order.jedi_task_id in changed])
+        tasks.put_off(tx, [order.held for order in orders if order.jedi_task_id in changed])
         return [order for order in orders if order.jedi_task_id not in changed]
 
     def _within_limits(
@@ -338,7 +320,7 @@ class TaskCommando(Agent[Order, str | None]):
         asked = [o.jedi_task_id for o in orders if not told[o.jedi_task_id].get("transcend")]
         cost = retrying.spent(tx, asked)
         why = {o: exceeded(cost.get(o.jedi_task_id, Spent()), self.world.knobs) for o in orders}
-        moves = [Move(*_held(o), "exhausted", "retry_limit", w) for o, w in why.items() if w]
+        moves = [Move(*o.held, "exhausted", "retry_limit", w) for o, w in why.items() if w]
         tasks.move_tasks(tx, moves, self.name)
         return [order for order in orders if not why[order]]
 
@@ -375,7 +357,7 @@ class TaskCommando(Agent[Order, str | None]):
         incremental.merge_parameters(tx, {i: told[i].get("parameters", {}) for i in ids})
         commands.begin_attempt(tx, ids)
         moves = [
-            Move(*_held(order), "rerefine", "parameters_merged",
+            Move(*order.held, "rerefine", "parameters_merged",
                  f"Attempt {order.attempt_nr + 1} begins.")
             for order in orders
         ]  # fmt: skip
@@ -386,20 +368,5 @@ class TaskCommando(Agent[Order, str | None]):
 def _retried(order: Order, target: str | None) -> Move:
     if target is None:
         reason = "No input failed and none is left: there is nothing to retry."
-        return Move(*_held(order), order.old_status, "nothing_to_retry", reason)
-    return Move(*_held(order), target, "retried", f"Attempt {order.attempt_nr + 1} begins.")
-
-
-def _target(order: Order, command: Command) -> str:
-    """Where a task goes that is told so."""
-    if command.name == "retry" and order.status == "exhausted":
-        return resumed(order.old_status, scouting=order.scouting) or "toretry"
-    if command.doing:
-        return command.doing
-    if command.name == "release":
-        return order.status
-    return "staged" if order.status == "staging" else order.before or order.old_status
-
-
-def _held(order: Order) -> tuple[int, int]:
-    return order.jedi_task_id, order.lock_seq
+        return Move(*order.held, order.old_status, "nothing_to_retry", reason)
+    return Move(*order.held, target, "retried", f"Attempt {order.attempt_nr + 1} begins.")

@@ -204,6 +204,7 @@ COLUMNS = (
     ("jedi_work_queue", "caps", "jsonb",
      "limits of the throttler in jobs, by NQUEUELIMIT, NQUEUECAP or NRUNNINGCAP, "
      "with _<resource type> for one alone"),
+    ("jedi_commands", "retry_at", "timestamptz", "when it is tried again; NULL: at once"),
     ("jedi_job_params", "texts", "jsonb", "files that the job finds, with their text, by name"),
     ("ddm_files", "boundary", "bigint", "files with the same one belong together"),
     ("ddm_files", "lumiblock", "integer", "the lumi block of its events"),
