@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import yaml
 from scenarios.real_system import System, until
 
 from jedi.service import datasets, tasks
@@ -80,3 +81,19 @@ def test_scouts_of_open_input_go_before_the_others(system: System) -> None:
         assert scouted == ["Scout jobs processed 2 of 2 files: all others follow."]
     finally:
         system.put("scout.chunks", 0)
+
+
+def test_input_on_tape_is_on_disk_before_jobs_read_it(system: System) -> None:
+    system.put("watchdog.staging_period_s", 0.5)
+    tape = {"ddm_endpoint": "TAPE_A", "path": "storage/tape", "is_tape": True}
+    system.site_file.write_text(yaml.safe_dump([{"site": "SITE_A", "endpoints": [tape]}]))
+    system.call("site", "import", str(system.site_file))
+    lines = system.texts("user:old", 3, "TAPE_A")
+    task = system.copying("user:old", nFilesPerJob=1, inputPreStaging=True, site="SITE_A")
+    assert system.settle(task) == ["done"]
+    assert system.lines(task) == lines
+    with system.engine.begin() as tx:
+        seen = [step.status for step in tasks.history(tx, task)]
+    assert seen.index("staging") < seen.index("staged") < seen.index("running")
+    assert system.replicas("user:old") == {"DISK_A": 3, "TAPE_A": 3}
+    system.check()
