@@ -108,6 +108,10 @@ def test_other_knobs_and_sites(grid: World) -> None:
     assert other.same, "the decision as such is the same"
     lost = next(one for one in other.differences if one.site == "SITE_A")
     assert lost.reasons == ("status_offline",)
+    still = ask(grid, number, sites=("SITE_C.maxrss=4000", "SITE_C.status=offline"))
+    assert [(one.site, one.change, one.reasons) for one in still.differences] == [
+        ("SITE_C", "reasons", ("status_offline",))
+    ]
     with pytest.raises(BadInput) as wrong:
         ask(grid, number, "broker.memry_factor=1", sites=())
     assert "Did you mean broker.memory_factor?" in str(wrong.value)

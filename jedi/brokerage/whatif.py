@@ -25,7 +25,7 @@ SEED_NAMES = {
 """Attributes of a site file that a snapshot has under other names."""
 
 
-Change = Literal["gained", "lost", "weight", "kept", "refused"]
+Change = Literal["gained", "lost", "weight", "kept", "refused", "reasons"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ def views(choice: Choice) -> list[SiteView]:
 
 
 def differences(before: Choice, after: Choice) -> list[Difference]:
-    """What another world or other knobs change: sites gained and lost, other weights, and sites
-    that are kept or refused now without being chosen."""
+    """What another world or other knobs change: sites gained and lost, other weights, sites that
+    are kept or refused now without being chosen, and those that are refused for other reasons."""
     old, new = ({one.site: one for one in views(choice)} for choice in (before, after))
     was, now = (dict(chosen(choice)) for choice in (before, after))
     return [
@@ -104,7 +104,8 @@ def _change(old: SiteView, new: SiteView, was: float | None, now: float | None) 
         return "gained" if was is None else "lost" if now is None else "weight"
     if old.kept != new.kept:
         return "kept" if new.kept else "refused"
-    return None
+    codes = ({one.code for one in view.reasons} for view in (old, new))
+    return "reasons" if len({frozenset(some) for some in codes}) > 1 else None
 
 
 def chosen(choice: Choice) -> list[tuple[str, float]]:
