@@ -101,6 +101,35 @@ def cramped(server: str, template: str, small_disk: Path, home: Path) -> Iterato
     owner.dispose()
 
 
+class Stubborn(ContentsFeeder):
+    """Fails but in its third cycle."""
+
+    turns = 0
+
+    def run_once(self) -> int:
+        self.turns += 1
+        if self.turns != 3:
+            raise ValueError("No.")
+        return 1
+
+
+def test_an_agent_that_fails_again_and_again_takes_its_time(world: World) -> None:
+    """Its log is to be read, and the database has others to serve."""
+    loop, pauses = Loop(Stubborn(world)), list[float]()
+
+    class Stopping(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            pauses.append(timeout or 0.0)
+            if len(pauses) == 10:
+                self.set()
+            return self.is_set()
+
+    loop.stopping = Stopping()
+    with capture_logs():
+        loop.run()
+    assert pauses == [0.25, 0.5, 0.25, 0.5, 1, 2, 4, 8, 16, 30]
+
+
 def fill(disk: Path) -> None:
     with suppress(OSError), (disk / "ballast").open("wb", buffering=0) as file:
         while True:

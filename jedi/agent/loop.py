@@ -32,18 +32,18 @@ class Loop:
             signal.signal(number, lambda *_: self.stopping.set())
 
     def run(self) -> None:
-        """Cycle until told to stop. After an error the pause doubles, up to 30 s."""
+        """Cycle until told to stop. From error to error the pause doubles, up to 30 s."""
         pause = 0.0
         while not self.stopping.is_set():
+            before = self.cycles
             try:
                 with Ears(self.agent) as ears:
-                    pause = 0.0
                     self._serve(ears)
             except Exception as error:
                 self.last_error = str(error)[:2000]
                 lost = isinstance(error, (psycopg.OperationalError, DBAPIError))
                 self.agent.log.error("cycle failed", error=self.last_error, exc_info=not lost)
-                pause = min(30.0, max(0.25, pause * 2))
+                pause = min(30.0, pause * 2) if pause and self.cycles == before else 0.25
                 self.stopping.wait(pause)
 
     def _serve(self, ears: Ears) -> None:
