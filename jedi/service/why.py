@@ -117,6 +117,8 @@ def _hold(tx: Connection, row: Row[Any], settings: Knobs) -> Held:
     told = {"reason_code": row.reason_code, **(row.reason_facts or {})}
     if row.status in BY_STATUS:
         return BY_STATUS[row.status], row.reason, told
+    if row.reason_code == "generation_failed":  # its jobs may need those that can't be made
+        return "problem", row.reason, told
     if row.at_site + row.activated + row.throttled + row.moving + row.held:
         return _jobs(row, settings)
     if row.status in WORKING and row.files_waiting:
