@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+import skips
 from sqlalchemy import Engine, text
 
 from jedi.core import states
@@ -110,6 +111,7 @@ def _is_all(config: pytest.Config) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(skips)
     if not hasattr(config, "workerinput"):
         os.environ[DIRECTORY] = tempfile.mkdtemp(prefix="reasons-")
 

@@ -1,0 +1,42 @@
+"""Which tests a run of all of them may skip: JEDI_SKIPS names a file like skips.txt, and any other
+skip, or a missing one, fails the run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+def differences(skipped: set[str], listed: str) -> list[str]:
+    """How the skipped tests differ from those of a list."""
+    lines = [line for line in listed.splitlines() if line and not line.startswith("#")]
+    possible = {line.removeprefix("? ") for line in lines}
+    certain = {line for line in lines if not line.startswith("? ")}
+    return [
+        *(f"skipped, but not listed: {test}" for test in sorted(skipped - possible)),
+        *(f"listed, but not skipped: {test}" for test in sorted(certain - skipped)),
+    ]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if session.exitstatus == 0 and _found(session.config):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    for line in _found(config):
+        terminalreporter.line(line)
+
+
+def _found(config: pytest.Config) -> list[str]:
+    path = os.environ.get("JEDI_SKIPS")
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if not path or hasattr(config, "workerinput") or reporter is None:
+        return []
+    skipped = {report.nodeid for report in reporter.stats.get("skipped", ())}
+    return differences(skipped, Path(path).read_text())
