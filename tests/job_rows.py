@@ -57,7 +57,9 @@ def make_jobs(
         "endpoint": f"{site}_DATADISK", "to": destination or f"{site}_DATADISK", "cores": cores,
         "memory": memory_mb,
     }  # fmt: skip
-    tx.execute(text("INSERT INTO jedi_taskparams (jeditaskid) VALUES (:task)"), values)
+    tx.execute(
+        text("INSERT INTO jedi_taskparams (jeditaskid, taskparams) VALUES (:task, '{}')"), values
+    )
     datasets = {
         kind: tx.scalar(
             text(

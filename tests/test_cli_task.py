@@ -231,6 +231,14 @@ def test_files_are_listed_by_kind_and_status(run: Run, made: Made) -> None:
     assert [one["panda_id"] for one in found] == [made.jobs[0]]
 
 
+def test_parts_of_files_are_listed_with_their_events(world: World, run: Run, made: Made) -> None:
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_dataset_contents SET startevent = 100, endevent = 149 "
+                        "WHERE type = 'input'"))  # fmt: skip
+    assert ", 100-149 " in run("files", made.task, "--type", "input").out
+    assert "100-149" not in run("files", made.task, "--type", "output").out
+
+
 @pytest.mark.parametrize("verb", ["show", "jobs", "files", "log", "wait", "watch", "get"])
 def test_unknown_tasks_are_named(run: Run, verb: str) -> None:
     answer = run(verb, 4711)

@@ -31,7 +31,7 @@ from jedi.core.settings import caller
 
 if TYPE_CHECKING:
     from jedi.service.submission import Submitted
-    from jedi.service.tasks import Failure, Job, TaskDetails
+    from jedi.service.tasks import Failure, File, Job, TaskDetails
 
 app = application(
     "Tasks: submit them, look at them, steer them, get what they made.\n\n"
@@ -311,7 +311,7 @@ def files(
         most = _most(limit, as_json)
         found = tasks.files(tx, task, types=kind, statuses=status, limit=most)
     rows = [
-        [f.lfn, f.type, f.status, f.size, f.adler32, f.attempt_nr, f.failed_attempt, f.panda_id]
+        [_part(f), f.type, f.status, f.size, f.adler32, f.attempt_nr, f.failed_attempt, f.panda_id]
         for f in found
     ]
     headers = ["file", "type", "status", "bytes", "adler32", "attempt", "failures", "job"]
@@ -321,6 +321,13 @@ def files(
         _tell_cut(found, limit)
 
     show(found, as_json, people)
+
+
+def _part(file: File) -> str:
+    """A file, or which of its events."""
+    if file.end_event is None:
+        return file.lfn
+    return f"{file.lfn}, {file.start_event}-{file.end_event}"
 
 
 def _most(limit: int | None, as_json: bool) -> int:

@@ -111,7 +111,7 @@ def recover(
     def people() -> None:
         for one in found.tasks:
             for name, lfns in one.files.items():
-                typer.echo(f"Task {one.jedi_task_id} makes {len(lfns)} files of {name} again.")
+                typer.echo(f"Task {one.jedi_task_id} makes files of {name} again: {len(lfns)}.")
         for name, lfn in found.gone:
             typer.echo(f"Input {lfn} of {name} is lost, too, and no task makes it.")
 

@@ -46,7 +46,7 @@ def get(
         "files": [{"path": str(one.target), **_facts(one)} for one in copies],
     }
     there = f", {len(copies) - copied} were there already" if copied < len(copies) else ""
-    sentence = f"{copied} files copied to {where}{there}; every adler32 is right."
+    sentence = f"Files copied to {where}: {copied}{there}; every adler32 is right."
     none = f"Task {task} has no finished output yet."
     show(value, as_json, lambda: typer.echo(sentence if copies else none))
     if not copies:

@@ -149,8 +149,8 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of a task; size in bytes, adler32 in 8 hex digits. `gone`: it was made, and is not
-    kept any more."""
+    """A file of a task, or the part of it from `start_event` to `end_event`; size in bytes, adler32
+    in 8 hex digits. `gone`: it was made, and is not kept any more."""
 
     file_id: int
     dataset: str
@@ -161,6 +161,8 @@ class File:
     adler32: str | None
     guid: str | None
     n_events: int | None
+    start_event: int | None
+    end_event: int | None
     attempt_nr: int
     max_attempt: int | None
     failed_attempt: int

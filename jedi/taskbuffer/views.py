@@ -100,7 +100,8 @@ ORDER BY panda_id LIMIT :limit
 """
 _FILES = f"""
 SELECT c.fileid AS file_id, d.datasetname AS dataset, c.lfn, c.type, c.status, c.fsize AS size,
-  c.checksum AS adler32, c.guid, c.nevents AS n_events, c.attemptnr AS attempt_nr,
+  c.checksum AS adler32, c.guid, c.nevents AS n_events, c.startevent AS start_event,
+  c.endevent AS end_event, c.attemptnr AS attempt_nr,
   c.maxattempt AS max_attempt, c.failedattempt AS failed_attempt, c.pandaid AS panda_id,
   c.status = 'finished' AND (d.state = 'missing' OR c.type = 'output' AND c.outpandaid IN (
     SELECT pandaid FROM {all_jobs("pandaid, jeditaskid, purged_at")} j
