@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from helpers import put_file_dataset
 from sqlalchemy import text
+from structlog.testing import capture_logs
 from task_rows import row_of
 from test_recovery import fail_one, jobs_of, task, there
 from working import ENDPOINT, cycle
@@ -247,6 +248,25 @@ def test_by_hand(
     assert "Purged" in run(job_cli, "show", first)[1]
     code, out = run(task_cli, "clean", done)
     assert (code, "Files that are removed now: 1." in out) == (0, True)
+
+
+def test_what_cannot_be_removed_keeps_nobody_else_waiting(world: World, done: int) -> None:
+    """Nor is it forgotten: it is tried again."""
+    other = task(world, "other")
+    cycle(world)
+    stuck, free = jobs_of(world, done), jobs_of(world, other)
+    with world.engine.begin() as tx:
+        [file] = jobs.outputs(tx, stuck[0])
+    path = world.ddm.path(ENDPOINT, file.dataset, file.lfn)
+    path.unlink()
+    path.mkdir()
+    purge(world, [*stuck, *free])
+    with capture_logs() as said:
+        assert dog(world) == Counts(purged=2, files=2)
+    assert [one["dataset"] for one in said if one["event"] == "not removed"] == [file.dataset]
+    assert states(world, [*stuck, *free]) == ["Finished"] * 2 + ["Purged"] * 2
+    path.rmdir()
+    assert dog(world) == Counts(purged=2, files=2)
 
 
 # ------------------------------------------------------------------------------- forgotten

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 
 from jedi.agent.base import World
-from jedi.core.errors import NotFound
-from jedi.ddm.interface import DDM
+from jedi.core.errors import JediError, NotFound
 from jedi.taskbuffer import expiry
 from jedi.watchdog.dog import Counts, Dog
 
@@ -25,22 +23,29 @@ def run(world: World) -> Counts:
     while True:
         with world.engine.begin() as tx:
             found = expiry.expired(tx, transient_s, failed_logs_s, logs_s, limit)
-        for row in found:
-            remove(world.ddm, row.datasetname, row.lfns)
+        gone = [row.datasetid for row in found if remove(world, row.datasetname, row.lfns)]
         with world.engine.begin() as tx:
-            expiry.note_gone(tx, [row.datasetid for row in found])
-        counts["expired"] += len(found)
-        if len(found) < limit:
+            expiry.note_gone(tx, gone)
+        counts["expired"] += len(gone)
+        if len(found) < limit or not gone:
             return counts
 
 
-def remove(ddm: DDM, name: str, lfns: Sequence[str]) -> None:
-    """Remove files, and their dataset (or a container) if there are no others in it."""
-    with suppress(NotFound):
+def remove(world: World, name: str, lfns: Sequence[str]) -> bool:
+    """Remove files, and their dataset (or a container) if there are no others in it; whether that
+    could be done. What can't be removed now keeps nothing else waiting."""
+    ddm = world.ddm
+    try:
         if lfns:
             ddm.remove_files(name, lfns)
         if not any(replica.n_files for replica in ddm.replicas(name)):
             ddm.delete(name)
+    except NotFound:
+        return True
+    except (JediError, OSError) as error:
+        world.log.warning("not removed", dataset=name, error=str(error))
+        return False
+    return True
 
 
 DOG = Dog("expiry", "watchdog.expiry_period_s", "what was made for a while is removed", run)

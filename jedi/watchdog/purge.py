@@ -23,15 +23,16 @@ def run(world: World) -> Counts:
         for row in found:
             if row.datasetname:
                 files[row.datasetname] += row.lfns
-        for name, lfns in files.items():
-            remove(world.ddm, name, lfns)
+        stays = {name for name, lfns in files.items() if not remove(world, name, lfns)}
         for name in {row.containername for row in found if row.containername}:
-            remove(world.ddm, name, [])
-        jobs = sorted({row.pandaid for row in found})
+            remove(world, name, [])
+        jobs = {row.pandaid for row in found}
+        gone = sorted(jobs - {row.pandaid for row in found if row.datasetname in stays})
         with world.engine.begin() as tx:
-            purging.note_purged(tx, jobs, "purge")
-        counts += Counts(purged=len(jobs), files=sum(map(len, files.values())))
-        if len(jobs) < limit:
+            purging.note_purged(tx, gone, "purge")
+        removed = sum(len(lfns) for name, lfns in files.items() if name not in stays)
+        counts += Counts(purged=len(gone), files=removed)
+        if len(jobs) < limit or not gone:
             return counts
 
 
