@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from databases import drop_database, new_database
 from job_rows import make_jobs
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, make_url, text
 
 from jedi.core.errors import JediError, NotFound, Refused
 from jedi.core.home import Home
@@ -72,6 +72,21 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(
     empty = connect(empty_url)
     assert migrate.empty(empty)
     empty.dispose()
+
+
+def test_what_failed_leaves_no_part_of_a_file(
+    engine: Engine, database_url: str, home: Path, tmp_path: Path
+) -> None:
+    with engine.begin() as tx:
+        tx.execute(text("CREATE ROLE stranger LOGIN"))
+    url = make_url(database_url).set(username="stranger")
+    try:
+        with pytest.raises(JediError, match=r"pg_dump failed.*permission denied"):
+            backup(place_of(home, url.render_as_string()), tmp_path)
+    finally:
+        with engine.begin() as tx:
+            tx.execute(text("DROP ROLE stranger"))
+    assert list(tmp_path.glob("*.part")) == list(tmp_path.glob("*.dump")) == []
 
 
 def test_a_password_is_in_no_command_line(home: Path) -> None:

@@ -113,6 +113,13 @@ def test_wrong_use_is_exit_code_2(shell: Shell) -> None:
     assert "Missing" in shell.run("site", "set", "LOCAL", "nslots=3", code=2)
 
 
+def test_a_file_that_cannot_be_written_is_named(shell: Shell, tmp_path: Path) -> None:
+    for verb in (["snapshot", "export"], ["db", "backup"]):
+        said = shell.run(*verb, str(tmp_path / "none" / "file"), code=1)
+        assert f"{tmp_path}/none/file" in said and "No such file" in said
+        assert "Traceback" not in said
+
+
 def test_without_a_database_nothing_answers(tmp_path: Path) -> None:
     shell = Shell(JEDI_HOME=str(tmp_path / "empty"))
     assert "jedi up" in shell.run("status", code=3)
@@ -145,11 +152,13 @@ def test_sites_are_imported_set_and_shown(shell: Shell, tmp_path: Path) -> None:
 
 def test_all_mistakes_are_told_and_nothing_is_stored(shell: Shell, tmp_path: Path) -> None:
     file = tmp_path / "sites.yaml"
-    file.write_text("- {site: ALPHA, nslot: 3}\n- {site: BETA, status: up}\n")
+    file.write_text("- {site: ALPHA, nslot: 3}\n- {site: BETA, status: up}\n"
+                    "- {site: GAMMA, nslots: -1}\n")  # fmt: skip
     said = shell.run("site", "import", str(file), code=2)
     assert "Did you mean nslots?" in said and "BETA.status" in said
+    assert "GAMMA.nslots " in said and "literal" not in said
     problems = shell.json("site", "import", str(file), code=2)["facts"]["problems"]
-    assert [p["path"] for p in problems] == ["ALPHA.nslot", "BETA.status"]
+    assert [p["path"] for p in problems] == ["ALPHA.nslot", "BETA.status", "GAMMA.nslots"]
     assert shell.json("site", "list") == []
     assert "Did you mean" not in shell.run("site", "show", "ALPHA", code=1)
 

@@ -176,7 +176,7 @@ def test_a_nucleus_and_a_file_of_the_world(world: World, tmp_path: Path) -> None
     assert known.write(known.read(exported), ["demo:in"]) == exported
     other = recorded(known.read(exported), "anna", json.dumps(asked), "json", 8, Other())
     assert other.plan.seed == 8
-    with pytest.raises(JediError):
+    with pytest.raises(JediError, match=r"unknown.* jedi snapshot export --dataset"):
         recorded(known.read(exported), "anna", json.dumps(document(SECOND)), "json", 1, Other())
     for bad in (
         "",

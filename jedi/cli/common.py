@@ -51,6 +51,11 @@ def run(app: typer.Typer, name: str) -> NoReturn:
         sys.exit(exit_code(error))
     except BrokenPipeError:  # the reader has seen enough, `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        _report(JediError(f"{error.filename}: {error.strerror}.", code="file_error"))
+        sys.exit(NO)
     sys.exit(0)
 
 

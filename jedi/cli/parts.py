@@ -10,7 +10,7 @@ import typer
 from jedi.cli.common import NO, Json, application, database, show, table
 
 agent_app = application("The agents: each moves tasks or jobs from one status to the next.")
-db_app = application("The database: where it is, and the version of its schema.")
+db_app = application("The database: where it is, the version of its schema, backups.")
 GROUPS = {"agent": agent_app, "db": db_app}
 
 Leashed = Annotated[bool, typer.Option("--leashed", hidden=True)]

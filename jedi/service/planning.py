@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from jedi.brokerage.whatif import Difference, differences, other_knobs, other_sites
-from jedi.core.errors import BadInput, Problem
+from jedi.core.errors import BadInput, JediError, NotFound, Problem
 from jedi.core.knobs import Knobs
 from jedi.ddm.interface import DDM
 from jedi.service import submission
@@ -76,7 +76,13 @@ def recorded(
     kind = params.task_type or "anal"
     priority = task_priority(params.task_priority, kind, "", params.working_group)
     place = partial(place_of, known)
-    found = _foresee(known, params, params.user_name or who, priority, place, other)
+    try:
+        found = _foresee(known, params, params.user_name or who, priority, place, other)
+    except JediError as error:
+        if error.code != "input_unknown":
+            raise
+        remedy = "Export the world with it: jedi snapshot export --dataset NAME."
+        raise NotFound(f"{error.sentence} {remedy}", code=error.code) from error
     warnings = tuple(later.kept(params.dump()))
     return replace(found, plan=replace(found.plan, warnings=warnings))
 

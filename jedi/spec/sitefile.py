@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, JsonValue
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
 from jedi.core import names
 from jedi.core.errors import BadInput, Problem
@@ -20,6 +20,13 @@ _Order = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
 _Limit = Annotated[int, Field(ge=0, le=2**53)]
 _NoLimit = "0 = no limit"
 _Switch = Literal["ON", "OFF", "TEST"]
+
+
+def _slots(value: Any) -> Any:
+    """One mistake, not one for each thing that it might be."""
+    if value != "auto" and (type(value) is not int or not 0 <= value < 2**31):
+        raise ValueError("it is a whole number from 0, or auto")
+    return value
 
 
 _Figure = Annotated[float, Field(ge=0, le=1e12)]
@@ -83,20 +90,19 @@ _RELATION = frozenset(
 )
 
 
-_Word = Annotated[str, Field(pattern=r"^[\w@%+=:,./-]+$")]
+_Word = Annotated[str, Field(pattern=r"^[\w@%+=:,./-]+$", coerce_numbers_to_str=True)]
 """What shells and submit scripts take as it is."""
 
 
 class Batch(Entry):
-    """How pilots get through a site's batch system. All of it, or what is left out, is replaced at
-    once."""
+    """How pilots get through a site's batch system; set as a whole."""
 
     url: Annotated[str, Field(pattern=r"^http://[\w.-]+:\d+$")] | None = Field(
         None, description="where worker nodes reach the service"
     )
     python: _Word | None = Field(None, description="Python 3.9 or later on worker nodes")
     work: _Word | None = Field(None, description="directory on worker nodes for jobs")
-    attributes: dict[_Word, _Word | int] = Field({}, description="the system's own options")
+    attributes: dict[_Word, _Word] = Field({}, description="the system's own options")
 
 
 class Site(Entry):
@@ -127,7 +133,7 @@ class Site(Entry):
     maxinputsize: Annotated[int, Field(ge=-1, le=2**53)] = Field(
         0, description="input of a job in MB, -1 = always direct I/O"
     )
-    nslots: _Number | Literal["auto"] = Field(
+    nslots: Annotated[_Number | Literal["auto"], BeforeValidator(_slots)] = Field(
         0, description="pilots that the submitter runs at once; auto = one per core of this machine"
     )
     submitter: Literal["local", "slurm", "lsf", "pbs", "htcondor", "none"] = Field(

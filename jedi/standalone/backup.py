@@ -49,8 +49,11 @@ def backup(place: Place, target: Path) -> Path:
     engine.dispose()
     part.unlink(missing_ok=True)
     part.touch(0o600)
-    _call(place, major, "pg_dump", "--format=custom", f"--file={part}", *_database(place))
-    part.rename(target)
+    try:
+        _call(place, major, "pg_dump", "--format=custom", f"--file={part}", *_database(place))
+        part.rename(target)
+    finally:
+        part.unlink(missing_ok=True)
     return target
 
 
@@ -117,6 +120,6 @@ def _call(place: Place, major: int, program: str, *arguments: str) -> bytes:
     command = [str(binaries.client(program, major)), *arguments]
     done = subprocess.run(command, capture_output=True, env=environment, check=False)
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()[-1000:]
+        said = done.stderr.decode(errors="replace").strip()[:1000]
         raise JediError(f"{program} failed: {said}", code="backup_failed", program=program)
     return done.stdout
