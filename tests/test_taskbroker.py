@@ -65,6 +65,23 @@ def test_the_nucleus_asked_for(world: World) -> None:
     assert [place.destination for place in places] == ["SITE_A_DATADISK"]
 
 
+def test_outputs_with_a_token_go_to_that_space_of_the_nucleus(world: World) -> None:
+    catalogue(world, in_=1)
+    with world.engine.begin() as tx:
+        tx.execute(text("INSERT INTO jedi_ddm_endpoints (ddm_endpoint, site, path, token) "
+                        "VALUES ('SITE_A_SCRATCH', 'SITE_A', '/scratch', 'T')"))  # fmt: skip
+        tx.execute(text("INSERT INTO jedi_site_endpoints (site, ddm_endpoint, default_write) "
+                        "VALUES ('SITE_A', 'SITE_A_SCRATCH', false)"))  # fmt: skip
+    task = document(nucleus="SITE_A")
+    task["jobParameters"][-1]["token"] = "T"
+    ready(world, task)
+    assert TaskBroker(world).run_once() == 1
+    places = rows(world, "SELECT type, destination FROM jedi_datasets WHERE destination <> ''")
+    assert {one.type: one.destination for one in places} == {
+        "output": "SITE_A_SCRATCH", "log": "SITE_A_DATADISK"
+    }  # fmt: skip
+
+
 def test_a_nucleus_that_is_down_is_passed_over(world: World) -> None:
     catalogue(world, in_=2)
     (task,) = assigning(world)

@@ -147,8 +147,8 @@ MEANINGS = {
     "pseudo": "the files are not real ones",
     "expand": "use the datasets of a container one by one, which is done anyhow",
     "consolidate": "several datasets count as one",
-    "token": "outputs go to the endpoint with this space token, where their site has one; input is "
-    "read wherever it lies",
+    "token": "outputs go to the endpoint with this space token, where their nucleus or site has "
+    "one; input is read wherever it lies",
     "allowNoOutput": "jobs may do without making it",
     "transient": "it is kept for a while only (knob lifetime.transient_days)",
     "ratio": "files for each master file",

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Row, text
 from jedi.core import states
 from jedi.spec.decision import Decision, Pledge
 from jedi.spec.request import Past
+from jedi.taskbuffer.sites import SPACES
 
 _RECORD = text("""
 WITH d AS (
@@ -153,20 +154,21 @@ def work_of(tx: Connection, task_ids: Sequence[int]) -> dict[int, float]:
     return {row.jeditaskid: row.days or 0.0 for row in rows}
 
 
-_NUCLEUS = text("""
+_NUCLEUS = text(f"""
 WITH n AS (
   SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:nuclei AS text[]),
     CAST(:endpoints AS text[])) n(id, nucleus, endpoint)
 ), t AS (
   UPDATE jedi_tasks t SET nucleus = n.nucleus FROM n WHERE t.jeditaskid = n.id
 )
-UPDATE jedi_datasets d SET destination = n.endpoint FROM n
+UPDATE jedi_datasets d SET destination = coalesce({SPACES} ->> n.nucleus, n.endpoint) FROM n
 WHERE d.jeditaskid = n.id AND d.type = ANY(:types) AND d.destination IS NULL
 """)
 
 
 def assign_nuclei(tx: Connection, places: Sequence[tuple[int, str, str]]) -> None:
-    """Give tasks a nucleus, and their outputs its endpoint: (task, nucleus, endpoint)."""
+    """Give tasks a nucleus, and their outputs its endpoint: (task, nucleus, endpoint); those with a
+    storage token that the nucleus has a space for get that."""
     tx.execute(
         _NUCLEUS,
         {

@@ -17,6 +17,7 @@ from jedi.spec.generation import Input, Output, OutputDataset, Predecessor, Task
 from jedi.spec.request import Request
 from jedi.spec.splitrule import TO_PREPROCESS, SplitRules
 from jedi.taskbuffer import tasks, turns
+from jedi.taskbuffer.sites import SPACES
 from jedi.taskbuffer.turns import Stopped
 
 STATUSES: tuple[str, ...] = ("ready", "scouting", "running", "topreprocess", "preprocessing")
@@ -28,19 +29,13 @@ SELECT * FROM jedi_datasets WHERE jeditaskid = ANY(:ids)
   AND type IN ({_MASTERS}, 'random_seed') AND status IN ('ready', 'running')
 ORDER BY datasetid
 """)
-_OUTPUTS = text("""
+_OUTPUTS = text(f"""
 SELECT o.*, d.datasetname, d.status, d.type, d.destination, (
   -- other tasks may have filled the same dataset
   SELECT max(s.serialnr)
   FROM jedi_datasets e JOIN jedi_output_template s USING (jeditaskid, datasetid)
   WHERE e.datasetname = d.datasetname AND s.filenametemplate = o.filenametemplate
-) AS last_serialnr, (
-  SELECT jsonb_object_agg(site, ddm_endpoint) FROM (
-    SELECT DISTINCT ON (e.site) e.site, ddm_endpoint
-    FROM jedi_site_endpoints e JOIN jedi_ddm_endpoints p USING (ddm_endpoint)
-    WHERE p.token = d.storagetoken AND e.roles LIKE '%write%'
-    ORDER BY e.site, e.default_write DESC, e.order_write, ddm_endpoint) s
-) AS spaces
+) AS last_serialnr, {SPACES} AS spaces
 FROM jedi_output_template o JOIN jedi_datasets d USING (jeditaskid, datasetid)
 WHERE o.jeditaskid = ANY(:ids) ORDER BY o.outtempid
 """)

@@ -14,6 +14,15 @@ from jedi.spec.linkfile import Figure
 Patches = Mapping[str, Mapping[str, Any]]
 """By name of a row: the columns to set (SQL names, JSON values). Others stay as they are."""
 
+SPACES = """(
+  SELECT jsonb_object_agg(site, ddm_endpoint) FROM (
+    SELECT DISTINCT ON (e.site) e.site, ddm_endpoint
+    FROM jedi_site_endpoints e JOIN jedi_ddm_endpoints p USING (ddm_endpoint)
+    WHERE p.token = d.storagetoken AND e.roles LIKE '%write%'
+    ORDER BY e.site, e.default_write DESC, e.order_write, ddm_endpoint) s
+)"""
+"""The endpoints with the storage token of a dataset `d`, by site."""
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
