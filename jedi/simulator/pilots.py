@@ -37,23 +37,19 @@ class Pilots:
         self._requests = count(1)
 
     def acquire(self, name: str, n: int, now: datetime) -> int:
-        """Up to `n` jobs for a site, of which more may wait; how many there were."""
-        taken = 0
-        while n > 0:
-            request = AcquireRequest(
-                request_id=str(next(self._requests)), pilot_id=f"pilots of {name}", site=name,
-                n=min(n, BATCH_MAX), resources=_NO_LIMIT,
-            )  # fmt: skip
-            who, place = _pilot(name), self.places[name]
-            orders = pilots.acquire(self.engine, self.ddm, self.knobs, who, request)["jobs"]
-            for order in orders:
-                job = fate(order, place.site, self.tasks[order["jeditaskid"]], now, self._dice)
-                if job.is_kind("not_stored"):
-                    self.ddm.unstorable.add(order["pandaid"])
-                place.take(job)
-            taken += len(orders)
-            n = n - len(orders) if len(orders) == BATCH_MAX else 0
-        return taken
+        """Up to `n` jobs (at most BATCH_MAX) for a site; how many there were."""
+        request = AcquireRequest(
+            request_id=str(next(self._requests)), pilot_id=f"pilots of {name}", site=name,
+            n=n, resources=_NO_LIMIT,
+        )  # fmt: skip
+        who, place = _pilot(name), self.places[name]
+        orders = pilots.acquire(self.engine, self.ddm, self.knobs, who, request)["jobs"]
+        for order in orders:
+            job = fate(order, place.site, self.tasks[order["jeditaskid"]], now, self._dice)
+            if job.is_kind("not_stored"):
+                self.ddm.unstorable.add(order["pandaid"])
+            place.take(job)
+        return len(orders)
 
     def report(self, now: datetime) -> int:
         """Say which jobs have started and which have ended; how many."""

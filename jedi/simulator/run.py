@@ -30,6 +30,7 @@ from jedi.simulator.pilots import Pilots
 from jedi.simulator.record import Record, Sample
 from jedi.simulator.scenario import USER, Scenario, Task
 from jedi.simulator.storage import SimulatedDDM
+from jedi.spec.wire import BATCH_MAX
 from jedi.standalone.embedded import Embedded
 from jedi.taskbuffer import knobs, migrate, overview, shares, simulation, users
 from jedi.taskbuffer.engine import at_once, connect, plan_once
@@ -55,7 +56,8 @@ Progress = Callable[[float], None]
 
 
 class Log:
-    """The log of the agents: only what they had trouble with is kept, and counted."""
+    """The log of the agents: only what they had trouble with is kept, and counted. Storage that
+    does not answer is the scenario's doing."""
 
     def __init__(self, troubles: Counter[str]) -> None:
         self._troubles = troubles
@@ -67,18 +69,24 @@ class Log:
 
     warning = info
 
-    def error(self, what: str, error: str = "", **_: Any) -> None:
-        self._troubles[f"{what}: {error.partition(chr(10))[0][:200]}"] += 1
+    def error(self, what: str, error: str = "", kind: str = "", **_: Any) -> None:
+        if kind != "OSError":
+            self._troubles[f"{what}: {error.partition(chr(10))[0][:200]}"] += 1
 
 
 def simulate(scenario: Scenario, progress: Progress = lambda _: None) -> Record:
     """Run a scenario from its beginning to its end, on a database that is gone afterwards."""
+    with _database() as engine:
+        return simulate_in(engine, scenario, progress)
+
+
+def simulate_in(engine: Engine, scenario: Scenario, progress: Progress = lambda _: None) -> Record:
+    """Run a scenario in a fresh, migrated database."""
     try:
         clock.turn_to(scenario.start)
-        with _database() as engine:
-            simulation = Simulation(scenario, engine)
-            simulation.run(progress)
-            return simulation.record
+        run = Simulation(scenario, engine)
+        run.run(progress)
+        return run.record
     finally:
         clock.turn_to(None)
 
@@ -104,6 +112,8 @@ class Simulation:
         self.due: dict[str, datetime] = {}
         self.events = self._events()
         self.numbers: Counter[str] = Counter()
+        slots = sum(place.site.slots for place in self.places.values())
+        self.together = min(BATCH_MAX, max(1, slots // 50))
         self.handed_out = 0
 
     def run(self, progress: Progress) -> None:
@@ -183,13 +193,26 @@ class Simulation:
         return [site for site in waiting if self.places[site].free > 0]
 
     def _ask(self, names: Sequence[str], now: datetime) -> int:
-        """Pilots of these sites ask for jobs."""
-        taken = sum(self.pilots.acquire(name, self.places[name].free, now) for name in names)
+        """Pilots of these sites ask for jobs. Real ones come one by one while shares are computed:
+        here a few come together, then the shares are."""
+        taken, since = 0, 0
+        for name in names:
+            left = self.places[name].free
+            while left > 0:
+                n = min(left, self.together)
+                got = self.pilots.acquire(name, n, now)
+                taken, since, left = taken + got, since + got, left - n if got == n else 0
+                if since >= self.together:
+                    DOGS["shares"].run(self.world)
+                    since = 0
+        self._tidy_after(taken)
+        return taken
+
+    def _tidy_after(self, taken: int) -> None:
         before, self.handed_out = self.handed_out, self.handed_out + taken
         if before // TIDY < self.handed_out // TIDY or (not before and taken):
             with at_once(self.engine) as tx:
                 simulation.tidy(tx)
-        return taken
 
     def _sample(self, now: datetime) -> None:
         at_h = (now - self.scenario.start) / timedelta(hours=1)

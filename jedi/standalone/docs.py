@@ -29,7 +29,7 @@ from jedi.core.home import Home
 from jedi.core.knobs import KNOBS, Knob
 from jedi.core.states import Edge, Machine
 from jedi.spec import later, taskreference
-from jedi.standalone import dogdocs, pgidocs
+from jedi.standalone import dogdocs, pgidocs, simulatordocs
 from jedi.standalone.brokerdocs import brokerage_page
 from jedi.standalone.embedded import Embedded
 from jedi.taskbuffer import migrate, picture
@@ -50,7 +50,8 @@ DRAWN_MOVES = 8
 
 def pages(tx: Connection, root: Path = ROOT) -> dict[Path, str]:
     """Every generated file of a checkout and its text, from a migrated database."""
-    parted = [root / "docs" / name for name in ("how-a-task-lives.md", "operate.md", "pgi.md")]
+    names = ("how-a-task-lives.md", "operate.md", "pgi.md", "simulate.md")
+    parted = [root / "docs" / name for name in names]
     return {
         **{root / "schema" / name: sql for name, sql in picture.draw(tx).items()},
         root / "docs/brokerage.md": _page(brokerage_page(_grid)),
@@ -308,6 +309,7 @@ def with_parts(page: str) -> str:
         "retention": lambda: dogdocs.retention_table(_grid),
         "pgi-states": lambda: pgidocs.states_table(_grid),
         "pgi-transitions": lambda: pgidocs.transitions_table(_grid),
+        "scenario": lambda: simulatordocs.keys_table(_grid),
     }
 
     def fill(found: re.Match[str]) -> str:
