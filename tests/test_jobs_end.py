@@ -205,7 +205,7 @@ def test_statements_do_not_grow_with_the_batch(engine: Engine) -> None:
     for_one = len(seen)
     seen.clear()
     end(engine, *(JobEnd(job, "finished", "x", "x") for job in made.jobs[1:]))
-    assert len(seen) == for_one <= 9
+    assert len(seen) == for_one <= 6
 
 
 def test_four_enders_two_pilots_and_a_dispatcher_at_once(engine: Engine) -> None:

@@ -236,13 +236,12 @@ WITH s AS (
   FROM jsonb_to_recordset(CAST(:beats AS jsonb))
     AS s(pandaid bigint, lock_seq bigint, measures jsonb)
 ), old AS (
-  SELECT j.pandaid, j.lock_seq, j.status, j.kill_code, j.hold_kind, j.pilot_result, j.error_diag
+  SELECT s.*, j.status, j.kill_code, j.hold_kind, j.pilot_result, j.error_diag
   FROM jedi_jobs j JOIN s USING (pandaid, lock_seq) WHERE j.site = :site
   ORDER BY j.pandaid FOR NO KEY UPDATE OF j
 ), u AS (
   UPDATE jedi_jobs j SET heartbeat_at = jedi_now(), {_MEASURES}
-  FROM s JOIN old USING (pandaid, lock_seq)
-  WHERE j.pandaid = s.pandaid AND old.status IN ({_AT_SITE})
+  FROM old s WHERE j.pandaid = s.pandaid AND s.status IN ({_AT_SITE})
 ), {_noted("lastpilot")}
 SELECT pandaid, lock_seq, CASE
   WHEN pilot_result IS NOT NULL THEN NULL

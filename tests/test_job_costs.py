@@ -1,0 +1,66 @@
+"""What handles many jobs looks at each a few times: it costs by the batch, not by its square."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from job_rows import make_jobs
+from sqlalchemy import Engine, event, text
+
+from jedi.agent.base import World
+from jedi.spec.wire import Beat, Measures, Report, Resources
+from jedi.taskbuffer import dispatch, jobs_end
+from jedi.taskbuffer.engine import plan_once
+from jedi.taskbuffer.jobs_end import JobEnd
+
+JOBS = 300
+
+
+def handled(plan: dict[str, Any]) -> Iterator[tuple[float, str]]:
+    """How many rows each node of a plan gave or dropped."""
+    dropped = sum(value for name, value in plan.items() if name.startswith("Rows Removed"))
+    yield (plan["Actual Rows"] + dropped) * plan["Actual Loops"], plan["Node Type"]
+    for below in plan.get("Plans", ()):
+        yield from handled(below)
+
+
+def explain(engine: Engine) -> dict[str, tuple[float, str]]:
+    """To which the dearest node of each statement is added that this engine executes from now on;
+    it is tried first, and taken back, by a plan that has to go row by row: what then is found by
+    no index is compared each with each. (A bad estimate is enough for such a plan.)"""
+    dearest: dict[str, tuple[float, str]] = {}
+
+    def note(_connection: Any, cursor: Any, statement: str, values: Any, *_: Any) -> None:
+        with cursor.connection.transaction(force_rollback=True), cursor.connection.cursor() as own:
+            own.execute("SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off")
+            own.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", values)
+            dearest[statement] = max(handled(own.fetchone()[0][0]["Plan"]))
+
+    event.listen(engine, "before_cursor_execute", note)
+    return dearest
+
+
+def test_nothing_is_joined_each_with_each(world: World) -> None:
+    engine = world.engine
+    plan_once(engine)
+    engine.dispose()
+    with engine.begin() as tx:
+        make_jobs(tx, JOBS)
+        held = dispatch.acquire(tx, "SITE_A", JOBS, Resources(cores=1), "r", "p")
+        tx.execute(text("ANALYZE"))
+    who = [{"pandaid": job.panda_id, "lock_seq": job.lock_seq} for job in held]
+    dearest = explain(engine)
+    for status in ("running", "finished"):
+        with engine.begin() as tx:
+            dispatch.accept_reports(tx, "SITE_A", [Report(**one, status=status) for one in who])
+        with engine.begin() as tx:
+            measures = Measures(cpu_s=1.0)
+            dispatch.beat(tx, "SITE_A", [Beat(**one, measures=measures) for one in who])
+    with engine.begin() as tx:
+        assert len(jobs_end.reported(tx, JOBS)) == JOBS
+        ends = [JobEnd(job.panda_id, "finished", "x", "x") for job in held]
+        assert len(jobs_end.end_jobs(tx, ends, "me")) == JOBS
+    assert len(dearest) >= 8
+    for statement, (rows, node) in dearest.items():
+        assert rows < JOBS * JOBS / 10, f"{node}: {rows:,.0f} rows in {statement}"
