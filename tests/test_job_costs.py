@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from job_rows import make_jobs
 from sqlalchemy import Engine, event, text
 
 from jedi.agent.base import World
-from jedi.spec.wire import Beat, Measures, Report, Resources
+from jedi.spec.wire import Beat, Report, Resources
 from jedi.taskbuffer import dispatch, jobs_end
 from jedi.taskbuffer.engine import plan_once
 from jedi.taskbuffer.jobs_end import JobEnd
@@ -49,14 +49,15 @@ def test_nothing_is_joined_each_with_each(world: World) -> None:
         make_jobs(tx, JOBS)
         held = dispatch.acquire(tx, "SITE_A", JOBS, Resources(cores=1), "r", "p")
         tx.execute(text("ANALYZE"))
-    who = [{"pandaid": job.panda_id, "lock_seq": job.lock_seq} for job in held]
+    who = [(job.panda_id, job.lock_seq) for job in held]
     dearest = explain(engine)
-    for status in ("running", "finished"):
+    statuses: tuple[Literal["running", "finished"], ...] = ("running", "finished")
+    for status in statuses:
         with engine.begin() as tx:
-            dispatch.accept_reports(tx, "SITE_A", [Report(**one, status=status) for one in who])
+            said = [Report(pandaid=job, lock_seq=seq, status=status) for job, seq in who]
+            dispatch.accept_reports(tx, "SITE_A", said)
         with engine.begin() as tx:
-            measures = Measures(cpu_s=1.0)
-            dispatch.beat(tx, "SITE_A", [Beat(**one, measures=measures) for one in who])
+            dispatch.beat(tx, "SITE_A", [Beat(pandaid=job, lock_seq=seq) for job, seq in who])
     with engine.begin() as tx:
         assert len(jobs_end.reported(tx, JOBS)) == JOBS
         ends = [JobEnd(job.panda_id, "finished", "x", "x") for job in held]
