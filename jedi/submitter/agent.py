@@ -237,7 +237,7 @@ class Submitter(Agent[Errand, Done]):
             python=batch.get("python") or sys.executable,
             walltime_s=None if site.submitter == engines.LOCAL else walltime_s,
             queue=site.queue,
-            attributes={key: str(value) for key, value in batch.get("attributes", {}).items()},
+            attributes=batch.get("attributes", {}),
         )
 
     def _end_jobs(self, tx: Connection, gone: dict[str, End]) -> set[str]:
