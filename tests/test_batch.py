@@ -18,6 +18,7 @@ from jedi.agent.base import World
 from jedi.core import clock
 from jedi.core.errors import NotFound
 from jedi.service import jobs
+from jedi.service.sites import show_site
 from jedi.standalone.down import end_pilots
 from jedi.submitter import batch
 from jedi.submitter.agent import Submitter
@@ -311,7 +312,8 @@ def test_a_refusal_is_told_and_tried_again_with_a_single_pilot(
     field.jobs(5, ":")
     submitter = Submitter(field.world)
     submitter.run_once()
-    assert [value["reason"] for value in trouble(field)] == [f"sbatch: {said}"]
+    with field.engine.begin() as tx:
+        assert show_site(tx, "SITE_A").trouble == f"sbatch: {said}"
     assert [(p.status, p.endtime is None) for p in field.pilots()] == [("ended", False)] * 5
     assert field.sql("SELECT count(*) FROM jedi_tokens WHERE revoked_at IS NULL")[0][0] == 0
     assert submitter.run_once() == 0
@@ -331,6 +333,7 @@ def test_a_queue_that_does_not_answer_is_told_and_asked_again(
     commands.plays("sbatch", "Submitted batch job 17")
     clock.turn_to(clock.now() + timedelta(seconds=batch.START_S + 1))
     field.until(lambda: field.pilots("batch_id = '17'"), submitter)
+    assert trouble(field) == []
 
 
 def test_tokens_last_while_the_submitter_lives(field: Field, commands: Commands) -> None:

@@ -139,7 +139,8 @@ def site_show(site: str, as_json: Json = False) -> None:
         found = show_site(tx, site)
 
     def people() -> None:
-        table(["attribute", "value"], found.attributes.items())
+        pilots = {"pilots wait": found.trouble} if found.trouble else {}
+        table(["attribute", "value"], (found.attributes | pilots).items())
         show_columns("ddm_endpoint type path space_free space_min_free", found.endpoints)
         columns = "modificationtime username attribute oldvalue newvalue comment"
         show_columns(columns, found.history)

@@ -16,7 +16,7 @@ from jedi.core.suggest import suggest
 from jedi.spec import cric, linkfile, sitefile
 from jedi.spec.listfile import read_yaml
 from jedi.spec.sitefile import Endpoint, Site
-from jedi.taskbuffer import sites
+from jedi.taskbuffer import pilots, sites
 from jedi.taskbuffer.sites import Change
 
 _T = TypeVar("_T")
@@ -26,11 +26,13 @@ _HISTORY = 20
 
 @dataclass(frozen=True, slots=True)
 class SiteDetails:
-    """A site with its endpoints and its last changes, as dictionaries of columns."""
+    """A site with its endpoints and its last changes, as dictionaries of columns; `trouble`: why
+    it gets no pilots, or fewer."""
 
     attributes: dict[str, Any]
     endpoints: list[dict[str, Any]]
     history: list[dict[str, Any]]
+    trouble: str | None
 
 
 def import_sites(
@@ -118,7 +120,7 @@ def show_site(tx: Connection, name: str) -> SiteDetails:
     attributes = _row(tx, name)
     endpoints = [e for e in list_endpoints(tx) if name in e["sites"]]
     history = [dict(row._mapping) for row in sites.history(tx, name, _HISTORY)]
-    return SiteDetails(attributes, endpoints, history)
+    return SiteDetails(attributes, endpoints, history, pilots.trouble(tx, name))
 
 
 def _row(tx: Connection, name: str) -> dict[str, Any]:

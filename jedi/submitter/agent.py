@@ -256,7 +256,7 @@ class Submitter(Agent[Errand, Done]):
     ) -> None:
         """Send pilots to a site less and less often while it refuses them, or those that had no
         job end in error."""
-        self._troubled.pop(site, None)
+        answers_again = self._troubled.pop(site, _patience()).wait_s > 0
         failed = [pilot for pilot, end in ended.items() if end.failed]
         if refused:
             self._wait(tx, self._starting, site, str(refused))
@@ -264,7 +264,9 @@ class Submitter(Agent[Errand, Done]):
             pilot = failed[0]
             said = local.last_words(self._home.pilot_logs / f"{pilot}.log")
             self._wait(tx, self._starting, site, f"Pilot {pilot} {ended[pilot].how}: {said}")
-        elif any(end.failed is False for end in ended.values()):
+        elif any(end.failed is False for end in ended.values()) or (
+            answers_again and not self._starting[site].wait_s
+        ):
             self._starting.pop(site, None)
             pilots.note_trouble(tx, site, None)
 

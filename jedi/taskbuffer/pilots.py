@@ -252,3 +252,15 @@ def note_trouble(tx: Connection, site: str, facts: Mapping[str, Any] | None) -> 
         ),
         {"site": site} if facts is None else {"site": site, "value": json.dumps(dict(facts))},
     )
+
+
+def trouble(tx: Connection, site: str) -> str | None:
+    """Why the submitter waits before it sends more pilots to a site; None: it does not."""
+    found: str | None = tx.scalar(
+        text(
+            "SELECT value ->> 'reason' FROM jedi_site_metrics "
+            "WHERE site = :site AND gshare = '' AND metric = 'submitter'"
+        ),
+        {"site": site},
+    )
+    return found
