@@ -49,7 +49,8 @@ _KEPT_BECAUSE = {
     _SANDBOX: "fixedSandbox tarBallViaDDM useSecrets",
     _PLACED: "container_name osInfo osMatching onlyTagsForFC cloudAsVO",
     "the payload is one command; what is to follow it belongs there": "multiStepExec onSiteMerging",
-    "priorities say what comes first": "ttcrTimestamp official",
+    "priorities say what comes first": "ttcrTimestamp",
+    "workingGroup and gshare say whose work it is": "official",
     "the payload's events say nothing of its files": "nEventsPerOutputFile",
     "every file of the dataset is used as it is listed": "useInFilesWithNewAttemptNr "
     "useInFilesInContainer",
