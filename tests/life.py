@@ -178,11 +178,10 @@ class Life(RuleBasedStateMachine):
             tx.execute(text("INSERT INTO jedi_knobs (component, key, value) "
                             "VALUES ('scout', 'chunks', '1')"))  # fmt: skip
         for kind in ("scouts", "longer", "fragile"):
-            self.submit_task(4, **TASKS[kind])
+            self.submit_task(6, **TASKS[kind])
         self.submit_what_breaks()
-        self.go_on()
+        self.run_agents()
         self.submit_child()
-        self.go_on()
         for task, status in self.statuses().items():
             if status == "scouting" and self.dice.random() < 0.5:
                 self.ask("avalanche", task)
@@ -223,6 +222,11 @@ class Life(RuleBasedStateMachine):
                 self.claim(name)
             else:
                 self.agent(name).run_once()
+
+    def run_agents(self) -> None:
+        """Everybody does what there is to do, and what follows from it."""
+        while sum(self.agent(name).run_once() for name in AGENTS):
+            self.records_agree()
 
     def cycle(self) -> None:
         self.agent(self.dice.choice(AGENTS)).run_once()
@@ -359,7 +363,7 @@ class Life(RuleBasedStateMachine):
             self.report(job, {"status": "running"})
 
     def end(self) -> None:
-        for _ in self.held[:5]:
+        for _ in self.held[: len(ENDS)]:
             self.end_job(self.dice.choice(self.held), self.least(ENDS))
 
     def succeed(self) -> None:
@@ -440,6 +444,8 @@ class Life(RuleBasedStateMachine):
         """Nobody dies any more: everything comes to rest, goes on once more where it can, and every
         end is the right one."""
         if hasattr(self, "world"):
+            self.go_on()
+            self.end()
             self.come_to_rest()
             for task, status in self.statuses().items():
                 names = [name for name in AGAIN if COMMANDS[name].refusal(status) is None]
@@ -466,8 +472,7 @@ class Life(RuleBasedStateMachine):
             for job in list(self.held):
                 self.end_job(job, "finished")
             self.dogs()
-            while sum(self.agent(name).run_once() for name in AGENTS):
-                self.records_agree()
+            self.run_agents()
             if not (restless := list(self.restless())):
                 return
         raise AssertionError(f"no rest: {restless}")
