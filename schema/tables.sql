@@ -905,6 +905,9 @@ CREATE TABLE jedi_tasks (
         'exhausted', 'passed', 'staging', 'staged', 'toreassign', 'reassigning']))
 ) WITH (fillfactor=80);
 CREATE INDEX jedi_tasks_locked_ix ON jedi_tasks (lockedtime) WHERE lockedby IS NOT NULL;
+CREATE INDEX jedi_tasks_owner_ix ON jedi_tasks (gshare, COALESCE(username, ''), (currentpriority +
+    (status = 'scouting')::integer) DESC, jeditaskid) WHERE status = ANY (ARRAY['ready', 'scouting',
+    'running', 'topreprocess', 'preprocessing']);
 CREATE INDEX jedi_tasks_parent_tid_ix ON jedi_tasks (parent_tid);
 CREATE INDEX jedi_tasks_period_ix ON jedi_tasks (nextperiod) WHERE period IS NOT NULL AND (status =
     ANY (ARRAY['ready', 'running']));

@@ -179,6 +179,44 @@ def test_turns_follow_shares_and_the_list_says_why(world: World) -> None:
     assert order == [one.jedi_task_id for one in turns]
 
 
+def test_users_take_turns_where_a_queue_has_no_share(world: World) -> None:
+    catalogue(world, in_=1)
+    first, second, third, low, jump, jump_too = ready(
+        world, *(document(output=f"a:{n}") for n in range(6))
+    )
+    for task, user, priority in (
+        (first, "anna", 1000), (second, "anna", 990), (third, "anna", 980), (low, "bob", 900),
+        (jump, "eve", 1500), (jump_too, "eve", 1501),
+    ):  # fmt: skip
+        do(world, "UPDATE jedi_tasks SET username = :u, currentpriority = :p "
+           "WHERE jeditaskid = :t", u=user, p=priority, t=task)  # fmt: skip
+
+    def order() -> list[int]:
+        with world.engine.begin() as tx:
+            return [one.jedi_task_id for one in queues.by_turn(tx, 10)]
+
+    assert order() == [jump_too, jump, first, low, second, third]
+    with world.engine.begin() as tx:
+        knobs.put(tx, "jobgen.batch", 4, "test")
+    world.refresh()
+    assert generate(world) == 4
+    assert order() == [second, third]
+    do(world, "UPDATE jedi_tasks SET gshare = 'Express'")
+    do(world, "UPDATE jedi_tasks SET username = 'bob' WHERE jeditaskid = :t", t=third)
+    assert order() == [second, third]
+
+
+def test_priority_alone_counts_where_a_queue_has_a_share(world: World) -> None:
+    catalogue(world, in_=1)
+    do(world, "UPDATE jedi_work_queue SET queue_share = 50")
+    first, second, low = ready(world, *(document(output=f"a:{n}") for n in range(3)))
+    do(world, "UPDATE jedi_tasks SET username = 'bob', currentpriority = 900 "
+       "WHERE jeditaskid = :t", t=low)  # fmt: skip
+    walk(world, DOGS["shares"])
+    with world.engine.begin() as tx:
+        assert [one.jedi_task_id for one in queues.by_turn(tx, 10)] == [first, second, low]
+
+
 def test_queues_are_tested_against_the_tasks_there_are(world: World) -> None:
     do(world, "INSERT INTO jedi_work_queue (queue_id, queue_name, queue_type, vo, queue_order, "
        "status, criteria, variables) VALUES (3, 'mine', 'user', 'local', 0, 'active', "

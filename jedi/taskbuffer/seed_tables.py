@@ -176,6 +176,12 @@ tasks = Table(
           "jedi_task_id",
           postgresql_where=text("status IN ('ready', 'scouting', 'running', 'topreprocess', "
                                 "'preprocessing')")),
+    # ... of each user
+    Index("jedi_tasks_owner_ix", "gshare", literal_column("coalesce(username, ''::text)"),
+          literal_column("(currentpriority + (status = 'scouting'::text)::integer)").desc(),
+          "jedi_task_id",
+          postgresql_where=text("status IN ('ready', 'scouting', 'running', 'topreprocess', "
+                                "'preprocessing')")),
     Index(None, "user_name", "task_name"),
     Index(None, "task_name"),
     Index(None, "parent_tid"),

@@ -1,7 +1,8 @@
 """Whose turn it is: the order in which tasks get jobs.
 
 Shares come first (urgent work before all, then who has used least of its allocation), then
-priority (scouts a step above), then age. Source: seed, "Shares" and "Fairshare"; brokerage.md §8.
+priority (scouts a step above), then age. Where a work queue has no share users take turns, a task
+each, after tasks that jump over others. Source: seed, "Shares" and "Fairshare"; brokerage.md §8.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from typing import Any
 from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
+from jedi.spec.priority import JUMP
 from jedi.spec.task import EXPRESS
 
 WORKING = "'ready', 'scouting', 'running', 'topreprocess', 'preprocessing'"
 MASTERS = ", ".join(f"'{kind}'" for kind in states.JOB_MAKING_TYPES)
 PRIORITY = "(currentpriority + CAST(status = 'scouting' AS integer))"
+_OWNER = "coalesce(username, '')"
 TURN = f"CASE WHEN s.gshare = '{EXPRESS}' THEN -1 ELSE coalesce(q.{{column}}, 0) END"
 """The order of shares `s` joined with jedi_queue_shares `q`; unknown ones come with those that
 have used nothing."""
@@ -40,7 +43,7 @@ _DUE = "(next_run_at IS NULL OR next_run_at <= jedi_now())"
 
 # Shares are found by walking the index, since there are few of them. Turn after turn their first
 # tasks are looked at, of each share so many that others may take the first ones meanwhile; once
-# there are enough, those whose turn is later can't come first.
+# there are enough, those whose turn is later can't come first. Users are found in the same way.
 _FIRST = f"""
 WITH RECURSIVE shares AS (
   (SELECT gshare FROM jedi_tasks WHERE status IN ({WORKING}) AND gshare IS NOT NULL
@@ -51,9 +54,22 @@ WITH RECURSIVE shares AS (
     WHERE status IN ({WORKING}) AND gshare > s.gshare ORDER BY gshare LIMIT 1) n
 ), known AS (
   SELECT s.gshare, q.ratio, q.queue_id IS NOT NULL AND q.allocation IS NOT NULL AS shared,
+    q.allocation IS NULL AND s.gshare <> '{EXPRESS}' AS by_user,
     {TURN.format(column="turn")} AS turn
   FROM shares s LEFT JOIN jedi_work_queue w ON w.queue_name = s.gshare
     LEFT JOIN jedi_queue_shares q ON q.queue_id = w.queue_id
+), users AS (
+  SELECT k.gshare, u.owner FROM known k, LATERAL (
+    SELECT {_OWNER} AS owner FROM jedi_tasks
+    WHERE status IN ({WORKING}) AND gshare = k.gshare ORDER BY gshare, 1 LIMIT 1) u
+  WHERE k.by_user
+  UNION ALL
+  SELECT u.gshare, n.owner FROM users u, LATERAL (
+    SELECT {_OWNER} AS owner FROM jedi_tasks
+    WHERE status IN ({WORKING}) AND gshare = u.gshare AND {_OWNER} > u.owner
+    ORDER BY gshare, 1 LIMIT 1) n
+), owners AS (
+  SELECT *, count(*) OVER (PARTITION BY gshare) AS n FROM users
 ), turns AS (
   SELECT *, dense_rank() OVER (ORDER BY turn) AS place FROM known
 ), walk AS (
@@ -62,23 +78,32 @@ WITH RECURSIVE shares AS (
   SELECT w.place + 1, f.ids, w.so_far + cardinality(f.ids)
   FROM walk w, LATERAL (
     SELECT coalesce(array_agg(c.jeditaskid), '{{{{}}}}') AS ids FROM turns s, LATERAL (
-      SELECT jeditaskid FROM jedi_tasks t
-      WHERE status IN ({WORKING}) AND t.gshare = s.gshare AND {{condition}}
-      ORDER BY {PRIORITY} DESC, jeditaskid LIMIT 3 * :limit / 2) c
+      (SELECT jeditaskid FROM jedi_tasks t
+       WHERE NOT s.by_user AND status IN ({WORKING}) AND t.gshare = s.gshare AND {{condition}}
+       ORDER BY {PRIORITY} DESC, jeditaskid LIMIT 3 * :limit / 2)
+      UNION ALL
+      SELECT i.jeditaskid FROM owners o, LATERAL (
+        SELECT jeditaskid FROM jedi_tasks t
+        WHERE status IN ({WORKING}) AND t.gshare = o.gshare AND {_OWNER} = o.owner AND {{condition}}
+        ORDER BY {PRIORITY} DESC, jeditaskid LIMIT greatest(5, 3 * :limit / 2 / o.n)) i
+      WHERE s.by_user AND o.gshare = s.gshare) c
     WHERE s.place = w.place + 1) f
   WHERE w.so_far < 2 * :limit AND w.place < (SELECT max(place) FROM turns)
 ), best AS (
-  SELECT t.jeditaskid, {PRIORITY} AS priority, s.gshare, s.turn, s.ratio, s.shared
+  SELECT t.jeditaskid, {PRIORITY} AS priority, s.gshare, s.turn, s.ratio, s.shared,
+    CASE WHEN s.by_user AND {PRIORITY} < {JUMP} THEN row_number() OVER (
+      PARTITION BY s.gshare, {_OWNER}, {PRIORITY} < {JUMP} ORDER BY {PRIORITY} DESC, t.jeditaskid)
+    ELSE 0 END AS round
   FROM walk w, unnest(w.ids) i(id) JOIN jedi_tasks t ON t.jeditaskid = i.id
     JOIN turns s ON s.gshare = t.gshare
-  ORDER BY s.turn, priority DESC, t.jeditaskid LIMIT 2 * :limit
+  ORDER BY s.turn, round, priority DESC, t.jeditaskid LIMIT 2 * :limit
 )
 """
 NEXT = f"""
 {_FIRST.format(condition=f"{_FREE} AND {_DUE} AND {_ALLOWED} AND {WANTS_JOBS}")}
 SELECT t.jeditaskid FROM best f JOIN jedi_tasks t USING (jeditaskid)
 WHERE t.status IN ({WORKING}) AND {_FREE} AND {_DUE}
-ORDER BY f.turn, f.priority DESC, t.jeditaskid LIMIT :limit FOR UPDATE OF t SKIP LOCKED
+ORDER BY f.turn, f.round, f.priority DESC, t.jeditaskid LIMIT :limit FOR UPDATE OF t SKIP LOCKED
 """
 """Tasks that want jobs, those first whose turn it is; binds as `Stopped.values()`, and :limit."""
 
@@ -107,7 +132,7 @@ _LIST = f"""
 SELECT t.jeditaskid, t.taskname, t.username, t.status, f.gshare, f.turn, f.ratio, f.shared,
   f.priority, NOT {_ALLOWED} AS stopped, t.next_run_at
 FROM best f JOIN jedi_tasks t USING (jeditaskid)
-ORDER BY f.turn, f.priority DESC, t.jeditaskid LIMIT :limit
+ORDER BY f.turn, f.round, f.priority DESC, t.jeditaskid LIMIT :limit
 """
 
 

@@ -429,6 +429,11 @@ jedi_jobs_archived (retention) WHERE retention IS NOT NULL AND purged_at IS NULL
 jedi_jobs (retention) WHERE retention IS NOT NULL AND purged_at IS NULL
 """,
     "jedi_network_matrix_key_dst_ix": "jedi_network_matrix (key, dst)",
+    "jedi_tasks_owner_ix": """
+jedi_tasks (gshare, (coalesce(username, '')),
+  (currentpriority + CAST(status = 'scouting' AS integer)) DESC, jeditaskid)
+  WHERE status IN ('ready', 'scouting', 'running', 'topreprocess', 'preprocessing')
+""",
     "jedi_tasks_period_ix": """
 jedi_tasks (nextperiod) WHERE period IS NOT NULL AND status IN ('ready', 'running')
 """,
