@@ -20,7 +20,6 @@ from jedi.core.errors import NotFound
 from jedi.service import jobs
 from jedi.service.sites import show_site
 from jedi.standalone.down import end_pilots
-from jedi.submitter import batch
 from jedi.submitter.agent import Submitter
 from jedi.submitter.batch import Batch
 from jedi.submitter.port import EngineError, Known, Slot, Start
@@ -329,9 +328,9 @@ def test_a_queue_that_does_not_answer_is_told_and_asked_again(
     submitter = Submitter(field.world)
     submitter.run_once()
     assert [v["reason"] for v in trouble(field)] == ["squeue has not answered in 0.5 s."]
+    assert [pilot.status for pilot in field.pilots()] == ["ended"]
     commands.plays("squeue")
     commands.plays("sbatch", "Submitted batch job 17")
-    clock.turn_to(clock.now() + timedelta(seconds=batch.START_S + 1))
     field.until(lambda: field.pilots("batch_id = '17'"), submitter)
     assert trouble(field) == []
 

@@ -153,6 +153,8 @@ class Submitter(Agent[Errand, Done]):
                     errand.engine.cancel(done.strays)
 
     def trouble(self, tx: Connection, errand: Errand, error: Exception) -> None:
+        # whoever was started all the same ends, since its token is void
+        pilots.end_pilots(tx, [start.pilot_id for start in errand.starts], "ended")
         self._wait(tx, self._troubled, errand.site.site, str(error))
 
     def _plan(
