@@ -48,7 +48,11 @@ def write_plots(outcomes: Outcomes, directory: Path) -> list[Path]:
         axes.grid(visible=True, alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
         draw(axes, outcomes)
-        if axes.get_legend_handles_labels()[1]:
+        if x == _HOUR:
+            _by_day(axes, 24 * max(outcome.days for outcome in outcomes.values()))
+        if not axes.get_lines():
+            axes.text(0.5, 0.5, "nothing to show", ha="center", transform=axes.transAxes)
+        else:
             axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, fontsize=8)
         found.append(directory / f"{name}.png")
         figure.savefig(found[-1], dpi=120)
@@ -120,6 +124,16 @@ _PICTURES: Mapping[str, tuple[str, str, str, Callable[[Axes, Outcomes], None]]] 
                 _waiting),
     "completion": ("From submission to the end", "hours, or less", "% of the tasks", _completion),
 }  # fmt: skip
+
+
+def _by_day(axes: Axes, hours: float) -> None:
+    """Marks at full days or simple parts of them, ten at most."""
+    from matplotlib.ticker import MultipleLocator
+
+    steps = (1, 2, 3, 6, 12, 24, 48, 96, 168, 336, 672)
+    step = next((step for step in steps if hours / step <= 10), 1344)
+    axes.xaxis.set_major_locator(MultipleLocator(step))
+    axes.set_xlim(0, hours)
 
 
 def _runs(outcomes: Outcomes) -> list[tuple[Callable[[str], str], Outcome, str]]:

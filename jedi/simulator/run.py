@@ -113,7 +113,9 @@ class Simulation:
         self.events = self._events()
         self.numbers: Counter[str] = Counter()
         slots = sum(place.site.slots for place in self.places.values())
-        self.together = min(BATCH_MAX, max(1, slots // 50))
+        shared = any(queue.queue_share for queue in scenario.queues)
+        self.together = min(BATCH_MAX, max(1, slots // 25)) if shared else BATCH_MAX
+        """Jobs that are taken between two looks at the shares: a lump of them goes to one."""
         self.handed_out = 0
 
     def run(self, progress: Progress) -> None:
