@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from jedi.core.errors import JediError
@@ -53,7 +54,8 @@ def write_plots(outcomes: Outcomes, directory: Path) -> list[Path]:
         if not axes.get_lines():
             axes.text(0.5, 0.5, "nothing to show", ha="center", transform=axes.transAxes)
         else:
-            axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, fontsize=8)
+            axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, fontsize=8,
+                        title=_title(outcomes), title_fontsize=8)  # fmt: skip
         found.append(directory / f"{name}.png")
         figure.savefig(found[-1], dpi=120)
     return found
@@ -73,10 +75,10 @@ def _utilisation(axes: Axes, outcomes: Outcomes) -> None:
 
 def _shares(axes: Axes, outcomes: Outcomes) -> None:
     for run, outcome, style in _runs(outcomes):
-        curves = outcome.curves
-        for number, share in enumerate(curves.usage):
-            colour = f"C{number % 10}"
-            axes.plot(curves.share_hours, _percent(curves.usage[share]), style, color=colour,
+        curves, colours = outcome.curves, _colours(outcomes)
+        for share, used in curves.usage.items():
+            colour = colours[share]
+            axes.plot(curves.share_hours, _percent(used), style, color=colour,
                       label=run(share))  # fmt: skip
             axes.plot(curves.share_hours, _percent(curves.allocation[share]), ":", color=colour,
                       linewidth=2, alpha=0.7, label=run(f"{share}, allocated"))  # fmt: skip
@@ -85,17 +87,17 @@ def _shares(axes: Axes, outcomes: Outcomes) -> None:
 
 def _queues(axes: Axes, outcomes: Outcomes) -> None:
     for run, outcome, style in _runs(outcomes):
-        for number, (share, values) in enumerate(outcome.curves.waiting.items()):
-            axes.plot(outcome.curves.hours, values, style, color=f"C{number % 10}",
+        for share, values in outcome.curves.waiting.items():
+            axes.plot(outcome.curves.hours, values, style, color=_colours(outcomes)[share],
                       label=run(share))  # fmt: skip
     axes.set_ylim(bottom=0)
 
 
 def _waiting(axes: Axes, outcomes: Outcomes) -> None:
     for run, outcome, style in _runs(outcomes):
-        for number, (share, waits) in enumerate(outcome.curves.waits.items()):
+        for share, waits in outcome.curves.waits.items():
             if waits:
-                axes.plot(waits, _ranks(waits), style, color=f"C{number % 10}",
+                axes.plot(waits, _ranks(waits), style, color=_colours(outcomes)[share],
                           label=run(share))  # fmt: skip
     axes.set_ylim(0, 105)
     axes.set_xlim(left=0)
@@ -104,13 +106,13 @@ def _waiting(axes: Axes, outcomes: Outcomes) -> None:
 def _completion(axes: Axes, outcomes: Outcomes) -> None:
     for run, outcome, style in _runs(outcomes):
         shares = dict.fromkeys(one.share for one in outcome.task_ends)
-        for number, share in enumerate(shares):
+        for share in shares:
             ours = [one for one in outcome.task_ends if one.share == share]
             took = sorted(one.took_h for one in ours if one.took_h is not None)
             if took:
                 part = [100 * (n + 1) / len(ours) for n in range(len(took))]
                 axes.step([0.0, *took], [0.0, *part], style, where="post",
-                          color=f"C{number % 10}", label=run(share or "none"))  # fmt: skip
+                          color=_colours(outcomes)[share], label=run(share or "none"))  # fmt: skip
     axes.set_ylim(0, 105)
     axes.set_xlim(left=0)
 
@@ -126,6 +128,12 @@ _PICTURES: Mapping[str, tuple[str, str, str, Callable[[Axes, Outcomes], None]]] 
 }  # fmt: skip
 
 
+def _title(outcomes: Outcomes) -> str:
+    """Which run is which, where there are two."""
+    runs = [f"{letter}: {shorten(run, 32)}" for letter, run in zip("AB", outcomes, strict=False)]
+    return "\n".join(runs if len(runs) > 1 else [])
+
+
 def _by_day(axes: Axes, hours: float) -> None:
     """Marks at full days or simple parts of them, ten at most."""
     from matplotlib.ticker import MultipleLocator
@@ -136,15 +144,22 @@ def _by_day(axes: Axes, hours: float) -> None:
     axes.set_xlim(0, hours)
 
 
+def _colours(outcomes: Outcomes) -> dict[str, str]:
+    """The colour of each share, in all runs and pictures."""
+    known = {share for outcome in outcomes.values() for share in outcome.curves.waits}
+    known |= {task.share for outcome in outcomes.values() for task in outcome.task_ends}
+    return {share: f"C{number % 10}" for number, share in enumerate(sorted(known))}
+
+
 def _runs(outcomes: Outcomes) -> list[tuple[Callable[[str], str], Outcome, str]]:
     """Each outcome with how its curves are called and drawn."""
 
-    def named(run: str) -> Callable[[str], str]:
-        return lambda what: what if len(outcomes) == 1 else f"{what} ({run})"
+    def named(letter: str) -> Callable[[str], str]:
+        return lambda what: what if len(outcomes) == 1 else f"{what} ({letter})"
 
     return [
-        (named(run), outcome, style)
-        for (run, outcome), style in zip(outcomes.items(), _STYLES, strict=False)
+        (named(letter), outcome, style)
+        for letter, outcome, style in zip("AB", outcomes.values(), _STYLES, strict=False)
     ]
 
 
