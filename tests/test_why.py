@@ -127,6 +127,8 @@ def test_a_throttled_queue(world: World) -> None:
     assert ask(world, first).code == "running"
     do(world, "UPDATE jedi_jobs SET status = 'holding' WHERE jeditaskid = :t", t=first)
     assert ask(world, first).code == "transfers"
+    do(world, "UPDATE jedi_jobs SET status = 'merging' WHERE jeditaskid = :t", t=first)
+    assert ask(world, first).code == "merging"
     do(
         world,
         "UPDATE jedi_tasks SET reason_code = 'generation_failed' WHERE jeditaskid = :t",

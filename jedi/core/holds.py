@@ -28,6 +28,7 @@ HOLDS: Mapping[str, str] = {
     "share": "Others come first: work queues by what they use of their share, then priority.",
     "scouts": "Its scout jobs are measured first.",
     "transfers": "Files of its jobs are being moved.",
+    "merging": "Its jobs have run; what they made is merged when enough of it is there.",
     "user_cap": "Its jobs are kept from pilots: its user has as many running as one may have.",
     "jobs_held": "A person holds its jobs: jedi-job release lets them go on.",
     "pilots": "Its jobs wait, and no pilot was seen where they are to run.",

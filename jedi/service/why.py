@@ -103,7 +103,7 @@ def why(tx: Connection, jedi_task_id: int) -> Why:
 
 
 def _since(row: Row[Any], code: str) -> datetime | None:
-    if code in ("running", "transfers", "user_cap", "jobs_held", "pilots", "slots"):
+    if code in ("running", "transfers", "merging", "user_cap", "jobs_held", "pilots", "slots"):
         since: datetime | None = row.jobs_since
         return since
     return row.frozentime or row.statechangetime  # type: ignore[no-any-return]
@@ -119,7 +119,7 @@ def _hold(tx: Connection, row: Row[Any], settings: Knobs) -> Held:
         return BY_STATUS[row.status], row.reason, told
     if row.reason_code == "generation_failed":  # its jobs may need those that can't be made
         return "problem", row.reason, told
-    if row.at_site + row.activated + row.throttled + row.moving + row.held:
+    if row.at_site + row.activated + row.throttled + row.moving + row.merging + row.held:
         return _jobs(row, settings)
     if row.status in WORKING and row.files_waiting:
         return _generation(tx, row, settings)
@@ -134,7 +134,7 @@ def _hold(tx: Connection, row: Row[Any], settings: Knobs) -> Held:
 
 def _jobs(row: Row[Any], settings: Knobs) -> Held:
     """A task with jobs waits for them."""
-    names = ("at_site", "activated", "throttled", "moving", "held", "files_waiting")
+    names = ("at_site", "activated", "throttled", "moving", "merging", "held", "files_waiting")
     found = {name: row._mapping[name] for name in names}
     if row.at_site:
         scouting = row.status == "scouting" and row.scout != SCOUTED
@@ -150,6 +150,8 @@ def _jobs(row: Row[Any], settings: Knobs) -> Held:
         return "transfers", f"Files of {row.moving} jobs are on their way.", found
     if row.throttled:
         return "user_cap", f"{row.throttled} jobs are kept from pilots.", found
+    if row.merging:
+        return "merging", f"{row.merging} jobs wait until their outputs are merged.", found
     return "jobs_held", f"{row.held} jobs are held by a person.", found
 
 

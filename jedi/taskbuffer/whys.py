@@ -25,7 +25,8 @@ FROM jedi_tasks t, LATERAL (
     count(*) FILTER (WHERE status = 'activated' AND {_FREE}) AS activated,
     count(*) FILTER (WHERE status = 'throttled' AND {_FREE}) AS throttled,
     count(*) FILTER (WHERE status IN ('pending', 'waiting', 'defined', 'assigned', 'holding',
-      'transferring', 'merging') AND {_FREE}) AS moving,
+      'transferring') AND {_FREE}) AS moving,
+    count(*) FILTER (WHERE status = 'merging' AND {_FREE}) AS merging,
     count(*) FILTER (WHERE NOT {_FREE}) AS held, min(statechangetime) AS jobs_since,
     array_agg(DISTINCT site) FILTER (WHERE status = 'activated' AND {_FREE}) AS sites
   FROM jedi_jobs o WHERE o.jeditaskid = t.jeditaskid AND o.postprocessed_at IS NULL) j,
