@@ -315,6 +315,7 @@ def test_a_refusal_is_told_and_tried_again_with_a_single_pilot(
         assert show_site(tx, "SITE_A").trouble == f"sbatch: {said}"
     assert [(p.status, p.endtime is None) for p in field.pilots()] == [("ended", False)] * 5
     assert field.sql("SELECT count(*) FROM jedi_tokens WHERE revoked_at IS NULL")[0][0] == 0
+    assert list((field.home.path / "batch").glob("*.env")) == []
     assert submitter.run_once() == 0
     field.until(lambda: len(field.pilots()) == 6, submitter)
     assert [value["wait_s"] for value in trouble(field)] == [2.0]

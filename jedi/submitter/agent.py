@@ -146,7 +146,9 @@ class Submitter(Agent[Errand, Done]):
 
     def tidy(self, results: Sequence[tuple[Errand, Done]]) -> None:
         for errand, done in results:
-            errand.engine.forget([p for p in errand.known if p.pilot_id in done.seen.gone])
+            gone = [pilot for pilot in errand.known if pilot.pilot_id in done.seen.gone]
+            refused = [Known(name, 0.0, running=False) for name in done.sent.refused]
+            errand.engine.forget(gone + refused)
             if done.strays:
                 self.log.warning("pilots go on", pilots=[p.pilot_id for p in done.strays])
                 with suppress(EngineError):  # they will be seen again

@@ -15,7 +15,7 @@ from jedi.core.processes import Process
 from jedi.submitter.port import End, Handle, Known, Seen, Sent, Slot, Start
 
 PILOT = Path(__file__).parents[1] / "pilot"
-LOGS_KEPT = 200
+LOGS_KEPT = 1000
 START_S = 5.0
 """A pilot whose process nobody has noted for so long is looked for in the process table."""
 
