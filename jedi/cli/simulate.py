@@ -55,7 +55,7 @@ def simulate(
     """
     from jedi.core.errors import BadInput, Problem
     from jedi.simulator import plots as pictures
-    from jedi.simulator.knobsets import read_knobs
+    from jedi.simulator.knobsets import read_knobs, read_pairs
     from jedi.simulator.scenario import read_scenario
 
     if plots:
@@ -65,9 +65,7 @@ def simulate(
     found = read_scenario(scenario.read_text())
     if scale != 1:
         found = found.smaller(scale)
-    changes: dict[str, Any] = {
-        "knobs": {**found.knobs, **read_knobs("--set", ",".join(knobs or ()))}
-    }
+    changes: dict[str, Any] = {"knobs": {**found.knobs, **read_pairs("--set", knobs or ())}}
     if seed is not None:
         changes["seed"] = seed
     found = found.model_copy(update=changes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,24 @@ from jedi.spec.listfile import read_yaml
 def read_knobs(path: str, given: str) -> dict[str, Any]:
     """The knobs in a YAML file of `name: value`, or in a text of `name=value,name=value`; BadInput
     holds every mistake, with `path` before it."""
-    if given and "=" not in given:
-        if not Path(given).is_file():
-            rule = "it is neither a file nor KNOB=VALUE"
-            raise BadInput([Problem(path, given, rule, "Name a file, or say what is to be set")])
-        written = read_yaml(Path(given).read_text(), given) or {}
-        if not isinstance(written, dict):
-            raise BadInput([Problem(given, written, "is a mapping", "Write lines KNOB: VALUE")])
-    else:
-        pairs = (pair.partition("=") for pair in given.split(",") if pair)
-        written = {name.strip(): value.strip() for name, _, value in pairs}
+    if not given or "=" in given:
+        return read_pairs(path, given.split(",") if given else [])
+    if not Path(given).is_file():
+        rule = "it is neither a file nor KNOB=VALUE"
+        raise BadInput([Problem(path, given, rule, "Name a file, or say what is to be set")])
+    written = read_yaml(Path(given).read_text(), given) or {}
+    if not isinstance(written, dict):
+        raise BadInput([Problem(given, written, "is a mapping", "Write lines KNOB: VALUE")])
+    return _checked(path, written)
+
+
+def read_pairs(path: str, pairs: Sequence[str]) -> dict[str, Any]:
+    """The knobs in texts `name=value`; BadInput holds every mistake, with `path` before it."""
+    parts = (pair.partition("=") for pair in pairs)
+    return _checked(path, {name.strip(): value.strip() for name, _, value in parts})
+
+
+def _checked(path: str, written: Mapping[str, Any]) -> dict[str, Any]:
     values, problems = check_knobs(path, written)
     if problems:
         raise BadInput(problems)
