@@ -105,7 +105,7 @@ def test_a_scenario_is_a_mapping() -> None:
 
 
 def test_shares_become_what_is_allocated_and_no_task_starves(engine: Engine) -> None:
-    record = simulate_in(engine, example("shares", 0.2, days=1, tick_s=1200))
+    record = simulate_in(engine, example("shares", 0.2, days=1, tick_s=1800))
     outcome = sound(record)
     shares = {one.share: one for one in outcome.shares}
     for share, part in (("large", 0.75), ("small", 0.25)):
