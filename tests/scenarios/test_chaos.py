@@ -89,8 +89,10 @@ def test_whatever_dies_each_input_counts_once(home: System) -> None:
         with home.engine.begin() as tx:
             assert len(home.ddm(tx).list_files(f"user:out.{task}")) == FILES
     with home.engine.begin() as tx:
-        rows = tx.execute(text("SELECT status, count(*) AS n FROM jedi_jobs GROUP BY 1"))
-        jobs = {row.status: row.n for row in rows}
+        ends = (
+            "SELECT coalesce(error_code, status) AS code, count(*) AS n FROM jedi_jobs GROUP BY 1"
+        )
+        jobs = {row.code: row.n for row in tx.execute(text(ends))}
     assert jobs["finished"] == FILES * len(tasks)
     assert killed["pilot"] and killed.total() > killed["pilot"]
     home.check()
