@@ -16,6 +16,7 @@ from sqlalchemy import Engine, text
 
 from jedi.agent.base import World
 from jedi.core.errors import Forbidden, Refused
+from jedi.ddm.filesystem import FileSystemDDM
 from jedi.pilot.delegation import delegation
 from jedi.service import jobs as service_jobs
 from jedi.service import pilots
@@ -343,6 +344,20 @@ def test_a_job_whose_input_has_no_place_fails_with_the_reason(engine: Engine, wo
     assert (failed.status, failed.pilot_result) == ("holding", "failed")
     assert failed.error_code == "endpoint_missing"
     assert "NOWHERE" in failed.error_diag
+
+
+def test_an_endpoint_may_be_younger_than_what_the_service_knows(
+    engine: Engine, world: World
+) -> None:
+    with engine.begin() as tx:
+        [job] = make_jobs(tx, 1).jobs
+    request = AcquireRequest(
+        request_id="r", pilot_id="p", site="SITE_A", n=1, resources=Resources(cores=1)
+    )
+    answer = pilots.acquire(
+        engine, FileSystemDDM({}), world.knobs, PILOT_A, request, lambda: world.ddm
+    )
+    assert [order["pandaid"] for order in answer["jobs"]] == [job]
 
 
 # ------------------------------------------------------------------------------------- reports

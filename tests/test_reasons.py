@@ -19,11 +19,12 @@ CODE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 NAMES = {"code", "reason_code", "error_code"}
 OTHER_CODES = ("api", "cli", "client", "demo", "service", "standalone", "core", "agent/registry",
                "watchdog/kennel", "brokerage/filters", "brokerage/nucleus",
-               "brokerage/task")  # fmt: skip
+               "brokerage/task", "simulator")  # fmt: skip
 """Where codes are no reasons: refusals that are answers to people and that no row remembers; and
 why a site does not fit, a vocabulary of its own, with sentences."""
 ONLY_TOLD = {
-    "catalogue_changed", "checksum_differs", "container_cycle", "dataset_exists", "dataset_missing",
+    "batch_garbage", "batch_missing", "batch_refused", "batch_timeout", "catalogue_changed",
+    "checksum_differs", "container_cycle", "dataset_exists", "dataset_missing", "engine_failed",
     "event_count_failed", "is_container", "no_plugin", "not_our_container", "not_staged",
     "outside_root", "source_missing",
 }  # fmt: skip

@@ -27,6 +27,7 @@ from jedi.core.errors import (
     Refused,
     Unreachable,
 )
+from jedi.ddm.interface import DDM
 from jedi.service import pilots
 from jedi.spec.wire import AcquireRequest, Beats, LogEntries, Reports
 
@@ -64,6 +65,12 @@ class Fresh:
                 self._until = clock.monotonic() + REFRESH_S
         return self._world
 
+    def ddm(self) -> DDM:
+        """Data management as it is now."""
+        with self._lock:
+            self._until = 0.0
+        return self().ddm
+
 
 def create_app(world: World) -> FastAPI:
     """The application over a database and the data management it configures."""
@@ -83,7 +90,7 @@ def create_app(world: World) -> FastAPI:
         now = fresh()
         if world.settings.draining.exists():  # `jedi down` waits for what is running
             return {"jobs": [], "wait_s": now.knobs["pilot.poll_s"]}
-        return pilots.acquire(now.engine, now.ddm, now.knobs, who, body)
+        return pilots.acquire(now.engine, now.ddm, now.knobs, who, body, fresh.ddm)
 
     @app.post("/v1/pilot/report")
     def report(body: Reports, token: Token) -> Answer:

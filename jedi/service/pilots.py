@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import ceil
 from typing import Any
 
@@ -35,12 +35,18 @@ def identify(tx: Connection, token: str) -> Identity:
 
 
 def acquire(
-    engine: Engine, ddm: DDM, knobs: Knobs, who: Identity, request: AcquireRequest
+    engine: Engine,
+    ddm: DDM,
+    knobs: Knobs,
+    who: Identity,
+    request: AcquireRequest,
+    anew: Callable[[], DDM] | None = None,
 ) -> Answer:
     """Jobs for a slot at the pilot's site, with all a pilot must know to run them.
 
     A job whose files have no place fails here, with the reason. Storage is asked after the jobs
-    are committed: no row is locked meanwhile, and a lost answer is repeated by request_id.
+    are committed: no row is locked meanwhile, and a lost answer is repeated by request_id. `anew`
+    is data management as configured now, in case an endpoint is younger than `ddm`.
     """
     site = _site(who)
     if request.site != site:
@@ -49,20 +55,18 @@ def acquire(
             code="wrong_site",
             site=request.site,
         )
-    orders, failures = [], []
     jobs = _claim(engine, request)
     if jobs and request.delegation:
         with at_once(engine) as tx:
             ids = [job.panda_id for job in jobs]
             pilot_rows.note_delegation(tx, ids, request.delegation)
-    for job in jobs:
-        try:
-            orders.append(_order(job, ddm, knobs))
-        except JediError as error:
-            failures.append(_failure(job, error))
-    if failures:
+    orders, wrong = _orders(jobs, ddm, knobs)
+    if anew and any(error.code == "endpoint_missing" for _, error in wrong):
+        found, wrong = _orders([job for job, _ in wrong], anew(), knobs)
+        orders += found
+    if wrong:
         with engine.begin() as tx:
-            dispatch.accept_reports(tx, site, failures)
+            dispatch.accept_reports(tx, site, [_failure(job, error) for job, error in wrong])
     return {"jobs": orders, "wait_s": float(knobs["pilot.poll_s"])}
 
 
@@ -117,6 +121,19 @@ def _claim(engine: Engine, request: AcquireRequest) -> list[HeldJob]:
         code="request_id_taken",
         request_id=request.request_id,
     )
+
+
+def _orders(
+    jobs: Sequence[HeldJob], ddm: DDM, knobs: Knobs
+) -> tuple[list[Answer], list[tuple[HeldJob, JediError]]]:
+    """The jobs as the wire describes them, and those whose files have no place."""
+    orders, wrong = [], []
+    for job in jobs:
+        try:
+            orders.append(_order(job, ddm, knobs))
+        except JediError as error:
+            wrong.append((job, error))
+    return orders, wrong
 
 
 def _order(job: HeldJob, ddm: DDM, knobs: Knobs) -> Answer:

@@ -16,8 +16,8 @@ def test_what_was_restored_goes_on(home: System, tmp_path: Path) -> None:
     """All tasks end after the backup: what they made since is made again, and nothing twice."""
     home.up()
     lines = home.texts("user:kept", 40, "DISK_A")
-    half = home.copying("user:kept", "sleep 0.3; cat", nFilesPerJob=1)
-    parts = home.copying("user:kept", "sleep 0.3; cat", nFilesPerJob=4, site="SITE_B")
+    half = home.copying("user:kept", "sleep 1; cat", nFilesPerJob=1)
+    parts = home.copying("user:kept", "sleep 1; cat", nFilesPerJob=4, site="SITE_B")
     until(lambda: home.show(half).jobs.get("finished", 0) >= 5, "some jobs are through")
     backups = tmp_path / "backups"
     backups.mkdir()
