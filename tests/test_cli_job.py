@@ -202,6 +202,12 @@ def test_how_failures_are_told(run: Run, made: Made, engine: Engine, world: Worl
     ]
 
 
+def test_what_no_number_can_be_is_wrong_use(run: Run) -> None:
+    for words in (("show", 2**63), ("cancel", 1, 2**70), ("purge", 1, "--after", "1e300"),
+                  ("purge", 1, "--after", "inf"), ("purge", 1, "--after", "nan")):  # fmt: skip
+        assert run(*words).code == 2
+
+
 def test_only_owners_and_operators(made: Made, engine: Engine) -> None:
     with engine.begin() as tx:
         for command in (jobs.cancel, jobs.hold, jobs.release):

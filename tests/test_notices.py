@@ -336,6 +336,7 @@ def test_a_bad_address_keeps_no_mail_of_others(
         {"webhook": "http://"},
         {"webhook": "https://[::1"},
         {"mail": "me"},
+        {"mail": "me@example@org"},
         {"mail": "me@example.org\nBcc: you@example.org"},
         {"mail": "a@b, c@d"},
     ],

@@ -1,4 +1,4 @@
-"""`jedi-job`: look at one job, cancel it, hold it."""
+"""`jedi-job`: look at one job, hold it, release it, cancel it, have what it made."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from jedi.cli.common import NO, Json, application, run, show, table, transaction
 from jedi.cli.task_commands import Comment
 from jedi.cli.task_common import NEWEST
-from jedi.cli.task_results import fetch, show_printed
+from jedi.cli.task_results import KeepDays, fetch, show_printed
 from jedi.core.errors import JediError
 from jedi.core.home import Home
 from jedi.core.settings import caller
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from jedi.service.jobs import JobDetails, OneJob
 
 app = application(
-    "Jobs: look at one, cancel it, hold it back before it runs. Each command names attempts "
-    "(PandaIDs), and never touches those that come after.\n\n"
+    "Jobs: look at one, hold it, release it, cancel it, have what it made. Each command names "
+    "attempts (PandaIDs), and never touches those that come after.\n\n"
     "Exit codes: 0 yes, 1 no, 2 wrong use or input, 3 the system does not answer."
 )
 
@@ -41,12 +41,9 @@ def _ids(incomplete: str) -> list[tuple[str, str]]:
     return [(str(job), status) for job, status in found if str(job).startswith(incomplete)]
 
 
-Job = Annotated[
-    int, typer.Argument(metavar="PANDAID", min=1, autocompletion=_ids, help="The job's id.")
-]
-Jobs = Annotated[
-    list[int], typer.Argument(metavar="PANDAID...", min=1, autocompletion=_ids, help="Job ids.")
-]
+_argument = partial(typer.Argument, min=1, max=2**63 - 1, autocompletion=_ids)
+Job = Annotated[int, _argument(metavar="PANDAID", help="The job's id.")]
+Jobs = Annotated[list[int], _argument(metavar="PANDAID...", help="Job ids.")]
 
 
 def main() -> None:
@@ -219,9 +216,7 @@ def output(
 @app.command()
 def purge(
     jobs: Jobs,
-    after: Annotated[
-        float, typer.Option("--after", metavar="DAYS", min=0, help="Keep them for so long.")
-    ] = 0.0,
+    after: KeepDays = 0.0,
     comment: Comment = None,
     as_json: Json = False,
 ) -> None:

@@ -69,11 +69,15 @@ def _facts(copy: Copy) -> dict[str, object]:
     return {"dataset": file.dataset, "lfn": file.lfn, "size": file.size, "adler32": file.adler32}
 
 
+KeepDays = Annotated[
+    float,
+    typer.Option("--after", metavar="DAYS", min=0, max=36_500, help="Keep them for so long."),
+]
+
+
 def clean(
     task: Task,
-    after: Annotated[
-        float, typer.Option("--after", metavar="DAYS", min=0, help="Keep them for so long.")
-    ] = 0.0,
+    after: KeepDays = 0.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
     comment: Comment = None,
     as_json: Json = False,

@@ -74,7 +74,8 @@ def must_be_over(tx: Connection, task_ids: Sequence[int]) -> None:
 def told(who: str, keep_days: float, comment: str | None) -> str:
     """The sentence for the logs of jobs."""
     why = f": {comment}" if comment else ""
-    return f"Its outputs are kept for {keep_days:g} more days, says {who}{why}."
+    how = f"are kept for {keep_days:g} more days" if keep_days else "need not be kept"
+    return f"Its outputs {how}, says {who}{why}."
 
 
 def _sums(files: Sequence[File]) -> list[Cleaned]:

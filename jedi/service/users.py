@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import secrets
 from dataclasses import dataclass
+from email.errors import MessageError
 from email.headerregistry import Address
 from urllib.parse import urlsplit
 
@@ -92,7 +93,7 @@ def set_notices(
 def _is_address(text: str) -> bool:
     try:
         address = Address(addr_spec=text)
-    except (ValueError, IndexError):  # and what else its parser meets
+    except (ValueError, IndexError, MessageError):  # and what else its parser meets
         return False
     return bool(address.username and address.domain) and text.isascii() and text.isprintable()
 
