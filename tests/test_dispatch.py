@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from job_rows import make_jobs, watch
 from psycopg import _queries
+from pydantic import ValidationError
 from sqlalchemy import Engine, text
 
 from jedi.agent.base import World
@@ -107,6 +108,13 @@ def test_whom_a_job_was_handed_to(world: World, variables: dict[str, str], told:
     with world.engine.begin() as tx:
         job = service_jobs.get(tx, made.jobs)[0]
     assert (job.delegation_kind, job.delegation_queue, job.delegation_id) == told
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "a/b", "a\nb", "a\x1bb", ""])
+def test_no_pilot_has_a_name_that_is_a_path(name: str) -> None:
+    asked = {"request_id": "r", "pilot_id": name, "site": "S", "n": 1, "resources": {"cores": 1}}
+    with pytest.raises(ValidationError, match="pilot_id"):
+        AcquireRequest.model_validate(asked)
 
 
 def test_acquire_hands_out_everything_a_pilot_needs(engine: Engine) -> None:

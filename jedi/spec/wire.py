@@ -32,6 +32,8 @@ KB = Annotated[int, Field(ge=0, lt=2**40)]
 _FIRST, _LAST = datetime(1969, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 Instant = Annotated[AwareDatetime, Field(strict=False, ge=_FIRST, lt=_LAST)]
 Name = Annotated[str, Field(min_length=1, max_length=256), BeforeValidator(_storable)]
+# It names the file of what the pilot printed.
+PilotId = Annotated[str, Field(pattern=r"^[^/\x00-\x1f\x7f]{1,256}$"), BeforeValidator(_storable)]
 Code = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,64}$")]
 Diag = Annotated[str, BeforeValidator(_storable), AfterValidator(lambda text: text[:DIAG_MAX])]
 Tail = Annotated[str, BeforeValidator(_storable), AfterValidator(lambda text: text[-TAIL_MAX:])]
@@ -65,7 +67,7 @@ class AcquireRequest(Message):
     """Up to `n` jobs for a slot. A repeated `request_id` gets the same jobs."""
 
     request_id: Name
-    pilot_id: Name
+    pilot_id: PilotId
     site: Name
     n: Annotated[int, Field(ge=1, le=BATCH_MAX)]
     resources: Resources
