@@ -162,10 +162,13 @@ def make_jobs(
         ).all()
         jobs = sum(row.nfiles for row in found) // each
         ids = text("SELECT setval('jedi_panda_id_seq', nextval('jedi_panda_id_seq') + :jobs)")
+        tx.execute(text("SELECT pg_advisory_lock(1)"))  # two would get the same numbers
+        last = tx.execute(ids, {"jobs": jobs}).scalar_one()
+        tx.execute(text("SELECT pg_advisory_unlock(1)"))
         values = {row.type: row.datasetid for row in found} | {
             "task": task_id, "each": each, "jobs": jobs, "endpoint": ENDPOINT, "sites": sites,
             "share": share, "priorities": priorities,
-            "first": tx.execute(ids, {"jobs": jobs}).scalar_one() - jobs,
+            "first": last - jobs,
         }  # fmt: skip
         for statement in _MAKE:
             tx.execute(text(statement), values)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from databases import drop_database, new_database
 from helpers import make_world
 from seen import (  # noqa: F401 - pytest finds its hooks here
@@ -43,6 +44,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     yield embedded.url()
     embedded.stop()
     home.discard()
+
+
+@pytest.fixture(autouse=True)
+def log_as_before() -> Iterator[None]:
+    """What makes a world logs to standard error from then on, which is another one in each test."""
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
 
 
 @pytest.fixture

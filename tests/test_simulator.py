@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 import yaml
 from sqlalchemy import Engine
 from typer.testing import CliRunner
@@ -36,14 +34,6 @@ sites:
 tasks:
   - {name: some, count: 2, files: 6, every_h: 6, run_s: 3600, parameters: {skipScout: true}}
 """
-
-
-@pytest.fixture(autouse=True)
-def log_as_before() -> Iterator[None]:
-    """Simulations say on standard error what they log, which is another one in each test."""
-    before = structlog.get_config()
-    yield
-    structlog.configure(**before)
 
 
 def example(name: str, factor: float = 1.0, **changes: Any) -> Scenario:
