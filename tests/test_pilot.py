@@ -10,6 +10,7 @@ import sys
 import time
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -334,9 +335,13 @@ def test_a_kill_comes_with_the_heartbeat(world: World) -> None:
 
 
 def states(world: World) -> set[str]:
-    """Of all processes of payloads."""
-    stats = (Path(f"/proc/{pid}/stat").read_text() for pid in world.leftovers())
-    return {stat.rpartition(")")[2].split()[0] for stat in stats}
+    """Of all processes of payloads; those that end meanwhile count as gone."""
+    found = set()
+    for pid in world.leftovers():
+        with suppress(FileNotFoundError, ProcessLookupError):
+            stat = Path(f"/proc/{pid}/stat").read_text()
+            found.add(stat.rpartition(")")[2].split()[0])
+    return found
 
 
 def test_a_held_payload_stands_still(world: World) -> None:
