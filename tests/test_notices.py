@@ -3,16 +3,19 @@ those who take it: real HTTP and SMTP servers on this machine."""
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from commanding import OWNER, everything, running
 from commanding import jobs as command_jobs
 from job_rows import Made, make_jobs
-from receivers import Receiver, Relay
+from receivers import Dripper, Receiver, Relay
 from sqlalchemy import Engine, event, text
 from test_cli_jedi import Shell
 
@@ -239,7 +242,7 @@ def test_an_hour_of_outage(world: World, later: Callable[[float], None]) -> None
         assert deliver(world) == Counts()
     assert [told["about"] for told in receiver.told] == ["job"] * 3 + ["task"]
     assert len({told["id"] for told in receiver.told}) == 4
-    mail = relay.got[-1][1].decode()
+    mail = relay.got[-1].decode()
     assert f"Subject: JEDI: task {made.task} (test) is done" in mail
     assert "To: me@example.org" in mail
     assert all(message.sent_at for message in written(world))
@@ -301,6 +304,73 @@ def test_a_slow_receiver_keeps_nobody_waiting(world: World, later: Callable[[flo
     assert len({told["id"] for told in receiver.told}) == 12
 
 
+def test_who_answers_byte_by_byte_has_no_more_time_than_others(world: World) -> None:
+    dripper = Dripper()
+    with world.engine.begin() as tx:
+        knobs.put(tx, "notify.timeout_s", 0.5, "test")
+    with dripper.up():
+        ask(world, webhook=dripper.url)
+        finish(world, of(world, 1))
+        assert deliver(world) == Counts(undelivered=1)
+        assert dripper.hung_up.wait(10)
+    assert written(world)[0].error == "The receiver did not answer within 0.5 s."
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+def mail_by(world: World, relay: Relay, **settings: object) -> None:
+    with world.engine.begin() as tx:
+        for key, value in {"host": "localhost", "port": relay.port, **settings}.items():
+            knobs.put(tx, f"notify.smtp_{key}", value, "test")
+
+
+@pytest.mark.filterwarnings("ignore:Requiring AUTH")  # the relay does not see TLS around it
+@pytest.mark.parametrize("how", ["starttls", "tls"])
+def test_mail_to_a_relay_that_wants_tls_and_a_login(
+    world: World,
+    later: Callable[[float], None],
+    authority: trustme.CA,
+    how: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever is wrong is told, and no password is in it, nor in the database."""
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("localhost").configure_cert(tls)
+    relay, file = Relay(tls, implicit=how == "tls"), tmp_path / "password"
+    relay.user = ("jedi", "right-secret")
+    ask(world, mail="me@example.org")
+    finish(world, of(world, 1))
+    errors = []
+
+    def tried() -> bool:
+        done = deliver(world) == Counts(delivered=1)
+        errors.append(written(world)[0].error or "")
+        later(3600)
+        return done
+
+    with relay.up():
+        mail_by(world, relay, user="jedi", password_file=str(file))
+        assert not tried()
+        mail_by(world, relay, tls=how)
+        assert not tried()
+        with authority.cert_pem.tempfile() as trusted:
+            monkeypatch.setenv("SSL_CERT_FILE", trusted)
+            assert not tried()
+            file.write_text("wrong-secret\n")
+            assert not tried()
+            assert relay.got == []
+            file.write_text("right-secret\n")
+            assert tried()
+    said = ["without TLS", "certificate verify failed", "No such file", "(535"]
+    assert all(one in error for one, error in zip(said, errors, strict=False))
+    assert "secret" not in "".join(errors)
+    assert b"To: me@example.org" in relay.got[0]
+
+
 def test_a_bad_address_keeps_no_mail_of_others(
     world: World, later: Callable[[float], None]
 ) -> None:
@@ -319,7 +389,7 @@ def test_a_bad_address_keeps_no_mail_of_others(
                             "WHERE jeditaskid = :task"), {"task": other.task})  # fmt: skip
         finish(world, other)
         assert deliver(world) == Counts(delivered=1, undelivered=1)
-        assert b"\nBcc" not in relay.got[0][1].partition(b"\r\n\r\n")[0]
+        assert b"\nBcc" not in relay.got[0].partition(b"\r\n\r\n")[0]
         ask(world, mail="")  # not wanted any more
         later(3600)
         assert deliver(world) == Counts()

@@ -497,11 +497,14 @@ _DECLARED = [
           least=1.0),
     _knob("notify.longest_retry_s", "s", 600.0, "... twice as long each time, but not longer than",
           least=1.0),
-    _knob("notify.timeout_s", "s", 10.0, "a receiver has so long to connect, to read, to answer",
-          least=0.1),
-    _knob("notify.smtp_host", "host", "", "relay that takes mail, without TLS or login; empty: "
-          "there is none"),
+    _knob("notify.timeout_s", "s", 10.0, "a receiver has so long for a message; a relay, for each "
+          "of its answers", least=0.1),
+    _knob("notify.smtp_host", "host", "", "relay that takes mail; empty: there is none"),
     _knob("notify.smtp_port", "port", 25, "its port", least=1, most=65_535),
+    _knob("notify.smtp_tls", "", "none", "how mail is encrypted on its way there: not; after "
+          "STARTTLS (port 587); from the first byte (port 465)", among=("none", "starttls", "tls")),
+    _knob("notify.smtp_user", "name", "", "who logs in there, never without TLS; empty: nobody"),
+    _knob("notify.smtp_password_file", "path", "", "file that holds that user's password"),
     _knob("notify.mail_from", "address", "jedi@localhost", "who mail is from"),
     _knob("watchdog.batch", "rows", 1000, "rows that a dog treats in one transaction", least=1),
     _knob("decisions.snapshot_max_mb", "MB", 16, "larger snapshots of the world (compressed) are "

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
 import json
 import smtplib
+import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.message import EmailMessage
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -46,18 +49,24 @@ Deliver = Callable[[Message], None]
 @contextmanager
 def courier(channel: str, knobs: Knobs) -> Iterator[Deliver]:
     """What delivers messages, one after the other, or raises Undelivered."""
-    timeout_s = float(knobs["notify.timeout_s"])
     if channel == "mail":
-        relay = str(knobs["notify.smtp_host"]), int(knobs["notify.smtp_port"])
-        yield partial(_mail, relay, str(knobs["notify.mail_from"]), timeout_s)
+        yield partial(_mail, knobs)
         return
-    # Without the environment's proxies and passwords: the URL is a user's.
-    with httpx.Client(timeout=timeout_s, trust_env=False, follow_redirects=False) as client:
-        yield partial(_post, client)
+    timeout_s = float(knobs["notify.timeout_s"])
+    with asyncio.Runner() as runner:
+        # Without the environment's proxies and passwords: the URL is a user's.
+        client = httpx.AsyncClient(timeout=None, trust_env=False, follow_redirects=False)
+        try:
+            yield lambda message: runner.run(_post(client, timeout_s, message))
+        finally:
+            runner.run(client.aclose())
 
 
-def _post(client: httpx.Client, message: Message) -> None:
-    """Post a message, signed as Standard Webhooks (standardwebhooks.com, version 1) wants it."""
+async def _post(client: httpx.AsyncClient, timeout_s: float, message: Message) -> None:
+    """Post a message, signed as Standard Webhooks (standardwebhooks.com, version 1) wants it.
+
+    The time is that of all together: who answers byte by byte has no more of it.
+    """
     told = {"id": message.topic, "urgent": message.urgent, **message.facts}
     body = json.dumps(told).encode()
     sent = str(int(clock.now().timestamp()))
@@ -67,10 +76,14 @@ def _post(client: httpx.Client, message: Message) -> None:
         "webhook-timestamp": sent,
         "webhook-signature": sign(message.secret or "", message.topic, sent, body),
     }
+    post = client.stream("POST", message.address, content=body, headers=headers)
     try:
         # what it answers beyond the status is not read
-        with client.stream("POST", message.address, content=body, headers=headers) as answer:
+        async with asyncio.timeout(timeout_s), post as answer:
             status = answer.status_code
+    except TimeoutError as error:
+        said = f"The receiver did not answer within {timeout_s:g} s."
+        raise Undelivered(said, away=True) from error
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
         raise Undelivered(f"{type(error).__name__}: {error}", away=True) from error
     if not 200 <= status < 300:  # a redirect is not followed
@@ -84,18 +97,43 @@ def sign(secret: str, topic: str, sent: str, body: bytes) -> str:
     return f"v1,{base64.b64encode(signed).decode()}"
 
 
-def _mail(relay: tuple[str, int], sender: str, timeout_s: float, message: Message) -> None:
+def _mail(knobs: Knobs, message: Message) -> None:
     try:
-        with smtplib.SMTP(*relay, timeout=timeout_s) as server:
-            server.send_message(letter(sender, message))
+        mail = letter(str(knobs["notify.mail_from"]), message)
+        with _relay(knobs) as server:
+            server.send_message(mail)
     except smtplib.SMTPRecipientsRefused as error:
         raise Undelivered(str(error), away=False) from error
+    except smtplib.SMTPAuthenticationError as error:
+        raise Undelivered(str(error), away=True) from error
     except smtplib.SMTPResponseException as error:
         raise Undelivered(str(error), away=error.smtp_code < 500) from error
+    except (smtplib.SMTPException, OSError) as error:  # a bad certificate is a ValueError, too
+        raise Undelivered(f"{type(error).__name__}: {error}", away=True) from error
     except ValueError as error:  # of this letter
         raise Undelivered(str(error), away=False) from error
-    except (smtplib.SMTPException, OSError) as error:
-        raise Undelivered(f"{type(error).__name__}: {error}", away=True) from error
+
+
+@contextmanager
+def _relay(knobs: Knobs) -> Iterator[smtplib.SMTP]:
+    """The relay, ready to take mail. The password is read anew each time, and kept nowhere."""
+    host, port = str(knobs["notify.smtp_host"]), int(knobs["notify.smtp_port"])
+    timeout_s, tls = float(knobs["notify.timeout_s"]), knobs["notify.smtp_tls"]
+    user = str(knobs["notify.smtp_user"])
+    if user and tls == "none":
+        raise Undelivered("No password is sent without TLS: set notify.smtp_tls.", away=True)
+    context = ssl.create_default_context()
+    server = (
+        smtplib.SMTP_SSL(host, port, timeout=timeout_s, context=context)
+        if tls == "tls"
+        else smtplib.SMTP(host, port, timeout=timeout_s)
+    )
+    with server:
+        if tls == "starttls":
+            server.starttls(context=context)
+        if user:
+            server.login(user, Path(knobs["notify.smtp_password_file"]).read_text().rstrip("\n"))
+        yield server
 
 
 def letter(sender: str, message: Message) -> EmailMessage:
