@@ -89,12 +89,12 @@ _MAKE = (
     """
 CREATE TEMP TABLE bench_map ON COMMIT DROP AS
 SELECT c.fileid, c.lfn, :first + (row_number() OVER (ORDER BY c.fileid) - 1) / :each AS pandaid
-FROM jedi_dataset_contents c WHERE c.datasetid = :input AND c.status = 'ready'""",
+FROM jedi_dataset_contents c WHERE c.datasetid = :input AND c.ready""",
     """
 WITH u AS (
   UPDATE jedi_dataset_contents c SET status = 'running', pandaid = m.pandaid,
     attemptnr = c.attemptnr + 1, lastattempttime = jedi_now(), proc_status = 'queued'
-  FROM bench_map m WHERE c.datasetid = :input AND c.fileid = m.fileid AND c.status = 'ready'
+  FROM bench_map m WHERE c.datasetid = :input AND c.fileid = m.fileid AND c.ready
   RETURNING c.*
 )
 INSERT INTO jedi_job_files (pandaid, fileid, jeditaskid, datasetid, type, lfn, endpoint, fsize,

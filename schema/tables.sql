@@ -159,19 +159,20 @@ CREATE TABLE jedi_dataset_contents (
     jobsetid bigint,                                        -- the job set that uses the file
     proc_status text,                                       -- the status as users see it
     ramcount integer,                                       -- memory that its jobs need if the task asks for less, in the task's unit
+    ready boolean GENERATED ALWAYS AS (status = 'ready') STORED,  -- the status is ready
     CONSTRAINT jedi_dataset_contents_pk PRIMARY KEY (fileid, jeditaskid),
     CONSTRAINT jedi_dataset_contents_lfn_ck CHECK (length(lfn) <= 256),
     CONSTRAINT jedi_dataset_contents_status_ck CHECK (status = ANY (ARRAY['pending', 'staging',
         'waiting', 'ready', 'missing', 'lost', 'broken', 'picked', 'running', 'finished', 'failed',
         'partial', 'defined', 'prepared', 'merging', 'nooutput']))
-) WITH (fillfactor=80, autovacuum_vacuum_scale_factor=0.05, autovacuum_analyze_scale_factor=0.05);
+) WITH (autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_scale_factor=0.05, fillfactor=60);
 CREATE INDEX jedi_dataset_contents_datasetid_ix ON jedi_dataset_contents (datasetid);
 CREATE INDEX jedi_dataset_contents_jeditaskid_datasetid_ix ON jedi_dataset_contents (jeditaskid,
     datasetid);
 CREATE INDEX jedi_dataset_contents_lfn_ix ON jedi_dataset_contents (lfn) WHERE type = ANY
     (ARRAY['output', 'log']);
 CREATE INDEX jedi_dataset_contents_ready_ix ON jedi_dataset_contents (datasetid, fileid) WHERE
-    status = 'ready';
+    ready;
 
 -- datasets and their relations with tasks
 CREATE TABLE jedi_datasets (
@@ -298,7 +299,7 @@ CREATE TABLE jedi_job_files (
     end_event bigint,            -- last event of the range
     problem text,                -- missing or broken: why an input could not be used
     CONSTRAINT jedi_job_files_pk PRIMARY KEY (pandaid, fileid, jeditaskid)
-);
+) WITH (fillfactor=60);
 
 -- the files of archived jobs
 CREATE TABLE jedi_job_files_archived (
@@ -438,7 +439,7 @@ CREATE TABLE jedi_jobs (
     CONSTRAINT jedi_jobs_substatus_ck CHECK (substatus = ANY (ARRAY['merge_failed',
         'merge_cancelled', 'merge_closed', 'pilot_failed', 'es_heartbeat', 'es_merge_failed',
         'es_retry', 'es_merge', 'es_wait', 'es_inaction', 'es_killed', 'es_unused', 'es_aborted']))
-) WITH (fillfactor=80);
+) WITH (fillfactor=45);
 CREATE INDEX jedi_jobs_jeditaskid_unit_nr_ix ON jedi_jobs (jeditaskid, unit_nr);
 CREATE INDEX jedi_jobs_live_ix ON jedi_jobs (jeditaskid) WHERE postprocessed_at IS NULL;
 CREATE INDEX jedi_jobs_reported_ix ON jedi_jobs (pandaid) WHERE pilot_result IS NOT NULL AND
@@ -524,9 +525,8 @@ CREATE TABLE jedi_jobs_statuslog (
     reason text,                                            -- why, for people
     pandaid bigint NOT NULL,                                -- the job
     jeditaskid bigint NOT NULL,                             -- the task
-    CONSTRAINT jedi_jobs_statuslog_pk PRIMARY KEY (log_id)
+    CONSTRAINT jedi_jobs_statuslog_pk PRIMARY KEY (pandaid, log_id)
 );
-CREATE INDEX jedi_jobs_statuslog_pandaid_ix ON jedi_jobs_statuslog (pandaid);
 
 -- settings that differ from the preset; the preset is knob core.preset
 CREATE TABLE jedi_knobs (

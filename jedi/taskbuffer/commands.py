@@ -165,7 +165,7 @@ WITH c AS (
   FROM jedi_datasets d
   WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.masterid IS NULL
     AND d.type IN ({_MASTERS}) AND c.datasetid = d.datasetid AND c.jeditaskid = d.jeditaskid
-    AND c.status = 'ready'
+    AND c.ready
   RETURNING c.datasetid, c.jeditaskid
 ), g AS (SELECT datasetid, jeditaskid, count(*) AS n FROM c GROUP BY datasetid, jeditaskid)
 UPDATE jedi_datasets d SET nfilesfailed = d.nfilesfailed + g.n, nfilesused = d.nfilesused + g.n

@@ -66,7 +66,7 @@ _USE = """
 WITH u AS (
   UPDATE jedi_dataset_contents c SET status = 'running', pandaid = m.pandaid,
     attemptnr = c.attemptnr + 1, lastattempttime = jedi_now(), proc_status = 'queued'
-  FROM jedi_gen_map m WHERE c.fileid = m.fileid AND c.status = 'ready' AND ({ranges})
+  FROM jedi_gen_map m WHERE c.fileid = m.fileid AND c.ready AND ({ranges})
   RETURNING c.*, m.place
 )
 INSERT INTO jedi_job_files (pandaid, fileid, jeditaskid, datasetid, type, lfn, endpoint, fsize,

@@ -165,7 +165,7 @@ _DUE = f"""
 AND rules @> '{{"merge_output": true}}' AND jeditaskid <> ALL(CAST(:not_yet AS bigint[]))
 AND EXISTS (
   SELECT FROM jedi_datasets d
-    JOIN jedi_dataset_contents c ON c.datasetid = d.datasetid AND c.status = 'ready'
+    JOIN jedi_dataset_contents c ON c.datasetid = d.datasetid AND c.ready
     JOIN jedi_jobs j ON j.pandaid = c.outpandaid
   WHERE d.jeditaskid = jedi_tasks.jeditaskid AND d.type IN ({PRE_MERGE})
   GROUP BY d.datasetid, j.site
@@ -204,7 +204,7 @@ WITH f AS (
   SELECT c.*, d.datasetname, d.streamname, j.pandaid AS maker, j.site, j.n_events,
     sum(c.fsize) OVER (PARTITION BY j.pandaid) AS bytes
   FROM jedi_datasets d
-    JOIN jedi_dataset_contents c ON c.datasetid = d.datasetid AND c.status = 'ready'
+    JOIN jedi_dataset_contents c ON c.datasetid = d.datasetid AND c.ready
     JOIN jedi_jobs j ON j.pandaid = c.outpandaid
   WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.type IN ({PRE_MERGE})
 ), r AS (

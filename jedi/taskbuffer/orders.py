@@ -190,7 +190,7 @@ SELECT d.id, r.* FROM unnest(CAST(:ids AS bigint[]), CAST(:limits AS bigint[])) 
     array_agg(coalesce(boundaryid, 0)) AS boundaries,
     array_agg(coalesce(lumiblocknr, 0)) AS lumi_blocks,
     array_agg(coalesce(ramcount, 0)) AS ram_counts
-  FROM (SELECT * FROM jedi_dataset_contents c WHERE c.datasetid = d.id AND c.status = 'ready'
+  FROM (SELECT * FROM jedi_dataset_contents c WHERE c.datasetid = d.id AND c.ready
         ORDER BY c.fileid LIMIT d.n) c) r
 """)
 

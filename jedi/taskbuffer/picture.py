@@ -27,7 +27,8 @@ ORDER BY name
 """
 
 _TABLES = """
-SELECT relname AS name, array_to_string(reloptions, ', ') AS options,
+SELECT relname AS name,
+       (SELECT string_agg(o, ', ' ORDER BY o) FROM unnest(reloptions) o) AS options,
        obj_description(oid, 'pg_class') AS meaning
 FROM pg_class
 WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace AND relname <> :hidden
@@ -36,7 +37,8 @@ ORDER BY name
 
 _COLUMNS = """
 SELECT c.relname AS "table", a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type,
-       a.attnotnull AS mandatory, pg_get_expr(d.adbin, d.adrelid) AS value,
+       a.attnotnull AS mandatory, a.attgenerated = 's' AS generated,
+       pg_get_expr(d.adbin, d.adrelid) AS value,
        pg_get_serial_sequence(quote_ident(c.relname), a.attname) IS NOT NULL AS serial,
        col_description(c.oid, a.attnum) AS meaning
 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
@@ -124,7 +126,8 @@ def _by_table(tx: Connection, query: str) -> dict[str, list[Row[Any]]]:
 def _column(row: Row[Any]) -> tuple[str, str]:
     if row.serial:
         return f"{row.name} bigserial", row.meaning or ""
-    value = f" DEFAULT {row.value}" if row.value else ""
+    made = "GENERATED ALWAYS AS {} STORED" if row.generated else "DEFAULT {}"
+    value = f" {made.format(row.value)}" if row.value else ""
     return f"{row.name} {row.type}{' NOT NULL' if row.mandatory else ''}{value}", row.meaning or ""
 
 

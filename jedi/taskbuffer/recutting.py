@@ -25,7 +25,7 @@ WITH w AS (
   ORDER BY d.datasetid FOR NO KEY UPDATE OF d
 ), old AS (
   DELETE FROM jedi_dataset_contents c USING d
-  WHERE c.datasetid = d.datasetid AND c.status = 'ready' AND c.attemptnr = 0
+  WHERE c.datasetid = d.datasetid AND c.ready AND c.attemptnr = 0
     AND c.endevent - c.startevent >= d.size
   RETURNING c.*, d.size
 ), new AS (

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     CheckConstraint,
+    Computed,
     Index,
     Integer,
     PrimaryKeyConstraint,
@@ -334,6 +336,9 @@ contents = Table(
     # ours
     col("ramcount:ram_count", Integer, "memory that its jobs need if the task asks for less, in "
         "the task's unit", _LATER),
+    # An index on the status itself would make each change of it an update of all indexes.
+    col("ready", Boolean, "the status is ready", "migration",
+        server_default=Computed("status = 'ready'", persisted=True)),
     PrimaryKeyConstraint("file_id", "jedi_task_id"),
     CheckConstraint("length(lfn) <= 256", name="lfn"),
     CheckConstraint(
@@ -347,12 +352,12 @@ contents = Table(
     Index(None, "jedi_task_id", "dataset_id"),
     Index(None, "dataset_id"),
     Index("jedi_dataset_contents_ready_ix", "dataset_id", "file_id",
-          postgresql_where=text("status = 'ready'")),
+          postgresql_where=text("ready")),
     Index("jedi_dataset_contents_lfn_ix", "lfn",
           postgresql_where=text("type IN ('output', 'log')")),
     comment="files (or event ranges of files) and how tasks use them",
     postgresql_with={
-        "fillfactor": "80",
+        "fillfactor": "60",
         "autovacuum_vacuum_scale_factor": "0.05",
         "autovacuum_analyze_scale_factor": "0.05",
     },

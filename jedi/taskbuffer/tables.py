@@ -149,7 +149,7 @@ jobs = Table(
           postgresql_where=text("pilot_result IS NOT NULL AND postprocessed_at IS NULL")),
     Index(None, "retention", postgresql_where=_KEPT),
     comment="jobs that are alive or not yet archived",
-    postgresql_with={"fillfactor": "80"},
+    postgresql_with={"fillfactor": "45"},  # all jobs of a page are moved at once
 )  # fmt: skip
 
 jobs_archived = Table(
@@ -193,6 +193,7 @@ job_files = Table(
     *_job_file_columns(),
     PrimaryKeyConstraint("panda_id", "file_id", "jedi_task_id"),
     comment="the files of each job",
+    postgresql_with={"fillfactor": "60"},
 )
 
 job_files_archived = Table(
@@ -305,8 +306,7 @@ job_log = Table(
     *_log_columns(f"{_GEN} {_MOVE}"),
     key("pandaid:panda_id", "the job", f"{_GEN} {_MOVE}"),
     key("jeditaskid:jedi_task_id", "the task", f"{_GEN} {_MOVE}"),
-    PrimaryKeyConstraint("log_id"),
-    Index(None, "panda_id"),
+    PrimaryKeyConstraint("panda_id", "log_id"),
     comment="every status a job had",
 )
 

@@ -111,7 +111,7 @@ WITH enough AS (
     AND NOT coalesce(CAST(t.rules ->> 'disable_auto_finish' AS bool), false)
     AND NOT EXISTS (SELECT FROM jedi_datasets d JOIN jedi_dataset_contents c USING (datasetid)
       WHERE d.jeditaskid = e.jeditaskid AND d.masterid IS NULL AND d.type IN ({_MASTERS})
-        AND c.status = 'ready' AND coalesce(c.failedattempt, 0) = 0)
+        AND c.ready AND coalesce(c.failedattempt, 0) = 0)
     AND NOT EXISTS (SELECT FROM jedi_tasks p WHERE p.jeditaskid = t.parent_tid
       AND p.jeditaskid <> t.jeditaskid AND p.status NOT IN ({_FINAL}))
   UNION ALL
