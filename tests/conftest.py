@@ -7,12 +7,14 @@ databases). Every pytest-xdist worker is a session of its own.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import structlog
 from databases import drop_database, new_database
+from dogs import START
 from helpers import make_world
 from seen import (  # noqa: F401 - pytest finds its hooks here
     keep,
@@ -25,25 +27,20 @@ from seen import (  # noqa: F401 - pytest finds its hooks here
 from sqlalchemy import Engine
 
 from jedi.agent.base import World
-from jedi.core.home import Home
-from jedi.standalone.embedded import Embedded
+from jedi.core import clock
+from jedi.standalone import scratch
 from jedi.taskbuffer import migrate
 from jedi.taskbuffer.engine import connect
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server() -> Iterator[str]:
     """The URL of a PostgreSQL server where databases may be created."""
     if given := os.environ.get("JEDI_TEST_DATABASE_URL"):
         yield given
         return
-    home = Home(tmp_path_factory.mktemp("server"))
-    embedded = Embedded(home, shared_buffers="128MB")
-    embedded.settings |= {"fsync": "off", "full_page_writes": "off"}  # no test outlives a power cut
-    embedded.start()
-    yield embedded.url()
-    embedded.stop()
-    home.discard()
+    with scratch.server(shared_buffers="128MB", **scratch.CARELESS) as url:
+        yield url
 
 
 @pytest.fixture(autouse=True)
@@ -105,3 +102,11 @@ def world(engine: Engine, home: Path) -> World:
     """SITE_A and SITE_B, each with 4 slots, a live pilot and the endpoint <SITE>_DATADISK, and
     work queues for the labels user and managed of vo local."""
     return make_world(engine, home)
+
+
+@pytest.fixture
+def at() -> Iterator[Callable[[float], None]]:
+    """Turns the clock to so many seconds after START, where it stands when a test begins."""
+    clock.turn_to(START)
+    yield lambda seconds: clock.turn_to(START + timedelta(seconds=seconds))
+    clock.turn_to(None)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import zlib
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import pytest
 from sqlalchemy import Connection, Engine, text
 
 from jedi.agent.base import World
@@ -139,3 +144,40 @@ def unguard(tx: Connection) -> None:
     """Let statuses be changed in any way, for whoever wants to break something."""
     for table in {machine.table for machine in states.MACHINES}:
         tx.execute(text(f"ALTER TABLE {table} DISABLE TRIGGER USER"))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command printed and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def value(self) -> Any:
+        return json.loads(self.out)
+
+
+Run = Callable[..., Answer]
+
+
+def script(
+    main: Callable[[], None],
+    name: str,
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Run:
+    """Runs the console script `name` in the world."""
+    monkeypatch.setenv("JEDI_DATABASE_URL", world.settings.database_url or "")
+
+    def run(*words: object) -> Answer:
+        monkeypatch.setattr(sys, "argv", [name, *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        printed = capsys.readouterr()
+        assert "Traceback" not in printed.err
+        return Answer(int(end.value.code or 0), printed.out, printed.err)
+
+    return run

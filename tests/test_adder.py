@@ -86,6 +86,14 @@ def adder(world: World) -> Adder:
     return Adder(World(world.engine, world.settings, world.load_knobs, world.load_ddm))
 
 
+def claimed(world: World) -> tuple[Adder, list[ReportedJob]]:
+    """An Adder, and the jobs that it has taken and not yet ended."""
+    agent = adder(world)
+    agent.world.refresh()
+    with world.engine.begin() as tx:
+        return agent, agent.claim(tx, 10)
+
+
 def reported(**fields: Any) -> ReportedJob:
     log = JobFile("log", "l", "s:log", "E", None, 1, "00000001", "g")
     out = JobFile("output", "o", "s:out", "E", None, 1, "00000001", "g")
@@ -349,16 +357,14 @@ def test_a_stalled_adder_publishes_nothing(world: World, monkeypatch: pytest.Mon
 def test_jobs_of_a_task_that_moved_on_are_left_alone(world: World) -> None:
     pilot = Pilot(world)
     pilot.finish()
-    agent = adder(world)
-    agent.world.refresh()
+    agent, [job] = claimed(world)
     with world.engine.begin() as tx:
-        claimed = agent.claim(tx, 10)
         tx.execute(text("UPDATE jedi_jobs SET lock_seq = lock_seq + 1"))
     with world.engine.begin() as tx:
-        agent.apply(tx, [(job, FINISHED) for job in claimed])
+        agent.apply(tx, [(job, FINISHED)])
     assert pilot.statuses() == ["holding"]
     with world.engine.begin() as tx:
-        move = jobs.JobMove(claimed[0].panda_id, "transferring", "c", "r", claimed[0].lock_seq)
+        move = jobs.JobMove(job.panda_id, "transferring", "c", "r", job.lock_seq)
         assert jobs_end.await_transfer(tx, [move], "me") == []
 
 

@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
 
 import pytest
+from dogs import run
 from job_rows import Made, make_jobs
 from sqlalchemy import text
 
 from jedi.agent.base import World
-from jedi.core import clock
 from jedi.core.knobs import KNOBS
 from jedi.service import tasks as service
 from jedi.taskbuffer import checks, jobs_end, retention, scouting, tables, tending, validation
 from jedi.taskbuffer.jobs_end import JobEnd
-from jedi.watchdog.dog import Counts, walk
-from jedi.watchdog.kennel import DOGS
+from jedi.watchdog.dog import Counts
 
-START = datetime(2031, 5, 4, 3, 2, 1, tzinfo=UTC)
 DAY = 86_400.0
-
-
-@pytest.fixture
-def at() -> Iterator[Callable[[float], None]]:
-    """Turns the clock to so many seconds after START, where it stands when a test begins."""
-    clock.turn_to(START)
-    yield lambda seconds: clock.turn_to(START + timedelta(seconds=seconds))
-    clock.turn_to(None)
-
-
-def run(world: World, name: str) -> Counts:
-    world.refresh()
-    return walk(world, DOGS[name])
 
 
 def ended(world: World, jobs: int, live: int = 0) -> Made:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 from commanding import OWNER, ask, cycle, everything, files, running
 from commanding import jobs as command_jobs
+from helpers import Run, script
 from job_rows import Made, make_jobs
 from sqlalchemy import Engine, text
 
@@ -25,36 +22,10 @@ from jedi.taskbuffer import dispatch, moving, users
 from jedi.taskbuffer.jobs import JobMove, move_jobs
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What a command printed and its exit code."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def value(self) -> Any:
-        return json.loads(self.out)
-
-
-Run = Callable[..., Answer]
-
-
 @pytest.fixture
 def run(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Runs `jedi-job` in the world."""
-    monkeypatch.setenv("JEDI_DATABASE_URL", world.settings.database_url or "")
-
-    def run(*words: object) -> Answer:
-        monkeypatch.setattr(sys, "argv", ["jedi-job", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            job.main()
-        printed = capsys.readouterr()
-        assert "Traceback" not in printed.err
-        return Answer(int(end.value.code or 0), printed.out, printed.err)
-
-    return run
+    return script(job.main, "jedi-job", world, monkeypatch, capsys)
 
 
 @pytest.fixture

@@ -9,13 +9,11 @@ import subprocess
 import sys
 import tarfile
 import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
-from helpers import put_file_dataset, unguard
+from helpers import Run, put_file_dataset, script, unguard
 from job_rows import Made, make_jobs
 from sqlalchemy import Connection, Engine, text
 
@@ -32,36 +30,10 @@ COMMAND = Path(sys.executable).with_name("jedi-task")
 HELLO = Path(__file__).parent.parent / "examples" / "hello.yaml"
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What a command printed and its exit code."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def value(self) -> Any:
-        return json.loads(self.out)
-
-
-Run = Callable[..., Answer]
-
-
 @pytest.fixture
 def run(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Runs `jedi-task` in the world."""
-    monkeypatch.setenv("JEDI_DATABASE_URL", world.settings.database_url or "")
-
-    def run(*words: object) -> Answer:
-        monkeypatch.setattr(sys, "argv", ["jedi-task", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            task.main()
-        printed = capsys.readouterr()
-        assert "Traceback" not in printed.err
-        return Answer(int(end.value.code or 0), printed.out, printed.err)
-
-    return run
+    return script(task.main, "jedi-task", world, monkeypatch, capsys)
 
 
 @pytest.fixture

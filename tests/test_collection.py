@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from helpers import Run
 from sqlalchemy import Engine, text
-from test_cli_task import HELLO, Run, run  # noqa: F401 - a fixture
+from test_cli_task import HELLO, run  # noqa: F401 - a fixture
 
 from jedi.spec.tasktext import parse_text, split
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -64,8 +65,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 64 MB that the database may write to."""
     if os.geteuid() != 0:
         pytest.skip("only root may mount a file system")
-    place = Path(f"/tmp/jedi-small-{os.getpid()}")
-    place.mkdir()
+    place = Path(tempfile.mkdtemp(dir="/tmp", prefix="jedi-small-"))  # the database may go there
+    place.chmod(0o755)
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(place)],
                              capture_output=True, text=True, check=False)  # fmt: skip
     if mounted.returncode:

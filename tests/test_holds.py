@@ -6,7 +6,7 @@ import pytest
 from commanding import OWNER, ask, cycle, running
 from commanding import jobs as command_jobs
 from sqlalchemy import text
-from test_adder import Pilot, adder
+from test_adder import Pilot, adder, claimed
 from test_mover import statuses, transferring_jobs
 
 from jedi.agent.base import World
@@ -105,11 +105,8 @@ def test_what_is_held_while_it_is_added_stays(world: World) -> None:
     """The Adder has it already: what it publishes may stay, the job does not go on."""
     pilot = Pilot(world)
     pilot.finish()
-    agent = adder(world)
-    agent.world.refresh()
-    with world.engine.begin() as tx:
-        claimed = agent.claim(tx, 9)
-    verdicts = [(job, agent.work(job)) for job in claimed]
+    agent, taken = claimed(world)
+    verdicts = [(job, agent.work(job)) for job in taken]
     with world.engine.begin() as tx:
         jobs.hold(tx, ME, pilot.made.jobs, None)
     with world.engine.begin() as tx:
@@ -223,13 +220,10 @@ def test_cancel_while_it_is_added(world: World) -> None:
     """Who published it removes it."""
     pilot = Pilot(world)
     pilot.finish()
-    agent = adder(world)
-    agent.world.refresh()
-    with world.engine.begin() as tx:
-        claimed = agent.claim(tx, 9)
+    agent, taken = claimed(world)
     with world.engine.begin() as tx:
         jobs.cancel(tx, ME, pilot.made.jobs, None)
-    verdicts = [(job, agent.work(job)) for job in claimed]
+    verdicts = [(job, agent.work(job)) for job in taken]
     assert len(pilot.published("output")) == 1
     with world.engine.begin() as tx:
         agent.apply(tx, verdicts)

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from commanding import ask, cycle, status
+from dogs import run
 from generating import rows
 from helpers import put_file_dataset
 from sqlalchemy import text
 from task_rows import good, put
 from test_postprocessor import processed
-from test_watchdog import run
 
 from jedi.agent.base import Agent, World
 from jedi.contentsfeeder.agent import ContentsFeeder

@@ -3,38 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from commanding import ask, counts, cycle, end, everything, jobs, running, soon, sound, status, take
+from dogs import START, run
 from generating import rows
 from job_rows import make_jobs
 from sqlalchemy import Connection, text
 
 from jedi.agent.base import World
-from jedi.core import clock
 from jedi.taskbuffer import knobs, tasks
 from jedi.taskbuffer.tasks import Move
-from jedi.watchdog.dog import Counts, walk
-from jedi.watchdog.kennel import DOGS
+from jedi.watchdog.dog import Counts
 
-START = datetime(2031, 5, 4, 3, 2, 1, tzinfo=UTC)
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
-
-
-@pytest.fixture
-def at() -> Iterator[Callable[[float], None]]:
-    """Turns the clock to so many seconds after START, where it stands when a test begins."""
-    clock.turn_to(START)
-    yield lambda seconds: clock.turn_to(START + timedelta(seconds=seconds))
-    clock.turn_to(None)
-
-
-def run(world: World, name: str) -> Counts:
-    world.refresh()
-    return walk(world, DOGS[name])
 
 
 def put(world: World, **values: Any) -> None:

@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from dogs import run
 from helpers import unguard
 from job_rows import Made, make_jobs
 from sqlalchemy import Row, text
 
 from jedi.agent.base import World
-from jedi.core import clock
 from jedi.taskbuffer import jobs_end
 from jedi.taskbuffer.timeouts import TIMEOUTS
-from jedi.watchdog.dog import Counts, walk
-from jedi.watchdog.kennel import DOGS
+from jedi.watchdog.dog import Counts
 
-START = datetime(2031, 5, 4, 3, 2, 1, tzinfo=UTC)
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
-
-
-@pytest.fixture
-def at() -> Iterator[Callable[[float], None]]:
-    """Turns the clock to so many seconds after START, where it stands when a test begins."""
-    clock.turn_to(START)
-    yield lambda seconds: clock.turn_to(START + timedelta(seconds=seconds))
-    clock.turn_to(None)
 
 
 def put(world: World, status: str, columns: str = "", site: str = "", jobs: int = 1) -> Made:
@@ -47,11 +36,6 @@ def put(world: World, status: str, columns: str = "", site: str = "", jobs: int 
         tx.execute(text("UPDATE job_stats_delta SET status = :status"), {"status": status})
         tx.execute(text(f"UPDATE jedi_sites SET {site or 'laststart = jedi_now()'}"))
     return made
-
-
-def run(world: World) -> Counts:
-    world.refresh()
-    return walk(world, DOGS["timeouts"])
 
 
 def turn(world: World, **knobs: str) -> None:
@@ -111,10 +95,10 @@ def test_borders(world: World, at: Callable[[float], None], status: str, columns
     """A closed job costs its inputs an attempt, a failed one a failure, too."""
     put(world, status, columns, site)
     at(limit)
-    assert run(world) == Counts()
+    assert run(world, "timeouts") == Counts()
     at(limit + 1)
-    assert run(world) == Counts({code: 1})
-    assert run(world) == Counts()
+    assert run(world, "timeouts") == Counts({code: 1})
+    assert run(world, "timeouts") == Counts()
     job = the_job(world)
     assert (job.status, job.error_code) == (target, code)
     assert job.error_source == ("pilot" if code in ("sent_timeout", "lost_heartbeat") else "jedi")
@@ -138,9 +122,9 @@ def test_urgent_jobs_wait_where_others_start(world: World, at: Callable[[float],
     with world.engine.begin() as tx:
         tx.execute(text("UPDATE jedi_sites SET laststart = jedi_now()"))
     at(5 * HOUR)
-    assert run(world) == Counts()
+    assert run(world, "timeouts") == Counts()
     at(5 * HOUR + 1)
-    assert run(world) == Counts(idle_site=1)
+    assert run(world, "timeouts") == Counts(idle_site=1)
 
 
 @pytest.mark.parametrize(("ratio", "closed"), [("0.0", True), ("1.5", True), ("3.0", False)])
@@ -154,16 +138,16 @@ def test_the_t2_line_looks_at_what_runs(
                         "'running', 1, 1 FROM job_stats_delta"))  # fmt: skip
     turn(world, t2_ratio=ratio)
     at(6 * HOUR + 1)
-    assert run(world) == Counts({"t2_timeout": 2} if closed else {})
+    assert run(world, "timeouts") == Counts({"t2_timeout": 2} if closed else {})
 
 
 def test_limits_are_knobs(world: World, at: Callable[[float], None]) -> None:
     put(world, "activated", EVGEN, "tier = 'T1', cloud = 'DE'")
     turn(world, t1_spared='"US, DE"', activated_s="60.0")
     at(60)
-    assert run(world) == Counts()
+    assert run(world, "timeouts") == Counts()
     at(61)
-    assert run(world) == Counts(activated_timeout=1)
+    assert run(world, "timeouts") == Counts(activated_timeout=1)
 
 
 def test_what_a_person_holds_is_left_alone(world: World, at: Callable[[float], None]) -> None:
@@ -172,7 +156,7 @@ def test_what_a_person_holds_is_left_alone(world: World, at: Callable[[float], N
     with world.engine.begin() as tx:
         jobs_end.hold(tx, made.jobs[0], 1, "The disk is full.", 30)
     at(3 * HOUR + 1)
-    assert run(world) == Counts(holding_timeout=1)
+    assert run(world, "timeouts") == Counts(holding_timeout=1)
 
 
 def test_an_attempt_is_the_last_one_at_last(world: World, at: Callable[[float], None]) -> None:
@@ -180,7 +164,7 @@ def test_an_attempt_is_the_last_one_at_last(world: World, at: Callable[[float], 
     with world.engine.begin() as tx:
         tx.execute(text("UPDATE jedi_dataset_contents SET maxattempt = 1 WHERE type = 'input'"))
     at(2 * DAY + 1)
-    assert run(world) == Counts(activated_timeout=1)
+    assert run(world, "timeouts") == Counts(activated_timeout=1)
     with world.engine.begin() as tx:
         found = text("SELECT DISTINCT status FROM jedi_dataset_contents WHERE type = 'input'")
         assert tx.execute(found).scalars().all() == ["failed"]

@@ -10,12 +10,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
+from dogs import START, run
 from job_rows import make_jobs
 from sqlalchemy import Connection, Row, text
 from typer.testing import CliRunner
@@ -32,21 +33,7 @@ from jedi.watchdog.dog import Counts, walk
 from jedi.watchdog.kennel import DOGS
 from jedi.watchdog.leases import aside
 
-START = datetime(2031, 5, 4, 3, 2, 1, tzinfo=UTC)
 HOUR, DAY = 3600.0, 86_400.0
-
-
-@pytest.fixture
-def at() -> Iterator[Callable[[float], None]]:
-    """Turns the clock to so many seconds after START, where it stands when a test begins."""
-    clock.turn_to(START)
-    yield lambda seconds: clock.turn_to(START + timedelta(seconds=seconds))
-    clock.turn_to(None)
-
-
-def run(world: World, name: str) -> Counts:
-    world.refresh()
-    return walk(world, DOGS[name])
 
 
 def insert_task(tx: Connection, status: str = "ready") -> int:

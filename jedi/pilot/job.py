@@ -28,6 +28,9 @@ _MEASURES = {
     "output_bytes": 0,
     "wall_s": 0.0,
 }
+_TROUBLE = (OSError, ValueError, LookupError, TypeError, MemoryError, tarfile.TarError)
+"""What machines and orders that are not as they should be bring about. Whatever else happens is a
+fault of ours: the pilot ends with it, and who sent it answers for the job."""
 _LAST_WORD_S = 10.0  # a pilot told to end tries that long to say how its job ended
 
 
@@ -89,7 +92,7 @@ class Job:
             step()
         except Failure as failure:
             wrong = failure
-        except Exception as error:  # noqa: BLE001 - whatever happens to a job, it is answered for
+        except _TROUBLE as error:
             said = traceback.format_exception_only(type(error), error)[-1].strip()
             wrong = Failure("pilot_error", f"The pilot itself failed: {said[:500]}")
         else:
