@@ -51,8 +51,8 @@ def _pbs(name: str, state: str, **more: str) -> dict[str, str]:
 SYSTEMS = {
     "slurm": Played(
         ("sbatch", "Submitted batch job 1017", "1017"),
-        ("squeue --me --noheader --states=all --format=%i|%j|%T|%r",
-         f"1017|{PILOT}|RUNNING|None\n1018|HERE.2|PENDING|Resources\n1019|other|PENDING|Priority"),
+        ("squeue --me --noheader --states=all --format=%i|%T|%r|%j",
+         f"1017|RUNNING|None|{PILOT}\n1018|PENDING|Resources|HERE.2\n1019|PENDING|Priority|other"),
         ("scancel", "-Q", "1017", "1018"),
         (f'#SBATCH --job-name="{PILOT}"', '#SBATCH --partition="main"', "#SBATCH --mem=2048000K",
          "#SBATCH --ntasks=2", "#SBATCH --nodes=1", "#SBATCH --time=1:16:0",
@@ -200,7 +200,7 @@ def test_an_empty_queue(
 def test_how_a_pilot_ended(
     code: str | None, how: str, failed: bool, commands: Commands, tmp_path: Path
 ) -> None:
-    commands.plays("squeue", f"17|{PILOT}|TIMEOUT|TimeLimit\n")
+    commands.plays("squeue", f"17|TIMEOUT|TimeLimit|{PILOT}\n")
     engine_ = engine("slurm", tmp_path)
     if code:
         (tmp_path / "batch/slurm/17.ec").write_text(code)
@@ -211,11 +211,122 @@ def test_how_a_pilot_ended(
     assert list((tmp_path / "batch/slurm").iterdir()) == []
 
 
+def _lsf(*records: dict[str, str]) -> str:
+    return json.dumps({"COMMAND": "bjobs", "JOBS": len(records), "RECORDS": records})
+
+
+STATES = {
+    "slurm": lambda word: f"17|{word}|None|{PILOT}",
+    "lsf": lambda word: _lsf({"JOBID": "17", "JOB_NAME": PILOT, "STAT": word, "EXIT_REASON": ""}),
+    "pbs": lambda word: json.dumps({"Jobs": {"17.head": _pbs(PILOT, word)}}),
+    "htcondor": lambda word: json.dumps(
+        [{"ClusterId": 17, "ProcId": 0, "JobBatchName": PILOT, "JobStatus": int(word)}]
+    ),
+}
+"""What a system says of a pilot in a state, in its own word for that."""
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "words"),
+    [
+        ("slurm", "waits", "PENDING CONFIGURING REQUEUED REQUEUE_HOLD SPECIAL_EXIT"),
+        ("slurm", "runs", "RUNNING COMPLETING SUSPENDED STOPPED RESIZING STAGE_OUT NEW_WORD"),
+        ("slurm", "ended", "COMPLETED FAILED TIMEOUT NODE_FAIL OUT_OF_MEMORY PREEMPTED BOOT_FAIL"),
+        ("lsf", "waits", "PEND PSUSP PROV WAIT"),
+        ("lsf", "runs", "RUN USUSP SSUSP UNKWN ZOMBI NEW_WORD"),
+        ("lsf", "ended", "DONE EXIT"),
+        ("pbs", "waits", "Q H W T M"),
+        ("pbs", "runs", "R E S U B"),
+        ("pbs", "ended", "F C X"),
+        ("htcondor", "waits", "1 5"),
+        ("htcondor", "runs", "2 6 7 99"),
+        ("htcondor", "ended", "3 4"),
+    ],
+)
+def test_every_state_of_a_queue(
+    name: str, state: str, words: str, commands: Commands, tmp_path: Path
+) -> None:
+    engine_ = engine(name, tmp_path)
+    for word in words.split():
+        commands.plays(SYSTEMS[name].lists[0], STATES[name](word))
+        seen = engine_.look([Known(PILOT, 1.0, False)])
+        said = {"ended": PILOT in seen.gone, "waits": PILOT in seen.waiting,
+                "runs": PILOT in seen.found and seen.found[PILOT].running}  # fmt: skip
+        assert [*filter(said.get, said)] == [state], word
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("slurm", "1020_3|RUNNING|None|a|b\n1021_[1-5%2]|PENDING|JobArrayTaskLimit|mine\n"
+                  f"17|RUNNING|None|{PILOT}"),
+        ("lsf", _lsf({"JOBID": "1020", "ERROR": "Job <1020> is not found"},
+                     {"JOBID": "17", "JOB_NAME": PILOT, "STAT": "RUN", "EXIT_REASON": ""})),
+        ("pbs", json.dumps({"Jobs": {"1020[].head": _pbs("mine", "B"),
+                                     "17.head": _pbs(PILOT, "R")}})),
+        ("htcondor", json.dumps([
+            {"ClusterId": 1020, "ProcId": 5, "JobStatus": 5, "HoldReason": "Disk quota exceeded"},
+            {"ClusterId": 17, "ProcId": 0, "JobBatchName": PILOT, "JobStatus": 2}])),
+    ],
+)  # fmt: skip
+def test_what_else_is_in_a_queue_does_not_matter(
+    name: str, said: str, commands: Commands, tmp_path: Path
+) -> None:
+    commands.plays(SYSTEMS[name].lists[0], said)
+    assert engine(name, tmp_path).look([Known(PILOT, 1.0, False)]).found[PILOT].running
+
+
 # -------------------------------------------------------------------------------- out of order
 
 
+REFUSALS = {
+    "slurm": "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission "
+    "failed: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
+    "lsf": "User <me>: Pending job threshold reached. Job not submitted.",
+    "pbs": "qsub: would exceed queue generic's per-user limit of jobs in 'Q' state",
+    "htcondor": "ERROR: Failed to submit jobs: Number of submitted jobs would exceed "
+    "MAX_JOBS_PER_OWNER",
+}
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_quota(name: str, commands: Commands, tmp_path: Path) -> None:
+    command = SYSTEMS[name].submit[0]
+    commands.plays(command, REFUSALS[name], 1)
+    sent = engine(name, tmp_path).submit(slot(name), start(PILOT, "HERE.2"))
+    assert ([*sent.started], sent.refused) == ([], [PILOT, "HERE.2"])
+    assert sent.why and sent.why.sentence == f"{command.split()[0]}: {REFUSALS[name]}"
+    assert len(commands.calls()) == 1
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_what_is_said_around_an_id(name: str, commands: Commands, tmp_path: Path) -> None:
+    command, said, batch_id = SYSTEMS[name].submit
+    commands.plays(command, f"Welcome. Project 12 has 17 hours left.\n{said}\n")
+    sent = engine(name, tmp_path).submit(slot(name), start(PILOT))
+    assert sent.started[PILOT].batch_id == batch_id
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_systems_that_hang_or_talk_nonsense(name: str, commands: Commands, tmp_path: Path) -> None:
+    played = SYSTEMS[name]
+    known = [Known(PILOT, 1.0, True, batch_id="17")]
+    for nonsense in ("Segmentation fault", "[", '{"RECORDS": [{}], "Jobs": {"17": {}}}', "17"):
+        commands.plays(played.lists[0], nonsense)
+        with pytest.raises(EngineError, match="no list of jobs"):
+            engine(name, tmp_path).look(known)
+    for command in (played.lists[0], played.submit[0]):
+        commands.plays(command, then="sleep 60")
+    with pytest.raises(EngineError, match="has not answered") as error:
+        engine(name, tmp_path, 0.2).look(known)
+    assert error.value.code == "batch_timeout"
+    sent = engine(name, tmp_path, 0.2).submit(slot(name), start(PILOT, "HERE.2"))
+    assert sent.why and sent.why.code == "batch_timeout"
+    assert sent.refused == ["HERE.2"]  # of the other nobody knows
+
+
 def test_of_twins_one_lives(commands: Commands, tmp_path: Path) -> None:
-    commands.plays("squeue", f"16|{PILOT}|PENDING|None\n17|{PILOT}|RUNNING|None\n")
+    commands.plays("squeue", f"16|PENDING|None|{PILOT}\n17|RUNNING|None|{PILOT}\n")
     commands.plays("scancel")
     seen = engine("slurm", tmp_path).look([Known(PILOT, 1.0, False)])
     assert seen.found[PILOT].batch_id == "17"
@@ -234,7 +345,7 @@ def test_a_queue_that_hangs_or_talks_nonsense_ends_no_pilot(
     with pytest.raises(EngineError, match="squeue has not answered") as error:
         engine("slurm", tmp_path, 0.5).look(known)
     assert (error.value.code, clock.monotonic() - begin < 20) == ("batch_timeout", True)
-    for garbage in ("slurm_load_jobs error", "17", f"x|{PILOT}|RUNNING|None"):
+    for garbage in ("slurm_load_jobs error", "17", f"x|RUNNING|None|{PILOT}"):
         commands.plays("squeue", garbage)
         with pytest.raises(EngineError, match="no list of jobs") as error:
             engine("slurm", tmp_path).look(known)
@@ -243,10 +354,6 @@ def test_a_queue_that_hangs_or_talks_nonsense_ends_no_pilot(
     with pytest.raises(EngineError, match="squeue: Unable to contact") as error:
         engine("slurm", tmp_path).look(known)
     assert error.value.code == "batch_refused"
-    for name, garbage in (("lsf", "[]"), ("pbs", '{"Jobs": []}'), ("htcondor", "[1]")):
-        commands.plays(SYSTEMS[name].lists[0], garbage)
-        with pytest.raises(EngineError, match="no list of jobs"):
-            engine(name, tmp_path).look(known)
 
 
 def test_a_system_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -343,7 +450,7 @@ def test_tokens_last_while_the_submitter_lives(field: Field, commands: Commands)
     submitter = Submitter(field.world)
     submitter.run_once()
     (pilot,) = field.pilots()
-    commands.plays("squeue", f"17|{pilot.pilot_id}|PENDING|Priority")
+    commands.plays("squeue", f"17|PENDING|Priority|{pilot.pilot_id}")
     expires = "SELECT extract(epoch FROM expires_at - jedi_now()) AS s FROM jedi_tokens"
     clock.turn_to(clock.now() + timedelta(seconds=600))
     assert field.sql(expires)[0].s < 500
@@ -358,7 +465,7 @@ def test_pilots_by_which_a_system_ends_are_cancelled(field: Field, commands: Com
     field.jobs(1, ":")
     Submitter(field.world).run_once()
     (pilot,) = field.pilots()
-    commands.plays("squeue", f"17|{pilot.pilot_id}|RUNNING|None")
+    commands.plays("squeue", f"17|RUNNING|None|{pilot.pilot_id}")
     commands.plays("scancel")
     end_pilots(field.engine, field.home)
     assert commands.calls()[-1] == "scancel -Q 17"

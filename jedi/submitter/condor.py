@@ -63,8 +63,8 @@ class CondorJobExecutor(BatchSchedulerExecutor):
         return ["condor_submit", "-terse", str(submit_file_path.absolute())]
 
     def job_id_from_submit_output(self, out: str) -> str:
-        """The first id."""
-        return out.partition(" - ")[0].strip()
+        """The first id of the last line: warnings may stand above it."""
+        return out.strip().rpartition("\n")[2].partition(" - ")[0].strip()
 
     def get_cancel_command(self, native_id: str) -> list[str]:
         """By cluster and process."""

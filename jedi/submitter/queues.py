@@ -46,8 +46,8 @@ _SLURM_QUEUED = frozenset({
     "SPECIAL_EXIT",
 })  # fmt: skip
 _SLURM_ENDED = frozenset({
-    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
-    "PREEMPTED", "REVOKED", "TIMEOUT",
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL",
+    "OUT_OF_MEMORY", "PREEMPTED", "RECONFIG_FAIL", "REVOKED", "TIMEOUT",
 })  # fmt: skip
 _LSF_QUEUED, _LSF_ENDED = frozenset({"PEND", "PROV", "PSUSP", "WAIT"}), frozenset({"DONE", "EXIT"})
 _PBS_QUEUED, _PBS_ENDED = frozenset("HMQTW"), frozenset("CFX")
@@ -59,8 +59,8 @@ _CONDOR_QUEUED, _CONDOR_ENDED = frozenset({"IDLE", "HELD"}), frozenset({"REMOVED
 def _slurm(said: str) -> list[BatchJob]:
     found = []
     for line in said.splitlines():
-        batch_id, name, word, reason = line.split("|", 3)
-        int(batch_id)
+        batch_id, word, reason, name = line.split("|", 3)
+        int(batch_id.partition("_")[0])  # people have arrays of jobs beside our pilots
         why = word if reason in ("None", "") else f"{word}, {reason}"
         found.append(BatchJob(batch_id, name, _state(word, _SLURM_QUEUED, _SLURM_ENDED), why))
     return found
@@ -69,6 +69,8 @@ def _slurm(said: str) -> list[BatchJob]:
 def _lsf(said: str) -> list[BatchJob]:
     found = []
     for job in json.loads(said)["RECORDS"]:
+        if "ERROR" in job:  # one that ended while it was looked at
+            continue
         word, reason = job["STAT"], job.get("EXIT_REASON") or ""
         why = f"{word}, {reason}" if reason else word
         state = _state(word, _LSF_QUEUED, _LSF_ENDED)
@@ -89,7 +91,7 @@ def _pbs(said: str) -> list[BatchJob]:
 def _condor(said: str) -> list[BatchJob]:
     found = []
     for job in json.loads(said) if said.strip() else []:
-        word = _CONDOR[job["JobStatus"]]
+        word = _CONDOR.get(job["JobStatus"]) or f"status {int(job['JobStatus'])}"
         why = f"{word}, {job['HoldReason']}" if job.get("HoldReason") else word
         state = _state(word, _CONDOR_QUEUED, _CONDOR_ENDED)
         batch_id = f"{job['ClusterId']}.{job['ProcId']}"
@@ -99,7 +101,7 @@ def _condor(said: str) -> list[BatchJob]:
 
 QUEUES = {
     "slurm": Queue(
-        ("squeue", "--me", "--noheader", "--states=all", "--format=%i|%j|%T|%r"),
+        ("squeue", "--me", "--noheader", "--states=all", "--format=%i|%T|%r|%j"),
         _slurm, "job-name",
     ),
     "lsf": Queue(
