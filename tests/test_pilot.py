@@ -317,10 +317,10 @@ def test_what_the_pilot_itself_cannot_do_is_reported(world: World) -> None:
     (world.storage / "full").write_text("a file where a directory is wanted")
     last = world.run("echo \0")
     assert last["error_code"] == "pilot_error" and "embedded null byte" in last["error_diag"]
-    last = world.run("true", inputs=[{}])
-    assert last["error_code"] == "pilot_error" and "KeyError" in last["error_diag"]
     last = world.run("touch x", outputs=[output("x")], stage_out=str(world.storage / "full/104.7"))
     assert last["error_code"] == "stageout_failed" and last["outputs"] == []
+    last = world.run("true", inputs=[{}])
+    assert last["error_code"] == "pilot_error" and "KeyError" in last["error_diag"]
 
 
 # ---------------------------------------------------------------- the service's word
