@@ -153,15 +153,16 @@ def test_a_fixed_number_of_files_counts_as_files_of_the_job() -> None:
     assert atom([chunk(files(4, [1] * 4, [100] * 4), many)], 2).bytes == 2 + 60 * 7
 
 
-def test_attributes_reach_the_jobs(world: World) -> None:
+@pytest.mark.parametrize(("there", "firsts"), [(4, [0, 0, 0]), (7, [0, 3, 0])])
+def test_attributes_reach_the_jobs(world: World, there: int, firsts: list[int]) -> None:
     three = {**SECOND, "nFilesPerJob": 3, "reusable": True}
-    catalogue(world, in_=6, second=4)
+    catalogue(world, in_=6, second=there)
     (task,) = ready(world, document(three, nFilesPerJob=2))
     generate(world)
     jobs = jobs_of(world, task)
     assert [names[2:] for names in inputs_of(world, task).values()] == [
-        ["second000000", "second000001", "second000002"]
-    ] * 3
+        [f"second00000{first + k}" for k in range(3)] for first in firsts
+    ]
     assert jobs[0].command.startswith("cat in000000 in000001 second000000 second000001 sec")
     beside = rows(world, "SELECT DISTINCT status FROM jedi_dataset_contents WHERE lfn LIKE 'sec%'")
     assert [r.status for r in beside] == ["ready"]

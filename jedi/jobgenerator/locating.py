@@ -51,7 +51,7 @@ def where_of(task: TaskOrder, cut: Cut, locate: Locate) -> Where:
     for one, (_, last) in zip(cut.chunk.secondaries, cut.follow, strict=True):
         streams[one.stream] = (one.files, last)
     return {
-        stream: _located(files, min(len(files), int(last[-1])), names, locate)
+        stream: _located(files, min(len(files), int(last.max())), names, locate)
         for stream, (files, last) in streams.items()
         if _is_real(files, names)
     }
