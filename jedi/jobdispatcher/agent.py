@@ -38,7 +38,8 @@ class Adder(Agent[ReportedJob, Verdict]):
     wakes = frozenset({"job:holding"})
     plans_once = True
     _good_until = 0.0
-    _published: frozenset[ReportedJob] = frozenset()
+    _published: frozenset[int] = frozenset()
+    _stored: frozenset[int] = frozenset()
 
     def claim(self, tx: Connection, limit: int) -> list[ReportedJob]:
         self._good_until = clock.monotonic() + self.lease_s
@@ -59,15 +60,15 @@ class Adder(Agent[ReportedJob, Verdict]):
         except (JediError, OSError) as error:
             self.log.warning("not published together, trying one by one", error=str(error))
         else:
-            self._published = frozenset(good)
+            self._published = frozenset(job.panda_id for job in good)
 
     def work(self, job: ReportedJob) -> Verdict:
-        if job not in self._published and self._late():
+        if job.panda_id not in self._published and self._late():
             raise LockLost("The claim is too old to publish under it.")
         verdict = judge(job)
         if verdict == FINISHED:
             try:
-                if job not in self._published:
+                if job.panda_id not in self._published:
                     self._publish(job, job.made)
                 self.world.ddm.drop_staging(job.site_endpoint, job.panda_id, job.lock_seq)
                 return stored(job)
@@ -83,19 +84,17 @@ class Adder(Agent[ReportedJob, Verdict]):
 
     def apply(self, tx: Connection, results: Sequence[tuple[ReportedJob, Verdict]]) -> None:
         jobs_end.lock(tx, [job.panda_id for job, _ in results])  # some end, others only move
-        moves = {
-            target: [
-                JobMove(job.panda_id, v.target, v.code, v.reason, job.lock_seq)
-                for job, v in results
-                if v.target == target
-            ]
-            for target in ("transferring", "merging")
-        }
-        ends = [
-            JobEnd(job.panda_id, v.target, v.code, v.reason, job.lock_seq, v.source)
-            for job, v in results
-            if v.target not in moves and v != HELD
-        ]
+        moves: dict[str, list[JobMove]] = {"transferring": [], "merging": []}
+        ends: list[JobEnd] = []
+        for job, v in results:
+            if v.target in moves:
+                moves[v.target].append(
+                    JobMove(job.panda_id, v.target, v.code, v.reason, job.lock_seq)
+                )
+            elif v != HELD:
+                ends.append(
+                    JobEnd(job.panda_id, v.target, v.code, v.reason, job.lock_seq, v.source)
+                )
         onejob.hold_next(
             tx, [(job.panda_id, job.lock_seq) for job, v in results if v == HELD], self.name
         )
@@ -103,20 +102,24 @@ class Adder(Agent[ReportedJob, Verdict]):
                 if v.source is None and v != HELD for lfn in job.left_out]  # fmt: skip
         jobs_end.leave_out(tx, good)
         jobs_end.acquit(tx, [(job.panda_id, lfn) for job, _ in results for lfn in self._found(job)])
-        jobs_end.end_jobs(tx, ends, self.name)
+        moved = jobs_end.end_jobs(tx, ends, self.name)
         builds.call(tx, [end.panda_id for end in ends])
-        jobs_end.await_transfer(tx, moves["transferring"], self.name)
+        moved += jobs_end.await_transfer(tx, moves["transferring"], self.name)
         tries = int(self.world.knobs["merge.max_attempt"])
-        merging.await_merge(tx, moves["merging"], self.name, tries)
+        moved += merging.await_merge(tx, moves["merging"], self.name, tries)
+        self._stored = frozenset(m.panda_id for m in moved if m.target not in _UNSUCCESSFUL)
         grown = {f.dataset for job, v in results if v == FINISHED for f in job.made
                  if f.type == "output"}  # fmt: skip
         datasets.call_consumers(tx, grown, float(self.world.knobs["contentsfeeder.quiet_s"]))
 
     def tidy(self, results: Sequence[tuple[ReportedJob, Verdict]]) -> None:
-        """Remove what jobs without success left."""
+        """Remove what jobs without success left, whoever ended them."""
+        rest = [job for job, _ in results if job.panda_id not in self._stored]
+        if not rest:
+            return
         with self.world.engine.begin() as tx:
-            now = jobs_end.statuses(tx, [job.panda_id for job, _ in results])
-        for job, _ in results:
+            now = jobs_end.statuses(tx, [job.panda_id for job in rest])
+        for job in rest:
             if now.get(job.panda_id) in _UNSUCCESSFUL:
                 self._tidy(job)
 
@@ -130,7 +133,9 @@ class Adder(Agent[ReportedJob, Verdict]):
         return [
             file.lfn
             for file in job.missing
-            if ddm.path(file.endpoint or "", file.dataset, file.lfn).is_file()
+            if Path(
+                file.source_name or ddm.path(file.endpoint or "", file.dataset, file.lfn)
+            ).is_file()
         ]
 
     def _late(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jedi.core.errors import JediError
 from jedi.spec.attempt import JobFile, ReportedJob
@@ -15,8 +15,7 @@ _PAYLOADS_FAULT = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What becomes of a job: its next status with code and sentence, and who is to blame."""
 
     target: str

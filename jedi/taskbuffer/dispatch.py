@@ -48,7 +48,7 @@ coalesce((SELECT e.ddm_endpoint FROM jedi_site_endpoints e
 
 def job_files(found: Sequence[Sequence[Any]] | None) -> tuple[JobFile, ...]:
     """The files behind JOB_FILES, each once: event ranges of one file are one file here."""
-    return tuple(dict.fromkeys(JobFile(*file) for file in found or ()))
+    return tuple(dict.fromkeys(map(JobFile._make, found or ())))
 
 
 def _noted(column: str, condition: str = "") -> str:
@@ -67,19 +67,18 @@ def _noted(column: str, condition: str = "") -> str:
 
 # What is looked up for a few jobs is not joined: plans for all must not come of it.
 _HELD = f"""
-SELECT json_agg(json_build_object('panda_id', j.pandaid, 'lock_seq', j.lock_seq,
-  'jedi_task_id', j.jeditaskid, 'attempt_nr', j.attemptnr, 'site', j.site, 'cores', j.cores,
-  'memory_mb', j.memory_mb, 'walltime_s', j.walltime_s, 'scratch_mb', greatest(s.maxwdir, 0),
-  'command', p.jobparameters, 'texts', p.texts,
-  'sandbox', (SELECT sandbox_sha256 FROM jedi_taskparams t WHERE t.jeditaskid = j.jeditaskid),
-  'measured', k.measured_jobs > 0, 'max_walltime_h', k.rules -> 'max_walltime_h',
-  'site_endpoint', {SITE_ENDPOINT}, 'files', {JOB_FILES.format(condition="true")})
+SELECT json_agg(json_build_array(j.pandaid, j.lock_seq, j.jeditaskid, j.attemptnr, j.site, j.cores,
+  j.memory_mb, j.walltime_s, greatest(s.maxwdir, 0), p.jobparameters, p.texts,
+  (SELECT sandbox_sha256 FROM jedi_taskparams t WHERE t.jeditaskid = j.jeditaskid),
+  k.measured_jobs > 0, k.rules -> 'max_walltime_h', {SITE_ENDPOINT},
+  {JOB_FILES.format(condition="true")})
   ORDER BY j.priority DESC, j.pandaid)
 FROM {{jobs}} j JOIN jedi_job_params p USING (pandaid) JOIN jedi_sites s USING (site),
   LATERAL (SELECT * FROM jedi_tasks k WHERE k.jeditaskid = j.jeditaskid OFFSET 0) k
 {{where}}
 """
-"""Jobs `j` as a pilot gets them, in one value: dear is each column, not its length."""
+"""Jobs `j` as a pilot gets them, the fields of HeldJob in their order, in one value: dear is each
+column, not its length."""
 
 # Beside an old snapshot an index keeps the entry of each job that ever waited: 1 us each. They are
 # walked once, to the first job of each share; from there, not from the share's beginning, go those
@@ -150,7 +149,7 @@ def acquire(
     slot = {name: size or UNBOUNDED for name, size in resources.model_dump().items()}
     given = {"n": n, "agent": AGENT, **slot}
     jobs = tx.scalar(_TAKE, {**values, **given}) or tx.scalar(_REPEAT, values) or ()
-    return [HeldJob(**{**job, "files": job_files(job["files"])}) for job in jobs]
+    return [HeldJob._make((*job, job_files(files))) for *job, files in jobs]
 
 
 # -------------------------------------------------------------------------------------- report

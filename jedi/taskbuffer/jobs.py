@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, text
 
@@ -29,8 +28,7 @@ l AS (
 status, site, workqueue_id, gshare, resource_type, cores, code, reason and the bind :agent."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobMove:
+class JobMove(NamedTuple):
     """A job's next status. With `lock_seq` the move is void if the job was dispatched again.
 
     An unsuccessful end keeps the reason as the job's error, with its source: pilot, payload, jedi
@@ -39,14 +37,13 @@ class JobMove:
 
     panda_id: int
     target: str
-    reason_code: str
+    code: str
     reason: str
     lock_seq: int | None = None
     error_source: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MovedJob:
+class MovedJob(NamedTuple):
     """A move that took place."""
 
     panda_id: int
@@ -128,7 +125,7 @@ def move_jobs(
         {
             "ids": [m.panda_id for m in moves],
             "targets": [m.target for m in moves],
-            "codes": [m.reason_code for m in moves],
+            "codes": [m.code for m in moves],
             "reasons": [m.reason for m in moves],
             "seqs": [m.lock_seq for m in moves],
             "blames": [m.error_source for m in moves],
@@ -137,7 +134,7 @@ def move_jobs(
             "agent": agent,
         },
     ).all()
-    moved = [MovedJob(*row) for row in rows]
+    moved = [MovedJob._make(row) for row in rows]
     wake(tx, *sorted({f"job:{m.target}" for m in moved if m.target in states.JOB_LIVE}))
     return moved
 

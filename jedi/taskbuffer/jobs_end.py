@@ -7,10 +7,9 @@ lock on a dataset keeps apart all who end jobs with files in it, so no two wait 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.spec.attempt import ReportedJob
@@ -24,17 +23,10 @@ _INPUTS = ", ".join(f"'{kind}'" for kind in states.INPUT_TYPES)
 _OUTPUTS = ", ".join(f"'{kind}'" for kind in states.OUTPUT_TYPES)
 
 
-@dataclass(frozen=True, slots=True)
-class JobEnd:
-    """A job's end: `target` is finished, failed, cancelled or closed. With `lock_seq` it is void
-    if the job was dispatched again. `error_source`: pilot, payload, jedi or user."""
+class JobEnd(JobMove):
+    """A job's end: `target` is finished, failed, cancelled or closed."""
 
-    panda_id: int
-    target: str
-    code: str
-    reason: str
-    lock_seq: int | None = None
-    error_source: str | None = None
+    __slots__ = ()
 
 
 _LOCK_DATASETS = text("""
@@ -140,9 +132,7 @@ def end_jobs(tx: Connection, ends: Sequence[JobEnd], agent: str) -> list[MovedJo
     tied, bound = merging.ties(tx, ids)
     if tied:
         lock_jobs(tx, [*ids, *tied])
-    moves = [JobMove(e.panda_id, e.target, e.code, e.reason, e.lock_seq, e.error_source)
-             for e in ends if e.panda_id not in bound]  # fmt: skip
-    ended = move_jobs(tx, moves, agent, states.JOB_LIVE)
+    ended = move_jobs(tx, [e for e in ends if e.panda_id not in bound], agent, states.JOB_LIVE)
     if ended:
         through = {job.panda_id for job in ended}
         tied = {maker: merger for maker, merger in tied.items() if merger in through}
@@ -205,22 +195,24 @@ def leave_out(tx: Connection, files: Sequence[tuple[int, int, str]]) -> None:
 
 
 _KNOWN = f"""
-SELECT j.pandaid AS panda_id, j.lock_seq, j.pilot_result, j.kill_code, j.hold_next, j.error_code,
-  j.error_diag, {SITE_ENDPOINT} AS site_endpoint,
-  j.kind IN ('normal', 'scout') AND coalesce((SELECT t.rules @> '{{"merge_output": true}}'
-    FROM jedi_tasks t WHERE t.jeditaskid = j.jeditaskid), false) AS to_merge,
-  CASE WHEN j.error_code = 'stagein_missing'
-       THEN {JOB_FILES.format(condition="f.problem = 'missing'")} END AS missing,
-  {JOB_FILES.format(condition=f"f.type IN ({_OUTPUTS})")} AS files
-FROM jedi_jobs j
-WHERE j.pilot_result IS NOT NULL AND """
+SELECT json_agg(job) FROM (
+  SELECT json_build_array(j.pandaid, j.lock_seq, j.pilot_result, j.kill_code, j.error_code,
+    j.error_diag, {SITE_ENDPOINT}, j.hold_next,
+    j.kind IN ('normal', 'scout') AND coalesce((SELECT t.rules @> '{{"merge_output": true}}'
+      FROM jedi_tasks t WHERE t.jeditaskid = j.jeditaskid), false),
+    {JOB_FILES.format(condition=f"f.type IN ({_OUTPUTS})")},
+    CASE WHEN j.error_code = 'stagein_missing'
+         THEN {JOB_FILES.format(condition="f.problem = 'missing'")} END) AS job
+  FROM jedi_jobs j
+  WHERE j.pilot_result IS NOT NULL AND """
 _LEFT = text(f"""
-{_KNOWN} j.pandaid = ANY(CAST(:ids AS bigint[])) AND j.status IN ('failed', 'cancelled', 'closed')
+{_KNOWN} j.pandaid = ANY(CAST(:ids AS bigint[]))
+    AND j.status IN ('failed', 'cancelled', 'closed')) r
 """)
 _REPORTED = text(f"""{_KNOWN} j.postprocessed_at IS NULL AND j.status = 'holding'
-  AND (j.hold_kind IS NULL
-       OR (j.hold_kind = 'failed_recoverable' AND j.hold_deadline <= jedi_now()))
-ORDER BY j.pandaid LIMIT :limit FOR NO KEY UPDATE OF j SKIP LOCKED
+    AND (j.hold_kind IS NULL
+         OR (j.hold_kind = 'failed_recoverable' AND j.hold_deadline <= jedi_now()))
+  ORDER BY j.pandaid LIMIT :limit FOR NO KEY UPDATE OF j SKIP LOCKED) r
 """)
 
 
@@ -229,17 +221,20 @@ def reported(tx: Connection, limit: int) -> list[ReportedJob]:
 
     There is no lease: two Adders may get the same job, and whoever applies first ends it.
     """
-    return [_reported(row) for row in tx.execute(_REPORTED, {"limit": limit})]
+    return _known(tx.scalar(_REPORTED, {"limit": limit}))
 
 
 def left_behind(tx: Connection, panda_ids: Sequence[int]) -> list[ReportedJob]:
     """Those of these jobs that ended without success after their pilots were through."""
-    return [_reported(row) for row in tx.execute(_LEFT, {"ids": list(panda_ids)})]
+    return _known(tx.scalar(_LEFT, {"ids": list(panda_ids)}))
 
 
-def _reported(row: Row[Any]) -> ReportedJob:
-    files = {"files": job_files(row.files), "missing": job_files(row.missing)}
-    return ReportedJob(**{**row._mapping, **files})
+def _known(jobs: Sequence[Sequence[Any]] | None) -> list[ReportedJob]:
+    """The jobs behind _KNOWN: the fields of ReportedJob in their order."""
+    return [
+        ReportedJob._make((*job, job_files(files), job_files(missing)))
+        for *job, files, missing in jobs or ()
+    ]
 
 
 def acquit(tx: Connection, files: Sequence[tuple[int, str]]) -> None:
