@@ -10,7 +10,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from benchmarks.common import database, host, save, show
+from benchmarks.common import host, save, show
+from jedi.standalone.scratch import database
 
 NAMES = ("tasks", "feed", "generate", "latency", "rss", "million", "brokerage", "queues",
          "dispatch", "ends", "timeouts", "life", "archive", "snapshot")  # fmt: skip
@@ -25,7 +26,7 @@ def main(arguments: list[str]) -> int:
     sizes = {name: int(number) for name, _, number in (size.partition("=") for size in given)}
     good = True
     for name in names:
-        with database() as engine:
+        with database("jedi benchmark", shared_buffers="1GB") as engine:
             results = import_module(f"benchmarks.{name}").measure(engine, **sizes)
             if "--no-save" not in arguments:
                 save("-".join([name, *given]), results, host(engine))
@@ -39,7 +40,7 @@ def smoke(names: Sequence[str]) -> int:
     for name in names:
         module = import_module(f"benchmarks.{name}")
         if hasattr(module, "SMOKE"):
-            with database("128MB") as engine:
+            with database("jedi benchmark", shared_buffers="128MB") as engine:
                 show(module.measure(engine, module.SMOKE))
     return 0
 

@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import platform
 import statistics
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -21,12 +20,9 @@ from sqlalchemy import Engine, event, text
 
 from jedi.agent.base import World
 from jedi.core import clock
-from jedi.core.home import Home
 from jedi.core.settings import Settings
 from jedi.ddm.interface import DDM
-from jedi.standalone.embedded import Embedded
-from jedi.taskbuffer import knobs, migrate
-from jedi.taskbuffer.engine import connect
+from jedi.taskbuffer import knobs
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -56,23 +52,6 @@ class Result:
         """The goals are reached, if there are any."""
         fair = self.goal is None or self.ratio is None or self.ratio >= self.goal
         return fair and (self.least is None or self.ours >= self.least)
-
-
-@contextmanager
-def database(shared_buffers: str = "1GB") -> Iterator[Engine]:
-    """A migrated database on a durable server of its own, gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="jedi-bench-") as path:
-        home = Home(Path(path) / "home")
-        server = Embedded(home, shared_buffers)
-        server.start()
-        try:
-            engine = connect(server.url(), "jedi benchmark")
-            migrate.upgrade(engine)
-            yield engine
-            engine.dispose()
-        finally:
-            server.stop()
-            home.discard()
 
 
 def make_world(engine: Engine, ddm: DDM) -> World:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,29 @@ NO, USAGE, UNREACHABLE, TIMEOUT = 1, 2, 3, 4
 WIDTH = 100
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@contextmanager
+def cleaning_up() -> Iterator[None]:
+    """A signal that would end us at once raises SystemExit, which cleans up; further ones do not
+    disturb that."""
+
+    def end(number: int, _: object) -> NoReturn:
+        for each in before:
+            signal.signal(each, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    ends = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {each: signal.getsignal(each) for each in ends}
+    before = {each: handler for each, handler in before.items() if handler != signal.SIG_IGN}
+    for each in before:
+        signal.signal(each, end)
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            if signal.getsignal(each) is end:
+                signal.signal(each, handler)
 
 
 def application(about: str) -> typer.Typer:

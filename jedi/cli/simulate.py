@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jedi.cli.common import NO, Json, console, show, table
+from jedi.cli.common import NO, Json, cleaning_up, console, show, table
 
 if TYPE_CHECKING:
     from jedi.simulator.measure import Outcome
@@ -65,15 +65,15 @@ def simulate(
     found = read_scenario(scenario.read_text())
     if scale != 1:
         found = found.smaller(scale)
-    changes: dict[str, Any] = {"knobs": {**found.knobs, **read_pairs("--set", knobs or ())}}
     if seed is not None:
-        changes["seed"] = seed
-    found = found.model_copy(update=changes)
-    sets = {name: read_knobs("--compare", name) for name in compare} if compare else {"": {}}
-    outcomes = {
-        name or "as it is": _run(found.model_copy(update={"knobs": {**found.knobs, **values}}))
-        for name, values in sets.items()
-    }
+        found = found.model_copy(update={"seed": seed})
+    always = {**found.knobs, **read_pairs("--set", knobs or ())}
+    sets = {name: read_knobs("--compare", name) for name in compare or ("",)}
+    with cleaning_up():
+        outcomes = {
+            name or "as it is": _run(found.model_copy(update={"knobs": {**always, **values}}))
+            for name, values in sets.items()
+        }
     if out:
         _write(outcomes, out, plots=plots)
     _show(outcomes, out, as_json)

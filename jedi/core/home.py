@@ -143,9 +143,9 @@ class Home:
         self.path.mkdir(parents=True, exist_ok=True)
         with exclusive(self.path / "prepare.lock"):
             account = self.database_account()
-            if account and not _owned(self._noted("where")):
+            if account and not owned(self._noted("where")):
                 self._note("where", _service_root(self.path, account))
-            if not _fits_socket(self.root) and not _owned(self._noted("sockets")):
+            if not _fits_socket(self.root) and not owned(self._noted("sockets")):
                 self._note("sockets", _fresh_directory())
             make_directory(self.socket_dir, 0o700, account)
             make_directory(self.work, 0o755)
@@ -206,7 +206,7 @@ def _named_account(name: str) -> Account | None:
     return Account(entry.pw_uid, entry.pw_gid)
 
 
-def _owned(directory: Path | None) -> bool:
+def owned(directory: Path | None) -> bool:
     """It exists and is ours; a temporary directory may vanish and come back as a stranger's."""
     return bool(directory and directory.is_dir() and directory.lstat().st_uid == os.geteuid())
 

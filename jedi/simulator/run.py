@@ -3,10 +3,8 @@ a grid that is made up."""
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import partial
@@ -20,7 +18,6 @@ from sqlalchemy import Engine
 from jedi.agent import registry
 from jedi.agent.base import World
 from jedi.core import clock
-from jedi.core.home import Home
 from jedi.core.settings import Settings
 from jedi.ddm.interface import FileInfo
 from jedi.service import check, queues, sites, submission
@@ -31,8 +28,8 @@ from jedi.simulator.record import Record, Sample
 from jedi.simulator.scenario import USER, Scenario, Task
 from jedi.simulator.storage import SimulatedDDM
 from jedi.spec.wire import BATCH_MAX
-from jedi.standalone.embedded import Embedded
-from jedi.taskbuffer import knobs, migrate, overview, shares, simulation, users
+from jedi.standalone.scratch import CARELESS, database
+from jedi.taskbuffer import knobs, overview, shares, simulation, users
 from jedi.taskbuffer.engine import at_once, connect, plan_once
 from jedi.watchdog.kennel import DOGS
 
@@ -76,7 +73,8 @@ class Log:
 
 def simulate(scenario: Scenario, progress: Progress = lambda _: None) -> Record:
     """Run a scenario from its beginning to its end, on a database that is gone afterwards."""
-    with _database() as engine:
+    # Vacuum comes at times of its own choice: rows then lie, and are found, in another order.
+    with database("jedi simulator", autovacuum="off", **CARELESS) as engine:
         return simulate_in(engine, scenario, progress)
 
 
@@ -303,23 +301,3 @@ class Simulation:
                       Log(self.record.troubles))  # fmt: skip
         world.refresh()
         return world
-
-
-@contextmanager
-def _database() -> Iterator[Engine]:
-    """A migrated database on a server of its own, which need not survive anything."""
-    with tempfile.TemporaryDirectory(prefix="jedi-sim-") as path:
-        home = Home(Path(path) / "home")
-        server = Embedded(home)
-        # Vacuum comes at times of its own choice: rows then lie, and are found, in another order.
-        server.settings |= {"fsync": "off", "full_page_writes": "off", "autovacuum": "off",
-                            "synchronous_commit": "off"}  # fmt: skip
-        server.start()
-        try:
-            engine = connect(server.url(), "jedi simulator")
-            migrate.upgrade(engine)
-            yield engine
-            engine.dispose()
-        finally:
-            server.stop()
-            home.discard()

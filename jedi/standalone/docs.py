@@ -12,28 +12,24 @@ import difflib
 import json
 import re
 import sys
-import tempfile
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 
-from sqlalchemy import Connection, Dialect, Engine
+from sqlalchemy import Connection, Dialect
 from sqlalchemy.dialects import postgresql
 
 import jedi
 from jedi.core import reasons, states
 from jedi.core.holds import HOLDS
-from jedi.core.home import Home
 from jedi.core.knobs import KNOBS, Knob
 from jedi.core.states import Edge, Machine
 from jedi.spec import later, taskreference
 from jedi.standalone import dogdocs, pgidocs, simulatordocs
 from jedi.standalone.brokerdocs import brokerage_page
-from jedi.standalone.embedded import Embedded
-from jedi.taskbuffer import migrate, picture
-from jedi.taskbuffer.engine import connect
+from jedi.standalone.scratch import database
+from jedi.taskbuffer import picture
 from jedi.taskbuffer.tables import metadata
 
 _POSTGRESQL: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
@@ -340,29 +336,12 @@ def _page(parts: Iterable[str]) -> str:
 # --------------------------------------------------------------------------------------- main
 
 
-@contextmanager
-def migrated() -> Iterator[Engine]:
-    """A throw-away database at the newest revision."""
-    with tempfile.TemporaryDirectory(prefix="jedi-docs-") as directory:
-        home = Home(Path(directory))
-        server = Embedded(home, shared_buffers="32MB")
-        try:
-            server.start()
-            engine = connect(server.url())
-            migrate.upgrade(engine)
-            yield engine
-            engine.dispose()
-        finally:
-            server.stop()
-            home.discard()
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write what is out of date; with --check, show it and return 1."""
     parser = argparse.ArgumentParser(prog="python -m jedi.standalone.docs", description=__doc__)
     parser.add_argument("--check", action="store_true", help="compare, print differences, exit 1")
     check = parser.parse_args(arguments).check
-    with migrated() as engine, engine.connect() as tx:
+    with database("jedi docs", shared_buffers="32MB") as engine, engine.connect() as tx:
         made = pages(tx)
     stale = 0
     for path, text in made.items():

@@ -39,6 +39,7 @@ SETTINGS = {
     "listen_addresses": "",
     "port": PORT,
     "max_connections": 200,
+    "shared_buffers": "256MB",
     "fsync": "on",
     "max_wal_size": "4GB",
     "jit": "off",
@@ -61,11 +62,11 @@ SETTINGS = {
 
 
 class Embedded:
-    """The PostgreSQL server of one home."""
+    """The PostgreSQL server of one home; `settings` change those that all have."""
 
-    def __init__(self, home: Home, shared_buffers: str = "256MB") -> None:
+    def __init__(self, home: Home, **settings: object) -> None:
         self.home = home
-        self.settings = {**SETTINGS, "shared_buffers": shared_buffers}
+        self.settings = {**SETTINGS, **settings}
 
     def start(self) -> None:
         """Return when the database answers, having started, taken over or awaited the server.
@@ -85,6 +86,11 @@ class Embedded:
         if self.pid() is not None:
             with exclusive(self.home.root / "pg.lock"):
                 self._halt()
+
+    def remove(self) -> None:
+        """End the server, in whatever state it is, and delete its home and all data."""
+        self._clear()
+        self.home.discard()
 
     def running(self) -> bool:
         """The server lives and can be found; it may still be recovering."""
