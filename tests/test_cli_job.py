@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from commanding import OWNER, ask, cycle, everything, files, running
@@ -82,6 +83,36 @@ def test_a_hold_outlives_pauses_and_the_mover(made: Made, engine: Engine, run: R
         for source, target in (("activated", "throttled"), ("throttled", "activated")):
             assert move_jobs(tx, [JobMove(first, target, "test", "Moved.")], "test", [source])
     assert acquire(engine, "a") == made.jobs[1:]
+
+
+def test_what_the_owner_brings_has_to_be_there(world: World, run: Run) -> None:
+    task = running(world, files=3, holdJobs=["manual_stage_in"])
+    held = command_jobs(world, task, "activated")
+    with world.engine.begin() as tx:
+        users.put_user(tx, caller(), "operator", None)
+        inputs = [file for _, file in jobs.inputs_to_bring(tx, held)]
+    gone, short, other = (
+        world.ddm.path(one.endpoint or "", one.dataset, one.lfn) for one in inputs
+    )
+    good = other.read_bytes()
+    gone.unlink()
+    short.write_bytes(b"")
+    other.write_bytes(bytes(len(good)))
+    refused = run("release", *held)
+    assert refused.code == 1
+    said = [f"{one.dataset}/{one.lfn} of job {job} " for job, one in zip(held, inputs, strict=True)]
+    assert all(one in " ".join(refused.err.split()) for one in said)
+    for reason in ("No such file", "has 0 bytes", f"not {inputs[2].adler32}"):
+        assert reason in " ".join(refused.err.split())
+    assert {job["hold_kind"] for job in shown(run, held)} == {"manual_stage_in"}
+    other.write_bytes(good)
+    assert run("release", held[2]).code == 0
+    assert run("release", "--force", *held[:2]).code == 0
+    assert {job["hold_kind"] for job in shown(run, held)} == {None}
+
+
+def shown(run: Run, ids: list[int]) -> list[dict[str, Any]]:
+    return [run("show", one, "--json").value["job"] for one in ids]
 
 
 def test_the_mover_leaves_held_jobs(made: Made, engine: Engine) -> None:

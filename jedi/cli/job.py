@@ -140,13 +140,28 @@ def hold(
 
 
 @app.command()
-def release(jobs: Jobs, comment: Comment = None, as_json: Json = False) -> None:
-    """Let held jobs go on.
+def release(
+    jobs: Jobs,
+    force: Annotated[
+        bool, typer.Option("--force", help="Don't look whether the inputs are there.")
+    ] = False,
+    comment: Comment = None,
+    as_json: Json = False,
+) -> None:
+    """Let held jobs go on. Inputs that their owner was to bring (holdJobs: manual_stage_in) have to
+    be where the jobs read them, with the size and adler32 that they are known by.
 
     Example: `jedi-job release 17 18`
     """
+    from jedi.ddm import factory
     from jedi.service import jobs as service
+    from jedi.taskbuffer import knobs
 
+    if not force:
+        with transaction() as tx:
+            inputs = service.inputs_to_bring(tx, jobs)
+            ddm = factory.load(tx, knobs.load(tx))
+        service.must_be_there(ddm, inputs)
     _command(service.release, jobs, comment, as_json)
 
 

@@ -195,6 +195,8 @@ INPUT_TYPES = (
     "input", "pseudo_input", "random_seed", "pp_input", "in_constituent",
     "trn_log", "trn_output",
 )  # fmt: skip
+FILE_TYPES = tuple(kind for kind in INPUT_TYPES if kind not in ("pseudo_input", "random_seed"))
+"""Inputs that are files: they lie somewhere, and are moved."""
 MASTER_TYPES = ("input", "pseudo_input")
 JOB_MAKING_TYPES = (*MASTER_TYPES, "pp_input")
 """What jobs are made of, those included that come before the task knows its masters."""

@@ -30,10 +30,7 @@ class Direction:
     activity: str
 
 
-_INPUT_TYPES = tuple(
-    kind for kind in states.INPUT_TYPES if kind not in ("pseudo_input", "random_seed")
-)
-INWARD = Direction("assigned", _INPUT_TYPES, "Production Input")
+INWARD = Direction("assigned", states.FILE_TYPES, "Production Input")
 OUTWARD = Direction("transferring", states.OUTPUT_TYPES, "Production Output")
 _DIRECTIONS = {direction.status: direction for direction in (INWARD, OUTWARD)}
 

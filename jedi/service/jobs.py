@@ -5,7 +5,7 @@ Every command names one attempt, a PandaID: it never touches the attempt that co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -15,16 +15,20 @@ from sqlalchemy import Connection
 from jedi.core import states
 from jedi.core.errors import Forbidden, NotFound, Refused
 from jedi.ddm import leftovers
+from jedi.ddm.content import adler32
 from jedi.ddm.interface import DDM
 from jedi.service import cleaning, results, tasks
 from jedi.service.results import Copy, Printed
 from jedi.service.tasks import File
+from jedi.spec.attempt import JobFile
 from jedi.taskbuffer import jobs as job_rows
-from jedi.taskbuffer import jobs_end, knobs, merging, onejob, purging, users
+from jedi.taskbuffer import jobs_end, knobs, merging, moving, onejob, purging, users
 from jedi.taskbuffer.jobs_end import JobEnd
 
 AGENT = "jedi-job"
 CANCELLED = "cancelled_by_user"
+TOLD = 10
+"""So many files that are wrong are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,11 +212,46 @@ def hold(
     return get(tx, panda_ids)
 
 
+def inputs_to_bring(tx: Connection, panda_ids: Sequence[int]) -> list[tuple[int, JobFile]]:
+    """What owners were to bring to the sites of jobs that are held for that, by job."""
+    return moving.brought_by_owners(tx, panda_ids)
+
+
+def must_be_there(ddm: DDM, inputs: Iterable[tuple[int, JobFile]]) -> None:
+    """Refused, with what is wrong: inputs of jobs are not where the jobs read them, or not with
+    their size and adler32. Source: PGI use case, manual stage-in."""
+    found = [(job, file, _lacking(ddm, file)) for job, file in inputs]
+    wrong = [f"{file.dataset}/{file.lfn} of job {job} {why}" for job, file, why in found if why]
+    if wrong:
+        more = f"; {len(wrong) - TOLD} more" if len(wrong) > TOLD else ""
+        raise Refused(
+            f"Inputs are not there: {'; '.join(wrong[:TOLD])}{more}. Bring them, or have done what "
+            "can be done (--force).",
+            code="inputs_missing",
+            inputs=wrong,
+        )
+
+
+def _lacking(ddm: DDM, file: JobFile) -> str:
+    """Why a job could not read a file; empty if it can."""
+    path = ddm.path(file.endpoint or "", file.dataset, file.lfn)
+    try:
+        size = path.stat().st_size
+        found = file.adler32 and size == file.size and adler32(path)
+    except OSError as error:
+        return f"can't be read at {file.endpoint}: {error.strerror}"
+    if size != file.size:
+        return f"has {size} bytes at {file.endpoint}, not {file.size}"
+    if found != file.adler32:
+        return f"has adler32 {found} at {file.endpoint}, not {file.adler32}"
+    return ""
+
+
 def release(
     tx: Connection, who: str, panda_ids: Sequence[int], comment: str | None
 ) -> list[OneJob]:
     """Let jobs go on that are held, all or none; those that are not, but were to be when they have
-    run, will not be.
+    run, will not be. Look before whether inputs that owners bring are there (`must_be_there`).
 
     NotFound, Forbidden; Refused: a job has ended.
     """

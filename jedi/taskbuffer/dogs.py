@@ -81,9 +81,7 @@ def living(tx: Connection, attempts: Iterable[tuple[int, int]]) -> set[tuple[int
     return {(row.pandaid, row.lock_seq) for row in rows}
 
 
-_MOVED = ", ".join(
-    f"'{kind}'" for kind in states.INPUT_TYPES if kind not in ("pseudo_input", "random_seed")
-)
+_MOVED = ", ".join(f"'{kind}'" for kind in states.FILE_TYPES)
 _AWAITING = text(f"""
 SELECT j.pandaid, j.lock_seq, (
   SELECT jsonb_agg(jsonb_build_array(d.datasetname, f.lfn, f.endpoint))

@@ -1,14 +1,15 @@
-"""Jobs whose files are on their way: assigned (inputs) and transferring (outputs)."""
+"""Jobs whose files are on their way: assigned (inputs), transferring (outputs), held for that."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
-from jedi.taskbuffer.dispatch import JOB_FILES
+from jedi.spec.attempt import JobFile
+from jedi.taskbuffer.dispatch import JOB_FILES, job_files
 
 _STAYING = ", ".join(f"'{kind}'" for kind in states.PRODUCT_TYPES)
 _MOVING = text(f"""
@@ -22,6 +23,17 @@ WHERE status = :status AND site = :site AND postprocessed_at IS NULL AND hold_ki
   AND pandaid <> ALL(:not_yet)
 ORDER BY priority DESC, pandaid LIMIT :limit
 """)
+
+_BROUGHT = text(f"""
+SELECT pandaid, {JOB_FILES.format(condition="f.type = ANY(:types)")} AS files FROM jedi_jobs j
+WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND hold_kind = 'manual_stage_in' ORDER BY pandaid
+""")
+
+
+def brought_by_owners(tx: Connection, panda_ids: Sequence[int]) -> list[tuple[int, JobFile]]:
+    """The inputs of those of the jobs that are held until their owners have brought them."""
+    rows = tx.execute(_BROUGHT, {"ids": list(panda_ids), "types": list(states.FILE_TYPES)})
+    return [(row.pandaid, file) for row in rows for file in job_files(row.files) if file.endpoint]
 
 
 def moving_jobs(
