@@ -81,6 +81,23 @@ def test_a_task_is_refined_with_what_its_job_told(world: World) -> None:
     ]  # fmt: skip
 
 
+def test_its_job_reads_none_of_the_files_that_the_task_is_to_have(world: World) -> None:
+    put_file_dataset(world, "demo:found", {f"f{i:02}": b"f" for i in range(20)}, ENDPOINT)
+    task_id = start(world, nFiles=12, nFilesPerJob=1)
+    tell(world, {"SET": "found", "HOW": "x"})
+    cycle(world)
+    assert way(world, task_id)[5:7] == ["ready", "scouting"]
+    assert row_of(world, task_id).errordialog == "12 of 12 input files were processed."
+
+
+def test_a_dataset_that_nobody_knows_breaks_the_task(world: World) -> None:
+    task_id = start(world)
+    tell(world, {"SET": "nowhere", "HOW": "x"})
+    cycle(world)
+    task = row_of(world, task_id)
+    assert (task.status, task.reason_code) == ("broken", "input_unknown")
+
+
 def test_a_failed_job_is_tried_again_and_fails_the_task_in_the_end(world: World) -> None:
     task_id = start(world)
     for _ in range(2):

@@ -215,11 +215,12 @@ WHERE jeditaskid = ANY(:ids) AND d.type = ANY(:types) ORDER BY d.datasetid
 
 
 def inputs(tx: Connection, task_ids: Sequence[int]) -> list[Row[Any]]:
-    """Input datasets of tasks that their own jobs do not fill. `due`: to be looked up; `files`: how
-    many files their rows stand for, of which each may have many (ranges of events)."""
+    """Input datasets of tasks that their own jobs do not fill, but for what stands for the input of
+    a pre-processing job or a build. `due`: to be looked up; `files`: how many files their rows
+    stand for, of which each may have many (ranges of events)."""
     values = {
         "ids": list(task_ids),
-        "types": list(states.FED_TYPES),
+        "types": [kind for kind in states.FED_TYPES if kind != "pp_input"],
         "ranges": ["n_events_per_job", "target_events_per_job"],
     }
     return list(tx.execute(text(_INPUTS), values))
