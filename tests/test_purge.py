@@ -16,6 +16,7 @@ from helpers import put_file_dataset
 from sqlalchemy import text
 from structlog.testing import capture_logs
 from task_rows import row_of
+from test_races import blocked
 from test_recovery import fail_one, jobs_of, task, there
 from working import ENDPOINT, cycle
 
@@ -25,7 +26,7 @@ from jedi.cli import task as task_cli
 from jedi.core import clock
 from jedi.core.errors import Forbidden, NotFound, Refused
 from jedi.service import cleaning, commands, config, jobs, tasks
-from jedi.taskbuffer import archive, checks, tasks_new
+from jedi.taskbuffer import archive, checks, purging, tasks_new
 from jedi.watchdog.dog import Counts, walk
 from jedi.watchdog.kennel import DOGS
 
@@ -265,6 +266,54 @@ def test_what_cannot_be_removed_keeps_nobody_else_waiting(world: World, done: in
     assert states(world, [*stuck, *free]) == ["Finished"] * 2 + ["Purged"] * 2
     path.rmdir()
     assert dog(world) == Counts(purged=2, files=2)
+
+
+@pytest.mark.parametrize("of_task", [False, True])
+def test_what_is_being_removed_cannot_be_kept(world: World, done: int, of_task: bool) -> None:
+    first, _ = made = jobs_of(world, done)
+
+    def keep() -> None:
+        with world.engine.begin() as tx:
+            if of_task:
+                cleaning.clean(tx, OWNER, done, 30.0)
+            else:
+                jobs.purge(tx, OWNER, made, None, 30.0)
+
+    purge(world, made)
+    keep()
+    assert dog(world) == Counts()
+    purge(world, made)
+    with world.engine.begin() as tx:
+        paths = [
+            world.ddm.path(ENDPOINT, file.dataset, file.lfn)
+            for job in made
+            for file in jobs.outputs(tx, job)
+        ]
+    for path in paths:
+        path.unlink()
+        path.mkdir()
+    assert dog(world) == Counts()
+    with pytest.raises(Refused, match="can't be kept") as refused:
+        keep()
+    assert (refused.value.code, refused.value.facts["panda_id"]) == ("outputs_going", first)
+    purge(world, made)
+    with world.engine.begin() as tx:
+        assert jobs.get(tx, made)[0].retention is None
+    for path in paths:
+        path.rmdir()
+    assert dog(world) == Counts(purged=2, files=2)
+
+
+def test_what_is_kept_at_the_last_moment_stays(world: World, done: int) -> None:
+    """The dog has found it due already."""
+    made, claimed = jobs_of(world, done), []
+    purge(world, made)
+    owner = world.engine.connect()
+    jobs.purge(owner, OWNER, made, None, 30.0)
+    with blocked(world.engine, lambda tx: claimed.extend(purging.claim(tx, 0.0, 9))):
+        owner.commit()
+        owner.close()
+    assert claimed == []
 
 
 # ------------------------------------------------------------------------------- forgotten

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -49,6 +49,8 @@ def clean(
     if not dry_run:
         reason = told(who, keep_days, comment)
         purging.keep_task_until(tx, jedi_task_id, DAY_S * keep_days, "jedi-task", reason)
+        if keep_days:
+            must_stay(purging.going(tx, [jedi_task_id]))
     return _sums(tasks.outputs(tx, jedi_task_id))
 
 
@@ -69,6 +71,16 @@ def must_be_over(tx: Connection, task_ids: Sequence[int]) -> None:
                 jedi_task_id=row.jeditaskid,
                 dataset=row.datasetname,
             )
+
+
+def must_stay(going: Iterable[int]) -> None:
+    """Refused if there are such jobs: what goes can't be kept."""
+    for job in going:
+        raise Refused(
+            f"Outputs of job {job} are being removed: they can't be kept any longer.",
+            code="outputs_going",
+            panda_id=job,
+        )
 
 
 def told(who: str, keep_days: float, comment: str | None) -> str:

@@ -266,12 +266,16 @@ def purge(
 ) -> list[OneJob]:
     """Keep outputs of jobs for so many days more, all or none: then the dog `purge` removes them.
 
-    NotFound, Forbidden; Refused: a job, or its task, has not ended, or another task needs them.
+    NotFound, Forbidden; Refused: a job, or its task, has not ended, another task needs them, or
+    they are being removed already.
     """
     jobs = _held_fast(tx, who, panda_ids, "purge", sorted(states.JOB.final))
-    cleaning.must_be_over(tx, sorted({job.jedi_task_id for job in jobs}))
+    of_tasks = sorted({job.jedi_task_id for job in jobs})
+    cleaning.must_be_over(tx, of_tasks)
     reason = cleaning.told(who, keep_days, comment)
     purging.keep_until(tx, panda_ids, cleaning.DAY_S * keep_days, AGENT, reason)
+    if keep_days:
+        cleaning.must_stay(job for job in purging.going(tx, of_tasks) if job in panda_ids)
     return get(tx, panda_ids)
 
 

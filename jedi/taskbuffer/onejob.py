@@ -13,6 +13,7 @@ from jedi.taskbuffer import outbox
 from jedi.taskbuffer.alljobs import all_jobs
 from jedi.taskbuffer.engine import wake
 from jedi.taskbuffer.jobs import lock_jobs
+from jedi.taskbuffer.purging import GOING
 
 HOLDABLE = tuple(status for status, (state, _) in LIVE.items() if state == "Pre-processing")
 """Inputs come, or came, and no pilot has the job."""
@@ -35,7 +36,7 @@ SELECT s.pandaid AS panda_id, s.originpandaid AS origin_panda_id, s.jeditaskid A
   t.username AS user_name, s.attemptnr AS attempt_nr, s.status, s.pgi_state, s.pgi_substate,
   j.site, j.priority, j.pilot_id, j.kill_code, j.hold_kind, j.hold_reason, j.hold_since,
   j.hold_deadline, j.hold_next, j.delegation_kind, j.delegation_queue, j.delegation_id,
-  j.exit_code, j.error_code, j.error_diag, j.retention, j.purged_at
+  j.exit_code, j.error_code, j.error_diag, nullif(j.retention, {GOING}) AS retention, j.purged_at
 FROM jedi_job_states s JOIN {all_jobs(_TOLD)} j USING (pandaid) JOIN jedi_tasks t USING (jeditaskid)
 WHERE s.pandaid = ANY(CAST(:ids AS bigint[])) AND j.pandaid = ANY(CAST(:ids AS bigint[]))
 ORDER BY s.pandaid

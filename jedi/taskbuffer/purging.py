@@ -1,5 +1,6 @@
 """Outputs of jobs whose time is over. They are not forgotten: a job's `retention` says until when
-its outputs are kept, `purged_at` since when they are gone. Logs stay. Source: PGI use case, purge.
+its outputs are kept (GOING: they are being removed), `purged_at` since when they are gone. Logs
+stay. Source: PGI use case, purge.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from jedi.taskbuffer.jobs import lock_jobs
 _JOB_ENDED = ", ".join(f"'{status}'" for status in sorted(states.JOB.final))
 _TASK_ENDED = ", ".join(f"'{status}'" for status in sorted(states.TASK.final))
 _TABLES = ("jedi_jobs", "jedi_jobs_archived")
+GOING = "to_timestamp(0)"
+"""The `retention` of jobs whose outputs are being removed: nobody can keep them any more."""
 _IN_USE = f"""
 SELECT o.jeditaskid, d.datasetname FROM jedi_datasets d
   JOIN jedi_datasets o ON o.datasetname = d.datasetname OR o.containername = d.datasetname
@@ -47,10 +50,23 @@ INSERT INTO jedi_jobs_statuslog
 SELECT pandaid, jeditaskid, status, status, :agent, :code, :reason FROM u
 """
 _UNPURGED = f"purged_at IS NULL AND status IN ({_JOB_ENDED})"
+_KEPT = f"{_UNPURGED} AND retention IS DISTINCT FROM {GOING}"
 _KEEP = "retention = jedi_now() + make_interval(secs => :keep_s)"
 _OF_THESE = "pandaid = ANY(CAST(:ids AS bigint[]))"
-_KEEP_JOBS = text(_on_both(_KEEP, f"{_OF_THESE} AND {_UNPURGED}", _LOG))
-_KEEP_TASK = text(_on_both(_KEEP, f"jeditaskid = :task AND {_UNPURGED}", _LOG))
+_KEEP_JOBS = text(_on_both(_KEEP, f"{_OF_THESE} AND {_KEPT}", _LOG))
+_KEEP_TASK = text(_on_both(_KEEP, f"jeditaskid = :task AND {_KEPT}", _LOG))
+_CLAIM = text(
+    _on_both(
+        f"retention = {GOING}",
+        f"{_OF_THESE} AND {_UNPURGED} AND coalesce(retention <= jedi_now(), true)",
+        "SELECT pandaid FROM u",
+    )
+)
+_GOING = text(
+    f"SELECT pandaid FROM {all_jobs('pandaid, jeditaskid, retention, purged_at')} j "
+    f"WHERE jeditaskid = ANY(CAST(:tasks AS bigint[])) AND retention = {GOING} "
+    "AND purged_at IS NULL ORDER BY 1"
+)
 _PURGED = text(_on_both("purged_at = jedi_now()", f"{_OF_THESE} AND {_UNPURGED}", _LOG))
 
 
@@ -94,13 +110,22 @@ _OLD = (
 _DUE_ALONE, _DUE_OR_OLD = (text(_DUE.format(due=due)) for due in (_OVER, _OLD))
 
 
-def due(tx: Connection, age_s: float, limit: int) -> list[Row[Any]]:
-    """Up to `limit` jobs of tasks that have ended whose outputs are not to be kept any longer, or
-    (`age_s` > 0) that ended so long ago and of which nothing was said; not while another task
-    reads or fills outputs of theirs. A row a job and dataset: pandaid, datasetname, containername,
-    lfns; a job that made nothing has None for them."""
+def going(tx: Connection, task_ids: Sequence[int]) -> list[int]:
+    """Jobs of tasks whose outputs are being removed."""
+    return list(tx.scalars(_GOING, {"tasks": list(task_ids)}))
+
+
+def claim(tx: Connection, age_s: float, limit: int) -> list[Row[Any]]:
+    """Begin to remove the outputs of up to `limit` jobs of tasks that have ended: of those that are
+    not to be kept any longer, or (`age_s` > 0) that ended so long ago and of which nothing was
+    said; not while another task reads or fills outputs of theirs. A row a job and dataset: pandaid,
+    datasetname, containername, lfns; a job that made nothing has None for them."""
     query, ages = (_DUE_OR_OLD, {"age_s": age_s}) if age_s else (_DUE_ALONE, {})
-    return list(tx.execute(query, {"limit": limit, **ages}))
+    due = tx.execute(query, {"limit": limit, **ages}).all()
+    ids = sorted({row.pandaid for row in due})
+    lock_jobs(tx, ids)
+    claimed = set(tx.scalars(_CLAIM, {"ids": ids}))  # somebody may have kept them meanwhile
+    return [row for row in due if row.pandaid in claimed]
 
 
 def note_purged(tx: Connection, panda_ids: Sequence[int], agent: str) -> None:

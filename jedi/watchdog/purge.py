@@ -18,7 +18,7 @@ def run(world: World) -> Counts:
     counts = Counts()
     while True:
         with world.engine.begin() as tx:
-            found = purging.due(tx, age_s, limit)
+            found = purging.claim(tx, age_s, limit)
         files: dict[str, list[str]] = defaultdict(list)
         for row in found:
             if row.datasetname:
