@@ -46,12 +46,14 @@ class Message(BaseModel):
 
 
 class Resources(Message):
-    """What a slot offers; 0: not bounded."""
+    """What a slot offers (0: not bounded), and the least that a job for it takes."""
 
     cores: Small
     memory_mb: Small = 0
     walltime_s: Small = 0
     disk_mb: Small = 0
+    min_cores: Small = 0
+    min_memory_mb: Small = 0
 
 
 class Delegation(Message):
@@ -129,9 +131,10 @@ class Report(Attempt):
     error_diag: Diag | None = None
     stderr_tail: Tail | None = None
     measures: Measures = Measures()
-    outputs: list[Output] = []
-    metadata: Metadata = {}
-    bad_inputs: list[BadInput] = []
+    # Pydantic makes a deep copy of a list for each message, at the price of reading it once more.
+    outputs: list[Output] = Field(default_factory=list)
+    metadata: Metadata = Field(default_factory=dict)
+    bad_inputs: list[BadInput] = Field(default_factory=list)
 
 
 class Beat(Attempt):

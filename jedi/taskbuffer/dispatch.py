@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pydantic_core import to_json
 from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.spec.attempt import HeldJob, JobFile
 from jedi.spec.wire import Attempt, Beat, LogEntry, Measures, Report, Resources
 from jedi.taskbuffer import onejob
-from jedi.taskbuffer.engine import wake
+from jedi.taskbuffer.engine import plain, value, wake
 from jedi.taskbuffer.jobs import NOTE
 from jedi.taskbuffer.turns import TURN
 
@@ -36,19 +37,23 @@ JOB_FILES = """
 """The files of a job `j` that meet a condition on `f`, as JSON for `job_files()`. Without OFFSET 0
 they were seen to be joined with all datasets, for one job."""
 
-SITE_ENDPOINT = f"""
-coalesce((SELECT e.ddm_endpoint FROM jedi_site_endpoints e
- WHERE e.site = j.site AND e.roles LIKE '%write%'
- ORDER BY EXISTS (SELECT FROM jedi_job_files f WHERE f.pandaid = j.pandaid
-                  AND f.type IN ({_OUTPUTS}) AND f.endpoint = e.ddm_endpoint) DESC,
-          e.default_write DESC, e.order_write, e.ddm_endpoint LIMIT 1), '')
+STAGING = """
+(SELECT json_agg(e.ddm_endpoint ORDER BY e.default_write DESC, e.order_write, e.ddm_endpoint)
+ FROM jedi_site_endpoints e WHERE e.site = {site} AND e.roles LIKE '%write%')
 """
-"""Where the pilot of a job `j` stages its outputs: at the site, at their destination if it can."""
+"""The endpoints of a site that pilots may write to, as JSON for `staging()`."""
 
 
 def job_files(found: Sequence[Sequence[Any]] | None) -> tuple[JobFile, ...]:
     """The files behind JOB_FILES, each once: event ranges of one file are one file here."""
     return tuple(dict.fromkeys(map(JobFile._make, found or ())))
+
+
+def staging(endpoints: Sequence[str] | None, files: Sequence[JobFile]) -> str:
+    """Where the pilot of a job stages its outputs, of the endpoints behind STAGING: at their
+    destination if it can."""
+    wanted = {file.endpoint for file in files if file.type in states.OUTPUT_TYPES}
+    return next((e for e in endpoints or () if e in wanted), (endpoints or [""])[0])
 
 
 def _noted(column: str, condition: str = "") -> str:
@@ -63,6 +68,11 @@ def _noted(column: str, condition: str = "") -> str:
 )"""
 
 
+def _short(sql: str) -> str:
+    """A statement in fewer characters: what has more than 4096 psycopg parses anew each time."""
+    return " ".join(sql.split())
+
+
 # ------------------------------------------------------------------------------------- acquire
 
 # What is looked up for a few jobs is not joined: plans for all must not come of it.
@@ -70,11 +80,12 @@ _HELD = f"""
 SELECT json_agg(json_build_array(j.pandaid, j.lock_seq, j.jeditaskid, j.attemptnr, j.site, j.cores,
   j.memory_mb, j.walltime_s, greatest(s.maxwdir, 0), p.jobparameters, p.texts,
   (SELECT sandbox_sha256 FROM jedi_taskparams t WHERE t.jeditaskid = j.jeditaskid),
-  k.measured_jobs > 0, k.rules -> 'max_walltime_h', {SITE_ENDPOINT},
+  k.measured_jobs > 0, k.rules -> 'max_walltime_h', {STAGING.format(site=":site")},
   {JOB_FILES.format(condition="true")})
   ORDER BY j.priority DESC, j.pandaid)
 FROM {{jobs}} j JOIN jedi_job_params p USING (pandaid) JOIN jedi_sites s USING (site),
-  LATERAL (SELECT * FROM jedi_tasks k WHERE k.jeditaskid = j.jeditaskid OFFSET 0) k
+  LATERAL (SELECT measured_jobs, rules FROM jedi_tasks t WHERE t.jeditaskid = j.jeditaskid
+           OFFSET 0) k
 {{where}}
 """
 """Jobs `j` as a pilot gets them, the fields of HeldJob in their order, in one value: dear is each
@@ -105,8 +116,8 @@ WITH RECURSIVE heads AS (
       SELECT r.ctid AS tid FROM jedi_job_ready r JOIN jedi_jobs j USING (pandaid)
       WHERE r.site = :site AND r.gshare = s.gshare AND r.priority BETWEEN p.least AND p.top
         AND r.pandaid >= p.first AND j.status = 'activated'
-        AND r.cores <= :cores AND r.memory_mb <= :memory_mb AND r.walltime_s <= :walltime_s
-        AND r.disk_mb <= :disk_mb
+        AND r.cores BETWEEN :min_cores AND :cores AND r.walltime_s <= :walltime_s
+        AND r.memory_mb BETWEEN :min_memory_mb AND :memory_mb AND r.disk_mb <= :disk_mb
       ORDER BY r.priority DESC, r.pandaid LIMIT :n
       FOR UPDATE OF r SKIP LOCKED FOR NO KEY UPDATE OF j SKIP LOCKED) x
     LIMIT :n))
@@ -115,15 +126,16 @@ WITH RECURSIVE heads AS (
   UPDATE jedi_jobs j SET status = 'sent', statechangetime = jedi_now(), lock_seq = j.lock_seq + 1,
     heartbeat_at = jedi_now(), pilot_id = :pilot
   FROM gone WHERE j.pandaid = gone.pandaid
-  RETURNING j.*, 'activated' AS source, 'acquired' AS code, 'Handed to ' || :pilot AS reason
+  RETURNING j.pandaid, lock_seq, jeditaskid, attemptnr, site, cores, memory_mb, walltime_s,
+    priority, workqueue_id, gshare, resource_type, status, 'activated' AS source,
+    'acquired' AS code, 'Handed to ' || :pilot AS reason
 ), {NOTE}, answered AS (
   INSERT INTO jedi_acquire_requests (request_id, site, pandaids)
   SELECT :request, :site, array_agg(pandaid) FROM u HAVING count(*) > 0
 ), {_noted("lastpilot")}
 {_HELD.format(jobs="u", where="")}"""
-# What is longer than 4096 characters psycopg would parse anew each time.
-_TAKE = text(" ".join(_ACQUIRE.split()))
-_REPEAT = text(
+_TAKE = plain(_short(_ACQUIRE))
+_REPEAT = plain(
     _HELD.format(
         jobs="jedi_jobs",
         where=f"""
@@ -146,10 +158,20 @@ def acquire(
     same request was being answered at this moment (repeat it), or is another site's.
     """
     values = {"site": site, "request": request_id, "pilot": pilot_id}
-    slot = {name: size or UNBOUNDED for name, size in resources.model_dump().items()}
+    slot = {
+        name: size or (0 if name.startswith("min_") else UNBOUNDED)
+        for name, size in resources.model_dump().items()
+    }
     given = {"n": n, "agent": AGENT, **slot}
-    jobs = tx.scalar(_TAKE, {**values, **given}) or tx.scalar(_REPEAT, values) or ()
-    return [HeldJob._make((*job, job_files(files))) for *job, files in jobs]
+    jobs = value(tx, _TAKE, {**values, **given}) or value(tx, _REPEAT, values) or ()
+    return [_held(*job) for job in jobs]
+
+
+def _held(*job: Any) -> HeldJob:
+    """A job of _HELD."""
+    *fields, endpoints, found = job
+    files = job_files(found)
+    return HeldJob._make((*fields, staging(endpoints, files), files))
 
 
 # -------------------------------------------------------------------------------------- report
@@ -161,12 +183,14 @@ _MEASURES = ", ".join(
     )
 )
 
-_ACCEPT = text(f"""
-WITH s AS (  -- of several reports on an attempt the furthest counts
+# Of several reports on an attempt the furthest counts.
+_ACCEPT = text(
+    _short(f"""
+WITH s AS (
   SELECT DISTINCT ON (pandaid, lock_seq) *, status NOT IN ('starting', 'running') AS ended
   FROM jsonb_to_recordset(CAST(:reports AS jsonb)) AS s(pandaid bigint, lock_seq bigint,
     status text, started_at timestamptz, ended_at timestamptz, exit_code int, error_code text,
-    error_diag text, measures jsonb, outputs jsonb, bad_inputs jsonb, metadata jsonb)
+    error_diag text, measures jsonb, outputs jsonb, metadata jsonb)
   ORDER BY pandaid, lock_seq, status NOT IN ('starting', 'running') DESC, status
 ), old AS (
   SELECT s.*, j.status AS source, j.status IN ({_AT_SITE}) AS at_site,
@@ -184,18 +208,14 @@ WITH s AS (  -- of several reports on an attempt the furthest counts
     exit_code = s.exit_code, error_code = s.error_code, error_diag = s.error_diag,
     metadata = nullif(s.metadata, '{{}}'), {_MEASURES}
   FROM old s WHERE j.pandaid = s.pandaid AND s.at_site
-  RETURNING j.*, s.source, coalesce(s.error_code, 'reported') AS code,
-    coalesce(s.error_diag, 'The pilot says: ' || s.status) AS reason, s.outputs, s.bad_inputs
+  RETURNING j.pandaid, j.jeditaskid, j.kind, j.status, j.site, j.workqueue_id, j.gshare,
+    j.resource_type, j.cores, s.source, coalesce(s.error_code, 'reported') AS code,
+    coalesce(s.error_diag, 'The pilot says: ' || s.status) AS reason, s.outputs
 ), {NOTE}, made AS (
   UPDATE jedi_job_files f SET fsize = o.size, checksum = o.adler32, guid = o.guid
   FROM u, jsonb_to_recordset(u.outputs) AS o(lfn text, size bigint, adler32 text, guid text)
   WHERE f.pandaid = u.pandaid AND f.jeditaskid = u.jeditaskid AND f.lfn = o.lfn
     AND f.type IN ({_OUTPUTS}) AND u.status = 'holding'
-), spoilt AS (
-  UPDATE jedi_job_files f SET problem = b.problem
-  FROM u, jsonb_to_recordset(u.bad_inputs) AS b(lfn text, problem text)
-  WHERE f.pandaid = u.pandaid AND f.jeditaskid = u.jeditaskid AND f.lfn = b.lfn
-    AND f.type NOT IN ({_OUTPUTS}) AND u.status = 'holding'
 ), begun AS (
   UPDATE jedi_dataset_contents c SET proc_status = 'running',
     status = CASE WHEN u.kind = 'merge' THEN 'merging' ELSE 'running' END
@@ -206,6 +226,7 @@ WITH s AS (  -- of several reports on an attempt the furthest counts
 SELECT pandaid, lock_seq, held, CASE WHEN at_site THEN target END AS status
 FROM old WHERE at_site OR reported
 """)
+)
 
 
 def accept_reports(tx: Connection, site: str, reports: Sequence[Report]) -> list[bool]:
@@ -215,8 +236,10 @@ def accept_reports(tx: Connection, site: str, reports: Sequence[Report]) -> list
     was accepted before is accepted again. False: stale, the work of the attempt is not wanted.
     """
     rows = tx.execute(_ACCEPT, {"reports": _json(reports), "site": site, "agent": AGENT}).all()
-    if any(row.status == "holding" for row in rows):
+    ended = {(row.pandaid, row.lock_seq) for row in rows if row.status == "holding"}
+    if ended:
         wake(tx, "job:holding")
+        _note_spoilt(tx, [r for r in reports if (r.pandaid, r.lock_seq) in ended])
     if through := [row.pandaid for row in rows if row.status == "holding" and row.held]:
         onejob.release(tx, through, AGENT, "Its payload had ended before its pilot held it.")
     tails = [LogEntry(pandaid=r.pandaid, lock_seq=r.lock_seq, stderr_tail=r.stderr_tail)
@@ -225,6 +248,21 @@ def accept_reports(tx: Connection, site: str, reports: Sequence[Report]) -> list
         store_tails(tx, site, tails)
     accepted = {(row.pandaid, row.lock_seq) for row in rows}
     return [(report.pandaid, report.lock_seq) in accepted for report in reports]
+
+
+_SPOILT = text(f"""
+UPDATE jedi_job_files f SET problem = b.problem
+FROM unnest(CAST(:ids AS bigint[]), CAST(:lfns AS text[]), CAST(:problems AS text[]))
+  AS b(id, lfn, problem)
+WHERE f.pandaid = b.id AND f.lfn = b.lfn AND f.type NOT IN ({_OUTPUTS})
+""")
+
+
+def _note_spoilt(tx: Connection, reports: Sequence[Report]) -> None:
+    """Which inputs their jobs could not use, and why not."""
+    if found := [(r.pandaid, bad.lfn, bad.problem) for r in reports for bad in r.bad_inputs]:
+        ids, lfns, problems = map(list, zip(*found, strict=True))
+        tx.execute(_SPOILT, {"ids": ids, "lfns": lfns, "problems": problems})
 
 
 # ----------------------------------------------------------------- heartbeats and live output
@@ -295,4 +333,4 @@ def sandbox(tx: Connection, sha256: str) -> bytes | None:
 
 
 def _json(messages: Sequence[Attempt]) -> str:
-    return f"[{','.join(message.model_dump_json() for message in messages)}]"
+    return to_json(messages, exclude_none=True, inf_nan_mode="null").decode()

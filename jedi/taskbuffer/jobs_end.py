@@ -14,7 +14,7 @@ from sqlalchemy import Connection, text
 from jedi.core import states
 from jedi.spec.attempt import ReportedJob
 from jedi.taskbuffer import merging, outbox, retryrules
-from jedi.taskbuffer.dispatch import JOB_FILES, SITE_ENDPOINT, job_files
+from jedi.taskbuffer.dispatch import JOB_FILES, STAGING, job_files, staging
 from jedi.taskbuffer.engine import wake
 from jedi.taskbuffer.jobs import JobMove, MovedJob, lock_jobs, move_jobs
 from jedi.taskbuffer.merging import PRE_MERGE
@@ -197,7 +197,7 @@ def leave_out(tx: Connection, files: Sequence[tuple[int, int, str]]) -> None:
 _KNOWN = f"""
 SELECT json_agg(job) FROM (
   SELECT json_build_array(j.pandaid, j.lock_seq, j.pilot_result, j.kill_code, j.error_code,
-    j.error_diag, {SITE_ENDPOINT}, j.hold_next,
+    j.error_diag, {STAGING.format(site="j.site")}, j.hold_next,
     j.kind IN ('normal', 'scout') AND coalesce((SELECT t.rules @> '{{"merge_output": true}}'
       FROM jedi_tasks t WHERE t.jeditaskid = j.jeditaskid), false),
     {JOB_FILES.format(condition=f"f.type IN ({_OUTPUTS})")},
@@ -205,9 +205,17 @@ SELECT json_agg(job) FROM (
          THEN {JOB_FILES.format(condition="f.problem = 'missing'")} END) AS job
   FROM jedi_jobs j
   WHERE j.pilot_result IS NOT NULL AND """
-_LEFT = text(f"""
-{_KNOWN} j.pandaid = ANY(CAST(:ids AS bigint[]))
-    AND j.status IN ('failed', 'cancelled', 'closed')) r
+_UNSUCCESSFUL = "j.status IN ('failed', 'cancelled', 'closed')"
+_LEFT = text(f"{_KNOWN} j.pandaid = ANY(CAST(:ids AS bigint[])) AND {_UNSUCCESSFUL}) r")
+_MAY_LIE = text(f"""{_KNOWN} j.pilot_result = 'finished' AND {_UNSUCCESSFUL} AND j.pandaid > :after
+    AND EXISTS (SELECT FROM jedi_job_files f
+      WHERE f.pandaid = j.pandaid AND f.type = 'output' AND f.fsize IS NOT NULL)
+    AND NOT EXISTS (  -- others made the same
+      SELECT FROM jedi_job_files f JOIN jedi_datasets d USING (jeditaskid, datasetid)
+      JOIN jedi_dataset_contents c ON c.lfn = f.lfn AND c.type = 'output' AND c.status = 'finished'
+      JOIN jedi_datasets o ON o.jeditaskid = c.jeditaskid AND o.datasetid = c.datasetid
+      WHERE f.pandaid = j.pandaid AND f.type = 'output' AND o.datasetname = d.datasetname)
+  ORDER BY j.pandaid LIMIT :limit) r
 """)
 _REPORTED = text(f"""{_KNOWN} j.postprocessed_at IS NULL AND j.status = 'holding'
     AND (j.hold_kind IS NULL
@@ -229,12 +237,22 @@ def left_behind(tx: Connection, panda_ids: Sequence[int]) -> list[ReportedJob]:
     return _known(tx.scalar(_LEFT, {"ids": list(panda_ids)}))
 
 
+def may_lie(tx: Connection, after: int, limit: int) -> list[ReportedJob]:
+    """Jobs beyond number `after`, in their order, that ended without success when their pilots had
+    laid outputs down: these may have been published."""
+    return _known(tx.scalar(_MAY_LIE, {"after": after, "limit": limit}))
+
+
 def _known(jobs: Sequence[Sequence[Any]] | None) -> list[ReportedJob]:
-    """The jobs behind _KNOWN: the fields of ReportedJob in their order."""
-    return [
-        ReportedJob._make((*job, job_files(files), job_files(missing)))
-        for *job, files, missing in jobs or ()
-    ]
+    """The jobs behind _KNOWN: the fields of ReportedJob in their order, but for the endpoint."""
+    return [_reported(*job) for job in jobs or ()]
+
+
+def _reported(*job: Any) -> ReportedJob:
+    *end, endpoints, hold_next, to_merge, found, missing = job
+    files = job_files(found)
+    rest = (staging(endpoints, files), hold_next, to_merge, files, job_files(missing))
+    return ReportedJob._make((*end, *rest))
 
 
 def acquit(tx: Connection, files: Sequence[tuple[int, str]]) -> None:
