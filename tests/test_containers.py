@@ -14,7 +14,7 @@ from task_rows import INPUT, put, row_of
 from test_merging import merged_at_last
 
 from jedi.agent.base import World
-from jedi.core.errors import LockLost, NotFound
+from jedi.core.errors import BadInput, LockLost, NotFound
 from jedi.service import recovery, results
 from jedi.spec.tasktext import validate
 from jedi.taskbuffer import instances, orders
@@ -218,3 +218,120 @@ def test_merge_jobs_fill_the_container(world: World) -> None:
     assert (one.site, one.containername, one.nfiles) == ("SITE_A", "a:out", 1)
     assert world.ddm.constituents("a:out") == [one.datasetname]
     sound(world)
+
+
+def in_container(world: World, *, output: str = "a:out", **keys: Any) -> int:
+    """A task with two files, whose outputs and logs go to a container."""
+    put_file_dataset(world, "demo:in", {"a": b"a", "b": b"b"}, ENDPOINTS["SITE_A"])
+    spec = document(output=output, nFilesPerJob=1, site="SITE_A", **keys)
+    spec["jobParameters"][-1]["container"] = "a:all.$JEDITASKID" if keys else "a:all"
+    [task] = ready(world, spec)
+    assert generate(world) == 1
+    return task
+
+
+def test_outputs_go_to_the_container_that_is_named(world: World) -> None:
+    """It is closed by the last of the tasks that fill it."""
+    first, second = in_container(world), in_container(world, output="a:other")
+    (one,) = made(world, first)
+    assert (one.datasetname, one.containername) == ("a:out", "a:all")
+    assert world.ddm.constituents("a:all") == ["a:out", "a:other"]
+    for task, state in ((first, "open"), (second, "closed")):
+        assert work_off_alone(world, task) == "done"
+        assert world.ddm.dataset("a:all").state == state
+    assert len(world.ddm.list_files("a:all")) == 4
+    sound(world)
+
+
+def work_off_alone(world: World, task: int) -> str:
+    """The jobs of a task succeed, those of others do not end."""
+    ids = jobs(world, task, "activated")
+    take(world, ids)
+    end(world, ids)
+    everything(world)
+    return status(world, task)
+
+
+def test_the_logs_and_what_is_merged(world: World) -> None:
+    """Logs go where their item says; what is merged is no part of it."""
+    spec = {"transPath": "sort", "jobParameters": "${TRN_OUTPUT0/S} > ${OUTPUT0}"}
+    log = {"value": "l.${SN}", "dataset": "a:logs", "container": "a:all-logs"}
+    task = in_container(world, mergeOutput=True, mergeSpec=spec, log=log)
+    assert made(world, task, "log")[0].containername == "a:all-logs"
+    assert {d.containername for d in made(world, task, "trn_output")} == {None}
+    assert merged_at_last(world, task) == "done"
+    assert world.ddm.constituents(f"a:all.{task}") == ["a:out"]
+    sound(world)
+
+
+def test_an_aborted_task_takes_its_empty_container_along(world: World) -> None:
+    task = in_container(world)
+    ask(world, task, "kill")
+    cycle(world)
+    end(world, jobs(world, task, "activated"), "cancelled")
+    everything(world)
+    for name in ("a:out", "a:all"):
+        with pytest.raises(NotFound):
+            world.ddm.dataset(name)
+
+
+def test_a_child_reads_the_container_of_several_tasks(world: World) -> None:
+    child = document(output="a:child", nFilesPerJob=1)
+    child["jobParameters"][0] = {**INPUT, "dataset": "a:all"}
+    spec = document(nFilesPerJob=1, site="SITE_A")
+    spec["jobParameters"][-1]["container"] = "a:all"
+    put_file_dataset(world, "demo:in", {"a": b"a", "b": b"b"}, ENDPOINTS["SITE_A"])
+    first, second = put(world, spec, child)
+    with world.engine.begin() as tx:
+        assert instances.to_come(tx, ["a:all", "demo:in"]) == {"a:all"}
+    assert TaskRefiner(world).run_once() == 2
+    assert row_of(world, second).reason_code == "input_open"
+    with world.engine.begin() as tx:
+        assert instances.to_come(tx, ["a:all"]) == {"a:all"}
+    everything(world)
+    assert work_off_alone(world, first) == "done"
+    soon(world)
+    everything(world)
+    (read,) = made(world, second, "input")
+    assert (read.datasetname, read.containername) == ("a:out", "a:all")
+
+
+def test_an_input_is_read_as_a_part_of_its_container(world: World) -> None:
+    for name in ("demo:one", "demo:two"):
+        put_file_dataset(world, name, {name[5:]: b"x"}, ENDPOINTS["SITE_A"])
+    world.ddm.create("demo:all", ENDPOINTS["SITE_A"], container=True)
+    world.ddm.add_members("demo:all", ["demo:one"])
+    items = [
+        {**INPUT, "dataset": name, "container": "demo:all"} for name in ("demo:one", "demo:two")
+    ]
+    documents = [document(output=f"a:out{n}") for n in range(2)]
+    for one, item in zip(documents, items, strict=True):
+        one["jobParameters"][0] = item
+    good, bad = put(world, *documents)
+    everything(world)
+    (read,) = made(world, good, "input")
+    assert (read.datasetname, read.containername, read.nfiles) == ("demo:one", "demo:all", 1)
+    assert status(world, good) == "running"
+    assert status(world, bad) == "broken"
+    assert "container demo:all does not hold it" in row_of(world, bad).errordialog
+
+
+@pytest.mark.parametrize(
+    ("keys", "items", "path"),
+    [
+        ({"instantiateTmplSite": True}, ["a:all"], "jobParameters[1].container"),
+        ({}, ["a:out"], "jobParameters[1].container"),
+        ({}, ["a:all", None], "jobParameters[2].container"),
+        ({}, ["noscope"], "jobParameters[1].container"),
+    ],
+)
+def test_which_containers_can_not_be(
+    keys: dict[str, Any], items: list[str | None], path: str
+) -> None:
+    spec = document(**keys)
+    output = spec["jobParameters"].pop()
+    for n, container in enumerate(items):
+        spec["jobParameters"].append({**output, "value": f"> o{n}.${{SN}}", "container": container})
+    with pytest.raises(BadInput) as caught:
+        validate(spec)
+    assert [problem.path for problem in caught.value.problems] == [path]

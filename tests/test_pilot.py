@@ -282,6 +282,27 @@ def test_stage_in_refuses(world: World, changes: dict[str, Any], code: str) -> N
     assert set(world.staged()) == {"job.log.tgz"}
 
 
+def test_what_the_task_names_itself_is_read_with_the_rights_of_the_payload(world: World) -> None:
+    """Links are followed, sizes unknown; the pilot's own files, and what is no file, stay shut."""
+    open_to_all = world.file("open.txt", b"text\n")
+    link = world.storage / "link"
+    link.symlink_to("open.txt")
+    order = {
+        "outputs": [output("out")],
+        "inputs": [{**open_to_all, "path": str(link), "size": None}],
+    }
+    last = world.run("cp open.txt out", **order)
+    assert (last["status"], last["measures"]["input_bytes"]) == ("finished", 5)
+    assert world.staged()["out"] == b"text\n"
+    shut = world.file("shut.txt", b"secret")
+    Path(shut["path"]).chmod(0)
+    told = [{**shut, "path": path, "size": None} for path in (shut["path"], "/dev/zero", "/etc")]
+    for input_, code in zip(told, ["stagein_failed", *["stagein_missing"] * 2], strict=True):
+        last = world.run("cat shut.txt", inputs=[input_])
+        assert (last["status"], last["error_code"]) == ("failed", code)
+    assert "Permission denied" in str(world.service.reports()[-5]["error_diag"])
+
+
 def test_every_bad_input_is_named(world: World) -> None:
     inputs = [
         world.file("good.txt", b"good"),

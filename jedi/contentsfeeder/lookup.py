@@ -26,10 +26,10 @@ OnTape = Callable[[str], Iterable[str]]
 
 
 def look_up(data: Catalogue, dataset: InputDataset, on_tape: OnTape | None) -> Listing:
-    """The listing of a dataset; one that waits to be released is not listed. `on_tape` None: jobs
-    may read tapes themselves."""
+    """The listing of a dataset, or what the task tells; one that waits to be released is not
+    listed. `on_tape` None: jobs may read tapes themselves."""
     if dataset.type != "input":
-        return Listing(dataset, "closed")
+        return Listing(dataset, "closed", dataset.told)
     name = dataset.name
     try:
         state = data.dataset(name).state

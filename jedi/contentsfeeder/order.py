@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from jedi.contentsfeeder.feed import FeedTask, InputDataset, needs_nucleus
+from jedi.contentsfeeder.feed import FeedTask, InputDataset, PseudoFile, needs_nucleus
 from jedi.contentsfeeder.select import Selection
+from jedi.spec import physical
 from jedi.spec.dataset import Attributes
 from jedi.spec.splitrule import SplitRules
 
@@ -31,6 +32,8 @@ def feed_task(
     awaited = {name for name, maker in produced if maker != parent}
     files_fed = sum(one.files for one in masters)
     rules = SplitRules.model_validate(row.rules or {})
+    named = physical.files(params["pfnList"]) if rules.pfn_list else ()
+    told = [PseudoFile(one.lfn, nevents=one.nevents) for one in named]
     return FeedTask(
         jedi_task_id=row.jeditaskid,
         lock_seq=row.lock_seq,
@@ -50,6 +53,7 @@ def feed_task(
                 n_events=one.nevents or 0,
                 selection=_selection(one, params, only),
                 master_id=one.masterid,
+                told=told if one.type == "pseudo_input" else (),
             )
             for one in ours
             if one.due
@@ -88,9 +92,9 @@ def _selection(
     that lost files were made of."""
     if dataset.type != "input":
         return Selection()
-    name = dataset.containername or dataset.datasetname
+    names = {dataset.datasetname, dataset.containername}
     items = [i for i in params["jobParameters"] if i.get("param_type") == "input"]
-    item: dict[str, Any] = next((i for i in items if name in i["dataset"].split(",")), {})
+    item: dict[str, Any] = next((i for i in items if names & {*i["dataset"].split(",")}), {})
     found = Selection.of(item, Attributes.parse(dataset.attributes), dataset.datasetid)
     if only is None:
         return found

@@ -91,6 +91,7 @@ def make_jobs(m: Material) -> NewJobs:
         commands=commands,
         texts=values.texts,
         inputs=_uses(reads, ids, m.seeds, len(again)),
+        paths=_paths(m.task.paths, reads),
         events=[_events(r, ids) for r in reads if r.master and m.task.rules.by_events],
         endpoints=endpoints,
         outputs=outputs,
@@ -189,6 +190,12 @@ def _uses(reads: Sequence[Reading], ids: Ints, seeds: Files, again: int) -> list
     rows = np.arange(again)
     uses.append(_use([(seeds, rows, ids[:again], np.zeros(again, np.int16))]))
     return [use for use in uses if len(use.file_ids)]
+
+
+def _paths(paths: Mapping[str, str], reads: Sequence[Reading]) -> dict[str, str]:
+    """Where the files lie that are read, as far as their task tells."""
+    used = (r.files.lfns[row] for r in reads if paths and r.master for row in r.rows.tolist())
+    return {lfn: paths[lfn] for lfn in used}
 
 
 def _events(reading: Reading, ids: Ints) -> EventUse:

@@ -60,6 +60,12 @@ class Ending:
     busy: bool = False
 
     @property
+    def containers(self) -> set[str]:
+        """Those that its outputs are in, but for what are datasets of its own."""
+        found = {d.container for d in self.datasets if d.is_output and d.container}
+        return found - {d.name for d in self.datasets}
+
+    @property
     def orphaned(self) -> bool:
         """Its parent takes it along."""
         ruined = self.parent is not None and self.parent.status in family.RUINED
@@ -133,6 +139,8 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
         with self.world.engine.begin() as tx:
             self._products = validation.products(tx, ids) if ids else {}
             self._twice = validation.duplicates(tx, ids) if ids else {}
+            names = {name for task in items for name in task.containers}
+            self._filled = ending.still_filled(tx, names) if names else set()
 
     def work(self, task: Ending) -> Outcome | Judgement:
         if task.orphaned:
@@ -156,11 +164,14 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
         )
         if verdict.target not in states.TASK.final:  # a person decides first
             return Outcome(verdict, settled, [])
+        aborted = verdict.target == "aborted"
         gone: set[str | None] = {None}  # containers come before their datasets, and go with them
+        for name in task.containers - self._filled:
+            if self._freeze(name, empty_goes=aborted):
+                gone.add(name)
         for dataset in task.datasets:
             if dataset.is_output or dataset.type == "trn_log":
-                empty_goes = verdict.target == "aborted" and dataset.container in gone
-                if self._freeze(dataset.name, empty_goes=empty_goes):
+                if self._freeze(dataset.name, empty_goes=aborted and dataset.container in gone):
                     gone.add(dataset.name)
             elif dataset.type == "trn_output":  # merged, or not wanted any more
                 with suppress(NotFound):

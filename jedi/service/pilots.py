@@ -15,7 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from jedi.core.errors import Forbidden, JediError, NotFound, Refused
 from jedi.core.knobs import Knobs
 from jedi.ddm.interface import DDM
-from jedi.spec.attempt import HeldJob
+from jedi.spec.attempt import HeldJob, JobFile
 from jedi.spec.wire import AcquireRequest, Beat, LogEntry, Report
 from jedi.taskbuffer import dispatch, users
 from jedi.taskbuffer import pilots as pilot_rows
@@ -151,17 +151,7 @@ def _order(job: HeldJob, ddm: DDM, knobs: Knobs) -> Answer:
         "command": job.command,
         "texts": job.texts or {},
         "sandbox": job.sandbox,
-        "inputs": [
-            {
-                "lfn": file.lfn,
-                "path": str(ddm.path(file.endpoint or "", file.dataset, file.lfn)),
-                "size": file.size,
-                "adler32": file.adler32,
-            }
-            for file in job.files
-            if file.type not in ("output", "log", *_PSEUDO)
-            and (file.endpoint or file.type != "trn_log")
-        ],
+        "inputs": [_input(file, ddm) for file in job.files if _is_read(file)],
         "outputs": [
             {"lfn": file.lfn, "source_name": file.source_name, "allow_missing": file.optional}
             for file in outputs
@@ -175,6 +165,24 @@ def _order(job: HeldJob, ddm: DDM, knobs: Knobs) -> Answer:
             "workdir_mb": job.scratch_mb,
             "max_processes": knobs["pilot.max_processes"],
         },
+    }
+
+
+def _is_read(file: JobFile) -> bool:
+    """Whether the pilot brings a file to the payload."""
+    if file.type in _PSEUDO:
+        return file.source_name is not None
+    return file.type not in ("output", "log") and bool(file.endpoint or file.type != "trn_log")
+
+
+def _input(file: JobFile, ddm: DDM) -> Answer:
+    """A file that is read; of one that the task tells of, nobody knows the size."""
+    told = file.source_name
+    return {
+        "lfn": file.lfn,
+        "path": told or str(ddm.path(file.endpoint or "", file.dataset, file.lfn)),
+        "size": None if told else file.size,
+        "adler32": file.adler32,
     }
 
 

@@ -35,9 +35,9 @@ from jedi.spec.chunk import Files
 from jedi.spec.request import Past
 from jedi.spec.scouting import Master, released
 from jedi.spec.task import RefinedTask
-from jedi.spec.taskparams import InputItem, TaskParams
+from jedi.spec.taskparams import TaskParams
 from jedi.taskbuffer import orders, tables, tasks_new
-from jedi.taskrefiner.refine import Malformed, Refined, Submission
+from jedi.taskrefiner.refine import Malformed, Refined, Submission, names_of
 
 Place = Callable[[Mapping[str, Any], str | None], tuple[Queue, str | None]]
 """From the columns of a task, and the name of a queue if it gives one, to its work queue and its
@@ -173,13 +173,12 @@ def feed(known: Known, params: TaskParams, owner: str, priority: int, place: Pla
 
 
 def _refined(known: Known, params: TaskParams, owner: str) -> RefinedTask:
-    names = dict.fromkeys(n for item in params.items(InputItem) for n in item.datasets)
     outcome = plugins.find("refiner", params.vo, params.prod_source_label)().refine(
         Submission(
             jedi_task_id=0,
             user_name=owner,
             params=params,
-            constituents={name: _below(known.data, name) for name in names},
+            constituents={name: _below(known.data, name) for name in names_of(params)},
             resource_types=known.resource_types,
         )
     )

@@ -33,8 +33,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class OutputDataset:
-    """A dataset of outputs. `container`: the one that it belongs to, if it was made for the jobs
-    that need it."""
+    """A dataset of outputs. `container`: the one that it belongs to, if any."""
 
     dataset_id: int
     name: str
@@ -68,7 +67,7 @@ class Output:
 class TaskOrder:
     """A claimed task that wants jobs. `columns` are those of jedi_jobs that all of them share, but
     for the priority, which falls by one with every `jobs_per_step` jobs, 0: never, that the owner
-    has already; these are `jobs_before`."""
+    has already; these are `jobs_before`. `paths`: where inputs lie, by LFN, if the task tells."""
 
     jedi_task_id: int
     lock_seq: int
@@ -87,6 +86,7 @@ class TaskOrder:
     columns: Mapping[str, Any]
     jobs_before: int = 0
     jobs_per_step: int = 0
+    paths: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def masters(self) -> list[Input]:
@@ -189,8 +189,8 @@ class Retry:
 class NewJobs:
     """The jobs of one task, column by column; 0 MB, 0 s: not known. `local`: all inputs lie at the
     job's site. Outputs have the job's boundary id, if any. Inputs stand apart by masters, what
-    follows them, and seeds; `events` are those of masters that are split by events; `texts` are
-    files made for each job, by name."""
+    follows them, and seeds; `paths` says where those lie that the task tells of; `events` are those
+    of masters that are split by events; `texts` are files made for each job, by name."""
 
     panda_ids: Sequence[int]
     origins: Sequence[int]
@@ -208,6 +208,7 @@ class NewJobs:
     commands: Sequence[str]
     texts: Mapping[str, Sequence[str]]
     inputs: Sequence[InputUse]
+    paths: Mapping[str, str]
     events: Sequence[EventUse]
     endpoints: Sequence[str]
     outputs: Sequence[NewOutput]

@@ -12,8 +12,6 @@ from typing import Any
 TASK_KEYS = {
     "nEventsPerRange": "Use nEventsPerJob",
     "minGranularity": "Use nEventsPerJob",
-    "pfnList": "Put the files into a dataset and name that in an input item; or use noInput and "
-    "name the files in the text of the jobs",
     "esmergeSpec": "Use mergeSpec, which merges the outputs of whole jobs",
     "loadXML": "Use groupBoundaryID, or a task for each group of files",
     "segmentSpecs": "Submit a task for each segment",
@@ -22,8 +20,6 @@ TASK_KEYS = {
 """Task parameters that are refused, and what to do instead."""
 
 ITEM_KEYS = {
-    "container": "Of an input, name the container as the dataset; to have outputs in a container, "
-    "use instantiateTmpl or instantiateTmplSite, which make the dataset one",
     "es_only": "Leave the item out: every job is an ordinary one",
 }
 """The same in items."""

@@ -25,7 +25,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from jedi.core import names
-from jedi.spec import period, placeholders
+from jedi.spec import period, physical, placeholders
 from jedi.spec.dataset import Attributes
 from jedi.spec.preprocessing import without_stand_ins
 from jedi.spec.rules import Flag, Rules
@@ -77,12 +77,17 @@ def _output_value(text: str) -> str:
     return text
 
 
+def _sites(text: str) -> str:
+    return ",".join(names.site(one.strip()) for one in text.split(","))
+
+
 def _attributes(text: str) -> str:
     return Attributes.parse(text).render()
 
 
 _Period = Annotated[str, AfterValidator(period.written)]
 _Site = Annotated[str, AfterValidator(names.site)]
+_Sites = Annotated[str, AfterValidator(_sites)]
 _TermCondition = Annotated[str, AfterValidator(_term_condition)]
 _SiteList = Annotated[str, AfterValidator(_site_list)]
 _Lfn = Annotated[str, AfterValidator(names.lfn)]
@@ -135,12 +140,12 @@ class InputItem(TemplateItem):
     """Input files; the first such item is the master, later ones follow it.
 
     `include` and `exclude` are comma-separated patterns of file names, as in the shell; `files`
-    names them. `offset` and `num_records` take a part of what is left, by number; what the others
-    mean: spec.dataset.Attributes, whose short forms may stand in `attributes` instead.
-    """
+    names them. `offset` and `num_records` take a part of what is left, by number; for the others
+    see spec.dataset.Attributes, whose short forms may stand in `attributes` instead."""
 
     param_type: Literal["input"] = Field(alias="param_type")
     dataset: Annotated[str, AfterValidator(_dataset_list)]
+    container: _OutputDataset | None = None
     files: list[_Lfn] = []
     include: _Text | None = None
     exclude: _Text | None = None
@@ -179,6 +184,7 @@ class OutputItem(TemplateItem):
     param_type: Literal["output"] = Field(alias="param_type")
     value: _OutputValue
     dataset: _OutputDataset
+    container: _OutputDataset | None = None
     source_name: _Lfn | None = None
     merge_only: Flag = None
     allow_no_output: Flag = None
@@ -206,6 +212,7 @@ class LogItem(_Written):
     param_type: Literal["log"] = Field(default="log", alias="param_type")
     value: _OutputValue
     dataset: _OutputDataset
+    container: _OutputDataset | None = None
 
 
 ITEM_MODELS: dict[str, type[Item]] = {
@@ -316,7 +323,7 @@ class TaskParams(_Written, Rules):
     work_disk_count: _Int4 | None = None
     work_disk_unit: _DiskUnit = "kB"
     cloud: _Site | None = None
-    site: _Site | None = None
+    site: _Sites | None = None
     nucleus: _Site | None = None
     included_site: _SiteList | None = None
     excluded_site: _SiteList | None = None
@@ -324,6 +331,7 @@ class TaskParams(_Written, Rules):
     max_attempt: Annotated[int, Field(ge=1, le=MAX_ATTEMPT)] | None = None
     max_failure: Annotated[int, Field(ge=1, le=MAX_ATTEMPT)] | None = None
     no_input: bool = False
+    pfn_list: list[Annotated[str, AfterValidator(physical.written)]] | None = None
     n_files: _Count | None = None
     n_events: _Count | None = None
     n_events_per_input_file: _Count | None = None

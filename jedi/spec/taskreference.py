@@ -102,6 +102,8 @@ MEANINGS = {
     "nucleus": "where the outputs are collected",
     "maxAttempt": "how often a file is tried; by default knob attempts.max_attempt",
     "maxFailure": "how often a file's jobs may fail",
+    "pfnList": "files that are read instead of a dataset: absolute paths where the jobs run; "
+    "/data/hits^500 has 500 events",
     "noInput": "the task reads no dataset; nFiles or nEvents say how many jobs it has",
     "nFiles": "use so many files at most",
     "nEvents": "use so many events at most, in whole files; without input: have so many",
@@ -135,6 +137,8 @@ MEANINGS = {
     "padding": "a blank follows",
     "hidden": "not told to the jobs",
     "dataset": "scope:name; of inputs also several with commas",
+    "container": "of outputs: the container that their dataset goes to; of inputs: the one that "
+    "the dataset is read as a part of",
     "files": "use the files with these names",
     "include": "use files with names like these, patterns with commas",
     "exclude": "leave files with names like these out, patterns with commas",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from jedi.core.errors import Problem
 from jedi.core.suggest import suggest
-from jedi.spec import later
+from jedi.spec import later, physical
 from jedi.spec.dataset import Attributes
 from jedi.spec.mergerules import merge_contradictions
 from jedi.spec.placeholders import (
@@ -38,8 +39,10 @@ _MASTER = "the first input is the master, which the others follow"
 
 
 def streams(params: TaskParams) -> list[str]:
-    """The placeholder that each input item feeds, in order."""
-    return [stream_of(item.value, i) for i, item in enumerate(params.items(InputItem))]
+    """The placeholder that pfnList feeds, and each input item, in order."""
+    first = [physical.STREAM] if params.pfn_list else []
+    items = enumerate(params.items(InputItem), len(first))
+    return [*first, *(stream_of(item.value, position) for position, item in items)]
 
 
 def contradictions(params: TaskParams) -> Iterator[Problem]:
@@ -47,6 +50,8 @@ def contradictions(params: TaskParams) -> Iterator[Problem]:
     yield from merge_contradictions(params)
     if params.no_input:
         yield from _no_input_rules(params)
+    if params.pfn_list:
+        yield from _pfn_rules(params, params.pfn_list)
     if params.no_wait_parent and params.parent_task_name is None:
         remedy = "Name it with parentTaskName, or leave it out"
         yield Problem("noWaitParent", True, "the task has no parent", remedy)
@@ -76,6 +81,11 @@ def contradictions(params: TaskParams) -> Iterator[Problem]:
         yield Problem("maxFailure", failures, rule, "Raise maxAttempt or leave maxFailure out")
 
 
+def _cuts_files(params: TaskParams) -> bool:
+    """Jobs may have parts of files."""
+    return bool(params.n_events_per_job or params.tgt_num_events_per_job)
+
+
 def _recovery_rules(params: TaskParams) -> Iterator[Problem]:
     if not params.lost_files:
         for key, value in (
@@ -88,7 +98,7 @@ def _recovery_rules(params: TaskParams) -> Iterator[Problem]:
     if params.lost_files_dataset is None:
         rule = "nobody says where they were"
         yield Problem("lostFiles", params.lost_files, rule, "Name lostFilesDataset")
-    if params.no_input or params.n_events_per_job or params.tgt_num_events_per_job:
+    if _cuts_files(params) or params.no_input or params.pfn_list:
         rule = "only what was made of whole files can be made by another task"
         yield Problem("lostFiles", params.lost_files, rule, "Use: jedi-task recover")
 
@@ -141,6 +151,33 @@ def _no_input_rules(params: TaskParams) -> Iterator[Problem]:
             yield Problem(key, size, rule, "Use nFiles and nFilesPerJob, or nEventsPerJob")
 
 
+def _pfn_rules(params: TaskParams, texts: Sequence[str]) -> Iterator[Problem]:
+    files = physical.files(texts)
+    for path, times in Counter(file.path for file in files).items():
+        if times > 1:
+            yield Problem("pfnList", path, "the file is there twice", "Name it once")
+    if params.no_input:
+        remedy = "Leave one of them out"
+        yield Problem("noInput", True, "the task has input, its pfnList", remedy)
+    if params.skip_files_used_by:
+        rule = "files without a dataset can't be told from those of other tasks"
+        remedy = "Leave them out of pfnList instead"
+        yield Problem("skipFilesUsedBy", params.skip_files_used_by, rule, remedy)
+    for key, size in (
+        ("nGBPerJob", params.n_gb_per_job),
+        ("tgtMaxOutputForNG", params.tgt_max_output_for_ng),
+    ):
+        if size is not None:
+            rule = "nobody knows the sizes of the files in pfnList"
+            yield Problem(key, size, rule, "Use nFilesPerJob")
+    untold = [file.path for file in files if file.nevents is None]
+    counted = params.n_events or _cuts_files(params)
+    if counted and untold and params.n_events_per_input_file is None:
+        rule = "events are counted, and nobody says how many the file has"
+        remedy = f"Write {untold[0]}^500 if it has 500, or give nEventsPerInputFile"
+        yield Problem("pfnList", untold[0], rule, remedy)
+
+
 def item_contradictions(params: TaskParams) -> Iterator[Problem]:
     """Items that exclude each other or use what nobody provides."""
     yield from _input_rules(params)
@@ -162,17 +199,17 @@ def _input_rules(params: TaskParams) -> Iterator[Problem]:
     inputs = params.items(InputItem)
     if params.no_input and inputs:
         yield Problem("noInput", True, "the task has an input item, too", "Leave one of them out")
-    if not params.no_input and not inputs:
-        remedy = "Add an item with param_type: input, or noInput: true"
+    if not (params.no_input or inputs or params.pfn_list):
+        remedy = "Add an item with param_type: input, or pfnList, or noInput: true"
         yield Problem("jobParameters", [], "the task has no input", remedy)
-    fed: dict[str, list[str]] = {}
-    for item, stream in zip(inputs, streams(params), strict=True):
+    fed: dict[str, list[str]] = {physical.STREAM: []} if params.pfn_list else {}
+    for item, stream in zip(inputs, streams(params)[len(fed) :], strict=True):
         yield from _attribute_rules(params, item, is_master=not fed)
         for other in (s for s, names in fed.items() if s != stream and {*names} & {*item.datasets}):
             path, rule = _at(params, item, "dataset"), f"feeds ${{{other}}} already"
             yield Problem(path, item.dataset, rule, "Use one placeholder for it")
         if fed.setdefault(stream, item.datasets) != item.datasets:
-            path, rule = _at(params, item, "value"), f"another dataset feeds ${{{stream}}}"
+            path, rule = _at(params, item, "value"), f"something else feeds ${{{stream}}}"
             yield Problem(path, item.value, rule, "Use another placeholder, such as ${IN2}")
 
 
@@ -206,6 +243,7 @@ def _output_rules(params: TaskParams) -> Iterator[Problem]:
     written = [(path, item.dataset, item.value) for path, item in outputs]
     if params.log is not None:
         written.append(("log.", params.log.dataset, params.log.value))
+    yield from _container_rules(params)
     names: set[str] = set()
     for path, dataset, value in written:
         if dataset in read:
@@ -222,6 +260,27 @@ def _output_rules(params: TaskParams) -> Iterator[Problem]:
             rule = "another output is made from this file"
             yield Problem(f"{path}sourceName", item.source_name, rule, "Choose another file")
         sources.add(item.source_name or "")
+
+
+def _container_rules(params: TaskParams) -> Iterator[Problem]:
+    outputs = [(_at(params, item, ""), item) for item in params.items(OutputItem)]
+    places = [(path, item.dataset, item.container) for path, item in outputs]
+    if params.log is not None:
+        places.append(("log.", params.log.dataset, params.log.container))
+    first = {dataset: container for _, dataset, container in reversed(places)}
+    for begin, dataset, container in places:
+        path = f"{begin}container"
+        if container != first[dataset]:
+            rule = "another item says otherwise of the same dataset"
+            yield Problem(path, container, rule, "Say the same of all its items")
+        if container is None:
+            continue
+        if params.instantiate_tmpl or params.instantiate_tmpl_site:
+            rule = f"{dataset} is a container itself (instantiateTmpl, instantiateTmplSite)"
+            yield Problem(path, container, rule, "Leave it out, or say instantiateTmplSite: false")
+        if container in first:
+            rule, remedy = "is a dataset of the same task", "Choose another name"
+            yield Problem(path, container, rule, remedy)
 
 
 def _number_rules(params: TaskParams) -> Iterator[Problem]:

@@ -104,7 +104,7 @@ def examine(document: Any) -> tuple[TaskParams | None, list[Problem]]:
         broken = {str(details["loc"][0]) for details in error.errors()}
         params = TaskParams.model_validate(_sound(document, error))
         problems += contradictions(params)
-        if not broken & {"jobParameters", "noInput", "log"}:
+        if not broken & {"jobParameters", "noInput", "pfnList", "log"}:
             problems += item_contradictions(params)
         return params, problems
     return params, [*unfed, *contradictions(params), *item_contradictions(params)]
@@ -118,7 +118,8 @@ def with_datasets(document: Any) -> tuple[Any, list[Problem]]:
         return document, []
     more = {k: v for k, v in document.items() if str(k).startswith(DATASETS_FOR)}
     inputs = [i for i, item in enumerate(items) if _reads(item)]
-    fed = {i: stream_of(items[i]["value"], position) for position, i in enumerate(inputs)}
+    first = 1 if document.get("pfnList") else 0
+    fed = {i: stream_of(items[i]["value"], position) for position, i in enumerate(inputs, first)}
     problems = [
         Problem(key, value, "names datasets for a stream that an input item feeds", "Correct it")
         for key, value in more.items()

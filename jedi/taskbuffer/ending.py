@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, text
@@ -16,6 +16,8 @@ PREPARABLE = tuple(
 FINALISABLE = ("prepared", "passed", "toabort", "tobroken")
 
 _FINAL = ", ".join(f"'{status}'" for status in sorted(states.TASK.final))
+_CLOSED = ", ".join(f"'{status}'" for status in sorted({*states.TASK.final, *FINALISABLE}))
+_OUTPUTS = ", ".join(f"'{kind}'" for kind in sorted(states.PRODUCT_TYPES))
 _MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
 # OFFSET 0 keeps each test a look-up by task: pulled up into joins they read all live jobs.
 _NOTHING_LEFT = f"""
@@ -72,6 +74,20 @@ def datasets(tx: Connection, task_ids: Sequence[int]) -> list[Row[Any]]:
                 "ORDER BY datasetid"
             ),
             {"ids": list(task_ids)},
+        )
+    )
+
+
+def still_filled(tx: Connection, containers: Collection[str]) -> set[str]:
+    """Which of these containers hold outputs of tasks that do not only have to be closed."""
+    return set(
+        tx.scalars(
+            text(
+                "SELECT d.containername FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid) "
+                "WHERE d.containername = ANY(:names) "
+                f"AND d.type IN ({_OUTPUTS}) AND t.status NOT IN ({_CLOSED})"
+            ),
+            {"names": sorted(containers)},
         )
     )
 

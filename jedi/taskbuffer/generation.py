@@ -69,10 +69,12 @@ WITH u AS (
   FROM jedi_gen_map m WHERE c.fileid = m.fileid AND c.ready AND ({ranges})
   RETURNING c.*, m.place
 )
-INSERT INTO jedi_job_files (pandaid, fileid, jeditaskid, datasetid, type, lfn, endpoint, fsize,
-  checksum, guid, n_events, start_event, end_event)
-SELECT pandaid, fileid, jeditaskid, datasetid, type, lfn, (CAST(:endpoints AS text[]))[place],
-  fsize, checksum, guid, nevents, startevent, endevent FROM u
+INSERT INTO jedi_job_files (pandaid, fileid, jeditaskid, datasetid, type, lfn, source_name,
+  endpoint, fsize, checksum, guid, n_events, start_event, end_event)
+SELECT pandaid, fileid, jeditaskid, datasetid, type, lfn, p.path,
+  (CAST(:endpoints AS text[]))[place], fsize, checksum, guid, nevents, startevent, endevent
+FROM u LEFT JOIN unnest(CAST(:tasks AS bigint[]), CAST(:lfns AS text[]), CAST(:paths AS text[]))
+  p(task, told, path) ON (task, told) = (jeditaskid, lfn)
 """
 _RANGE = "c.datasetid = ANY(:d{n}) AND c.fileid BETWEEN :a{n} AND :b{n}"
 
@@ -81,7 +83,9 @@ def _use_inputs(tx: Connection, batch: Batch) -> None:
     """Files go to their jobs, and into the jobs' lists of files."""
     tx.execute(_MAP)
     endpoints = sorted({name for _, new in batch for name in new.endpoints})
-    values: dict[str, Any] = {"endpoints": endpoints}
+    told = [(o.jedi_task_id, lfn, path) for o, new in batch for lfn, path in new.paths.items()]
+    tasks, lfns, paths = map(list, zip(*told, strict=True)) if told else ([], [], [])
+    values: dict[str, Any] = {"endpoints": endpoints, "tasks": tasks, "lfns": lfns, "paths": paths}
     uses = [(use, new.endpoints) for _, new in batch for use in new.inputs]
     for n, (use, _) in enumerate(uses):
         first, last = int(use.file_ids.min()), int(use.file_ids.max())

@@ -15,6 +15,7 @@ from jedi.core.errors import LockLost
 from jedi.spec.generation import OutputDataset, TaskOrder
 
 _TEMPLATES = ", ".join(f"'{kind}'" for kind in states.TEMPLATE_TYPES)
+_PRODUCTS = ", ".join(f"'{kind}'" for kind in sorted(states.PRODUCT_TYPES))
 _FINAL = ", ".join(f"'{status}'" for status in sorted(states.TASK.final))
 
 _AT_SITES = text("""
@@ -71,11 +72,16 @@ _TO_COME = text(f"""
 SELECT d.datasetname FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
 WHERE d.datasetname = ANY(:names) AND d.type IN ({_TEMPLATES}) AND t.status NOT IN ({_FINAL})
 UNION
-SELECT i ->> 'dataset' FROM jedi_tasks t JOIN jedi_taskparams p USING (jeditaskid),
-  LATERAL jsonb_array_elements(p.taskparams -> 'jobParameters') i
-WHERE t.status = 'registered' AND i ->> 'param_type' = 'output' AND i ->> 'dataset' = ANY(:names)
-  AND (p.taskparams ->> 'instantiateTmpl' = 'true'
-       OR p.taskparams ->> 'instantiateTmplSite' = 'true')
+SELECT d.containername FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
+WHERE d.containername = ANY(:names) AND d.type IN ({_PRODUCTS}) AND t.status NOT IN ({_FINAL})
+UNION
+SELECT w.name FROM jedi_tasks t JOIN jedi_taskparams p USING (jeditaskid),
+  LATERAL jsonb_array_elements(p.taskparams -> 'jobParameters') i,
+  LATERAL (VALUES (i ->> 'container', true), (i ->> 'dataset',
+    'true' IN (p.taskparams ->> 'instantiateTmpl', p.taskparams ->> 'instantiateTmplSite'))
+  ) w(name, is_container)
+WHERE t.status = 'registered' AND i ->> 'param_type' = 'output' AND w.name = ANY(:names)
+  AND w.is_container
 """)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
+from jedi.spec import physical
 from jedi.spec.chunk import Chunk, Files, Secondary
 from jedi.spec.dataset import Attributes
 from jedi.spec.demand import Demand
@@ -30,7 +31,7 @@ SELECT * FROM jedi_datasets WHERE jeditaskid = ANY(:ids)
 ORDER BY datasetid
 """)
 _OUTPUTS = text(f"""
-SELECT o.*, d.datasetname, d.status, d.type, d.destination, (
+SELECT o.*, d.datasetname, d.containername, d.status, d.type, d.destination, (
   -- other tasks may have filled the same dataset
   SELECT max(s.serialnr)
   FROM jedi_datasets e JOIN jedi_output_template s USING (jeditaskid, datasetid)
@@ -39,7 +40,13 @@ SELECT o.*, d.datasetname, d.status, d.type, d.destination, (
 FROM jedi_output_template o JOIN jedi_datasets d USING (jeditaskid, datasetid)
 WHERE o.jeditaskid = ANY(:ids) ORDER BY o.outtempid
 """)
-_PARAMS = text("SELECT * FROM jedi_jobparams_template WHERE jeditaskid = ANY(:ids)")
+_PARAMS = text("""
+SELECT j.*, CASE WHEN t.rules @> '{"pfn_list": true}'
+  THEN (SELECT p.taskparams -> 'pfnList' FROM jedi_taskparams p WHERE p.jeditaskid = t.jeditaskid)
+  END AS pfns
+FROM jedi_jobparams_template j JOIN jedi_tasks t USING (jeditaskid)
+WHERE j.jeditaskid = ANY(:ids)
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,7 @@ class Claimed:
     inputs: Sequence[Row[Any]]
     outputs: Sequence[Row[Any]]
     params_template: str
+    pfns: Sequence[str] = ()
 
     @property
     def ready(self) -> int:
@@ -77,6 +85,7 @@ class Claimed:
             demand=Demand.of(row, rules.max_walltime_h),
             request=Request.of(row),
             inputs=tuple(map(_input, self.inputs)),
+            paths={one.lfn: one.path for one in physical.files(self.pfns)},
             outputs=tuple(
                 _output(one)
                 for one in self.outputs
@@ -117,10 +126,12 @@ def claim(
     ids = {"ids": [row.jeditaskid for row in rows]}
     inputs = _by_task(tx.execute(_INPUTS, ids).all())
     outputs = outputs_of(tx, ids["ids"])
-    params = {row.jeditaskid: row.jobparamstemplate for row in tx.execute(_PARAMS, ids)}
+    params = {
+        row.jeditaskid: (row.jobparamstemplate, row.pfns or ()) for row in tx.execute(_PARAMS, ids)
+    }
     return [
         Claimed(row, inputs.get(row.jeditaskid, []), outputs.get(row.jeditaskid, []),
-                params.get(row.jeditaskid, ""))
+                *params.get(row.jeditaskid, ("",)))
         for row in sorted(rows, key=lambda row: (-(row.currentpriority or 0), row.jeditaskid))
     ]  # fmt: skip
 
@@ -164,7 +175,7 @@ def _input(row: Row[Any]) -> Input:
 def _output(row: Row[Any]) -> Output:
     return Output(
         template_id=row.outtempid,
-        dataset=OutputDataset(row.datasetid, row.datasetname, row.status),
+        dataset=OutputDataset(row.datasetid, row.datasetname, row.status, row.containername),
         type=row.type,
         role=row.outtype,
         stream=row.streamname,

@@ -49,7 +49,8 @@ SELECT FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
 """)
 _RELEASE = text(f"""
 WITH f AS (
-  SELECT t.jeditaskid, c.fileid, NOT p.taskparams ? 'nFiles' AS endless
+  SELECT t.jeditaskid, c.fileid,
+    NOT (p.taskparams ? 'nFiles' OR t.rules @> '{{"pfn_list": true}}') AS endless
   FROM jedi_tasks t JOIN jedi_taskparams p USING (jeditaskid), LATERAL (
     SELECT c.fileid FROM jedi_datasets d JOIN jedi_dataset_contents c USING (datasetid)
     WHERE d.jeditaskid = t.jeditaskid AND d.masterid IS NULL AND d.type IN ({_MASTERS})

@@ -48,7 +48,7 @@ class Dataset:
     def looks_again(self) -> bool:
         """Its files may be there again, or may be no more."""
         doubted = self.missing > 0 or self.status == "broken" or (self.stale and self.revived > 0)
-        return self.type == "input" and doubted and not self.is_due
+        return self.type in states.MASTER_TYPES and doubted and not self.is_due
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ from jedi.taskrefiner.refine import (
     Refined,
     Submission,
     TryLater,
+    names_of,
 )
 from jedi.taskrefiner.resource import ResourceType
 
@@ -221,14 +222,15 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
         found: dict[str, list[str]] = {}
         unknown: list[str] = []
         ddm = self.world.ddm
-        for name in dict.fromkeys(n for item in params.items(InputItem) for n in item.datasets):
+        read = {name for item in params.items(InputItem) for name in item.datasets}
+        for name in names_of(params):
             try:
                 info = ddm.dataset(name)
             except NotFound:
                 found[name] = [name]  # the feeder knows what to do about it
                 unknown.append(name)
                 continue
-            if info.is_container and info.state == "open":
+            if info.is_container and info.state == "open" and name in read:
                 return self._open(str(info))
             found[name] = ddm.constituents(name) if info.is_container else [name]
             if params.allow_empty_input and not found[name]:

@@ -7,18 +7,19 @@ entry point `jedi.refiner` (see agent/plugins.py). Source: engine.md §2.3, §2.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from jedi.core import names
 from jedi.core.errors import Problem
+from jedi.spec import physical
 from jedi.spec.dataset import Attributes, DatasetType, NewDataset, OutputTemplate
 from jedi.spec.placeholders import SEQUENCE, fill_task_id, placeholders, split_output, stream_of
 from jedi.spec.rules import Rules
 from jedi.spec.splitrule import CONSUMED, NO_SCOUT, TO_PREPROCESS, SplitRules
 from jedi.spec.task import RefinedTask, TaskColumns
-from jedi.spec.taskparams import InputItem, Item, NumberItem, OutputItem, TaskParams
+from jedi.spec.taskparams import InputItem, Item, LogItem, NumberItem, OutputItem, TaskParams
 from jedi.spec.taskrules import streams
 from jedi.taskrefiner.premerge import add_twins
 from jedi.taskrefiner.resource import ResourceType, resource_type
@@ -147,19 +148,16 @@ class Refiner:
         each master; then the random seeds, one sequence for the whole task."""
         params = submission.params
         items = [(item, self._plain(submission, item)) for item in params.items(InputItem)]
-        if empty := [item for item, plain in items if not plain]:
-            path, rule = "jobParameters", "the container holds no dataset"
-            return Malformed(
-                tuple(Problem(path, item.dataset, rule, "Add datasets to it") for item in empty)
-            )
-        if params.no_input:
-            masters = [NewDataset(PSEUDO_INPUT, "pseudo_input", "IN")]
+        if problems := tuple(_unfit(submission, items)):
+            return Malformed(problems)
+        if params.no_input or params.pfn_list:
+            masters = [NewDataset(PSEUDO_INPUT, "pseudo_input", physical.STREAM)]
         else:
-            item, plain = items[0]
+            item, plain = items.pop(0)
             masters = [_input(item, 0, name, container) for name, container in plain.items()]
         seen = {dataset.name for dataset in masters}
         followers: list[NewDataset] = []
-        for position, (item, plain) in enumerate(items[1:], 1):
+        for position, (item, plain) in enumerate(items, 1):
             for name, container in plain.items():
                 if name not in seen:
                     seen.add(name)
@@ -190,7 +188,8 @@ class Refiner:
             if name not in known:
                 datasets.append(
                     NewDataset(
-                        name, "output", stream, provenance=0, token=item.token,
+                        name, "output", stream, _container(item, task), provenance=0,
+                        token=item.token,
                         attributes=item.split.render() or None,
                         destination=item.destination or params.destination,
                     )
@@ -200,7 +199,10 @@ class Refiner:
             templates.append(OutputTemplate(position, template, stream, "output", item.source_name))
         log, template = self.log(submission, datasets)
         templates.append(OutputTemplate(len(inputs) + len(datasets), template, "LOG0", "log"))
-        logs = NewDataset(log, "log", "LOG0", provenance=0, destination=params.destination)
+        logs = NewDataset(
+            log, "log", "LOG0", _container(params.log, task), provenance=0,
+            destination=params.destination,
+        )  # fmt: skip
         return [*datasets, logs], tuple(templates)
 
     def log(self, submission: Submission, outputs: Sequence[NewDataset]) -> tuple[str, str]:
@@ -224,6 +226,7 @@ class Refiner:
             | {
                 "n_files_per_job": params.n_files_per_job or one,
                 "first_event": params.first_event or None,
+                "pfn_list": True if params.pfn_list else None,
                 "use_build": True if params.build_spec else None,
                 "input_pre_staging": params.pre_stages,
             },
@@ -271,8 +274,34 @@ class Refiner:
         found: dict[str, str | None] = {}
         for name in item.datasets:
             for plain in submission.constituents[name]:
-                found.setdefault(plain, None if plain == name else name)
+                found.setdefault(plain, item.container or (None if plain == name else name))
         return found
+
+
+def names_of(params: TaskParams) -> list[str]:
+    """The datasets and containers that input items name, each once."""
+    items = params.items(InputItem)
+    found = [name for item in items for name in (*item.datasets, item.container) if name]
+    return list(dict.fromkeys(found))
+
+
+def _unfit(
+    submission: Submission, items: Iterable[tuple[InputItem, Collection[str]]]
+) -> Iterator[Problem]:
+    """What data management does not know as the items, with the datasets behind them, say."""
+    for item, plain in items:
+        if not plain:
+            rule = "the container holds no dataset"
+            yield Problem("jobParameters", item.dataset, rule, "Add datasets to it")
+        members = submission.constituents[item.container] if item.container else plain
+        for name in (name for name in plain if name not in members):
+            rule = f"container {item.container} does not hold it"
+            yield Problem("jobParameters", name, rule, "Correct one of the names")
+
+
+def _container(item: OutputItem | LogItem | None, jedi_task_id: int) -> str | None:
+    """Where the dataset of an item belongs."""
+    return fill_task_id(item.container, jedi_task_id) if item and item.container else None
 
 
 def _as_container(dataset: NewDataset) -> NewDataset:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from scenarios.real_system import System, until
@@ -76,6 +77,24 @@ def test_open(system: System) -> None:
         datasets.close_dataset(tx, ddm, "me:run7")
     assert system.settle(task) == ["done"]
     assert sorted(map(int, system.lines(task))) == [3, 3]
+    system.check()
+
+
+def test_paths(system: System) -> None:
+    """Files of this machine that no dataset holds; the dataset of each run goes to one container,
+    which a second run opens again."""
+    paths = [Path(f"/etc/{name}") for name in ("hosts", "passwd", "group")]
+    counted = [f"{len(path.read_text().splitlines())} {path.name}" for path in paths]
+    examples = packaged("examples")
+    text = (examples / "paths.yaml").read_text()
+    for run in (1, 2):
+        with system.engine.begin() as tx:
+            ddm = system.ddm(tx)
+            task = submission.submit(tx, ddm, caller(), text, "yaml", examples).jedi_task_id
+        assert system.settle(task) == ["done"]
+        assert system.lines(task) == sorted(counted)
+        assert ddm.dataset("user:paths").state == "closed"
+        assert len(ddm.constituents("user:paths")) == run
     system.check()
 
 

@@ -1,0 +1,61 @@
+"""Input files that a task names by where they lie, not by a dataset: pfnList.
+
+Source: engine.md §2.2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from jedi.core import names
+
+STREAM = "IN"
+"""The placeholder that they feed."""
+_WRITTEN = re.compile(r"(?:file://)?(?P<path>/[^\0]*?[^/\0])(?:\^(?P<events>[1-9]\d{0,17}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Physical:
+    """A file: what jobs call it, its path, its events if the task tells them."""
+
+    lfn: str
+    path: str
+    nevents: int | None
+
+
+def written(text: str) -> str:
+    """The text, if it names a file; ValueError says what is wrong."""
+    _read(text)
+    return text
+
+
+def files(texts: Iterable[str]) -> list[Physical]:
+    """The files behind a pfnList. Each goes by the last part of its path; if two would be called
+    the same, all have their places in the list before it: 000001.hits."""
+    found = [_read(text) for text in texts]
+    alike = len(Counter(one.lfn for one in found)) < len(found)
+    return [
+        Physical(_numbered(place, one.lfn) if alike else one.lfn, one.path, one.nevents)
+        for place, one in enumerate(found, 1)
+    ]
+
+
+def _read(text: str) -> Physical:
+    found = _WRITTEN.fullmatch(text)
+    if not found:
+        raise ValueError("is an absolute path, /data/hits or file:///data/hits, with ^ and the "
+                         "number of its events where that matters: /data/hits^500")  # fmt: skip
+    path = PurePosixPath(found["path"])
+    if ".." in path.parts or len(text) > 4096:
+        raise ValueError("has at most 4096 characters and no ..")
+    lfn, events = names.lfn(path.name), found["events"]
+    names.lfn(_numbered(0, lfn))
+    return Physical(lfn, str(path), int(events) if events else None)
+
+
+def _numbered(place: int, lfn: str) -> str:
+    return f"{place:06d}.{lfn}"
