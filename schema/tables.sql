@@ -165,7 +165,7 @@ CREATE TABLE jedi_dataset_contents (
     CONSTRAINT jedi_dataset_contents_status_ck CHECK (status = ANY (ARRAY['pending', 'staging',
         'waiting', 'ready', 'missing', 'lost', 'broken', 'picked', 'running', 'finished', 'failed',
         'partial', 'defined', 'prepared', 'merging', 'nooutput']))
-) WITH (autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_scale_factor=0.05, fillfactor=60);
+) WITH (autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_scale_factor=0.05, fillfactor=45);
 CREATE INDEX jedi_dataset_contents_datasetid_ix ON jedi_dataset_contents (datasetid);
 CREATE INDEX jedi_dataset_contents_jeditaskid_datasetid_ix ON jedi_dataset_contents (jeditaskid,
     datasetid);
@@ -299,7 +299,7 @@ CREATE TABLE jedi_job_files (
     end_event bigint,            -- last event of the range
     problem text,                -- missing or broken: why an input could not be used
     CONSTRAINT jedi_job_files_pk PRIMARY KEY (pandaid, fileid, jeditaskid)
-) WITH (fillfactor=60);
+) WITH (fillfactor=45);
 
 -- the files of archived jobs
 CREATE TABLE jedi_job_files_archived (
@@ -618,6 +618,7 @@ CREATE TABLE jedi_pilots (
     endtime timestamptz,                                   -- when it ended
     engine text NOT NULL DEFAULT 'local',                  -- what runs it: local, slurm, ...
     batch_id text,                                         -- the batch system's id of it
+    resource_type text NOT NULL DEFAULT '',                -- the shape of its slot; empty: a whole slot
     CONSTRAINT jedi_pilots_pk PRIMARY KEY (pilot_id)
 );
 CREATE INDEX jedi_pilots_live_ix ON jedi_pilots (site) WHERE endtime IS NULL;

@@ -357,7 +357,7 @@ contents = Table(
           postgresql_where=text("type IN ('output', 'log')")),
     comment="files (or event ranges of files) and how tasks use them",
     postgresql_with={
-        "fillfactor": "60",
+        "fillfactor": "45",
         "autovacuum_vacuum_scale_factor": "0.05",
         "autovacuum_analyze_scale_factor": "0.05",
     },

@@ -193,7 +193,7 @@ job_files = Table(
     *_job_file_columns(),
     PrimaryKeyConstraint("panda_id", "file_id", "jedi_task_id"),
     comment="the files of each job",
-    postgresql_with={"fillfactor": "60"},
+    postgresql_with={"fillfactor": "45"},
 )
 
 job_files_archived = Table(
@@ -780,6 +780,8 @@ pilots = Table(
     words("engine", "what runs it: local, slurm, ...", "pilots.insert_pilots", nullable=False,
           server_default="local"),
     words("batch_id", "the batch system's id of it", "pilots.note_found"),
+    words("resource_type", "the shape of its slot; empty: a whole slot", "pilots.insert_pilots",
+          nullable=False, server_default=""),
     PrimaryKeyConstraint("pilot_id"),
     Index("jedi_pilots_live_ix", "site", postgresql_where=text("endtime IS NULL")),
     comment="pilots that the submitter started",

@@ -8,9 +8,9 @@ revision = "0004"
 down_revision = "0003"
 
 FILL = {
-    "jedi_dataset_contents": ("SET (fillfactor = 80)", 60),
+    "jedi_dataset_contents": ("SET (fillfactor = 80)", 45),
     "jedi_jobs": ("SET (fillfactor = 80)", 45),
-    "jedi_job_files": ("RESET (fillfactor)", 60),
+    "jedi_job_files": ("RESET (fillfactor)", 45),
 }
 """Before, and from now on. A statement moves all jobs of a page: each needs room for a second
 version there, until the first is cleared away."""
@@ -32,9 +32,13 @@ def upgrade() -> None:
     op.execute(f"DROP INDEX {LOG}_pandaid_ix")
     for table, (_, now) in FILL.items():
         op.execute(f"ALTER TABLE {table} SET (fillfactor = {now})")
+    shape = "jedi_pilots.resource_type IS 'the shape of its slot; empty: a whole slot'"
+    op.execute("ALTER TABLE jedi_pilots ADD COLUMN resource_type text NOT NULL DEFAULT ''")
+    op.execute(f"COMMENT ON COLUMN {shape}")
 
 
 def downgrade() -> None:
+    op.execute("ALTER TABLE jedi_pilots DROP COLUMN resource_type")
     for table, (before, _) in FILL.items():
         op.execute(f"ALTER TABLE {table} {before}")
     op.execute(f"CREATE INDEX {LOG}_pandaid_ix ON {LOG} (pandaid)")
