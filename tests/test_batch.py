@@ -23,6 +23,7 @@ from jedi.standalone.down import end_pilots
 from jedi.submitter.agent import Submitter
 from jedi.submitter.batch import Batch
 from jedi.submitter.port import EngineError, Known, Slot, Start
+from jedi.submitter.shapes import Shape
 
 PILOT = "HERE.0123456789ab"
 ATTRIBUTES = {"slurm": {"qos": "long"}, "lsf": {"app": "grid"}, "pbs": {"A": "physics"},
@@ -129,8 +130,8 @@ def engine(name: str, tmp_path: Path, command_s: float = 10.0) -> Batch:
 
 
 def slot(name: str) -> Slot:
-    return Slot("HERE", 2, 2000, 0, 5, 1.0, 30.0, Path("/scratch"), "http://head:8765", "python3",
-                walltime_s=3660, queue="main", attributes=ATTRIBUTES[name])  # fmt: skip
+    return Slot("HERE", Shape("", 2, 2000, 0), 5, 1.0, 30.0, Path("/scratch"), "http://head:8765",
+                "python3", walltime_s=3660, queue="main", attributes=ATTRIBUTES[name])  # fmt: skip
 
 
 def start(*names: str) -> list[Start]:
@@ -441,6 +442,29 @@ def test_a_queue_that_does_not_answer_is_told_and_asked_again(
     commands.plays("sbatch", "Submitted batch job 17")
     field.until(lambda: field.pilots("batch_id = '17'"), submitter)
     assert trouble(field) == []
+
+
+def test_a_system_that_hangs_holds_up_its_own_sites_alone(
+    field: Field, commands: Commands, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    commands.plays("squeue", then=f"until [ -e {gate} ]; do sleep 0.1; done")
+    commands.plays("sbatch", "Submitted batch job 17")
+    commands.plays("condor_q")
+    commands.plays("condor_submit", "18.0 - 18.0")
+    field.knob("submitter.command_s", 60.0)
+    field.sql("UPDATE jedi_sites SET submitter = 'htcondor', nslots = 1 WHERE site = 'SITE_B'")
+    field.jobs(1, ":")
+    field.jobs(1, ":", site="SITE_B")
+    submitter = Submitter(field.world)
+    field.until(lambda: field.pilots("batch_id = '18.0'"), submitter)
+    submitter.run_once()
+    assert len(field.pilots("site = 'SITE_A'")) == 1
+    asked = [call for call in commands.calls() if call.startswith("squeue")]
+    assert len(asked) == 1  # not again while it hangs
+    gate.touch()
+    field.until(lambda: field.pilots("batch_id = '17'"), submitter)
+    assert field.sql("SELECT site FROM jedi_site_metrics WHERE site = 'SITE_A'") == []
 
 
 def test_tokens_last_while_the_submitter_lives(field: Field, commands: Commands) -> None:

@@ -152,7 +152,10 @@ def test_a_site_below_nothing_has_no_slots_no_limits_and_the_usual_time(world: W
         served = {site.site: (site.nslots, site.maxrss, site.maxwdir)
                   for site in pilots.serve(tx, "here", 9)}  # fmt: skip
         assert served == {HOME: (0, 0, 0), "SITE_B": (2, 0, 0)}
-        waiting = {site: row.waiting for site, row in pilots.demand(tx, [*served]).items()}
+        slots = [{"site": site, "name": "", "cores": 1, "memory_mb": maxrss, "disk_mb": maxwdir,
+                  "min_cores": 0, "min_memory_mb": 0, "most": nslots}
+                 for site, (nslots, maxrss, maxwdir) in served.items()]  # fmt: skip
+        waiting = {site: row.waiting for (site, _), row in pilots.demand(tx, slots).items()}
         assert waiting == {HOME: 0, "SITE_B": 2}
     assert walk(world, DOGS["timeouts"]).total() == 0
 

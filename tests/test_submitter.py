@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,9 +24,11 @@ from jedi.core.home import Account, Home
 from jedi.core.processes import Process
 from jedi.submitter import local
 from jedi.submitter.agent import Submitter
-from jedi.submitter.plan import how_many, ramp, surplus
+from jedi.submitter.plan import Want, deal, idle, ramp
 from jedi.submitter.port import Slot
+from jedi.submitter.shapes import Shape, shapes
 from jedi.taskbuffer import knobs
+from jedi.taskrefiner.resource import ResourceType
 
 DEADLINE_S = 20.0
 TICK_S = 0.02
@@ -48,7 +51,59 @@ TICK_S = 0.02
     ],
 )
 def test_how_many(waiting: int, pilots: int, busy: int, n_slots: int, wanted: int) -> None:
-    assert how_many(waiting, pilots, busy, n_slots) == wanted
+    wants = [Want(1, waiting, pilots, 0, 99)]
+    assert deal(wants, idle(wants, busy), n_slots - pilots) == [wanted]
+
+
+def test_how_many_are_idle() -> None:
+    small, large = Want(1, 0, 5, 2, 0), Want(8, 0, 4, 1, 0)
+    assert idle([small, large], 6) == [2, 1]  # those that have not begun
+    assert idle([small, large], 5) == [3, 2]  # and one more of either
+    assert idle([small, large], 9) == [0, 0]
+    assert idle([small, large], 0) == [5, 4]
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "room", "wanted"),
+    [
+        (Want(1, 9, 0, 0, 9), Want(8, 9, 0, 0, 9), 24, [8, 2]),  # cores are shared alike
+        (Want(1, 3, 0, 0, 9), Want(8, 9, 0, 0, 9), 24, [3, 2]),
+        (Want(1, 9, 0, 0, 9), Want(8, 0, 0, 0, 9), 24, [9, 0]),
+        (Want(1, 9, 9, 0, 9), Want(8, 1, 0, 0, 9), 7, [0, 0]),  # the large one is next
+        (Want(1, 9, 9, 0, 9), Want(8, 1, 0, 0, 0), 7, [7, 0]),  # but not while it fails
+        (Want(1, 9, 7, 0, 9), Want(8, 1, 1, 0, 9), 7, [1, 0]),
+    ],
+)
+def test_shapes_share_the_cores(small: Want, large: Want, room: int, wanted: list[int]) -> None:
+    assert deal([small, large], [0, 0], room) == wanted
+
+
+TYPES = [
+    ResourceType("SCORE", 1, 1, None, 2000),
+    ResourceType("MCORE", 2, None, None, 2000),
+    ResourceType("SCORE_HIMEM", 1, 1, 2000, None),
+    ResourceType("MCORE_HIMEM", 2, None, 2000, None),
+]
+
+
+def shaped(factor: float = 0.9, **site: Any) -> list[Shape]:
+    given = {"capability": "ucore", "corecount": 8, "maxrss": 32000, "maxwdir": 800, **site}
+    return shapes(SimpleNamespace(**given), TYPES, factor)
+
+
+def test_the_shapes_of_a_site() -> None:
+    assert shaped(capability=None) == [Shape("", 8, 32000, 800)]
+    assert shaped() == [
+        Shape("SCORE", 1, 2000, 100, 1, 0),
+        Shape("MCORE", 8, 16000, 800, 2, 0),
+        Shape("SCORE_HIMEM", 1, 4000, 100, 1, 2001),
+        Shape("MCORE_HIMEM", 8, 32000, 800, 2, 16001),
+    ]
+    # who insists on all that is asked for has jobs of 2222 MB of which 0.9 are below the border
+    assert shaped(1.0)[:1] == [Shape("SCORE", 1, 2223, 100, 1, 0)]
+    assert [shape.name for shape in shaped(maxrss=16000)] == ["SCORE", "MCORE"]
+    assert [shape.name for shape in shaped(corecount=1)] == ["SCORE", "SCORE_HIMEM"]
+    assert [shape.memory_mb for shape in shaped(maxrss=0)] == [2000, 16000, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -67,12 +122,8 @@ def test_ramp(pilots: int, queued: int, failing: bool, most: int) -> None:
     assert ramp(pilots, queued, 10, failing) == most
 
 
-def test_surplus() -> None:
-    assert [surplus(0, 4, 1), surplus(2, 4, 1), surplus(9, 4, 1)] == [3, 1, 0]
-
-
 def test_the_name_of_a_pilot_ends_its_command_line() -> None:
-    slot = Slot("HERE", 2, 0, 0, 5, 1.0, 30.0, Path("/w"), "unix:/s", sys.executable)
+    slot = Slot("HERE", Shape("", 2, 0, 0), 5, 1.0, 30.0, Path("/w"), "unix:/s", sys.executable)
     line = local.command(slot, "HERE.1", None)
     assert line[-2:] == ["--pilot-id", "HERE.1"]
     assert "--payload-user" not in line
@@ -231,6 +282,38 @@ def test_no_pilots_where_none_are_wanted(field: Field, change: str) -> None:
     assert Submitter(field.world).run_once() == 0
 
 
+def test_a_unified_site_gets_pilots_of_the_shapes_that_its_jobs_need(field: Field) -> None:
+    field.serve()
+    field.knob("pilot.idle_s", 0.5)
+    field.sql("UPDATE jedi_sites SET capability = 'ucore', corecount = 2, maxrss = 8000")
+    made = [
+        field.jobs(3, "sleep 0.2; : > $OUT", cores=1, memory_mb=1500),
+        field.jobs(2, "sleep 0.2; : > $OUT", cores=2, memory_mb=3000),
+        field.jobs(1, "sleep 0.2; : > $OUT", cores=1, memory_mb=3000),
+        field.jobs(1, ":", cores=1, memory_mb=5000),  # more than the part of a core
+    ]
+    submitter = Submitter(field.world)
+    submitter.run_once()
+    taken = [pilot.resource_type for pilot in field.pilots()]
+    assert sorted(taken) == ["MCORE", "SCORE", "SCORE_HIMEM"]  # of four cores
+    ran = [job for some in made[:3] for job in some.jobs]
+    field.until(lambda: field.statuses().count("holding") == len(ran), submitter)
+    who = "SELECT pandaid, resource_type FROM jedi_jobs j JOIN jedi_pilots p USING (pilot_id)"
+    found = dict(tuple(row) for row in field.sql(who.replace("resource_type", "p.resource_type")))
+    assert [found.get(job) for job in ran] == ["SCORE"] * 3 + ["MCORE"] * 2 + ["SCORE_HIMEM"]
+    assert found.keys() == {*ran}
+
+
+def test_a_shape_that_is_refused_leaves_the_others_alone(field: Field) -> None:
+    field.sql("UPDATE jedi_sites SET capability = 'ucore', corecount = 8, nslots = 1")
+    field.jobs(1, ":", cores=8)
+    submitter = Submitter(field.world)
+    submitter._starting["SITE_A", "MCORE"].failed(clock.monotonic() + 1000)
+    field.jobs(1, ":", cores=1)
+    submitter.run_once()
+    assert [pilot.resource_type for pilot in field.pilots()] == ["SCORE"]
+
+
 # -------------------------------------------------------------------------------------- deaths
 
 
@@ -371,7 +454,7 @@ def test_a_submitter_that_died_before_it_noted_the_process(field: Field) -> None
     field.jobs(1, ": > $OUT")
     with field.engine.begin() as tx:
         (errand,) = Submitter(field.world).claim(tx, 10)
-    (handle,) = Submitter(field.world).work(errand).sent.started.values()
+    (handle,) = Submitter(field.world).work(errand).found().values()
     process = handle.process
     assert process
     clock.turn_to(clock.now() + timedelta(seconds=local.START_S + 1))

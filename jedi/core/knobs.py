@@ -286,6 +286,8 @@ _DECLARED = [
           "in this time is given up", least=0.1),
     _knob("submitter.first_pilots", "pilots", 100, "pilots sent to a site while none runs there; "
           "then as many may wait as run", least=1),
+    _knob("submitter.part_jobs", "jobs", 10, "jobs of one pilot in a part of a slot; then its "
+          "cores may go to jobs of another shape", least=1),
     _knob("submitter.walltime_s", "s", 86_400, "pilots take jobs for this time in batch systems, "
           "if their site has no maxtime", least=60),
     _knob("submitter.token_s", "s", 172_800.0, "a pilot's token lasts so long after its submitter "

@@ -75,6 +75,8 @@ def _take_jobs(node: Node, options: argparse.Namespace) -> None:
                     "memory_mb": options.memory_mb,
                     "walltime_s": math.ceil(left_s) if options.walltime_s else 0,
                     "disk_mb": options.disk_mb,
+                    "min_cores": options.min_cores,
+                    "min_memory_mb": options.min_memory_mb,
                 },
             },
         )
@@ -116,6 +118,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--memory-mb", type=int, default=0, metavar="N", help="memory on offer (0: not bounded)")
     add("--walltime-s", type=int, default=0, metavar="N", help="its own time (0: unbounded)")
     add("--disk-mb", type=int, default=0, metavar="N", help="disk on offer (0: not bounded)")
+    add("--min-cores", type=int, default=0, metavar="N", help="no jobs of fewer cores (0)")
+    add("--min-memory-mb", type=int, default=0, metavar="N", help="no jobs of less memory (0)")
     add("--max-jobs", type=int, default=0, metavar="N", help="end after N jobs (0: unbounded)")
     add("--idle-s", type=float, default=30.0, metavar="S", help="end after S s without work (30)")
     add("--heartbeat-s", type=float, default=30.0, metavar="S", help="between heartbeats (30)")

@@ -19,6 +19,9 @@ _Number = Annotated[int, Field(ge=0, le=2**31 - 1)]
 _Order = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
 _Limit = Annotated[int, Field(ge=0, le=2**53)]
 _NoLimit = "0 = no limit"
+UNIFIED = "ucore"
+"""The capability of sites whose slots are divided as their jobs need it."""
+
 _Switch = Literal["ON", "OFF", "TEST"]
 
 
@@ -122,7 +125,9 @@ class Site(Entry):
         "nucleus", description="a nucleus collects the outputs of tasks"
     )
     state: str = Field("ACTIVE", description="ACTIVE nuclei take tasks")
-    capability: str | None = Field(None, description="ucore: unified over resource types")
+    capability: str | None = Field(
+        None, description="ucore: slots are divided among jobs of one and of several cores"
+    )
     corecount: _Number = Field(1, description="cores per slot, 0 = 1")
     corepower: float = Field(10.0, gt=0, le=1e12, description="HS06 per core")
     maxtime: _Limit = Field(0, description=f"longest wall time in s, {_NoLimit}")
@@ -134,7 +139,7 @@ class Site(Entry):
         0, description="input of a job in MB, -1 = always direct I/O"
     )
     nslots: Annotated[_Number | Literal["auto"], BeforeValidator(_slots)] = Field(
-        0, description="pilots that the submitter runs at once; auto = one per core of this machine"
+        0, description="slots that the submitter fills; auto = one per core of this machine"
     )
     submitter: Literal["local", "slurm", "lsf", "pbs", "htcondor", "none"] = Field(
         "none",

@@ -8,8 +8,9 @@ import sys
 import uuid
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,31 +21,45 @@ from jedi.core import clock
 from jedi.core.backoff import Backoff
 from jedi.core.home import Home
 from jedi.submitter import engines, local
-from jedi.submitter.plan import how_many, ramp, surplus
-from jedi.submitter.port import End, Engine, EngineError, Known, Seen, Sent, Slot, Start
-from jedi.taskbuffer import jobs_end, pilots, sites, users
+from jedi.submitter.plan import Want, deal, idle, ramp
+from jedi.submitter.port import End, Engine, EngineError, Handle, Known, Seen, Sent, Slot, Start
+from jedi.submitter.shapes import Shape, shapes
+from jedi.taskbuffer import jobs_end, pilots, sites, tasks_new, users
 from jedi.taskbuffer.jobs_end import JobEnd
 from jedi.taskbuffer.pilots import Found
+from jedi.taskrefiner.resource import ResourceType
+
+Demand = tuple[Shape, Row[Any]]
+"""A shape of a site's slots, and what pilots.demand says of it."""
 
 LOST = "lost_pilot"
 LONGEST_WAIT_S = 60.0
 OVERTIME_S = 60
 """A slot is open so much longer than the longest job takes: it begins to be used later."""
 
+AT_ONCE = 8
+"""Sites of one batch system that are served at the same time."""
 
-@dataclass(slots=True)
+PATIENCE_S = 1.0
+"""Whose batch system takes longer to answer is not waited for, but heard in a later cycle."""
+
+
+@dataclass(slots=True, eq=False)
 class Errand:
     """What is to be done at a site, by one of its engines."""
 
     site: Row[Any]
+    name: str
     engine: Engine
-    known: list[Known]
+    known: list[Known] = field(default_factory=list)
     """Its living pilots there."""
 
     seen: Seen | None = None
     """What has become of them, if that was known at once."""
 
-    starts: list[Start] = field(default_factory=list)
+    orders: list[tuple[Slot, list[Start]]] = field(default_factory=list)
+    """Pilots to start, by the slots that are taken for them."""
+
     superfluous: list[Known] = field(default_factory=list)
     """Pilots that have no job to expect, if they have not begun."""
 
@@ -57,9 +72,12 @@ class Errand:
     endpoints: Sequence[str] = ()
     """Where they may have staged files."""
 
+    answer: Future[Done] | None = None
+    """What a batch system says, when it does."""
+
     def __bool__(self) -> bool:
         news = self.known if self.seen is None else self.seen.found or self.seen.gone
-        return bool(self.starts or self.lost or news)
+        return bool(self.orders or self.lost or news)
 
 
 @dataclass(slots=True)
@@ -67,9 +85,20 @@ class Done:
     """What was seen and done there."""
 
     seen: Seen
-    sent: Sent
+    sent: dict[str, Sent]
+    """By resource type."""
+
     strays: list[Known] = field(default_factory=list)
     """Pilots that go on although they were noted to have ended."""
+
+    def found(self) -> dict[str, Handle]:
+        """Of whom something new is known."""
+        started = (sent.started.items() for sent in self.sent.values())
+        return {**self.seen.found, **dict(chain.from_iterable(started))}
+
+    def refused(self) -> list[str]:
+        """Who was certainly not started."""
+        return [pilot for sent in self.sent.values() for pilot in sent.refused]
 
 
 class Submitter(Agent[Errand, Done]):
@@ -88,9 +117,11 @@ class Submitter(Agent[Errand, Done]):
         self._home = Home(world.settings.home)
         self._host = socket.gethostname()
         self._engines: dict[str, Engine] = {}
+        self._pools: dict[str, ThreadPoolExecutor] = {}
+        self._out: list[Errand] = []
         self._due: defaultdict[tuple[str, str], float] = defaultdict(float)
-        self._starting: defaultdict[str, Backoff] = defaultdict(_patience)
         self._troubled: defaultdict[str, Backoff] = defaultdict(_patience)
+        self._starting: defaultdict[tuple[str, str], Backoff] = defaultdict(_patience)
 
     @property
     def poll_s(self) -> float:
@@ -103,17 +134,64 @@ class Submitter(Agent[Errand, Done]):
         served = [
             s for s in pilots.serve(tx, self._host, limit) if self._troubled[s.site].until <= now
         ]
-        demand = pilots.demand(tx, [site.site for site in served])
+        demand = self._demand(tx, served)
         known: defaultdict[str, list[Row[Any]]] = defaultdict(list)
         for pilot in pilots.live_pilots(tx, self._host):
             known[pilot.site].append(pilot)
-        return [
+        planned = [
             errand
             for site in served
             for errand in self._plan(tx, site, known[site.site], demand[site.site])
         ]
+        answered = [errand for errand in self._out if errand.answer and errand.answer.done()]
+        self._out = [errand for errand in self._out if errand not in answered]
+        return answered + planned
 
     def work(self, errand: Errand) -> Done:
+        return errand.answer.result() if errand.answer else self._do(errand)
+
+    def apply(self, tx: Connection, results: Sequence[tuple[Errand, Done]]) -> None:
+        handles = {k: v for _, done in results for k, v in done.found().items()}
+        found = {k: Found(v.process, v.batch_id, v.running) for k, v in handles.items()}
+        pilots.note_found(tx, found)
+        pilots.end_pilots(tx, [pilot for errand, _ in results for pilot in errand.lost], "lost")
+        gone = {pilot: end for _, done in results for pilot, end in done.seen.gone.items()}
+        losers = self._end_jobs(tx, gone) if gone else set()
+        pilots.end_pilots(tx, sorted(losers), "lost", tidy=False)
+        ended = {*gone} - losers | {pilot for _, done in results for pilot in done.refused()}
+        pilots.end_pilots(tx, sorted(ended), "ended")
+        for errand, done in results:
+            self._judge(tx, errand, done, losers)
+            if done.seen.others:
+                done.strays = [Known.of(p) for p in pilots.have_ended(tx, [*done.seen.others])]
+
+    def tidy(self, results: Sequence[tuple[Errand, Done]]) -> None:
+        for errand, done in results:
+            gone = [pilot for pilot in errand.known if pilot.pilot_id in done.seen.gone]
+            refused = [Known(name, 0.0, running=False) for name in done.refused()]
+            errand.engine.forget(gone + refused)
+            if done.strays:
+                self.log.warning("pilots go on", pilots=[p.pilot_id for p in done.strays])
+                # if it fails they will be seen again
+                self._pool(errand.name).submit(errand.engine.cancel, done.strays)
+
+    def trouble(self, tx: Connection, errand: Errand, error: Exception) -> None:
+        # whoever was started all the same ends, since its token is void
+        started = [start.pilot_id for _, starts in errand.orders for start in starts]
+        pilots.end_pilots(tx, started, "ended")
+        self._wait(tx, self._troubled[errand.site.site], errand.site.site, str(error))
+
+    def _work_all(self, items: Sequence[Errand]) -> list[tuple[Errand, Done]]:
+        """All batch systems are asked at once. Who is late is heard in a later cycle, so that one
+        that hangs holds up its own sites alone."""
+        for errand in items:
+            if errand.answer is None and not errand.engine.at_hand:
+                errand.answer = self._pool(errand.name).submit(self._do, errand)
+        late = wait([errand.answer for errand in items if errand.answer], PATIENCE_S).not_done
+        self._out += [errand for errand in items if errand.answer in late]
+        return super()._work_all([errand for errand in items if errand.answer not in late])
+
+    def _do(self, errand: Errand) -> Done:
         for attempt in errand.attempts:
             errand.engine.tidy(self._home.work / f"{attempt.pandaid}.{attempt.lock_seq}")
             for endpoint in errand.endpoints:
@@ -122,45 +200,34 @@ class Submitter(Agent[Errand, Done]):
         idle = [pilot for pilot in errand.superfluous if pilot.pilot_id in seen.waiting]
         if idle:
             errand.engine.cancel(idle)
-        sent = Sent()
-        if errand.starts:
-            sent = errand.engine.submit(self._slot(errand.site), errand.starts)
-            self.log.info("pilots sent", site=errand.site.site, number=len(sent.started))
+        sent = {}
+        for slot, starts in errand.orders:
+            sent[slot.shape.name] = given = errand.engine.submit(slot, starts)
+            self.log.info("pilots sent", site=slot.site, number=len(given.started),
+                          resource_type=slot.shape.name)  # fmt: skip
         return Done(seen, sent)
 
-    def apply(self, tx: Connection, results: Sequence[tuple[Errand, Done]]) -> None:
-        handles = {k: v for _, d in results for k, v in (d.seen.found | d.sent.started).items()}
-        found = {k: Found(v.process, v.batch_id, v.running) for k, v in handles.items()}
-        pilots.note_found(tx, found)
-        pilots.end_pilots(tx, [pilot for errand, _ in results for pilot in errand.lost], "lost")
-        gone = {pilot: end for _, done in results for pilot, end in done.seen.gone.items()}
-        losers = self._end_jobs(tx, gone) if gone else set()
-        pilots.end_pilots(tx, sorted(losers), "lost", tidy=False)
-        ended = {*gone} - losers | {pilot for _, done in results for pilot in done.sent.refused}
-        pilots.end_pilots(tx, sorted(ended), "ended")
-        for errand, done in results:
-            idle = {pilot: end for pilot, end in done.seen.gone.items() if pilot not in losers}
-            self._judge(tx, errand.site.site, idle, done.sent.why)
-            if done.seen.others:
-                done.strays = [Known.of(p) for p in pilots.have_ended(tx, [*done.seen.others])]
-
-    def tidy(self, results: Sequence[tuple[Errand, Done]]) -> None:
-        for errand, done in results:
-            gone = [pilot for pilot in errand.known if pilot.pilot_id in done.seen.gone]
-            refused = [Known(name, 0.0, running=False) for name in done.sent.refused]
-            errand.engine.forget(gone + refused)
-            if done.strays:
-                self.log.warning("pilots go on", pilots=[p.pilot_id for p in done.strays])
-                with suppress(EngineError):  # they will be seen again
-                    errand.engine.cancel(done.strays)
-
-    def trouble(self, tx: Connection, errand: Errand, error: Exception) -> None:
-        # whoever was started all the same ends, since its token is void
-        pilots.end_pilots(tx, [start.pilot_id for start in errand.starts], "ended")
-        self._wait(tx, self._troubled, errand.site.site, str(error))
+    def _demand(self, tx: Connection, served: Sequence[Row[Any]]) -> dict[str, list[Demand]]:
+        """By site, the shapes of its slots with the jobs that wait for them."""
+        types = [ResourceType(**row._mapping) for row in tasks_new.resource_types(tx)]
+        factor = self.world.knobs["broker.memory_factor"]
+        shaped = {site.site: shapes(site, types, factor) for site in served}
+        most = {site.site: site.nslots * max(site.corecount, 1) for site in served}
+        asked = pilots.demand(
+            tx,
+            [
+                {"site": site, **asdict(shape), "most": most[site] // shape.cores}
+                for site, some in shaped.items()
+                for shape in some
+            ],
+        )
+        return {
+            site: [(shape, asked[site, shape.name]) for shape in some]
+            for site, some in shaped.items()
+        }
 
     def _plan(
-        self, tx: Connection, site: Row[Any], rows: Sequence[Row[Any]], asked: Row[Any]
+        self, tx: Connection, site: Row[Any], rows: Sequence[Row[Any]], asked: Sequence[Demand]
     ) -> list[Errand]:
         """What is to be done at a site; the engine that it had before may still have pilots."""
         errands = []
@@ -169,53 +236,84 @@ class Submitter(Agent[Errand, Done]):
             try:
                 engine = self._engine(name)
             except EngineError as error:
-                self._wait(tx, self._troubled, site.site, str(error))
+                self._wait(tx, self._troubled[site.site], site.site, str(error))
                 continue
-            if not engine.at_hand and self._due[site.site, name] > clock.monotonic():
+            out = any((e.site.site, e.name) == (site.site, name) for e in self._out)
+            if out or (not engine.at_hand and self._due[site.site, name] > clock.monotonic()):
                 continue
-            errand = self._inspect(tx, site, engine, [row for row in rows if row.engine == name])
+            own = [row for row in rows if row.engine == name]
+            errand = self._inspect(tx, Errand(site, name, engine), own)
             if name == site.submitter:
-                self._fill(tx, errand, len(rows) - len(errand.lost), asked)
+                alive = [row for row in rows if row.pilot_id not in errand.lost]
+                self._fill(tx, errand, alive, asked)
             if errand:
                 wait_s = self.world.knobs["submitter.queue_s"]
                 self._due[site.site, name] = clock.monotonic() + wait_s
                 errands.append(errand)
         return errands
 
-    def _inspect(
-        self, tx: Connection, site: Row[Any], engine: Engine, rows: Sequence[Row[Any]]
-    ) -> Errand:
+    def _inspect(self, tx: Connection, errand: Errand, rows: Sequence[Row[Any]]) -> Errand:
         """Gather what is known of the pilots of an engine; look at them if that takes no time."""
-        errand = Errand(site, engine, [Known.of(row) for row in rows if row.status != "lost"])
+        errand.known = [Known.of(row) for row in rows if row.status != "lost"]
         errand.lost = [row.pilot_id for row in rows if row.status == "lost"]
         if errand.lost:
             errand.attempts = pilots.lost_attempts(tx, errand.lost, LOST)
             errand.endpoints = list(sites.roots(tx))
-        if engine.at_hand:
-            errand.seen = engine.look(errand.known)
+        if errand.engine.at_hand:
+            errand.seen = errand.engine.look(errand.known)
         return errand
 
-    def _fill(self, tx: Connection, errand: Errand, alive: int, asked: Row[Any]) -> None:
+    def _fill(
+        self, tx: Connection, errand: Errand, alive: Sequence[Row[Any]], asked: Sequence[Demand]
+    ) -> None:
         """Take slots for new pilots, or find pilots for which there is nothing to do."""
-        knobs, site = self.world.knobs, errand.site
-        queued = [pilot for pilot in errand.known if not pilot.running]
-        idle = [pilot for pilot in queued if pilot.age_s > knobs["pilot.idle_s"]]
-        unused = min(len(idle), surplus(asked.waiting, alive, asked.busy))
-        errand.superfluous = sorted(idle, key=lambda pilot: pilot.age_s)[:unused]
-        patience = self._starting[site.site]
-        if (errand.seen and errand.seen.gone) or patience.until > clock.monotonic():
+        site, whole = errand.site, max(errand.site.corecount, 1)
+        wants = [self._want(site.site, shape, row.waiting, alive) for shape, row in asked]
+        spare = idle(wants, max((row.busy for _, row in asked), default=0))
+        for (shape, row), free in zip(asked, spare, strict=True):
+            errand.superfluous += self._unused(errand.known, shape.name, free - row.waiting)
+        if errand.seen and errand.seen.gone:
             return
-        first = knobs["submitter.first_pilots"]
-        most = ramp(alive, len(queued), first, failing=patience.wait_s > 0)
-        number = min(most, how_many(asked.waiting, alive, asked.busy, site.nslots))
+        cores = {shape.name: shape.cores for shape, _ in asked}
+        taken = sum(cores.get(row.resource_type, whole) for row in alive)
+        numbers = deal(wants, spare, site.nslots * whole - taken)
+        for (shape, _), number in zip(asked, numbers, strict=True):
+            if number:
+                errand.orders.append(self._order(tx, site, shape, number))
+
+    def _want(self, site: str, shape: Shape, waiting: int, alive: Sequence[Row[Any]]) -> Want:
+        own = [row.status for row in alive if row.resource_type == shape.name]
+        queued, patience = own.count("submitted"), self._starting[site, shape.name]
+        first = self.world.knobs["submitter.first_pilots"]
+        most = ramp(len(own), queued, first, failing=patience.wait_s > 0)
+        paused = patience.until > clock.monotonic()
+        return Want(shape.cores, waiting, len(own), queued, most=0 if paused else most)
+
+    def _unused(self, known: Sequence[Known], resource_type: str, number: int) -> list[Known]:
+        """So many pilots, if there are, that have waited for a while, those that did longest last
+        to go."""
+        idle_s = self.world.knobs["pilot.idle_s"]
+        queued = [
+            pilot
+            for pilot in known
+            if pilot.resource_type == resource_type and not pilot.running and pilot.age_s > idle_s
+        ]
+        return sorted(queued, key=lambda pilot: pilot.age_s)[: max(0, number)]
+
+    def _order(
+        self, tx: Connection, site: Row[Any], shape: Shape, number: int
+    ) -> tuple[Slot, list[Start]]:
+        """Note new pilots, with their tokens."""
         names = [f"{site.site}.{uuid.uuid4().hex[:12]}" for _ in range(number)]
         tokens = {name: users.new_token() for name in names}
         hashes = {name: users.token_hash(token) for name, token in tokens.items()}
-        lifetime_s = knobs["submitter.token_s"]
-        pilots.insert_pilots(tx, self._host, site.site, site.submitter, hashes, lifetime_s)
-        errand.starts = [
-            Start(name, token, self._home.payload_account(name)) for name, token in tokens.items()
-        ]
+        lifetime_s = self.world.knobs["submitter.token_s"]
+        pilots.insert_pilots(
+            tx, self._host, site.site, site.submitter, hashes, lifetime_s, shape.name
+        )
+        account = self._home.payload_account
+        starts = [Start(name, token, account(name)) for name, token in tokens.items()]
+        return self._slot(site, shape), starts
 
     def _engine(self, name: str) -> Engine:
         if name not in self._engines:
@@ -223,17 +321,18 @@ class Submitter(Agent[Errand, Done]):
             self._engines[name] = engines.make(name, self._home, command_s)
         return self._engines[name]
 
-    def _slot(self, site: Row[Any]) -> Slot:
+    def _pool(self, name: str) -> ThreadPoolExecutor:
+        return self._pools.setdefault(name, ThreadPoolExecutor(AT_ONCE, name))
+
+    def _slot(self, site: Row[Any], shape: Shape) -> Slot:
         knobs, batch = self.world.knobs, site.batch
         listen = knobs["api.listen"]
         url = f"http://{listen}" if listen else f"unix:{self._home.api_socket}"
         walltime_s = site.maxtime + OVERTIME_S if site.maxtime else knobs["submitter.walltime_s"]
         return Slot(
             site=site.site,
-            cores=max(site.corecount, 1),
-            memory_mb=site.maxrss,
-            disk_mb=site.maxwdir,
-            max_jobs=knobs["pilot.max_jobs"],
+            shape=shape,
+            max_jobs=knobs["pilot.max_jobs" if not shape.name else "submitter.part_jobs"],
             idle_s=knobs["pilot.idle_s"],
             heartbeat_s=knobs["pilot.heartbeat_s"],
             work=Path(batch.get("work") or self._home.work),
@@ -255,27 +354,27 @@ class Submitter(Agent[Errand, Done]):
         jobs_end.end_jobs(tx, ends, self.name)
         return {job.pilot_id for job in jobs}
 
-    def _judge(
-        self, tx: Connection, site: str, ended: dict[str, End], refused: EngineError | None
-    ) -> None:
-        """Send pilots to a site less and less often while it refuses them, or those that had no
-        job end in error."""
+    def _judge(self, tx: Connection, errand: Errand, done: Done, losers: set[str]) -> None:
+        """Send pilots of a shape to a site less and less often while it refuses them, or those
+        that had no job end in error."""
+        site, bad, well = errand.site.site, {}, set()
+        for pilot in errand.known:
+            end = done.seen.gone.get(pilot.pilot_id)
+            if end and end.failed is False:
+                well.add(pilot.resource_type)
+            elif end and end.failed and pilot.pilot_id not in losers:
+                said = local.last_words(self._home.pilot_logs / f"{pilot.pilot_id}.log")
+                bad[pilot.resource_type] = f"Pilot {pilot.pilot_id} {end.how}: {said}"
+        bad |= {kind: str(sent.why) for kind, sent in done.sent.items() if sent.why}
+        for kind, reason in bad.items():
+            self._wait(tx, self._starting[site, kind], site, reason)
+        mended = [self._starting.pop((site, kind), None) for kind in well - bad.keys()]
         answers_again = self._troubled.pop(site, _patience()).wait_s > 0
-        failed = [pilot for pilot, end in ended.items() if end.failed]
-        if refused:
-            self._wait(tx, self._starting, site, str(refused))
-        elif failed:
-            pilot = failed[0]
-            said = local.last_words(self._home.pilot_logs / f"{pilot}.log")
-            self._wait(tx, self._starting, site, f"Pilot {pilot} {ended[pilot].how}: {said}")
-        elif any(end.failed is False for end in ended.values()) or (
-            answers_again and not self._starting[site].wait_s
-        ):
-            self._starting.pop(site, None)
+        waits = any(one.wait_s for (name, _), one in self._starting.items() if name == site)
+        if (mended or answers_again) and not waits:
             pilots.note_trouble(tx, site, None)
 
-    def _wait(self, tx: Connection, backoffs: dict[str, Backoff], site: str, reason: str) -> None:
-        backoff = backoffs[site]
+    def _wait(self, tx: Connection, backoff: Backoff, site: str, reason: str) -> None:
         backoff.failed(clock.monotonic())
         facts = {"reason": reason, "wait_s": backoff.wait_s}
         self.log.warning("waiting", site=site, **facts)

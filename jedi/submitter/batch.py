@@ -182,8 +182,8 @@ class Batch:
             stderr_path=log,
             resources=ResourceSpecV1(
                 node_count=1,
-                processes_per_node=slot.cores,
-                memory=slot.memory_mb << 20 if slot.memory_mb else None,
+                processes_per_node=slot.shape.cores,
+                memory=slot.shape.memory_mb << 20 or None,
             ),
             attributes=JobAttributes(
                 duration=timedelta(seconds=(slot.walltime_s or 0) + SPARE_S),

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from jedi.core.errors import JediError
 from jedi.core.home import Account
 from jedi.core.processes import Process
+from jedi.submitter.shapes import Shape
 
 
 class EngineError(JediError):
@@ -23,9 +24,7 @@ class Slot:
     """What the pilots of a site are told, and what an engine is asked for them."""
 
     site: str
-    cores: int
-    memory_mb: int
-    disk_mb: int
+    shape: Shape
     max_jobs: int
     idle_s: float
     heartbeat_s: float
@@ -58,12 +57,14 @@ class Known:
     running: bool
     process: Process | None = None
     batch_id: str | None = None
+    resource_type: str = ""
 
     @classmethod
     def of(cls, row: Any) -> Known:
         """From a row of jedi_pilots with its age_s."""
         process = Process(row.pid, row.process_start) if row.pid else None
-        return cls(row.pilot_id, row.age_s, row.status != "submitted", process, row.batch_id)
+        running = row.status != "submitted"
+        return cls(row.pilot_id, row.age_s, running, process, row.batch_id, row.resource_type)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,9 @@ from jedi.spec.wire import Delegation
 
 _SERVE = text("""
 WITH l AS (
-  SELECT site, corecount, greatest(maxrss, 0) AS maxrss, greatest(maxwdir, 0) AS maxwdir,
-    greatest(maxtime, 0) AS maxtime, submitter, queue, batch, lastpilot,
+  SELECT site, capability, corecount, greatest(maxrss, 0) AS maxrss,
+    greatest(maxwdir, 0) AS maxwdir, greatest(maxtime, 0) AS maxtime, submitter, queue, batch,
+    lastpilot,
     CASE WHEN submitter <> 'none' AND status NOT IN ('offline', 'paused') THEN greatest(nslots, 0)
          ELSE 0 END AS nslots
   FROM jedi_sites s
@@ -34,8 +35,8 @@ SELECT * FROM l ORDER BY site
 
 def serve(tx: Connection, host: str, limit: int) -> list[Row[Any]]:
     """Lock the sites that a submitter looks after, to the transaction's end, and note that they
-    are: site, submitter (the engine), queue, batch, nslots (0: no more pilots), corecount, maxrss,
-    maxwdir, maxtime.
+    are: site, submitter (the engine), queue, batch, nslots (0: no more pilots), capability,
+    corecount, maxrss, maxwdir, maxtime.
 
     Sites that somebody else has locked are left out. What is read of a site's pilots after this
     holds until the commit, so two submitters never fill the same slots.
@@ -44,28 +45,32 @@ def serve(tx: Connection, host: str, limit: int) -> list[Row[Any]]:
 
 
 _DEMAND = text("""
-SELECT s.site, (
+SELECT s.site, s.name, (
   SELECT count(*) FROM (
     SELECT FROM jedi_job_ready r
-    WHERE r.site = s.site AND r.cores <= greatest(s.corecount, 1)
-      AND (s.maxrss <= 0 OR r.memory_mb <= s.maxrss)
-      AND (s.maxwdir <= 0 OR r.disk_mb <= s.maxwdir)
-    LIMIT greatest(s.nslots, 0)) r
+    WHERE r.site = s.site AND r.cores BETWEEN s.min_cores AND s.cores
+      AND r.memory_mb >= s.min_memory_mb AND (s.memory_mb = 0 OR r.memory_mb <= s.memory_mb)
+      AND (s.disk_mb = 0 OR r.disk_mb <= s.disk_mb)
+    LIMIT s.most) r
 ) AS waiting, coalesce(b.jobs, 0) AS busy
-FROM jedi_sites s LEFT JOIN (
+FROM jsonb_to_recordset(CAST(:slots AS jsonb)) s(site text, name text, cores int, memory_mb bigint,
+    disk_mb bigint, min_cores int, min_memory_mb bigint, most bigint)
+  LEFT JOIN (
   SELECT site, CAST(sum(jobs) AS bigint) AS jobs FROM (
     SELECT site, status, jobs FROM job_stats UNION ALL
     SELECT site, status, jobs FROM job_stats_delta) n
   WHERE status = ANY(:statuses) GROUP BY site) b USING (site)
-WHERE s.site = ANY(:sites)
 """)
 
 
-def demand(tx: Connection, sites: Sequence[str]) -> dict[str, Row[Any]]:
-    """By site, `waiting` jobs that fit into a slot (not counted beyond the number of slots) and
-    jobs that keep pilots `busy`. Both at one instant: a job that is just taken counts once."""
-    values = {"sites": list(sites), "statuses": list(states.JOB_AT_SITE)}
-    return {row.site: row for row in tx.execute(_DEMAND, values)}
+def demand(tx: Connection, slots: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Row[Any]]:
+    """By site and name of a slot: `waiting` jobs that fit into it (counted to `most`), and jobs
+    that keep the site's pilots `busy`. Both at one instant: a job that is just taken counts once.
+
+    Slots: site, name, cores, memory_mb and disk_mb (0: no limit), min_cores, min_memory_mb, most.
+    """
+    values = {"slots": json.dumps(slots), "statuses": list(states.JOB_AT_SITE)}
+    return {(row.site, row.name): row for row in tx.execute(_DEMAND, values)}
 
 
 def live_pilots(tx: Connection, host: str) -> list[Row[Any]]:
@@ -82,9 +87,16 @@ def live_pilots(tx: Connection, host: str) -> list[Row[Any]]:
 
 
 def insert_pilots(
-    tx: Connection, host: str, site: str, engine: str, tokens: Mapping[str, str], lifetime_s: float
+    tx: Connection,
+    host: str,
+    site: str,
+    engine: str,
+    tokens: Mapping[str, str],
+    lifetime_s: float,
+    resource_type: str = "",
 ) -> None:
-    """Note pilots that are going to be started, with the sha256 of their tokens, which expire."""
+    """Note pilots that are going to be started, with the sha256 of their tokens, which expire, and
+    the shape of their slots (empty: whole)."""
     if tokens:
         tx.execute(
             text(
@@ -93,11 +105,12 @@ def insert_pilots(
                 "INSERT INTO jedi_tokens (token_hash, kind, site, expires_at) "
                 "SELECT token_hash, 'pilot', :site, jedi_now() + make_interval(secs => :life) "
                 "FROM n) "
-                "INSERT INTO jedi_pilots (pilot_id, site, host, engine, token_hash, status) "
-                "SELECT pilot_id, :site, :host, :engine, token_hash, 'submitted' FROM n"
+                "INSERT INTO jedi_pilots "
+                "(pilot_id, site, host, engine, token_hash, status, resource_type) "
+                "SELECT pilot_id, :site, :host, :engine, token_hash, 'submitted', :type FROM n"
             ),
             {"ids": list(tokens), "hashes": list(tokens.values()), "site": site, "host": host,
-             "engine": engine, "life": lifetime_s},
+             "engine": engine, "life": lifetime_s, "type": resource_type},
         )  # fmt: skip
 
 
