@@ -92,7 +92,19 @@ def test_nothing_is_stored_on_error(world: World, submit: Submit) -> None:
 def test_a_mistyped_site_gets_a_suggestion(submit: Submit) -> None:
     (problem,) = refused(submit, document(site="SITE_AA"))
     assert problem.remedy == "Did you mean SITE_A?"
-    submit(document(site="SITE_A", nucleus="SITE_B", cloud="WORLD"))
+    (problem,) = refused(submit, document(site="SITE_A, SITE_C"))
+    assert (problem.path, problem.value) == ("site", "SITE_C")
+    submit(document(site="SITE_A, SITE_B", nucleus="SITE_B", cloud="WORLD"))
+
+
+def test_outputs_go_to_endpoints_that_exist(world: World, submit: Submit) -> None:
+    second = {**OUTPUT, "value": "p.${SN}", "dataset": "a:b", "destination": "SITE_B_DATADIS"}
+    problems = refused(submit, document(second, destination="NOWHERE"))
+    assert [(p.path, p.remedy) for p in problems] == [
+        ("destination", "Look at the output of: jedi endpoint list"),
+        ("jobParameters[1].destination", "Did you mean SITE_B_DATADISK?"),
+    ]
+    submit(document(second | {"destination": "SITE_B_DATADISK"}, destination="SITE_A_DATADISK"))
 
 
 def test_a_repeat_under_a_key_finds_the_first_task(submit: Submit) -> None:

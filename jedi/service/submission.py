@@ -247,16 +247,23 @@ def row_of(params: TaskParams, owner: str, priority: int) -> dict[str, Any]:
 
 
 def _places(tx: Connection, params: TaskParams) -> Iterator[Problem]:
-    wanted = {"site": params.site, "nucleus": params.nucleus, "cloud": params.cloud}
-    if not any(wanted.values()):
+    """The sites and endpoints that the task names exist."""
+    wanted = [("site", one) for one in (params.site or "").split(",")]
+    wanted += [(key, getattr(params, key) or "") for key in ("nucleus", "cloud", "destination")]
+    wanted += [(path, item.destination or "")
+               for path, item in _paths(params, OutputItem, "destination")]  # fmt: skip
+    if not any(name for _, name in wanted):
         return
     rows = sites.all_sites(tx)
-    names = {row.site for row in rows}
-    known = {"site": names, "nucleus": names, "cloud": {row.cloud for row in rows}}
-    for key, name in wanted.items():
-        if name is not None and name not in known[key]:
-            remedy = suggest(name, known[key], "Look at the output of: jedi site list")
-            yield Problem(key, name, f"no such {key}", remedy)
+    names, endpoints = {row.site for row in rows}, sites.all_endpoints(tx)
+    known = {"site": names, "nucleus": names, "cloud": {row.cloud for row in rows},
+             "destination": {row.ddm_endpoint for row in endpoints}}  # fmt: skip
+    for path, name in wanted:
+        kind = path.rpartition(".")[2]
+        if name and name not in known[kind]:
+            listed = "endpoint" if kind == "destination" else "site"
+            remedy = suggest(name, known[kind], f"Look at the output of: jedi {listed} list")
+            yield Problem(path, name, f"no such {kind}", remedy)
 
 
 def _parent(tx: Connection, params: TaskParams, owner: str) -> tuple[int | None, list[Problem]]:
@@ -340,9 +347,11 @@ def _lost(tx: Connection, params: TaskParams) -> Iterator[Problem]:
                 yield Problem("lostFiles", lfn, rule, suggest(lfn, known, "Correct the name"))
 
 
-def _paths(params: TaskParams, kind: type[_DatasetItem]) -> list[tuple[str, _DatasetItem]]:
+def _paths(
+    params: TaskParams, kind: type[_DatasetItem], key: str = "dataset"
+) -> list[tuple[str, _DatasetItem]]:
     return [
-        (f"jobParameters[{i}].dataset", item)
+        (f"jobParameters[{i}].{key}", item)
         for i, item in enumerate(params.job_parameters)
         if isinstance(item, kind)
     ]

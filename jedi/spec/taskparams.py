@@ -77,17 +77,12 @@ def _output_value(text: str) -> str:
     return text
 
 
-def _sites(text: str) -> str:
-    return ",".join(names.site(one.strip()) for one in text.split(","))
-
-
 def _attributes(text: str) -> str:
     return Attributes.parse(text).render()
 
 
 _Period = Annotated[str, AfterValidator(period.written)]
 _Site = Annotated[str, AfterValidator(names.site)]
-_Sites = Annotated[str, AfterValidator(_sites)]
 _TermCondition = Annotated[str, AfterValidator(_term_condition)]
 _SiteList = Annotated[str, AfterValidator(_site_list)]
 _Lfn = Annotated[str, AfterValidator(names.lfn)]
@@ -323,7 +318,7 @@ class TaskParams(_Written, Rules):
     work_disk_count: _Int4 | None = None
     work_disk_unit: _DiskUnit = "kB"
     cloud: _Site | None = None
-    site: _Sites | None = None
+    site: _SiteList | None = None
     nucleus: _Site | None = None
     included_site: _SiteList | None = None
     excluded_site: _SiteList | None = None
