@@ -390,7 +390,7 @@ def test_an_output_that_a_job_need_not_make(
                                     "WHERE type = 'output'"))  # fmt: skip
         assert status == "nooutput"
         if destination:
-            moving = moving_jobs(tx, SITE, "transferring", ["output", "log"], [], 1)
+            moving = moving_jobs(tx, "transferring", ["output", "log"], [], 1)
             assert [need.file[1] for need in _waiting(moving[0], "").needs] == [
                 file.lfn for file in job.files if file.type == "log"
             ]

@@ -117,7 +117,7 @@ def shown(run: Run, ids: list[int]) -> list[dict[str, Any]]:
 
 def test_the_mover_leaves_held_jobs(made: Made, engine: Engine) -> None:
     first = made.jobs[0]
-    asked = ("SITE_A", "activated", ("input",), (), 10)
+    asked = ("activated", ("input",), (), 10)
     with engine.begin() as tx:
         jobs.hold(tx, caller(), [first], None)
         assert [row.pandaid for row in moving.moving_jobs(tx, *asked)] == made.jobs[1:]

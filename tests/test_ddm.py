@@ -6,6 +6,7 @@ An implementation joins by a line in MAKERS.
 from __future__ import annotations
 
 import fcntl
+import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -383,6 +384,13 @@ class TestConformance:
         put(ddm, "A", "s:d", {"f": b"f", "g": b"g"})
         ddm.transfer([("s:d", "f")], "A", "B", "test")
         assert ddm.locate("s:d", ["g", "f", "h"]) == {"g": ["A"], "f": ["A", "B"], "h": []}
+        put(ddm, "B", "s:e", {"f": b"e"})
+        ddm.create("s:c", "A", container=True)
+        ddm.add_members("s:c", ["s:d"])
+        wanted = {"s:d/": ["g", "f", "h"], "s:e": ["f"], "s:c": ["f"], "s:missing": ["f"]}
+        assert ddm.holders(wanted) == {
+            ("s:d/", "g"): ["A"], ("s:d/", "f"): ["A", "B"], ("s:e", "f"): ["B"],
+        }  # fmt: skip
         ddm.remove_files("s:d", ["g", "h"])
         ddm.remove_files("s:d", ["g"])
         assert ddm.locate("s:d", ["g"]) == {"g": []}
@@ -453,20 +461,34 @@ class TestConformance:
         copies = sorted(make(roots).copies(), key=lambda copy: copy.lfn)
         assert copies == [Copy("B", "s:d", lfn, until) for lfn in "fgh"]
         later = Copy("B", "s:d", "f", until + timedelta(days=1))
-        assert ddm.drop_copies([later, Copy("A", "s:d", "i", until)]) == 0
-        assert ddm.drop_copies(copies[:1]) == 1
-        assert ddm.drop_copies(copies[:1]) == 0
+        assert ddm.drop_copies([later, Copy("A", "s:d", "i", until)]) == (0, [])
+        assert ddm.drop_copies(copies[:1]) == (1, [])
+        assert ddm.drop_copies(copies[:1]) == (0, [])
         assert ddm.locate("s:d", "fghi") == {
             "f": ["A"], "g": ["A", "B"], "h": ["A", "B"], "i": ["A", "B"]
         }  # fmt: skip
         assert not ddm.path("B", "s:d", "f").exists()
+
+    def test_a_copy_that_cannot_be_removed_keeps_no_other(self, make: Make, roots: Roots) -> None:
+        ddm, until = make(roots), datetime(2030, 1, 1, tzinfo=UTC)
+        put(ddm, "A", "s:d", {lfn: lfn.encode() for lfn in "fgh"})
+        ddm.transfer([("s:d", lfn) for lfn in "fgh"], "A", "B", "test", until)
+        stuck = ddm.path("B", "s:d", "g")
+        was = stuck.stat()
+        stuck.unlink()
+        stuck.mkdir()  # not even root can unlink it
+        os.utime(stuck, ns=(was.st_atime_ns, was.st_mtime_ns))
+        assert len(ddm.copies()) == 3
+        dropped, [problem] = ddm.drop_copies(ddm.copies())
+        assert (dropped, problem.filename) == (2, str(stuck))
+        assert [copy.lfn for copy in ddm.copies()] == ["g"]
 
     def test_the_last_replica_is_no_copy_any_more(self, make: Make, roots: Roots) -> None:
         ddm, until = make(roots), datetime(2030, 1, 1, tzinfo=UTC)
         put(ddm, "A", "s:d", {"f": b"f"})
         ddm.transfer([("s:d", "f")], "A", "B", "test", until)
         only = make({"B": roots["B"]})
-        assert only.drop_copies(only.copies()) == 0
+        assert only.drop_copies(only.copies()) == (0, [])
         assert make(roots).copies() == []
         assert ddm.path("B", "s:d", "f").read_bytes() == b"f"
 

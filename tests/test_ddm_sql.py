@@ -51,6 +51,7 @@ def test_the_number_of_files_is_not_that_of_statements(
             "transfer": lambda: ddm.transfer([(name, lfn) for lfn in lfns], "A", "B", "test"),
             "list": lambda: ddm.list_files(name),
             "locate": lambda: ddm.locate(name, lfns),
+            "holders": lambda: ddm.holders({f"{name}.{i}": ["f"] for i in range(n)}),
             "replicas": lambda: ddm.replicas(name),
             "remove": lambda: ddm.remove_files(name, lfns[1:]),
             "close": lambda: ddm.close(name),
@@ -66,7 +67,7 @@ def test_the_number_of_files_is_not_that_of_statements(
     few = life(2)
     assert life(200) == few
     assert few == {
-        **{"create": 1, "publish": 3, "transfer": 2, "list": 2, "locate": 2},
+        **{"create": 1, "publish": 3, "transfer": 2, "list": 2, "locate": 2, "holders": 1},
         **{"replicas": 2, "remove": 2, "close": 1, "delete": 3},
     }
 

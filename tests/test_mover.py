@@ -16,6 +16,7 @@ from sqlalchemy import Connection, text
 from jedi.agent.base import World
 from jedi.core import clock
 from jedi.ddm.filesystem import FileSystemDDM
+from jedi.ddm.interface import TransferResult
 from jedi.jobdispatcher.agent import Adder
 from jedi.mover.agent import Mover
 from jedi.mover.plan import EXPRESS, Need, Route, WaitingJob, activity, make_plan
@@ -198,6 +199,24 @@ def test_a_missing_input_holds_up_only_its_job_and_not_for_ever(world: World) ->
                  "WHERE pandaid = :p AND type = 'input'"), {"p": job.pandaid},
         ).one()  # fmt: skip
         assert tuple(files) == ("ready", 1)
+
+
+def test_what_is_on_its_way_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time-outs of jobs end that, not the Mover's patience, which is for what fails."""
+
+    def ask(_: FileSystemDDM, files: list[tuple[str, str]], *__: Any) -> list[TransferResult]:
+        return [TransferResult(*file, "requested", "On its way.") for file in files]
+
+    made = assigned_jobs(world, 2, missing=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(FileSystemDDM, "transfer", ask)
+        Mover(world).run_once()
+        assert statuses(world, made) == ["assigned"] * 2
+        clock.turn_to(clock.now() + timedelta(seconds=world.knobs["mover.patience_s"] + 60))
+        Mover(world).run_once()
+    assert sorted(statuses(world, made)) == ["assigned", "failed"]
+    Mover(world).run_once()
+    assert sorted(statuses(world, made)) == ["activated", "failed"]
 
 
 def test_an_input_that_comes_later_is_found(world: World) -> None:

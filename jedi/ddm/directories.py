@@ -104,6 +104,13 @@ class Directories(ABC):
 
     # The verbs
 
+    def holders(self, wanted: Mapping[str, Collection[str]]) -> dict[Named, list[str]]:
+        found: dict[Named, list[str]] = {}
+        for name, lfns in wanted.items():
+            with suppress(NotFound, Refused):
+                found |= {(name, lfn): at for lfn, at in self.locate(name, lfns).items() if at}
+        return found
+
     def path(self, endpoint: str, name: str, lfn: str) -> Path:
         return self._storage(endpoint).file(name, lfn)
 
@@ -179,8 +186,8 @@ class Directories(ABC):
             self._arrived(goal, files_there, stays)
         return [_result(name, file, ends[name, file]) for name, file in files]
 
-    def drop_copies(self, copies: Sequence[Copy]) -> int:
-        dropped = 0
+    def drop_copies(self, copies: Sequence[Copy]) -> tuple[int, list[OSError]]:
+        dropped, problems = 0, []
         unwanted: dict[tuple[str, str], set[str]] = {}
         for copy in set(copies).intersection(self.copies()):
             unwanted.setdefault((copy.endpoint, copy.dataset), set()).add(copy.lfn)
@@ -188,11 +195,17 @@ class Directories(ABC):
             held = self.locate(name, lfns)
             last = {lfn for lfn in lfns if held[lfn] == [endpoint]}
             self._forget(endpoint, name, last, gone=False)
-            self._forget(endpoint, name, lfns - last, gone=True)
+            gone = set()  # before it is forgotten: who dies in between leaves it to the next
             for lfn in lfns - last:
-                self.path(endpoint, name, lfn).unlink(missing_ok=True)
-                dropped += 1
-        return dropped
+                try:
+                    self.path(endpoint, name, lfn).unlink(missing_ok=True)
+                except OSError as error:
+                    problems.append(error)
+                else:
+                    gone.add(lfn)
+            self._forget(endpoint, name, gone, gone=True)
+            dropped += len(gone)
+        return dropped, problems
 
     def on_tape(self, name: str) -> list[str]:
         if not self._tapes:

@@ -7,7 +7,7 @@ the second call finds the work done and says nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -86,6 +86,10 @@ class TransferResult:
     def done(self) -> bool:
         return self.code == "done"
 
+    @property
+    def coming(self) -> bool:
+        return self.code == "requested"
+
 
 class DDM(Protocol):
     """Data management. Malformed names raise BadInput, unknown datasets and endpoints NotFound."""
@@ -104,6 +108,10 @@ class DDM(Protocol):
 
     def locate(self, name: str, lfns: Iterable[str]) -> dict[str, list[str]]:
         """The endpoints that hold each of these files of a plain dataset."""
+
+    def holders(self, wanted: Mapping[str, Collection[str]]) -> dict[tuple[str, str], list[str]]:
+        """As `locate` tells, of files (LFNs by dataset) of any number of datasets, by dataset and
+        LFN. What nobody holds, in whatever there is by that name, is left out."""
 
     def path(self, endpoint: str, name: str, lfn: str) -> Path:
         """Where the file lies, or would lie; only for endpoints mounted on this machine."""
@@ -147,8 +155,9 @@ class DDM(Protocol):
     def copies(self) -> list[Copy]:
         """All copies that are not to stay, at any endpoint."""
 
-    def drop_copies(self, copies: Sequence[Copy]) -> int:
-        """Remove such copies; how many. The last replica of a file stays, for good."""
+    def drop_copies(self, copies: Sequence[Copy]) -> tuple[int, list[OSError]]:
+        """Remove such copies; how many, and why others could not be. The last replica of a file
+        stays, for good."""
 
     def on_tape(self, name: str) -> list[str]:
         """The files of a plain dataset that lie on tape and on no disk, sorted."""

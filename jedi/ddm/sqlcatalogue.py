@@ -75,6 +75,11 @@ class SqlCatalogueDDM(Directories):
         located |= {row.lfn: self._known_endpoints(row) for row in rows}
         return located
 
+    def holders(self, wanted: Mapping[str, Collection[str]]) -> dict[Named, list[str]]:
+        given = {(valid_dataset(n), lfn): (n, lfn) for n, lfns in wanted.items() for lfn in lfns}
+        found = {given[row.name, row.lfn]: self._known_endpoints(row) for row in self._find(given)}
+        return {named: endpoints for named, endpoints in found.items() if endpoints}
+
     def copies(self) -> list[Copy]:
         with self._engine.begin() as tx:
             rows = catalogue.copies(tx)
@@ -158,10 +163,10 @@ class SqlCatalogueDDM(Directories):
 
     def _held(self, source: Storage, wanted: Mapping[str, Sequence[str]]) -> dict[Named, FileInfo]:
         given = {(valid_dataset(n), lfn): (n, lfn) for n, lfns in wanted.items() for lfn in lfns}
-        with self._engine.begin() as tx:
-            rows = catalogue.find_files(tx, [n for n, _ in given], [lfn for _, lfn in given])
         return {
-            given[row.name, row.lfn]: _file(row) for row in rows if source.endpoint in row.endpoints
+            given[row.name, row.lfn]: _file(row)
+            for row in self._find(given)
+            if source.endpoint in row.endpoints
         }
 
     def _arrived(
@@ -221,6 +226,11 @@ class SqlCatalogueDDM(Directories):
                 catalogue.note_events(tx, names, lfns, [file.nevents for file in named.values()])
             counted |= named
         return counted
+
+    def _find(self, files: Collection[Named]) -> list[Row[Any]]:
+        """Those of these files (datasets by their canonical names) that are known."""
+        with self._engine.begin() as tx:
+            return catalogue.find_files(tx, [n for n, _ in files], [lfn for _, lfn in files])
 
     def _known_endpoints(self, row: Row[Any]) -> list[str]:
         """Where a file lies, of the endpoints that are configured, in their order."""

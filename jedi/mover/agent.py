@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -12,6 +14,7 @@ from sqlalchemy import Connection, Row
 from jedi.agent.base import Agent, World
 from jedi.core import clock, states
 from jedi.core.errors import JediError, LockLost
+from jedi.ddm.interface import TransferResult
 from jedi.mover.plan import File, Need, Plan, Route, WaitingJob, activity, make_plan
 from jedi.taskbuffer import jobs_end, locks, moving, overview
 from jedi.taskbuffer.dispatch import job_files
@@ -32,7 +35,6 @@ class Direction:
 
 INWARD = Direction("assigned", states.FILE_TYPES, "Production Input")
 OUTWARD = Direction("transferring", states.OUTPUT_TYPES, "Production Output")
-_DIRECTIONS = {direction.status: direction for direction in (INWARD, OUTWARD)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,25 +69,30 @@ class Mover(Agent[Load, Plan]):
     def claim(self, tx: Connection, limit: int) -> list[Load]:
         now = clock.now()
         self._not_before = {job: due for job, due in self._not_before.items() if due > now}
+        busy = {row.status for row in overview.jobs_by_site(tx)}
         loads = [
-            self._load(tx, _DIRECTIONS[row.status], row.site, limit)
-            for row in overview.jobs_by_site(tx)
-            if row.status in _DIRECTIONS
+            Load(direction, site, [_waiting(row, direction.activity) for row in rows])
+            for direction in (INWARD, OUTWARD)
+            if direction.status in busy
+            for site, rows in groupby(self._waiting(tx, direction, limit), attrgetter("site"))
         ]
-        return [load for load in loads if load.jobs and self._lock(tx, load)]
+        ours = self._lock(tx, loads)
+        return [load for load in loads if load.lock in ours]
 
     def keep(self, tx: Connection, loads: Sequence[Load]) -> None:
-        for load in loads:
-            self._lock(tx, load)
+        self._lock(tx, loads)
 
     def work(self, load: Load) -> Plan:
+        with self.world.engine.begin() as tx:
+            if not self._lock(tx, [load]):
+                raise LockLost(f"Another Mover has taken over {load.lock}.")
         plan = make_plan(load.jobs, self._holders(load))
         for route, files in plan.routes.items():
-            with self.world.engine.begin() as tx:
-                if not self._lock(tx, load):
-                    raise LockLost(f"Another Mover has taken over {load.lock}.")
-            for file, problem in self._copy(route, files).items():
-                plan.problems[Need(file, route.target)] = problem
+            for end in self._copy(route, files):
+                if not end.done:
+                    need = Need((end.dataset, end.lfn), route.target)
+                    plan.problems[need] = end.sentence
+                    plan.coming |= {need} if end.coming else set()
         return plan
 
     def apply(self, tx: Connection, results: Sequence[tuple[Load, Plan]]) -> None:
@@ -96,14 +103,14 @@ class Mover(Agent[Load, Plan]):
                 if waiting.get(job.panda_id) != load.direction.status:
                     continue
                 if lacking := plan.lacking(job):
-                    ends += self._put_off(job, lacking)
+                    ends += self._put_off(job, lacking, patient=plan.can_come(job))
                 elif load.direction is INWARD:
                     reason = "The inputs are at the site."
                     moves.append(JobMove(job.panda_id, "activated", "input_ready", reason))
                 else:
                     reason = "The outputs are where they belong."
                     ends.append(JobEnd(job.panda_id, "finished", "job_finished", reason))
-            locks.release(tx, load.lock, self.world.me)
+        locks.release_all(tx, [load.lock for load, _ in results], self.world.me)
         move_jobs(tx, moves, self.name, [INWARD.status])
         jobs_end.end_jobs(tx, ends, self.name)
 
@@ -121,43 +128,32 @@ class Mover(Agent[Load, Plan]):
             self._wait(job)
         locks.release(tx, load.lock, self.world.me)
 
-    def _load(self, tx: Connection, direction: Direction, site: str, limit: int) -> Load:
-        rows = moving.moving_jobs(
-            tx, site, direction.status, direction.types, self._not_before, limit
-        )
-        return Load(direction, site, [_waiting(row, direction.activity) for row in rows])
+    def _waiting(self, tx: Connection, direction: Direction, limit: int) -> list[Row[Any]]:
+        return moving.moving_jobs(tx, direction.status, direction.types, self._not_before, limit)
 
-    def _lock(self, tx: Connection, load: Load) -> bool:
-        return locks.take(tx, load.lock, self.world.me, self.lease_s)
+    def _lock(self, tx: Connection, loads: Sequence[Load]) -> set[str]:
+        return locks.take_all(tx, [load.lock for load in loads], self.world.me, self.lease_s)
 
     def _holders(self, load: Load) -> dict[File, list[str]]:
-        """Who has the files. A dataset that nobody knows is held by nobody."""
+        """Who has the files."""
         wanted: dict[str, dict[str, None]] = {}
         for job in load.jobs:
             for dataset, lfn in (need.file for need in job.needs):
                 wanted.setdefault(dataset, {})[lfn] = None
-        holders = {}
-        for dataset, lfns in wanted.items():
-            try:
-                for lfn, endpoints in self.world.ddm.locate(dataset, lfns).items():
-                    holders[dataset, lfn] = endpoints
-            except JediError as error:
-                self.log.warning("no replicas", dataset=dataset, error=error.sentence)
-        return holders
+        return self.world.ddm.holders(wanted)
 
-    def _copy(self, route: Route, files: Sequence[File]) -> dict[File, str]:
-        """Copy files along a route; what went wrong with which."""
+    def _copy(self, route: Route, files: Sequence[File]) -> list[TransferResult]:
+        """Copy files along a route."""
         life_s = 0.0 if route.kept else float(self.world.knobs["mover.copy_lifetime_s"])
         until = clock.now() + timedelta(seconds=life_s) if life_s else None
         try:
-            ends = self.world.ddm.transfer(files, route.source, route.target, route.activity, until)
+            return self.world.ddm.transfer(files, route.source, route.target, route.activity, until)
         except JediError as error:
-            return dict.fromkeys(files, error.sentence)
-        return {(end.dataset, end.lfn): end.sentence for end in ends if not end.done}
+            return [TransferResult(*file, error.code, error.sentence) for file in files]
 
-    def _put_off(self, job: WaitingJob, lacking: str) -> list[JobEnd]:
-        """Try again later; a job that has waited too long fails."""
-        if job.age_s >= float(self.world.knobs["mover.patience_s"]):
+    def _put_off(self, job: WaitingJob, lacking: str, *, patient: bool) -> list[JobEnd]:
+        """Try again later; a job that can't but fail and has waited too long fails."""
+        if not patient and job.age_s >= float(self.world.knobs["mover.patience_s"]):
             return [JobEnd(job.panda_id, "failed", "transfer_failed", lacking, error_source="jedi")]
         self.log.warning("transfer put off", pandaid=job.panda_id, reason=lacking)
         self._wait(job)

@@ -45,10 +45,16 @@ class Route:
 
 @dataclass(slots=True)
 class Plan:
-    """`routes`: which files are to be copied; `problems`: why a file is not where it must be."""
+    """`routes`: which files are to be copied; `problems`: why a file is not where it must be;
+    `coming`: those that are on their way."""
 
     routes: dict[Route, list[File]] = field(default_factory=dict)
     problems: dict[Need, str] = field(default_factory=dict)
+    coming: set[Need] = field(default_factory=set)
+
+    def can_come(self, job: WaitingJob) -> bool:
+        """All that a job lacks is on its way: time-outs tell how long it waits."""
+        return self.coming.issuperset(need for need in job.needs if need in self.problems)
 
     def lacking(self, job: WaitingJob) -> str:
         """Why a job must go on waiting, naming a file; empty if it need not."""

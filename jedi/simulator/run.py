@@ -39,9 +39,8 @@ AGENTS = ("TaskCommando", "Adder", "PostProcessor", "TaskRefiner", "ContentsFeed
 dogs, one process that needs no locks."""
 HERE = tuple(dog for dog in DOGS.values() if dog.name not in ("notifier", "sweep"))
 """Nobody is told anything, and no bytes are left behind."""
-PRESET: Mapping[str, Any] = {"mover.patience_s": 1e9, "watchdog.space_period_s": 86_400.0}
-"""Knobs of all simulations: files on their way are waited for as long as the time-outs allow, and
-there is always room."""
+PRESET: Mapping[str, Any] = {"watchdog.space_period_s": 86_400.0}
+"""Knobs of all simulations: there is always room."""
 BEAT = IDLE = timedelta(minutes=30)
 """How often pilots say that they live; the longest time that is skipped when nothing happens."""
 ROUNDS = 50

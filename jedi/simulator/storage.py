@@ -17,6 +17,7 @@ from jedi.ddm.sqlcatalogue import SqlCatalogueDDM
 from jedi.ddm.storage import Storage, valid_dataset
 from jedi.simulator.dice import Dice, around
 from jedi.simulator.scenario import Transfers
+from jedi.taskbuffer import simulation
 
 ADLER32 = "00000001"
 """Of every file: nobody reads them."""
@@ -76,21 +77,15 @@ class SimulatedDDM(SqlCatalogueDDM):
         until: datetime | None = None,
     ) -> list[TransferResult]:
         works = not {source, target} & self.down
-        come = {f: works and self._arrival(*f, target) <= clock.now() for f in files}
-        wanted: dict[str, list[str]] = {}
-        for name, lfn in filter(come.__getitem__, come):
-            wanted.setdefault(name, []).append(lfn)
-        arrived: dict[str, list[FileInfo]] = {}
-        for (name, _), file in self._held(self._storage(source), wanted).items():
-            arrived.setdefault(name, []).append(file)
-        if arrived:
-            self._arrived(self._storage(target), arrived, until)
-        for name, lfn in files:
-            if come[name, lfn]:
-                self._due.pop((name, lfn, target), None)
+        come = [f for f in files if works and self._arrival(*f, target) <= clock.now()]
+        if come:
+            with self._engine.begin() as tx:
+                simulation.arrive(tx, target, come, until)
+        for name, lfn in come:
+            del self._due[name, lfn, target]
         return [
-            TransferResult(name, lfn, "done" if come[name, lfn] else "requested", "On its way.")
-            for name, lfn in files
+            TransferResult(*file, "done" if file in come else "requested", "On its way.")
+            for file in files
         ]
 
     def _arrival(self, name: str, lfn: str, target: str) -> datetime:

@@ -13,15 +13,18 @@ from jedi.taskbuffer.dispatch import JOB_FILES, job_files
 
 _STAYING = ", ".join(f"'{kind}'" for kind in states.PRODUCT_TYPES)
 _MOVING = text(f"""
-SELECT pandaid, priority, processingtype,
+WITH waiting AS (
+  SELECT pandaid, jeditaskid, site, priority, processingtype, statechangetime,
+    row_number() OVER (PARTITION BY site ORDER BY priority DESC, pandaid) AS place
+  FROM jedi_jobs WHERE status = :status AND postprocessed_at IS NULL AND hold_kind IS NULL
+    AND pandaid <> ALL(:not_yet)
+)
+SELECT pandaid, site, priority, processingtype,
   ARRAY(SELECT d.datasetname FROM jedi_datasets d WHERE d.jeditaskid = j.jeditaskid
     AND (d.type IN ({_STAYING}) OR 'manytime' = ANY(string_to_array(d.attributes, ',')))) AS kept,
   CAST(extract(epoch FROM jedi_now() - statechangetime) AS float8) AS age_s,
   {JOB_FILES.format(condition="f.type = ANY(:types)")} AS files
-FROM jedi_jobs j
-WHERE status = :status AND site = :site AND postprocessed_at IS NULL AND hold_kind IS NULL
-  AND pandaid <> ALL(:not_yet)
-ORDER BY priority DESC, pandaid LIMIT :limit
+FROM waiting j WHERE place <= :limit ORDER BY site, place
 """)
 
 _BROUGHT = text(f"""
@@ -37,16 +40,11 @@ def brought_by_owners(tx: Connection, panda_ids: Sequence[int]) -> list[tuple[in
 
 
 def moving_jobs(
-    tx: Connection,
-    site: str,
-    status: str,
-    types: Collection[str],
-    not_yet: Collection[int],
-    limit: int,
+    tx: Connection, status: str, types: Collection[str], not_yet: Collection[int], limit: int
 ) -> list[Row[Any]]:
-    """Jobs of a site in this status that are not held, highest priority first, but for those of
-    `not_yet`: pandaid, priority, processingtype, kept (datasets whose files stay where they are
-    brought to: outputs and many-time inputs), age_s (in this status), files of these types for
-    `job_files()`."""
-    values = {"site": site, "status": status, "types": list(types), "not_yet": list(not_yet)}
-    return list(tx.execute(_MOVING, {**values, "limit": limit}))
+    """Up to `limit` jobs of each site in this status that are not held, by site, highest priority
+    first, but for those of `not_yet`: pandaid, site, priority, processingtype, kept (datasets whose
+    files stay where they are brought to: outputs and many-time inputs), age_s (in this status),
+    files of these types for `job_files()`."""
+    values = {"status": status, "types": list(types), "not_yet": list(not_yet), "limit": limit}
+    return list(tx.execute(_MOVING, values))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row, text
@@ -28,6 +30,22 @@ def tasks(tx: Connection) -> list[Row[Any]]:
                 "FROM jedi_tasks ORDER BY jeditaskid"
             )
         )
+    )
+
+
+def arrive(
+    tx: Connection, endpoint: str, files: Sequence[tuple[str, str]], until: datetime | None
+) -> None:
+    """Files (dataset and LFN) lie at an endpoint from now on, until then."""
+    names, lfns = zip(*files, strict=True)
+    tx.execute(
+        text(
+            "INSERT INTO ddm_replicas (file_id, endpoint, expires_at) "
+            "SELECT file_id, :endpoint, :until FROM ddm_datasets JOIN ddm_files USING (dataset_id) "
+            "JOIN unnest(CAST(:names AS text[]), CAST(:lfns AS text[])) w(name, lfn) "
+            "USING (name, lfn) ORDER BY file_id ON CONFLICT DO NOTHING"
+        ),
+        {"endpoint": endpoint, "until": until, "names": list(names), "lfns": list(lfns)},
     )
 
 

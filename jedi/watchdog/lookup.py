@@ -8,7 +8,6 @@ from typing import Any
 from sqlalchemy import Row
 
 from jedi.agent.base import World
-from jedi.core.errors import JediError
 from jedi.taskbuffer import dogs
 from jedi.taskbuffer.jobs import JobMove, move_jobs
 from jedi.watchdog.dog import Counts, Dog
@@ -40,19 +39,12 @@ def run(world: World) -> Counts:
 
 
 def _locate(world: World, jobs: list[Row[Any]]) -> dict[File, list[str]]:
-    """Who has the inputs of jobs, by one question a dataset; nobody has what is not known."""
+    """Who has the inputs of jobs."""
     wanted: dict[str, set[str]] = defaultdict(set)
     for job in jobs:
         for dataset, lfn, _ in job.inputs or ():
             wanted[dataset].add(lfn)
-    found = {}
-    for dataset, lfns in wanted.items():
-        try:
-            for lfn, endpoints in world.ddm.locate(dataset, sorted(lfns)).items():
-                found[dataset, lfn] = endpoints
-        except JediError as error:
-            world.log.warning("no replicas", dataset=dataset, error=error.sentence)
-    return found
+    return world.ddm.holders(wanted)
 
 
 DOG = Dog("lookup", "watchdog.lookup_period_s", "whether inputs of urgent jobs have come", run)
