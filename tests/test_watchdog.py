@@ -19,14 +19,17 @@ import structlog
 from dogs import START, run
 from job_rows import make_jobs
 from sqlalchemy import Connection, Row, text
+from structlog.testing import capture_logs
+from test_adder import Pilot, claimed
 from typer.testing import CliRunner
 
 from jedi.agent.base import World
 from jedi.cli.watchdog import app
 from jedi.core import clock, states
 from jedi.core.knobs import KNOBS
-from jedi.taskbuffer import jobs, locks, tasks
+from jedi.taskbuffer import jobs, jobs_end, locks, tasks
 from jedi.taskbuffer.jobs import JobMove
+from jedi.taskbuffer.jobs_end import JobEnd
 from jedi.taskbuffer.tasks import Move
 from jedi.watchdog.agent import WatchDog
 from jedi.watchdog.dog import Counts, walk
@@ -341,6 +344,40 @@ def test_only_what_nobody_needs_is_swept(world: World) -> None:
     (places[0].parent / "part-1.2").touch()
     assert run(world, "sweep") == Counts(staging=3)
     assert [place.exists() for place in places] == [True, True, False, False, False]
+
+
+def test_what_cannot_be_swept_keeps_nothing_else(world: World, tmp_path: Path) -> None:
+    place = world.ddm.staging_dir("SITE_A_DATADISK", 998, 1)
+    place.parent.mkdir(parents=True)
+    place.write_text("not a directory, so that nobody can remove it as one")
+    other = world.ddm.staging_dir("SITE_B_DATADISK", 999, 1)
+    other.mkdir(parents=True)
+    with capture_logs() as said:
+        assert run(world, "sweep") == Counts(staging=1)
+    assert [one["attempt"] for one in said if one["event"] == "not removed"] == [(998, 1)]
+    assert place.exists() and not other.exists()
+
+
+def test_what_a_cancelled_job_published_is_swept(world: World) -> None:
+    """Whoever was to remove it died; what others have made under that name stays."""
+    pilot = Pilot(world, 2)
+    pilot.finish()
+    agent, taken = claimed(world)
+    agent.prepare(taken)
+    with world.engine.begin() as tx:
+        jobs_end.end_jobs(
+            tx, [JobEnd(job, "cancelled", "cancelled_by_user", "r") for job in pilot.made.jobs], "t"
+        )
+    _, stays = pilot.published("output")
+    with world.engine.begin() as tx:
+        tx.execute(
+            text("INSERT INTO jedi_dataset_contents (jeditaskid, datasetid, lfn, type, status) "
+                 "SELECT jeditaskid, datasetid, lfn, type, 'finished' FROM jedi_dataset_contents "
+                 "WHERE lfn = :lfn"), {"lfn": stays})  # fmt: skip
+    found = run(world, "sweep")
+    assert found["published"] == 1
+    assert pilot.published("output") == [stays]
+    assert run(world, "sweep")["published"] == 0
 
 
 # -------------------------------------------------------------------------------- timetable

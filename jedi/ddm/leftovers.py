@@ -7,16 +7,18 @@ from jedi.ddm.interface import DDM
 from jedi.spec.attempt import JobFile, ReportedJob
 
 
-def remove(ddm: DDM, job: ReportedJob) -> None:
-    """Remove what a job without success left, staged or published, except its log. Its end is
-    final: nobody will publish again. What stood in the way of its outputs is not its own.
+def remove(ddm: DDM, job: ReportedJob) -> int:
+    """Remove what a job without success left, staged or published, except its log; how many were
+    published. Its end is final: nobody will publish again. What stood in the way of its outputs is
+    not its own.
 
     Raises JediError, OSError; may be repeated.
     """
-    for file in job.files:
-        if file.type != "log" and _lies_there(ddm, job, file):
-            ddm.remove_files(file.dataset, [file.lfn])
+    lying = [file for file in job.files if file.type != "log" and _lies_there(ddm, job, file)]
+    for file in lying:
+        ddm.remove_files(file.dataset, [file.lfn])
     ddm.drop_staging(job.site_endpoint, job.panda_id, job.lock_seq)
+    return len(lying)
 
 
 def _lies_there(ddm: DDM, job: ReportedJob, file: JobFile) -> bool:

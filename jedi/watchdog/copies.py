@@ -8,7 +8,7 @@ from jedi.agent.base import World
 from jedi.core import clock
 from jedi.ddm.interface import Copy
 from jedi.taskbuffer import staging
-from jedi.watchdog.dog import Counts, Dog
+from jedi.watchdog.dog import Counts, Dog, later
 
 
 def run(world: World) -> Counts:
@@ -18,8 +18,11 @@ def run(world: World) -> Counts:
     copies = world.ddm.copies()
     counts = Counts()
     for at in range(0, len(copies), size):
-        some = copies[at : at + size]
-        counts["copies"] += world.ddm.drop_copies(_over(world, some))
+        with later(world, "not removed"):
+            dropped, problems = world.ddm.drop_copies(_over(world, copies[at : at + size]))
+            counts["copies"] += dropped
+            for error in problems:
+                world.log.warning("not removed", error=str(error))
     return counts
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
 from jedi.agent.base import World
+from jedi.core.errors import JediError
 from jedi.taskbuffer import locks
 
 Counts = Counter[str]
@@ -39,6 +41,15 @@ def walk(world: World, dog: Dog) -> Counts:
     finally:
         with world.engine.begin() as tx:
             locks.release(tx, *lock)
+
+
+@contextmanager
+def later(world: World, sentence: str, **facts: object) -> Iterator[None]:
+    """What can't be done now is told, keeps nothing else waiting, and is tried the next time."""
+    try:
+        yield
+    except (JediError, OSError) as error:
+        world.log.warning(sentence, **facts, error=str(error))
 
 
 def in_batches(world: World, step: Callable[[Connection, int], Counts]) -> Counts:

@@ -3,24 +3,47 @@
 from __future__ import annotations
 
 from jedi.agent.base import World
-from jedi.taskbuffer import dogs, sites
-from jedi.watchdog.dog import Counts, Dog
+from jedi.ddm import leftovers
+from jedi.taskbuffer import dogs, jobs_end, sites
+from jedi.watchdog.dog import Counts, Dog, later
 
 
 def run(world: World) -> Counts:
-    """Staged files are looked at before the jobs: a new attempt gets its number first."""
+    """What was staged for attempts that are over; what was published for jobs that were ended
+    meanwhile, by somebody who died before it was removed."""
     counts = Counts()
     with world.engine.begin() as tx:
         endpoints = list(sites.roots(tx))
     for endpoint in endpoints:
-        staged = world.ddm.staged(endpoint)
-        with world.engine.begin() as tx:
-            living = dogs.living(tx, staged)
-        for attempt in staged:
-            if attempt not in living:
+        with later(world, "not swept", endpoint=endpoint):
+            counts += _staged(world, endpoint)
+    return counts + _published(world)
+
+
+def _staged(world: World, endpoint: str) -> Counts:
+    """Staged files are looked at before the jobs: a new attempt gets its number first."""
+    staged, counts = world.ddm.staged(endpoint), Counts()
+    with world.engine.begin() as tx:
+        living = dogs.living(tx, staged)
+    for attempt in staged:
+        if attempt not in living:
+            with later(world, "not removed", endpoint=endpoint, attempt=attempt):
                 world.ddm.drop_staging(endpoint, *attempt)
                 counts["staging"] += 1
     return counts
+
+
+def _published(world: World) -> Counts:
+    size, after, counts = int(world.knobs["watchdog.batch"]), 0, Counts()
+    while True:
+        with world.engine.begin() as tx:
+            jobs = jobs_end.may_lie(tx, after, size)
+        for job in jobs:
+            with later(world, "not removed", pandaid=job.panda_id):
+                counts["published"] += leftovers.remove(world.ddm, job)
+        if len(jobs) < size:
+            return counts
+        after = jobs[-1].panda_id
 
 
 DOG = Dog("sweep", "watchdog.sweep_period_s", "what attempts left behind is removed", run)
