@@ -12,7 +12,7 @@ from sqlalchemy import Engine, text
 
 from benchmarks.common import Result, Work, run, seconds, together
 from benchmarks.jobs_world import Shape, activated_jobs, place, site
-from benchmarks.stages import Order, Service, world_of
+from benchmarks.stages import Order, Service, adder_of
 from jedi.jobdispatcher.agent import Adder
 from jedi.taskbuffer import jobs_end, migrate
 from jedi.taskbuffer.engine import connect
@@ -199,7 +199,7 @@ def _end_singly(number: int, url: str, times: int) -> Work:
 
 def _end_all(url: str, orders: list[Order]) -> Work:
     """Reports in bulk, and the Adder."""
-    service, adder = Service(url), Adder(world_of(url))
+    service, adder = Service(url), adder_of(url)
     by_site: dict[str, list[Order]] = defaultdict(list)
     for order in orders:
         by_site[order["site"]].append(order)

@@ -11,7 +11,7 @@ from sqlalchemy import Engine, event, text
 
 from benchmarks.common import Result, Work, medians, run, together
 from benchmarks.jobs_world import clear, fed_task, make_jobs, place, site
-from benchmarks.stages import Service, world_of
+from benchmarks.stages import Service, adder_of, world_of
 from jedi.core import clock
 from jedi.core.errors import JediError
 from jedi.jobdispatcher.agent import Adder
@@ -94,10 +94,12 @@ def _finished(engine: Engine, jobs: int) -> None:
 
 def _process(number: int, url: str, jobs: int) -> Work:
     """JobGenerator or Adder; what is left of its time it is the service, too."""
-    service, world = Service(url), world_of(url)
+    service = Service(url)
     if number:
-        return lambda: add(Adder(world), jobs, lambda: serve(service))
-    return lambda: generate(JobGenerator(world), lambda: serve(service))
+        adder = adder_of(url)
+        return lambda: add(adder, jobs, lambda: serve(service))
+    generator = JobGenerator(world_of(url))
+    return lambda: generate(generator, lambda: serve(service))
 
 
 def generate(generator: JobGenerator, serve: Callable[[], int]) -> None:
@@ -151,13 +153,13 @@ class _Counted(psycopg.Cursor[Any]):
 def _statements(engine: Engine, url: str, jobs: int, each: int) -> str:
     """What one life takes when one process does one thing after another."""
     _feed(engine, url, jobs, each)
-    service, world = Service(url), world_of(url)
+    service, generator, adder = Service(url), JobGenerator(world_of(url)), adder_of(url)
     _Counted.seen = 0
-    for used in (service.world.engine, world.engine):
+    for used in (service.world.engine, generator.world.engine, adder.world.engine):
         used.dispose()
         event.listen(used, "connect", _count)
-    generate(JobGenerator(world), lambda: serve(service))
-    add(Adder(world), jobs, lambda: 0)
+    generate(generator, lambda: serve(service))
+    add(adder, jobs, lambda: 0)
     verify(engine, jobs)
     return f"{_Counted.seen / jobs:.2f} statements a job"
 

@@ -13,10 +13,9 @@ from sqlalchemy import Engine, text
 from benchmarks.common import Result, Work, together
 from benchmarks.jobs_world import fed_task, place
 from benchmarks.life import IDLE_S, add, serve, verify
-from benchmarks.stages import Service, world_of
+from benchmarks.stages import Service, adder_of, world_of
 from jedi.agent.base import World
 from jedi.core import clock
-from jedi.jobdispatcher.agent import Adder
 from jedi.jobgenerator.agent import JobGenerator
 
 HOLD_S, SMOKE = 120, 10
@@ -56,12 +55,14 @@ def _old_snapshot(engine: Engine) -> Iterator[None]:
 
 def _process(number: int, url: str, hold: int) -> Work:
     """One of three, as in life: feeder and generator, the service, the Adder."""
-    world = world_of(url, TASK)
     if number == 0:
+        world = world_of(url, TASK)
         return lambda: _feed(world, hold)
     if number == 1:
-        return lambda: _serve(Service(url), hold * TASK)
-    return lambda: add(Adder(world), hold * TASK, lambda: 0)
+        service = Service(url)
+        return lambda: _serve(service, hold * TASK)
+    adder = adder_of(url)
+    return lambda: add(adder, hold * TASK, lambda: 0)
 
 
 def _feed(world: World, tasks: int) -> None:

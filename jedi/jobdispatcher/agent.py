@@ -83,7 +83,6 @@ class Adder(Agent[ReportedJob, Verdict]):
         return verdict
 
     def apply(self, tx: Connection, results: Sequence[tuple[ReportedJob, Verdict]]) -> None:
-        jobs_end.lock(tx, [job.panda_id for job, _ in results])  # some end, others only move
         moves: dict[str, list[JobMove]] = {"transferring": [], "merging": []}
         ends: list[JobEnd] = []
         for job, v in results:
@@ -95,11 +94,13 @@ class Adder(Agent[ReportedJob, Verdict]):
                 ends.append(
                     JobEnd(job.panda_id, v.target, v.code, v.reason, job.lock_seq, v.source)
                 )
+        good = [(job.panda_id, job.lock_seq, lfn) for job, v in results
+                if v.source is None and v != HELD for lfn in job.left_out]  # fmt: skip
+        if good or len(ends) < len(results):  # more than `end_jobs`, which locks its jobs itself
+            jobs_end.lock(tx, [job.panda_id for job, _ in results])
         onejob.hold_next(
             tx, [(job.panda_id, job.lock_seq) for job, v in results if v == HELD], self.name
         )
-        good = [(job.panda_id, job.lock_seq, lfn) for job, v in results
-                if v.source is None and v != HELD for lfn in job.left_out]  # fmt: skip
         jobs_end.leave_out(tx, good)
         jobs_end.acquit(tx, [(job.panda_id, lfn) for job, _ in results for lfn in self._found(job)])
         moved = jobs_end.end_jobs(tx, ends, self.name)

@@ -136,12 +136,13 @@ def bulk(tx: Connection) -> None:
 
 
 def plan_once(engine: Engine) -> None:
-    """Make the coming sessions of an engine plan each statement once, and by index.
+    """Make the sessions of an engine plan each statement once, and by index.
 
     For a process of many short statements. Planning dispatch anew each time costs 1 ms, twice its
     execution; and a plan made while tables were empty was seen to scan them for minutes.
     """
     event.listen(engine, "connect", _plan_once)
+    engine.dispose()  # those that it had begun
 
 
 def _plan_once(connection: Any, _record: Any) -> None:
