@@ -82,6 +82,16 @@ def test_cores() -> None:
     assert codes(single, need(corecount=0)) == codes(several, need(corecount=0)) == []
 
 
+def test_a_unified_site_gives_parts_of_its_slots() -> None:
+    world = sites("S", cores=[8], unified=[1], max_rss_mb=[16000], min_rss_mb=[800])
+    single = need(corecount=1, ramcount=2000, ramunit="MB")
+    assert codes(world, single) == []
+    assert codes(world, need(corecount=8, ramcount=2000, ramunit="MBPerCore")) == []
+    assert codes(world, need(corecount=1, ramcount=2001, ramunit="MB")) == ["little_memory"]
+    assert codes(world, need(corecount=1, ramcount=99, ramunit="MB")) == ["much_memory"]
+    assert codes(sites("S", cores=[1], unified=[1]), need(corecount=4)) == ["few_cores"]
+
+
 def test_what_is_not_said_is_no_limit() -> None:
     """A site that says nothing takes a task that says nothing; unknown room is room enough."""
     assert codes(sites("S", usable_gb=[None]), need()) == []

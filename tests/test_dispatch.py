@@ -217,7 +217,9 @@ def test_only_jobs_that_fit_into_the_slot(engine: Engine) -> None:
         slim = make_jobs(tx, 1).jobs
     assert take(engine, 9, "1", walltime_s=599) == []
     assert [j.panda_id for j in take(engine, 9, "2", memory_mb=2000)] == slim
-    assert [j.panda_id for j in take(engine, 9, "3", cores=8)] == [*wide, *fat]
+    assert [j.panda_id for j in take(engine, 9, "3", cores=8, min_cores=2)] == wide
+    assert take(engine, 9, "4", min_memory_mb=4001) == []
+    assert [j.panda_id for j in take(engine, 9, "5", min_memory_mb=4000)] == fat
 
 
 def test_jobs_being_moved_are_passed_over(engine: Engine) -> None:

@@ -13,6 +13,7 @@ from jedi.spec.chunk import Chunk, Ints
 from jedi.spec.decision import Pledge
 from jedi.spec.demand import Demand, Load
 from jedi.spec.request import Data, Held, Past, Request
+from jedi.spec.snapshot import Numbers, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,11 @@ class Need:
     made: Mapping[str, int] = field(default_factory=dict)
     work: Work = field(default_factory=Work)
     waits_days: float = 0.0
+
+    def cores(self, sites: Snapshot) -> Numbers:
+        """The cores of slots for such jobs: a unified site gives a part to those of one core.
+        Source: brokerage.md §1.3, "Unified queues"."""
+        return np.where(sites.unified > 0, self.demand.cores_at(sites.cores), sites.cores)
 
     def express(self, knobs: Mapping[str, Any]) -> bool:
         """The transfers of such jobs go first."""

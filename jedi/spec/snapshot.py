@@ -109,6 +109,7 @@ class Snapshot:
     endpoints: tuple[tuple[str, ...], ...] = field(metadata={"kind": "lists", "default": ()})
     cores: Numbers = field(metadata=_numbers(_DEFAULT_CORES, positive=True))
     core_power: Numbers = field(metadata=_numbers(_DEFAULT_POWER, positive=True))
+    unified: Numbers = field(metadata=_numbers(0.0))
     max_time_s: Numbers = field(metadata=_numbers(math.inf))
     min_time_s: Numbers = field(metadata=_numbers(0.0))
     max_rss_mb: Numbers = field(metadata=_numbers(math.inf))

@@ -1,5 +1,5 @@
 """Single-core jobs go to single-core slots, multi-core jobs to the others (0 cores: anywhere,
-but where a job is urgent it gets several)."""
+but where a job is urgent it gets several). Sites that are unified have slots for both."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _least(_sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> float:
 
 FEW_CORES = Filter(
     code="few_cores",
-    observed=lambda sites, _need, _knobs: sites.cores,
+    observed=lambda sites, need, _knobs: need.cores(sites),
     keep=np.greater_equal,
     limit=_least,
     say="slots of {observed:.0f} core, the jobs take several",
@@ -35,7 +35,7 @@ FEW_CORES = Filter(
 )
 MANY_CORES = Filter(
     code="many_cores",
-    observed=lambda sites, _need, _knobs: sites.cores,
+    observed=lambda sites, need, _knobs: need.cores(sites),
     keep=np.less_equal,
     limit=lambda _sites, need, _knobs: 1.0 if need.demand.cores == 1 else np.inf,
     say="slots of {observed:.0f} cores, the jobs take one",
@@ -44,7 +44,7 @@ MANY_CORES = Filter(
 )
 ABOVE_MAX_CORES = Filter(
     code="above_max_cores",
-    observed=lambda sites, _need, _knobs: sites.cores,
+    observed=lambda sites, need, _knobs: need.cores(sites),
     keep=np.less_equal,
     limit=lambda _sites, need, _knobs: float(need.request.max_cores or np.inf),
     say="slots of {observed:.0f} cores, the jobs take {limit:.0f} at most",

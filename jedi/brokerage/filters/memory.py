@@ -17,9 +17,13 @@ def _need_mb(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
     return need.demand.memory_mb(cores, knobs["broker.memory_factor"])
 
 
+def _part(sites: Snapshot, need: Need) -> Numbers:
+    return need.cores(sites) / sites.cores
+
+
 LITTLE_MEMORY = Filter(
     code="little_memory",
-    observed=lambda sites, _need, _knobs: sites.max_rss_mb,
+    observed=lambda sites, need, _knobs: sites.max_rss_mb * _part(sites, need),
     keep=np.greater_equal,
     limit=_need_mb,
     say="slots of {observed:.0f} MB, the jobs need {limit:.0f} MB",
@@ -28,7 +32,7 @@ LITTLE_MEMORY = Filter(
 )
 MUCH_MEMORY = Filter(
     code="much_memory",
-    observed=lambda sites, _need, _knobs: sites.min_rss_mb,
+    observed=lambda sites, need, _knobs: sites.min_rss_mb * _part(sites, need),
     keep=np.less_equal,
     limit=_need_mb,
     say="kept for jobs above {observed:.0f} MB, these need {limit:.0f} MB",
