@@ -202,6 +202,11 @@ def test_a_task_makes_lost_files_again(world: World, made: int, into: str) -> No
     world.ddm.remove_files("a:p", lost["lostFiles"])
     name = "a:p" if into == "same" else "a:again"
     items = [INPUT, {**OUT, "dataset": name}]
+    if into == "same":
+        found = problems(
+            world, taskName="r", jobParameters=items, **lost | {"lostFiles": ["p.000002"]}
+        )
+        assert "is in a:p still" in found["lostFiles"]
     done = submit(world, taskName="r", nFilesPerJob=2, jobParameters=items, **lost)
     assert done.created
     cycle(world)
@@ -210,6 +215,8 @@ def test_a_task_makes_lost_files_again(world: World, made: int, into: str) -> No
     assert files(world, task) == dict.fromkeys("abe", "finished")
     if into == "same":
         assert there(world, name) == ["p.000002", "p.000004", "p.000005"]
+        found = problems(world, taskName="r2", jobParameters=items, **lost)
+        assert f"task {task} has made it again" in found["lostFiles"]
     else:
         assert (there(world, "a:p"), len(there(world, name))) == (["p.000002"], 2)
 

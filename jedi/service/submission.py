@@ -133,7 +133,7 @@ def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, base_dir: 
     problems += _inputs(tx, ddm, params)
     makers = _makers(tx, params)
     earlier = resubmission.find(tx, params.user_name or who, params, makers.values())
-    problems += _lost(tx, params)
+    problems += _lost(tx, ddm, params)
     if earlier is None:
         problems += _outputs(tx, ddm, params, makers)
     parent_id, no_parent = _parent(tx, params, params.user_name or who)
@@ -336,15 +336,25 @@ def _outputs(
             yield Problem(path, name, rule, f"Wait for its end. {remedy}")
 
 
-def _lost(tx: Connection, params: TaskParams) -> Iterator[Problem]:
-    """Files that are to be made again were made before."""
+def _lost(tx: Connection, ddm: DDM, params: TaskParams) -> Iterator[Problem]:
+    """Files that are to be made again were made before; those that are to go where they were are
+    there no more, in whatever name: nobody shall read the same twice."""
     name = params.lost_files_dataset
-    if name and params.lost_files:
-        known = recovery.ever_made(tx, name)
-        for lfn in params.lost_files:
-            if lfn not in known:
-                rule = f"no task has made this file of {name}"
-                yield Problem("lostFiles", lfn, rule, suggest(lfn, known, "Correct the name"))
+    if not (name and params.lost_files):
+        return
+    known, again, there = recovery.ever_made(tx, name), {}, set()
+    if params.recover_into != "new":
+        again = recovery.made_again(tx, name)
+        there = {file.lfn for file in ddm.list_files(name)} if _is(ddm, name) else there
+    for lfn in params.lost_files:
+        remedy = "Leave it out, say recoverInto: new, or use: jedi-task recover"
+        if lfn not in known:
+            rule = f"no task has made this file of {name}"
+            yield Problem("lostFiles", lfn, rule, suggest(lfn, known, "Correct the name"))
+        elif lfn in there:
+            yield Problem("lostFiles", lfn, f"is in {name} still", remedy)
+        elif lfn in again:
+            yield Problem("lostFiles", lfn, f"task {again[lfn]} has made it again", remedy)
 
 
 def _paths(

@@ -74,6 +74,21 @@ def ever_made(tx: Connection, name: str) -> set[str]:
     )
 
 
+def made_again(tx: Connection, name: str) -> dict[str, int]:
+    """The LFNs of lost files of a dataset that another task has made again in it, and which."""
+    rows = tx.execute(
+        text(
+            "SELECT DISTINCT f.lfn, t.jeditaskid FROM jedi_datasets d "
+            "JOIN jedi_tasks t USING (jeditaskid) JOIN jedi_taskparams p USING (jeditaskid), "
+            "LATERAL jsonb_array_elements_text(p.taskparams -> 'lostFiles') f(lfn) "
+            "WHERE (d.datasetname = :name OR d.containername = :name) AND d.type = 'output' "
+            "AND p.taskparams ->> 'lostFilesDataset' = :name AND t.status IN ('done', 'finished')"
+        ),
+        {"name": name},
+    )
+    return {row.lfn: row.jeditaskid for row in rows}
+
+
 _MADE_OF = text("""
 SELECT w.task, array_agg(DISTINCT c.outpandaid) AS jobs
 FROM unnest(CAST(:tasks AS bigint[]), CAST(:names AS text[]), CAST(:lfns AS text[]))
