@@ -236,17 +236,18 @@ def accept_reports(tx: Connection, site: str, reports: Sequence[Report]) -> list
     was accepted before is accepted again. False: stale, the work of the attempt is not wanted.
     """
     rows = tx.execute(_ACCEPT, {"reports": _json(reports), "site": site, "agent": AGENT}).all()
-    ended = {(row.pandaid, row.lock_seq) for row in rows if row.status == "holding"}
+    # As tuples: to read a row's column by its name takes 0.3 us.
+    ended = {(job, seq): held for job, seq, held, status in rows if status == "holding"}
     if ended:
         wake(tx, "job:holding")
         _note_spoilt(tx, [r for r in reports if (r.pandaid, r.lock_seq) in ended])
-    if through := [row.pandaid for row in rows if row.status == "holding" and row.held]:
+    if through := [panda_id for (panda_id, _), held in ended.items() if held]:
         onejob.release(tx, through, AGENT, "Its payload had ended before its pilot held it.")
     tails = [LogEntry(pandaid=r.pandaid, lock_seq=r.lock_seq, stderr_tail=r.stderr_tail)
              for r in reports if r.stderr_tail]  # fmt: skip
     if tails:
         store_tails(tx, site, tails)
-    accepted = {(row.pandaid, row.lock_seq) for row in rows}
+    accepted = {(panda_id, lock_seq) for panda_id, lock_seq, *_ in rows}
     return [(report.pandaid, report.lock_seq) in accepted for report in reports]
 
 
@@ -292,12 +293,11 @@ FROM old
 def beat(tx: Connection, site: str, beats: Sequence[Beat]) -> list[tuple[str, str | None]]:
     """Note that jobs are alive, and what they use; for each what its pilot has to do, kill or hold
     it or none, and why it must be killed."""
-    rows = tx.execute(_BEAT, {"beats": _json(beats), "site": site})
+    rows = tx.execute(_BEAT, {"beats": _json(beats), "site": site}).all()
     told = {
-        (row.pandaid, row.lock_seq): ("kill" if row.why else "hold" if row.held else "none",
-                                      row.why)
-        for row in rows
-    }  # fmt: skip
+        (panda_id, lock_seq): ("kill" if why else "hold" if held else "none", why)
+        for panda_id, lock_seq, why, held in rows
+    }
     unknown = ("kill", "This attempt is not known.")
     return [told.get((b.pandaid, b.lock_seq), unknown) for b in beats]
 

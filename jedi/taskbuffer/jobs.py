@@ -103,8 +103,7 @@ SELECT pandaid, jeditaskid, source, status FROM u ORDER BY pandaid
 
 def lock_jobs(tx: Connection, panda_ids: Sequence[int]) -> dict[int, str]:
     """Lock jobs to the transaction's end; their present statuses."""
-    rows = tx.execute(_LOCK, {"ids": list(panda_ids)})
-    return {row.pandaid: row.status for row in rows}
+    return dict(tx.execute(_LOCK, {"ids": list(panda_ids)}).all())
 
 
 def move_jobs(

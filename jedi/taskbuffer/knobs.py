@@ -40,16 +40,15 @@ def put(tx: Connection, name: str, value: Any, user_name: str) -> None:
     )
 
 
+_OVERRIDES = text(
+    "SELECT component || '.' || key AS name, value, username, modificationtime "
+    "FROM jedi_knobs ORDER BY 1"
+)
+
+
 def overrides(tx: Connection) -> list[Row[Any]]:
     """The knobs that differ from the preset: name, value, username, modificationtime."""
-    return list(
-        tx.execute(
-            text(
-                "SELECT component || '.' || key AS name, value, username, modificationtime "
-                "FROM jedi_knobs ORDER BY 1"
-            )
-        )
-    )
+    return list(tx.execute(_OVERRIDES))
 
 
 def history(tx: Connection, name: str) -> list[Row[Any]]:

@@ -145,31 +145,30 @@ def all_links(tx: Connection, place: str | None) -> list[Row[Any]]:
     )
 
 
+_ROOTS = text(
+    "SELECT ddm_endpoint, path FROM jedi_ddm_endpoints WHERE path IS NOT NULL ORDER BY ddm_endpoint"
+)
+
+
 def roots(tx: Connection) -> dict[str, str]:
     """The root directory of each endpoint that has one."""
-    rows = tx.execute(
-        text(
-            "SELECT ddm_endpoint, path FROM jedi_ddm_endpoints WHERE path IS NOT NULL "
-            "ORDER BY ddm_endpoint"
-        )
-    )
-    return {row.ddm_endpoint: row.path for row in rows}
+    return dict(tx.execute(_ROOTS).all())
+
+
+_BUFFERS = text("""
+SELECT DISTINCT ON (1) t.ddm_endpoint, d.ddm_endpoint AS disk
+FROM jedi_ddm_endpoints t JOIN jedi_ddm_endpoints d ON d.path IS NOT NULL AND NOT d.is_tape
+WHERE t.path IS NOT NULL AND t.is_tape
+ORDER BY 1, NOT EXISTS (
+  SELECT FROM jedi_site_endpoints a JOIN jedi_site_endpoints b USING (site)
+  WHERE a.ddm_endpoint = t.ddm_endpoint AND b.ddm_endpoint = d.ddm_endpoint), 2
+""")
 
 
 def buffers(tx: Connection) -> dict[str, str]:
     """Endpoints on tape, each with the disk that takes what is staged from it: the first one of the
     same site, else of any, that has a root directory."""
-    rows = tx.execute(
-        text(
-            "SELECT DISTINCT ON (1) t.ddm_endpoint, d.ddm_endpoint AS disk "
-            "FROM jedi_ddm_endpoints t JOIN jedi_ddm_endpoints d "
-            "ON d.path IS NOT NULL AND NOT d.is_tape WHERE t.path IS NOT NULL AND t.is_tape "
-            "ORDER BY 1, NOT EXISTS (SELECT FROM jedi_site_endpoints a JOIN jedi_site_endpoints b "
-            "USING (site) WHERE a.ddm_endpoint = t.ddm_endpoint "
-            "AND b.ddm_endpoint = d.ddm_endpoint), 2"
-        )
-    )
-    return {row.ddm_endpoint: row.disk for row in rows}
+    return dict(tx.execute(_BUFFERS).all())
 
 
 def note_space(tx: Connection, measured: Mapping[str, tuple[float, float]]) -> None:
