@@ -22,6 +22,7 @@ from jedi.simulator.record import Record
 from jedi.simulator.report import differences, write_tables
 from jedi.simulator.run import simulate, simulate_in
 from jedi.simulator.scenario import Scenario, read_scenario
+from jedi.taskbuffer.timeouts import TIMEOUTS
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "simulations"
 TINY = """
@@ -75,6 +76,9 @@ tasks:
   - {name: u, files: 1, run_s: 1, parameters: {nFilesPerJbo: 3}}
 outages:
   - {site: X*, from_h: 1, hours: 1}
+commands:
+  - {tasks: v, at_h: 1, command: pause}
+  - {tasks: u, at_h: 1, command: stop}
 """)
     assert found == {
         "scenario.tick": ("no such key", "Did you mean tick_s?"),
@@ -93,6 +97,11 @@ outages:
         "scenario.tasks[0].at": ("no site here has this name", "Did you mean GREEN?"),
         "scenario.tasks[1].parameters.nFilesPerJbo": (
             "no such key", "Did you mean nFilesPerJob?"),
+        "scenario.commands[0].tasks": ("no task here has this name", "There are t, u"),
+        "scenario.commands[1].command": (
+            "input should be 'kill', 'finish', 'retry', 'pause', 'resume', 'avalanche', 'hold' or "
+            "'release'",
+            "It means: to the tasks; hold and release to those of their jobs that have not run"),
         "scenario.outages[0].site": ("no site here has this name", "There are GREEN"),
     }  # fmt: skip
 
@@ -156,6 +165,9 @@ LIMITS_H = {
     "sent": ("sent_timeout", 0.5), "silent": ("lost_heartbeat", 2.0),
     "holding": ("holding_timeout", 3.0), "urgent": ("idle_site", 4.0), "t1": ("t1_timeout", 6.0),
     "t2": ("t2_timeout", 6.0), "analysis": ("rebrokered", 12.0),
+    "pending": ("setup_timeout", 1.0), "waiting": ("waiting_timeout", 0.5),
+    "defined": ("defined_timeout", 4.0), "held": ("hold_timeout", 2.0),
+    "throttled": ("throttled_timeout", 168.0),
     "assigned": ("assigned_timeout", 12.0), "quick": ("transfer_timeout", 24.0),
     "activated": ("activated_timeout", 48.0), "slow": ("transfer_timeout", 96.0),
     "running": ("running_timeout", 504.0), "running_t1": ("running_timeout", 504.0),
@@ -166,7 +178,7 @@ LIMITS_H = {
 
 def test_every_timeout_fires_in_its_day(engine: Engine) -> None:
     record = simulate_in(engine, example("timeouts", tick_s=21_600))
-    sound(record)
+    assert sound(record).ends.keys() == {rule.code for rule in TIMEOUTS}
     names = {row.jeditaskid: row.taskname.partition(".")[0] for row in record.tasks}
     ends = {}
     for row in record.jobs:
@@ -176,7 +188,36 @@ def test_every_timeout_fires_in_its_day(engine: Engine) -> None:
         name: code for name, (code, _) in LIMITS_H.items()
     }
     for name, (_, limit_h) in LIMITS_H.items():
-        assert limit_h < ends[name][1] <= limit_h + 12, name
+        assert limit_h < ends[name][1] < limit_h + 24, name
+
+
+def test_people_hold_jobs_and_kill_tasks(engine: Engine) -> None:
+    scenario = read_scenario("""
+days: 0.5
+tick_s: 1800
+knobs: {hold.sites: GREEN, hold.in_pilot_s: 86400}
+sites:
+  - {site: GREEN, slots: 9, endpoints: [DISK]}
+tasks:
+  - {name: held, files: 2, run_s: 7200, spread: 0, parameters: {skipScout: true}}
+  - {name: free, files: 2, run_s: 7200, spread: 0, parameters: {skipScout: true}}
+  - {name: killed, files: 2, run_s: 86400, parameters: {skipScout: true}}
+commands:
+  - {tasks: held, at_h: 1, command: hold}
+  - {tasks: held, at_h: 4, command: release}
+  - {tasks: killed, at_h: 3, command: kill}
+  - {tasks: killed, at_h: 9, command: resume}
+""")
+    record = simulate_in(engine, scenario)
+    names = {row.jeditaskid: row.taskname.partition(".")[0] for row in record.tasks}
+    ends = {names[row.jeditaskid]: (row.status, row.endtime - row.starttime) for row in record.jobs}
+    assert ends["free"] == ("finished", timedelta(hours=2))
+    assert ends["held"] == ("finished", timedelta(hours=5))
+    assert ends["killed"][0] == "cancelled"
+    assert record.wrong == []
+    [(trouble, times)] = record.troubles.items()
+    assert trouble.startswith("resume: A task that is aborted can't be resumed")
+    assert times == 1
 
 
 # -------------------------------------------------------------------------------------- the result

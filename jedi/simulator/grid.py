@@ -4,7 +4,7 @@ database: the door tells what was acquired, and asks what is to be reported."""
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import chain
@@ -28,6 +28,8 @@ class Job:
     begins: datetime
     ends: datetime | None
     output_bytes: int
+    rests: datetime | None = None
+    """Since when its payload has been held."""
 
     @property
     def attempt(self) -> dict[str, Any]:
@@ -75,11 +77,25 @@ class Place:
         hears."""
         found = []
         while self.ends and self.ends[0][0] <= now:
-            _, panda_id = heapq.heappop(self.ends)
-            job = self.jobs.pop(panda_id, None)
-            if job is not None and not job.is_kind("falls_silent"):
+            at, panda_id = heapq.heappop(self.ends)
+            job = self.jobs.get(panda_id)
+            if job is None or job.rests or job.ends != at:
+                continue
+            del self.jobs[panda_id]
+            if not job.is_kind("falls_silent"):
                 found.append(job)
         return found
+
+    def hold(self, panda_ids: Collection[int], now: datetime) -> None:
+        """The payloads of these jobs rest, those of others go on."""
+        for panda_id, job in self.jobs.items():
+            if panda_id in panda_ids:
+                job.rests = job.rests or now
+            elif job.rests:
+                if job.ends:
+                    job.ends += now - job.rests
+                    heapq.heappush(self.ends, (job.ends, panda_id))
+                job.rests = None
 
     def drop(self, panda_ids: Iterable[int]) -> list[Job]:
         """Jobs that are to be killed leave their slots."""

@@ -65,13 +65,14 @@ class Pilots:
             said += len(started) + len(ended)
         return said
 
-    def beat(self) -> None:
-        """Say which jobs are alive; those that are to be killed end."""
+    def beat(self, now: datetime) -> None:
+        """Say which jobs are alive; those that are to be killed end, those to be held rest."""
         for name, place in self.places.items():
             beats = [Beat(**job.attempt) for job in place.jobs.values()]
-            told = self._say(name, beats, pilots.heartbeat)
-            answers = [one for answer in told for one in answer["commands"]]
-            killed = place.drop(one["pandaid"] for one in answers if one["command"] == "kill")
+            answers = self._say(name, beats, pilots.heartbeat)
+            told = {c["pandaid"]: c["command"] for answer in answers for c in answer["commands"]}
+            place.hold({job for job, command in told.items() if command == "hold"}, now)
+            killed = place.drop(job for job, command in told.items() if command == "kill")
             self._report(name, [
                 Report(**job.attempt, status="cancelled", error_code="killed") for job in killed
             ])  # fmt: skip

@@ -17,20 +17,23 @@ from sqlalchemy import Engine
 
 from jedi.agent import registry
 from jedi.agent.base import World
-from jedi.core import clock
+from jedi.core import clock, states
+from jedi.core.errors import JediError
 from jedi.core.settings import Settings
 from jedi.ddm.interface import FileInfo
-from jedi.service import check, queues, sites, submission
+from jedi.service import check, commands, jobs, queues, sites, submission
 from jedi.simulator.dice import Dice
 from jedi.simulator.grid import Place, next_event
 from jedi.simulator.pilots import Pilots
 from jedi.simulator.record import Record, Sample
-from jedi.simulator.scenario import USER, Scenario, Task
+from jedi.simulator.scenario import USER, Command, Scenario, Task
 from jedi.simulator.storage import SimulatedDDM
 from jedi.spec.wire import BATCH_MAX
 from jedi.standalone.scratch import CARELESS, database
 from jedi.taskbuffer import knobs, overview, shares, simulation, users
+from jedi.taskbuffer.commands import live_jobs
 from jedi.taskbuffer.engine import at_once, connect, plan_once
+from jedi.taskbuffer.onejob import HOLDABLE
 from jedi.watchdog.kennel import DOGS
 
 AGENTS = ("TaskCommando", "Adder", "PostProcessor", "TaskRefiner", "ContentsFeeder", "TaskBroker",
@@ -44,6 +47,8 @@ PRESET: Mapping[str, Any] = {"watchdog.space_period_s": 86_400.0}
 BEAT = IDLE = timedelta(minutes=30)
 """How often pilots say that they live; the longest time that is skipped when nothing happens."""
 ROUNDS = 50
+_OF_JOBS = {"hold": jobs.hold, "release": jobs.release}
+_NOT_RUN = (*HOLDABLE, *states.JOB_AT_SITE)
 TIDY = 5_000
 """Jobs after which the tables are vacuumed and analysed."""
 
@@ -143,10 +148,11 @@ class Simulation:
             happened += 1
         happened += self.pilots.report(now)
         if self._is_due("beat", BEAT, now):
-            self.pilots.beat()
+            self.pilots.beat(now)
             self._ask([name for name, place in self.places.items() if place.free], now)
         happened += self._dogs(now)
         happened += self._agents()
+        self._leave()
         happened += self._ask(self._wanting(), now)
         if self._is_due("sample", timedelta(minutes=self.scenario.sample_min), now):
             self._sample(now)
@@ -183,6 +189,13 @@ class Simulation:
                 if done < agent.batch:
                     break
         return total
+
+    def _leave(self) -> None:
+        """Who makes some jobs dies before they are made."""
+        left = {number: task.left for number, task in self.pilots.tasks.items() if task.left}
+        if left:
+            with self.engine.begin() as tx:
+                simulation.leave(tx, left)
 
     def _wanting(self) -> list[str]:
         """Sites that have free slots and jobs for them."""
@@ -236,6 +249,7 @@ class Simulation:
             names = [name for name in self.places if fnmatchcase(name, outage.site)]
             for at, works in ((outage.from_h, False), (outage.from_h + outage.hours, True)):
                 found.append((at, partial(self._turn, names, outage.announced, works)))
+        found += [(command.at_h, partial(self._command, command)) for command in scenario.commands]
         found.sort(key=lambda one: one[0])
         return [(scenario.start + timedelta(hours=at), act) for at, act in found]
 
@@ -250,6 +264,20 @@ class Simulation:
                 text = yaml.safe_dump(document)
                 done = submission.submit(tx, self.ddm, USER, text, "yaml", Path())
             self.pilots.tasks[done.jedi_task_id] = task
+
+    def _command(self, command: Command) -> None:
+        """A person does something to tasks, or to their jobs; a refusal counts as trouble."""
+        ids = [number for number, task in self.pilots.tasks.items() if task.name == command.tasks]
+        for number in ids:
+            try:
+                with self.engine.begin() as tx:
+                    if verb := _OF_JOBS.get(command.command):
+                        found = live_jobs(tx, [number], _NOT_RUN)
+                        verb(tx, USER, [job.pandaid for job in found], None)
+                    else:
+                        commands.command(tx, USER, number, command.command)
+            except JediError as error:
+                self.record.troubles[f"{command.command}: {error.sentence}"] += 1
 
     def _put_input(self, task: Task, dataset: str) -> None:
         endpoints = [self.storage[site][0] for site in task.at]

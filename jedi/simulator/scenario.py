@@ -100,6 +100,9 @@ class Task(Entry):
     run_s: _Seconds = Field(description="how long a job runs at speed 1, in s")
     spread: _Spread = Field(0.3, description="sigma of the logarithm of that time")
     failures: list[Failure] = Field([], description="what goes wrong with jobs of these tasks")
+    left: Literal["pending", "waiting", "defined"] | None = Field(
+        None, description="its jobs are left so, as by one who died while making them"
+    )
     parameters: dict[str, JsonValue] = Field({}, description="further task parameters")
 
     def times(self, end_h: float) -> list[float]:
@@ -135,6 +138,16 @@ class Outage(Entry):
     )
 
 
+class Command(Entry):
+    """What a person does to the tasks of one name."""
+
+    tasks: _Word = Field(description="the tasks' name")
+    at_h: _Hours = Field(description="hours after the start")
+    command: Literal[
+        "kill", "finish", "retry", "pause", "resume", "avalanche", "hold", "release"
+    ] = Field(description="to the tasks; hold and release to those of their jobs that have not run")
+
+
 class Scenario(Entry):
     """What a simulation is made from. Times are simulated ones."""
 
@@ -158,6 +171,7 @@ class Scenario(Entry):
     sites: Annotated[list[Site], Field(min_length=1)] = Field(description="the grid")
     tasks: Annotated[list[Task], Field(min_length=1)] = Field(description="what is submitted")
     outages: list[Outage] = Field([], description="when sites do not work")
+    commands: list[Command] = Field([], description="what people do")
 
     def places(self) -> dict[str, Site]:
         """All sites by name."""
@@ -236,6 +250,11 @@ def _beside(written: Mapping[str, Any]) -> Iterator[Problem]:
         yield from (Problem(f"{path}.parameters.{p.path}", p.value, p.rule, p.remedy)
                     for p in examine(task.document(1))[1])  # fmt: skip
         yield from _certain(path, task.failures)
+    known = {task.name: path for path, task in tasks.items()}
+    for path, command in _good(written, "commands", Command):
+        if command.tasks not in known:
+            remedy = suggest(command.tasks, known, f"There are {', '.join([*known][:10])}")
+            yield Problem(f"{path}.tasks", command.tasks, "no task here has this name", remedy)
     for path, outage in _good(written, "outages", Outage):
         if not any(fnmatchcase(name, outage.site) for name in names):
             yield _no_site(f"{path}.site", outage.site, names)

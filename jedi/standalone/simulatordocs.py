@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from pydantic.fields import FieldInfo
 
-from jedi.simulator.scenario import Failure, Outage, Scenario, Site, Task, Transfers
+from jedi.simulator.scenario import Command, Failure, Outage, Scenario, Site, Task, Transfers
 from jedi.spec.listfile import Entry
 from jedi.standalone.dogdocs import Grid
 
 _MODELS: dict[str, type[Entry]] = {
     "": Scenario, "sites[].": Site, "sites[].transfers.": Transfers, "tasks[].": Task,
-    "outages[].": Outage, "failures[].": Failure,
+    "outages[].": Outage, "commands[].": Command, "failures[].": Failure,
 }  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -14,6 +14,21 @@ _COLUMNS = (
     "pandaid, jeditaskid, site, gshare, status, error_code, cores, creationtime, starttime, "
     "endtime, statechangetime"
 )
+_LEAVE = """
+WITH u AS (
+  UPDATE jedi_jobs j SET status = t.status
+  FROM unnest(CAST(:ids AS bigint[]), CAST(:statuses AS text[])) t(id, status)
+  WHERE j.jeditaskid = t.id AND j.status = 'activated'
+  RETURNING j.*
+), gone AS (
+  DELETE FROM jedi_job_ready r USING u WHERE r.pandaid = u.pandaid
+), l AS (
+  UPDATE jedi_jobs_statuslog l SET status = u.status FROM u WHERE l.pandaid = u.pandaid
+)
+INSERT INTO job_stats_delta (site, workqueue, gshare, resource_type, status, jobs, cores)
+SELECT site, workqueue_id, gshare, resource_type, s.status, s.n, s.n * cores
+FROM u, LATERAL (VALUES ('activated', -1), (u.status, 1)) s(status, n)
+"""
 
 
 def jobs(tx: Connection) -> list[Row[Any]]:
@@ -47,6 +62,13 @@ def arrive(
         ),
         {"endpoint": endpoint, "until": until, "names": list(names), "lfns": list(lfns)},
     )
+
+
+def leave(tx: Connection, tasks: Mapping[int, str]) -> None:
+    """Jobs of these tasks that wait for pilots were born in these statuses, as though who made them
+    had died before they were ready."""
+    tx.execute(text("SET LOCAL session_replication_role = replica"))  # no move leads there
+    tx.execute(text(_LEAVE), {"ids": list(tasks), "statuses": list(tasks.values())})
 
 
 def tidy(tx: Connection) -> None:
