@@ -65,8 +65,12 @@ class World:
     def refresh(self) -> None:
         """Read the knobs, and with them data management, as they are now."""
         with self.engine.begin() as tx:
-            self.knobs = self.load_knobs(tx)
-            self._ddm = self.load_ddm(tx, self.knobs)
+            self.read(tx)
+
+    def read(self, tx: Connection) -> None:
+        """The same, in a transaction that goes on."""
+        self.knobs = self.load_knobs(tx)
+        self._ddm = self.load_ddm(tx, self.knobs)
 
     @property
     def ddm(self) -> DDM:
@@ -139,8 +143,8 @@ class Agent(ABC, Generic[Item, Result]):
 
     def run_once(self) -> int:
         """One cycle; returns how many items were claimed."""
-        self.world.refresh()
         with self.world.engine.begin() as tx:
+            self.world.read(tx)
             items = self.claim(tx, self.batch)
         if not items:
             return 0

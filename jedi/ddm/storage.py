@@ -54,14 +54,15 @@ class Storage:
 
     def file(self, dataset: str, lfn: str) -> Path:
         """The place of a file, there or not."""
-        return self.inside(self._named(dataset) / valid_lfn(lfn))
+        return self.inside(self._named(dataset, valid_lfn(lfn)))
 
-    def _named(self, dataset: str) -> Path:
-        return self.root.joinpath(*valid_dataset(dataset).split(":"))
+    def _named(self, dataset: str, *lfn: str) -> Path:
+        return self.root.joinpath(*valid_dataset(dataset).split(":"), *lfn)
 
     def inside(self, path: Path) -> Path:
         """The same path; Refused if symlinks lead it out of the root."""
-        if not Path(os.path.realpath(path)).is_relative_to(self.root):
+        root = f"{self.root}/".replace("//", "/")
+        if not f"{os.path.realpath(path)}/".startswith(root):  # is_relative_to() would take 10 us
             raise Refused(
                 f"{path} leads out of the storage of {self.endpoint}, {self.root}. "
                 "Put a copy in its place.",
