@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import stat
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from sqlalchemy import Engine, text
 import jedi
 from jedi.agent.base import World
 from jedi.api.app import create_app
-from jedi.api.server import listen_loopback, listen_unix
+from jedi.api.server import listen_tcp, listen_unix
 from jedi.core.errors import BadInput, Refused
 from jedi.core.home import Home
 from jedi.jobdispatcher.agent import Adder
@@ -275,23 +276,64 @@ def test_a_lost_database_is_said_and_comes_back(world: World, place: Home, serve
         assert client.get("/health").status_code == 200
 
 
-def test_tcp_is_loopback_only(world: World) -> None:
-    for bad in ("0.0.0.0:1", "example.org:80", "127.0.0.1:", "::1:80", "127.0.0.1"):
-        with pytest.raises(BadInput, match=r"api\.listen"):
-            listen_loopback(bad)
-    with listen_loopback("127.0.0.1:0") as taken:
+def test_plain_tcp_is_loopback_only(world: World) -> None:
+    for bad in ("0.0.0.0:1", "no-such-host.invalid:80", "127.0.0.1:", "::1:80", "127.0.0.1", ":1"):
+        with pytest.raises(BadInput, match="is no address of this machine and a port"):
+            listen_tcp(bad, secure=True)
+    with pytest.raises(BadInput, match=r"needs a certificate, .*service\.crt and service\.key"):
+        listen_tcp("192.0.2.1:8765", secure=False)
+    with pytest.raises(Refused, match=r"can't listen at 192\.0\.2\.1:8765"):
+        listen_tcp("192.0.2.1:8765", secure=True)  # an address of nobody's
+    with listen_tcp("127.0.0.1:0", secure=False) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(Refused, match="can't listen"):
-            listen_loopback(f"127.0.0.1:{port}")
+            listen_tcp(f"127.0.0.1:{port}", secure=False)
+
+
+def free_address(world: World, host: str) -> str:
+    """Where the service is to listen."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"{host}:{free.getsockname()[1]}"
+    with world.engine.begin() as tx:
+        knobs.put(tx, "api.listen", address, "me")
+    return address
 
 
 def test_a_service_behind_tcp(world: World, place: Home) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    with world.engine.begin() as tx:
-        knobs.put(tx, "api.listen", address, "me")
+    address = free_address(world, "127.0.0.1")
     with running(world):
         assert httpx.get(f"http://{address}/health").json() == {"status": "ok"}
+
+
+def test_a_service_with_a_certificate(world: World, place: Home, token: str) -> None:
+    address = free_address(world, "localhost")
+    place.certificate.write_text("no certificate")
+    died = start(world)
+    assert "service.key it is no certificate and its key" in died.communicate(timeout=30)[1]
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=DNS:localhost",
+         "-keyout", place.private_key, "-out", place.certificate],
+        check=True, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    trusting = {"JEDI_PILOT_CERTIFICATE": str(place.certificate)}
+    with running(world):
+        served = httpx.get(
+            f"https://{address}/health", verify=ssl.create_default_context(cafile=place.certificate)
+        )
+        assert served.json() == {"status": "ok"}
+        for more, code, said in (
+            (trusting, 0, ""),
+            ({}, 1, "certificate verify failed"),
+            ({"JEDI_PILOT_URL": f"https://127.0.0.1:{address[10:]}", **trusting}, 1, "mismatch"),
+        ):
+            pilot = subprocess.run(
+                [sys.executable, "-I", str(Path(jedi.__file__).parent / "pilot"), "--site",
+                 "SITE_A", "--work", str(place.work), "--idle-s", "0"],
+                env={"JEDI_PILOT_URL": f"https://{address}", "JEDI_PILOT_TOKEN": token, **more},
+                capture_output=True, text=True, timeout=60, check=False,
+            )  # fmt: skip
+            assert (pilot.returncode, said in pilot.stderr) == (code, True), pilot.stderr
 
 
 def test_a_busy_server_is_not_replaced(tmp_path: Path) -> None:

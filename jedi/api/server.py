@@ -1,11 +1,12 @@
 """The service's process: uvicorn behind a unix socket that only our own account may use, or
-behind loopback TCP."""
+behind TCP: on the loopback interface, or with TLS on any other."""
 
 from __future__ import annotations
 
 import ipaddress
 import signal
 import socket
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,10 +32,15 @@ def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
     world = make_world(settings, "api")
     plan_once(world.engine)
     world.refresh()
-    path, address = Home(settings.home).api_socket, world.knobs["api.listen"]
-    listener = listen_loopback(address) if address else listen_unix(path)
+    home, address = Home(settings.home), world.knobs["api.listen"]
+    secure = bool(address) and home.certificate.exists()
+    if secure:
+        _check(home.certificate, home.private_key)
+    listener = listen_tcp(address, secure) if address else listen_unix(home.api_socket)
     config = uvicorn.Config(
         create_app(world),
+        ssl_certfile=home.certificate if secure else None,
+        ssl_keyfile=home.private_key if secure else None,
         log_config=None,
         log_level="critical",  # ours says what happens
         access_log=False,
@@ -45,7 +51,7 @@ def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         # uvicorn gives a signal that ended it on to whoever handled it before: not to the default
         signal.signal(number, server.handle_exit)
-    world.log.info("listening", at=address or str(path))
+    world.log.info("listening", at=address or str(home.api_socket))
     ready()
     server.run(sockets=[listener])
 
@@ -80,20 +86,35 @@ def _answers(path: Path) -> bool:
     return True
 
 
-def listen_loopback(address: str) -> socket.socket:
-    """Listen at `host:port`, where host is an IPv4 address of the loopback interface."""
+def listen_tcp(address: str, secure: bool) -> socket.socket:
+    """Listen at `host:port`, an IPv4 address or a name of one. What is not `secure` stays on the
+    loopback interface."""
     host, _, port = address.rpartition(":")
     try:
-        if not (ipaddress.IPv4Address(host).is_loopback and port.isdigit()):
+        ip = ipaddress.IPv4Address(socket.gethostbyname(host))
+        if ip.is_unspecified or not host or not port.isdigit():
             raise ValueError
-    except ValueError:
-        rule = "is a loopback address and a port"
+    except (OSError, ValueError):
+        rule = "is no address of this machine and a port"
         raise BadInput([Problem("api.listen", address, rule, "Set 127.0.0.1:8765")]) from None
+    if not (secure or ip.is_loopback):
+        rule = "needs a certificate, since it is no loopback address"
+        remedy = "Make JEDI_HOME/service.crt and service.key (docs/sites.md)"
+        raise BadInput([Problem("api.listen", address, rule, remedy)])
     try:
-        return socket.create_server((host, int(port)), backlog=_BACKLOG)
+        return socket.create_server((str(ip), int(port)), backlog=_BACKLOG)
     except OSError as error:
         raise Refused(
             f"The service can't listen at {address}: {error.strerror}.",
             code="address_taken",
             address=address,
         ) from error
+
+
+def _check(certificate: Path, private_key: Path) -> None:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, private_key)
+    except OSError as error:
+        rule = f"with {private_key.name} it is no certificate and its key ({error})"
+        remedy = "Make both anew (docs/sites.md), or remove both"
+        raise BadInput([Problem(certificate.name, None, rule, remedy)]) from error

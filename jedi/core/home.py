@@ -87,6 +87,16 @@ class Home:
         return self._sockets / "api.sock"
 
     @property
+    def certificate(self) -> Path:
+        """What the service shows of itself beyond this machine, if it does."""
+        return self.path / "service.crt"
+
+    @property
+    def private_key(self) -> Path:
+        """Of the certificate."""
+        return self.path / "service.key"
+
+    @property
     def logs(self) -> Path:
         return self.path / "logs"
 

@@ -355,8 +355,8 @@ _DECLARED = [
     _knob("adder.batch", "jobs", 500, "jobs added in one transaction", least=1),
     _knob("adder.retry_s", "s", 30.0, "a job whose results could not be stored is tried again "
           "after this time", least=1),
-    _knob("api.listen", "host:port", "", "loopback address of the service; empty: the unix socket "
-          "in the home"),
+    _knob("api.listen", "host:port", "", "where the service listens, and pilots reach it; beyond "
+          "loopback with service.crt and service.key in the home; empty: a unix socket"),
     _knob("watchdog.timeouts_period_s", "s", 60.0, "jobs that do not get on are looked for this "
           "often", least=0.1),
     _knob("watchdog.leases_period_s", "s", 30.0, "leases of dead workers are looked for this "

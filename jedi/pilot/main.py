@@ -31,13 +31,14 @@ def main() -> int:
     parser = _parser()
     options = parser.parse_args()
     url, token = os.environ.get("JEDI_PILOT_URL"), os.environ.get("JEDI_PILOT_TOKEN")
+    certificate = os.environ.get("JEDI_PILOT_CERTIFICATE")
     if not url or not token:
         parser.error("JEDI_PILOT_URL and JEDI_PILOT_TOKEN must be set")
     stop = Stop()
     try:
         user = procs.account(options.payload_user)
-        wire = Wire(url, token, stop, options.retry_s)
-    except ValueError as error:
+        wire = Wire(url, token, stop, options.retry_s, certificate)
+    except (ValueError, OSError) as error:
         parser.error(str(error))
     _listen_for_signals(stop)
     os.umask(0o022)
@@ -108,8 +109,9 @@ def _listen_for_signals(stop: Stop) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="pilot",
-        description="Runs the jobs of one site. Needs JEDI_PILOT_URL (unix:/path/api.sock or "
-        "http://host:port) and JEDI_PILOT_TOKEN in its environment.",
+        description="Runs the jobs of one site. Needs JEDI_PILOT_URL (unix:/path/api.sock, http:// "
+        "or https://host:port) and JEDI_PILOT_TOKEN in its environment; JEDI_PILOT_CERTIFICATE "
+        "names a file with a certificate to trust.",
     )
     add = parser.add_argument
     add("--site", required=True, help="the site whose jobs to take")

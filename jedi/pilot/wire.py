@@ -1,4 +1,4 @@
-"""JSON over HTTP to the service, by unix socket or loopback TCP; patient while it is away."""
+"""JSON over HTTP to the service, by unix socket or TCP; patient while it is away."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import http.client
 import json
 import random
 import socket
+import ssl
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -17,6 +18,7 @@ TIMEOUT_S = 20.0  # of one exchange
 _FIRST_WAIT_S = 0.2
 _LONGEST_WAIT_S = 30.0
 _BUSY = (408, 429)
+_PARTIAL_CHAIN = 0x80000  # a certificate is trusted without its issuer; named since Python 3.10
 
 T = TypeVar("T")
 Answer = dict[str, Any]
@@ -46,9 +48,13 @@ class _UnixConnection(http.client.HTTPConnection):
 class Wire:
     """The four verbs and the sandbox. Every exchange is a connection of its own."""
 
-    def __init__(self, url: str, token: str, stop: Stop, retry_s: float) -> None:
-        """`url` is unix:/path/to/socket or http://host:port; ValueError for anything else."""
-        self._connect = _connector(url)
+    def __init__(
+        self, url: str, token: str, stop: Stop, retry_s: float, certificate: str | None = None
+    ) -> None:
+        """`url` is unix:/path/to/socket, http:// or https://host:port; ValueError for anything
+        else. `certificate` is a file with one that is trusted besides those that this machine
+        trusts; OSError if it can't be read."""
+        self._connect = _connector(url, certificate)
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         self._stop = stop
         self._retry_s = retry_s
@@ -88,6 +94,8 @@ class Wire:
             content = response.read()
             if response.status == 200:
                 return read(content)
+        except ssl.SSLCertVerificationError as error:
+            raise Refused(f"{path}: {error}") from error
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise Away(f"{path}: {error!r}") from error
         finally:
@@ -96,7 +104,7 @@ class Wire:
         raise (Away if response.status >= 500 or response.status in _BUSY else Refused)(said)
 
 
-def _connector(url: str) -> Callable[[], http.client.HTTPConnection]:
+def _connector(url: str, certificate: str | None) -> Callable[[], http.client.HTTPConnection]:
     scheme, _, path = url.partition(":")
     if scheme == "unix" and path.startswith("/"):
         return lambda: _UnixConnection(path)
@@ -104,7 +112,13 @@ def _connector(url: str) -> Callable[[], http.client.HTTPConnection]:
     host, port = parts.hostname, parts.port
     if scheme == "http" and host:
         return lambda: http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
-    raise ValueError(f"{url!r} is neither unix:/path/to/socket nor http://host:port")
+    if scheme == "https" and host:
+        context = ssl.create_default_context()
+        if certificate:
+            context.load_verify_locations(certificate)
+            context.verify_flags |= _PARTIAL_CHAIN
+        return lambda: http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=context)
+    raise ValueError(f"{url!r} is not unix:/path/to/socket, http:// or https://host:port")
 
 
 def verdict(answer: Answer) -> str:

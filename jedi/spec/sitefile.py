@@ -100,7 +100,7 @@ _Word = Annotated[str, Field(pattern=r"^[\w@%+=:,./-]+$", coerce_numbers_to_str=
 class Batch(Entry):
     """How pilots get through a site's batch system; set as a whole."""
 
-    url: Annotated[str, Field(pattern=r"^http://[\w.-]+:\d+$")] | None = Field(
+    url: Annotated[str, Field(pattern=r"^https?://[\w.-]+:\d+$")] | None = Field(
         None, description="where worker nodes reach the service"
     )
     python: _Word | None = Field(None, description="Python 3.9 or later on worker nodes")

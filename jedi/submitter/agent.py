@@ -326,8 +326,10 @@ class Submitter(Agent[Errand, Done]):
 
     def _slot(self, site: Row[Any], shape: Shape) -> Slot:
         knobs, batch = self.world.knobs, site.batch
-        listen = knobs["api.listen"]
-        url = f"http://{listen}" if listen else f"unix:{self._home.api_socket}"
+        url, certificate = f"unix:{self._home.api_socket}", None
+        if listen := knobs["api.listen"]:
+            certificate = self._home.certificate if self._home.certificate.exists() else None
+            url = f"{'https' if certificate else 'http'}://{listen}"
         walltime_s = site.maxtime + OVERTIME_S if site.maxtime else knobs["submitter.walltime_s"]
         return Slot(
             site=site.site,
@@ -341,6 +343,7 @@ class Submitter(Agent[Errand, Done]):
             walltime_s=None if site.submitter == engines.LOCAL else walltime_s,
             queue=site.queue,
             attributes=batch.get("attributes", {}),
+            certificate=certificate,
         )
 
     def _end_jobs(self, tx: Connection, gone: dict[str, End]) -> set[str]:

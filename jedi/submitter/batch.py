@@ -7,11 +7,14 @@ answer that it can't read for the end of all jobs.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
+import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -56,6 +59,7 @@ class Batch:
         for directory in (place, logs):
             directory.mkdir(parents=True, exist_ok=True)
         place.chmod(0o700)
+        self._pilot = _copy(local.PILOT, place)
         self._executor = _executor(name, place)
         self._executor.work_directory.mkdir(exist_ok=True)
 
@@ -146,8 +150,8 @@ class Batch:
         name = start.pilot_id
         secrets = self._place / f"{name}.env"
         secrets.touch(0o600)
-        url, token = shlex.quote(slot.url), shlex.quote(start.token)
-        secrets.write_text(f"JEDI_PILOT_URL={url}\nJEDI_PILOT_TOKEN={token}\n")
+        told = local.told(slot, start.token).items()
+        secrets.write_text("".join(f"{key}={shlex.quote(value)}\n" for key, value in told))
         job = Job(self._spec(slot, start, secrets))
         script = self._file(name, "job")
         with script.open("w") as file:
@@ -170,7 +174,7 @@ class Batch:
         from psij import JobAttributes, JobSpec, ResourceSpecV1
 
         log = self._logs / f"{start.pilot_id}.log"
-        pilot = local.command(slot, start.pilot_id, start.account)
+        pilot = local.command(slot, start.pilot_id, start.account, self._pilot)
         attributes: dict[str, object] = {
             f"{self._name}.{self._queue.name_attribute}": start.pilot_id,
             **_ONCE.get(self._name, {}),
@@ -245,6 +249,22 @@ class Batch:
                     code="batch_timeout",
                 ) from error
         return process.returncode, said, why
+
+
+def _copy(code: Path, place: Path) -> Path:
+    """The pilot's code where worker nodes see it. Each version stays: pilots may just be starting
+    from it."""
+    files = sorted(code.glob("*.py"))
+    version = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+    home = place / f"pilot.{version}"
+    if not home.exists():
+        fresh = Path(tempfile.mkdtemp(dir=place))
+        shutil.copytree(code, fresh / "pilot", ignore=shutil.ignore_patterns("__pycache__"))
+        try:
+            fresh.rename(home)
+        except OSError:  # another process was first
+            shutil.rmtree(fresh)
+    return home / "pilot"
 
 
 def _rank(pilot: Known) -> Callable[[BatchJob], tuple[bool, bool, bool, str]]:

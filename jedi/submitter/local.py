@@ -58,7 +58,7 @@ class Local:
         for pilot in starts:
             argv = command(slot, pilot.pilot_id, pilot.account)
             log = self._logs / f"{pilot.pilot_id}.log"
-            self._children[pilot.pilot_id] = start(argv, slot.url, pilot.token, log)
+            self._children[pilot.pilot_id] = start(argv, told(slot, pilot.token), log)
         noted = {p.pilot_id: processes.note(self._children[p.pilot_id].pid) for p in starts}
         return Sent({pilot: Handle(process) for pilot, process in noted.items() if process})
 
@@ -73,9 +73,11 @@ class Local:
         tidy(attempt)
 
 
-def command(slot: Slot, pilot_id: str, account: Account | None) -> list[str]:
+def command(
+    slot: Slot, pilot_id: str, account: Account | None, folder: Path | None = None
+) -> list[str]:
     """The command line of a pilot; its name, the last word, marks the process. `account` runs
-    its payloads; None: who runs the pilot."""
+    its payloads (None: who runs the pilot); `folder` has its code, if it is not ours."""
     options = {
         "site": slot.site,
         "work": slot.work,
@@ -92,10 +94,16 @@ def command(slot: Slot, pilot_id: str, account: Account | None) -> list[str]:
         "pilot-id": pilot_id,
     }
     words = [(f"--{name}", str(value)) for name, value in options.items() if value is not None]
-    return [slot.python, "-I", str(PILOT), *(word for pair in words for word in pair)]
+    return [slot.python, "-I", str(folder or PILOT), *(word for pair in words for word in pair)]
 
 
-def start(argv: list[str], url: str, token: str, log: Path) -> subprocess.Popen[bytes]:
+def told(slot: Slot, token: str) -> dict[str, str]:
+    """What a pilot learns otherwise than by its command line, which others can read."""
+    certificate = {"JEDI_PILOT_CERTIFICATE": str(slot.certificate)} if slot.certificate else {}
+    return {"JEDI_PILOT_URL": slot.url, "JEDI_PILOT_TOKEN": token, **certificate}
+
+
+def start(argv: list[str], secrets: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
     """Start a pilot that outlives us and knows of the world only what it needs."""
     crash = {name: os.environ[name] for name in _CRASH if name in os.environ}
     with log.open("ab") as output:
@@ -108,8 +116,7 @@ def start(argv: list[str], url: str, token: str, log: Path) -> subprocess.Popen[
             start_new_session=True,
             env={
                 "PATH": os.environ.get("PATH", _PATH),
-                "JEDI_PILOT_URL": url,
-                "JEDI_PILOT_TOKEN": token,
+                **secrets,
                 **crash,
             },
         )

@@ -38,6 +38,9 @@ class Slot:
     attributes: Mapping[str, str] = field(default_factory=dict)
     """What else the engine is told, in its own words."""
 
+    certificate: Path | None = None
+    """What the service shows, if it is no common one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Start:
