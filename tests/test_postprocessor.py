@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from sqlalchemy import Connection, text
 from jedi.agent.base import World
 from jedi.core.errors import NotFound
 from jedi.postprocessor.agent import PostProcessor
-from jedi.postprocessor.outcome import Dataset, PostProcessing
+from jedi.postprocessor.outcome import Dataset, PostProcessing, Wishes
 from jedi.taskbuffer import jobs_end, tasks
 from jedi.taskbuffer.jobs_end import JobEnd
 from jedi.taskbuffer.tasks import Move
@@ -49,6 +50,13 @@ def test_the_outcome_follows_from_the_masters(
 def test_input_that_was_open_to_the_end_is_never_done() -> None:
     verdict = PLUGIN.conclude("passed", [master(3, 3, status="running")], ("", ""))
     told = "3 of 3 input files were processed; more could have come."
+    assert (verdict.target, verdict.reason) == ("finished", told)
+    verdict = PLUGIN.conclude("prepared", [master(3, 3, status="broken")], ("", ""))
+    told = "3 of 3 input files were processed; dataset s:d is broken."
+    assert (verdict.target, verdict.reason) == ("finished", told)
+    late = replace(master(3, 3), withheld=2)
+    verdict = PLUGIN.conclude("passed", [late], ("", ""), wishes=Wishes(by_events=True))
+    told = "3 of 3 ranges of events were processed; 2 had come, but were not to be used yet."
     assert (verdict.target, verdict.reason) == ("finished", told)
 
 

@@ -90,6 +90,7 @@ def test_what_can_not_change_is_refused_all_at_once(world: World, first: int) ->
     found = problems(world, nEventsPerJob=5, nEventsPerInputFile=10, ramCount=2000, nFiles=3)
     assert found.keys() == {"nEventsPerJob", "nEventsPerInputFile", "ramCount"}
     assert all(f"is not what task {first} has" in words for words in found.values())
+    assert "Leave it out; for a new task" in found["ramCount"]
     with world.engine.begin() as tx:
         knobs.put(tx, "core.preset", "current", "op")
     assert submit(world, ramCount=2000, nFiles=2).again

@@ -247,6 +247,13 @@ def test_every_job_makes_what_is_merged() -> None:
     assert found.rule == "every job has to make what is merged"
 
 
+def test_what_is_malformed_is_not_said_to_be_lacking() -> None:
+    spec = {"transPath": "sort", "jobParameters": "${TRN_OUTPUT0/S} > ${OUTPUT0}"}
+    document = task(mergeOutput=True, mergeSpec=spec)
+    document["jobParameters"] = [INPUT, {**OUTPUT, "value": "> out.txt"}]
+    assert only_problem(document).path == "jobParameters[1].value"
+
+
 @pytest.mark.parametrize("bad", ["../o", "/o", ".o", "a/b", "a..b", "x" * 300])
 def test_path_tricks_in_file_names(bad: str) -> None:
     value = {**OUTPUT, "value": f"> {bad}.${{SN}}"}

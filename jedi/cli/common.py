@@ -218,7 +218,10 @@ def _report(error: JediError) -> None:
             err=True,
         )  # fmt: skip
     elif isinstance(error, BadInput):
-        rows = [[p.path, shorten(repr(p.value), 60), p.rule, p.remedy] for p in error.problems]
+        rows = [
+            [p.path, None if p.value is None else shorten(repr(p.value), 60), p.rule, p.remedy]
+            for p in error.problems
+        ]
         table(["where", "value", "rule", "remedy"], rows, stderr=True)
     else:
         console(stderr=True).print(error.sentence, style="red", soft_wrap=True)  # can be searched

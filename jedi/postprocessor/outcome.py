@@ -9,6 +9,7 @@ from typing import Any
 from jedi.core import states
 from jedi.postprocessor import scouts
 from jedi.spec.scouting import Judgement, Scouted
+from jedi.spec.splitrule import SplitRules
 
 _IN_USE = ("ready", "running")
 _NOT_SETTLED = ("defined", "toupdate", "pending", *_IN_USE)
@@ -52,19 +53,26 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What a task says of its end: `goal` in percent, and rules."""
+    """What a task says of its end: `goal` in percent, and rules; `by_events`: what it counts are
+    ranges of events."""
 
     goal: float = 100.0
     use_exhausted: bool = False
     fail_goal_unreached: bool = False
     allow_empty_input: bool = False
+    by_events: bool = False
 
     @classmethod
     def of(cls, task: Any) -> Wishes:
         """From a row of jedi_tasks."""
-        rules = task.rules or {}
-        given = {name: True for name in cls.__dataclass_fields__ if rules.get(name)}
-        return cls(**given) if task.goal is None else cls(task.goal / 10, **given)
+        rules = SplitRules.model_validate(task.rules or {})
+        return cls(
+            goal=100.0 if task.goal is None else task.goal / 10,
+            use_exhausted=bool(rules.use_exhausted),
+            fail_goal_unreached=bool(rules.fail_goal_unreached),
+            allow_empty_input=bool(rules.allow_empty_input),
+            by_events=rules.by_events,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +156,8 @@ class PostProcessing:
         doubts = _doubts(masters, parent, found)
         if doubts and target == "done":
             target = "finished"
-        reason = f"{finished} of {wanted} input files were processed"
+        counts = "ranges of events" if wishes.by_events else "input files"
+        reason = f"{finished} of {wanted} {counts} were processed"
         failed = sum(d.failed for d in masters)
         missing = sum(d.missing for d in masters)
         counted = [f"{n} {what}" for n, what in ((failed, "failed"), (missing, "missing")) if n]
@@ -173,8 +182,11 @@ class PostProcessing:
 def _doubts(masters: Iterable[Dataset], parent: str | None, found: Findings) -> list[str]:
     """Why a task is not done even with all input processed that is known."""
     doubts = []
-    if any(d.is_open or d.status == "broken" or d.withheld for d in masters):
+    if withheld := sum(d.withheld for d in masters):
+        doubts.append(f"{withheld} had come, but were not to be used yet")
+    if any(d.is_open for d in masters):
         doubts.append("more could have come")
+    doubts += [f"dataset {d.name} is broken" for d in masters if d.status == "broken"]
     if parent not in (None, "done"):
         doubts.append(f"its parent is {parent}")
     if found.lost:

@@ -84,8 +84,9 @@ def _fixed(
             continue
         if key not in may_change or key not in CHANGEABLE:
             rule = f"is not what task {task} has, and can't change when that is submitted again"
-            known = old.get(key)
-            has = f"Task {task} has {known!r}" if len(repr(known)) < 80 else "Change it back"
+            has = "Change it back" if key in old else "Leave it out"
+            if key in old and len(repr(old[key])) < 80:
+                has = f"Task {task} has {old[key]!r}"
             remedy = f"{has}; for a new task choose other output datasets"
             yield Problem(key, value, rule, remedy)
 

@@ -342,10 +342,10 @@ def _lost(tx: Connection, ddm: DDM, params: TaskParams) -> Iterator[Problem]:
     name = params.lost_files_dataset
     if not (name and params.lost_files):
         return
-    known, again, there = recovery.ever_made(tx, name), {}, set()
-    if params.recover_into != "new":
-        again = recovery.made_again(tx, name)
-        there = {file.lfn for file in ddm.list_files(name)} if _is(ddm, name) else there
+    known = recovery.ever_made(tx, name)
+    same = params.recover_into != "new"
+    again = recovery.made_again(tx, name) if same else {}
+    there = {file.lfn for file in ddm.list_files(name)} if same and _is(ddm, name) else ()
     for lfn in params.lost_files:
         remedy = "Leave it out, say recoverInto: new, or use: jedi-task recover"
         if lfn not in known:

@@ -47,7 +47,6 @@ def streams(params: TaskParams) -> list[str]:
 
 def contradictions(params: TaskParams) -> Iterator[Problem]:
     """Keys of the task that exclude each other."""
-    yield from merge_contradictions(params)
     if params.no_input:
         yield from _no_input_rules(params)
     if params.pfn_list:
@@ -182,6 +181,7 @@ def item_contradictions(params: TaskParams) -> Iterator[Problem]:
     """Items that exclude each other or use what nobody provides."""
     yield from _input_rules(params)
     yield from _output_rules(params)
+    yield from merge_contradictions(params)
     yield from _number_rules(params)
     yield from _placeholder_rules(params)
     shown = [item for item in params.job_parameters if item.value.strip() and not item.hidden]
