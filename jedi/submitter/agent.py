@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +92,8 @@ class Done:
 
     def found(self) -> dict[str, Handle]:
         """Of whom something new is known."""
-        started = (sent.started.items() for sent in self.sent.values())
-        return {**self.seen.found, **dict(chain.from_iterable(started))}
+        started = {k: v for sent in self.sent.values() for k, v in sent.started.items()}
+        return self.seen.found | started
 
     def refused(self) -> list[str]:
         """Who was certainly not started."""
@@ -126,7 +125,8 @@ class Submitter(Agent[Errand, Done]):
     @property
     def poll_s(self) -> float:
         """Pilots are looked after this often, however seldom agents poll."""
-        return min(super().poll_s, float(self.world.knobs["submitter.check_s"]))
+        least = PATIENCE_S if self._out else float(self.world.knobs["submitter.check_s"])
+        return min(super().poll_s, least)
 
     def claim(self, tx: Connection, limit: int) -> list[Errand]:
         now = clock.monotonic()

@@ -142,3 +142,19 @@ def test_pilots_that_wait_for_nothing_are_cancelled(field: Field, cluster: Clust
     field.until(lambda: not field.pilots("endtime IS NULL"), submitter)
     subprocess.run(["scontrol", "update", "PartitionName=main", "State=UP"], check=True)
     assert field.sql("SELECT count(*) FROM jedi_site_metrics")[0][0] == 0
+
+
+def test_pilots_of_a_unified_site_ask_for_parts_of_its_slots(field: Field) -> None:
+    field.sql("UPDATE jedi_sites SET capability = 'ucore', corecount = 4 WHERE site = 'SITE_A'")
+    field.serve()
+    for cores in (1, 4):
+        field.jobs(1, "sleep 1000", cores=cores)
+    submitter = Submitter(field.world)
+    field.until(lambda: field.statuses() == ["running"] * 2, submitter)
+    said = subprocess.run(
+        ["squeue", "--noheader", "--format=%j|%C"], check=True, capture_output=True, text=True
+    ).stdout
+    sizes = {"SCORE": 1, "MCORE": 4}
+    assert sorted(said.split()) == sorted(
+        f"{pilot.pilot_id}|{sizes[pilot.resource_type]}" for pilot in field.pilots()
+    )
