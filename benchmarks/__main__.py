@@ -20,6 +20,10 @@ NAMES = ("tasks", "feed", "generate", "latency", "rss", "million", "brokerage", 
 def main(arguments: list[str]) -> int:
     """Each benchmark is a module with `measure(engine) -> list[Result]`, on a new database."""
     names = [name for name in arguments if not name.startswith("-")] or list(NAMES)
+    options = [one for one in arguments if one.startswith("-") and "=" not in one]
+    if not ({*names} <= {*NAMES} and {*options} <= {"--no-save", "--smoke"}):
+        print(__doc__, f"Benchmarks: {', '.join(NAMES)}.", sep="\n")
+        return 0 if "--help" in options else 2
     if "--smoke" in arguments:
         return smoke(names)
     given = [argument.removeprefix("--") for argument in arguments if "=" in argument]

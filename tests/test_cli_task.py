@@ -175,6 +175,15 @@ def test_show_counts_failures_by_cause(run: Run, made: Made) -> None:
         assert words in shown
 
 
+def test_show_tells_how_a_long_diagnosis_begins(run: Run, made: Made, engine: Engine) -> None:
+    with engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_jobs SET error_diag = repeat('word ', 400) "
+                        "WHERE status = 'failed'"))  # fmt: skip
+    assert 10 < run("show", made.task).out.count("word ") < 60
+    (failure,) = run("show", made.task, "--json").value["failures"]
+    assert failure["error_diag"].count("word") == 400
+
+
 def test_show_says_why_a_task_is_where_it_is(run: Run, made: Made, engine: Engine) -> None:
     with engine.begin() as tx:
         move_tasks(

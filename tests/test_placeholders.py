@@ -67,13 +67,13 @@ def test_no_sums(text: str) -> None:
     [
         ("${IN/L[0]}", "has brackets that hold no slice such as [0:2]"),
         ("${IN/LL}", "is no form of a placeholder"),
-        ("${IN/M[#]}", "not supported yet"),
+        ("${IN/M[#]}", "has no such form"),
         ("${IN/F[1:]}", "has brackets that hold no slice such as [0:2]"),
         ("${MIDDLENAME}", "no field of a name is chosen"),
         ("${SURL}", "the task has no source URL"),
         ("${IN} ${SN/M[#+]}", "a value is missing"),
         ("${IN} ${SN/M}", "a value is missing"),
-        ("${IN} ${SN/S}", "not supported yet"),
+        ("${IN} ${SN/S}", "has no such form"),
     ],
 )
 def test_bad_forms_are_refused(value: str, rule: str) -> None:

@@ -118,6 +118,9 @@ def test_other_knobs_and_sites(grid: World) -> None:
     with pytest.raises(BadInput) as wrong:
         ask(grid, number, sites=("SITE_D.maxrss=1", "SITE_A.maxrs=1", "SITE_A.maxrss=much"))
     assert len(wrong.value.problems) == 3
+    with pytest.raises(BadInput) as wrong:
+        ask(grid, number, "broker.memry_factor=1", sites=("SITE_D.maxrss=1",))
+    assert [problem.path for problem in wrong.value.problems] == ["--site", "--set"]
 
 
 def test_snapshots_take_no_more_room_than_they_may(grid: World) -> None:

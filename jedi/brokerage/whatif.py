@@ -114,9 +114,23 @@ def chosen(choice: Choice) -> list[tuple[str, float]]:
     return list(zip(names, choice.weights, strict=True))
 
 
-def other_knobs(knobs: Mapping[str, Any], told: Sequence[str]) -> dict[str, Any]:
-    """Knobs with what `knob=value` says of some of them; BadInput tells all that is wrong."""
-    found, problems = dict(knobs), []
+def other_world(
+    world: Snapshot, sites: Sequence[str], knobs: Mapping[str, Any], settings: Sequence[str]
+) -> tuple[Snapshot, dict[str, Any]]:
+    """A world where `NAME.attribute=value` holds of sites, and knobs with what `knob=value` says of
+    some of them; BadInput tells all that is wrong. Attributes are the columns of a snapshot, or the
+    words of a site file for them; a maximum of 0 is none."""
+    problems: list[Problem] = []
+    found = _other_sites(world, sites, problems), _other_knobs(knobs, settings, problems)
+    if problems:
+        raise BadInput(problems)
+    return found
+
+
+def _other_knobs(
+    knobs: Mapping[str, Any], told: Sequence[str], problems: list[Problem]
+) -> dict[str, Any]:
+    found = dict(knobs)
     for one in told:
         name, _, value = one.partition("=")
         if name not in KNOBS:
@@ -127,17 +141,13 @@ def other_knobs(knobs: Mapping[str, Any], told: Sequence[str]) -> dict[str, Any]
             found[name] = KNOBS[name].check(value)
         except BadInput as error:
             problems += error.problems
-    if problems:
-        raise BadInput(problems)
     return found
 
 
-def other_sites(world: Snapshot, told: Sequence[str]) -> Snapshot:
-    """A world where `NAME.attribute=value` holds; BadInput tells all that is wrong. Attributes are
-    the columns of a snapshot, or the words of a site file for them; a maximum of 0 is none."""
+def _other_sites(world: Snapshot, told: Sequence[str], problems: list[Problem]) -> Snapshot:
     if not told:
         return world
-    plain, problems = world.plain(), []
+    plain = world.plain()
     for one in told:
         place, _, value = one.partition("=")
         site, _, word = place.rpartition(".")
@@ -155,8 +165,6 @@ def other_sites(world: Snapshot, told: Sequence[str]) -> Snapshot:
             except ValueError:
                 remedy = "Write a number, or inf for no limit"
                 problems.append(Problem("--site", one, f"{word} is a number", remedy))
-    if problems:
-        raise BadInput(problems)
     return Snapshot.read(plain)
 
 

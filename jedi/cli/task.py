@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -220,7 +221,8 @@ def _show_details(found: TaskDetails) -> None:
 
 
 def _failure(one: Failure) -> list[Any]:
-    return [one.jobs, one.error_code, one.error_source, one.exit_code, one.panda_id, one.error_diag]
+    said = shorten(one.error_diag or "", SAID)
+    return [one.jobs, one.error_code, one.error_source, one.exit_code, one.panda_id, said]
 
 
 @app.command()
@@ -271,6 +273,8 @@ def _show_jobs(found: list[Job]) -> None:
 
 
 STDERR_LINES = 20
+SAID = 200
+"""Characters of what a failed job said that are shown in tables; `jedi-job show` has all."""
 
 
 def _show_failed(found: list[Job]) -> None:

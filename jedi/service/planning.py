@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from jedi.brokerage.whatif import Difference, differences, other_knobs, other_sites
+from jedi.brokerage.whatif import Difference, differences, other_world
 from jedi.core.errors import BadInput, JediError, NotFound, Problem
 from jedi.core.knobs import Knobs
 from jedi.ddm.interface import DDM
@@ -43,11 +43,8 @@ class Other:
 
     def of(self, known: Known) -> Known:
         """What that world knows; BadInput tells what is wrong with it."""
-        return replace(
-            known,
-            knobs=Knobs(other_knobs(known.knobs, self.knobs)),
-            sites=other_sites(known.sites, self.sites),
-        )
+        sites, knobs = other_world(known.sites, self.sites, known.knobs, self.knobs)
+        return replace(known, knobs=Knobs(knobs), sites=sites)
 
 
 def now(

@@ -17,8 +17,7 @@ from jedi.brokerage.whatif import (
     SiteView,
     chosen,
     differences,
-    other_knobs,
-    other_sites,
+    other_world,
     views,
 )
 from jedi.core.errors import NotFound
@@ -73,7 +72,8 @@ def replay(
     departures = _departures(row, whys.refusals(tx, decision_id), again)
     found = again
     if knobs or sites:
-        found = choose(row, other_sites(world, sites), need, other_knobs(settings, knobs))
+        other, changed = other_world(world, sites, settings, knobs)
+        found = choose(row, other, need, changed)
     return Replay(
         decision_id=decision_id,
         jedi_task_id=row.jeditaskid,

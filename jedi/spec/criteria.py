@@ -17,6 +17,8 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from jedi.core.suggest import suggest
+
 DIALECT = "postgres"
 CASTS = {"text": "text", "integer": "bigint"}
 """What a column may hold, and the type its values are compared as."""
@@ -183,7 +185,8 @@ class _Writer:
         if node.table:
             raise BadCriterion(f"{node.sql(DIALECT)} names a table", f"Write {node.name}")
         if name not in self.known:
-            raise BadCriterion(f"{node.name} is no column of jedi_tasks", "See docs/columns.md")
+            remedy = suggest(name, self.known, "See docs/columns.md")
+            raise BadCriterion(f"{node.name} is no column of jedi_tasks", remedy)
         if self.known[name] not in CASTS:
             raise BadCriterion(f"{node.name} can't be compared", "Use another column")
         if self.known[name] != of:

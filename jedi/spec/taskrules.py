@@ -333,7 +333,7 @@ def _placeholder_problem(
         except ValueError as error:
             return str(error), "Correct what follows the slash"
         forms = ", ".join(f"${{{found.name}{'/' + f if f else ''}}}" for f in known[found.name])
-        return NOT_YET, f"Use {forms}"
+        return "has no such form", f"There are {forms}"
     if re.sub(r"\d+$", "", found.name.partition(":")[0]) in later.PLACEHOLDERS:
         return NOT_YET, "Leave it out"
     otherwise = f"Write ${found.name} if it is a variable of the shell"
