@@ -6,6 +6,7 @@ import json
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,7 +24,8 @@ from jedi.service import jobs as service_jobs
 from jedi.service import pilots
 from jedi.spec.attempt import HeldJob
 from jedi.spec.wire import AcquireRequest, Beat, LogEntry, Measures, Output, Report, Resources
-from jedi.taskbuffer import dispatch, jobs
+from jedi.taskbuffer import dispatch, jobs, knobs
+from jedi.taskbuffer.engine import at_once
 from jedi.taskbuffer.jobs import JobMove
 from jedi.taskbuffer.users import Identity
 
@@ -251,6 +253,20 @@ def test_many_pilots_get_each_job_once(engine: Engine) -> None:
 
 def test_the_claim_is_short_enough_to_stay_prepared() -> None:
     assert len(dispatch._TAKE) <= _queries.MAX_CACHED_STATEMENT_LENGTH
+
+
+@pytest.mark.parametrize("error", [None, ZeroDivisionError])
+def test_what_is_done_at_once_needs_no_commit_and_all_else_does(
+    engine: Engine, error: type[Exception] | None
+) -> None:
+    with suppress(ZeroDivisionError), at_once(engine) as tx:
+        knobs.put(tx, "adder.batch", 7, "me")
+        if error:
+            raise error
+    with engine.connect() as tx:  # the same connection, if it is still good
+        knobs.put(tx, "adder.batch", 8, "me")
+    with engine.begin() as tx:
+        assert knobs.load(tx)["adder.batch"] == 7
 
 
 def test_the_same_request_twice_at_once(engine: Engine, world: World) -> None:
