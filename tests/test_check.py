@@ -201,11 +201,11 @@ def test_files_of_finished_outputs_are_read(
                 {"lfn": lfn, "size": len(data), "sum": f"{zlib.adler32(data):08x}", "id": row},
             )  # fmt: skip
         tx.execute(text("UPDATE jedi_dataset_contents SET status = 'failed' WHERE type = 'log'"))
-        bad = outputs(tx, made)[1:]
     stored = {"good": b"good", "short": b"", "changed": b"changed"}
     put_file_dataset(world, name, stored, "SITE_A_DATADISK")
     answer = run_check(world.engine, monkeypatch, "--files")
     files = json.loads(answer.stdout)["invariants"][-1]
+    bad = [f"{name} {lfn}" for lfn in ("short", "changed", "gone")]
     assert (files["examined"], files["ids"]) == (4, bad)
 
 

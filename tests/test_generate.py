@@ -13,7 +13,7 @@ from generating import SECOND, Catalogue, catalogue, document, generate, ready, 
 from helpers import put_file_dataset
 from job_rows import watch
 from sqlalchemy import Connection, text
-from task_rows import row_of
+from task_rows import OUTPUT, row_of
 
 from jedi.agent.base import World
 from jedi.brokerage.agent import TaskBroker
@@ -426,15 +426,14 @@ def test_the_more_jobs_a_user_has_the_less_urgent_are_new_ones(world: World) -> 
 
 def test_serial_numbers_end_at_their_maximum(world: World) -> None:
     catalogue(world, in_=5)
-    (task,) = ready(world, document(nFilesPerJob=1))
-    with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_output_template SET maxserialnr = 3 WHERE outtype = 'output'"))
+    few = {**OUTPUT, "dataset": "a:few", "value": "> few.${SN}", "maxSerialNr": 3}
+    (task,) = ready(world, document(few, nFilesPerJob=1))
     generate(world)
     assert len(jobs_of(world, task)) == 3
     generate(world)
     row = row_of(world, task)
     assert (row.status, row.reason_code) == ("pending", "serial_numbers_used_up")
-    assert "a:out are used up: 3 of 3" in row.errordialog
+    assert "a:few are used up: 3 of 3" in row.errordialog
     assert len(jobs_of(world, task)) == 3
 
 

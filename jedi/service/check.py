@@ -51,14 +51,14 @@ def _files(tx: Connection, ddm: DDM) -> Finding:
     return Finding("files", meaning, "file", examined, len(bad), bad[:SHOWN])
 
 
-def _differing(ddm: DDM, name: str, rows: Sequence[Row[Any]]) -> list[int]:
-    """The ids of the files of a dataset that have no replica, or one of other content."""
+def _differing(ddm: DDM, name: str, rows: Sequence[Row[Any]]) -> list[str]:
+    """The files of a dataset that have no replica, or one of other content."""
     try:
         places = ddm.locate(name, [row.lfn for row in rows])
     except NotFound:
         places = {}
     return [
-        row.fileid
+        f"{name} {row.lfn}"
         for row in rows
         if not places.get(row.lfn)
         or any(not _same(ddm, endpoint, name, row) for endpoint in places[row.lfn])

@@ -139,10 +139,12 @@ class NewDataset:
 
 @dataclass(frozen=True, slots=True)
 class OutputTemplate:
-    """How the files of an output dataset are named; `dataset` is its position in the list."""
+    """How the files of an output dataset are named, with serial numbers up to `max_serial_nr`;
+    `dataset` is its position in the list."""
 
     dataset: int
     file_name_template: str
     stream_name: str
     out_type: Literal["output", "log"]
     source_name: str | None = None
+    max_serial_nr: int | None = None

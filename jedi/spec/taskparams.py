@@ -95,8 +95,7 @@ class _Written(BaseModel):
 
 
 class Item(_Written):
-    """A piece of the job parameters. Its value is followed by a blank unless padding is false;
-    a hidden one is left out."""
+    """A piece of the job parameters; with padding, a blank follows it; a hidden one is left out."""
 
     value: _Text
     padding: bool = True
@@ -181,6 +180,7 @@ class OutputItem(TemplateItem):
     dataset: _OutputDataset
     container: _OutputDataset | None = None
     source_name: _Lfn | None = None
+    max_serial_nr: _Count | None = None
     merge_only: Flag = None
     allow_no_output: Flag = None
     transient: Flag = None

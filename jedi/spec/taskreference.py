@@ -160,6 +160,7 @@ MEANINGS = {
     "reusable": "begin again with the first file when too few are left for a job",
     "attributes": "the same in short forms, such as ratio=2,repeat or nosplit",
     "sourceName": "what the payload calls the file, if not by its name",
+    "maxSerialNr": "the largest serial number of its files: no job is made beyond it",
 }
 
 

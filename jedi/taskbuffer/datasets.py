@@ -89,13 +89,16 @@ def insert_templates(
             "datasetid": dataset_ids[template.dataset],
             "filenametemplate": template.file_name_template,
             "sourcename": template.source_name,
+            "maxserialnr": template.max_serial_nr,
             "streamname": template.stream_name,
             "outtype": template.out_type,
         }
         for task_id, templates, dataset_ids in tasks
         for template in templates
     ]
-    columns = "jeditaskid, datasetid, filenametemplate, sourcename, streamname, outtype"
+    columns = (
+        "jeditaskid, datasetid, filenametemplate, sourcename, maxserialnr, streamname, outtype"
+    )
     tx.execute(
         text(
             f"INSERT INTO jedi_output_template ({columns}) SELECT {columns} "

@@ -196,7 +196,11 @@ class Refiner:
                 )  # fmt: skip
             position = len(inputs) + (known.index(name) if name in known else len(known))
             template = fill_task_id(split_output(item.value)[1], task)
-            templates.append(OutputTemplate(position, template, stream, "output", item.source_name))
+            templates.append(
+                OutputTemplate(
+                    position, template, stream, "output", item.source_name, item.max_serial_nr
+                )
+            )
         log, template = self.log(submission, datasets)
         templates.append(OutputTemplate(len(inputs) + len(datasets), template, "LOG0", "log"))
         logs = NewDataset(
