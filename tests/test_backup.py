@@ -7,17 +7,27 @@ from pathlib import Path
 
 import pytest
 from databases import drop_database, new_database
+from helpers import add_site
 from job_rows import make_jobs
 from sqlalchemy import Engine, make_url, text
+from test_adder import ENDPOINT, Pilot, claimed
 
+from jedi.agent.base import World
 from jedi.core.errors import JediError, NotFound, Refused
 from jedi.core.home import Home
 from jedi.core.settings import Settings
+from jedi.ddm import factory
+from jedi.ddm.sqlcatalogue import SqlCatalogueDDM
+from jedi.service import restoring
+from jedi.service.check import check
 from jedi.service.restoring import _pattern
+from jedi.spec.wire import Resources
 from jedi.standalone.backup import _database, backup, restore
 from jedi.standalone.place import Place
-from jedi.taskbuffer import migrate
+from jedi.taskbuffer import dispatch, jobs_end, knobs, migrate
 from jedi.taskbuffer.engine import connect
+from jedi.taskbuffer.jobs import JobMove, move_jobs
+from jedi.taskbuffer.jobs_end import JobEnd
 
 
 def place_of(home: Path, url: str) -> Place:
@@ -48,6 +58,61 @@ def test_a_backup_becomes_the_same_database(
         again.dispose()
     with pytest.raises(Refused, match="is not empty"):
         restore(into, file)
+
+
+@pytest.mark.parametrize("release", ["0001", "0002", "0003"])
+def test_a_backup_of_an_older_release(
+    server: str, template: str, empty_url: str, home: Path, tmp_path: Path, release: str
+) -> None:
+    """It is brought to the present schema, with jobs that wait, run and have ended, and goes on."""
+    old_url = new_database(server, template)
+    old = connect(old_url)
+    with old.begin() as tx:
+        add_site(tx, "SITE_A", ENDPOINT, tmp_path)
+        made = make_jobs(tx, 3)
+        jobs_end.end_jobs(tx, [JobEnd(made.jobs[0], "closed", "waiting_timeout", "r")], "test")
+        move_jobs(tx, [JobMove(made.jobs[1], "sent", "c", "r")], "test", ["activated"])
+        tx.execute(text("DROP SCHEMA seen CASCADE"))
+    migrate.downgrade(old, release)
+    old.dispose()
+    file = backup(place_of(home, old_url), tmp_path / "old")
+    drop_database(server, old_url)
+    assert restore(place_of(home, empty_url), file).jobs == 1
+    again = connect(empty_url)
+    try:
+        assert (migrate.current(again), migrate.differences(again)) == (migrate.head(), [])
+        with again.begin() as tx:
+            statuses = jobs_end.statuses(tx, made.jobs)
+            assert [statuses[job] for job in made.jobs] == ["closed", "closed", "activated"]
+            assert [one for one in check(tx) if one.violations and one.of == "job"] == []
+            [taken] = dispatch.acquire(tx, "SITE_A", 9, Resources(cores=1), "after", "pilot")
+            assert taken.panda_id == made.jobs[2]
+    finally:
+        again.dispose()
+
+
+def test_what_was_published_and_not_told_of_is_removed_from_the_catalogue_too(world: World) -> None:
+    with world.engine.begin() as tx:
+        knobs.put(tx, "ddm.catalogue", "sql", "test")
+    world = World(world.engine, world.settings, world.load_knobs, factory.load)
+    world.refresh()
+    assert isinstance(world.ddm, SqlCatalogueDDM)
+    pilot = Pilot(world)
+    pilot.finish()
+    agent, taken = claimed(world)
+    agent.prepare(taken)
+    [name] = pilot.published("output")
+    path = world.ddm.path(ENDPOINT, pilot.dataset("output"), name)
+    assert path.is_file()
+    with world.engine.begin() as tx:
+        tx.execute(
+            text("INSERT INTO jedi_output_template (jeditaskid, datasetid, filenametemplate) "
+                 "VALUES (:task, :data, 'output.${SN}.${SN}')"),
+            {"task": pilot.made.task, "data": pilot.made.output},
+        )  # fmt: skip
+        assert restoring.go_on(tx, world.ddm) == (1, 1)
+    assert not path.exists()
+    assert pilot.published("output") == []
 
 
 def test_what_does_not_fit_is_refused_and_changes_nothing(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from sqlalchemy import Connection
@@ -20,21 +21,32 @@ def go_on(tx: Connection, ddm: DDM) -> tuple[int, int]:
     files that were made after the backup were removed: they are made again.
 
     Outputs of tasks that had not ended: a file is removed if its name is one that such a task
-    gives and no job had told of it. Their datasets are open again.
+    gives and no job had told of it. Their datasets are open again. What waited to be merged may
+    have been merged and removed since: then it is made again.
     """
     templates = restoring.open_templates(tx)
     made = restoring.made(tx, templates)
-    late = [
-        path
-        for name, texts in templates.items()
-        for path in _lying(tx, ddm, name)
-        if (name, path.name) not in made and any(_pattern(t).fullmatch(path.name) for t in texts)
-    ]
-    for path in late:
-        path.unlink()
-    for name in templates:
+    late = 0
+    for name, texts in templates.items():
+        paths = [
+            path
+            for path in _lying(tx, ddm, name)
+            if (name, path.name) not in made
+            and any(_pattern(t).fullmatch(path.name) for t in texts)
+        ]
+        if paths:
+            with suppress(NotFound):  # a catalogue knows of what was published before the backup
+                ddm.remove_files(name, [path.name for path in paths])
+        for path in paths:
+            path.unlink(missing_ok=True)
         _open(ddm, name)
-    return restoring.go_on(tx), len(late)
+        late += len(paths)
+    lost = {
+        part.pandaid
+        for part in restoring.parts(tx)
+        if not ddm.path(part.endpoint, part.datasetname, part.lfn).is_file()
+    }
+    return restoring.go_on(tx, sorted(lost)), late
 
 
 def _lying(tx: Connection, ddm: DDM, name: str) -> Iterator[Path]:

@@ -4,12 +4,13 @@ and files that were made after the backup."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
-from jedi.taskbuffer import jobs_end, pilots
+from jedi.taskbuffer import jobs_end, merging, pilots
 from jedi.taskbuffer.jobs_end import JobEnd
 
 AHEAD = 1_000_000
@@ -49,16 +50,35 @@ def made(tx: Connection, names: Collection[str]) -> set[tuple[str, str]]:
     return {(row.datasetname, row.lfn) for row in rows}
 
 
-def go_on(tx: Connection) -> int:
-    """Let pilots' jobs be tried again, take the pilots' tokens back, and make all numbers that
-    are given from now on greater than any that was given before; how many jobs that were."""
+def parts(tx: Connection) -> list[Row[Any]]:
+    """What jobs made and is to be merged: pandaid (of the job), datasetname, lfn, endpoint."""
+    rows = tx.execute(
+        text(
+            "SELECT j.pandaid, d.datasetname, c.lfn, f.endpoint FROM jedi_jobs j "
+            "JOIN jedi_job_files f USING (pandaid) "
+            "JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid "
+            "JOIN jedi_datasets d ON d.datasetid = c.datasetid AND d.jeditaskid = c.jeditaskid "
+            f"WHERE j.status = 'merging' AND c.type IN ({merging.PRE_MERGE}) "
+            "AND c.status IN ('ready', 'running') AND c.outpandaid = j.pandaid ORDER BY 1, c.fileid"
+        )
+    )
+    return list(rows)
+
+
+def go_on(tx: Connection, lost: Sequence[int] = ()) -> int:
+    """Let pilots' jobs be tried again, and those (`lost`) whose parts are gone that were to be
+    merged; take the pilots' tokens back, and make all numbers that are given from now on greater
+    than any that was given before; how many jobs that were."""
     running = text(
         "SELECT pandaid FROM jedi_jobs WHERE status = ANY(:statuses) AND postprocessed_at IS NULL "
         "ORDER BY pandaid"
     )
     ids = tx.scalars(running, {"statuses": [*states.JOB_AT_SITE, "holding"]}).all()
+    mergers = merging.merge_jobs(tx, lost).values()
     reason = "The database was restored from a backup that was made while the job ran."
-    jobs_end.end_jobs(tx, [JobEnd(one, "closed", "restored", reason) for one in ids], "restore")
+    for some in (sorted({*ids, *mergers}), lost):  # jobs don't end before their merge job
+        ends = [JobEnd(one, "closed", "restored", reason) for one in some]
+        jobs_end.end_jobs(tx, ends, "restore")
     alive = tx.scalars(text("SELECT pilot_id FROM jedi_pilots WHERE endtime IS NULL")).all()
     pilots.end_pilots(tx, alive, "lost")
     # else a pilot of the time after the backup could speak for a job that another one has now
@@ -74,4 +94,4 @@ def go_on(tx: Connection) -> int:
         ),
         {"ahead": AHEAD},
     )
-    return len(ids)
+    return len(ids) + len(lost)
