@@ -31,7 +31,7 @@ JOB_FILES = """
    (f.type = 'output' AND 'an' = ANY(string_to_array(d.attributes, ','))) IS TRUE)
    ORDER BY f.fileid)
  FROM jedi_job_files f LEFT JOIN LATERAL (SELECT datasetname, attributes FROM jedi_datasets d
-   WHERE d.datasetid = f.datasetid AND d.jeditaskid = f.jeditaskid OFFSET 0) d ON true
+   WHERE d.datasetid = f.datasetid OFFSET 0) d ON true
  WHERE f.pandaid = j.pandaid AND {condition})
 """
 """The files of a job `j` that meet a condition on `f`, as JSON for `job_files()`. Without OFFSET 0
@@ -183,7 +183,8 @@ _MEASURES = ", ".join(
     )
 )
 
-# Of several reports on an attempt the furthest counts.
+# Of several reports on an attempt the furthest counts. ANY: a plan made while there were no jobs
+# would read all of them.
 _ACCEPT = text(
     _short(f"""
 WITH s AS (
@@ -197,7 +198,8 @@ WITH s AS (
     j.pilot_result IS NOT NULL AS reported, j.hold_kind IS NOT NULL AS held,
     CASE WHEN s.ended THEN 'holding' WHEN 'running' IN (s.status, j.status) THEN 'running'
          ELSE s.status END AS target
-  FROM jedi_jobs j JOIN s USING (pandaid, lock_seq) WHERE j.site = :site
+  FROM jedi_jobs j JOIN s USING (pandaid, lock_seq)
+  WHERE j.site = :site AND j.pandaid = ANY(ARRAY(SELECT pandaid FROM s))
   ORDER BY j.pandaid FOR NO KEY UPDATE OF j
 ), u AS (
   UPDATE jedi_jobs j SET status = s.target,
@@ -214,13 +216,13 @@ WITH s AS (
 ), {NOTE}, made AS (
   UPDATE jedi_job_files f SET fsize = o.size, checksum = o.adler32, guid = o.guid
   FROM u, jsonb_to_recordset(u.outputs) AS o(lfn text, size bigint, adler32 text, guid text)
-  WHERE f.pandaid = u.pandaid AND f.jeditaskid = u.jeditaskid AND f.lfn = o.lfn
+  WHERE f.pandaid = u.pandaid AND f.lfn = o.lfn
     AND f.type IN ({_OUTPUTS}) AND u.status = 'holding'
 ), begun AS (
   UPDATE jedi_dataset_contents c SET proc_status = 'running',
     status = CASE WHEN u.kind = 'merge' THEN 'merging' ELSE 'running' END
-  FROM u JOIN jedi_job_files f USING (pandaid, jeditaskid)
-  WHERE c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid AND f.type IN ({_OUTPUTS})
+  FROM u JOIN jedi_job_files f USING (pandaid)
+  WHERE c.fileid = f.fileid AND f.type IN ({_OUTPUTS})
     AND c.status = 'defined' AND u.status = 'running' AND u.source <> 'running'
 ), {_noted("laststart", "AND EXISTS (SELECT FROM u WHERE status = 'running' AND source <> status)")}
 SELECT pandaid, lock_seq, held, CASE WHEN at_site THEN target END AS status
@@ -275,7 +277,8 @@ WITH s AS (
     AS s(pandaid bigint, lock_seq bigint, measures jsonb)
 ), old AS (
   SELECT s.*, j.status, j.kill_code, j.hold_kind, j.pilot_result, j.error_diag
-  FROM jedi_jobs j JOIN s USING (pandaid, lock_seq) WHERE j.site = :site
+  FROM jedi_jobs j JOIN s USING (pandaid, lock_seq)
+  WHERE j.site = :site AND j.pandaid = ANY(ARRAY(SELECT pandaid FROM s))
   ORDER BY j.pandaid FOR NO KEY UPDATE OF j
 ), u AS (
   UPDATE jedi_jobs j SET heartbeat_at = jedi_now(), {_MEASURES}

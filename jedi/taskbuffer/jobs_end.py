@@ -2,6 +2,9 @@
 
 Locks are always taken in one order: jobs by pandaid, datasets by datasetid, then contents. The
 lock on a dataset keeps apart all who end jobs with files in it, so no two wait for each other.
+
+Files and datasets are found by their own numbers alone: with their task's beside it, a plan made
+while tables were empty was seen to read all files of the task for each of them.
 """
 
 from __future__ import annotations
@@ -30,14 +33,14 @@ class JobEnd(JobMove):
 
 
 _LOCK_DATASETS = text("""
-SELECT d.datasetid FROM jedi_datasets d WHERE (d.datasetid, d.jeditaskid) IN (
-  SELECT datasetid, jeditaskid FROM jedi_job_files WHERE pandaid = ANY(CAST(:ids AS bigint[])))
-ORDER BY d.datasetid FOR NO KEY UPDATE
+SELECT FROM jedi_datasets WHERE datasetid IN (
+  SELECT datasetid FROM jedi_job_files WHERE pandaid = ANY(CAST(:ids AS bigint[])))
+ORDER BY datasetid FOR NO KEY UPDATE
 """)
 
 _SETTLE = text(f"""
 WITH e AS (
-  SELECT c.fileid, c.jeditaskid, c.datasetid, s.innocent, s.unmerged,
+  SELECT c.fileid, c.datasetid, s.innocent, s.unmerged,
     s.unmerged AND c.status = 'pending' AS unmade,
     CAST(j.status = 'failed' AND NOT s.innocent AS int) AS fault,
     f.type IN ({_INPUTS}) AS input, f.fsize, f.checksum, f.guid,
@@ -51,7 +54,7 @@ WITH e AS (
          ELSE 'ready' END AS target,
     coalesce(c.endevent - c.startevent + 1, c.nevents) AS events
   FROM jedi_jobs j JOIN jedi_job_files f USING (pandaid)
-    JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid,
+    JOIN jedi_dataset_contents c USING (fileid),
     -- the attempt failed on account of other files
     LATERAL (SELECT f.type IN ({_INPUTS}) AND f.problem IS NULL AND EXISTS (
       SELECT FROM jedi_job_files o WHERE o.pandaid = j.pandaid AND o.problem IS NOT NULL)
@@ -68,15 +71,15 @@ WITH e AS (
     fsize = CASE WHEN e.input THEN c.fsize ELSE e.fsize END,
     checksum = CASE WHEN e.input THEN c.checksum ELSE e.checksum END,
     guid = CASE WHEN e.input THEN c.guid ELSE e.guid END
-  FROM e WHERE c.fileid = e.fileid AND c.jeditaskid = e.jeditaskid
+  FROM e WHERE c.fileid = e.fileid
 ), g AS (
-  SELECT datasetid, jeditaskid, count(*) FILTER (WHERE target = 'ready') AS released,
+  SELECT datasetid, count(*) FILTER (WHERE target = 'ready') AS released,
     count(*) FILTER (WHERE target = 'finished') AS finished,
     count(*) FILTER (WHERE target = 'failed') AS failed,
     count(*) FILTER (WHERE target IN ('missing', 'broken')) AS missing,
     count(*) FILTER (WHERE unmerged) AS unmerged, count(*) FILTER (WHERE unmade) AS unmade,
     sum(events) FILTER (WHERE target = 'finished' AND input) AS events
-  FROM e GROUP BY datasetid, jeditaskid
+  FROM e GROUP BY datasetid
 ), d AS (
   UPDATE jedi_datasets d SET nfilesused = d.nfilesused - g.released - g.missing + g.unmerged,
     nfilestobeused = d.nfilestobeused + g.unmade,
@@ -84,7 +87,7 @@ WITH e AS (
     nfilesfinished = d.nfilesfinished + g.finished, nfilesfailed = d.nfilesfailed + g.failed,
     neventsused = CASE WHEN g.events IS NULL THEN d.neventsused
                        ELSE coalesce(d.neventsused, 0) + g.events END
-  FROM g WHERE d.datasetid = g.datasetid AND d.jeditaskid = g.jeditaskid
+  FROM g WHERE d.datasetid = g.datasetid
 )
 SELECT coalesce(sum(released), 0) > 0 AS ready,
   coalesce(sum(finished + failed + missing), 0) > 0 AS done,
@@ -106,7 +109,7 @@ UPDATE jedi_events e SET
   processed_upto_eventid = CASE WHEN j.status = 'finished' THEN e.def_max_eventid END
 FROM jedi_jobs j, jedi_dataset_contents c
 WHERE e.pandaid = ANY(CAST(:ids AS bigint[])) AND j.pandaid = ANY(CAST(:ids AS bigint[]))
-  AND j.pandaid = e.pandaid AND c.fileid = e.fileid AND c.jeditaskid = e.jeditaskid
+  AND j.pandaid = e.pandaid AND c.fileid = e.fileid
 """)
 
 
@@ -162,8 +165,7 @@ UPDATE jedi_dataset_contents c SET status = 'prepared', proc_status = 'transferr
   fsize = f.fsize, checksum = f.checksum, guid = f.guid
 FROM jedi_job_files f
 WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND f.type IN ({_OUTPUTS})
-  AND c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
-  AND c.status IN ('defined', 'running', 'merging')
+  AND c.fileid = f.fileid AND c.status IN ('defined', 'running', 'merging')
 """)
 
 
@@ -181,8 +183,7 @@ FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[]), CAST(:lfns AS text[
   JOIN jedi_jobs j ON j.pandaid = o.id AND j.lock_seq = o.seq AND j.status = 'holding'
     AND coalesce(j.hold_kind, 'failed_recoverable') = 'failed_recoverable'
   JOIN jedi_job_files f ON f.pandaid = o.id AND f.lfn = o.lfn
-WHERE c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
-  AND c.status IN ('defined', 'running', 'merging')
+WHERE c.fileid = f.fileid AND c.status IN ('defined', 'running', 'merging')
 """)
 
 

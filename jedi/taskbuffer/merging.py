@@ -84,8 +84,7 @@ def await_merge(tx: Connection, moves: Sequence[JobMove], agent: str, tries: int
 
 _TIES = text(f"""
 SELECT c.outpandaid AS maker, min(m.pandaid) AS merger, bool_and(f.type IN ({_OUTPUTS})) AS bound
-FROM jedi_jobs m JOIN jedi_job_files f USING (pandaid)
-  JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
+FROM jedi_jobs m JOIN jedi_job_files f USING (pandaid) JOIN jedi_dataset_contents c USING (fileid)
 WHERE m.pandaid = ANY(CAST(:ids AS bigint[])) AND (
   m.kind = 'merge' AND f.type IN ({PRE_MERGE}) AND c.pandaid = m.pandaid
   OR m.status = 'merging' AND f.type IN ({_OUTPUTS}) AND c.status = 'running')

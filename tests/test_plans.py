@@ -1,0 +1,61 @@
+"""Statements that are planned once keep their plan: one made on empty tables must serve full ones.
+
+On empty tables all ways cost the same, hence each statement may offer but one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, TextClause, text
+
+from jedi.taskbuffer import dispatch, jobs, jobs_end, merging
+from jedi.taskbuffer.engine import plain
+
+ONCE: dict[str, str | TextClause] = {
+    "acquire": dispatch._TAKE,
+    "repeat": dispatch._REPEAT,
+    "report": dispatch._ACCEPT,
+    "heartbeat": dispatch._BEAT,
+    "reported": jobs_end._REPORTED,
+    "lock": jobs._LOCK,
+    "move": jobs._MOVE,
+    "ties": merging._TIES,
+    "lock datasets": jobs_end._LOCK_DATASETS,
+    "settle": jobs_end._SETTLE,
+}
+LARGE = ("jedi_jobs", "jedi_job_files", "jedi_job_params", "jedi_dataset_contents", "jedi_datasets")
+QUEUES = ("jedi_jobs_reported_ix",)
+"""Indexes that are read whole: they hold nothing but what is wanted."""
+
+
+@pytest.mark.parametrize("name", ONCE)
+def test_a_plan_made_on_empty_tables_looks_rows_up_by_their_keys(engine: Engine, name: str) -> None:
+    asked = ONCE[name]
+    sql = asked if isinstance(asked, str) else plain(asked.text)
+    binds = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", sql)))
+    numbered = re.sub(r"%\((\w+)\)s", lambda m: f"${binds.index(m[1]) + 1}", sql)
+    with engine.begin() as tx:
+        for setting in ("plan_cache_mode = force_generic_plan", "enable_seqscan = off"):
+            tx.execute(text(f"SET LOCAL {setting}"))
+        cursor: Any = tx.connection.cursor()
+        cursor.execute(f"PREPARE asked AS {numbered.replace('%%', '%')}".encode())
+        nulls = ", ".join(["NULL"] * len(binds))
+        cursor.execute(f"EXPLAIN (FORMAT JSON) EXECUTE asked({nulls})".encode())
+        plan = cursor.fetchone()[0][0]["Plan"]
+        cursor.execute("DEALLOCATE asked")
+    scans = [n for n in nodes(plan) if n.get("Relation Name") in LARGE and "Scan" in n["Node Type"]]
+    ways = [n for n in nodes(plan) if str(n.get("Index Name")).startswith(LARGE)]
+    assert ways
+    for node in [n for n in scans if n["Node Type"] != "Bitmap Heap Scan"] + ways:
+        way = node.get("Index Name", "")
+        assert way in QUEUES or (way.endswith("_pk") and "Index Cond" in node), node
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for part in plan.get("Plans", ()):
+        yield from nodes(part)
