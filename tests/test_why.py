@@ -19,7 +19,7 @@ from jedi.core.reasons import REASONS
 from jedi.core.states import TASK_STATES
 from jedi.service import queues
 from jedi.service.why import Why, why
-from jedi.taskbuffer import knobs
+from jedi.taskbuffer import knobs, pilots
 from jedi.taskrefiner.agent import TaskRefiner
 from jedi.watchdog.dog import walk
 from jedi.watchdog.kennel import DOGS
@@ -120,6 +120,11 @@ def test_a_throttled_queue(world: World) -> None:
     assert ask(world, first).code == "slots"
     do(world, "UPDATE jedi_sites SET lastpilot = jedi_now() - interval '1 day'")
     assert ask(world, first).code == "pilots"
+    with world.engine.begin() as tx:
+        pilots.note_trouble(tx, "SITE_A", {"reason": "sbatch: no such partition"})
+    assert ask(world, first).detail.endswith(
+        "jobs wait at SITE_A. SITE_A: sbatch: no such partition"
+    )
     do(world, "UPDATE jedi_jobs SET status = 'throttled' WHERE jeditaskid = :t", t=first)
     assert ask(world, first).code == "user_cap"
     do(world, "UPDATE jedi_jobs SET status = 'activated' WHERE jeditaskid = :t", t=first)

@@ -144,7 +144,7 @@ def _jobs(row: Row[Any], settings: Knobs) -> Held:
         seen = row.last_pilot is not None and row.now - row.last_pilot < fresh
         where = ", ".join(row.sites)
         found |= {"sites": row.sites, "last_pilot": row.last_pilot}
-        detail = f"{row.activated} jobs wait at {where}."
+        detail = " ".join([f"{row.activated} jobs wait at {where}.", *(row.troubles or ())])
         return ("slots" if seen else "pilots"), detail, found
     if row.moving:
         return "transfers", f"Files of {row.moving} jobs are on their way.", found

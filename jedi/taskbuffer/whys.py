@@ -15,7 +15,7 @@ _TASK = f"""
 SELECT t.jeditaskid, t.status, t.reason_code, t.reason_facts, t.errordialog AS reason,
   t.statechangetime, t.frozentime, t.next_run_at, t.nextperiod, t.workqueue_id, t.resource_type,
   t.gshare, t.eventservice, {PRIORITY} AS priority, jedi_now() AS now, f.waiting AS files_waiting,
-  coalesce(t.rules ->> 'use_scout', '') AS scout, j.*, p.last_pilot
+  coalesce(t.rules ->> 'use_scout', '') AS scout, j.*, p.last_pilot, m.troubles
 FROM jedi_tasks t, LATERAL (
   SELECT coalesce(sum(greatest(0, nfilestobeused - nfilesused - nfilesmissing)), 0)::bigint
     AS waiting
@@ -30,7 +30,9 @@ FROM jedi_tasks t, LATERAL (
     count(*) FILTER (WHERE NOT {_FREE}) AS held, min(statechangetime) AS jobs_since,
     array_agg(DISTINCT site) FILTER (WHERE status = 'activated' AND {_FREE}) AS sites
   FROM jedi_jobs o WHERE o.jeditaskid = t.jeditaskid AND o.postprocessed_at IS NULL) j,
-  LATERAL (SELECT max(lastpilot) AS last_pilot FROM jedi_sites WHERE site = ANY(j.sites)) p
+  LATERAL (SELECT max(lastpilot) AS last_pilot FROM jedi_sites WHERE site = ANY(j.sites)) p,
+  LATERAL (SELECT array_agg(site || ': ' || (value ->> 'reason') ORDER BY site) AS troubles
+    FROM jedi_site_metrics WHERE metric = 'submitter' AND site = ANY(j.sites)) m
 WHERE t.jeditaskid = :task
 """
 

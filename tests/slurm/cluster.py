@@ -47,7 +47,7 @@ MinJobAge=10
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=100000,default_queue_depth=2000,partition_job_depth=2000,bf_interval=1
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
-NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory=64000 State=UNKNOWN
 PartitionName=main Nodes={host} Default=YES MaxTime=INFINITE State=UP
 """
 
