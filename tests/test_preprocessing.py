@@ -13,7 +13,7 @@ from task_rows import good, put, row_of
 from working import ENDPOINT, cycle, end_jobs
 
 from jedi.agent.base import World
-from jedi.core.errors import BadInput
+from jedi.core.errors import BadInput, Refused
 from jedi.pilot import metadata
 from jedi.pilot.base import Failure
 from jedi.service import commands
@@ -140,6 +140,22 @@ def test_a_task_can_be_killed_meanwhile(world: World) -> None:
     end_jobs(world, "cancelled")
     cycle(world)
     assert row_of(world, task_id).status == "aborted"
+
+
+def test_what_was_never_told_is_not_executed(world: World) -> None:
+    """Whoever asked for it would wait for ever: no job could tell it any more."""
+    for stop in ("kill", None):
+        task_id = start(world)
+        with world.engine.begin() as tx:
+            if stop:
+                commands.command(tx, "anna", task_id, stop)
+        for _ in range(3):
+            cycle(world, jobs_end_too=False)
+            end_jobs(world, "cancelled" if stop else "failed")
+        cycle(world)
+        assert row_of(world, task_id).status == ("aborted" if stop else "failed")
+        with world.engine.begin() as tx, pytest.raises(Refused, match="has not told yet"):
+            commands.command(tx, "anna", task_id, "incexec")
 
 
 def test_it_goes_on_with_new_input(world: World) -> None:

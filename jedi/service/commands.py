@@ -13,7 +13,7 @@ from jedi.core.errors import BadInput, Forbidden, Problem, Refused
 from jedi.core.suggest import suggest
 from jedi.service import tasks
 from jedi.service.sandbox import bundle
-from jedi.taskbuffer import commands, datasets, knobs, sites, tasks_new, users
+from jedi.taskbuffer import commands, datasets, knobs, preprocessing, sites, tasks_new, users
 from jedi.taskcommando.commands import COMMANDS
 
 ARGUMENTS: Mapping[str, Mapping[str, type]] = {
@@ -69,6 +69,8 @@ def command(
         problems.append(Problem("sandbox", code, "no such sandbox", "Give its files"))
     if name == "reassign":
         problems += _wrong_place(tx, jedi_task_id, arguments)
+    if name == "incexec":
+        _told(tx, jedi_task_id)
     if name == "incexec" and not problems:
         problems += _wrong_parameters(tx, who, jedi_task_id, arguments.get("parameters", {}))
     if problems:
@@ -96,6 +98,17 @@ def _runnable(tx: Connection, jedi_task_id: int, arguments: Mapping[str, Any]) -
             f"The local files of task {jedi_task_id} are forgotten: retry it with --new-code, or "
             "submit it again.",
             code="sandbox_forgotten",
+            jedi_task_id=jedi_task_id,
+        )
+
+
+def _told(tx: Connection, jedi_task_id: int) -> None:
+    """Its pre-processing job, if it has one, has told what there is to execute."""
+    if preprocessing.lies_ahead(tx, jedi_task_id):
+        raise Refused(
+            f"The pre-processing job of task {jedi_task_id} has not told yet what there is to do: "
+            "retry the task, or submit it again.",
+            code="not_preprocessed",
             jedi_task_id=jedi_task_id,
         )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
-from jedi.spec.splitrule import PREPROCESSED, SplitRules
+from jedi.spec.splitrule import PREPROCESSED, TO_PREPROCESS, SplitRules
 from jedi.taskbuffer import datasets, scouting, tasks
 
 _FEED = text("""
@@ -33,6 +33,17 @@ def prepare(tx: Connection, task_ids: Sequence[int], tries: int, agent: str) -> 
         ids,
     )  # fmt: skip
     datasets.move_datasets(tx, [(i, "ready") for i in rows], agent, "needs_preprocessing")
+
+
+def lies_ahead(tx: Connection, task_id: int) -> bool:
+    """Whether the task still needs a pre-processing job."""
+    found = tx.scalar(
+        text("SELECT p.taskparams ? 'preproSpec' "
+             "AND coalesce(CAST(t.rules ->> 'use_pre_pro' AS int), :due) = :due "
+             "FROM jedi_tasks t JOIN jedi_taskparams p USING (jeditaskid) WHERE jeditaskid = :id"),
+        {"id": task_id, "due": TO_PREPROCESS},
+    )  # fmt: skip
+    return bool(found)
 
 
 _THROUGH = """
