@@ -8,8 +8,8 @@ import sys
 import uuid
 from collections import defaultdict
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass, field
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,9 @@ from jedi.core import clock
 from jedi.core.backoff import Backoff
 from jedi.core.home import Home
 from jedi.submitter import engines, local
+from jedi.submitter.errand import Done, Errand
 from jedi.submitter.plan import Want, deal, idle, ramp
-from jedi.submitter.port import End, Engine, EngineError, Handle, Known, Seen, Sent, Slot, Start
+from jedi.submitter.port import End, Engine, EngineError, Known, Slot, Start
 from jedi.submitter.shapes import Shape, shapes
 from jedi.taskbuffer import jobs_end, pilots, sites, tasks_new, users
 from jedi.taskbuffer.jobs_end import JobEnd
@@ -41,63 +42,6 @@ AT_ONCE = 8
 
 PATIENCE_S = 1.0
 """Whose batch system takes longer to answer is not waited for, but heard in a later cycle."""
-
-
-@dataclass(slots=True, eq=False)
-class Errand:
-    """What is to be done at a site, by one of its engines."""
-
-    site: Row[Any]
-    name: str
-    engine: Engine
-    known: list[Known] = field(default_factory=list)
-    """Its living pilots there."""
-
-    seen: Seen | None = None
-    """What has become of them, if that was known at once."""
-
-    orders: list[tuple[Slot, list[Start]]] = field(default_factory=list)
-    """Pilots to start, by the slots that are taken for them."""
-
-    superfluous: list[Known] = field(default_factory=list)
-    """Pilots that have no job to expect, if they have not begun."""
-
-    lost: list[str] = field(default_factory=list)
-    """Dead pilots whose jobs have been ended; what they left behind is still there."""
-
-    attempts: Sequence[Row[Any]] = ()
-    """The attempts of those jobs."""
-
-    endpoints: Sequence[str] = ()
-    """Where they may have staged files."""
-
-    answer: Future[Done] | None = None
-    """What a batch system says, when it does."""
-
-    def __bool__(self) -> bool:
-        news = self.known if self.seen is None else self.seen.found or self.seen.gone
-        return bool(self.orders or self.lost or news)
-
-
-@dataclass(slots=True)
-class Done:
-    """What was seen and done there."""
-
-    seen: Seen
-    sent: dict[str, Sent]
-    """By resource type."""
-
-    strays: list[Known] = field(default_factory=list)
-    """Pilots that go on although they were noted to have ended."""
-
-    def found(self) -> dict[str, Handle]:
-        """Of whom something new is known."""
-        started = {k: v for sent in self.sent.values() for k, v in sent.started.items()}
-        return self.seen.found | started
-
-    def refused(self) -> list[str]:
-        """Who was certainly not started."""
-        return [pilot for sent in self.sent.values() for pilot in sent.refused]
 
 
 class Submitter(Agent[Errand, Done]):
@@ -270,8 +214,9 @@ class Submitter(Agent[Errand, Done]):
         site, whole = errand.site, max(errand.site.corecount, 1)
         wants = [self._want(site.site, shape, row.waiting, alive) for shape, row in asked]
         spare = idle(wants, max((row.busy for _, row in asked), default=0))
+        idle_s = self.world.knobs["pilot.idle_s"]
         for (shape, row), free in zip(asked, spare, strict=True):
-            errand.superfluous += self._unused(errand.known, shape.name, free - row.waiting)
+            errand.superfluous += errand.unused(shape.name, free - row.waiting, idle_s)
         if errand.seen and errand.seen.gone:
             return
         cores = {shape.name: shape.cores for shape, _ in asked}
@@ -288,17 +233,6 @@ class Submitter(Agent[Errand, Done]):
         most = ramp(len(own), queued, first, failing=patience.wait_s > 0)
         paused = patience.until > clock.monotonic()
         return Want(shape.cores, waiting, len(own), queued, most=0 if paused else most)
-
-    def _unused(self, known: Sequence[Known], resource_type: str, number: int) -> list[Known]:
-        """So many pilots, if there are, that have waited for a while, those that did longest last
-        to go."""
-        idle_s = self.world.knobs["pilot.idle_s"]
-        queued = [
-            pilot
-            for pilot in known
-            if pilot.resource_type == resource_type and not pilot.running and pilot.age_s > idle_s
-        ]
-        return sorted(queued, key=lambda pilot: pilot.age_s)[: max(0, number)]
 
     def _order(
         self, tx: Connection, site: Row[Any], shape: Shape, number: int

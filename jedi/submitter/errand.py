@@ -1,0 +1,76 @@
+"""What the submitter does at a site in one cycle, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from jedi.submitter.port import Engine, Handle, Known, Seen, Sent, Slot, Start
+
+
+@dataclass(slots=True, eq=False)
+class Errand:
+    """What is to be done at a site (a row of `pilots.serve`), by one of its engines."""
+
+    site: Any
+    name: str
+    engine: Engine
+    known: list[Known] = field(default_factory=list)
+    """Its living pilots there."""
+
+    seen: Seen | None = None
+    """What has become of them, if that was known at once."""
+
+    orders: list[tuple[Slot, list[Start]]] = field(default_factory=list)
+    """Pilots to start, by the slots that are taken for them."""
+
+    superfluous: list[Known] = field(default_factory=list)
+    """Pilots that have no job to expect, if they have not begun."""
+
+    lost: list[str] = field(default_factory=list)
+    """Dead pilots whose jobs have been ended; what they left behind is still there."""
+
+    attempts: Sequence[Any] = ()
+    """The attempts of those jobs."""
+
+    endpoints: Sequence[str] = ()
+    """Where they may have staged files."""
+
+    answer: Future[Done] | None = None
+    """What a batch system says, when it does."""
+
+    def unused(self, resource_type: str, number: int, idle_s: float) -> list[Known]:
+        """So many pilots of a shape that have waited longer than `idle_s`, the latest first."""
+        waiting = [
+            pilot
+            for pilot in self.known
+            if pilot.resource_type == resource_type and not pilot.running and pilot.age_s > idle_s
+        ]
+        return sorted(waiting, key=lambda pilot: pilot.age_s)[: max(0, number)]
+
+    def __bool__(self) -> bool:
+        news = self.known if self.seen is None else self.seen.found or self.seen.gone
+        return bool(self.orders or self.lost or news)
+
+
+@dataclass(slots=True)
+class Done:
+    """What was seen and done there."""
+
+    seen: Seen
+    sent: dict[str, Sent]
+    """By resource type."""
+
+    strays: list[Known] = field(default_factory=list)
+    """Pilots that go on although they were noted to have ended."""
+
+    def found(self) -> dict[str, Handle]:
+        """Of whom something new is known."""
+        started = {k: v for sent in self.sent.values() for k, v in sent.started.items()}
+        return self.seen.found | started
+
+    def refused(self) -> list[str]:
+        """Who was certainly not started."""
+        return [pilot for sent in self.sent.values() for pilot in sent.refused]
