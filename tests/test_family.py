@@ -16,6 +16,7 @@ from working import ENDPOINT, cycle, end_jobs
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core.errors import BadInput
+from jedi.postprocessor.agent import PostProcessor
 from jedi.service import tasks as service
 from jedi.service.commands import command
 from jedi.service.submission import submit
@@ -121,6 +122,27 @@ def test_a_failed_parent_takes_its_children_along(world: World, parent: int) -> 
     end_jobs(world, "failed")
     work(world)
     assert row_of(world, parent).status == "failed"
+    assert status(world, child) == ("aborted", "parent_failed")
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_child_whose_parent_made_nothing_ends_with_it(
+    world: World, parent: int, ended: bool
+) -> None:
+    """It is not broken for lack of input, whoever looks first."""
+    child = task(world, "c", "a:p", parent="p", noWaitParent=True)
+    work(world)
+    end_jobs(world, "failed")
+    PostProcessor(world).run_once()
+    if ended:
+        PostProcessor(world).run_once()
+    world.ddm.close("a:p")
+    assert row_of(world, parent).status == ("failed" if ended else "prepared")
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_tasks SET next_run_at = NULL"))
+    assert ContentsFeeder(world).run_once() == 1
+    assert row_of(world, child).status == "defined"
+    work(world)
     assert status(world, child) == ("aborted", "parent_failed")
 
 

@@ -28,7 +28,16 @@ from jedi.contentsfeeder.order import feed_task, lost_of
 from jedi.contentsfeeder.rows import Rows, new_rows, render
 from jedi.core.errors import BadInput
 from jedi.spec.splitrule import SplitRules
-from jedi.taskbuffer import contents, datasets, engine, recovery, scouting, tasks, tasks_new
+from jedi.taskbuffer import (
+    contents,
+    datasets,
+    engine,
+    family,
+    recovery,
+    scouting,
+    tasks,
+    tasks_new,
+)
 from jedi.taskbuffer.tasks import Move
 
 
@@ -70,7 +79,7 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
     def apply(self, tx: Connection, results: Sequence[tuple[FeedTask, Outcome]]) -> None:
         """Write new files, mark those that are gone, count, and move on."""
         held = tasks.fence(tx, [(task.jedi_task_id, task.lock_seq) for task, _ in results])
-        ours = [(task, outcome) for task, outcome in results if task.jedi_task_id in held]
+        ours = _ours(tx, [(task, out) for task, out in results if task.jedi_task_id in held])
         feeds = [(task, outcome) for task, outcome in ours if isinstance(outcome, Feed)]
         growing = self._write(tx, feeds)
         scouted = {task.jedi_task_id: task.rules for task, _ in feeds if task.may_scout}
@@ -235,6 +244,22 @@ def _fed(
 def _used(rows: contents.Known, again: Sequence[tuple[str, str]]) -> Collection[str]:
     """What has rows; of a file that was made again, the new name (second) as well as the old."""
     return rows.lfns | {new for old, new in again if old in rows.lfns}
+
+
+def _ours(
+    tx: Connection, results: Sequence[tuple[FeedTask, Outcome]]
+) -> list[tuple[FeedTask, Outcome]]:
+    """The outcomes; a task whose parent has failed is not broken for lack of what that did not
+    make: it ends with its parent."""
+    unusable = [task.jedi_task_id for task, out in results if isinstance(out, Unusable)]
+    parents = family.parents(tx, unusable) if unusable else {}
+    left = {i: row for i, row in parents.items() if row.status in family.RUINED}
+    return [
+        (task, Wait("parent_failed", f"Its parent, task {row.jeditaskid}, is {row.status}."))
+        if (row := left.get(task.jedi_task_id))
+        else (task, out)
+        for task, out in results
+    ]
 
 
 def _made(tx: Connection, waiting: Sequence[FeedTask]) -> set[int]:

@@ -140,6 +140,11 @@ class Listing:
     on_tape: frozenset[str] | None = None
 
     @property
+    def is_complete(self) -> bool:
+        """It gets no more files: it is closed, and nobody who makes it is alive."""
+        return self.state == "closed" and not self.dataset.produced
+
+    @property
     def wanted(self) -> Sequence[Listed]:
         """Those of its files that the task wants, in the order it wants."""
         return self.dataset.selection.pick(self.files)
@@ -154,7 +159,7 @@ class Feed:
     @property
     def is_complete(self) -> bool:
         """No master will get more files."""
-        return all(one.state == "closed" for one in self.listings if one.dataset.is_master)
+        return all(one.is_complete for one in self.listings if one.dataset.is_master)
 
     @property
     def is_bare(self) -> bool:
@@ -216,7 +221,7 @@ def judge(task: FeedTask, listings: Sequence[Listing], max_records: int) -> Outc
             )
             return Unusable("too_many_files", reason, (one.dataset,))
         absent = one.dataset.selection.absent(one.files)
-        if absent and one.state == "closed":
+        if absent and one.is_complete:
             reason = f"Dataset {name} does not hold {', '.join(absent[:5])}, which the task names."
             return Unusable("files_unknown", reason, (one.dataset,))
         if bad := next((f.lfn for f in one.files if not _is_name(f.lfn)), None):
@@ -252,12 +257,12 @@ def _total(task: FeedTask, dataset: InputDataset, files: Sequence[Listed]) -> in
 
 
 def _empty(listings: Sequence[Listing]) -> Unusable | None:
-    """One master with a file suffices; a dataset that follows the master has to have some. An
-    open one may get them yet."""
+    """One master with a file suffices; a dataset that follows the master has to have some. One
+    that is not complete may get them yet."""
     real = [one for one in listings if one.dataset.type == "input"]
     masters = [one for one in real if one.dataset.is_master]
-    closed = [one for one in real if one.state == "closed"]
-    bare = [one.dataset for one in closed if not (one.wanted or one.dataset.n_files)]
+    empty = [one for one in real if not (one.wanted or one.dataset.n_files)]
+    bare = [one.dataset for one in empty if one.is_complete]
     if [d for d in bare if not d.is_master] or (masters and len(bare) == len(masters)):
         named = ", ".join(dataset.name for dataset in bare)
         return Unusable("input_empty", f"No file is in {named}.", tuple(bare))
@@ -300,7 +305,7 @@ def new_files(
             new = new[: max(0, files_left)]
             if task.n_events:
                 new = _up_to(task, one.dataset, new, events_left)
-            if task.whole_jobs and one.state == "closed":
+            if task.whole_jobs and one.is_complete:
                 short = (one.dataset.n_files + len(new)) % task.whole_jobs
                 new = new[: max(0, len(new) - short)]
             if placed:
