@@ -60,9 +60,11 @@ ORDER BY pandaid FOR NO KEY UPDATE
 _MOVE = text(f"""
 WITH m AS (
   SELECT *, target IN ({_FINAL}) AS ended, target IN ({_FINAL}) AND target <> 'finished' AS bad
-  FROM unnest(CAST(:ids AS bigint[]), CAST(:targets AS text[]), CAST(:codes AS text[]),
-    CAST(:reasons AS text[]), CAST(:seqs AS bigint[]), CAST(:blames AS text[]))
-    AS m(id, target, code, reason, seq, error_source)
+  FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[]), CAST(:kinds AS bigint[]))
+    AS j(id, seq, kind)
+  JOIN unnest(CAST(:targets AS text[]), CAST(:codes AS text[]), CAST(:reasons AS text[]),
+    CAST(:blames AS text[])) WITH ORDINALITY AS k(target, code, reason, error_source, kind)
+    USING (kind)
 ), old AS (
   SELECT m.*, j.status AS source FROM jedi_jobs j JOIN m ON j.pandaid = m.id
   WHERE j.pandaid = ANY(CAST(:ids AS bigint[]))
@@ -119,15 +121,19 @@ def move_jobs(
     # A statement of its own: one that begins before it has to wait for the job does not see what
     # the other one put into the queue.
     lock_jobs(tx, [m.panda_id for m in moves])
+    alike = [(m.target, m.code, m.reason, m.error_source) for m in moves]
+    kinds = {kind: number for number, kind in enumerate(dict.fromkeys(alike), 1)}
+    targets, codes, reasons, blames = map(list, zip(*kinds, strict=True))
     rows = tx.execute(
         _MOVE,
         {
             "ids": [m.panda_id for m in moves],
-            "targets": [m.target for m in moves],
-            "codes": [m.code for m in moves],
-            "reasons": [m.reason for m in moves],
             "seqs": [m.lock_seq for m in moves],
-            "blames": [m.error_source for m in moves],
+            "kinds": [kinds[kind] for kind in alike],
+            "targets": targets,
+            "codes": codes,
+            "reasons": reasons,
+            "blames": blames,
             "sources": list(sources),
             "kills": list(KILLS),
             "agent": agent,
