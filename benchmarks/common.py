@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import multiprocessing
 import os
@@ -58,6 +59,7 @@ def make_world(engine: Engine, ddm: DDM) -> World:
     """What agents need; data management is `ddm`."""
     url = engine.url.render_as_string(hide_password=False)
     world = World(engine, Settings(Path(), url), knobs.load, lambda _tx, _knobs: ddm)
+    gc.freeze()  # as in every process of ours
     world.refresh()
     return world
 

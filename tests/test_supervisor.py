@@ -321,3 +321,15 @@ def test_systemd_units_name_every_agent_and_are_sound(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_garbage_is_not_sought_in_what_a_process_has_loaded() -> None:
+    source = (
+        "import gc; from pathlib import Path; from jedi.agent.world import make_world; "
+        "from jedi.core.settings import Settings; "
+        "make_world(Settings(Path(), 'postgresql://nowhere/none'), 'Adder'); "
+        "print(gc.get_freeze_count(), len(gc.get_objects()))"
+    )
+    told = subprocess.check_output([sys.executable, "-c", source], env=ENVIRONMENT, text=True)
+    frozen, sought = map(int, told.split())
+    assert frozen > 10 * sought
