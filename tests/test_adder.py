@@ -63,7 +63,7 @@ class Pilot:
         said = Report(pandaid=job.panda_id, lock_seq=job.lock_seq, status=status,
                       outputs=outputs, **more)  # fmt: skip
         with self.world.engine.begin() as tx:
-            assert dispatch.accept_reports(tx, SITE, [said]) == [True]
+            assert dispatch.accept_reports(tx, SITE, [said]) == [status]
 
     def finish(self) -> None:
         for job in self.jobs:

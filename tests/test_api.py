@@ -66,20 +66,24 @@ def test_a_job_over_the_wire(client: TestClient, world: World) -> None:
     (job,) = answer["jobs"]
     assert client.post("/v1/pilot/acquire", json=order()).json()["jobs"] == [job]
     key = {"pandaid": job["pandaid"], "lock_seq": job["lock_seq"]}
-    accepted = {"results": [{"pandaid": made.jobs[0], "verdict": "accepted"}]}
+    accepted = {"pandaid": made.jobs[0], "verdict": "accepted"}
 
     def report(status: str, **more: Any) -> Any:
         body = {"reports": [{**key, "status": status, **more}]}
-        return client.post("/v1/pilot/report", json=body).json()
+        [result] = client.post("/v1/pilot/report", json=body).json()["results"]
+        return result
 
-    assert report("starting") == accepted
-    assert report("running", started_at="2026-01-01T10:00:00.123+00:00") == accepted
+    assert report("starting") == {**accepted, "stands": "starting"}
+    assert report("running", started_at="2026-01-01T10:00:00.123+00:00") == {
+        **accepted,
+        "stands": "running",
+    }
     beats = {"beats": [{**key, "measures": {"cpu_s": 1, "max_rss_kb": 5}}]}
     assert client.post("/v1/pilot/heartbeat", json=beats).json() == {
         "commands": [{"pandaid": made.jobs[0], "command": "none", "why": None}]
     }
     entries = {"entries": [{**key, "stdout_tail": "hello", "stderr_tail": ""}]}
-    assert client.post("/v1/pilot/log", json=entries).json() == accepted
+    assert client.post("/v1/pilot/log", json=entries).json() == {"results": [accepted]}
     with world.engine.begin() as tx:
         jobs.ask_to_kill(tx, made.jobs, "task_killed")
     (command,) = client.post("/v1/pilot/heartbeat", json=beats).json()["commands"]
@@ -91,7 +95,7 @@ def test_a_job_over_the_wire(client: TestClient, world: World) -> None:
         "cancelled", started_at=None, ended_at="2026-01-01T10:00:09.123+00:00", exit_code=-9,
         error_code="killed", error_diag="Ordered.", stderr_tail="a\0b", measures=measures,
         outputs=[{"lfn": job["log_lfn"], "size": 5, "adler32": "0000000a", "guid": "aa"}],
-    ) == accepted  # fmt: skip
+    ) == {**accepted, "stands": "cancelled"}  # fmt: skip
     with world.engine.begin() as tx:
         found = tx.execute(text("SELECT status, pilot_result, exit_code FROM jedi_jobs")).one()
         assert tuple(found) == ("holding", "cancelled", -9)

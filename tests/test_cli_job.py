@@ -165,7 +165,7 @@ def test_cancel_what_a_pilot_has(run: Run, made: Made, engine: Engine, world: Wo
         [(command, why)] = dispatch.beat(tx, "SITE_A", [Beat(pandaid=first, lock_seq=1)])
         assert (command, why) == ("kill", "The job is to be killed: cancelled_by_user.")
         report = Report(pandaid=first, lock_seq=1, status="cancelled")
-        assert dispatch.accept_reports(tx, "SITE_A", [report]) == [True]
+        assert dispatch.accept_reports(tx, "SITE_A", [report]) == ["cancelled"]
     Adder(world).run_once()
     assert run("show", first, "--json").value["job"]["status"] == "cancelled"
 

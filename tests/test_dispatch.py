@@ -47,7 +47,7 @@ def take(
 
 def tell(engine: Engine, *reports: Report, site: str = "SITE_A") -> list[bool]:
     with engine.begin() as tx:
-        return dispatch.accept_reports(tx, site, reports)
+        return [one is not None for one in dispatch.accept_reports(tx, site, reports)]
 
 
 def say(job: HeldJob, status: Any, **more: Any) -> Report:

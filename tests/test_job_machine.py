@@ -67,7 +67,7 @@ def test_what_reports_may_change(engine: Engine) -> None:
         heard = dispatch.accept_reports(tx, "SITE_A", said)
         now = tx.scalars(text("SELECT status FROM jedi_jobs ORDER BY pandaid")).all()
     assert now == [MOVED.get(case, case[0]) for case in cases]
-    assert heard == [status in states.JOB_AT_SITE for status, _ in cases]
+    assert [one is not None for one in heard] == [one in states.JOB_AT_SITE for one, _ in cases]
 
 
 @pytest.mark.usefixtures("world")
@@ -82,7 +82,7 @@ def test_two_pilots_with_one_job(engine: Engine) -> None:
         assert dispatch.beat(tx, "SITE_A", [one, other]) == [
             ("kill", "This attempt is not known."), ("none", None)
         ]  # fmt: skip
-        for seq, heard in ((1, False), (3, False), (2, True)):
+        for seq, heard in ((1, None), (3, None), (2, "failed")):
             report = Report(pandaid=job.panda_id, lock_seq=seq, status="failed")
             assert dispatch.accept_reports(tx, "SITE_A", [report]) == [heard]
 
@@ -100,7 +100,7 @@ def test_reports_as_they_should_not_be(engine: Engine) -> None:
         (job,) = dispatch.acquire(tx, "SITE_A", 1, Resources(cores=1), "r", "p")
         long = Report(pandaid=job.panda_id, lock_seq=1, status="failed", error_code="x",
                       error_diag="é\0" * 500_000, stderr_tail="y" * 1_000_000)  # fmt: skip
-        assert dispatch.accept_reports(tx, "SITE_A", [long, long]) == [True, True]
+        assert dispatch.accept_reports(tx, "SITE_A", [long, long]) == ["failed", "failed"]
         assert len(tx.scalar(text("SELECT error_diag FROM jedi_jobs")) or "") == DIAG_MAX
 
 

@@ -71,8 +71,13 @@ def acquire(
 
 
 def report(tx: Connection, who: Identity, reports: Sequence[Report]) -> Answer:
-    """Take down what became of jobs. A `stale` attempt's work is to be thrown away."""
-    return _results(reports, dispatch.accept_reports(tx, _site(who), reports))
+    """Take down what became of jobs. A `stale` attempt's work is to be thrown away. `stands` is
+    what counts of the others: their first end, whatever is said later."""
+    answer = dispatch.accept_reports(tx, _site(who), reports)
+    results = _results(reports, [stands is not None for stands in answer])
+    for result, stands in zip(results["results"], answer, strict=True):
+        result["stands"] = stands
+    return results
 
 
 def heartbeat(tx: Connection, who: Identity, beats: Sequence[Beat]) -> Answer:

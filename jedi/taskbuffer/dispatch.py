@@ -195,7 +195,7 @@ WITH s AS (
   ORDER BY pandaid, lock_seq, status NOT IN ('starting', 'running') DESC, status
 ), old AS (
   SELECT s.*, j.status AS source, j.status IN ({_AT_SITE}) AS at_site,
-    j.pilot_result IS NOT NULL AS reported, j.hold_kind IS NOT NULL AS held,
+    j.pilot_result AS first, j.hold_kind IS NOT NULL AS held,
     CASE WHEN s.ended THEN 'holding' WHEN 'running' IN (s.status, j.status) THEN 'running'
          ELSE s.status END AS target
   FROM jedi_jobs j JOIN s USING (pandaid, lock_seq)
@@ -225,21 +225,23 @@ WITH s AS (
   WHERE c.fileid = f.fileid AND f.type IN ({_OUTPUTS})
     AND c.status = 'defined' AND u.status = 'running' AND u.source <> 'running'
 ), {_noted("laststart", "AND EXISTS (SELECT FROM u WHERE status = 'running' AND source <> status)")}
-SELECT pandaid, lock_seq, held, CASE WHEN at_site THEN target END AS status
-FROM old WHERE at_site OR reported
+SELECT pandaid, lock_seq, held, at_site AND ended AS ends,
+  CASE WHEN NOT at_site THEN first WHEN ended THEN status ELSE target END AS stands
+FROM old WHERE at_site OR first IS NOT NULL
 """)
 )
 
 
-def accept_reports(tx: Connection, site: str, reports: Sequence[Report]) -> list[bool]:
-    """Take down what pilots of a site say of their jobs; for each report, whether it was accepted.
+def accept_reports(tx: Connection, site: str, reports: Sequence[Report]) -> list[str | None]:
+    """Take down what pilots of a site say of their jobs; for each report, what stands of its
+    attempt: that it is starting or running, or how it ended.
 
-    Nothing moves backwards and what comes late changes nothing: a report on an attempt whose end
-    was accepted before is accepted again. False: stale, the work of the attempt is not wanted.
+    Nothing moves backwards and what comes late changes nothing: an attempt's first end stands,
+    whatever is reported later. None: stale, the work of the attempt is not wanted.
     """
     rows = tx.execute(_ACCEPT, {"reports": _json(reports), "site": site, "agent": AGENT}).all()
     # As tuples: to read a row's column by its name takes 0.3 us.
-    ended = {(job, seq): held for job, seq, held, status in rows if status == "holding"}
+    ended = {(job, seq): held for job, seq, held, ends, _ in rows if ends}
     if ended:
         wake(tx, "job:holding")
         _note_spoilt(tx, [r for r in reports if (r.pandaid, r.lock_seq) in ended])
@@ -249,8 +251,8 @@ def accept_reports(tx: Connection, site: str, reports: Sequence[Report]) -> list
              for r in reports if r.stderr_tail]  # fmt: skip
     if tails:
         store_tails(tx, site, tails)
-    accepted = {(panda_id, lock_seq) for panda_id, lock_seq, *_ in rows}
-    return [(report.pandaid, report.lock_seq) in accepted for report in reports]
+    stands = {(panda_id, lock_seq): end for panda_id, lock_seq, *_, end in rows}
+    return [stands.get((report.pandaid, report.lock_seq)) for report in reports]
 
 
 _SPOILT = text(f"""
