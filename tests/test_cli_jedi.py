@@ -21,7 +21,7 @@ import typer
 from job_rows import make_jobs
 from sqlalchemy import Engine, text
 
-from jedi.cli.common import WIDTH
+from jedi.cli.common import WIDTH, table
 from jedi.cli.jedi import app, main
 from jedi.core import clock, processes
 from jedi.core.processes import Process
@@ -400,3 +400,8 @@ def test_a_bad_site_file_starts_nothing(system: System, tmp_path: Path) -> None:
     assert "Did you mean nslots?" in system.spawn("up", "--sites", str(file), code=2)
     assert "Did you mean nslots?" in system.spawn("up", "--detach", "--sites", str(file), code=2)
     assert system.processes() == {}
+
+
+def test_what_a_line_is_about_is_not_broken(capsys: pytest.CaptureFixture[str]) -> None:
+    table(["attribute", "value"], [("transferringlimit", clock.now()), ("endpoints", "x" * 99)])
+    assert " transferringlimit " in capsys.readouterr().out

@@ -169,8 +169,9 @@ def table(
     drawn = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
     for i, header in enumerate(headers):
         numeric = bool(lines) and all(line[i] == "" or _numeric(line[i]) for line in lines)
+        times = all(isinstance(row[i], datetime | None) for row in rows)
         drawn.add_column(header, justify="right" if numeric else "left", overflow="fold",
-                         no_wrap=any(isinstance(row[i], datetime) for row in rows))  # fmt: skip
+                         no_wrap=times)  # fmt: skip
     for line in lines:
         drawn.add_row(*line)
     console(stderr=stderr).print(drawn)
