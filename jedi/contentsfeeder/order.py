@@ -27,49 +27,25 @@ def feed_task(
     lost ones were made of."""
     ours = [one for one in inputs if one.jeditaskid == row.jeditaskid]
     masters = [one for one in ours if one.masterid is None]
-    made = {name for name, _ in produced}
     parent = row.parent_tid if params.get("noWaitParent") else None
-    awaited = {name for name, maker in produced if maker != parent}
-    files_fed = sum(one.files for one in masters)
-    rules = SplitRules.model_validate(row.rules or {})
-    named = physical.files(params["pfnList"]) if rules.pfn_list else ()
-    told = [PseudoFile(one.lfn, nevents=one.nevents) for one in named]
+    rules, per_job = SplitRules.model_validate(row.rules or {}), params.get("nFilesPerJob") or 1
     return FeedTask(
         jedi_task_id=row.jeditaskid,
         lock_seq=row.lock_seq,
         needs_nucleus=needs_nucleus(
             row.prodsourcelabel, asked=bool(row.nucleus), placed=bool(row.site or row.cloud)
         ),
-        datasets=tuple(
-            InputDataset(
-                dataset_id=one.datasetid,
-                name=one.datasetname,
-                type=one.type,
-                is_master=one.masterid is None,
-                produced=one.datasetname in made,
-                eager=one.datasetname in made - awaited,
-                followed=one.status == "running",
-                n_files=one.nfiles,
-                n_events=one.nevents or 0,
-                selection=_selection(one, params, only),
-                master_id=one.masterid,
-                told=told if one.type == "pseudo_input" else (),
-            )
-            for one in ours
-            if one.due
-        ),
+        datasets=tuple(_dataset(one, params, produced, parent, only) for one in ours if one.due),
         max_attempt=1 if rules.disable_auto_retry else params.get("maxAttempt", max_attempt),
         max_failure=params.get("maxFailure"),
         n_files=params.get("nFiles"),
-        files_fed=files_fed,
+        files_fed=sum(one.files for one in masters),
         files_released=sum(one.nfilestobeused for one in masters),
         n_events=params.get("nEvents"),
         events_fed=sum(one.nevents or 0 for one in masters),
-        n_pseudo_files=1
-        if rules.by_events
-        else params.get("nFiles") or params.get("nFilesPerJob") or 1,
+        n_pseudo_files=1 if rules.by_events else params.get("nFiles") or per_job,
         rules=rules,
-        bunch=rules.events_per_job or params.get("nFilesPerJob") or 1,
+        bunch=rules.events_per_job or per_job,
         least_events=params.get("skipShortInput", 0) and params.get("nEventsPerInputFile", 0),
         whole_jobs=params.get("skipShortOutput", 0) and (rules.files_per_job or 0),
         skipped=tuple(params.get("skipFilesUsedBy", ())),
@@ -83,6 +59,32 @@ def lost_of(params: Mapping[str, Any]) -> tuple[str, Sequence[str]] | None:
     """The files that a task makes again, and their dataset."""
     lfns = params.get("lostFiles")
     return (params["lostFilesDataset"], lfns) if lfns else None
+
+
+def _dataset(
+    row: Any,
+    params: Mapping[str, Any],
+    produced: Collection[tuple[str, int]],
+    parent: int | None,
+    only: Mapping[str, Collection[str]] | None,
+) -> InputDataset:
+    """A dataset to feed; what only the `parent` makes need not be waited for."""
+    makers = {maker for name, maker in produced if name == row.datasetname}
+    named = params.get("pfnList", ()) if row.type == "pseudo_input" else ()
+    return InputDataset(
+        dataset_id=row.datasetid,
+        name=row.datasetname,
+        type=row.type,
+        is_master=row.masterid is None,
+        produced=bool(makers),
+        eager=makers == {parent},
+        followed=row.status == "running",
+        n_files=row.nfiles,
+        n_events=row.nevents or 0,
+        selection=_selection(row, params, only),
+        master_id=row.masterid,
+        told=[PseudoFile(one.lfn, nevents=one.nevents) for one in physical.files(named)],
+    )
 
 
 def _selection(

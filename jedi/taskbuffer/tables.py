@@ -61,6 +61,11 @@ def _number(name: str, meaning: str, by: str = "") -> Column[float]:
 
 def _job_columns() -> list[Column[Any]]:
     """The columns of a job; the archive has the same."""
+    return [*_wanted_columns(), *_seen_columns()]
+
+
+def _wanted_columns() -> list[Column[Any]]:
+    """What a job is, and what it asks for."""
     return [
         key("pandaid:panda_id", "one attempt", _GEN),
         key("jeditaskid:jedi_task_id", "the task", _GEN),
@@ -91,6 +96,12 @@ def _job_columns() -> list[Column[Any]]:
         col("disk_mb", Integer, "disk asked in MB; 0: no limit", _GEN, nullable=False),
         col("n_inputs", Integer, "input files", _GEN, nullable=False, server_default=text("0")),
         col("n_events", BigInteger, "events to process", _GEN),
+    ]  # fmt: skip
+
+
+def _seen_columns() -> list[Column[Any]]:
+    """What becomes of it."""
+    return [
         stamp("creationtime:creation_time", "when it was made", _GEN, now=True),
         stamp("statechangetime:state_change_time", "when the status changed", _MOVE, now=True),
         stamp("starttime:start_time", "when the payload started", _REPORT),
