@@ -17,6 +17,7 @@ from pathlib import Path
 from threading import Barrier
 from typing import Any
 
+import psycopg
 from sqlalchemy import Engine, event, text
 
 from jedi.agent.base import World
@@ -112,15 +113,32 @@ def _span(ready: Barrier, client: Callable[..., Work], *args: object) -> tuple[f
 
 @contextmanager
 def statements(engine: Engine) -> Iterator[list[str]]:
-    """The statements that an engine executes meanwhile, without BEGIN and COMMIT."""
+    """The statements that an engine sends meanwhile, without BEGIN and COMMIT; its connections are
+    closed afterwards."""
     seen: list[str] = []
 
-    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        seen.append(statement)
+    class Noted(psycopg.Cursor[Any]):
+        """Sees also what does not pass through SQLAlchemy."""
 
-    event.listen(engine, "before_cursor_execute", note)
+        def execute(self, query: Any, *args: Any, **kwargs: Any) -> Any:
+            seen.append(query)
+            return super().execute(query, *args, **kwargs)
+
+        def executemany(self, query: Any, params_seq: Any, **kwargs: Any) -> None:
+            seen.extend([query] * len(params_seq))
+            super().executemany(query, params_seq, **kwargs)
+
+        def copy(self, statement: Any, *args: Any, **kwargs: Any) -> Any:
+            seen.append(statement)
+            return super().copy(statement, *args, **kwargs)
+
+    def note(connection: Any, *_: Any) -> None:
+        connection.cursor_factory = Noted
+
+    event.listen(engine, "checkout", note)
     yield seen
-    event.remove(engine, "before_cursor_execute", note)
+    event.remove(engine, "checkout", note)
+    engine.dispose()
 
 
 def host(engine: Engine) -> dict[str, Any]:

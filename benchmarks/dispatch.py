@@ -118,5 +118,4 @@ def _statements(url: str, n: int) -> str:
     world = _service(url)
     with statements(world.engine) as seen:
         _acquire(world, site(0), n, CLIENTS, n)
-    world.engine.dispose()
     return f"{len(seen) / n:.2f} statements a job"

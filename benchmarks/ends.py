@@ -44,8 +44,6 @@ def measure(engine: Engine, jobs: int = JOBS) -> list[Result]:
             seen = [stack.enter_context(statements(one)) for one in engines]
             took = seconds(lambda: _end_in_bulk(service, reports, agents))
         counted.append(sum(map(len, seen)) / n)
-        for one in engines:
-            one.dispose()
         _verify(engine, n, retried=True)
         return took
 

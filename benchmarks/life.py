@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from time import sleep
-from typing import Any
 
 import psycopg
-from sqlalchemy import Engine, event, text
+from sqlalchemy import Engine, text
 
-from benchmarks.common import Result, Work, medians, run, together
+from benchmarks.common import Result, Work, medians, run, statements, together
 from benchmarks.jobs_world import clear, fed_task, make_jobs, place, site
 from benchmarks.stages import Service, adder_of, world_of
 from jedi.core import clock
@@ -132,40 +132,17 @@ def serve(service: Service, where: int = 0) -> int:
     return len(orders)
 
 
-class _Counted(psycopg.Cursor[Any]):
-    """A cursor that counts what it sends, COPY too."""
-
-    seen = 0
-
-    def execute(self, *args: Any, **kwargs: Any) -> Any:
-        _Counted.seen += 1
-        return super().execute(*args, **kwargs)
-
-    def executemany(self, query: Any, params_seq: Any, **kwargs: Any) -> None:
-        _Counted.seen += len(params_seq)
-        super().executemany(query, params_seq, **kwargs)
-
-    def copy(self, *args: Any, **kwargs: Any) -> Any:
-        _Counted.seen += 1
-        return super().copy(*args, **kwargs)
-
-
 def _statements(engine: Engine, url: str, jobs: int, each: int) -> str:
     """What one life takes when one process does one thing after another."""
     _feed(engine, url, jobs, each)
     service, generator, adder = Service(url), JobGenerator(world_of(url)), adder_of(url)
-    _Counted.seen = 0
-    for used in (service.world.engine, generator.world.engine, adder.world.engine):
-        used.dispose()
-        event.listen(used, "connect", _count)
-    generate(generator, lambda: serve(service))
-    add(adder, jobs, lambda: 0)
+    with ExitStack() as stack:
+        seen = [stack.enter_context(statements(one.world.engine))
+                for one in (service, generator, adder)]  # fmt: skip
+        generate(generator, lambda: serve(service))
+        add(adder, jobs, lambda: 0)
     verify(engine, jobs)
-    return f"{_Counted.seen / jobs:.2f} statements a job"
-
-
-def _count(connection: Any, _record: Any) -> None:
-    connection.cursor_factory = _Counted
+    return f"{sum(map(len, seen)) / jobs:.2f} statements a job"
 
 
 # --------------------------------------------------------------------------------------- floor
