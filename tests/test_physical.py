@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,7 +16,7 @@ from test_taskparams import INPUT, problems
 
 from jedi.agent.base import World
 from jedi.jobdispatcher.agent import Adder
-from jedi.service import pilots
+from jedi.service import pilots, planning
 from jedi.spec.physical import Physical, files
 from jedi.spec.tasktext import validate
 from jedi.spec.wire import AcquireRequest, BadInput, Report, Resources
@@ -124,6 +125,15 @@ def test_what_follows_comes_from_its_dataset(world: World) -> None:
     first, other = (read(one) for one in acquire(world, 2))
     assert [first[0], other[0]] == [("a", "/data/a", None), ("b", "/data/b", None)]
     assert first[1] == other[1] and first[1][::2] == ("s", 1)
+
+
+def test_a_plan_knows_them(world: World) -> None:
+    text = json.dumps(document("/data/a", "/data/b", "/data/c", nFilesPerJob=2))
+    with world.engine.begin() as tx:
+        plan = planning.now(
+            tx, world.ddm, "anna", text, "json", Path.cwd(), 0, planning.Other()
+        ).plan
+    assert (plan.jobs, plan.files, plan.local) == (2, 3, 2)
 
 
 def test_events_are_cut_across_files(world: World) -> None:
