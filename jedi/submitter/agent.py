@@ -264,11 +264,12 @@ class Submitter(Agent[Errand, Done]):
         if listen := knobs["api.listen"]:
             certificate = self._home.certificate if self._home.certificate.exists() else None
             url = f"{'https' if certificate else 'http'}://{listen}"
+        most = min(knobs["pilot.max_jobs"], knobs["submitter.part_jobs"])
         walltime_s = site.maxtime + OVERTIME_S if site.maxtime else knobs["submitter.walltime_s"]
         return Slot(
             site=site.site,
             shape=shape,
-            max_jobs=knobs["pilot.max_jobs" if not shape.name else "submitter.part_jobs"],
+            max_jobs=most if shape.name else knobs["pilot.max_jobs"],
             idle_s=knobs["pilot.idle_s"],
             heartbeat_s=knobs["pilot.heartbeat_s"],
             work=Path(batch.get("work") or self._home.work),
@@ -297,9 +298,11 @@ class Submitter(Agent[Errand, Done]):
         site, bad, well = errand.site.site, {}, set()
         for pilot in errand.known:
             end = done.seen.gone.get(pilot.pilot_id)
-            if end and end.failed is False:
+            if end is None or pilot.pilot_id in losers:
+                continue
+            if end.failed is False:
                 well.add(pilot.resource_type)
-            elif end and end.failed and pilot.pilot_id not in losers:
+            elif end.failed and pilot.resource_type not in bad:
                 said = local.last_words(self._home.pilot_logs / f"{pilot.pilot_id}.log")
                 bad[pilot.resource_type] = f"Pilot {pilot.pilot_id} {end.how}: {said}"
         bad |= {kind: str(sent.why) for kind, sent in done.sent.items() if sent.why}
