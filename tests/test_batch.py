@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,6 +22,7 @@ from jedi.core.errors import NotFound
 from jedi.service import jobs
 from jedi.service.sites import show_site
 from jedi.standalone.down import end_pilots
+from jedi.submitter import local
 from jedi.submitter.agent import Submitter
 from jedi.submitter.batch import Batch
 from jedi.submitter.port import EngineError, Known, Slot, Start
@@ -131,7 +134,8 @@ def engine(name: str, tmp_path: Path, command_s: float = 10.0) -> Batch:
 
 def slot(name: str) -> Slot:
     return Slot("HERE", Shape("", 2, 2000, 0), 5, 1.0, 30.0, Path("/scratch"), "http://head:8765",
-                "python3", walltime_s=3660, queue="main", attributes=ATTRIBUTES[name])  # fmt: skip
+                "python3", walltime_s=3660, queue="main", attributes=ATTRIBUTES[name],
+                certificate=Path("/shared/service.crt"))  # fmt: skip
 
 
 def start(*names: str) -> list[Start]:
@@ -155,11 +159,15 @@ def test_a_pilot_is_submitted(name: str, commands: Commands, tmp_path: Path) -> 
     told = script.read_text().splitlines()
     assert [line for line in played.directives if line not in told] == []
     everything = "".join(path.read_text() for path in script.parent.iterdir())
+    (code,) = (tmp_path / "batch").glob("pilot.*/pilot")  # worker nodes see no other
+    assert str(code) in everything and str(local.PILOT) not in everything
+    subprocess.run([sys.executable, "-I", code, "--help"], check=True, stdout=subprocess.DEVNULL)
     assert f"--pilot-id {PILOT}" in everything
     assert "--walltime-s 3660" in everything
     assert "secret" not in everything
     secrets = tmp_path / "batch" / f"{PILOT}.env"
     assert f"JEDI_PILOT_TOKEN=secret-{PILOT}\n" in secrets.read_text()
+    assert "JEDI_PILOT_CERTIFICATE=/shared/service.crt\n" in secrets.read_text()
     assert [secrets.stat().st_mode & 0o77, secrets.parent.stat().st_mode & 0o77] == [0, 0]
 
 
