@@ -7,6 +7,7 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -326,6 +327,14 @@ def test_down_tidies_up_after_a_killed_supervisor(system: System) -> None:
     assert "is down" in system.run("down")
     assert [name for name, process in before.items() if process.alive()] == []
     assert system.processes() == {}
+
+
+def test_who_deletes_the_home_ends_everything(system: System) -> None:
+    system.spawn("up", "--detach")
+    before = system.processes()
+    shutil.rmtree(system.place.home.path)
+    wait_until(lambda: not [name for name, process in before.items() if process.alive()])
+    assert system.run("down") == "JEDI was not up.\n"
 
 
 def put_job(engine: Engine, command: str) -> int:

@@ -96,6 +96,10 @@ class Place:
         found = Process(pid, start)
         return found if doing == "up" and found.alive() else None
 
+    def ours(self) -> bool:
+        """This process is in charge; no longer when the home was deleted, or made anew."""
+        return self._in_charge()[0] == os.getpid()
+
     def _in_charge(self) -> tuple[int, int, str]:
         try:
             pid, start, doing = self.home.lock_file.read_text().split()

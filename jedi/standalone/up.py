@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from sqlalchemy import Engine
+from sqlalchemy.exc import DBAPIError
 
 from jedi.agent import child, registry
 from jedi.agent.supervisor import Charge, Program, Supervisor
@@ -114,12 +115,29 @@ def _run(
     when_up: Callable[[], None],
     said: Any,
 ) -> None:
+    def over() -> bool:
+        return requests.any() or not place.ours()
+
     patience = clock.monotonic() + PATIENCE_S
-    supervisor.run(lambda: requests.any() or supervisor.ready() or clock.monotonic() > patience)
-    if not requests.any():
+    supervisor.run(lambda: over() or supervisor.ready() or clock.monotonic() > patience)
+    if not over():
         child.announce()
         when_up()
-    supervisor.run(requests.any)
+    supervisor.run(over)
+    if place.ours():
+        _drain(place, supervisor, engine, requests, said)
+        end_pilots(engine, place.home)
+    else:  # `jedi down` would not find us; a database whose data were in there ends by itself
+        said.error("the home is gone: everything ends", home=str(place.home.path))
+        with suppress(DBAPIError):
+            end_pilots(engine, place.home)
+    engine.dispose()
+
+
+def _drain(
+    place: Place, supervisor: Supervisor, engine: Engine, requests: Requests, said: Any
+) -> None:
+    """Wait for running jobs and their results, as long as `jedi down` said."""
     drain_s = DRAIN_S
     with suppress(FileNotFoundError):  # `jedi down` writes it
         drain_s = float(place.settings.draining.read_text())
@@ -128,8 +146,6 @@ def _run(
     supervisor.halt(*(c.name for c in supervisor.charges if c.name.startswith(SENDER)))
     deadline = clock.monotonic() + drain_s
     supervisor.run(lambda: requests.impatient() or clock.monotonic() > deadline or not left(engine))
-    end_pilots(engine, place.home)
-    engine.dispose()
 
 
 def _supervisor(place: Place, copies: int, said: Any) -> Supervisor:
