@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -235,6 +236,14 @@ def test_two_runs_with_one_seed_are_equal_and_another_seed_differs(tmp_path: Pat
     assert tables[0] != tables[2]
     assert runs[0].jobs["finished"] >= 12
     assert [d for d in differences(runs[0], runs[1]) if d.change] == []
+
+
+def test_what_holds_tasks_in_the_end_is_told() -> None:
+    scenario = read_scenario(TINY)
+    task = {"taskname": "t", "gshare": "user", "creationdate": scenario.start, "endtime": None}
+    reasons = {"assigning": "no_nucleus", "running": "generated", "pending": "queue_full"}
+    tasks = [SimpleNamespace(**task, status=s, reason_code=code) for s, code in reasons.items()]
+    assert measure(Record(scenario, tasks=tasks)).held == {"no_nucleus": 1, "queue_full": 1}
 
 
 def test_draws_depend_on_their_names_only() -> None:

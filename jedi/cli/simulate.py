@@ -56,17 +56,12 @@ def simulate(
     from jedi.core.errors import BadInput, Problem
     from jedi.simulator import plots as pictures
     from jedi.simulator.knobsets import read_knobs, read_pairs
-    from jedi.simulator.scenario import read_scenario
 
     if plots:
         pictures.make_sure()
         if out is None:
             raise BadInput([Problem("--plots", None, "plots are files", "Say --out DIRECTORY")])
-    found = read_scenario(scenario.read_text())
-    if scale != 1:
-        found = found.smaller(scale)
-    if seed is not None:
-        found = found.model_copy(update={"seed": seed})
+    found = _read(scenario, scale, seed)
     always = {**found.knobs, **read_pairs("--set", knobs or ())}
     sets = {name: read_knobs("--compare", name) for name in compare or ("",)}
     with cleaning_up():
@@ -79,6 +74,15 @@ def simulate(
     _show(outcomes, out, as_json)
     if any(outcome.wrong or outcome.troubles for outcome in outcomes.values()):
         raise typer.Exit(NO)
+
+
+def _read(path: Path, scale: float, seed: int | None) -> Scenario:
+    from jedi.simulator.scenario import read_scenario
+
+    found = read_scenario(path.read_text())
+    if scale != 1:
+        found = found.smaller(scale)
+    return found if seed is None else found.model_copy(update={"seed": seed})
 
 
 def _run(scenario: Scenario) -> Outcome:
@@ -128,7 +132,8 @@ def _tell(outcome: Outcome) -> None:
     print_line(outcome.about)
     print_line(f"days         {outcome.days:g}")
     print_line(f"utilisation  {100 * outcome.utilisation:.1f} % of the slots")
-    for what, counts in (("jobs", outcome.jobs), ("ends", outcome.ends), ("tasks", outcome.tasks)):
+    for what in ("jobs", "ends", "tasks", "held"):
+        counts: dict[str, int] = getattr(outcome, what)
         print_line(f"{what:<13}{', '.join(f'{n} {name}' for name, n in counts.items()) or 'none'}")
     if took is not None:
         print_line(f"a task took  {took:.1f} h on the average")

@@ -63,6 +63,9 @@ class Mover(Agent[Load, Plan]):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
+        self._sure_until = 0.0
+        """Nobody else can have taken over before."""
+
         self._not_before: dict[int, datetime] = {}
         """Jobs whose last try failed, and when the next one is due."""
 
@@ -76,6 +79,7 @@ class Mover(Agent[Load, Plan]):
             if direction.status in busy
             for site, rows in groupby(self._waiting(tx, direction, limit), attrgetter("site"))
         ]
+        self._sure_until = clock.monotonic() + self.lease_s / 3
         ours = self._lock(tx, loads)
         return [load for load in loads if load.lock in ours]
 
@@ -83,9 +87,10 @@ class Mover(Agent[Load, Plan]):
         self._lock(tx, loads)
 
     def work(self, load: Load) -> Plan:
-        with self.world.engine.begin() as tx:
-            if not self._lock(tx, [load]):
-                raise LockLost(f"Another Mover has taken over {load.lock}.")
+        if clock.monotonic() > self._sure_until:
+            with self.world.engine.begin() as tx:
+                if not self._lock(tx, [load]):
+                    raise LockLost(f"Another Mover has taken over {load.lock}.")
         plan = make_plan(load.jobs, self._holders(load))
         for route, files in plan.routes.items():
             for end in self._copy(route, files):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jedi.core.holds import BY_REASON
 from jedi.simulator.record import Record
 
 Numbers = NDArray[np.float64]
@@ -77,6 +78,9 @@ class Outcome:
     jobs: dict[str, int]
     ends: dict[str, int]
     tasks: dict[str, int]
+    held: dict[str, int]
+    """Tasks that could not go on in the end, by the code of the reason (docs/reasons.md)."""
+
     sites: list[SiteUse]
     shares: list[ShareUse]
     task_ends: list[TaskEnd]
@@ -110,6 +114,7 @@ def measure(record: Record) -> Outcome:
         jobs=_counted(row.status for row in record.jobs),
         ends=_counted(row.error_code for row in record.jobs if row.error_code),
         tasks=_counted(row.status for row in record.tasks),
+        held=_counted(row.reason_code for row in record.tasks if row.reason_code in BY_REASON),
         sites=[_site(lives, site, place.slots) for site, place in places.items()],
         shares=[_share(lives, share, hours, usage, allocation) for share in shares],
         task_ends=[_task_end(row, scenario.start) for row in record.tasks],

@@ -60,9 +60,11 @@ class Pilots:
                 for job in place.begin()
             ]
             ended = [_ending(job, now) for job in place.end(now)]
-            self._report(name, started)
-            self._report(name, ended)
             said += len(started) + len(ended)
+            if {one.pandaid for one in started}.intersection(one.pandaid for one in ended):
+                self._report(name, started)  # of what is said at once the furthest counts
+                started = []
+            self._report(name, started + ended)
         return said
 
     def beat(self, now: datetime) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from textwrap import shorten
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from jedi.core.errors import JediError
@@ -122,15 +122,15 @@ _PICTURES: Mapping[str, tuple[str, str, str, Callable[[Axes, Outcomes], None]]] 
     "utilisation": ("Slots in use", _HOUR, "% of the slots", _utilisation),
     "shares": ("Shares: cores in use and allocated", _HOUR, "% of all", _shares),
     "queues": ("Jobs that wait for their start", _HOUR, "jobs", _queues),
-    "waiting": ("How long jobs waited for their start", "hours, or less", "% of the jobs",
-                _waiting),
-    "completion": ("From submission to the end", "hours, or less", "% of the tasks", _completion),
+    "waiting": ("How long jobs waited for their start", "hours", "% waited no longer", _waiting),
+    "completion": ("From submission to the end", "hours", "% of the tasks took no longer",
+                   _completion),
 }  # fmt: skip
 
 
 def _title(outcomes: Outcomes) -> str:
     """Which run is which, where there are two."""
-    runs = [f"{letter}: {shorten(run, 32)}" for letter, run in zip("AB", outcomes, strict=False)]
+    runs = [f"{letter}: {fill(run, 28)}" for letter, run in zip("AB", outcomes, strict=False)]
     return "\n".join(runs if len(runs) > 1 else [])
 
 

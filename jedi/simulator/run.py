@@ -49,8 +49,9 @@ BEAT = IDLE = timedelta(minutes=30)
 ROUNDS = 50
 _OF_JOBS = {"hold": jobs.hold, "release": jobs.release}
 _NOT_RUN = (*HOLDABLE, *states.JOB_AT_SITE)
-TIDY = 5_000
-"""Jobs after which the tables are vacuumed and analysed."""
+TIDY, MORE = 5_000, 1.3
+"""Jobs after which the tables are vacuumed and analysed, and again when there are so many times as
+many."""
 
 Progress = Callable[[float], None]
 """Is told which part of the time has passed."""
@@ -118,7 +119,7 @@ class Simulation:
         shared = any(queue.queue_share for queue in scenario.queues)
         self.together = min(BATCH_MAX, max(1, slots // 25)) if shared else BATCH_MAX
         """Jobs that are taken between two looks at the shares: a lump of them goes to one."""
-        self.handed_out = 0
+        self.handed_out, self.tidy_at = 0, 1.0
 
     def run(self, progress: Progress) -> None:
         """Go from one event to the next until the time is over."""
@@ -146,6 +147,7 @@ class Simulation:
         while self.events and self.events[0][0] <= now:
             self.events.pop(0)[1]()
             happened += 1
+        happened += self.ddm.deliver()
         happened += self.pilots.report(now)
         if self._is_due("beat", BEAT, now):
             self.pilots.beat(now)
@@ -221,8 +223,9 @@ class Simulation:
         return taken
 
     def _tidy_after(self, taken: int) -> None:
-        before, self.handed_out = self.handed_out, self.handed_out + taken
-        if before // TIDY < self.handed_out // TIDY or (not before and taken):
+        self.handed_out += taken
+        if self.handed_out >= self.tidy_at:
+            self.tidy_at = max(TIDY, MORE * self.handed_out)
             with at_once(self.engine) as tx:
                 simulation.tidy(tx)
 

@@ -18,6 +18,7 @@ from jedi.ddm.storage import Storage, valid_dataset
 from jedi.simulator.dice import Dice, around
 from jedi.simulator.scenario import Transfers
 from jedi.taskbuffer import simulation
+from jedi.taskbuffer.simulation import Arrival
 
 ADLER32 = "00000001"
 """Of every file: nobody reads them."""
@@ -26,7 +27,7 @@ _ROOM = Space(free_gb=1e6, total_gb=1e6)
 
 
 class SimulatedDDM(SqlCatalogueDDM):
-    """Datasets and replicas are rows. A transfer is asked for again until its time has come.
+    """Datasets and replicas are rows. Transfers take their time.
 
     `links` says how files come to each endpoint; endpoints in `down` neither give nor take files,
     and outputs of the jobs in `unstorable` are taken by none.
@@ -36,7 +37,8 @@ class SimulatedDDM(SqlCatalogueDDM):
         super().__init__(engine, {endpoint: Path("/simulated", endpoint) for endpoint in links})
         self._links = links
         self._dice = dice
-        self._due: dict[tuple[str, str, str], datetime] = {}
+        self._coming: dict[tuple[str, str, str], tuple[datetime, str, Arrival]] = {}
+        """Files on their way, when they come, and from where."""
         self.down: set[str] = set()
         self.unstorable: set[int] = set()
 
@@ -48,7 +50,7 @@ class SimulatedDDM(SqlCatalogueDDM):
 
     def next_arrival(self) -> datetime:
         """When the next transfer ends."""
-        return min(self._due.values(), default=NEVER)
+        return min((due for due, _, _ in self._coming.values()), default=NEVER)
 
     def space(self, endpoint: str) -> Space:
         return _ROOM
@@ -76,27 +78,33 @@ class SimulatedDDM(SqlCatalogueDDM):
         activity: str,
         until: datetime | None = None,
     ) -> list[TransferResult]:
-        works = not {source, target} & self.down
-        come = [f for f in files if works and self._arrival(*f, target) <= clock.now()]
+        for name, lfn in files:
+            if (name, lfn, target) not in self._coming:
+                arrival = Arrival(name, lfn, target, until)
+                self._coming[name, lfn, target] = (self._due(arrival), source, arrival)
+        return [TransferResult(*file, "requested", "On its way.") for file in files]
+
+    def deliver(self) -> int:
+        """Let files arrive whose time has come, where both ends work; how many."""
+        now = clock.now()
+        come = [
+            arrival
+            for due, source, arrival in self._coming.values()
+            if due <= now and not {source, arrival.endpoint} & self.down
+        ]
         if come:
             with self._engine.begin() as tx:
-                simulation.arrive(tx, target, come, until)
-        for name, lfn in come:
-            del self._due[name, lfn, target]
-        return [
-            TransferResult(*file, "done" if file in come else "requested", "On its way.")
-            for file in files
-        ]
+                simulation.arrive(tx, come)
+        for name, lfn, target, _ in come:
+            del self._coming[name, lfn, target]
+        return len(come)
 
-    def _arrival(self, name: str, lfn: str, target: str) -> datetime:
-        """When a transfer ends; one that nobody knew begins now."""
-        key = (name, lfn, target)
-        if key not in self._due:
-            dice, link = self._dice.stream("transfer", *key), self._links[target]
-            stuck = dice.random() < link.stuck
-            took = timedelta(seconds=around(dice, link.mean_s, link.spread))
-            self._due[key] = NEVER if stuck else clock.now() + took
-        return self._due[key]
+    def _due(self, arrival: Arrival) -> datetime:
+        """When a transfer that begins now ends."""
+        dice, link = self._dice.stream("transfer", *arrival[:3]), self._links[arrival.endpoint]
+        stuck = dice.random() < link.stuck
+        took = timedelta(seconds=around(dice, link.mean_s, link.spread))
+        return NEVER if stuck else clock.now() + took
 
 
 def _by_dataset(files: Sequence[tuple[Path, str, FileInfo]]) -> dict[str, list[FileInfo]]:

@@ -40,7 +40,9 @@ Every weight is a product of named factors, kept with the choice.
   `broker.bootstrap_jobs` run, as many pilots as there are count as running jobs.
 * **analysis**: (running + 1) / (activated + assigned + defined + starting + 1); disk counts a
   thousand times as much as tape; where data move, what is there already counts.
-* **generic**: (running + 1) / (activated + defined + 1) / (defined + 1).
+* **generic**: (running + 1) / (activated + defined + 1) / (defined + 1), of `broker.max_sites`
+  sites. Who runs much gets more: an idle site weighs 1, and where others keep up with their queues
+  it may stay idle. For many sites that are alike the knob `broker.local` = `full` is better.
 * **nucleus**: the part of the input that is there / the work ahead (below 50 core-days: 1), a
   thousandth where it is on tape only; preset `current`: free space, too.
 

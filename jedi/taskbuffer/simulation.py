@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, text
 
@@ -48,19 +48,28 @@ def tasks(tx: Connection) -> list[Row[Any]]:
     )
 
 
-def arrive(
-    tx: Connection, endpoint: str, files: Sequence[tuple[str, str]], until: datetime | None
-) -> None:
-    """Files (dataset and LFN) lie at an endpoint from now on, until then."""
-    names, lfns = zip(*files, strict=True)
+class Arrival(NamedTuple):
+    """A file of a dataset that comes to an endpoint, for good or until then."""
+
+    name: str
+    lfn: str
+    endpoint: str
+    until: datetime | None
+
+
+def arrive(tx: Connection, files: Sequence[Arrival]) -> None:
+    """Files lie where they came to from now on."""
+    names, lfns, endpoints, limits = map(list, zip(*files, strict=True))
     tx.execute(
         text(
             "INSERT INTO ddm_replicas (file_id, endpoint, expires_at) "
-            "SELECT file_id, :endpoint, :until FROM ddm_datasets JOIN ddm_files USING (dataset_id) "
-            "JOIN unnest(CAST(:names AS text[]), CAST(:lfns AS text[])) w(name, lfn) "
-            "USING (name, lfn) ORDER BY file_id ON CONFLICT DO NOTHING"
+            "SELECT file_id, endpoint, until FROM ddm_datasets JOIN ddm_files USING (dataset_id) "
+            "JOIN unnest(CAST(:names AS text[]), CAST(:lfns AS text[]), "
+            "CAST(:endpoints AS text[]), CAST(:limits AS timestamptz[])) "
+            "w(name, lfn, endpoint, until) USING (name, lfn) "
+            "ORDER BY file_id, endpoint ON CONFLICT DO NOTHING"
         ),
-        {"endpoint": endpoint, "until": until, "names": list(names), "lfns": list(lfns)},
+        {"names": names, "lfns": lfns, "endpoints": endpoints, "limits": limits},
     )
 
 
