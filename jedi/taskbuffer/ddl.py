@@ -68,13 +68,3 @@ def guards() -> list[str]:
     """All statements that put the guards and views in place."""
     views = (FILES_VIEW, JOB_STATES_VIEW, JOB_ALLOCATIONS_VIEW)
     return [REFUSE, *(guard(m) for m in states.MACHINES), *views]
-
-
-def drop_guards() -> list[str]:
-    """The reverse of guards()."""
-    return [
-        "DROP VIEW jedi_files",
-        "DROP VIEW jedi_job_states",
-        *(f"DROP TRIGGER {trigger_name(m)} ON {m.table}" for m in states.MACHINES),
-        "DROP FUNCTION jedi_refuse_move()",
-    ]
