@@ -104,8 +104,10 @@ class Submitter(Agent[Errand, Done]):
         pilots.end_pilots(tx, sorted(losers), "lost", tidy=False)
         ended = {*gone} - losers | {pilot for _, done in results for pilot in done.refused()}
         pilots.end_pilots(tx, sorted(ended), "ended")
+        failed = [pilot for pilot, end in gone.items() if end.failed]
+        blameless = losers | pilots.have_worked(tx, failed)  # their site does run pilots
         for errand, done in results:
-            self._judge(tx, errand, done, losers)
+            self._judge(tx, errand, done, blameless)
             if done.seen.others:
                 done.strays = [Known.of(p) for p in pilots.have_ended(tx, [*done.seen.others])]
 
@@ -292,13 +294,13 @@ class Submitter(Agent[Errand, Done]):
         jobs_end.end_jobs(tx, ends, self.name)
         return {job.pilot_id for job in jobs}
 
-    def _judge(self, tx: Connection, errand: Errand, done: Done, losers: set[str]) -> None:
+    def _judge(self, tx: Connection, errand: Errand, done: Done, blameless: set[str]) -> None:
         """Send pilots of a shape to a site less and less often while it refuses them, or those
         that had no job end in error."""
         site, bad, well = errand.site.site, {}, set()
         for pilot in errand.known:
             end = done.seen.gone.get(pilot.pilot_id)
-            if end is None or pilot.pilot_id in losers:
+            if end is None or pilot.pilot_id in blameless:
                 continue
             if end.failed is False:
                 well.add(pilot.resource_type)

@@ -197,6 +197,14 @@ def results_to_add(tx: Connection) -> int:
     )
 
 
+def have_worked(tx: Connection, pilot_ids: Sequence[str]) -> set[str]:
+    """Those of the pilots that had a job at any time."""
+    if not pilot_ids:
+        return set()
+    query = text("SELECT DISTINCT pilot_id FROM jedi_jobs WHERE pilot_id = ANY(:ids)")
+    return set(tx.scalars(query, {"ids": list(pilot_ids)}))
+
+
 def lock_jobs(tx: Connection, pilot_ids: Sequence[str]) -> list[Row[Any]]:
     """Lock the jobs that pilots have taken and not reported to be through: pandaid, pilot_id."""
     return list(
