@@ -16,11 +16,13 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar
 
+import life_truths as truths
 from helpers import put_file_dataset
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -30,15 +32,23 @@ from jedi.agent import registry
 from jedi.agent.base import Agent, World
 from jedi.core import clock, states
 from jedi.core.errors import BadInput, NotFound, Refused
-from jedi.service import check, commands, pilots, submission
+from jedi.ddm import factory
+from jedi.service import check, commands, jobs, pilots, submission
 from jedi.spec.wire import AcquireRequest, Beat, Output, Report, Resources
-from jedi.taskbuffer import users
+from jedi.taskbuffer import knobs, users
 from jedi.taskbuffer.users import Identity
 from jedi.taskcommando.commands import COMMANDS
 from jedi.watchdog.dog import walk
 from jedi.watchdog.kennel import DOGS
 
 OWNER = "anna"
+TAPE = "SITE_A_TAPE"
+KNOBS: dict[str, Any] = {
+    "scout.chunks": 1,
+    "hold.sites": "SITE_A",
+    "watchdog.pending_timeout_s": 28_800,  # what waits for a person is exhausted before the end
+    "watchdog.period_grace_s": 1e6,  # time is turned by hours: no period is missed
+}
 SITES = ("SITE_A", "SITE_B")
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 AGENTS = tuple(name for name in registry.AGENTS if name not in ("Submitter", "WatchDog"))
@@ -64,9 +74,26 @@ TASKS: dict[str, dict[str, Any]] = {
         "mergeSpec": {"transPath": "cat", "jobParameters": "${TRN_OUTPUT0/S} > ${OUTPUT0}"},
     },
     "elsewhere": {"skipScout": True, "site": "SITE_B"},
+    "periodical": {"skipScout": True, "period": "1 h"},
+    "staged": {"skipScout": True, "inputPreStaging": True},
+    "preprocessed": {
+        "skipScout": True,
+        "preproSpec": {"transPath": "tell"},
+        "transPath": "nice -n ${PP_HOW}",
+    },
+    "built": {
+        "skipScout": True,
+        "buildSpec": {"transPath": "make", "jobParameters": "${OUT}"},
+    },
 }
+FIRST = {
+    "scouts": 5, "fragile": 3, "built": 1, "preprocessed": 1, "staged": 2, "merging": 1,
+    "periodical": 2,
+}  # fmt: skip
+"""What there is from the beginning, and of how many files."""
+
 ENDS: dict[str, dict[str, Any]] = {
-    "finished": {"status": "finished"},
+    "finished": {"status": "finished", "metadata": {"HOW": 5}},
     "failed": {"status": "failed", "error_code": "payload_exit"},
     "out_of_memory": {"status": "failed", "error_code": "memory_limit"},
     "input_missing": {"status": "failed", "error_code": "stagein_missing"},
@@ -82,7 +109,8 @@ WHAT = [
         "go_on": 12, "cycle": 1, "dog": 1, "write": 4, "die": 3, "leases_end": 2, "wait": 2,
         "wait_for_weeks": 1, "submit": 2, "submit_what_breaks": 1, "submit_child": 1,
         "command": 14, "command_at_any_time": 1, "start": 4, "end": 9, "succeed": 1, "fail": 1,
-        "obey": 3, "fall_silent": 1, "say_it_again": 1,
+        "obey": 3, "fall_silent": 1, "say_it_again": 1, "hold_job": 3, "release_job": 2,
+        "cancel_job": 2,
     }.items()
     for _ in range(weight)
 ]  # fmt: skip
@@ -175,10 +203,17 @@ class Life(RuleBasedStateMachine):
         self.world.log = self.log
         with self.world.engine.begin() as tx:
             users.put_user(tx, OWNER, "operator")
-            tx.execute(text("INSERT INTO jedi_knobs (component, key, value) "
-                            "VALUES ('scout', 'chunks', '1')"))  # fmt: skip
-        for kind in ("scouts", "longer", "fragile"):
-            self.submit_task(6, **TASKS[kind])
+            for name, value in KNOBS.items():
+                knobs.put(tx, name, value, OWNER)
+            tx.execute(text("INSERT INTO jedi_ddm_endpoints (ddm_endpoint, path, is_tape) "
+                            "VALUES (:name, :path, true)"),
+                       {"name": TAPE, "path": str(self.world.settings.home / TAPE)})  # fmt: skip
+            tx.execute(text("INSERT INTO jedi_site_endpoints (site, ddm_endpoint) "
+                            "VALUES ('SITE_A', :name)"), {"name": TAPE})  # fmt: skip
+        self.world.load_ddm = factory.load
+        self.world.refresh()
+        for kind, files in FIRST.items():
+            self.submit_task(files, **TASKS[kind])
         self.submit_what_breaks()
         self.run_agents()
         self.submit_child()
@@ -314,7 +349,8 @@ class Life(RuleBasedStateMachine):
         if files:
             dataset = f"demo:in{number}"
             data = {f"in{number}.{i}": b"%d\n" % i for i in range(files)}
-            put_file_dataset(self.world, dataset, data, "SITE_A_DATADISK")
+            disk = "SITE_A_DATADISK"
+            put_file_dataset(self.world, dataset, data, TAPE if "inputPreStaging" in keys else disk)
         items = [
             {"type": "template", "param_type": "input", "value": "cat ${IN/S}", "dataset": dataset},
             {"type": "template", "param_type": "output", "value": "> o.${SN/P}",
@@ -348,6 +384,35 @@ class Life(RuleBasedStateMachine):
                 commands.command(tx, OWNER, task, name, arguments)
         except Refused:
             self.tally["refused"] += 1
+
+    def hold_job(self) -> None:
+        """Now, or when it has run."""
+        after = self.dice.choice([True, False])
+        self.ask_for_job(partial(jobs.hold, after=after), "hold_kind IS NULL")
+
+    def release_job(self) -> None:
+        self.ask_for_job(jobs.release, "hold_kind IS NOT NULL")
+
+    def cancel_job(self) -> None:
+        if job := self.ask_for_job(jobs.cancel, "true"):
+            with self.world.engine.begin() as tx:
+                jobs.tidy(tx, self.world.ddm, [job])
+
+    def ask_for_job(self, what: Callable[..., Any], which: str) -> int | None:
+        """Something for one of the jobs that have not ended; which it was, if it may be."""
+        live = self.rows(
+            f"SELECT pandaid FROM jedi_jobs WHERE postprocessed_at IS NULL AND {which}"
+        )
+        if not live:
+            return None
+        job = int(self.dice.choice(live).pandaid)
+        try:
+            with self.world.engine.begin() as tx:
+                what(tx, OWNER, [job], "it is time")
+        except Refused:
+            self.tally["refused"] += 1
+            return None
+        return job
 
     # ------------------------------------------------------------------------------------- pilots
 
@@ -438,7 +503,7 @@ class Life(RuleBasedStateMachine):
             with self.world.engine.begin() as tx:
                 none([found for found in check.check(tx) if found.violations])
             none(self.log.troubles)
-            none(self.rows(_TWICE))
+            none(self.rows(truths.TWICE))
 
     def teardown(self) -> None:
         """Nobody dies any more: everything comes to rest, goes on once more where it can, and every
@@ -454,8 +519,8 @@ class Life(RuleBasedStateMachine):
             self.come_to_rest()
             with self.world.engine.begin() as tx:
                 none([one for one in check.check(tx, self.world.ddm) if one.violations])
-            none(self.rows(_WRONG_END))
-            none(self.rows(_WITHOUT_ANSWER))
+            none(self.rows(truths.WRONG_END))
+            none(self.rows(truths.WITHOUT_ANSWER))
             none([*self.left_over()])
             self.count()
             self.world.engine.dispose()
@@ -466,6 +531,8 @@ class Life(RuleBasedStateMachine):
         for _ in range(60):
             self.leases_end()
             self.wait(2)
+            while self.rows("SELECT FROM jedi_jobs WHERE hold_kind = 'user_request'"):
+                self.release_job()
             for site in SITES:
                 self.acquire(site, 4)
             self.obey()
@@ -490,7 +557,7 @@ class Life(RuleBasedStateMachine):
     def left_over(self) -> Iterator[str]:
         """Outputs in data management of tasks that have ended, though no job made them in the
         end."""
-        for row in self.rows(_OUTPUTS):
+        for row in self.rows(truths.OUTPUTS):
             with suppress(NotFound):
                 files = {file.lfn for file in self.world.ddm.list_files(row.datasetname)}
                 if lost := files - {*(row.lfns or ())}:
@@ -498,41 +565,6 @@ class Life(RuleBasedStateMachine):
 
     def count(self) -> None:
         """What happened."""
-        for what, query in _HAPPENED.items():
+        for what, query in truths.HAPPENED.items():
             for name, number in self.rows(query):
                 self.tally[f"{what} {name}"] += number
-
-
-_INPUTS = "c.type IN ('input', 'pseudo_input') AND d.masterid IS NULL"
-_TWICE = """
-SELECT f.fileid FROM jedi_job_files f JOIN jedi_jobs j USING (pandaid)
-WHERE j.status = 'finished' AND f.type = 'input' GROUP BY f.fileid HAVING count(*) > 1
-"""
-_WRONG_END = f"""
-SELECT * FROM (
-  SELECT t.jeditaskid, t.parent_tid, t.status, count(c.fileid) AS files,
-    count(c.fileid) FILTER (WHERE c.status = 'finished') AS finished
-  FROM jedi_tasks t LEFT JOIN jedi_datasets d USING (jeditaskid)
-    LEFT JOIN jedi_dataset_contents c ON c.datasetid = d.datasetid AND {_INPUTS}
-  GROUP BY t.jeditaskid) t
-WHERE status = 'done' AND (finished < files OR files = 0)
-   OR status = 'finished' AND (finished = 0 OR finished = files AND parent_tid = jeditaskid)
-   OR status = 'failed' AND finished > 0
-"""
-_OUTPUTS = f"""
-SELECT d.jeditaskid, d.datasetname,
-  array_agg(c.lfn) FILTER (WHERE c.status = 'finished') AS lfns
-FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
-  LEFT JOIN jedi_dataset_contents c USING (jeditaskid, datasetid)
-WHERE d.type = 'output'
-  AND t.status IN ({", ".join(f"'{status}'" for status in sorted(states.TASK.final))})
-GROUP BY d.jeditaskid, d.datasetname
-"""
-_WITHOUT_ANSWER = "SELECT command_id, command FROM jedi_commands WHERE acknowledged_at IS NULL"
-_HAPPENED = {
-    "task": "SELECT status, count(*) FROM jedi_tasks_statuslog GROUP BY status",
-    "job": "SELECT status, count(*) FROM jedi_jobs_statuslog GROUP BY status",
-    "because": "SELECT error_code, count(*) FROM jedi_jobs GROUP BY error_code",
-    "command": "SELECT command, count(*) FROM jedi_commands WHERE outcome = 'accepted' "
-               "GROUP BY command",
-}  # fmt: skip

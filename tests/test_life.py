@@ -38,7 +38,10 @@ EXPECTED = {
     *(f"job {status}" for status in states.JOB_FINAL),
     *(f"command {name}" for name in COMMANDS),
     *(f"because {end['error_code']}" for end in ENDS.values() if "error_code" in end),
-    *("because lost_heartbeat", "because output_not_reported", "crash", "refused", "stale report"),
+    *(f"kind {kind}" for kind in ("scout", "merge", "preprocess", "build")),
+    *("task staging", "periodical job", "person held", "person released"),
+    *("because cancelled_by_user", "because lost_heartbeat", "because output_not_reported"),
+    *("crash", "refused", "stale report"),
 }
 
 
@@ -75,7 +78,7 @@ def rare() -> dict[str, int]:
 def live(number: int, *phases: Phase) -> None:
     """Ten examples, always the same for a number."""
     profile = settings(
-        max_examples=10, stateful_step_count=60, deadline=None, database=None,
+        max_examples=10, stateful_step_count=50, deadline=None, database=None,
         phases=[Phase.generate, *phases], suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     run_state_machine_as_test(seed(number)(Life), settings=profile)
