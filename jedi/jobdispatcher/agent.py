@@ -103,7 +103,7 @@ class Adder(Agent[ReportedJob, Verdict]):
         )
         jobs_end.leave_out(tx, good)
         jobs_end.acquit(tx, [(job.panda_id, lfn) for job, _ in results for lfn in self._found(job)])
-        moved = jobs_end.end_jobs(tx, ends, self.name)
+        moved = jobs_end.end_jobs(tx, ends, self.name, ["holding"])
         builds.call(tx, [end.panda_id for end in ends])
         moved += jobs_end.await_transfer(tx, moves["transferring"], self.name)
         tries = int(self.world.knobs["merge.max_attempt"])

@@ -9,7 +9,7 @@ while tables were empty was seen to read all files of the task for each of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, text
@@ -120,22 +120,28 @@ def lock(tx: Connection, panda_ids: Sequence[int]) -> dict[int, str]:
     return lock_jobs(tx, [*panda_ids, *tied])
 
 
-def end_jobs(tx: Connection, ends: Sequence[JobEnd], agent: str) -> list[MovedJob]:
-    """End live jobs and settle their files, in a constant number of statements.
+def end_jobs(
+    tx: Connection,
+    ends: Sequence[JobEnd],
+    agent: str,
+    sources: Iterable[str] = states.JOB_LIVE,
+) -> list[MovedJob]:
+    """End jobs whose status is in `sources` and settle their files, in a constant number of
+    statements.
 
     Inputs of a finished job are finished; others come back (`ready`) while they may be tried
     again, else they failed; only the end `failed` counts as a failure of theirs. Inputs that are to
     blame for it are missing or broken, and for the others it was no attempt. Random seeds always
     come back. Ranges of events and outputs are finished or failed with their job, the log
     of a failed job too, whether or not it can be read. When jobs fail, retry rules are obeyed.
-    Jobs that have ended already are left alone: compare the result. With a merge job end those
+    Other jobs are left alone: compare the result. With a merge job end those
     whose files it had, unless the merge is tried again; such a job does not end before.
     """
     ids = [end.panda_id for end in ends]
     tied, bound = merging.ties(tx, ids)
     if tied:
         lock_jobs(tx, [*ids, *tied])
-    ended = move_jobs(tx, [e for e in ends if e.panda_id not in bound], agent, states.JOB_LIVE)
+    ended = move_jobs(tx, [e for e in ends if e.panda_id not in bound], agent, sources)
     if ended:
         through = {job.panda_id for job in ended}
         tied = {maker: merger for maker, merger in tied.items() if merger in through}
