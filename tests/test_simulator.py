@@ -75,11 +75,15 @@ sites:
 tasks:
   - {name: t, files: 1, run_s: 1, at: [GREN]}
   - {name: u, files: 1, run_s: 1, parameters: {nFilesPerJbo: 3}}
+  - {name: w, files: 0, run_s: 1}
+  - {name: w, files: 1, run_s: 1}
 outages:
   - {site: X*, from_h: 1, hours: 1}
+  - {site: B, from_h: 1, hours: 1}
 commands:
   - {tasks: v, at_h: 1, command: pause}
   - {tasks: u, at_h: 1, command: stop}
+  - {tasks: w, at_h: 1, command: kill}
 """)
     assert found == {
         "scenario.tick": ("no such key", "Did you mean tick_s?"),
@@ -98,12 +102,16 @@ commands:
         "scenario.tasks[0].at": ("no site here has this name", "Did you mean GREEN?"),
         "scenario.tasks[1].parameters.nFilesPerJbo": (
             "no such key", "Did you mean nFilesPerJob?"),
-        "scenario.commands[0].tasks": ("no task here has this name", "There are t, u"),
+        "scenario.commands[0].tasks": ("no task here has this name", "There are t, u, w"),
         "scenario.commands[1].command": (
             "input should be 'kill', 'finish', 'retry', 'pause', 'resume', 'avalanche', 'hold' or "
             "'release'",
             "It means: to the tasks; hold and release to those of their jobs that have not run"),
-        "scenario.outages[0].site": ("no site here has this name", "There are GREEN"),
+        "scenario.tasks[2].files": (
+            "input should be greater than or equal to 1",
+            "It means: input files, or without `at` jobs"),
+        "scenario.tasks[3].name": ("several tasks have it", "Rename them"),
+        "scenario.outages[0].site": ("no site here has this name", "There are A, B, C, GREEN"),
     }  # fmt: skip
 
 

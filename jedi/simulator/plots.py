@@ -122,7 +122,8 @@ _PICTURES: Mapping[str, tuple[str, str, str, Callable[[Axes, Outcomes], None]]] 
     "utilisation": ("Slots in use", _HOUR, "% of the slots", _utilisation),
     "shares": ("Shares: cores in use and allocated", _HOUR, "% of all", _shares),
     "queues": ("Jobs that wait for their start", _HOUR, "jobs", _queues),
-    "waiting": ("How long jobs waited for their start", "hours", "% waited no longer", _waiting),
+    "waiting": ("How long jobs waited for their start", "hours",
+                "% of the jobs waited no longer", _waiting),
     "completion": ("From submission to the end", "hours", "% of the tasks took no longer",
                    _completion),
 }  # fmt: skip

@@ -71,9 +71,7 @@ class Site(Entry):
 
     def names(self) -> list[str]:
         """The sites that this describes."""
-        width = len(str(self.count))
-        many = range(1, self.count + 1)
-        return [f"{self.site}_{n:0{width}d}" for n in many] if self.count > 1 else [self.site]
+        return _numbered(self.site, self.count)
 
     def storage(self, name: str) -> list[str]:
         """The endpoints of one of them."""
@@ -83,6 +81,11 @@ class Site(Entry):
         """What stands in a site file for one of them."""
         storage = [{"ddm_endpoint": one, "path": one} for one in self.storage(name)]
         return {**self.attributes, "site": name, "nslots": self.slots, "endpoints": storage}
+
+
+def _numbered(site: str, count: int) -> list[str]:
+    width = len(str(count))
+    return [f"{site}_{n:0{width}d}" for n in range(1, count + 1)] if count > 1 else [site]
 
 
 class Task(Entry):
@@ -228,49 +231,67 @@ def check_knobs(path: str, written: Mapping[str, Any]) -> tuple[dict[str, Any], 
 
 
 def _beside(written: Mapping[str, Any]) -> Iterator[Problem]:
-    """What does not go together among the entries that are well formed by themselves."""
-    sites = dict(_good(written, "sites", Site))
-    tasks = dict(_good(written, "tasks", Task))
+    """What does not go together. Names count, whatever else is wrong with their entries."""
     if isinstance(written.get("knobs"), dict):
         yield from check_knobs("scenario.knobs", written["knobs"])[1]
-    names: dict[str, str] = {}
-    for path, site in sites.items():
-        for name in site.names():
-            if names.setdefault(name, path) != path:
-                yield Problem(path, name, f"{names[name]} has this site too", "Rename one")
-        entry = site.entry(site.names()[0])
-        yield from _under(path, partial(sitefile.read_attributes, "attributes", entry))
-        yield from _certain(path, site.failures)
-    for path, task in tasks.items():
-        if len([one for one in tasks.values() if one.name == task.name]) > 1:
-            yield Problem(f"{path}.name", task.name, "several tasks have it", "Rename them")
-        for name in task.at:
-            if name not in names:
-                yield _no_site(f"{path}.at", name, names)
-        yield from (Problem(f"{path}.parameters.{p.path}", p.value, p.rule, p.remedy)
-                    for p in examine(task.document(1))[1])  # fmt: skip
-        yield from _certain(path, task.failures)
-    known = {task.name: path for path, task in tasks.items()}
-    for path, command in _good(written, "commands", Command):
-        if command.tasks not in known:
-            remedy = suggest(command.tasks, known, f"There are {', '.join([*known][:10])}")
-            yield Problem(f"{path}.tasks", command.tasks, "no task here has this name", remedy)
-    for path, outage in _good(written, "outages", Outage):
-        if not any(fnmatchcase(name, outage.site) for name in names):
-            yield _no_site(f"{path}.site", outage.site, names)
+    sites: dict[str, str] = {}
+    for path, one in _entries(written, "sites"):
+        for name in _sites(one):
+            if sites.setdefault(name, path) != path:
+                yield Problem(path, name, f"{sites[name]} has this site too", "Rename one")
+    tasks: dict[str, str] = {}
+    for path, one in _entries(written, "tasks"):
+        if tasks.setdefault(str(one.get("name")), path) != path:
+            yield Problem(f"{path}.name", one.get("name"), "several tasks have it", "Rename them")
+    yield from _within(written, sites, tasks)
     found = [queue for _, queue in _good(written, "queues", Queue)]
     yield from _under("scenario.queues", partial(check_queues, found, queues.COLUMNS))
 
 
+def _within(
+    written: Mapping[str, Any], sites: Mapping[str, str], tasks: Mapping[str, str]
+) -> Iterator[Problem]:
+    """What is wrong with well-formed entries where these sites and tasks are."""
+    for path, site in _good(written, "sites", Site):
+        entry = site.entry(site.names()[0])
+        yield from _under(path, partial(sitefile.read_attributes, "attributes", entry))
+        yield from _certain(path, site.failures)
+    for path, task in _good(written, "tasks", Task):
+        yield from (_unknown(f"{path}.at", one, "site", sites) for one in task.at
+                    if one not in sites)  # fmt: skip
+        yield from (Problem(f"{path}.parameters.{p.path}", p.value, p.rule, p.remedy)
+                    for p in examine(task.document(1))[1])  # fmt: skip
+        yield from _certain(path, task.failures)
+    for path, command in _good(written, "commands", Command):
+        if command.tasks not in tasks:
+            yield _unknown(f"{path}.tasks", command.tasks, "task", tasks)
+    for path, outage in _good(written, "outages", Outage):
+        if not any(fnmatchcase(name, outage.site) for name in sites):
+            yield _unknown(f"{path}.site", outage.site, "site", sites)
+
+
 def _good(written: Mapping[str, Any], key: str, model: type[_Any]) -> Iterator[tuple[str, _Any]]:
     """The well-formed entries of a list, with their paths."""
+    for path, one in _entries(written, key):
+        try:
+            yield path, read_entry(one, model, key)
+        except BadInput:
+            continue
+
+
+def _entries(written: Mapping[str, Any], key: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The entries of a list, with their paths."""
     listed = written.get(key)
     for number, one in enumerate(listed if isinstance(listed, list) else []):
         if isinstance(one, dict):
-            try:
-                yield f"scenario.{key}[{number}]", read_entry(one, model, key)
-            except BadInput:
-                continue
+            yield f"scenario.{key}[{number}]", one
+
+
+def _sites(entry: Mapping[str, Any]) -> list[str]:
+    """The sites that an entry describes, well formed or not."""
+    site, count = entry.get("site"), entry.get("count", 1)
+    plain = isinstance(site, str) and isinstance(count, int) and count <= 1000
+    return _numbered(str(site), count) if plain else []
 
 
 def _under(path: str, check: Callable[[], object]) -> Iterator[Problem]:
@@ -289,6 +310,6 @@ def _certain(path: str, failures: list[Failure]) -> Iterator[Problem]:
         yield Problem(f"{path}.failures", total, rule, "Lower some of them")
 
 
-def _no_site(path: str, name: str, names: Mapping[str, str]) -> Problem:
-    return Problem(path, name, "no site here has this name",
-                   suggest(name, names, f"There are {', '.join([*names][:10])}"))  # fmt: skip
+def _unknown(path: str, name: str, what: str, known: Mapping[str, str]) -> Problem:
+    return Problem(path, name, f"no {what} here has this name",
+                   suggest(name, known, f"There are {', '.join([*known][:10])}"))  # fmt: skip
