@@ -12,8 +12,11 @@ from jedi.taskbuffer import datasets, scouting, tasks
 
 _FEED = text("""
 WITH d AS (
-  UPDATE jedi_datasets SET nfiles = 1, nfilestobeused = 1
-  WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type = 'pp_input' AND nfiles = 0
+  UPDATE jedi_datasets d SET nfiles = nfiles + 1, nfilestobeused = nfilestobeused + 1
+  WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type = 'pp_input'
+    AND NOT EXISTS (  -- what a job finished may not have been heard: the task was stopped meanwhile
+      SELECT FROM jedi_dataset_contents c WHERE c.datasetid = d.datasetid
+        AND c.jeditaskid = d.jeditaskid AND c.status IN ('ready', 'running'))
   RETURNING datasetid, jeditaskid, type
 )
 INSERT INTO jedi_dataset_contents (datasetid, jeditaskid, type, lfn, status, proc_status, keeptrack,
