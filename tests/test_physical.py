@@ -127,6 +127,24 @@ def test_what_follows_comes_from_its_dataset(world: World) -> None:
     assert first[1] == other[1] and first[1][::2] == ("s", 1)
 
 
+def test_what_only_has_the_name_of_one_comes_from_elsewhere(world: World) -> None:
+    put_file_dataset(world, "demo:second", {"a": b"a"}, "SITE_A_DATADISK")
+    ready(world, document("/data/a", items=(SECOND,), nFilesPerJob=1))
+    generate(world)
+    [order] = acquire(world, 1)
+    listed = str(world.ddm.path("SITE_A_DATADISK", "demo:second", "a"))
+    assert sorted(read(order)) == [("a", "/data/a", None), ("a", listed, 1)]
+
+
+def test_a_build_reads_none_of_them(world: World) -> None:
+    library = {"type": "constant", "value": "${LIB}"}
+    spec = {"transPath": "make", "jobParameters": "${OUT}"}
+    ready(world, document("/data/a", items=(library,), buildSpec=spec))
+    assert generate(world) == 1
+    assert [job.kind for job in rows(world, "SELECT kind FROM jedi_jobs")] == ["build"]
+    assert [read(order) for order in acquire(world, 1)] == [[]]
+
+
 def test_a_plan_knows_them(world: World) -> None:
     text = json.dumps(document("/data/a", "/data/b", "/data/c", nFilesPerJob=2))
     with world.engine.begin() as tx:

@@ -193,9 +193,9 @@ def _uses(reads: Sequence[Reading], ids: Ints, seeds: Files, again: int) -> list
 
 
 def _paths(paths: Mapping[str, str], reads: Sequence[Reading]) -> dict[str, str]:
-    """Where the files lie that are read, as far as their task tells."""
+    """Where the files lie that are read, as far as their task tells: builds read others."""
     used = (r.files.lfns[row] for r in reads if paths and r.master for row in r.rows.tolist())
-    return {lfn: paths[lfn] for lfn in used}
+    return {lfn: paths[lfn] for lfn in used if lfn in paths}
 
 
 def _events(reading: Reading, ids: Ints) -> EventUse:

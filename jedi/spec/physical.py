@@ -6,7 +6,6 @@ Source: engine.md §2.2.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -37,7 +36,7 @@ def files(texts: Iterable[str]) -> list[Physical]:
     """The files behind a pfnList. Each goes by the last part of its path; if two would be called
     the same, all have their places in the list before it: 000001.hits."""
     found = [_read(text) for text in texts]
-    alike = len(Counter(one.lfn for one in found)) < len(found)
+    alike = len({one.lfn for one in found}) < len(found)
     return [
         Physical(_numbered(place, one.lfn) if alike else one.lfn, one.path, one.nevents)
         for place, one in enumerate(found, 1)

@@ -74,7 +74,7 @@ INSERT INTO jedi_job_files (pandaid, fileid, jeditaskid, datasetid, type, lfn, s
 SELECT pandaid, fileid, jeditaskid, datasetid, type, lfn, p.path,
   (CAST(:endpoints AS text[]))[place], fsize, checksum, guid, nevents, startevent, endevent
 FROM u LEFT JOIN unnest(CAST(:tasks AS bigint[]), CAST(:lfns AS text[]), CAST(:paths AS text[]))
-  p(task, told, path) ON (task, told) = (jeditaskid, lfn)
+  p(task, told, path) ON (task, told) = (jeditaskid, lfn) AND type = 'pseudo_input'
 """
 _RANGE = "c.datasetid = ANY(:d{n}) AND c.fileid BETWEEN :a{n} AND :b{n}"
 
