@@ -13,15 +13,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import trustme
 from databases import on_server
 from fastapi.testclient import TestClient
 from helpers import put_file_dataset
 from job_rows import make_jobs
+from receivers import serving
 from sqlalchemy import Engine, text
 
 import jedi
@@ -31,6 +34,9 @@ from jedi.api.server import listen_tcp, listen_unix
 from jedi.core.errors import BadInput, Refused
 from jedi.core.home import Home
 from jedi.jobdispatcher.agent import Adder
+from jedi.pilot.base import Stop
+from jedi.pilot.wire import Away, Wire
+from jedi.pilot.wire import Refused as PilotRefused
 from jedi.taskbuffer import jobs, knobs, users
 
 
@@ -281,7 +287,8 @@ def test_a_lost_database_is_said_and_comes_back(world: World, place: Home, serve
 
 
 def test_plain_tcp_is_loopback_only(world: World) -> None:
-    for bad in ("0.0.0.0:1", "no-such-host.invalid:80", "127.0.0.1:", "::1:80", "127.0.0.1", ":1"):
+    for bad in ("0.0.0.0:1", "no-such-host.invalid:80", "127.0.0.1:", "::1:80", "127.0.0.1", ":1",
+                "127.0.0.1:65536"):  # fmt: skip
         with pytest.raises(BadInput, match="is no address of this machine and a port"):
             listen_tcp(bad, secure=True)
     with pytest.raises(BadInput, match=r"needs a certificate, .*service\.crt and service\.key"):
@@ -338,6 +345,42 @@ def test_a_service_with_a_certificate(world: World, place: Home, token: str) -> 
                 capture_output=True, text=True, timeout=60, check=False,
             )  # fmt: skip
             assert (pilot.returncode, said in pilot.stderr) == (code, True), pilot.stderr
+
+
+class Polite(BaseHTTPRequestHandler):
+    """Answers everything with an empty object."""
+
+    def do_POST(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *args: object) -> None:
+        return
+
+
+def test_a_renewed_certificate_is_trusted_by_living_pilots(tmp_path: Path) -> None:
+    """As soon as it is there; until then what they have to say waits."""
+    old, new = (trustme.CA().issue_cert("localhost") for _ in range(2))
+    shown, file = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), tmp_path / "service.crt"
+    old.configure_cert(shown)
+    old.cert_chain_pems[0].write_to_path(str(file))
+    with ThreadingHTTPServer(("localhost", 0), Polite) as server:
+        server.socket = shown.wrap_socket(server.socket, server_side=True)
+        with serving(server):
+            url = f"https://localhost:{server.server_address[1]}"
+            living, late = (Wire(url, "token", Stop(), 0.0, str(file)) for _ in range(2))
+            assert living.ask("report", {}) == {}
+            new.configure_cert(shown)
+            with pytest.raises(Away, match="certificate verify failed"):
+                living.ask("report", {})
+            with pytest.raises(PilotRefused, match="certificate verify failed"):
+                late.ask("acquire", {})
+            new.cert_chain_pems[0].write_to_path(str(file))
+            assert living.ask("report", {}) == {}
+            file.unlink()
+            with pytest.raises(Away):
+                living.ask("report", {})
 
 
 def test_a_busy_server_is_not_replaced(tmp_path: Path) -> None:

@@ -306,3 +306,15 @@ def test_the_meter_takes_its_time(tmp_path: Path) -> None:
     sizes = [meter.step(0.0) for _ in range(60)]
     assert sizes == sorted(sizes) and sizes[0] < sizes[-1]
     assert meter.peak_kb >= 500
+
+
+def test_half_a_file_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who reads for the payload is killed; nobody knows how large the file is."""
+    cat = tmp_path / "cat"
+    cat.write_text("#!/bin/sh\nprintf half\nkill -KILL $$\n")
+    cat.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    told = {"lfn": "in", "path": str(cat), "size": None, "adler32": None}
+    with pytest.raises(Failure, match="cat ended with code -9") as failed:
+        stage.stage_in([told], tmp_path, None, lambda: None)
+    assert failed.value.code == "stagein_failed"

@@ -92,7 +92,7 @@ def listen_tcp(address: str, secure: bool) -> socket.socket:
     host, _, port = address.rpartition(":")
     try:
         ip = ipaddress.IPv4Address(socket.gethostbyname(host))
-        if ip.is_unspecified or not host or not port.isdigit():
+        if ip.is_unspecified or not host or not (port.isdecimal() and int(port) < 65_536):
             raise ValueError
     except (OSError, ValueError):
         rule = "is no address of this machine and a port"
@@ -113,7 +113,8 @@ def listen_tcp(address: str, secure: bool) -> socket.socket:
 
 def _check(certificate: Path, private_key: Path) -> None:
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, private_key)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, private_key, password="")  # else it asks a person
     except OSError as error:
         rule = f"with {private_key.name} it is no certificate and its key ({error})"
         remedy = "Make both anew (docs/sites.md), or remove both"

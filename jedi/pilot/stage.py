@@ -177,8 +177,9 @@ def _copy_told(source: str, target: Path, user: Account | None, check: Check) ->
         if user:
             os.fchown(writing, user.uid, user.gid)
         copied = _copy(reader.stdout.fileno(), writing, check)
-        if said := reader.stderr.read(500):
-            raise ValueError(said.decode(errors="replace").strip())
+        if (said := reader.stderr.read(500)) or reader.wait():  # it may be killed, and say nothing
+            why = said.decode(errors="replace").strip()
+            raise ValueError(why or f"cat ended with code {reader.returncode}")
     return copied
 
 

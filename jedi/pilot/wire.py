@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import random
@@ -58,6 +59,7 @@ class Wire:
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         self._stop = stop
         self._retry_s = retry_s
+        self._trusted = False
 
     def ask(self, verb: str, body: Answer) -> Answer:
         """POST once. Raises Away, Refused."""
@@ -87,19 +89,19 @@ class Wire:
             wait = min(2 * wait, _LONGEST_WAIT_S)
 
     def _exchange(self, method: str, path: str, body: str | None, read: Callable[[bytes], T]) -> T:
-        connection = self._connect()
         try:
-            connection.request(method, path, body, self._headers)
-            response = connection.getresponse()
-            content = response.read()
+            with contextlib.closing(self._connect()) as connection:
+                connection.request(method, path, body, self._headers)
+                response = connection.getresponse()
+                content = response.read()
+            self._trusted = True
             if response.status == 200:
                 return read(content)
         except ssl.SSLCertVerificationError as error:
-            raise Refused(f"{path}: {error}") from error
+            # one that was good is being renewed, and what a job has made can wait for that
+            raise (Away if self._trusted else Refused)(f"{path}: {error}") from error
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise Away(f"{path}: {error!r}") from error
-        finally:
-            connection.close()
         said = f"{path}: HTTP {response.status} {content[:500].decode('utf-8', 'replace')}"
         raise (Away if response.status >= 500 or response.status in _BUSY else Refused)(said)
 
@@ -113,11 +115,17 @@ def _connector(url: str, certificate: str | None) -> Callable[[], http.client.HT
     if scheme == "http" and host:
         return lambda: http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
     if scheme == "https" and host:
-        context = ssl.create_default_context()
-        if certificate:
-            context.load_verify_locations(certificate)
-            context.verify_flags |= _PARTIAL_CHAIN
-        return lambda: http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=context)
+
+        def connect() -> http.client.HTTPConnection:
+            """The certificate is read anew each time: a pilot may outlive it."""
+            context = ssl.create_default_context()
+            if certificate:
+                context.load_verify_locations(certificate)
+                context.verify_flags |= _PARTIAL_CHAIN
+            return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=context)
+
+        connect()  # what can't be read is told at once
+        return connect
     raise ValueError(f"{url!r} is not unix:/path/to/socket, http:// or https://host:port")
 
 
