@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, TextClause, text
 
-from jedi.taskbuffer import dispatch, jobs, jobs_end, merging
+from jedi.taskbuffer import dispatch, jobs, jobs_end, merging, onejob, outbox, retryrules
 from jedi.taskbuffer.engine import plain
 
 ONCE: dict[str, str | TextClause] = {
@@ -26,6 +26,18 @@ ONCE: dict[str, str | TextClause] = {
     "ties": merging._TIES,
     "lock datasets": jobs_end._LOCK_DATASETS,
     "settle": jobs_end._SETTLE,
+    "bad inputs": dispatch._SPOILT,
+    "live output": dispatch._TAILS,
+    "release": onejob._RELEASE,
+    "hold after": onejob._HOLD_NEXT,
+    "left out": jobs_end._LEAVE_OUT,
+    "events": jobs_end._END_EVENTS,
+    "transferring": jobs_end._PREPARE,
+    "merging": merging._STORE,
+    "merged": merging._OUTCOME,
+    "retry rules": retryrules._MATCHES,
+    "obey": retryrules._OBEY,
+    "notices": outbox._TELL_JOBS,
 }
 LARGE = ("jedi_jobs", "jedi_job_files", "jedi_job_params", "jedi_dataset_contents", "jedi_datasets")
 QUEUES = ("jedi_jobs_reported_ix",)

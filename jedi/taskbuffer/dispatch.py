@@ -315,7 +315,9 @@ WITH s AS (
     AS s(pandaid bigint, lock_seq bigint, stdout_tail text, stderr_tail text)
 )
 INSERT INTO jedi_job_tail AS t (pandaid, stdout_tail, stderr_tail)
-SELECT pandaid, s.stdout_tail, s.stderr_tail FROM s JOIN jedi_jobs j USING (pandaid, lock_seq)
+SELECT pandaid, s.stdout_tail, s.stderr_tail
+FROM s JOIN LATERAL (SELECT * FROM jedi_jobs WHERE pandaid = s.pandaid OFFSET 0) j
+  USING (pandaid, lock_seq)
 WHERE j.site = :site AND j.status IN ({_AT_SITE}, 'holding') ORDER BY pandaid
 ON CONFLICT (pandaid) DO UPDATE SET
   stdout_tail = coalesce(excluded.stdout_tail, t.stdout_tail),

@@ -41,8 +41,8 @@ _DONE = states.EVENT_CODES["done"]
 # ------------------------------------------------------------------------- makers: to merging
 
 _LOCK_DATASETS = text(f"""
-SELECT FROM jedi_datasets d WHERE d.type IN ({PRE_MERGE}) AND (d.datasetid, d.jeditaskid) IN (
-  SELECT datasetid, jeditaskid FROM jedi_job_files WHERE pandaid = ANY(CAST(:ids AS bigint[])))
+SELECT FROM jedi_datasets d WHERE d.type IN ({PRE_MERGE}) AND d.datasetid IN (
+  SELECT datasetid FROM jedi_job_files WHERE pandaid = ANY(CAST(:ids AS bigint[])))
 ORDER BY d.datasetid FOR NO KEY UPDATE
 """)
 _STORE = text(f"""
@@ -51,20 +51,19 @@ WITH c AS (
     checksum = f.checksum, guid = f.guid, maxattempt = c.attemptnr + :tries
   FROM jedi_job_files f
   WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND f.type IN ({_OUTPUTS})
-    AND c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid AND c.status = 'pending'
-  RETURNING c.datasetid, c.jeditaskid
+    AND c.fileid = f.fileid AND c.status = 'pending'
+  RETURNING c.datasetid
 ), i AS (
   UPDATE jedi_dataset_contents c SET proc_status = 'merging'
   FROM jedi_job_files f
   WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND f.type IN ({_MASTERS})
-    AND c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid AND c.pandaid = f.pandaid
-    AND c.status = 'running'
+    AND c.fileid = f.fileid AND c.pandaid = f.pandaid AND c.status = 'running'
 ), e AS (
   UPDATE jedi_events SET status = {_DONE}, processed_upto_eventid = def_max_eventid
   WHERE pandaid = ANY(CAST(:ids AS bigint[]))
-), g AS (SELECT datasetid, jeditaskid, count(*) AS n FROM c GROUP BY datasetid, jeditaskid)
+), g AS (SELECT datasetid, count(*) AS n FROM c GROUP BY datasetid)
 UPDATE jedi_datasets d SET nfilestobeused = d.nfilestobeused + g.n
-FROM g WHERE d.datasetid = g.datasetid AND d.jeditaskid = g.jeditaskid
+FROM g WHERE d.datasetid = g.datasetid
 """)
 
 
@@ -94,7 +93,7 @@ GROUP BY c.outpandaid, m.kind = 'merge'
 
 _MERGE_JOBS = text(f"""
 SELECT c.outpandaid AS maker, min(c.pandaid) AS merger
-FROM jedi_job_files f JOIN jedi_dataset_contents c USING (fileid, jeditaskid)
+FROM jedi_job_files f JOIN jedi_dataset_contents c USING (fileid)
 WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND f.type IN ({_OUTPUTS})
   AND c.outpandaid = f.pandaid AND c.type IN ({PRE_MERGE}) AND c.status = 'running'
 GROUP BY c.outpandaid ORDER BY c.outpandaid
@@ -121,7 +120,7 @@ SELECT k.maker, m.pandaid AS merger, m.status, m.error_diag,
   bool_and(c.status = 'finished') AS merged
 FROM unnest(CAST(:makers AS bigint[]), CAST(:mergers AS bigint[])) k(maker, merger)
   JOIN jedi_jobs m ON m.pandaid = k.merger JOIN jedi_job_files f ON f.pandaid = k.maker
-  JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
+  JOIN jedi_dataset_contents c ON c.fileid = f.fileid
 WHERE f.type IN ({_OUTPUTS})
 GROUP BY k.maker, m.pandaid
 HAVING bool_and(c.status = 'finished') OR bool_or(c.status IN ('failed', 'missing', 'broken'))

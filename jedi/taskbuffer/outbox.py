@@ -35,8 +35,7 @@ SELECT format('job-%s-%s-%s', j.pandaid, lower(s.pgi_state), {_MICROSECONDS.form
     'status', j.status, 'pgi_state', s.pgi_state, 'pgi_substate', s.pgi_substate, 'time', e.since,
     'reason_code', CASE WHEN j.hold_kind IS NULL THEN j.error_code ELSE j.hold_kind END,
     'reason', CASE WHEN j.hold_kind IS NULL THEN j.error_diag ELSE j.hold_reason END,
-    'outputs', (SELECT count(*) FROM jedi_job_files f JOIN jedi_dataset_contents c
-      ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
+    'outputs', (SELECT count(*) FROM jedi_job_files f JOIN jedi_dataset_contents c USING (fileid)
       WHERE f.pandaid = j.pandaid AND f.type = 'output' AND c.status = 'finished'))
 FROM jedi_job_states s JOIN jedi_jobs j USING (pandaid)
   JOIN jedi_tasks t ON t.jeditaskid = j.jeditaskid
@@ -48,8 +47,7 @@ WHERE {ASKED}
   AND {_WANTED}
   -- an attempt that another one follows is no news
   AND (j.status NOT IN ('failed', 'closed') OR NOT EXISTS (
-    SELECT FROM jedi_job_files f JOIN jedi_dataset_contents c
-      ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
+    SELECT FROM jedi_job_files f JOIN jedi_dataset_contents c USING (fileid)
     WHERE f.pandaid = j.pandaid AND f.type IN ({_INPUTS})
       AND c.pandaid = j.pandaid AND c.status = 'ready'))
 ON CONFLICT DO NOTHING

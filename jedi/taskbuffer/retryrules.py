@@ -123,7 +123,7 @@ UPDATE jedi_dataset_contents c SET
                   ELSE c.ramcount END
 FROM m JOIN jedi_job_files f ON f.pandaid = m.id
 WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND c.fileid = f.fileid
-  AND c.jeditaskid = f.jeditaskid AND c.pandaid = m.id AND c.type IN ({_INPUTS})
+  AND c.pandaid = m.id AND c.type IN ({_INPUTS})
 """)
 
 
