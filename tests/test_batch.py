@@ -419,6 +419,19 @@ def trouble(field: Field) -> list[Any]:
     return [row.value for row in field.sql("SELECT value FROM jedi_site_metrics")]
 
 
+def test_a_place_that_takes_no_files_is_told(field: Field, commands: Commands) -> None:
+    (field.home.path / "batch").write_text("in the way")
+    field.jobs(1, ":")
+    submitter = Submitter(field.world)
+    submitter.run_once()
+    assert [value["reason"] for value in trouble(field)] == [
+        f"[Errno 17] File exists: '{field.home.path}/batch'"
+    ]
+    (field.home.path / "batch").unlink()
+    commands.plays("sbatch", "Submitted batch job 17")
+    field.until(field.pilots, submitter)
+
+
 def test_a_refusal_is_told_and_tried_again_with_a_single_pilot(
     field: Field, commands: Commands
 ) -> None:

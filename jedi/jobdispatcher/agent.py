@@ -96,13 +96,14 @@ class Adder(Agent[ReportedJob, Verdict]):
                 )
         good = [(job.panda_id, job.lock_seq, lfn) for job, v in results
                 if v.source is None and v != HELD for lfn in job.left_out]  # fmt: skip
-        if good or len(ends) < len(results):  # more than `end_jobs`, which locks its jobs itself
+        found = [(job.panda_id, lfn) for job, _ in results for lfn in self._found(job)]
+        if good or found or len(ends) < len(results):  # `end_jobs` locks its jobs itself
             jobs_end.lock(tx, [job.panda_id for job, _ in results])
         onejob.hold_next(
             tx, [(job.panda_id, job.lock_seq) for job, v in results if v == HELD], self.name
         )
         jobs_end.leave_out(tx, good)
-        jobs_end.acquit(tx, [(job.panda_id, lfn) for job, _ in results for lfn in self._found(job)])
+        jobs_end.acquit(tx, found)
         moved = jobs_end.end_jobs(tx, ends, self.name, ["holding"])
         builds.call(tx, [end.panda_id for end in ends])
         moved += jobs_end.await_transfer(tx, moves["transferring"], self.name)

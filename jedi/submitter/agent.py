@@ -104,7 +104,7 @@ class Submitter(Agent[Errand, Done]):
         pilots.end_pilots(tx, sorted(losers), "lost", tidy=False)
         ended = {*gone} - losers | {pilot for _, done in results for pilot in done.refused()}
         pilots.end_pilots(tx, sorted(ended), "ended")
-        failed = [pilot for pilot, end in gone.items() if end.failed]
+        failed = [pilot for pilot, end in gone.items() if end.failed and pilot not in losers]
         blameless = losers | pilots.have_worked(tx, failed)  # their site does run pilots
         for errand, done in results:
             self._judge(tx, errand, done, blameless)
@@ -181,7 +181,7 @@ class Submitter(Agent[Errand, Done]):
         for name in sorted(names):
             try:
                 engine = self._engine(name)
-            except EngineError as error:
+            except (EngineError, OSError) as error:  # its directory may be full, or not ours
                 self._wait(tx, self._troubled[site.site], site.site, str(error))
                 continue
             out = any((e.site.site, e.name) == (site.site, name) for e in self._out)

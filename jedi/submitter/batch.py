@@ -259,11 +259,13 @@ def _copy(code: Path, place: Path) -> Path:
     home = place / f"pilot.{version}"
     if not home.exists():
         fresh = Path(tempfile.mkdtemp(dir=place))
-        shutil.copytree(code, fresh / "pilot", ignore=shutil.ignore_patterns("__pycache__"))
         try:
+            shutil.copytree(code, fresh / "pilot", ignore=shutil.ignore_patterns("__pycache__"))
             fresh.rename(home)
-        except OSError:  # another process was first
+        except OSError:
             shutil.rmtree(fresh)
+            if not home.exists():  # else another process was first
+                raise
     return home / "pilot"
 
 
