@@ -18,6 +18,7 @@ from jedi.core.holds import BY_REASON, BY_STATUS, HOLDS
 from jedi.core.reasons import REASONS
 from jedi.core.states import TASK_STATES
 from jedi.service import queues
+from jedi.service.sites import set_site
 from jedi.service.why import Why, why
 from jedi.taskbuffer import knobs, pilots
 from jedi.taskrefiner.agent import TaskRefiner
@@ -93,6 +94,19 @@ def test_no_site_and_the_near_misses(world: World) -> None:
     (miss,) = found.brokerage.near_misses
     assert (miss.code, miss.sites, miss.gap, miss.unit) == ("little_memory", ("SITE_A",), 300, "MB")
     assert miss.sentence == "1 site lacks only 300 MB (little_memory)"
+
+
+def test_a_changed_site_is_tried_at_once(world: World) -> None:
+    catalogue(world, in_=2)
+    (task,) = ready(world, document(ramCount=3000))
+    do(world, "UPDATE jedi_sites SET maxrss = 1000")
+    generate(world)
+    assert ask(world, task).code == "brokerage"
+    for change, status in (("maxrss=1000", "pending"), ("maxrss=4000", "ready")):
+        with world.engine.begin() as tx:
+            set_site(tx, "me", "SITE_A", [change], None)
+        walk(world, DOGS["pending"])
+        assert ask(world, task).status == status
 
 
 def test_sites_where_there_never_was_a_pilot(world: World) -> None:

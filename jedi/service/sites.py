@@ -160,4 +160,6 @@ def _put(
         *sites.put_relations(tx, relations),
     ]
     sites.note_changes(tx, changes, who, comment)
+    if changes:
+        sites.call_unplaced(tx)
     return changes
