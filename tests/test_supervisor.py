@@ -20,6 +20,7 @@ from sqlalchemy import text
 from jedi.agent import registry
 from jedi.agent.base import World
 from jedi.agent.supervisor import Charge, Program, Supervisor
+from jedi.cli.jedi import _tell_where
 from jedi.core import clock, processes
 from jedi.core.backoff import Backoff
 from jedi.core.errors import NotFound, Refused
@@ -333,3 +334,21 @@ def test_garbage_is_not_sought_in_what_a_process_has_loaded() -> None:
     told = subprocess.check_output([sys.executable, "-c", source], env=ENVIRONMENT, text=True)
     frozen, sought = map(int, told.split())
     assert frozen > 10 * sought
+
+
+def test_what_does_not_come_up_is_told_with_its_last_words(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JEDI_DATABASE_URL", world.settings.database_url or "")
+    monkeypatch.setenv("JEDI_HOME", str(world.settings.home))
+    place = Place.current()
+    place.home.prepare()
+    died, slow = (Program(name, [], place.home.logs / name, {}) for name in ("api", "Adder"))
+    died.last_end = "exit code 2"
+    place.write_record([died, slow])
+    for name in ("api", "Adder"):
+        (place.home.logs / f"{name}.log").write_text(f"it begins\n{name} lacks [bold]\n")
+    _tell_where(place, 30.0)
+    said = capsys.readouterr().out
+    assert "after 30.0 s these are not ready: api, Adder." in said
+    assert "api lacks [bold]" in said and "Adder lacks" not in said

@@ -13,12 +13,15 @@ from jedi.cli.check import check
 from jedi.cli.common import NO, Json, application, console, run, show, table, transaction
 from jedi.cli.replay import replay
 from jedi.cli.simulate import simulate
-from jedi.core import clock
+from jedi.core import clock, logfiles
 from jedi.core.errors import Unreachable
 
 if TYPE_CHECKING:
     from jedi.service.status import SystemStatus
     from jedi.standalone.place import Place
+
+SAID_BYTES, SAID_LINES = 2000, 6
+"""What is shown of the log of a process that does not come up."""
 
 app = application(
     "JEDI: tasks over datasets become jobs at sites.\n\n"
@@ -175,7 +178,7 @@ def _tell_where(place: Place, seconds: float) -> None:
 
     with transaction() as tx:
         sites = list_sites(tx)
-    late = [row["name"] for row in place.read_record() or [] if not row["ready"]]
+    late = [row for row in place.read_record() or [] if not row["ready"]]
     named = ", ".join(f"{s['site']} ({s['nslots']} slots)" for s in sites)
     lines = [
         f"JEDI is up after {seconds:.1f} s.",
@@ -192,7 +195,11 @@ def _tell_where(place: Place, seconds: float) -> None:
         "  jedi down                    stop everything (Ctrl-C where it runs in the foreground)",
     ]
     if late:
-        lines[0] = f"JEDI is up, but after {seconds:.1f} s these are not ready: {', '.join(late)}."
+        names = ", ".join(row["name"] for row in late)
+        lines[0] = f"JEDI is up, but after {seconds:.1f} s these are not ready: {names}."
+    for log in (place.home.logs / f"{row['name']}.log" for row in late if row["last_end"]):
+        said = logfiles.tail(log, SAID_BYTES).splitlines()[-SAID_LINES:]
+        lines += ["", f"{log}:", *said]
     console().print("\n".join(lines))
 
 

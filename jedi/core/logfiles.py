@@ -1,4 +1,4 @@
-"""Log files that several processes append to are turned over when they grow too large."""
+"""Log files that several processes append to; they are turned over when they grow too large."""
 
 from __future__ import annotations
 
@@ -9,6 +9,14 @@ from itertools import pairwise
 from pathlib import Path
 
 MEGABYTES, KEPT = 10.0, 3
+
+
+def tail(log: Path, most: int) -> str:
+    """The last so many bytes of a log as text; empty if there is none."""
+    with suppress(OSError), log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - most))
+        return file.read().decode("utf-8", "replace").strip()
+    return ""
 
 
 def turn_over(log: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from jedi.core import processes
+from jedi.core import logfiles, processes
 from jedi.core.home import Account
 from jedi.core.processes import Process
 from jedi.submitter.port import End, Handle, Known, Seen, Sent, Slot, Start
@@ -141,10 +141,7 @@ def describe_end(code: int | None) -> str:
 
 def last_words(log: Path) -> str:
     """The last line of a pilot's log."""
-    with suppress(OSError), log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - _SAID_BYTES))
-        return file.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
-    return ""
+    return logfiles.tail(log, _SAID_BYTES).rpartition("\n")[2]
 
 
 def prune(logs: Path) -> None:
