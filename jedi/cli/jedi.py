@@ -198,8 +198,8 @@ def _tell_where(place: Place, seconds: float) -> None:
         names = ", ".join(row["name"] for row in late)
         lines[0] = f"JEDI is up, but after {seconds:.1f} s these are not ready: {names}."
     for log in (place.home.logs / f"{row['name']}.log" for row in late if row["last_end"]):
-        said = logfiles.tail(log, SAID_BYTES).splitlines()[-SAID_LINES:]
-        lines += ["", f"{log}:", *said]
+        said = [line for line in logfiles.tail(log, SAID_BYTES).splitlines() if line.strip()]
+        lines += ["", f"{log}:", *said[-SAID_LINES:]]
     console().print("\n".join(lines))
 
 
