@@ -95,9 +95,9 @@ def at_once(engine: Engine) -> Iterator[Connection]:
             driver.autocommit = True
             yield connection
             driver.autocommit = False
-        except BaseException:
-            connection.invalidate()  # nobody may get it as it is
-            raise
+        finally:
+            if driver.autocommit:  # it failed: nobody may get it as it is
+                connection.invalidate()
 
 
 def plain(sql: str) -> str:
