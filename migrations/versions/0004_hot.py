@@ -1,4 +1,5 @@
-"""Room and indexes such that most updates of files and jobs touch no index (HOT)."""
+"""Room and indexes such that most updates of files and jobs touch no index (HOT); the shape of a
+pilot's slot."""
 
 from __future__ import annotations
 
