@@ -75,7 +75,7 @@ def put_relations(
 
 _UNPLACED = [code for code, hold in BY_REASON.items() if hold in ("brokerage", "nucleus")]
 _CALL = text("""
-UPDATE jedi_tasks SET next_run_at = jedi_now() WHERE jeditaskid = ANY(ARRAY(
+UPDATE jedi_tasks SET next_run_at = statechangetime WHERE jeditaskid = ANY(ARRAY(
   SELECT jeditaskid FROM jedi_tasks
   WHERE status IN ('pending', 'assigning') AND reason_code = ANY(:codes)
   ORDER BY jeditaskid FOR NO KEY UPDATE SKIP LOCKED))
