@@ -48,21 +48,8 @@ CREATE TRIGGER guard_event_range BEFORE UPDATE OF status ON jedi_events FOR EACH
     jedi_refuse_move('event range');
 
 CREATE TRIGGER guard_job BEFORE UPDATE OF status ON jedi_jobs FOR EACH ROW WHEN (old.status <>
-    new.status AND (((old.status || '>') || new.status) <> ALL (ARRAY['activated>cancelled',
-    'activated>closed', 'activated>failed', 'activated>sent', 'activated>throttled',
-    'assigned>activated', 'assigned>cancelled', 'assigned>closed', 'assigned>failed',
-    'defined>activated', 'defined>assigned', 'defined>cancelled', 'defined>closed',
-    'defined>failed', 'holding>cancelled', 'holding>closed', 'holding>failed', 'holding>finished',
-    'holding>merging', 'holding>transferring', 'merging>cancelled', 'merging>closed',
-    'merging>failed', 'merging>finished', 'pending>activated', 'pending>assigned',
-    'pending>cancelled', 'pending>closed', 'pending>defined', 'pending>failed', 'running>cancelled',
-    'running>closed', 'running>failed', 'running>holding', 'sent>cancelled', 'sent>closed',
-    'sent>failed', 'sent>holding', 'sent>running', 'sent>starting', 'starting>cancelled',
-    'starting>closed', 'starting>failed', 'starting>holding', 'starting>running',
-    'throttled>activated', 'throttled>cancelled', 'throttled>closed', 'throttled>failed',
-    'transferring>cancelled', 'transferring>closed', 'transferring>failed', 'transferring>finished',
-    'transferring>merging', 'waiting>cancelled', 'waiting>closed', 'waiting>defined',
-    'waiting>failed', 'waiting>finished']))) EXECUTE FUNCTION jedi_refuse_move('job');
+    new.status AND NOT jedi_job_may_move(old.status, new.status)) EXECUTE FUNCTION
+    jedi_refuse_move('job');
 
 CREATE TRIGGER guard_task BEFORE UPDATE OF status ON jedi_tasks FOR EACH ROW WHEN (old.status <>
     new.status AND (((old.status || '>') || new.status) <> ALL (ARRAY['aborted>toincexec',

@@ -432,6 +432,7 @@ CREATE TABLE jedi_jobs (
     retention timestamptz,                                  -- its outputs are kept until then
     metadata jsonb,                                         -- what the payload wants to be known
     hold_next text,                                         -- the hold that begins when the payload has ended with success
+    moving boolean GENERATED ALWAYS AS (status = ANY (ARRAY['assigned', 'transferring'])) STORED,  -- its files are on their way: assigned or transferring
     CONSTRAINT jedi_jobs_pk PRIMARY KEY (pandaid),
     CONSTRAINT jedi_jobs_status_ck CHECK (status = ANY (ARRAY['pending', 'waiting', 'defined',
         'assigned', 'activated', 'throttled', 'sent', 'starting', 'running', 'holding',
@@ -442,6 +443,7 @@ CREATE TABLE jedi_jobs (
 ) WITH (fillfactor=45);
 CREATE INDEX jedi_jobs_jeditaskid_unit_nr_ix ON jedi_jobs (jeditaskid, unit_nr);
 CREATE INDEX jedi_jobs_live_ix ON jedi_jobs (jeditaskid) WHERE postprocessed_at IS NULL;
+CREATE INDEX jedi_jobs_moving_ix ON jedi_jobs (pandaid) WHERE moving;
 CREATE INDEX jedi_jobs_reported_ix ON jedi_jobs (pandaid) WHERE pilot_result IS NOT NULL AND
     postprocessed_at IS NULL;
 CREATE INDEX jedi_jobs_retention_ix ON jedi_jobs (retention) WHERE retention IS NOT NULL AND

@@ -16,6 +16,7 @@ from sqlalchemy import text
 
 from jedi.agent.base import World
 from jedi.ddm.filesystem import FileSystemDDM
+from jedi.jobdispatcher import agent as adders
 from jedi.jobdispatcher.agent import Adder
 from jedi.jobdispatcher.outcome import FINISHED, TRANSFERRING, judge, logs, stored
 from jedi.mover.agent import _waiting
@@ -257,12 +258,44 @@ from pathlib import Path
 from jedi.agent.base import World
 from jedi.core.settings import Settings
 from jedi.ddm import factory
+from jedi.jobdispatcher import agent as adders
 from jedi.jobdispatcher.agent import Adder
 from jedi.taskbuffer import engine, knobs
 url = sys.argv[1]
 world = World(engine.connect(url), Settings(Path("/nowhere"), url), knobs.load, factory.load)
 Adder(world).run_once()
 """
+
+
+@pytest.mark.parametrize("rest", [0, 1e6])
+def test_what_ends_before_others_that_were_found_is_found(
+    world: World, monkeypatch: pytest.MonkeyPatch, rest: float
+) -> None:
+    """Looking from the last find on, an Adder passes over nothing for good."""
+    monkeypatch.setattr(adders, "_REST", rest)
+    pilot = Pilot(world, 4)
+    first, second, third, fourth = pilot.jobs
+    agent, found = adder(world), []
+
+    def claim() -> None:
+        with world.engine.begin() as tx:
+            found.append([job.panda_id for job in agent.claim(tx, 10)])
+
+    agent.world.refresh()
+    pilot.tell(third, "finished", pilot.stage(third, "output", "log"))
+    claim()
+    pilot.tell(first, "finished", pilot.stage(first, "output", "log"))
+    pilot.tell(fourth, "finished", pilot.stage(fourth, "output", "log"))
+    claim()
+    end = JobEnd(third.panda_id, "failed", "payload_exit", "")
+    with world.engine.begin() as tx:
+        jobs_end.end_jobs(tx, [end, end._replace(panda_id=fourth.panda_id)], "test")
+    claim()
+    late = [third.panda_id, fourth.panda_id]
+    assert found == [late[:1], late if rest else [first.panda_id, *late], [first.panda_id]]
+    pilot.tell(second, "failed", [])
+    claim()
+    assert found[-1] == [first.panda_id, second.panda_id]
 
 
 def test_two_adders_on_the_same_jobs(world: World) -> None:

@@ -70,7 +70,8 @@ def test_ended_jobs_are_archived_with_their_files(
 def test_the_archive_has_the_columns_of_what_lives() -> None:
     for live, archived in ((tables.jobs, tables.jobs_archived),
                            (tables.job_files, tables.job_files_archived)):  # fmt: skip
-        assert [c.name for c in live.columns] == [c.name for c in archived.columns]
+        stored = [c.name for c in live.columns if c.computed is None]
+        assert stored == [c.name for c in archived.columns]
 
 
 def test_those_who_judge_a_task_see_archived_jobs(

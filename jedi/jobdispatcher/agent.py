@@ -23,6 +23,8 @@ Staged = tuple[Path, str, FileInfo]
 """A staged file, the dataset it goes to, and what its pilot reported of it."""
 
 _UNSUCCESSFUL = ("failed", "cancelled", "closed")
+_REST = 10
+"""Times as long as a look at all reported jobs takes pass till the next, if there is work."""
 
 
 class Adder(Agent[ReportedJob, Verdict]):
@@ -38,12 +40,24 @@ class Adder(Agent[ReportedJob, Verdict]):
     wakes = frozenset({"job:holding"})
     plans_once = True
     _good_until = 0.0
+    _low = 0
+    _all_at = 0.0
     _published: frozenset[int] = frozenset()
     _stored: frozenset[int] = frozenset()
 
     def claim(self, tx: Connection, limit: int) -> list[ReportedJob]:
-        self._good_until = clock.monotonic() + self.lease_s
-        return jobs_end.reported(tx, limit)
+        """From where work was found the last time: beside an old snapshot the index keeps all jobs
+        before, 1 us each. All are looked at when there is none, and now and then."""
+        now = clock.monotonic()
+        self._good_until = now + self.lease_s
+        found = jobs_end.reported(tx, limit, self._low) if now < self._all_at else []
+        if not found:
+            began = clock.monotonic()
+            found = jobs_end.reported(tx, limit)
+            self._all_at = clock.monotonic() + _REST * (clock.monotonic() - began)
+        if found:
+            self._low = found[0].panda_id
+        return found
 
     def prepare(self, items: Sequence[ReportedJob]) -> None:
         """Publish all at once: data management then writes to disk once a dataset, not a job."""

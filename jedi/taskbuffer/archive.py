@@ -15,7 +15,7 @@ def _columns(table: Table) -> str:
     return ", ".join(column.name for column in table.columns)
 
 
-_JOB, _FILE = _columns(tables.jobs), _columns(tables.job_files)
+_JOB, _FILE = _columns(tables.jobs_archived), _columns(tables.job_files)
 _ARCHIVE = text(f"""
 WITH old AS (
   SELECT pandaid FROM jedi_jobs

@@ -2,7 +2,9 @@
 
 All guards are generated from core/states.py. A guard is a row trigger whose WHEN clause lists the
 allowed moves; the function behind it only raises, so an allowed move costs about 3 %, where a
-plpgsql test in the function costs 25 %.
+plpgsql test in the function costs 25 %. Each statement parses its WHEN clause anew: jobs, which are
+handed out one at a time, have their list in a function, which costs a row 0.7 us more and a
+statement 40 us less.
 """
 
 from __future__ import annotations
@@ -44,14 +46,28 @@ def trigger_name(machine: Machine) -> str:
     return f"guard_{machine.name.replace(' ', '_')}"
 
 
-def guard(machine: Machine) -> str:
-    """CREATE TRIGGER that refuses every move which is not an edge of the machine."""
+def _allowed(machine: Machine) -> str:
     pairs = sorted(machine.pairs)
     if machine is states.EVENT:
         codes = states.EVENT_CODES
-        allowed = ", ".join(f"'{codes[a]}>{codes[b]}'" for a, b in pairs)
-    else:
-        allowed = ", ".join(f"'{a}>{b}'" for a, b in pairs)
+        return ", ".join(f"'{codes[a]}>{codes[b]}'" for a, b in pairs)
+    return ", ".join(f"'{a}>{b}'" for a, b in pairs)
+
+
+MAY_MOVE = f"""
+CREATE OR REPLACE FUNCTION jedi_job_may_move(before text, after text) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+  RETURN before || '>' || after IN ({_allowed(states.JOB)});
+END $$
+"""
+
+
+def guard(machine: Machine) -> str:
+    """CREATE TRIGGER that refuses every move which is not an edge of the machine."""
+    forbidden = f"OLD.status || '>' || NEW.status NOT IN ({_allowed(machine)})"
+    if machine is states.JOB:
+        forbidden = "NOT jedi_job_may_move(OLD.status, NEW.status)"
     rows = ""
     if machine.types:
         listed = ", ".join(f"'{t}'" for t in machine.types)
@@ -59,7 +75,7 @@ def guard(machine: Machine) -> str:
     return (
         f"CREATE TRIGGER {trigger_name(machine)} BEFORE UPDATE OF status ON {machine.table} "
         f"FOR EACH ROW WHEN (OLD.status <> NEW.status{rows} "
-        f"AND OLD.status || '>' || NEW.status NOT IN ({allowed})) "
+        f"AND {forbidden}) "
         f"EXECUTE FUNCTION jedi_refuse_move('{machine.name}')"
     )
 
@@ -67,4 +83,4 @@ def guard(machine: Machine) -> str:
 def guards() -> list[str]:
     """All statements that put the guards and views in place."""
     views = (FILES_VIEW, JOB_STATES_VIEW, JOB_ALLOCATIONS_VIEW)
-    return [REFUSE, *(guard(m) for m in states.MACHINES), *views]
+    return [REFUSE, MAY_MOVE, *(guard(m) for m in states.MACHINES), *views]

@@ -292,13 +292,14 @@ SELECT pandaid, lock_seq, CASE
   WHEN status NOT IN ({_AT_SITE}) THEN coalesce(error_diag, 'The job is ' || status || '.')
   ELSE 'The job is to be killed: ' || kill_code || '.' END AS why,
   hold_kind IS NOT NULL AND pilot_result IS NULL AS held
-FROM old
+FROM old, set_config('synchronous_commit', 'off', true)
 """)
 
 
 def beat(tx: Connection, site: str, beats: Sequence[Beat]) -> list[tuple[str, str | None]]:
     """Note that jobs are alive, and what they use; for each what its pilot has to do, kill or hold
-    it or none, and why it must be killed."""
+    it or none, and why it must be killed. The commit does not wait for the disk: whoever lives says
+    so again."""
     rows = tx.execute(_BEAT, {"beats": _json(beats), "site": site}).all()
     told = {
         (panda_id, lock_seq): ("kill" if why else "hold" if held else "none", why)

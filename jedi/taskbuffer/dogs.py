@@ -89,7 +89,7 @@ SELECT j.pandaid, j.lock_seq, (
   WHERE f.pandaid = j.pandaid AND f.type IN ({_MOVED})
     AND (f.endpoint IS NOT NULL OR f.type <> 'trn_log')) AS inputs
 FROM jedi_jobs j
-WHERE j.postprocessed_at IS NULL AND j.status = 'assigned' AND j.priority > :above
+WHERE j.moving AND j.status = 'assigned' AND j.priority > :above
   AND j.pandaid > :after
 ORDER BY j.pandaid LIMIT :limit
 """)

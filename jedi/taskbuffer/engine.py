@@ -9,6 +9,8 @@ from functools import partial
 from typing import Any
 
 import psycopg
+from psycopg.adapt import Dumper, PyFormat
+from psycopg.types.array import ListDumper
 from sqlalchemy import Connection, Dialect, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import DBAPIError, InvalidatePoolError, OperationalError
 
@@ -17,7 +19,37 @@ from jedi.core.errors import Unreachable
 
 CHANNEL = "jedi"
 _FRESH_S = 0.1  # no server restarts faster
+_INT8_ARRAY = 1016
+_NUMBERS = {int, type(None)}
 _NOTIFY = text("SELECT pg_notify(:channel, t) FROM unnest(CAST(:topics AS text[])) t")
+
+
+class _Numbers(Dumper):
+    """Lists of ids, always as bigint[]: psycopg's own way takes 0.8 us more a number, and has a
+    type, hence a plan, for each size of numbers."""
+
+    oid = _INT8_ARRAY
+
+    def dump(self, obj: list[int | None]) -> bytes:
+        return b"{%s}" % ",".join(map(str, obj)).replace("None", "NULL").encode()
+
+
+class _Lists(ListDumper):
+    """psycopg's, but for numbers."""
+
+    def get_key(self, obj: list[Any], format: PyFormat) -> Any:
+        return _INT8_ARRAY if _numbers(obj) else super().get_key(obj, format)
+
+    def upgrade(self, obj: list[Any], format: PyFormat) -> Any:
+        return _Numbers(list, self._tx) if _numbers(obj) else super().upgrade(obj, format)
+
+
+def _numbers(found: list[Any]) -> bool:
+    kinds = set(map(type, found))
+    return int in kinds and kinds <= _NUMBERS
+
+
+psycopg.adapters.register_dumper(list, _Lists)
 
 
 def connect(url: str, name: str = "jedi", *, pool_size: int = 5) -> Engine:

@@ -224,19 +224,23 @@ _MAY_LIE = text(f"""{_KNOWN} j.pilot_result = 'finished' AND {_UNSUCCESSFUL} AND
       WHERE f.pandaid = j.pandaid AND f.type = 'output' AND o.datasetname = d.datasetname)
   ORDER BY j.pandaid LIMIT :limit) r
 """)
+# What a lost claim costs is worth no wait for the disk.
 _REPORTED = text(f"""{_KNOWN} j.postprocessed_at IS NULL AND j.status = 'holding'
+    AND j.pandaid >= :first
     AND (j.hold_kind IS NULL
          OR (j.hold_kind = 'failed_recoverable' AND j.hold_deadline <= jedi_now()))
-  ORDER BY j.pandaid LIMIT :limit FOR NO KEY UPDATE OF j SKIP LOCKED) r
+  ORDER BY j.pandaid LIMIT :limit FOR NO KEY UPDATE OF j SKIP LOCKED) r,
+  set_config('synchronous_commit', 'off', true)
 """)
 
 
-def reported(tx: Connection, limit: int) -> list[ReportedJob]:
-    """Jobs whose end was reported and not yet looked at, longest known first.
+def reported(tx: Connection, limit: int, first: int = 0) -> list[ReportedJob]:
+    """Jobs whose end was reported and not yet looked at, from number `first` on, longest known
+    first. The transaction is for nothing else: its commit does not wait for the disk.
 
     There is no lease: two Adders may get the same job, and whoever applies first ends it.
     """
-    return _known(tx.scalar(_REPORTED, {"limit": limit}))
+    return _known(tx.scalar(_REPORTED, {"limit": limit, "first": first}))
 
 
 def left_behind(tx: Connection, panda_ids: Sequence[int]) -> list[ReportedJob]:

@@ -16,7 +16,7 @@ _MOVING = text(f"""
 WITH waiting AS (
   SELECT pandaid, jeditaskid, site, priority, processingtype, statechangetime,
     row_number() OVER (PARTITION BY site ORDER BY priority DESC, pandaid) AS place
-  FROM jedi_jobs WHERE status = :status AND postprocessed_at IS NULL AND hold_kind IS NULL
+  FROM jedi_jobs WHERE moving AND status = :status AND hold_kind IS NULL
     AND pandaid <> ALL(:not_yet)
 )
 SELECT pandaid, site, priority, processingtype,

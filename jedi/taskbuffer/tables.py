@@ -12,6 +12,7 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    Computed,
     Double,
     ForeignKeyConstraint,
     Index,
@@ -148,6 +149,9 @@ jobs = Table(
     "jedi_jobs",
     metadata,
     *_job_columns(),
+    col("moving", Boolean, "its files are on their way: assigned or transferring", "migration",
+        server_default=Computed("status = ANY (ARRAY['assigned'::text, 'transferring'::text])",
+                                persisted=True)),
     PrimaryKeyConstraint("panda_id"),
     one_of("status", states.JOB.states),
     one_of("substatus", states.JOB_SUBSTATES, "substatus"),
@@ -158,6 +162,7 @@ jobs = Table(
     # Not on status: an update of an indexed column can't be HOT.
     Index("jedi_jobs_reported_ix", "panda_id",
           postgresql_where=text("pilot_result IS NOT NULL AND postprocessed_at IS NULL")),
+    Index("jedi_jobs_moving_ix", "panda_id", postgresql_where=text("moving")),
     Index(None, "retention", postgresql_where=_KEPT),
     comment="jobs that are alive or not yet archived",
     postgresql_with={"fillfactor": "45"},  # all jobs of a page are moved at once
