@@ -11,7 +11,7 @@ from statistics import median
 from sqlalchemy import Engine, text
 
 from benchmarks.common import Result, Work, run, seconds, together
-from benchmarks.jobs_world import Shape, activated_jobs, place, site
+from benchmarks.jobs_world import Shape, more_jobs, place, site
 from benchmarks.stages import Order, Service, adder_of
 from jedi.jobdispatcher.agent import Adder
 from jedi.taskbuffer import jobs_end, migrate
@@ -33,8 +33,8 @@ def measure(engine: Engine, jobs: int = JOBS, archived: int = 0) -> list[Result]
     and end, by turns in the one and in the other database."""
     archived = archived or 10 * jobs
     with _another(engine) as second:
-        fill(engine, jobs, 0)
         fill(second, jobs, archived)
+        fill(engine, jobs, 0)
         rates: dict[tuple[str, Engine], list[float]] = defaultdict(list)
         for repeat in range(REPEATS if jobs == JOBS else 1):
             for one in (engine, second)[:: -1 if repeat % 2 else 1]:
@@ -114,22 +114,23 @@ FROM generate_series(1, :archived) g,
 
 
 def fill(engine: Engine, jobs: int, archived: int) -> None:
-    """A world of activated jobs, and older ones in the archive with all that stays of them: three
-    files each, their contents, parameters and logs."""
+    """Jobs in the archive with all that stays of them, three files each, their contents, parameters
+    and logs; then a world of activated ones, which are younger."""
     place(engine, SITES, 5)
     run(
         engine,
         f"SELECT setval('jedi_panda_id_seq', {archived + 1})",
         f"SELECT setval('jedi_file_id_seq', {3 * (archived + 1)})",
     )
-    activated_jobs(engine, Shape(jobs, sites=SITES))
     if archived:
         values = {"archived": archived, "each": PER_TASK, "sites": SITES, "first": 1_000_000}
         with engine.begin() as tx:
             for statement in _FILL:
                 tx.execute(text(statement), values)
         run(engine, "ANALYZE")
-        run(engine, "CHECKPOINT")
+    more_jobs(engine, Shape(jobs, sites=SITES))
+    run(engine, "ANALYZE")
+    run(engine, "CHECKPOINT")
 
 
 # ---------------------------------------------------------------------------------------- runs

@@ -191,6 +191,11 @@ def activated_jobs(engine: Engine, shape: Shape) -> Sequence[int]:
     """Make a world of activated jobs, in tables that hold no others; the ids of its tasks. Call
     `place` first."""
     clear(engine)
+    return more_jobs(engine, shape)
+
+
+def more_jobs(engine: Engine, shape: Shape) -> Sequence[int]:
+    """The same beside what is there."""
     ddm: Any = Held(shape.jobs * shape.each // shape.tasks)
     world = make_world(engine, ddm)
     task_ids = []
