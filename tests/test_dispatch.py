@@ -553,6 +553,7 @@ def test_sites_know_when_pilots_were_seen_and_jobs_started(engine: Engine) -> No
                      "ORDER BY site"))  # fmt: skip
             return [tuple(one) for one in rows]
 
+    assert take(engine, request="another") == []  # it asks in vain
     assert seen() == [(True, False), (False, False)]
     tell(engine, say(job, "running"))
     assert seen() == [(True, True), (False, False)]

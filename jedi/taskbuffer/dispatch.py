@@ -56,14 +56,18 @@ def staging(endpoints: Sequence[str] | None, files: Sequence[JobFile]) -> str:
     return next((e for e in endpoints or () if e in wanted), (endpoints or [""])[0])
 
 
-def _noted(column: str, condition: str = "") -> str:
-    """A CTE that stamps the site (when `condition` holds): twice a minute at most, never waiting,
-    because all of a site's pilots would queue for that one row."""
+def _noted(started: str = "false") -> str:
+    """A CTE that stamps the site: a pilot was heard of, and a payload `started`, if that is so.
+    Twice a minute at most, never waiting, because all of a site's pilots would queue for that one
+    row."""
     return f"""
-{column}_noted AS (
-  UPDATE jedi_sites SET {column} = jedi_now() WHERE site = (
-    SELECT site FROM jedi_sites WHERE site = :site {condition}
-      AND ({column} IS NULL OR {column} < jedi_now() - interval '30 s')
+noted AS (
+  UPDATE jedi_sites SET lastpilot = jedi_now(),
+    laststart = CASE WHEN {started} THEN jedi_now() ELSE laststart END
+  WHERE site = (
+    SELECT site FROM jedi_sites WHERE site = :site
+      AND (coalesce(lastpilot, '-infinity') < jedi_now() - interval '30 s'
+        OR {started} AND coalesce(laststart, '-infinity') < jedi_now() - interval '30 s')
     FOR NO KEY UPDATE SKIP LOCKED)
 )"""
 
@@ -132,11 +136,12 @@ WITH RECURSIVE heads AS (
 ), {NOTE}, answered AS (
   INSERT INTO jedi_acquire_requests (request_id, site, pandaids)
   SELECT :request, :site, array_agg(pandaid) FROM u HAVING count(*) > 0
-), {_noted("lastpilot")}
+)
 {_HELD.format(jobs="u", where="")}"""
 _TAKE = plain(_short(_ACQUIRE))
 _REPEAT = plain(
-    _HELD.format(
+    f"WITH {_noted()}"
+    + _HELD.format(
         jobs="jedi_jobs",
         where=f"""
 WHERE j.pandaid = ANY(ARRAY(SELECT unnest(pandaids) FROM jedi_acquire_requests
@@ -227,7 +232,7 @@ WITH s AS (
   FROM u JOIN jedi_job_files f USING (pandaid)
   WHERE c.fileid = f.fileid AND f.type IN ({_OUTPUTS})
     AND c.status = 'defined' AND u.status = 'running' AND u.source <> 'running'
-), {_noted("laststart", "AND EXISTS (SELECT FROM u WHERE status = 'running' AND source <> status)")}
+), {_noted("EXISTS (SELECT FROM u WHERE status = 'running' AND source <> status)")}
 SELECT pandaid, lock_seq, held, at_site AND ended AS ends,
   CASE WHEN NOT at_site THEN first WHEN ended THEN status ELSE target END AS stands
 FROM old WHERE at_site OR first IS NOT NULL
@@ -286,7 +291,7 @@ WITH s AS (
 ), u AS (
   UPDATE jedi_jobs j SET heartbeat_at = jedi_now(), {_MEASURES}
   FROM old s WHERE j.pandaid = s.pandaid AND s.status IN ({_AT_SITE})
-), {_noted("lastpilot")}
+), {_noted()}
 SELECT pandaid, lock_seq, CASE
   WHEN pilot_result IS NOT NULL THEN NULL
   WHEN status NOT IN ({_AT_SITE}) THEN coalesce(error_diag, 'The job is ' || status || '.')

@@ -432,7 +432,7 @@ sites = Table(
         server_default=text("'{}'")),
     stamp("laststart:last_start", "when a job last started", "dispatch.accept_reports"),
     stamp("lastpilot:last_pilot", "when a pilot or its submitter was last seen",
-          "dispatch.acquire dispatch.beat pilots.serve"),
+          "dispatch.acquire dispatch.accept_reports dispatch.beat pilots.serve"),
     words("comment", "why an operator set it so", _SITES),
     stamp("modificationtime:modification_time", "when it was changed", _SITES, now=True),
     words("queue", "the batch system's queue or partition", _SITES),
