@@ -21,7 +21,7 @@ from jedi.taskbuffer import knobs
 from jedi.taskbuffer.engine import connect
 
 PANDA = 19.5  # jobs/s, PanDA's own code on PostgreSQL 15: 206 statements a job
-JOBS, SMOKE = 10_000, 500
+JOBS, SMOKE = 50_000, 500
 TASKS = 10
 BULK = 100
 IDLE_S = 0.002
