@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from commanding import OWNER, ask, cycle, everything, files, running
 from commanding import jobs as command_jobs
-from helpers import Run, script
+from helpers import Run, script, unguard
 from job_rows import Made, make_jobs
 from sqlalchemy import Engine, text
 
@@ -117,8 +117,12 @@ def shown(run: Run, ids: list[int]) -> list[dict[str, Any]]:
 
 def test_the_mover_leaves_held_jobs(made: Made, engine: Engine) -> None:
     first = made.jobs[0]
-    asked = ("activated", ("input",), (), 10)
-    with engine.begin() as tx:
+    asked = ("assigned", ("input",), (), 10)
+    with engine.connect() as tx:  # not committed
+        unguard(tx)
+        tx.execute(text("DELETE FROM jedi_job_ready"))
+        tx.execute(text("UPDATE jedi_jobs SET status = 'assigned'"))
+        assert [row.pandaid for row in moving.moving_jobs(tx, *asked)] == made.jobs
         jobs.hold(tx, caller(), [first], None)
         assert [row.pandaid for row in moving.moving_jobs(tx, *asked)] == made.jobs[1:]
 

@@ -27,7 +27,7 @@ from jedi.agent.base import World
 from jedi.cli.watchdog import app
 from jedi.core import clock, states
 from jedi.core.knobs import KNOBS
-from jedi.taskbuffer import jobs, jobs_end, locks, tasks
+from jedi.taskbuffer import jobs, jobs_end, locks, tables, tasks
 from jedi.taskbuffer.jobs import JobMove
 from jedi.taskbuffer.jobs_end import JobEnd
 from jedi.taskbuffer.tasks import Move
@@ -309,7 +309,11 @@ def test_progress_is_noted(world: World, at: Callable[[float], None]) -> None:
             text("UPDATE jedi_jobs SET status = 'failed', starttime = jedi_now() "
                  "WHERE unit_nr = 1")
         )  # fmt: skip
-        tx.execute(text("INSERT INTO jedi_jobs_archived SELECT * FROM jedi_jobs WHERE unit_nr = 1"))
+        columns = ", ".join(column.name for column in tables.jobs_archived.columns)
+        tx.execute(
+            text(f"INSERT INTO jedi_jobs_archived ({columns}) SELECT {columns} FROM jedi_jobs "
+                 "WHERE unit_nr = 1")
+        )  # fmt: skip
         tx.execute(text("UPDATE jedi_jobs_archived SET status = 'finished'"))
         tx.execute(
             text("INSERT INTO jedi_knobs (component, key, value) VALUES ('watchdog', 'batch', '2')")
