@@ -76,8 +76,12 @@ def test_open(system: System) -> None:
     with system.engine.begin() as tx:
         datasets.close_dataset(tx, ddm, "me:run7")
     assert system.settle(task) == ["done"]
-    words = [int(line) for line in system.lines(task)]
-    assert (len(words), sum(words)) == (2, 6)  # which two come together is a matter of moments
+    words = sorted(map(int, system.lines(task)))
+    with system.engine.begin() as tx:
+        made = sorted(job.n_inputs for job in tasks.jobs(tx, task))
+    assert made == [1, 2]
+    # file numbers come from the sessions that feed: any two may be the first
+    assert words in ([1, 5], [2, 4], [3, 3])
     system.check()
 
 
