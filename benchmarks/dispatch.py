@@ -17,6 +17,7 @@ from jedi.core.errors import JediError
 from jedi.core.settings import Settings
 from jedi.service import pilots
 from jedi.spec.wire import AcquireRequest, Resources
+from jedi.taskbuffer.dispatch import Turns
 from jedi.taskbuffer.engine import plan_once
 from jedi.taskbuffer.users import Identity
 
@@ -61,8 +62,10 @@ def measure(engine: Engine, jobs: int = JOBS) -> list[Result]:
 
 def _ours(number: int, url: str, n: int, times: int) -> Work:
     """A process of the service, and the pilots that it answers."""
-    world = _service(url)
-    return lambda: _at_sites(number, times, n, lambda name, i: _acquire(world, name, n, number, i))
+    world, turns = _service(url), Turns()
+    return lambda: _at_sites(
+        number, times, n, lambda name, i: _acquire(world, turns, name, n, number, i)
+    )
 
 
 def _service(url: str) -> World:
@@ -73,12 +76,13 @@ def _service(url: str) -> World:
     return world
 
 
-def _acquire(world: World, name: str, n: int, number: int, i: int) -> int:
+def _acquire(world: World, turns: Turns, name: str, n: int, number: int, i: int) -> int:
     who = Identity("pilot", name, None)
     request = AcquireRequest(
         request_id=f"{number}.{i}", pilot_id=f"pilot{number}", site=name, n=n, resources=SLOT
     )
-    return len(pilots.acquire(world.engine, world.ddm, world.knobs, who, request)["jobs"])
+    answer = pilots.acquire(world.engine, world.ddm, world.knobs, who, request, turns=turns)
+    return len(answer["jobs"])
 
 
 _CLAIM = """
@@ -115,7 +119,8 @@ def _waiting(engine: Engine) -> int:
 
 def _statements(url: str, n: int) -> str:
     """How many statements a job takes."""
-    world = _service(url)
+    world, turns = _service(url), Turns()
+    _acquire(world, turns, site(0), n, CLIENTS, 0)  # the first finds out whose turn it is
     with statements(world.engine) as seen:
-        _acquire(world, site(0), n, CLIENTS, n)
+        _acquire(world, turns, site(0), n, CLIENTS, n)
     return f"{len(seen) / n:.2f} statements a job"

@@ -13,9 +13,10 @@ import pytest
 from sqlalchemy import Engine, TextClause, text
 
 from jedi.taskbuffer import dispatch, jobs, jobs_end, merging, onejob, outbox, retryrules
-from jedi.taskbuffer.engine import plain
+from jedi.taskbuffer.engine import PLAN_ONCE, plain
 
 ONCE: dict[str, str | TextClause] = {
+    "shares": dispatch._SHARES,
     "acquire": dispatch._TAKE,
     "repeat": dispatch._REPEAT,
     "report": dispatch._ACCEPT,
@@ -46,25 +47,39 @@ QUEUES = ("jedi_jobs_reported_ix",)
 
 @pytest.mark.parametrize("name", ONCE)
 def test_a_plan_made_on_empty_tables_looks_rows_up_by_their_keys(engine: Engine, name: str) -> None:
+    plan = planned(engine, name)
+    scans = [n for n in nodes(plan) if n.get("Relation Name") in LARGE and "Scan" in n["Node Type"]]
+    ways = [n for n in nodes(plan) if str(n.get("Index Name")).startswith(LARGE)]
+    assert ways or name == "shares"
+    for node in [n for n in scans if n["Node Type"] != "Bitmap Heap Scan"] + ways:
+        way = node.get("Index Name", "")
+        assert way in QUEUES or (way.endswith("_pk") and "Index Cond" in node), node
+
+
+def test_waiting_jobs_are_read_in_their_order(engine: Engine) -> None:
+    """Who sorts them reads all of a share for one."""
+    [locked] = [n for n in nodes(planned(engine, "acquire")) if n["Node Type"] == "LockRows"]
+    kinds = {node["Node Type"] for node in nodes(locked)}
+    assert "Index Scan" in kinds
+    assert not kinds & {"Sort", "Bitmap Heap Scan"}
+
+
+def planned(engine: Engine, name: str) -> dict[str, Any]:
+    """The plan of a statement as a process that plans once makes it."""
     asked = ONCE[name]
     sql = asked if isinstance(asked, str) else plain(asked.text)
     binds = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", sql)))
     numbered = re.sub(r"%\((\w+)\)s", lambda m: f"${binds.index(m[1]) + 1}", sql)
     with engine.begin() as tx:
-        for setting in ("plan_cache_mode = force_generic_plan", "enable_seqscan = off"):
-            tx.execute(text(f"SET LOCAL {setting}"))
+        for setting, wanted in PLAN_ONCE.items():
+            tx.execute(text(f"SET LOCAL {setting} = {wanted}"))
         cursor: Any = tx.connection.cursor()
         cursor.execute(f"PREPARE asked AS {numbered.replace('%%', '%')}".encode())
         nulls = ", ".join(["NULL"] * len(binds))
         cursor.execute(f"EXPLAIN (FORMAT JSON) EXECUTE asked({nulls})".encode())
-        plan = cursor.fetchone()[0][0]["Plan"]
+        plan: dict[str, Any] = cursor.fetchone()[0][0]["Plan"]
         cursor.execute("DEALLOCATE asked")
-    scans = [n for n in nodes(plan) if n.get("Relation Name") in LARGE and "Scan" in n["Node Type"]]
-    ways = [n for n in nodes(plan) if str(n.get("Index Name")).startswith(LARGE)]
-    assert ways
-    for node in [n for n in scans if n["Node Type"] != "Bitmap Heap Scan"] + ways:
-        way = node.get("Index Name", "")
-        assert way in QUEUES or (way.endswith("_pk") and "Index Cond" in node), node
+    return plan
 
 
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic_core import to_json
 from sqlalchemy import Connection, text
 
-from jedi.core import states
+from jedi.core import clock, states
 from jedi.spec.attempt import HeldJob, JobFile
 from jedi.spec.wire import Attempt, Beat, LogEntry, Measures, Report, Resources
 from jedi.taskbuffer import onejob
@@ -22,6 +22,10 @@ from jedi.taskbuffer.turns import TURN
 
 AGENT = "JobDispatcher"
 UNBOUNDED = 2**31 - 1
+Shares = dict[str, str]
+"""Shares, priorities and numbers of their first jobs: arrays as the database writes them, since it
+alone reads them (lists would take 30 us)."""
+_TURN_S = 1.0
 _AT_SITE = ", ".join(f"'{status}'" for status in states.JOB_AT_SITE)
 _OUTPUTS = ", ".join(f"'{kind}'" for kind in states.OUTPUT_TYPES)
 
@@ -95,28 +99,35 @@ FROM {{jobs}} j JOIN jedi_job_params p USING (pandaid) JOIN jedi_sites s USING (
 """Jobs `j` as a pilot gets them, the fields of HeldJob in their order, in one value: dear is each
 column, not its length."""
 
-# Beside an old snapshot an index keeps the entry of each job that ever waited: 1 us each. They are
-# walked once, to the first job of each share; from there, not from the share's beginning, go those
-# of its priority, then the lower ones. Rows are found by ctid, since a plan that looks for ids may
-# walk the ordering index once more. Jobs are locked with their rows in the queue, and nothing
-# waits: whoever moves a job locks it before its row in the queue.
-_ACQUIRE = f"""
-WITH RECURSIVE heads AS (
-  (SELECT * FROM jedi_job_ready WHERE site = :site AND NOT EXISTS (
-     SELECT FROM jedi_acquire_requests WHERE request_id = :request AND site = :site)
+# Beside an old snapshot an index keeps the entry of each job that ever waited: 1 us each. Hence
+# shares are remembered with their first jobs. From there, not from the share's beginning, go those
+# of its priority, then the lower ones, share after share until there are enough. Rows are found by
+# ctid, since a plan that looks for ids may walk the ordering index once more. Jobs are locked with
+# their rows in the queue, and nothing waits: whoever moves a job locks it before its row there.
+_SHARES = plain(
+    _short(f"""
+WITH RECURSIVE s AS (
+  (SELECT gshare, priority, pandaid FROM jedi_job_ready WHERE site = :site
    ORDER BY gshare, priority DESC, pandaid LIMIT 1)
   UNION ALL
-  SELECT n.* FROM heads s, LATERAL (
-    SELECT * FROM jedi_job_ready WHERE site = :site AND gshare > s.gshare
+  SELECT n.* FROM s, LATERAL (
+    SELECT gshare, priority, pandaid FROM jedi_job_ready WHERE site = :site AND gshare > s.gshare
     ORDER BY gshare, priority DESC, pandaid LIMIT 1) n
-), ranked AS (
-  SELECT s.* FROM heads s LEFT JOIN jedi_work_queue w ON w.queue_name = s.gshare
+)
+SELECT CASE WHEN count(*) > 0 THEN json_build_object('shares', CAST(array_agg(gshare) AS text),
+  'priorities', CAST(array_agg(priority) AS text), 'firsts', CAST(array_agg(pandaid) AS text)) END
+FROM (SELECT s.* FROM s LEFT JOIN jedi_work_queue w ON w.queue_name = s.gshare
     LEFT JOIN jedi_queue_shares q USING (queue_id)
-  ORDER BY {TURN.format(column="place")}, s.priority DESC, s.pandaid
-), gone AS (
+  ORDER BY {TURN.format(column="place")}, s.priority DESC, s.pandaid) o
+""")
+)
+_ACQUIRE = f"""
+WITH gone AS (
   DELETE FROM jedi_job_ready WHERE ctid = ANY(ARRAY(
-    SELECT x.tid FROM ranked s, LATERAL (VALUES (s.priority, s.priority, s.pandaid),
-      (s.priority - 1, -2147483648, 0)) p(top, least, first), LATERAL (
+    SELECT x.tid FROM unnest(CAST(:shares AS text[]), CAST(:priorities AS int[]),
+      CAST(:firsts AS bigint[])) s(gshare, priority, pandaid),
+      LATERAL (VALUES (s.priority, s.priority, s.pandaid),
+        (s.priority - 1, -2147483648, 0)) p(top, least, first), LATERAL (
       SELECT r.ctid AS tid FROM jedi_job_ready r JOIN jedi_jobs j USING (pandaid)
       WHERE r.site = :site AND r.gshare = s.gshare AND r.priority BETWEEN p.least AND p.top
         AND r.pandaid >= p.first AND j.status = 'activated'
@@ -124,6 +135,8 @@ WITH RECURSIVE heads AS (
         AND r.memory_mb BETWEEN :min_memory_mb AND :memory_mb AND r.disk_mb <= :disk_mb
       ORDER BY r.priority DESC, r.pandaid LIMIT :n
       FOR UPDATE OF r SKIP LOCKED FOR NO KEY UPDATE OF j SKIP LOCKED) x
+    WHERE NOT EXISTS (
+      SELECT FROM jedi_acquire_requests WHERE request_id = :request AND site = :site)
     LIMIT :n))
   RETURNING pandaid
 ), u AS (
@@ -152,23 +165,54 @@ WHERE j.pandaid = ANY(ARRAY(SELECT unnest(pandaids) FROM jedi_acquire_requests
 )
 
 
+class Turns:
+    """Whose turn it is at each site: its shares in their order with their first jobs, as they were
+    up to a second ago."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[float, Shares | None]] = {}
+
+    def at(self, site: str) -> Shares | None:
+        """What is known of a site."""
+        until, shares = self._known.get(site, (0.0, None))
+        return shares if clock.monotonic() < until else None
+
+    def read(self, tx: Connection, site: str) -> Shares | None:
+        """Find out; None if no job waits there."""
+        shares: Shares | None = value(tx, _SHARES, {"site": site})
+        self._known[site] = clock.monotonic() + _TURN_S, shares
+        return shares
+
+
 def acquire(
-    tx: Connection, site: str, n: int, resources: Resources, request_id: str, pilot_id: str
+    tx: Connection,
+    site: str,
+    n: int,
+    resources: Resources,
+    request_id: str,
+    pilot_id: str,
+    turns: Turns | None = None,
 ) -> list[HeldJob]:
     """Hand up to `n` activated jobs of a site that fit into a slot to a pilot, activated → sent.
 
     Shares come by what they use of their allocation, urgent work before all, shares alike by their
-    first jobs; within a share jobs of higher priority come first, then older ones. A repeated
+    first jobs; within a share jobs of higher priority come first, then older ones. `turns`: what is
+    known of this order; it is found out if there is no job of those known. A repeated
     request gets the jobs of the first one that the pilot still holds. IntegrityError: the
     same request was being answered at this moment (repeat it), or is another site's.
     """
+    turns = turns or Turns()
     values = {"site": site, "request": request_id, "pilot": pilot_id}
     slot = {
         name: size or (0 if name.startswith("min_") else UNBOUNDED)
         for name, size in resources.model_dump().items()
     }
-    given = {"n": n, "agent": AGENT, **slot}
-    jobs = value(tx, _TAKE, {**values, **given}) or value(tx, _REPEAT, values) or ()
+    given = {**values, **slot, "n": n, "agent": AGENT}
+
+    def take(shares: Shares | None) -> Any:
+        return shares and value(tx, _TAKE, {**given, **shares})
+
+    jobs = take(turns.at(site)) or take(turns.read(tx, site)) or value(tx, _REPEAT, values) or ()
     return [_held(*job) for job in jobs]
 
 

@@ -175,6 +175,13 @@ def bulk(tx: Connection) -> None:
     tx.execute(text("SET LOCAL enable_nestloop = off"))
 
 
+PLAN_ONCE = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",  # it reads all to give the first: a share's jobs for one of them
+}
+
+
 def plan_once(engine: Engine) -> None:
     """Make the sessions of an engine plan each statement once, and by index.
 
@@ -187,8 +194,6 @@ def plan_once(engine: Engine) -> None:
 
 def _plan_once(connection: Any, _record: Any) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT set_config('plan_cache_mode', 'force_generic_plan', false), "
-            "set_config('enable_seqscan', 'off', false)"
-        )
+        for setting, wanted in PLAN_ONCE.items():
+            cursor.execute("SELECT set_config(%s, %s, false)", (setting, wanted))
     connection.commit()
