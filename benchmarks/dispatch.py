@@ -17,8 +17,8 @@ from jedi.core.errors import JediError
 from jedi.core.settings import Settings
 from jedi.service import pilots
 from jedi.spec.wire import AcquireRequest, Resources
-from jedi.taskbuffer.dispatch import Turns
 from jedi.taskbuffer.engine import plan_once
+from jedi.taskbuffer.heads import Heads
 from jedi.taskbuffer.users import Identity
 
 PANDA = 167.0  # jobs/s with 1,000 waiting, 57 with 10,000; PanDA's own code on PostgreSQL 15
@@ -62,9 +62,9 @@ def measure(engine: Engine, jobs: int = JOBS) -> list[Result]:
 
 def _ours(number: int, url: str, n: int, times: int) -> Work:
     """A process of the service, and the pilots that it answers."""
-    world, turns = _service(url), Turns()
+    world, heads = _service(url), Heads()
     return lambda: _at_sites(
-        number, times, n, lambda name, i: _acquire(world, turns, name, n, number, i)
+        number, times, n, lambda name, i: _acquire(world, heads, name, n, number, i)
     )
 
 
@@ -76,12 +76,12 @@ def _service(url: str) -> World:
     return world
 
 
-def _acquire(world: World, turns: Turns, name: str, n: int, number: int, i: int) -> int:
+def _acquire(world: World, heads: Heads, name: str, n: int, number: int, i: int) -> int:
     who = Identity("pilot", name, None)
     request = AcquireRequest(
         request_id=f"{number}.{i}", pilot_id=f"pilot{number}", site=name, n=n, resources=SLOT
     )
-    answer = pilots.acquire(world.engine, world.ddm, world.knobs, who, request, turns=turns)
+    answer = pilots.acquire(world.engine, world.ddm, world.knobs, who, request, heads=heads)
     return len(answer["jobs"])
 
 
@@ -119,8 +119,8 @@ def _waiting(engine: Engine) -> int:
 
 def _statements(url: str, n: int) -> str:
     """How many statements a job takes."""
-    world, turns = _service(url), Turns()
-    _acquire(world, turns, site(0), n, CLIENTS, 0)  # the first finds out whose turn it is
+    world, heads = _service(url), Heads()
+    _acquire(world, heads, site(0), n, CLIENTS, 0)  # nothing is known yet
     with statements(world.engine) as seen:
-        _acquire(world, turns, site(0), n, CLIENTS, n)
+        _acquire(world, heads, site(0), n, CLIENTS, n)
     return f"{len(seen) / n:.2f} statements a job"

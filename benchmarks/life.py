@@ -1,8 +1,7 @@
-"""The whole life of jobs: generated, dispatched, running, reported and added, on two processes."""
+"""The whole life of jobs: generated, dispatched, running, reported and added, on two CPUs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from time import sleep
 
@@ -24,15 +23,17 @@ PANDA = 19.5  # jobs/s, PanDA's own code on PostgreSQL 15: 206 statements a job
 JOBS, SMOKE = 50_000, 500
 TASKS = 10
 BULK = 100
-IDLE_S = 0.002
+CPUS = 2  # for the server, too
+SERVICES = 2
+IDLE_S = 0.02
 GIVE_UP_S = 30.0
 REPEATS = 3
 LEAST = {1: 5_000, 10: 2_000}
 
 
 def measure(engine: Engine, jobs: int = JOBS) -> list[Result]:
-    """Jobs of one input file and of ten, in ten tasks, on two processes; pilots take, start, keep
-    alive and end a hundred jobs at a time."""
+    """Jobs of one input file and of ten, in ten tasks: a JobGenerator, an Adder and two processes
+    of the service, whose pilots take, start, keep alive and end a hundred jobs at a time."""
     place(engine)
     with engine.begin() as tx:  # what was generated is dispatched while the next task is served
         knobs.put(tx, "jobgen.batch", 1, "benchmark")
@@ -45,13 +46,13 @@ def _life(engine: Engine, jobs: int, each: int, repeats: int) -> Result:
 
     def ours() -> float:
         _feed(engine, url, jobs, each)
-        took = together(2, _process, url, jobs)
+        took = together(2 + SERVICES, _process, url, jobs)
         verify(engine, jobs)
         return took
 
     def floor() -> float:
         tasks = _feed(engine, url, jobs, each)
-        took = together(2, _bare, url, tasks, each)
+        took = together(CPUS, _bare, url, tasks, each)
         _finished(engine, jobs)
         return took
 
@@ -93,33 +94,49 @@ def _finished(engine: Engine, jobs: int) -> None:
 
 
 def _process(number: int, url: str, jobs: int) -> Work:
-    """JobGenerator or Adder; what is left of its time it is the service, too."""
-    service = Service(url)
-    if number:
+    """JobGenerator, Adder or the service."""
+    if number == 0:
+        generator = JobGenerator(world_of(url))
+        return lambda: generate(generator)
+    if number == 1:
         adder = adder_of(url)
-        return lambda: add(adder, jobs, lambda: serve(service))
-    generator = JobGenerator(world_of(url))
-    return lambda: generate(generator, lambda: serve(service))
+        return lambda: add(adder, jobs)
+    service = Service(url)
+    return lambda: _serve_all(service)
 
 
-def generate(generator: JobGenerator, serve: Callable[[], int]) -> None:
-    """Generate, then serve what is there, until there is nothing."""
-    while generator.run_once() or serve():
+def generate(generator: JobGenerator) -> None:
+    """Generate until there is nothing."""
+    while generator.run_once():
         pass
 
 
-def add(adder: Adder, jobs: int, serve: Callable[[], int]) -> None:
-    """Add whatever was reported, serve meanwhile, until so many jobs are added."""
+def add(adder: Adder, jobs: int) -> None:
+    """Add whatever was reported, until so many jobs are added."""
     idle_since = clock.monotonic()
     while jobs > 0:
         found = adder.run_once()
         jobs -= found
-        if found or serve():
+        if found:
             idle_since = clock.monotonic()
         elif clock.monotonic() > idle_since + GIVE_UP_S:
             raise JediError(f"{jobs} jobs did not come.", code="benchmark_failed")
         else:
             sleep(IDLE_S)
+
+
+_MORE = text("SELECT EXISTS (SELECT FROM jedi_datasets WHERE nfilestobeused > nfilesused)")
+
+
+def _serve_all(service: Service) -> None:
+    """Serve until nothing waits and nothing more will be made."""
+    more = True
+    while more:
+        with service.world.engine.begin() as tx:
+            more = bool(tx.scalar(_MORE))
+        while serve(service):
+            pass
+        sleep(IDLE_S)
 
 
 def serve(service: Service, where: int = 0) -> int:
@@ -139,8 +156,10 @@ def _statements(engine: Engine, url: str, jobs: int, each: int) -> str:
     with ExitStack() as stack:
         seen = [stack.enter_context(statements(one.world.engine))
                 for one in (service, generator, adder)]  # fmt: skip
-        generate(generator, lambda: serve(service))
-        add(adder, jobs, lambda: 0)
+        generate(generator)
+        while serve(service):
+            pass
+        add(adder, jobs)
     verify(engine, jobs)
     return f"{sum(map(len, seen)) / jobs:.2f} statements a job"
 

@@ -62,7 +62,7 @@ def _process(number: int, url: str, hold: int) -> Work:
         service = Service(url)
         return lambda: _serve(service, hold * TASK)
     adder = adder_of(url)
-    return lambda: add(adder, hold * TASK, lambda: 0)
+    return lambda: add(adder, hold * TASK)
 
 
 def _feed(world: World, tasks: int) -> None:

@@ -16,8 +16,8 @@ from jedi.core.errors import JediError
 from jedi.jobdispatcher.agent import Adder
 from jedi.service import pilots
 from jedi.spec.wire import AcquireRequest, Beat, Measures, Output, Report, Resources
-from jedi.taskbuffer.dispatch import Turns
 from jedi.taskbuffer.engine import connect, plan_once
+from jedi.taskbuffer.heads import Heads
 from jedi.taskbuffer.users import Identity
 
 Order = dict[str, Any]
@@ -64,7 +64,7 @@ class Service:
         plan_once(engine)
         ddm: Any = Kept(0)
         self.world = make_world(engine, ddm)
-        self._turns, self._numbers, self._name = Turns(), count(), uuid4().hex
+        self._heads, self._numbers, self._name = Heads(), count(), uuid4().hex
 
     def acquire(self, site: str, n: int) -> list[Order]:
         """Jobs for a pilot."""
@@ -74,7 +74,7 @@ class Service:
         )  # fmt: skip
         world = self.world
         orders: list[Order] = pilots.acquire(
-            world.engine, world.ddm, world.knobs, _pilot(site), request, turns=self._turns
+            world.engine, world.ddm, world.knobs, _pilot(site), request, heads=self._heads
         )["jobs"]
         return orders
 

@@ -14,9 +14,9 @@ from sqlalchemy import Engine, TextClause, text
 
 from jedi.taskbuffer import dispatch, jobs, jobs_end, merging, onejob, outbox, retryrules
 from jedi.taskbuffer.engine import PLAN_ONCE, plain
+from jedi.taskbuffer.heads import HEADS
 
 ONCE: dict[str, str | TextClause] = {
-    "shares": dispatch._SHARES,
     "acquire": dispatch._TAKE,
     "repeat": dispatch._REPEAT,
     "report": dispatch._ACCEPT,
@@ -47,26 +47,28 @@ QUEUES = ("jedi_jobs_reported_ix",)
 
 @pytest.mark.parametrize("name", ONCE)
 def test_a_plan_made_on_empty_tables_looks_rows_up_by_their_keys(engine: Engine, name: str) -> None:
-    plan = planned(engine, name)
+    plan = planned(engine, ONCE[name])
     scans = [n for n in nodes(plan) if n.get("Relation Name") in LARGE and "Scan" in n["Node Type"]]
     ways = [n for n in nodes(plan) if str(n.get("Index Name")).startswith(LARGE)]
-    assert ways or name == "shares"
-    for node in [n for n in scans if n["Node Type"] != "Bitmap Heap Scan"] + ways:
+    assert ways
+    for node in scans + ways:
         way = node.get("Index Name", "")
         assert way in QUEUES or (way.endswith("_pk") and "Index Cond" in node), node
 
 
 def test_waiting_jobs_are_read_in_their_order(engine: Engine) -> None:
     """Who sorts them reads all of a share for one."""
-    [locked] = [n for n in nodes(planned(engine, "acquire")) if n["Node Type"] == "LockRows"]
-    kinds = {node["Node Type"] for node in nodes(locked)}
-    assert "Index Scan" in kinds
-    assert not kinds & {"Sort", "Bitmap Heap Scan"}
+    [locked] = [n for n in nodes(planned(engine, dispatch._TAKE)) if n["Node Type"] == "LockRows"]
+    [walk] = [n for n in nodes(planned(engine, HEADS)) if n["Node Type"] == "Recursive Union"]
+    for part in (locked, walk):
+        looked_at = [n for n in nodes(part) if n.get("Relation Name") == "jedi_job_ready"]
+        assert {n["Index Name"] for n in looked_at} == {"jedi_job_ready_order_ix"}
+        assert all("Index Cond" in n for n in looked_at)
+        assert not any("Sort" in n["Node Type"] for n in nodes(part))
 
 
-def planned(engine: Engine, name: str) -> dict[str, Any]:
+def planned(engine: Engine, asked: str | TextClause) -> dict[str, Any]:
     """The plan of a statement as a process that plans once makes it."""
-    asked = ONCE[name]
     sql = asked if isinstance(asked, str) else plain(asked.text)
     binds = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", sql)))
     numbered = re.sub(r"%\((\w+)\)s", lambda m: f"${binds.index(m[1]) + 1}", sql)

@@ -30,7 +30,7 @@ from jedi.core.errors import (
 from jedi.ddm.interface import DDM
 from jedi.service import pilots
 from jedi.spec.wire import AcquireRequest, Beats, LogEntries, Reports
-from jedi.taskbuffer.dispatch import Turns
+from jedi.taskbuffer.heads import Heads
 
 REFRESH_S = 5.0
 """Knobs and endpoints are at most this old."""
@@ -76,7 +76,7 @@ class Fresh:
 def create_app(world: World) -> FastAPI:
     """The application over a database and the data management it configures."""
     app = FastAPI(title="JEDI", docs_url=None, redoc_url=None)
-    fresh, begin, turns = Fresh(world), world.engine.begin, Turns()
+    fresh, begin, heads = Fresh(world), world.engine.begin, Heads()
 
     @app.get("/health")
     def health() -> Answer:
@@ -91,7 +91,7 @@ def create_app(world: World) -> FastAPI:
         now = fresh()
         if world.settings.draining.exists():  # `jedi down` waits for what is running
             return {"jobs": [], "wait_s": now.knobs["pilot.poll_s"]}
-        return pilots.acquire(now.engine, now.ddm, now.knobs, who, body, fresh.ddm, turns)
+        return pilots.acquire(now.engine, now.ddm, now.knobs, who, body, fresh.ddm, heads)
 
     @app.post("/v1/pilot/report")
     def report(body: Reports, token: Token) -> Answer:

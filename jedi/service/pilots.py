@@ -19,8 +19,8 @@ from jedi.spec.attempt import HeldJob, JobFile
 from jedi.spec.wire import AcquireRequest, Beat, LogEntry, Report
 from jedi.taskbuffer import dispatch, users
 from jedi.taskbuffer import pilots as pilot_rows
-from jedi.taskbuffer.dispatch import Turns
 from jedi.taskbuffer.engine import at_once
+from jedi.taskbuffer.heads import Heads
 from jedi.taskbuffer.users import Identity
 
 Answer = dict[str, Any]
@@ -42,14 +42,14 @@ def acquire(
     who: Identity,
     request: AcquireRequest,
     anew: Callable[[], DDM] | None = None,
-    turns: Turns | None = None,
+    heads: Heads | None = None,
 ) -> Answer:
     """Jobs for a slot at the pilot's site, with all a pilot must know to run them.
 
     A job whose files have no place fails here, with the reason. Storage is asked after the jobs
     are committed: no row is locked meanwhile, and a lost answer is repeated by request_id. `anew`
-    is data management as configured now, in case an endpoint is younger than `ddm`; `turns` what
-    the process knows of the order of jobs.
+    is data management as configured now, in case an endpoint is younger than `ddm`; `heads`
+    what the process knows of sites.
     """
     site = _site(who)
     if request.site != site:
@@ -58,7 +58,7 @@ def acquire(
             code="wrong_site",
             site=request.site,
         )
-    jobs = _claim(engine, request, turns)
+    jobs = _claim(engine, request, heads)
     if jobs and request.delegation:
         with at_once(engine) as tx:
             ids = [job.panda_id for job in jobs]
@@ -114,13 +114,13 @@ def _site(who: Identity) -> str:
     return who.site
 
 
-def _claim(engine: Engine, request: AcquireRequest, turns: Turns | None) -> list[HeldJob]:
+def _claim(engine: Engine, request: AcquireRequest, heads: Heads | None) -> list[HeldJob]:
     for _ in range(2):
         try:
             with at_once(engine) as tx:
                 return dispatch.acquire(
                     tx, request.site, request.n, request.resources, request.request_id,
-                    request.pilot_id, turns,
+                    request.pilot_id, heads,
                 )  # fmt: skip
         except IntegrityError:  # the same request, sent twice, was answered at this moment
             continue

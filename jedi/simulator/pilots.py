@@ -43,6 +43,7 @@ class Pilots:
             n=n, resources=_NO_LIMIT,
         )  # fmt: skip
         who, place = _pilot(name), self.places[name]
+        # without `Heads`, which would remember for a second of real time
         orders = pilots.acquire(self.engine, self.ddm, self.knobs, who, request)["jobs"]
         for order in orders:
             job = fate(order, place.site, self.tasks[order["jeditaskid"]], now, self._dice)

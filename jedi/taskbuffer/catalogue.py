@@ -201,11 +201,11 @@ def forget_copies(
 
 def remove_files(tx: Connection, name: str, lfns: Collection[str] | None) -> None:
     """Forget these files of a dataset; None: all of them."""
+    these = "" if lfns is None else " AND f.lfn = ANY(CAST(:lfns AS text[]))"
     tx.execute(
         text(
             "DELETE FROM ddm_files f USING ddm_datasets d WHERE d.name = :name "
-            "AND f.dataset_id = d.dataset_id "
-            "AND (CAST(:lfns AS text[]) IS NULL OR f.lfn = ANY(CAST(:lfns AS text[])))"
+            f"AND f.dataset_id = d.dataset_id{these}"
         ),
-        {"name": name, "lfns": None if lfns is None else list(lfns)},
+        {"name": name} if lfns is None else {"name": name, "lfns": list(lfns)},
     )

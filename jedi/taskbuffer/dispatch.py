@@ -12,20 +12,16 @@ from typing import Any
 from pydantic_core import to_json
 from sqlalchemy import Connection, text
 
-from jedi.core import clock, states
+from jedi.core import states
 from jedi.spec.attempt import HeldJob, JobFile
 from jedi.spec.wire import Attempt, Beat, LogEntry, Measures, Report, Resources
 from jedi.taskbuffer import onejob
 from jedi.taskbuffer.engine import plain, value, wake
+from jedi.taskbuffer.heads import First, Heads
 from jedi.taskbuffer.jobs import NOTE
-from jedi.taskbuffer.turns import TURN
 
 AGENT = "JobDispatcher"
 UNBOUNDED = 2**31 - 1
-Shares = dict[str, str]
-"""Shares, priorities and numbers of their first jobs: arrays as the database writes them, since it
-alone reads them (lists would take 30 us)."""
-_TURN_S = 1.0
 _AT_SITE = ", ".join(f"'{status}'" for status in states.JOB_AT_SITE)
 _OUTPUTS = ", ".join(f"'{kind}'" for kind in states.OUTPUT_TYPES)
 
@@ -99,28 +95,11 @@ FROM {{jobs}} j JOIN jedi_job_params p USING (pandaid) JOIN jedi_sites s USING (
 """Jobs `j` as a pilot gets them, the fields of HeldJob in their order, in one value: dear is each
 column, not its length."""
 
-# Beside an old snapshot an index keeps the entry of each job that ever waited: 1 us each. Hence
-# shares are remembered with their first jobs. From there, not from the share's beginning, go those
-# of its priority, then the lower ones, share after share until there are enough. Rows are found by
-# ctid, since a plan that looks for ids may walk the ordering index once more. Jobs are locked with
-# their rows in the queue, and nothing waits: whoever moves a job locks it before its row there.
-_SHARES = plain(
-    _short(f"""
-WITH RECURSIVE s AS (
-  (SELECT gshare, priority, pandaid FROM jedi_job_ready WHERE site = :site
-   ORDER BY gshare, priority DESC, pandaid LIMIT 1)
-  UNION ALL
-  SELECT n.* FROM s, LATERAL (
-    SELECT gshare, priority, pandaid FROM jedi_job_ready WHERE site = :site AND gshare > s.gshare
-    ORDER BY gshare, priority DESC, pandaid LIMIT 1) n
-)
-SELECT CASE WHEN count(*) > 0 THEN json_build_object('shares', CAST(array_agg(gshare) AS text),
-  'priorities', CAST(array_agg(priority) AS text), 'firsts', CAST(array_agg(pandaid) AS text)) END
-FROM (SELECT s.* FROM s LEFT JOIN jedi_work_queue w ON w.queue_name = s.gshare
-    LEFT JOIN jedi_queue_shares q USING (queue_id)
-  ORDER BY {TURN.format(column="place")}, s.priority DESC, s.pandaid) o
-""")
-)
+# From a share's first job, not from the share's beginning, go those of its priority, then the lower
+# ones, share after share until there are enough: beside an old snapshot an index keeps the entry of
+# each job that ever waited. Rows are found by ctid, since a plan that looks for ids may walk the
+# ordering index once more. Jobs are locked with their rows in the queue, and nothing waits: whoever
+# moves a job locks it before its row there.
 _ACQUIRE = f"""
 WITH gone AS (
   DELETE FROM jedi_job_ready WHERE ctid = ANY(ARRAY(
@@ -165,25 +144,6 @@ WHERE j.pandaid = ANY(ARRAY(SELECT unnest(pandaids) FROM jedi_acquire_requests
 )
 
 
-class Turns:
-    """Whose turn it is at each site: its shares in their order with their first jobs, as they were
-    up to a second ago."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[float, Shares | None]] = {}
-
-    def at(self, site: str) -> Shares | None:
-        """What is known of a site."""
-        until, shares = self._known.get(site, (0.0, None))
-        return shares if clock.monotonic() < until else None
-
-    def read(self, tx: Connection, site: str) -> Shares | None:
-        """Find out; None if no job waits there."""
-        shares: Shares | None = value(tx, _SHARES, {"site": site})
-        self._known[site] = clock.monotonic() + _TURN_S, shares
-        return shares
-
-
 def acquire(
     tx: Connection,
     site: str,
@@ -191,17 +151,17 @@ def acquire(
     resources: Resources,
     request_id: str,
     pilot_id: str,
-    turns: Turns | None = None,
+    heads: Heads | None = None,
 ) -> list[HeldJob]:
     """Hand up to `n` activated jobs of a site that fit into a slot to a pilot, activated → sent.
 
     Shares come by what they use of their allocation, urgent work before all, shares alike by their
-    first jobs; within a share jobs of higher priority come first, then older ones. `turns`: what is
-    known of this order; it is found out if there is no job of those known. A repeated
-    request gets the jobs of the first one that the pilot still holds. IntegrityError: the
-    same request was being answered at this moment (repeat it), or is another site's.
+    first jobs; within a share jobs of higher priority come first, then older ones. What `heads`
+    knows is believed while it leads to a job, though there may be more jobs. A repeated request
+    gets the jobs of the first one that the pilot still holds. IntegrityError: the same request was
+    being answered at this moment (repeat it), or is another site's.
     """
-    turns = turns or Turns()
+    heads = heads or Heads()
     values = {"site": site, "request": request_id, "pilot": pilot_id}
     slot = {
         name: size or (0 if name.startswith("min_") else UNBOUNDED)
@@ -209,10 +169,14 @@ def acquire(
     }
     given = {**values, **slot, "n": n, "agent": AGENT}
 
-    def take(shares: Shares | None) -> Any:
-        return shares and value(tx, _TAKE, {**given, **shares})
+    def take(first: First | None) -> Any:
+        return first and value(tx, _TAKE, {**given, **first})
 
-    jobs = take(turns.at(site)) or take(turns.read(tx, site)) or value(tx, _REPEAT, values) or ()
+    known = heads.known(site)
+    jobs = take(known)
+    if not jobs and (first := heads.read(tx, site)) != known:
+        jobs = take(first)
+    jobs = jobs or value(tx, _REPEAT, values) or ()
     return [_held(*job) for job in jobs]
 
 

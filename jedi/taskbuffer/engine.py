@@ -178,12 +178,12 @@ def bulk(tx: Connection) -> None:
 PLAN_ONCE = {
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
-    "enable_bitmapscan": "off",  # it reads all to give the first: a share's jobs for one of them
+    "enable_bitmapscan": "off",  # reads and sorts all jobs of a share to give the first
 }
 
 
 def plan_once(engine: Engine) -> None:
-    """Make the sessions of an engine plan each statement once, and by index.
+    """Make the sessions of an engine plan each statement once, by indexes and in their order.
 
     For a process of many short statements. Planning dispatch anew each time costs 1 ms, twice its
     execution; and a plan made while tables were empty was seen to scan them for minutes.

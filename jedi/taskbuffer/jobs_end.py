@@ -56,8 +56,9 @@ WITH e AS (
   FROM jedi_jobs j JOIN jedi_job_files f USING (pandaid)
     JOIN jedi_dataset_contents c USING (fileid),
     -- the attempt failed on account of other files
-    LATERAL (SELECT f.type IN ({_INPUTS}) AND f.problem IS NULL AND EXISTS (
-      SELECT FROM jedi_job_files o WHERE o.pandaid = j.pandaid AND o.problem IS NOT NULL)
+    LATERAL (SELECT j.status <> 'finished' AND f.type IN ({_INPUTS}) AND f.problem IS NULL
+      AND EXISTS (
+        SELECT FROM jedi_job_files o WHERE o.pandaid = j.pandaid AND o.problem IS NOT NULL)
       AS innocent, c.type IN ({PRE_MERGE}) AND f.type NOT IN ({_INPUTS}) AS unmerged) s
   WHERE j.pandaid = ANY(CAST(:ids AS bigint[])) AND f.pandaid = ANY(CAST(:ids AS bigint[]))
     AND CASE WHEN s.unmerged THEN c.status IN ('pending', 'ready')
