@@ -70,7 +70,7 @@ def _ours(number: int, url: str, n: int, times: int) -> Work:
 
 def _service(url: str) -> World:
     world = make_world(Settings(Path(), url), "benchmark")
-    plan_once(world.engine)
+    plan_once(world.engine, in_order=True)
     world.refresh()
     world.engine.connect().close()
     return world

@@ -61,7 +61,7 @@ class Service:
 
     def __init__(self, url: str) -> None:
         engine = connect(url, "jedi benchmark")
-        plan_once(engine)
+        plan_once(engine, in_order=True)
         ddm: Any = Kept(0)
         self.world = make_world(engine, ddm)
         self._heads, self._numbers, self._name = Heads(), count(), uuid4().hex

@@ -30,7 +30,7 @@ def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
     Refused if another service listens at the same place.
     """
     world = make_world(settings, "api")
-    plan_once(world.engine)
+    plan_once(world.engine, in_order=True)
     world.refresh()
     home, address = Home(settings.home), world.knobs["api.listen"]
     secure = bool(address) and home.certificate.exists()

@@ -109,7 +109,7 @@ class Simulation:
         self.world = self._world()
         url = engine.url.render_as_string(hide_password=False)
         service = connect(url, "jedi pilots")
-        plan_once(service)
+        plan_once(service, in_order=True)
         self.pilots = Pilots(service, self.ddm, self.world.knobs, self.places, dice)
         self.agents = [registry.load(name)(self.world) for name in AGENTS]
         self.due: dict[str, datetime] = {}

@@ -175,25 +175,25 @@ def bulk(tx: Connection) -> None:
     tx.execute(text("SET LOCAL enable_nestloop = off"))
 
 
-PLAN_ONCE = {
-    "plan_cache_mode": "force_generic_plan",
-    "enable_seqscan": "off",
-    "enable_bitmapscan": "off",  # reads and sorts all jobs of a share to give the first
-}
+PLAN_ONCE = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off"}
+IN_ORDER = {"enable_bitmapscan": "off"}
 
 
-def plan_once(engine: Engine) -> None:
-    """Make the sessions of an engine plan each statement once, by indexes and in their order.
+def plan_once(engine: Engine, *, in_order: bool = False) -> None:
+    """Make the sessions of an engine plan each statement once, and by index.
 
     For a process of many short statements. Planning dispatch anew each time costs 1 ms, twice its
-    execution; and a plan made while tables were empty was seen to scan them for minutes.
+    execution; and a plan made while tables were empty was seen to scan them for minutes. `in_order`
+    is for who hands out jobs: a bitmap reads and sorts all that a share has waiting to give the
+    first. Who ends jobs, many at once, takes a third longer without bitmaps.
     """
-    event.listen(engine, "connect", _plan_once)
+    settings = PLAN_ONCE | (IN_ORDER if in_order else {})
+    event.listen(engine, "connect", partial(_set, settings))
     engine.dispose()  # those that it had begun
 
 
-def _plan_once(connection: Any, _record: Any) -> None:
+def _set(settings: Mapping[str, str], connection: Any, _record: Any) -> None:
     with connection.cursor() as cursor:
-        for setting, wanted in PLAN_ONCE.items():
-            cursor.execute("SELECT set_config(%s, %s, false)", (setting, wanted))
+        for name, wanted in settings.items():
+            cursor.execute("SELECT set_config(%s, %s, false)", (name, wanted))
     connection.commit()
