@@ -12,7 +12,17 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, TextClause, text
 
-from jedi.taskbuffer import dispatch, jobs, jobs_end, merging, onejob, outbox, retryrules
+from jedi.taskbuffer import (
+    builds,
+    datasets,
+    dispatch,
+    jobs,
+    jobs_end,
+    merging,
+    onejob,
+    outbox,
+    retryrules,
+)
 from jedi.taskbuffer.engine import IN_ORDER, PLAN_ONCE, plain
 from jedi.taskbuffer.heads import HEADS
 
@@ -39,8 +49,11 @@ ONCE: dict[str, str | TextClause] = {
     "retry rules": retryrules._MATCHES,
     "obey": retryrules._OBEY,
     "notices": outbox._TELL_JOBS,
+    "builds": builds._CALL,
+    "consumers": text(datasets._CALL.format(skip="SKIP LOCKED")),
 }
 LARGE = ("jedi_jobs", "jedi_job_files", "jedi_job_params", "jedi_dataset_contents", "jedi_datasets")
+KEYS = ("_pk", "_datasetname_type_ix")
 QUEUES = ("jedi_jobs_reported_ix",)
 """Indexes that are read whole: they hold nothing but what is wanted."""
 
@@ -53,7 +66,7 @@ def test_a_plan_made_on_empty_tables_looks_rows_up_by_their_keys(engine: Engine,
     assert ways
     for node in [n for n in scans if n["Node Type"] != "Bitmap Heap Scan"] + ways:
         way = node.get("Index Name", "")
-        assert way in QUEUES or (way.endswith("_pk") and "Index Cond" in node), node
+        assert way in QUEUES or (way.endswith(KEYS) and "Index Cond" in node), node
 
 
 def test_waiting_jobs_are_read_in_their_order(engine: Engine) -> None:
