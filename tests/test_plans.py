@@ -58,9 +58,12 @@ QUEUES = ("jedi_jobs_reported_ix",)
 """Indexes that are read whole: they hold nothing but what is wanted."""
 
 
+@pytest.mark.parametrize("settings", [PLAN_ONCE, PLAN_ONCE | IN_ORDER], ids=["any", "in order"])
 @pytest.mark.parametrize("name", ONCE)
-def test_a_plan_made_on_empty_tables_looks_rows_up_by_their_keys(engine: Engine, name: str) -> None:
-    plan = planned(engine, ONCE[name], PLAN_ONCE)
+def test_a_plan_made_on_empty_tables_looks_rows_up_by_their_keys(
+    engine: Engine, name: str, settings: dict[str, str]
+) -> None:
+    plan = planned(engine, ONCE[name], settings)
     scans = [n for n in nodes(plan) if n.get("Relation Name") in LARGE and "Scan" in n["Node Type"]]
     ways = [n for n in nodes(plan) if str(n.get("Index Name")).startswith(LARGE)]
     assert ways
