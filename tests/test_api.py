@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from sqlalchemy import Engine, text
 
 import jedi
 from jedi.agent.base import World
-from jedi.api.app import create_app
+from jedi.api.app import BODY_MAX, create_app
 from jedi.api.server import listen_tcp, listen_unix
 from jedi.core.errors import BadInput, Refused
 from jedi.core.home import Home
@@ -134,6 +135,16 @@ def test_all_mistakes_of_a_request_at_once(client: TestClient) -> None:
         assert client.post("/v1/pilot/acquire", content=hostile).status_code in (400, 422)
     nan = order(resources={"cores": float("nan")})
     assert client.post("/v1/pilot/acquire", content=json.dumps(nan)).status_code == 422
+
+
+def test_nobody_fills_the_memory_of_the_service(client: TestClient) -> None:
+    """Neither with what he says is so long, nor with what turns out to be."""
+    said = {"Content-Length": str(BODY_MAX + 1), "Authorization": ""}
+    assert client.post("/v1/pilot/report", content=b"", headers=said).status_code == 413
+    most = BODY_MAX // 2**20
+    for pieces, code in ((most, "bad_input"), (most + 1, "http_413")):
+        answer = client.post("/v1/pilot/report", content=repeat(b" " * 2**20, pieces))
+        assert answer.json()["code"] == code
 
 
 def test_who_may_ask(client: TestClient, world: World, engine: Engine) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from itertools import islice, product
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from jedi.pilot.base import Failure
 from jedi.service import commands
 from jedi.spec.preprocessing import fill
 from jedi.spec.tasktext import validate
+from jedi.spec.wire import Report
 
 SPEC = {"transPath": "make-list", "jobParameters": "$JEDITASKID"}
 READ = {
@@ -202,6 +205,21 @@ def test_metadata_that_make_no_sense_fail_the_job(tmp_path: Path, data: str) -> 
     (tmp_path / metadata.FILE).write_text(data)
     with pytest.raises(Failure, match=r"jedi_metadata\.json can't be used"):
         metadata.read(tmp_path, None)
+
+
+def test_the_service_takes_as_many_metadata_as_a_pilot_sends(tmp_path: Path) -> None:
+    """Else a payload could end its pilot, whose report would be refused."""
+
+    def made(n: int) -> dict[str, int]:
+        names = ("".join(name) for name in product(ascii_uppercase, repeat=3))
+        told = json.dumps(dict.fromkeys(islice(names, n), 1), separators=(",", ":"))
+        (tmp_path / metadata.FILE).write_text(told)
+        return metadata.read(tmp_path, None)
+
+    report = {"pandaid": 1, "lock_seq": 1, "status": "finished", "metadata": made(10_000)}
+    assert len(Report.model_validate(report).metadata) == 10_000
+    with pytest.raises(Failure, match="more than 10000 names"):
+        made(10_001)
 
 
 def test_metadata_are_a_file_of_the_payload(tmp_path: Path) -> None:

@@ -143,6 +143,18 @@ def test_by_age(world: World, done: int, later: Later) -> None:
         world.ddm.dataset("a:first")
 
 
+def test_a_task_may_be_cleaned_while_its_jobs_are_archived(
+    world: World, done: int, later: Later
+) -> None:
+    later(1)
+    archiving = world.engine.connect()
+    assert len(archive.archive_jobs(archiving, 0, 0, 10)) == 2
+    with blocked(world.engine, lambda tx: cleaning.clean(tx, OWNER, done)):
+        archiving.commit()
+        archiving.close()
+    assert dog(world) == Counts(purged=2, files=2)
+
+
 def test_who_dies_in_between(world: World, done: int, monkeypatch: pytest.MonkeyPatch) -> None:
     purge(world, jobs_of(world, done))
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):

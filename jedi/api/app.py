@@ -35,6 +35,10 @@ from jedi.taskbuffer.heads import Heads
 REFRESH_S = 5.0
 """Knobs and endpoints are at most this old."""
 
+BODY_MAX = 64 * 2**20
+"""Bytes of a request, which is read before its token is looked at; the longest tails of BATCH_MAX
+jobs take 20 MB."""
+
 _STATUS = {BadInput: 422, Forbidden: 403, NotFound: 404, Refused: 409, Unreachable: 503}
 _UNKNOWN_CALLER = ("no_token", "bad_token")
 
@@ -75,7 +79,7 @@ class Fresh:
 
 def create_app(world: World) -> FastAPI:
     """The application over a database and the data management it configures."""
-    app = FastAPI(title="JEDI", docs_url=None, redoc_url=None)
+    app = FastAPI(title="JEDI", docs_url=None, redoc_url=None, max_body_size=BODY_MAX)
     fresh, begin, heads = Fresh(world), world.engine.begin, Heads()
 
     @app.get("/health")

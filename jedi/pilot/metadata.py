@@ -14,6 +14,7 @@ from .stage import own_file
 
 FILE = "jedi_metadata.json"
 _MAX_BYTES = 100_000
+_MAX_NAMES = 10_000  # the service takes no more
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 
 
@@ -35,6 +36,8 @@ def read(run: Path, user: Account | None) -> dict[str, Any]:
         raise _bad(str(error)) from error
     if not isinstance(found, dict):
         raise _bad("it holds no mapping")
+    if len(found) > _MAX_NAMES:
+        raise _bad(f"it has more than {_MAX_NAMES} names")
     for name, value in found.items():
         if not _NAME.fullmatch(name) or not isinstance(value, (str, int, float)):
             raise _bad(f"{name[:80]!r} has a bad name or value")

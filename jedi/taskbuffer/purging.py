@@ -53,6 +53,9 @@ _UNPURGED = f"purged_at IS NULL AND status IN ({_JOB_ENDED})"
 _KEPT = f"{_UNPURGED} AND retention IS DISTINCT FROM {GOING}"
 _KEEP = "retention = jedi_now() + make_interval(secs => :keep_s)"
 _OF_THESE = "pandaid = ANY(CAST(:ids AS bigint[]))"
+_LOCK_TASK = text(
+    "SELECT FROM jedi_jobs WHERE jeditaskid = :task ORDER BY pandaid FOR NO KEY UPDATE"
+)
 _KEEP_JOBS = text(_on_both(_KEEP, f"{_OF_THESE} AND {_KEPT}", _LOG))
 _KEEP_TASK = text(_on_both(_KEEP, f"jeditaskid = :task AND {_KEPT}", _LOG))
 _CLAIM = text(
@@ -80,6 +83,8 @@ def keep_until(
 
 def keep_task_until(tx: Connection, task_id: int, keep_s: float, agent: str, reason: str) -> None:
     """The same for all jobs of a task that has ended."""
+    # Else those that are just being archived would be in neither of the tables.
+    tx.execute(_LOCK_TASK, {"task": task_id})
     values = {"task": task_id, "keep_s": keep_s}
     tx.execute(_KEEP_TASK, {**values, "agent": agent, "code": "to_be_purged", "reason": reason})
 
