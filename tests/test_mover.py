@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from jedi.mover.plan import EXPRESS, Need, Route, WaitingJob, activity, make_pla
 from jedi.spec.wire import Output, Report, Resources
 from jedi.taskbuffer import dispatch, knobs, locks
 from jedi.watchdog.copies import run as run_copies
+from jedi.watchdog.lookup import run as run_lookup
 
 A, B = "SITE_A_DATADISK", "SITE_B_DATADISK"
 
@@ -42,7 +44,7 @@ def test_express() -> None:
 def test_a_file_is_copied_once_and_express_for_all_if_for_one() -> None:
     shared, own = Need(("s:d", "f"), "X"), Need(("s:d", "g"), "X")
     jobs = [waiting(1, shared, own), waiting(2, shared, usual=EXPRESS), waiting(3, shared)]
-    plan = make_plan(jobs, {shared.file: ["P", "Q"], own.file: ["P", "Q"]})
+    plan = make_plan(jobs, {shared.file: ["P", "Q"], own.file: ["P", "Q"]}, {})
     assert plan.routes == {
         Route("P", "X", EXPRESS): [shared.file],
         Route("P", "X", "usual"): [own.file],
@@ -52,13 +54,13 @@ def test_a_file_is_copied_once_and_express_for_all_if_for_one() -> None:
 def test_what_one_job_keeps_is_kept() -> None:
     need = Need(("s:d", "f"), "X")
     jobs = [waiting(1, need), replace(waiting(2, need), kept=frozenset({"s:d"}))]
-    plan = make_plan(jobs, {need.file: ["P"]})
+    plan = make_plan(jobs, {need.file: ["P"]}, {})
     assert plan.routes == {Route("P", "X", "usual", kept=True): [need.file]}
 
 
 def test_what_is_there_stays_and_what_nobody_has_is_named() -> None:
     here, gone = Need(("s:d", "f"), "X"), Need(("s:d", "g"), "X")
-    plan = make_plan([waiting(1, here, gone)], {here.file: ["Z", "X"]})
+    plan = make_plan([waiting(1, here, gone)], {here.file: ["Z", "X"]}, {})
     assert plan.routes == {}
     assert plan.lacking(waiting(1, here)) == ""
     said = "s:d/g could not be brought to X: No endpoint has it."
@@ -233,6 +235,36 @@ def test_an_input_that_comes_later_is_found(world: World) -> None:
     assert statuses(world, made) == ["activated"]
 
 
+def spoil(world: World, made: Made) -> Path:
+    """Write nonsense beside the inputs of jobs."""
+    described = world.ddm.path(B, f"test:{made.task}.input", "x").with_name(".dataset.yaml")
+    described.write_text("state: [")
+    return described
+
+
+def test_a_dataset_that_cannot_be_looked_up_keeps_no_other_waiting(world: World) -> None:
+    bad, good = assigned_jobs(world, 1), assigned_jobs(world, 1)
+    described = spoil(world, bad)
+    Mover(world).run_once()
+    assert (statuses(world, bad), statuses(world, good)) == (["assigned"], ["activated"])
+    clock.turn_to(clock.now() + timedelta(seconds=world.knobs["mover.patience_s"] + 1))
+    Mover(world).run_once()  # people have to mend it: it does not fail for that
+    assert statuses(world, bad) == ["assigned"]
+    described.unlink()
+    Mover(world).run_once()
+    assert statuses(world, bad) == ["activated"]
+
+
+def test_nor_does_it_keep_the_dog_from_others(world: World) -> None:
+    bad, good = (assigned_jobs(world, 1, priority=801) for _ in range(2))
+    spoil(world, bad)
+    [job] = good.jobs
+    here = {f"input.{job}.{number}": b"abc" for number in (1, 2)}
+    put_file_dataset(world, f"test:{good.task}.input", here, A)
+    assert run_lookup(world) == {"activated": 1}
+    assert (statuses(world, bad), statuses(world, good)) == (["assigned"], ["activated"])
+
+
 def test_two_movers_share_the_work_and_do_no_harm(world: World) -> None:
     made = assigned_jobs(world, 2)
     first, second = Mover(world), Mover(replace(world))
@@ -311,6 +343,23 @@ def test_outputs_go_where_they_belong_and_jobs_finish(world: World) -> None:
         assert {r.type: r.nfilesfinished for r in ends} == {
             "input": 4, "random_seed": 2, "output": 2, "log": 2
         }  # fmt: skip
+
+
+def test_who_reads_outputs_looks_when_they_have_arrived(world: World) -> None:
+    made = transferring_jobs(world, 1)
+    with world.engine.begin() as tx:
+        reader = make_jobs(tx, 1).input
+        unguard(tx)
+        values = {"d": reader, "name": f"test:{made.task}.output"}
+        tx.execute(text(
+            "UPDATE jedi_datasets SET datasetname = :name, status = 'running', "
+            "statechecktime = jedi_now() - interval '1 minute' WHERE datasetid = :d"), values
+        )  # fmt: skip
+    assert Mover(world).run_once() == 1
+    assert statuses(world, made) == ["finished"]
+    with world.engine.begin() as tx:
+        looked_at = text("SELECT statechecktime FROM jedi_datasets WHERE datasetid = :d")
+        assert tx.scalar(looked_at, values) is None
 
 
 def test_an_output_that_cannot_be_moved_fails_its_job_and_leaves_nothing(world: World) -> None:

@@ -14,9 +14,10 @@ from sqlalchemy import Connection, Row
 from jedi.agent.base import Agent, World
 from jedi.core import clock, states
 from jedi.core.errors import JediError, LockLost
+from jedi.ddm import holding
 from jedi.ddm.interface import TransferResult
 from jedi.mover.plan import File, Need, Plan, Route, WaitingJob, activity, make_plan
-from jedi.taskbuffer import jobs_end, locks, moving, overview
+from jedi.taskbuffer import datasets, jobs_end, locks, moving, overview
 from jedi.taskbuffer.dispatch import job_files
 from jedi.taskbuffer.jobs import JobMove, move_jobs
 from jedi.taskbuffer.jobs_end import JobEnd
@@ -91,7 +92,8 @@ class Mover(Agent[Load, Plan]):
             with self.world.engine.begin() as tx:
                 if not self._lock(tx, [load]):
                     raise LockLost(f"Another Mover has taken over {load.lock}.")
-        plan = make_plan(load.jobs, self._holders(load))
+        needed = (need.file for job in load.jobs for need in job.needs)
+        plan = make_plan(load.jobs, *holding.find(self.world.ddm, needed))
         for route, files in plan.routes.items():
             for end in self._copy(route, files):
                 if not end.done:
@@ -117,7 +119,11 @@ class Mover(Agent[Load, Plan]):
                     ends.append(JobEnd(job.panda_id, "finished", "job_finished", reason))
         locks.release_all(tx, [load.lock for load, _ in results], self.world.me)
         move_jobs(tx, moves, self.name, [INWARD.status])
-        jobs_end.end_jobs(tx, ends, self.name)
+        ended = jobs_end.end_jobs(tx, ends, self.name)
+        done = {job.panda_id for job in ended if job.target == "finished"}
+        grown = {dataset for load, _ in results for job in load.jobs if job.panda_id in done
+                 for dataset, _ in job.outputs}  # fmt: skip
+        datasets.call_consumers(tx, grown, float(self.world.knobs["contentsfeeder.quiet_s"]))
 
     def tidy(self, results: Sequence[tuple[Load, Plan]]) -> None:
         """A job that has ended without success leaves no outputs; its log stays."""
@@ -138,14 +144,6 @@ class Mover(Agent[Load, Plan]):
 
     def _lock(self, tx: Connection, loads: Sequence[Load]) -> set[str]:
         return locks.take_all(tx, [load.lock for load in loads], self.world.me, self.lease_s)
-
-    def _holders(self, load: Load) -> dict[File, list[str]]:
-        """Who has the files."""
-        wanted: dict[str, dict[str, None]] = {}
-        for job in load.jobs:
-            for dataset, lfn in (need.file for need in job.needs):
-                wanted.setdefault(dataset, {})[lfn] = None
-        return self.world.ddm.holders(wanted)
 
     def _copy(self, route: Route, files: Sequence[File]) -> list[TransferResult]:
         """Copy files along a route."""

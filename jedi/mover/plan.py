@@ -46,7 +46,7 @@ class Route:
 @dataclass(slots=True)
 class Plan:
     """`routes`: which files are to be copied; `problems`: why a file is not where it must be;
-    `coming`: those that are on their way."""
+    `coming`: those that are on their way, or will be."""
 
     routes: dict[Route, list[File]] = field(default_factory=dict)
     problems: dict[Need, str] = field(default_factory=dict)
@@ -73,9 +73,12 @@ def activity(usual: str, processing_type: str | None, priority: int) -> str:
     return EXPRESS if processing_type == "urgent" or priority >= 1000 else usual
 
 
-def make_plan(jobs: Iterable[WaitingJob], holders: Mapping[File, Sequence[str]]) -> Plan:
-    """How the needs of jobs are met; `holders` says which endpoints have a file, best first. What
-    one job wants express comes express to all, and what one keeps is kept."""
+def make_plan(
+    jobs: Iterable[WaitingJob], holders: Mapping[File, Sequence[str]], unknown: Mapping[str, str]
+) -> Plan:
+    """How the needs of jobs are met; `holders` says which endpoints have a file, best first,
+    `unknown` why that can't be told of a dataset: people mend that, so its files count as coming.
+    What one job wants express comes express to all, and what one keeps is kept."""
     wanted: dict[Need, str] = {}
     kept: set[Need] = set()
     for job in jobs:
@@ -87,7 +90,10 @@ def make_plan(jobs: Iterable[WaitingJob], holders: Mapping[File, Sequence[str]])
     plan = Plan()
     for need, how in wanted.items():
         having = holders.get(need.file, ())
-        if not having:
+        if need.file[0] in unknown:
+            plan.problems[need] = unknown[need.file[0]]
+            plan.coming.add(need)
+        elif not having:
             plan.problems[need] = "No endpoint has it."
         elif need.endpoint not in having:
             route = Route(having[0], need.endpoint, how, need in kept)

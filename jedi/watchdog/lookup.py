@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import Any
-
-from sqlalchemy import Row
-
 from jedi.agent.base import World
+from jedi.ddm import holding
 from jedi.taskbuffer import dogs
 from jedi.taskbuffer.jobs import JobMove, move_jobs
 from jedi.watchdog.dog import Counts, Dog
-
-File = tuple[str, str]
-"""Dataset and LFN."""
 
 
 def run(world: World) -> Counts:
@@ -24,7 +17,10 @@ def run(world: World) -> Counts:
     while True:
         with world.engine.begin() as tx:
             jobs = dogs.awaiting_inputs(tx, above, last, limit)
-        holders = _locate(world, jobs)
+        inputs = ((data, lfn) for job in jobs for data, lfn, _ in job.inputs or ())
+        holders, problems = holding.find(world.ddm, inputs)
+        for name, why in problems.items():
+            world.log.warning("not looked up", dataset=name, error=why)
         reason = "Data management has the inputs at the site."
         moves = [
             JobMove(job.pandaid, "activated", "input_ready", reason, job.lock_seq)
@@ -36,15 +32,6 @@ def run(world: World) -> Counts:
         if len(jobs) < limit:
             return counts
         last = jobs[-1].pandaid
-
-
-def _locate(world: World, jobs: list[Row[Any]]) -> dict[File, list[str]]:
-    """Who has the inputs of jobs."""
-    wanted: dict[str, set[str]] = defaultdict(set)
-    for job in jobs:
-        for dataset, lfn, _ in job.inputs or ():
-            wanted[dataset].add(lfn)
-    return world.ddm.holders(wanted)
 
 
 DOG = Dog("lookup", "watchdog.lookup_period_s", "whether inputs of urgent jobs have come", run)
