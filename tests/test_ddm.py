@@ -480,7 +480,7 @@ class TestConformance:
         os.utime(stuck, ns=(was.st_atime_ns, was.st_mtime_ns))
         assert len(ddm.copies()) == 3
         dropped, [problem] = ddm.drop_copies(ddm.copies())
-        assert (dropped, problem.filename) == (2, str(stuck))
+        assert dropped == 2 and str(stuck) in str(problem)
         assert [copy.lfn for copy in ddm.copies()] == ["g"]
 
     def test_the_last_replica_is_no_copy_any_more(self, make: Make, roots: Roots) -> None:

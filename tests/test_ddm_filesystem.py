@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,18 @@ def test_people_describe_their_files(fs: FileSystemDDM, tmp_path: Path) -> None:
     lay(tmp_path / "b", "s:d", {".dataset.yaml": said})
     assert fs.dataset("s:d").state == "open"
     assert fs.list_files("s:d") == [FileInfo("f", 3, "abcdef01", "G", 0)]
+
+
+def test_a_dataset_that_cannot_be_looked_up_keeps_no_copies_of_others(
+    fs: FileSystemDDM, tmp_path: Path
+) -> None:
+    until = datetime(2030, 1, 1, tzinfo=UTC)
+    homes = [lay(tmp_path / "a", name, {"f": "abc"}) for name in ("s:c", "s:d", "s:e")]
+    fs.transfer([(name, "f") for name in ("s:c", "s:d", "s:e")], "A", "B", "test", until)
+    (homes[1] / ".dataset.yaml").write_text("state: [")
+    dropped, [problem] = fs.drop_copies(fs.copies())
+    assert (dropped, isinstance(problem, BadInput)) == (2, True)
+    assert [copy.dataset for copy in fs.copies()] == ["s:d"]
 
 
 def test_people_make_containers(fs: FileSystemDDM, tmp_path: Path) -> None:

@@ -186,13 +186,17 @@ class Directories(ABC):
             self._arrived(goal, files_there, stays)
         return [_result(name, file, ends[name, file]) for name, file in files]
 
-    def drop_copies(self, copies: Sequence[Copy]) -> tuple[int, list[OSError]]:
-        dropped, problems = 0, []
+    def drop_copies(self, copies: Sequence[Copy]) -> tuple[int, list[JediError | OSError]]:
+        dropped, problems = 0, list[JediError | OSError]()
         unwanted: dict[tuple[str, str], set[str]] = {}
         for copy in set(copies).intersection(self.copies()):
             unwanted.setdefault((copy.endpoint, copy.dataset), set()).add(copy.lfn)
         for (endpoint, name), lfns in unwanted.items():
-            held = self.locate(name, lfns)
+            try:
+                held = self.locate(name, lfns)
+            except JediError as error:
+                problems.append(error)
+                continue
             last = {lfn for lfn in lfns if held[lfn] == [endpoint]}
             self._forget(endpoint, name, last, gone=False)
             gone = set()  # before it is forgotten: who dies in between leaves it to the next

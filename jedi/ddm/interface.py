@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal, Protocol
 
-from jedi.core.errors import Refused
+from jedi.core.errors import JediError, Refused
 
 State = Literal["open", "closed"]
 
@@ -155,7 +155,7 @@ class DDM(Protocol):
     def copies(self) -> list[Copy]:
         """All copies that are not to stay, at any endpoint."""
 
-    def drop_copies(self, copies: Sequence[Copy]) -> tuple[int, list[OSError]]:
+    def drop_copies(self, copies: Sequence[Copy]) -> tuple[int, list[JediError | OSError]]:
         """Remove such copies; how many, and why others could not be. The last replica of a file
         stays, for good."""
 
