@@ -265,6 +265,8 @@ def test_what_cannot_be_removed_keeps_nobody_else_waiting(world: World, done: in
     """Nor is it forgotten: it is tried again."""
     other = task(world, "other")
     cycle(world)
+    with world.engine.begin() as tx:
+        config.put(tx, "root", "watchdog.batch", "2")
     stuck, free = jobs_of(world, done), jobs_of(world, other)
     with world.engine.begin() as tx:
         [file] = jobs.outputs(tx, stuck[0])

@@ -5,7 +5,7 @@ stay. Source: PGI use case, purge.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, text
@@ -93,19 +93,19 @@ _JOBS = all_jobs("pandaid, jeditaskid, status, postprocessed_at, retention, purg
 _FILES = all_files("pandaid, fileid, jeditaskid, type")
 _DUE = f"""
 WITH due AS (
-  SELECT j.pandaid FROM {_JOBS} j JOIN jedi_tasks t USING (jeditaskid)
+  SELECT j.pandaid, jeditaskid FROM {_JOBS} j JOIN jedi_tasks t USING (jeditaskid)
   WHERE {{due}} AND j.purged_at IS NULL AND j.status IN ({_JOB_ENDED})
-    AND t.status IN ({_TASK_ENDED})
+    AND jeditaskid <> ALL(CAST(:stuck AS bigint[])) AND t.status IN ({_TASK_ENDED})
     AND NOT EXISTS ({_IN_USE.format(task="j.jeditaskid")})
   LIMIT :limit
 )
-SELECT due.pandaid, d.datasetname, d.containername, array_agg(c.lfn) AS lfns
+SELECT due.pandaid, due.jeditaskid, d.datasetname, d.containername, array_agg(c.lfn) AS lfns
 FROM due LEFT JOIN ({_FILES} f
   JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
     AND c.outpandaid = f.pandaid AND c.status = 'finished' AND f.type = 'output'
   JOIN jedi_datasets d ON d.datasetid = c.datasetid AND d.jeditaskid = c.jeditaskid)
   ON f.pandaid = due.pandaid
-GROUP BY 1, 2, 3 ORDER BY 1, 2
+GROUP BY 1, 2, 3, 4 ORDER BY 1, 3
 """
 _OVER = "j.retention <= jedi_now()"
 _OLD = (
@@ -120,13 +120,14 @@ def going(tx: Connection, task_ids: Sequence[int]) -> list[int]:
     return list(tx.scalars(_GOING, {"tasks": list(task_ids)}))
 
 
-def claim(tx: Connection, age_s: float, limit: int) -> list[Row[Any]]:
-    """Begin to remove the outputs of up to `limit` jobs of tasks that have ended: of those that are
-    not to be kept any longer, or (`age_s` > 0) that ended so long ago and of which nothing was
-    said; not while another task reads or fills outputs of theirs. A row a job and dataset: pandaid,
-    datasetname, containername, lfns; a job that made nothing has None for them."""
+def claim(tx: Connection, age_s: float, limit: int, stuck: Collection[int] = ()) -> list[Row[Any]]:
+    """Begin to remove the outputs of up to `limit` jobs of tasks that have ended, but for tasks in
+    `stuck`: of those that are not to be kept any longer, or (`age_s` > 0) that ended so long ago
+    and of which nothing was said; not while another task reads or fills outputs of theirs. A row a
+    job and dataset: pandaid, jeditaskid, datasetname, containername, lfns; a job that made nothing
+    has None for the last three."""
     query, ages = (_DUE_OR_OLD, {"age_s": age_s}) if age_s else (_DUE_ALONE, {})
-    due = tx.execute(query, {"limit": limit, **ages}).all()
+    due = tx.execute(query, {"limit": limit, "stuck": list(stuck), **ages}).all()
     ids = sorted({row.pandaid for row in due})
     lock_jobs(tx, ids)
     claimed = set(tx.scalars(_CLAIM, {"ids": ids}))  # somebody may have kept them meanwhile
