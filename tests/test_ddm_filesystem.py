@@ -47,15 +47,21 @@ def test_people_describe_their_files(fs: FileSystemDDM, tmp_path: Path) -> None:
     assert fs.list_files("s:d") == [FileInfo("f", 3, "abcdef01", "G", 0)]
 
 
+@pytest.mark.parametrize("error", [BadInput, OSError])
 def test_a_dataset_that_cannot_be_looked_up_keeps_no_copies_of_others(
-    fs: FileSystemDDM, tmp_path: Path
+    fs: FileSystemDDM, tmp_path: Path, error: type[Exception]
 ) -> None:
     until = datetime(2030, 1, 1, tzinfo=UTC)
-    homes = [lay(tmp_path / "a", name, {"f": "abc"}) for name in ("s:c", "s:d", "s:e")]
-    fs.transfer([(name, "f") for name in ("s:c", "s:d", "s:e")], "A", "B", "test", until)
-    (homes[1] / ".dataset.yaml").write_text("state: [")
+    names = ("s:c", "s:d", "s:e")
+    homes = [lay(tmp_path / "a", name, {"f": "abc"}) for name in names]
+    fs.transfer([(name, "f") for name in names], "A", "B", "test", until)
+    described = homes[1] / ".dataset.yaml"
+    if error is BadInput:
+        described.write_text("state: [")
+    else:
+        described.mkdir()
     dropped, [problem] = fs.drop_copies(fs.copies())
-    assert (dropped, isinstance(problem, BadInput)) == (2, True)
+    assert (dropped, isinstance(problem, error)) == (2, True)
     assert [copy.dataset for copy in fs.copies()] == ["s:d"]
 
 

@@ -235,29 +235,28 @@ def test_an_input_that_comes_later_is_found(world: World) -> None:
     assert statuses(world, made) == ["activated"]
 
 
-def spoil(world: World, made: Made) -> Path:
-    """Write nonsense beside the inputs of jobs."""
-    described = world.ddm.path(B, f"test:{made.task}.input", "x").with_name(".dataset.yaml")
-    described.write_text("state: [")
-    return described
+def description(world: World, made: Made) -> Path:
+    """Where people may say what the inputs of jobs are."""
+    return world.ddm.path(B, f"test:{made.task}.input", "x").with_name(".dataset.yaml")
 
 
 def test_a_dataset_that_cannot_be_looked_up_keeps_no_other_waiting(world: World) -> None:
     bad, good = assigned_jobs(world, 1), assigned_jobs(world, 1)
-    described = spoil(world, bad)
+    said = description(world, bad)
+    said.write_text("state: [")
     Mover(world).run_once()
     assert (statuses(world, bad), statuses(world, good)) == (["assigned"], ["activated"])
     clock.turn_to(clock.now() + timedelta(seconds=world.knobs["mover.patience_s"] + 1))
     Mover(world).run_once()  # people have to mend it: it does not fail for that
     assert statuses(world, bad) == ["assigned"]
-    described.unlink()
+    said.unlink()
     Mover(world).run_once()
     assert statuses(world, bad) == ["activated"]
 
 
 def test_nor_does_it_keep_the_dog_from_others(world: World) -> None:
     bad, good = (assigned_jobs(world, 1, priority=801) for _ in range(2))
-    spoil(world, bad)
+    description(world, bad).mkdir()
     [job] = good.jobs
     here = {f"input.{job}.{number}": b"abc" for number in (1, 2)}
     put_file_dataset(world, f"test:{good.task}.input", here, A)

@@ -137,6 +137,27 @@ def test_a_user_has_so_much_staged_at_a_time(tape: World) -> None:
     assert status(tape, task_id) == "done"
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_a_dataset_that_cannot_be_looked_up_keeps_no_other_from_disk(
+    tape: World, first: bool
+) -> None:
+    """Neither the first files of tasks nor further ones."""
+    tasks = []
+    for name in ("demo:in", "demo:other"):
+        on_tape(tape, *"ab", name=name)
+        items = [{**INPUT, "dataset": name}, {**OUTPUT, "dataset": name.replace("demo", "a")}]
+        tasks.append(start(tape, jobParameters=items))
+    if not first:
+        dog(tape)
+        TaskRefiner(tape).run_once()
+        ContentsFeeder(tape).run_once()
+    tape.ddm.path(TAPE, "demo:in", "a").with_name(".dataset.yaml").mkdir()
+    assert dog(tape) == {"begun" if first else "staged": 1}
+    assert [status(tape, one) for one in tasks] == (
+        ["staging", "staged"] if first else ["ready", "ready"]
+    )
+
+
 def test_a_released_task_reads_the_tape_itself(tape: World) -> None:
     on_tape(tape, *"abc")
     tape.ddm.stage("demo:in", ["a"], "test")

@@ -194,7 +194,7 @@ class Directories(ABC):
         for (endpoint, name), lfns in unwanted.items():
             try:
                 held = self.locate(name, lfns)
-            except JediError as error:
+            except (JediError, OSError) as error:
                 problems.append(error)
                 continue
             last = {lfn for lfn in lfns if held[lfn] == [endpoint]}

@@ -50,8 +50,8 @@ def _stage(world: World, name: str, lfns: Sequence[str]) -> int:
     """Ask for files; how many of them are on disk. What can't come now is asked for again."""
     try:
         ends = world.ddm.stage(name, lfns, _ACTIVITY)
-    except JediError as error:
-        world.log.warning("not staged", dataset=name, error=error.sentence)
+    except (JediError, OSError) as error:
+        world.log.warning("not staged", dataset=name, error=str(error))
         return 0
     for end in ends:
         if not end.done:
