@@ -8,6 +8,7 @@ import sys
 import threading
 import zlib
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -15,11 +16,13 @@ from job_rows import Made, make_jobs
 from sqlalchemy import text
 
 from jedi.agent.base import World
+from jedi.core.reasons import REASONS
 from jedi.ddm.filesystem import FileSystemDDM
 from jedi.jobdispatcher import agent as adders
 from jedi.jobdispatcher.agent import Adder
 from jedi.jobdispatcher.outcome import FINISHED, TRANSFERRING, judge, logs, stored
 from jedi.mover.agent import _waiting
+from jedi.service import why
 from jedi.service.check import check
 from jedi.spec.attempt import HeldJob, JobFile, ReportedJob
 from jedi.spec.wire import Output, Report, Resources
@@ -210,6 +213,15 @@ def test_a_staged_file_that_is_not_as_reported_fails_the_job(world: World, damag
     assert len(pilot.published("log")) == 1
 
 
+def test_a_job_whose_dataset_is_gone_fails_by_a_known_reason(world: World) -> None:
+    pilot = Pilot(world)
+    pilot.finish()
+    rmtree(world.ddm.path(ENDPOINT, pilot.dataset("output"), "a").parent)
+    adder(world).run_once()
+    assert (pilot.statuses(), pilot.error()[1]) == (["failed"], "dataset_missing")
+    assert "dataset_missing" in REASONS
+
+
 def test_a_storage_that_does_not_answer_holds_the_job_and_nothing_is_lost(world: World) -> None:
     pilot = Pilot(world, 2)
     pilot.finish()
@@ -225,6 +237,7 @@ def test_a_storage_that_does_not_answer_holds_the_job_and_nothing_is_lost(world:
         assert held.hold_kind == "failed_recoverable"
         assert target.name in held.hold_reason
         assert held.hold_deadline > held.hold_since
+        assert held.hold_reason in (why.why(tx, pilot.made.task).detail or "")
         tx.execute(text("UPDATE jedi_jobs SET hold_deadline = jedi_now() - interval '1 s'"))
     target.rmdir()
     assert agent.run_once() == 1

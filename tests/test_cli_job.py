@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -70,6 +71,7 @@ def test_a_held_job_is_never_dispatched(run: Run, made: Made, engine: Engine) ->
     assert "Pre-processing-Hold (User-Request)" in run("show", first).out
     assert run("release", first).code == 0
     assert acquire(engine, "b") == [first]
+    assert "user_request" in run("hold", first, "--after").out
     refused = run("hold", second, first)
     assert (refused.code, f"Job {first} is sent" in refused.err) == (1, True)
     assert run("release", third).code == 0  # it goes on
@@ -172,6 +174,7 @@ def test_cancel_what_a_pilot_has(run: Run, made: Made, engine: Engine, world: Wo
         assert dispatch.accept_reports(tx, "SITE_A", [report]) == ["cancelled"]
     Adder(world).run_once()
     assert run("show", first, "--json").value["job"]["status"] == "cancelled"
+    assert re.search(r"kill code +cancelled_by_user", run("show", first).out)
 
 
 def test_inputs_of_a_cancelled_job_are_tried_again(world: World, run: Run) -> None:

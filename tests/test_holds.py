@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from commanding import OWNER, ask, cycle, running
 from commanding import jobs as command_jobs
@@ -12,7 +14,7 @@ from test_mover import statuses, transferring_jobs
 from jedi.agent.base import World
 from jedi.core.errors import Refused
 from jedi.mover.agent import Mover
-from jedi.service import check, jobs
+from jedi.service import check, jobs, results
 from jedi.spec.wire import Beat, Resources
 from jedi.taskbuffer import dispatch
 from jedi.watchdog.dog import walk
@@ -61,8 +63,8 @@ def told(world: World, pilot: Pilot) -> str:
     return command
 
 
-def test_held_after_it_has_run(world: World) -> None:
-    """Outputs stay where the pilot laid them until the owner lets them go on."""
+def test_held_after_it_has_run(world: World, tmp_path: Path) -> None:
+    """Outputs stay where the pilot laid them, and their owner may have them there."""
     pilot = Pilot(world)
     [job] = pilot.made.jobs
     with world.engine.begin() as tx:
@@ -74,6 +76,11 @@ def test_held_after_it_has_run(world: World) -> None:
     assert pgi(world) == ["Post-processing-Hold"]
     assert (pilot.statuses(), pilot.published("output")) == (["holding"], [])
     with world.engine.begin() as tx:
+        [copy] = jobs.plan_copies(tx, world.ddm, job, tmp_path)
+    assert results.fetch(copy)
+    assert (tmp_path / copy.file.lfn).stat().st_size == copy.file.size
+    with world.engine.begin() as tx:
+        assert jobs.outputs(tx, job) == [copy.file]
         [one] = jobs.release(tx, ME, [job], None)
         assert one.pgi_state == "Post-processing"
     adder(world).run_once()

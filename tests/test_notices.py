@@ -405,6 +405,7 @@ def test_a_bad_address_keeps_no_mail_of_others(
         {"webhook": "file:///etc/passwd"},
         {"webhook": "http://"},
         {"webhook": "https://[::1"},
+        {"webhook": "http://x y/"},
         {"mail": "me"},
         {"mail": "me@example@org"},
         {"mail": "me@example.org\nBcc: you@example.org"},

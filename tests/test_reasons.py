@@ -24,7 +24,7 @@ OTHER_CODES = ("api", "cli", "client", "demo", "service", "standalone", "core", 
 why a site does not fit, a vocabulary of its own, with sentences."""
 ONLY_TOLD = {
     "batch_garbage", "batch_missing", "batch_refused", "batch_timeout", "catalogue_changed",
-    "checksum_differs", "container_cycle", "dataset_exists", "dataset_missing", "engine_failed",
+    "checksum_differs", "container_cycle", "dataset_exists", "engine_failed",
     "event_count_failed", "is_container", "no_plugin", "not_our_container", "not_staged",
     "outside_root", "source_missing",
 }  # fmt: skip

@@ -181,7 +181,7 @@ def config_get(knob: Knob, as_json: Json = False) -> None:
 
     def people() -> None:
         typer.echo(f"{setting.name} = {setting.value} [{setting.unit}]")
-        typer.echo(f"{setting.meaning}; the preset says {setting.default}")
+        typer.echo(f"{setting.meaning}; the preset says {setting.default!r}")
         if history:
             rows = [[c.at, c.by, "preset" if c.value is None else c.value] for c in history]
             table(["when", "who", "value"], rows)

@@ -86,14 +86,15 @@ def _show(found: JobDetails) -> None:
         "held since": job.hold_since,
         "held until": job.hold_deadline,
         "to be held": job.hold_next,
-        "to be killed": job.kill_code,
+        "kill code": job.kill_code,
         "site": job.site,
         "pilot": job.pilot_id,
         "handed to": job.delegation_kind,
         "queue": job.delegation_queue,
         "id there": job.delegation_id,
         "exit code": job.exit_code,
-        "error": job.error_diag or job.error_code,
+        "error code": job.error_code,
+        "error": job.error_diag,
         "outputs kept until": job.retention,
         "purged": job.purged_at,
     }
@@ -173,8 +174,10 @@ def _command(
 ) -> list[OneJob]:
     with transaction() as tx:
         found = command(tx, caller(), jobs, comment)
-    rows = [[job.panda_id, job.status, job.pgi_state, job.kill_code] for job in found]
-    show(found, as_json, lambda: table(["job", "status", "PGI state", "to be killed"], rows))
+    rows = [[job.panda_id, job.status, job.pgi_state, job.hold_next, job.kill_code]
+            for job in found]  # fmt: skip
+    headers = ["job", "status", "PGI state", "to be held", "kill code"]
+    show(found, as_json, lambda: table(headers, rows))
     return found
 
 

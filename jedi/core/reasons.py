@@ -193,6 +193,7 @@ JOBS: Mapping[str, str] = {
     "declared_otherwise": "Data management was told otherwise of an output: remove its old entry.",
     "target_differs": "Another file has the name of an output already: choose another name.",
     "staged_missing": "An output that the pilot reported is not there.",
+    "dataset_missing": "The dataset of an output is not there: look at the storage it was in.",
     "dataset_closed": "An output came after its dataset was closed.",
     "transfer_failed": "Outputs did not come to their destination.",
     # the pilot's

@@ -77,7 +77,7 @@ def must_stay(going: Iterable[int]) -> None:
     """Refused if there are such jobs: what goes can't be kept."""
     for job in going:
         raise Refused(
-            f"Outputs of job {job} are being removed: they can't be kept any longer.",
+            f"Outputs of job {job} are gone, or being removed: they can't be kept any longer.",
             code="outputs_going",
             panda_id=job,
         )

@@ -6,7 +6,7 @@ Every command names one attempt, a PandaID: it never touches the attempt that co
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -132,15 +132,28 @@ def pilot_printed(tx: Connection, logs: Path, panda_id: int) -> Printed:
 
 
 def outputs(tx: Connection, panda_id: int) -> list[File]:
-    """What a job has made, as far as it is still kept; NotFound if there is no such job."""
+    """What a job has made, as far as it is still kept; of one that is `holding`, what its pilot has
+    laid down for its owner to look at. NotFound if there is no such job."""
     [job] = get(tx, [panda_id])
-    return tasks.outputs(tx, job.jedi_task_id, panda_id=panda_id)
+    if (laid := moving.laid_down(tx, panda_id)) is None:
+        return tasks.outputs(tx, job.jedi_task_id, panda_id=panda_id)
+    made = {file.lfn: file for file in laid[2] if file.type != "log" and file.size is not None}
+    found = tasks.files(tx, job.jedi_task_id, types=[*states.MADE_TYPES], panda_id=panda_id)
+    return [
+        replace(file, size=made[file.lfn].size, adler32=made[file.lfn].adler32)
+        for file in found
+        if file.lfn in made
+    ]
 
 
 def plan_copies(tx: Connection, ddm: DDM, panda_id: int, directory: Path) -> list[Copy]:
     """How a job's outputs get into a directory; NotFound if there is no such job."""
     [job] = get(tx, [panda_id])
-    return results.plan_copies(tx, ddm, job.jedi_task_id, directory, panda_id=panda_id)
+    if (laid := moving.laid_down(tx, panda_id)) is None:
+        return results.plan_copies(tx, ddm, job.jedi_task_id, directory, panda_id=panda_id)
+    place = ddm.staging_dir(laid[0], panda_id, laid[1])
+    made = outputs(tx, panda_id)
+    return [Copy(file, place / file.lfn, directory / file.lfn) for file in made]
 
 
 def newest(tx: Connection, user_name: str, limit: int) -> list[tuple[int, str]]:
@@ -270,6 +283,8 @@ def purge(
     they are being removed already.
     """
     jobs = _held_fast(tx, who, panda_ids, "purge", sorted(states.JOB.final))
+    if keep_days:
+        cleaning.must_stay(job.panda_id for job in jobs if job.purged_at)
     of_tasks = sorted({job.jedi_task_id for job in jobs})
     cleaning.must_be_over(tx, of_tasks)
     reason = cleaning.told(who, keep_days, comment)

@@ -101,6 +101,7 @@ def _is_address(text: str) -> bool:
 def _is_url(text: str) -> bool:
     try:
         url = urlsplit(text)
-        return url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+        named = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+        return named and text.split() == [text]
     except ValueError:
         return False

@@ -147,7 +147,8 @@ def _jobs(row: Row[Any], settings: Knobs) -> Held:
         detail = " ".join([f"{row.activated} jobs wait at {where}.", *(row.troubles or ())])
         return ("slots" if seen else "pilots"), detail, found
     if row.moving:
-        return "transfers", f"Files of {row.moving} jobs are on their way.", found
+        later = f" Some can't be stored for now: {row.recoverable}" if row.recoverable else ""
+        return "transfers", f"Files of {row.moving} jobs are on their way.{later}", found
     if row.throttled:
         return "user_cap", f"{row.throttled} jobs are kept from pilots.", found
     if row.merging:

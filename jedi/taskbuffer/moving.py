@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
 from jedi.spec.attempt import JobFile
-from jedi.taskbuffer.dispatch import JOB_FILES, job_files
+from jedi.taskbuffer.dispatch import JOB_FILES, STAGING, job_files, staging
 
 _STAYING = ", ".join(f"'{kind}'" for kind in states.PRODUCT_TYPES)
 _MOVING = text(f"""
@@ -31,6 +31,22 @@ _BROUGHT = text(f"""
 SELECT pandaid, {JOB_FILES.format(condition="f.type = ANY(:types)")} AS files FROM jedi_jobs j
 WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND hold_kind = 'manual_stage_in' ORDER BY pandaid
 """)
+
+_LAID_DOWN = text(f"""
+SELECT lock_seq, {STAGING.format(site="j.site")} AS endpoints,
+  {JOB_FILES.format(condition="f.type = ANY(:types)")} AS files
+FROM jedi_jobs j WHERE pandaid = :id AND status = 'holding'
+""")
+
+
+def laid_down(tx: Connection, panda_id: int) -> tuple[str, int, tuple[JobFile, ...]] | None:
+    """What the pilot of a job has laid down and nobody has stored yet: the endpoint and the
+    lock_seq of the staging directory where it lies, the files. None: the job is not `holding`."""
+    values = {"id": panda_id, "types": list(states.OUTPUT_TYPES)}
+    if (row := tx.execute(_LAID_DOWN, values).one_or_none()) is None:
+        return None
+    files = job_files(row.files)
+    return staging(row.endpoints, files), row.lock_seq, files
 
 
 def brought_by_owners(tx: Connection, panda_ids: Sequence[int]) -> list[tuple[int, JobFile]]:

@@ -28,6 +28,7 @@ FROM jedi_tasks t, LATERAL (
       'transferring') AND {_FREE}) AS moving,
     count(*) FILTER (WHERE status = 'merging' AND {_FREE}) AS merging,
     count(*) FILTER (WHERE NOT {_FREE}) AS held, min(statechangetime) AS jobs_since,
+    min(hold_reason) FILTER (WHERE hold_kind = 'failed_recoverable') AS recoverable,
     array_agg(DISTINCT site) FILTER (WHERE status = 'activated' AND {_FREE}) AS sites
   FROM jedi_jobs o WHERE o.jeditaskid = t.jeditaskid AND o.postprocessed_at IS NULL) j,
   LATERAL (SELECT max(lastpilot) AS last_pilot FROM jedi_sites WHERE site = ANY(j.sites)) p,
