@@ -268,6 +268,18 @@ def test_the_job_of_a_killed_pilot_fails_at_once(field: Field, restarted: bool) 
     assert field.sql("SELECT count(*) FROM jedi_site_metrics")[0][0] == 0
 
 
+def test_storage_where_nothing_can_be_removed_holds_up_no_site(field: Field) -> None:
+    submitter = Submitter(field.world)
+    _, process = start_one(field, submitter, "sleep 1000")
+    (job,) = field.sql("SELECT pandaid, lock_seq FROM jedi_jobs")
+    stuck = field.world.ddm.staging_dir("SITE_B_DATADISK", job.pandaid, job.lock_seq)
+    stuck.parent.mkdir(parents=True)
+    stuck.touch()  # not even root can remove it as a directory
+    process.signal(signal.SIGKILL)
+    field.until(lambda: field.pilots("endtime IS NOT NULL"), submitter)
+    assert field.sql("SELECT count(*) FROM jedi_site_metrics")[0][0] == 0
+
+
 def test_a_site_that_runs_jobs_does_not_wait_for_pilots_that_died_between_them(
     field: Field,
 ) -> None:

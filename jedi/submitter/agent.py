@@ -18,6 +18,7 @@ from sqlalchemy import Connection, Row
 from jedi.agent.base import Agent, World
 from jedi.core import clock
 from jedi.core.backoff import Backoff
+from jedi.core.errors import JediError
 from jedi.core.home import Home
 from jedi.submitter import engines, local
 from jedi.submitter.errand import Done, Errand
@@ -141,7 +142,10 @@ class Submitter(Agent[Errand, Done]):
         for attempt in errand.attempts:
             errand.engine.tidy(self._home.work / f"{attempt.pandaid}.{attempt.lock_seq}")
             for endpoint in errand.endpoints:
-                self.world.ddm.drop_staging(endpoint, attempt.pandaid, attempt.lock_seq)
+                try:
+                    self.world.ddm.drop_staging(endpoint, attempt.pandaid, attempt.lock_seq)
+                except (JediError, OSError) as error:  # the dog `sweep` tries it again
+                    self.log.warning("left behind", endpoint=endpoint, error=str(error))
         seen = errand.engine.look(errand.known) if errand.seen is None else errand.seen
         idle = [pilot for pilot in errand.superfluous if pilot.pilot_id in seen.waiting]
         if idle:
