@@ -86,6 +86,14 @@ def test_waiting_jobs_are_read_in_their_order(engine: Engine) -> None:
         assert not any("Sort" in n["Node Type"] for n in nodes(part))
 
 
+def test_reported_jobs_are_read_in_their_order(engine: Engine) -> None:
+    """Who sorts them reads all that were reported for each batch."""
+    plan = planned(engine, jobs_end._REPORTED, PLAN_ONCE | IN_ORDER)
+    [locked] = [n for n in nodes(plan) if n["Node Type"] == "LockRows"]
+    [scan] = locked["Plans"]
+    assert (scan["Node Type"], scan["Index Name"]) == ("Index Scan", "jedi_jobs_reported_ix")
+
+
 def planned(engine: Engine, asked: str | TextClause, settings: dict[str, str]) -> dict[str, Any]:
     """The plan of a statement as a process that plans once makes it."""
     sql = asked if isinstance(asked, str) else plain(asked.text)

@@ -66,9 +66,9 @@ WITH m AS (
     CAST(:blames AS text[])) WITH ORDINALITY AS k(target, code, reason, error_source, kind)
     USING (kind)
 ), old AS (
-  SELECT m.*, j.status AS source FROM jedi_jobs j JOIN m ON j.pandaid = m.id
-  WHERE j.pandaid = ANY(CAST(:ids AS bigint[]))
-    AND (m.seq IS NULL OR j.lock_seq = m.seq) AND j.status = ANY(:sources)
+  SELECT m.*, j.status AS source
+  FROM m, LATERAL (SELECT * FROM jedi_jobs WHERE pandaid = m.id OFFSET 0) j
+  WHERE (m.seq IS NULL OR j.lock_seq = m.seq) AND j.status = ANY(:sources)
     -- what a person holds is not stored meanwhile
     AND (m.target NOT IN ('transferring', 'merging', 'finished')
          OR coalesce(j.hold_kind, 'failed_recoverable') = 'failed_recoverable')

@@ -9,16 +9,17 @@ while tables were empty was seen to read all files of the task for each of them.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, text
 
 from jedi.core import states
-from jedi.spec.attempt import ReportedJob
+from jedi.spec.attempt import JobFile, ReportedJob
 from jedi.taskbuffer import merging, outbox, retryrules
-from jedi.taskbuffer.dispatch import JOB_FILES, STAGING, job_files, staging
-from jedi.taskbuffer.engine import wake
+from jedi.taskbuffer.dispatch import STAGING, staging
+from jedi.taskbuffer.engine import IN_ORDER, wake
 from jedi.taskbuffer.jobs import JobMove, MovedJob, lock_jobs, move_jobs
 from jedi.taskbuffer.merging import PRE_MERGE
 
@@ -53,14 +54,16 @@ WITH e AS (
            OR c.failedattempt + CAST(j.status = 'failed' AS int) >= c.maxfailure) THEN 'failed'
          ELSE 'ready' END AS target,
     coalesce(c.endevent - c.startevent + 1, c.nevents) AS events
-  FROM jedi_jobs j JOIN jedi_job_files f USING (pandaid)
+  FROM jedi_jobs j,
+    -- job by job: with the numbers of all beside its own, each was looked for among them all
+    LATERAL (SELECT * FROM jedi_job_files f WHERE f.pandaid = j.pandaid OFFSET 0) f
     JOIN jedi_dataset_contents c USING (fileid),
     -- the attempt failed on account of other files
     LATERAL (SELECT j.status <> 'finished' AND f.type IN ({_INPUTS}) AND f.problem IS NULL
-      AND EXISTS (
-        SELECT FROM jedi_job_files o WHERE o.pandaid = j.pandaid AND o.problem IS NOT NULL)
+      AND EXISTS (SELECT FROM jedi_job_files o
+        WHERE o.pandaid = j.pandaid AND o.problem IS NOT NULL OFFSET 0)  -- not all such files
       AS innocent, c.type IN ({PRE_MERGE}) AND f.type NOT IN ({_INPUTS}) AS unmerged) s
-  WHERE j.pandaid = ANY(CAST(:ids AS bigint[])) AND f.pandaid = ANY(CAST(:ids AS bigint[]))
+  WHERE j.pandaid = ANY(CAST(:ids AS bigint[]))
     AND CASE WHEN s.unmerged THEN c.status IN ('pending', 'ready')
              ELSE c.pandaid = j.pandaid
                AND c.status IN ('defined', 'running', 'prepared', 'merging') END
@@ -202,20 +205,40 @@ def leave_out(tx: Connection, files: Sequence[tuple[int, int, str]]) -> None:
         tx.execute(_LEAVE_OUT, {"ids": ids, "seqs": seqs, "lfns": lfns})
 
 
-_KNOWN = f"""
-SELECT json_agg(job) FROM (
-  SELECT json_build_array(j.pandaid, j.lock_seq, j.pilot_result, j.kill_code, j.error_code,
-    j.error_diag, {STAGING.format(site="j.site")}, j.hold_next,
-    j.kind IN ('normal', 'scout') AND coalesce((SELECT t.rules @> '{{"merge_output": true}}'
-      FROM jedi_tasks t WHERE t.jeditaskid = j.jeditaskid), false),
-    {JOB_FILES.format(condition=f"f.type IN ({_OUTPUTS})")},
-    CASE WHEN j.error_code = 'stagein_missing'
-         THEN {JOB_FILES.format(condition="f.problem = 'missing'")} END) AS job
-  FROM jedi_jobs j
-  WHERE j.pilot_result IS NOT NULL AND """
+def _asked(jobs: str) -> str:
+    """What the Adder must know of certain jobs `j` whose pilots are through, in one value for
+    `_known()`: the jobs; their outputs, and inputs that were not found; each dataset, site and
+    task that merges once."""
+    return f"""
+WITH j AS (
+  SELECT pandaid, lock_seq, pilot_result, kill_code, error_code, error_diag, site, hold_next,
+    CASE WHEN kind IN ('normal', 'scout') THEN jeditaskid END AS task
+  FROM jedi_jobs j WHERE j.pilot_result IS NOT NULL AND {jobs}
+), f AS (
+  SELECT f.* FROM j, LATERAL (
+    SELECT pandaid, fileid, datasetid, type, lfn, endpoint, source_name, fsize, checksum, guid
+    FROM jedi_job_files f WHERE f.pandaid = j.pandaid AND (f.type IN ({_OUTPUTS})
+      OR f.problem = 'missing' AND j.error_code = 'stagein_missing') OFFSET 0) f
+)
+SELECT json_build_array(
+  (SELECT json_agg(json_build_array(pandaid, lock_seq, pilot_result, kill_code, error_code,
+     error_diag, site, hold_next, task) ORDER BY pandaid) FROM j),
+  (SELECT json_agg(json_build_array(pandaid, datasetid, type, lfn, endpoint, source_name, fsize,
+     checksum, guid) ORDER BY fileid) FROM f),
+  (SELECT json_agg(json_build_array(datasetid, datasetname,
+     ('an' = ANY(string_to_array(attributes, ','))) IS TRUE))
+   FROM jedi_datasets WHERE datasetid = ANY(ARRAY(SELECT datasetid FROM f))),
+  (SELECT json_agg(json_build_array(site, {STAGING.format(site="s.site")}))
+   FROM (SELECT DISTINCT site FROM j) s),
+  (SELECT json_agg(jeditaskid) FROM jedi_tasks
+   WHERE jeditaskid = ANY(ARRAY(SELECT task FROM j)) AND rules @> '{{"merge_output": true}}'))
+"""
+
+
 _UNSUCCESSFUL = "j.status IN ('failed', 'cancelled', 'closed')"
-_LEFT = text(f"{_KNOWN} j.pandaid = ANY(CAST(:ids AS bigint[])) AND {_UNSUCCESSFUL}) r")
-_MAY_LIE = text(f"""{_KNOWN} j.pilot_result = 'finished' AND {_UNSUCCESSFUL} AND j.pandaid > :after
+_LEFT = text(_asked(f"j.pandaid = ANY(CAST(:ids AS bigint[])) AND {_UNSUCCESSFUL}"))
+_MAY_LIE = text(
+    _asked(f"""j.pilot_result = 'finished' AND {_UNSUCCESSFUL} AND j.pandaid > :after
     AND EXISTS (SELECT FROM jedi_job_files f
       WHERE f.pandaid = j.pandaid AND f.type = 'output' AND f.fsize IS NOT NULL)
     AND NOT EXISTS (  -- others made the same
@@ -223,16 +246,20 @@ _MAY_LIE = text(f"""{_KNOWN} j.pilot_result = 'finished' AND {_UNSUCCESSFUL} AND
       JOIN jedi_dataset_contents c ON c.lfn = f.lfn AND c.type = 'output' AND c.status = 'finished'
       JOIN jedi_datasets o ON o.jeditaskid = c.jeditaskid AND o.datasetid = c.datasetid
       WHERE f.pandaid = j.pandaid AND f.type = 'output' AND o.datasetname = d.datasetname)
-  ORDER BY j.pandaid LIMIT :limit) r
-""")
-# What a lost claim costs is worth no wait for the disk.
-_REPORTED = text(f"""{_KNOWN} j.postprocessed_at IS NULL AND j.status = 'holding'
+  ORDER BY j.pandaid LIMIT :limit""")
+)
+_REPORTED = text(
+    _asked("""j.postprocessed_at IS NULL AND j.status = 'holding'
     AND j.pandaid >= :first
     AND (j.hold_kind IS NULL
          OR (j.hold_kind = 'failed_recoverable' AND j.hold_deadline <= jedi_now()))
-  ORDER BY j.pandaid LIMIT :limit FOR NO KEY UPDATE OF j SKIP LOCKED) r,
-  set_config('synchronous_commit', 'off', true)
-""")
+  ORDER BY j.pandaid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED""")
+)
+# What a lost claim costs is worth no wait for the disk. A bitmap would read and sort all.
+_CLAIMING = text(
+    "SELECT set_config('synchronous_commit', 'off', true), "
+    + ", ".join(f"set_config('{name}', '{to}', true)" for name, to in IN_ORDER.items())
+)
 
 
 def reported(tx: Connection, limit: int, first: int = 0) -> list[ReportedJob]:
@@ -241,6 +268,7 @@ def reported(tx: Connection, limit: int, first: int = 0) -> list[ReportedJob]:
 
     There is no lease: two Adders may get the same job, and whoever applies first ends it.
     """
+    tx.execute(_CLAIMING)
     return _known(tx.scalar(_REPORTED, {"limit": limit, "first": first}))
 
 
@@ -255,16 +283,25 @@ def may_lie(tx: Connection, after: int, limit: int) -> list[ReportedJob]:
     return _known(tx.scalar(_MAY_LIE, {"after": after, "limit": limit}))
 
 
-def _known(jobs: Sequence[Sequence[Any]] | None) -> list[ReportedJob]:
-    """The jobs behind _KNOWN: the fields of ReportedJob in their order, but for the endpoint."""
-    return [_reported(*job) for job in jobs or ()]
+def _known(told: Sequence[Sequence[Any] | None]) -> list[ReportedJob]:
+    """The jobs behind `_asked()`; event ranges of one file are one file here."""
+    jobs, found, datasets, sites, merging = (part or () for part in told)
+    names = {dataset: (name, optional) for dataset, name, optional in datasets}
+    made: dict[int, dict[JobFile, None]] = defaultdict(dict)
+    missing: dict[int, dict[JobFile, None]] = defaultdict(dict)
+    for panda_id, dataset, kind, lfn, *rest in found:
+        name, optional = names.get(dataset, ("", False))
+        file = JobFile._make((kind, lfn, name, *rest, optional and kind == "output"))
+        (made if kind in states.OUTPUT_TYPES else missing)[panda_id][file] = None
+    endpoints, merges = dict(sites), {*merging}
 
+    def known(*job: Any) -> ReportedJob:
+        *end, site, hold_next, task = job
+        files = tuple(made[job[0]])
+        rest = (staging(endpoints[site], files), hold_next, task in merges, files)
+        return ReportedJob._make((*end, *rest, tuple(missing[job[0]])))
 
-def _reported(*job: Any) -> ReportedJob:
-    *end, endpoints, hold_next, to_merge, found, missing = job
-    files = job_files(found)
-    rest = (staging(endpoints, files), hold_next, to_merge, files, job_files(missing))
-    return ReportedJob._make((*end, *rest))
+    return [known(*job) for job in jobs]
 
 
 def acquit(tx: Connection, files: Sequence[tuple[int, str]]) -> None:
