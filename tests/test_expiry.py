@@ -70,6 +70,19 @@ def test_what_others_put_there_or_still_read_stays(world: World, done: int) -> N
     assert there(world, "a:while") == ["mine"]
 
 
+@pytest.mark.usefixtures("done")
+def test_what_cannot_be_removed_keeps_nothing_else(world: World) -> None:
+    task(world, "other", "demo:in", {**WHILE, "dataset": "a:other.while"})
+    cycle(world)
+    with world.engine.begin() as tx:
+        config.put(tx, "root", "watchdog.batch", "1")
+    said = world.ddm.path(ENDPOINT, "a:while", "x").with_name(".dataset.yaml")
+    said.mkdir()
+    assert later(world, 15) == Counts(expired=1)
+    said.rmdir()
+    assert later(world, 1) == Counts(expired=1)
+
+
 def test_logs_of_what_came_to_nothing_go_later(world: World) -> None:
     put_file_dataset(world, "demo:in", {"a": b"a"}, ENDPOINT)
     found = task(world, "vain", maxAttempt=1)

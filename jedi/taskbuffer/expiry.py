@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, text
@@ -17,7 +17,8 @@ SELECT d.datasetid, d.datasetname, ARRAY(
   SELECT c.lfn FROM jedi_dataset_contents c
   WHERE c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid) AS lfns
 FROM jedi_tasks t JOIN jedi_datasets d USING (jeditaskid)
-WHERE t.status IN ({_FINAL}) AND (d.state = 'missing' AND d.statechecktime >= t.endtime) IS NOT TRUE
+WHERE t.status IN ({_FINAL}) AND d.datasetid <> ALL(CAST(:stuck AS bigint[]))
+  AND (d.state = 'missing' AND d.statechecktime >= t.endtime) IS NOT TRUE
   AND (d.type = 'output' AND 'tr' = ANY(string_to_array(d.attributes, ','))
       AND :transient_s > 0 AND t.endtime < jedi_now() - make_interval(secs => :transient_s)
     OR d.type IN ('log', 'trn_log') AND t.status IN ({_IN_VAIN})
@@ -33,13 +34,19 @@ ORDER BY t.endtime, d.datasetid LIMIT :limit
 
 
 def expired(
-    tx: Connection, transient_s: float, failed_logs_s: float, logs_s: float, limit: int
+    tx: Connection,
+    transient_s: float,
+    failed_logs_s: float,
+    logs_s: float,
+    limit: int,
+    stuck: Collection[int],
 ) -> list[Row[Any]]:
     """Datasets whose time is over: transient outputs, logs of tasks that came to nothing, and those
     of others, so many seconds after the task's end (0: never). Not those that another task fills
-    as well, or still reads. datasetid, datasetname, lfns of the task's files."""
+    as well, or still reads, nor those in `stuck`. datasetid, datasetname, lfns of the task's
+    files."""
     times = {"transient_s": transient_s, "failed_logs_s": failed_logs_s, "logs_s": logs_s}
-    return list(tx.execute(_EXPIRED, {**times, "limit": limit}))
+    return list(tx.execute(_EXPIRED, {**times, "limit": limit, "stuck": list(stuck)}))
 
 
 def note_gone(tx: Connection, dataset_ids: Sequence[int]) -> None:

@@ -19,15 +19,16 @@ def run(world: World) -> Counts:
     transient_s = DAY_S * float(world.knobs["lifetime.transient_days"])
     failed_logs_s = DAY_S * float(world.knobs["lifetime.failed_logs_days"])
     logs_s = DAY_S * float(world.knobs["lifetime.logs_days"])
-    counts = Counts()
+    counts, stuck = Counts(), set[int]()
     while True:
         with world.engine.begin() as tx:
-            found = expiry.expired(tx, transient_s, failed_logs_s, logs_s, limit)
+            found = expiry.expired(tx, transient_s, failed_logs_s, logs_s, limit, stuck)
         gone = [row.datasetid for row in found if remove(world, row.datasetname, row.lfns)]
         with world.engine.begin() as tx:
             expiry.note_gone(tx, gone)
         counts["expired"] += len(gone)
-        if len(found) < limit or not gone:
+        stuck |= {row.datasetid for row in found}.difference(gone)
+        if len(found) < limit:
             return counts
 
 
