@@ -10,13 +10,14 @@ from helpers import add_site
 from sqlalchemy import Connection, Engine, text
 
 from jedi.agent.base import World
+from jedi.core import clock
 from jedi.core.errors import BadInput, NotFound, Refused
 from jedi.core.knobs import KNOBS
 from jedi.ddm import factory
 from jedi.service import config, datasets, queues, sites
 from jedi.spec.sitefile import Endpoint, Site
 from jedi.standalone.place import packaged
-from jedi.taskbuffer import knobs, tables
+from jedi.taskbuffer import knobs, tables, users
 from jedi.watchdog.dog import walk
 from jedi.watchdog.kennel import DOGS
 
@@ -93,6 +94,25 @@ def test_changed_storage_stands_in_the_history_of_its_site(engine: Engine) -> No
         changes = sites.import_sites(tx, "me", moved, HOME)
     found = [(c.site, c.attribute, c.old, c.new) for c in changes]
     assert found == [("ALPHA", "ALPHA_DISK.path", "/somewhere/alpha", "/somewhere/beta")]
+
+
+def test_pilots_may_come_by_themselves(engine: Engine) -> None:
+    """With a token that is good for their site until its day, or until it is taken back."""
+    with engine.begin() as tx:
+        sites.import_sites(tx, "me", TWO_SITES, HOME)
+        one, other = (sites.new_token(tx, "me", "ALPHA", days) for days in (1.0, 2.0))
+        assert users.check_token(tx, one.token) == users.Identity("pilot", "ALPHA", None)
+        for site, token in (("BETA", one.token), ("ALPHA", "guessed"), ("GAMMA", one.token)):
+            with pytest.raises(NotFound):
+                sites.revoke_token(tx, "me", site, token)
+        sites.revoke_token(tx, "me", "ALPHA", one.token)
+        assert users.check_token(tx, one.token) is None
+        assert users.check_token(tx, other.token)
+        changed = [row["attribute"] for row in sites.show_site(tx, "ALPHA").history]
+        assert (changed.count("token"), one.token in str(changed)) == (3, False)
+    clock.turn_to(other.expires_at)
+    with engine.begin() as tx:
+        assert users.check_token(tx, other.token) is None
 
 
 def test_all_mistakes_of_a_site_file_are_told_at_once(engine: Engine) -> None:

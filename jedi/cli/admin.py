@@ -148,6 +148,31 @@ def site_show(site: str, as_json: Json = False) -> None:
     show(found, as_json, people)
 
 
+@site_app.command("token")
+def site_token(
+    site: str,
+    days: Annotated[
+        float, typer.Option("--days", min=0, max=36500, help="It is good for so long.")
+    ] = 30.0,
+    revoke: Annotated[
+        str | None, typer.Option("--revoke", metavar="TOKEN", help="Take this one back instead.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a token for pilots that come to a site by themselves; it is shown once.
+
+    Example: `jedi site token GRID --days 90`
+    """
+    from jedi.service import sites
+
+    with transaction() as tx:
+        if revoke:
+            sites.revoke_token(tx, caller(), site, revoke)
+            return
+        made = sites.new_token(tx, caller(), site, days)
+    show(made, as_json, lambda: typer.echo(made.token))
+
+
 @config_app.command("list")
 def config_list(as_json: Json = False) -> None:
     """List every knob with the value in force.

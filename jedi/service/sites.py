@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,12 +17,23 @@ from jedi.core.suggest import suggest
 from jedi.spec import cric, linkfile, sitefile
 from jedi.spec.listfile import read_yaml
 from jedi.spec.sitefile import Endpoint, Site
-from jedi.taskbuffer import pilots, sites
+from jedi.taskbuffer import pilots, sites, users
 from jedi.taskbuffer.sites import Change
 
 _T = TypeVar("_T")
 _HISTORY = 20
 """Changes that are shown of a site."""
+_DAY_S = 86_400.0
+_DATE = "%Y-%m-%d %H:%M:%S %Z"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What pilots of a site say who they are with, and until when."""
+
+    site: str
+    token: str
+    expires_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +105,24 @@ def set_site(
         key, _, value = assignment.partition("=")
         written[key.strip()] = read_yaml(value, key)
     return _put(tx, who, [sitefile.read_attributes(name, written)], Path(), comment)
+
+
+def new_token(tx: Connection, who: str, site: str, days: float) -> Token:
+    """A token for pilots of a site that nobody sends; it can't be read again. NotFound."""
+    _row(tx, site)
+    until = clock.now() + timedelta(days=days)
+    sites.note_changes(tx, [Change(site, "token", None, f"until {until:{_DATE}}")], who, None)
+    token = users.put_token(tx, "pilot", site=site, lifetime_s=days * _DAY_S)
+    return Token(site, token, until)
+
+
+def revoke_token(tx: Connection, who: str, site: str, token: str) -> None:
+    """Take a token of a site back. NotFound: there is no such site, or token of it."""
+    _row(tx, site)
+    if users.check_token(tx, token) != users.Identity("pilot", site, None):
+        raise NotFound(f"That is no valid token of {site}.", code="bad_token", site=site)
+    users.revoke_token(tx, users.token_hash(token))
+    sites.note_changes(tx, [Change(site, "token", "valid", "taken back")], who, None)
 
 
 def attributes() -> list[tuple[str, Any, str]]:
