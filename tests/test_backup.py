@@ -139,6 +139,21 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(
     empty.dispose()
 
 
+def test_a_damaged_backup_is_refused_with_a_reason_and_changes_nothing(
+    engine: Engine, database_url: str, empty_url: str, home: Path, tmp_path: Path
+) -> None:
+    """Wherever the damage is; some kill pg_restore."""
+    whole = backup(place_of(home, database_url), tmp_path / "whole").read_bytes()
+    damaged = tmp_path / "damaged"
+    for at in range(len(whole) // 10, len(whole), len(whole) // 10):
+        damaged.write_bytes(whole[:at] + b"U" * 2000 + whole[at + 2000 :])
+        with pytest.raises(JediError, match=r"pg_restore failed: \w"):
+            restore(place_of(home, empty_url), damaged)
+    empty = connect(empty_url)
+    assert migrate.empty(empty)
+    empty.dispose()
+
+
 def test_what_failed_leaves_no_part_of_a_file(
     engine: Engine, database_url: str, home: Path, tmp_path: Path
 ) -> None:

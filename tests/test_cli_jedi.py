@@ -172,7 +172,8 @@ def test_queues_knobs_and_users(shell: Shell, tmp_path: Path) -> None:
     shell.run("config", "set", "pilot.idle_s", "30")
     got = shell.json("config", "get", "pilot.idle_s")
     assert (got["setting"]["value"], len(got["history"])) == (30.0, 1)
-    assert "preset" in shell.run("config", "get", "pilot.idle_s")
+    assert "the preset says 5.0" in shell.run("config", "get", "pilot.idle_s")
+    assert "the preset says ''" in shell.run("config", "get", "hold.sites")
     shell.run("config", "preset", "current")
     assert shell.json("config", "unset", "pilot.idle_s")["value"] == 5.0
     assert "Did you mean" in shell.run("config", "set", "pilot.idles", "3", code=2)
@@ -299,6 +300,22 @@ def test_what_is_killed_comes_back(system: System, name: str) -> None:
     wait_until(lambda: system.ready(name, 2))
     assert system.processes()[name] != victim
     wait_until(lambda: system.json("status")["healthy"])
+
+
+def test_processes_are_shown_while_the_database_is_away(system: System) -> None:
+    before = system.processes()
+    before["supervisor"].signal(signal.SIGSTOP)
+    try:
+        before["PostgreSQL"].signal(signal.SIGKILL)
+        wait_until(lambda: not before["PostgreSQL"].alive())
+        assert "supervisor  up, process" in system.run("status", code=3)
+        facts = system.json("status", code=3)["facts"]
+        assert [row["pid"] for row in facts["processes"] if row["name"] == "Adder"] == [
+            before["Adder"].pid
+        ]
+    finally:
+        before["supervisor"].signal(signal.SIGCONT)
+    wait_until(lambda: system.ready("PostgreSQL", 3) and system.json("status")["healthy"])
 
 
 def test_a_killed_supervisor_leaves_a_field_that_can_be_used_again(system: System) -> None:

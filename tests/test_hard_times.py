@@ -129,6 +129,9 @@ def test_an_agent_that_fails_again_and_again_takes_its_time(world: World) -> Non
     with capture_logs():
         loop.run()
     assert pauses == [0.25, 0.5, 0.25, 0.5, 1, 2, 4, 8, 16, 30]
+    when, _, said = (loop.last_error or "").partition(" ")
+    assert said == "No."
+    assert abs(clock.now() - datetime.fromisoformat(when)) < HOUR
 
 
 def fill(disk: Path) -> None:

@@ -40,9 +40,10 @@ class Loop:
                 with Ears(self.agent) as ears:
                     self._serve(ears)
             except Exception as error:
-                self.last_error = str(error)[:2000]
+                said = str(error)[:2000]
+                self.last_error = f"{clock.now().isoformat(timespec='seconds')} {said}"
                 lost = isinstance(error, (psycopg.OperationalError, DBAPIError))
-                self.agent.log.error("cycle failed", error=self.last_error, exc_info=not lost)
+                self.agent.log.error("cycle failed", error=said, exc_info=not lost)
                 pause = min(30.0, pause * 2) if pause and self.cycles == before else 0.25
                 self.stopping.wait(pause)
 

@@ -123,7 +123,7 @@ class Program(Charge):
             logfiles.turn_over(self._log)
             return None
         self._let_go()
-        return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
+        return processes.ended(code)
 
     def ask_to_end(self) -> None:
         if self._process:

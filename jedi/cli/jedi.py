@@ -110,7 +110,7 @@ def down(
 
 @app.command()
 def status(as_json: Json = False) -> None:
-    """Show processes, agents, tasks, jobs and sites.
+    """Show processes, agents, tasks, jobs and sites; processes alone while the database is away.
 
     Exit code 0: all is well, 1: something is not, 3: the database does not answer.
 
@@ -121,30 +121,32 @@ def status(as_json: Json = False) -> None:
 
     place = Place.current()
     supervisor, record = place.supervisor(), place.read_record() or []
-    try:
-        with transaction() as tx:
-            found = system(tx)
-    except Unreachable as error:
-        if supervisor:
-            raise
-        where = place.home.path
-        raise Unreachable(f"JEDI is not up in {where}: `jedi up` starts it.") from error
-    late = [row["name"] for row in record if not row["ready"]] if supervisor else []
-    value = {
-        "healthy": found.healthy and not late,
+    value: dict[str, Any] = {
         "home": str(place.home.path),
         "database": place.shown_url,
         "supervisor": supervisor,
         "draining": place.settings.draining.exists(),
         "processes": record,
-        "system": found,
     }
+    try:
+        with transaction() as tx:
+            found = system(tx)
+    except Unreachable as error:
+        if supervisor:
+            if not as_json:
+                _show_processes(value)
+            raise Unreachable(error.sentence, **error.facts | value) from error
+        where = place.home.path
+        raise Unreachable(f"JEDI is not up in {where}: `jedi up` starts it.") from error
+    late = [row["name"] for row in record if not row["ready"]] if supervisor else []
+    healthy = found.healthy and not late
+    value = {"healthy": healthy, **value, "system": found}
     show(value, as_json, lambda: _show_status(value, found))
-    if not value["healthy"]:
+    if not healthy:
         raise typer.Exit(NO)
 
 
-def _show_status(value: dict[str, Any], found: SystemStatus) -> None:
+def _show_processes(value: dict[str, Any]) -> None:
     supervisor = value["supervisor"]
     state = "draining" if value["draining"] else "up"
     print_line = console().print
@@ -157,9 +159,13 @@ def _show_status(value: dict[str, Any], found: SystemStatus) -> None:
             ["process", "ready", "lives", "last end"],
             [[r["name"], r["ready"], r["lives"], r["last_end"]] for r in restarted],
         )
+
+
+def _show_status(value: dict[str, Any], found: SystemStatus) -> None:
+    _show_processes(value)
     rows = [
         [a.agent, a.healthy, a.processes, a.age_s and round(a.age_s), a.rss_kb // 1024, a.items,
-         a.last_error]
+         (a.last_error or "").partition("\n")[0]]
         for a in found.agents
     ]  # fmt: skip
     table(["agent", "healthy", "processes", "seen s ago", "RSS MB", "items", "last error"], rows)
@@ -169,7 +175,7 @@ def _show_status(value: dict[str, Any], found: SystemStatus) -> None:
     )
     for what, counts in (("tasks", found.tasks), ("jobs", found.jobs)):
         words = ", ".join(f"{n} {name}" for name, n in counts.items())
-        print_line(f"{what:<12}{words or 'none'}")
+        console().print(f"{what:<12}{words or 'none'}")
 
 
 def _tell_where(place: Place, seconds: float) -> None:

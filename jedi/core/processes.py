@@ -53,6 +53,11 @@ def note(pid: int) -> Process | None:
     return None if start is None else Process(pid, start)
 
 
+def ended(code: int) -> str:
+    """How a child ended, by its return code."""
+    return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
+
+
 def end(processes: Iterable[Process], grace_s: float) -> None:
     """Ask processes to end (SIGTERM); those still there after `grace_s` are killed."""
     left = list(processes)

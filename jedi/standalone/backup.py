@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine, make_url, text
 
-from jedi.core import clock
+from jedi.core import clock, processes
 from jedi.core.errors import JediError, NotFound, Refused
 from jedi.ddm import factory
 from jedi.service import restoring
@@ -121,5 +121,6 @@ def _call(place: Place, major: int, program: str, *arguments: str) -> bytes:
     done = subprocess.run(command, capture_output=True, env=environment, check=False)
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip()[:1000]
+        said = said or processes.ended(done.returncode)  # a damaged file may kill pg_restore
         raise JediError(f"{program} failed: {said}", code="backup_failed", program=program)
     return done.stdout

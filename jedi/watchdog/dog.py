@@ -37,7 +37,7 @@ def walk(world: World, dog: Dog) -> Counts:
         if not locks.take(tx, *lock, float(world.knobs["agent.lease_s"])):
             return Counts(locked=1)
     try:
-        return dog.run(world)
+        return +dog.run(world)  # without zeros
     finally:
         with world.engine.begin() as tx:
             locks.release(tx, *lock)
