@@ -259,6 +259,8 @@ def test_by_hand(
     assert dog(world) == Counts(purged=1, files=1)
     assert run(job_cli, "output", first)[0] == 1
     assert "Purged" in run(job_cli, "show", first)[1]
+    assert run(task_cli, "get", done, tmp_path / "left")[1].endswith("not kept any more: 1.\n")
+    assert len([*(tmp_path / "left").iterdir()]) == 1
     code, out = run(task_cli, "clean", done)
     assert (code, "Files that are removed now: 1." in out) == (0, True)
 

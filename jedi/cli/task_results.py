@@ -33,22 +33,26 @@ def get(
     Example: `jedi-task get 1 results`
     """
     from jedi.ddm import factory
-    from jedi.service import results
+    from jedi.service import results, tasks
     from jedi.taskbuffer import knobs
 
     where = directory or Path(f"task-{task}")
     with transaction() as tx:
         copies = results.plan_copies(tx, factory.load(tx, knobs.load(tx)), task, where, logs=logs)
+        made = tasks.files(tx, task, types=["output"], statuses=["finished"])
+    gone = sum(file.gone for file in made)
     copied = fetch(copies)
     value = {
         "directory": str(where),
         "copied": copied,
+        "gone": gone,
         "files": [{"path": str(one.target), **_facts(one)} for one in copies],
     }
     there = f", {len(copies) - copied} were there already" if copied < len(copies) else ""
     sentence = f"Files copied to {where}: {copied}{there}; every adler32 is right."
-    none = f"Task {task} has no finished output yet."
-    show(value, as_json, lambda: typer.echo(sentence if copies else none))
+    none = f"Task {task} has no finished output {'any more' if gone else 'yet'}."
+    lost = f" Outputs that are not kept any more: {gone}." if gone else ""
+    show(value, as_json, lambda: typer.echo(f"{sentence if copies else none}{lost}"))
     if not copies:
         raise typer.Exit(NO)
 
