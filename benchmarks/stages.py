@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
+
+from pydantic import TypeAdapter
 
 from benchmarks.common import make_world
 from benchmarks.jobs_world import Held
@@ -15,12 +18,14 @@ from jedi.core import clock
 from jedi.core.errors import JediError
 from jedi.jobdispatcher.agent import Adder
 from jedi.service import pilots
-from jedi.spec.wire import AcquireRequest, Beat, Measures, Output, Report, Resources
+from jedi.spec.wire import AcquireRequest, Beat, Measures, Report, Resources
 from jedi.taskbuffer.engine import connect, plan_once
 from jedi.taskbuffer.heads import Heads
 from jedi.taskbuffer.users import Identity
 
 Order = dict[str, Any]
+Message = dict[str, Any]
+_REPORTS, _BEATS = TypeAdapter(list[Report]), TypeAdapter(list[Beat])
 _MEASURES = Measures(cpu_s=60.0, wall_s=61.0, max_rss_kb=1_000_000, max_pss_kb=900_000)
 _SLOT = Resources(cores=1)
 
@@ -81,21 +86,23 @@ class Service:
     def start(self, orders: Sequence[Order]) -> None:
         """The payloads run."""
         now = clock.now()
-        self._report(orders, [Report(**_who(o), status="running", started_at=now) for o in orders])
+        self._report(orders, [{**_who(o), "status": "running", "started_at": now} for o in orders])
 
     def beat(self, orders: Sequence[Order]) -> None:
         """They still do."""
-        beats = [Beat(**_who(order), measures=_MEASURES) for order in orders]
+        beats = _BEATS.validate_python([{**_who(o), "measures": _MEASURES} for o in orders])
         with self.world.engine.begin() as tx:
             pilots.heartbeat(tx, _pilot(orders[0]["site"]), beats)
 
     def finish(self, orders: Sequence[Order], failing: int = 0) -> None:
         """They have ended, and their outputs are staged; with `failing`, one of so many jobs (by
         its number) has failed and staged only its log."""
-        self._report(orders, [_end(o, bool(failing) and o["pandaid"] % failing == 0)
+        now = clock.now()
+        self._report(orders, [_end(o, now, bool(failing) and o["pandaid"] % failing == 0)
                               for o in orders])  # fmt: skip
 
-    def _report(self, orders: Sequence[Order], reports: Sequence[Report]) -> None:
+    def _report(self, orders: Sequence[Order], messages: Sequence[Message]) -> None:
+        reports = _REPORTS.validate_python(messages)  # all at once, as those of a request
         with self.world.engine.begin() as tx:
             results = pilots.report(tx, _pilot(orders[0]["site"]), reports)["results"]
         if any(result["verdict"] != "accepted" for result in results):
@@ -106,7 +113,7 @@ def _pilot(site: str) -> Identity:
     return Identity("pilot", site, None)
 
 
-def _who(order: Order) -> dict[str, Any]:
+def _who(order: Order) -> Message:
     return {"pandaid": order["pandaid"], "lock_seq": order["lock_seq"]}
 
 
@@ -114,16 +121,16 @@ def _lfns(order: Order) -> list[str]:
     return [order["log_lfn"], *(output["lfn"] for output in order["outputs"])]
 
 
-def _end(order: Order, failed: bool) -> Report:
+def _end(order: Order, ended_at: datetime, failed: bool) -> Message:
     lfns = [order["log_lfn"]] if failed else _lfns(order)
-    return Report(
-        **_who(order), status="failed" if failed else "finished", ended_at=clock.now(),
-        exit_code=int(failed), error_code="payload_exit" if failed else None,
-        error_diag="Exit code 1." if failed else None, measures=_MEASURES,
-        outputs=[_output(order, lfn) for lfn in lfns],
-    )  # fmt: skip
+    return {
+        **_who(order), "status": "failed" if failed else "finished", "ended_at": ended_at,
+        "exit_code": int(failed), "error_code": "payload_exit" if failed else None,
+        "error_diag": "Exit code 1." if failed else None, "measures": _MEASURES,
+        "outputs": [_output(order, lfn) for lfn in lfns],
+    }  # fmt: skip
 
 
-def _output(order: Order, lfn: str) -> Output:
+def _output(order: Order, lfn: str) -> Message:
     guid = f"00000000-0000-4000-8000-{order['pandaid']:012x}"
-    return Output(lfn=lfn, size=1_000_000, adler32="0badcafe", guid=guid)
+    return {"lfn": lfn, "size": 1_000_000, "adler32": "0badcafe", "guid": guid}
