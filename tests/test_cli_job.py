@@ -196,6 +196,8 @@ def test_how_failures_are_told(run: Run, made: Made, engine: Engine, world: Worl
     """A payload that fails has ended in PGI's words; what its pilot spoils was broken off."""
     codes = ("payload_exit", "pilot_error", "pilot_terminated")
     taken = acquire(engine, "a")
+    assert run("hold", taken[0], "--after").code == 0
+    assert "to be held" in run("show", taken[0]).out
     with engine.begin() as tx:
         said = [
             Report(pandaid=one, lock_seq=1, status="failed", error_code=code)
@@ -204,6 +206,7 @@ def test_how_failures_are_told(run: Run, made: Made, engine: Engine, world: Worl
         dispatch.accept_reports(tx, "SITE_A", said)
     Adder(world).run_once()
     told = [run("show", one, "--json").value["job"] for one in taken]
+    assert "to be held" not in run("show", taken[0]).out
     assert [(job["pgi_state"], job["pgi_substate"]) for job in told] == [
         ("Finished", "error"),
         ("Failed-Cancelled", "failed"),

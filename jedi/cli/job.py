@@ -13,6 +13,7 @@ from jedi.cli.common import NO, Json, application, run, show, table, transaction
 from jedi.cli.task_commands import Comment
 from jedi.cli.task_common import NEWEST
 from jedi.cli.task_results import KeepDays, fetch, show_printed
+from jedi.core import states
 from jedi.core.errors import JediError
 from jedi.core.home import Home
 from jedi.core.settings import caller
@@ -85,7 +86,7 @@ def _show(found: JobDetails) -> None:
         "held": job.hold_reason,
         "held since": job.hold_since,
         "held until": job.hold_deadline,
-        "to be held": job.hold_next,
+        "to be held": job.hold_next if job.status in states.JOB_LIVE else None,
         "kill code": job.kill_code,
         "site": job.site,
         "pilot": job.pilot_id,
