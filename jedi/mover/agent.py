@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Row
 from jedi.agent.base import Agent, World
 from jedi.core import clock, states
 from jedi.core.errors import JediError, LockLost
-from jedi.ddm import holding
+from jedi.ddm import replicas
 from jedi.ddm.interface import TransferResult
 from jedi.mover.plan import File, Need, Plan, Route, WaitingJob, activity, make_plan
 from jedi.taskbuffer import datasets, jobs_end, locks, moving, overview
@@ -93,7 +93,7 @@ class Mover(Agent[Load, Plan]):
                 if not self._lock(tx, [load]):
                     raise LockLost(f"Another Mover has taken over {load.lock}.")
         needed = (need.file for job in load.jobs for need in job.needs)
-        plan = make_plan(load.jobs, *holding.find(self.world.ddm, needed))
+        plan = make_plan(load.jobs, *replicas.find(self.world.ddm, needed))
         for route, files in plan.routes.items():
             for end in self._copy(route, files):
                 if not end.done:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jedi.agent.base import World
-from jedi.ddm import holding
+from jedi.ddm import replicas
 from jedi.taskbuffer import dogs
 from jedi.taskbuffer.jobs import JobMove, move_jobs
 from jedi.watchdog.dog import Counts, Dog
@@ -18,7 +18,7 @@ def run(world: World) -> Counts:
         with world.engine.begin() as tx:
             jobs = dogs.awaiting_inputs(tx, above, last, limit)
         inputs = ((data, lfn) for job in jobs for data, lfn, _ in job.inputs or ())
-        holders, problems = holding.find(world.ddm, inputs)
+        holders, problems = replicas.find(world.ddm, inputs)
         for name, why in problems.items():
             world.log.warning("not looked up", dataset=name, error=why)
         reason = "Data management has the inputs at the site."

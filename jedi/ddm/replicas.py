@@ -1,4 +1,4 @@
-"""Who has files, where datasets that can't be looked up keep no others waiting."""
+"""Where replicas of files are; datasets that can't be looked up keep no others waiting."""
 
 from __future__ import annotations
 
