@@ -25,6 +25,7 @@ from sqlalchemy import Engine, text
 from jedi.cli.common import WIDTH, table
 from jedi.cli.jedi import app, main
 from jedi.core import clock, processes
+from jedi.core.home import Home
 from jedi.core.processes import Process
 from jedi.standalone.place import Place
 from jedi.taskbuffer import pilots
@@ -199,8 +200,26 @@ def test_tables_fit_the_screen_or_100_columns(shell: Shell) -> None:
     assert 80 < max(map(len, lines)) <= WIDTH
 
 
+def test_the_service_needs_no_home_made_before(shell: Shell, tmp_path: Path) -> None:
+    """As systemd has it, where nobody says `jedi up`."""
+    home = Home(tmp_path / "fresh" / "home")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
+        heard.settimeout(DEADLINE_S)
+        heard.bind(str(tmp_path / "notify"))
+        told = {"JEDI_HOME": str(home.path), "NOTIFY_SOCKET": str(tmp_path / "notify")}
+        service = subprocess.Popen(
+            [sys.executable, "-m", "jedi", "api"], env=shell.environment | told
+        )
+        assert heard.recv(100).startswith(b"READY=1")
+    service.terminate()
+    assert service.wait(DEADLINE_S) == 0
+    home.discard()
+
+
 def test_schema_goes_up_and_down(empty_url: str, home: Path) -> None:
     shell = Shell(JEDI_HOME=str(home), JEDI_DATABASE_URL=empty_url)
+    for verb in (["status"], ["watchdog", "run", "caps", "--once"], ["api"]):
+        assert "`jedi db upgrade` makes it" in shell.run(*verb, code=1)
     shell.run("db", "check", code=1)
     head = shell.json("db", "upgrade")["after"]
     assert shell.json("db", "check") == {"current": head, "head": head, "differences": []}

@@ -17,7 +17,7 @@ from jedi.api.app import create_app
 from jedi.core.errors import BadInput, Problem, Refused
 from jedi.core.home import Home
 from jedi.core.settings import Settings
-from jedi.taskbuffer.engine import plan_once
+from jedi.taskbuffer.engine import plan_once, reachable
 
 _BACKLOG = 512
 _GRACE_S = 5
@@ -31,8 +31,10 @@ def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
     """
     world = make_world(settings, "api")
     plan_once(world.engine, in_order=True)
-    world.refresh()
+    with reachable(world.engine):
+        world.refresh()
     home, address = Home(settings.home), world.knobs["api.listen"]
+    home.prepare()
     secure = bool(address) and home.certificate.exists()
     if secure:
         _check(home.certificate, home.private_key)

@@ -12,14 +12,19 @@ import psycopg
 from psycopg.adapt import Dumper, PyFormat
 from psycopg.types.array import ListDumper
 from sqlalchemy import Connection, Dialect, Engine, create_engine, event, make_url, text
-from sqlalchemy.exc import DBAPIError, InvalidatePoolError, OperationalError
+from sqlalchemy.exc import DBAPIError, InvalidatePoolError, OperationalError, ProgrammingError
 
 from jedi.core import clock
-from jedi.core.errors import Unreachable
+from jedi.core.errors import JediError, Unreachable
 
 CHANNEL = "jedi"
 _FRESH_S = 0.1  # no server restarts faster
 _INT8_ARRAY = 1016
+_UNKNOWN = (
+    psycopg.errors.UndefinedTable,
+    psycopg.errors.UndefinedColumn,
+    psycopg.errors.UndefinedFunction,
+)
 _NUMBERS = {int, type(None)}
 _NOTIFY = text("SELECT pg_notify(:channel, t) FROM unnest(CAST(:topics AS text[])) t")
 
@@ -104,9 +109,17 @@ def _hand_over_clock(connection: Any, record: Any, _proxy: Any) -> None:
 
 @contextmanager
 def reachable(engine: Engine) -> Iterator[None]:
-    """Turn a lost database into an error that a person understands."""
+    """Turn a lost database, or one of another release, into an error that a person understands."""
     try:
         yield
+    except ProgrammingError as error:
+        if not isinstance(error.orig, _UNKNOWN):
+            raise
+        why = str(error.orig).partition("\n")[0]
+        raise JediError(
+            f"The database has not the schema of this release ({why}): `jedi db upgrade` makes it.",
+            code="schema_differs",
+        ) from error
     except OperationalError as error:
         why = str(error.orig).partition("\n")[0]
         raise Unreachable(
