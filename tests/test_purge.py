@@ -54,7 +54,7 @@ def done(world: World, later: Later) -> int:
 
 def dog(world: World, name: str = "purge") -> Counts:
     world.refresh()
-    return +walk(world, DOGS[name])
+    return walk(world, DOGS[name])
 
 
 def purge(world: World, ids: list[int], who: str = OWNER, **more: float) -> list[Any]:
@@ -261,8 +261,12 @@ def test_by_hand(
     assert "Purged" in run(job_cli, "show", first)[1]
     assert run(task_cli, "get", done, tmp_path / "left")[1].endswith("not kept any more: 1.\n")
     assert len([*(tmp_path / "left").iterdir()]) == 1
+    assert run(task_cli, "clean", done, "--after", 3)[0] == 0
+    assert "outputs   of jobs: 1 gone, 1 kept until 2" in run(task_cli, "show", done)[1]
     code, out = run(task_cli, "clean", done)
     assert (code, "Files that are removed now: 1." in out) == (0, True)
+    assert dog(world) == Counts(purged=1, files=1)
+    assert "outputs   of jobs: 2 gone\n" in run(task_cli, "show", done)[1]
 
 
 def test_what_cannot_be_removed_keeps_nobody_else_waiting(world: World, done: int) -> None:

@@ -197,6 +197,11 @@ def _show_details(found: TaskDetails) -> None:
     print_line(f"files     {task.n_files_finished} of {task.n_files} finished, "
                f"{task.n_files_failed} failed")  # fmt: skip
     print_line(f"jobs      {cell(found.jobs) or 'none'}")
+    gone, leaving = found.purging.gone, found.purging.leaving
+    said = [f"{gone} gone"] if gone else []
+    said += [f"{leaving} kept until {cell(found.purging.leaving_at)}"] if leaving else []
+    if said:
+        print_line(f"outputs   of jobs: {', '.join(said)}")
     if found.measured:
         figures = (f"{one.name} {one.value} {one.unit or ''}".rstrip() for one in found.measured)
         print_line(f"measured  {', '.join(figures)}")

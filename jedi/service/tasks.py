@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Row
 from jedi.core import states
 from jedi.core.errors import NotFound
 from jedi.core.kills import kill
-from jedi.taskbuffer import views
+from jedi.taskbuffer import purging, views
 
 MOST_ROWS = 1_000_000
 """What a list holds at most unless told otherwise."""
@@ -100,14 +100,24 @@ class Forecast:
 
 
 @dataclass(frozen=True, slots=True)
+class Purging:
+    """Of how many finished jobs the outputs are gone, or are to go, the first at `leaving_at`."""
+
+    gone: int
+    leaving: int
+    leaving_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class TaskDetails:
-    """A task with what its scouts measured, its datasets, its jobs by status, why jobs failed, and
-    what was foreseen of them (once one has finished)."""
+    """A task with what its scouts measured, its datasets, its jobs by status, what is not kept of
+    theirs, why jobs failed, and what was foreseen of them (once one has finished)."""
 
     task: Task
     measured: list[Figure]
     datasets: list[Dataset]
     jobs: dict[str, int]
+    purging: Purging
     failures: list[Failure]
     forecasts: list[Forecast]
 
@@ -205,6 +215,7 @@ def show(tx: Connection, jedi_task_id: int) -> TaskDetails:
         measured=[Figure(**row._mapping) for row in views.measured(tx, jedi_task_id)],
         datasets=[Dataset(**row._mapping) for row in views.datasets(tx, jedi_task_id)],
         jobs=views.job_counts(tx, jedi_task_id),
+        purging=Purging(**purging.of_task(tx, jedi_task_id)._mapping),
         failures=[Failure(**row._mapping) for row in views.failures(tx, jedi_task_id)],
         forecasts=_forecasts(tx, jedi_task_id),
     )

@@ -115,6 +115,21 @@ _OLD = (
 _DUE_ALONE, _DUE_OR_OLD = (text(_DUE.format(due=due)) for due in (_OVER, _OLD))
 
 
+_LEAVING = f"retention > {GOING} AND purged_at IS NULL"
+_KEPT_OF_TASK = text(
+    f"SELECT count(*) FILTER (WHERE purged_at IS NOT NULL OR retention = {GOING}) AS gone, "
+    f"count(*) FILTER (WHERE {_LEAVING}) AS leaving, "
+    f"min(retention) FILTER (WHERE {_LEAVING}) AS leaving_at "
+    f"FROM {_JOBS} j WHERE jeditaskid = :task AND status = 'finished'"
+)
+
+
+def of_task(tx: Connection, task_id: int) -> Row[Any]:
+    """Of how many finished jobs of a task the outputs are gone, or leave (the first at
+    `leaving_at`): gone, leaving, leaving_at."""
+    return tx.execute(_KEPT_OF_TASK, {"task": task_id}).one()
+
+
 def going(tx: Connection, task_ids: Sequence[int]) -> list[int]:
     """Jobs of tasks whose outputs are being removed."""
     return list(tx.scalars(_GOING, {"tasks": list(task_ids)}))
