@@ -22,6 +22,7 @@ from jedi.jobdispatcher import agent as adders
 from jedi.jobdispatcher.agent import Adder
 from jedi.jobdispatcher.outcome import FINISHED, TRANSFERRING, judge, logs, stored
 from jedi.mover.agent import _waiting
+from jedi.service import jobs as service_jobs
 from jedi.service import why
 from jedi.service.check import check
 from jedi.spec.attempt import HeldJob, JobFile, ReportedJob
@@ -244,6 +245,33 @@ def test_a_storage_that_does_not_answer_holds_the_job_and_nothing_is_lost(world:
     assert pilot.statuses() == ["finished", "finished"]
     with world.engine.begin() as tx:
         assert tx.scalar(text("SELECT count(*) FROM jedi_jobs WHERE hold_kind IS NOT NULL")) == 0
+
+
+def test_what_is_staged_and_stays_costs_no_job_that_is_stored(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(*_: object) -> None:
+        raise OSError("Directory not empty: .nfs0001")
+
+    monkeypatch.setattr(FileSystemDDM, "drop_staging", busy)
+    pilot = Pilot(world)
+    pilot.finish()
+    adder(world).run_once()
+    assert pilot.statuses() == ["finished"]
+    assert len(pilot.published("output")) == 1
+
+
+def test_what_a_person_holds_meanwhile_stays_held_if_there_is_trouble(world: World) -> None:
+    pilot = Pilot(world)
+    pilot.finish()
+    agent, [job] = claimed(world)
+    with world.engine.begin() as tx:
+        service_jobs.hold(tx, "me", [job.panda_id], "Let me look.")
+        agent.trouble(tx, job, OSError("no answer"))
+        held = tx.execute(text("SELECT hold_kind, hold_reason FROM jedi_jobs")).one()
+    assert held.hold_kind == "user_request"
+    assert "Let me look." in held.hold_reason
+    assert agent.run_once() == 0
 
 
 # ----------------------------------------------------------------- who dies, stalls, is faster

@@ -17,8 +17,13 @@ def remove(ddm: DDM, job: ReportedJob) -> int:
     lying = [file for file in job.files if file.type != "log" and _lies_there(ddm, job, file)]
     for file in lying:
         ddm.remove_files(file.dataset, [file.lfn])
-    ddm.drop_staging(job.site_endpoint, job.panda_id, job.lock_seq)
+    unstage(ddm, job)
     return len(lying)
+
+
+def unstage(ddm: DDM, job: ReportedJob) -> None:
+    """Throw away what is still staged of a job. Raises JediError, OSError; may be repeated."""
+    ddm.drop_staging(job.site_endpoint, job.panda_id, job.lock_seq)
 
 
 def _lies_there(ddm: DDM, job: ReportedJob, file: JobFile) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from sqlalchemy import Connection
@@ -12,7 +12,7 @@ from jedi.agent.base import Agent
 from jedi.core import clock
 from jedi.core.errors import JediError, LockLost, NotFound
 from jedi.ddm import leftovers
-from jedi.ddm.interface import FileInfo
+from jedi.ddm.interface import DDM, FileInfo
 from jedi.jobdispatcher.outcome import FINISHED, HELD, Verdict, judge, logs, not_stored, stored
 from jedi.spec.attempt import JobFile, ReportedJob
 from jedi.taskbuffer import builds, datasets, jobs_end, merging, onejob
@@ -77,14 +77,14 @@ class Adder(Agent[ReportedJob, Verdict]):
             self._published = frozenset(job.panda_id for job in good)
 
     def work(self, job: ReportedJob) -> Verdict:
-        if job.panda_id not in self._published and self._late():
+        if job.panda_id in self._published:
+            return stored(job)
+        if self._late():
             raise LockLost("The claim is too old to publish under it.")
         verdict = judge(job)
         if verdict == FINISHED:
             try:
-                if job.panda_id not in self._published:
-                    self._publish(job, job.made)
-                self.world.ddm.drop_staging(job.site_endpoint, job.panda_id, job.lock_seq)
+                self._publish(job, job.made)
                 return stored(job)
             except JediError as error:
                 verdict = not_stored(error)
@@ -129,15 +129,18 @@ class Adder(Agent[ReportedJob, Verdict]):
         datasets.call_consumers(tx, grown, float(self.world.knobs["contentsfeeder.quiet_s"]))
 
     def tidy(self, results: Sequence[tuple[ReportedJob, Verdict]]) -> None:
-        """Remove what jobs without success left, whoever ended them."""
+        """Remove what was staged, and all that jobs without success left, whoever ended them."""
         rest = [job for job, _ in results if job.panda_id not in self._stored]
+        for job, _ in results:
+            if job.panda_id in self._stored:
+                self._tidy(job, leftovers.unstage)
         if not rest:
             return
         with self.world.engine.begin() as tx:
             now = jobs_end.statuses(tx, [job.panda_id for job in rest])
         for job in rest:
             if now.get(job.panda_id) in _UNSUCCESSFUL:
-                self._tidy(job)
+                self._tidy(job, leftovers.remove)
 
     def trouble(self, tx: Connection, job: ReportedJob, error: Exception) -> None:
         wait_s = float(self.world.knobs["adder.retry_s"])
@@ -172,8 +175,8 @@ class Adder(Agent[ReportedJob, Verdict]):
         except (NotFound, FileNotFoundError):  # another Adder has moved a file meanwhile
             self.world.ddm.publish(job.site_endpoint, staged)
 
-    def _tidy(self, job: ReportedJob) -> None:
+    def _tidy(self, job: ReportedJob, remove: Callable[[DDM, ReportedJob], object]) -> None:
         try:
-            leftovers.remove(self.world.ddm, job)
-        except (JediError, OSError) as error:
+            remove(self.world.ddm, job)
+        except (JediError, OSError) as error:  # the sweeping dog comes by
             self.log.warning("left behind", pandaid=job.panda_id, error=str(error))

@@ -78,7 +78,7 @@ class ReportedJob(NamedTuple):
     @property
     def made(self) -> tuple[JobFile, ...]:
         """The files that its pilot has reported."""
-        return tuple(file for file in self.files if file.size is not None)
+        return tuple([file for file in self.files if file.size is not None])
 
     @property
     def left_out(self) -> list[str]:

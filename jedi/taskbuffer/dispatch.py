@@ -197,10 +197,11 @@ _MEASURES = ", ".join(
 )
 
 _LOCKED = """
-  LATERAL (SELECT * FROM jedi_jobs WHERE pandaid = s.pandaid FOR NO KEY UPDATE) j
+  LATERAL (SELECT * FROM jedi_jobs WHERE pandaid = s.pandaid AND site = :site
+           FOR NO KEY UPDATE) j
 """
-"""The jobs that `s`, which is in their order, speaks of. Looked up one by one: a plan for a join
-that was made while there were no jobs would read all of them."""
+"""The site's jobs that `s`, which is in their order, speaks of. Looked up one by one: a plan for a
+join that was made while there were no jobs would read all of them."""
 
 # Of several reports on an attempt the furthest counts.
 _ACCEPT = text(
@@ -216,7 +217,7 @@ WITH s AS (
     j.pilot_result AS first, j.hold_kind IS NOT NULL AS held,
     CASE WHEN s.ended THEN 'holding' WHEN 'running' IN (s.status, j.status) THEN 'running'
          ELSE s.status END AS target
-  FROM s JOIN {_LOCKED} USING (pandaid, lock_seq) WHERE j.site = :site
+  FROM s JOIN {_LOCKED} USING (pandaid, lock_seq)
 ), u AS (
   UPDATE jedi_jobs j SET status = s.target,
     statechangetime = CASE WHEN s.target <> s.source THEN jedi_now()
@@ -295,7 +296,7 @@ WITH s AS (
     AS s(pandaid bigint, lock_seq bigint, measures jsonb)
 ), old AS (
   SELECT s.*, j.status, j.kill_code, j.hold_kind, j.pilot_result, j.error_diag
-  FROM s JOIN {_LOCKED} USING (pandaid, lock_seq) WHERE j.site = :site
+  FROM s JOIN {_LOCKED} USING (pandaid, lock_seq)
 ), u AS (
   UPDATE jedi_jobs j SET heartbeat_at = jedi_now(), {_MEASURES}
   FROM old s WHERE j.pandaid = s.pandaid AND s.status IN ({_AT_SITE})

@@ -323,6 +323,7 @@ UPDATE jedi_jobs SET hold_kind = 'failed_recoverable', hold_reason = :reason,
   hold_since = coalesce(hold_since, jedi_now()),
   hold_deadline = jedi_now() + make_interval(secs => :wait_s)
 WHERE pandaid = :id AND lock_seq = :seq AND status = 'holding'
+  AND coalesce(hold_kind, 'failed_recoverable') = 'failed_recoverable'  -- no person holds it
 """)
 
 
