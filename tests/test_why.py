@@ -134,6 +134,9 @@ def test_a_throttled_queue(world: World) -> None:
     assert ask(world, first).code == "slots"
     do(world, "UPDATE jedi_sites SET lastpilot = jedi_now() - interval '1 day'")
     assert ask(world, first).code == "pilots"
+    do(world, "UPDATE jedi_sites SET submitter = 'local', nslots = 0 WHERE site = 'SITE_A'")
+    assert ask(world, first).detail.endswith("SITE_A: no pilots are sent: status online, nslots 0")
+    do(world, "UPDATE jedi_sites SET submitter = 'none' WHERE site = 'SITE_A'")
     with world.engine.begin() as tx:
         pilots.note_trouble(tx, "SITE_A", {"reason": "sbatch: no such partition"})
     assert ask(world, first).detail.endswith(

@@ -32,8 +32,12 @@ FROM jedi_tasks t, LATERAL (
     array_agg(DISTINCT site) FILTER (WHERE status = 'activated' AND {_FREE}) AS sites
   FROM jedi_jobs o WHERE o.jeditaskid = t.jeditaskid AND o.postprocessed_at IS NULL) j,
   LATERAL (SELECT max(lastpilot) AS last_pilot FROM jedi_sites WHERE site = ANY(j.sites)) p,
-  LATERAL (SELECT array_agg(site || ': ' || (value ->> 'reason') ORDER BY site) AS troubles
-    FROM jedi_site_metrics WHERE metric = 'submitter' AND site = ANY(j.sites)) m
+  LATERAL (SELECT array_agg(site || ': ' || trouble ORDER BY site) AS troubles FROM (
+    SELECT site, value ->> 'reason' AS trouble FROM jedi_site_metrics WHERE metric = 'submitter'
+    UNION ALL
+    SELECT site, 'no pilots are sent: status ' || status || ', nslots ' || nslots FROM jedi_sites
+    WHERE submitter <> 'none' AND (status IN ('offline', 'paused') OR nslots <= 0)
+  ) told WHERE site = ANY(j.sites)) m
 WHERE t.jeditaskid = :task
 """
 
