@@ -254,6 +254,18 @@ def test_a_dataset_that_cannot_be_looked_up_keeps_no_other_waiting(world: World)
     assert statuses(world, bad) == ["activated"]
 
 
+def test_a_storage_that_fails_on_one_route_keeps_no_other_waiting(world: World) -> None:
+    """What was copied can't be noted, as where a disk is full."""
+    bad, good = assigned_jobs(world, 1), assigned_jobs(world, 1, priority=1000)
+    notes = world.ddm.path(A, f"test:{bad.task}.input", "x").with_name(".files.jsonl")
+    notes.mkdir(parents=True)
+    Mover(world).run_once()
+    assert (statuses(world, bad), statuses(world, good)) == (["assigned"], ["activated"])
+    notes.rmdir()
+    Mover(world).run_once()
+    assert statuses(world, bad) == ["activated"]
+
+
 def test_nor_does_it_keep_the_dog_from_others(world: World) -> None:
     bad, good = (assigned_jobs(world, 1, priority=801) for _ in range(2))
     description(world, bad).mkdir()

@@ -164,7 +164,7 @@ class Directories(ABC):
         sweep(goal.staging)
         known = self._held(origin, {name: list(lfns) for name, lfns in wanted.items()})
 
-        def send(named: Named) -> FileInfo | Exception:
+        def send(named: Named) -> FileInfo | JediError | OSError:
             name, lfn = named
             try:
                 if named not in known or not origin.stat(origin.home(name) / lfn):
@@ -184,7 +184,7 @@ class Directories(ABC):
                 some.setdefault(named[0], []).append(end)
         for stays, files_there in arrived.items():
             self._arrived(goal, files_there, stays)
-        return [_result(name, file, ends[name, file]) for name, file in files]
+        return [_result(*file, ends[file]) for file in files]
 
     def drop_copies(self, copies: Sequence[Copy]) -> tuple[int, list[JediError | OSError]]:
         dropped, problems = 0, list[JediError | OSError]()
@@ -337,11 +337,7 @@ def _copied(file: FileInfo, origin: Path, home: Path, target: Storage) -> FileIn
     return replace(file, adler32=copy_verified(source, copy, target.staging, file.adler32))
 
 
-def _result(dataset: str, lfn: str, end: FileInfo | Exception) -> TransferResult:
-    match end:
-        case FileInfo():
-            return TransferResult(dataset, lfn, "done")
-        case JediError():
-            return TransferResult(dataset, lfn, end.code, end.sentence)
-        case _:
-            return TransferResult(dataset, lfn, "io_error", str(end))
+def _result(dataset: str, lfn: str, end: FileInfo | JediError | OSError) -> TransferResult:
+    if isinstance(end, FileInfo):
+        return TransferResult(dataset, lfn, "done")
+    return TransferResult.failed(dataset, lfn, end)

@@ -82,6 +82,13 @@ class TransferResult:
     code: str
     sentence: str = ""
 
+    @classmethod
+    def failed(cls, dataset: str, lfn: str, error: JediError | OSError) -> TransferResult:
+        """It came to nothing for this error."""
+        if isinstance(error, JediError):
+            return cls(dataset, lfn, error.code, error.sentence)
+        return cls(dataset, lfn, "io_error", str(error))
+
     @property
     def done(self) -> bool:
         return self.code == "done"

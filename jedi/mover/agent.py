@@ -146,13 +146,13 @@ class Mover(Agent[Load, Plan]):
         return locks.take_all(tx, [load.lock for load in loads], self.world.me, self.lease_s)
 
     def _copy(self, route: Route, files: Sequence[File]) -> list[TransferResult]:
-        """Copy files along a route."""
+        """Copy files along a route; a storage that fails keeps no other route waiting."""
         life_s = 0.0 if route.kept else float(self.world.knobs["mover.copy_lifetime_s"])
         until = clock.now() + timedelta(seconds=life_s) if life_s else None
         try:
             return self.world.ddm.transfer(files, route.source, route.target, route.activity, until)
-        except JediError as error:
-            return [TransferResult(*file, error.code, error.sentence) for file in files]
+        except (JediError, OSError) as error:
+            return [TransferResult.failed(*file, error) for file in files]
 
     def _put_off(self, job: WaitingJob, lacking: str, *, patient: bool) -> list[JobEnd]:
         """Try again later; a job that can't but fail and has waited too long fails."""
