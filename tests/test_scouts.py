@@ -22,7 +22,7 @@ from jedi.spec.scouting import (
     Scouted,
     released,
 )
-from jedi.spec.splitrule import SplitRules, parse_split_rule, render_split_rule
+from jedi.spec.splitrule import SplitRules, render_split_rule
 
 CLASSIC = Knobs({"scout.ram_min_mb": 0})
 CURRENT = Knobs({"core.preset": "current", "scout.ram_min_mb": 0})
@@ -99,7 +99,6 @@ def test_the_stage_of_scouting_is_a_split_rule() -> None:
     assert rules.scouting
     assert not rules.then(3).scouting
     assert render_split_rule(rules) == "NF=5,US=2"
-    assert parse_split_rule("NF=5,US=2") == rules
 
 
 # ------------------------------------------------------------------------------------- measuring

@@ -5,7 +5,6 @@ Source: engine.md §2.5, contracts §15.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -113,7 +112,6 @@ def _extras() -> dict[str, dict[str, Any]]:
 
 
 _EXTRAS = _extras()
-_NAMES: dict[str, str] = {extra["code"]: name for name, extra in _EXTRAS.items()}
 
 
 def render_split_rule(rules: SplitRules) -> str:
@@ -129,31 +127,3 @@ def _render(name: str, value: Any) -> str:
         case list():
             return ",".join(map(str, value))
     return str(_EXTRAS[name].get("words", {}).get(value, value))
-
-
-def parse_split_rule(text: str) -> SplitRules:
-    """The rules behind a text; ValueError if it holds an unknown code or a bad value."""
-    found: dict[str, Any] = {}
-    for code, value in _parts(text):
-        if code not in _NAMES:
-            raise ValueError(f"unknown split rule {code!r}")
-        name = _NAMES[code]
-        words = {str(number): word for word, number in _EXTRAS[name].get("words", {}).items()}
-        numbers = value.split(",")
-        found[name] = numbers if name == "add_nth_field_to_lfn" else words.get(value, value)
-    return SplitRules.model_validate(found)
-
-
-def _parts(text: str) -> Iterator[tuple[str, str]]:
-    """Codes and values; a list continues in parts without a code."""
-    code, values = "", ""
-    for part in filter(None, text.split(",")):
-        head, sign, value = part.partition("=")
-        if sign or not code:
-            if code:
-                yield code, values
-            code, values = head, value
-        else:
-            values += f",{part}"
-    if code:
-        yield code, values
