@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 from helpers import put_file_dataset, unguard
-from job_rows import make_jobs
+from job_rows import make_jobs, watch
 from sqlalchemy import text
 from typer.testing import CliRunner
 
 from jedi.agent.base import World
 from jedi.cli.jedi import app
-from jedi.taskbuffer import jobs, users
+from jedi.contentsfeeder.feed import PRODUCTION_LABELS
+from jedi.taskbuffer import capping, jobs, users
 from jedi.taskbuffer.jobs import JobMove
 from jedi.watchdog.dog import Counts, walk
 from jedi.watchdog.kennel import DOGS
@@ -82,6 +83,40 @@ def test_who_has_enough_gets_no_more_until_fewer_run(world: World) -> None:
     end(world, running[0])
     assert run(world, "caps") == Counts()
     assert statuses(world) == {"running": 1, "activated": 3}
+
+
+def test_who_runs_is_counted_once_however_many_jobs_are_moved(world: World) -> None:
+    knob(world, "caps.user_jobs", "1")
+    knob(world, "watchdog.batch", "2")
+    put(world, 2, 5)
+    seen = watch(world.engine)
+    assert run(world, "caps") == Counts(throttled=5)
+    assert sum("count(*) FILTER (WHERE status = 'running')" in one for one in seen) == 1
+    assert sum("FOR SHARE OF t" in one for one in seen) == 3
+
+
+def test_what_changes_after_the_count_is_left_alone(world: World) -> None:
+    """Of four jobs that are to be kept from pilots one was dispatched, one is worked on by somebody
+    else; of two others the task was paused."""
+    knob(world, "caps.user_jobs", "1")
+    taken, locked, *rest = put(world, 2, 4)[2:]
+    paused = put(world, 0, 2, user="bert")
+    with world.engine.begin() as tx:
+        moves = [JobMove(job, "throttled", "c", "r") for job in paused]
+        jobs.move_jobs(tx, moves, "test", ["activated"])
+        found = capping.capped(tx, PRODUCTION_LABELS, 1, 0)
+        assert [job.pandaid for job in found] == [taken, locked, *rest, *paused]
+    with world.engine.begin() as tx:
+        unguard(tx)
+        tx.execute(text("UPDATE jedi_jobs SET lock_seq = lock_seq + 1 WHERE pandaid = :job"),
+                   {"job": taken})  # fmt: skip
+        tx.execute(text("UPDATE jedi_tasks SET status = 'paused' FROM jedi_jobs j WHERE "
+                        "j.jeditaskid = jedi_tasks.jeditaskid AND pandaid = :job"),
+                   {"job": paused[0]})  # fmt: skip
+    with world.engine.begin() as tx:
+        jobs.lock_jobs(tx, [locked])
+        with world.engine.begin() as other:
+            assert [job.pandaid for job in capping.lock(other, found)] == rest
 
 
 def test_a_user_may_have_a_number_of_his_own(world: World) -> None:

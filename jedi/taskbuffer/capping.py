@@ -11,10 +11,10 @@ from sqlalchemy import Connection, Row, text
 from jedi.core import states
 
 # A working group counts as one, instead of its members. What merges is not counted: it makes room.
-# The tasks are locked, so that none is paused meanwhile: jobs of paused tasks stay throttled.
 _CAPPED = text("""
 WITH live AS (
-  SELECT j.pandaid, j.status, nullif(t.workinggroup, '') AS grp,
+  SELECT j.pandaid, j.lock_seq, j.status, j.priority, t.status AS task,
+    nullif(t.workinggroup, '') AS grp,
     coalesce(nullif(t.workinggroup, ''), j.username) AS owner, u.cap_running_jobs AS own
   FROM jedi_jobs j JOIN jedi_tasks t USING (jeditaskid)
     LEFT JOIN jedi_users u ON u.username = j.username
@@ -25,25 +25,37 @@ WITH live AS (
     nullif(CASE WHEN grp IS NULL THEN coalesce(min(own), :user_cap) ELSE :group_cap END, 0) AS cap
   FROM live GROUP BY owner, grp
 )
-SELECT j.pandaid, j.lock_seq, j.status, o.owner, o.running, o.cap
+SELECT l.pandaid, l.lock_seq, l.status, o.owner, o.running, o.cap
 FROM owners o JOIN live l ON l.owner = o.owner AND l.grp IS NOT DISTINCT FROM o.grp
-  JOIN jedi_jobs j USING (pandaid) JOIN jedi_tasks t USING (jeditaskid)
-WHERE j.status = CASE WHEN o.running > o.cap THEN 'activated' ELSE 'throttled' END
-  AND (j.status = 'activated' OR t.status <> 'paused')
-ORDER BY j.priority DESC, j.pandaid LIMIT :limit
+WHERE l.status = CASE WHEN o.running > o.cap THEN 'activated' ELSE 'throttled' END
+  AND (l.status = 'activated' OR l.task <> 'paused')
+ORDER BY l.priority DESC, l.pandaid
+""")
+_HELD = text("""
+SELECT j.pandaid, j.status
+FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) AS w (pandaid, lock_seq)
+  JOIN jedi_jobs j USING (pandaid, lock_seq) JOIN jedi_tasks t USING (jeditaskid)
+WHERE j.status = 'activated' OR j.status = 'throttled' AND t.status <> 'paused'
 FOR NO KEY UPDATE OF j SKIP LOCKED FOR SHARE OF t SKIP LOCKED
 """)
 
 
 def capped(
-    tx: Connection, production: Sequence[str], user_cap: int, group_cap: int, limit: int
+    tx: Connection, production: Sequence[str], user_cap: int, group_cap: int
 ) -> list[Row[Any]]:
     """Analysis jobs to be kept from pilots (activated) or no longer (throttled), since their owner,
     a user or a working group, has more running ones than the cap, or not: pandaid, lock_seq,
     status, owner, running, cap. A cap of 0 is none; users may have their own."""
-    found = {"production": list(production), "user_cap": user_cap, "group_cap": group_cap,
-             "limit": limit}  # fmt: skip
+    found = {"production": list(production), "user_cap": user_cap, "group_cap": group_cap}
     return list(tx.execute(_CAPPED, found))
+
+
+def lock(tx: Connection, jobs: Sequence[Row[Any]]) -> list[Row[Any]]:
+    """Those of `capped` jobs that are as they were and that nobody else works on. Their tasks are
+    locked, too, so that none is paused meanwhile: jobs of paused tasks stay throttled."""
+    wanted = {"ids": [job.pandaid for job in jobs], "seqs": [job.lock_seq for job in jobs]}
+    held = {(row.pandaid, row.status) for row in tx.execute(_HELD, wanted)}
+    return [job for job in jobs if (job.pandaid, job.status) in held]
 
 
 _CROWDS = text("""

@@ -5,25 +5,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Row
 
 from jedi.agent.base import World
 from jedi.contentsfeeder.feed import PRODUCTION_LABELS
 from jedi.taskbuffer import capping
 from jedi.taskbuffer.jobs import JobMove, move_jobs
-from jedi.watchdog.dog import Counts, Dog, in_batches
+from jedi.watchdog.dog import Counts, Dog
 
 
 def run(world: World) -> Counts:
     """Source: seed, "Throttled jobs and tasks"; who counts: brokerage.md §4.1."""
     caps = int(world.knobs["caps.user_jobs"]), int(world.knobs["caps.group_jobs"])
-
-    def step(tx: Connection, limit: int) -> Counts:
-        moves = [_move(job) for job in capping.capped(tx, PRODUCTION_LABELS, *caps, limit)]
-        moved = move_jobs(tx, moves, "WatchDog", ["activated", "throttled"])
-        return Counts(job.target for job in moved)
-
-    return in_batches(world, step)
+    size, counts = int(world.knobs["watchdog.batch"]), Counts()
+    with world.engine.begin() as tx:
+        found = capping.capped(tx, PRODUCTION_LABELS, *caps)
+    for at in range(0, len(found), size):
+        with world.engine.begin() as tx:
+            moves = [_move(job) for job in capping.lock(tx, found[at : at + size])]
+            moved = move_jobs(tx, moves, "WatchDog", ["activated", "throttled"])
+        counts.update(job.target for job in moved)
+    return counts
 
 
 def _move(job: Row[Any]) -> JobMove:
