@@ -26,7 +26,6 @@ _UNKNOWN = (
     psycopg.errors.UndefinedFunction,
 )
 _NUMBERS = {int, type(None)}
-_NOTIFY = text("SELECT pg_notify(:channel, t) FROM unnest(CAST(:topics AS text[])) t")
 
 
 class _Numbers(Dumper):
@@ -151,7 +150,7 @@ def plain(sql: str) -> str:
 
 
 def value(tx: Connection, statement: str, values: Mapping[str, Any]) -> Any:
-    """The single value of a `plain` statement, by psycopg itself: what SQLAlchemy adds would be a
+    """The first value of a `plain` statement, by psycopg itself: what SQLAlchemy adds would be a
     tenth of the time that handing out a job takes. Its errors are those of SQLAlchemy."""
     cursor: Any = tx.connection.cursor()
     try:
@@ -159,6 +158,9 @@ def value(tx: Connection, statement: str, values: Mapping[str, Any]) -> Any:
             return cursor.execute(statement, values).fetchone()[0]
     except psycopg.Error as error:
         raise DBAPIError.instance(statement, None, error, psycopg.Error) from error
+
+
+_NOTIFY = plain("SELECT pg_notify(:channel, t) FROM unnest(string_to_array(:topics, ' ')) t")
 
 
 def notifying() -> bool:
@@ -169,7 +171,7 @@ def notifying() -> bool:
 def wake(tx: Connection, *topics: str) -> None:
     """Tell listeners, at commit, that there is work. Losing it costs latency, never work."""
     if topics and notifying():
-        tx.execute(_NOTIFY, {"channel": CHANNEL, "topics": list(topics)})
+        value(tx, _NOTIFY, {"channel": CHANNEL, "topics": " ".join(topics)})
 
 
 def listener(engine: Engine) -> psycopg.Connection[Any]:

@@ -19,7 +19,7 @@ from jedi.core import states
 from jedi.spec.attempt import JobFile, ReportedJob
 from jedi.taskbuffer import merging, outbox, retryrules
 from jedi.taskbuffer.dispatch import STAGING, staging
-from jedi.taskbuffer.engine import IN_ORDER, wake
+from jedi.taskbuffer.engine import IN_ORDER, plain, value, wake
 from jedi.taskbuffer.jobs import JobMove, MovedJob, lock_jobs, move_jobs
 from jedi.taskbuffer.merging import PRE_MERGE
 
@@ -248,7 +248,7 @@ _MAY_LIE = text(
       WHERE f.pandaid = j.pandaid AND f.type = 'output' AND o.datasetname = d.datasetname)
   ORDER BY j.pandaid LIMIT :limit""")
 )
-_REPORTED = text(
+_REPORTED = plain(
     _asked("""j.postprocessed_at IS NULL AND j.status = 'holding'
     AND j.pandaid >= :first
     AND (j.hold_kind IS NULL
@@ -256,7 +256,7 @@ _REPORTED = text(
   ORDER BY j.pandaid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED""")
 )
 # What a lost claim costs is worth no wait for the disk. A bitmap would read and sort all.
-_CLAIMING = text(
+_CLAIMING = plain(
     "SELECT set_config('synchronous_commit', 'off', true), "
     + ", ".join(f"set_config('{name}', '{to}', true)" for name, to in IN_ORDER.items())
 )
@@ -268,8 +268,8 @@ def reported(tx: Connection, limit: int, first: int = 0) -> list[ReportedJob]:
 
     There is no lease: two Adders may get the same job, and whoever applies first ends it.
     """
-    tx.execute(_CLAIMING)
-    return _known(tx.scalar(_REPORTED, {"limit": limit, "first": first}))
+    value(tx, _CLAIMING, {})
+    return _known(value(tx, _REPORTED, {"limit": limit, "first": first}))
 
 
 def left_behind(tx: Connection, panda_ids: Sequence[int]) -> list[ReportedJob]:
