@@ -6,6 +6,8 @@ import stat
 from pathlib import Path
 
 import pytest
+import test_merging
+from commanding import jobs
 from databases import drop_database, new_database
 from helpers import add_site
 from job_rows import make_jobs
@@ -28,6 +30,7 @@ from jedi.taskbuffer import dispatch, jobs_end, knobs, migrate
 from jedi.taskbuffer.engine import connect
 from jedi.taskbuffer.jobs import JobMove, move_jobs
 from jedi.taskbuffer.jobs_end import JobEnd
+from jedi.taskbuffer.restoring import parts as parts_to_merge
 
 
 def place_of(home: Path, url: str) -> Place:
@@ -110,9 +113,32 @@ def test_what_was_published_and_not_told_of_is_removed_from_the_catalogue_too(wo
                  "VALUES (:task, :data, 'output.${SN}.${SN}')"),
             {"task": pilot.made.task, "data": pilot.made.output},
         )  # fmt: skip
-        assert restoring.go_on(tx, world.ddm) == (1, 1)
+        assert restoring.go_on(tx, world.ddm) == (1, 1, {})
     assert not path.exists()
     assert pilot.published("output") == []
+
+
+def test_parts_at_an_endpoint_that_was_removed_are_told_and_wait(world: World) -> None:
+    task = test_merging.task_of(world, 3)
+    there, away, gone = jobs(world, task, "activated")
+    test_merging.make(world, [there, away, gone])
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_job_files SET endpoint = 'AWAY' WHERE pandaid = :job AND "
+                        "type = 'output'"), {"job": away})  # fmt: skip
+        lying = {}
+        for part in parts_to_merge(tx):
+            if part.endpoint == "AWAY":
+                told = {"AWAY": [f"{part.datasetname}/{part.lfn}"]}
+            else:
+                path = world.ddm.path(part.endpoint, part.datasetname, part.lfn)
+                lying[part.pandaid] = path
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch()
+        lying[gone].unlink()
+        found = restoring.go_on(tx, world.ddm)
+    assert found == (1, 0, told)
+    assert jobs(world, task, "merging") == [there, away]
+    assert jobs(world, task, "closed") == [gone]
 
 
 def test_what_does_not_fit_is_refused_and_changes_nothing(

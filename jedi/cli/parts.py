@@ -151,6 +151,9 @@ def db_restore(
 
     done = restore(Place.current(), source)
     said = f"{done.file} is restored; {done.jobs} jobs are tried again, {done.files} files removed."
+    for endpoint, files in done.unseen.items():
+        said += f" {len(files)} files to be merged, as {files[0]}, are at {endpoint}, which is no "
+        said += "endpoint any more: import it again, or kill their tasks."
     show(done, as_json, lambda: typer.echo(f"{said} `jedi up` goes on."))
 
 

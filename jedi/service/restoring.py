@@ -16,9 +16,10 @@ from jedi.taskbuffer import restoring, sites
 _PLACEHOLDER = re.compile(r"\$\{(\w+)[^}]*\}")
 
 
-def go_on(tx: Connection, ddm: DDM) -> tuple[int, int]:
-    """Put database and storage where work can go on; how many jobs are tried again, and how many
-    files that were made after the backup were removed: they are made again.
+def go_on(tx: Connection, ddm: DDM) -> tuple[int, int, dict[str, list[str]]]:
+    """Put database and storage where work can go on; how many jobs are tried again, how many files
+    that were made after the backup were removed, for they are made again, and which files that wait
+    to be merged, by endpoint, nobody can look for, since there is no such endpoint any more.
 
     Outputs of tasks that had not ended: a file is removed if its name is one that such a task
     gives and no job had told of it. Their datasets are open again. What waited to be merged may
@@ -41,12 +42,13 @@ def go_on(tx: Connection, ddm: DDM) -> tuple[int, int]:
             path.unlink(missing_ok=True)
         _open(ddm, name)
         late += len(paths)
-    lost = {
-        part.pandaid
-        for part in restoring.parts(tx)
-        if not ddm.path(part.endpoint, part.datasetname, part.lfn).is_file()
-    }
-    return restoring.go_on(tx, sorted(lost)), late
+    known, lost, unseen = sites.roots(tx), set[int](), dict[str, list[str]]()
+    for part in restoring.parts(tx):
+        if part.endpoint not in known:
+            unseen.setdefault(part.endpoint, []).append(f"{part.datasetname}/{part.lfn}")
+        elif not ddm.path(part.endpoint, part.datasetname, part.lfn).is_file():
+            lost.add(part.pandaid)
+    return restoring.go_on(tx, sorted(lost)), late, unseen
 
 
 def _lying(tx: Connection, ddm: DDM, name: str) -> Iterator[Path]:

@@ -28,11 +28,12 @@ _REVISION = re.compile(rb"^COPY \S+ \(version_num\) FROM stdin;\n(\w+)$", re.MUL
 @dataclass(frozen=True, slots=True)
 class Restored:
     """`jobs` that ran at the time of the backup are tried again; `files` that were made since were
-    removed."""
+    removed; those in `unseen`, by endpoint, wait to be merged until it is an endpoint again."""
 
     file: Path
     jobs: int
     files: int
+    unseen: dict[str, list[str]]
 
 
 def backup(place: Place, target: Path) -> Path:
@@ -74,12 +75,12 @@ def restore(place: Place, source: Path) -> Restored:
             with reachable(engine):
                 _fill(place, engine, source)
                 with engine.begin() as tx:
-                    jobs, files = restoring.go_on(tx, factory.load(tx, knobs.load(tx)))
+                    done = restoring.go_on(tx, factory.load(tx, knobs.load(tx)))
         finally:
             engine.dispose()
             if place.embedded:
                 place.embedded.stop()
-    return Restored(source, jobs, files)
+    return Restored(source, *done)
 
 
 def _fill(place: Place, engine: Engine, source: Path) -> None:
