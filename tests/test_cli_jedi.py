@@ -337,6 +337,16 @@ def test_processes_are_shown_while_the_database_is_away(system: System) -> None:
     wait_until(lambda: system.ready("PostgreSQL", 3) and system.json("status")["healthy"])
 
 
+def test_the_log_of_the_supervisor_is_cut_while_it_lives(system: System) -> None:
+    log = system.place.home.supervisor_log
+    with log.open("ab") as file:
+        file.write(b"x\n" * 5_500_000)
+    system.processes()["Mover"].signal(signal.SIGKILL)
+    wait_until(lambda: log.stat().st_size < 1_000_000)
+    assert log.with_name("supervisor.log.1").stat().st_size > 10_000_000
+    wait_until(lambda: system.ready("Mover", 2))
+
+
 def test_a_killed_supervisor_leaves_a_field_that_can_be_used_again(system: System) -> None:
     before = system.processes()
     before.pop("PostgreSQL")

@@ -101,6 +101,11 @@ class Home:
         return self.path / "logs"
 
     @property
+    def supervisor_log(self) -> Path:
+        """What `jedi up --detach` says."""
+        return self.logs / "supervisor.log"
+
+    @property
     def pilot_logs(self) -> Path:
         """Where pilots print, a file each."""
         return self.logs / "pilots"

@@ -24,7 +24,7 @@ def up_detached(place: Place, options: Sequence[str]) -> None:
     Raises a JediError with what it said if it could not start.
     """
     place.home.logs.mkdir(parents=True, exist_ok=True)
-    log = place.home.logs / "supervisor.log"
+    log = place.home.supervisor_log
     logfiles.turn_over(log)
     with (
         tempfile.TemporaryDirectory(prefix="jedi-") as directory,

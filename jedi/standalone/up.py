@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -166,7 +166,12 @@ def _supervisor(place: Place, copies: int, said: Any) -> Supervisor:
         for name in registry.AGENTS
         for copy in range(1, copies + 1)
     ]
-    return Supervisor(charges, place.notify_socket, place.write_record, said)
+
+    def record(charges: Sequence[Charge]) -> None:
+        place.write_record(charges)
+        logfiles.turn_over(place.home.supervisor_log)  # it says something when this happens
+
+    return Supervisor(charges, place.notify_socket, record, said)
 
 
 def _furnish(engine: Engine, place: Place, site_file: str | None) -> None:
