@@ -325,6 +325,20 @@ def test_too_few_files_beside_the_master(world: World) -> None:
     assert generate(world) == 0
 
 
+def test_two_files_of_one_name_are_not_for_one_job(world: World) -> None:
+    """They would lie in one directory; in different jobs they may have it."""
+    named = {name: FileInfo(name, 10, "00000001") for name in "abc"}
+    catalogue(world, in_=[named["a"], named["b"]], second=[named["b"], named["c"]])
+    apart, together = ready(world, *(document(SECOND, output=f"a:{n}", nFilesPerJob=n)
+                                     for n in (1, 2)))  # fmt: skip
+    generate(world)
+    assert [j.command.split(" >")[0] for j in jobs_of(world, apart)] == ["cat a b", "cat b c"]
+    assert jobs_of(world, together) == []
+    row = row_of(world, together)
+    assert (row.status, row.reason_code) == ("pending", "inputs_alike")
+    assert "two files called b, of demo:in and of demo:second" in row.errordialog
+
+
 # -------------------------------------------------------------------- seeds, retries, numbers
 
 

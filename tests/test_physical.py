@@ -128,12 +128,22 @@ def test_what_follows_comes_from_its_dataset(world: World) -> None:
 
 
 def test_what_only_has_the_name_of_one_comes_from_elsewhere(world: World) -> None:
-    put_file_dataset(world, "demo:second", {"a": b"a"}, "SITE_A_DATADISK")
-    ready(world, document("/data/a", items=(SECOND,), nFilesPerJob=1))
+    put_file_dataset(world, "demo:second", {"a": b"a", "b": b"b"}, "SITE_A_DATADISK")
+    ready(world, document("/data/b", "/data/a", items=(SECOND,), nFilesPerJob=1))
     generate(world)
-    [order] = acquire(world, 1)
-    listed = str(world.ddm.path("SITE_A_DATADISK", "demo:second", "a"))
-    assert sorted(read(order)) == [("a", "/data/a", None), ("a", listed, 1)]
+    listed = {lfn: str(world.ddm.path("SITE_A_DATADISK", "demo:second", lfn)) for lfn in "ab"}
+    assert [sorted(read(order)) for order in acquire(world, 2)] == [
+        [("a", listed["a"], 1), ("b", "/data/b", None)],
+        [("a", "/data/a", None), ("b", listed["b"], 1)],
+    ]
+
+
+def test_nor_is_it_for_the_same_job(world: World) -> None:
+    put_file_dataset(world, "demo:second", {"a": b"a"}, "SITE_A_DATADISK")
+    [task] = ready(world, document("/data/a", items=(SECOND,), nFilesPerJob=1))
+    generate(world)
+    [row] = rows(world, "SELECT reason_code FROM jedi_tasks WHERE jeditaskid = :t", t=task)
+    assert row.reason_code == "inputs_alike"
 
 
 def test_a_build_reads_none_of_them(world: World) -> None:

@@ -49,6 +49,7 @@ TASKS: Mapping[str, str] = {
     "no_site_now": "No site takes the jobs at the moment, which may pass by itself.",
     "no_site_fits": "No site can run the jobs: change what the task asks for, or reassign it.",
     "secondary_files_short": "Fewer files accompany the master's than a job needs: add some.",
+    "inputs_alike": "A job would read two files of one name: rename one, submit the task anew.",
     "too_many_files_per_job": "A job would have more files than one may have: lower nFilesPerJob.",
     "serial_numbers_used_up": "No serial number is left for output names.",
     "unresolved_placeholder": "A placeholder has nothing behind it: correct the jobParameters.",

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jedi.core.errors import JediError
-from jedi.jobgenerator.inputs import Reading, Where, readings
+from jedi.jobgenerator.inputs import Reading, Where, must_differ, readings
 from jedi.jobgenerator.job_params import Column, Template, unresolved
 from jedi.jobgenerator.lineage import Lineage, trace
 from jedi.jobgenerator.naming import middle_name, padded, serial_numbers
@@ -60,9 +60,12 @@ def ids_needed(task: TaskOrder, jobs: int, seeds: Files) -> tuple[int, int]:
 
 
 def make_jobs(m: Material) -> NewJobs:
-    """All jobs of a plan. JediError: a placeholder has nothing behind it."""
+    """All jobs of a plan. JediError: a placeholder has nothing behind it, or two inputs of a job
+    have one name."""
     site = np.concatenate([cut.sites for cut in m.cuts])
     reads, endpoints = readings(m.cuts, m.where, m.sites)
+    paths = _paths(m.task.paths, reads)
+    must_differ(reads, {one.dataset_id: one.name for one in m.task.inputs}, paths)
     lineage = trace(m.cuts, m.ids, m.earlier, m.last_unit, m.task.columns["kind"])
     attempts = (_reduce(np.maximum, m.cuts, "attempts") + 1).tolist()
     again = m.seeds.lfns[: len(m.ids)] if m.task.seeds else []
@@ -91,7 +94,7 @@ def make_jobs(m: Material) -> NewJobs:
         commands=commands,
         texts=values.texts,
         inputs=_uses(reads, ids, m.seeds, len(again)),
-        paths=_paths(m.task.paths, reads),
+        paths=paths,
         events=[_events(r, ids) for r in reads if r.master and m.task.rules.by_events],
         endpoints=endpoints,
         outputs=outputs,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jedi.core.errors import JediError
 from jedi.jobgenerator.job_params import list_names
 from jedi.jobgenerator.plan import Cut
 from jedi.spec.chunk import Files, Ints, Secondary
@@ -69,6 +70,33 @@ def readings(
             )  # fmt: skip
         job += len(cut)
     return found, endpoints
+
+
+def must_differ(
+    reads: Sequence[Reading], datasets: Mapping[int, str], told: Collection[str]
+) -> None:
+    """JediError if a job would read two files of one name, which it finds in one directory.
+    `datasets`: their names by id; `told`: master files that lie where their task tells."""
+    if all(read.master for read in reads):
+        return  # jobs do not mix datasets of masters
+    real = [read for read in reads if read.places.any() or (read.master and told)]
+    homes: dict[str, set[str]] = {}
+    for files in {id(read.files): read.files for read in real}.values():
+        for lfn, dataset_id in zip(files.lfns, files.dataset_ids.tolist(), strict=True):
+            homes.setdefault(lfn, set()).add(datasets[dataset_id])
+    alike = {lfn for lfn, some in homes.items() if len(some) > 1}
+    found: dict[tuple[int, str], str] = {}
+    for read in real if alike else ():
+        for job, row in zip(read.jobs.tolist(), read.rows.tolist(), strict=True):
+            if (lfn := read.files.lfns[row]) in alike:
+                other = datasets[int(read.files.dataset_ids[row])]
+                if (one := found.setdefault((job, lfn), other)) != other:
+                    raise JediError(
+                        f"One job would read two files called {lfn}, of {one} and of {other}. "
+                        "Rename one, and submit the task anew.",
+                        code="inputs_alike",
+                        lfn=lfn,
+                    )
 
 
 def _spread(first: Ints, last: Ints) -> tuple[Ints, Ints]:
