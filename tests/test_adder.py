@@ -16,6 +16,7 @@ from job_rows import Made, make_jobs
 from sqlalchemy import text
 
 from jedi.agent.base import World
+from jedi.agent.loop import Loop
 from jedi.core.reasons import REASONS
 from jedi.ddm.filesystem import FileSystemDDM
 from jedi.jobdispatcher import agent as adders
@@ -27,7 +28,7 @@ from jedi.service import why
 from jedi.service.check import check
 from jedi.spec.attempt import HeldJob, JobFile, ReportedJob
 from jedi.spec.wire import Output, Report, Resources
-from jedi.taskbuffer import dispatch, jobs, jobs_end
+from jedi.taskbuffer import dispatch, jobs, jobs_end, knobs
 from jedi.taskbuffer.jobs_end import JobEnd
 from jedi.taskbuffer.moving import moving_jobs
 
@@ -223,6 +224,34 @@ def test_a_job_whose_dataset_is_gone_fails_by_a_known_reason(world: World) -> No
     assert "dataset_missing" in REASONS
 
 
+@pytest.mark.parametrize("mount_point", [True, False], ids=["empty", "missing"])
+@pytest.mark.parametrize("result", ["finished", "failed"])
+def test_a_storage_that_vanishes_costs_no_attempt(
+    world: World, tmp_path: Path, mount_point: bool, result: str
+) -> None:
+    pilot = Pilot(world)
+    (job,) = pilot.jobs
+    code = None if result == "finished" else "payload_exit"
+    pilot.tell(job, result, pilot.stage(job, "output", "log"), error_code=code)
+    root, away = pilot.staging(job).parents[1], tmp_path / "away"
+    root.rename(away)
+    if mount_point:
+        root.mkdir()
+    agent = adder(world)
+    agent.run_once()
+    assert pilot.statuses() == ["holding"]
+    with world.engine.begin() as tx:
+        (reason,) = tx.scalars(text("SELECT hold_reason FROM jedi_jobs"))
+        assert f"The storage of {ENDPOINT} is not there" in reason and str(root) in reason
+        tx.execute(text("UPDATE jedi_jobs SET hold_deadline = jedi_now() - interval '1 s'"))
+    if mount_point:
+        root.rmdir()
+    away.rename(root)
+    agent.run_once()
+    assert pilot.statuses() == [result]
+    assert len(pilot.published("log")) == 1
+
+
 def test_a_storage_that_does_not_answer_holds_the_job_and_nothing_is_lost(world: World) -> None:
     pilot = Pilot(world, 2)
     pilot.finish()
@@ -274,6 +303,24 @@ def test_what_a_person_holds_meanwhile_stays_held_if_there_is_trouble(world: Wor
     assert agent.run_once() == 0
 
 
+def test_reported_jobs_gather_for_a_moment_unless_there_are_enough(world: World) -> None:
+    with world.engine.begin() as tx:
+        knobs.put(tx, "adder.batch", 2, "test")
+    pilot, loop, pauses = Pilot(world, 3), Loop(adder(world)), list[float | None]()
+    pilot.finish()
+
+    class Stopping(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            pauses.append(timeout)
+            self.set()
+            return True
+
+    loop.stopping = Stopping()
+    loop.run()
+    assert (pauses, loop.cycles, pilot.statuses()) == ([Adder.breath_s], 2, ["finished"] * 3)
+    assert 0 < Adder.breath_s < 0.1
+
+
 # ----------------------------------------------------------------- who dies, stalls, is faster
 
 
@@ -297,6 +344,7 @@ _ADDER_PROCESS = """
 import sys
 from pathlib import Path
 from jedi.agent.base import World
+from jedi.agent.loop import Loop
 from jedi.core.settings import Settings
 from jedi.ddm import factory
 from jedi.jobdispatcher import agent as adders

@@ -91,6 +91,8 @@ class Agent(ABC, Generic[Item, Result]):
     """Topics of `engine.wake` that mean work for this agent."""
     plans_once: ClassVar[bool] = False
     """Its process plans each statement once (`engine.plan_once`): they are many, and short."""
+    breath_s: ClassVar[float] = 0.0
+    """How long it lets work gather when a batch was not full: a cycle has its price, too."""
 
     def __init__(self, world: World) -> None:
         self.world = world

@@ -55,6 +55,8 @@ class Loop:
             self._beat()
             if not items:
                 ears.wait(self.agent.poll_s, self.stopping)
+            elif self.agent.breath_s and items < self.agent.batch:
+                self.stopping.wait(self.agent.breath_s)
 
     def _beat(self) -> None:
         every = float(self.agent.world.knobs["agent.heartbeat_s"])
