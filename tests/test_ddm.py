@@ -146,6 +146,23 @@ class TestConformance:
             ddm.drop_staging("A", pandaid, 1)
             assert not ddm.staging_dir("A", pandaid, 1).exists()
 
+    def test_a_storage_that_vanished_is_no_fault_of_the_dataset(
+        self, ddm: DDM, roots: Roots, tmp_path: Path
+    ) -> None:
+        ddm.create("s:d", "A")
+        wanted = [(stage(ddm, "A", "f", b"x"), "s:d", FileInfo("f", 1, adler(b"x")))]
+        roots["A"].rename(tmp_path / "away")
+        for _ in ("missing", "an empty mount point"):
+            with pytest.raises(FileNotFoundError, match="storage of A is not there") as told:
+                ddm.publish("A", wanted)
+            assert str(roots["A"]) in str(told.value)
+            ddm.publish("A", [])
+            roots["A"].mkdir(exist_ok=True)
+        roots["A"].rmdir()
+        (tmp_path / "away").rename(roots["A"])
+        ddm.publish("A", wanted)
+        assert len(ddm.list_files("s:d")) == 1
+
     def test_a_published_file_is_never_replaced(self, ddm: DDM) -> None:
         put(ddm, "A", "s:d", {"f": b"abc"})
         ddm.create("s:d", "A")

@@ -134,6 +134,10 @@ class Directories(ABC):
 
     def publish(self, endpoint: str, files: Sequence[tuple[Path, str, FileInfo]]) -> None:
         storage = self._storage(endpoint)
+        if files and not storage.staging.is_dir():  # nor are datasets, which are not to blame
+            raise FileNotFoundError(
+                f"The storage of {endpoint} is not there: it has no {storage.staging}. Mount it."
+            )
         datasets = self._receivers(dict.fromkeys(name for _, name, _ in files))
         lying: dict[Path, Path] = {}
         published: dict[str, dict[str, FileInfo]] = {}

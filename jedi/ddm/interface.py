@@ -139,7 +139,7 @@ class DDM(Protocol):
 
         All are checked before the first moves. A target that is there with this size and adler32
         is fine, staged file or not; with other content it is Refused. So is a file that comes
-        twice in one call.
+        twice in one call. OSError: the storage is not there, or does not answer; try later.
         """
 
     def staged(self, endpoint: str) -> list[tuple[int, int]]:
