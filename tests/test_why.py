@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,13 @@ from jedi.core.errors import NotFound, Unreachable
 from jedi.core.holds import BY_REASON, BY_STATUS, HOLDS
 from jedi.core.reasons import REASONS
 from jedi.core.states import TASK_STATES
-from jedi.service import queues
+from jedi.jobgenerator.agent import JobGenerator
+from jedi.service import queues, retryrules
 from jedi.service.sites import set_site
 from jedi.service.why import Why, why
-from jedi.taskbuffer import knobs, pilots
+from jedi.taskbuffer import jobs_end, knobs, pilots
+from jedi.taskbuffer.engine import listener
+from jedi.taskbuffer.jobs_end import JobEnd
 from jedi.taskrefiner.agent import TaskRefiner
 from jedi.watchdog.dog import walk
 from jedi.watchdog.kennel import DOGS
@@ -157,6 +161,44 @@ def test_a_throttled_queue(world: World) -> None:
         t=first,
     )
     assert ask(world, first).code == "problem"
+
+
+def test_the_task_is_changed_before_what_failed_is_tried_again(world: World) -> None:
+    catalogue(world, in_=4)
+    (task,) = ready(world, document(nMaxFilesPerJob=4))
+    with world.engine.begin() as tx:
+        retryrules.import_rules(
+            tx, "me", "- {rule_id: 2, error_code: workdir_limit, action: reduce_input_per_job}"
+        )
+    assert generate(world) == 1
+    jobs = "SELECT pandaid, n_inputs FROM jedi_jobs WHERE status = 'activated'"
+    (job,) = rows(world, jobs)
+    with world.engine.begin() as tx:
+        jobs_end.end_jobs(tx, [JobEnd(job.pandaid, "failed", "workdir_limit", "Oh.")], "me")
+    assert generate(world) == 0
+    found = ask(world, task)
+    assert (found.code, found.detail, found.facts) == (
+        "retry_rule",
+        "Asked for by: 2.",
+        {"rules": [2]},
+    )
+    with closing(listener(world.engine)) as ear:
+        walk(world, DOGS["retries"])
+        heard = {one.payload for one in ear.notifies(timeout=10, stop_after=1)}
+    assert heard & JobGenerator.wakes
+    assert ask(world, task).code == "in_turn"
+    assert generate(world) == 1
+    assert [one.n_inputs for one in rows(world, jobs)] == [2, 2]
+
+
+def test_more_memory_for_an_input_is_not_waited_for(world: World) -> None:
+    catalogue(world, in_=1)
+    ready(world, document())
+    generate(world)
+    (job,) = rows(world, "SELECT pandaid FROM jedi_jobs")
+    with world.engine.begin() as tx:
+        jobs_end.end_jobs(tx, [JobEnd(job.pandaid, "failed", "memory_limit", "Oh.")], "me")
+    assert generate(world) == 1
 
 
 def test_turns_follow_shares_and_the_list_says_why(world: World) -> None:

@@ -24,6 +24,7 @@ HOLDS: Mapping[str, str] = {
     "nucleus": "No nucleus can take it.",
     "brokerage": "No site can run its jobs.",
     "build": "Its software is not built.",
+    "retry_rule": "A retry rule changes it first: the dog `retries` does that in a moment.",
     "throttler": "Its work queue has enough jobs.",
     "share": "Others come first: work queues by what they use of their share, then priority.",
     "scouts": "Its scout jobs are measured first.",

@@ -157,7 +157,10 @@ def _jobs(row: Row[Any], settings: Knobs) -> Held:
 
 
 def _generation(tx: Connection, row: Row[Any], settings: Knobs) -> Held:
-    """A task with files and without jobs waits for the throttler or its turn."""
+    """A task with files and without jobs waits for retry rules, the throttler or its turn."""
+    if row.open_rules:
+        numbers = ", ".join(map(str, row.open_rules))
+        return "retry_rule", f"Asked for by: {numbers}.", {"rules": row.open_rules}
     throttle = throttle_of(tx, settings)
     shape = None if row.eventservice else row.resource_type or ""
     gate = throttle.decide(row.workqueue_id or 0, shape)

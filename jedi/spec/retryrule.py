@@ -23,6 +23,10 @@ MEMORY_STEPS = (1000, 2000, 3000, 4000, 6000, 8000)
 FOR_JOBS = ("no_retry", "limit_retry")
 """Actions that concern no more than the inputs of the job."""
 
+FOR_TASKS = ("increase_cputime", "reduce_input_per_job")
+"""Actions that concern the task alone: until it is changed, its next jobs would fail in the same
+way. (More memory is for the inputs of the job at once.)"""
+
 LONGEST = 256
 _KEPT = re.compile(r"(MF|NG):([0-9.]+)")
 _UNBOUNDED = re.compile(r"\\\d|\(\?[=!<]|^\*\*\*")

@@ -19,6 +19,7 @@ from jedi.spec.retryrule import CONDITIONS, FOR_JOBS, Match, RetryRule, effect
 from jedi.spec.splitrule import SplitRules
 from jedi.taskbuffer import knobs, scouting
 from jedi.taskbuffer.alljobs import all_jobs
+from jedi.taskbuffer.engine import wake
 from jedi.taskbuffer.tasks import UNCLAIMED
 
 _MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
@@ -234,10 +235,12 @@ def change(
     columns: Mapping[int, Mapping[str, Any]],
     rules: Mapping[int, SplitRules],
 ) -> None:
-    """Give tasks, which the caller has locked, columns of jedi_tasks, and split rules."""
+    """Give tasks, which the caller has locked, columns of jedi_tasks, and split rules. Their next
+    jobs may have waited for that."""
     rows = [{"jeditaskid": task_id, **given} for task_id, given in columns.items()]
     tx.execute(_CHANGE, {"rows": json.dumps(rows)})
     scouting.set_rules(tx, rules)
+    wake(tx, "files:ready")
 
 
 # ------------------------------------------------------------------------------- for operators

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
 from jedi.spec.priority import JUMP
+from jedi.spec.retryrule import FOR_TASKS
 from jedi.spec.task import EXPRESS
 
 WORKING = "'ready', 'scouting', 'running', 'topreprocess', 'preprocessing'"
@@ -32,6 +33,13 @@ coalesce((SELECT true FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid
   AND d.masterid IS NULL AND d.type IN ({MASTERS}) AND d.status IN ('ready', 'running')
   AND d.nfilestobeused > d.nfilesused + d.nfilesmissing LIMIT 1), false)
 """
+OPEN_RULES = f"""
+jedi_retry_matches m JOIN jedi_retry_rules r USING (rule_id)
+WHERE m.jeditaskid = t.jeditaskid AND m.settled_at IS NULL
+  AND r.action IN ({", ".join(f"'{action}'" for action in FOR_TASKS)})
+"""
+"""The retry rules that are to change a task `t` before its next jobs are made."""
+_SETTLED = f"NOT coalesce((SELECT true FROM {OPEN_RULES} LIMIT 1), false)"
 _ALLOWED = """
 NOT EXISTS (SELECT FROM unnest(CAST(:queues AS int[]), CAST(:types AS text[]),
     CAST(:least AS int[])) x(queue, type, least)
@@ -100,7 +108,7 @@ WITH RECURSIVE shares AS (
 )
 """
 NEXT = f"""
-{_FIRST.format(condition=f"{_FREE} AND {_DUE} AND {_ALLOWED} AND {WANTS_JOBS}")}
+{_FIRST.format(condition=f"{_FREE} AND {_DUE} AND {_ALLOWED} AND {_SETTLED} AND {WANTS_JOBS}")}
 SELECT t.jeditaskid FROM best f JOIN jedi_tasks t USING (jeditaskid)
 WHERE t.status IN ({WORKING}) AND {_FREE} AND {_DUE}
 ORDER BY f.turn, f.round, f.priority DESC, t.jeditaskid LIMIT :limit FOR UPDATE OF t SKIP LOCKED

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
-from jedi.taskbuffer.turns import MASTERS, PRIORITY
+from jedi.taskbuffer.turns import MASTERS, OPEN_RULES, PRIORITY
 
 _AT_SITE = ", ".join(f"'{status}'" for status in states.JOB_AT_SITE)
 _FREE = "(coalesce(hold_kind, 'failed_recoverable') = 'failed_recoverable')"
@@ -15,7 +15,8 @@ _TASK = f"""
 SELECT t.jeditaskid, t.status, t.reason_code, t.reason_facts, t.errordialog AS reason,
   t.statechangetime, t.frozentime, t.next_run_at, t.nextperiod, t.workqueue_id, t.resource_type,
   t.gshare, t.eventservice, {PRIORITY} AS priority, jedi_now() AS now, f.waiting AS files_waiting,
-  coalesce(t.rules ->> 'use_scout', '') AS scout, j.*, p.last_pilot, m.troubles
+  coalesce(t.rules ->> 'use_scout', '') AS scout, j.*, p.last_pilot, m.troubles,
+  ARRAY(SELECT DISTINCT rule_id FROM {OPEN_RULES} ORDER BY rule_id) AS open_rules
 FROM jedi_tasks t, LATERAL (
   SELECT coalesce(sum(greatest(0, nfilestobeused - nfilesused - nfilesmissing)), 0)::bigint
     AS waiting
