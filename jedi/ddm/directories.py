@@ -134,7 +134,7 @@ class Directories(ABC):
 
     def publish(self, endpoint: str, files: Sequence[tuple[Path, str, FileInfo]]) -> None:
         storage = self._storage(endpoint)
-        if files and not storage.staging.is_dir():  # nor are datasets, which are not to blame
+        if files and not storage.staging.is_dir():  # its datasets seem missing, too
             raise FileNotFoundError(
                 f"The storage of {endpoint} is not there: it has no {storage.staging}. Mount it."
             )

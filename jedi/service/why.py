@@ -160,7 +160,8 @@ def _generation(tx: Connection, row: Row[Any], settings: Knobs) -> Held:
     """A task with files and without jobs waits for retry rules, the throttler or its turn."""
     if row.open_rules:
         numbers = ", ".join(map(str, row.open_rules))
-        return "retry_rule", f"Asked for by: {numbers}.", {"rules": row.open_rules}
+        detail = f"Rules that hold for its failed jobs: {numbers}."
+        return "retry_rule", detail, {"rules": row.open_rules}
     throttle = throttle_of(tx, settings)
     shape = None if row.eventservice else row.resource_type or ""
     gate = throttle.decide(row.workqueue_id or 0, shape)
@@ -231,7 +232,8 @@ def _near(code: str, sites: Sequence[Row[Any]]) -> NearMiss:
     unit = found.unit if found else ""
     count = f"{len(sites)} site{'s' if len(sites) > 1 else ''}"
     if gap and unit:
-        sentence = f"{count} lack{'s' if len(sites) == 1 else ''} only {gap:.4g} {unit} ({code})"
+        lacks = f"{gap:.0f}" if gap >= 1000 else f"{gap:.4g}"
+        sentence = f"{count} lack{'s' if len(sites) == 1 else ''} only {lacks} {unit} ({code})"
     else:
         sentence = f"{count}: only {code} stands in the way"
     return NearMiss(code, tuple(site.site for site in sites), gap, unit, sentence)
