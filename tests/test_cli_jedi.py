@@ -148,6 +148,9 @@ def test_sites_are_imported_set_and_shown(shell: Shell, tmp_path: Path) -> None:
     assert (site["site"], site["nslots"], site["status"]) == ("ALPHA", 8, "test")
     shown = shell.run("site", "show", "ALPHA")
     assert "new nodes" in shown and "A_DISK" in shown
+    told = shell.run("config", "set", "hold.sites", "ALPHA, BETA")
+    assert "Warning: there is no site 'BETA'" in told and "'ALPHA'" not in told
+    assert "Warning" not in shell.run("config", "set", "hold.sites", "ALPHA")
     [endpoint] = shell.json("endpoint", "list")
     assert endpoint["path"] == f"{shell.environment['JEDI_HOME']}/a"
 

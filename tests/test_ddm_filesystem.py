@@ -107,6 +107,7 @@ files:
     keys = "guid, adler32, nevents, boundary, lumiblock"
     assert at["files:f:size"].remedy == f"Remove it; the keys here are {keys}"
     assert at["files:f:adler32"].remedy == "Write the 8 hexadecimal digits in quotes"
+    assert at["members:1"].rule == "a dataset is written scope:name"
 
 
 @pytest.mark.parametrize("text", ["{", "- a", "just words", "files: []", "\x00"])

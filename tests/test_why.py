@@ -118,6 +118,24 @@ def test_a_changed_site_is_tried_at_once(world: World) -> None:
         assert ask(world, task).status == status
 
 
+def test_jobs_that_became_too_large_for_their_site(world: World) -> None:
+    catalogue(world, in_=2)
+    (task,) = ready(world, document(ramCount=3000, nFilesPerJob=1))
+    generate(world)
+    found = ask(world, task)
+    assert (found.code, found.facts["activated"], found.facts["too_large"]) == ("slots", 2, 0)
+    assert found.detail.endswith("jobs wait at SITE_A.")
+    do(world, "UPDATE jedi_jobs SET memory_mb = 1000 WHERE pandaid = (SELECT min(pandaid) "
+       "FROM jedi_jobs)")  # fmt: skip
+    do(world, "UPDATE jedi_sites SET maxrss = 2500")
+    found = ask(world, task)
+    assert (found.code, found.facts["too_large"]) == ("slots", 1)
+    assert "1 of them ask for more cores, memory or disk than any slot there has" in found.detail
+    assert found.detail.endswith("given back after 12 h (timeout.analysis_s).")
+    do(world, "UPDATE jedi_tasks SET prodsourcelabel = 'managed'")
+    assert ask(world, task).detail.endswith("given back after 48 h (timeout.activated_s).")
+
+
 def test_sites_where_there_never_was_a_pilot(world: World) -> None:
     catalogue(world, in_=2)
     (task,) = ready(world, document())

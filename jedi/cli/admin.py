@@ -220,10 +220,13 @@ def config_set(knob: Knob, value: str, as_json: Json = False) -> None:
 
     Example: `jedi config set pilot.idle_s 30`
     """
-    from jedi.service.config import put
+    from jedi.service.config import put, unknown_sites
 
     with transaction() as tx:
         now = put(tx, caller(), knob, value)
+        unknown = unknown_sites(tx) if knob == "hold.sites" else []
+    for site in unknown:
+        typer.echo(f"Warning: there is no site {site!r}; `jedi site list` shows all.", err=True)
     _show_knob(knob, now, as_json)
 
 

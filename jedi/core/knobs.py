@@ -539,5 +539,9 @@ class Knobs(Mapping[str, Any]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
 
+    def words(self, name: str) -> list[str]:
+        """The words of a knob that holds several, with commas or blanks between them."""
+        return self._values[name].replace(",", " ").split()  # type: ignore[no-any-return]
+
     def __len__(self) -> int:
         return len(self._values)

@@ -26,6 +26,7 @@ from jedi.core import names
 from jedi.core.errors import BadInput, Problem
 from jedi.ddm.interface import FileInfo, State
 from jedi.ddm.storage import canonical
+from jedi.spec.listfile import rule_of
 
 _DECLARATION = ".dataset.yaml"
 _DATASET_JOURNAL = ".dataset.jsonl"
@@ -101,7 +102,7 @@ def _problem(path: Path, found: Mapping[str, Any]) -> Problem:
     else:
         remedies = [_REMEDIES[step] for step in reversed(place) if step in _REMEDIES]
         remedy = remedies[0] if remedies else f"Write a mapping of {', '.join(_REMEDIES)}"
-    return Problem(":".join([str(path), *place]), found["input"], found["msg"], remedy)
+    return Problem(":".join([str(path), *place]), found["input"], rule_of(found), remedy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from jedi.core.errors import BadInput, Problem
 from jedi.core.knobs import KNOBS, Knob
 from jedi.core.suggest import suggest
-from jedi.taskbuffer import knobs
+from jedi.taskbuffer import knobs, sites
 
 PRESET = "core.preset"
 
@@ -70,6 +70,12 @@ def put(tx: Connection, who: str, name: str, value: str) -> Any:
     checked = _knob(name).check(value)
     knobs.put(tx, name, checked, who)
     return checked
+
+
+def unknown_sites(tx: Connection) -> list[str]:
+    """The words of the knob hold.sites that name no site, though one may come."""
+    known = {site.site for site in sites.all_sites(tx)}
+    return [name for name in knobs.load(tx).words("hold.sites") if name not in known]
 
 
 def unset(tx: Connection, who: str, name: str) -> Any:

@@ -210,7 +210,7 @@ def hold(
         onejob.plan_hold(tx, panda_ids, "user_request")
         return get(tx, panda_ids)
     now = knobs.load(tx)
-    allowed = now["hold.sites"].replace(",", " ").split()
+    allowed = now.words("hold.sites")
     for job in jobs:
         if job.status in states.JOB_AT_SITE and job.site not in allowed:
             raise Refused(

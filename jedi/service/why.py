@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Row
 
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.vocabulary import FILTERS
+from jedi.contentsfeeder.feed import PRODUCTION_LABELS
 from jedi.core.errors import NotFound
 from jedi.core.holds import BY_REASON, BY_STATUS, HOLDS
 from jedi.core.knobs import Knobs
@@ -143,8 +144,9 @@ def _jobs(row: Row[Any], settings: Knobs) -> Held:
         fresh = timedelta(seconds=settings["broker.pilot_fresh_s"])
         seen = row.last_pilot is not None and row.now - row.last_pilot < fresh
         where = ", ".join(row.sites)
-        found |= {"sites": row.sites, "last_pilot": row.last_pilot}
-        detail = " ".join([f"{row.activated} jobs wait at {where}.", *(row.troubles or ())])
+        found |= {"sites": row.sites, "last_pilot": row.last_pilot, "too_large": row.too_large}
+        told = [f"{row.activated} jobs wait at {where}.", *_too_large(row, settings)]
+        detail = " ".join([*told, *(row.troubles or ())])
         return ("slots" if seen else "pilots"), detail, found
     if row.moving:
         later = f" Some can't be stored for now: {row.recoverable}" if row.recoverable else ""
@@ -154,6 +156,15 @@ def _jobs(row: Row[Any], settings: Knobs) -> Held:
     if row.merging:
         return "merging", f"{row.merging} jobs wait until their outputs are merged.", found
     return "jobs_held", f"{row.held} jobs are held by a person.", found
+
+
+def _too_large(row: Row[Any], settings: Knobs) -> list[str]:
+    """What is said of jobs that no slot of their site will take: the site is not what it was."""
+    if not row.too_large:
+        return []
+    knob = f"timeout.{'activated' if row.label in PRODUCTION_LABELS else 'analysis'}_s"
+    return [f"{row.too_large} of them ask for more cores, memory or disk than any slot there has; "
+            f"they are given back after {settings[knob] / 3600:g} h ({knob})."]  # fmt: skip
 
 
 def _generation(tx: Connection, row: Row[Any], settings: Knobs) -> Held:

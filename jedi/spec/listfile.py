@@ -83,6 +83,11 @@ def read_entry(written: Mapping[str, Any], model: type[_Entry], name: str) -> _E
         raise BadInput([_problem(name, model, one) for one in error.errors()]) from error
 
 
+def rule_of(error: Mapping[str, Any]) -> str:
+    """What a validator of ours or pydantic said, without the kind of error before it."""
+    return str(error["msg"]).removeprefix("Value error, ")
+
+
 def _problem(name: str, model: type[BaseModel], error: Any) -> Problem:
     steps = error["loc"]
     path = name + "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in steps)
@@ -98,7 +103,7 @@ def _problem(name: str, model: type[BaseModel], error: Any) -> Problem:
         case "string_type":
             return Problem(path, error["input"], "it is text", "Write it in quotes")
         case _:
-            message = str(error["msg"]).removeprefix("Value error, ")
+            message = rule_of(error)
             meaning = fields[last].description if last in fields else None
             remedy = f"It means: {meaning}" if meaning else "Correct the value"
             return Problem(path, error["input"], message[:1].lower() + message[1:], remedy)

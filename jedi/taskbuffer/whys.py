@@ -15,7 +15,8 @@ _TASK = f"""
 SELECT t.jeditaskid, t.status, t.reason_code, t.reason_facts, t.errordialog AS reason,
   t.statechangetime, t.frozentime, t.next_run_at, t.nextperiod, t.workqueue_id, t.resource_type,
   t.gshare, t.eventservice, {PRIORITY} AS priority, jedi_now() AS now, f.waiting AS files_waiting,
-  coalesce(t.rules ->> 'use_scout', '') AS scout, j.*, p.last_pilot, m.troubles,
+  coalesce(t.rules ->> 'use_scout', '') AS scout, t.prodsourcelabel AS label, j.*,
+  b.too_large, p.last_pilot, m.troubles,
   ARRAY(SELECT DISTINCT rule_id FROM {OPEN_RULES} ORDER BY rule_id) AS open_rules
 FROM jedi_tasks t, LATERAL (
   SELECT coalesce(sum(greatest(0, nfilestobeused - nfilesused - nfilesmissing)), 0)::bigint
@@ -32,6 +33,10 @@ FROM jedi_tasks t, LATERAL (
     min(hold_reason) FILTER (WHERE hold_kind = 'failed_recoverable') AS recoverable,
     array_agg(DISTINCT site) FILTER (WHERE status = 'activated' AND {_FREE}) AS sites
   FROM jedi_jobs o WHERE o.jeditaskid = t.jeditaskid AND o.postprocessed_at IS NULL) j,
+  LATERAL (SELECT count(*) AS too_large FROM jedi_jobs o JOIN jedi_sites s USING (site)
+    WHERE o.jeditaskid = t.jeditaskid AND o.postprocessed_at IS NULL
+      AND o.status = 'activated' AND {_FREE} AND (o.cores > greatest(s.corecount, 1)
+        OR o.memory_mb > s.maxrss AND s.maxrss > 0 OR o.disk_mb > s.maxwdir AND s.maxwdir > 0)) b,
   LATERAL (SELECT max(lastpilot) AS last_pilot FROM jedi_sites WHERE site = ANY(j.sites)) p,
   LATERAL (SELECT array_agg(site || ': ' || trouble ORDER BY site) AS troubles FROM (
     SELECT site, value ->> 'reason' AS trouble FROM jedi_site_metrics WHERE metric = 'submitter'

@@ -33,7 +33,7 @@ def _given(knobs: Knobs) -> dict[str, Any]:
         "urgent_from": knobs["timeout.urgent_from"],
         "idle_s": knobs["timeout.idle_s"],
         "t2_ratio": knobs["timeout.t2_ratio"],
-        "t1_spared": knobs["timeout.t1_spared"].replace(",", " ").split(),
+        "t1_spared": knobs.words("timeout.t1_spared"),
         "production": list(PRODUCTION_LABELS),
     }
 
