@@ -152,7 +152,8 @@ def test_limits_are_knobs(world: World, at: Callable[[float], None]) -> None:
 
 def test_what_a_person_holds_is_left_alone(world: World, at: Callable[[float], None]) -> None:
     """Holds have deadlines of their own; results that can't be added are the rule's business."""
-    made = put(world, "holding", "hold_kind = 'user', hold_deadline = 'infinity'", jobs=2)
+    put(world, "holding", "hold_kind = 'user', hold_deadline = 'infinity'")
+    made = put(world, "holding")
     with world.engine.begin() as tx:
         jobs_end.hold(tx, made.jobs[0], 1, "The disk is full.", 30)
     at(3 * HOUR + 1)
