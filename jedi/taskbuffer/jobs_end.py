@@ -248,7 +248,7 @@ _MAY_LIE = text(
       WHERE f.pandaid = j.pandaid AND f.type = 'output' AND o.datasetname = d.datasetname)
   ORDER BY j.pandaid LIMIT :limit""")
 )
-_REPORTED = plain(
+_REPORTED = text(
     _asked("""j.postprocessed_at IS NULL AND j.status = 'holding'
     AND j.pandaid >= :first
     AND (j.hold_kind IS NULL
@@ -269,7 +269,7 @@ def reported(tx: Connection, limit: int, first: int = 0) -> list[ReportedJob]:
     There is no lease: two Adders may get the same job, and whoever applies first ends it.
     """
     value(tx, _CLAIMING, {})
-    return _known(value(tx, _REPORTED, {"limit": limit, "first": first}))
+    return _known(tx.scalar(_REPORTED, {"limit": limit, "first": first}))
 
 
 def left_behind(tx: Connection, panda_ids: Sequence[int]) -> list[ReportedJob]:
