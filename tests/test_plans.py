@@ -33,6 +33,7 @@ ONCE: dict[str, str | TextClause] = {
     "heartbeat": dispatch._BEAT,
     "reported": jobs_end._REPORTED,
     "lock": jobs._LOCK,
+    "lock only": jobs._LOCK_ONLY,
     "move": jobs._MOVE,
     "ties": merging._TIES,
     "lock datasets": jobs_end._LOCK_DATASETS,

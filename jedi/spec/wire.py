@@ -17,7 +17,7 @@ BATCH_MAX = 1_000
 
 def _storable(value: Any) -> Any:
     """Payloads print anything; PostgreSQL takes neither NUL nor half a surrogate pair."""
-    if isinstance(value, str):
+    if isinstance(value, str) and not (value.isascii() and "\0" not in value):
         return value.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
     return value
 

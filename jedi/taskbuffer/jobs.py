@@ -57,6 +57,7 @@ _LOCK = text("""
 SELECT pandaid, status FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids AS bigint[]))
 ORDER BY pandaid FOR NO KEY UPDATE
 """)
+_LOCK_ONLY = text(f"SELECT count(*) FROM ({_LOCK.text}) locked")
 _MOVE = text(f"""
 WITH m AS (
   SELECT *, target IN ({_FINAL}) AS ended, target IN ({_FINAL}) AND target <> 'finished' AS bad
@@ -120,7 +121,7 @@ def move_jobs(
         return []
     # A statement of its own: one that begins before it has to wait for the job does not see what
     # the other one put into the queue.
-    lock_jobs(tx, [m.panda_id for m in moves])
+    tx.execute(_LOCK_ONLY, {"ids": [m.panda_id for m in moves]})
     alike = [(m.target, m.code, m.reason, m.error_source) for m in moves]
     kinds = {kind: number for number, kind in enumerate(dict.fromkeys(alike), 1)}
     targets, codes, reasons, blames = map(list, zip(*kinds, strict=True))
