@@ -19,7 +19,7 @@ from jedi.core.errors import JediError
 from jedi.jobdispatcher.agent import Adder
 from jedi.service import pilots
 from jedi.spec.wire import AcquireRequest, Beat, Measures, Report, Resources
-from jedi.taskbuffer.engine import connect, plan_once
+from jedi.taskbuffer.engine import at_once, connect, plan_once
 from jedi.taskbuffer.heads import Heads
 from jedi.taskbuffer.users import Identity
 
@@ -33,13 +33,17 @@ _SLOT = Resources(cores=1)
 class Kept(Held):
     """Data management that has done everything as soon as it is asked."""
 
-    def path(self, endpoint: str, name: str, lfn: str) -> Path:
+    def where(self, endpoint: str, name: str, lfn: str) -> str:
         """Where a file would lie."""
-        return Path("/", endpoint, name, lfn)
+        return f"/{endpoint}/{name}/{lfn}"
 
-    def staging_dir(self, endpoint: str, pandaid: int, lock_seq: int) -> Path:
+    def path(self, endpoint: str, name: str, lfn: str) -> Path:
+        """The same; there is nothing."""
+        return Path(self.where(endpoint, name, lfn))
+
+    def staging(self, endpoint: str, pandaid: int, lock_seq: int) -> str:
         """Where outputs would lie."""
-        return Path("/", endpoint, f"{pandaid}.{lock_seq}")
+        return f"/{endpoint}/.staging/{pandaid}.{lock_seq}"
 
     def publish(self, _endpoint: str, _files: object) -> None:
         """They are there."""
@@ -91,7 +95,7 @@ class Service:
     def beat(self, orders: Sequence[Order]) -> None:
         """They still do."""
         beats = _BEATS.validate_python([{**_who(o), "measures": _MEASURES} for o in orders])
-        with self.world.engine.begin() as tx:
+        with at_once(self.world.engine) as tx:
             pilots.heartbeat(tx, _pilot(orders[0]["site"]), beats)
 
     def finish(self, orders: Sequence[Order], failing: int = 0) -> None:

@@ -1,25 +1,25 @@
 -- Generated from a migrated database: change jedi/taskbuffer and migrations instead.
 
-CREATE TRIGGER guard_input_file BEFORE UPDATE OF status ON jedi_dataset_contents FOR EACH ROW WHEN
+CREATE TRIGGER guard_input_file AFTER UPDATE OF status ON jedi_dataset_contents FOR EACH ROW WHEN
     (old.status <> new.status AND (old.type = ANY (ARRAY['input', 'pseudo_input', 'random_seed',
     'pp_input', 'in_constituent', 'trn_log', 'trn_output'])) AND (((old.status || '>') ||
-    new.status) <> ALL (ARRAY['broken>ready', 'failed>ready', 'finished>failed', 'finished>ready',
-    'lost>ready', 'missing>ready', 'pending>failed', 'pending>lost', 'pending>ready',
-    'pending>staging', 'ready>failed', 'ready>lost', 'ready>running', 'ready>waiting',
-    'running>broken', 'running>failed', 'running>finished', 'running>missing', 'running>ready',
+    new.status) <> ALL (ARRAY['ready>running', 'running>finished', 'running>ready', 'broken>ready',
+    'failed>ready', 'finished>failed', 'finished>ready', 'lost>ready', 'missing>ready',
+    'pending>failed', 'pending>lost', 'pending>ready', 'pending>staging', 'ready>failed',
+    'ready>lost', 'ready>waiting', 'running>broken', 'running>failed', 'running>missing',
     'staging>failed', 'staging>lost', 'staging>pending', 'staging>ready', 'waiting>failed',
     'waiting>lost', 'waiting>ready']))) EXECUTE FUNCTION jedi_refuse_move('input file');
 
-CREATE TRIGGER guard_output_file BEFORE UPDATE OF status ON jedi_dataset_contents FOR EACH ROW WHEN
+CREATE TRIGGER guard_output_file AFTER UPDATE OF status ON jedi_dataset_contents FOR EACH ROW WHEN
     (old.status <> new.status AND (old.type <> ALL (ARRAY['input', 'pseudo_input', 'random_seed',
     'pp_input', 'in_constituent', 'trn_log', 'trn_output'])) AND (((old.status || '>') ||
-    new.status) <> ALL (ARRAY['defined>failed', 'defined>finished', 'defined>merging',
-    'defined>nooutput', 'defined>prepared', 'defined>running', 'finished>failed', 'merging>failed',
-    'merging>finished', 'merging>nooutput', 'merging>prepared', 'prepared>failed',
-    'prepared>finished', 'running>failed', 'running>finished', 'running>nooutput',
+    new.status) <> ALL (ARRAY['defined>running', 'running>finished', 'defined>failed',
+    'defined>finished', 'defined>merging', 'defined>nooutput', 'defined>prepared',
+    'finished>failed', 'merging>failed', 'merging>finished', 'merging>nooutput', 'merging>prepared',
+    'prepared>failed', 'prepared>finished', 'running>failed', 'running>nooutput',
     'running>prepared']))) EXECUTE FUNCTION jedi_refuse_move('output file');
 
-CREATE TRIGGER guard_input_dataset BEFORE UPDATE OF status ON jedi_datasets FOR EACH ROW WHEN
+CREATE TRIGGER guard_input_dataset AFTER UPDATE OF status ON jedi_datasets FOR EACH ROW WHEN
     (old.status <> new.status AND (old.type = ANY (ARRAY['input', 'pseudo_input', 'random_seed',
     'pp_input', 'in_constituent', 'trn_log', 'trn_output'])) AND (((old.status || '>') ||
     new.status) <> ALL (ARRAY['broken>defined', 'broken>toupdate', 'defined>broken', 'defined>done',
@@ -33,7 +33,7 @@ CREATE TRIGGER guard_input_dataset BEFORE UPDATE OF status ON jedi_datasets FOR 
     'toupdate>broken', 'toupdate>done', 'toupdate>pending', 'toupdate>ready', 'toupdate>removed',
     'toupdate>running']))) EXECUTE FUNCTION jedi_refuse_move('input dataset');
 
-CREATE TRIGGER guard_output_dataset BEFORE UPDATE OF status ON jedi_datasets FOR EACH ROW WHEN
+CREATE TRIGGER guard_output_dataset AFTER UPDATE OF status ON jedi_datasets FOR EACH ROW WHEN
     (old.status <> new.status AND (old.type <> ALL (ARRAY['input', 'pseudo_input', 'random_seed',
     'pp_input', 'in_constituent', 'trn_log', 'trn_output'])) AND (((old.status || '>') ||
     new.status) <> ALL (ARRAY['defined>prepared', 'defined>ready', 'done>ready', 'failed>ready',
@@ -41,17 +41,18 @@ CREATE TRIGGER guard_output_dataset BEFORE UPDATE OF status ON jedi_datasets FOR
     'ready>prepared', 'ready>running', 'running>prepared']))) EXECUTE FUNCTION
     jedi_refuse_move('output dataset');
 
-CREATE TRIGGER guard_event_range BEFORE UPDATE OF status ON jedi_events FOR EACH ROW WHEN
-    (old.status <> new.status AND (((old.status || '>') || new.status) <> ALL (ARRAY['10>0', '6>10',
-    '6>5', '6>9', '7>4', '7>8', '7>0', '3>5', '3>6', '0>4', '0>6', '0>7', '0>8', '0>3', '0>1',
-    '2>4', '2>7', '2>3', '2>0', '1>4', '1>7', '1>3', '1>0', '1>2']))) EXECUTE FUNCTION
+CREATE TRIGGER guard_event_range AFTER UPDATE OF status ON jedi_events FOR EACH ROW WHEN (old.status
+    <> new.status AND (((old.status || '>') || new.status) <> ALL (ARRAY['10>0', '6>10', '6>5',
+    '6>9', '7>4', '7>8', '7>0', '3>5', '3>6', '0>4', '0>6', '0>7', '0>8', '0>3', '0>1', '2>4',
+    '2>7', '2>3', '2>0', '1>4', '1>7', '1>3', '1>0', '1>2']))) EXECUTE FUNCTION
     jedi_refuse_move('event range');
 
-CREATE TRIGGER guard_job BEFORE UPDATE OF status ON jedi_jobs FOR EACH ROW WHEN (old.status <>
-    new.status AND NOT jedi_job_may_move(old.status, new.status)) EXECUTE FUNCTION
-    jedi_refuse_move('job');
+CREATE TRIGGER guard_job AFTER UPDATE OF status ON jedi_jobs FOR EACH ROW WHEN (old.status <>
+    new.status AND (((old.status || '>') || new.status) <> ALL (ARRAY['activated>sent',
+    'sent>starting', 'starting>running', 'sent>running', 'running>holding', 'holding>finished']))
+    AND NOT jedi_job_may_move(old.status, new.status)) EXECUTE FUNCTION jedi_refuse_move('job');
 
-CREATE TRIGGER guard_task BEFORE UPDATE OF status ON jedi_tasks FOR EACH ROW WHEN (old.status <>
+CREATE TRIGGER guard_task AFTER UPDATE OF status ON jedi_tasks FOR EACH ROW WHEN (old.status <>
     new.status AND (((old.status || '>') || new.status) <> ALL (ARRAY['aborted>toincexec',
     'aborting>toabort', 'assigning>aborting', 'assigning>exhausted', 'assigning>finishing',
     'assigning>paused', 'assigning>ready', 'assigning>toabort', 'assigning>toreassign',

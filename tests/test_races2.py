@@ -10,7 +10,8 @@ from test_races import blocked, killed
 from jedi.agent.base import World
 from jedi.jobdispatcher.agent import Adder
 from jedi.jobdispatcher.outcome import TRANSFERRING, Verdict
-from jedi.taskbuffer import dogs, jobs, jobs_end, retryrules, tasks, timeouts
+from jedi.spec.wire import Beat, Measures, Report, Resources
+from jedi.taskbuffer import dispatch, dogs, jobs, jobs_end, retryrules, tasks, timeouts
 from jedi.taskbuffer.jobs_end import JobEnd
 from jedi.taskbuffer.tasks import Move
 from jedi.watchdog.dog import Counts, walk
@@ -93,3 +94,31 @@ def test_the_adder_locks_jobs_in_one_order(world: World) -> None:
     with world.engine.begin() as tx:
         ends = jobs_end.statuses(tx, made.jobs)
     assert [ends[job] for job in made.jobs] == ["transferring", "failed"]
+
+
+def test_what_pilots_say_while_their_jobs_are_being_changed_is_heard(world: World) -> None:
+    """What a statement finds when it has waited is newer than what it saw when it began."""
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, 2)
+        held = dispatch.acquire(tx, "SITE_A", 2, Resources(cores=1), "r", "p")
+    who = [{"pandaid": job.panda_id, "lock_seq": job.lock_seq} for job in held]
+    began = [Report(**one, status="running") for one in who]
+    beats = [Beat(**one, measures=Measures(cpu_s=7)) for one in who]
+    ended = [Report(**one, status="failed", exit_code=1) for one in who]
+    for say in (
+        lambda tx: dispatch.accept_reports(tx, "SITE_A", began),
+        lambda tx: dispatch.beat(tx, "SITE_A", beats),
+        lambda tx: dispatch.accept_reports(tx, "SITE_A", ended),
+    ):
+        with world.engine.connect() as other:
+            other.execute(text("UPDATE jedi_jobs SET priority = priority + 1"))
+            with blocked(world.engine, say):
+                other.commit()
+    with world.engine.begin() as tx:
+        found = tx.execute(
+            text("SELECT status, starttime IS NOT NULL, cpu_s, exit_code FROM jedi_jobs")
+        ).all()
+        steps = tx.scalars(text("SELECT status FROM jedi_jobs_statuslog ORDER BY log_id")).all()
+    assert len(made.jobs) == 2
+    assert found == [("holding", False, 7, 1)] * 2
+    assert steps == [s for s in ("activated", "sent", "running", "holding") for _ in made.jobs]

@@ -30,6 +30,7 @@ from jedi.core.errors import (
 from jedi.ddm.interface import DDM
 from jedi.service import pilots
 from jedi.spec.wire import AcquireRequest, Beats, LogEntries, Reports
+from jedi.taskbuffer.engine import at_once
 from jedi.taskbuffer.heads import Heads
 
 REFRESH_S = 5.0
@@ -104,7 +105,7 @@ def create_app(world: World) -> FastAPI:
 
     @app.post("/v1/pilot/heartbeat")
     def heartbeat(body: Beats, token: Token) -> Answer:
-        with begin() as tx:
+        with at_once(world.engine) as tx:
             return pilots.heartbeat(tx, pilots.identify(tx, token), body.beats)
 
     @app.post("/v1/pilot/log")

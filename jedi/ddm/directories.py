@@ -25,7 +25,7 @@ from types import MappingProxyType
 
 from jedi.core.errors import JediError, NotFound, Refused
 from jedi.ddm.content import adler32, copy_verified, count_events, sweep
-from jedi.ddm.interface import Copy, DatasetInfo, FileInfo, Space, TransferResult
+from jedi.ddm.interface import Copy, DatasetInfo, FileInfo, Space, Staged, TransferResult
 from jedi.ddm.storage import Storage, valid_dataset, valid_lfn
 
 _GUIDS = uuid.UUID("6f0d6b0e-6b57-5a39-9a0c-0c8e1d2f7a41")  # namespace of GUIDs made from names
@@ -111,8 +111,11 @@ class Directories(ABC):
                 found |= {(name, lfn): at for lfn, at in self.locate(name, lfns).items() if at}
         return found
 
+    def where(self, endpoint: str, name: str, lfn: str) -> str:
+        return self._storage(endpoint).where(name, lfn)
+
     def path(self, endpoint: str, name: str, lfn: str) -> Path:
-        return self._storage(endpoint).file(name, lfn)
+        return Path(self.where(endpoint, name, lfn))
 
     def space(self, endpoint: str) -> Space:
         root = self._storage(endpoint).root
@@ -120,8 +123,11 @@ class Directories(ABC):
         usage = shutil.disk_usage(root)
         return Space(free_gb=usage.free / 2**30, total_gb=usage.total / 2**30)
 
+    def staging(self, endpoint: str, pandaid: int, lock_seq: int) -> str:
+        return f"{self._storage(endpoint).staging}/{pandaid:d}.{lock_seq:d}"
+
     def staging_dir(self, endpoint: str, pandaid: int, lock_seq: int) -> Path:
-        return self._storage(endpoint).staging / f"{pandaid:d}.{lock_seq:d}"
+        return Path(self.staging(endpoint, pandaid, lock_seq))
 
     def staged(self, endpoint: str) -> list[tuple[int, int]]:
         places = self._storage(endpoint).staging.glob("*.*")
@@ -132,7 +138,7 @@ class Directories(ABC):
         with suppress(FileNotFoundError):
             shutil.rmtree(self.staging_dir(endpoint, pandaid, lock_seq))
 
-    def publish(self, endpoint: str, files: Sequence[tuple[Path, str, FileInfo]]) -> None:
+    def publish(self, endpoint: str, files: Sequence[Staged]) -> None:
         storage = self._storage(endpoint)
         if files and not storage.staging.is_dir():  # its datasets seem missing, too
             raise FileNotFoundError(
@@ -143,7 +149,7 @@ class Directories(ABC):
         published: dict[str, dict[str, FileInfo]] = {}
         for staged, name, file in files:
             target = storage.file(name, file.lfn)
-            place = _lying(storage, datasets[name], target, file, staged)
+            place = _lying(storage, datasets[name], target, file, Path(staged))
             mine = published.setdefault(datasets[name].name, {}).setdefault(file.lfn, file)
             if (mine.size, mine.adler32) != (file.size, file.adler32):
                 raise other_content(target)

@@ -32,6 +32,10 @@ class FileInfo:
     lumiblock: int | None = None
 
 
+Staged = tuple[str | Path, str, FileInfo]
+"""A staged file, the dataset it goes to, and what its pilot reported of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class DatasetInfo:
     """A dataset: more files may come while it is open; `members` are a container's datasets."""
@@ -120,8 +124,11 @@ class DDM(Protocol):
         """As `locate` tells, of files (LFNs by dataset) of any number of datasets, by dataset and
         LFN. What nobody holds, in whatever there is by that name, is left out."""
 
-    def path(self, endpoint: str, name: str, lfn: str) -> Path:
+    def where(self, endpoint: str, name: str, lfn: str) -> str:
         """Where the file lies, or would lie; only for endpoints mounted on this machine."""
+
+    def path(self, endpoint: str, name: str, lfn: str) -> Path:
+        """The same, for who opens it."""
 
     def create(
         self, name: str, endpoint: str, state: State = "open", container: bool = False
@@ -131,11 +138,14 @@ class DDM(Protocol):
     def add_members(self, container: str, names: Sequence[str]) -> None:
         """Attach existing datasets to a container of JEDI's own; a cycle is Refused."""
 
-    def staging_dir(self, endpoint: str, pandaid: int, lock_seq: int) -> Path:
+    def staging(self, endpoint: str, pandaid: int, lock_seq: int) -> str:
         """Where this attempt's pilot lays its outputs down (the pilot creates it)."""
 
-    def publish(self, endpoint: str, files: Sequence[tuple[Path, str, FileInfo]]) -> None:
-        """Move staged files (staged path, dataset, what the pilot reported) into open datasets.
+    def staging_dir(self, endpoint: str, pandaid: int, lock_seq: int) -> Path:
+        """The same, for who opens it."""
+
+    def publish(self, endpoint: str, files: Sequence[Staged]) -> None:
+        """Move staged files into open datasets.
 
         All are checked before the first moves. A target that is there with this size and adler32
         is fine, staged file or not; with other content it is Refused. So is a file that comes

@@ -20,7 +20,7 @@ from sqlalchemy import Connection, Engine, Row
 from jedi.core.errors import NotFound, Refused
 from jedi.ddm.content import adler32
 from jedi.ddm.directories import Directories, Named, must_be_plain, other_content
-from jedi.ddm.interface import Copy, DatasetInfo, FileInfo, Replica, State, flatten
+from jedi.ddm.interface import Copy, DatasetInfo, FileInfo, Replica, Staged, State, flatten
 from jedi.ddm.storage import Storage, valid_dataset, valid_lfn
 from jedi.taskbuffer import catalogue
 
@@ -145,7 +145,7 @@ class SqlCatalogueDDM(Directories):
 
     # What comes in
 
-    def publish(self, endpoint: str, files: Sequence[tuple[Path, str, FileInfo]]) -> None:
+    def publish(self, endpoint: str, files: Sequence[Staged]) -> None:
         names = [valid_dataset(name) for _, name, _ in files]
         with self._engine.begin() as tx:
             rows = catalogue.find_files(tx, names, [valid_lfn(file.lfn) for _, _, file in files])

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from jedi.core import names
@@ -36,34 +37,37 @@ def _valid(what: str, rule: Callable[[str], str], text: str) -> str:
         raise BadInput([Problem(what, text, str(error), "Correct the name")]) from error
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Storage:
     """The storage of an endpoint; `root` is a real path (no symlinks), which need not exist yet."""
 
     endpoint: str
     root: Path
 
-    @property
+    @cached_property
     def staging(self) -> Path:
         """What is not published yet: hidden, on the same file system."""
         return self.root / ".staging"
 
     def home(self, dataset: str) -> Path:
         """The directory of a dataset, there or not."""
-        return self._named(dataset)
+        return Path(self._named(dataset))
 
     def file(self, dataset: str, lfn: str) -> Path:
         """The place of a file, there or not."""
+        return Path(self.where(dataset, lfn))
+
+    def where(self, dataset: str, lfn: str) -> str:
+        """The same as text: a job is handed out with the places of all its inputs, and pathlib
+        and realpath() would take twice as long."""
         return self._named(dataset, valid_lfn(lfn))
 
-    def _named(self, dataset: str, *lfn: str) -> Path:
-        # A job is handed out with the places of all its inputs: pathlib and realpath() would take
-        # twice as long.
+    def _named(self, dataset: str, *lfn: str) -> str:
         place, links = str(self.root).rstrip("/"), False
         for name in (*valid_dataset(dataset).split(":"), *lfn):
             place = f"{place}/{name}"
             links = links or os.path.islink(place)  # noqa: PTH114
-        return self.inside(Path(place)) if links else Path(place)
+        return str(self.inside(Path(place))) if links else place
 
     def inside(self, path: Path) -> Path:
         """The same path; Refused if symlinks lead it out of the root."""

@@ -12,15 +12,12 @@ from jedi.agent.base import Agent
 from jedi.core import clock
 from jedi.core.errors import JediError, LockLost, NotFound
 from jedi.ddm import leftovers
-from jedi.ddm.interface import DDM, FileInfo
+from jedi.ddm.interface import DDM, FileInfo, Staged
 from jedi.jobdispatcher.outcome import FINISHED, HELD, Verdict, judge, logs, not_stored, stored
 from jedi.spec.attempt import JobFile, ReportedJob
 from jedi.taskbuffer import builds, datasets, jobs_end, merging, onejob
 from jedi.taskbuffer.jobs import JobMove
 from jedi.taskbuffer.jobs_end import JobEnd
-
-Staged = tuple[Path, str, FileInfo]
-"""A staged file, the dataset it goes to, and what its pilot reported of it."""
 
 _UNSUCCESSFUL = ("failed", "cancelled", "closed")
 _REST = 10
@@ -163,9 +160,9 @@ class Adder(Agent[ReportedJob, Verdict]):
         return clock.monotonic() > self._good_until
 
     def _staged(self, job: ReportedJob, files: Sequence[JobFile]) -> list[Staged]:
-        staging = self.world.ddm.staging_dir(job.site_endpoint, job.panda_id, job.lock_seq)
+        staging = self.world.ddm.staging(job.site_endpoint, job.panda_id, job.lock_seq)
         return [
-            (staging / f.lfn, f.dataset, FileInfo(f.lfn, f.size or 0, f.adler32, f.guid))
+            (f"{staging}/{f.lfn}", f.dataset, FileInfo(f.lfn, f.size or 0, f.adler32, f.guid))
             for f in files
         ]
 

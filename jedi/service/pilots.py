@@ -165,7 +165,7 @@ def _order(job: HeldJob, ddm: DDM, knobs: Knobs) -> Answer:
             for file in outputs
         ],
         "log_lfn": next((file.lfn for file in job.files if file.type == "log"), None),
-        "stage_out": str(ddm.staging_dir(job.site_endpoint, job.panda_id, job.lock_seq)),
+        "stage_out": ddm.staging(job.site_endpoint, job.panda_id, job.lock_seq),
         "limits": {
             "wall_s": wall_s,
             "cpu_s": wall_s * max(1, job.cores),
@@ -188,7 +188,7 @@ def _input(file: JobFile, ddm: DDM) -> Answer:
     told = file.source_name
     return {
         "lfn": file.lfn,
-        "path": told or str(ddm.path(file.endpoint or "", file.dataset, file.lfn)),
+        "path": told or ddm.where(file.endpoint or "", file.dataset, file.lfn),
         "size": None if told else file.size,
         "adler32": file.adler32,
     }

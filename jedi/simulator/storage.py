@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 
 from jedi.core import clock
 from jedi.ddm.directories import guid
-from jedi.ddm.interface import FileInfo, Space, TransferResult
+from jedi.ddm.interface import FileInfo, Space, Staged, TransferResult
 from jedi.ddm.sqlcatalogue import SqlCatalogueDDM
 from jedi.ddm.storage import Storage, valid_dataset
 from jedi.simulator.dice import Dice, around
@@ -55,8 +55,8 @@ class SimulatedDDM(SqlCatalogueDDM):
     def space(self, endpoint: str) -> Space:
         return _ROOM
 
-    def publish(self, endpoint: str, files: Sequence[tuple[Path, str, FileInfo]]) -> None:
-        jobs = {int(staged.parent.name.partition(".")[0]) for staged, _, _ in files}
+    def publish(self, endpoint: str, files: Sequence[Staged]) -> None:
+        jobs = {int(Path(staged).parent.name.partition(".")[0]) for staged, _, _ in files}
         if endpoint in self.down or jobs & self.unstorable:
             raise OSError(f"{endpoint} does not answer.")
         self._arrived(self._storage(endpoint), _by_dataset(files))
@@ -107,7 +107,7 @@ class SimulatedDDM(SqlCatalogueDDM):
         return NEVER if stuck else clock.now() + took
 
 
-def _by_dataset(files: Sequence[tuple[Path, str, FileInfo]]) -> dict[str, list[FileInfo]]:
+def _by_dataset(files: Sequence[Staged]) -> dict[str, list[FileInfo]]:
     found: dict[str, list[FileInfo]] = {}
     for _, name, file in files:
         found.setdefault(name, []).append(file)

@@ -135,12 +135,13 @@ def at_once(engine: Engine) -> Iterator[Connection]:
     the 300 that a process of the service has for handing out a job."""
     with engine.connect() as connection:
         driver: Any = connection.connection.driver_connection
+        driver.autocommit = True
         try:
-            driver.autocommit = True
             yield connection
-            driver.autocommit = False
         finally:
-            if driver.autocommit:  # it failed: nobody may get it as it is
+            try:
+                driver.autocommit = False
+            except psycopg.Error:  # it is lost: nobody may get it as it is
                 connection.invalidate()
 
 

@@ -67,8 +67,8 @@ WITH m AS (
     CAST(:blames AS text[])) WITH ORDINALITY AS k(target, code, reason, error_source, kind)
     USING (kind)
 ), old AS (
-  SELECT m.*, j.status AS source
-  FROM m, LATERAL (SELECT * FROM jedi_jobs WHERE pandaid = m.id OFFSET 0) j
+  SELECT m.*, j.tid, j.status AS source
+  FROM m, LATERAL (SELECT *, ctid AS tid FROM jedi_jobs WHERE pandaid = m.id OFFSET 0) j
   WHERE (m.seq IS NULL OR j.lock_seq = m.seq) AND j.status = ANY(:sources)
     -- what a person holds is not stored meanwhile
     AND (m.target NOT IN ('transferring', 'merging', 'finished')
@@ -90,7 +90,7 @@ WITH m AS (
     hold_reason = CASE WHEN m.target IN ('activated', 'throttled') THEN j.hold_reason END,
     hold_since = CASE WHEN m.target IN ('activated', 'throttled') THEN j.hold_since END,
     hold_deadline = NULL
-  FROM old m WHERE j.pandaid = m.id
+  FROM old m WHERE j.ctid = m.tid  -- another statement has locked them
   RETURNING j.pandaid, j.jeditaskid, m.source, j.status, j.site, j.workqueue_id, j.gshare,
             j.resource_type, j.cores, j.priority, j.memory_mb, j.walltime_s, j.disk_mb,
             j.hold_kind, m.code, m.reason
