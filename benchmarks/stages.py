@@ -41,7 +41,7 @@ class Kept(Held):
         """The same; there is nothing."""
         return Path(self.where(endpoint, name, lfn))
 
-    def staging(self, endpoint: str, pandaid: int, lock_seq: int) -> str:
+    def staging_where(self, endpoint: str, pandaid: int, lock_seq: int) -> str:
         """Where outputs would lie."""
         return f"/{endpoint}/.staging/{pandaid}.{lock_seq}"
 

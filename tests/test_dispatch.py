@@ -15,6 +15,7 @@ from job_rows import make_jobs, watch
 from psycopg import _queries
 from pydantic import ValidationError
 from sqlalchemy import Engine, text
+from sqlalchemy.exc import DBAPIError
 
 from jedi.agent.base import World
 from jedi.core.errors import Forbidden, Refused
@@ -267,6 +268,16 @@ def test_what_is_done_at_once_needs_no_commit_and_all_else_does(
         knobs.put(tx, "adder.batch", 8, "me")
     with engine.begin() as tx:
         assert knobs.load(tx)["adder.batch"] == 7
+
+
+def test_a_connection_lost_while_something_is_done_at_once_is_replaced(engine: Engine) -> None:
+    with engine.begin() as other, suppress(DBAPIError), at_once(engine) as tx:
+        lost = tx.scalar(text("SELECT pg_backend_pid()"))
+        other.execute(text("SELECT pg_terminate_backend(:pid, 10000)"), {"pid": lost})
+        tx.execute(text("SELECT 1"))
+        raise AssertionError("it was not lost")
+    with engine.begin() as tx:
+        assert tx.scalar(text("SELECT pg_backend_pid()")) != lost
 
 
 def test_the_same_request_twice_at_once(engine: Engine, world: World) -> None:

@@ -3,14 +3,16 @@ failing jobs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from job_rows import make_jobs
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 from test_races import blocked, killed
 
 from jedi.agent.base import World
 from jedi.jobdispatcher.agent import Adder
 from jedi.jobdispatcher.outcome import TRANSFERRING, Verdict
-from jedi.spec.wire import Beat, Measures, Report, Resources
+from jedi.spec.wire import Beat, Report, Resources
 from jedi.taskbuffer import dispatch, dogs, jobs, jobs_end, retryrules, tasks, timeouts
 from jedi.taskbuffer.jobs_end import JobEnd
 from jedi.taskbuffer.tasks import Move
@@ -102,14 +104,15 @@ def test_what_pilots_say_while_their_jobs_are_being_changed_is_heard(world: Worl
         made = make_jobs(tx, 2)
         held = dispatch.acquire(tx, "SITE_A", 2, Resources(cores=1), "r", "p")
     who = [{"pandaid": job.panda_id, "lock_seq": job.lock_seq} for job in held]
-    began = [Report(**one, status="running") for one in who]
-    beats = [Beat(**one, measures=Measures(cpu_s=7)) for one in who]
-    ended = [Report(**one, status="failed", exit_code=1) for one in who]
-    for say in (
+    began = [Report.model_validate({**one, "status": "running"}) for one in who]
+    beats = [Beat.model_validate({**one, "measures": {"cpu_s": 7}}) for one in who]
+    ended = [Report.model_validate({**one, "status": "failed", "exit_code": 1}) for one in who]
+    said: list[Callable[[Connection], object]] = [
         lambda tx: dispatch.accept_reports(tx, "SITE_A", began),
         lambda tx: dispatch.beat(tx, "SITE_A", beats),
         lambda tx: dispatch.accept_reports(tx, "SITE_A", ended),
-    ):
+    ]
+    for say in said:
         with world.engine.connect() as other:
             other.execute(text("UPDATE jedi_jobs SET priority = priority + 1"))
             with blocked(world.engine, say):

@@ -245,6 +245,16 @@ def test_down_and_up_with_a_row_in_each_status(engine: Engine) -> None:
     assert counted(engine) == rows
 
 
+def test_each_step_down_is_undone_by_a_step_up(engine: Engine) -> None:
+    pictures = []
+    while above := migrate.current(engine):
+        pictures.append((above, drawn(engine)))
+        migrate.downgrade(engine, "-1")
+    for revision, picture_before in reversed(pictures):
+        migrate.upgrade(engine, revision)
+        assert drawn(engine) == picture_before, revision
+
+
 def test_down_to_nothing_and_up_again(engine: Engine) -> None:
     before = drawn(engine)
     migrate.downgrade(engine, "base")

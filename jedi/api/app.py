@@ -6,6 +6,7 @@ Endpoints are plain functions, which FastAPI runs in threads: they wait for the 
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Request
@@ -81,17 +82,17 @@ class Fresh:
 def create_app(world: World) -> FastAPI:
     """The application over a database and the data management it configures."""
     app = FastAPI(title="JEDI", docs_url=None, redoc_url=None, max_body_size=BODY_MAX)
-    fresh, begin, heads = Fresh(world), world.engine.begin, Heads()
+    fresh, once, heads = Fresh(world), partial(at_once, world.engine), Heads()
 
     @app.get("/health")
     def health() -> Answer:
-        with begin() as tx:
+        with once() as tx:
             tx.exec_driver_sql("SELECT 1")
         return {"status": "ok"}
 
     @app.post("/v1/pilot/acquire")
     def acquire(body: AcquireRequest, token: Token) -> Answer:
-        with begin() as tx:
+        with once() as tx:
             who = pilots.identify(tx, token)
         now = fresh()
         if world.settings.draining.exists():  # `jedi down` waits for what is running
@@ -100,22 +101,22 @@ def create_app(world: World) -> FastAPI:
 
     @app.post("/v1/pilot/report")
     def report(body: Reports, token: Token) -> Answer:
-        with begin() as tx:
+        with world.engine.begin() as tx:
             return pilots.report(tx, pilots.identify(tx, token), body.reports)
 
     @app.post("/v1/pilot/heartbeat")
     def heartbeat(body: Beats, token: Token) -> Answer:
-        with at_once(world.engine) as tx:
+        with once() as tx:
             return pilots.heartbeat(tx, pilots.identify(tx, token), body.beats)
 
     @app.post("/v1/pilot/log")
     def log(body: LogEntries, token: Token) -> Answer:
-        with begin() as tx:
+        with once() as tx:
             return pilots.log(tx, pilots.identify(tx, token), body.entries)
 
     @app.get("/v1/sandbox/{sha256}")
     def sandbox(sha256: str, token: Token) -> Response:
-        with begin() as tx:
+        with once() as tx:
             data = pilots.sandbox(tx, pilots.identify(tx, token), sha256)
         return Response(data, media_type="application/gzip")
 

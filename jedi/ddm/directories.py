@@ -123,11 +123,11 @@ class Directories(ABC):
         usage = shutil.disk_usage(root)
         return Space(free_gb=usage.free / 2**30, total_gb=usage.total / 2**30)
 
-    def staging(self, endpoint: str, pandaid: int, lock_seq: int) -> str:
+    def staging_where(self, endpoint: str, pandaid: int, lock_seq: int) -> str:
         return f"{self._storage(endpoint).staging}/{pandaid:d}.{lock_seq:d}"
 
     def staging_dir(self, endpoint: str, pandaid: int, lock_seq: int) -> Path:
-        return Path(self.staging(endpoint, pandaid, lock_seq))
+        return Path(self.staging_where(endpoint, pandaid, lock_seq))
 
     def staged(self, endpoint: str) -> list[tuple[int, int]]:
         places = self._storage(endpoint).staging.glob("*.*")

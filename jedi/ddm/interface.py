@@ -138,7 +138,7 @@ class DDM(Protocol):
     def add_members(self, container: str, names: Sequence[str]) -> None:
         """Attach existing datasets to a container of JEDI's own; a cycle is Refused."""
 
-    def staging(self, endpoint: str, pandaid: int, lock_seq: int) -> str:
+    def staging_where(self, endpoint: str, pandaid: int, lock_seq: int) -> str:
         """Where this attempt's pilot lays its outputs down (the pilot creates it)."""
 
     def staging_dir(self, endpoint: str, pandaid: int, lock_seq: int) -> Path:

@@ -151,7 +151,7 @@ class Adder(Agent[ReportedJob, Verdict]):
             file.lfn
             for file in job.missing
             if Path(
-                file.source_name or ddm.path(file.endpoint or "", file.dataset, file.lfn)
+                file.source_name or ddm.where(file.endpoint or "", file.dataset, file.lfn)
             ).is_file()
         ]
 
@@ -160,7 +160,7 @@ class Adder(Agent[ReportedJob, Verdict]):
         return clock.monotonic() > self._good_until
 
     def _staged(self, job: ReportedJob, files: Sequence[JobFile]) -> list[Staged]:
-        staging = self.world.ddm.staging(job.site_endpoint, job.panda_id, job.lock_seq)
+        staging = self.world.ddm.staging_where(job.site_endpoint, job.panda_id, job.lock_seq)
         return [
             (f"{staging}/{f.lfn}", f.dataset, FileInfo(f.lfn, f.size or 0, f.adler32, f.guid))
             for f in files

@@ -165,7 +165,7 @@ def _order(job: HeldJob, ddm: DDM, knobs: Knobs) -> Answer:
             for file in outputs
         ],
         "log_lfn": next((file.lfn for file in job.files if file.type == "log"), None),
-        "stage_out": ddm.staging(job.site_endpoint, job.panda_id, job.lock_seq),
+        "stage_out": ddm.staging_where(job.site_endpoint, job.panda_id, job.lock_seq),
         "limits": {
             "wall_s": wall_s,
             "cpu_s": wall_s * max(1, job.cores),

@@ -4,61 +4,61 @@ compared first."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from alembic import op
 
 revision = "0006"
 down_revision = "0005"
 
+JOB = (
+    "CREATE TRIGGER guard_job {when} UPDATE OF status ON jedi_jobs FOR EACH ROW "
+    "WHEN (OLD.status <> NEW.status{unusual} AND NOT jedi_job_may_move(OLD.status, NEW.status)) "
+    "EXECUTE FUNCTION jedi_refuse_move('job')"
+)
+UNUSUAL = (
+    " AND OLD.status || '>' || NEW.status NOT IN ('activated>sent', 'sent>starting', "
+    "'starting>running', 'sent>running', 'running>holding', 'holding>finished')"
+)
 USUAL = {
-    "guard_job": (
-        "activated>sent", "sent>starting", "starting>running", "sent>running", "running>holding",
-        "holding>finished",
-    ),
-    "guard_input_file": ("ready>running", "running>finished", "running>ready"),
-    "guard_output_file": ("defined>running", "running>finished"),
-}  # fmt: skip
-FUNCTION = "NOT jedi_job_may_move(old.status, new.status)"
-UNUSUAL = f"((old.status || '>') || new.status) NOT IN ({{moves}}) AND {FUNCTION}"
-LISTED = re.compile(r"ARRAY\[('\w+>\w+'::text(?:, '\w+>\w+'::text)*)\]")
+    "guard_input_file": ["ready>running", "running>finished", "running>ready"],
+    "guard_output_file": ["defined>running", "running>finished"],
+}
+MOVES = re.compile(r"'\w+>\w+'::text(?:, '\w+>\w+'::text)*")
 
 
 def upgrade() -> None:
-    for_each_guard(after)
+    for name, table, definition in guards():
+        first = [f"'{move}'::text" for move in USUAL.get(name, ())]
+        ordered = MOVES.sub(lambda found, first=first: usual_first(first, found[0]), definition)
+        replace(name, table, ordered.replace(" BEFORE UPDATE ", " AFTER UPDATE "))
+    replace("guard_job", "jedi_jobs", JOB.format(when="AFTER", unusual=UNUSUAL))
 
 
 def downgrade() -> None:
-    for_each_guard(before)
+    for name, table, definition in guards():
+        ordered = MOVES.sub(in_order, definition) if name in USUAL else definition
+        replace(name, table, ordered.replace(" AFTER UPDATE ", " BEFORE UPDATE "))
+    replace("guard_job", "jedi_jobs", JOB.format(when="BEFORE", unusual=""))
 
 
-def for_each_guard(rewritten: Callable[[str, str], str]) -> None:
+def guards() -> list[tuple[str, str, str]]:
+    """Name, table and definition of each guard but that of jobs."""
     found = op.get_bind().exec_driver_sql(
-        "SELECT tgname, CAST(tgrelid AS regclass), pg_get_triggerdef(oid) FROM pg_trigger "
-        "WHERE NOT tgisinternal AND tgname LIKE 'guard_%%'"
+        "SELECT tgname, CAST(CAST(tgrelid AS regclass) AS text), pg_get_triggerdef(oid) "
+        "FROM pg_trigger WHERE tgfoid = CAST('jedi_refuse_move' AS regproc) "
+        "AND tgname <> 'guard_job' ORDER BY tgname"
     )
-    for name, table, definition in found.all():
-        op.execute(f"DROP TRIGGER {name} ON {table}")
-        op.execute(rewritten(name, definition))
+    return [(name, table, definition) for name, table, definition in found]
 
 
-def after(name: str, definition: str) -> str:
-    usual = [f"'{move}'" for move in USUAL.get(name, ())]
-    late = definition.replace(" BEFORE UPDATE ", " AFTER UPDATE ")
-    late = late.replace(FUNCTION, UNUSUAL.format(moves=", ".join(usual)))
-    return LISTED.sub(lambda found: listed([*usual, *moves_of(found)]), late)
+def replace(name: str, table: str, definition: str) -> None:
+    op.execute(f"DROP TRIGGER {name} ON {table}")
+    op.execute(definition)
 
 
-def before(name: str, definition: str) -> str:
-    early = definition.replace(" AFTER UPDATE ", " BEFORE UPDATE ")
-    if name == "guard_job":
-        return re.sub(r"AND \(\(\(old.status.*?\]\)\) AND \(NOT", "AND (NOT", early)
-    return LISTED.sub(lambda found: listed(sorted(moves_of(found))), early)
+def usual_first(first: list[str], moves: str) -> str:
+    return ", ".join(dict.fromkeys([*first, *moves.split(", ")]))
 
 
-def moves_of(found: re.Match[str]) -> list[str]:
-    return found[1].replace("::text", "").split(", ")
-
-
-def listed(moves: list[str]) -> str:
-    return f"ARRAY[{', '.join(dict.fromkeys(moves))}]"
+def in_order(found: re.Match[str]) -> str:
+    return ", ".join(sorted(found[0].split(", ")))
