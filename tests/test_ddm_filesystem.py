@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import resource
 import shutil
 import sys
 import tempfile
@@ -187,6 +189,22 @@ def test_a_journal_torn_anywhere_costs_only_the_torn_line(
         swap(journal.with_name("f"), "xyz")
         assert [file.adler32 for file in fs.list_files("s:d")] == [adler(b"abc"), adler(b"def")]
         swap(journal.with_name("f"), "abc")
+
+
+def test_a_journal_that_no_room_is_left_for_says_so(fs: FileSystemDDM, tmp_path: Path) -> None:
+    """A write that is cut off is no success, and nobody has to guess which disk is full."""
+    fs.create("s:d", "A")
+    journal, limits = tmp_path / "a/s/d/.dataset.jsonl", resource.getrlimit(resource.RLIMIT_FSIZE)
+    for room in (5, 0):  # some bytes are written, or none
+        resource.setrlimit(resource.RLIMIT_FSIZE, (journal.stat().st_size + room, limits[1]))
+        try:
+            with pytest.raises(OSError, match=re.escape(str(journal))):
+                fs.close("s:d")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert fs.dataset("s:d").state == "open"
+    fs.close("s:d")
+    assert fs.dataset("s:d").state == "closed"
 
 
 def test_a_directory_that_cannot_be_written_is_listed() -> None:

@@ -9,6 +9,7 @@ that only grow: `.dataset.jsonl` (state, members; there where JEDI made the data
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -201,14 +202,19 @@ def _append(path: Path, records: Iterable[dict[str, Any]]) -> None:
     """Add records; they and all earlier changes of the directory then survive a power cut.
 
     One write for all, so that writers do not mix; the line feed in front closes a torn line.
+    A disk that is full takes a part of it without a word. OSError, with the path.
     """
     lines = "".join(json.dumps(record, separators=(",", ":")) + "\n" for record in records)
+    data = f"\n{lines}".encode()
     journal = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     directory = os.open(path.parent, os.O_RDONLY)
     try:
-        os.write(journal, f"\n{lines}".encode())
+        if os.write(journal, data) < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.fsync(journal)
         os.fsync(directory)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         os.close(directory)
         os.close(journal)
