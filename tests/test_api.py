@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import repeat
 from pathlib import Path
@@ -26,7 +27,7 @@ from fastapi.testclient import TestClient
 from helpers import put_file_dataset
 from job_rows import make_jobs
 from receivers import serving
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, create_engine, text
 
 import jedi
 from jedi.agent.base import World
@@ -182,6 +183,16 @@ def test_errors_have_one_form(client: TestClient, world: World) -> None:
         tx.execute(text("DROP TABLE jedi_tokens"))
     broken = client.post("/v1/pilot/acquire", json=order())
     assert (broken.status_code, broken.json()["code"]) == (500, "internal")
+
+
+def test_who_finds_all_connections_taken_may_try_again(world: World) -> None:
+    engine = create_engine(world.engine.url, pool_size=1, max_overflow=0, pool_timeout=0)
+    asking = TestClient(create_app(replace(world, engine=engine)))
+    with engine.connect():
+        busy = asking.get("/health")
+    assert (busy.status_code, busy.json()["code"]) == (503, "unreachable")
+    assert asking.get("/health").status_code == 200
+    engine.dispose()
 
 
 # ------------------------------------------------------------------------------------- process

@@ -15,6 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import TimeoutError as NoConnection
 from starlette.exceptions import HTTPException
 
 from jedi.agent.base import World
@@ -138,9 +139,11 @@ def _handle_errors(app: FastAPI, log: Any) -> None:
         sentence = f"{request.method} {request.url.path}: {error.detail}."
         return _answer(error.status_code, JediError(sentence, code=f"http_{error.status_code}"))
 
+    @app.exception_handler(NoConnection)
     @app.exception_handler(OperationalError)
-    def away(request: Request, error: OperationalError) -> JSONResponse:
-        log.error("database away", path=request.url.path, error=str(error.orig)[:500])
+    def away(request: Request, error: OperationalError | NoConnection) -> JSONResponse:
+        why = str(getattr(error, "orig", error))[:500]
+        log.error("database away", path=request.url.path, error=why)
         return _answer(503, Unreachable("The database does not answer. Try again."))
 
     @app.exception_handler(Exception)
