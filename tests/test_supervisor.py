@@ -21,7 +21,7 @@ from jedi.agent import registry
 from jedi.agent.base import World
 from jedi.agent.supervisor import Charge, Program, Supervisor
 from jedi.cli.jedi import _tell_where
-from jedi.core import clock, processes
+from jedi.core import clock, log, logfiles, processes
 from jedi.core.backoff import Backoff
 from jedi.core.errors import NotFound, Refused
 from jedi.core.home import Home
@@ -165,6 +165,52 @@ def test_a_log_that_grew_too_large_is_cut(house: House, monkeypatch: pytest.Monk
     numbers = [int(line.split()[1]) for line in [*words[0], *words[1]]]
     assert numbers == sorted(numbers)
     assert {*house.directory.glob("talker.log.*")} == {kept, older}
+
+
+FULL = Path("/dev/full")
+
+
+on_linux = pytest.mark.skipif(not FULL.exists(), reason="there is no full disk to write to")
+
+
+@on_linux
+def test_a_record_that_cannot_be_written_is_written_later(house: House) -> None:
+    program, recorded = house.program("one", READY + FOR_EVER), list[bool]()
+
+    def record(charges: Sequence[Charge]) -> None:
+        recorded.append(charges[0].ready)
+        if len(recorded) < 4:
+            FULL.write_text("no room")
+
+    with Supervisor([program], house.notify, record, house.log) as supervisor:
+        supervisor.run(eventually(lambda: len(recorded) > 3))
+    assert house.log.died == [{"error": "[Errno 28] No space left on device"}]
+    assert recorded == [False, True, True, True]
+
+
+@on_linux
+def test_a_log_is_turned_over_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JEDI_LOG_MB", "0.001")
+    full, older = tmp_path / "a.log", tmp_path / "a.log.1"
+    full.write_text("word" * 1000)
+    older.write_text("older")
+    (tmp_path / "a.log.new").symlink_to(FULL)
+    logfiles.turn_over(full)
+    assert (full.stat().st_size, older.read_text()) == (4000, "older")
+    logfiles.turn_over(full)
+    assert (full.stat().st_size, older.stat().st_size) == (0, 4000)
+    assert {path.name for path in tmp_path.iterdir()} == {"a.log", "a.log.1", "a.log.2"}
+
+
+@on_linux
+def test_a_log_that_cannot_be_written_ends_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = FULL.open("w", buffering=1)
+    monkeypatch.setattr(sys, "stderr", full)
+    log.setup("supervisor").warning("died")
+    with pytest.raises(OSError, match="No space"):
+        full.close()
 
 
 KEEPER = """

@@ -152,7 +152,8 @@ class Supervisor:
     """Keeps `charges` alive, in this order, while `run` runs. One a process: it owns SIGCHLD.
 
     `notify` is the path of the socket on which children say that they are ready; they find it in
-    NOTIFY_SOCKET. `record` is called with all charges whenever something happened to one.
+    NOTIFY_SOCKET. `record` is called with all charges whenever something happened to one, and
+    again and again while it raises OSError: a full disk ends nobody.
     """
 
     def __init__(
@@ -163,6 +164,7 @@ class Supervisor:
         log: Any,
     ) -> None:
         self.charges, self._notify, self._record, self._log = charges, notify, record, log
+        self._recorded = True
 
     def __enter__(self) -> Supervisor:
         self._notify.unlink(missing_ok=True)
@@ -187,8 +189,8 @@ class Supervisor:
         """Tend all charges until `until()`; it is asked after each event and each second."""
         while not until():
             happened = [charge.tend(self._log) for charge in self.charges]
-            if any(happened):
-                self._record(self.charges)
+            if any(happened) or not self._recorded:
+                self._note()
             self._wait()
 
     def ready(self) -> bool:
@@ -221,4 +223,13 @@ class Supervisor:
             process = charge.process()
             if process and words.get("READY") == "1" and words.get("MAINPID") == str(process.pid):
                 charge.ready = True
-                self._record(self.charges)
+                self._note()
+
+    def _note(self) -> None:
+        try:
+            self._record(self.charges)
+            self._recorded = True
+        except OSError as error:
+            if self._recorded:
+                self._log.warning("not recorded, for now", error=str(error))
+            self._recorded = False

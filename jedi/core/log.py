@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Mapping, MutableMapping
-from typing import Any
+from contextlib import suppress
+from typing import Any, TextIO, cast
 
 import structlog
 
@@ -14,6 +15,21 @@ from jedi.core import clock
 
 def _stamp(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
     return {"at": clock.now().isoformat(timespec="milliseconds"), **event}
+
+
+class _Lines:
+    """Where log lines go. What can't be written, for the disk is full, is lost and ends nobody."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, line: str) -> None:
+        with suppress(OSError):
+            self._file.write(line)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._file.flush()
 
 
 def setup(component: str, level: str = "info") -> structlog.stdlib.BoundLogger:
@@ -33,7 +49,7 @@ def setup(component: str, level: str = "info") -> structlog.stdlib.BoundLogger:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, _Lines(sys.stderr))),
         cache_logger_on_first_use=False,
     )
     logger: structlog.stdlib.BoundLogger = structlog.get_logger(component=component)

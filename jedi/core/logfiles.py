@@ -24,16 +24,22 @@ def turn_over(log: Path) -> None:
     so on, JEDI_LOG_FILES (3) are kept, with 0 none.
 
     Whoever writes keeps its file, opened for appending. A line written between copy and cut is
-    lost, so only the process in charge of a log may turn it over.
+    lost, so only the process in charge of a log may turn it over. While the disk has no room for
+    the copy the log stays as it is.
     """
     most = float(os.environ.get("JEDI_LOG_MB") or MEGABYTES) * 1_000_000
     kept = int(os.environ.get("JEDI_LOG_FILES") or KEPT)
     if not log.exists() or log.stat().st_size <= most:
         return
     older = [log.with_name(f"{log.name}.{number}") for number in range(1, kept + 1)]
-    for newer, old in reversed([*pairwise(older)]):
-        with suppress(FileNotFoundError):
-            newer.replace(old)
     if older:
-        shutil.copyfile(log, older[0])
+        copy = log.with_name(f"{log.name}.new")
+        try:
+            shutil.copyfile(log, copy)
+        except OSError:
+            copy.unlink(missing_ok=True)
+            return
+        for newer, old in reversed([*pairwise([copy, *older])]):
+            with suppress(FileNotFoundError):
+                newer.replace(old)
     os.truncate(log, 0)

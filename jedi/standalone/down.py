@@ -46,7 +46,8 @@ def down(
     """
     supervisor = place.supervisor()
     if supervisor:
-        place.settings.draining.write_text(str(drain_s))
+        with suppress(OSError):  # no room on the disk: it waits as long as it does by itself
+            place.settings.draining.write_text(str(drain_s))
         supervisor.signal(signal.SIGTERM)
         _tell(place, supervisor, clock.monotonic() + drain_s, say)
         deadline = clock.monotonic() + PATIENCE_S

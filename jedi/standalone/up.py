@@ -139,9 +139,10 @@ def _drain(
 ) -> None:
     """Wait for running jobs and their results, as long as `jedi down` said."""
     drain_s = DRAIN_S
-    with suppress(FileNotFoundError):  # `jedi down` writes it
+    with suppress(FileNotFoundError, ValueError):  # `jedi down` writes it, if there is room
         drain_s = float(place.settings.draining.read_text())
-    place.settings.draining.write_text(str(drain_s))
+    with suppress(OSError):
+        place.settings.draining.write_text(str(drain_s))
     said.info("waiting for running jobs", at_most_s=drain_s, hint="a second signal ends the wait")
     supervisor.halt(*(c.name for c in supervisor.charges if c.name.startswith(SENDER)))
     deadline = clock.monotonic() + drain_s
