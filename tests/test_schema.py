@@ -15,6 +15,7 @@ from sqlalchemy.exc import IntegrityError
 
 import jedi
 from jedi.core import states
+from jedi.core.errors import Refused
 from jedi.standalone import docs
 from jedi.taskbuffer import ddl, migrate, picture
 from jedi.taskbuffer.engine import connect
@@ -262,6 +263,17 @@ def test_down_to_nothing_and_up_again(engine: Engine) -> None:
     assert not any(re.search(r"^CREATE", sql, re.MULTILINE) for sql in drawn(engine).values())
     migrate.upgrade(engine)
     assert drawn(engine) == before
+
+
+def test_revisions_that_this_release_does_not_have_are_refused(empty: Engine) -> None:
+    migrate.upgrade(empty)
+    with pytest.raises(Refused, match="'nonsense'"):
+        migrate.downgrade(empty, "nonsense")
+    with empty.begin() as tx:
+        tx.execute(text(f"UPDATE {migrate.VERSION_TABLE} SET version_num = '9999'"))
+    with pytest.raises(Refused, match=f"jedi db downgrade {migrate.head()}"):
+        migrate.upgrade(empty)
+    assert migrate.current(empty) == "9999"
 
 
 def test_upgrades_that_race_wait_for_each_other(empty: Engine) -> None:

@@ -7,6 +7,8 @@ a failed step leaves everything as it was.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,11 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from alembic.util import CommandError
 from sqlalchemy import Connection, Engine, text
 
 import jedi
+from jedi.core.errors import Refused
 from jedi.taskbuffer.tables import metadata
 
 VERSION_TABLE = "jedi_schema_version"
@@ -55,15 +59,30 @@ def current(engine: Engine) -> str | None:
 
 
 def upgrade(engine: Engine, revision: str = "head") -> None:
-    """Bring a database to a revision above its own; nothing happens if it is there."""
-    with engine.begin() as tx:
+    """Bring a database to a revision above its own; nothing happens if it is there.
+
+    Refused if this release does not know its revision, or the one that is wanted."""
+    with engine.begin() as tx, _known(tx, revision):
         command.upgrade(_config(_locked(tx)), revision)
 
 
 def downgrade(engine: Engine, revision: str) -> None:
-    """Take a database back to a revision below its own; `base` empties it."""
-    with engine.begin() as tx:
+    """Take a database back to a revision below its own; `base` empties it. Refused as above."""
+    with engine.begin() as tx, _known(tx, revision):
         command.downgrade(_config(_locked(tx)), revision)
+
+
+@contextmanager
+def _known(tx: Connection, revision: str) -> Iterator[None]:
+    found = _context(tx).get_current_revision()
+    try:
+        yield
+    except CommandError as error:
+        raise Refused(
+            f"The schema can't go from {found} to {revision}: {error}. This release has those up "
+            f"to {head()}; the release of a newer one takes it back: `jedi db downgrade {head()}`.",
+            code="schema_unknown",
+        ) from error
 
 
 def differences(engine: Engine) -> list[Any]:
