@@ -180,6 +180,24 @@ def test_a_damaged_backup_is_refused_with_a_reason_and_changes_nothing(
     empty.dispose()
 
 
+def test_storage_of_a_home_that_is_up_is_left_alone(
+    engine: Engine, database_url: str, empty_url: str, home: Path, tmp_path: Path
+) -> None:
+    """A restore removes what was made since the backup."""
+    old = place_of(tmp_path / "old", database_url)
+    with engine.begin() as tx:
+        tx.execute(text("DROP SCHEMA seen CASCADE"))
+        add_site(tx, "OLD", "OLD_DISK", old.home.storage / "disk")
+    file = backup(old, tmp_path / "one")
+    into = place_of(home, empty_url)
+    with old.sole("up"), pytest.raises(Refused, match=f"up in {old.home.path}"):
+        restore(into, file)
+    with pytest.raises(Refused, match="up in"):  # this process still lives
+        restore(into, file)
+    old.home.lock_file.unlink()
+    restore(into, file)
+
+
 def test_what_failed_leaves_no_part_of_a_file(
     engine: Engine, database_url: str, home: Path, tmp_path: Path
 ) -> None:

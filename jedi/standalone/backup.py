@@ -15,6 +15,7 @@ from sqlalchemy import Engine, make_url, text
 
 from jedi.core import clock, processes
 from jedi.core.errors import JediError, NotFound, Refused
+from jedi.core.home import Home
 from jedi.ddm import factory
 from jedi.service import restoring
 from jedi.standalone import binaries
@@ -22,6 +23,9 @@ from jedi.standalone.place import Place
 from jedi.taskbuffer import knobs, migrate
 from jedi.taskbuffer.engine import connect, reachable
 
+_ENDPOINTS = re.compile(
+    rb"^COPY \S*jedi_ddm_endpoints \((.*)\) FROM stdin;\n((?:.*\n)*?)\\\.$", re.MULTILINE
+)
 _REVISION = re.compile(rb"^COPY \S+ \(version_num\) FROM stdin;\n(\w+)$", re.MULTILINE)
 
 
@@ -61,8 +65,9 @@ def backup(place: Place, target: Path) -> Path:
 def restore(place: Place, source: Path) -> Restored:
     """Make the database of this home, which must be empty and not in use, from a backup.
 
-    Refused if it is not empty, if the backup is none of JEDI or of a newer release. An older one
-    is brought to the schema of this release.
+    Refused if it is not empty, if the backup is none of JEDI or of a newer release, and while a
+    home is up in which storage lies that the backup knows: what that makes would be removed. An
+    older one is brought to the schema of this release.
     """
     if not source.is_file():
         raise NotFound(f"There is no file {source}.", code="backup_missing", file=str(source))
@@ -90,16 +95,33 @@ def _fill(place: Place, engine: Engine, source: Path) -> None:
             code="database_not_empty",
         )
     major = _major(engine)
-    table = f"--table={migrate.VERSION_TABLE}"
-    said = _call(place, major, "pg_restore", "--data-only", table, "--file=-", str(source))
+    tables = [f"--table={name}" for name in (migrate.VERSION_TABLE, "jedi_ddm_endpoints")]
+    said = _call(place, major, "pg_restore", "--data-only", *tables, "--file=-", str(source))
     found = _REVISION.search(said)
     revision = found[1].decode() if found else None
     if revision is None or not migrate.known(revision):
         what = f"of a newer release (schema {revision})" if revision else "no backup of JEDI"
         raise Refused(f"{source} is {what}.", code="backup_unfit", file=str(source))
+    _nobody_else(place, said)
     how = ("--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges")
     _call(place, major, "pg_restore", *how, *_database(place), str(source))
     migrate.upgrade(engine)
+
+
+def _nobody_else(place: Place, said: bytes) -> None:
+    """Refused if a home that is up has storage among the endpoints that pg_restore tells of."""
+    found = _ENDPOINTS.search(said)
+    columns, rows = found.groups() if found else (b"path", b"")
+    place_of_path = columns.split(b", ").index(b"path")
+    roots = {Path(os.fsdecode(row.split(b"\t")[place_of_path])) for row in rows.splitlines()}
+    for above in {parent.resolve() for root in roots for parent in root.parents}:
+        other = Place(Home(above), None, place.settings)
+        if above != place.home.path and (supervisor := other.supervisor()):
+            raise Refused(
+                f"JEDI is up in {above} (process {supervisor.pid}), whose storage this backup "
+                f"knows: end it first (`JEDI_HOME={above} jedi down`).",
+                code="storage_in_use",
+            )
 
 
 def _major(engine: Engine) -> int:

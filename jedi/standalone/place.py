@@ -103,7 +103,8 @@ class Place:
     def _in_charge(self) -> tuple[int, int, str]:
         try:
             pid, start, doing = self.home.lock_file.read_text().split()
-        except (FileNotFoundError, ValueError):  # never locked, or being written
+        # never locked, somebody else's, or being written
+        except (FileNotFoundError, PermissionError, ValueError):
             return 0, 0, ""
         return int(pid), int(start), doing
 
