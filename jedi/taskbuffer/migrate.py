@@ -81,7 +81,7 @@ def _known(tx: Connection, revision: str) -> Iterator[None]:
         raise Refused(
             f"The schema can't go from {found} to {revision}: {error}. This release has those up "
             f"to {head()}; the release of a newer one takes it back: `jedi db downgrade {head()}`.",
-            code="schema_unknown",
+            code="schema_differs",
         ) from error
 
 
