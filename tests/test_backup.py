@@ -181,13 +181,19 @@ def test_a_damaged_backup_is_refused_with_a_reason_and_changes_nothing(
 
 
 def test_storage_of_a_home_that_is_up_is_left_alone(
-    engine: Engine, database_url: str, empty_url: str, home: Path, tmp_path: Path
+    engine: Engine,
+    database_url: str,
+    empty_url: str,
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A restore removes what was made since the backup."""
-    old = place_of(tmp_path / "old", database_url)
+    old, other = (place_of(tmp_path / name, database_url) for name in ("old", "other"))
     with engine.begin() as tx:
         tx.execute(text("DROP SCHEMA seen CASCADE"))
         add_site(tx, "OLD", "OLD_DISK", old.home.storage / "disk")
+        tx.execute(text("INSERT INTO jedi_ddm_endpoints (ddm_endpoint) VALUES ('NOWHERE')"))
     file = backup(old, tmp_path / "one")
     into = place_of(home, empty_url)
     with old.sole("up"), pytest.raises(Refused, match=f"up in {old.home.path}"):
@@ -195,7 +201,9 @@ def test_storage_of_a_home_that_is_up_is_left_alone(
     with pytest.raises(Refused, match="up in"):  # this process still lives
         restore(into, file)
     old.home.lock_file.unlink()
-    restore(into, file)
+    with other.sole("up"):  # it has none of the storage
+        monkeypatch.chdir(other.home.path)
+        restore(into, file)
 
 
 def test_what_failed_leaves_no_part_of_a_file(

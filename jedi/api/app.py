@@ -102,7 +102,7 @@ def create_app(world: World) -> FastAPI:
 
     @app.post("/v1/pilot/report")
     def report(body: Reports, token: Token) -> Answer:
-        with world.engine.begin() as tx:
+        with world.engine.begin() as tx:  # all of it or nothing
             return pilots.report(tx, pilots.identify(tx, token), body.reports)
 
     @app.post("/v1/pilot/heartbeat")

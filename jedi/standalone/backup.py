@@ -112,9 +112,10 @@ def _nobody_else(place: Place, said: bytes) -> None:
     """Refused if a home that is up has storage among the endpoints that pg_restore tells of."""
     found = _ENDPOINTS.search(said)
     columns, rows = found.groups() if found else (b"path", b"")
-    place_of_path = columns.split(b", ").index(b"path")
-    roots = {Path(os.fsdecode(row.split(b"\t")[place_of_path])) for row in rows.splitlines()}
-    for above in {parent.resolve() for root in roots for parent in root.parents}:
+    number = columns.split(b", ").index(b"path")
+    paths = [os.fsdecode(row.split(b"\t")[number]) for row in rows.splitlines()]
+    roots = [Path(path).resolve() for path in paths if path.startswith("/")]  # not every one has
+    for above in {parent for root in roots for parent in root.parents}:
         other = Place(Home(above), None, place.settings)
         if above != place.home.path and (supervisor := other.supervisor()):
             raise Refused(
