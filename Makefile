@@ -1,7 +1,10 @@
 # `make help` lists the targets; `make demo` and `make test` are all a newcomer needs.
+SHELL := bash
+.SHELLFLAGS := -o pipefail -c
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+DEMO := $(VENV)/.runs
 STAMP := $(VENV)/.installed
 STRESS_S ?= 1800
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
@@ -11,12 +14,20 @@ WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
-$(STAMP): pyproject.toml
-	@if [ -x $(BIN)/python ]; then :; else $(PYTHON) -m venv $(VENV); fi
-	@$(BIN)/python -m pip install --quiet --editable '.[test,lint]'
+$(DEMO): pyproject.toml
+	@if [ -x $(BIN)/python ]; then :; else \
+	  echo 'Making a virtual environment in $(VENV) …' && $(PYTHON) -m venv $(VENV); fi
+	@echo 'Installing JEDI and PostgreSQL into $(VENV), about 270 MB …'
+	@$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on --editable . \
+	  | sed -un 's/^Collecting \([^ ]*\).*/  \1/p; s/^Successfully.*/Installed./p'
 	@touch $@
 
-demo: $(STAMP) ## run real tasks in a scratch home and show the result
+$(STAMP): $(DEMO)
+	@echo 'Installing the tools of tests and lint …'
+	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[test,lint]'
+	@touch $@
+
+demo: $(DEMO) ## run real tasks in a scratch home and show the result
 	@$(BIN)/python -m jedi.demo
 
 test: $(STAMP) ## run all tests on a private PostgreSQL
