@@ -28,9 +28,11 @@ from sqlalchemy import Engine
 
 from jedi.agent.base import World
 from jedi.core import clock
+from jedi.core.settings import caller
 from jedi.standalone import scratch
 from jedi.taskbuffer import migrate
 from jedi.taskbuffer.engine import connect
+from jedi.taskbuffer.users import put_user
 
 
 @pytest.fixture(scope="session")
@@ -86,6 +88,14 @@ def engine(database_url: str) -> Iterator[Engine]:
     engine = connect(database_url)
     yield engine
     engine.dispose()
+
+
+@pytest.fixture
+def operators(engine: Engine) -> None:
+    """Those in whose name tests steer the system, and whoever runs them."""
+    with engine.begin() as tx:
+        for name in ("me", "you", "root", caller()):
+            put_user(tx, name, "operator")
 
 
 @pytest.fixture

@@ -172,6 +172,7 @@ def test_a_task_that_is_just_being_paused_is_passed_over(world: World) -> None:
         assert run(world, "caps") == Counts()
 
 
+@pytest.mark.usefixtures("operators")
 def test_the_cap_of_a_user_on_the_command_line(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

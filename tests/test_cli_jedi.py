@@ -81,8 +81,8 @@ class Shell:
 
 
 @pytest.fixture
-def shell(engine: Engine, home: Path) -> Shell:
-    """On a migrated, empty database."""
+def shell(engine: Engine, home: Path, operators: None) -> Shell:
+    """On a migrated database with nothing in it but that we are an operator."""
     url = engine.url.render_as_string(hide_password=False)
     return Shell(JEDI_HOME=str(home), JEDI_DATABASE_URL=url)
 

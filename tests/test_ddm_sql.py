@@ -188,6 +188,7 @@ def test_endpoints_that_went_hold_nothing(ddm: SqlCatalogueDDM, engine: Engine) 
     assert (rest.locate("s:d", ["f"]), rest.replicas("s:d")) == ({"f": []}, [])
 
 
+@pytest.mark.usefixtures("operators")
 def test_what_lies_there_is_taken_up_where_it_is(engine: Engine, tmp_path: Path) -> None:
     """Datasets of a time when the directories were the catalogue."""
     with engine.begin() as tx:
@@ -207,6 +208,7 @@ def test_what_lies_there_is_taken_up_where_it_is(engine: Engine, tmp_path: Path)
     assert [place.stat().st_ino for place in places] == inodes
 
 
+@pytest.mark.usefixtures("operators")
 def test_a_knob_says_where_the_catalogue_is(engine: Engine, tmp_path: Path) -> None:
     file = tmp_path / "f.txt"
     file.write_text("f")

@@ -16,6 +16,8 @@ from jedi.taskbuffer import checks
 from jedi.watchdog.dog import Counts, walk
 from jedi.watchdog.kennel import DOGS
 
+pytestmark = pytest.mark.usefixtures("operators")
+
 WHILE = {**OUTPUT, "value": "> w.${SN}", "dataset": "a:while", "transient": True}
 
 

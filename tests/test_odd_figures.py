@@ -202,6 +202,7 @@ def test_no_file_brings_what_is_no_number(
      "pledgedcpu=99999999999", "catchall={deep: {er: [.nan]}}", "catchall={since: 2020-01-01}",
      'cloud="a\\0b"', 'releases=["\\ud800"]', "corecount=", "status=on"],
 )  # fmt: skip
+@pytest.mark.usefixtures("operators")
 def test_no_site_is_set_to_what_makes_no_sense(world: World, said: str) -> None:
     with world.engine.begin() as tx:
         with pytest.raises(BadInput) as caught:

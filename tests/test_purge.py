@@ -126,6 +126,7 @@ def test_until_its_day(world: World, done: int, later: Later) -> None:
     assert dog(world) == Counts(purged=1, files=1)
 
 
+@pytest.mark.usefixtures("operators")
 def test_by_age(world: World, done: int, later: Later) -> None:
     """What was said of a job counts more; archived jobs are purged, too."""
     first, second = jobs_of(world, done)
@@ -269,6 +270,7 @@ def test_by_hand(
     assert "outputs   of jobs: 2 gone\n" in run(task_cli, "show", done)[1]
 
 
+@pytest.mark.usefixtures("operators")
 def test_what_cannot_be_removed_keeps_nobody_else_waiting(world: World, done: int) -> None:
     """Nor is it forgotten: it is tried again."""
     other = task(world, "other")

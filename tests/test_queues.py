@@ -30,10 +30,12 @@ def taken_by(tx: Connection, name: str | None = None, **row: Any) -> str | None:
 QUEUE = "- {{queue_id: {0}, queue_name: {1}, queue_type: user, vo: local, queue_order: {2}}}\n"
 
 
+@pytest.mark.usefixtures("operators")
 def test_queues_are_matched_in_their_order(engine: Engine) -> None:
     with engine.begin() as tx:
         queues.import_queues(
             tx,
+            "me",
             QUEUE.format(1, "late", 9)
             + QUEUE.format(2, "early", 3)
             + QUEUE.format(3, "partition", 1).replace("vo:", "partitionid: -1, vo:")
@@ -45,16 +47,18 @@ def test_queues_are_matched_in_their_order(engine: Engine) -> None:
         assert taken_by(tx, "late", prodsourcelabel="managed") == "late"
         assert [taken_by(tx, one) for one in ("partition", "closed", "none")] == [None] * 3
         assert taken_by(tx, "late", vo="atlas") is None
-        queues.import_queues(tx, QUEUE.format(1, "late", 3) + QUEUE.format(2, "early", 9))
+        queues.import_queues(tx, "me", QUEUE.format(1, "late", 3) + QUEUE.format(2, "early", 9))
         assert taken_by(tx, vo="local", prodsourcelabel="user") == "late"
 
 
+@pytest.mark.usefixtures("operators")
 def test_queues_that_do_not_go_together_are_refused(engine: Engine) -> None:
     with engine.begin() as tx:
-        queues.import_queues(tx, QUEUE.format(1, "one", 1))
+        queues.import_queues(tx, "me", QUEUE.format(1, "one", 1))
         with pytest.raises(BadInput) as caught:
             queues.import_queues(
                 tx,
+                "me",
                 QUEUE.format(2, "one", 1)
                 + QUEUE.format(3, "three", 3).replace("vo:", "partitionid: 7, vo:")
                 + QUEUE.format(4, "four", 4).replace("vo:", "criteria: a = 1, vo:"),
@@ -94,17 +98,19 @@ SEED = """
         ({"corecount": 8, "prodsourcelabel": "managed"}, None),
     ],
 )
+@pytest.mark.usefixtures("operators")
 def test_each_task_is_taken_by_one_queue(
     engine: Engine, row: dict[str, Any], queue: str | None
 ) -> None:
     with engine.begin() as tx:
-        queues.import_queues(tx, SEED)
+        queues.import_queues(tx, "me", SEED)
         assert taken_by(tx, **row) == queue
 
 
+@pytest.mark.usefixtures("operators")
 def test_all_queues_whose_criteria_hold(engine: Engine) -> None:
     with engine.begin() as tx:
-        queues.import_queues(tx, SEED)
+        queues.import_queues(tx, "me", SEED)
         row = {"vo": "local", "prodsourcelabel": "user", "processingtype": "evgen", "corecount": 4}
         assert match_all(tx, [row, {**row, "vo": "atlas"}]) == [[1, 4, 5], []]
 
@@ -162,6 +168,7 @@ def test_no_text_is_more_than_refused(criteria: str) -> None:
     assert set(found.columns) <= set(COLUMNS)
 
 
+@pytest.mark.usefixtures("operators")
 def test_bad_criteria_loops_and_partitions_with_criteria_are_refused(engine: Engine) -> None:
     file = "".join(
         QUEUE.format(n, name, n).replace("vo:", f"{more}, vo:")
@@ -176,7 +183,7 @@ def test_bad_criteria_loops_and_partitions_with_criteria_are_refused(engine: Eng
         )
     )
     with engine.begin() as tx, pytest.raises(BadInput) as caught:
-        queues.import_queues(tx, file)
+        queues.import_queues(tx, "me", file)
     found = {p.path: p.rule for p in caught.value.problems}
     loop = "the queue would be a part of itself"
     assert found == {
@@ -188,10 +195,11 @@ def test_bad_criteria_loops_and_partitions_with_criteria_are_refused(engine: Eng
     }
 
 
+@pytest.mark.usefixtures("operators")
 def test_a_refined_task_is_in_its_queue_and_urgent_ones_ignore_shares(world: World) -> None:
     with world.engine.begin() as tx:
         tx.execute(text("DELETE FROM jedi_work_queue"))
-        queues.import_queues(tx, SEED)
+        queues.import_queues(tx, "me", SEED)
     world.ddm.create("demo:in", "SITE_A_DATADISK", "closed")
     many, rest, nowhere, urgent = put(
         world,
@@ -230,13 +238,14 @@ def test_priorities_of_privileged_users_jump(
     assert task_priority(asked, task_type, gridpref, group) == priority
 
 
+@pytest.mark.usefixtures("operators")
 def test_special_permissions_are_letters(engine: Engine) -> None:
     with engine.begin() as tx:
-        assert set_user(tx, "anna", "production", "sk") == User("anna", "production", "sk")
-        assert set_user(tx, "anna", None, None) == User("anna", "production", "sk")
-        assert set_user(tx, "anna", "user", "") == User("anna", "user", "")
+        assert set_user(tx, "me", "anna", "production", "sk") == User("anna", "production", "sk")
+        assert set_user(tx, "me", "anna", None, None) == User("anna", "production", "sk")
+        assert set_user(tx, "me", "anna", "user", "") == User("anna", "user", "")
         with pytest.raises(BadInput, match="x permits nothing"):
-            set_user(tx, "anna", None, "sx")
+            set_user(tx, "me", "anna", None, "sx")
 
 
 def test_a_few_turns_are_the_first_of_all(engine: Engine) -> None:

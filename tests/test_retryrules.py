@@ -20,6 +20,8 @@ from jedi.taskbuffer import jobs_end
 from jedi.taskbuffer.jobs_end import JobEnd
 from jedi.watchdog import retries
 
+pytestmark = pytest.mark.usefixtures("operators")
+
 
 @pytest.fixture(autouse=True)
 def _sites(world: World) -> None:

@@ -43,6 +43,7 @@ TWO_SITES = """
 def problems(text: str, engine: Engine) -> dict[str, str]:
     """The mistakes of a site file by path: rule and remedy."""
     with engine.begin() as tx, pytest.raises(BadInput) as caught:
+        users.put_user(tx, "me", "operator")
         sites.import_sites(tx, "me", text, HOME)
     return {p.path: f"{p.rule}. {p.remedy}" for p in caught.value.problems}
 
@@ -52,6 +53,7 @@ def rows(engine: Engine, query: str) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in tx.execute(text(query))]
 
 
+@pytest.mark.usefixtures("operators")
 def test_site_file_is_imported_with_its_storage(engine: Engine) -> None:
     with engine.begin() as tx:
         sites.import_sites(tx, "me", TWO_SITES, HOME)
@@ -68,6 +70,7 @@ def test_site_file_is_imported_with_its_storage(engine: Engine) -> None:
     }
 
 
+@pytest.mark.usefixtures("operators")
 def test_second_import_changes_only_what_differs(engine: Engine) -> None:
     with engine.begin() as tx:
         sites.import_sites(tx, "me", TWO_SITES, HOME)
@@ -87,6 +90,7 @@ def test_second_import_changes_only_what_differs(engine: Engine) -> None:
     assert last["nslots"]["comment"] == "less storage"
 
 
+@pytest.mark.usefixtures("operators")
 def test_changed_storage_stands_in_the_history_of_its_site(engine: Engine) -> None:
     with engine.begin() as tx:
         sites.import_sites(tx, "me", TWO_SITES, HOME)
@@ -96,6 +100,7 @@ def test_changed_storage_stands_in_the_history_of_its_site(engine: Engine) -> No
     assert found == [("ALPHA", "ALPHA_DISK.path", "/somewhere/alpha", "/somewhere/beta")]
 
 
+@pytest.mark.usefixtures("operators")
 def test_pilots_may_come_by_themselves(engine: Engine, at: Callable[[float], None]) -> None:
     """With a token that is good for their site until its day, or until it is taken back."""
     with engine.begin() as tx:
@@ -174,6 +179,7 @@ def test_site_files_that_make_no_sense_are_refused(
     assert rule in problems(written, engine)[path]
 
 
+@pytest.mark.usefixtures("operators")
 def test_attributes_are_set_one_by_one(engine: Engine) -> None:
     with engine.begin() as tx:
         sites.import_sites(tx, "me", TWO_SITES, HOME)
@@ -204,11 +210,12 @@ def test_every_attribute_has_a_meaning() -> None:
     assert [name for name, _, meaning in sites.attributes() if not meaning] == []
 
 
+@pytest.mark.usefixtures("operators")
 def test_defaults_are_a_site_for_this_machine(engine: Engine) -> None:
     directory = packaged("config")
     with engine.begin() as tx:
         sites.import_sites(tx, "me", (directory / "sites.yaml").read_text(), HOME)
-        queues.import_queues(tx, (directory / "queues.yaml").read_text())
+        queues.import_queues(tx, "me", (directory / "queues.yaml").read_text())
         [local] = sites.list_sites(tx)
         assert (local["site"], local["submitter"], local["role"]) == ("LOCAL", "local", "nucleus")
         assert local["nslots"] >= 1
@@ -237,6 +244,7 @@ def test_room_at_endpoints_is_measured(world: World) -> None:
     assert measured["GONE_DISK"] == 90_000
 
 
+@pytest.mark.usefixtures("operators")
 def test_knobs_are_set_with_their_history(engine: Engine) -> None:
     with engine.begin() as tx:
         assert config.put(tx, "me", "pilot.idle_s", "30") == 30.0
@@ -250,6 +258,7 @@ def test_knobs_are_set_with_their_history(engine: Engine) -> None:
         assert [s.name for s in config.settings(tx)] == list(KNOBS)
 
 
+@pytest.mark.usefixtures("operators")
 def test_preset_fills_in_what_is_not_set(engine: Engine) -> None:
     with engine.begin() as tx:
         config.put(tx, "me", "core.preset", "current")
@@ -267,6 +276,7 @@ def test_preset_fills_in_what_is_not_set(engine: Engine) -> None:
         ("core.preset", "clasic", "classic"),
     ],
 )
+@pytest.mark.usefixtures("operators")
 def test_bad_settings_are_refused(engine: Engine, name: str, value: str, said: str) -> None:
     with engine.begin() as tx, pytest.raises(BadInput) as caught:
         config.put(tx, "me", name, value)
@@ -333,6 +343,7 @@ METRICS = """{
 }"""
 
 
+@pytest.mark.usefixtures("operators")
 def test_a_dump_of_queues(engine: Engine) -> None:
     with engine.begin() as tx:
         sites.import_sites(tx, "me", QUEUES, HOME)
@@ -360,6 +371,7 @@ def test_a_dump_of_queues(engine: Engine) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("operators")
 def test_endpoints_by_themselves(engine: Engine) -> None:
     with engine.begin() as tx:
         sites.import_endpoints(tx, "me", ENDPOINTS, HOME)
@@ -374,10 +386,11 @@ def test_endpoints_by_themselves(engine: Engine) -> None:
     assert {c.attribute for c in changes} >= {"CERN_DATADISK.path", "CERN_DATADISK.space_free"}
 
 
+@pytest.mark.usefixtures("operators")
 def test_links_are_imported_and_replaced(engine: Engine) -> None:
     with engine.begin() as tx:
-        assert sites.import_links(tx, METRICS) == 3
-        sites.import_links(tx, "- {src: CERN, dst: BNL, mb_s_1h: 50}")
+        assert sites.import_links(tx, "me", METRICS) == 3
+        sites.import_links(tx, "me", "- {src: CERN, dst: BNL, mb_s_1h: 50}")
         found = {link["key"]: link["value"] for link in sites.list_links(tx, "BNL")}
         assert sites.list_links(tx, "ELSEWHERE") == []
     # 800 Mbit/s were 100 MB/s
@@ -399,6 +412,7 @@ def test_links_are_imported_and_replaced(engine: Engine) -> None:
         ("links", "src: A", "file"),
     ],
 )
+@pytest.mark.usefixtures("operators")
 def test_nonsense_is_told(engine: Engine, importer: str, written: str, path: str) -> None:
     with engine.begin() as tx, pytest.raises(BadInput) as caught:
         match importer:
@@ -407,7 +421,7 @@ def test_nonsense_is_told(engine: Engine, importer: str, written: str, path: str
             case "endpoints":
                 sites.import_endpoints(tx, "me", written, HOME)
             case _:
-                sites.import_links(tx, written)
+                sites.import_links(tx, "me", written)
     assert path in {problem.path for problem in caught.value.problems}
 
 

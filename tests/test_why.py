@@ -105,6 +105,7 @@ def test_no_site_and_the_near_misses(world: World) -> None:
     assert miss.sentence == "1 site lacks only 898003 MB (little_memory)"
 
 
+@pytest.mark.usefixtures("operators")
 def test_a_changed_site_is_tried_at_once(world: World) -> None:
     catalogue(world, in_=2)
     (task,) = ready(world, document(ramCount=3000))
@@ -186,6 +187,7 @@ def test_a_throttled_queue(world: World) -> None:
     assert ask(world, first).code == "problem"
 
 
+@pytest.mark.usefixtures("operators")
 def test_the_task_is_changed_before_what_failed_is_tried_again(world: World) -> None:
     catalogue(world, in_=4)
     (task,) = ready(world, document(nMaxFilesPerJob=4))

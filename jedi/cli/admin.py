@@ -384,7 +384,7 @@ def user_set(
     from jedi.service.users import set_user
 
     with transaction() as tx:
-        value = set_user(tx, user, role.value if role else None, gridpref, running_jobs)
+        value = set_user(tx, caller(), user, role.value if role else None, gridpref, running_jobs)
     pref = f", special permissions {value.gridpref}" if value.gridpref else ""
     cap = "" if value.running_jobs is None else f", running jobs {value.running_jobs or 'any'}"
     show(value, as_json, lambda: typer.echo(f"{user} is a user of role {value.role}{pref}{cap}."))

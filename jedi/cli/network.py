@@ -54,7 +54,7 @@ def network_import(file: File, as_json: Json = False) -> None:
     from jedi.service.sites import import_links
 
     with transaction() as tx:
-        figures = import_links(tx, file.read_text())
+        figures = import_links(tx, caller(), file.read_text())
     show({"figures": figures}, as_json, lambda: typer.echo(f"{figures} figures imported."))
 
 

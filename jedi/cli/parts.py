@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from jedi.cli.common import NO, Json, application, database, show, table
+from jedi.core.home import Home
+from jedi.core.settings import caller
 
 agent_app = application("The agents: each moves tasks or jobs from one status to the next.")
 db_app = application("The database: where it is, the version of its schema, backups.")
@@ -108,12 +110,19 @@ def db_downgrade(
 
 
 def _migrate(direction: str, revision: str, as_json: bool) -> None:
+    from jedi.service import steering
     from jedi.taskbuffer import migrate
 
     with database() as engine:
         before = migrate.current(engine)
+        if before is not None:
+            with engine.begin() as tx:
+                steering.may_migrate(tx, caller())
         getattr(migrate, direction)(engine, revision)
         after = migrate.current(engine)
+        if after == migrate.head():
+            with engine.begin() as tx:
+                steering.found(tx, Home.current().creator)
     value = {"before": before, "after": after}
     show(value, as_json, lambda: typer.echo(f"schema: {before or 'none'} -> {after or 'none'}"))
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from jedi.core.errors import JediError
+from jedi.core.settings import account_name, caller
 
 SERVICE_ROOTS = Path("/var/lib/jedi")
 PAYLOAD_IDS = range(64000, 65000)
@@ -54,6 +55,14 @@ class Home:
     def current(cls) -> Home:
         """The home named by JEDI_HOME, else ~/.jedi."""
         return cls(Path(os.environ.get("JEDI_HOME") or "~/.jedi"))
+
+    @property
+    def creator(self) -> str:
+        """The account that created the home; that of this process as long as there is none."""
+        try:
+            return account_name(self.path.stat().st_uid)
+        except FileNotFoundError:
+            return caller()
 
     @property
     def root(self) -> Path:

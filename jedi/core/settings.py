@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
 import os
+import pwd
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,5 +29,14 @@ class Settings:
 
 
 def caller() -> str:
-    """The user on whose behalf this process acts: the account it runs under."""
-    return getpass.getuser()
+    """The user on whose behalf this process acts: the account it runs under, whatever LOGNAME and
+    USER say."""
+    return account_name(os.geteuid())
+
+
+def account_name(uid: int) -> str:
+    """The name of a uid on this machine; its number if it has none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

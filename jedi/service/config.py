@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from jedi.core.errors import BadInput, Problem
 from jedi.core.knobs import KNOBS, Knob
 from jedi.core.suggest import suggest
+from jedi.service.steering import must_be_operator
 from jedi.taskbuffer import knobs, sites
 
 PRESET = "core.preset"
@@ -66,7 +67,9 @@ def get(tx: Connection, name: str) -> tuple[Setting, list[Change]]:
 
 
 def put(tx: Connection, who: str, name: str, value: str) -> Any:
-    """Set a knob to a value written as text; returns it in its own type."""
+    """Set a knob to a value written as text; returns it in its own type. Forbidden: `who` is no
+    operator."""
+    must_be_operator(tx, who)
     checked = _knob(name).check(value)
     knobs.put(tx, name, checked, who)
     return checked
@@ -79,7 +82,8 @@ def unknown_sites(tx: Connection) -> list[str]:
 
 
 def unset(tx: Connection, who: str, name: str) -> Any:
-    """Give a knob back to the preset; returns the preset's value."""
+    """Give a knob back to the preset; returns the preset's value. Forbidden as above."""
+    must_be_operator(tx, who)
     knob = _knob(name)
     knobs.put(tx, name, None, who)
     return knob.default(knobs.load(tx)[PRESET])

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from jedi.core.errors import NotFound
+from jedi.service.steering import must_be_operator
 from jedi.service.why import throttle_of
 from jedi.spec.criteria import BadCriterion
 from jedi.spec.queuefile import Queue, check_queues, read_queues
@@ -17,12 +18,13 @@ from jedi.taskbuffer import knobs, queues, shares, turns
 from jedi.taskbuffer.turns import Stopped
 
 
-def import_queues(tx: Connection, text: str) -> list[Queue]:
+def import_queues(tx: Connection, who: str, text: str) -> list[Queue]:
     """Insert or replace the queues of a queue file, told apart by queue_id; others stay.
 
     BadInput holds every mistake, also those that show only beside the queues there are; then
-    nothing is stored.
+    nothing is stored. Forbidden: `who` is no operator.
     """
+    must_be_operator(tx, who)
     written = read_queues(text)
     present = {row["queue_id"]: Queue.model_construct(**row) for row in list_queues(tx)}
     will_be = present | {queue.queue_id: queue for queue in written}

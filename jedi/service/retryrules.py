@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from jedi.core.errors import BadInput, NotFound, Problem
+from jedi.service.steering import must_be_operator
 from jedi.spec.listfile import read_entry, read_yaml
 from jedi.spec.retryrule import RetryRule, read_rules
 from jedi.taskbuffer import retryrules
@@ -34,14 +35,16 @@ def list_rules(tx: Connection) -> list[RetryRule]:
 
 def import_rules(tx: Connection, user_name: str, text: str) -> list[RetryRule]:
     """Insert or replace the rules of a file, told apart by rule_id; others stay. BadInput holds
-    every mistake; then nothing is stored."""
+    every mistake; then nothing is stored. Forbidden: `user_name` is no operator."""
+    must_be_operator(tx, user_name)
     written = read_rules(text)
     _put(tx, user_name, written)
     return written
 
 
 def set_rule(tx: Connection, user_name: str, rule_id: int, settings: Sequence[str]) -> RetryRule:
-    """Change a rule: NAME=VALUE, values as in a file; NotFound if there is none."""
+    """Change a rule: NAME=VALUE, values as in a file; NotFound if there is none. Forbidden, too."""
+    must_be_operator(tx, user_name)
     rows = retryrules.rules(tx, [rule_id])
     if not rows:
         raise NotFound(f"There is no retry rule {rule_id}.", rule_id=rule_id)

@@ -1,4 +1,5 @@
-"""What operators ask about sites and their storage, and how they change them."""
+"""What operators ask about sites and their storage, and how they change them: Forbidden for
+others."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from sqlalchemy import Connection
 from jedi.core import clock
 from jedi.core.errors import NotFound
 from jedi.core.suggest import suggest
+from jedi.service.steering import must_be_operator
 from jedi.spec import cric, linkfile, sitefile
 from jedi.spec.listfile import read_yaml
 from jedi.spec.sitefile import Endpoint, Site
@@ -56,6 +58,7 @@ def import_sites(
     Relative directories of endpoints lie below `home`. BadInput holds every mistake of the file;
     then nothing is stored.
     """
+    must_be_operator(tx, who)
     return _put(tx, who, _read(text, sitefile.read_sites, cric.read_queues), home, comment)
 
 
@@ -64,6 +67,7 @@ def import_endpoints(
 ) -> list[Change]:
     """Insert or update the endpoints of a file, or of a dump of CRIC. BadInput holds every mistake
     of the file; then nothing is stored."""
+    must_be_operator(tx, who)
     entries = _read(text, sitefile.read_endpoints, cric.read_endpoints)
     patches = {entry.ddm_endpoint: entry.attributes() for entry in entries}
     for values in patches.values():
@@ -77,9 +81,10 @@ def import_endpoints(
     return changes
 
 
-def import_links(tx: Connection, text: str) -> int:
+def import_links(tx: Connection, who: str, text: str) -> int:
     """Insert or update what a file, or a dump of network metrics, says of links, as measured now;
     how many figures there are. BadInput holds every mistake; then nothing is stored."""
+    must_be_operator(tx, who)
     figures = _read(text, linkfile.read_links, cric.read_metrics)
     sites.put_links(tx, figures)
     return len(figures)
@@ -99,6 +104,7 @@ def set_site(
     tx: Connection, who: str, name: str, assignments: Sequence[str], comment: str | None
 ) -> list[Change]:
     """Set attributes of a site, each `name=value` with the value written as in a site file."""
+    must_be_operator(tx, who)
     _row(tx, name)
     written = {}
     for assignment in assignments:
@@ -109,6 +115,7 @@ def set_site(
 
 def new_token(tx: Connection, who: str, site: str, days: float) -> Token:
     """A token for pilots of a site that nobody sends; it can't be read again. NotFound."""
+    must_be_operator(tx, who)
     _row(tx, site)
     until = clock.now() + timedelta(days=days)
     sites.note_changes(tx, [Change(site, "token", None, f"until {until:{_DATE}}")], who, None)
@@ -118,6 +125,7 @@ def new_token(tx: Connection, who: str, site: str, days: float) -> Token:
 
 def revoke_token(tx: Connection, who: str, site: str, token: str) -> None:
     """Take a token of a site back. NotFound: there is no such site, or token of it."""
+    must_be_operator(tx, who)
     _row(tx, site)
     if users.check_token(tx, token) != users.Identity("pilot", site, None):
         raise NotFound(f"That is no valid token of {site}.", code="bad_token", site=site)

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from sqlalchemy import Connection
 
 from jedi.core.errors import BadInput, Forbidden, Problem
+from jedi.service import steering
 from jedi.spec.priority import PERMISSIONS
 from jedi.taskbuffer import users
 from jedi.taskbuffer.users import Notices
@@ -29,10 +30,19 @@ class User:
 
 
 def set_user(
-    tx: Connection, user_name: str, role: str | None, gridpref: str | None, cap: int | None = None
+    tx: Connection,
+    who: str,
+    user_name: str,
+    role: str | None,
+    gridpref: str | None,
+    cap: int | None = None,
 ) -> User:
     """Give a user a role, special permissions and the most running analysis jobs; None leaves them
-    as they are. BadInput: there is no such letter."""
+    as they are. Forbidden: `who` is no operator; Refused: no operator would be left; BadInput:
+    there is no such letter."""
+    steering.must_be_operator(tx, who)
+    if role not in (None, "operator"):
+        steering.must_leave_one(tx, user_name)
     if strange := sorted(set(gridpref or "") - PERMISSIONS.keys()):
         known = ", ".join(f"{letter} ({what})" for letter, what in PERMISSIONS.items())
         rule = f"{', '.join(strange)} permits nothing"

@@ -322,7 +322,7 @@ class Simulation:
             users.put_user(tx, USER, "operator")
             for name, value in {**PRESET, **scenario.knobs}.items():
                 knobs.put(tx, name, value, USER)
-            queues.import_queues(tx, yaml.safe_dump([q.columns() for q in scenario.queues]))
+            queues.import_queues(tx, USER, yaml.safe_dump([q.columns() for q in scenario.queues]))
             entries = [place.site.entry(name) for name, place in self.places.items()]
             sites.import_sites(tx, USER, yaml.safe_dump(entries), Path("/simulated"))
             known = knobs.load(tx)

@@ -14,13 +14,14 @@ from pathlib import Path
 from sqlalchemy import Engine, make_url, text
 
 from jedi.core import clock, processes
-from jedi.core.errors import JediError, NotFound, Refused
+from jedi.core.errors import Forbidden, JediError, NotFound, Refused
 from jedi.core.home import Home
+from jedi.core.settings import caller
 from jedi.ddm import factory
 from jedi.service import restoring
 from jedi.standalone import binaries
 from jedi.standalone.place import Place
-from jedi.taskbuffer import knobs, migrate
+from jedi.taskbuffer import knobs, migrate, users
 from jedi.taskbuffer.engine import connect, reachable
 
 _ENDPOINTS = re.compile(
@@ -67,12 +68,19 @@ def restore(place: Place, source: Path) -> Restored:
 
     Refused if it is not empty, if the backup is none of JEDI or of a newer release, and while a
     home is up in which storage lies that the backup knows: what that makes would be removed. An
-    older one is brought to the schema of this release.
+    older one is brought to the schema of this release. Forbidden for others than the account that
+    created this home; it is an operator afterwards, for those of the backup may not exist here.
     """
     if not source.is_file():
         raise NotFound(f"There is no file {source}.", code="backup_missing", file=str(source))
     with place.sole("restore"):
         place.home.prepare()
+        creator = place.home.creator
+        if caller() != creator:
+            raise Forbidden(
+                f"{place.home.path} is a home of {creator}: restore into one of your own.",
+                code="not_operator",
+            )
         if place.embedded:
             place.embedded.start()
         engine = connect(place.url, "jedi restore", pool_size=1)
@@ -80,6 +88,7 @@ def restore(place: Place, source: Path) -> Restored:
             with reachable(engine):
                 _fill(place, engine, source)
                 with engine.begin() as tx:
+                    users.put_user(tx, creator, "operator")
                     done = restoring.go_on(tx, factory.load(tx, knobs.load(tx)))
         finally:
             engine.dispose()

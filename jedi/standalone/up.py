@@ -17,7 +17,7 @@ from jedi.agent.supervisor import Charge, Program, Supervisor
 from jedi.core import clock, log, logfiles, processes, strictyaml
 from jedi.core.processes import Process
 from jedi.core.settings import caller
-from jedi.service import config
+from jedi.service import config, steering
 from jedi.service.queues import import_queues
 from jedi.service.sites import import_sites
 from jedi.standalone.down import DRAIN_S, end_pilots, left
@@ -179,12 +179,14 @@ def _furnish(engine: Engine, place: Place, site_file: str | None) -> None:
     """The present schema; in an empty database our own sites, queues and knobs."""
     migrate.upgrade(engine)
     defaults = packaged("config")
+    creator = place.home.creator
     with engine.begin() as tx:
+        steering.found(tx, creator)
         if site_file is not None:
             import_sites(tx, caller(), site_file, place.home.path)
         elif not sites.all_sites(tx):
-            import_sites(tx, caller(), (defaults / "sites.yaml").read_text(), place.home.path)
+            import_sites(tx, creator, (defaults / "sites.yaml").read_text(), place.home.path)
             for name, value in strictyaml.load((defaults / "knobs.yaml").read_text()).items():
-                config.put(tx, caller(), name, str(value))
+                config.put(tx, creator, name, str(value))
         if not queues.all_queues(tx):
-            import_queues(tx, (defaults / "queues.yaml").read_text())
+            import_queues(tx, creator, (defaults / "queues.yaml").read_text())

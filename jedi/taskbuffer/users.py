@@ -50,6 +50,12 @@ def role(tx: Connection, user_name: str) -> str:
     return found or "user"
 
 
+def operators(tx: Connection) -> list[str]:
+    """The users of role operator, by name."""
+    found = tx.scalars(text("SELECT username FROM jedi_users WHERE role = 'operator' ORDER BY 1"))
+    return [*found]
+
+
 def gridpref(tx: Connection, user_name: str) -> str:
     """A user's special permissions, letters of GRIDPREF."""
     found: str | None = tx.scalar(

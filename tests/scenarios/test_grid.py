@@ -9,20 +9,18 @@ from sqlalchemy import text
 from jedi.core.settings import caller
 from jedi.service import config, sites
 from jedi.service.replay import replay
-from jedi.taskbuffer.users import put_user
 
 
 @pytest.fixture(scope="module")
 def grid(system: System) -> System:
     """Endpoints as small as these machines have, and a network that is known."""
     with system.engine.begin() as tx:
-        put_user(tx, caller(), "production")
         config.put(tx, caller(), "broker.local", "full")
         config.put(tx, caller(), "taskbroker.room_tb", "0")
         config.put(tx, caller(), "broker.min_output_mb", "0")
         ways = (("SITE_A", "SITE_B"), ("SITE_B", "SITE_A"))
         links = "\n".join(f"- {{src: {a}, dst: {b}, mb_s_1h: 300}}" for a, b in ways)
-        assert sites.import_links(tx, links) == 2
+        assert sites.import_links(tx, caller(), links) == 2
     return system
 
 
