@@ -339,6 +339,47 @@ def test_two_files_of_one_name_are_not_for_one_job(world: World) -> None:
     assert "two files called b, of demo:in and of demo:second" in row.errordialog
 
 
+def test_more_files_for_a_job_than_a_repeated_dataset_has(world: World) -> None:
+    """`repeat` begins anew behind the last file, and no job has one file twice. Too few secondary
+    files: the task waits and says so (contracts §16)."""
+    catalogue(world, in_=4, second=1)
+    (task,) = ready(world, document({**SECOND, "ratio": 2.0, "attributes": "repeat"}))
+    generate(world)
+    assert jobs_of(world, task) == []
+    row = row_of(world, task)
+    assert (row.status, row.reason_code) == ("pending", "secondary_files_short")
+    assert "a job wants 8 files of IN2, and 1 is left" in row.errordialog
+    assert row.reason_facts == {"IN2": {"wanted": 8, "left": 1}}
+
+
+def test_an_output_never_has_the_name_of_an_input_of_its_job(world: World) -> None:
+    """A chained task: its template makes the names of the files that it reads. Job k reads
+    o.00000k, so the first leaves number 1 out, and the others count on; a retry counts on, too."""
+    named = [FileInfo(f"o.{i:06d}", 10, "00000001") for i in range(1, 5)]
+    catalogue(world, in_=named)
+    (task,) = ready(world, document(nFilesPerJob=1))
+    generate(world)
+    jobs = jobs_of(world, task)
+    assert [j.command for j in jobs] == [f"cat o.{i:06d} > o.{i + 1:06d}" for i in range(1, 5)]
+    templates = rows(world, "SELECT outtype, serialnr FROM jedi_output_template ORDER BY outtype")
+    assert [tuple(t) for t in templates] == [("log", 4), ("output", 5)]
+    end(world, "failed", jobs[0].pandaid)
+    generate(world)
+    assert jobs_of(world, task)[-1].command == "cat o.000001 > o.000006"
+
+
+def test_a_payload_s_own_name_of_an_output_is_no_input_s(world: World) -> None:
+    catalogue(world, in_=[FileInfo("result", 10, "00000001")])
+    keys = document()
+    keys["jobParameters"][-1]["sourceName"] = "result"
+    (task,) = ready(world, keys)
+    generate(world)
+    assert jobs_of(world, task) == []
+    row = row_of(world, task)
+    assert (row.status, row.reason_code) == ("pending", "output_is_input")
+    assert "its output result over its input" in row.errordialog
+
+
 # -------------------------------------------------------------------- seeds, retries, numbers
 
 

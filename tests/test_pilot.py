@@ -321,6 +321,21 @@ def test_every_bad_input_is_named(world: World) -> None:
     assert world.run("true")["bad_inputs"] == []
 
 
+def test_an_input_can_not_be_lost_to_an_output(world: World) -> None:
+    """The payload's directory holds inputs and outputs side by side: an output of the name of an
+    input would be that input, truncated. Whatever the job was told, its inputs can only be read."""
+    file = world.file("o.000001.txt", b"text\n")
+    for out in (output("o.000001.txt"), output("result", "o.000001.txt")):
+        last = world.run("cat o.000001.txt > o.000001.txt", inputs=[file], outputs=[out])
+        assert (last["status"], last["error_code"]) == ("failed", "output_is_input")
+        assert last["started_at"] is None and out["lfn"] in last["error_diag"]
+    told = {**file, "lfn": "told.txt", "size": None}
+    last = world.run("stat -c %a *.txt", inputs=[file, told])
+    assert last["status"] == "finished"
+    assert world.log()["payload.stdout"].split() == [b"444", b"444"]
+    assert Path(file["path"]).read_bytes() == b"text\n"
+
+
 def test_a_bad_sandbox(world: World) -> None:
     last = world.run("true", sandbox=world.sandbox(tar_gz(("../escaped", b"x"))))
     assert last["error_code"] == "sandbox_bad" and "leads out" in last["error_diag"]

@@ -6,10 +6,12 @@ import socket
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from generating import SECOND, catalogue, document, generate, ready, rows
 from helpers import put_file_dataset
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
 from task_rows import good, put
 from test_adder import ENDPOINT, Pilot, adder
 
@@ -33,20 +35,29 @@ def reason(world: World) -> Any:
 # ------------------------------------------------------------------------------- faults of ours
 
 
-@pytest.mark.parametrize(
-    ("name", "status", "after", "code"),
-    [
-        ("TaskRefiner", "registered", "pending", "refining_failed"),
-        ("ContentsFeeder", "defined", "pending", "feeding_failed"),
-        ("TaskBroker", "assigning", "assigning", "assigning_failed"),
-        ("JobGenerator", "ready", "pending", "generation_failed"),
-        ("PostProcessor", "tobroken", "tobroken", "internal_error"),
-        ("TaskCommando", "aborting", "aborting", "internal_error"),
-    ],
-)
+FAULTS = [
+    ("TaskRefiner", "registered", "pending", "refining_failed"),
+    ("ContentsFeeder", "defined", "pending", "feeding_failed"),
+    ("TaskBroker", "assigning", "assigning", "assigning_failed"),
+    ("JobGenerator", "ready", "pending", "generation_failed"),
+    ("PostProcessor", "tobroken", "tobroken", "internal_error"),
+    ("TaskCommando", "aborting", "aborting", "internal_error"),
+]
+
+
+def of_the_database(world: World) -> DBAPIError:
+    """An error as the database gives it."""
+    with pytest.raises(DBAPIError) as caught, world.engine.begin() as tx:
+        tx.execute(text("SELECT 1 / (:secret - 42)"), {"secret": 42})
+    return caught.value
+
+
+@pytest.mark.parametrize("kind", ["thought", "database", "driver"])
+@pytest.mark.parametrize(("name", "status", "after", "code"), FAULTS)
 def test_a_task_that_an_agent_can_not_cope_with_says_so(
-    world: World, name: str, status: str, after: str, code: str
+    world: World, name: str, status: str, after: str, code: str, kind: str
 ) -> None:
+    """No reason is a database's message, which tells people nothing and may tell too much."""
     catalogue(world, **{"in": 1})
     [task] = ready(world, document())
     with world.engine.begin() as tx:
@@ -55,10 +66,17 @@ def test_a_task_that_an_agent_can_not_cope_with_says_so(
     agent = registry.load(name)(world)
     with world.engine.begin() as tx:
         [item] = agent.claim(tx, 1)
-    agent._set_aside(item, ValueError("what nobody thought of"))
+    database = of_the_database(world)
+    driver = database.orig
+    assert "SELECT" in str(database) and isinstance(driver, psycopg.Error)
+    errors = {"thought": ValueError("nobody thought of"), "database": database, "driver": driver}
+    agent._set_aside(item, errors[kind])
     assert reason(world) == (after, code)
     [row] = rows(world, "SELECT errordialog FROM jedi_tasks WHERE jeditaskid = :t", t=task)
-    assert "what nobody thought of" in row.errordialog
+    for word in ("SELECT", "sqlalche", "42", str(driver)):
+        assert word not in row.errordialog
+    told = "nobody thought of" if kind == "thought" else "(DivisionByZero): the agent's log tells"
+    assert told in row.errordialog
 
 
 def test_a_task_that_can_not_be_written_harms_only_itself(world: World) -> None:

@@ -20,7 +20,7 @@ from jedi.core.knobs import Knobs
 from jedi.jobgenerator.budget import share_out
 from jedi.jobgenerator.job_params import Template, list_names
 from jedi.jobgenerator.lineage import trace
-from jedi.jobgenerator.naming import jobs_allowed, padded, serial_numbers
+from jedi.jobgenerator.naming import MARK, jobs_allowed, name_files, padded
 from jedi.jobgenerator.plan import Cut, plan
 from jedi.jobgenerator.splitter import Splitter, walk
 from jedi.jobgenerator.strategies import FileStrategy
@@ -97,7 +97,7 @@ def cut(
     strategy = FileStrategy()
     need = Need(asked, atom(chunks, strategy.files_per_unit(rules, chunks)))
     found = choice(world or sites("S"), need, **knobs)
-    return plan(chunks, found, strategy, rules, asked, Knobs(knobs), most)
+    return plan(chunks, found, strategy, rules, asked, Knobs(knobs), most)[0]
 
 
 def spans(cuts: Sequence[Cut]) -> list[tuple[int, int]]:
@@ -280,7 +280,8 @@ def follow(cuts: Sequence[Cut], number: int = 0) -> list[tuple[int, int]]:
         (Secondary("IN2", files(20), ratio=2), [(0, 8), (8, 16), (16, 20)]),
         (Secondary("IN2", files(20), ratio=0.3), [(0, 2), (2, 4), (4, 5)]),
         (Secondary("IN2", files(3), whole=True), [(0, 3)] * 3),
-        (Secondary("IN2", files(3), repeated=True), [(0, 4), (4, 8), (8, 10)]),
+        (Secondary("IN2", files(5), repeated=True), [(0, 4), (4, 8), (8, 10)]),
+        (Secondary("IN2", files(3), repeated=True), []),  # the first job would get one twice
         (Secondary("IN2", files(9)), [(0, 4), (4, 8)]),  # one short: the last job must wait
         (Secondary("IN2", files(0)), []),
         (Secondary("IN2", files(0), repeated=True), []),
@@ -351,11 +352,25 @@ def output(serial: int = 0, most: int | None = None) -> Output:
 
 
 def test_serial_numbers_count_on_and_end() -> None:
-    assert list(serial_numbers(output(serial=41), 3)) == [42, 43, 44]
+    numbers, names = name_files(output(serial=41), [f"a.{MARK}", f"b.{MARK}", f"b.{MARK}"])
+    assert (numbers, names) == ([42, 43, 44], ["a.000042", "b.000043", "b.000044"])
     assert [padded(n) for n in (7, 1234567)] == ["000007", "1234567"]
     assert jobs_allowed([output(), output(serial=8, most=10)], 100) == 2
     with pytest.raises(JediError, match=r"a:out are used up: 10 of 10\. Raise MAXSERIALNR"):
         jobs_allowed([output(serial=10, most=10)], 100)
+
+
+def test_a_serial_number_that_makes_the_name_of_an_input_is_left_out() -> None:
+    """A payload that writes `o.000001` where it reads `o.000001` loses its input. Job 0 reads 1,
+    so takes 2; job 1 reads 3 and 4, so takes 5; job 2 reads 6, so takes 7."""
+    reads = {0: {"o.000001"}, 1: {"o.000003", "o.000004"}, 2: {"o.000006"}}
+    numbers, names = name_files(output(), [f"o.{MARK}"] * 3, lambda job, name: name in reads[job])
+    assert (numbers, names) == ([2, 5, 7], ["o.000002", "o.000005", "o.000007"])
+    with pytest.raises(JediError, match=r"used up: 7 of 6"):
+        name_files(output(most=6), [f"o.{MARK}"] * 3, lambda job, name: name in reads[job])
+    with pytest.raises(JediError, match="write its output o over its input") as wrong:
+        name_files(output(), ["o"], lambda job, name: name == "o")
+    assert wrong.value.code == "output_is_input"
 
 
 @pytest.mark.parametrize(

@@ -231,6 +231,28 @@ def tar_with(path: Path, **members: tarfile.TarInfo | bytes) -> None:
             archive.addfile(info, io.BytesIO(content))
 
 
+def test_warnings_of_what_the_jobs_would_meet(world: World, submit: Submit) -> None:
+    """An output that makes the name of an input; a dataset that never suffices for a job."""
+    out = {**OUTPUT, "sourceName": "b"}
+    second = {**INPUT, "value": "${IN2}", "dataset": "demo:second"}
+    three = {**second, "value": "${IN3}", "dataset": "demo:three", "attributes": "np=3,repeat"}
+    keys = {"noInput": ..., "nFilesPerJob": 2}
+    put_file_dataset(world, "demo:in", {"o.000003": b"1", "o.000001": b"1"}, "SITE_A_DATADISK")
+    put_file_dataset(world, "demo:second", {"b": b"1", "c": b"1"}, "SITE_A_DATADISK")
+    put_file_dataset(world, "demo:three", {"d": b"1", "e": b"1"}, "SITE_A_DATADISK")
+    items = [INPUT, second, three, out]
+    warned = submit(document(jobParameters=items, **keys)).warnings
+    assert warned == (
+        "Output o.${SN} makes names that files of demo:in have, such as o.000001: a job that reads "
+        "one gets another serial number.",
+        "sourceName b is a file of demo:second, too: no job is made that would write its output "
+        "over that.",
+        "A job needs 3 files of demo:three, which has 2: the task would wait for more.",
+    )
+    fine = [INPUT, second, {**OUTPUT, "value": "> p.${SN}", "dataset": "a:other"}]
+    assert submit(document(jobParameters=fine, **keys)).warnings == ()
+
+
 def test_the_sandbox_is_packed_and_stored_once(
     world: World, submit: Submit, tmp_path: Path
 ) -> None:

@@ -22,10 +22,10 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import psycopg
 import structlog
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from jedi.core import crash
-from jedi.core.errors import JediError, LockLost
+from jedi.core.errors import JediError, LockLost, NotWritten
 from jedi.core.knobs import Knobs
 from jedi.core.settings import Settings
 from jedi.ddm.interface import DDM
@@ -141,7 +141,8 @@ class Agent(ABC, Generic[Item, Result]):
 
     @abstractmethod
     def trouble(self, tx: Connection, item: Item, error: Exception) -> None:
-        """An item could not be worked on or applied: say so where people look, let it wait."""
+        """An item could not be worked on or applied: say so where people look, let it wait. Its
+        text may stand in a reason: an error of the database comes as NotWritten."""
 
     def run_once(self) -> int:
         """One cycle; returns how many items were claimed."""
@@ -202,8 +203,8 @@ class Agent(ABC, Generic[Item, Result]):
             return
         try:
             self._apply(results)
-        except (DBAPIError, *_ITEMS_FAULT) as error:
-            if isinstance(error, DBAPIError) and (error.connection_invalidated or _full(error)):
+        except (DBAPIError, psycopg.Error, *_ITEMS_FAULT) as error:
+            if _lost(error) or _full(error):
                 raise
             if len(results) == 1:
                 self._set_aside(results[0][0], error)
@@ -232,7 +233,7 @@ class Agent(ABC, Generic[Item, Result]):
             exc_info=None if ours else error,
         )
         with self.world.engine.begin() as tx:
-            self.trouble(tx, item, error)
+            self.trouble(tx, item, _shown(error))
 
 
 class TaskAgent(Agent[Task, Result]):
@@ -246,7 +247,22 @@ class TaskAgent(Agent[Task, Result]):
         tasks.put_off(tx, [(task.jedi_task_id, task.lock_seq) for task in items])
 
 
-def _full(error: DBAPIError | psycopg.Error) -> bool:
+def _shown(error: Exception) -> Exception:
+    """An error as people may read it in a reason: what the database says is for the log."""
+    if isinstance(error, (DBAPIError, psycopg.Error)):
+        passing = isinstance(error, (OperationalError, psycopg.OperationalError))
+        return NotWritten(type(getattr(error, "orig", error)).__name__, passing=passing)
+    return error
+
+
+def _lost(error: Exception) -> bool:
+    """The connection to the database is no more."""
+    if isinstance(error, DBAPIError):
+        return error.connection_invalidated
+    return isinstance(error, psycopg.OperationalError)
+
+
+def _full(error: Exception) -> bool:
     """The database's disk or memory is full (class 53 of SQL's codes), which is no item's fault."""
     code: str | None = getattr(getattr(error, "orig", error), "sqlstate", None)
     return (code or "").startswith("53")

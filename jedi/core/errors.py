@@ -50,6 +50,17 @@ class LockLost(JediError):
     code = "lock_lost"
 
 
+class NotWritten(Exception):
+    """The database did not take what was to be written; `passing`: it may the next time. What it
+    said stands in the agent's log: there are statements in it, and other people's values."""
+
+    def __init__(self, kind: str, *, passing: bool) -> None:
+        super().__init__(
+            f"the database did not take what was to be written ({kind}): the agent's log tells why"
+        )
+        self.passing = passing
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One mistake in an input: where, what was there, the rule, and what to do."""

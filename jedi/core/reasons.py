@@ -48,8 +48,11 @@ TASKS: Mapping[str, str] = {
     "no_nucleus": "No nucleus fits the task: the reason tells what each of them lacks.",
     "no_site_now": "No site takes the jobs at the moment, which may pass by itself.",
     "no_site_fits": "No site can run the jobs: change what the task asks for, or reassign it.",
-    "secondary_files_short": "Fewer files accompany the master's than a job needs: add some.",
+    "secondary_files_short": "Fewer files accompany the master's than a job needs: add some, or "
+    "lower nFilesPerJob.",
     "inputs_alike": "A job would read two files of one name: rename one, submit the task anew.",
+    "output_is_input": "An output has the name of an input of its job, which it would replace: "
+    "submit the task anew with another name for the output.",
     "too_many_files_per_job": "A job would have more files than one may have: lower nFilesPerJob.",
     "serial_numbers_used_up": "No serial number is left for output names.",
     "unresolved_placeholder": "A placeholder has nothing behind it: correct the jobParameters.",

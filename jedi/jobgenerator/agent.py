@@ -25,7 +25,16 @@ from jedi.jobgenerator.homes import ANY_SITE, homes, with_datasets
 from jedi.jobgenerator.locating import Locate, once, where_of
 from jedi.jobgenerator.merge import MergeItem, plan_merges, with_demand
 from jedi.jobgenerator.naming import jobs_allowed
-from jedi.jobgenerator.outcome import Held, Made, Merges, Outcome, nowhere, told, without_software
+from jedi.jobgenerator.outcome import (
+    Held,
+    Made,
+    Merges,
+    Outcome,
+    nowhere,
+    told,
+    too_few,
+    without_software,
+)
 from jedi.jobgenerator.plan import Cut
 from jedi.jobgenerator.propose import Proposal, propose
 from jedi.spec.chunk import Chunk, Files
@@ -221,8 +230,7 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         if not choice.candidates:
             return nowhere(task, choice.verdict, knobs, decision)
         if not found.cuts:
-            reason = "The files that follow the master's do not suffice for a job."
-            return Held("secondary_files_short", reason, "pending", knobs["jobgen.retry_s"])
+            return too_few(found.short, knobs)
         if task.rules.use_build:
             outcome = self._with_builds(item.claimed, found, decision, locate)
         else:

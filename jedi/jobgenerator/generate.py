@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jedi.core.errors import JediError
-from jedi.jobgenerator.inputs import Reading, Where, must_differ, readings
+from jedi.jobgenerator.inputs import Names, Reading, Where, must_differ, readings
 from jedi.jobgenerator.job_params import Column, Template, unresolved
 from jedi.jobgenerator.lineage import Lineage, trace
-from jedi.jobgenerator.naming import middle_name, padded, serial_numbers
+from jedi.jobgenerator.naming import MARK, middle_name, must_not_be_read, name_files, padded
 from jedi.jobgenerator.plan import Cut
 from jedi.spec.chunk import Files, Ints
 from jedi.spec.demand import Demand, Load
@@ -60,7 +60,7 @@ def ids_needed(task: TaskOrder, jobs: int, seeds: Files) -> tuple[int, int]:
 
 
 def make_jobs(m: Material) -> NewJobs:
-    """All jobs of a plan. JediError: a placeholder has nothing behind it, or two inputs of a job
+    """All jobs of a plan. JediError: a placeholder has nothing behind it, or two files of a job
     have one name."""
     site = np.concatenate([cut.sites for cut in m.cuts])
     reads, endpoints = readings(m.cuts, m.where, m.sites)
@@ -72,8 +72,10 @@ def make_jobs(m: Material) -> NewJobs:
     seeds = _new_seeds(m, len(again))
     values = _Values(m, reads, lineage, attempts)
     values.seeds = [*map(int, again), *(seeds.numbers if seeds else ())]
-    outputs = [_output(m, number, site, values) for number in range(len(m.task.outputs))]
+    inputs = Names(reads)
+    outputs = [_output(m, number, site, values, inputs) for number in range(len(m.task.outputs))]
     values.names = {one.output.stream: one.lfns for one in outputs}
+    values.serials = outputs[0].serials if outputs else ()
     commands = Template(m.task.params_template).render(values.column, len(site))
     if m.task.trans_path:
         commands = [f"{m.task.trans_path} {command}" for command in commands]
@@ -166,18 +168,24 @@ def _new_seeds(m: Material, again: int) -> NewSeeds | None:
     return NewSeeds(m.task.seeds.dataset_id, m.file_ids[-fresh:], numbers, m.ids[again:])
 
 
-def _output(m: Material, number: int, site: Ints, values: _Values) -> NewOutput:
-    """The files of one template: a name for each job, and where it goes."""
+def _output(m: Material, number: int, site: Ints, values: _Values, inputs: Names) -> NewOutput:
+    """The files of one template: a name for each job, none of an input of its own, and where it
+    goes. A log is no file of the payload's."""
     output, jobs = m.task.outputs[number], len(m.ids)
-    serials = [padded(n) for n in serial_numbers(output, jobs)]
-    column = {"${SN}": serials, "${SN/P}": serials}
-    lfns = Template(output.template).render(lambda word: column.get(word) or values.column(word),
-                                            jobs)  # fmt: skip
+    column = {"${SN}": MARK, "${SN/P}": MARK}
+    stems = Template(output.template).render(lambda word: column.get(word) or values.column(word),
+                                             jobs)  # fmt: skip
+    if output.role == "log":
+        serials, lfns = name_files(output, stems)
+    else:
+        must_not_be_read(output.source_name, inputs.all)
+        serials, lfns = name_files(output, stems, inputs.of)
     here = zip(m.sites.sites, m.sites.endpoint, strict=True)
     home = [output.destination or output.spaces.get(site, at) for site, at in here]
     by_site = [output.at_sites.get(name, output.dataset) for name in m.sites.sites]
     return NewOutput(
         output=output,
+        serials=serials,
         datasets=[by_site[i] for i in site.tolist()],
         file_ids=m.file_ids[number * jobs : (number + 1) * jobs],
         lfns=lfns,
@@ -245,6 +253,7 @@ class _Values:
         self._attempts = attempts
         self.seeds: list[int] = []
         self.names: dict[str, Sequence[str]] = {}
+        self.serials: Sequence[int] = ()
         self.texts: dict[str, Sequence[str]] = {}
 
     def column(self, word: str) -> Column:
@@ -279,7 +288,7 @@ class _Values:
             case "SEQNUMBER":  # a retry keeps its number, as it keeps its unit of work
                 return self._lineage.units
             case "SN":
-                return serial_numbers(m.task.outputs[0], len(m.ids))
+                return self.serials
             case "RNDMSEED":
                 shift = m.task.seeds.attributes.offset if m.task.seeds else 0
                 shift += m.task.rules.random_seed or 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,30 @@ class Reading:
             lfns = lfns * (int(self.last[-1]) // len(lfns) + 1)
         spans = zip(self.first.tolist(), self.last.tolist(), strict=True)
         return [list_names(lfns[a:b], form) for a, b in spans]
+
+
+class Names:
+    """What the files are called that jobs read."""
+
+    def __init__(self, reads: Sequence[Reading]) -> None:
+        self._reads = reads
+
+    @cached_property
+    def all(self) -> frozenset[str]:
+        """The names of all files that some job reads."""
+        return frozenset(r.files.lfns[i] for r in self._reads for i in np.unique(r.rows).tolist())
+
+    def of(self, job: int, name: str) -> bool:
+        """Whether a job reads a file of this name."""
+        return name in self.all and (job, name) in self._pairs
+
+    @cached_property
+    def _pairs(self) -> frozenset[tuple[int, str]]:
+        return frozenset(
+            (job, read.files.lfns[row])
+            for read in self._reads
+            for job, row in zip(read.jobs.tolist(), read.rows.tolist(), strict=True)
+        )
 
 
 def readings(

@@ -6,12 +6,14 @@ output file", option B). In a file name the number has at least six digits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from jedi.core.errors import JediError
 from jedi.spec.generation import Output
 
 DIGITS = 6
+MARK = "\0"
+"""Stands for a serial number in a name that has none yet."""
 
 
 def padded(number: int) -> str:
@@ -31,17 +33,54 @@ def jobs_allowed(outputs: Sequence[Output], most: int) -> int:
     for output in outputs:
         left = most if output.max_serial_nr is None else output.max_serial_nr - output.serial_nr
         if left <= 0:
-            raise JediError(
-                f"The serial numbers of {output.dataset.name} are used up: {output.serial_nr} of "
-                f"{output.max_serial_nr}. Raise MAXSERIALNR of its template, or submit a new task.",
-                code="serial_numbers_used_up",
-                dataset=output.dataset.name,
-                max_serial_nr=output.max_serial_nr,
-            )
+            raise _used_up(output, output.serial_nr)
         most = min(most, left)
     return most
 
 
-def serial_numbers(output: Output, jobs: int) -> range:
-    """The next serial numbers of a template."""
-    return range(output.serial_nr + 1, output.serial_nr + 1 + jobs)
+def name_files(
+    output: Output, stems: Sequence[str], inputs: Callable[[int, str], bool] = lambda *_: False
+) -> tuple[list[int], list[str]]:
+    """The serial number and the file name of each job. `stems` are the names with MARK in place of
+    the number; `inputs` says whether a job reads a file of this name, in the directory where it
+    writes: it would lose that input, so the number is left out. JediError: no number helps."""
+    numbers: list[int] = []
+    names: list[str] = []
+    number = output.serial_nr
+    for job, stem in enumerate(stems):
+        number += 1
+        while inputs(job, name := stem.replace(MARK, padded(number))):
+            if MARK not in stem:
+                raise output_is_input(name)
+            number += 1
+        numbers.append(number)
+        names.append(name)
+    if output.max_serial_nr is not None and number > output.max_serial_nr:
+        raise _used_up(output, number)
+    return numbers, names
+
+
+def output_is_input(name: str) -> JediError:
+    """A job would write its output over its input."""
+    return JediError(
+        f"A job would write its output {name} over its input of that name. "
+        "Submit the task anew with another name for the output.",
+        code="output_is_input",
+        lfn=name,
+    )
+
+
+def must_not_be_read(source_name: str | None, inputs: Collection[str]) -> None:
+    """JediError if the payload's own name of an output is that of an input of one of the jobs."""
+    if source_name is not None and source_name in inputs:
+        raise output_is_input(source_name)
+
+
+def _used_up(output: Output, number: int) -> JediError:
+    return JediError(
+        f"The serial numbers of {output.dataset.name} are used up: {number} of "
+        f"{output.max_serial_nr}. Raise MAXSERIALNR of its template, or submit a new task.",
+        code="serial_numbers_used_up",
+        dataset=output.dataset.name,
+        max_serial_nr=output.max_serial_nr,
+    )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from jedi.brokerage.explain import counts, why_nowhere
 from jedi.brokerage.verdict import Verdict
+from jedi.jobgenerator.plan import Short
 from jedi.spec.building import Builds
 from jedi.spec.decision import Decision
 from jedi.spec.generation import NewJobs, TaskOrder
@@ -71,6 +72,14 @@ def nowhere(
     facts = {"lasting": verdict.lasting, "refused": counts(verdict)}
     code = "no_site_fits" if verdict.lasting else "no_site_now"
     return Held(code, reason, "pending", wait_s, facts, decision)
+
+
+def too_few(short: Sequence[Short], knobs: Mapping[str, Any]) -> Held:
+    """Too few files follow the master's: more may come."""
+    said = f": {'; '.join(map(str, short))}" if short else ""
+    reason = f"The files that follow the master's do not suffice{said}."
+    facts = {one.stream: {"wanted": one.wanted, "left": one.left} for one in short}
+    return Held("secondary_files_short", reason, "pending", knobs["jobgen.retry_s"], facts)
 
 
 def without_software(

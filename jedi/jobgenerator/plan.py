@@ -32,6 +32,20 @@ class Cut:
         return len(self.stops)
 
 
+@dataclass(frozen=True, slots=True)
+class Short:
+    """A stream that does not suffice for a job: the files that this wants of it, and those that
+    are left."""
+
+    stream: str
+    wanted: int
+    left: int
+
+    def __str__(self) -> str:
+        some = f"{self.left} {'is' if self.left == 1 else 'are'}"
+        return f"a job wants {self.wanted} files of {self.stream}, and {some} left"
+
+
 def plan(
     chunks: Sequence[Chunk],
     choice: Choice,
@@ -40,10 +54,12 @@ def plan(
     demand: Demand,
     knobs: Mapping[str, Any],
     most: int,
-) -> list[Cut]:
-    """Cut chunks into at most `most` jobs; sites take turns by lottery, a batch of jobs each."""
+) -> tuple[list[Cut], list[Short]]:
+    """Cut chunks into at most `most` jobs; sites take turns by lottery, a batch of jobs each. And
+    what jobs were left out for."""
     lottery = choice.lottery()
     cuts: list[Cut] = []
+    lacking: list[Short] = []
     for chunk in chunks:
         splitter = Splitter(
             strategy.weights(demand, chunk),
@@ -65,17 +81,20 @@ def plan(
             start = stops[-1]
         if chunk.more and start == size:
             stops.pop()  # what was not read yet may belong to this job
-        cut = _cut(chunk, stops, sites)
+        cut, short = _cut(chunk, stops, sites)
         most -= len(cut)
         cuts.append(cut)
-    return [cut for cut in cuts if len(cut)]
+        lacking += short
+    return [cut for cut in cuts if len(cut)], lacking
 
 
-def _cut(chunk: Chunk, stops: list[int], sites: list[int]) -> Cut:
-    """With what follows the master; jobs that a secondary no longer suffices for are left out."""
+def _cut(chunk: Chunk, stops: list[int], sites: list[int]) -> tuple[Cut, list[Short]]:
+    """With what follows the master; the first job that a secondary does not suffice for is left
+    out, and all after it. No job has a file twice."""
     ends = np.array(stops, np.int64)
     starts = np.concatenate([np.zeros(1, np.int64), ends])[: len(ends)]
     follow = []
+    short: list[Short] = []
     jobs = len(ends)
     sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(chunk.master.counted_events)])
     for one in chunk.secondaries:
@@ -84,10 +103,13 @@ def _cut(chunk: Chunk, stops: list[int], sites: list[int]) -> Cut:
             first, last = one.same_ids(ids[starts], ids[ends - 1])
         else:
             first, last = one.spans(ends - starts, sums[ends] - sums[starts])
-        if not (one.repeated and len(one.files) and one.event_ratio is None):
-            jobs = next(iter(np.flatnonzero(last[:jobs] > len(one.files)).tolist()), jobs)
+        left = len(one.files) - (np.zeros_like(first) if one.wraps else first)
+        if len(late := np.flatnonzero((last - first > left)[:jobs])):
+            jobs = int(late[0])
+            short = [Short(one.stream, int((last - first)[jobs]), max(0, int(left[jobs])))]
         follow.append((first, last))
-    return Cut(
+    cut = Cut(
         chunk, starts[:jobs], ends[:jobs], np.array(sites[:jobs], np.int64),
         tuple((first[:jobs], last[:jobs]) for first, last in follow),
     )  # fmt: skip
+    return cut, short

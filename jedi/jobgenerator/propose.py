@@ -12,7 +12,7 @@ from jedi.brokerage.choice import Choice
 from jedi.brokerage.need import Need, atom
 from jedi.jobgenerator.grouping import in_order, of_one_memory
 from jedi.jobgenerator.locating import Locate, data_of
-from jedi.jobgenerator.plan import Cut, plan
+from jedi.jobgenerator.plan import Cut, Short, plan
 from jedi.spec.chunk import Chunk
 from jedi.spec.generation import TaskOrder
 from jedi.spec.request import Data, Past
@@ -22,13 +22,15 @@ from jedi.spec.snapshot import Snapshot
 @dataclass(frozen=True, eq=False)
 class Proposal:
     """What the broker `broker` chose for `need`, and the jobs that follow. `task` has the memory
-    that its files need. No cuts: no site will do, or the files that follow do not suffice."""
+    that its files need. No cuts: no site will do, or the files that follow do not suffice: `short`
+    tells for what jobs were left out."""
 
     task: TaskOrder
     broker: str
     need: Need
     choice: Choice
     cuts: Sequence[Cut]
+    short: Sequence[Short] = ()
 
 
 def propose(
@@ -58,6 +60,7 @@ def propose(
     need = Need(task.demand, unit, task.sites, task.request, data, past, dict(made))
     choice = broker.choose(world, need, knobs, used, seed)
     cuts: Sequence[Cut] = ()
+    short: Sequence[Short] = ()
     if choice.candidates:
-        cuts = plan(chunks, choice, strategy, task.rules, task.demand, knobs, most)
-    return Proposal(task, broker.name, need, choice, cuts)
+        cuts, short = plan(chunks, choice, strategy, task.rules, task.demand, knobs, most)
+    return Proposal(task, broker.name, need, choice, cuts, short)

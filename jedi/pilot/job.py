@@ -106,6 +106,7 @@ class Job:
         if self._staging.name != self._name:
             raise Failure("pilot_error", f"{self._staging} is not a directory for {self._name}.")
         run, tmp = self._make_directories()
+        stage.must_differ(self._order["inputs"], self._order["outputs"])
         self._note("stage-in")
         if sha256 := self._order["sandbox"]:
             self._unpack_sandbox(sha256, run)

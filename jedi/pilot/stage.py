@@ -22,6 +22,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # what a failed stage-in says of the input, the worst first
 _BAD_INPUT = {"stagein_missing": "missing", "stagein_size": "broken", "stagein_checksum": "broken"}
+_READ_ONLY = 0o444  # a payload that writes over an input fails, instead of losing it
 _NOT_A_FILE = (errno.ELOOP, errno.ENXIO)  # what open says of a symlink, a socket
 
 Check = Callable[[], None]  # called between chunks; raises to end the copy
@@ -34,10 +35,19 @@ def component(name: str) -> str:
     return name
 
 
+def must_differ(inputs: Iterable[dict[str, Any]], outputs: Iterable[dict[str, Any]]) -> None:
+    """No output has the name of an input: the payload would write it over that."""
+    read = {item["lfn"] for item in inputs}
+    if both := [item["lfn"] for item in outputs if (item["source_name"] or item["lfn"]) in read]:
+        said = f"Outputs have names of inputs: {', '.join(both)}."
+        raise Failure("output_is_input", said)
+
+
 def stage_in(
     inputs: Iterable[dict[str, Any]], target: Path, user: Account | None, check: Check
 ) -> int:
-    """Copy {lfn, path, size|null, adler32|null} into `target` under their LFNs; bytes copied. All
+    """Copy {lfn, path, size|null, adler32|null} into `target` under their LFNs, where they can
+    only be read; bytes copied. All
     inputs are looked at, so that the failure names every one that is missing or damaged.
 
     One without a size was named by who submitted the task, and not by data management: it is read
@@ -139,8 +149,8 @@ def own_file(path: Path, user: Account | None) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def _opened(path: Path, flags: int) -> Iterator[int]:
-    fd = os.open(path, flags, 0o644)
+def _opened(path: Path, flags: int, mode: int = 0o644) -> Iterator[int]:
+    fd = os.open(path, flags, mode)
     try:
         yield fd
     finally:
@@ -152,7 +162,7 @@ def _label(lfn: str, name: str) -> str:
 
 
 def _copy_in(source: str, target: Path, user: Account | None, check: Check) -> tuple[int, str]:
-    with _opened(Path(source), _READ) as reading, _opened(target, _WRITE) as writing:
+    with _opened(Path(source), _READ) as reading, _opened(target, _WRITE, _READ_ONLY) as writing:
         if not stat.S_ISREG(os.fstat(reading).st_mode):
             raise ValueError(f"{source} is not a regular file")
         if user:
@@ -168,7 +178,7 @@ def _copy_told(source: str, target: Path, user: Account | None, check: Check) ->
         rights = {"user": user.uid, "group": user.gid, "extra_groups": []}
     pipe, environment = subprocess.PIPE, {"PATH": os.environ.get("PATH", os.defpath)}  # no token
     with (
-        _opened(target, _WRITE) as writing,
+        _opened(target, _WRITE, _READ_ONLY) as writing,
         subprocess.Popen(
             ["cat", "--", source], stdout=pipe, stderr=pipe, env=environment, cwd="/", **rights
         ) as reader,

@@ -15,9 +15,9 @@ from jedi.core.errors import BadInput, JediError, NotFound, Problem
 from jedi.core.knobs import Knobs
 from jedi.ddm.interface import DDM
 from jedi.service import submission
+from jedi.service.cautions import cautions
 from jedi.service.known import Known, Queue, from_database
 from jedi.service.plan import Place, Plan, make, place_of
-from jedi.spec import later
 from jedi.spec.priority import task_priority
 from jedi.spec.taskparams import TaskParams
 from jedi.spec.tasktext import examine, parse_text
@@ -80,7 +80,7 @@ def recorded(
             raise
         remedy = "Export the world with it: jedi snapshot export --dataset NAME."
         raise NotFound(f"{error.sentence} {remedy}", code=error.code) from error
-    warnings = tuple(later.kept(params.dump()))
+    warnings = cautions(known.data, params)
     return replace(found, plan=replace(found.plan, warnings=warnings))
 
 

@@ -14,9 +14,9 @@ from jedi.core.knobs import Knobs
 from jedi.core.suggest import suggest
 from jedi.ddm.interface import DDM
 from jedi.service import resubmission
+from jedi.service.cautions import cautions
 from jedi.service.resubmission import Earlier
 from jedi.service.sandbox import Sandbox, bundle
-from jedi.spec import later
 from jedi.spec.placeholders import TASK_ID
 from jedi.spec.preprocessing import is_told
 from jedi.spec.priority import DEFAULT, OF_USERS, task_priority
@@ -148,7 +148,7 @@ def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, base_dir: 
         raise BadInput(problems)
     return Checked(
         params=params,
-        warnings=tuple(later.kept(params.dump())),
+        warnings=cautions(ddm, params),
         owner=params.user_name or who,
         task_type=params.task_type or "anal",
         priority=_priority(tx, params, params.user_name or who),

@@ -91,6 +91,11 @@ class Secondary:
         return not (self.whole or self.repeated or self.reusable)
 
     @property
+    def wraps(self) -> bool:
+        """Whether files are counted on beyond the last, which the first follows."""
+        return self.repeated and self.event_ratio is None
+
+    @property
     def fixed(self) -> int:
         """How many files every job has, whatever it has of the master."""
         return len(self.files) if self.whole else self.per_job or 0
@@ -119,7 +124,8 @@ class Secondary:
 
     def spans(self, masters: Ints, events: Ints) -> tuple[Ints, Ints]:
         """For jobs with so many master files and events: the files from first[k] to before
-        last[k]. Where last[k] is beyond the last file there are too few, unless it is repeated."""
+        last[k]. There are too few where last[k] is beyond the last file or, if it wraps, where one
+        job would have a file twice."""
         if self.whole:
             return np.zeros_like(masters), np.full_like(masters, len(self.files))
         if self.event_ratio is not None:

@@ -156,9 +156,11 @@ class EventUse:
 
 @dataclass(frozen=True, eq=False)
 class NewOutput:
-    """The files of one output template, one for each job, and the datasets they go to."""
+    """The files of one output template, one for each job, their serial numbers, and the datasets
+    they go to."""
 
     output: Output
+    serials: Sequence[int]
     datasets: Sequence[OutputDataset]
     file_ids: Sequence[int]
     lfns: Sequence[str]

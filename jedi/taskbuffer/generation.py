@@ -338,7 +338,7 @@ def _count(tx: Connection, batch: Batch) -> None:
             used.update(use.used)
         for one in new.outputs:
             made.update(dataset.dataset_id for dataset in one.datasets)
-            serials[one.output.template_id] = one.output.serial_nr + len(new)
+            serials[one.output.template_id] = one.serials[-1]
         if new.seeds:
             made[new.seeds.dataset_id] += len(new.seeds.file_ids)
             used[new.seeds.dataset_id] += len(new.seeds.file_ids)

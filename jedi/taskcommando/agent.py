@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from sqlalchemy import Connection, Row, exc
+from sqlalchemy import Connection, Row
 
 from jedi.agent.base import Agent
 from jedi.core import states
-from jedi.core.errors import JediError, NotFound
+from jedi.core.errors import JediError, NotFound, NotWritten
 from jedi.spec.spent import Spent
 from jedi.spec.splitrule import SplitRules
 from jedi.taskbuffer import (
@@ -109,10 +109,9 @@ class TaskCommando(Agent[Order, str | None]):
     def trouble(self, tx: Connection, order: Order, error: Exception) -> None:
         if order.command is not None and tasks.fence(tx, [order.held]):
             command, most_s = order.command.command_id, self.world.knobs["taskcommando.give_up_s"]
-            passing = isinstance(error, exc.OperationalError)
+            passing = isinstance(error, NotWritten) and error.passing
             if not (passing and commands.try_later(tx, command, self.poll_s, most_s)):
-                why = str(getattr(error, "orig", error)).partition("\n")[0]
-                answer = f"It can't be carried out: {why}"[:4000]
+                answer = f"It can't be carried out: {error}"[:4000]
                 commands.acknowledge(tx, [(command, "refused", answer)])
             tasks.put_off(tx, [order.held])
             return

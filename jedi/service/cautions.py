@@ -1,0 +1,98 @@
+"""What to tell people about a task that can be stored all the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Protocol
+
+from jedi.core.errors import JediError, NotFound
+from jedi.ddm.interface import DatasetInfo, Replica
+from jedi.jobgenerator.naming import padded
+from jedi.spec import later
+from jedi.spec.placeholders import MIDDLE, SERIAL, TASK_ID, split_output
+from jedi.spec.taskparams import InputItem, OutputItem, TaskParams
+
+_NUMBERS = 1000
+_DATASETS = 20
+"""So many serial numbers, and datasets of a container, are tried: names are not listed."""
+
+
+class Known(Protocol):
+    """What is asked of data management."""
+
+    def dataset(self, name: str) -> DatasetInfo: ...
+    def constituents(self, name: str) -> list[str]: ...
+    def replicas(self, name: str) -> list[Replica]: ...
+    def locate(self, name: str, lfns: Iterable[str]) -> dict[str, list[str]]: ...
+
+
+def cautions(ddm: Known, params: TaskParams) -> tuple[str, ...]:
+    """Warnings, in order, each once."""
+    found = [*later.kept(params.dump()), *_alike(ddm, params), *_too_few(ddm, params)]
+    return tuple(dict.fromkeys(found))
+
+
+def _alike(ddm: Known, params: TaskParams) -> Iterator[str]:
+    """Outputs that would have the names of inputs."""
+    read = [plain for item in params.items(InputItem) for name in item.datasets
+            for plain in islice(_plain(ddm, name), _DATASETS)]  # fmt: skip
+    for item in params.items(OutputItem):
+        template = split_output(item.value)[1]
+        names = [template.replace(SERIAL, padded(n)) for n in range(1, _NUMBERS + 1)]
+        if MIDDLE in template or TASK_ID in template:
+            names = []
+        for dataset in dict.fromkeys(read):
+            if there := _there(ddm, dataset, names):
+                yield (
+                    f"Output {template} makes names that files of {dataset} have, such as "
+                    f"{there[0]}: a job that reads one gets another serial number."
+                )
+            if item.source_name and (lost := _there(ddm, dataset, [item.source_name])):
+                yield (
+                    f"sourceName {lost[0]} is a file of {dataset}, too: no job is made that would "
+                    "write its output over that."
+                )
+
+
+def _too_few(ddm: Known, params: TaskParams) -> Iterator[str]:
+    """Datasets that follow the master and never suffice for a job."""
+    for item in params.items(InputItem)[1:]:
+        split = item.split
+        if split.nosplit or split.event_ratio is not None or split.pseudo:
+            continue
+        wanted = split.per_job or math.ceil(split.ratio * (params.n_files_per_job or 1) - 1e-9)
+        left = _count(ddm, item)
+        if left is not None and left < wanted:
+            yield (
+                f"A job needs {wanted} files of {item.dataset}, which has {left}: "
+                "the task would wait for more."
+            )
+
+
+def _count(ddm: Known, item: InputItem) -> int | None:
+    """How many files an item means at most; None: more may come."""
+    plain = [one for name in item.datasets for one in _plain(ddm, name)]
+    if not plain or any(ddm.dataset(one).state == "open" for one in plain):
+        return None
+    held = sum(max((r.n_files for r in ddm.replicas(one)), default=0) for one in plain)
+    split = item.split
+    held = min(len(item.files) or held, held) - split.offset
+    return max(0, held if split.records is None else min(held, split.records))
+
+
+def _plain(ddm: Known, name: str) -> list[str]:
+    try:
+        return ddm.constituents(name)
+    except JediError:
+        return []  # another task makes it, or a container says nonsense: agents tell
+
+
+def _there(ddm: Known, dataset: str, names: list[str]) -> list[str]:
+    """Those of the names that files of a dataset have."""
+    try:
+        located = ddm.locate(dataset, names) if names else {}
+    except NotFound:
+        return []
+    return [name for name in names if located.get(name)]
