@@ -27,7 +27,7 @@ SEVERAL_DOORS = {"watchdog"}
 
 THIRD_PARTY = {
     "core": {"yaml", "structlog"},
-    "spec": {"pydantic", "pydantic_core", "numpy", "yaml", "sqlglot", "apscheduler"},
+    "spec": {"pydantic", "pydantic_core", "numpy", "sqlglot", "apscheduler"},
 }
 """What the lowest floors may use besides the standard library."""
 

@@ -294,8 +294,8 @@ def test_documents_that_are_no_task(document: object) -> None:
     assert problems(document)
 
 
-def test_dates_and_other_yaml_surprises_are_told_to_be_quoted() -> None:
-    document = {**task(), **parse_text("taskName: 2020-01-01\nvo: 5", "yaml")}
+def test_numbers_and_truths_in_place_of_text_are_told_to_be_quoted() -> None:
+    document = {**task(), **parse_text("taskName: no\nvo: 5", "yaml")}
     assert [p.remedy for p in problems(document)] == ["Write it in quotes"] * 2
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jedi.cli import notify
-from jedi.cli.common import Json, application, show, table, transaction
+from jedi.cli.common import Json, application, read_file, show, table, transaction
 from jedi.cli.queue import queue_app
 from jedi.core.settings import Settings, caller
 
@@ -71,7 +71,7 @@ def site_import(file: File, comment: Comment = None, as_json: Json = False) -> N
 
     with transaction() as tx:
         home = Settings.from_environment().home
-        changes = import_sites(tx, caller(), file.read_text(), home, comment)
+        changes = import_sites(tx, caller(), read_file(file), home, comment)
     show(changes, as_json, lambda: show_changes(changes))
 
 

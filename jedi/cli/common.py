@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from jedi.core.errors import BadInput, JediError, Unreachable
+from jedi.core.errors import BadInput, JediError, Problem, Unreachable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -126,6 +127,15 @@ def reading() -> Iterator[tuple[Connection, DDM]]:
     with database() as engine, engine.connect() as connection:
         tx = connection.execution_options(postgresql_readonly=True)
         yield tx, factory.load(tx, knobs.load(tx))
+
+
+def read_file(file: Path) -> str:
+    """The text byte for byte: line ends are not translated."""
+    try:
+        return file.read_bytes().decode()
+    except UnicodeDecodeError as error:
+        remedy = "Save the file in UTF-8"
+        raise BadInput([Problem("file", str(file), f"is no UTF-8: {error}", remedy)]) from error
 
 
 def show(value: Any, as_json: bool, people: Callable[[], None]) -> None:

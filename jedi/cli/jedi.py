@@ -10,7 +10,7 @@ import typer
 
 from jedi.cli import admin, network, parts, retry_rule, snapshot, watchdog
 from jedi.cli.check import check
-from jedi.cli.common import NO, Json, application, console, run, show, table, transaction
+from jedi.cli.common import NO, Json, application, console, read_file, run, show, table, transaction
 from jedi.cli.replay import replay
 from jedi.cli.simulate import simulate
 from jedi.core import clock, logfiles
@@ -71,7 +71,7 @@ def up(
     from jedi.standalone.up import up
 
     place, begin = Place.current(), clock.monotonic()
-    site_file = sites.read_text() if sites else None
+    site_file = read_file(sites) if sites else None
     if site_file is not None:
         read_sites(site_file)  # its mistakes are told before anything starts
     if detach:

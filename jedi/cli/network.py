@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from jedi.cli.admin import Comment, File, show_changes, show_columns
-from jedi.cli.common import Json, application, show, transaction
+from jedi.cli.common import Json, application, read_file, show, transaction
 from jedi.core.settings import Settings, caller
 
 endpoint_app = application("Storage endpoints: where files can lie.")
@@ -26,7 +26,7 @@ def endpoint_import(file: File, comment: Comment = None, as_json: Json = False) 
 
     with transaction() as tx:
         home = Settings.from_environment().home
-        changes = import_endpoints(tx, caller(), file.read_text(), home, comment)
+        changes = import_endpoints(tx, caller(), read_file(file), home, comment)
     show(changes, as_json, lambda: show_changes(changes))
 
 
@@ -54,7 +54,7 @@ def network_import(file: File, as_json: Json = False) -> None:
     from jedi.service.sites import import_links
 
     with transaction() as tx:
-        figures = import_links(tx, caller(), file.read_text())
+        figures = import_links(tx, caller(), read_file(file))
     show({"figures": figures}, as_json, lambda: typer.echo(f"{figures} figures imported."))
 
 

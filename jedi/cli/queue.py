@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from jedi.cli.common import Json, application, show, table, transaction
+from jedi.cli.common import Json, application, read_file, show, table, transaction
 from jedi.core.settings import caller
 
 queue_app = application("Work queues: how the workload is divided.")
@@ -24,7 +24,7 @@ def queue_import(file: File, as_json: Json = False) -> None:
     from jedi.service.queues import import_queues
 
     with transaction() as tx:
-        rows = [queue.columns() for queue in import_queues(tx, caller(), file.read_text())]
+        rows = [queue.columns() for queue in import_queues(tx, caller(), read_file(file))]
     show(rows, as_json, lambda: typer.echo(f"{len(rows)} queues imported."))
 
 

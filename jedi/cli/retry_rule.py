@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jedi.cli.admin import File
-from jedi.cli.common import Json, application, cell, show, table, transaction
+from jedi.cli.common import Json, application, cell, read_file, show, table, transaction
 from jedi.core.settings import caller
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def rule_import(file: File, as_json: Json = False) -> None:
     from jedi.service.retryrules import import_rules
 
     with transaction() as tx:
-        rules = import_rules(tx, caller(), file.read_text())
+        rules = import_rules(tx, caller(), read_file(file))
     rows = [rule.model_dump() for rule in rules]
     show(rows, as_json, lambda: typer.echo(f"{len(rows)} retry rules imported."))
 

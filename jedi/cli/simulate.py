@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jedi.cli.common import NO, Json, cleaning_up, console, show, table
+from jedi.cli.common import NO, Json, cleaning_up, console, read_file, show, table
 
 if TYPE_CHECKING:
     from jedi.simulator.measure import Outcome
@@ -79,7 +79,7 @@ def simulate(
 def _read(path: Path, scale: float, seed: int | None) -> Scenario:
     from jedi.simulator.scenario import read_scenario
 
-    found = read_scenario(path.read_text())
+    found = read_scenario(read_file(path))
     if scale != 1:
         found = found.smaller(scale)
     return found if seed is None else found.model_copy(update={"seed": seed})

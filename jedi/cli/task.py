@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jedi.cli import task_follow, task_reference, task_results
-from jedi.cli.common import Json, application, cell, console, run, show, table, transaction
+from jedi.cli.common import (
+    Json,
+    application,
+    cell,
+    console,
+    read_file,
+    run,
+    show,
+    table,
+    transaction,
+)
 from jedi.cli.task_commands import (
     avalanche,
     finish,
@@ -93,7 +103,7 @@ def submit(
 
     read = {
         str(file): collection.Document(
-            _read(file), "json" if file.suffix == ".json" else "yaml", file.parent
+            read_file(file), "json" if file.suffix == ".json" else "yaml", file.parent
         )
         for file in files
     }
@@ -116,15 +126,6 @@ def _submitted(done: Submitted) -> str:
     old = "goes on" if done.again else "was submitted under this key before"
     known = "is submitted" if done.created else old
     return f"Task {done.jedi_task_id} {known} ({done.status})."
-
-
-def _read(file: Path) -> str:
-    """The text byte for byte: line ends are not translated."""
-    try:
-        return file.read_bytes().decode()
-    except UnicodeDecodeError as error:
-        remedy = "Save the file in UTF-8"
-        raise BadInput([Problem("file", str(file), f"is no UTF-8: {error}", remedy)]) from error
 
 
 @app.command("list")

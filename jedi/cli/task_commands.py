@@ -136,18 +136,16 @@ def incexec(
 
 def _settings(written: list[str]) -> dict[str, Any]:
     """KEY=VALUE, the value as in a task file."""
-    import yaml
-
     from jedi.core import strictyaml
 
     found: dict[str, Any] = {}
-    problems = []
+    problems: list[Problem] = []
     for text in written:
         key, equals, value = text.partition("=")
         try:
-            found[key] = strictyaml.load(value)
-        except (ValueError, yaml.YAMLError):
-            problems.append(Problem("--set", text, "the value can't be read", "Write it as YAML"))
+            found[key] = strictyaml.load(value, f"--set {key}")
+        except BadInput as bad:
+            problems += bad.problems
         if not equals:
             problems.append(Problem("--set", text, "is KEY=VALUE", "Write nFilesPerJob=2"))
     if problems:

@@ -20,10 +20,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from jedi.core import names
+from jedi.core import names, strictyaml
 from jedi.core.errors import BadInput, Problem
 from jedi.ddm.interface import FileInfo, State
 from jedi.ddm.storage import canonical
@@ -83,12 +82,7 @@ def declaration(home: Path) -> Declaration:
 
 @lru_cache(maxsize=64)
 def _declaration(path: Path, _size: int, _mtime_ns: int) -> Declaration:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster where libyaml is
-    try:
-        written = yaml.load(path.read_bytes(), Loader=loader)
-    except yaml.YAMLError as error:
-        problem = Problem(str(path), str(error), "this is not YAML", "Correct the file")
-        raise BadInput([problem]) from error
+    written = strictyaml.load(path.read_bytes(), str(path))
     try:
         return Declaration.model_validate({} if written is None else written)
     except ValidationError as error:

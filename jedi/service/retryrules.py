@@ -8,9 +8,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
+from jedi.core import strictyaml
 from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.service.steering import must_be_operator
-from jedi.spec.listfile import read_entry, read_yaml
+from jedi.spec.listfile import read_entry
 from jedi.spec.retryrule import RetryRule, read_rules
 from jedi.taskbuffer import retryrules
 
@@ -53,7 +54,7 @@ def set_rule(tx: Connection, user_name: str, rule_id: int, settings: Sequence[st
         name, sign, value = setting.partition("=")
         if not sign:
             raise BadInput([Problem(setting, setting, "it has no =", "Write NAME=VALUE")])
-        given[name] = read_yaml(value, name)
+        given[name] = strictyaml.load(value, name)
     rule = read_entry(_rule(rows[0]).model_dump() | given, RetryRule, str(rule_id))
     if rule.rule_id != rule_id:
         raise BadInput(

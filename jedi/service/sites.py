@@ -12,12 +12,11 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
-from jedi.core import clock
+from jedi.core import clock, strictyaml
 from jedi.core.errors import NotFound
 from jedi.core.suggest import suggest
 from jedi.service.steering import must_be_operator
 from jedi.spec import cric, linkfile, sitefile
-from jedi.spec.listfile import read_yaml
 from jedi.spec.sitefile import Endpoint, Site
 from jedi.taskbuffer import pilots, sites, users
 from jedi.taskbuffer.sites import Change
@@ -109,7 +108,7 @@ def set_site(
     written = {}
     for assignment in assignments:
         key, _, value = assignment.partition("=")
-        written[key.strip()] = read_yaml(value, key)
+        written[key.strip()] = strictyaml.load(value, key)
     return _put(tx, who, [sitefile.read_attributes(name, written)], Path(), comment)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from jedi.core import strictyaml
 from jedi.core.errors import BadInput, Problem
 from jedi.simulator.scenario import check_knobs
-from jedi.spec.listfile import read_yaml
 
 
 def read_knobs(path: str, given: str) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def read_knobs(path: str, given: str) -> dict[str, Any]:
     if not Path(given).is_file():
         rule = "it is neither a file nor KNOB=VALUE"
         raise BadInput([Problem(path, given, rule, "Name a file, or say what is to be set")])
-    written = read_yaml(Path(given).read_text(), given) or {}
+    written = strictyaml.load(Path(given).read_bytes(), given) or {}
     if not isinstance(written, dict):
         raise BadInput([Problem(given, written, "is a mapping", "Write lines KNOB: VALUE")])
     return _checked(path, written)

@@ -10,11 +10,12 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AwareDatetime, Field, JsonValue
 
+from jedi.core import strictyaml
 from jedi.core.errors import BadInput, Problem
 from jedi.core.knobs import KNOBS
 from jedi.core.suggest import suggest
 from jedi.spec import sitefile
-from jedi.spec.listfile import Entry, read_entry, read_yaml
+from jedi.spec.listfile import Entry, read_entry
 from jedi.spec.queuefile import Queue, check_queues
 from jedi.spec.tasktext import examine
 from jedi.taskbuffer import queues
@@ -199,7 +200,7 @@ _Any = TypeVar("_Any", bound=Entry)
 
 def read_scenario(text: str) -> Scenario:
     """The scenario in a text; BadInput holds every mistake with what to do about it."""
-    written = read_yaml(text, "scenario")
+    written = strictyaml.load(text, "scenario")
     if not isinstance(written, dict):
         remedy = "Begin with `days:`, `sites:` and `tasks:`"
         raise BadInput([Problem("scenario", written, "the file is a mapping", remedy)])

@@ -198,7 +198,7 @@ def _each(text: str, read: Callable[[str, Mapping[str, Any]], _Entry]) -> list[_
     """Every entry of a mapping of mappings; BadInput holds every mistake."""
     try:
         written = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput([Problem("file", text[:40], str(error), "Correct it")]) from error
     entries: list[_Entry] = []
     problems: list[Problem] = []

@@ -12,9 +12,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from jedi.core import names
+from jedi.core import names, strictyaml
 from jedi.core.errors import BadInput, Problem
-from jedi.spec.listfile import Entry, read_entry, read_yaml
+from jedi.spec.listfile import Entry, read_entry
 
 _Name = Annotated[str, AfterValidator(names.site)]
 _Figure = Annotated[float, Field(ge=0, le=1e12)]
@@ -61,7 +61,7 @@ class Link(Entry):
 
 def read_links(text: str) -> list[Figure]:
     """The figures of a file; BadInput holds every mistake."""
-    written = read_yaml(text, "file")
+    written = strictyaml.load(text)
     if not isinstance(written, list) or not all(isinstance(entry, dict) for entry in written):
         rule = "the file is a list of mappings"
         raise BadInput([Problem("file", written, rule, "Begin each entry with `- src: `")])

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from jedi.core import strictyaml
@@ -45,7 +44,7 @@ _Entry = TypeVar("_Entry", bound=Entry)
 
 def read_list(text: str, model: type[_Entry], key: str) -> list[_Entry]:
     """The entries of a file, told apart by `key`. BadInput holds every mistake."""
-    written = read_yaml(text, "file")
+    written = strictyaml.load(text)
     if not isinstance(written, list) or not all(isinstance(entry, dict) for entry in written):
         remedy = f"Begin each entry with `- {key}: `"
         raise BadInput([Problem("file", written, "the file is a list of mappings", remedy)])
@@ -64,15 +63,6 @@ def read_list(text: str, model: type[_Entry], key: str) -> list[_Entry]:
     if problems:
         raise BadInput(problems)
     return entries
-
-
-def read_yaml(text: str, name: str) -> Any:
-    """The document in a text; BadInput if it is not well formed."""
-    try:
-        return strictyaml.load(text)
-    except yaml.YAMLError as error:
-        rule = " ".join(str(error).split())
-        raise BadInput([Problem(name, text[:40], rule, "Correct it")]) from error
 
 
 def read_entry(written: Mapping[str, Any], model: type[_Entry], name: str) -> _Entry:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import yaml
 from pydantic import ValidationError
 
 from jedi.core import strictyaml
@@ -51,19 +50,17 @@ def parse_text(text: str, format: str) -> Any:
         raise _malformed(format, "the format is yaml or json", "Say which it is")
     if len(text) > MAX_CHARACTERS:
         raise _malformed(text[:40], f"a task has at most {MAX_CHARACTERS} characters", "Shorten it")
+    if format == "yaml":
+        return strictyaml.load(text, "task")
     try:
-        if format == "json":
-            document = json.loads(
-                text.removeprefix(_BOM),
-                object_pairs_hook=_unique_keys,
-                parse_constant=_no_such_number,
-            )
-        else:
-            document = strictyaml.load(text)
+        document = json.loads(
+            text.removeprefix(_BOM), object_pairs_hook=_unique_keys, parse_constant=_no_such_number
+        )
         if bad := next(_unprintable(document), None):
             raise ValueError(f"{bad[:20]!r} holds a character that can't be stored")
-    except (ValueError, yaml.YAMLError) as error:
-        raise _malformed(text.strip()[:40], _sentence(error), "Correct it") from error
+    except ValueError as error:
+        sentence = " ".join(str(error).split())
+        raise _malformed(text.strip()[:40], sentence, "Correct it") from error
     except RecursionError as error:
         raise _malformed(text.strip()[:40], "it is nested too deeply", "Flatten it") from error
     return document
@@ -74,7 +71,7 @@ def split(text: str, format: str) -> list[str] | None:
     is that of one task, or not well formed."""
     try:
         found = _items(text) if format == "json" else strictyaml.parts(text)
-    except (ValueError, yaml.YAMLError, RecursionError):
+    except (BadInput, ValueError, RecursionError):
         return None  # whoever reads it as one task tells what is wrong with it
     return found or None
 
@@ -189,12 +186,6 @@ def _unprintable(value: Any) -> Iterator[str]:
         case list():
             for inner in value:
                 yield from _unprintable(inner)
-
-
-def _sentence(error: Exception) -> str:
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
-        return f"line {error.problem_mark.line + 1}: {error.problem}"
-    return " ".join(str(error).split())
 
 
 def _malformed(value: Any, rule: str, remedy: str) -> BadInput:
