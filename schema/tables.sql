@@ -988,26 +988,28 @@ CREATE TABLE jedi_work_queue (
 
 -- number of jobs by place and status; add job_stats_delta for the present value
 CREATE TABLE job_stats (
-    site text NOT NULL,           -- site
-    workqueue integer NOT NULL,   -- work queue
-    gshare text NOT NULL,         -- global share
-    resource_type text NOT NULL,  -- shape
-    status text NOT NULL,         -- job status
-    jobs bigint NOT NULL,         -- number of jobs (a change of it, in deltas)
-    cores bigint NOT NULL,        -- their cores (a change of them, in deltas)
+    site text NOT NULL,            -- site
+    workqueue integer NOT NULL,    -- work queue
+    gshare text NOT NULL,          -- global share
+    resource_type text NOT NULL,   -- shape
+    status text NOT NULL,          -- job status
+    jobs bigint NOT NULL,          -- number of jobs (a change of it, in deltas)
+    cores bigint NOT NULL,         -- their cores (a change of them, in deltas)
+    modificationtime timestamptz,  -- when jobs last came to the status, or left it
     CONSTRAINT job_stats_pk PRIMARY KEY (site, workqueue, gshare, resource_type, status)
 );
 
 -- changes not yet folded into job_stats
 CREATE TABLE job_stats_delta (
-    delta_id bigserial,           -- order of the rows
-    site text NOT NULL,           -- site
-    workqueue integer NOT NULL,   -- work queue
-    gshare text NOT NULL,         -- global share
-    resource_type text NOT NULL,  -- shape
-    status text NOT NULL,         -- job status
-    jobs bigint NOT NULL,         -- number of jobs (a change of it, in deltas)
-    cores bigint NOT NULL,        -- their cores (a change of them, in deltas)
+    delta_id bigserial,                                     -- order of the rows
+    site text NOT NULL,                                     -- site
+    workqueue integer NOT NULL,                             -- work queue
+    gshare text NOT NULL,                                   -- global share
+    resource_type text NOT NULL,                            -- shape
+    status text NOT NULL,                                   -- job status
+    jobs bigint NOT NULL,                                   -- number of jobs (a change of it, in deltas)
+    cores bigint NOT NULL,                                  -- their cores (a change of them, in deltas)
+    modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when they came, or left
     CONSTRAINT job_stats_delta_pk PRIMARY KEY (delta_id)
 );
 

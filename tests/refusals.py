@@ -208,7 +208,8 @@ PRODUCTION = Broker(
         Ask(
             PLAIN,
             {
-                **sites(not_t1={"role": "satellite"}, inactive={"laststart": "2020-01-01"}),
+                **sites(not_t1={"role": "satellite"}),
+                "inactive": Fault({"laststart": "2020-01-01"}, jobs={"activated": 1}),
                 "opportunistic": Fault({"pledgedcpu": -1}, also=("over_pledge",)),
             },
             row={"currentpriority": 901},
@@ -247,14 +248,13 @@ NUCLEUS = Broker(
             {
                 **sites(
                     nucleus_inactive={"state": "DOWN"},
-                    cannot_run={"status": "offline"},
                     full_chain_only=free(bareNucleus="only"),
                 ),
                 **stores(
                     endpoint_off=off("write_wan"),
                     little_room={"space_free": 1024},
                 ),
-                "no_endpoint": Fault(store=None, also=("cannot_run",)),
+                "no_endpoint": Fault(store=None),
                 "nucleus_backlog": Fault(backlog=2000),
             },
         ),

@@ -13,6 +13,7 @@ from test_production import CLASSIC, CURRENT, codes_of, names, need, world
 from jedi.brokerage import task
 from jedi.brokerage.choice import Choice
 from jedi.brokerage.need import Need, Work, ahead
+from jedi.brokerage.record import refusals
 from jedi.core.knobs import Knobs
 from jedi.spec.decision import Pledge
 from jedi.spec.demand import GB
@@ -44,7 +45,7 @@ def large_input(**at: Held) -> Data:
         ({"free_gb": [5120]}, {"free_gb": [5119]}, "little_room"),
         ({"free_gb": [None]}, {"free_gb": [0]}, "little_room"),
         ({"full_chain": [""]}, {"full_chain": ["only"]}, "full_chain_only"),
-        ({"max_rss_mb": [2000]}, {"max_rss_mb": [1999]}, "cannot_run"),
+        ({"max_rss_mb": [2000]}, {"max_rss_mb": [1999]}, "little_memory"),
     ],
 )
 def test_each_criterion_at_its_border(good: dict[str, Any], bad: dict[str, Any], code: str) -> None:
@@ -77,6 +78,26 @@ def test_another_queue_of_the_nucleus_may_run_the_jobs() -> None:
     places: dict[str, Any] = {"grid_site": ["X", "X"], "cores": [1, 8]}
     assert sorted(codes_of(choose(world("A", "B", **places), asked))) == []
     assert names(choose(world("A", "B", **{**places, "cores": [1, 1]}), asked)) == []
+
+
+def test_a_nucleus_is_refused_for_what_its_own_queues_lack() -> None:
+    """Where no queue of a grid site can run the jobs, each has its own reasons with their figures;
+    where another can, they do not count. Those of both kinds are told once."""
+    asked = need(columns={"ramcount": 2000, "ramunit": "MB"})
+    places: dict[str, Any] = {"grid_site": ["X", "X", "Y"], "cores": [8, 1, 1]}
+    found = choose(world(*"ABC", **places, max_rss_mb=[1999, 1500, 1000]), asked)
+    told = {one.site: [*zip(one.codes, one.observed, one.limits, strict=True)]
+            for one in refusals(found.verdict)}  # fmt: skip
+    memory = [("little_memory", figure, 2000.0) for figure in (1999.0, 1500.0, 1000.0)]
+    assert told == {"A": [("many_cores", 8.0, 1.0), memory[0]], "B": [memory[1]],
+                    "C": [memory[2]]}  # fmt: skip
+    assert found.verdict.lasting
+    helped = choose(world(*"ABC", **places, max_rss_mb=[1999, 2000, 1000]), asked)
+    assert {one.site for one in refusals(helped.verdict)} == {"C"}
+    nowhere = choose(world("S", endpoint=[""]), asked)
+    assert codes_of(nowhere) == ["no_endpoint"] and nowhere.verdict.lasting
+    idle = choose(world("S", start_age_s=[None], wait_age_s=[0]), need(scout=True))
+    assert codes_of(idle) == ["inactive"] and not idle.verdict.lasting
 
 
 # -------------------------------------------------------------------------------- locality

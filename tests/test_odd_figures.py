@@ -134,7 +134,7 @@ def test_what_means_nothing_is_in_no_sites_way(world: World, label: str) -> None
 def test_what_means_nothing_is_in_no_nucleus_way(world: World) -> None:
     task, ask = odd_world(world, "managed")
     assert TaskBroker(world).run_once() == 1
-    assert choice(world, task, ask) == {"space_free=0": ["cannot_run", "little_room"]}
+    assert choice(world, task, ask) == {"space_free=0": ["little_room", "little_storage"]}
 
 
 def test_a_site_below_nothing_has_no_slots_no_limits_and_the_usual_time(world: World) -> None:

@@ -204,8 +204,10 @@ def data(size_gb: float, n: int) -> Data:
          {"cloud": "US", **URGENT}, "not_t1"),
         ({"role": ["nucleus"]}, {"role": ["satellite"]}, URGENT, "not_t1"),
         ({"role": ["nucleus"]}, {"role": ["satellite"]}, {"scout": True}, "not_t1"),
-        ({"start_age_s": [7200]}, {"start_age_s": [7201]}, {"priority": 801}, "inactive"),
-        ({"start_age_s": [7200]}, {"start_age_s": [None]}, {"merges": True}, "inactive"),
+        ({"start_age_s": [7200], "wait_age_s": [0]}, {"start_age_s": [7201], "wait_age_s": [0]},
+         {"priority": 801}, "inactive"),
+        ({"start_age_s": [None], "wait_age_s": [7201]},
+         {"start_age_s": [None], "wait_age_s": [7200]}, {"merges": True}, "inactive"),
         ({"policy": ["type=simul:100%"]}, {"policy": ["type=evgen:100%"]},
          {"processing_type": "simul"}, "zero_share"),
         ({"allowed": ["a,simul"]}, {"excluded": ["a,simul"]}, {"processing_type": "simul"},
@@ -281,10 +283,33 @@ def test_opportunistic_sites_do_not_get_urgent_jobs_today() -> None:
     assert codes(at, need(scout=True), CURRENT) == ["opportunistic"]
 
 
-def test_an_idle_site_with_an_empty_queue_is_active_today() -> None:
-    at = world("S", start_age_s=[99_999])
-    assert codes(at, need(priority=801)) == ["inactive"]
-    assert codes(at, need(priority=801), CURRENT) == []
+@pytest.mark.parametrize(
+    ("ages", "jobs", "classic", "current"),
+    [
+        ({"start_age_s": [None]}, {}, [], []),  # it never ran, and was never tried
+        ({"start_age_s": [99_960]}, {}, [], []),
+        ({"start_age_s": [99_960], "wait_age_s": [7260]}, {}, [], []),  # nothing waited since
+        ({"start_age_s": [7260], "wait_age_s": [7200]}, {}, [], []),  # what started waited before
+        ({"start_age_s": [99_960], "wait_age_s": [3600]}, {}, ["inactive"], []),
+        ({"start_age_s": [None], "wait_age_s": [3600]}, {}, ["inactive"], []),
+        ({"start_age_s": [7260]}, {"activated": [1], "running": [9]}, ["inactive"], ["inactive"]),
+        ({"start_age_s": [7260]}, {"starting": [1], "running": [9]}, ["inactive"], ["inactive"]),
+        ({"start_age_s": [7200]}, {"activated": [1], "running": [9]}, [], []),
+        ({"start_age_s": [7260]}, {"defined": [1], "assigned": [1], "running": [9]}, [], []),
+    ],
+)
+def test_a_queue_is_inactive_if_nothing_starts_though_something_waits(
+    ages: dict[str, Any], jobs: dict[str, Any], classic: list[str], current: list[str]
+) -> None:
+    """Contracts §16, "inactive queue, classic": no job started in the last 2 h *although a job
+    waited there (activated or starting) at some time in them*; where nothing waited nothing could
+    start. §12, current: ... and activated+starting > 0."""
+    at = world("S", jobs=jobs, **ages)
+    assert codes(at, need(priority=801)) == classic
+    assert codes(at, need(priority=801), CURRENT) == current
+
+
+def test_running_jobs_are_no_start() -> None:
     busy = world("S", start_age_s=[99_999], jobs={"activated": [5], "running": [9]})
     assert codes(busy, need(priority=800), CURRENT) == ["inactive"]
 

@@ -229,6 +229,39 @@ commands:
     assert times == 1
 
 
+def test_production_begins_on_a_fresh_grid_and_after_idle_hours(engine: Engine) -> None:
+    """Contracts §16: where nothing waited nothing could start, so that none did is no reason
+    against a site. Without that scouts, which go only where jobs start, never begin anywhere."""
+    scenario = read_scenario(FRESH_GRID + "".join(
+        f"  - {{name: {name}, files: 20, run_s: 1800, at_h: {at_h}, parameters: {{"
+        "prodSourceLabel: managed, taskType: prod, taskPriority: 500}}\n"
+        for name, at_h in PRODUCTION.items()
+    ))  # fmt: skip
+    record = simulate_in(engine, scenario)
+    sound(record)
+    assert {row.taskname[:-2]: row.status for row in record.tasks} == dict.fromkeys(
+        PRODUCTION, "done"
+    )
+    for row in record.tasks:
+        starts = [job.starttime for job in record.jobs if job.jeditaskid == row.jeditaskid]
+        took = min(starts) - record.scenario.start
+        assert took < timedelta(hours=PRODUCTION[row.taskname[:-2]] + 1), row.taskname
+
+
+PRODUCTION = {"first": 0.5, "second": 0.5, "soon": 1.0, "later": 16.0}
+"""Tasks, and when they come, in hours."""
+FRESH_GRID = """
+days: 1
+tick_s: 600
+knobs: {broker.local: full, taskbroker.room_tb: 0, broker.min_output_mb: 0}
+queues:
+  - {queue_id: 1, queue_name: managed, queue_type: managed, vo: local}
+sites:
+  - {site: GREEN, count: 3, slots: 9, endpoints: [DISK], attributes: {role: nucleus}}
+tasks:
+"""
+
+
 # -------------------------------------------------------------------------------------- the result
 
 

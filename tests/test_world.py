@@ -19,8 +19,10 @@ from jedi.brokerage.production import ProductionBroker
 from jedi.brokerage.verdict import judge
 from jedi.core.knobs import Knobs
 from jedi.ddm.interface import Replica
+from jedi.service.replay import replay
+from jedi.service.why import why
 from jedi.spec.snapshot import Snapshot
-from jedi.taskbuffer import snapshot
+from jedi.taskbuffer import snapshot, stats
 
 
 def run(engine: Engine, *statements: str) -> None:
@@ -53,6 +55,7 @@ def test_sites_that_say_nothing_or_nonsense(engine: Engine, tmp_path: Any) -> No
         "pledged_cores": np.inf, "max_io_kb_s": np.inf, "max_disk_io_kb_s": np.inf, "gpu": 0,
         "jumbo_events": 0, "pilot_age_s": np.inf, "start_age_s": np.inf, "usable_gb": np.inf,
         "free_gb": np.inf, "total_gb": np.inf, "starts_per_h": np.inf, "workers": 0,
+        "wait_age_s": np.inf,
     }.items():  # fmt: skip
         assert getattr(at, column).tolist() == [value], column
     assert (at.releases, at.cloud, at.job_seed) == (("",), ("",), ("std",))
@@ -135,6 +138,34 @@ def test_counts_and_rates(engine: Engine, tmp_path: Any) -> None:
     assert at.starts_per_h.tolist() == [2, 6]
 
 
+def test_when_a_job_last_waited_for_a_slot(engine: Engine, tmp_path: Any) -> None:
+    """In whole minutes, from the statistics, folded or not; no other status tells it."""
+    with engine.begin() as tx:
+        for site in "ABCD":
+            add_site(tx, site, f"{site}_DISK", tmp_path)
+    change = ("INSERT INTO job_stats_delta (site, workqueue, gshare, resource_type, status, jobs, "
+              "cores, modificationtime) VALUES ('{}', 1, 'x', 'SCORE', '{}', {}, 1, "
+              "jedi_now() - interval '{} s')")  # fmt: skip
+    run(
+        engine,
+        change.format("A", "activated", 1, 9000),
+        change.format("A", "activated", -1, 3700),
+        change.format("B", "starting", 1, 7300),
+        change.format("C", "running", 1, 60),
+        change.format("C", "assigned", 1, 60),
+    )
+    expected = [3660.0, 7260.0, np.inf, np.inf]
+    assert load(engine).wait_age_s.tolist() == expected
+    with engine.begin() as tx:
+        assert stats.fold(tx, 100) == 5
+    assert load(engine).wait_age_s.tolist() == expected
+    run(engine, change.format("A", "sent", 1, 130))
+    with engine.begin() as tx:
+        stats.fold(tx, 100)
+    run(engine, change.format("B", "activated", 1, 200), change.format("A", "activated", 1, 190))
+    assert load(engine).wait_age_s.tolist() == [120.0, 180.0, np.inf, np.inf]
+
+
 # ------------------------------------------------------------------ tasks of a grid, for real
 
 
@@ -208,6 +239,40 @@ def test_nucleus_criteria_of_a_grid(grid: World) -> None:
     assert (row.status, row.reason_code) == ("assigning", "no_nucleus")
     assert row.reason_facts == {"refused": {"little_room": 2}}
     assert "5000 GB are free when its tasks are done, 5120 GB must be" in row.errordialog
+
+
+def test_a_nucleus_decision_tells_what_its_queues_lack(grid: World) -> None:
+    """In the decision, in `why` with its near misses, and in a replay."""
+    task = tasks(grid, "managed")
+    run(grid.engine, "UPDATE jedi_tasks SET vo = 'atlas', ramcount = 2000, ramunit = 'MB', "
+        "currentpriority = 850", "UPDATE jedi_sites SET laststart = NULL",
+        "UPDATE jedi_sites SET maxrss = 1900 WHERE site = 'SITE_A'",
+        "INSERT INTO job_stats VALUES ('SITE_B', 12, 'x', 'SCORE', 'activated', 1, 1)")  # fmt: skip
+    assert TaskBroker(grid).run_once() == 1
+    row = row_of(grid, task)
+    assert (row.reason_code, row.reason_facts) == (
+        "no_nucleus", {"refused": {"inactive": 1, "little_memory": 1}}
+    )  # fmt: skip
+    assert "slots of 1900 MB, the jobs need 2000 MB" in row.errordialog
+    waits_s = (row.next_run_at - row.modificationtime).total_seconds()
+    assert waits_s == pytest.approx(120, abs=5)  # SITE_B may be free of its reason in a moment
+    (kept,) = rows(grid, "SELECT * FROM jedi_broker_decisions")
+    with grid.engine.begin() as tx:
+        said = why(tx, task).brokerage
+        again = replay(tx, kept.decision_id, ["broker.active_s=1e9"], ["SITE_A.maxrss=2000"])
+    assert said is not None
+    assert {one.code: one.sites for one in said.near_misses} == {
+        "inactive": ("SITE_B",), "little_memory": ("SITE_A",)
+    }  # fmt: skip
+    gaps = {one.code: one.sentence for one in said.near_misses}
+    assert gaps["little_memory"] == "1 site lacks only 100 MB (little_memory)"
+    assert again.same and [site for site, _ in again.chosen] in (["SITE_A"], ["SITE_B"])
+    run(grid.engine, f"UPDATE jedi_tasks SET ramcount = 3000, next_run_at = NULL "
+        f"WHERE jeditaskid = {task}", "UPDATE jedi_sites SET maxrss = 1900")  # fmt: skip
+    TaskBroker(grid).run_once()
+    row = row_of(grid, task)
+    waits_s = (row.next_run_at - row.modificationtime).total_seconds()
+    assert waits_s == pytest.approx(1800, abs=5)  # a person has to change something
 
 
 def test_work_assigned_in_a_cycle_counts_for_the_next_task(grid: World) -> None:

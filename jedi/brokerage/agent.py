@@ -145,8 +145,9 @@ class TaskBroker(TaskAgent[Item, Chosen]):
             reason = f"{choice.best} {why}."
             return Move(item.jedi_task_id, item.lock_seq, "ready", "nucleus_chosen", reason)
         reason = f"No nucleus can take the task: {why_nowhere(choice.verdict)}."
+        lasting, broker = choice.verdict.lasting, chosen.broker
         facts = {"refused": counts(choice.verdict)}
-        wait_s = self.world.knobs[chosen.broker.retry_knob]
+        wait_s = self.world.knobs[broker.retry_knob if lasting else broker.soon_knob]
         return Move(
             item.jedi_task_id, item.lock_seq, "assigning", "no_nucleus", reason, facts, wait_s
         )

@@ -23,12 +23,13 @@ Choose = Callable[[Snapshot, Need, Mapping[str, Any], int], Choice]
 class NucleusBroker:
     """`wants_data`: where the input lies is looked up before, and the work that is left; `why`
     says in a few words why the chosen one was; a task that found none is tried again after the
-    time of `retry_knob`."""
+    time of `retry_knob`, or of `soon_knob` where what is in the way may pass by itself."""
 
     choose: Choose
     wants_data: bool
     why: str
     retry_knob: str
+    soon_knob: str
 
 
 ACTIVE = wanted(
@@ -69,4 +70,4 @@ def most_space(world: Snapshot, need: Need, knobs: Mapping[str, Any], seed: int)
 
 
 MOST_SPACE = NucleusBroker(most_space, wants_data=False, why="has the most free space",
-                           retry_knob="jobgen.retry_s")  # fmt: skip
+                           retry_knob="jobgen.retry_s", soon_knob="jobgen.retry_s")  # fmt: skip

@@ -36,12 +36,15 @@ def _room_gb(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
     return np.asarray(sites.free_gb - reserved - promised)
 
 
-def _can_run(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Bools:
-    """Some queue of the nucleus' grid site can run the jobs."""
+def _able(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Verdict:
+    """Some queue of the nucleus' grid site can run the jobs; where none can, each is refused for
+    reasons of its own."""
     anywhere = replace(need, sites=(), data=Data(), request=replace(need.request, nucleus=""))
-    able = judge(ABLE, sites, anywhere, knobs).passed
-    places = {place for place, good in zip(sites.grid_site, able, strict=True) if good and place}
-    return able | (sites.spread("grid_site", lambda place: place in places) > 0)
+    found = judge(ABLE, sites, anywhere, knobs)
+    passed = zip(sites.grid_site, found.passed, strict=True)
+    places = {place for place, good in passed if good and place}
+    helped = sites.spread("grid_site", lambda place: place in places) > 0
+    return replace(found, kept=found.kept | helped)
 
 
 def _held(sites: Snapshot, need: Need, what: str) -> Numbers:
@@ -75,12 +78,6 @@ ROOM = Filter(
     remedy="Make room at its endpoint, or lower taskbroker.room_tb.",
     unit="GB",
     lasting=False,
-)
-CAN_RUN = wanted(
-    "cannot_run",
-    _can_run,
-    "none of its queues can run the jobs",
-    "Compare what the task asks for with its queues (`jedi site show`).",
 )
 NEAR_SIZE = Filter(
     code="input_elsewhere",
@@ -127,8 +124,8 @@ NO_CHAIN = wanted(
     when=lambda need, _knobs: need.request.full_chain,
 )
 LOCALITY = (NEAR_SIZE, NEAR_FILES)
-FILTERS = (ACTIVE, BACKLOG, ENDPOINT, TAKES_OUTPUTS, ROOM, CAN_RUN, SOURCE, *LOCALITY, CHAIN,
-           NO_CHAIN)  # fmt: skip
+FILTERS = (ACTIVE, BACKLOG, ENDPOINT, TAKES_OUTPUTS, ROOM, SOURCE, *LOCALITY, CHAIN, NO_CHAIN)
+"""Besides these, a queue of the nucleus must be able to run the jobs (brokerage/able.py)."""
 
 
 def _dispensable(need: Need, knobs: Mapping[str, Any]) -> bool:
@@ -139,7 +136,7 @@ def _dispensable(need: Need, knobs: Mapping[str, Any]) -> bool:
 
 
 def _judged(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Verdict:
-    verdict = judge(FILTERS, sites, need, knobs)
+    verdict = judge(FILTERS, sites, need, knobs).joined(_able(sites, need, knobs))
     if need.waits_days >= knobs["taskbroker.local_days"]:
         return verdict.without(LOCALITY)
     return verdict.without_if_nobody(LOCALITY) if _dispensable(need, knobs) else verdict
@@ -207,4 +204,5 @@ def by_weight(world: Snapshot, need: Need, knobs: Mapping[str, Any], seed: int) 
 
 
 BY_WEIGHT = NucleusBroker(by_weight, wants_data=True, why="was drawn by weight",
-                          retry_knob="taskbroker.retry_s")  # fmt: skip
+                          retry_knob="taskbroker.retry_s",
+                          soon_knob="taskbroker.retry_soon_s")  # fmt: skip

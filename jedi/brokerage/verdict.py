@@ -47,6 +47,27 @@ class Verdict:
         alone = not self.passed.any() and self.passed_but(spared).any()
         return self.without(spared) if alone else self
 
+    def joined(self, other: Verdict) -> Verdict:
+        """With the criteria of another verdict on the same sites. Those of one code become one: a
+        site that both refuse is refused once."""
+        ours = {one.code: row for row, one in enumerate(self.filters)}
+        fresh = [row for row, one in enumerate(other.filters) if one.code not in ours]
+        kept, observed, limits = (
+            np.concatenate([mine, theirs[fresh]])
+            for mine, theirs in (
+                (self.kept, other.kept), (self.observed, other.observed),
+                (self.limits, other.limits),
+            )
+        )  # fmt: skip
+        for row, one in enumerate(other.filters):
+            if (at := ours.get(one.code)) is not None:
+                theirs = kept[at] & ~other.kept[row]
+                kept[at] &= other.kept[row]
+                observed[at] = np.where(theirs, other.observed[row], observed[at])
+                limits[at] = np.where(theirs, other.limits[row], limits[at])
+        filters = (*self.filters, *(other.filters[row] for row in fresh))
+        return Verdict(filters, self.sites, kept, observed, limits)
+
     @property
     def lasting(self) -> bool:
         """True if at every site something lasting is in the way (there is none at all, too)."""

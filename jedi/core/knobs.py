@@ -132,7 +132,8 @@ _DECLARED = [
           "merge go only where jobs start; 0: all go anywhere", 800, least=0),
     _knob("broker.active_s", "s", 7200.0, "... where one started within this time", least=0),
     _knob("broker.idle_only_with_queue", "0/1", 0, "1: a site where nothing waits for a slot "
-          "counts as active", 1, least=0, most=1),
+          "now counts as active; 0: one where nothing waited within broker.active_s", 1, least=0,
+          most=1),
     _knob("broker.any_cores_below", "priority", 0, "tasks of any number of cores and this "
           "priority, and scouts, get several cores; 0: none do", 900, least=0),
     _knob("broker.zero_share_unnamed", "0/1", 1, "1: a fair-share policy leaves nothing for those "
@@ -221,6 +222,8 @@ _DECLARED = [
     _knob("taskbroker.free_cutoff_tb", "TB", 1000.0, "... up to this", least=0),
     _knob("taskbroker.retry_s", "s", 1800.0, "a task for which there is no nucleus is tried again "
           "after this time", least=0),
+    _knob("taskbroker.retry_soon_s", "s", 120.0, "... after this where some nucleus is refused "
+          "only for what passes by itself", 1800.0, least=0),
     _knob("throttler.queue_cap", "jobs", 20_000, "most queued jobs of a work queue without a "
           "share, which is not throttled otherwise", least=1),
     _knob("throttler.threshold", "", 2.0, "more queued jobs for each running one are enough",

@@ -445,6 +445,8 @@ JOB = Machine(
 
 JOB_QUEUED = tuple(_QUEUED.split())
 JOB_AT_SITE = tuple(_AT_SITE.split())
+JOB_TO_START = ("activated", "sent", "starting")
+"""Jobs that only want a slot, or have one and do not run yet."""
 JOB_LIVE = tuple(f"{_QUEUED} {_AT_SITE} {_AFTER}".split())
 JOB_FINAL = tuple(sorted(JOB.final))
 JOB_SUBSTATES: dict[str, tuple[str, str]] = {

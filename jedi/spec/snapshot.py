@@ -72,6 +72,10 @@ class Grid:
         return self.values[self.keys.index(key)] if key in self.keys else None
 
 
+AGE_STEP_S = 60.0
+"""Ages are counted so coarsely: two of the same moment differ by no more."""
+
+
 @dataclass(frozen=True, eq=False)
 class Snapshot:
     """Sites as columns, and the jobs that wait in each work queue.
@@ -81,7 +85,8 @@ class Snapshot:
     that is not to be counted on. `reads_lan`, `writes_lan`: some endpoint serves the site's jobs;
     `gets_wan`, `sends_wan`: some endpoint takes their inputs from, and gives their outputs to,
     other sites; `takes_wan`: `endpoint` takes outputs of others. `queued_in` files are on their
-    way to the site's endpoints. Lists are joined by commas. `jobs` counts live ones by (global
+    way to the site's endpoints. Ages are whole minutes: since a pilot was seen, a job started, and
+    a job last waited for a slot. Lists are joined by commas. `jobs` counts live ones by (global
     share, resource type, status); `links` to nuclei by (nucleus, what): closeness, files queued
     for production and express, MB/s. `tapes` are endpoints on tape, `unreadable` those that give
     nothing to other sites.
@@ -139,6 +144,7 @@ class Snapshot:
     queued_in: Numbers = field(metadata=_numbers(0.0))
     pilot_age_s: Numbers = field(metadata=_numbers(0.0))
     start_age_s: Numbers = field(metadata=_numbers(0.0))
+    wait_age_s: Numbers = field(metadata=_numbers(math.inf))
     starts_per_h: Numbers = field(metadata=_numbers(math.inf))
     workers: Numbers = field(metadata=_numbers(0.0))
     jobs: Grid

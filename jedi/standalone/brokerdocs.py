@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from jedi.brokerage import nucleus, task
+from jedi.brokerage.able import ABLE
 from jedi.brokerage.analysis import AnalysisBroker
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.generic import GenericBroker
@@ -20,6 +21,9 @@ proportion to the weights, with a seed that is kept: any decision can be explain
 Who decides: the plug-in (entry point `jedi.broker`) for the task's vo and prodSourceLabel.
 `managed` and `test` have the production broker, `user` and `panda` the analysis broker. Tasks of
 vo `local` have the generic one; knob `broker.local` = `full` gives them what other vos get.
+
+A *nucleus* has to be good for the outputs, and a queue of its grid site has to be able to run the
+jobs. Where none is, each is refused for reasons of its own, those of production.
 
 A reason is *lasting* if a person has to change something, else it passes with time: a task that
 is refused everywhere for lasting reasons waits longer before it is tried again
@@ -68,7 +72,7 @@ def brokerage_page(grid: Grid) -> list[str]:
     """The parts of the page; `grid` draws a table."""
     brokers = {
         "nucleus, vo local": nucleus.FILTERS,
-        "nucleus": task.FILTERS,
+        "nucleus": (*task.FILTERS, *ABLE),
         **{b.name: b.filters for b in (ProductionBroker, AnalysisBroker, GenericBroker)},
     }
     users: dict[str, list[str]] = {}

@@ -50,6 +50,8 @@ def _flag(what: str) -> str:
     )
 
 
+_TO_START = ", ".join(f"'{status}'" for status in states.JOB_TO_START)
+
 # Ages in minutes and room in GB: a snapshot that says nothing new is stored once.
 _SITES = text(f"""
 WITH e AS (
@@ -85,6 +87,12 @@ WITH e AS (
     sum(jobs) / 168.0 AS last_week
   FROM job_stats_hourly WHERE status = 'running' AND hour >= jedi_now() - interval '1 week'
   GROUP BY site
+), a AS (
+  SELECT site, max(modificationtime) AS waited FROM (
+    SELECT site, status, modificationtime FROM job_stats
+    UNION ALL
+    SELECT site, status, modificationtime FROM job_stats_delta) n
+  WHERE status IN ({_TO_START}) GROUP BY site
 )
 SELECT s.site AS sites, s.status, s.role, s.state, s.type, s.cloud, coalesce(s.tier, '') AS tier,
   coalesce(s.pandasite, '') AS grid_site, coalesce(s.fairsharepolicy, '') AS policy,
@@ -121,11 +129,12 @@ SELECT s.site AS sites, s.status, s.role, s.state, s.type, s.cloud, coalesce(s.t
   coalesce(w.write_wan, true)::int::float8 AS takes_wan, coalesce(q.files, 0) AS queued_in,
   60 * floor(extract(epoch FROM jedi_now() - s.lastpilot) / 60)::float8 AS pilot_age_s,
   60 * floor(extract(epoch FROM jedi_now() - s.laststart) / 60)::float8 AS start_age_s,
+  60 * floor(extract(epoch FROM jedi_now() - a.waited) / 60)::float8 AS wait_age_s,
   coalesce(h.last_hour, h.last_day, h.last_week)::float8 AS starts_per_h,
   coalesce(p.pilots, 0)::float8 AS workers
 FROM jedi_sites s LEFT JOIN r USING (site) LEFT JOIN o USING (site) LEFT JOIN w USING (site)
   LEFT JOIN p USING (site) LEFT JOIN m USING (site) LEFT JOIN h USING (site)
-  LEFT JOIN q ON q.dst = coalesce(s.pandasite, s.site)
+  LEFT JOIN a USING (site) LEFT JOIN q ON q.dst = coalesce(s.pandasite, s.site)
 ORDER BY s.site
 """)
 

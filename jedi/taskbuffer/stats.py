@@ -13,12 +13,13 @@ _FOLD = text(f"""
 WITH d AS (
   DELETE FROM job_stats_delta WHERE delta_id IN (
     SELECT delta_id FROM job_stats_delta ORDER BY delta_id LIMIT :limit)
-  RETURNING {_KEY}, jobs, cores
+  RETURNING {_KEY}, jobs, cores, modificationtime
 ), s AS (
-  INSERT INTO job_stats AS s ({_KEY}, jobs, cores)
-  SELECT {_KEY}, sum(jobs), sum(cores) FROM d GROUP BY {_KEY}
+  INSERT INTO job_stats AS s ({_KEY}, jobs, cores, modificationtime)
+  SELECT {_KEY}, sum(jobs), sum(cores), max(modificationtime) FROM d GROUP BY {_KEY}
   ON CONFLICT ({_KEY}) DO UPDATE SET jobs = s.jobs + excluded.jobs,
-    cores = s.cores + excluded.cores
+    cores = s.cores + excluded.cores,
+    modificationtime = greatest(s.modificationtime, excluded.modificationtime)
 ), h AS (
   INSERT INTO job_stats_hourly AS h (hour, site, gshare, status, jobs)
   SELECT date_trunc('hour', jedi_now()), site, gshare, status, sum(jobs) FROM d WHERE jobs > 0

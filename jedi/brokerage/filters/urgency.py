@@ -10,7 +10,10 @@ import numpy as np
 from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.filters.nearness import at_home, t1s
 from jedi.brokerage.need import Need
-from jedi.spec.snapshot import Numbers, Snapshot
+from jedi.core import states
+from jedi.spec.snapshot import AGE_STEP_S, Numbers, Snapshot
+
+_TO_START = frozenset(states.JOB_TO_START)
 
 
 def urgent(need: Need, knobs: Mapping[str, Any], knob: str) -> bool:
@@ -20,11 +23,14 @@ def urgent(need: Need, knobs: Mapping[str, Any], knob: str) -> bool:
 
 
 def _idle_s(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
-    """Since a job last started; where nothing waits that tells nothing, if the knob says so."""
+    """Since a job last started, where one was there that could have: it waits now, or (not so, if
+    the knob says so) it waited within the time that counts, and after that start. Elsewhere 0:
+    where nothing waited nothing could start. Source: contracts §16."""
+    tried = sites.jobs.total(None, None, _TO_START) > 0
     if not knobs["broker.idle_only_with_queue"]:
-        return sites.start_age_s
-    waiting = sites.jobs.total(None, None, frozenset({"activated", "starting"}))
-    return np.where(waiting > 0, sites.start_age_s, 0.0)
+        lately = sites.wait_age_s <= knobs["broker.active_s"]
+        tried = tried | (lately & (sites.wait_age_s + AGE_STEP_S < sites.start_age_s))
+    return np.where(tried, sites.start_age_s, 0.0)
 
 
 def _wants_active(need: Need, knobs: Mapping[str, Any]) -> bool:
@@ -52,7 +58,7 @@ INACTIVE = Filter(
     observed=_idle_s,
     keep=np.less_equal,
     limit=lambda _sites, _need, knobs: knobs["broker.active_s"],
-    say="no job started in the last {limit:.0f} s",
+    say="no job started in the last {limit:.0f} s, though one waited there",
     remedy="Look why nothing starts at the site; it passes by itself when a job does.",
     unit="s",
     lasting=False,
