@@ -93,7 +93,8 @@ def publish(world: World, tx: Connection, jobs: Sequence[int], endpoint: str) ->
     for row in tx.execute(
         text(
             "SELECT d.datasetname, f.lfn FROM jedi_job_files f JOIN jedi_datasets d "
-            "USING (datasetid, jeditaskid) WHERE f.type = 'output' AND f.pandaid = ANY(:ids)"
+            "USING (datasetid, jeditaskid) "
+            "WHERE f.type IN ('output', 'log') AND f.pandaid = ANY(:ids)"
         ),
         {"ids": list(jobs)},
     ):

@@ -130,6 +130,35 @@ def test_outputs_that_are_gone_are_told(world: World) -> None:
     )
 
 
+def test_logs_that_are_gone_are_told_and_recorded(world: World) -> None:
+    """Seed, "Tasks with incomplete log datasets": JEDI cleans them before jobs of subsequent tasks
+    are made of them. 3 jobs succeed, one log vanishes: told as 1 log file, its row is failed, the
+    counters agree (2 finished, 1 failed), the log dataset is incomplete (`finished`). The task is
+    done: "all inputs of the task were successfully processed"."""
+    task = ended(world, 3, 0)
+    [gone, *_] = logs = rows(
+        world, "SELECT d.datasetname, c.lfn FROM jedi_dataset_contents c JOIN jedi_datasets d "
+        "USING (datasetid) WHERE c.type = 'log' ORDER BY c.fileid"
+    )  # fmt: skip
+    world.ddm.remove_files(gone.datasetname, [gone.lfn])
+    everything(world)
+    row = row_of(world, task)
+    assert (row.status, row.reason_facts) == ("done", {"lost_logs": 1})
+    assert row.errordialog == (
+        "3 of 3 input files were processed; 1 log files are gone from data management."
+    )
+    found = rows(world, "SELECT lfn, status FROM jedi_dataset_contents WHERE type = 'log'")
+    assert {one.lfn: one.status for one in found} == {
+        log.lfn: "failed" if log.lfn == gone.lfn else "finished" for log in logs
+    }
+    [dataset] = rows(world, "SELECT status, nfilesfinished, nfilesfailed FROM jedi_datasets "
+                     "WHERE type = 'log'")  # fmt: skip
+    assert tuple(dataset) == ("finished", 2, 1)
+    query = "SELECT lfn, removed_at IS NOT NULL AS removed FROM jedi_lost_files"
+    assert [tuple(lost) for lost in rows(world, query)] == [(gone.lfn, True)]
+    sound(world)
+
+
 def test_another_task_may_still_make_files_of_the_same_dataset(world: World) -> None:
     task = ended(world, 2, 0)
     with world.engine.begin() as tx:
@@ -233,3 +262,5 @@ def test_but_not_without_all_of_them(world: World) -> None:
 def test_findings_tell_only_what_there_is() -> None:
     assert Findings().facts == {}
     assert Findings(lost=2).facts == {"lost": 2}
+    found = Findings(lost=2, lost_logs={7: {"a", "b"}, 8: {"c"}})
+    assert found.facts == {"lost": 2, "lost_logs": 3}

@@ -240,6 +240,8 @@ def test_every_output_has_its_stream(world: World) -> None:
 
 
 def test_three_tries_then_the_inputs_come_back(world: World) -> None:
+    """Seed, "Output merging": "If the final attempt for the merge job fails, the status of merging
+    jobs will change to cancelled and input files will be retried." """
     task = task_of(world, 2)
     first = jobs(world, task, "activated")
     make(world, first)
@@ -252,11 +254,11 @@ def test_three_tries_then_the_inputs_come_back(world: World) -> None:
         sound(world)
     query = "SELECT status, substatus, error_code FROM jedi_jobs WHERE kind = 'normal'"
     assert {tuple(row) for row in rows(world, query)} == {
-        ("failed", "merge_failed", "merge_failed")
+        ("cancelled", "merge_failed", "merge_failed")
     }
     assert [row.attemptnr for row in merge_jobs(world, task)] == [1, 2, 3]
     query = "SELECT failedattempt FROM jedi_dataset_contents WHERE type = 'input'"
-    assert {row.failedattempt for row in rows(world, query)} == {1}
+    assert {row.failedattempt for row in rows(world, query)} == {0}
     assert merged_at_last(world, task) == "done"
     assert of_type(world, task, "trn_output") == {"failed": 2, "finished": 2}
     sound(world)
@@ -309,6 +311,7 @@ def test_a_merge_job_that_is_killed(world: World, target: str) -> None:
 
 
 def test_a_pre_merge_file_that_is_gone(world: World) -> None:
+    """Its job can't be merged: it is given up and cancelled; the other one is merged."""
     task = task_of(world, 2)
     make(world, jobs(world, task, "activated"))
     everything(world)
@@ -317,7 +320,7 @@ def test_a_pre_merge_file_that_is_gone(world: World) -> None:
         tx.exec_driver_sql("UPDATE jedi_job_files SET problem = 'missing' WHERE pandaid = "
                            f"{merge.pandaid} AND lfn = 'panda.um.o.000001'")  # fmt: skip
     run(world, [merge.pandaid], "failed")
-    assert kinds(world, task)["normal", "failed"] == 1
+    assert kinds(world, task)["normal", "cancelled"] == 1
     assert kinds(world, task)["normal", "merging"] == 1
     assert files(world, task) == {"ready": 1, "running": 1}
     sound(world)
@@ -326,7 +329,8 @@ def test_a_pre_merge_file_that_is_gone(world: World) -> None:
 
 
 def test_merge_jobs_that_no_pilot_takes_are_closed(world: World) -> None:
-    """Three of them, then the inputs are tried again."""
+    """Three of them, then the merge is given up: its jobs are cancelled (contracts, "a merge job
+    that is given up") and the inputs are tried again."""
     task = task_of(world, 2)
     make(world, jobs(world, task, "activated"))
     with world.engine.begin() as tx:
@@ -339,7 +343,7 @@ def test_merge_jobs_that_no_pilot_takes_are_closed(world: World) -> None:
         assert files(world, task) == ({"running": 2} if left else {"ready": 2})
         sound(world)
     query = "SELECT DISTINCT status, substatus FROM jedi_jobs WHERE kind = 'normal'"
-    assert [tuple(row) for row in rows(world, query)] == [("closed", "merge_closed")]
+    assert [tuple(row) for row in rows(world, query)] == [("cancelled", "merge_closed")]
 
 
 # ---------------------------------------------------------------------------------- commands

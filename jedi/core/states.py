@@ -450,9 +450,9 @@ JOB_TO_START = ("activated", "sent", "starting")
 JOB_LIVE = tuple(f"{_QUEUED} {_AT_SITE} {_AFTER}".split())
 JOB_FINAL = tuple(sorted(JOB.final))
 JOB_SUBSTATES: dict[str, tuple[str, str]] = {
-    "merge_failed": ("failed", "the last merge of its outputs failed"),
+    "merge_failed": ("cancelled", "the last merge of its outputs failed"),
     "merge_cancelled": ("cancelled", "the merge of its outputs was killed"),
-    "merge_closed": ("closed", "the system ended the last merge of its outputs"),
+    "merge_closed": ("cancelled", "the system ended the last merge of its outputs"),
     # event service
     "pilot_failed": ("failed", "the pilot reported an error"),
     "es_heartbeat": ("failed", "the pilot fell silent before a range of events was processed"),

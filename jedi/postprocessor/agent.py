@@ -4,9 +4,9 @@ to do."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -15,7 +15,14 @@ from jedi.agent import plugins
 from jedi.agent.base import TaskAgent
 from jedi.core import states
 from jedi.core.errors import JediError, NotFound
-from jedi.postprocessor.outcome import Dataset, Findings, PostProcessing, Verdict, Wishes
+from jedi.postprocessor.outcome import (
+    Dataset,
+    Findings,
+    PostProcessing,
+    Verdict,
+    Wishes,
+    incomplete,
+)
 from jedi.postprocessor.scouts import shaped
 from jedi.spec.scouting import Judgement, Scouted
 from jedi.taskbuffer import (
@@ -79,6 +86,7 @@ class Outcome:
     verdict: Verdict
     settled: list[tuple[int, str]]
     released: list[tuple[int, str]]
+    lost_logs: Mapping[int, Collection[str]] = field(default_factory=dict)
 
 
 class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
@@ -176,7 +184,8 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
             elif dataset.type == "trn_output":  # merged, or not wanted any more
                 with suppress(NotFound):
                     self.world.ddm.delete(dataset.name)
-        return Outcome(verdict, settled, plugin.release(verdict.target, task.datasets))
+        released = incomplete(plugin.release(verdict.target, task.datasets), found.lost_logs)
+        return Outcome(verdict, settled, released, found.lost_logs)
 
     def apply(self, tx: Connection, results: Sequence[tuple[Ending, Outcome | Judgement]]) -> None:
         ours = tasks.fence(tx, [(task.jedi_task_id, task.lock_seq) for task, _ in results])
@@ -187,6 +196,8 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
         released = [move for _, outcome in held for move in outcome.released]
         datasets.move_datasets(tx, settled, self.name, "processed")
         datasets.move_datasets(tx, released, self.name, "frozen")
+        gone = {i: lfns for _, outcome in held for i, lfns in outcome.lost_logs.items()}
+        validation.lose_logs(tx, gone)
         ended = [task for task, outcome in held if outcome.verdict.target in states.TASK.final]
         closed = [d.name for task in ended for d in task.datasets if d.is_output]
         datasets.call_consumers(tx, closed)
@@ -238,18 +249,24 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
         if task.status not in _VALIDATED:
             return Findings()
         lost = removed = 0
+        lost_logs: dict[int, frozenset[str]] = {}
         for dataset in task.datasets:
-            if dataset.type == "output" and (known := self._products.get(dataset.name)):
-                with suppress(NotFound):
-                    there = {file.lfn for file in self.world.ddm.list_files(dataset.name)}
-                    if bad := there & known.bad:
-                        self.world.ddm.remove_files(dataset.name, bad)
-                    removed += len(bad)
-                    lost -= len(there & known.made)
-                lost += len(known.made)
-        if lost or removed:
-            self.log.warning("validated", task=task.jedi_task_id, lost=lost, removed=removed)
-        return Findings(self._twice.get(task.jedi_task_id, 0), lost, removed)
+            if not (known := self._products.get(dataset.name)):
+                continue
+            there: set[str] = set()
+            with suppress(NotFound):
+                there = {file.lfn for file in self.world.ddm.list_files(dataset.name)}
+            if dataset.type == "output":
+                if bad := there & known.bad:
+                    self.world.ddm.remove_files(dataset.name, bad)
+                removed += len(bad)
+                lost += len(known.made - there)
+            elif dataset.type == "log" and (gone := known.made - there):
+                lost_logs[dataset.dataset_id] = gone
+        found = Findings(self._twice.get(task.jedi_task_id, 0), lost, removed, lost_logs)
+        if lost or removed or lost_logs:
+            self.log.warning("validated", task=task.jedi_task_id, **found.facts)
+        return found
 
     def _freeze(self, name: str, *, empty_goes: bool) -> bool:
         """Close a dataset in data management, if it came to be there; or delete an empty one.

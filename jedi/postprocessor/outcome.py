@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -78,16 +78,26 @@ class Wishes:
 @dataclass(frozen=True, slots=True)
 class Findings:
     """What a look at a task's products brought: inputs that were processed `twice`; outputs that
-    are `lost`, though their jobs had success; files of others that were `removed`."""
+    are `lost`, though their jobs had success; `lost_logs` likewise, by dataset id; files of others
+    that were `removed`."""
 
     twice: int = 0
     lost: int = 0
     removed: int = 0
+    lost_logs: Mapping[int, Collection[str]] = field(default_factory=dict)
 
     @property
     def facts(self) -> dict[str, int]:
         """What there is to tell."""
-        return {name: n for name, n in asdict(self).items() if n}
+        counts = {**asdict(self), "lost_logs": sum(map(len, self.lost_logs.values()))}
+        return {name: n for name, n in counts.items() if n}
+
+    @property
+    def told(self) -> list[str]:
+        """What the reason says besides the inputs: what was made and is gone."""
+        counts = (("lost", "output"), ("lost_logs", "log"))
+        return [f"{self.facts[name]} {kind} files are gone from data management"
+                for name, kind in counts if name in self.facts]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,15 +163,15 @@ class PostProcessing:
             )
             return Verdict("paused", "duplicates_found", reason, found.facts)
         target = _share_done(finished, wanted)
-        doubts = _doubts(masters, parent, found)
-        if doubts and target == "done":
+        doubts = _doubts(masters, parent)
+        if target == "done" and (doubts or found.lost):
             target = "finished"
         counts = "ranges of events" if wishes.by_events else "input files"
         reason = f"{finished} of {wanted} {counts} were processed"
         failed = sum(d.failed for d in masters)
         missing = sum(d.missing for d in masters)
         counted = [f"{n} {what}" for n, what in ((failed, "failed"), (missing, "missing")) if n]
-        details = ", ".join(counted + doubts)
+        details = ", ".join(counted + doubts + found.told)
         reason = f"{reason}{details and f'; {details}'}."
         percent = _percent_done(masters)
         if target == "finished" and percent < wishes.goal:
@@ -179,7 +189,12 @@ class PostProcessing:
         return [(d.dataset_id, end) for d in datasets if d.is_output and d.status not in _FROZEN]
 
 
-def _doubts(masters: Iterable[Dataset], parent: str | None, found: Findings) -> list[str]:
+def incomplete(released: Iterable[tuple[int, str]], lost: Collection[int]) -> list[tuple[int, str]]:
+    """The final statuses of outputs: those of which files are `lost` are not complete."""
+    return [(i, "finished" if end == "done" and i in lost else end) for i, end in released]
+
+
+def _doubts(masters: Iterable[Dataset], parent: str | None) -> list[str]:
     """Why a task is not done even with all input processed that is known."""
     doubts = []
     if withheld := sum(d.withheld for d in masters):
@@ -189,8 +204,6 @@ def _doubts(masters: Iterable[Dataset], parent: str | None, found: Findings) -> 
     doubts += [f"dataset {d.name} is broken" for d in masters if d.status == "broken"]
     if parent not in (None, "done"):
         doubts.append(f"its parent is {parent}")
-    if found.lost:
-        doubts.append(f"{found.lost} output files are gone from data management")
     return doubts
 
 

@@ -127,7 +127,8 @@ HAVING bool_and(c.status = 'finished') OR bool_or(c.status IN ('failed', 'missin
 ORDER BY k.maker
 """)
 _LOST = {"failed": "merge_failed", "cancelled": "merge_cancelled", "closed": "merge_closed"}
-"""Code and sub-status of makers, by the end of the last merge job."""
+"""Code and sub-status of makers, by the end of the last merge job. However that ended, its makers
+are cancelled: it was no failure of theirs. Source: seed, "Output merging"."""
 _DETAIL = text("""
 UPDATE jedi_jobs j SET substatus = s.substatus
 FROM unnest(CAST(:ids AS bigint[]), CAST(:words AS text[])) s(id, substatus)
@@ -137,7 +138,7 @@ WHERE j.pandaid = s.id AND j.status = 'merging'
 
 def outcomes(tx: Connection, tied: Mapping[int, int]) -> list[JobMove]:
     """How makers end whose merge jobs have ended and were settled: finished if their files are
-    merged, or as the last try of a merge ended. The others wait for the next try."""
+    merged, cancelled if the merge is given up. The others wait for the next try."""
     if not tied:
         return []
     ids, mergers = list(tied), list(tied.values())
@@ -153,7 +154,7 @@ def _end(row: Row[Any]) -> JobMove:
         reason = f"Job {row.merger} merged what it made."
         return JobMove(row.maker, "finished", "merged", reason)
     reason = f"What it made was not merged by job {row.merger}: {row.error_diag}"
-    return JobMove(row.maker, row.status, _LOST[row.status], reason, None, "jedi")
+    return JobMove(row.maker, "cancelled", _LOST[row.status], reason, None, "jedi")
 
 
 # ------------------------------------------------------------------------ what is to be merged

@@ -66,8 +66,11 @@ def ever_made(tx: Connection, name: str) -> set[str]:
                 "USING (jeditaskid, datasetid) "
                 "WHERE (d.datasetname = :name OR d.containername = :name) AND d.type = 'output' "
                 "AND c.status = 'finished' "
-                "UNION SELECT lfn FROM jedi_lost_files WHERE datasetname = :name OR datasetname IN "
-                "(SELECT datasetname FROM jedi_datasets WHERE containername = :name)"
+                "UNION SELECT c.lfn FROM jedi_lost_files l "
+                "JOIN jedi_dataset_contents c USING (jeditaskid, fileid) "
+                "WHERE (l.datasetname = :name OR l.datasetname IN "
+                "(SELECT datasetname FROM jedi_datasets WHERE containername = :name)) "
+                "AND c.type <> 'log'"
             ),
             {"name": name},
         )

@@ -621,16 +621,18 @@ commands = Table(
     comment="what people asked of tasks: rows are only added and acknowledged",
 )  # fmt: skip
 
+_LOST = "recovery.undo validation.lose_logs"
+
 lost_files = Table(
     "jedi_lost_files",
     metadata,
-    key("jeditaskid:jedi_task_id", "the task that made it", "recovery.undo"),
-    key("fileid:file_id", "its contents row", "recovery.undo"),
-    words("datasetname:dataset_name", "the output dataset", "recovery.undo", nullable=False),
-    words("lfn", "the logical file name", "recovery.undo", nullable=False),
-    stamp("creationtime:creation_time", "when it was given up", "recovery.undo", now=True),
+    key("jeditaskid:jedi_task_id", "the task that made it", _LOST),
+    key("fileid:file_id", "its contents row", _LOST),
+    words("datasetname:dataset_name", "the output dataset", _LOST, nullable=False),
+    words("lfn", "the logical file name", _LOST, nullable=False),
+    stamp("creationtime:creation_time", "when it was given up", _LOST, now=True),
     stamp("removed_at", "when it was removed from data management, if it was there; NULL: not yet",
-          "recovery.note_removed"),
+          "recovery.note_removed validation.lose_logs"),
     PrimaryKeyConstraint("jedi_task_id", "file_id"),
     Index(None, "dataset_name"),
     comment="outputs that were made and lost: they are made again under another name",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, text
@@ -26,11 +26,13 @@ FROM (
   WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type IN ({_OUTPUTS})
 ) o, LATERAL (
   SELECT c.lfn, bool_and(c.status = 'failed') AS bad,
-    bool_or(c.status = 'finished' AND c.jeditaskid = ANY(CAST(:ids AS bigint[]))
-      AND d.state IS DISTINCT FROM 'missing' AND (c.outpandaid IN (
+    bool_or((c.status = 'finished' OR c.type = 'log' AND l.fileid IS NOT NULL)
+      AND c.jeditaskid = ANY(CAST(:ids AS bigint[]))
+      AND d.state IS DISTINCT FROM 'missing' AND (c.type = 'output' AND c.outpandaid IN (
         SELECT pandaid FROM {_JOBS} j WHERE j.jeditaskid = ANY(CAST(:ids AS bigint[]))
           AND j.purged_at IS NOT NULL)) IS NOT TRUE) AS made
   FROM jedi_datasets d JOIN jedi_dataset_contents c USING (datasetid)
+    LEFT JOIN jedi_lost_files l ON l.jeditaskid = c.jeditaskid AND l.fileid = c.fileid
   WHERE d.datasetname = o.datasetname AND d.type IN ({_OUTPUTS}) GROUP BY c.lfn) f
 GROUP BY o.datasetname
 """)
@@ -38,9 +40,9 @@ GROUP BY o.datasetname
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """LFNs of an output dataset: `made` by the task's jobs with success, unless the dataset has
-    expired since, or the job was purged; `bad`: of no job, of whatever task, that had success or
-    may have it yet."""
+    """LFNs of an output or log dataset: `made` by the task's jobs with success, unless the dataset
+    has expired since, or the job was purged, which keeps its log; logs that were lost before are
+    among them. `bad`: of no job, of whatever task, that had success or may have it yet."""
 
     made: frozenset[str]
     bad: frozenset[str]
@@ -50,6 +52,38 @@ def products(tx: Connection, task_ids: Sequence[int]) -> dict[str, Products]:
     """What is known of the output and log datasets of tasks, by name."""
     rows = tx.execute(_PRODUCTS, {"ids": list(task_ids)})
     return {row.name: Products(_words(row.made), _words(row.bad)) for row in rows}
+
+
+_LOSE_LOGS = text("""
+WITH w AS (
+  SELECT * FROM unnest(CAST(:datasets AS bigint[]), CAST(:lfns AS text[])) w(datasetid, lfn)
+), k AS (  -- in the order in which all lock them
+  SELECT FROM jedi_datasets WHERE datasetid IN (SELECT datasetid FROM w)
+  ORDER BY datasetid FOR NO KEY UPDATE
+), c AS (
+  UPDATE jedi_dataset_contents c SET status = 'failed', proc_status = 'failed'
+  FROM w, (SELECT count(*) FROM k) locked
+  WHERE c.datasetid = w.datasetid AND c.lfn = w.lfn AND c.type = 'log' AND c.status = 'finished'
+  RETURNING c.jeditaskid, c.datasetid, c.fileid, c.lfn
+), d AS (
+  UPDATE jedi_datasets d SET nfilesfinished = d.nfilesfinished - g.n,
+    nfilesfailed = d.nfilesfailed + g.n
+  FROM (SELECT datasetid, count(*) AS n FROM c GROUP BY datasetid) g
+  WHERE d.datasetid = g.datasetid
+  RETURNING d.datasetid, d.datasetname
+)
+INSERT INTO jedi_lost_files (jeditaskid, fileid, datasetname, lfn, removed_at)
+SELECT c.jeditaskid, c.fileid, d.datasetname, c.lfn, jedi_now() FROM c JOIN d USING (datasetid)
+ON CONFLICT DO NOTHING
+""")
+
+
+def lose_logs(tx: Connection, gone: Mapping[int, Collection[str]]) -> None:
+    """Logs that jobs with success made, by dataset id, and that data management has not: they
+    count as failed and as lost, like outputs, but nobody makes them again."""
+    if pairs := [(dataset, lfn) for dataset in gone for lfn in sorted(gone[dataset])]:
+        datasets, lfns = map(list, zip(*pairs, strict=True))
+        tx.execute(_LOSE_LOGS, {"datasets": datasets, "lfns": lfns})
 
 
 def _words(lines: str | None) -> frozenset[str]:
@@ -71,7 +105,7 @@ WHERE 1 < (
     SELECT count(*) FROM unnest(t.jobs) j(pandaid) WHERE NOT EXISTS (
       SELECT FROM {_FILES} f JOIN jedi_dataset_contents c USING (fileid)
       WHERE f.pandaid = j.pandaid AND c.jeditaskid = t.jeditaskid
-        AND f.type IN ({_OUTPUTS}) AND c.status = 'failed'))
+        AND f.type = 'output' AND c.status = 'failed'))
   AND NOT EXISTS (SELECT FROM jedi_tasks_statuslog l WHERE l.jeditaskid = t.jeditaskid
     AND l.attemptnr = t.attemptnr AND l.status = 'paused' AND l.reason_code = '{DUPLICATES}')
 GROUP BY jeditaskid
