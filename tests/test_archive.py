@@ -84,8 +84,7 @@ def test_those_who_judge_a_task_see_archived_jobs(
         with world.engine.begin() as tx:
             tx.execute(text("UPDATE jedi_tasks SET failurerate = 100"))
             found = tending.failing(tx, 50.0, 3, 0, "failure_rate", 10)
-            return [found, tending.tired(tx, 1, False, 10),
-                    validation.duplicates(tx, [made.task]),
+            return [found, validation.duplicates(tx, [made.task]),
                     scouting.to_measure(tx, [1], 10)]  # fmt: skip
 
     before = judged()

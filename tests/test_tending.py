@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from commanding import ask, counts, cycle, end, everything, jobs, running, soon, sound, status, take
+from commanding import (
+    add_inputs,
+    ask,
+    counts,
+    cycle,
+    end,
+    everything,
+    jobs,
+    running,
+    soon,
+    sound,
+    status,
+    take,
+)
 from dogs import START, run
-from generating import rows
+from generating import document, generate, ready, rows
 from job_rows import make_jobs
 from sqlalchemy import Connection, text
 
 from jedi.agent.base import World
+from jedi.service import why
+from jedi.service.tasks import find
 from jedi.taskbuffer import knobs, tasks
 from jedi.taskbuffer.tasks import Move
 from jedi.watchdog.dog import Counts
@@ -53,83 +68,140 @@ def move(world: World, task: int, target: str) -> None:
 # ------------------------------------------------------------------------------------ throttling
 
 
-def tried(world: World, attempts: int, status: str = "running", **parameters: bool) -> int:
-    """A task with a job that is the so many-th attempt of its inputs."""
-    with world.engine.begin() as tx:
-        made = make_jobs(tx, 1, attempt=attempts, max_attempt=99)
-        unguarded(tx, "UPDATE jedi_tasks SET status = :s", s=status)
-        tx.execute(
-            text("UPDATE jedi_taskparams SET taskparams = CAST(:p AS jsonb)"),
-            {"p": json.dumps(parameters)},
-        )
-    return made.task
+def tried(world: World, attempts: int, files: int = 1, **keys: Any) -> int:
+    """A task of jobs of one file each, the next of which is the so many-th attempt."""
+    add_inputs(world, files)
+    [task] = ready(world, document(**{"nFilesPerJob": 1, "site": "SITE_A", **keys}))
+    again(world, task, attempts)
+    return task
 
 
-@pytest.mark.parametrize("working", ["ready", "scouting", "running"])
+def again(world: World, task: int, attempts: int) -> None:
+    """The task's next jobs are the so many-th attempt, and more may follow."""
+    sql(world, "UPDATE jedi_dataset_contents SET attemptnr = :n - 1, maxattempt = 99 "
+        "WHERE type = 'input' AND jeditaskid = :t", n=attempts, t=task)  # fmt: skip
+
+
+def next_jobs(world: World) -> int:
+    """One cycle of the JobGenerator while pilots come; how many tasks it had."""
+    sql(world, "UPDATE jedi_sites SET lastpilot = jedi_now(), laststart = jedi_now()")
+    return generate(world)
+
+
+def fail(world: World, task: int) -> None:
+    """All jobs that are there fail."""
+    take(world, jobs(world, task, "activated"))
+    end(world, jobs(world, task, "sent"), "failed")
+
+
+@pytest.mark.parametrize("scouting", [False, True])
 def test_a_task_that_needs_many_attempts_rests(
-    world: World, at: Callable[[float], None], working: str
+    world: World, at: Callable[[float], None], scouting: bool
 ) -> None:
-    task = tried(world, 4, working)
-    assert run(world, "throttle") == Counts()
-    sql(world, "UPDATE jedi_jobs SET attemptnr = 5")
-    assert run(world, "throttle") == Counts(many_attempts=1)
+    """Seed, "throttled": "the largest attemptNr in the task is a multiple of 5. The throttled
+    period is 120 x int(max(attemptNr)/5)**2 minites". The 4th attempt is none of these; with the
+    5th job the task rests 120 x 1 min, decided by who makes it, without any dog. Somebody who asks
+    hears when it goes on."""
+    at(0)
+    task = tried(world, 4, files=40 if scouting else 1, skipScout=not scouting)
+    working = "scouting" if scouting else "running"
+    assert next_jobs(world) == 1
+    assert status(world, task) == working
+    fail(world, task)
+    assert next_jobs(world) == 1
     row = task_row(world, task)
     assert (row.status, row.numthrottled, row.reason_code) == ("throttled", 1, "many_attempts")
     assert row.throttledtime == START
     assert "no jobs are made for 120 min" in row.errordialog
+    over = START + timedelta(minutes=120)
+    with world.engine.begin() as tx:
+        assert why.why(tx, task).next_try == over
+        assert [one.next_run_at for one in find(tx, ids=[task])] == [over]
+    fail(world, task)
+    assert next_jobs(world) == 0
     at(120 * MINUTE)
     assert run(world, "throttle") == Counts()
     at(120 * MINUTE + 1)
     assert run(world, "throttle") == Counts(throttle_over=1)
     assert status(world, task) == working
-    assert run(world, "throttle") == Counts()  # once for five
+    assert next_jobs(world) == 1  # the 6th: once for five
+    assert status(world, task) == working
+    sound(world)
 
 
 def test_each_rest_is_longer(world: World, at: Callable[[float], None]) -> None:
+    """The 12th attempt: int(12 / 5) = 2, so 120 x 2**2 = 480 min."""
     task = tried(world, 12)
-    assert run(world, "throttle") == Counts(many_attempts=1)
+    assert next_jobs(world) == 1
     assert task_row(world, task).numthrottled == 2
-    at(120 * 4 * MINUTE)
+    at(480 * MINUTE)
     assert run(world, "throttle") == Counts()
-    at(120 * 4 * MINUTE + 1)
+    at(480 * MINUTE + 1)
     assert run(world, "throttle") == Counts(throttle_over=1)
+
+
+def test_no_task_fails_for_good_without_having_rested(
+    world: World, at: Callable[[float], None]
+) -> None:
+    """12 attempts that fail at once, with no dog in between: it rests with the 5th and the 10th."""
+    task = tried(world, 1, maxAttempt=12)
+    sql(world, "UPDATE jedi_dataset_contents SET maxattempt = 12 WHERE type = 'input'")
+    rests, clock = [], 0.0
+    for attempt in range(1, 13):
+        assert next_jobs(world) == 1
+        if status(world, task) == "throttled":
+            rests.append(attempt)
+            clock += 120 * MINUTE * len(rests) ** 2 + 1
+        fail(world, task)
+        at(clock)
+        run(world, "throttle")
+    cycle(world)
+    assert (rests, status(world, task)) == ([5, 10], "failed")
 
 
 def test_a_person_may_end_a_rest_or_forbid_it(world: World, at: Callable[[float], None]) -> None:
     task = tried(world, 5, noThrottle=True)
-    assert run(world, "throttle") == Counts()
-    sql(world, "UPDATE jedi_taskparams SET taskparams = '{}'")
-    run(world, "throttle")
-    sql(world, "UPDATE jedi_tasks SET username = 'anna'")
+    assert next_jobs(world) == 1
+    assert status(world, task) == "running"
+    sql(world, "UPDATE jedi_taskparams SET taskparams = taskparams - 'noThrottle'")
+    fail(world, task)
+    assert next_jobs(world) == 1
+    assert status(world, task) == "throttled"
     ask(world, task, "resume")
     cycle(world)
     assert status(world, task) == "running"
-    assert run(world, "throttle") == Counts()
+    fail(world, task)
+    assert next_jobs(world) == 1
+    assert status(world, task) == "running"  # the 7th: it has rested for the 5th
 
 
 def test_current_goes_by_the_mean_of_failures(world: World, at: Callable[[float], None]) -> None:
+    """Two files: (9 + 0) / 2 = 4.5 failures are not enough, (5 + 5) / 2 = 5 are; the second rest
+    is at 10, whatever the mean beyond it, and takes 120 x 2**2 min."""
+    task = tried(world, 9, files=2)
     put(world, core__preset="current")
-    task = tried(world, 9)  # two inputs
     failures = "UPDATE jedi_dataset_contents SET failedattempt = :n WHERE type = 'input'"
-    sql(world, failures + " AND lfn LIKE '%.1'", n=9)
-    assert run(world, "throttle") == Counts()  # 4.5
+    sql(world, failures + " AND lfn LIKE '%0'", n=9)
+    assert next_jobs(world) == 1
+    assert status(world, task) == "running"
+    fail(world, task)
     sql(world, failures, n=5)
-    assert run(world, "throttle") == Counts(many_attempts=1)
+    assert next_jobs(world) == 1
+    assert status(world, task) == "throttled"
     at(120 * MINUTE + 1)
     assert run(world, "throttle") == Counts(throttle_over=1)
-    sql(world, "UPDATE jedi_jobs SET attemptnr = 21")
+    fail(world, task)
+    again(world, task, 21)
     sql(world, failures, n=20)
-    assert run(world, "throttle") == Counts(many_attempts=1)
-    assert task_row(world, task).numthrottled == 2  # the second time, whatever the mean
+    assert next_jobs(world) == 1
+    assert task_row(world, task).numthrottled == 2
 
 
 def test_a_task_at_rest_ends_when_nothing_is_left(world: World) -> None:
     task = tried(world, 5)
-    run(world, "throttle")
-    with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_dataset_contents SET attemptnr = 99 WHERE type = 'input'"))
-    take(world, jobs(world, task, "activated"))
-    end(world, jobs(world, task, "sent"), "failed")
+    next_jobs(world)
+    sql(world, "UPDATE jedi_dataset_contents SET attemptnr = 99 WHERE type = 'input'")
+    fail(world, task)
     cycle(world)
     assert status(world, task) == "failed"
 

@@ -431,13 +431,13 @@ _DECLARED = [
     _knob("watchdog.pending_retry_s", "s", 3600.0, "a pending task is tried again after, if "
           "whoever held it did not say when"),
     _knob("watchdog.pending_timeout_s", "s", 604_800.0, "a pending task is exhausted after"),
-    _knob("watchdog.throttle_period_s", "s", 300.0, "tasks that fail again and again are looked "
-          "for this often", least=0.1),
+    _knob("watchdog.throttle_period_s", "s", 300.0, "whether throttled tasks have rested is looked "
+          "at this often", least=0.1),
     _knob("throttle.every", "attempts", 5, "a task is throttled when it has come to so many, to "
           "twice as many ...", least=1),
     _knob("throttle.measure", "name", "largest_attempt", "what of: the largest attemptNr of a job, "
-          "or the mean of failures of the files that are left", "mean_failures",
-          among=("largest_attempt", "mean_failures")),
+          "or the mean of failures of the files that are left; looked at when jobs are made",
+          "mean_failures", among=("largest_attempt", "mean_failures")),
     _knob("throttle.unit_s", "s", 7200.0, "for this long x the square of how often it was",
           least=0.0),
     _knob("watchdog.exhausted_period_s", "s", 300.0, "exhausted tasks are looked at this often",

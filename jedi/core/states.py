@@ -161,7 +161,7 @@ TASK = Machine(
             ("any agent", _HOLDABLE, "pending", "on_hold"),
             ("WatchDog", "pending", _HOLDABLE, "hold_over"),
             ("WatchDog", "pending", "exhausted", "pending_timeout"),
-            ("WatchDog", _WORKING, "throttled", "throttled"),
+            ("JobGenerator", _WORKING, "throttled", "many_attempts"),
             ("WatchDog", "throttled", _WORKING, "throttle_over"),
             ("WatchDog", "exhausted", "finishing", "exhausted_timeout"),
             ("WatchDog", f"registered defined assigning {_WORKING}", "exhausted", "worker_killed"),

@@ -55,6 +55,7 @@ from jedi.taskbuffer import (
     queues,
     snapshot,
     tasks,
+    tending,
     throttling,
 )
 from jedi.taskbuffer.orders import Claimed
@@ -292,10 +293,28 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         wait_s = self.world.knobs["jobgen.retry_s"]
         moves = [_move(*i.lease, out, wait_s) for i, out in ours if not isinstance(out, Merges)]
         tasks.move_tasks(tx, moves, self.name)
+        self._let_rest(tx, {i.lease: out.jobs for i, out in ours if isinstance(out, Made)})
         tasks.put_off(tx, [item.lease for item, out in ours if isinstance(out, Merges)])
         if self._locks:
             locks.release_all(tx, self._locks, self.world.me)
             self._locks = []
+
+    def _let_rest(self, tx: Connection, made: Mapping[tuple[int, int], NewJobs | None]) -> None:
+        """Tasks of which jobs of a 5th, 10th, ... attempt were made just now make no more for a
+        while. Source: seed, "throttled"; engine.md §8.3, end."""
+        knobs = self.world.knobs
+        unit_s, by_mean = knobs["throttle.unit_s"], knobs["throttle.measure"] == "mean_failures"
+        most = {i: max(jobs.attempts) for (i, _), jobs in made.items() if jobs}
+        tired = tending.tired(tx, most, knobs["throttle.every"], by_mean)
+        leases, moves = dict(made.keys()), []
+        for task in tired:
+            minutes = unit_s * task.n**2 / 60
+            reason = f"Inputs needed {task.most} attempts: no jobs are made for {minutes:g} min."
+            facts = {"attempts": task.most, "times": task.n}
+            lease = (task.jeditaskid, leases[task.jeditaskid])
+            moves.append(Move(*lease, "throttled", "many_attempts", reason, facts))
+        tasks.move_tasks(tx, moves, self.name)
+        tending.note_throttled(tx, {task.jeditaskid: task.n for task in tired})
 
     def trouble(self, tx: Connection, item: Item | MergeItem, error: Exception) -> None:
         """The task is held, with the reason; one that merges just says so and is tried again."""

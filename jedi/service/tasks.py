@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Row
 from jedi.core import states
 from jedi.core.errors import NotFound
 from jedi.core.kills import kill
-from jedi.taskbuffer import purging, views
+from jedi.taskbuffer import knobs, purging, views
 
 MOST_ROWS = 1_000_000
 """What a list holds at most unless told otherwise."""
@@ -204,7 +204,8 @@ def find(
     limit: int = MOST_ROWS,
 ) -> list[Task]:
     """Tasks, newest first; `*` in a name stands for anything."""
-    found = views.tasks(tx, limit, user_name, name, statuses, ids)
+    unit_s = knobs.load(tx)["throttle.unit_s"]
+    found = views.tasks(tx, limit, user_name, name, statuses, ids, unit_s=unit_s)
     return [Task(**row._mapping) for row in found]
 
 

@@ -82,13 +82,13 @@ class Why:
 
 def why(tx: Connection, jedi_task_id: int) -> Why:
     """Why a task is where it is; NotFound if there is none."""
-    row = whys.facts(tx, jedi_task_id)
+    settings = knobs.load(tx)
+    row = whys.facts(tx, jedi_task_id, settings["throttle.unit_s"])
     if row is None:
         raise NotFound(f"There is no task {jedi_task_id}.", jedi_task_id=jedi_task_id)
-    settings = knobs.load(tx)
     code, detail, found = _hold(tx, row, settings)
     decision = whys.last_decision(tx, jedi_task_id)
-    times = [row.next_run_at, row.nextperiod if code == "period" else None]
+    times = [row.rest_over or row.next_run_at, row.nextperiod if code == "period" else None]
     ahead = min((at for at in times if at and at > row.now), default=None)
     return Why(
         jedi_task_id=jedi_task_id,

@@ -22,11 +22,11 @@ _FINAL = ", ".join(f"'{status}'" for status in sorted(states.TASK.final))
 
 # A mean of so many failures needs a job of as many attempts: jobs are fewer than files.
 _TIRED = text(f"""
-SELECT t.jeditaskid, t.lock_seq, j.most,
+SELECT t.jeditaskid, j.most,
   CASE WHEN :by_mean THEN coalesce(t.numthrottled, 0) + 1 ELSE j.most / :every END AS n
-FROM jedi_tasks t JOIN jedi_taskparams p USING (jeditaskid), LATERAL (
-  SELECT max(attemptnr) AS most FROM {_JOBS} j WHERE j.jeditaskid = t.jeditaskid OFFSET 0) j
-WHERE t.status IN ('ready', 'scouting', 'running') AND t.{UNCLAIMED}
+FROM unnest(CAST(:ids AS bigint[]), CAST(:most AS int[])) j(id, most)
+  JOIN jedi_tasks t ON t.jeditaskid = j.id JOIN jedi_taskparams p USING (jeditaskid)
+WHERE t.status IN ('ready', 'scouting', 'running')
   AND j.most / :every > coalesce(t.numthrottled, 0)
   AND NOT coalesce(CAST(p.taskparams ->> 'noThrottle' AS bool), false)
   AND (NOT :by_mean OR (
@@ -34,19 +34,25 @@ WHERE t.status IN ('ready', 'scouting', 'running') AND t.{UNCLAIMED}
     WHERE c.jeditaskid = t.jeditaskid AND c.type IN ({_MASTERS})
       AND c.status IN ('ready', 'running')
   ) >= :every * (coalesce(t.numthrottled, 0) + 1))
-ORDER BY t.jeditaskid LIMIT :limit FOR NO KEY UPDATE OF t SKIP LOCKED
+ORDER BY t.jeditaskid
 """)
 
 
-def tired(tx: Connection, every: int, by_mean: bool, limit: int) -> list[Row[Any]]:
-    """Tasks that have come to another `every` attempts, of a job or (`by_mean`) failed ones of the
-    files that are left: jeditaskid, lock_seq, most (attempts of a job), n (their n-th rest)."""
-    found = {"every": every, "by_mean": by_mean, "limit": limit}
-    return list(tx.execute(_TIRED, found))
+def tired(tx: Connection, most: Mapping[int, int], every: int, by_mean: bool) -> list[Row[Any]]:
+    """Those of tasks, which the caller has locked and of which jobs were made now, the highest
+    attempt being `most`, that have come to another `every` attempts, of a job or (`by_mean`) failed
+    ones of the files that are left: jeditaskid, most, n (their n-th rest)."""
+    reached = {task: n for task, n in most.items() if n >= every}
+    if not reached:
+        return []
+    found = {"ids": list(reached), "most": list(reached.values())}
+    return list(tx.execute(_TIRED, {**found, "every": every, "by_mean": by_mean}))
 
 
 def note_throttled(tx: Connection, times: Mapping[int, int]) -> None:
     """Tasks were throttled for the n-th time."""
+    if not times:
+        return
     tx.execute(
         text(
             "UPDATE jedi_tasks t SET throttledtime = jedi_now(), numthrottled = r.n "
@@ -57,10 +63,15 @@ def note_throttled(tx: Connection, times: Mapping[int, int]) -> None:
     )
 
 
+REST_OVER = """
+CASE WHEN t.status = 'throttled'
+  THEN t.throttledtime + make_interval(secs => :unit_s * t.numthrottled ^ 2) END
+"""
+"""SQL: until when a task `t` makes no jobs; binds `unit_s`, which may have changed meanwhile."""
+
 _RESTED = text(f"""
 SELECT t.jeditaskid, t.lock_seq, t.oldstatus FROM jedi_tasks t
-WHERE t.status = 'throttled' AND t.{UNCLAIMED}
-  AND t.throttledtime < jedi_now() - make_interval(secs => :unit_s * t.numthrottled ^ 2)
+WHERE t.status = 'throttled' AND t.{UNCLAIMED} AND {REST_OVER} < jedi_now()
 ORDER BY t.jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
 """)
 

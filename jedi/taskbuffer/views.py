@@ -13,13 +13,15 @@ from sqlalchemy import Connection, Row, text
 from jedi.core import states
 from jedi.spec.splitrule import SCOUTED
 from jedi.taskbuffer.alljobs import all_files, all_jobs
+from jedi.taskbuffer.tending import REST_OVER
 
 _MASTER = "masterid IS NULL AND type IN ('input', 'pseudo_input')"
 _TASK = f"""
 SELECT t.jeditaskid AS jedi_task_id, t.taskname AS task_name, t.username AS user_name, t.status,
   t.prodsourcelabel AS prod_source_label, t.currentpriority AS priority, t.attemptnr AS attempt_nr,
   t.reason_code, t.errordialog AS reason, t.creationdate AS creation_date,
-  t.statechangetime AS state_change_time, t.endtime AS end_time, t.next_run_at,
+  t.statechangetime AS state_change_time, t.endtime AS end_time,
+  coalesce({REST_OVER}, t.next_run_at) AS next_run_at,
   d.n_files, d.n_files_finished, d.n_files_failed
 FROM jedi_tasks t, LATERAL (
   SELECT coalesce(sum(nfilestobeused), 0)::bigint AS n_files,
@@ -43,14 +45,17 @@ def tasks(
     name: str | None = None,
     statuses: Sequence[str] | None = None,
     ids: Sequence[int] | None = None,
+    *,
+    unit_s: float,
 ) -> list[Row[Any]]:
-    """Tasks with the counts of their master files, newest first; `name` may hold `*`."""
+    """Tasks with the counts of their master files, newest first; `name` may hold `*`. `unit_s`:
+    the first rest of throttled ones."""
     pattern = None
     if name is not None:
         pattern = name.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
         pattern = pattern.replace("*", "%")
     values = {"limit": limit, "user_name": user_name, "name": pattern, "statuses": statuses,
-              "ids": ids and list(ids)}  # fmt: skip
+              "ids": ids and list(ids), "unit_s": unit_s}  # fmt: skip
     return list(tx.execute(text(_FIND), values))
 
 

@@ -7,13 +7,15 @@ from typing import Any
 from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
+from jedi.taskbuffer.tending import REST_OVER
 from jedi.taskbuffer.turns import MASTERS, OPEN_RULES, PRIORITY
 
 _AT_SITE = ", ".join(f"'{status}'" for status in states.JOB_AT_SITE)
 _FREE = "(coalesce(hold_kind, 'failed_recoverable') = 'failed_recoverable')"
 _TASK = f"""
 SELECT t.jeditaskid, t.status, t.reason_code, t.reason_facts, t.errordialog AS reason,
-  t.statechangetime, t.frozentime, t.next_run_at, t.nextperiod, t.workqueue_id, t.resource_type,
+  t.statechangetime, t.frozentime, t.next_run_at, {REST_OVER} AS rest_over, t.nextperiod,
+  t.workqueue_id, t.resource_type,
   t.gshare, t.eventservice, {PRIORITY} AS priority, jedi_now() AS now, f.waiting AS files_waiting,
   coalesce(t.rules ->> 'use_scout', '') AS scout, t.prodsourcelabel AS label, j.*,
   b.too_large, p.last_pilot, m.troubles,
@@ -48,9 +50,10 @@ WHERE t.jeditaskid = :task
 """
 
 
-def facts(tx: Connection, task_id: int) -> Row[Any] | None:
-    """All that the diagnosis of a task needs; None: there is no such task."""
-    return tx.execute(text(_TASK), {"task": task_id}).one_or_none()
+def facts(tx: Connection, task_id: int, unit_s: float) -> Row[Any] | None:
+    """All that the diagnosis of a task needs; None: there is no such task. `unit_s`: the first rest
+    of a throttled one."""
+    return tx.execute(text(_TASK), {"task": task_id, "unit_s": unit_s}).one_or_none()
 
 
 def last_decision(tx: Connection, task_id: int) -> Row[Any] | None:
