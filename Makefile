@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 STRESS_S ?= 1800
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo test test-slurm stress lint generate verify bench clean
+.PHONY: help demo test test-slurm stress lint generate verify docs lock bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -19,12 +19,13 @@ $(DEMO): pyproject.toml
 	  echo 'Making a virtual environment in $(VENV) …' && $(PYTHON) -m venv $(VENV); fi
 	@echo 'Installing JEDI and PostgreSQL into $(VENV), about 270 MB …'
 	@$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on --editable . \
-	  | sed -un 's/^Collecting \([^ ]*\).*/  \1/p; s/^Successfully.*/Installed./p'
+	  | sed -un 's/^Collecting \([^ ]*\).*/  \1/p; s/^Successfully installed.*/Installed./p'
 	@touch $@
 
-$(STAMP): $(DEMO)
+$(STAMP): $(DEMO) requirements-dev.txt
 	@echo 'Installing the tools of tests and lint …'
-	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[test,lint]'
+	@$(BIN)/python -m pip install --disable-pip-version-check --quiet \
+	  --constraint requirements-dev.txt --editable '.[test,lint,docs]'
 	@touch $@
 
 demo: $(DEMO) ## run real tasks in a scratch home and show the result
@@ -49,6 +50,15 @@ generate: $(STAMP) ## write schema/ and the generated pages of docs/
 
 verify: $(STAMP) ## fail if a generated file is not what `make generate` would write
 	@$(BIN)/python -m jedi.standalone.docs --check
+
+docs: $(STAMP) ## build the documentation site into site/
+	@$(BIN)/mkdocs build --quiet
+	@echo 'Open site/index.html'
+
+lock: $(STAMP) ## write requirements-dev.txt: the newest versions that pyproject.toml allows
+	@$(BIN)/python -m pip install --quiet --upgrade --upgrade-strategy eager --editable '.[test,lint,docs]'
+	@{ head -1 requirements-dev.txt; $(BIN)/python -m pip freeze --exclude-editable; } > $(VENV)/lock
+	@mv $(VENV)/lock requirements-dev.txt
 
 bench: $(STAMP) ## measure against the floor of the same run; writes benchmarks/results/
 	@$(BIN)/python -m benchmarks
