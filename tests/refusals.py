@@ -83,7 +83,7 @@ AWAY = Fault(holds=False)
 
 # ------------------------------------------------------------------------- what all look at
 
-PLAIN = {"coreCount": 1, "ramCount": 2000, "cpuTime": 1000, "workDiskCount": 500,
+PLAIN = {"coreCount": 1, "ramCount": 2000, "cpuTime": 1000, "workDiskCount": 50_000,
          "excludedSite": "CASE_excluded"}  # fmt: skip
 MACHINES = {
     **sites(
@@ -169,7 +169,7 @@ ANALYSIS = Broker(
         Ask(PLAIN, stores(output_stuck=off("read_wan")), row={"nucleus": HOME}),
         Ask(PLAIN, {"no_source": Fault(holds=False, also=("no_data",))}, "demo:hidden"),
     ),
-    {"broker.local": "full"},
+    {"broker.local": "full", "broker.site_io_limits": 1},
     {"BUSY": Fault(jobs={"running": 1000})},
 )  # fmt: skip
 
@@ -234,6 +234,8 @@ PRODUCTION = Broker(
         "broker.pledged_from": 800,
         "core.work_shortage": 1,
         "broker.cap_jobs": 500,
+        "broker.site_io_limits": 1,
+        "broker.nucleus_cap": 10_000,
     },
     {"NUC_OFF": Fault(store=off("write_wan")), "NUC_BUSY": Fault(backlog=10_000)},
 )
@@ -263,7 +265,7 @@ NUCLEUS = Broker(
         Ask(PLAIN, {"no_source": AWAY}, "demo:hidden"),
         Ask({**PLAIN, "fullChain": "only"}, sites(no_full_chain={})),
     ),
-    {"broker.local": "full"},
+    {"broker.local": "full", "taskbroker.endpoint_status": 1},
 )
 LOCAL_NUCLEUS = Broker(
     "managed",

@@ -42,7 +42,7 @@ def codes(world: Snapshot, asked: Need, **knobs: Any) -> list[str]:
 
 # Each attribute at both sides of its limit: 8-core jobs of 2000 MB a core and 1000 MB besides
 # take 17,000 MB; 1000 events of 1000 HS06 s take 13,889 s + 600 s; 100 MB of input and as much
-# work space with its 300 MB besides make 500 MB.
+# work space make 200 MB; there is room besides only in the preset of today.
 MULTI = {"corecount": 8, "ramcount": 2000, "ramunit": "MBPerCore", "baseramcount": 1000,
          "cputime": 1000, "workdiskcount": 100, "workdiskunit": "MB"}  # fmt: skip
 
@@ -55,7 +55,7 @@ MULTI = {"corecount": 8, "ramcount": 2000, "ramunit": "MBPerCore", "baseramcount
         ("min_rss_mb", 17_000, 17_001, "much_memory"),
         ("max_time_s", 14_489, 14_488, "little_time"),
         ("min_time_s", 14_488, 14_489, "much_time"),
-        ("max_wdir_mb", 500, 499, "little_scratch"),
+        ("max_wdir_mb", 200, 199, "little_scratch"),
         ("usable_gb", 200, 199, "little_storage"),
         ("pilot_age_s", 10_800, 10_801, "no_pilots"),
         ("pilot_age_s", 0, None, "no_pilots"),
@@ -97,7 +97,15 @@ def test_what_is_not_said_is_no_limit() -> None:
     assert codes(sites("S", usable_gb=[None]), need()) == []
     # but a site for long jobs wants to know
     assert codes(sites("S", min_time_s=[60]), need()) == ["much_time"]
-    assert codes(sites("S", min_rss_mb=[1000]), need()) == ["much_memory"]
+
+
+@pytest.mark.parametrize("preset", ["classic", "current"])
+def test_a_task_that_says_nothing_of_memory_may_go_anywhere(preset: str) -> None:
+    """brokerage.md §3.2 #10: need < minrss skips a site only where the task's RAM is above 0."""
+    kept = sites("S", min_rss_mb=[1000])
+    assert codes(kept, need(), **{"core.preset": preset}) == []
+    said = need(ramcount=900, ramunit="MB")
+    assert codes(kept, said, **{"core.preset": preset}) == ["much_memory"]
 
 
 def test_single_core_jobs_get_their_part_of_a_slot_s_scratch() -> None:

@@ -23,6 +23,10 @@ from jedi.spec.snapshot import Snapshot
 BIG = {"free_gb": [200_000.0], "total_gb": [400_000.0]}
 
 
+FREE_TO_MOVE = Knobs({"taskbroker.local_gives_way": 1})
+"""Classic, but for that the input may be brought."""
+
+
 def choose(at: Snapshot, asked: Need, knobs: Knobs = CLASSIC, seed: int = 1) -> Choice:
     return task.by_weight(at, asked, knobs, seed)
 
@@ -41,7 +45,6 @@ def large_input(**at: Held) -> Data:
     [
         ({"state": ["ACTIVE"]}, {"state": ["DOWN"]}, "nucleus_inactive"),
         ({"queued_in": [1999]}, {"queued_in": [2000]}, "nucleus_backlog"),
-        ({"takes_wan": [1]}, {"takes_wan": [0]}, "endpoint_off"),
         ({"free_gb": [5120]}, {"free_gb": [5119]}, "little_room"),
         ({"free_gb": [None]}, {"free_gb": [0]}, "little_room"),
         ({"full_chain": [""]}, {"full_chain": ["only"]}, "full_chain_only"),
@@ -131,9 +134,14 @@ def test_where_nobody_has_the_input(
     asked: dict[str, Any], waits: float, expected: list[str]
 ) -> None:
     wanted = replace(need(large_input(), **asked), waits_days=waits)
-    assert names(choose(world("S"), wanted)) == expected
+    found = choose(world("S"), wanted, FREE_TO_MOVE)
+    assert names(found) == expected
+    assert ({"data", "tape"} & set(found.factors) == set()) == bool(expected)
     down = world("S", state=["DOWN"])
-    assert names(choose(down, wanted)) == []  # "nobody" is counted among those that pass the rest
+    # "nobody" is counted among those that pass the rest
+    assert names(choose(down, wanted, FREE_TO_MOVE)) == []
+    # seed, "Task brokerage": "nuclei not fulfilling any of the criteria is skipped"
+    assert names(choose(world("S"), wanted)) == []
 
 
 def test_no_source_of_the_input() -> None:

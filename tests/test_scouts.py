@@ -24,13 +24,13 @@ from jedi.spec.scouting import (
 )
 from jedi.spec.splitrule import SplitRules, render_split_rule
 
-CLASSIC = Knobs({"scout.ram_min_mb": 0})
+CLASSIC = Knobs()
 CURRENT = Knobs({"core.preset": "current", "scout.ram_min_mb": 0})
 MB = 2**20
 
 USER = Declared("user", None, "HS06sPerEvent", 90, 600, 1, None, "MBPerCore", 0, 0.0)
 MANAGED = replace(USER, label="managed")
-JOB = Scout(wall_s=7200, cpu_s=7000, cores=8, core_power=10, n_files=1, n_events=500,
+JOB = Scout(wall_s=7200, lasted_s=7200, cpu_s=7000, cores=8, core_power=10, n_files=1, n_events=500,
             memory_kb=8 * 2000 * 1024, workdir_kb=5000, input_bytes=100 * MB,
             output_bytes=50 * MB, local_bytes=720_000_000)  # fmt: skip
 
@@ -110,18 +110,38 @@ def test_cpu_time_as_worked_by_hand() -> None:
     assert (found.cpu_time, found.cpu_time_unit) == (1426, "HS06sPerEvent")
 
 
+def test_cpu_time_counts_from_the_start_of_a_job_to_its_end() -> None:
+    """Seed, HS06sPerEvent: "the job with 95th percentile of (endTime-startTime)*corepower",
+    "cpuTime = max(0,endTime-startTime-baseTime)*corePower*coreCount*cpuEfficiency/NEvents*1.5":
+    (7200 - 600) x 10 x 8 x 0.9 / 500 x 1.5, however long its pilot saw the payload run. DISKIO:
+    "(totWBytes+totRBytes)/((endTime-startTime)": 720 MB in 7200 s."""
+    paused = replace(JOB, wall_s=3600)
+    assert measured(paused).cpu_time == 1426
+    assert measured(paused).disk_io == 100
+    short, long = replace(JOB, lasted_s=3000, wall_s=9000), replace(JOB, wall_s=600)
+    assert measured(*[short] * 3, long).cpu_time == 1426
+
+
+def test_scouts_tell_little_memory_as_it_is() -> None:
+    """Seed, "Memory probe": "the task ramcount is set to (max(maxpss)-baseramcount)/corecount",
+    without a floor: 120 MB on one core are 120. PanDA of today has one (SCOUT_RAMCOUNT_MIN)."""
+    small = replace(JOB, cores=1, memory_kb=120 * 1024)
+    assert measured(small).ram_count == 120
+    assert measured(small, knobs=Knobs({"core.preset": "current"})).ram_count == 500
+
+
 def test_little_cpu_time_is_told_in_thousandths() -> None:
     # 60 s beyond the base x 10 x 1 core x 0.9 / 100 events x 1.5 = 8.1
-    job = replace(JOB, wall_s=660, cores=1, n_events=100)
+    job = replace(JOB, lasted_s=660, cores=1, n_events=100)
     found = measured(job)
     assert (found.cpu_time, found.cpu_time_unit) == (8100, "mHS06sPerEvent")
 
 
 def test_cpu_time_is_that_of_the_job_at_the_95th_percentile() -> None:
-    jobs = [replace(JOB, wall_s=1000 * n, n_events=1000, cores=1) for n in range(1, 21)]
+    jobs = [replace(JOB, lasted_s=1000 * n, n_events=1000, cores=1) for n in range(1, 21)]
     # nearest rank of 20: the 19th; (19000 - 600) x 10 x 0.9 / 1000 x 1.5
     assert measured(*jobs).cpu_time == 249
-    slow_site = replace(JOB, wall_s=5000, core_power=50, n_events=10, cores=1)
+    slow_site = replace(JOB, lasted_s=5000, core_power=50, n_events=10, cores=1)
     # 5000 x 50 is more than 20000 x 10: rank 20 of 21, with its own power and events
     assert measured(*jobs[:-1], slow_site).cpu_time == 249
     assert measured(*jobs[:10], slow_site).cpu_time == 29_700
@@ -130,8 +150,8 @@ def test_cpu_time_is_that_of_the_job_at_the_95th_percentile() -> None:
 @pytest.mark.parametrize(
     ("task", "job"),
     [
-        (USER, {"wall_s": 600}),
-        (USER, {"wall_s": 5}),
+        (USER, {"lasted_s": 600}),
+        (USER, {"lasted_s": 5}),
         (replace(USER, cpu_efficiency=0), {}),
         (replace(USER, cpu_time_unit="HS06sPerEventFixed", cpu_time=7), {}),
     ],
@@ -145,7 +165,7 @@ def test_few_events_tell_nothing_in_the_current_preset() -> None:
     few = replace(JOB, n_events=79)  # less than 10 x 8 cores
     assert measured(few).cpu_time
     assert measured(few, knobs=CURRENT).cpu_time is None
-    assert measured(replace(few, wall_s=6.1 * 3600), knobs=CURRENT).cpu_time
+    assert measured(replace(few, lasted_s=6.1 * 3600), knobs=CURRENT).cpu_time
     assert measured(replace(few, input_bytes=0), knobs=CURRENT).cpu_time
     assert measured(replace(few, n_events=80), knobs=CURRENT).cpu_time
 
@@ -199,9 +219,9 @@ def test_walltime_per_mb_is_told_by_long_jobs() -> None:
 
 
 def test_input_and_output_over_time_and_cores() -> None:
-    one = replace(JOB, wall_s=100, cores=1, input_bytes=3_000_000, output_bytes=1_000_000,
+    one = replace(JOB, wall_s=100, lasted_s=100, cores=1, input_bytes=3_000_000, output_bytes=1_000_000,
                   local_bytes=5_000_000)  # fmt: skip
-    two = replace(one, wall_s=200, cores=2, local_bytes=30_000_000)
+    two = replace(one, wall_s=200, lasted_s=200, cores=2, local_bytes=30_000_000)
     found = measured(one, two)
     assert (found.io_intensity, found.io_intensity_unit) == (16, "kBPerS")  # 8000 / 500
     assert (found.disk_io, found.disk_io_unit) == (100, "kBPerS")  # mean of 50 and 150
@@ -222,7 +242,7 @@ def test_a_percentile_is_one_of_the_values(values: list[float], percent: float) 
 
 
 @given(st.lists(st.builds(
-    Scout, st.floats(0, 1e6), st.floats(0, 1e7), st.integers(1, 64), st.floats(1, 50),
+    Scout, st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0, 1e7), st.integers(1, 64), st.floats(1, 50),
     st.integers(0, 1000), st.none() | st.integers(0, 10**6), st.integers(0, 10**9),
     st.integers(0, 10**9), st.integers(0, 10**13), st.integers(0, 10**13),
     st.integers(0, 10**13)), min_size=1, max_size=12))  # fmt: skip

@@ -484,4 +484,4 @@ def test_what_is_not_said_costs_nothing() -> None:
     milli = demand(cputime=5000, cputimeunit="mHS06sPerEvent")
     assert milli.hs06_s_per_event == 5
     work = demand(workdiskcount=1, workdiskunit="GB", outdiskcount=2, outdiskunit="GBPerEvent")
-    assert work.disk_mb(Load(GB, 3.0)) == 1024 + 300 + 3 * 2048 + 1024
+    assert work.disk_mb(Load(GB, 3.0)) == 1024 + 3 * 2048 + 1024

@@ -78,7 +78,7 @@ class TaskBroker(TaskAgent[Item, Chosen]):
     def work(self, item: Item) -> Chosen:
         """Choose; what is assigned counts for the tasks that come after."""
         broker, row = self._broker(item.row), item.row
-        need = need_of(row)
+        need = need_of(row, self.world.knobs)
         if broker.wants_data:
             waits = clock.now() - (row.statechangetime or clock.now())
             need = with_data(

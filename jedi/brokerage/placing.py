@@ -58,10 +58,10 @@ def data_of(
     return of_replicas(world, found, knobs["taskbroker.complete_percent"])
 
 
-def need_of(row: Any) -> Need:
+def need_of(row: Any, knobs: Mapping[str, Any]) -> Need:
     """What a task (a row of jedi_tasks) needs of a nucleus, wherever its data lie."""
     return Need(
-        demand=Demand.of(row, None),
+        demand=Demand.of(row, None).roomier(knobs["broker.spare_work_mb"]),
         atom=Load(0.0, 0.0),
         sites=(row.nucleus,) if row.nucleus else (),
         request=Request.of(row),

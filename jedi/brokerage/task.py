@@ -68,6 +68,7 @@ TAKES_OUTPUTS = wanted(
     "its endpoint does not exchange files with other sites",
     "Set read_wan and write_wan of the endpoint ON.",
     lasting=False,
+    when=lambda _need, knobs: bool(knobs["taskbroker.endpoint_status"]),
 )
 ROOM = Filter(
     code="little_room",
@@ -87,7 +88,7 @@ NEAR_SIZE = Filter(
         knobs["taskbroker.local_percent"] / 100 * need.data.bytes / GB
     ),
     say="{observed:.1f} GB of the input are there, {limit:.1f} GB must be",
-    remedy="Replicate the input to it; after some days it does not matter any more.",
+    remedy="Replicate the input to it, or set taskbroker.local_gives_way.",
     unit="GB",
     when=lambda need, knobs: need.data.bytes > knobs["taskbroker.local_above_gb"] * GB,
 )
@@ -97,7 +98,7 @@ NEAR_FILES = Filter(
     keep=np.greater_equal,
     limit=lambda _sites, need, knobs: knobs["taskbroker.local_percent"] / 100 * need.data.files,
     say="{observed:.0f} files of the input are there, {limit:.0f} must be",
-    remedy="Replicate the input to it; after some days it does not matter any more.",
+    remedy="Replicate the input to it, or set taskbroker.local_gives_way.",
     unit="files",
     when=lambda need, knobs: need.data.files > knobs["taskbroker.local_above_files"],
 )
@@ -135,11 +136,15 @@ def _dispensable(need: Need, knobs: Mapping[str, Any]) -> bool:
     return bool(slow and small) or need.request.priority >= int(knobs["taskbroker.local_priority"])
 
 
-def _judged(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Verdict:
+def _judged(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> tuple[Verdict, bool]:
+    """The verdict, and whether it counts in it where the input lies."""
     verdict = judge(FILTERS, sites, need, knobs).joined(_able(sites, need, knobs))
+    if not knobs["taskbroker.local_gives_way"]:
+        return verdict, True
     if need.waits_days >= knobs["taskbroker.local_days"]:
-        return verdict.without(LOCALITY)
-    return verdict.without_if_nobody(LOCALITY) if _dispensable(need, knobs) else verdict
+        return verdict.without(LOCALITY), False
+    relaxed = verdict.without_if_nobody(LOCALITY) if _dispensable(need, knobs) else verdict
+    return relaxed, relaxed is verdict
 
 
 def counted(days: Numbers) -> Numbers:
@@ -148,16 +153,15 @@ def counted(days: Numbers) -> Numbers:
 
 
 def factors(
-    sites: Snapshot, need: Need, knobs: Mapping[str, Any], passed: Bools
+    sites: Snapshot, need: Need, knobs: Mapping[str, Any], passed: Bools, local: bool = True
 ) -> dict[str, Numbers]:
-    """Less work ahead, more input, rather disk than tape; a preset of today counts free space,
-    too. The queues of one grid site share its weight."""
-    found = {
-        "work": 1 / counted(sites.given(need.work.ahead)),
-        "queues": 1 / _queues(sites),
-        "tape": _tape(sites, need),
-    }
-    near = need.data.bytes > 0 and (
+    """Less work ahead and, if it counts where the input lies (`local`), more input, rather disk
+    than tape; a preset of today counts free space, too. The queues of one grid site share its
+    weight."""
+    found = {"work": 1 / counted(sites.given(need.work.ahead)), "queues": 1 / _queues(sites)}
+    if local:
+        found["tape"] = _tape(sites, need)
+    near = local and need.data.bytes > 0 and (
         not knobs["taskbroker.data_if_intensive"]
         or need.request.io_kb_s is None
         or need.request.io_kb_s > knobs["taskbroker.local_io_kb_s"]
@@ -193,8 +197,8 @@ def _part(part: Numbers, passed: Bools) -> Numbers:
 def by_weight(world: Snapshot, need: Need, knobs: Mapping[str, Any], seed: int) -> Choice:
     """One nucleus, drawn in proportion to the weights of those that pass."""
     sites = nuclei(world, need)
-    verdict = _judged(sites, need, knobs)
-    made = factors(sites, need, knobs, verdict.passed)
+    verdict, local = _judged(sites, need, knobs)
+    made = factors(sites, need, knobs, verdict.passed, local)
     worth = product(made)
     found = candidates(sites.sites, verdict.passed, worth, (), len(sites))
     if found:

@@ -142,17 +142,23 @@ _DECLARED = [
           1001, least=0),
     _knob("broker.link_cap", "files", 300, "most files on their way from a site to the nucleus",
           149, least=0),
-    _knob("broker.nucleus_cap", "files", 10_000, "... fewer than this from all sites", least=1),
+    _knob("broker.nucleus_cap", "files", 0, "... fewer than this from all sites; 0: any number",
+          10_000, least=0),
     _knob("broker.io_from_input", "0/1", 1, "1: I/O intensity is input by execution time, as "
           "expected; 0: as scouts measured it", 0, least=0, most=1),
     _knob("broker.io_intensive_kb_s", "kB/s", 200.0, "above, input is moved only if it is small"),
     _knob("broker.move_gb", "GB", 10.0, "... less than this is missing"),
     _knob("broker.move_files", "files", 100, "... and fewer files than this are", least=1),
     _knob("broker.void_if_nobody", "0/1", 0, "1: ... unless no site is left", 1, least=0, most=1),
-    _knob("broker.max_disk_io_kb_s", "kB/s", 0.0, "disk I/O per core where the site says nothing; "
-          "0: no limit", least=0),
+    _knob("broker.io_spares_events", "0/1", 0, "1: ... but for event service", 1, least=0, most=1),
+    _knob("broker.site_io_limits", "0/1", 0, "1: max_io_intensity and maxdiskio of a site limit "
+          "the I/O of its jobs", 1, least=0, most=1),
+    _knob("broker.max_disk_io_kb_s", "kB/s", 0.0, "... disk I/O per core where the site says "
+          "nothing; 0: no limit", least=0),
     _knob("broker.min_output_mb", "MB", 2560.0, "outputs of a job count as this at least", 1500.0,
           least=0),
+    _knob("broker.spare_work_mb", "MB", 0.0, "room that jobs get besides workDiskCount of their "
+          "task, where that is said", 300.0, least=0),
     _knob("broker.unknown_time_h", "h", 24.0, "least slot, in hours on 10 HS06, for jobs of "
           "unknown duration", least=0),
     _knob("broker.es_high_from", "priority", 500, "event-service jobs of this priority go to "
@@ -203,14 +209,18 @@ _DECLARED = [
           "done", 100.0, least=0),
     _knob("taskbroker.count_reserved", "0/1", 0, "1: space that is to stay free, or unavailable, "
           "is not free", 1, least=0, most=1),
+    _knob("taskbroker.endpoint_status", "0/1", 0, "1: the endpoint of a nucleus must exchange "
+          "files with other sites", 1, least=0, most=1),
     _knob("taskbroker.backlog", "files", 2000, "fewer files must be on their way to a nucleus",
           least=1),
     _knob("taskbroker.local_percent", "%", 10.0, "part of the input that a nucleus must have ...",
           least=0, most=100),
     _knob("taskbroker.local_above_gb", "GB", 1.0, "... of inputs larger than this", least=0),
     _knob("taskbroker.local_above_files", "files", 100, "... or of more files", least=0),
-    _knob("taskbroker.local_io_kb_s", "kB/s", 200.0, "where nobody has so much: it may be brought, "
-          "if the task reads no faster ...", least=0),
+    _knob("taskbroker.local_gives_way", "0/1", 0, "1: where nobody has so much, it may be brought "
+          "...", 1, least=0, most=1),
+    _knob("taskbroker.local_io_kb_s", "kB/s", 200.0, "... if the task reads no faster than this "
+          "...", least=0),
     _knob("taskbroker.local_max_gb", "GB", 10_000.0, "... and all of it is no larger", least=0),
     _knob("taskbroker.local_priority", "priority", 800, "... or the priority is this", least=0),
     _knob("taskbroker.local_days", "days", 7.0, "... or the task has waited so long", least=0),
@@ -321,7 +331,7 @@ _DECLARED = [
           75.0, least=0.0, most=100.0),
     _knob("scout.ram_margin_percent", "%", 0.0, "added to the memory that scouts used", 10.0,
           least=0.0),
-    _knob("scout.ram_min_mb", "MB", 500, "scouts never tell less memory", least=0),
+    _knob("scout.ram_min_mb", "MB", 0, "scouts never tell less memory", 500, least=0),
     _knob("scout.out_percentile", "%", 75.0, "the scout that tells outDiskCount", least=0.0,
           most=100.0),
     _knob("scout.early_percent", "%", 100.0, "scouts are judged when so many of them finished, "
@@ -338,6 +348,7 @@ _DECLARED = [
           "need, and the memory that scouts measured, before it is killed", least=1.0),
     _knob("scout.least_limit_s", "s", 60.0, "... and at least so long: less tells more of the host "
           "than of the payload", least=0.0),
+    _knob("scout.least_limit_mb", "MB", 1000, "... and so much memory at least", least=0),
     _knob("scout.exhaust_above_jobs", "jobs", 0, "only tasks with more jobs to come are exhausted "
           "by what their scouts say", 20, least=0),
     _knob("scout.max_cpu_ratio", "", 2.0, "scouts that take more than so many times the task's "

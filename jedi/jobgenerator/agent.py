@@ -19,7 +19,7 @@ from jedi.contentsfeeder.feed import PRODUCTION_LABELS
 from jedi.core import clock
 from jedi.core.errors import JediError
 from jedi.jobgenerator.budget import share_out
-from jedi.jobgenerator.build import cut_builds, still_there, to_build, with_libraries
+from jedi.jobgenerator.build import cut_builds, roomier, still_there, to_build, with_libraries
 from jedi.jobgenerator.generate import Material, ids_needed, make_jobs
 from jedi.jobgenerator.homes import ANY_SITE, homes, with_datasets
 from jedi.jobgenerator.locating import Locate, once, where_of
@@ -249,7 +249,7 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         knobs, task, sites = self.world.knobs, found.task, found.choice.sites
         with self.world.engine.begin() as tx:
             known = builds.of_task(tx, claimed, knobs["build.kept_s"])
-        known = still_there(known, locate)
+        known = roomier(still_there(known, locate), knobs)
         cuts, lacking = with_libraries(found.cuts, known, sites)
         ordered = None
         if wanted := to_build(known, lacking):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +34,12 @@ def with_libraries(
             if place[site] is None:
                 lacking.setdefault(sites.endpoint[site], site)
     return found, lacking
+
+
+def roomier(known: Builds, knobs: Mapping[str, Any]) -> Builds:
+    """With the spare room for work that every job gets."""
+    demand = known.order.demand.roomier(knobs["broker.spare_work_mb"])
+    return replace(known, order=replace(known.order, demand=demand))
 
 
 def still_there(known: Builds, locate: Locate) -> Builds:

@@ -44,7 +44,8 @@ class MergeItem:
 def with_demand(found: MergeOrder, knobs: Mapping[str, Any]) -> TaskOrder:
     """The order with what a merge job needs: as much output as input and a bit, the memory that
     the task asks for merges or for all jobs, and no time that is known."""
-    demand, own = found.order.demand, found.ram_mb is not None
+    demand = found.order.demand.roomier(knobs["broker.spare_work_mb"])
+    own = found.ram_mb is not None
     merge = replace(
         demand,
         cores=1 if found.cores is None else found.cores,

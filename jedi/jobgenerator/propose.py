@@ -51,7 +51,8 @@ def propose(
     keep the limits of the task."""
     chunks, ram = of_one_memory(in_order(chunks, task.rules))
     ram_mb = max(task.demand.ram_mb, ram)
-    task = replace(task, demand=replace(task.demand, ram_mb=ram_mb))
+    demand = replace(task.demand, ram_mb=ram_mb).roomier(knobs["broker.spare_work_mb"])
+    task = replace(task, demand=demand)
     strategy = plugins.find("generator", task.vo, task.label)()
     broker = broker_of(task.vo, task.label, knobs)
     n_files = strategy.files_per_unit(task.rules, chunks)

@@ -153,12 +153,12 @@ def _cpu_time(
     least = knobs["scout.events_per_core"]
     able = [
         scout for scout in scouts
-        if scout.counted_events >= least * scout.cores or scout.wall_s > _LONG_S
+        if scout.counted_events >= least * scout.cores or scout.lasted_s > _LONG_S
         or not scout.input_bytes
     ]  # fmt: skip
     if not able or task.cpu_time_unit.endswith("Fixed"):
         return None, None
-    works = [scout.wall_s * scout.core_power for scout in able]
+    works = [scout.lasted_s * scout.core_power for scout in able]
     value = _hs06_s_per_event(task, able[nearest_rank(works, knobs["scout.cpu_percentile"])])
     if not value:  # no longer than what does not depend on events
         return None, None
@@ -168,7 +168,7 @@ def _cpu_time(
 
 
 def _hs06_s_per_event(task: Declared, job: Scout) -> float:
-    seconds = max(0.0, job.wall_s - task.base_walltime_s)
+    seconds = max(0.0, job.lasted_s - task.base_walltime_s)
     work = seconds * job.core_power * job.cores * task.cpu_efficiency / 100
     return work / job.counted_events * _SPARE
 
@@ -206,7 +206,7 @@ def _input_mb(scout: Scout) -> float:
 
 def _disk_io(scout: Scout) -> float:
     """kB a second."""
-    return scout.local_bytes / 1000 / _seconds(scout)
+    return scout.local_bytes / 1000 / max(scout.lasted_s, 1.0)
 
 
 def _seconds(scout: Scout) -> float:

@@ -147,7 +147,6 @@ def _orders(
 def _order(job: HeldJob, ddm: DDM, knobs: Knobs) -> Answer:
     """A job as the wire describes it; JediError if a file has no place."""
     outputs = [file for file in job.files if file.type == "output"]
-    memory_mb = ceil(job.memory_mb * (knobs["scout.limit_factor"] if job.measured else 1))
     wall_s = _wall_limit(job, knobs)
     return {
         "pandaid": job.panda_id,
@@ -169,7 +168,7 @@ def _order(job: HeldJob, ddm: DDM, knobs: Knobs) -> Answer:
         "limits": {
             "wall_s": wall_s,
             "cpu_s": wall_s * max(1, job.cores),
-            "memory_mb": memory_mb,
+            "memory_mb": _memory_limit(job, knobs),
             "workdir_mb": job.scratch_mb,
             "max_processes": knobs["pilot.max_processes"],
         },
@@ -201,6 +200,15 @@ def _wall_limit(job: HeldJob, knobs: Knobs) -> int:
         return max(job.walltime_s, ceil(3600 * job.max_walltime_h))
     most = ceil(job.walltime_s * float(knobs["scout.limit_factor"]))
     return most and max(most, ceil(float(knobs["scout.least_limit_s"])))
+
+
+def _memory_limit(job: HeldJob, knobs: Knobs) -> int:
+    """MB beyond which a job is ended: what its owner said, or more than its scouts used; 0: nobody
+    knows."""
+    if not (job.measured and job.memory_mb):
+        return ceil(job.memory_mb)
+    most = ceil(job.memory_mb * float(knobs["scout.limit_factor"]))
+    return max(most, int(knobs["scout.least_limit_mb"]))
 
 
 def _failure(job: HeldJob, error: JediError) -> Report:

@@ -210,7 +210,7 @@ def _input(number: int, one: Any) -> SimpleNamespace:
 def _nucleus(known: Known, fed: Fed) -> Choice:
     row = fed.row
     broker = broker_of(row.vo, row.prodsourcelabel, known.knobs).nucleus
-    world, need = measured(known.sites, known.data.space), need_of(row)
+    world, need = measured(known.sites, known.data.space), need_of(row, known.knobs)
     if broker.wants_data:
         names = [(one.datasetname, one.nfiles) for one in fed.inputs if one.type == "input"]
         data = data_of(world, names, known.data.replicas, known.knobs)

@@ -6,7 +6,7 @@ columns, of sites or of jobs. Source: brokerage.md §5. MB and GB are powers of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ Numbers = NDArray[np.float64]
 MB = 2.0**20
 GB = 2.0**30
 SIZES = {"B": 1.0, "kB": 2.0**10, "MB": MB, "GB": GB}
-_BASE_WORK_MB = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +61,13 @@ class Demand:
             max_walltime_s=max_walltime_h and max_walltime_h * 3600,
             out_bytes=(task.outdiskcount or 0) * SIZES[out_unit.removesuffix("PerEvent")],
             out_per_event=out_unit.endswith("PerEvent"),
-            work_mb=work + _BASE_WORK_MB if work else 0.0,
+            work_mb=work,
             s_per_mb=task.walltime or None,
         )
+
+    def roomier(self, mb: float) -> Demand:
+        """With so much more room for work, where the task says what it needs."""
+        return replace(self, work_mb=self.work_mb + mb) if self.work_mb else self
 
     @property
     def timed(self) -> bool:

@@ -15,11 +15,13 @@ from jedi.spec.splitrule import SplitRules
 class Scout:
     """A finished scout job as its pilot measured it, on `cores` of `core_power` HS06 each.
 
+    `wall_s`: how long its payload ran; `lasted_s`: from its start to its end, by the calendar.
     `n_files`: its master files; `n_events`: theirs, None if unknown; `local_bytes`: read and
     written on the node.
     """
 
     wall_s: float
+    lasted_s: float
     cpu_s: float
     cores: int
     core_power: float

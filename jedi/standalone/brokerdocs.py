@@ -48,7 +48,8 @@ Every weight is a product of named factors, kept with the choice.
   sites. Who runs much gets more: an idle site weighs 1, and where others keep up with their queues
   it may stay idle. For many sites that are alike the knob `broker.local` = `full` is better.
 * **nucleus**: the part of the input that is there / the work ahead (below 50 core-days: 1), a
-  thousandth where it is on tape only; preset `current`: free space, too.
+  thousandth where it is on tape only; preset `current`: free space, too, and where the input lies
+  only as long as it must lie there.
 
 Counts are those of the task's global share. Figures of links are believed for an hour (speeds:
 those of the last hour, else day, else week).

@@ -151,6 +151,8 @@ def set_rules(tx: Connection, rules: Mapping[int, SplitRules]) -> None:
 
 _JOB = """
 SELECT j.jeditaskid, coalesce(j.wall_s, extract(epoch FROM j.endtime - j.starttime), 0) AS wall_s,
+  coalesce(nullif(greatest(extract(epoch FROM j.endtime - j.starttime), 0), 0), j.wall_s, 0)
+    AS lasted_s,
   coalesce(j.cpu_s, 0) AS cpu_s, j.cores, coalesce(nullif(s.corepower, 0), 10) AS core_power,
   j.n_inputs AS n_files, j.n_events,
   coalesce(nullif(j.max_pss_kb, 0), j.max_rss_kb, 0) AS memory_kb,

@@ -42,10 +42,10 @@ def _intensive(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Bools:
     return np.asarray(io_kb_s(sites, need, knobs) > knobs["broker.io_intensive_kb_s"])
 
 
-def _applies(need: Need, _knobs: Mapping[str, Any]) -> bool:
+def _applies(need: Need, knobs: Mapping[str, Any]) -> bool:
     asked = need.request
-    alone = len(need.sites) == 1
-    return need.data.bytes > 0 and not (alone or asked.merging or asked.event_service)
+    events = asked.event_service and knobs["broker.io_spares_events"]
+    return need.data.bytes > 0 and not (len(need.sites) == 1 or asked.merging or events)
 
 
 _REMEDY = "Wait for a site that has the data, replicate it, or raise broker.{}."
@@ -92,7 +92,11 @@ IO_INTENSITY = Filter(
     say="jobs may read and write {observed:.0f} kB/s, these do {limit:.0f} kB/s",
     remedy="Choose another site, or raise max_io_intensity of the site.",
     unit="kB/s",
-    when=lambda need, _knobs: need.request.io_kb_s is not None and not need.request.merging,
+    when=lambda need, knobs: (
+        bool(knobs["broker.site_io_limits"])
+        and need.request.io_kb_s is not None
+        and not need.request.merging
+    ),
 )
 
 
@@ -117,7 +121,9 @@ DISK_IO = Filter(
     remedy="Wait until other jobs of the site are done, or raise maxdiskio of the site.",
     unit="kB/s",
     lasting=False,
-    when=lambda need, _knobs: need.request.disk_io_kb_s is not None,
+    when=lambda need, knobs: (
+        bool(knobs["broker.site_io_limits"]) and need.request.disk_io_kb_s is not None
+    ),
 )
 NO_DATA = wanted(
     "no_data",

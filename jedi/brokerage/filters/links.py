@@ -71,7 +71,7 @@ NUCLEUS_BUSY = Filter(
     remedy="Wait for the transfers, or raise broker.nucleus_cap.",
     unit="files",
     lasting=False,
-    when=_has_nucleus,
+    when=lambda need, knobs: _has_nucleus(need, knobs) and knobs["broker.nucleus_cap"] > 0,
 )
 SLOW_LINK = Filter(
     code="slow_link",

@@ -1,4 +1,5 @@
-"""A slot has the memory that a job asks for, and is not kept for larger ones."""
+"""A slot has the memory that a job asks for, and is not kept for larger ones. Tasks that do not say
+how much they need may go anywhere."""
 
 from __future__ import annotations
 
@@ -38,4 +39,5 @@ MUCH_MEMORY = Filter(
     say="kept for jobs above {observed:.0f} MB, these need {limit:.0f} MB",
     remedy="Nothing is wrong: others need that site more. Or correct minrss of the site.",
     unit="MB",
+    when=lambda need, _knobs: need.demand.ram_mb > 0,
 )
