@@ -219,8 +219,8 @@ def test_walltime_per_mb_is_told_by_long_jobs() -> None:
 
 
 def test_input_and_output_over_time_and_cores() -> None:
-    one = replace(JOB, wall_s=100, lasted_s=100, cores=1, input_bytes=3_000_000, output_bytes=1_000_000,
-                  local_bytes=5_000_000)  # fmt: skip
+    one = replace(JOB, wall_s=100, lasted_s=100, cores=1, input_bytes=3_000_000,
+                  output_bytes=1_000_000, local_bytes=5_000_000)  # fmt: skip
     two = replace(one, wall_s=200, lasted_s=200, cores=2, local_bytes=30_000_000)
     found = measured(one, two)
     assert (found.io_intensity, found.io_intensity_unit) == (16, "kBPerS")  # 8000 / 500
@@ -242,9 +242,9 @@ def test_a_percentile_is_one_of_the_values(values: list[float], percent: float) 
 
 
 @given(st.lists(st.builds(
-    Scout, st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0, 1e7), st.integers(1, 64), st.floats(1, 50),
-    st.integers(0, 1000), st.none() | st.integers(0, 10**6), st.integers(0, 10**9),
-    st.integers(0, 10**9), st.integers(0, 10**13), st.integers(0, 10**13),
+    Scout, st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0, 1e7), st.integers(1, 64),
+    st.floats(1, 50), st.integers(0, 1000), st.none() | st.integers(0, 10**6),
+    st.integers(0, 10**9), st.integers(0, 10**9), st.integers(0, 10**13), st.integers(0, 10**13),
     st.integers(0, 10**13)), min_size=1, max_size=12))  # fmt: skip
 def test_whatever_pilots_report_can_be_stored(jobs: list[Scout]) -> None:
     for knobs in (CLASSIC, CURRENT):

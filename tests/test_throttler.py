@@ -6,12 +6,13 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from sqlalchemy import text
 
 from jedi.agent.base import World
 from jedi.core.knobs import Knobs
-from jedi.taskbuffer import throttling
+from jedi.taskbuffer import snapshot, throttling
 from jedi.throttler.decide import Load, Pass, Queue, Skip, Throttle, Urgent, Work, ceiling, outranks
 
 QUEUE = Queue(1, "prod", "managed", None, 10, {})
@@ -195,6 +196,33 @@ def test_slots_that_standby_sites_keep_count_as_running(world: World) -> None:
         )
         found = {row.resource_type: (row.running, row.not_running) for row in throttling.loads(tx)}
     assert found == {"SCORE": (40, 20), "MCORE": (5, 15)}
+
+
+def test_brokers_know_the_slots_that_sites_declare_and_whose_pilots_come_first(
+    world: World,
+) -> None:
+    """brokerage.md §7: "num slots map: slots per (share, type)"; unified pilot streaming is a
+    unified site (capability ucore) whose workflow is to pull."""
+    said = [
+        ("SITE_A", "ucore", {"num_slots_map": {"user": {"SCORE": 40, "x": -1}, "nobody": 7}}),
+        ("SITE_B", "ucore", {"num_slots_map": {"user": {"SCORE": 0}}, "workflow": "push"}),
+    ]
+    with world.engine.begin() as tx:
+        for site, capability, keys in said:
+            tx.execute(
+                text(
+                    "UPDATE jedi_sites SET capability = :k, catchall = CAST(:c AS jsonb) "
+                    "WHERE site = :s"
+                ),
+                {"k": capability, "c": json.dumps(keys), "s": site},
+            )
+        found = snapshot.load(tx)
+    slots = found.slots.row("user", "SCORE")
+    assert slots is not None and found.slots.keys == (("user", "SCORE"),)
+    at = {site: row for row, site in enumerate(found.sites)}
+    assert [slots[at["SITE_A"]], slots[at["SITE_B"]]] == [40.0, 0.0]
+    assert [found.streaming[at[one]] for one in ("SITE_A", "SITE_B")] == [1.0, 0.0]
+    assert {slots[row] for site, row in at.items() if site not in ("SITE_A", "SITE_B")} <= {np.inf}
 
 
 def test_how_long_queued_jobs_take(world: World) -> None:

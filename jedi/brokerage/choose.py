@@ -14,13 +14,16 @@ from jedi.spec.snapshot import Bools, Numbers
 def candidates(
     names: Sequence[str], passed: Bools, weights: Numbers, used: Collection[str], most: int
 ) -> list[int]:
-    """Positions of up to `most` sites: those the task has used first, then by weight."""
+    """Positions of up to `most` sites: those the task has used first, then those of weight 0, which
+    get a batch of jobs before others do, then by weight."""
     found = [int(i) for i in np.flatnonzero(passed)]
-    return sorted(found, key=lambda i: (names[i] not in used, -weights[i], names[i]))[:most]
+    order = {i: (names[i] not in used, weights[i] > 0, -weights[i], names[i]) for i in found}
+    return sorted(found, key=order.__getitem__)[:most]
 
 
 class Lottery:
     """Draws sites in proportion to their weights; a site that got jobs weighs less afterwards.
+    Sites of weight 0 are drawn once each, before all others.
 
     `queued` are the jobs that wait at each site. The same seed draws the same sites.
     Source: brokerage.md §3.4.
@@ -30,9 +33,17 @@ class Lottery:
         self._weights = list(weights)
         self._queued = list(queued)
         self._random = random.Random(seed)
+        self._first = [site for site, weight in enumerate(self._weights) if weight == 0]
+
+    @property
+    def over(self) -> bool:
+        """No site is left to draw: all of them had their one turn."""
+        return not self._first and not any(self._weights)
 
     def draw(self) -> int:
-        """The position of a site."""
+        """The position of a site; the lottery must not be over."""
+        if self._first:
+            return self._first.pop(self._random.randrange(len(self._first)))
         sums = list(accumulate(self._weights))
         ball = self._random.random() * sums[-1]
         return next((i for i, top in enumerate(sums) if ball < top), len(sums) - 1)

@@ -9,7 +9,7 @@ import numpy as np
 
 from jedi.brokerage.need import Need
 from jedi.core import states
-from jedi.spec.snapshot import Numbers, Snapshot
+from jedi.spec.snapshot import Bools, Numbers, Snapshot
 
 _RUNNING = frozenset({"running", "holding"})
 _STARTING = frozenset({"sent", "starting"})
@@ -29,13 +29,53 @@ def running(
     sites: Snapshot, need: Need, knobs: Mapping[str, Any], resource_type: str | None = None
 ) -> Numbers:
     """Running jobs. Where fewer run than pilots are there, those few count instead, so that a site
-    gets jobs to begin with."""
+    gets jobs to begin with; slots that a site declares to keep for the share count as running."""
     found = count(sites, need, _RUNNING, resource_type)
-    most = knobs["broker.bootstrap_max_priority"]
-    if most and need.request.priority > most:
+    if not _begins(need, knobs):
         return found
     few = knobs["broker.bootstrap_jobs"]
-    return np.where(found < few, np.maximum(found, np.minimum(sites.workers, few)), found)
+    pilots = np.where(_brings_pilots(sites, knobs), np.minimum(sites.workers, few), 0.0)
+    found = np.where(found < few, np.maximum(found, pilots), found)
+    if not knobs["broker.declared_slots"]:
+        return found
+    slots = declared(sites, need)
+    kept = np.floor(np.where(np.isinf(slots), 0.0, slots) / need.cores(sites))
+    begun = starting(sites, need, resource_type)
+    return np.where(slots == 0, found + begun, np.maximum(found, kept))
+
+
+def _begins(need: Need, knobs: Mapping[str, Any]) -> bool:
+    """Such jobs may be the first at a site."""
+    most = knobs["broker.bootstrap_max_priority"]
+    return not most or need.request.priority <= most
+
+
+def _brings_pilots(sites: Snapshot, knobs: Mapping[str, Any]) -> Bools:
+    """Pilots of the site tell how many jobs it would run; a preset of today believes that only of
+    those that come before there are jobs, and were seen."""
+    if not knobs["broker.bootstrap_streaming"]:
+        return np.ones(len(sites), bool)
+    seen = sites.pilot_age_s <= knobs["broker.pilot_fresh_s"]
+    return np.asarray(seen & (sites.streaming > 0))
+
+
+def declared(sites: Snapshot, need: Need) -> Numbers:
+    """Slots that sites declare to keep for the task's share and resource type; infinity: none
+    said."""
+    found = sites.slots.row(need.request.gshare, need.request.resource_type)
+    return np.full(len(sites), np.inf) if found is None else found
+
+
+def untouched(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Bools:
+    """Sites that are to get a batch of the task's jobs first, since nothing of the share runs or
+    waits there. Source: brokerage.md §3.4 f."""
+    asked = need.request
+    wanted = knobs["broker.bootstrap_empty"] and _begins(need, knobs)
+    if not wanted or asked.merging or need.express(knobs):
+        return np.zeros(len(sites), bool)
+    counts = (assigned, activated, starting, defined)
+    busy = running(sites, need, knobs) + np.sum([one(sites, need) for one in counts], axis=0)
+    return np.asarray(busy == 0)
 
 
 def activated(sites: Snapshot, need: Need, resource_type: str | None = None) -> Numbers:

@@ -12,19 +12,31 @@ from jedi.brokerage.able import ABLE
 from jedi.brokerage.choice import Choice
 from jedi.brokerage.choose import candidates
 from jedi.brokerage.filters import Filter
-from jedi.brokerage.filters.input import LOCAL_ONLY, MANY_TO_MOVE, MUCH_TO_MOVE, missing_files
+from jedi.brokerage.filters.disk import STORAGE
+from jedi.brokerage.filters.input import DISK_IO, LOCAL_ONLY, MANY_TO_MOVE, MUCH_TO_MOVE
 from jedi.brokerage.filters.links import LINK_BUSY, LINK_CLOSED, LINK_OFF, NUCLEUS_BUSY, SLOW_LINK
-from jedi.brokerage.filters.queues import QUEUE_CAP, WAITING_CAP
-from jedi.brokerage.filters.urgency import NOT_T1, OUTSIDE_NUCLEUS
+from jedi.brokerage.filters.pilots import PILOTS_EXPECTED
+from jedi.brokerage.filters.queues import (
+    MUCH_TRANSFERRING,
+    QUEUE_CAP,
+    WAITING_CAP,
+    waiting_at,
+)
+from jedi.brokerage.filters.storage_status import STORAGE_STATUS
+from jedi.brokerage.filters.urgency import INACTIVE, NOT_T1, OUTSIDE_NUCLEUS
 from jedi.brokerage.generic import GenericBroker
 from jedi.brokerage.need import Need
 from jedi.brokerage.nucleus import NucleusBroker
 from jedi.brokerage.task import BY_WEIGHT
-from jedi.brokerage.verdict import judge
+from jedi.brokerage.verdict import Verdict, judge
 from jedi.spec.snapshot import Bools, Numbers, Snapshot
 
 CAPS = (QUEUE_CAP, WAITING_CAP)
 VOIDABLE = (MUCH_TO_MOVE, MANY_TO_MOVE)
+TEMPORARY = (LINK_OFF, LINK_BUSY, NUCLEUS_BUSY, INACTIVE, DISK_IO, STORAGE, *STORAGE_STATUS,
+             MUCH_TRANSFERRING, PILOTS_EXPECTED)  # fmt: skip
+"""Temporary reasons of brokerage.md §3.2: they count (#24) after the check of I/O (#23)."""
+AFTER_IO = (*TEMPORARY, LOCAL_ONLY, SLOW_LINK, *CAPS)
 
 
 class ProductionBroker(GenericBroker):
@@ -55,7 +67,7 @@ class ProductionBroker(GenericBroker):
         sites = world.only(need.sites) if need.sites else world
         verdict = judge(self.filters, sites, need, knobs)
         if knobs["broker.void_if_nobody"]:
-            verdict = verdict.without_if_nobody(VOIDABLE)
+            verdict = _without_void(verdict)
         factors = self.factors(sites, need, knobs)
         worth = weights.product(factors)
         passed, most = verdict.passed, knobs["broker.best_sites"]
@@ -64,9 +76,16 @@ class ProductionBroker(GenericBroker):
         if need.request.t1_weight < 0 and knobs["broker.one_queue_at_t1"]:
             passed = _busiest(passed, load.running(sites, need, knobs))
         found = candidates(sites.sites, passed, worth, (), most)
-        queued = load.activated(sites, need) + load.starting(sites, need)
-        queued = queued + np.where(missing_files(sites, need) > 0, load.assigned(sites, need), 0)
+        queued = waiting_at(sites, need, knobs)
         return Choice.of(verdict, found, sites, factors, worth, queued, seed)
+
+
+def _without_void(verdict: Verdict) -> Verdict:
+    """The same; of the sites that come as far as the check of I/O somebody has to pass it, or it
+    does not count. Who passes it may be taken away later. Source: brokerage.md §3.2 #23, #24."""
+    come = verdict.passed_but((*VOIDABLE, *AFTER_IO))
+    passing = verdict.passed_but(AFTER_IO)
+    return verdict.without(VOIDABLE) if come.any() and not passing.any() else verdict
 
 
 def _busiest(passed: Bools, running: Numbers) -> Bools:

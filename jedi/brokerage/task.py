@@ -161,10 +161,14 @@ def factors(
     found = {"work": 1 / counted(sites.given(need.work.ahead)), "queues": 1 / _queues(sites)}
     if local:
         found["tape"] = _tape(sites, need)
-    near = local and need.data.bytes > 0 and (
-        not knobs["taskbroker.data_if_intensive"]
-        or need.request.io_kb_s is None
-        or need.request.io_kb_s > knobs["taskbroker.local_io_kb_s"]
+    near = (
+        local
+        and need.data.bytes > 0
+        and (
+            not knobs["taskbroker.data_if_intensive"]
+            or need.request.io_kb_s is None
+            or need.request.io_kb_s > knobs["taskbroker.local_io_kb_s"]
+        )
     )
     if near:
         found["data"] = _part(_held(sites, need, "bytes") / need.data.bytes, passed)

@@ -28,11 +28,13 @@ def product(factors: Factors) -> Numbers:
 
 def production(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> dict[str, Numbers]:
     """How fast a site digests its queue, what it has of the input, whether it is at home, and how
-    well its outputs reach the nucleus."""
+    well its outputs reach the nucleus; 0 where a batch of jobs goes first, whatever that is."""
     factors = {"queue": queue_factor(sites, need, knobs), "data": data_factor(sites, need),
                "t1": t1_factor(sites, need, knobs)}  # fmt: skip
     if need.request.nucleus and knobs["network.active"]:
         factors["network"] = link_weight(sites, need, knobs)
+    if (first := load.untouched(sites, need, knobs)).any():
+        factors["first"] = np.where(first, 0.0, 1.0)
     return factors
 
 

@@ -169,6 +169,12 @@ _DECLARED = [
           "jobs", least=0),
     _knob("broker.bootstrap_max_priority", "priority", 0, "... for jobs up to this priority; 0: "
           "for all", 150, least=0),
+    _knob("broker.bootstrap_streaming", "0/1", 0, "1: ... at unified sites whose pilots come "
+          "before there are jobs (catchall.workflow pull_ups), and were seen", 1, least=0, most=1),
+    _knob("broker.bootstrap_empty", "0/1", 0, "1: a site with no job of the share gets a batch of "
+          "such jobs before others do", 1, least=0, most=1),
+    _knob("broker.declared_slots", "0/1", 0, "1: slots of catchall.num_slots_map count as running "
+          "jobs (0 slots: those that start do)", 1, least=0, most=1),
     _knob("broker.cap_ratio", "", 2.0, "waiting jobs a site may have, by running ones", least=0),
     _knob("broker.cap_jobs", "jobs", 0, "... and so many at least", 20, least=0),
     _knob("broker.cap_by_type", "0/1", 0, "1: ... counted for each resource type", 1, least=0,

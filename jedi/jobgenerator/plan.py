@@ -55,8 +55,8 @@ def plan(
     knobs: Mapping[str, Any],
     most: int,
 ) -> tuple[list[Cut], list[Short]]:
-    """Cut chunks into at most `most` jobs; sites take turns by lottery, a batch of jobs each. And
-    what jobs were left out for."""
+    """Cut chunks into at most `most` jobs; sites take turns by lottery, a batch of jobs each, until
+    no site is left that may get more. And what jobs were left out for."""
     lottery = choice.lottery()
     cuts: list[Cut] = []
     lacking: list[Short] = []
@@ -71,7 +71,7 @@ def plan(
         size, start = len(chunk.master), 0
         stops: list[int] = []
         sites: list[int] = []
-        while start < size and len(stops) < most:
+        while start < size and len(stops) < most and not lottery.over:
             drawn = lottery.draw()
             batch = min(knobs["jobgen.batch_jobs"], most - len(stops))
             ends = walk(splitter.cuts(caps[drawn]), start, batch)

@@ -218,6 +218,12 @@ def _nucleus(known: Known, fed: Fed) -> Choice:
     return broker.choose(world, need, known.knobs, known.seed)
 
 
+def _all_at_once(knobs: Mapping[str, Any]) -> dict[str, Any]:
+    """The knobs where no site has to wait for others to get their first jobs: all jobs are planned,
+    not those of one cycle."""
+    return {**knobs, "broker.bootstrap_empty": 0}
+
+
 def _propose(known: Known, fed: Fed) -> Proposal:
     row, files = fed.row, fed.files
     order = orders.Claimed(row, fed.inputs, (), fed.task.job_params_template).order()
@@ -230,7 +236,7 @@ def _propose(known: Known, fed: Fed) -> Proposal:
     if not chunks:
         raise JediError("No input file is there.", code="no_ready_files")
     return propose(
-        order, chunks, known.sites, known.knobs, known.data.locate,
+        order, chunks, known.sites, _all_at_once(known.knobs), known.data.locate,
         seed=known.seed, most=sys.maxsize, used=(), past=Past(), made={},
     )  # fmt: skip
 

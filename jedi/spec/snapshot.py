@@ -87,9 +87,10 @@ class Snapshot:
     other sites; `takes_wan`: `endpoint` takes outputs of others. `queued_in` files are on their
     way to the site's endpoints. Ages are whole minutes: since a pilot was seen, a job started, and
     a job last waited for a slot. Lists are joined by commas. `jobs` counts live ones by (global
-    share, resource type, status); `links` to nuclei by (nucleus, what): closeness, files queued
-    for production and express, MB/s. `tapes` are endpoints on tape, `unreadable` those that give
-    nothing to other sites.
+    share, resource type, status), `slots` are those that a site declares to keep by (share,
+    resource type), infinity: none said; `streaming`: pilots come before there are jobs; `links` to
+    nuclei by (nucleus, what): closeness, files queued for production and express, MB/s. `tapes` are
+    endpoints on tape, `unreadable` those that give nothing to other sites.
     """
 
     sites: tuple[str, ...] = field(metadata=_words())
@@ -115,6 +116,7 @@ class Snapshot:
     cores: Numbers = field(metadata=_numbers(_DEFAULT_CORES, positive=True))
     core_power: Numbers = field(metadata=_numbers(_DEFAULT_POWER, positive=True))
     unified: Numbers = field(metadata=_numbers(0.0))
+    streaming: Numbers = field(metadata=_numbers(0.0))
     max_time_s: Numbers = field(metadata=_numbers(math.inf))
     min_time_s: Numbers = field(metadata=_numbers(0.0))
     max_rss_mb: Numbers = field(metadata=_numbers(math.inf))
@@ -149,6 +151,7 @@ class Snapshot:
     workers: Numbers = field(metadata=_numbers(0.0))
     jobs: Grid
     links: Grid
+    slots: Grid
     queued: dict[int, int]
     tapes: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
@@ -161,7 +164,8 @@ class Snapshot:
         wanted = set(names)
         rows = [i for i, site in enumerate(self.sites) if site in wanted]
         columns = {f.name: _take(getattr(self, f.name), rows) for f in _COLUMNS}
-        return replace(self, **columns, jobs=self.jobs.take(rows), links=self.links.take(rows))
+        grids = {name: getattr(self, name).take(rows) for name in ("jobs", "links", "slots")}
+        return replace(self, **columns, **grids)
 
     def where(self, column: str, value: str) -> Bools:
         """At which sites a column of words says `value`."""
@@ -234,7 +238,8 @@ class Snapshot:
             **{f.name: _plain(getattr(self, f.name)) for f in _COLUMNS},
             **{name: [[list(key), _plain(values)] for key, values in
                       zip(grid.keys, grid.values, strict=True)]
-               for name, grid in (("jobs", self.jobs), ("links", self.links))},
+               for name, grid in (("jobs", self.jobs), ("links", self.links),
+                                  ("slots", self.slots)) if grid.keys or name != "slots"},
             "queued": {str(k): v for k, v in sorted(self.queued.items())},
             "tapes": list(self.tapes),
             "unreadable": list(self.unreadable),
@@ -253,12 +258,13 @@ class Snapshot:
     @classmethod
     def read(cls, said: Mapping[str, Any]) -> Snapshot:
         """The reverse of `plain`."""
-        jobs, links = (
-            {tuple(key): column for key, column in said.get(name, ())} for name in ("jobs", "links")
+        jobs, links, slots = (
+            {tuple(key): column for key, column in said.get(name, ())}
+            for name in ("jobs", "links", "slots")
         )
         queued = {int(k): v for k, v in said["queued"].items()}
         return replace(
-            cls.of(said, queued, jobs, links),
+            cls.of(said, queued, jobs, links, slots),
             tapes=tuple(said.get("tapes", ())),
             unreadable=tuple(said.get("unreadable", ())),
         )
@@ -270,6 +276,7 @@ class Snapshot:
         queued: Mapping[int, int],
         jobs: Columns | None = None,
         links: Columns | None = None,
+        slots: Columns | None = None,
     ) -> Snapshot:
         """From lists, one a column; None among numbers is infinity, a column that is left out has
         the value of a site that says nothing. `running`, `activated` and `defined` count jobs of
@@ -281,7 +288,11 @@ class Snapshot:
                 counted[("", "", status)] = columns[status]
         made = {f.name: _column(f.metadata, columns.get(f.name), n) for f in _COLUMNS}
         return cls(
-            **made, jobs=Grid.of(counted, n), links=Grid.of(links or {}, n), queued=dict(queued)
+            **made,
+            jobs=Grid.of(counted, n),
+            links=Grid.of(links or {}, n),
+            slots=Grid.of(slots or {}, n),
+            queued=dict(queued),
         )
 
 

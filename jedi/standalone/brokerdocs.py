@@ -41,7 +41,11 @@ Every weight is a product of named factors, kept with the choice.
   between 1 and 2; `data` (total + local) / total / (missing files / 100 + 1); `t1` the T1 weight
   in the nucleus (for other tasks: at T1s of the cloud); `network` half what waits on the link to
   the nucleus, half its speed, or its closeness where no speed is known. Where fewer than
-  `broker.bootstrap_jobs` run, as many pilots as there are count as running jobs.
+  `broker.bootstrap_jobs` run, as many pilots as there are count as running jobs. Preset `current`:
+  only at unified sites whose pilots come before there are jobs (`catchall.workflow: pull_ups`, or
+  none) and were seen; slots that a site declares (`catchall.num_slots_map`) count as running jobs;
+  and sites where nothing of the share runs or waits weigh 0 (`first`): each gets a batch of jobs
+  before others do.
 * **analysis**: (running + 1) / (activated + assigned + defined + starting + 1); disk counts a
   thousand times as much as tape; where data move, what is there already counts.
 * **generic**: (running + 1) / (activated + defined + 1) / (defined + 1), of `broker.max_sites`
@@ -63,7 +67,8 @@ those of the last hour, else day, else week).
 
 `jedi site attributes` lists what may stand in a site file; free keys of `catchall` that brokers
 read: `gpu`, `platforms`, `software`, `allowed_processing`, `excluded_processing`,
-`allow_no_pilot`, `use_only_local_data`, `useJumboJobs`, `minEventsForJumbo`, `bareNucleus`.
+`allow_no_pilot`, `use_only_local_data`, `useJumboJobs`, `minEventsForJumbo`, `bareNucleus`,
+`num_slots_map`, `workflow`.
 """.strip()
 
 Grid = Callable[[Sequence[str], Iterable[Sequence[str]]], str]

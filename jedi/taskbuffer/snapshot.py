@@ -102,7 +102,9 @@ SELECT s.site AS sites, s.status, s.role, s.state, s.type, s.cloud, coalesce(s.t
   {_listed("excluded_processing")} AS excluded, {_listed("bareNucleus")} AS full_chain,
   {_listed("useJumboJobs")} AS jumbo,
   coalesce(w.ddm_endpoint, '') AS endpoint, coalesce(r.endpoints, '{{}}') AS endpoints,
-  (s.capability = 'ucore' IS TRUE)::int::float8 AS unified, s.corecount::float8 AS cores,
+  (s.capability = 'ucore' IS TRUE)::int::float8 AS unified,
+  (s.capability = 'ucore' AND coalesce(s.catchall ->> 'workflow', 'pull_ups') = 'pull_ups' IS TRUE)
+    ::int::float8 AS streaming, s.corecount::float8 AS cores,
   {_said("s.corepower")} AS core_power,
   nullif(greatest(s.maxtime, 0), 0)::float8 AS max_time_s,
   greatest(s.mintime, 0)::float8 AS min_time_s,
@@ -149,6 +151,16 @@ FROM (
 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 """)
 
+_SLOTS = text("""
+SELECT m.key AS gshare, t.key AS resource_type, array_agg(s.site) AS sites,
+  array_agg(CAST(t.value AS float8)) AS slots
+FROM jedi_sites s, jsonb_each(CASE jsonb_typeof(s.catchall -> 'num_slots_map')
+    WHEN 'object' THEN s.catchall -> 'num_slots_map' ELSE '{}' END) m,
+  jsonb_each_text(CASE jsonb_typeof(m.value) WHEN 'object' THEN m.value ELSE '{}' END) t
+WHERE t.value ~ '^[0-9]{1,9}$'
+GROUP BY 1, 2 ORDER BY 1, 2
+""")
+
 _QUEUED = text("""
 SELECT workqueue, sum(jobs)::bigint AS jobs FROM (
   SELECT workqueue, status, jobs FROM job_stats
@@ -191,7 +203,11 @@ def load(tx: Connection, nuclei: Collection[str] = ()) -> Snapshot:
     endpoints = tx.execute(_ENDPOINTS).one()
     places = [place or site for place, site in zip(columns["grid_site"], at, strict=True)]
     links = _links(tx, places, {name: places[at[name]] for name in sorted(nuclei) if name in at})
-    world = Snapshot.of(columns, waiting, jobs, links)
+    slots: dict[tuple[str, ...], list[float | None]] = {
+        (row.gshare, row.resource_type): _column(at, row.sites, row.slots, None)
+        for row in tx.execute(_SLOTS)
+    }
+    world = Snapshot.of(columns, waiting, jobs, links, slots)
     return replace(world, tapes=tuple(endpoints.tapes), unreadable=tuple(endpoints.unreadable))
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from jedi.brokerage import load
 from jedi.brokerage.filters import Filter
+from jedi.brokerage.need import Need
+from jedi.spec.snapshot import Bools, Snapshot
 
 PILOTS = Filter(
     code="no_pilots",
@@ -18,10 +23,21 @@ PILOTS = Filter(
     unit="s",
     lasting=False,
 )
+
+
+def _not_expected(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Bools:
+    """Sites that start pilots when they are asked for, as standby ones and those do that declare
+    slots for the share."""
+    asked = (sites.no_pilots_needed > 0) | sites.where("status", "standby")
+    if knobs["broker.declared_slots"]:
+        asked |= np.isfinite(load.declared(sites, need))
+    return np.asarray(asked)
+
+
 PILOTS_EXPECTED = replace(
     PILOTS,
-    observed=lambda sites, _need, _knobs: np.where(
-        (sites.no_pilots_needed > 0) | sites.where("status", "standby"), 0.0, sites.pilot_age_s
+    observed=lambda sites, need, knobs: np.where(
+        _not_expected(sites, need, knobs), 0.0, sites.pilot_age_s
     ),
     when=lambda need, _knobs: not need.sites and "test" not in need.request.label,
 )

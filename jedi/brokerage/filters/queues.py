@@ -60,11 +60,24 @@ def _type(need: Need, knobs: Mapping[str, Any]) -> str | None:
 
 def _queued(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
     """Activated and starting jobs; where inputs have to be moved a preset of today counts those
-    that wait for theirs, too."""
+    that wait for theirs, too, and none at unified sites, which are capped by resource type."""
+    if not knobs["broker.cap_by_type"]:
+        return load.activated(sites, need) + load.starting(sites, need)
+    return np.where(sites.unified > 0, 0.0, _to_start(sites, need))
+
+
+def _to_start(sites: Snapshot, need: Need) -> Numbers:
     queued = load.activated(sites, need) + load.starting(sites, need)
+    return queued + np.where(missing_files(sites, need) > 0, load.assigned(sites, need), 0.0)
+
+
+def waiting_at(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
+    """Jobs that a new one has to wait for: activated, starting, and those that wait for inputs
+    where its own have to be moved; at unified sites, if types count apart, all of its type."""
+    queued = _to_start(sites, need)
     if not knobs["broker.cap_by_type"]:
         return queued
-    return queued + np.where(missing_files(sites, need) > 0, load.assigned(sites, need), 0.0)
+    return np.where(sites.unified > 0, _waiting(sites, need, knobs), queued)
 
 
 def _waiting(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
