@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -144,10 +145,88 @@ def test_what_follows_is_used_again_where_the_task_says_so() -> None:
 
 
 def test_what_follows_has_the_ids_of_its_master() -> None:
-    master = files(5, boundaries=[1, 1, 2, 3, 3])
-    beside = Secondary("IN2", files(6, boundaries=[1, 2, 2, 2, 3, 4]), by_boundary=True)
-    found = cut([chunk(master, beside)], SplitRules(group_boundary_id=4))
-    assert (spans(found), follow(found)) == ([(0, 2), (2, 3), (3, 5)], [(0, 1), (1, 4), (4, 5)])
+    """Secondary files follow the id, in all modes (contracts §16): all files of an id go with it;
+    where several jobs share it, as many as each wants, and the rest with the last. Id 5 has none,
+    so its job waits, and the others do not."""
+    master = files(6, boundaries=[1, 1, 2, 3, 3, 5])
+    beside = Secondary("IN2", files(7, boundaries=[1, 2, 2, 2, 3, 3, 4]))
+    (told,) = in_order([chunk(master, beside)], SplitRules(group_boundary_id=4))
+    for mode in (1, 2, 4):
+        found = cut([told], SplitRules(group_boundary_id=mode))
+        assert spans(found) == [(0, 2), (2, 3), (3, 5)]
+        assert follow(found) == [(0, 1), (1, 4), (4, 6)]
+    # with 3, id 5 shares a job with others, which is not without files
+    assert follow(cut([told], SplitRules(group_boundary_id=3))) == [(0, 6)]
+    ones = SplitRules(group_boundary_id=1, n_files_per_job=1)
+    found = cut([told], ones)  # of two jobs of id 1 the second finds no file
+    assert spans(found) == [(0, 1), (1, 2), (2, 3), (3, 4)]
+    assert found[0].chunk.master.lfns[:4] == ["f0", "f2", "f3", "f4"]
+    assert follow(found) == [(0, 1), (1, 4), (4, 5), (5, 6)]
+    # the id goes on in a later cycle: its first job leaves files for that
+    assert follow(cut([chunk(files(2, boundaries=[3, 3]), told.secondaries[0])], ones, most=1)) == [
+        (4, 5)
+    ]
+    untracked = replace(told.secondaries[0], repeated=True)
+    found = cut([replace(told, secondaries=(untracked,))], ones)
+    assert follow(found) == [(0, 1), (0, 1), (1, 4), (4, 6), (4, 6)]
+
+
+@given(
+    st.lists(st.integers(1, 5), min_size=1, max_size=30).map(sorted),
+    st.lists(st.integers(1, 5), min_size=1, max_size=30).map(sorted),
+    st.sampled_from([1, 2, 3, 4]), st.integers(1, 6),
+)  # fmt: skip
+def test_files_that_follow_have_ids_of_their_job_and_are_used_once(
+    ids: list[int], others: list[int], mode: int, each: int
+) -> None:
+    rules = SplitRules(group_boundary_id=mode, n_files_per_job=each)
+    some = chunk(files(len(ids), boundaries=ids),
+                 Secondary("IN2", files(len(others), boundaries=others)))  # fmt: skip
+    used: list[str] = []
+    for one in cut(in_order([some], rules), rules):
+        beside = one.chunk.secondaries[0].files
+        for (a, b), (first, last) in zip(spans([one]), follow([one]), strict=True):
+            assert last > first
+            follows = {*beside.boundaries[first:last].tolist()}
+            assert follows <= {*one.chunk.master.boundaries[a:b].tolist()}
+            used += beside.lfns[first:last]
+    assert len({*used}) == len(used)
+    if mode in (3, 4):  # ids are whole, so nothing of them is left
+        left = {one for i, one in enumerate(others) if f"f{i}" not in used}
+        assert left.isdisjoint(others[int(lfn[1:])] for lfn in used)
+
+
+@pytest.mark.parametrize(
+    ("mode", "key", "size", "expected"),
+    [
+        (3, "nEventsPerJob", 8, ["f0 f1", "f2 f3"]),
+        (4, "nEventsPerJob", 8, ["f0 f1", "f2 f3"]),
+        (3, "nEventsPerJob", 39, ["f0 f1", "f2 f3"]),
+        (3, "nEventsPerJob", 40, ["f0 f1 f2 f3"]),
+        (4, "nEventsPerJob", 40, ["f0 f1", "f2 f3"]),
+        (3, "tgtNumEventsPerJob", 4, ["f0 f1", "f2 f3"]),
+        # ids may be divided: the count begins anew with each
+        (1, "nEventsPerJob", 8, ["f0", "f0 f1", "f1", "f2", "f2 f3", "f3"]),
+    ],
+)
+def test_ranges_of_events_do_not_divide_an_id(
+    world: World, mode: int, key: str, size: int, expected: list[str]
+) -> None:
+    """Modes 3, 4: several whole ids may share a job, none is ever cut, by event ranges neither
+    (contracts §16). Four files of ten events, ids 1, 1, 2, 2: an id has 20 events, more than the 8
+    of a job, and is a job alone; of 40, two ids fill a job. With 4 a job has one id."""
+    catalogue(world, in_=told(4, boundary=[1, 1, 2, 2], nevents=[10] * 4))
+    constant = {"type": "constant", "value": "${SKIPEVENTS}+${MAXEVENTS} from ${FIRSTEVENT}"}
+    ready(world, {**document(constant, groupBoundaryID=mode), key: size})
+    generate(world)
+    found = [command.split(" > ")[0].removeprefix("cat ") for command in jobs(world)]
+    assert [" ".join(w for w in one.split() if w[0] == "f" and w != "from")
+            for one in found] == expected  # fmt: skip
+    counts = [len(one.split()) * 10 for one in expected]
+    if mode in (3, 4):
+        begins = [1, 21] if len(expected) == 2 else [1]
+        assert [one.rpartition("f")[0].split()[-1] for one in found] == [f"0+{n}" for n in counts]
+        assert [int(one.split()[-1]) for one in found] == begins
 
 
 # ------------------------------------------------------------------------- with the real agents

@@ -128,8 +128,8 @@ def test_where_all_sites_had_their_first_batch_the_rest_waits() -> None:
     master = chunk(files(100, [1] * 100))
     for knobs, n in ((CURRENT, 50), (CLASSIC, 100)):
         found = choose(world("A", "B"), need(), knobs)
-        cuts, _ = plan([master], found, FileStrategy(), SplitRules(n_files_per_job=1), need().demand,
-                    knobs, 1000)  # fmt: skip
+        rules = SplitRules(n_files_per_job=1)
+        cuts, _ = plan([master], found, FileStrategy(), rules, need().demand, knobs, 1000)
         assert [len(cut) for cut in cuts] == [n]
 
 

@@ -247,7 +247,8 @@ def _records(task: FeedTask, listing: Listing) -> int:
     """How many rows a listing makes; of ranges of events the most that are possible."""
     size = task.rules.events_per_job or task.rules.events_per_range
     files = listing.wanted
-    if not size or not listing.dataset.is_master:
+    whole = task.rules.group_boundary_id in WHOLE_IDS
+    if whole or not size or not listing.dataset.is_master:
         return len(files)
     return len(files) + _total(task, listing.dataset, files) // size
 

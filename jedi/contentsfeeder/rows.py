@@ -10,6 +10,7 @@ import numpy as np
 from jedi.contentsfeeder.feed import FeedTask, InputDataset, Listed, Listing
 from jedi.spec.chunk import Files, Ints
 from jedi.spec.eventranges import Ranges, across, evenly
+from jedi.spec.splitrule import WHOLE_IDS
 
 BLOCK = 2000  # lines rendered while the server takes in the block before
 NULL = r"\N"
@@ -60,6 +61,8 @@ def _cut(
     if not (dataset.is_master and task.rules.by_events):
         return None
     events = np.array([n or 0 for n in counts], np.int64)
+    if task.rules.group_boundary_id in WHOLE_IDS:  # a file belongs to one, so none is cut
+        return evenly(events, max(1, int(events.max(initial=0))))
     if task.rules.events_per_job:
         begun, groups = dataset.n_events, _groups(task, files)
         return across(events, task.rules.events_per_job, begun, groups)

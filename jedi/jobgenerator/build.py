@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from jedi.jobgenerator.locating import Locate
-from jedi.jobgenerator.plan import Cut
+from jedi.jobgenerator.plan import Cut, only
 from jedi.spec.building import Builds
 from jedi.spec.chunk import Chunk, Files, Secondary
 from jedi.spec.placeholders import LIBRARY
-from jedi.spec.snapshot import Bools, Snapshot
+from jedi.spec.snapshot import Snapshot
 
 _WANTED = ("ready", "finished")
 
@@ -29,7 +29,7 @@ def with_libraries(
         place = {int(site): _library(int(site), builds, sites) for site in np.unique(cut.sites)}
         for endpoint in dict.fromkeys(filter(None, place.values())):
             here = np.array([place[int(site)] == endpoint for site in cut.sites])
-            found.append(_reading(_only(cut, here), builds.libraries[endpoint]))
+            found.append(_reading(only(cut, here), builds.libraries[endpoint]))
         for site in cut.sites.tolist():
             if place[site] is None:
                 lacking.setdefault(sites.endpoint[site], site)
@@ -65,20 +65,6 @@ def _library(site: int, builds: Builds, sites: Snapshot) -> str | None:
     """The endpoint where a site finds the software."""
     reach = (sites.endpoint[site], *sites.endpoints[site])
     return next((endpoint for endpoint in reach if endpoint in builds.libraries), None)
-
-
-def _only(cut: Cut, wanted: Bools) -> Cut:
-    """Some jobs of a cut: their master files stand one after the other again."""
-    jobs = np.flatnonzero(wanted)
-    spans = [np.arange(cut.starts[job], cut.stops[job]) for job in jobs]
-    stops = np.cumsum([len(span) for span in spans])
-    return Cut(
-        chunk=replace(cut.chunk, master=cut.chunk.master.take(np.concatenate(spans))),
-        starts=np.concatenate([[0], stops[:-1]]),
-        stops=stops,
-        sites=cut.sites[jobs],
-        follow=tuple((first[jobs], last[jobs]) for first, last in cut.follow),
-    )
 
 
 def _reading(cut: Cut, library: Files) -> Cut:

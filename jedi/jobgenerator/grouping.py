@@ -11,36 +11,34 @@ from dataclasses import replace
 import numpy as np
 
 from jedi.spec.chunk import Chunk, Files, Secondary
-from jedi.spec.splitrule import WHOLE_IDS, SplitRules
+from jedi.spec.splitrule import SplitRules
 
 
 def in_order(chunks: Sequence[Chunk], rules: SplitRules) -> list[Chunk]:
     """With boundary ids or lumi blocks together, where the task wants that: files that came later,
     or come back, stand behind those that they belong to. What follows may be used again where the
     task says so."""
-    return [
-        replace(
-            chunk,
-            master=_sorted(chunk.master, rules),
-            secondaries=tuple(
-                replace(
-                    one,
-                    files=_sorted(one.files, rules),
-                    by_boundary=_shares_ids(one, rules),
-                    reusable=one.reusable or bool(rules.reuse_sec_on_demand),
-                )
-                for one in chunk.secondaries
-            ),
-        )
-        for chunk in chunks
-    ]
+    found = []
+    for chunk in chunks:
+        master = _sorted(chunk.master, rules)
+        beside = tuple(_beside(one, master, rules) for one in chunk.secondaries)
+        found.append(replace(chunk, master=master, secondaries=beside))
+    return found
+
+
+def _beside(one: Secondary, master: Files, rules: SplitRules) -> Secondary:
+    """What follows the master: where ids say what goes with what, only files with ids of its."""
+    files, by_boundary = _sorted(one.files, rules), _shares_ids(one, rules)
+    if by_boundary:
+        files = files.take(np.flatnonzero(np.isin(files.boundaries, master.boundaries)))
+    reusable = one.reusable or bool(rules.reuse_sec_on_demand)
+    return replace(one, files=files, by_boundary=by_boundary, reusable=reusable)
 
 
 def _shares_ids(one: Secondary, rules: SplitRules) -> bool:
-    """Whether files that follow go where their boundary ids go: they have some, which are not
-    divided."""
-    whole = rules.group_boundary_id in WHOLE_IDS and not one.fixed
-    return whole and bool(one.files.boundaries.any())
+    """Whether files that follow go where their boundary ids go: they have some."""
+    grouped = rules.group_boundary_id is not None and not one.fixed
+    return grouped and bool(one.files.boundaries.any())
 
 
 def _sorted(files: Files, rules: SplitRules) -> Files:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,9 @@ import numpy as np
 from jedi.brokerage.choice import Choice
 from jedi.jobgenerator.splitter import Splitter, walk
 from jedi.jobgenerator.strategies import FileStrategy
-from jedi.spec.chunk import Chunk, Ints
+from jedi.spec.chunk import Chunk, Ints, Secondary
 from jedi.spec.demand import Demand
+from jedi.spec.snapshot import Bools
 from jedi.spec.splitrule import SplitRules
 
 
@@ -88,28 +89,53 @@ def plan(
     return [cut for cut in cuts if len(cut)], lacking
 
 
+def only(cut: Cut, wanted: Bools) -> Cut:
+    """Some jobs of a cut: their master files stand one after the other again."""
+    jobs = np.flatnonzero(wanted)
+    if len(jobs) == len(cut):
+        return cut
+    spans = [np.arange(cut.starts[job], cut.stops[job]) for job in jobs]
+    rows = np.concatenate([np.zeros(0, np.int64), *spans])
+    stops = np.cumsum([len(span) for span in spans], dtype=np.int64)
+    return Cut(
+        chunk=replace(cut.chunk, master=cut.chunk.master.take(rows)),
+        starts=np.concatenate([np.zeros(1, np.int64), stops])[: len(jobs)],
+        stops=stops,
+        sites=cut.sites[jobs],
+        follow=tuple((first[jobs], last[jobs]) for first, last in cut.follow),
+    )
+
+
 def _cut(chunk: Chunk, stops: list[int], sites: list[int]) -> tuple[Cut, list[Short]]:
-    """With what follows the master; the first job that a secondary does not suffice for is left
-    out, and all after it. No job has a file twice."""
+    """With what follows the master. Jobs that a secondary does not suffice for are left out, and
+    all after them, unless that goes where its boundary ids go. No job has a file twice."""
     ends = np.array(stops, np.int64)
     starts = np.concatenate([np.zeros(1, np.int64), ends])[: len(ends)]
-    follow = []
-    short: list[Short] = []
-    jobs = len(ends)
     sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(chunk.master.counted_events)])
+    masters, events = ends - starts, sums[ends] - sums[starts]
+    suffices = np.ones(len(ends), bool)
+    follow, short = [], []
     for one in chunk.secondaries:
         if one.by_boundary:
-            ids = chunk.master.boundaries
-            first, last = one.same_ids(ids[starts], ids[ends - 1])
+            first, last = _same_ids(one, chunk.master.boundaries, starts, ends, events)
+            wanted, left = np.maximum(last - first, 1), last - first
         else:
-            first, last = one.spans(ends - starts, sums[ends] - sums[starts])
-        left = len(one.files) - (np.zeros_like(first) if one.wraps else first)
-        if len(late := np.flatnonzero((last - first > left)[:jobs])):
-            jobs = int(late[0])
-            short = [Short(one.stream, int((last - first)[jobs]), max(0, int(left[jobs])))]
+            first, last = one.spans(masters, events)
+            wanted, left = last - first, len(one.files) - first
+            if one.wraps:
+                left = np.full_like(first, len(one.files))
+        late = wanted > left
+        if len(where := np.flatnonzero(late & suffices)):
+            job = int(where[0])
+            short.append(Short(one.stream, int(wanted[job]), max(0, int(left[job]))))
+        suffices &= ~late if one.by_boundary else ~np.logical_or.accumulate(late)
         follow.append((first, last))
-    cut = Cut(
-        chunk, starts[:jobs], ends[:jobs], np.array(sites[:jobs], np.int64),
-        tuple((first[:jobs], last[:jobs]) for first, last in follow),
-    )  # fmt: skip
-    return cut, short
+    cut = Cut(chunk, starts, ends, np.array(sites, np.int64), tuple(follow))
+    return only(cut, suffices), short
+
+
+def _same_ids(
+    one: Secondary, ids: Ints, starts: Ints, ends: Ints, events: Ints
+) -> tuple[Ints, Ints]:
+    goes_on = bool(len(ends)) and ends[-1] < len(ids) and ids[ends[-1]] == ids[ends[-1] - 1]
+    return one.same_ids(ids[starts], ids[ends - 1], ends - starts, events, goes_on=bool(goes_on))

@@ -56,7 +56,7 @@ def propose(
     strategy = plugins.find("generator", task.vo, task.label)()
     broker = broker_of(task.vo, task.label, knobs)
     n_files = strategy.files_per_unit(task.rules, chunks)
-    unit = atom(chunks, n_files, task.rules.events_per_job)
+    unit = atom(chunks, n_files, strategy.events_per_unit(task.rules, chunks))
     data = data_of(task, chunks, world, locate) if broker.wants_data else Data()
     need = Need(task.demand, unit, task.sites, task.request, data, past, dict(made))
     choice = broker.choose(world, need, knobs, used, seed)

@@ -31,6 +31,14 @@ class FileStrategy:
                  if (u := self.units(rules, c)) is not None]  # fmt: skip
         return max((int(sizes.max()) for sizes in units), default=rules.files_per_job or 1)
 
+    def events_per_unit(self, rules: SplitRules, chunks: Sequence[Chunk]) -> int | None:
+        """Events of the smallest possible job, if jobs have a number of them."""
+        if rules.events_per_job is None:
+            return None
+        units = [np.add.reduceat(c.master.counted_events, u) for c in chunks
+                 if (u := self.units(rules, c)) is not None]  # fmt: skip
+        return max([rules.events_per_job, *(int(events.max()) for events in units)])
+
     def breaks(self, rules: SplitRules, chunk: Chunk) -> Ints:
         """The master files that begin a job, whatever the one before has room for."""
         found = [chunk.master.breaks]

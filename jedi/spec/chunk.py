@@ -74,7 +74,7 @@ class Secondary:
     `whole`: every job gets all of them. `repeated`: after the last comes the first again;
     `reusable`: a job for which too few are left begins with the first again. The use of files that
     several jobs may have is not kept track of. `by_boundary`: those with the boundary ids of the
-    job's master files go with them, instead."""
+    job's master files go with them, instead, all of them if no other job has files of the id."""
 
     stream: str
     files: Files
@@ -113,14 +113,29 @@ class Secondary:
         """Bytes of a file, on the average."""
         return _mean(self.files.sizes)
 
-    def same_ids(self, first: Ints, last: Ints) -> tuple[Ints, Ints]:
-        """The files with boundary ids from first[k] to last[k], as far as no earlier job has them.
-        Both rows stand in the order of their ids."""
+    def same_ids(
+        self, first: Ints, last: Ints, masters: Ints, events: Ints, *, goes_on: bool
+    ) -> tuple[Ints, Ints]:
+        """The files with boundary ids from first[k] to last[k], for jobs with so many master files
+        and events. Jobs that share an id have its files in turn, as many as they want, the last
+        one the rest, unless the id `goes_on` after it. There are too few where no file is left.
+        All rows stand in the order of their ids."""
         begin = np.searchsorted(self.files.boundaries, first, side="left")
         end = np.searchsorted(self.files.boundaries, last, side="right")
-        taken = np.concatenate([np.zeros(1, np.int64), np.maximum.accumulate(end)[:-1]])
-        begin = np.maximum(begin, taken[: len(begin)])
-        return begin, np.maximum(begin, end)
+        if not self.tracked or not len(first):
+            return begin, end
+        wanted = np.ceil(self.usual(masters, events) - 1e-9).astype(np.int64)
+        again = np.concatenate([[False], first[1:] <= last[:-1]])
+        following = np.append(again[1:], goes_on)
+        start = np.zeros_like(begin)
+        stop = np.zeros_like(begin)
+        at = 0
+        for job, (low, high) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
+            at = at if again[job] else low
+            start[job] = at
+            at = min(high, at + int(wanted[job])) if following[job] else high
+            stop[job] = at
+        return start, stop
 
     def spans(self, masters: Ints, events: Ints) -> tuple[Ints, Ints]:
         """For jobs with so many master files and events: the files from first[k] to before

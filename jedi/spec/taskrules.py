@@ -24,6 +24,7 @@ from jedi.spec.placeholders import (
     split_output,
     stream_of,
 )
+from jedi.spec.splitrule import WHOLE_IDS
 from jedi.spec.taskparams import (
     ATTRIBUTE_KEYS,
     InputItem,
@@ -74,6 +75,10 @@ def contradictions(params: TaskParams) -> Iterator[Problem]:
     if most is not None and wanted is not None and most < wanted:
         rule = f"is less than nFilesPerJob ({wanted})"
         yield Problem("nMaxFilesPerJob", most, rule, "Raise it or leave one of the two out")
+    if params.respect_lb and params.group_boundary_id in WHOLE_IDS:
+        rule = "files of one boundary id may have several lumi blocks, and groupBoundaryID "
+        rule += f"{params.group_boundary_id} divides no id"
+        yield Problem("respectLB", True, rule, "Leave it out, or use groupBoundaryID 1 or 2")
     attempts, failures = params.max_attempt, params.max_failure
     if attempts is not None and failures is not None and failures > attempts:
         rule = f"is more than maxAttempt ({attempts})"
