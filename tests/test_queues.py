@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, text
 from task_rows import good, put, row_of
@@ -18,6 +19,7 @@ from jedi.spec.criteria import BadCriterion, compile_criterion
 from jedi.spec.priority import task_priority
 from jedi.taskbuffer import turns
 from jedi.taskbuffer.queues import COLUMNS, match, match_all
+from jedi.taskbuffer.queues import mistake as tried
 from jedi.taskrefiner.agent import TaskRefiner
 
 
@@ -148,6 +150,23 @@ def test_all_queues_whose_criteria_hold(engine: Engine) -> None:
         ("coreCount", None, "not allowed"),
         ("vo IN ()", None, "holds for nothing"),
         ("vo =", None, "no SQL condition"),
+        ("taskName LIKE '\\'", None, "ends with a backslash"),
+        ("taskName LIKE 'a\\\\\\'", None, "ends with a backslash"),
+        ("taskName ILIKE :p1", "p1:a\\", "ends with a backslash"),
+        ("taskName LIKE lower(('\\'))", None, "ends with a backslash"),
+        ("taskName LIKE site", None, "a fixed pattern"),
+        ("processingType = 1", None, "1 is a number, and it is compared with text"),
+        ("processingType IN ('a', -2)", None, "-2 is a number, and it is compared with text"),
+        ("lower(vo) = 1", None, "1 is a number"),
+        ("'a' = 1", None, "1 is a number"),
+        ("( '' ) = starttime", None, "starttime can't be compared"),
+        ("starttime IS NULL", None, "starttime can't be compared"),
+        ("starttime IN ('a')", None, "starttime can't be compared"),
+        ("starttime BETWEEN 1 AND 2", None, "starttime can't be compared"),
+        ("(" * 60 + "vo = 'a'" + ")" * 60, None, "nested too deeply"),
+        ("NOT " * 60 + "vo = 'a'", None, "nested too deeply"),
+        ("coreCount = " + "- " * 60 + "1", None, "nested too deeply"),
+        ("vo = " + "lower(" * 60 + "vo" + ")" * 60, None, "nested too deeply"),
     ],
 )
 def test_a_criterion_is_a_condition_and_nothing_else(
@@ -166,6 +185,73 @@ def test_no_text_is_more_than_refused(criteria: str) -> None:
     except BadCriterion:
         return
     assert set(found.columns) <= set(COLUMNS)
+
+
+PIECES = st.sampled_from(
+    ["taskName", "processingType", "site", "coreCount", "jediTaskID", "startTime", "rules", "vo",
+     ":p1", ":p2", "''", "'\\'", "'%a_\\%'", "'x'", "1", "-1", "99999999999999999999", "1.5",
+     "NULL", "=", "<>", "<", ">=", "LIKE", "NOT LIKE", "ILIKE", "IS NULL", "IS NOT NULL", "IN",
+     "BETWEEN", "AND", "OR", "NOT", "(", ")", "('a', 'b')", "(1, 2)", "lower(site)", ",",
+     "~", "(taskName LIKE '%a%')", "(coreCount > 1)", "NOT (vo = :p1)", "ESCAPE '!'", "ANY",
+     "::text"]
+)  # fmt: skip
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # it only reads
+@given(
+    st.lists(PIECES, min_size=1, max_size=9).map(" ".join),
+    st.sampled_from([None, "p1:a", "p1:7", "p1:\\", "p1:a,p2:%\\", "p1:"]),
+)
+def test_what_is_accepted_never_fails(engine: Engine, criteria: str, variables: str | None) -> None:
+    """Issue, A14: "a work queue never ends a submission with a traceback": whatever is accepted can
+    be evaluated for every task."""
+    with engine.begin() as tx:
+        try:
+            assert tried(tx, criteria, variables) is None
+        except BadCriterion as bad:
+            assert bad.rule and bad.remedy
+
+
+@pytest.mark.usefixtures("operators")
+@pytest.mark.parametrize(
+    "criteria", ["taskName LIKE '\\'", "(" * 60 + "vo = 'a'" + ")" * 60, "processingType = 1",
+                 "( '' ) = starttime", "NOT " * 60 + "vo = 'a'"], ids=range(5)
+)  # fmt: skip
+def test_criteria_that_a_release_before_took_hold_for_no_task(
+    engine: Engine, criteria: str
+) -> None:
+    """Issue, A14 and C8: such criteria are refused when defined, and where they are stored they
+    hold for no task instead of stopping every submission."""
+    with engine.begin() as tx:
+        with pytest.raises(BadInput) as caught:
+            more = f"criteria: {json.dumps(criteria)}, vo:"
+            queues.import_queues(tx, "me", QUEUE.format(1, "bad", 1).replace("vo:", more))
+        assert [p.path for p in caught.value.problems] == ["bad.criteria"]
+        queues.import_queues(tx, "me", QUEUE.format(1, "bad", 1) + QUEUE.format(2, "good", 2))
+        tx.execute(text("UPDATE jedi_work_queue SET criteria = :c WHERE queue_id = 1"),
+                   {"c": criteria})  # fmt: skip
+        assert taken_by(tx) == "good"
+        assert [q.wrong is not None for q in queues.test_queues(tx)] == [True, False]
+
+
+@pytest.mark.usefixtures("operators")
+def test_criteria_are_tried_when_they_are_imported(engine: Engine) -> None:
+    """Issue, C8: "criteria are run once … when imported or defined, under a statement timeout". A
+    table that somebody keeps locked stands for a condition that takes too long."""
+    entry = QUEUE.format(1, "slow", 1).replace("vo:", "criteria: coreCount > 1, vo:")
+    with engine.begin() as tx:
+        before = tx.scalar(text("SHOW statement_timeout"))
+        with engine.begin() as other:
+            other.execute(text("LOCK TABLE jedi_tasks IN ACCESS EXCLUSIVE MODE"))
+            with pytest.raises(BadInput) as caught:
+                queues.import_queues(tx, "me", entry)
+        (problem,) = caught.value.problems
+        assert problem.path == "slow.criteria"
+        assert problem.rule == "the database needs more than 2 s to try it"
+        assert queues.list_queues(tx) == []
+        assert tx.scalar(text("SHOW statement_timeout")) == before
+        queues.import_queues(tx, "me", entry)
+        assert taken_by(tx, corecount=2) == "slow"
 
 
 @pytest.mark.usefixtures("operators")

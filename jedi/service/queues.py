@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from jedi.core.errors import NotFound
+from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.service.steering import must_be_operator
 from jedi.service.why import throttle_of
 from jedi.spec.criteria import BadCriterion
@@ -29,8 +30,18 @@ def import_queues(tx: Connection, who: str, text: str) -> list[Queue]:
     present = {row["queue_id"]: Queue.model_construct(**row) for row in list_queues(tx)}
     will_be = present | {queue.queue_id: queue for queue in written}
     check_queues([*will_be.values()], queues.COLUMNS)
+    if wrong := list(_tried(tx, written)):
+        raise BadInput(wrong)
     queues.put_queues(tx, [queue.columns() for queue in written])
     return written
+
+
+def _tried(tx: Connection, written: list[Queue]) -> Iterator[Problem]:
+    """What goes wrong when the database tries the criteria."""
+    for queue in written:
+        if queue.criteria and (rule := queues.mistake(tx, queue.criteria, queue.variables)):
+            path = f"{queue.queue_name}.criteria"
+            yield Problem(path, queue.criteria, rule, "Write a simpler condition, or try again")
 
 
 def list_queues(tx: Connection) -> list[dict[str, Any]]:

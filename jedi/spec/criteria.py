@@ -2,13 +2,14 @@
 
 Nothing of the text reaches the database: it is parsed, every piece of it must be one that is
 known here, and the condition is written anew with all its values bound. So a criterion has no way
-to call, to change or to look at anything but the task. Source: seed, "The JEDI_Work_Queue table".
+to call, to change or to look at anything but the task, and none to fail for one task and not for
+another. Source: seed, "The JEDI_Work_Queue table".
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -22,11 +23,14 @@ from jedi.core.suggest import suggest
 DIALECT = "postgres"
 CASTS = {"text": "text", "integer": "bigint"}
 """What a column may hold, and the type its values are compared as."""
+MAX_NESTED = 20
+"""How many parentheses may stand in each other, and how often a condition may be negated."""
 
 _COMPARED: Mapping[type[exp.Expr], str] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<=",
     exp.Like: "LIKE", exp.ILike: "ILIKE",
 }  # fmt: skip
+_BEFORE = frozenset(["NOT", "-", "+", "~", "!"])
 _CALLED: Mapping[type[exp.Expr], str] = {exp.Lower: "lower", exp.Upper: "upper"}
 _KNOWN = "=, <>, <, <=, >, >=, IN, LIKE, ILIKE, BETWEEN, IS NULL, AND, OR, NOT, lower() and upper()"
 
@@ -96,10 +100,22 @@ def _parse(criteria: str) -> exp.Expr:
             raise BadCriterion("comments are not allowed", "Leave them out")
         if any(token.text == ";" for token in tokens):
             raise BadCriterion("it is more than one condition", "Write one, without a semicolon")
+        if _nested(token.text.upper() for token in tokens) > MAX_NESTED:
+            raise BadCriterion("it is nested too deeply", f"Nest at most {MAX_NESTED} levels")
         return sqlglot.parse_one(criteria, into=exp.Condition, dialect=DIALECT)
-    except SqlglotError as error:
+    except (SqlglotError, RecursionError) as error:
         rule = "it is no SQL condition"
         raise BadCriterion(rule, "Write one, such as processingType IN (:p1,:p2)") from error
+
+
+def _nested(words: Iterable[str]) -> int:
+    """How deep the parentheses are, with all words that stand before their operand."""
+    depth = deepest = before = 0
+    for word in words:
+        depth += (word == "(") - (word == ")")
+        before += word in _BEFORE
+        deepest = max(deepest, depth)
+    return deepest + before
 
 
 class _Writer:
@@ -142,10 +158,26 @@ class _Writer:
 
     def comparison(self, node: exp.Expr) -> str:
         of = self.kind(node.this, node.expression)
-        if isinstance(node, (exp.Like, exp.ILike)) and of != "text":
-            raise BadCriterion(f"LIKE compares text, but {node.this.sql(DIALECT)} is none", "Use =")
+        if isinstance(node, (exp.Like, exp.ILike)):
+            if of != "text":
+                rule = f"LIKE compares text, but {node.this.sql(DIALECT)} is none"
+                raise BadCriterion(rule, "Use =")
+            self.check_pattern(node.expression)
         left, right = self.operand(node.this, of), self.operand(node.expression, of)
         return f"({left} {_COMPARED[type(node)]} {right})"
+
+    def check_pattern(self, node: exp.Expr) -> None:
+        """A pattern is known beforehand and complete: else it could fail for some tasks."""
+        while isinstance(node, (exp.Paren, *_CALLED)):
+            node = node.this
+        variables = isinstance(node, exp.Placeholder)
+        if not variables and not isinstance(node, exp.Literal):
+            rule = f"LIKE wants a fixed pattern, but {node.sql(DIALECT)[:60]} is none"
+            raise BadCriterion(rule, "Write the pattern in quotes")
+        pattern = self.given.get(node.name, "") if variables else node.name
+        if (len(pattern) - len(pattern.rstrip("\\"))) % 2:
+            raise BadCriterion("the pattern ends with a backslash that escapes nothing",
+                               "Write \\\\ for a backslash", variables=variables)  # fmt: skip
 
     def among(self, node: exp.In) -> str:
         if not node.expressions:
@@ -158,7 +190,7 @@ class _Writer:
         """What is compared: as the column among the operands, else text, or all numbers."""
         for node in nodes:
             for column in node.find_all(exp.Column):
-                return self.known.get(column.name.lower(), "text")
+                return self.kind_of(column)
         literal = (isinstance(one, exp.Literal) and not one.is_string for one in nodes)
         return "integer" if all(literal) else "text"
 
@@ -172,15 +204,16 @@ class _Writer:
             case exp.Placeholder() if node.name:
                 return self.variable(node.name, of)
             case exp.Literal():
-                return self.bound(node.name, of)
+                return self.literal(node, node.name, of)
             case exp.Neg(this=exp.Literal()):
-                return self.bound(f"-{node.this.name}", of)
+                return self.literal(node.this, f"-{node.this.name}", of)
             case _ if type(node) in _CALLED and of == "text":
                 assert node is not None
                 return f"{_CALLED[type(node)]}({self.operand(node.this, of)})"
         raise self.refusal(node)
 
-    def column(self, node: exp.Column, of: str) -> str:
+    def kind_of(self, node: exp.Column) -> str:
+        """What a column holds: a key of CASTS."""
         name = node.name.lower()
         if node.table:
             raise BadCriterion(f"{node.sql(DIALECT)} names a table", f"Write {node.name}")
@@ -189,11 +222,21 @@ class _Writer:
             raise BadCriterion(f"{node.name} is no column of jedi_tasks", remedy)
         if self.known[name] not in CASTS:
             raise BadCriterion(f"{node.name} can't be compared", "Use another column")
-        if self.known[name] != of:
+        return self.known[name]
+
+    def column(self, node: exp.Column, of: str) -> str:
+        name = node.name.lower()
+        if self.kind_of(node) != of:
             raise BadCriterion(f"{node.name} and what it is compared with differ in kind",
                                "Compare text with text, numbers with numbers")  # fmt: skip
         self.columns.add(name)
         return f"t.{name}"
+
+    def literal(self, node: exp.Literal, value: str, of: str) -> str:
+        if of == "text" and not node.is_string:
+            rule = f"{value} is a number, and it is compared with text"
+            raise BadCriterion(rule, f"Write it in quotes: '{value}'")
+        return self.bound(value, of)
 
     def variable(self, name: str, of: str) -> str:
         if name not in self.given:

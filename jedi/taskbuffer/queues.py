@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Integer, Row, Text, text
+from sqlalchemy.exc import DBAPIError
 
 from jedi.core import states
 from jedi.spec.criteria import BadCriterion, Criterion, compile_criterion
@@ -20,6 +21,8 @@ COLUMNS: Mapping[str, str] = {
     for column in tables.tasks.columns
 }
 """The columns of jedi_tasks and what they hold, for criteria."""
+_CANCELLED = "57014"
+"""SQLSTATE of a statement that ran into its time-out."""
 
 _MATCH = """
 SELECT {found} AS found, t.vo, t.prodsourcelabel AS label, t.processingtype
@@ -88,6 +91,38 @@ def matchable(tx: Connection) -> list[Row[Any]]:
         and row.partitionid != PARTITION
         and row.queue_id not in partitions
     ]
+
+
+TRIAL_MS = 2000
+"""How long a criterion may take on the newest tasks."""
+
+_TRIAL = """
+SELECT count(*)
+FROM (
+  (SELECT * FROM jedi_tasks ORDER BY jeditaskid DESC LIMIT 1000)
+  UNION ALL
+  SELECT * FROM jsonb_populate_record(CAST(NULL AS jedi_tasks), CAST(:sample AS jsonb))
+) t
+WHERE {condition}
+"""
+_SAMPLE = json.dumps({name: "x" if kind == "text" else 1 for name, kind in COLUMNS.items() if kind})
+
+
+def mistake(tx: Connection, criteria: str, variables: str | None) -> str | None:
+    """What goes wrong when a criterion is tried on the newest tasks, and on one that has a value in
+    every column; None: nothing. BadCriterion: it is no condition."""
+    one = compile_criterion(criteria, variables, COLUMNS, "v")
+    trial = tx.begin_nested()
+    try:
+        tx.execute(text(f"SET LOCAL statement_timeout = {TRIAL_MS}"))
+        tx.execute(text(_TRIAL.format(condition=one.sql)), {**one.values, "sample": _SAMPLE})
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", None) == _CANCELLED:
+            return f"the database needs more than {TRIAL_MS / 1000:g} s to try it"
+        return "the database can't evaluate it"
+    finally:
+        trial.rollback()
+    return None
 
 
 def live_tasks(tx: Connection, task_id: int | None) -> list[int]:
