@@ -42,6 +42,23 @@ def test_a_refusal_says_what_is_possible() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("command", "status", "sentence"),
+    [
+        ("kill", "aborted", "It is already aborted."),
+        ("kill", "done", "It is already done."),
+        ("finish", "finished", "It is already finished."),
+        ("pause", "paused", "It is already paused."),
+        ("kill", "prepared", "A task that is prepared can't be killed. Possible now: pause."),
+        ("reassign", "paused",
+         "A task that is paused can't be reassigned. Possible now: kill, finish, resume."),
+    ],
+)  # fmt: skip
+def test_a_refusal_is_short(command: str, status: str, sentence: str) -> None:
+    """Issue, B8: "It is already aborted." instead of a list of 23 statuses."""
+    assert COMMANDS[command].refusal(status) == sentence
+
+
 def dataset(number: int, status: str, revived: int = 0, **more: Any) -> Dataset:
     values = {"type": "input", "master_id": None, "state": "closed", "used": 1, **more}
     return Dataset(number, status=status, revived=revived, **values)

@@ -11,27 +11,30 @@ from jedi.core import states
 @dataclass(frozen=True, slots=True)
 class Command:
     """A command, the status that says it is being carried out (None: it takes but a moment), the
-    participle, and the statuses in which it is accepted."""
+    participle, the statuses in which it is accepted, and those that leave nothing to do for it."""
 
     name: str
     doing: str | None
     participle: str
     allowed: frozenset[str]
+    ends: frozenset[str] = frozenset()
 
     def refusal(self, status: str) -> str | None:
         """Why a task in this status can't be told so, and what it can be told; None: it can."""
         if status in self.allowed:
             return None
+        if status in self.ends:
+            return f"It is already {status}."
         if status == self.doing:
             return f"The task is being {self.participle} already."
         if status == "broken":
             return f"The task is broken and can't be {self.participle}. {ANEW}"
-        accepted = ", ".join(s for s in states.TASK_STATES if s in self.allowed)
+        sentence = f"A task that is {status} can't be {self.participle}"
+        if len(self.allowed) <= _FEW:
+            accepted = ", ".join(s for s in states.TASK_STATES if s in self.allowed)
+            sentence += f": {self.name} is accepted in the statuses {accepted}"
         possible = ", ".join(c.name for c in COMMANDS.values() if status in c.allowed) or "nothing"
-        return (
-            f"A task that is {status} can't be {self.participle}: "
-            f"{self.name} is accepted in the statuses {accepted}. Possible now: {possible}."
-        )
+        return f"{sentence}. Possible now: {possible}."
 
 
 ANEW = (
@@ -47,6 +50,9 @@ def _to(doing: str, reason: str | None = None) -> frozenset[str]:
     return frozenset(e.source for e in edges if reason in (None, e.reason))
 
 
+_FEW = 5
+"""So many statuses are worth to be listed in a sentence."""
+_ENDED = states.TASK.final - {"broken"}
 _HELD = frozenset({"paused", "throttled", "staging"})
 _PAUSABLE = frozenset(s for s in _to("paused") if states.TASK.allows("paused", s))
 """A task that is paused has to find its way back."""
@@ -56,13 +62,13 @@ _RELEASABLE = frozenset({"scouting", "pending", "running", "ready", "assigning",
 COMMANDS: Mapping[str, Command] = {
     c.name: c
     for c in (
-        Command("kill", "aborting", "killed", _to("aborting")),
+        Command("kill", "aborting", "killed", _to("aborting"), _ENDED),
         # once more: softly at first, hard then
-        Command("finish", "finishing", "finished", _to("finishing") | {"finishing"}),
+        Command("finish", "finishing", "finished", _to("finishing") | {"finishing"}, _ENDED),
         Command("retry", "toretry", "retried", _to("toretry", "retry")),
         Command("recover", "toretry", "recovered", _to("toretry")),
         Command("incexec", "toincexec", "executed incrementally", _to("toincexec")),
-        Command("pause", "paused", "paused", _PAUSABLE),
+        Command("pause", "paused", "paused", _PAUSABLE, frozenset({"paused"})),
         Command("resume", None, "resumed", _HELD),
         Command("reassign", "toreassign", "reassigned", _to("toreassign")),
         Command("avalanche", "scouted", "waved through", frozenset({"scouting"})),
