@@ -22,10 +22,11 @@ import typer
 from job_rows import make_jobs
 from sqlalchemy import Engine, text
 
-from jedi.cli.common import WIDTH, table
+from jedi.cli.common import table
 from jedi.cli.jedi import app, main
 from jedi.core import clock, processes
 from jedi.core.home import Home
+from jedi.core.knobs import KNOBS
 from jedi.core.processes import Process
 from jedi.standalone.place import Place
 from jedi.taskbuffer import pilots
@@ -198,9 +199,12 @@ def test_local_files_become_a_dataset(shell: Shell, tmp_path: Path) -> None:
     shell.run("dataset", "add", "texts", str(tmp_path / "one.txt"), code=2)
 
 
-def test_tables_fit_the_screen_or_100_columns(shell: Shell) -> None:
+def test_a_row_is_a_line_in_a_pipe(shell: Shell) -> None:
+    """Never folded, so that grep works: the words before and after are on the same line."""
     lines = shell.run("config", "list").splitlines()
-    assert 80 < max(map(len, lines)) <= WIDTH
+    assert len(lines) == 1 + len(KNOBS) + 1  # headers, and a blank line between tables
+    for line, knob in zip(lines[1:], KNOBS.values(), strict=False):
+        assert line.startswith(f"{knob.name} ") and line.endswith(knob.meaning)
 
 
 def test_the_service_needs_no_home_made_before(shell: Shell, tmp_path: Path) -> None:
@@ -462,4 +466,4 @@ def test_a_bad_site_file_starts_nothing(system: System, tmp_path: Path) -> None:
 
 def test_what_a_line_is_about_is_not_broken(capsys: pytest.CaptureFixture[str]) -> None:
     table(["attribute", "value"], [("transferringlimit", clock.now()), ("endpoints", "x" * 99)])
-    assert " transferringlimit " in capsys.readouterr().out
+    assert "\ntransferringlimit  " in capsys.readouterr().out

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import os
+import re
+import struct
 import subprocess
 import sys
 import tarfile
+import termios
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -150,15 +155,54 @@ def test_list_filters_and_shows_the_newest_first(run: Run, made: Made) -> None:
     assert "hello" in run("list").out
 
 
-def test_long_names_fit_the_width(run: Run, made: Made, engine: Engine) -> None:
+@pytest.mark.parametrize("columns", [80, 160])
+def test_tables_fit_the_terminal_and_pipes_have_all(
+    run: Run, made: Made, engine: Engine, columns: int
+) -> None:
+    """On a terminal a list has its whole width, a line a row, the status in a colour; in a pipe a
+    row is a line with everything in it."""
     with engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_tasks SET taskname = repeat('long', 60)"))
+        tx.execute(text("UPDATE jedi_tasks SET taskname = 'name' || repeat('long', 60)"))
         tx.execute(text("UPDATE jedi_datasets SET datasetname = 'a:' || repeat('long', 60)"))
         tx.execute(text("UPDATE jedi_dataset_contents SET lfn = repeat('long', 60)"))
         tx.execute(text("UPDATE jedi_jobs SET error_diag = repeat('long ', 60)"))
     for words in (["list"], ["show"], ["jobs"], ["files"], ["jobs", "--failed"], ["log"]):
-        answer = run(words[0], *([] if words == ["list"] else [made.task]), *words[1:])
-        assert max(map(len, answer.out.splitlines() or [""])) <= 100
+        told = [words[0], *([] if words == ["list"] else [str(made.task)]), *words[1:]]
+        assert max(map(len, plainly(on_terminal(columns, *told)).splitlines())) <= columns
+    header, row = run("list").out.splitlines()[:2]
+    for name in ("task", "%", "running", "since", "reason"):
+        assert name in header.split()
+    assert "name" + "long" * 60 in row and row.split()[3:5] == ["running", "33"]
+    drawn = on_terminal(columns, "list")
+    header, row, *rest = plainly(drawn).splitlines()
+    assert not "".join(rest).strip() and "…" in row
+    assert ("user" in header, "running" in header) == (columns > 80, True)
+    assert "\x1b[36mrunning" in drawn
+
+
+def on_terminal(columns: int, *words: str) -> str:
+    """What `jedi-task` draws on a terminal so wide."""
+    master, slave = os.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    hidden = ("COLUMNS", "LINES", "NO_COLOR")
+    known = {name: value for name, value in os.environ.items() if name not in hidden}
+    drawn: list[bytes] = []
+    with os.fdopen(slave, "w") as terminal:
+        process = subprocess.Popen(
+            [COMMAND, *words], stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal,
+            env=known | {"TERM": "xterm"},
+        )  # fmt: skip
+    with suppress(OSError):  # nobody holds the other end any more
+        while part := os.read(master, 100_000):
+            drawn.append(part)
+    os.close(master)
+    process.wait(60)
+    return b"".join(drawn).decode()
+
+
+def plainly(drawn: str) -> str:
+    """Without colours."""
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", drawn).replace("\r\n", "\n")
 
 
 def test_show_counts_failures_by_cause(run: Run, made: Made) -> None:
@@ -356,6 +400,40 @@ def test_watch_tells_each_change_until_the_end(
     told = [line.split(": ")[1].split(",")[0] for line in answer.out.splitlines()]
     assert (answer.code, told) == (0, ["running", "pending", "running", "prepared", "done"])
     assert "No task is at work." in run("watch").out
+
+
+def test_watch_tells_why_a_task_waits_and_how_long_it_takes(
+    run: Run, made: Made, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While scouting the total is that of all files, not of those that scouts take: 6, of which
+    2 are through (the rate of a task: tests/test_layout.py)."""
+    with engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_datasets SET nfilestobeused = nfilesused "
+                        "WHERE type = 'input' AND masterid IS NULL"))  # fmt: skip
+
+    def more(tx: Connection) -> None:
+        tx.execute(text("UPDATE jedi_datasets SET nfilesfinished = nfilesfinished + 2 "
+                        "WHERE type = 'input' AND masterid IS NULL"))  # fmt: skip
+
+    def wait(tx: Connection) -> None:
+        why = "No site has the room."
+        move_tasks(tx, [Move(made.task, None, "pending", "no_site_now", why)], "x")
+
+    def end(tx: Connection) -> None:
+        to(tx, made.task, "running", "prepared", "done")
+
+    path = iter([more, wait, end])
+
+    def step(_seconds: float) -> None:
+        with engine.begin() as tx:
+            next(path)(tx)
+
+    monkeypatch.setattr("time.sleep", step)
+    first, second, third, last = run("watch").out.splitlines()
+    assert "2 of 6 files" in first and "left" not in first
+    assert "4 of 6 files" in second and re.search(r"; [\d.]+ files/\w+, \d+ s left$", second)
+    assert "pending, 4 of 6 files" in third and third.endswith("; No site has the room.")
+    assert ": done, " in last
 
 
 def test_watch_draws_bars_on_a_terminal(run: Run, made: Made, engine: Engine) -> None:

@@ -124,7 +124,8 @@ def site_list(as_json: Json = False) -> None:
     with transaction() as tx:
         sites = list_sites(tx)
     columns = "site status role nslots corecount maxrss submitter endpoints"
-    show(sites, as_json, lambda: show_columns(columns, sites))
+    spare = "submitter maxrss corecount role endpoints"
+    show(sites, as_json, lambda: show_columns(columns, sites, spare))
 
 
 @site_app.command("show")
@@ -189,6 +190,7 @@ def config_list(as_json: Json = False) -> None:
         lambda: table(
             ["knob", "value", "unit", "set by", "meaning"],
             [[s.name, s.value, s.unit, s.set_by, s.meaning] for s in found],
+            spare=("set by", "unit"),
         ),
     )
 
@@ -346,6 +348,8 @@ def dataset_list(
         table(
             ["file", "bytes", "adler32", "events", "GUID"],
             [[f.lfn, f.size, f.adler32, f.nevents, f.guid] for f in found.files],
+            spare=("GUID", "events", "adler32"),
+            short=("file",),
         )
 
     show(found, as_json, people)
@@ -390,7 +394,8 @@ def user_set(
     show(value, as_json, lambda: typer.echo(f"{user} is a user of role {value.role}{pref}{cap}."))
 
 
-def show_columns(columns: str, rows: Sequence[dict[str, Any]]) -> None:
-    """Print these columns (blank-separated) of rows."""
+def show_columns(columns: str, rows: Sequence[dict[str, Any]], spare: str = "") -> None:
+    """Print these columns (blank-separated) of rows; those of `spare` go first where a terminal is
+    narrow."""
     names = columns.split()
-    table(names, [[row[name] for name in names] for row in rows])
+    table(names, [[row[name] for name in names] for row in rows], spare=spare.split())

@@ -9,7 +9,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from datetime import datetime, timedelta
@@ -19,16 +19,22 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from jedi.cli import layout
 from jedi.core.errors import BadInput, JediError, Problem, Unreachable
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
     from sqlalchemy import Connection, Engine
 
     from jedi.ddm.interface import DDM
 
 NO, USAGE, UNREACHABLE, TIMEOUT = 1, 2, 3, 4
 WIDTH = 100
+"""Of help."""
+ENDLESS = 1_000_000
+"""The width of a pipe."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -166,25 +172,71 @@ def plain(value: Any) -> Any:
 def table(
     headers: Sequence[str],
     rows: Iterable[Sequence[Any]],
-    title: str | None = None,
     *,
+    spare: Sequence[str] = (),
+    short: Sequence[str] = (),
+    colours: Mapping[str, str] = layout.WORK,
     stderr: bool = False,
 ) -> None:
-    """Print rows under headers, at most 100 columns wide; numbers stand on the right."""
-    from rich import box
-    from rich.table import Table
+    """Print rows under headers; numbers stand on the right, statuses have their colours.
 
+    In a pipe each row is one line. A terminal shows what fits: first the columns of `short` get
+    shorter, then those of `spare` go, the least important first; other text is folded.
+    """
     rows = list(rows)
-    lines = [[cell(value) for value in row] for row in rows]
-    drawn = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
-    for i, header in enumerate(headers):
-        numeric = bool(lines) and all(line[i] == "" or _numeric(line[i]) for line in lines)
-        times = all(isinstance(row[i], datetime | None) for row in rows)
-        drawn.add_column(header, justify="right" if numeric else "left", overflow="fold",
-                         no_wrap=times)  # fmt: skip
-    for line in lines:
-        drawn.add_row(*line)
-    console(stderr=stderr).print(drawn)
+    cells = [[cell(value) for value in row] for row in rows]
+    right = {i for i in range(len(headers)) if cells and all(_numeric(row[i]) for row in cells)}
+    screen = console(stderr=stderr)
+    if screen.is_terminal:
+        times = {i for i in range(len(headers)) if _is_times(row[i] for row in rows)}
+        drawn = _drawn(headers, cells, screen.width, right, times, (spare, short), colours)
+        screen.print(drawn, "")
+        return
+    for line in (*layout.lines(headers, cells, right), ""):
+        typer.echo(line, err=stderr)
+
+
+def _drawn(
+    headers: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    room: int,
+    right: Collection[int],
+    times: Collection[int],
+    manners: tuple[Sequence[str], Sequence[str]],
+    colours: Mapping[str, str],
+) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    spare, short = manners
+    natural = [max(len(line) for row in (headers, *cells) for line in row[i].split("\n") or [""])
+               for i in range(len(headers))]  # fmt: skip
+    rigid = {*right, *times, *(i for i, name in enumerate(headers) if name == "status")}
+    least = [
+        wide if i in rigid or (i == 0 and headers[0] not in short) else min(wide, layout.NARROW)
+        for i, wide in enumerate(natural)
+    ]
+    shown = layout.fitting(least, [headers.index(name) for name in spare], room)
+    wide = layout.widths([natural[i] for i in shown], [least[i] for i in shown], room)
+    drawn = Table(box=None, pad_edge=False, padding=(0, layout.GAP, 0, 0), header_style="bold")
+    for i, width in zip(shown, wide, strict=True):
+        one_line = i in rigid or headers[i] in short
+        drawn.add_column(
+            headers[i], justify="right" if i in right else "left", width=width, no_wrap=one_line,
+            overflow="ellipsis" if one_line else "fold",
+        )  # fmt: skip
+    for row in cells:
+        drawn.add_row(*(
+            Text(row[i], colours.get(row[i], "") if headers[i] == "status" else "") for i in shown
+        ))  # fmt: skip
+    return drawn
+
+
+def status(name: str, colours: Mapping[str, str] = layout.TASKS) -> Text:
+    """A status in its colour, for a line that a console prints."""
+    from rich.text import Text
+
+    return Text(name, colours.get(name, ""))
 
 
 def cell(value: Any) -> str:
@@ -208,16 +260,21 @@ def cell(value: Any) -> str:
 
 def console(*, stderr: bool = False) -> Console:
     """Where people read: colours only on a terminal and without NO_COLOR; markup is not read,
-    since names and errors may hold brackets."""
+    since names and errors may hold brackets. In a pipe no line is folded."""
     from rich.console import Console
 
     found = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
-    found.width = min(WIDTH, found.width) if found.is_terminal else WIDTH
+    if not found.is_terminal:
+        found.width = ENDLESS
     return found
 
 
 def _numeric(text: str) -> bool:
-    return text.replace(".", "", 1).replace("-", "", 1).isdigit()
+    return text == "" or text.replace(".", "", 1).replace("-", "", 1).isdigit()
+
+
+def _is_times(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, datetime | None) for value in values)
 
 
 def _report(error: JediError) -> None:

@@ -168,7 +168,8 @@ def _show_status(value: dict[str, Any], found: SystemStatus) -> None:
          (a.last_error or "").partition("\n")[0]]
         for a in found.agents
     ]  # fmt: skip
-    table(["agent", "healthy", "processes", "seen s ago", "RSS MB", "items", "last error"], rows)
+    headers = ["agent", "healthy", "processes", "seen s ago", "RSS MB", "items", "last error"]
+    table(headers, rows, spare=("items", "RSS MB", "processes"), short=("last error",))
     table(
         ["site", "status", "slots", "jobs"],
         [[s.site, s.status, s.n_slots, s.jobs] for s in found.sites],

@@ -41,7 +41,7 @@ def endpoint_list(as_json: Json = False) -> None:
     with transaction() as tx:
         endpoints = list_endpoints(tx)
     columns = "ddm_endpoint type path space_free space_min_free sites"
-    show(endpoints, as_json, lambda: show_columns(columns, endpoints))
+    show(endpoints, as_json, lambda: show_columns(columns, endpoints, "space_min_free type"))
 
 
 @network_app.command("import")

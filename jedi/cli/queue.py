@@ -40,7 +40,10 @@ def queue_list(as_json: Json = False) -> None:
         queues = list_queues(tx)
     headers = ["id", "name", "vo", "label", "share", "order", "partition", "criteria", "status"]
     keys = "queue_id queue_name vo queue_type queue_share queue_order partitionid criteria status"
-    show(queues, as_json, lambda: table(headers, [[q[k] for k in keys.split()] for q in queues]))
+    show(queues, as_json, lambda: table(
+        headers, [[q[k] for k in keys.split()] for q in queues],
+        spare=("partition", "order", "share", "criteria"),
+    ))  # fmt: skip
 
 
 @queue_app.command("test")

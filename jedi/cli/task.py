@@ -22,6 +22,8 @@ from jedi.cli.common import (
     table,
     transaction,
 )
+from jedi.cli.common import status as status_of
+from jedi.cli.layout import TASKS
 from jedi.cli.task_commands import (
     avalanche,
     finish,
@@ -155,13 +157,17 @@ def list_tasks(
         _check_status(one)
     with transaction() as tx:
         found = tasks.find(tx, user_name=user, name=name, statuses=status, limit=limit)
-    headers = ["task", "name", "user", "status", "files", "done", "failed", "since", "reason"]
+    headers = ["task", "name", "user", "status", "%", "files", "done", "failed", "running",
+               "since", "reason"]  # fmt: skip
     rows = [
-        [t.jedi_task_id, t.task_name, t.user_name, t.status, t.n_files, t.n_files_finished,
-         t.n_files_failed, t.state_change_time, t.reason_code]
+        [t.jedi_task_id, t.task_name, t.user_name, t.status, t.percent, t.n_files,
+         t.n_files_finished, t.n_files_failed, t.n_jobs_running, t.state_change_time,
+         t.reason_code]
         for t in found
     ]  # fmt: skip
-    show(found, as_json, lambda: table(headers, rows))
+    spare, short = ("user", "done", "since", "files", "reason"), ("name", "reason")
+    show(found, as_json,
+         lambda: table(headers, rows, spare=spare, short=short, colours=TASKS))  # fmt: skip
 
 
 def _check_status(status: str) -> None:
@@ -189,7 +195,7 @@ def show_task(task: Task, as_json: Json = False) -> None:
 def _show_details(found: TaskDetails) -> None:
     task, print_line = found.task, console().print
     print_line(f"task      {task.jedi_task_id}  {task.task_name}, of {task.user_name}")
-    print_line(f"status    {task.status} since {cell(task.state_change_time)}")
+    print_line("status   ", status_of(task.status), f"since {cell(task.state_change_time)}")
     print_line(f"reason    {task.reason or task.reason_code or 'none'}")
     if task.next_run_at:
         print_line(f"next look {cell(task.next_run_at)}")
@@ -213,6 +219,7 @@ def _show_details(found: TaskDetails) -> None:
              d.n_files_missing, d.attributes]
             for d in found.datasets
         ],
+        spare=("attributes", "missing", "type", "files"), short=("dataset",),
     )  # fmt: skip
     if found.forecasts:
         table(
@@ -223,6 +230,7 @@ def _show_details(found: TaskDetails) -> None:
         table(
             ["failed", "cause", "source", "exit code", "latest job", "what it said"],
             [_failure(one) for one in found.failures],
+            spare=("source",),
         )
 
 
@@ -275,6 +283,7 @@ def _show_jobs(found: list[Job]) -> None:
              None if j.max_rss_kb is None else j.max_rss_kb // 1024, j.exit_code, j.error_code]
             for j in found
         ],
+        spare=("after", "unit", "cpu s", "MB", "inputs", "exit", "wall s"), short=("error",),
     )  # fmt: skip
 
 
@@ -327,7 +336,7 @@ def files(
     headers = ["file", "type", "status", "bytes", "adler32", "attempt", "failures", "job"]
 
     def people() -> None:
-        table(headers, rows)
+        table(headers, rows, spare=("adler32", "failures", "attempt", "bytes"), short=("file",))
         _tell_cut(found, limit)
 
     show(found, as_json, people)

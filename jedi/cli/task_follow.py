@@ -5,29 +5,38 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jedi.cli.common import NO, Json, console, database, plain, show, table
+from jedi.cli.common import NO, Json, console, database, plain, show, status, table
+from jedi.cli.layout import GAP, TASKS
+from jedi.cli.pace import Pace
 from jedi.cli.task_common import AnyTaskIds, TaskIds
 from jedi.core import clock
 from jedi.core.errors import JediError
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Group
     from sqlalchemy import Engine
 
     from jedi.service.tasks import Task
 
 POLL_S = 0.5
+HELD = ("pending", "throttled", "paused", "staging", "exhausted")
+"""Statuses in which a task waits for something."""
+BAR, WIDE = 30, 110
+"""The length of a bar, a third of it where a terminal is not so wide."""
 
 
 def watch(tasks: AnyTaskIds = None, as_json: Json = False) -> None:
     """Follow tasks until they end; without ids, all that are at work now.
 
-    Bars on a terminal, else a line for each change. Exit code 0: all are done.
+    Bars on a terminal, else a line for each change: with the reason while one waits, and with
+    the rate and the time that is left, as far as it was watched. Exit code 0: all are done.
 
     Example: `jedi-task watch 1 2`
     """
@@ -39,7 +48,7 @@ def watch(tasks: AnyTaskIds = None, as_json: Json = False) -> None:
         elif sys.stdout.isatty():
             last = _bars(seen)
         else:
-            last = _lines(seen, _sentence)
+            last = _lines(seen, partial(_sentence, Paces()))
     if not ids and not as_json:
         typer.echo("No task is at work.")
     _exit(last)
@@ -59,7 +68,8 @@ def wait(
     with database() as engine:
         *_, last = _follow(engine, list(dict.fromkeys(tasks)), timeout)
     rows = [[t.jedi_task_id, t.task_name, t.status, t.reason] for t in last]
-    show(last, as_json, lambda: table(["task", "name", "status", "reason"], rows))
+    headers = ["task", "name", "status", "reason"]
+    show(last, as_json, lambda: table(headers, rows, short=("name",), colours=TASKS))
     _exit(last)
 
 
@@ -96,11 +106,12 @@ def _follow(engine: Engine, ids: list[int], timeout_s: float | None) -> Iterator
 
 def _lines(seen: Iterator[Sequence[Task]], line: Callable[[Task], str]) -> Sequence[Task]:
     """Print a line for each task that changed; the last look."""
-    told: dict[int, tuple[str, int, int, int]] = {}
+    told: dict[int, tuple[object, ...]] = {}
     last: Sequence[Task] = ()
     for last in seen:
         for task in last:
-            state = (task.status, task.n_files, task.n_files_finished, task.n_files_failed)
+            state = (task.status, task.n_files, task.n_files_finished, task.n_files_failed,
+                     _held(task) and task.reason_code)  # fmt: skip
             if told.get(task.jedi_task_id) != state:
                 told[task.jedi_task_id] = state
                 typer.echo(line(task))
@@ -108,12 +119,36 @@ def _lines(seen: Iterator[Sequence[Task]], line: Callable[[Task], str]) -> Seque
     return last
 
 
-def _sentence(task: Task) -> str:
-    line = (
+class Paces(defaultdict[int, Pace]):
+    """How fast each task goes, as far as it was watched."""
+
+    def __init__(self) -> None:
+        super().__init__(Pace)
+
+    def look(self, task: Task) -> str:
+        """The rate and the time that is left, once they are known and as long as it works."""
+        through = task.n_files_finished + task.n_files_failed
+        pace = self[task.jedi_task_id]
+        pace.note(clock.monotonic(), through)
+        return "" if task.is_final else pace.sentence(task.n_files - through)
+
+
+def _sentence(paces: Paces, task: Task) -> str:
+    parts = [
         f"{clock.now().astimezone():%H:%M:%S} task {task.jedi_task_id} {task.task_name}: "
-        f"{task.status}, {_files(task)}"
-    )
-    return f"{line}; {task.reason}" if task.is_final and task.reason else line
+        f"{task.status}, {_files(task)}",
+        f"{task.n_jobs_running} jobs run" if task.n_jobs_running else "",
+        paces.look(task),
+        (task.reason or task.reason_code or "") if _held(task) or task.is_final else "",
+    ]
+    return "; ".join(filter(None, parts))
+
+
+def _held(task: Task) -> bool:
+    """It does not go on: people want to know why."""
+    from jedi.core.holds import FAULTS
+
+    return task.status in HELD or task.reason_code in FAULTS
 
 
 def _files(task: Task) -> str:
@@ -126,28 +161,42 @@ def _bars(seen: Iterator[Sequence[Task]]) -> Sequence[Task]:
     from rich.live import Live
 
     last: Sequence[Task] = ()
-    with Live(console=console(), auto_refresh=False) as live:
+    screen, paces = console(), Paces()
+    with Live(console=screen, auto_refresh=False) as live:
         for last in seen:
-            live.update(_drawn(last), refresh=True)
+            live.update(_drawn(last, paces, screen.width), refresh=True)
     return last
 
 
-def _drawn(tasks: Sequence[Task]) -> Table:
+def _drawn(tasks: Sequence[Task], paces: Paces, width: int) -> Group:
+    from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table.grid(padding=(0, 2))
-    for task in tasks:
-        bar = ProgressBar(
+    bar = BAR if width >= WIDE else BAR // 3
+    said = [(str(t.jedi_task_id), t.status, _files(t), paces.look(t)) for t in tasks]
+    whole = [max(map(len, column)) for column in zip(*said, strict=True)]
+    grid = Table.grid(padding=(0, GAP, 0, 0))
+    grid.add_column(width=whole[0])
+    grid.add_column(max_width=max(bar, width - sum(whole) - bar - 5 * GAP), no_wrap=True)
+    for column in (whole[1], bar, *whole[2:]):
+        grid.add_column(width=column, no_wrap=True)
+    for task, (number, _, files, pace) in zip(tasks, said, strict=True):
+        drawn = ProgressBar(
             total=task.n_files or None,
             completed=task.n_files_finished + task.n_files_failed,
-            width=30,
+            width=bar,
             finished_style="red" if task.n_files_failed else "green",
         )
-        name = Text(task.task_name, no_wrap=True, overflow="ellipsis")
-        grid.add_row(str(task.jedi_task_id), name, task.status, bar, _files(task))
-    return grid
+        name = Text(task.task_name, overflow="ellipsis")
+        grid.add_row(number, name, status(task.status), drawn, files, pace)
+    reasons = [
+        Text(f"{task.jedi_task_id}: {task.reason or task.reason_code}", "yellow")
+        for task in tasks
+        if _held(task) and (task.reason or task.reason_code)
+    ]
+    return Group(grid, *reasons)
 
 
 def _exit(tasks: Iterable[Task]) -> None:

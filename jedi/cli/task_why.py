@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jedi.cli.common import Json, cell, console, show, table, transaction
+from jedi.cli.layout import TASKS
 from jedi.cli.task_common import Task
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def _tell_choice(choice: Choice) -> None:
         table(
             ["criterion", "refused", "first", "only", "nearest site", "remedy"],
             [[r.code, r.sites, r.first, r.only, r.nearest, r.remedy] for r in choice.funnel],
+            spare=("first", "only"),
         )
     for miss in choice.near_misses:
         print_line(f"near miss {miss.sentence}: {', '.join(miss.sites[:5])}"
@@ -65,4 +67,6 @@ def list_by_turn(limit: int, as_json: bool) -> None:
         [t.jedi_task_id, t.task_name, t.user_name, t.status, t.share, t.ratio, t.priority, t.reason]
         for t in found
     ]
-    show(found, as_json, lambda: table(headers, rows))
+    spare, short = ("user", "used", "share", "status"), ("name",)
+    show(found, as_json,
+         lambda: table(headers, rows, spare=spare, short=short, colours=TASKS))  # fmt: skip

@@ -65,10 +65,14 @@ BY_STATUS: Mapping[str, str] = {
     **dict.fromkeys(("done", "finished", "failed", "broken", "aborted"), "ended"),
     **dict.fromkeys(
         ("aborting", "toabort", "finishing", "passed", "tobroken", "toretry", "toincexec",
-         "toreassign", "reassigning", "prepared"), "command"),
+         "toreassign", "reassigning"), "command"),
+    "prepared": "in_turn",
     "exhausted": "exhausted",
     "paused": "paused",
     "throttled": "attempts",
     "staging": "staging",
 }  # fmt: skip
-"""What holds a task in one of these statuses, whatever its reason."""
+"""What holds a task in one of these statuses, unless an agent failed at it."""
+
+FAULTS = frozenset({"internal_error", "unreachable", "endpoint_missing"})
+"""Reasons of tasks at which an agent failed, in whatever status: it tries again."""

@@ -22,7 +22,7 @@ MOST_ROWS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task at a glance; files are those of its master inputs."""
+    """A task at a glance; files are those of its master inputs, also those that wait for scouts."""
 
     jedi_task_id: int
     task_name: str
@@ -40,6 +40,12 @@ class Task:
     n_files: int
     n_files_finished: int
     n_files_failed: int
+    n_jobs_running: int
+
+    @property
+    def percent(self) -> int | None:
+        """How much of the input is finished; None: there is none yet."""
+        return 100 * self.n_files_finished // self.n_files if self.n_files else None
 
     @property
     def is_final(self) -> bool:

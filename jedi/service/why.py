@@ -16,7 +16,7 @@ from jedi.brokerage.filters import Filter
 from jedi.brokerage.vocabulary import FILTERS
 from jedi.contentsfeeder.feed import PRODUCTION_LABELS
 from jedi.core.errors import NotFound
-from jedi.core.holds import BY_REASON, BY_STATUS, HOLDS
+from jedi.core.holds import BY_REASON, BY_STATUS, FAULTS, HOLDS
 from jedi.core.knobs import Knobs
 from jedi.spec.splitrule import SCOUTED
 from jedi.taskbuffer import knobs, queues, shares, throttling, turns, whys
@@ -117,6 +117,8 @@ def _hold(tx: Connection, row: Row[Any], settings: Knobs) -> Held:
     """The first thing that the task waits for, in the order in which it would meet them."""
     told = {"reason_code": row.reason_code, **(row.reason_facts or {})}
     if row.status in BY_STATUS:
+        if row.reason_code in FAULTS and BY_STATUS[row.status] in ("command", "in_turn"):
+            return "problem", row.reason, told
         return BY_STATUS[row.status], row.reason, told
     if row.reason_code == "generation_failed":  # its jobs may need those that can't be made
         return "problem", row.reason, told
@@ -238,15 +240,18 @@ def _refused(code: str, sites: int, first: int, only: int, refused: Sequence[Row
 
 
 def _near(code: str, sites: Sequence[Row[Any]]) -> NearMiss:
-    nearest, found = min(_gap(_figures(site, code)) for site in sites), FILTERS.get(code)
+    """Sites that lack one thing only, with what the nearest has and what the task wants."""
+    figures, found = min((_figures(site, code) for site in sites), key=_gap), FILTERS.get(code)
+    nearest, said = _gap(figures), _say(found, figures)
     gap = nearest if nearest < inf else None
+    why = f"{code}: {said}" if said else code
     unit = found.unit if found else ""
     count = f"{len(sites)} site{'s' if len(sites) > 1 else ''}"
     if gap and unit:
         lacks = f"{gap:.0f}" if gap >= 1000 else f"{gap:.4g}"
-        sentence = f"{count} lack{'s' if len(sites) == 1 else ''} only {lacks} {unit} ({code})"
+        sentence = f"{count} lack{'s' if len(sites) == 1 else ''} only {lacks} {unit} ({why})"
     else:
-        sentence = f"{count}: only {code} stands in the way"
+        sentence = f"{count}: only {code} stands in the way{f' ({said})' if said else ''}"
     return NearMiss(code, tuple(site.site for site in sites), gap, unit, sentence)
 
 

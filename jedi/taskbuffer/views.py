@@ -22,9 +22,12 @@ SELECT t.jeditaskid AS jedi_task_id, t.taskname AS task_name, t.username AS user
   t.reason_code, t.errordialog AS reason, t.creationdate AS creation_date,
   t.statechangetime AS state_change_time, t.endtime AS end_time,
   coalesce({REST_OVER}, t.next_run_at) AS next_run_at,
-  d.n_files, d.n_files_finished, d.n_files_failed
+  d.n_files, d.n_files_finished, d.n_files_failed, j.n_jobs_running
 FROM jedi_tasks t, LATERAL (
-  SELECT coalesce(sum(nfilestobeused), 0)::bigint AS n_files,
+  SELECT count(*) AS n_jobs_running FROM jedi_jobs o
+  WHERE o.jeditaskid = t.jeditaskid AND postprocessed_at IS NULL AND o.status = 'running') j,
+LATERAL (
+  SELECT coalesce(sum(greatest(nfiles, nfilestobeused)), 0)::bigint AS n_files,
     coalesce(sum(nfilesfinished), 0)::bigint AS n_files_finished,
     coalesce(sum(nfilesfailed), 0)::bigint AS n_files_failed
   FROM jedi_datasets WHERE jeditaskid = t.jeditaskid AND {_MASTER}) d

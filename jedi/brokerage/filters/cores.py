@@ -10,26 +10,32 @@ import numpy as np
 
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.need import Need
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.snapshot import Bools, Numbers, Snapshot
 
 _REMEDY = "Change coreCount of the task, or corecount of the site."
 
 
-def _least(_sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> float:
+def _wanted(_sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> float:
     if need.demand.cores > 1:
-        return 2.0
+        return float(need.demand.cores)
     asked = need.request
     urgent = asked.scout or asked.priority >= knobs["broker.any_cores_below"]
     several = need.demand.cores == 0 and knobs["broker.any_cores_below"] and urgent
     return 2.0 if several else 0.0
 
 
+def _several(observed: Numbers, wanted: Numbers) -> Bools:
+    """Jobs of several cores, however many, run where slots have several: the limit says how many
+    the task wants."""
+    return observed >= np.minimum(wanted, 2.0)
+
+
 FEW_CORES = Filter(
     code="few_cores",
     observed=lambda sites, need, _knobs: need.cores(sites),
-    keep=np.greater_equal,
-    limit=_least,
-    say="slots of {observed:.0f} core, the jobs take several",
+    keep=_several,
+    limit=_wanted,
+    say="slots of {observed:.0f} core, the jobs take {limit:.0f}",
     remedy=_REMEDY,
     unit="cores",
 )
