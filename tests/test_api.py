@@ -12,7 +12,6 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import repeat
@@ -27,6 +26,7 @@ from fastapi.testclient import TestClient
 from helpers import put_file_dataset
 from job_rows import make_jobs
 from receivers import serving
+from service_process import over, running, start
 from sqlalchemy import Engine, create_engine, text
 
 import jedi
@@ -139,9 +139,11 @@ def test_all_mistakes_of_a_request_at_once(client: TestClient) -> None:
 
 
 def test_nobody_fills_the_memory_of_the_service(client: TestClient) -> None:
-    """Neither with what he says is so long, nor with what turns out to be."""
-    said = {"Content-Length": str(BODY_MAX + 1), "Authorization": ""}
+    """Neither with what he says is so long, nor with what turns out to be; his token first."""
+    said = {"Content-Length": str(BODY_MAX + 1)}
     assert client.post("/v1/pilot/report", content=b"", headers=said).status_code == 413
+    said["Authorization"] = ""
+    assert client.post("/v1/pilot/report", content=b"", headers=said).status_code == 401
     most = BODY_MAX // 2**20
     for pieces, code in ((most, "bad_input"), (most + 1, "http_413")):
         answer = client.post("/v1/pilot/report", content=repeat(b" " * 2**20, pieces))
@@ -197,14 +199,6 @@ def test_who_finds_all_connections_taken_may_try_again(world: World) -> None:
 
 # ------------------------------------------------------------------------------------- process
 
-_SERVICE = """
-import sys
-from pathlib import Path
-from jedi.api.server import serve
-from jedi.core.settings import Settings
-serve(Settings(Path(sys.argv[1]), sys.argv[2]), lambda: print("ready", flush=True))
-"""
-
 
 @pytest.fixture
 def place(world: World) -> Iterator[Home]:
@@ -213,34 +207,6 @@ def place(world: World) -> Iterator[Home]:
     home.prepare()
     yield home
     home.discard()
-
-
-@contextmanager
-def running(world: World) -> Iterator[subprocess.Popen[str]]:
-    """The service's process, listening."""
-    process = start(world)
-    try:
-        assert process.stdout
-        assert process.stdout.readline() == "ready\n"
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def start(world: World) -> subprocess.Popen[str]:
-    database = world.settings.database_url or ""
-    return subprocess.Popen(
-        [sys.executable, "-c", _SERVICE, str(world.settings.home), database],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def over(home: Home) -> httpx.Client:
-    transport = httpx.HTTPTransport(uds=str(home.api_socket))
-    return httpx.Client(transport=transport, base_url="http://jedi")
 
 
 def test_the_socket_is_ours_alone_and_is_taken_over_from_the_dead(

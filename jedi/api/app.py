@@ -1,61 +1,43 @@
 """The routes: thin over service/. An error is {code, sentence, facts}.
 
-Endpoints are plain functions, which FastAPI runs in threads: they wait for the database.
+Each answers in a thread, which waits for the database (jedi/api/door.py).
 """
 
 from __future__ import annotations
 
 import threading
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import Depends, FastAPI, Request
-from fastapi.encoders import jsonable_encoder
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from sqlalchemy.exc import OperationalError
-from sqlalchemy.exc import TimeoutError as NoConnection
-from starlette.exceptions import HTTPException
+from anyio import to_thread
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
 
 from jedi.agent.base import World
+from jedi.api.described import ALWAYS, KNOWN, SENT, describe, says
+from jedi.api.door import Door
+from jedi.api.errors import handle_errors
+from jedi.api.health import Health
 from jedi.core import clock
-from jedi.core.errors import (
-    BadInput,
-    Forbidden,
-    JediError,
-    NotFound,
-    Problem,
-    Refused,
-    Unreachable,
-)
 from jedi.ddm.interface import DDM
 from jedi.service import pilots
 from jedi.spec.wire import AcquireRequest, Beats, LogEntries, Reports
 from jedi.taskbuffer.engine import at_once
 from jedi.taskbuffer.heads import Heads
+from jedi.taskbuffer.users import Identity
 
 REFRESH_S = 5.0
 """Knobs and endpoints are at most this old."""
 
-BODY_MAX = 64 * 2**20
-"""Bytes of a request, which is read before its token is looked at; the longest tails of BATCH_MAX
-jobs take 20 MB."""
+BODY_MAX = 4 * 2**20
+"""Bytes of a request. A job's report with the longest tail and as much metadata as its pilot takes
+has 0.2 MB."""
 
-_STATUS = {BadInput: 422, Forbidden: 403, NotFound: 404, Refused: 409, Unreachable: 503}
-_UNKNOWN_CALLER = ("no_token", "bad_token")
+ACQUIRE_MAX = 2**18
+HEARTBEAT_MAX = 2**20
+"""A thousand beats with all figures have 0.4 MB."""
 
 Answer = dict[str, Any]
-_Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
-
-
-def _token(found: _Credentials) -> str:
-    if found is None:
-        raise Forbidden("Say who you are: Authorization: Bearer TOKEN.", code="no_token")
-    return found.credentials
-
-
-Token = Annotated[str, Depends(_token)]
 
 
 class Fresh:
@@ -82,89 +64,64 @@ class Fresh:
 
 def create_app(world: World) -> FastAPI:
     """The application over a database and the data management it configures."""
-    app = FastAPI(title="JEDI", docs_url=None, redoc_url=None, max_body_size=BODY_MAX)
-    fresh, once, heads = Fresh(world), partial(at_once, world.engine), Heads()
+    app = FastAPI(title="JEDI", docs_url=None, redoc_url=None)
+    health = Health(world.engine)
 
-    @app.get("/health")
-    def health() -> Answer:
-        with once() as tx:
-            tx.exec_driver_sql("SELECT 1")
-        return {"status": "ok"}
+    @app.get("/health", **says(*ALWAYS, token=False))
+    async def is_well() -> Response:
+        await health()
+        return Response(b'{"status":"ok"}', media_type="application/json")
 
-    @app.post("/v1/pilot/acquire")
-    def acquire(body: AcquireRequest, token: Token) -> Answer:
-        with once() as tx:
-            who = pilots.identify(tx, token)
-        now = fresh()
-        if world.settings.draining.exists():  # `jedi down` waits for what is running
-            return {"jobs": [], "wait_s": now.knobs["pilot.poll_s"]}
-        return pilots.acquire(now.engine, now.ddm, now.knobs, who, body, fresh.ddm, heads)
-
-    @app.post("/v1/pilot/report")
-    def report(body: Reports, token: Token) -> Answer:
-        with world.engine.begin() as tx:  # all of it or nothing
-            return pilots.report(tx, pilots.identify(tx, token), body.reports)
-
-    @app.post("/v1/pilot/heartbeat")
-    def heartbeat(body: Beats, token: Token) -> Answer:
-        with once() as tx:
-            return pilots.heartbeat(tx, pilots.identify(tx, token), body.beats)
-
-    @app.post("/v1/pilot/log")
-    def log(body: LogEntries, token: Token) -> Answer:
-        with once() as tx:
-            return pilots.log(tx, pilots.identify(tx, token), body.entries)
-
-    @app.get("/v1/sandbox/{sha256}")
-    def sandbox(sha256: str, token: Token) -> Response:
-        with once() as tx:
-            data = pilots.sandbox(tx, pilots.identify(tx, token), sha256)
-        return Response(data, media_type="application/gzip")
-
-    _handle_errors(app, world.log)
+    _pilots(app, world, Door(world.engine))
+    describe(app, (AcquireRequest, Reports, Beats, LogEntries))
+    handle_errors(app, world.log)
     return app
 
 
-def _handle_errors(app: FastAPI, log: Any) -> None:
-    @app.exception_handler(JediError)
-    def refuse(_request: Request, error: JediError) -> JSONResponse:
-        return _answer(_status(error), error)
+def _pilots(app: FastAPI, world: World, door: Door) -> None:
+    fresh, once, heads = Fresh(world), partial(at_once, world.engine), Heads()
+    sent = (*ALWAYS, *KNOWN, *SENT)
 
-    @app.exception_handler(RequestValidationError)
-    def explain(_request: Request, error: RequestValidationError) -> JSONResponse:
-        return _answer(422, BadInput([_problem(one) for one in error.errors()]))
+    @app.post("/v1/pilot/acquire", **says(*sent, 409, body=AcquireRequest))
+    async def acquire(request: Request) -> Response:
+        def give(who: Identity, asked: AcquireRequest) -> Answer:
+            now = fresh()
+            if world.settings.draining.exists():  # `jedi down` waits for what is running
+                return {"jobs": [], "wait_s": now.knobs["pilot.poll_s"]}
+            return pilots.acquire(now.engine, now.ddm, now.knobs, who, asked, fresh.ddm, heads)
 
-    @app.exception_handler(HTTPException)
-    def decline(request: Request, error: HTTPException) -> JSONResponse:
-        sentence = f"{request.method} {request.url.path}: {error.detail}."
-        return _answer(error.status_code, JediError(sentence, code=f"http_{error.status_code}"))
+        return await door.answer(request, AcquireRequest, ACQUIRE_MAX, give)
 
-    @app.exception_handler(NoConnection)
-    @app.exception_handler(OperationalError)
-    def away(request: Request, error: OperationalError | NoConnection) -> JSONResponse:
-        why = str(getattr(error, "orig", error))[:500]
-        log.error("database away", path=request.url.path, error=why)
-        return _answer(503, Unreachable("The database does not answer. Try again."))
+    @app.post("/v1/pilot/report", **says(*sent, body=Reports))
+    async def report(request: Request) -> Response:
+        def note(who: Identity, said: Reports) -> Answer:
+            with world.engine.begin() as tx:  # all of it or nothing
+                return pilots.report(tx, who, said.reports)
 
-    @app.exception_handler(Exception)
-    def broken(request: Request, error: Exception) -> JSONResponse:
-        log.error("request failed", path=request.url.path, exc_info=error)
-        said = "The service failed; its log says why. Try again."
-        return _answer(500, JediError(said, code="internal"))
+        return await door.answer(request, Reports, BODY_MAX, note)
 
+    @app.post("/v1/pilot/heartbeat", **says(*sent, body=Beats))
+    async def heartbeat(request: Request) -> Response:
+        def note(who: Identity, said: Beats) -> Answer:
+            with once() as tx:
+                return pilots.heartbeat(tx, who, said.beats)
 
-def _problem(error: dict[str, Any]) -> Problem:
-    """What pydantic found, in ASCII: the input may hold what UTF-8 does not."""
-    path = ".".join(ascii(part).strip("'") for part in error["loc"][1:])
-    return Problem(path, ascii(error.get("input"))[:200], error["msg"], "Correct the request")
+        return await door.answer(request, Beats, HEARTBEAT_MAX, note)
 
+    @app.post("/v1/pilot/log", **says(*sent, body=LogEntries))
+    async def log(request: Request) -> Response:
+        def keep(who: Identity, said: LogEntries) -> Answer:
+            with once() as tx:
+                return pilots.log(tx, who, said.entries)
 
-def _status(error: JediError) -> int:
-    if error.code in _UNKNOWN_CALLER:
-        return 401
-    return next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 500)
+        return await door.answer(request, LogEntries, BODY_MAX, keep)
 
+    @app.get("/v1/sandbox/{sha256}", **says(*ALWAYS, *KNOWN, 404))
+    async def sandbox(request: Request, sha256: str) -> Response:
+        who = await door.who(request)
 
-def _answer(status: int, error: JediError) -> JSONResponse:
-    body = {"code": error.code, "sentence": error.sentence, "facts": error.facts}
-    return JSONResponse(jsonable_encoder(body), status_code=status)
+        def get() -> bytes:
+            with once() as tx:
+                return pilots.sandbox(tx, who, sha256)
+
+        return Response(await to_thread.run_sync(get), media_type="application/gzip")

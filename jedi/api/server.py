@@ -14,12 +14,13 @@ import uvicorn
 
 from jedi.agent.world import make_world
 from jedi.api.app import create_app
+from jedi.api.connections import AT_ONCE, QUEUE, Bounds, Gate, Listener, protocol, raise_descriptors
 from jedi.core.errors import BadInput, Problem, Refused
 from jedi.core.home import Home
+from jedi.core.knobs import Knobs
 from jedi.core.settings import Settings
 from jedi.taskbuffer.engine import plan_once, reachable
 
-_BACKLOG = 512
 _GRACE_S = 5
 
 
@@ -39,8 +40,11 @@ def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
     if secure:
         _check(home.certificate, home.private_key)
     listener = listen_tcp(address, secure) if address else listen_unix(home.api_socket)
+    gate = Gate(raise_descriptors(), lambda: _bounds(world.knobs))
     config = uvicorn.Config(
         create_app(world),
+        http=protocol(gate),
+        backlog=AT_ONCE,
         ssl_certfile=home.certificate if secure else None,
         ssl_keyfile=home.private_key if secure else None,
         log_config=None,
@@ -55,7 +59,11 @@ def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
         signal.signal(number, server.handle_exit)
     world.log.info("listening", at=address or str(home.api_socket))
     ready()
-    server.run(sockets=[listener])
+    server.run(sockets=[Listener.behind(gate, listener)])
+
+
+def _bounds(knobs: Knobs) -> Bounds:
+    return Bounds(knobs["api.peer_connections"], knobs["api.headers_s"], knobs["api.body_s"])
 
 
 def listen_unix(path: Path) -> socket.socket:
@@ -71,7 +79,7 @@ def listen_unix(path: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(str(fresh))
     fresh.chmod(0o600)
-    listener.listen(_BACKLOG)
+    listener.listen(QUEUE)
     fresh.rename(path)  # whoever connects finds a listening socket, with its final mode
     return listener
 
@@ -104,7 +112,7 @@ def listen_tcp(address: str, secure: bool) -> socket.socket:
         remedy = "Make JEDI_HOME/service.crt and service.key (docs/sites.md)"
         raise BadInput([Problem("api.listen", address, rule, remedy)])
     try:
-        return socket.create_server((str(ip), int(port)), backlog=_BACKLOG)
+        return socket.create_server((str(ip), int(port)), backlog=QUEUE)
     except OSError as error:
         raise Refused(
             f"The service can't listen at {address}: {error.strerror}.",

@@ -377,6 +377,12 @@ _DECLARED = [
           "after this time", least=1),
     _knob("api.listen", "host:port", "", "where the service listens, and pilots reach it; beyond "
           "loopback with service.crt and service.key in the home; empty: a unix socket"),
+    _knob("api.peer_connections", "connections", 512, "most that one address, or one process at "
+          "the unix socket, may have; the one that has kept the service waiting longest makes room "
+          "for the next", least=1),
+    _knob("api.headers_s", "s", 10.0, "a connection that has not sent the headers of a request "
+          "after this time is closed", least=0.1),
+    _knob("api.body_s", "s", 60.0, "... and one that has not sent the rest", least=0.1),
     _knob("watchdog.timeouts_period_s", "s", 60.0, "jobs that do not get on are looked for this "
           "often", least=0.1),
     _knob("watchdog.leases_period_s", "s", 30.0, "leases of dead workers are looked for this "

@@ -6,13 +6,23 @@ The fields are those of the wire, because the database reads these messages as t
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 
 TAIL_MAX = 10_000
 DIAG_MAX = 2_000
 BATCH_MAX = 1_000
+FILES_MAX = 10_000
+"""Outputs, inputs that could not be used, or metadata of one report."""
 
 
 def _storable(value: Any) -> Any:
@@ -43,6 +53,20 @@ class Message(BaseModel):
     """Base of everything a pilot sends."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_fields(cls, value: Any) -> Any:
+        """Each unknown field is a mistake to be listed: nobody makes a million of them."""
+        if isinstance(value, dict) and len(value) > 2 * len(cls.model_fields):
+            raise ValueError(f"has {len(value)} fields, of which most are unknown")
+        return value
+
+
+# The first wrong entry ends a list: the mistakes of a million others help nobody.
+_Any = TypeVar("_Any")
+Batch = Annotated[list[_Any], Field(max_length=BATCH_MAX, fail_fast=True)]
+Files = Annotated[list[_Any], Field(max_length=FILES_MAX, fail_fast=True)]
 
 
 class Resources(Message):
@@ -113,9 +137,18 @@ class BadInput(Message):
     problem: Literal["missing", "broken"]
 
 
+def _few(value: Any) -> Any:
+    """Pydantic counts the entries of a mapping after it has looked at all."""
+    if isinstance(value, dict) and len(value) > FILES_MAX:
+        raise ValueError(f"has more than {FILES_MAX} entries")
+    return value
+
+
 _Told = Annotated[str | bool | int | float, BeforeValidator(_storable)]
 Metadata = Annotated[
-    dict[Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")], _Told], Field(max_length=10_000)
+    dict[Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")], _Told],
+    Field(max_length=FILES_MAX),
+    BeforeValidator(_few),
 ]
 """What a payload wants to be known of its job."""
 
@@ -132,9 +165,9 @@ class Report(Attempt):
     stderr_tail: Tail | None = None
     measures: Measures = Measures()
     # Pydantic makes a deep copy of a list for each message, at the price of reading it once more.
-    outputs: list[Output] = Field(default_factory=list)
+    outputs: Files[Output] = Field(default_factory=list)
     metadata: Metadata = Field(default_factory=dict)
-    bad_inputs: list[BadInput] = Field(default_factory=list)
+    bad_inputs: Files[BadInput] = Field(default_factory=list)
 
 
 class Beat(Attempt):
@@ -153,16 +186,16 @@ class LogEntry(Attempt):
 class Reports(Message):
     """Reports of many attempts."""
 
-    reports: Annotated[list[Report], Field(max_length=BATCH_MAX)]
+    reports: Batch[Report]
 
 
 class Beats(Message):
     """Heartbeats of many attempts."""
 
-    beats: Annotated[list[Beat], Field(max_length=BATCH_MAX)]
+    beats: Batch[Beat]
 
 
 class LogEntries(Message):
     """Live output of many attempts."""
 
-    entries: Annotated[list[LogEntry], Field(max_length=BATCH_MAX)]
+    entries: Batch[LogEntry]

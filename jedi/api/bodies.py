@@ -1,0 +1,145 @@
+"""Bodies of requests: how much of them is taken, and what they say.
+
+A stranger's is thrown away. A pilot's is read after its token is known, up to the bound of its
+route, and all that is read and not yet answered together up to ALL_MAX.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, NoReturn, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from starlette.requests import Request
+
+from jedi.api.errors import Busy, TooLarge
+from jedi.core.errors import BadInput, Problem
+
+ALL_MAX = 64 * 2**20
+"""Bytes of all bodies in hand."""
+
+STRANGER_MAX = 64 * 2**10
+"""Bytes that are thrown away before a refusal. Whoever sends more may not hear it: an end while
+something is on its way is a reset."""
+
+LARGE = 64 * 2**10
+"""Bytes of a body that becomes, in Python, as much as 25 times what it was."""
+
+MISTAKES_MAX = 100
+_SHOWN = 200
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Bodies:
+    """What is in hand."""
+
+    def __init__(self, most: int = ALL_MAX) -> None:
+        self._left = most
+
+    @asynccontextmanager
+    async def taken(self, request: Request, most: int) -> AsyncIterator[bytearray]:
+        """The body, of at most so many bytes, which count until the end. TooLarge; Busy."""
+        if _length(request) > most:
+            await _spill(request)
+            raise _too_large(request, most)
+        body, counted = bytearray(), 0
+        try:
+            async with aclosing(request.stream()) as pieces:
+                async for piece in pieces:
+                    if len(body) + len(piece) > most or len(piece) > self._left:
+                        request.state.unread = True
+                        raise self._why(request, len(body) + len(piece), most)
+                    self._left -= len(piece)
+                    counted += len(piece)
+                    body += piece
+            yield body
+        finally:
+            self._left += counted
+
+    @staticmethod
+    def _why(request: Request, length: int, most: int) -> TooLarge | Busy:
+        if length > most:
+            return _too_large(request, most)
+        return Busy("The service has as many requests in hand as it may. Try again.")
+
+
+def _too_large(request: Request, most: int) -> TooLarge:
+    return TooLarge(
+        f"{request.url.path} takes {most} bytes at most. Send fewer at once.", bytes=most
+    )
+
+
+async def refuse(request: Request, why: Exception) -> NoReturn:
+    """Raise, after a little of the body is thrown away, so that the refusal is heard."""
+    await _spill(request)
+    raise why
+
+
+async def _spill(request: Request) -> None:
+    request.state.unread = True
+    if _length(request) > STRANGER_MAX:
+        return
+    seen = 0
+    async with aclosing(request.stream()) as pieces:
+        async for piece in pieces:
+            seen += len(piece)
+            if seen > STRANGER_MAX:
+                return
+    request.state.unread = False
+
+
+def _length(request: Request) -> int:
+    """As its sender says; 0: he does not. The server reads no more than that."""
+    said = request.headers.get("content-length", "")
+    return int(said) if said.isdecimal() and len(said) < 20 else 0
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number")
+
+
+_JSON = json.JSONDecoder(parse_constant=_no_number)
+
+
+def read(model: type[Model], body: bytearray) -> Model:
+    """What a body says; BadInput has its first MISTAKES_MAX mistakes."""
+    try:
+        found = _large(body) if len(body) > LARGE else _JSON.decode(body.decode())
+    except (ValueError, RecursionError) as error:
+        said = _shown(bytes(body[:_SHOWN]).decode("utf-8", "replace"))
+        raise BadInput([Problem("", said, f"is no JSON ({error})", _REMEDY)]) from None
+    try:
+        return model.model_validate(found)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False, include_context=False)[:MISTAKES_MAX]
+        raise BadInput([_problem(dict(one)) for one in wrong]) from None
+
+
+def _large(body: bytearray) -> Any:
+    """Without looking for garbage at every 700th list: it made a million of them take ten times
+    as long, during which no other thread gets on."""
+    gc.disable()
+    try:
+        return _JSON.decode(body.decode())
+    finally:
+        gc.enable()
+
+
+_REMEDY = "Correct the request"
+
+
+def _problem(error: dict[str, Any]) -> Problem:
+    """What pydantic found, in ASCII: the input may hold what UTF-8 does not."""
+    path = ".".join(_shown(part).strip("'") for part in error["loc"])
+    return Problem(path, _shown(error.get("input")), error["msg"][:_SHOWN], _REMEDY)
+
+
+def _shown(value: Any) -> str:
+    """A little of what was there; to show all of it would take as long as to read it."""
+    if isinstance(value, dict | list):
+        return f"{len(value)} {'fields' if isinstance(value, dict) else 'values'}"
+    return ascii(value[:_SHOWN] if isinstance(value, str) else value)[:_SHOWN]

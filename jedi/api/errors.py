@@ -1,0 +1,83 @@
+"""An error as the wire shows it: a status, and {code, sentence, facts}."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.encoders import jsonable_encoder
+from fastapi.responses import JSONResponse
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import TimeoutError as NoConnection
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from jedi.core.errors import BadInput, Forbidden, JediError, NotFound, Refused, Unreachable
+
+
+class TooLarge(JediError):
+    """A request is longer than its route takes."""
+
+    code = "http_413"
+
+
+class Busy(JediError):
+    """The service has as much in hand as it may hold: later."""
+
+    code = "busy"
+
+
+_STATUS = {
+    BadInput: 422,
+    Forbidden: 403,
+    NotFound: 404,
+    Refused: 409,
+    TooLarge: 413,
+    Unreachable: 503,
+    Busy: 503,
+}
+_UNKNOWN_CALLER = ("no_token", "bad_token")
+
+
+def handle_errors(app: FastAPI, log: Any) -> None:
+    """Answer every error in the one form."""
+
+    @app.exception_handler(JediError)
+    async def refuse(request: Request, error: JediError) -> JSONResponse:
+        return _answer(request, _status(error), error)
+
+    @app.exception_handler(HTTPException)
+    async def decline(request: Request, error: HTTPException) -> JSONResponse:
+        sentence = f"{request.method} {request.url.path}: {error.detail}."
+        said = JediError(sentence, code=f"http_{error.status_code}")
+        return _answer(request, error.status_code, said)
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(request: Request, _error: ClientDisconnect) -> JSONResponse:
+        return _answer(request, 400, JediError("The request ended early.", code="cut_off"))
+
+    @app.exception_handler(NoConnection)
+    @app.exception_handler(OperationalError)
+    async def away(request: Request, error: OperationalError | NoConnection) -> JSONResponse:
+        why = str(getattr(error, "orig", error))[:500]
+        log.error("database away", path=request.url.path, error=why)
+        return _answer(request, 503, Unreachable("The database does not answer. Try again."))
+
+    @app.exception_handler(Exception)
+    async def broken(request: Request, error: Exception) -> JSONResponse:
+        log.error("request failed", path=request.url.path, exc_info=error)
+        said = "The service failed; its log says why. Try again."
+        return _answer(request, 500, JediError(said, code="internal"))
+
+
+def _status(error: JediError) -> int:
+    if error.code in _UNKNOWN_CALLER:
+        return 401
+    return next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 500)
+
+
+def _answer(request: Request, status: int, error: JediError) -> JSONResponse:
+    """What was not read of a request can't be followed by another: the connection ends."""
+    body = {"code": error.code, "sentence": error.sentence, "facts": error.facts}
+    ends = {"Connection": "close"} if getattr(request.state, "unread", False) else None
+    return JSONResponse(jsonable_encoder(body), status_code=status, headers=ends)
