@@ -301,6 +301,53 @@ def test_an_ordinary_user_below_a_closed_directory() -> None:
         shutil.rmtree(closed)
 
 
+COME_IN = """
+import os, sys
+import psycopg
+uid = int(sys.argv[2])
+os.setgroups([]), os.setgid(uid), os.setuid(uid)
+try:
+    with psycopg.connect(sys.argv[1]) as connection:
+        print(connection.execute("SELECT current_user").fetchone()[0])
+except psycopg.OperationalError as error:
+    print(error)
+"""
+
+
+@only_root
+@pytest.mark.parametrize("uid", [64001, 65534, 63999])
+def test_nobody_but_who_runs_jedi_becomes_the_databases_superuser(
+    server: Embedded, uid: int
+) -> None:
+    """ "A payload must never be able to become the database's superuser": neither as an account of
+    payloads, nor as the database's own, and be the way to the socket open by mistake."""
+    server.home.socket_dir.chmod(0o777)
+    come_in = [sys.executable, "-c", COME_IN, server.url().replace("+psycopg", ""), str(uid)]
+    said = subprocess.run(come_in, capture_output=True, text=True, check=True).stdout
+    assert 'eer authentication failed for user "postgres"' in said, said
+    with connect(server) as connection:
+        row = connection.execute("SELECT current_user").fetchone()
+    assert row == ("postgres",)
+
+
+@only_root
+def test_where_root_has_no_account_postgres(home: Home, tmp_path: Path) -> None:
+    lines = Path("/etc/passwd").read_text().splitlines(keepends=True)
+    passwd = tmp_path / "passwd"
+    passwd.write_text("".join(x for x in lines if not x.startswith("postgres:")))
+    passwd.chmod(0o644)
+    mount = f"mount --bind {passwd} /etc/passwd"
+    if subprocess.call(["unshare", "-m", "sh", "-c", mount], stderr=subprocess.DEVNULL) != 0:
+        pytest.skip("cannot mount")
+    script = mount + ' && ! id postgres 2>/dev/null && exec "$@"'
+    command = ["unshare", "-m", "sh", "-c", script, "sh", *child(home)]
+    subprocess.run(command, check=True, timeout=120)
+    pid = Embedded(home).pid()
+    assert Path(f"/proc/{pid}").stat().st_uid == 63999
+    assert {p.lstat().st_uid for p in (home.pg, *home.pg.rglob("*"))} == {63999}
+    assert home.pg.stat().st_mode & 0o777 == 0o700
+
+
 @only_root
 def test_a_tiny_shared_memory_device_suffices(home: Home) -> None:
     mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", "/dev/shm"]

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from jedi.core.home import SERVICE_ROOTS, Account, Home, exclusive
+from jedi.core.errors import JediError
+from jedi.core.home import DATABASE_IDS, PAYLOAD_IDS, SERVICE_ROOTS, Account, Home, exclusive
+from jedi.pilot import procs
 
 IS_ROOT = os.geteuid() == 0
 only_root = pytest.mark.skipif(not IS_ROOT, reason="needs root")
@@ -84,17 +86,45 @@ def test_a_vanished_or_foreign_service_root_is_chosen_anew(home: Home, tmp_path:
 
 
 @only_root
-def test_payloads_never_run_as_the_owner_of_the_data(home: Home) -> None:
-    home.prepare()
-    nobody = pwd.getpwnam("nobody")
-    home.pg.mkdir()
-    os.chown(home.pg, nobody.pw_uid, nobody.pw_gid)
-    assert home.database_account() == Account(nobody.pw_uid, nobody.pw_gid)
-    os.chown(home.pg, 64123, 64123)
-    assert home.database_account() == Account(64123, 64123)
+def test_the_database_has_an_account_that_no_payload_can_have(home: Home) -> None:
+    """Contracts §6: payloads run "never [as] the database's user"; they have any account but
+    root's, `nobody` by default. So the database's has no name, and a number of its own."""
+    account = home.database_account()
+    assert account is not None and account.uid in DATABASE_IDS
+    with pytest.raises(KeyError):
+        pwd.getpwuid(account.uid)
+    assert list(procs.DATABASE_IDS) == list(DATABASE_IDS)
+    assert not set(DATABASE_IDS) & {0, 65534, *PAYLOAD_IDS}
     accounts = {home.payload_account(f"pilot{n}") for n in range(5000)}
     assert len(accounts) > 900
-    assert not {home.database_account(), Account(0, 0), None} & accounts
+    assert not {account, Account(0, 0), None} & accounts
+
+
+@only_root
+@pytest.mark.parametrize("owner", ["nobody", "64123", "1000"])
+def test_data_that_belong_to_an_account_of_payloads_are_refused(home: Home, owner: str) -> None:
+    uid = int(owner) if owner.isdigit() else pwd.getpwnam(owner).pw_uid
+    home.prepare()
+    home.pg.mkdir()
+    os.chown(home.pg, uid, uid)
+    with pytest.raises(JediError, match=f"chown -R 63999:63999 {home.pg}") as caught:
+        home.prepare()
+    assert caught.value.code == "database_account"
+    os.chown(home.pg, 63999, 63999)
+    home.prepare()
+    assert home.socket_dir.stat().st_uid == 63999
+
+
+@only_root
+def test_data_of_the_systems_own_account_stay_with_it(home: Home) -> None:
+    try:
+        entry = pwd.getpwnam("postgres")
+    except KeyError:
+        pytest.skip("there is no account postgres")
+    home.prepare()
+    home.pg.mkdir()
+    os.chown(home.pg, entry.pw_uid, entry.pw_gid)
+    assert home.database_account() == Account(entry.pw_uid, entry.pw_gid)
 
 
 @pytest.mark.skipif(IS_ROOT, reason="needs an ordinary user")

@@ -162,6 +162,9 @@ def test_over_tcp(world: World) -> None:
     [
         (["--payload-user", "no-such-user"], {}),
         (["--payload-user", "0:0"], {}),
+        (["--payload-user", "63999:63999"], {}),  # the database's
+        (["--payload-user", "64001:63999"], {}),
+        (["--payload-user", "postgres"], {}),
         ([], {"JEDI_PILOT_URL": "ftp://x"}),
         ([], {"JEDI_PILOT_TOKEN": ""}),
     ],
@@ -169,7 +172,7 @@ def test_over_tcp(world: World) -> None:
 def test_wrong_arguments(world: World, arguments: list[str], environment: dict[str, str]) -> None:
     base = {"JEDI_PILOT_URL": world.url, "JEDI_PILOT_TOKEN": "t", **environment}
     command = [sys.executable, "-I", str(PILOT), "--site", "S", "--work", str(world.work)]
-    if not ROOT and "0:0" in arguments:
+    if not ROOT and "--payload-user" in arguments:
         arguments = ["--payload-user", "root"]
     result = subprocess.run(
         [*command, *arguments], env=base, capture_output=True, text=True, check=False

@@ -30,6 +30,15 @@ SERVICE_ROOTS = Path("/var/lib/jedi")
 PAYLOAD_IDS = range(64000, 65000)
 """Numeric users and groups of payloads; they need no name."""
 
+DATABASE_IDS = range(63900, 64000)
+"""Numeric users and groups of root's databases. No pilot runs payloads under them."""
+
+SYSTEMS = "postgres"
+"""The account of a distribution's own databases, which no pilot runs payloads under either."""
+
+LENDERS = (SYSTEMS, "daemon", "bin", "sys")
+"""Accounts with a name and without payloads."""
+
 SOCKET_PATH_BYTES = 103  # sun_path without its NUL: 103 on macOS, 107 on Linux
 LONGEST_SOCKET = "s/.s.PGSQL.5432"
 
@@ -134,20 +143,27 @@ class Home:
         return self._noted("sockets") or self.root
 
     def database_account(self) -> Account | None:
-        """Who runs PostgreSQL; None stands for the present user. Data stay with their owner."""
+        """Who runs PostgreSQL; None stands for the present user. Data stay with their owner.
+
+        Root's database has an account that no payload can have, for whoever has it is the
+        database's superuser. JediError if the data belong to another one.
+        """
         if os.geteuid() != 0:
             return None
-        if self.pg.exists():
-            owner = self.pg.stat()
-            return Account(owner.st_uid, owner.st_gid)
-        account = _named_account("postgres") or _named_account("nobody")
-        if account is None:
+        if not self.pg.exists():
+            return _unnamed_account()
+        owner = self.pg.stat()
+        if owner.st_uid not in (0, *DATABASE_IDS, *_uids(SYSTEMS)):
+            new = _unnamed_account()
             raise JediError(
-                "Root may not run PostgreSQL and there is neither a user postgres nor nobody: "
-                "create one, or work as an ordinary user.",
-                code="no_database_account",
+                f"The database in {self.pg} belongs to user {owner.st_uid}, which payloads may "
+                f"have, too: they would be its superuser. `chown -R {new.uid}:{new.gid} "
+                f"{self.pg}` gives it an account of its own, once `ps -u {owner.st_uid}` shows "
+                "no process `postgres` of it.",
+                code="database_account",
+                uid=owner.st_uid,
             )
-        return account
+        return Account(owner.st_uid, owner.st_gid)
 
     def payload_account(self, pilot: str) -> Account | None:
         """Who runs a pilot's payloads, never the database's account; None: the present user.
@@ -155,11 +171,9 @@ class Home:
         An account for each pilot: payloads under one could end each other, and one that forks
         would use up the processes that the others may have.
         """
-        database = self.database_account()
-        if database is None:
+        if os.geteuid() != 0:
             return None
-        ids = [n for n in PAYLOAD_IDS if n != database.uid]
-        own = ids[zlib.crc32(pilot.encode()) % len(ids)]
+        own = PAYLOAD_IDS[zlib.crc32(pilot.encode()) % len(PAYLOAD_IDS)]
         return Account(own, own)
 
     def prepare(self) -> None:
@@ -222,12 +236,48 @@ def write_file(path: Path, text: str) -> None:
     fresh.replace(path)
 
 
-def _named_account(name: str) -> Account | None:
+def maker_account(owner: Account) -> Account:
+    """Who makes the data of `owner`: initdb insists on an account with a name. JediError if there
+    is none that payloads can't have."""
+    if account_name(owner.uid):
+        return owner
+    for name in LENDERS:
+        with suppress(KeyError):
+            entry = pwd.getpwnam(name)
+            return Account(entry.pw_uid, entry.pw_gid)
+    raise JediError(
+        "Root may not make a database, and there is none of the accounts "
+        f"{', '.join(LENDERS)} that could: `useradd --system {SYSTEMS}` makes one. "
+        "Or work as an ordinary user.",
+        code="no_database_account",
+    )
+
+
+def account_name(uid: int) -> str | None:
+    """The name of an account, if it has one."""
     try:
-        entry = pwd.getpwnam(name)
+        return pwd.getpwuid(uid).pw_name
     except KeyError:
         return None
-    return Account(entry.pw_uid, entry.pw_gid)
+
+
+def _unnamed_account() -> Account:
+    """The last of the database's accounts that is nobody's by name."""
+    uid = next((n for n in reversed(DATABASE_IDS) if not account_name(n)), None)
+    if uid is None:
+        raise JediError(
+            f"All users {DATABASE_IDS[0]} to {DATABASE_IDS[-1]} have names: root's database needs "
+            "one of them for itself. Take a name away, or work as an ordinary user.",
+            code="no_database_account",
+        )
+    return Account(uid, uid)
+
+
+def _uids(name: str) -> list[int]:
+    try:
+        return [pwd.getpwnam(name).pw_uid]
+    except KeyError:
+        return []
 
 
 def owned(directory: Path | None) -> bool:

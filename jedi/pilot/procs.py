@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import pwd
@@ -17,6 +18,11 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 _LIBC = ctypes.CDLL(None, use_errno=True)
+
+DATABASE_IDS = range(63900, 64000)
+DATABASE_NAME = "postgres"
+"""Accounts that databases of the same machine run as: whoever has one is the database's
+superuser."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,8 @@ def account(text: str | None) -> Account | None:
     found = account_named(text or "nobody")
     if found.uid == 0:
         raise ValueError("payloads never run as root; name another --payload-user")
+    if {found.uid, found.gid} & _database_ids():
+        raise ValueError("payloads never run as a database's account; name another --payload-user")
     return found
 
 
@@ -52,6 +60,14 @@ def account_named(text: str) -> Account:
     except KeyError:
         raise ValueError(f"there is no user {text!r}; give a user's name or uid:gid") from None
     return Account(entry.pw_uid, entry.pw_gid, entry.pw_name)
+
+
+def _database_ids() -> set[int]:
+    ids = set(DATABASE_IDS)
+    with contextlib.suppress(KeyError):
+        entry = pwd.getpwnam(DATABASE_NAME)
+        ids |= {entry.pw_uid, entry.pw_gid}
+    return ids
 
 
 def become(user: Account) -> None:

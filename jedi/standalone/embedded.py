@@ -23,10 +23,22 @@ import psycopg
 
 from jedi.core import clock, logfiles
 from jedi.core.errors import JediError
-from jedi.core.home import Account, Home, as_account, exclusive, write_file
+from jedi.core.home import (
+    Account,
+    Home,
+    account_name,
+    as_account,
+    exclusive,
+    maker_account,
+    write_file,
+)
 from jedi.standalone.binaries import find
 
 DATABASE = "jedi"
+SUPERUSER = "postgres"
+_MAP = "jedi"
+"""The name of the map of accounts to the superuser."""
+
 PORT = 5432
 POLL_S = 0.02
 STOP_S = 60.0
@@ -111,7 +123,9 @@ class Embedded:
 
     def url(self) -> str:
         """The SQLAlchemy URL; the port is there because PGPORT would change it otherwise."""
-        return f"postgresql+psycopg://postgres@/{DATABASE}?host={self.home.socket_dir}&port={PORT}"
+        return (
+            f"postgresql+psycopg://{SUPERUSER}@/{DATABASE}?host={self.home.socket_dir}&port={PORT}"
+        )
 
     def _token(self) -> str:
         """Stands in the command line of everything we start: unique, and safe in a shell."""
@@ -148,13 +162,29 @@ class Embedded:
         programs = find(major, account, self.home.pgbin)
         if major is None:
             self._initdb(programs, account)
-        config = self.home.root / "postgresql.conf"
-        settings = {**self.settings, "unix_socket_directories": self.home.socket_dir}
-        lines = ["# Written at each start, instead of pg/postgresql.conf: use ALTER SYSTEM.\n"]
-        write_file(config, "".join([*lines, *(f"{k} = '{v}'\n" for k, v in settings.items())]))
+        config = self._write_settings()
         options = f"-c cluster_name={self._token()} -c config_file={shlex.quote(str(config))}"
         # The data directory is named by PGDATA: pg_ctl would paste an argument into a shell line.
         self._run([programs / "pg_ctl", "start", "-s", "-w", "-t", START_S, "-o", options], account)
+
+    def _write_settings(self) -> Path:
+        """Write the server's settings, and who may come in: whoever runs JEDI, by the word of the
+        kernel, and nobody else even where the way to the socket should be open."""
+        root = self.home.root
+        hba, ident = root / "pg_hba.conf", root / "pg_ident.conf"
+        write_file(hba, f"local all all peer map={_MAP}\n")
+        write_file(ident, f'{_MAP} "{account_name(os.geteuid()) or ""}" {SUPERUSER}\n')
+        settings = {
+            **self.settings,
+            "unix_socket_directories": self.home.socket_dir,
+            "hba_file": hba,
+            "ident_file": ident,
+        }
+        config = root / "postgresql.conf"
+        lines = ["# Written at each start, instead of pg/postgresql.conf: use ALTER SYSTEM.\n"]
+        lines += [f"{name} = {_quoted(value)}\n" for name, value in settings.items()]
+        write_file(config, "".join(lines))
+        return config
 
     def _clear(self) -> None:
         """End what is left of an earlier server, and remove its claims.
@@ -188,10 +218,13 @@ class Embedded:
         for abandoned in self.home.root.glob("pg-new-*"):
             shutil.rmtree(abandoned, ignore_errors=True)  # its initdb may still be writing
         fresh = Path(tempfile.mkdtemp(prefix="pg-new-", dir=self.home.root))
-        if account:
-            os.chown(fresh, account.uid, account.gid)
-        options = "-U postgres --auth-local=trust --auth-host=reject -E UTF8 --locale=C -k"
-        self._run([programs / "initdb", "-D", fresh, *options.split()], account)
+        maker = maker_account(account) if account else None
+        if maker:
+            os.chown(fresh, maker.uid, maker.gid)
+        options = f"-U {SUPERUSER} --auth-local=peer --auth-host=reject -E UTF8 --locale=C -k"
+        self._run([programs / "initdb", "-D", fresh, *options.split()], maker)
+        if account and account != maker:
+            _hand_over(fresh, account)
         fresh.rename(self.home.pg)
 
     def _run(self, command: list[object], account: Account | None) -> None:
@@ -222,13 +255,22 @@ class Embedded:
         with psycopg.connect(
             host=str(self.home.socket_dir),
             port=PORT,
-            user="postgres",
+            user=SUPERUSER,
             dbname="postgres",
             autocommit=True,
         ) as connection:
             known = "SELECT FROM pg_database WHERE datname = %s"
             if not connection.execute(known, [DATABASE]).rowcount:
                 connection.execute(f"CREATE DATABASE {DATABASE}")
+
+
+def _quoted(value: object) -> str:
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+def _hand_over(directory: Path, account: Account) -> None:
+    for path in (directory, *directory.rglob("*")):
+        os.chown(path, account.uid, account.gid, follow_symlinks=False)
 
 
 def _command_line(pid: int) -> str:
