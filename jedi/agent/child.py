@@ -14,15 +14,25 @@ GRACE_S = 10.0
 """An orphan that has not ended by itself after this time ends at once."""
 
 
-def announce() -> None:
-    """Tell systemd, or our supervisor in its place, that this process is ready (sd_notify)."""
+def announce(*notes: str) -> None:
+    """Tell systemd, or our supervisor in its place, that this process is ready (sd_notify), and
+    what else there is to be said of its start."""
+    _notify("READY=1", f"MAINPID={os.getpid()}", *(f"STATUS={note}" for note in notes))
+
+
+def wait_for(what: str) -> None:
+    """Tell the same one why this process is not ready yet."""
+    _notify(f"STATUS={what}")
+
+
+def _notify(*lines: str) -> None:
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return
     if address.startswith("@"):
         address = "\0" + address[1:]
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
-        sender.sendto(f"READY=1\nMAINPID={os.getpid()}".encode(), address)
+        sender.sendto("\n".join(lines).encode(), address)
 
 
 def follow() -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from jedi.core import clock, logfiles, processes
 from jedi.core.backoff import Backoff
-from jedi.core.errors import JediError
+from jedi.core.errors import JediError, NotYet
 from jedi.core.processes import Process
 
 LONGEST_PAUSE_S = 30.0
@@ -45,7 +45,8 @@ class Charge(ABC):
 
     @abstractmethod
     def launch(self) -> None:
-        """Bring it to life; a JediError or OSError counts as its death."""
+        """Bring it to life; a JediError or OSError counts as its death, NotYet as neither life
+        nor death: it is asked again."""
 
     @abstractmethod
     def dead(self) -> str | None:
@@ -79,9 +80,16 @@ class Charge(ABC):
         self._living, self._born, self.lives = True, clock.monotonic(), self.lives + 1
         try:
             self.launch()
+        except NotYet as error:
+            self._awaited(error.sentence, log)
         except (JediError, OSError) as error:
             self._died(str(error), log)
         return True
+
+    def _awaited(self, why: str, log: Any) -> None:
+        self._living, self.lives, self.last_end = False, self.lives - 1, why
+        self._backoff.failed(clock.monotonic())
+        log.warning("not yet", name=self.name, why=why, again_in_s=self._backoff.wait_s)
 
     def _died(self, how: str, log: Any) -> None:
         self._living = self.ready = False

@@ -76,7 +76,8 @@ def up(
         read_sites(site_file)  # its mistakes are told before anything starts
     if detach:
         options = ["--sites", str(sites.absolute())] if sites else []
-        up_detached(place, ["--copies", str(copies), *options])
+        say = partial(typer.echo, err=True)
+        up_detached(place, ["--copies", str(copies), *options], say)
         _tell_where(place, clock.monotonic() - begin)
         return
     up(
@@ -183,10 +184,12 @@ def _tell_where(place: Place, seconds: float) -> None:
     """The one screen of `jedi up`."""
     from jedi.service.sites import list_sites
 
-    with transaction() as tx:
-        sites = list_sites(tx)
+    try:
+        with transaction() as tx:
+            named = ", ".join(f"{s['site']} ({s['nslots']} slots)" for s in list_sites(tx))
+    except Unreachable as error:  # it crashed since; it is healed
+        named = error.sentence
     late = [row for row in place.read_record() or [] if not row["ready"]]
-    named = ", ".join(f"{s['site']} ({s['nslots']} slots)" for s in sites)
     lines = [
         f"JEDI is up after {seconds:.1f} s.",
         "",

@@ -44,6 +44,12 @@ class Unreachable(JediError):
     code = "unreachable"
 
 
+class NotYet(Unreachable):
+    """It is on its way: wait, and ask again."""
+
+    code = "not_yet"
+
+
 class LockLost(JediError):
     """The lease ran out and somebody else took the work: write nothing."""
 

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jedi.core import logfiles
@@ -16,10 +16,12 @@ from jedi.core.errors import JediError
 from jedi.standalone.place import Place
 
 _POLL_S = 0.1
+_LONGEST = 65_536
 
 
-def up_detached(place: Place, options: Sequence[str]) -> None:
-    """Return when `jedi up` with these options is up, in a session of its own.
+def up_detached(place: Place, options: Sequence[str], say: Callable[[str], None]) -> None:
+    """Return when `jedi up` with these options is up, in a session of its own. What it waits for
+    and what else there is to be said of its start is told to `say`.
 
     Raises a JediError with what it said if it could not start.
     """
@@ -44,7 +46,12 @@ def up_detached(place: Place, options: Sequence[str]) -> None:
         )
         while daemon.poll() is None:
             if select.select([ready], [], [], _POLL_S)[0]:
-                return
+                lines = ready.recv(_LONGEST).decode(errors="replace").splitlines()
+                for line in lines:
+                    if line.startswith("STATUS="):
+                        say(line.removeprefix("STATUS="))
+                if "READY=1" in lines:
+                    return
     said = log.read_bytes()[begin:].decode(errors="replace").splitlines()
     plain = [line for line in said if not line.startswith("{")]  # the rest is for programs
     raise JediError(

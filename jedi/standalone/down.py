@@ -13,13 +13,14 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
 from jedi.core import clock, processes
+from jedi.core.errors import JediError
 from jedi.core.home import Home
 from jedi.core.processes import Process
 from jedi.standalone.place import Place
 from jedi.submitter import engines
 from jedi.submitter.port import EngineError, Known
 from jedi.taskbuffer import jobs_end, pilots
-from jedi.taskbuffer.engine import connect
+from jedi.taskbuffer.engine import connect, reachable
 from jedi.taskbuffer.jobs_end import JobEnd
 
 DRAIN_S = 10.0
@@ -32,6 +33,10 @@ COMMAND_S = 10.0
 """A batch system that does not answer in this time is left alone: the tokens of its pilots are
 taken back, so they end by themselves."""
 
+PART_S = 30.0
+"""A database that is away is waited for so long to close the jobs of pilots."""
+
+POLL_S = 1.0
 _POLL_S = 0.05
 _SAY_S = 1.0
 
@@ -55,7 +60,7 @@ def down(
             time.sleep(_POLL_S)
         processes.end([supervisor], grace_s=0)
     with place.sole("down", PATIENCE_S):
-        return _tidy(place) or supervisor is not None
+        return _tidy(place, say) or supervisor is not None
 
 
 def left(engine: Engine) -> str:
@@ -94,6 +99,24 @@ def end_pilots(engine: Engine, home: Home) -> None:
         pilots.end_pilots(tx, [p.pilot_id for p in live], "ended")
 
 
+def part(place: Place, engine: Engine, say: Callable[[str], None]) -> None:
+    """`end_pilots`, with a database that may be recovering or going down: an embedded one is
+    brought back for it. What is waited for is told to `say`."""
+    deadline, said = clock.monotonic() + PART_S, ""
+    while True:
+        try:
+            if place.embedded:
+                place.embedded.start(POLL_S)
+            with reachable(engine):
+                return end_pilots(engine, place.home)
+        except (JediError, DBAPIError) as error:
+            if clock.monotonic() > deadline:
+                raise
+            if said != (said := f"pilots end when the database is back: {error}"):
+                say(said)
+        time.sleep(POLL_S)
+
+
 def _tell(place: Place, supervisor: Process, deadline: float, say: Callable[[str], None]) -> None:
     """Say what is waited for, as often as it changes, until the deadline or the end."""
     engine, before = connect(place.url, "jedi down", pool_size=1), ""
@@ -105,17 +128,15 @@ def _tell(place: Place, supervisor: Process, deadline: float, say: Callable[[str
     engine.dispose()
 
 
-def _tidy(place: Place) -> bool:
+def _tidy(place: Place, say: Callable[[str], None]) -> bool:
     """Finish what a killed supervisor could not; True if there was anything to do."""
     unfinished = place.read_record() is not None
     embedded = place.embedded
     running = embedded is not None and embedded.running()
     if unfinished:
         place.end_recorded()
-        if embedded:
-            embedded.start()
         engine = connect(place.url, "jedi down", pool_size=1)
-        end_pilots(engine, place.home)
+        part(place, engine, say)
         engine.dispose()
     if embedded:
         embedded.stop()

@@ -9,6 +9,7 @@ two starters apart.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import shlex
 import shutil
@@ -22,7 +23,7 @@ from pathlib import Path
 import psycopg
 
 from jedi.core import clock, logfiles
-from jedi.core.errors import JediError
+from jedi.core.errors import JediError, NotYet
 from jedi.core.home import (
     Account,
     Home,
@@ -44,7 +45,7 @@ POLL_S = 0.02
 STOP_S = 60.0
 """How long a fast shutdown (sessions end, a checkpoint is written) may take."""
 
-START_S = 86_400
+START_S = 86_400.0
 """Crash recovery takes what it takes; pg_ctl notices by itself when the server dies."""
 
 SETTINGS = {
@@ -80,18 +81,29 @@ class Embedded:
         self.home = home
         self.settings = {**SETTINGS, **settings}
 
-    def start(self) -> None:
+    def start(self, patience_s: float = START_S) -> None:
         """Return when the database answers, having started, taken over or awaited the server.
 
-        Raises JediError when there are no fitting programs or the server refuses to start.
+        Raises JediError when there are no fitting programs or the server refuses to start or to
+        let us in; NotYet when it is still starting or recovering after `patience_s`.
         """
         self.home.prepare()
+        deadline = clock.monotonic() + patience_s
         with exclusive(self.home.root / "pg.lock"):
             while not self._answers():
-                if self.running():
-                    time.sleep(POLL_S)
+                if self.stopping():
+                    self._halt()
+                elif not self.running():
+                    self._launch(max(1, math.ceil(deadline - clock.monotonic())))
+                elif clock.monotonic() > deadline:
+                    raise NotYet(
+                        f"PostgreSQL (process {self.pid()}) is starting, or recovering from a "
+                        "crash: it takes no connections before it has gone through what was "
+                        f"written last ({self.log} tells).",
+                        log=str(self.log),
+                    )
                 else:
-                    self._launch()
+                    time.sleep(POLL_S)
 
     def stop(self) -> None:
         """Shut the server down; nothing happens when there is none."""
@@ -107,6 +119,11 @@ class Embedded:
     def running(self) -> bool:
         """The server lives and can be found; it may still be recovering."""
         return self.pid() is not None and (self.home.socket_dir / f".s.PGSQL.{PORT}").exists()
+
+    def stopping(self) -> bool:
+        """The living server was told to end. A smart shutdown (SIGTERM) waits for all sessions,
+        and takes no new ones: with agents, which never leave, it has no end."""
+        return self.pid() is not None and self._status() == "stopping"
 
     def pid(self) -> int | None:
         """The process id of the living server."""
@@ -143,18 +160,34 @@ class Embedded:
 
     def _answers(self) -> bool:
         """The server takes connections, and the database is there."""
-        status = [line.strip() for line in self._pid_lines()[7:]]
-        if not self.running() or status != ["ready"]:
+        if not self.running() or self._status() != "ready":
             return False
-        try:
-            self._create_database()
-        except psycopg.OperationalError:
-            if self.running():
-                raise
-            return False  # it was dying
+        for last in (False, True):  # what fails while it recovers may be over when we look why
+            try:
+                self._create_database()
+                break
+            except psycopg.Error as error:
+                if not self.running() or self._rejects():
+                    return False
+                if last:
+                    why = str(error).partition("\n")[0]
+                    said = f"PostgreSQL runs, but does not let us in: {why}"
+                    raise JediError(said, code="database_start", log=str(self.log)) from error
         return True
 
-    def _launch(self) -> None:
+    def _status(self) -> str:
+        """What the server says of itself: starting, ready, stopping; empty while it says nothing.
+        While it recovers from the crash of one of its processes it says ready."""
+        return "".join(self._pid_lines()[7:]).strip()
+
+    def _rejects(self) -> bool:
+        """The server lives, but takes no connections now."""
+        where = psycopg.conninfo.make_conninfo(
+            host=str(self.home.socket_dir), port=PORT, user=SUPERUSER, dbname="postgres"
+        )
+        return psycopg.pq.PGconn.ping(where.encode()) == psycopg.pq.Ping.REJECT
+
+    def _launch(self, patience_s: int) -> None:
         self._clear()
         account = self.home.database_account()
         made_by = self.home.pg / "PG_VERSION"
@@ -165,7 +198,12 @@ class Embedded:
         config = self._write_settings()
         options = f"-c cluster_name={self._token()} -c config_file={shlex.quote(str(config))}"
         # The data directory is named by PGDATA: pg_ctl would paste an argument into a shell line.
-        self._run([programs / "pg_ctl", "start", "-s", "-w", "-t", START_S, "-o", options], account)
+        command = [programs / "pg_ctl", "start", "-s", "-w", "-t", patience_s, "-o", options]
+        try:
+            self._run(command, account)
+        except JediError:  # it died, or it only takes its time
+            if self.pid() is None:
+                raise
 
     def _write_settings(self) -> Path:
         """Write the server's settings, and who may come in: whoever runs JEDI, by the word of the

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -13,14 +14,16 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
 from jedi.agent import child, registry
-from jedi.agent.supervisor import Charge, Program, Supervisor
+from jedi.agent.supervisor import LONGEST_PAUSE_S, Charge, Program, Supervisor
 from jedi.core import clock, log, logfiles, processes, strictyaml
+from jedi.core.backoff import Backoff
+from jedi.core.errors import NotYet, Unreachable
 from jedi.core.processes import Process
 from jedi.core.settings import caller
 from jedi.service import config, steering
 from jedi.service.queues import import_queues
 from jedi.service.sites import import_sites
-from jedi.standalone.down import DRAIN_S, end_pilots, left
+from jedi.standalone.down import DRAIN_S, end_pilots, left, part
 from jedi.standalone.embedded import Embedded
 from jedi.standalone.place import DATABASE, Place, packaged
 from jedi.taskbuffer import migrate, queues, sites
@@ -28,6 +31,10 @@ from jedi.taskbuffer.engine import connect, reachable
 
 SERVICE = "api"
 SENDER = "Submitter"
+LOOK_S = 1.0
+"""So long a look at the database takes that starts or recovers; other things are tended to then."""
+
+POLL_S = 0.1
 PATIENCE_S = 30.0
 """After this time the system counts as up although something is not ready: `jedi status` says
 what."""
@@ -59,10 +66,13 @@ class Database(Charge):
         self._embedded = embedded
 
     def launch(self) -> None:
-        self._embedded.start()
+        self._embedded.start(LOOK_S)
         self.ready = True
 
     def dead(self) -> str | None:
+        if self._embedded.stopping():
+            self._embedded.stop()
+            return "it was told to end (SIGTERM), which all its sessions would have held up"
         if not self._embedded.running():
             return "it is gone"
         logfiles.turn_over(self._embedded.log)
@@ -93,18 +103,43 @@ def up(
         place.settings.draining.unlink(missing_ok=True)
         place.home.prepare()
         try:
-            if place.embedded:
-                place.embedded.start()
             engine = connect(place.url, "jedi supervisor", pool_size=1)
-            with reachable(engine):
-                _furnish(engine, place, site_file)
-            with _supervisor(place, copies, said) as supervisor:
-                _run(place, supervisor, engine, requests, when_up, said)
+            if _furnished(place, engine, site_file, requests, said):
+                with _supervisor(place, copies, said) as supervisor:
+                    _run(place, supervisor, engine, requests, when_up, said)
         finally:
             if place.embedded:
                 place.embedded.stop()
         place.clear_record()
         place.settings.draining.unlink(missing_ok=True)
+
+
+def _furnished(
+    place: Place, engine: Engine, site_file: str | None, requests: Requests, said: Any
+) -> bool:
+    """Furnish the database as soon as it answers; False if somebody asks us to end before.
+
+    One that starts, recovers or goes down is waited for, with growing pauses, and so is an
+    embedded one that dies meanwhile. A server of somebody else's that is not there is an error.
+    """
+    backoff = Backoff(LONGEST_PAUSE_S)
+    while not requests.any():
+        try:
+            if place.embedded:
+                place.embedded.start(LOOK_S)
+            with reachable(engine):
+                _furnish(engine, place, site_file)
+            return True
+        except Unreachable as error:
+            died = place.embedded is not None and not place.embedded.running()
+            if not (died or isinstance(error, NotYet)):
+                raise
+            backoff.failed(clock.monotonic())
+            child.wait_for(error.sentence)
+            said.warning("waiting for the database", why=error.sentence, again_in_s=backoff.wait_s)
+        while not requests.any() and clock.monotonic() < backoff.until:
+            time.sleep(POLL_S)
+    return False
 
 
 def _run(
@@ -126,7 +161,7 @@ def _run(
     supervisor.run(over)
     if place.ours():
         _drain(place, supervisor, engine, requests, said)
-        end_pilots(engine, place.home)
+        part(place, engine, said.warning)
     else:  # `jedi down` would not find us; a database whose data were in there ends by itself
         said.error("the home is gone: everything ends", home=str(place.home.path))
         with suppress(DBAPIError):

@@ -15,10 +15,11 @@ from sqlalchemy import Connection, Dialect, Engine, create_engine, event, make_u
 from sqlalchemy.exc import DBAPIError, InvalidatePoolError, OperationalError, ProgrammingError
 
 from jedi.core import clock
-from jedi.core.errors import JediError, Unreachable
+from jedi.core.errors import JediError, NotYet, Unreachable
 
 CHANNEL = "jedi"
 _FRESH_S = 0.1  # no server restarts faster
+_PING_S = 5
 _INT8_ARRAY = 1016
 _UNKNOWN = (
     psycopg.errors.UndefinedTable,
@@ -108,7 +109,8 @@ def _hand_over_clock(connection: Any, record: Any, _proxy: Any) -> None:
 
 @contextmanager
 def reachable(engine: Engine) -> Iterator[None]:
-    """Turn a lost database, or one of another release, into an error that a person understands."""
+    """Turn a lost database, or one of another release, into an error that a person understands;
+    NotYet, if it lives and only takes no connections now."""
     try:
         yield
     except ProgrammingError as error:
@@ -121,11 +123,24 @@ def reachable(engine: Engine) -> Iterator[None]:
         ) from error
     except OperationalError as error:
         why = str(error.orig).partition("\n")[0]
+        if error.connection_invalidated or _rejects(engine):
+            raise NotYet(
+                f"The database is starting, recovering or going down ({why}). Try again.",
+                url=engine.url.render_as_string(hide_password=True),
+            ) from error
         raise Unreachable(
             f"The database does not answer ({why}). `jedi up` starts JEDI's own; "
             "JEDI_DATABASE_URL names another.",
             url=engine.url.render_as_string(hide_password=True),
         ) from error
+
+
+def _rejects(engine: Engine) -> bool:
+    """The server is there, but takes no connections: it starts, recovers or goes down."""
+    _, words = engine.dialect.create_connect_args(engine.url)
+    words.pop("context", None)  # psycopg's own; the rest is libpq's
+    where = psycopg.conninfo.make_conninfo(**{"connect_timeout": _PING_S, **words})
+    return psycopg.pq.PGconn.ping(where.encode()) == psycopg.pq.Ping.REJECT
 
 
 @contextmanager
