@@ -255,6 +255,7 @@ class World:
         """A pilot for one job."""
         command = [sys.executable, "-I", str(PILOT), "--site", "HERE", "--work", str(self.work)]
         command += ["--max-jobs", "1", "--idle-s", "0.5", "--heartbeat-s", "0.2"]
+        command += ["--share", str(self.scratch)]  # it may lie in /tmp
         if ROOT:
             command += ["--payload-user", f"{PAYLOAD_UID}:{PAYLOAD_UID}"]
         pilot = subprocess.Popen(

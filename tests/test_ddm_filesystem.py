@@ -225,6 +225,23 @@ def test_a_directory_that_cannot_be_written_is_listed() -> None:
         assert [entry.name for entry in home.iterdir()] == ["f"]
 
 
+@pytest.mark.parametrize("given, file", [(0o700, 0o600), (0o750, 0o640), (0o755, 0o644)])
+def test_datasets_are_no_more_readable_than_their_storage(
+    fs: FileSystemDDM, tmp_path: Path, given: int, file: int
+) -> None:
+    """Copied and created ones: the mode of the endpoint's directory is its owner's wish."""
+    lay(tmp_path / "a", "s:d", {"f": "abc"})
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b").chmod(given)
+    fs.create("s:new", "B")
+    (end,) = fs.transfer([("s:d", "f")], "A", "B", "test")
+    assert end.code == "done"
+    below = [path for path in (tmp_path / "b").rglob("*") if path.name[0] != "."]
+    directories = {path.stat().st_mode & 0o777 for path in below if path.is_dir()}
+    assert directories == {given}
+    assert (tmp_path / "b/s/d/f").stat().st_mode & 0o777 == file
+
+
 def test_a_copy_of_another_size_is_no_replica(fs: FileSystemDDM, tmp_path: Path) -> None:
     lay(tmp_path / "a", "s:d", {"f": "abc", "g": "g"})
     lay(tmp_path / "b", "s:d", {"f": "ab", "g": "g"})

@@ -60,6 +60,29 @@ def test_prepare_makes_the_directories_and_leaves_the_parents_alone(
         assert not (home.path / "where").exists()
 
 
+@pytest.mark.parametrize("given", [0o700, 0o750, 0o755])
+def test_logs_and_storage_are_no_more_readable_than_the_home(
+    home: Home, tmp_path: Path, given: int
+) -> None:
+    """Also those of an older release; what a link leads to is somebody's own matter."""
+    elsewhere = tmp_path / "elsewhere"
+    for directory in (home.path, home.logs, elsewhere):
+        directory.mkdir()
+        directory.chmod(0o755)
+    home.path.chmod(given)
+    home.storage.symlink_to(elsewhere)
+    home.prepare()
+    assert (mode(home.path), mode(home.logs), mode(elsewhere)) == (given, given, 0o755)
+    home.storage.unlink()
+    home.prepare()
+    assert mode(home.storage) & ~given == 0
+
+
+def test_a_home_that_jedi_makes_is_its_owners_alone(home: Home) -> None:
+    home.prepare()
+    assert [mode(p) for p in (home.path, home.logs, home.storage)] == [0o700] * 3
+
+
 @only_root
 def test_roots_service_root_is_open_and_named_in_where(home: Home) -> None:
     home.prepare()

@@ -95,7 +95,7 @@ def test_what_a_payload_finds(world: World) -> None:
     lines = world.log()["payload.stdout"].decode().splitlines()
     uid = str(PAYLOAD_UID if ROOT else os.getuid())
     cwd = f"{world.work}/{last['pandaid']}.7/run"
-    assert lines[0] == uid and lines[2:5] == [cwd, "in.txt", f"644 {uid}"]
+    assert lines[0] == uid and lines[2:5] == [cwd, "in.txt", f"444 {uid}"]
     if ROOT:
         assert lines[1] == uid  # no group of root's is left
     environment = dict(line.split("=", 1) for line in lines[5:] if "=" in line)

@@ -14,6 +14,7 @@ import os
 import pwd
 import re
 import shutil
+import stat
 import subprocess
 import tempfile
 import zlib
@@ -176,9 +177,23 @@ class Home:
         own = PAYLOAD_IDS[zlib.crc32(pilot.encode()) % len(PAYLOAD_IDS)]
         return Account(own, own)
 
+    def make(self) -> None:
+        """Make the home itself, for its owner alone: who made it before, or opens it later, says
+        by its mode who may look at it."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            self.path.mkdir(0o700)
+
+    def _close(self, directory: Path) -> None:
+        """Let nobody into a directory who may not enter the home. A link to one of somebody's is
+        left alone."""
+        mode, ours = directory.lstat().st_mode, self.path.stat().st_mode
+        if stat.S_ISDIR(mode) and mode & 0o077 & ~ours:
+            directory.chmod(stat.S_IMODE(mode) & (ours | 0o7700))
+
     def prepare(self) -> None:
         """Make the directories; the service root and the sockets' place are chosen only once."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        self.make()
         with exclusive(self.path / "prepare.lock"):
             account = self.database_account()
             if account and not owned(self._noted("where")):
@@ -187,8 +202,9 @@ class Home:
                 self._note("sockets", _fresh_directory())
             make_directory(self.socket_dir, 0o700, account)
             make_directory(self.work, 0o755)
-            self.logs.mkdir(exist_ok=True)
-            self.storage.mkdir(exist_ok=True)
+            for directory in (self.logs, self.storage):
+                directory.mkdir(exist_ok=True)
+                self._close(directory)
 
     def discard(self) -> None:
         """Delete the home and what it keeps elsewhere; nothing of it may be running."""
@@ -239,7 +255,7 @@ def write_file(path: Path, text: str) -> None:
 def maker_account(owner: Account) -> Account:
     """Who makes the data of `owner`: initdb insists on an account with a name. JediError if there
     is none that payloads can't have."""
-    if account_name(owner.uid):
+    if has_name(owner.uid):
         return owner
     for name in LENDERS:
         with suppress(KeyError):
@@ -253,17 +269,17 @@ def maker_account(owner: Account) -> Account:
     )
 
 
-def account_name(uid: int) -> str | None:
-    """The name of an account, if it has one."""
+def has_name(uid: int) -> bool:
+    """It is an account that this machine knows."""
     try:
-        return pwd.getpwuid(uid).pw_name
+        return bool(pwd.getpwuid(uid))
     except KeyError:
-        return None
+        return False
 
 
 def _unnamed_account() -> Account:
     """The last of the database's accounts that is nobody's by name."""
-    uid = next((n for n in reversed(DATABASE_IDS) if not account_name(n)), None)
+    uid = next((n for n in reversed(DATABASE_IDS) if not has_name(n)), None)
     if uid is None:
         raise JediError(
             f"All users {DATABASE_IDS[0]} to {DATABASE_IDS[-1]} have names: root's database needs "

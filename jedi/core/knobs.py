@@ -294,6 +294,8 @@ _DECLARED = [
     _knob("pilot.heartbeat_s", "s", 30.0, "a pilot says it is alive this often", least=0.1),
     _knob("pilot.poll_s", "s", 0.5, "a pilot without work asks again after this time", least=0.1),
     _knob("pilot.idle_s", "s", 5.0, "a pilot without work leaves after this time", least=0.0),
+    _knob("pilot.share", "paths", "", "what payloads see, beside blanks, of /tmp, /var/tmp and "
+          "/dev/shm of the machine that they run on; all else there is their own"),
     _knob("pilot.max_processes", "processes", 256, "processes of one payload", least=1),
     _knob("pilot.max_jobs", "jobs", 100, "jobs of one pilot", least=1),
     _knob("submitter.batch", "sites", 1000, "sites that the submitter looks after", least=1),

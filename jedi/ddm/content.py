@@ -35,6 +35,8 @@ def copy_verified(source: Path, target: Path, parts: Path, expected: str | None)
     try:
         with source.open("rb") as reader, part.open("xb") as writer:
             fcntl.flock(writer, fcntl.LOCK_EX)
+            mode, above = os.fstat(writer.fileno()).st_mode, target.parent.stat().st_mode
+            os.fchmod(writer.fileno(), mode & (above | 0o600) & 0o777)
             while block := reader.read(_BLOCK):
                 value = zlib.adler32(block, value)
                 writer.write(block)

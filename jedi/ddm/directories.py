@@ -26,7 +26,7 @@ from types import MappingProxyType
 from jedi.core.errors import JediError, NotFound, Refused
 from jedi.ddm.content import adler32, copy_verified, count_events, sweep
 from jedi.ddm.interface import Copy, DatasetInfo, FileInfo, Space, Staged, TransferResult
-from jedi.ddm.storage import Storage, valid_dataset, valid_lfn
+from jedi.ddm.storage import Storage, make_below, valid_dataset, valid_lfn
 
 _GUIDS = uuid.UUID("6f0d6b0e-6b57-5a39-9a0c-0c8e1d2f7a41")  # namespace of GUIDs made from names
 _MEASURED_BATCH = 1000  # measured files noted at once: what a crash may cost
@@ -155,7 +155,7 @@ class Directories(ABC):
                 raise other_content(target)
             lying.setdefault(target, place)
         for target, place in lying.items():
-            target.parent.mkdir(parents=True, exist_ok=True)
+            make_below(target.parent)
             place.rename(target)  # onto itself where it is published already
         self._arrived(storage, {n: _with_guids(n, some.values()) for n, some in published.items()})
 
@@ -342,8 +342,8 @@ def _copied(file: FileInfo, origin: Path, home: Path, target: Storage) -> FileIn
         if there.st_size != file.size or adler32(copy) != expected:
             raise other_content(copy)
         return replace(file, adler32=expected)
-    target.staging.mkdir(parents=True, exist_ok=True)
-    home.mkdir(parents=True, exist_ok=True)
+    make_below(target.staging)
+    make_below(home)
     return replace(file, adler32=copy_verified(source, copy, target.staging, file.adler32))
 
 

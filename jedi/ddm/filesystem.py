@@ -18,7 +18,7 @@ from jedi.core.errors import NotFound, Refused
 from jedi.ddm import sidecar
 from jedi.ddm.directories import Directories, Named, guid, must_be_plain
 from jedi.ddm.interface import Copy, DatasetInfo, FileInfo, Replica, State, flatten
-from jedi.ddm.storage import Held, Storage, valid_dataset, valid_lfn
+from jedi.ddm.storage import Held, Storage, make_below, valid_dataset, valid_lfn
 
 
 class FileSystemDDM(Directories):
@@ -92,7 +92,7 @@ class FileSystemDDM(Directories):
                 )
             if not ours:
                 return
-        home.mkdir(parents=True, exist_ok=True)
+        make_below(home)
         sidecar.say(home, state, () if container else None)
         self._insist(name, state)
 

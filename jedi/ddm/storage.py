@@ -37,6 +37,17 @@ def _valid(what: str, rule: Callable[[str], str], text: str) -> str:
         raise BadInput([Problem(what, text, str(error), "Correct the name")]) from error
 
 
+def make_below(directory: Path) -> None:
+    """Make a directory, and those above it that are missing, for no more accounts than the one
+    above it: who owns a storage says by its mode who reads the datasets in it."""
+    if not directory.is_dir():
+        make_below(directory.parent)
+        directory.mkdir(exist_ok=True)
+        mode, above = directory.stat().st_mode, directory.parent.stat().st_mode
+        if mode & 0o077 & ~above:
+            directory.chmod(stat.S_IMODE(mode) & (above | 0o7700))
+
+
 @dataclass(frozen=True)
 class Storage:
     """The storage of an endpoint; `root` is a real path (no symlinks), which need not exist yet."""

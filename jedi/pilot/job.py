@@ -6,7 +6,7 @@ import os
 import sys
 import tarfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,14 +43,15 @@ class Node:
     work: Path
     user: Account | None
     heartbeat_s: float
+    share: Sequence[str] = ()
 
 
 class Job:
     """One attempt, named by (pandaid, lock_seq).
 
     In its directory <work>/<pandaid>.<lock_seq>/ lie `run` (where the payload runs), `tmp` (its
-    TMPDIR) and, out of its reach, `payload.stdout`, `payload.stderr` and `pilot.log`, which make
-    the job's log.
+    TMPDIR), `own` (what it sees as /tmp, /var/tmp and /dev/shm) and, out of its reach,
+    `payload.stdout`, `payload.stderr` and `pilot.log`, which make the job's log.
     """
 
     def __init__(self, order: dict[str, Any], node: Node) -> None:
@@ -132,6 +133,8 @@ class Job:
         run, tmp = self._attempt / "run", self._attempt / "tmp"
         run.mkdir(0o700)
         tmp.mkdir(0o700)
+        for name in ("pilot.log", "log.tgz"):  # nobody else's to read
+            (self._attempt / name).touch(0o600)
         return run, tmp
 
     def _unpack_sandbox(self, sha256: str, run: Path) -> None:
@@ -165,6 +168,7 @@ class Job:
             "user": user and [user.uid, user.gid, user.name],
             "limits": order["limits"],
             "attempt": str(self._attempt),
+            "share": list(self._node.share),
         }
         try:
             ended = payload.run(spec, self._node.stop, self._hear)

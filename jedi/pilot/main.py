@@ -44,7 +44,8 @@ def main() -> int:
     os.umask(0o022)
     procs.hide()
     procs.become_subreaper()
-    node = Node(wire, stop, Path(options.work).resolve(), user, options.heartbeat_s)
+    work = Path(options.work).resolve()
+    node = Node(wire, stop, work, user, options.heartbeat_s, options.share)
     try:
         _take_jobs(node, options)
     except (Away, Refused) as error:
@@ -127,5 +128,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--heartbeat-s", type=float, default=30.0, metavar="S", help="between heartbeats (30)")
     add("--retry-s", type=float, default=3600.0, metavar="S", help="try to be heard so long (3600)")
     add("--payload-user", metavar="NAME|UID:GID", help="root only: who runs payloads (nobody)")
+    add(
+        "--share",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="what payloads see of this "
+        "machine's /tmp, /var/tmp and /dev/shm, which else are their own (may be repeated)",
+    )
     add("--pilot-id", default=f"{platform.node()}.{os.getpid()}", help="our name (HOST.PID)")
     return parser

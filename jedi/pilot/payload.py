@@ -46,7 +46,7 @@ def environment(
 
 
 def run(spec: Mapping[str, Any], stop: Stop, hear: Callable[[Line], None]) -> Ended:
-    """Run {command, cwd, env, user: [uid, gid, name]|null, limits, attempt} to its end.
+    """Run {command, cwd, env, user: [uid, gid, name]|null, limits, attempt, share} to its end.
 
     `hear` gets every line of the shepherd; the first one says that the payload runs. When this
     returns or raises, no descendant of the payload is alive. Raises Failure if it was stopped.

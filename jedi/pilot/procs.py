@@ -17,6 +17,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 DATABASE_IDS = range(63900, 64000)
@@ -62,6 +63,14 @@ def account_named(text: str) -> Account:
     return Account(entry.pw_uid, entry.pw_gid, entry.pw_name)
 
 
+def has_name(uid: int) -> bool:
+    """It is an account of this machine, which others than payloads may use."""
+    try:
+        return bool(pwd.getpwuid(uid))
+    except KeyError:
+        return False
+
+
 def _database_ids() -> set[int]:
     ids = set(DATABASE_IDS)
     with contextlib.suppress(KeyError):
@@ -91,6 +100,12 @@ def hide() -> None:
 def become_subreaper() -> None:
     """From now on orphans among our descendants become our children, not those of pid 1."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def gain_no_rights() -> None:
+    """From now on no program gives this process or its children more rights than they have, be it
+    set-user-id or not."""
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def die_with_parent(parent: int) -> None:

@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from . import procs
+from .apart import Apart, Commons
 from .base import GO, HOLD, Failure, last_lines
 from .stage import remove_tree
 from .verdict import breach, judge
@@ -83,8 +84,8 @@ class DirectoryMeter:
     nested deeper than a path can be written.
     """
 
-    def __init__(self, roots: list[str]) -> None:
-        self._roots = roots
+    def __init__(self, roots: list[str], more: Callable[[], list[str]] = list) -> None:
+        self._roots, self._more = roots, more
         self._walk = self._steps()
         self._counted_kb = 0
         self._whole_kb = 0
@@ -106,6 +107,10 @@ class DirectoryMeter:
         while True:
             self._counted_kb = 0
             pending = list(self._roots)
+            for path in self._more():
+                with contextlib.suppress(FileNotFoundError):
+                    self._count(os.lstat(path))
+                pending.append(path)
             while pending:
                 yield False
                 try:
@@ -120,9 +125,12 @@ class DirectoryMeter:
         with os.scandir(directory) as entries:
             for entry in entries:
                 with contextlib.suppress(FileNotFoundError):
-                    self._counted_kb += max(1, entry.stat(follow_symlinks=False).st_blocks // 2)
+                    self._count(entry.stat(follow_symlinks=False))
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(entry.path)
+
+    def _count(self, info: os.stat_result) -> None:
+        self._counted_kb += max(1, info.st_blocks // 2)
 
 
 class Shepherd:
@@ -135,7 +143,10 @@ class Shepherd:
         self._user = procs.Account(*spec["user"]) if spec["user"] else None
         self._limits: dict[str, int] = {name: n for name, n in spec["limits"].items() if n}
         self._attempt = Path(spec["attempt"])
-        self._meter = DirectoryMeter([self._cwd, self._env["TMPDIR"]])
+        own = self._attempt / "own"
+        self._apart: Apart | None = Apart(own, (str(self._attempt), *spec["share"]), self._cwd)
+        self._commons = Commons(self._user)
+        self._meter = DirectoryMeter([self._cwd, self._env["TMPDIR"], str(own)], self._common)
         self._out = Tail(self._attempt / "payload.stdout")
         self._err = Tail(self._attempt / "payload.stderr")
         self._selector = selectors.DefaultSelector()
@@ -150,6 +161,7 @@ class Shepherd:
         self._next_pss = 0.0
 
     def run(self) -> None:
+        self._part()
         shell = self._start()
         children = procs.Children(shell.pid)
         self._listen(shell)
@@ -167,6 +179,17 @@ class Shepherd:
         self._finish(children.status, wall_s)
 
     # -- start
+
+    def _part(self) -> None:
+        """Make the payload's own places, if the kernel will let it have them."""
+        assert self._apart
+        self._apart.make(self._user)
+        if not self._apart.possible():
+            self._apart = None
+
+    def _common(self) -> list[str]:
+        """What the payload has in places that it shares."""
+        return [] if self._apart else self._commons.left()
 
     def _start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -193,8 +216,11 @@ class Shepherd:
                 bound = resource.getrlimit(kind)[1]
                 bound = sys.maxsize if bound == resource.RLIM_INFINITY else bound
                 resource.setrlimit(kind, (min(soft, bound), min(hard, bound)))
+            if self._apart:
+                self._apart.enter()
             if self._user:
                 procs.become(self._user)
+            procs.gain_no_rights()
             procs.die_with_parent(shepherd)
 
         return setup
@@ -325,6 +351,8 @@ class Shepherd:
         self._max_pss_kb = max(self._max_pss_kb, peak_kb)
         self._note_cpu(0.0)
         self._meter.step(_LAST_WALK_S)
+        if not self._apart:
+            self._commons.sweep()
         self._out.save()
         self._err.save()
         exit_code = None if status is None else os.waitstatus_to_exitcode(status)
@@ -352,6 +380,7 @@ class Shepherd:
 
 
 def main() -> None:
+    os.umask(0o077)  # the payload's own is another one
     signal.pthread_sigmask(signal.SIG_SETMASK, [])  # the pilot blocks what its threads wait for
     procs.become_subreaper()
     Shepherd(json.loads(sys.stdin.buffer.readline())).run()

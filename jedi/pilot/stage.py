@@ -111,9 +111,10 @@ def stage_file(
     """Copy one file to target/lfn so that it is there whole, on disk, or not at all."""
     part = target / ".part"
     try:
-        target.mkdir(parents=True, exist_ok=True)
+        mode = make_like_parent(target)
         part.unlink(missing_ok=True)
         with own_file(source, user) as reading, _opened(part, _WRITE) as writing:
+            os.fchmod(writing, mode)
             size, adler = _copy(reading, writing, check)
             os.fsync(writing)
         part.rename(target / component(lfn))
@@ -125,6 +126,20 @@ def stage_file(
             raise Failure("output_not_file", said) from error
         raise Failure("stageout_failed", f"Output {lfn} could not be stored: {error}.") from error
     return {"lfn": lfn, "size": size, "adler32": adler, "guid": str(uuid.uuid4())}
+
+
+def make_like_parent(directory: Path) -> int:
+    """Make a directory that no more accounts may enter than the one above it, and so on; the mode
+    of files in it, which are as readable as it is. Who owns the storage says by the mode of its
+    directories who reads it."""
+    if not directory.is_dir():
+        make_like_parent(directory.parent)
+        with contextlib.suppress(FileExistsError):
+            directory.mkdir()
+            mode, above = directory.stat().st_mode, directory.parent.stat().st_mode
+            if mode & 0o077 & ~above:
+                directory.chmod(stat.S_IMODE(mode) & (above | 0o7700))
+    return directory.stat().st_mode & 0o644 | 0o600
 
 
 def remove_tree(path: Path) -> None:

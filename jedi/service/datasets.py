@@ -13,6 +13,7 @@ from jedi.core import names
 from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.ddm.content import copy_verified
 from jedi.ddm.interface import DDM, DatasetInfo, FileInfo, Replica
+from jedi.ddm.storage import make_below
 from jedi.taskbuffer import datasets, sites
 
 
@@ -38,7 +39,7 @@ def add_files(
     _check(paths)
     stays_open = _is_open(ddm, name)
     staging = ddm.staging_dir(target, 0, os.getpid())
-    staging.mkdir(parents=True, exist_ok=True)
+    make_below(staging)
     try:
         files = []
         for path in paths:

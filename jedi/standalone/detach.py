@@ -25,7 +25,7 @@ def up_detached(place: Place, options: Sequence[str], say: Callable[[str], None]
 
     Raises a JediError with what it said if it could not start.
     """
-    place.home.logs.mkdir(parents=True, exist_ok=True)
+    place.home.prepare()
     log = place.home.supervisor_log
     logfiles.turn_over(log)
     with (

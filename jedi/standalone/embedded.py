@@ -27,12 +27,12 @@ from jedi.core.errors import JediError, NotYet
 from jedi.core.home import (
     Account,
     Home,
-    account_name,
     as_account,
     exclusive,
     maker_account,
     write_file,
 )
+from jedi.core.settings import caller
 from jedi.standalone.binaries import find
 
 DATABASE = "jedi"
@@ -211,7 +211,7 @@ class Embedded:
         root = self.home.root
         hba, ident = root / "pg_hba.conf", root / "pg_ident.conf"
         write_file(hba, f"local all all peer map={_MAP}\n")
-        write_file(ident, f'{_MAP} "{account_name(os.geteuid()) or ""}" {SUPERUSER}\n')
+        write_file(ident, f'{_MAP} "{caller()}" {SUPERUSER}\n')
         settings = {
             **self.settings,
             "unix_socket_directories": self.home.socket_dir,

@@ -78,7 +78,7 @@ class Place:
              ) -> Iterator[None]:  # fmt: skip
         """Be the one in charge, who brings the system up or down or restores it; Refused, naming
         the process, if another still is after `patience_s`."""
-        self.home.path.mkdir(parents=True, exist_ok=True)
+        self.home.make()
         deadline = clock.monotonic() + patience_s
         with self.home.lock_file.open("a+") as file:
             while not _locked(file):

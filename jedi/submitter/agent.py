@@ -278,6 +278,7 @@ class Submitter(Agent[Errand, Done]):
             max_jobs=most if shape.name else knobs["pilot.max_jobs"],
             idle_s=knobs["pilot.idle_s"],
             heartbeat_s=knobs["pilot.heartbeat_s"],
+            share=tuple(knobs["pilot.share"].split()),
             work=Path(batch.get("work") or self._home.work),
             url=batch.get("url") or url,
             python=batch.get("python") or sys.executable,

@@ -93,7 +93,8 @@ def command(
         "payload-user": f"{account.uid}:{account.gid}" if account else None,
         "pilot-id": pilot_id,
     }
-    words = [(f"--{name}", str(value)) for name, value in options.items() if value is not None]
+    words = [("--share", path) for path in slot.share]
+    words += [(f"--{name}", str(value)) for name, value in options.items() if value is not None]
     return [slot.python, "-I", str(folder or PILOT), *(word for pair in words for word in pair)]
 
 

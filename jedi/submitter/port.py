@@ -41,6 +41,9 @@ class Slot:
     certificate: Path | None = None
     """What the service shows, if it is no common one."""
 
+    share: tuple[str, ...] = ()
+    """What payloads see of the places that all share on their machine."""
+
 
 @dataclass(frozen=True, slots=True)
 class Start:
