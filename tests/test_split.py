@@ -186,6 +186,7 @@ def test_a_million_files_take_less_than_half_a_second() -> None:
 # ---------------------------------------------------------------------------- what a job is
 
 HALF_GB = 2**29
+GB_ = 2**30
 
 
 @pytest.mark.parametrize(
@@ -193,21 +194,52 @@ HALF_GB = 2**29
     [
         (SplitRules(n_files_per_job=8), demand(), [8, 8, 4]),
         (SplitRules(n_files_per_job=8, n_gb_per_job=1), demand(), [8, 8, 4]),
-        (SplitRules(n_gb_per_job=2), demand(), [4] * 5),
-        (SplitRules(n_gb_per_job=2.4), demand(), [4] * 5),
+        # input + max(output, 2.5 GB) + work directory < nGBPerJob
+        (SplitRules(n_gb_per_job=5), demand(), [4] * 5),
+        (SplitRules(n_gb_per_job=5.1), demand(), [5] * 4),
+        (SplitRules(n_gb_per_job=5), demand(workdiskcount=1, workdiskunit="GB"), [2] * 10),
+        (SplitRules(n_gb_per_job=2), demand(), [1] * 20),
         (SplitRules(n_gb_per_job=0.1), demand(), [1] * 20),
         (SplitRules(max_files_per_job=6), demand(), [6, 6, 6, 2]),
         (SplitRules(), demand(), [20]),
-        # 500 kB of output for each MB of input
-        (SplitRules(n_gb_per_job=3), demand(outdiskcount=512, outdiskunit="kB"), [4] * 5),
-        (SplitRules(n_gb_per_job=2), demand(outdiskcount=256, outdiskunit="MBPerEvent"),
-         [2] * 10),
+        # half a MB of output for each MB of input: 7.5 + 3.75 < 12, and 8 + 4 is not
+        (SplitRules(n_gb_per_job=12), demand(outdiskcount=512, outdiskunit="kB"), [15, 5]),
+        (SplitRules(n_gb_per_job=12), demand(outdiskcount=256, outdiskunit="MBPerEvent"),
+         [15, 5]),
     ],
 )  # fmt: skip
 def test_twenty_files_of_half_a_gigabyte(
     rules: SplitRules, asked: Demand, expected: list[int]
 ) -> None:
+    """Of nGBPerJob the seed says: "This setting in the request interface is not the input GB per
+    job. The disk usage is estimated as inputsize + max(outdisksize*inputsize/1MB, 2.5GB) +
+    workdirsize. JEDI tries to generate jobs so that the estimation for each job is less than NG."
+    """
     found = spans(cut([chunk(files(20, [HALF_GB] * 20, [1] * 20))], rules, asked))
+    assert [b - a for a, b in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("preset", "files_", "size", "asked", "expected"),
+    [
+        ("classic", 15, 10, demand(), [7, 7, 1]),  # 7 + 2.5 < 10
+        ("classic", 24, 2, demand(), [1] * 24),
+        ("classic", 30, 40, demand(outdiskcount=1, outdiskunit="MB"), [19, 11]),  # 19 + 19 < 40
+        # 10 + 1.46 <= 10 + 1.46; 5 + 5 <= 8 + 1.46 is not; the work directory comes on top
+        ("current", 15, 10, demand(workdiskcount=2, workdiskunit="GB"), [10, 5]),
+        ("current", 24, 2, demand(), [2] * 12),
+        ("current", 8, 8, demand(outdiskcount=1, outdiskunit="MB"), [4, 4]),
+        ("current", 30, 40, demand(outdiskcount=1, outdiskunit="MB"), [10, 10, 10]),  # 10 GB out
+    ],
+)
+def test_the_size_of_jobs_of_files_of_a_gigabyte(
+    preset: str, files_: int, size: float, asked: Demand, expected: list[int]
+) -> None:
+    """classic: the seed's sum; current: nGBPerJob + 1500 MB + work directory, where output counts
+    as 1500 MB at least, and at most 10 GB of output (engine.md §3.1)."""
+    one = chunk(files(files_, [GB_] * files_, [1] * files_))
+    knobs: dict[str, Any] = {"core.preset": preset}
+    found = spans(cut([one], SplitRules(n_gb_per_job=size), asked, None, **knobs))
     assert [b - a for a, b in found] == expected
 
 
@@ -326,10 +358,10 @@ def test_secondary_files_are_used_once_and_suffice(
 
 def test_the_size_of_secondaries_counts() -> None:
     beside = Secondary("IN2", files(40, [HALF_GB] * 40), ratio=2)
-    found = cut([chunk(files(20, [HALF_GB] * 20), beside)], SplitRules(n_gb_per_job=3))
+    found = cut([chunk(files(20, [HALF_GB] * 20), beside)], SplitRules(n_gb_per_job=6))
     assert {b - a for a, b in spans(found)} == {2}
     whole = Secondary("IN2", files(2, [HALF_GB] * 2), whole=True)
-    found = cut([chunk(files(20, [HALF_GB] * 20), whole)], SplitRules(n_gb_per_job=3))
+    found = cut([chunk(files(20, [HALF_GB] * 20), whole)], SplitRules(n_gb_per_job=6))
     assert {b - a for a, b in spans(found)} == {4}
 
 

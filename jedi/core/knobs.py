@@ -105,6 +105,12 @@ _DECLARED = [
           least=1),
     _knob("jobgen.hard_max_files_per_job", "files", 1000, "no job gets more files", least=1),
     _knob("jobgen.max_gb_per_job", "GB", 20.0, "input per job where no rule says otherwise"),
+    _knob("jobgen.ng_output_gb", "GB", 2.5, "nGBPerJob counts the output of a job as so much at "
+          "least", 1500 / 1024, least=0.0),
+    _knob("jobgen.ng_covers_all", "truth", True, "nGBPerJob covers, besides the input, that least "
+          "output and the work directory; false: these are allowed on top of it", False),
+    _knob("jobgen.max_output_gb", "GB", 0.0, "no job is to make more output, where neither files "
+          "nor events per job are fixed; 0: no limit", 10.0, least=0.0),
     _knob("jobgen.batch_jobs", "jobs", 25, "jobs that go to one site in a row", least=1),
     _knob("jobgen.jobs_per_step", "jobs", 0, "for so many jobs that a user has, or a working "
           "group, new ones of an analysis task are a step less urgent; 0: they are as urgent", 5,

@@ -70,7 +70,7 @@ class FileStrategy:
         outputs = demand.output_bytes(Load(sizes, events))
         room = sizes + outputs
         return {"masters": ones, "files": files, "bytes": room, "disk": room, "read": sizes,
-                "events": events, "output": outputs * ones}  # fmt: skip
+                "input": sizes, "events": events, "output": outputs * ones}  # fmt: skip
 
     def caps(
         self,
@@ -100,12 +100,32 @@ class FileStrategy:
         return {
             "masters": rules.max_files_per_job or knobs["jobgen.max_files_per_job"],
             "files": hard,
-            "bytes": (rules.n_gb_per_job or knobs["jobgen.max_gb_per_job"]) * GB - fixed,
+            **_size_caps(rules.n_gb_per_job, demand, fixed, knobs),
             "disk": scratch_mb * MB - fixed,
             "read": demand.bytes_within(seconds, cores),
             "events": demand.events_within(seconds, cores, sites.core_power[site]),
-            "output": (rules.output_gb_per_job or np.inf) * GB,
-        }
+            "output": GB * min(rules.output_gb_per_job or np.inf,
+                               knobs["jobgen.max_output_gb"] or np.inf),
+        }  # fmt: skip
+
+
+def _size_caps(
+    n_gb: float | None, demand: Demand, fixed: float, knobs: Mapping[str, Any]
+) -> dict[str, float]:
+    """The limits on input with output, and on input alone, that add up to a job's size.
+
+    Source: seed, "nGBPerJob": input + max(output, 2.5 GB) + work directory < nGBPerJob; the larger
+    of two is below a limit if both are. engine.md §3.1 allows the least output (1500 MB) and the
+    work directory on top of it.
+    """
+    if n_gb is None:
+        return {"bytes": knobs["jobgen.max_gb_per_job"] * GB - fixed}
+    least, work = knobs["jobgen.ng_output_gb"] * GB, demand.work_mb * MB
+    if knobs["jobgen.ng_covers_all"]:
+        room = n_gb * GB - work - fixed - 1  # a byte less: it is to be below
+    else:
+        room = n_gb * GB + least - fixed
+    return {"bytes": room, "input": room - least}
 
 
 def _changes(column: NDArray[Any]) -> Ints:

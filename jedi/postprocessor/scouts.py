@@ -13,6 +13,7 @@ from statistics import median
 from typing import Any
 
 from jedi.contentsfeeder.feed import PRODUCTION_LABELS
+from jedi.spec.demand import SIZES
 from jedi.spec.scouting import Declared, Judgement, Measured, Scout, Scouted
 from jedi.taskrefiner.resource import ResourceType, resource_type
 
@@ -64,7 +65,7 @@ def judge(found: Scouted, knobs: Knobs) -> Judgement:
                 return Judgement("exhausted", code, f"{reason} {advice}figures.", facts | more,
                                  measured)  # fmt: skip
     reason = f"Scout jobs processed {progress.finished} of {tried} files: all others follow."
-    size = _job_size(task, scouts, found.largest_output)
+    size = _job_size(task, scouts, found.largest_output, measured, knobs)
     events = _job_events(task, scouts)
     return Judgement("scouted", "scouts_succeeded", reason, facts, measured, size, events)
 
@@ -73,12 +74,21 @@ def _is_production(task: Declared) -> bool:
     return task.label in PRODUCTION_LABELS
 
 
-def _job_size(task: Declared, scouts: Sequence[Scout], largest_output: int) -> float | None:
-    """GB of input and outputs of a job whose largest output is as large as the task wants it."""
+def _job_size(
+    task: Declared, scouts: Sequence[Scout], largest_output: int, measured: Measured, knobs: Knobs
+) -> float | None:
+    """The nGBPerJob of a job whose largest output is as large as the task wants it."""
     if not (task.max_output_gb and largest_output):
         return None
-    moved = sum(scout.input_bytes + scout.output_bytes for scout in scouts)
-    return min(max(moved * task.max_output_gb / largest_output, _LEAST_GB), _MOST_GB)
+    times, least = task.max_output_gb / largest_output, float(knobs["jobgen.ng_output_gb"])
+    read = times * sum(scout.input_bytes for scout in scouts)
+    made = times * sum(scout.output_bytes for scout in scouts)
+    if knobs["jobgen.ng_covers_all"]:
+        work_kb = measured.work_disk_count or task.work_disk_kb
+        size = read + max(made, least) + work_kb * SIZES["kB"] / SIZES["GB"]
+    else:
+        size = read + made - least
+    return min(max(size, _LEAST_GB), _MOST_GB)
 
 
 def _job_events(task: Declared, scouts: Sequence[Scout]) -> int | None:

@@ -77,3 +77,15 @@ def test_an_input_is_not_lost_to_an_output_of_its_name(system: System) -> None:
     found = sorted(path.name for path in system.outputs(second))
     assert found == ["out.000002.txt", "out.000003.txt", "out.000004.txt"]
     system.check()
+
+
+def test_the_size_of_jobs_in_gigabytes(system: System) -> None:
+    """Seed, "nGBPerJob": input + max(output, 2.5 GB) + work directory is less than that. With 2, a
+    file that is larger alone is a job of its own; with 4, small files share a job."""
+    lines = system.texts("user:sized", 4, "DISK_A")
+    tight = system.copying("user:sized", nGBPerJob=2)
+    wide = system.copying("user:sized", nGBPerJob=4)
+    assert system.settle(tight, wide) == ["done", "done"]
+    assert (len(system.outputs(tight)), len(system.outputs(wide))) == (4, 1)
+    assert system.lines(tight) == system.lines(wide) == lines
+    system.check()
