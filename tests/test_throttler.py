@@ -241,3 +241,75 @@ def test_how_long_queued_jobs_take(world: World) -> None:
         _, work = throttling.closely(tx, [1, 2], timed=True)
         assert throttling.closely(tx, [1, 2], timed=False)[1] == []
     assert sorted(map(tuple, work)) == [(1, "SCORE", 200.0), (2, "SCORE", None)]
+
+
+# --------------------------------------------------------------------------- the cap, as of old
+
+CURRENT = Knobs({"core.preset": "current"})
+
+
+def test_a_cap_holds_at_equal_priorities() -> None:
+    """Seed, "Job throttling": "SKIP/PASS is decided … on lower and upper limits": more than the
+    upper one are queued, and work as urgent as they gets no jobs. In brokerage.md §6 it passes
+    while fewer than 500 such jobs wait."""
+    loads = {(1, "SCORE"): Load(running=50, not_running=16)}
+    capped = replace(QUEUE, caps={"NQUEUECAP": 15})
+
+    def passes(knobs: Knobs, *told: Any, load: Any = loads) -> bool:
+        found = Throttle([capped], load, knobs, [Urgent(1, *told)]).decide(1, "SCORE")
+        return isinstance(found, Pass)
+
+    assert not passes(Knobs(), 900, 900, 16) and passes(CURRENT, 900, 900, 16)
+    assert passes(Knobs(), 901, 900, 16)
+    assert not passes(Knobs(), 900, None, 0, 900)  # none is activated yet, but 900s are coming
+    assert not passes(Knobs(), 901, 800, 3, 901)
+    assert passes(Knobs(), 901, None, 0, None)
+    # whatever other test holds before it
+    many = {(1, "SCORE"): Load(running=1, not_running=2500)}
+    assert not passes(Knobs(), 900, 900, 16, load=many)
+    assert Throttle([capped], many, Knobs()).capped() == [1]
+    assert Throttle([capped], many, CURRENT).capped() == []
+    assert Throttle([QUEUE], many, Knobs()).capped() == []
+
+
+@pytest.mark.parametrize(
+    ("caps", "classic", "current"),
+    [
+        ({"NQUEUECAP": 15}, Pass(3, lacking=False), Pass(100, lacking=True)),
+        ({"NQUEUECAP": 4}, Pass(1, lacking=False), Pass(100, lacking=True)),
+        ({"NQUEUECAP": 3000}, Pass(600, lacking=False), Pass(600, lacking=True)),
+        ({"NQUEUECAP": 15, "NQUEUELIMIT": 400}, Pass(20, True), Pass(20, True)),
+        ({"NQUEUELIMIT": 6000}, Pass(300, True), Pass(300, True)),
+        ({}, Pass(250, True), Pass(250, True)),
+    ],
+)
+def test_a_fifth_of_the_cap_at_once(caps: dict[str, int], classic: Pass, current: Pass) -> None:
+    """Seed, "Job throttling": "A max queued cap exists: cap/5"; "If there is a min queued limit and
+    you are below 0.9*queue limit: max(queue limit/20, normal case). In this case the submission
+    will not be locked"."""
+    queue = replace(QUEUE, caps=caps)
+    loads = {(1, "SCORE"): Load(running=20, not_running=4)}
+    assert Throttle([queue], loads, Knobs()).decide(1, "SCORE") == classic
+    assert Throttle([queue], loads, CURRENT).decide(1, "SCORE") == current
+
+
+def test_the_priority_of_jobs_on_their_way(world: World) -> None:
+    with world.engine.begin() as tx:
+        tx.execute(
+            text(
+                "INSERT INTO jedi_tasks (jeditaskid, reqid, taskname, status, username, "
+                "workqueue_id, currentpriority) VALUES (1, 1, 't', 'running', 'me', 1, 500)"
+            )
+        )
+        tx.execute(
+            text(
+                "INSERT INTO jedi_jobs (pandaid, jeditaskid, taskid, originpandaid, unit_nr, "
+                "attemptnr, status, site, workqueue_id, gshare, resource_type, priority, cores, "
+                "memory_mb, walltime_s, disk_mb, kind) "
+                "SELECT n, 1, 1, n, n, 1, s, 'SITE_A', 1, 'user', 'SCORE', p, 1, 1, 1, 1, k "
+                "FROM (VALUES (1, 'assigned', 700, 'normal'), (2, 'starting', 800, 'normal'), "
+                "(3, 'running', 950, 'normal'), (4, 'assigned', 5000, 'merge')) v(n, s, p, k)"
+            )
+        )
+        coming = [throttling.closely(tx, [1], ids, timed=False)[0][0].coming for ids in ([1], [])]
+    assert coming == [800, None]

@@ -266,6 +266,9 @@ _DECLARED = [
     _knob("throttler.limit_parts", "", 20, "... and each may make this part of the limit", least=1),
     _knob("throttler.cap_parts", "", 5, "a queue with an NQUEUECAP gets this part of it at once",
           least=1),
+    _knob("throttler.firm_cap", "0/1", 1, "1: only work more urgent than all that is queued passes "
+          "an NQUEUECAP, and without an NQUEUELIMIT no more than that part is made at once", 0,
+          least=0, most=1),
     _knob("throttler.few_urgent", "jobs", 500, "fewer queued jobs of the highest priority let work "
           "of that priority pass a full queue", least=0),
     _knob("shares.demand_cap", "", "off", "whether a work queue that could use less than its share "

@@ -46,16 +46,25 @@ def loads(tx: Connection) -> list[Row[Any]]:
 
 
 _URGENT = f"""
-SELECT q.queue_id, w.priority AS waiting, j.priority AS queued, j.jobs
+SELECT q.queue_id, w.priority AS waiting, j.priority AS queued, j.jobs, c.priority AS coming
 FROM jedi_work_queue q LEFT JOIN (
   SELECT workqueue_id, max(currentpriority) AS priority FROM jedi_tasks t
   WHERE status IN ({WORKING}) AND workqueue_id = ANY(CAST(:ids AS int[])) AND {WANTS_JOBS}
   GROUP BY workqueue_id) w ON w.workqueue_id = q.queue_id LEFT JOIN (
   SELECT DISTINCT ON (gshare) gshare, priority, count(*) AS jobs FROM jedi_job_ready
-  GROUP BY gshare, priority ORDER BY gshare, priority DESC) j ON j.gshare = q.queue_name
+  GROUP BY gshare, priority ORDER BY gshare, priority DESC) j ON j.gshare = q.queue_name LEFT JOIN (
+  SELECT j.workqueue_id, max(j.priority) AS priority
+  FROM jedi_tasks t JOIN jedi_jobs j USING (jeditaskid)
+  WHERE t.workqueue_id = ANY(CAST(:capped AS int[])) AND t.status <> ALL(CAST(:over AS text[]))
+    AND j.postprocessed_at IS NULL AND j.status = ANY(CAST(:coming AS text[]))
+    AND j.kind <> 'merge'
+  GROUP BY j.workqueue_id) c ON c.workqueue_id = q.queue_id
 WHERE q.queue_id = ANY(CAST(:ids AS int[]))
 """
 
+
+_COMING = ("pending", "defined", "assigned", "sent", "starting")
+"""Queued jobs (as _LOADS counts them) that do not wait for a pilot."""
 
 _WORK = """
 SELECT workqueue_id AS queue_id, resource_type,
@@ -67,14 +76,17 @@ GROUP BY workqueue_id, resource_type
 
 
 def closely(
-    tx: Connection, queue_ids: Sequence[int], *, timed: bool
+    tx: Connection, queue_ids: Sequence[int], capped: Sequence[int] = (), *, timed: bool
 ) -> tuple[list[Row[Any]], list[Row[Any]]]:
     """Of work queues, first the highest priority of tasks that want jobs and of activated jobs,
-    with how many of these there are; all activated jobs are read. Second, if `timed`, the walltime
-    of queued jobs by resource type, those of which it is unknown being like the others (NULL: no
-    one's is known); all live jobs are read."""
-    found = {"ids": list(queue_ids)}
+    with how many of these there are; all activated jobs are read; of those that are `capped`, also
+    that of jobs that are not activated yet, or start, but for merges. Second, if `timed`, the
+    walltime of queued jobs by resource type, those of which it is unknown being like the others
+    (NULL: no one's is known); all live jobs are read."""
+    found = {"ids": list(queue_ids), "capped": list(capped), "coming": list(_COMING),
+             "over": sorted(states.TASK.final)}  # fmt: skip
     urgent = list(tx.execute(text(_URGENT), found))
     if not timed:
         return urgent, []
-    return urgent, list(tx.execute(text(_WORK), {**found, "queued": list(states.JOB_QUEUED)}))
+    asked = {"ids": list(queue_ids), "queued": list(states.JOB_QUEUED)}
+    return urgent, list(tx.execute(text(_WORK), asked))

@@ -72,13 +72,14 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Urgent:
-    """The highest priority of tasks of a queue that want jobs, and of its queued jobs, with how
-    many of these there are."""
+    """The highest priority of tasks of a queue that want jobs, and of its activated jobs, with how
+    many of these there are; `coming`: of jobs on their way there, where that was looked up."""
 
     queue_id: int
     waiting: int | None
     queued: int | None
     jobs: int
+    coming: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +115,9 @@ class Throttle:
     ) -> None:
         self.queues = {queue.queue_id: queue for queue in queues}
         self.knobs = knobs
-        self.least: dict[int, int] = {}
-        for one in urgent:
-            if outranks(one, knobs["throttler.few_urgent"]):
-                self.least[one.queue_id] = one.waiting or 0
+        few = knobs["throttler.few_urgent"]
+        self.least = {u.queue_id: u.waiting or 0 for u in urgent if outranks(u, few)}
+        self.above = {u.queue_id: u.waiting or 0 for u in urgent if exceeds(u)}
         self.loads: dict[tuple[int, str], Load] = {}
         for (queue_id, shape), load in loads.items():
             key = (self.root(queue_id), shape)
@@ -148,9 +148,27 @@ class Throttle:
         here = whole if resource_type is None else self.loads.get(pair, Load())
         found = self._tests(queue, here, resource_type)
         room = self._room(queue, here, resource_type)
-        if found and found.yields and queue.label != "user" and queue_id in self.least:
-            return replace(room, least=self.least[queue_id])
+        passing = self.above if self._firm(queue, resource_type) else self.least
+        if found and found.yields and queue.label != "user" and queue_id in passing:
+            return replace(room, least=passing[queue_id])
         return found or room
+
+    def _firm(self, queue: Queue, shape: str | None) -> bool:
+        """Whether work that is only as urgent as what is queued does not pass: more is queued than
+        the queue's cap, whatever else holds."""
+        most = self._cap(queue, "NQUEUECAP", shape)
+        over = most is not None and most.load.queued > most.limit
+        return over and bool(self.knobs["throttler.firm_cap"])
+
+    def capped(self) -> list[int]:
+        """The queues that have more jobs than their cap and let only more urgent work pass."""
+        return sorted({
+            queue_id
+            for queue_id in self.queues
+            for root, shape in self.loads
+            if root == self.root(queue_id) and (queue := self.queues.get(root))
+            and (self._firm(queue, shape) or self._firm(queue, None))
+        })  # fmt: skip
 
     def full(self) -> list[tuple[int, str, int | None]]:
         """The queues and resource types, among those that have jobs, that get no more, but for
@@ -173,10 +191,11 @@ class Throttle:
         queues: Iterable[Any],
         loads: Iterable[Any],
         knobs: Mapping[str, Any],
-        closely: Callable[[list[int]], tuple[Iterable[Any], Iterable[Any]]],
+        closely: Callable[[list[int], list[int]], tuple[Iterable[Any], Iterable[Any]]],
     ) -> Throttle:
         """From rows: of jedi_work_queue and of loads. Of queues that are full by these, `closely`
-        finds the rows of urgent work and of the walltime of queued jobs, which cost more."""
+        finds the rows of urgent work (and, of the second ones, of what is on its way to sites)
+        and of the walltime of queued jobs, which cost more."""
         known = [
             Queue(q.queue_id, q.queue_name, q.queue_type, q.partitionid, q.queue_share,
                   _caps(q.caps))
@@ -190,12 +209,12 @@ class Throttle:
         rough = cls(known, counts, knobs)
         if not (full := sorted({queue_id for queue_id, _, _ in rough.full()})):
             return rough
-        urgent, work = closely(full)
+        urgent, work = closely(full, rough.capped())
         return cls(
             known,
             counts,
             knobs,
-            [Urgent(u.queue_id, u.waiting, u.queued, u.jobs or 0) for u in urgent],
+            [Urgent(u.queue_id, u.waiting, u.queued, u.jobs or 0, u.coming) for u in urgent],
             [Work(w.queue_id, w.resource_type, w.seconds) for w in work],
         )
 
@@ -245,7 +264,10 @@ class Throttle:
         """How many jobs there may be more in a cycle."""
         limit = self._limit(queue, here, shape)
         most = self._cap(queue, "NQUEUECAP", shape)
-        jobs = most.limit // self.knobs["throttler.cap_parts"] if most else self._bunch(here) // 2
+        part = max(1, most.limit // self.knobs["throttler.cap_parts"]) if most else None
+        jobs = part or self._bunch(here) // 2
+        if part and self.knobs["throttler.firm_cap"] and not limit.named:
+            return Pass(part, lacking=False)
         enough = limit.limit * self.knobs["throttler.lack_percent"] / 100
         lacking = limit.load.queued < enough or limit.load.queued < here.running
         if lacking:
@@ -308,6 +330,13 @@ def _skip(
              "limit": limit}  # fmt: skip
     reason = f"{where}: {SAYS[test].format(n=n, limit=limit)}."
     return Skip("queue_throttled", reason, facts, yields)
+
+
+def exceeds(urgent: Urgent) -> bool:
+    """Whether waiting work is more urgent than all that is queued, on its way or there."""
+    if urgent.waiting is None:
+        return False
+    return all(one is None or urgent.waiting > one for one in (urgent.queued, urgent.coming))
 
 
 def outranks(urgent: Urgent, few: int) -> bool:
