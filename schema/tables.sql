@@ -434,6 +434,19 @@ CREATE TABLE jedi_jobs (
     hold_next text,                                         -- the hold that begins when the payload has ended with success
     moving boolean GENERATED ALWAYS AS (status = ANY (ARRAY['assigned', 'transferring'])) STORED,  -- its files are on their way: assigned or transferring
     CONSTRAINT jedi_jobs_pk PRIMARY KEY (pandaid),
+    CONSTRAINT jedi_jobs_finished_ck CHECK (status <> 'finished' OR postprocessed_at IS NOT NULL),
+    CONSTRAINT jedi_jobs_held_ck CHECK (hold_kind IS NULL OR CASE     WHEN hold_kind =
+        'manual_stage_in' THEN status = ANY (ARRAY['assigned', 'activated', 'throttled'])     WHEN
+        hold_kind = 'manual_stage_out' THEN status = ANY (ARRAY['holding', 'transferring',
+        'merging'])     WHEN hold_kind = 'failed_recoverable' THEN status = ANY (ARRAY['assigned',
+        'activated', 'throttled', 'sent', 'starting', 'running', 'holding', 'transferring',
+        'merging'])     WHEN hold_kind = 'user_request' THEN status = ANY (ARRAY['assigned',
+        'activated', 'throttled', 'sent', 'starting', 'running', 'holding', 'transferring',
+        'merging'])     ELSE false END),
+    CONSTRAINT jedi_jobs_postprocessed_ck CHECK (postprocessed_at IS NULL OR (status = ANY
+        (ARRAY['cancelled', 'closed', 'failed', 'finished']))),
+    CONSTRAINT jedi_jobs_purged_ck CHECK (purged_at IS NULL OR (status = ANY (ARRAY['cancelled',
+        'closed', 'failed', 'finished']))),
     CONSTRAINT jedi_jobs_status_ck CHECK (status = ANY (ARRAY['pending', 'waiting', 'defined',
         'assigned', 'activated', 'throttled', 'sent', 'starting', 'running', 'holding',
         'transferring', 'merging', 'finished', 'failed', 'cancelled', 'closed'])),
@@ -510,7 +523,21 @@ CREATE TABLE jedi_jobs_archived (
     retention timestamptz,                                  -- its outputs are kept until then
     metadata jsonb,                                         -- what the payload wants to be known
     hold_next text,                                         -- the hold that begins when the payload has ended with success
-    CONSTRAINT jedi_jobs_archived_pk PRIMARY KEY (pandaid)
+    CONSTRAINT jedi_jobs_archived_pk PRIMARY KEY (pandaid),
+    CONSTRAINT jedi_jobs_archived_finished_ck CHECK (status <> 'finished' OR postprocessed_at IS NOT
+        NULL),
+    CONSTRAINT jedi_jobs_archived_held_ck CHECK (hold_kind IS NULL OR CASE     WHEN hold_kind =
+        'manual_stage_in' THEN status = ANY (ARRAY['assigned', 'activated', 'throttled'])     WHEN
+        hold_kind = 'manual_stage_out' THEN status = ANY (ARRAY['holding', 'transferring',
+        'merging'])     WHEN hold_kind = 'failed_recoverable' THEN status = ANY (ARRAY['assigned',
+        'activated', 'throttled', 'sent', 'starting', 'running', 'holding', 'transferring',
+        'merging'])     WHEN hold_kind = 'user_request' THEN status = ANY (ARRAY['assigned',
+        'activated', 'throttled', 'sent', 'starting', 'running', 'holding', 'transferring',
+        'merging'])     ELSE false END),
+    CONSTRAINT jedi_jobs_archived_postprocessed_ck CHECK (postprocessed_at IS NULL OR (status = ANY
+        (ARRAY['cancelled', 'closed', 'failed', 'finished']))),
+    CONSTRAINT jedi_jobs_archived_purged_ck CHECK (purged_at IS NULL OR (status = ANY
+        (ARRAY['cancelled', 'closed', 'failed', 'finished'])))
 );
 CREATE INDEX jedi_jobs_archived_jeditaskid_unit_nr_ix ON jedi_jobs_archived (jeditaskid, unit_nr);
 CREATE INDEX jedi_jobs_archived_retention_ix ON jedi_jobs_archived (retention) WHERE retention IS
@@ -551,7 +578,7 @@ CREATE TABLE jedi_knobs_history (
     CONSTRAINT jedi_knobs_history_pk PRIMARY KEY (change_id)
 );
 
--- outputs that were made and lost: they are made again under another name
+-- outputs that were made and lost, which are made again under another name, and logs
 CREATE TABLE jedi_lost_files (
     jeditaskid bigint NOT NULL,                            -- the task that made it
     fileid bigint NOT NULL,                                -- its contents row

@@ -109,3 +109,28 @@ CREATE VIEW jedi_job_states AS
             postprocessed_at,
             purged_at
            FROM jedi_jobs_archived) j;
+
+CREATE VIEW jedi_task_states AS
+ SELECT jeditaskid,
+    status,
+        CASE
+            WHEN status = ANY (ARRAY['aborted', 'failed', 'finished', 'broken']) THEN 'Failed-Cancelled'
+            WHEN status = ANY (ARRAY['registered', 'defined', 'assigning', 'topreprocess', 'rerefine', 'ready', 'scouting', 'scouted', 'running', 'prepared', 'aborting', 'toabort', 'finishing', 'preprocessing', 'tobroken', 'toretry', 'toincexec', 'passed', 'toreassign', 'reassigning', 'pending', 'paused', 'throttled', 'exhausted', 'staging', 'staged']) THEN 'Submitted'
+            ELSE NULL::text
+        END AS pgi_state,
+        CASE
+            WHEN status = 'aborted' THEN 'cancelled'
+            WHEN status = ANY (ARRAY['failed', 'finished', 'broken']) THEN 'failed'
+            WHEN status = ANY (ARRAY['registered', 'defined', 'assigning', 'topreprocess', 'rerefine']) THEN 'Incoming'
+            WHEN status = ANY (ARRAY['ready', 'scouting', 'scouted', 'running', 'prepared', 'aborting', 'toabort', 'finishing', 'preprocessing', 'tobroken', 'toretry', 'toincexec', 'passed', 'toreassign', 'reassigning']) THEN 'Outgoing'
+            WHEN status = ANY (ARRAY['pending', 'paused', 'throttled', 'exhausted', 'staging', 'staged']) THEN 'Waiting'
+            ELSE NULL::text
+        END AS pgi_substate
+   FROM jedi_tasks t
+  WHERE status <> 'done' AND NOT (EXISTS ( SELECT
+           FROM jedi_jobs j
+          WHERE j.jeditaskid = t.jeditaskid
+        UNION ALL
+         SELECT
+           FROM jedi_jobs_archived j
+          WHERE j.jeditaskid = t.jeditaskid));

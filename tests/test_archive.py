@@ -48,8 +48,6 @@ def test_ended_jobs_are_archived_with_their_files(
 ) -> None:
     made = ended(world, 5, live=2)
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_jobs SET hold_kind = 'user' WHERE pandaid = :job"),
-                   {"job": made.jobs[0]})  # fmt: skip
         tx.execute(text("INSERT INTO jedi_knobs (component, key, value) "
                         "VALUES ('watchdog', 'batch', '2')"))  # fmt: skip
         before = service.jobs(tx, made.task)
@@ -57,10 +55,10 @@ def test_ended_jobs_are_archived_with_their_files(
     at(3 * DAY)
     assert run(world, "archive") == Counts()
     at(3 * DAY + 1)
-    assert run(world, "archive") == Counts(archived=4)
+    assert run(world, "archive") == Counts(archived=5)
     assert run(world, "archive") == Counts()
-    assert [count(world, f"jedi_jobs{a}") for a in ("", "_archived")] == [3, 4]
-    assert [count(world, f"jedi_job_files{a}") for a in ("", "_archived")] == [15, 20]
+    assert [count(world, f"jedi_jobs{a}") for a in ("", "_archived")] == [2, 5]
+    assert [count(world, f"jedi_job_files{a}") for a in ("", "_archived")] == [10, 25]
     assert violations(world) == set()
     with world.engine.begin() as tx:
         assert service.jobs(tx, made.task) == before

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
+from commanding import add_inputs
+from generating import document, rows
 from helpers import unguard
 from job_rows import make_jobs
 from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import IntegrityError
+from task_rows import INPUT, OUTPUT, good
+from task_rows import put as put_tasks
 
+from jedi.agent.base import World
+from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core import pgi, states
-from jedi.core.pgi import HELD, HOLD_KINDS, STATES, TRANSITIONS, pgi_state
-from jedi.taskbuffer import jobs_end
+from jedi.core.pgi import HELD, HOLD_KINDS, HOLD_STAGES, STATES, TRANSITIONS, pgi_state
+from jedi.jobgenerator.agent import JobGenerator
+from jedi.postprocessor.agent import PostProcessor
+from jedi.service.tasks import show
+from jedi.taskbuffer import jobs_end, tables
 from jedi.taskbuffer.jobs import JobMove, move_jobs
 from jedi.taskbuffer.jobs_end import JobEnd
+from jedi.taskrefiner.agent import TaskRefiner
 
 Known = tuple[str, str | None, bool, bool]
 """Status, hold, whether results were added, whether purged."""
@@ -39,7 +50,7 @@ def steps() -> Iterator[tuple[Known, Known]]:
                 if not (hold and target == "finished"):
                     yield (source, hold, False, False), (target, None, added, False)
     for status, (now, _) in pgi.LIVE.items():
-        for hold in HOLD_KINDS if now in HELD else ():
+        for hold in (kind for kind, stages in HOLD_STAGES.items() if now in stages):
             yield (status, None, False, False), (status, hold, False, False)
             yield (status, hold, False, False), (status, None, False, False)
     for status, added in product(states.JOB.final, (False, True)):
@@ -85,23 +96,112 @@ def derived(tx: Connection) -> list[tuple[str, str | None]]:
     return [(row.pgi_state, row.pgi_substate) for row in rows]
 
 
+def legal(known: Known) -> bool:
+    """What may be, by hand from dirac_and_pgi.md, 4.4: "hold_kind is null or stage in (pre, del,
+    post)", manual stage-in in pre alone, manual stage-out in post alone, "purged_at is null or
+    stage = end", "status finished implies not null"; results are added at the end."""
+    status, hold, added, purged = known
+    pre = status in ("assigned", "activated", "throttled")
+    post = status in ("holding", "transferring", "merging")
+    at_work = status in ("sent", "starting", "running")
+    if status in ("finished", "failed", "cancelled", "closed"):
+        return hold is None and (added or status != "finished")
+    if added or purged:
+        return False
+    if hold == "manual_stage_in":
+        return pre
+    if hold == "manual_stage_out":
+        return post
+    return hold is None or pre or at_work or post
+
+
+FLAGS = (False, True)
+CASES = list(product(states.JOB.states, (None, *HOLD_KINDS), FLAGS, FLAGS))
+_SET = text(
+    "UPDATE jedi_jobs SET status = :status, hold_kind = :hold, error_source = 'payload', "
+    "postprocessed_at = CASE WHEN :added THEN jedi_now() END, "
+    "purged_at = CASE WHEN :purged THEN jedi_now() END WHERE pandaid = :id"
+)
+
+
+def put(tx: Connection, job: int, known: Known) -> None:
+    names = ("status", "hold", "added", "purged")
+    tx.execute(_SET, {"id": job, **dict(zip(names, known, strict=True))})
+
+
+@pytest.mark.usefixtures("world")
+@pytest.mark.parametrize("table", ["jedi_jobs", "jedi_jobs_archived"])
+def test_rows_without_a_pgi_state_are_refused(engine: Engine, table: str) -> None:
+    """Of 320 combinations 50 are legal; the others are refused with all triggers off."""
+    assert (len(CASES), sum(map(legal, CASES))) == (320, 50)
+    with engine.begin() as tx:
+        [job] = make_jobs(tx, 1, files=1).jobs
+        tx.execute(text("SET LOCAL session_replication_role = replica"))
+        if table != "jedi_jobs":
+            columns = ", ".join(column.name for column in tables.jobs_archived.columns)
+            tx.execute(text(f"INSERT INTO {table} ({columns}) SELECT {columns} FROM jedi_jobs"))
+        taken = []
+        for known in CASES:
+            names = ("status", "hold", "added", "purged")
+            values = {"id": job, **dict(zip(names, known, strict=True))}
+            try:
+                with tx.begin_nested():
+                    tx.execute(text(_SET.text.replace("jedi_jobs", table)), values)
+                taken.append(known)
+            except IntegrityError:
+                pass
+    assert taken == [known for known in CASES if legal(known)]
+
+
+@pytest.mark.usefixtures("world")
+def test_accepted_and_not_yet_prepared_is_submitted(world: World) -> None:
+    """Contracts, "PGI": "accepted and not yet prepared = Submitted, for tasks without jobs as
+    well". T01: submission; T02: an unknown input ends one of them; T03: jobs of the other are made,
+    with inputs at the site or on their way to it."""
+    add_inputs(world, 2)
+    unknown = good(jobParameters=[{**INPUT, "dataset": "demo:nowhere"}, OUTPUT])
+    ids = put_tasks(world, document(nFilesPerJob=1), unknown)
+    seen: dict[int, list[str]] = {task: [pgi.SUBMISSION] for task in ids}
+
+    def look() -> None:
+        found = rows(world, "SELECT jeditaskid, pgi_state FROM jedi_task_states UNION "
+                     "SELECT jeditaskid, pgi_state FROM jedi_job_states")  # fmt: skip
+        for row in found:
+            if seen[row.jeditaskid][-1] != row.pgi_state:
+                seen[row.jeditaskid].append(row.pgi_state)
+
+    look()
+    with world.engine.begin() as tx:
+        assert show(tx, ids[0]).pgi == ("Submitted", "Incoming")
+    for agent in (TaskRefiner, ContentsFeeder, JobGenerator, PostProcessor, PostProcessor):
+        agent(world).run_once()
+        look()
+    good_one, bad_one = seen.values()
+    assert good_one == [pgi.SUBMISSION, "Submitted", "Pre-processing"]
+    assert bad_one == [pgi.SUBMISSION, "Submitted", pgi.FAILED]
+    pairs = {*pairwise(good_one), *pairwise(bad_one)}
+    assert pairs == {*list(TRANSITIONS)[:3]}
+    with world.engine.begin() as tx:
+        assert (show(tx, ids[0]).pgi, show(tx, ids[1]).pgi) == (None, (pgi.FAILED, "failed"))
+
+
+def test_every_status_of_a_task_without_jobs_has_its_state() -> None:
+    """Only `done` has none: there was nothing to do."""
+    without = [status for status in states.TASK_STATES if pgi.task_state(status) is None]
+    assert without == ["done"]
+    ended = {s for s in states.TASK.final if pgi.UNPREPARED[s][0] == pgi.FAILED}
+    assert ended == states.TASK.final - {"done"}
+
+
 @pytest.mark.usefixtures("world")
 def test_the_view_says_the_same(engine: Engine) -> None:
-    """For every status, hold, end and purge."""
-    flags = (False, True)
-    cases = list(product(states.JOB.states, (None, *HOLD_KINDS), flags, flags))
+    """For every status, hold, end and purge that may be."""
+    cases = [known for known in CASES if legal(known)]
     with engine.begin() as tx:
         made = make_jobs(tx, len(cases), files=1)
         unguard(tx)
-        for job, (status, hold, added, purged) in zip(made.jobs, cases, strict=True):
-            tx.execute(
-                text(
-                    "UPDATE jedi_jobs SET status = :status, hold_kind = :hold, error_source = "
-                    "'payload', postprocessed_at = CASE WHEN :added THEN jedi_now() END, "
-                    "purged_at = CASE WHEN :purged THEN jedi_now() END WHERE pandaid = :id"
-                ),
-                {"status": status, "hold": hold, "added": added, "purged": purged, "id": job},
-            )
+        for job, known in zip(made.jobs, cases, strict=True):
+            put(tx, job, known)
         assert derived(tx) == [
             pgi_state(status, hold, postprocessed=added, purged=purged)
             for status, hold, added, purged in cases
@@ -133,7 +233,8 @@ def wander(tx: Connection, jobs: list[int], dice: random.Random) -> None:
         targets = sorted(b for a, b in states.JOB.pairs if a == row.status)
         going = [one for one in targets if one not in states.JOB.final]
         if stage in HELD and dice.random() < (0.6 if row.hold_kind else 0.2):
-            holds.append((row.pandaid, None if row.hold_kind else dice.choice(list(HOLD_KINDS))))
+            kinds = [kind for kind, stages in HOLD_STAGES.items() if stage in stages]
+            holds.append((row.pandaid, None if row.hold_kind else dice.choice(kinds)))
         elif not going or dice.random() < 0.05:
             target = dice.choice([one for one in targets if one not in going])
             if row.hold_kind and target == "finished":

@@ -238,7 +238,8 @@ def test_what_was_foreseen_stands_beside_the_truth(world: World) -> None:
         assert tasks.show(tx, task).forecasts == []
         tx.execute(text("ALTER TABLE jedi_jobs DISABLE TRIGGER USER"))
         tx.execute(text("UPDATE jedi_jobs SET status = 'finished', wall_s = 7.5, site = 'SITE_B', "
-                        "max_pss_kb = 204800, workdir_kb = 1024"))  # fmt: skip
+                        "postprocessed_at = jedi_now(), max_pss_kb = 204800, "
+                        "workdir_kb = 1024"))  # fmt: skip
         found = {one.name: (one.foreseen, one.true) for one in tasks.show(tx, task).forecasts}
     # 2 files of one event each: 200 HS06 s by 10 HS06 and 90 %, and 600 s besides
     assert found["jobs"] == (2, 2) and found["wall time"] == (623, 7.5)

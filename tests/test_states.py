@@ -47,8 +47,10 @@ def stored(machine: Machine, status: str) -> str:
 def attempt(engine: Engine, machine: Machine, pairs: list[tuple[str, str]]) -> dict[str, set[str]]:
     """Try each move on a row of its own; what the database said -> the moves it said it to."""
     kind = "smallint" if machine is states.EVENT else "text"
+    success = ", postprocessed_at = CASE WHEN target = 'finished' THEN jedi_now() END"
     update = (
-        f"UPDATE {machine.table} SET status = CAST(target AS {kind}) "
+        f"UPDATE {machine.table} SET status = CAST(target AS {kind})"
+        f"{success if machine is states.JOB else ''} "
         f"WHERE status = CAST(source AS {kind})"
     )
     coded = [[stored(machine, status) for status in pair] for pair in pairs]

@@ -152,7 +152,7 @@ def test_limits_are_knobs(world: World, at: Callable[[float], None]) -> None:
 
 def test_what_a_person_holds_is_left_alone(world: World, at: Callable[[float], None]) -> None:
     """Holds have deadlines of their own; results that can't be added are the rule's business."""
-    put(world, "holding", "hold_kind = 'user', hold_deadline = 'infinity'")
+    put(world, "holding", "hold_kind = 'user_request', hold_deadline = 'infinity'")
     made = put(world, "holding")
     with world.engine.begin() as tx:
         jobs_end.hold(tx, made.jobs[0], 1, "The disk is full.", 30)

@@ -314,7 +314,8 @@ def test_progress_is_noted(world: World, at: Callable[[float], None]) -> None:
             text(f"INSERT INTO jedi_jobs_archived ({columns}) SELECT {columns} FROM jedi_jobs "
                  "WHERE unit_nr = 1")
         )  # fmt: skip
-        tx.execute(text("UPDATE jedi_jobs_archived SET status = 'finished'"))
+        tx.execute(text("UPDATE jedi_jobs_archived SET status = 'finished', "
+                        "postprocessed_at = jedi_now()"))  # fmt: skip
         tx.execute(
             text("INSERT INTO jedi_knobs (component, key, value) VALUES ('watchdog', 'batch', '2')")
         )

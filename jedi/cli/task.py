@@ -197,6 +197,8 @@ def _show_details(found: TaskDetails) -> None:
     print_line(f"task      {task.jedi_task_id}  {task.task_name}, of {task.user_name}")
     print_line("status   ", status_of(task.status), f"since {cell(task.state_change_time)}")
     print_line(f"reason    {task.reason or task.reason_code or 'none'}")
+    if found.pgi:
+        print_line(f"PGI state {found.pgi[0]} ({found.pgi[1]})")
     if task.next_run_at:
         print_line(f"next look {cell(task.next_run_at)}")
     print_line(f"submitted {cell(task.creation_date)}, priority {task.priority}, "

@@ -1,8 +1,9 @@
 """The states of the OGF Production Grid Infrastructure group, derived from what is known of a job.
 
 Nothing of them is stored: `pgi_state` and the view `jedi_job_states`, made of the same tables, say
-where a job is. What a job holds follows from its state; the view `jedi_job_allocations` says from
-when to when, by the log of its statuses. Source: PGI use case, states and resources.
+where a job is; `task_state` and the view `jedi_task_states` where a task is before its first job.
+What a job holds follows from its state; the view `jedi_job_allocations` says from when to when, by
+the log of its statuses. Source: PGI use case, states and resources.
 """
 
 from __future__ import annotations
@@ -102,6 +103,12 @@ HOLD_KINDS: Mapping[str, str] = {
 }
 """Why a job is held, with its substate. A hold stands beside the status, so that a release needs no
 memory."""
+HOLD_STAGES: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(HOLD_KINDS, tuple(HELD)),
+    "manual_stage_in": ("Pre-processing",),
+    "manual_stage_out": ("Post-processing",),
+}
+"""The states that a job can be held in, by the kind of the hold."""
 
 ENDED: Mapping[str, tuple[str, str]] = {
     "finished": (FINISHED, "success"),
@@ -118,8 +125,31 @@ BROKEN_OFF: Mapping[str, str] = {
 """Substates of Failed-Cancelled by status."""
 
 
+UNPREPARED: Mapping[str, tuple[str, str]] = {
+    **dict.fromkeys(states.TASK_STATES, ("Submitted", "Outgoing")),
+    **dict.fromkeys(
+        ("registered", "defined", "assigning", "topreprocess", "rerefine"),
+        ("Submitted", "Incoming"),
+    ),
+    **dict.fromkeys(
+        ("pending", "paused", "throttled", "exhausted", "staging", "staged"),
+        ("Submitted", "Waiting"),
+    ),
+    **dict.fromkeys(("broken", "failed", "finished"), (FAILED, "failed")),
+    "aborted": (FAILED, "cancelled"),
+}
+"""State and substate of what a task without any job has accepted, by its status: looked at,
+waiting, about to become jobs, or ended in vain. `done` is left to those with nothing to do."""
+
+
 FORWARDED = "Forwarded"
 """Substate of jobs that run where another grid has sent them, by what their pilots tell."""
+
+
+def task_state(status: str) -> tuple[str, str] | None:
+    """State and substate of a task that has no job yet, or never had one; None: there was nothing
+    to do. KeyError: no such status."""
+    return None if status == "done" else UNPREPARED[status]
 
 
 def pgi_state(

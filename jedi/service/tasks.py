@@ -117,9 +117,11 @@ class Purging:
 @dataclass(frozen=True, slots=True)
 class TaskDetails:
     """A task with what its scouts measured, its datasets, its jobs by status, what is not kept of
-    theirs, why jobs failed, and what was foreseen of them (once one has finished)."""
+    theirs, why jobs failed, and what was foreseen of them (once one has finished). `pgi`: PGI state
+    and substate before there is a job."""
 
     task: Task
+    pgi: tuple[str, str] | None
     measured: list[Figure]
     datasets: list[Dataset]
     jobs: dict[str, int]
@@ -219,6 +221,7 @@ def show(tx: Connection, jedi_task_id: int) -> TaskDetails:
     """A task in detail; NotFound if there is none."""
     return TaskDetails(
         task=get(tx, jedi_task_id),
+        pgi=views.pgi_state(tx, jedi_task_id),
         measured=[Figure(**row._mapping) for row in views.measured(tx, jedi_task_id)],
         datasets=[Dataset(**row._mapping) for row in views.datasets(tx, jedi_task_id)],
         jobs=views.job_counts(tx, jedi_task_id),

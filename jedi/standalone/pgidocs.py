@@ -38,8 +38,11 @@ def _statuses(state: str) -> Iterator[str]:
             yield f"`{status}` ({substate})"
         elif pgi.HELD.get(now) == state:
             yield f"`{status}` (held)"
+    if state == "Submitted":
+        yield "tasks without a job"
     for status, (now, result) in pgi.ENDED.items():
         if now == state:
             yield f"`{status}` ({result})"
     if state == pgi.FAILED:
         yield from (f"`{status}`" for status in pgi.BROKEN_OFF if status != "finished")
+        yield "tasks that ended without a job"

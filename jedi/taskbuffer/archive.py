@@ -19,8 +19,7 @@ _JOB, _FILE = _columns(tables.jobs_archived), _columns(tables.job_files)
 _ARCHIVE = text(f"""
 WITH old AS (
   SELECT pandaid FROM jedi_jobs
-  WHERE postprocessed_at < jedi_now() - make_interval(secs => :age_s) AND hold_kind IS NULL
-    AND pandaid > :after
+  WHERE postprocessed_at < jedi_now() - make_interval(secs => :age_s) AND pandaid > :after
   ORDER BY pandaid LIMIT :limit FOR UPDATE SKIP LOCKED
 ), j AS (
   DELETE FROM jedi_jobs WHERE pandaid = ANY(ARRAY(SELECT pandaid FROM old)) RETURNING *

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from jedi.core import states
 from jedi.core.states import Machine
-from jedi.taskbuffer.pgi import JOB_ALLOCATIONS_VIEW, JOB_STATES_VIEW
+from jedi.taskbuffer.pgi import JOB_ALLOCATIONS_VIEW, JOB_STATES_VIEW, TASK_STATES_VIEW
 
 USUAL = {
     "job": ["activated>sent", "sent>starting", "starting>running", "sent>running",
@@ -100,5 +100,5 @@ def guard(machine: Machine) -> str:
 
 def guards() -> list[str]:
     """All statements that put the guards and views in place."""
-    views = (FILES_VIEW, JOB_STATES_VIEW, JOB_ALLOCATIONS_VIEW)
+    views = (FILES_VIEW, JOB_STATES_VIEW, TASK_STATES_VIEW, JOB_ALLOCATIONS_VIEW)
     return [REFUSE, MAY_MOVE, *(guard(m) for m in states.MACHINES), *views]

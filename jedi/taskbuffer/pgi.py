@@ -1,9 +1,10 @@
-"""The views jedi_job_states, the PGI state of every job, archived ones too, and
-jedi_job_allocations, what each held from when to when (core/pgi.py)."""
+"""The views jedi_job_states, the PGI state of every job, archived ones too, jedi_task_states, that
+of every task that has no job, and jedi_job_allocations, what each job held from when to when; and
+what the rows of jobs can't be, so that there is a PGI state for each (core/pgi.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
 
 from jedi.core import pgi, states
@@ -61,6 +62,47 @@ SELECT pandaid, jeditaskid, originpandaid, attemptnr, status,
   {_case(_SUBSTATE)} AS pgi_substate
 FROM {all_jobs(_KNOWN)} j
 """
+
+
+_BEFORE_JOBS = [(status, pgi.task_state(status)) for status in states.TASK_STATES]
+_NO_JOBS = dict(
+    sorted(((status, found) for status, found in _BEFORE_JOBS if found), key=lambda pair: pair[1])
+)
+_ANY_JOBS = " UNION ALL ".join(
+    f"SELECT FROM {table} j WHERE j.jeditaskid = t.jeditaskid"
+    for table in ("jedi_jobs", "jedi_jobs_archived")
+)
+
+TASK_STATES_VIEW = f"""
+CREATE VIEW jedi_task_states AS
+SELECT t.jeditaskid, t.status,
+  {_case(_among({status: state for status, (state, _) in _NO_JOBS.items()}))} AS pgi_state,
+  {_case(_among({status: sub for status, (_, sub) in _NO_JOBS.items()}))} AS pgi_substate
+FROM jedi_tasks t
+WHERE t.status <> 'done' AND NOT EXISTS ({_ANY_JOBS})
+"""
+
+
+def _in_stages(stages: Collection[str]) -> str:
+    return f"status IN ({_listed(s for s, (state, _) in pgi.LIVE.items() if state in stages)})"
+
+
+_ENDED = f"status IN ({_listed(sorted(states.JOB.final))})"
+CHECKS: Mapping[str, str] = {
+    "held": "hold_kind IS NULL OR "
+    + _case(
+        [
+            *(f"WHEN hold_kind = '{kind}' THEN {_in_stages(stages)}"
+              for kind, stages in pgi.HOLD_STAGES.items()),
+            "ELSE false",
+        ]
+    ),
+    "finished": "status <> 'finished' OR postprocessed_at IS NOT NULL",
+    "postprocessed": f"postprocessed_at IS NULL OR {_ENDED}",
+    "purged": f"purged_at IS NULL OR {_ENDED}",
+}  # fmt: skip
+"""Conditions on rows of jobs, by name: holds where PGI knows them, success only after
+post-processing, results and purge only of what has ended."""
 
 
 def _of_resource(resource: str) -> str:

@@ -28,6 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from jedi.core import states
+from jedi.taskbuffer import pgi
 from jedi.taskbuffer.columns import col, count, key, metadata, stamp, words
 from jedi.taskbuffer.seed_tables import (
     contents,
@@ -63,6 +64,11 @@ def _number(name: str, meaning: str, by: str = "") -> Column[float]:
 def _job_columns() -> list[Column[Any]]:
     """The columns of a job; the archive has the same."""
     return [*_wanted_columns(), *_seen_columns()]
+
+
+def _job_checks() -> list[CheckConstraint]:
+    """What holds for each job, so that it has a PGI state; true of any plain SQL, too."""
+    return [CheckConstraint(rule, name=name) for name, rule in pgi.CHECKS.items()]
 
 
 def _wanted_columns() -> list[Column[Any]]:
@@ -155,6 +161,7 @@ jobs = Table(
     PrimaryKeyConstraint("panda_id"),
     one_of("status", states.JOB.states),
     one_of("substatus", states.JOB_SUBSTATES, "substatus"),
+    *_job_checks(),
     # unit_nr: the next unit's number is the task's largest plus one
     Index(None, "jedi_task_id", "unit_nr"),
     Index("jedi_jobs_live_ix", "jedi_task_id",
@@ -173,6 +180,7 @@ jobs_archived = Table(
     metadata,
     *_job_columns(),
     PrimaryKeyConstraint("panda_id"),
+    *_job_checks(),
     Index(None, "jedi_task_id", "unit_nr"),
     Index(None, "retention", postgresql_where=_KEPT),
     comment="ended jobs, moved here in batches",
@@ -635,7 +643,7 @@ lost_files = Table(
           "recovery.note_removed validation.lose_logs"),
     PrimaryKeyConstraint("jedi_task_id", "file_id"),
     Index(None, "dataset_name"),
-    comment="outputs that were made and lost: they are made again under another name",
+    comment="outputs that were made and lost, which are made again under another name, and logs",
 )  # fmt: skip
 
 _RULES = "retryrules.put"

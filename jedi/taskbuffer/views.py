@@ -189,6 +189,15 @@ def job_counts(tx: Connection, jedi_task_id: int) -> dict[str, int]:
     return {row.status: row.jobs for row in rows}
 
 
+def pgi_state(tx: Connection, jedi_task_id: int) -> tuple[str, str] | None:
+    """PGI state and substate of a task that has no job; None: it has some, or nothing to do."""
+    row = tx.execute(
+        text("SELECT pgi_state, pgi_substate FROM jedi_task_states WHERE jeditaskid = :task"),
+        {"task": jedi_task_id},
+    ).one_or_none()
+    return row and (row.pgi_state, row.pgi_substate)
+
+
 def failures(tx: Connection, jedi_task_id: int) -> list[Row[Any]]:
     """The causes of a task's failed jobs, the most frequent first, each with its latest job."""
     return list(tx.execute(text(_FAILURES), {"task": jedi_task_id}))
