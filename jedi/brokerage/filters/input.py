@@ -129,7 +129,8 @@ NO_DATA = wanted(
     "no_data",
     lambda sites, need, _knobs: data_sites(sites, need),
     "the input is not there",
-    "Wait for the sites that have the data, replicate it, or set broker.transfer_input always.",
+    "Wait for the sites that have the data, replicate it, or set analysis.transfer_input to "
+    "always.",
     when=lambda need, _knobs: need.data.files > 0,
 )
 
