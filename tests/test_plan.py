@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from generating import SECOND, Catalogue, catalogue, document, generate, ready, rows, use
-from helpers import put_file_dataset
+from helpers import add_site, put_file_dataset
 from sqlalchemy import text
 from task_rows import INPUT
 
@@ -26,6 +26,7 @@ from jedi.service import known, tasks
 from jedi.service.plan import Plan
 from jedi.service.planning import Foreseen, Other, now, recorded
 from jedi.spec.snapshot import KINDS
+from jedi.taskbuffer import knobs
 from jedi.taskbuffer.users import put_user
 
 EVENTS = [FileInfo(f"f{i}", 10, "00000001", nevents=5 + i) for i in range(4)]
@@ -121,6 +122,93 @@ def test_scouts_and_the_wait_for_a_slot(world: World) -> None:
     assert {one.site: one.unknown for one in found.at} == {
         "SITE_A": "no_start_rate", "SITE_B": None
     }  # fmt: skip
+
+
+@pytest.fixture
+def t1s(world: World) -> World:
+    """Six sites of a grid, three of them nuclei."""
+    with world.engine.begin() as tx:
+        for letter in "CDEF":
+            root = world.settings.home / "storage" / f"SITE_{letter}"
+            root.mkdir(parents=True)
+            role = "nucleus" if letter == "C" else "satellite"
+            add_site(tx, f"SITE_{letter}", f"SITE_{letter}_DATADISK", root, role=role)
+        put_user(tx, "anna", "production")
+        for name, value in {"broker.local": "full", "broker.min_output_mb": 0.0}.items():
+            knobs.put(tx, name, value, "olga")
+    world.refresh()
+    return world
+
+
+def scouted(**keys: Any) -> dict[str, Any]:
+    """A production task that is not told to have no scouts."""
+    said = document(
+        prodSourceLabel="managed",
+        taskType="prod",
+        processingType="generic",
+        taskPriority=500,
+        **keys,
+    )
+    return {key: value for key, value in said.items() if key != "skipScout"}
+
+
+@pytest.mark.parametrize(
+    ("files", "asked", "jobs", "sizes"),
+    [
+        # ten scouts of one file each, and one job of the thirty others: nothing limits it
+        ({"in_": 40}, {}, 11, (1, 30)),
+        ({"in_": 40}, {"nFilesPerJob": 2}, 20, (2, 2)),
+        # 20 files of 10 events: 50 jobs of 4 events
+        ({"in_": [FileInfo(f"f{i}", 10, "00000001", nevents=10) for i in range(20)]},
+         {"nEventsPerJob": 4}, 50, None),
+        # each job has a file of the second dataset: scouts use ten
+        ({"in_": 12, "second": 12}, {"nFilesPerJob": 1}, 12, (1, 1)),
+    ],
+)  # fmt: skip
+def test_scouts_are_planned_as_they_will_be(
+    t1s: World, files: Any, asked: dict[str, Any], jobs: int, sizes: tuple[int, int] | None
+) -> None:
+    """Seed, "Job brokerage explained" 3: "If priority>900 or scout job: remove non T1 queues"; for
+    WORLD tasks T1s are the nuclei. brokerage.md §3.4: "jobs are cut in batches of 25 (2 for
+    scouts ...)"."""
+    stock(t1s, **files)
+    told = scouted(**asked)
+    if "second" in files:
+        told["jobParameters"] = [INPUT, SECOND, *told["jobParameters"][1:]]
+    plan = foresee(t1s, told).plan
+    assert plan.brokerage is not None
+    assert (plan.jobs, plan.scouts, plan.files_left) == (jobs, 10, 0)
+    assert sizes is None or said(plan, "files_per_job") == sizes
+    nuclei = {"SITE_A", "SITE_B", "SITE_C"}
+    assert set(plan.brokerage.chosen) == nuclei
+    assert sum(one.jobs for one in plan.at) == 10
+    (task,) = ready(t1s, told, label="managed")
+    with t1s.engine.begin() as tx:  # `put` says 1000
+        tx.execute(text("UPDATE jedi_tasks SET taskpriority = 500, currentpriority = 500"))
+    TaskBroker(t1s).run_once()
+    generate(t1s)
+    last = rows(t1s, "SELECT * FROM jedi_broker_decisions ORDER BY decision_id")[-1]
+    assert (last.broker, set(last.chosen)) == ("production", nuclei)
+    made = rows(t1s, "SELECT * FROM jedi_jobs WHERE jeditaskid = :t ORDER BY pandaid", t=task)
+    assert [one.kind for one in made] == ["scout"] * 10
+    for found in (Counter(one.site for one in made), {s.site: s.jobs for s in plan.at if s.jobs}):
+        assert len(found) > 1 and {n % 2 for n in found.values()} == {0}
+    assert all(a.site == b.site for a, b in zip(made[::2], made[1::2], strict=True))
+
+
+def test_scouts_that_have_no_site_are_no_jobs(t1s: World) -> None:
+    """Where nothing starts, though something waits, no scouts are promised."""
+    stock(t1s, in_=40)
+    with t1s.engine.begin() as tx:
+        tx.execute(text("INSERT INTO job_stats (site, workqueue, gshare, resource_type, status, "
+                        "jobs, cores) SELECT site, 1, 'x', 'SCORE', 'activated', 1, 1 "
+                        "FROM jedi_sites"))  # fmt: skip
+        tx.execute(text("UPDATE jedi_sites SET laststart = NULL"))
+    plan = foresee(t1s, scouted()).plan
+    assert (plan.jobs, plan.scouts, plan.why_not) == (0, 0, "no_nucleus")
+    assert plan.nucleus is not None
+    told = {one.site: [reason.code for reason in one.reasons] for one in plan.nucleus.sites}
+    assert told == {f"SITE_{letter}": ["inactive"] for letter in "ABC"}
 
 
 def test_another_world(world: World) -> None:

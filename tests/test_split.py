@@ -28,7 +28,7 @@ from jedi.spec.chunk import Chunk, Files, Secondary
 from jedi.spec.demand import GB, MB, Demand, Load
 from jedi.spec.generation import Output, OutputDataset, Predecessor
 from jedi.spec.snapshot import Snapshot
-from jedi.spec.splitrule import SplitRules
+from jedi.spec.splitrule import SCOUTED, SCOUTING, SplitRules
 
 NOTHING_SAID: dict[str, Any] = dict.fromkeys(
     ("corecount", "cputime", "cputimeunit", "cpuefficiency", "basewalltime", "walltime", "ramcount",
@@ -517,3 +517,15 @@ def test_what_is_not_said_costs_nothing() -> None:
     assert milli.hs06_s_per_event == 5
     work = demand(workdiskcount=1, workdiskunit="GB", outdiskcount=2, outdiskunit="GBPerEvent")
     assert work.disk_mb(Load(GB, 3.0)) == 1024 + 3 * 2048 + 1024
+
+
+def test_scouts_take_turns_by_two() -> None:
+    """brokerage.md §3.4: "jobs are cut in batches of 25 (2 for scouts or HPO ...). For each batch
+    pick a site: ... random proportional to weight"; "After a pick nQ += batch and weight ×
+    (oldQ+1)/(newQ+1)": of three idle sites one that got two scouts weighs a third."""
+    some, scouts = files(10), SplitRules(n_files_per_job=1, use_scout=SCOUTING)
+    (found,) = cut([chunk(some)], scouts, world=sites("A", "B", "C"))
+    pairs = found.sites.reshape(5, 2)
+    assert (pairs[:, 0] == pairs[:, 1]).all() and len(set(found.sites.tolist())) > 1
+    (others,) = cut([chunk(some)], scouts.then(SCOUTED), world=sites("A", "B", "C"))
+    assert len(set(others.sites.tolist())) == 1

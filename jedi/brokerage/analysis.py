@@ -37,8 +37,9 @@ from jedi.spec.snapshot import Snapshot
 
 
 class AnalysisBroker(GenericBroker):
-    """All criteria for all sites. Where no site that has the data passes, the data may move: if
-    jobs of the task were closed at all of them lately, or always, as a knob says."""
+    """All criteria for all sites, dataset by dataset: jobs of a container go where each of its
+    datasets lies (seed, "Workflow for analysis"). Where no site that has the data passes, the data
+    may move: if jobs of the task were closed at all of them lately, or always, as a knob says."""
 
     name: ClassVar[str] = "analysis"
     filters: ClassVar[tuple[Filter, ...]] = (
@@ -50,6 +51,7 @@ class AnalysisBroker(GenericBroker):
     )  # fmt: skip
     wants_data: ClassVar[bool] = True
     wants_past: ClassVar[bool] = True
+    by_dataset: ClassVar[bool] = True
 
     def choose(
         self,

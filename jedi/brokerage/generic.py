@@ -39,6 +39,9 @@ class GenericBroker:
     """Where the input lies is looked up before."""
     wants_past: ClassVar[bool] = False
     """How the task's jobs fared lately is looked up before."""
+    by_dataset: ClassVar[bool] = False
+    """Each dataset of the input is brokered by itself. `need.sites` or all are then the sites of
+    every choice, in their order."""
     nucleus: ClassVar[NucleusBroker] = nucleus.MOST_SPACE
     """Who chooses the nucleus of tasks that want one."""
 

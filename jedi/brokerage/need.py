@@ -40,7 +40,8 @@ def ahead(pledges: Sequence[Pledge], work_queue: int, priority: int) -> Work:
 class Need:
     """`atom` is the largest of the smallest possible jobs; `sites` the only ones allowed (empty:
     all); `made` counts jobs of the task's share that the same cycle made, by site;
-    `waits_days` is how long the task has waited for a nucleus."""
+    `waits_days` is how long the task has waited for a nucleus; `dataset`: the one that the jobs are
+    to be made of, where each is brokered by itself."""
 
     demand: Demand
     atom: Load
@@ -51,6 +52,7 @@ class Need:
     made: Mapping[str, int] = field(default_factory=dict)
     work: Work = field(default_factory=Work)
     waits_days: float = 0.0
+    dataset: str = ""
 
     def cores(self, sites: Snapshot) -> Numbers:
         """The cores of slots for such jobs: a unified site gives a part to those of one core.
@@ -82,6 +84,7 @@ class Need:
             made=said.get("made", {}),
             work=Work(**said.get("work", {})),
             waits_days=said.get("waits_days", 0.0),
+            dataset=said.get("dataset", ""),
         )
 
 

@@ -16,7 +16,7 @@ from jedi.spec.decision import Decision, Refusal
 from jedi.spec.snapshot import Snapshot
 
 COMPONENTS = ("broker.", "taskbroker.", "analysis.", "network.", "core.work_shortage",
-              "jobgen.batch_jobs")  # fmt: skip
+              "jobgen.batch_")  # fmt: skip
 """Where the knobs that decide begin."""
 
 

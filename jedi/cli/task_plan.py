@@ -77,8 +77,10 @@ def _tell_plan(plan: Plan) -> None:
         _tell_jobs(plan)
     else:
         print_line(f"jobs      none: {plan.why_not}")
-    if plan.brokerage:
-        show_sites(plan.brokerage.sites, plan.brokerage.chosen)
+    for one in filter(None, (plan.brokerage, *plan.others)):
+        if plan.others:
+            print_line(f"dataset   {one.dataset}: {', '.join(one.chosen) or 'nowhere'}")
+        show_sites(one.sites, one.chosen)
 
 
 def _tell_jobs(plan: Plan) -> None:

@@ -43,7 +43,8 @@ def _tell(found: Why) -> None:
 def _tell_choice(choice: Choice) -> None:
     print_line = console().print
     where = ", ".join(choice.chosen) or "no site"
-    print_line(f"brokerage {choice.broker} chose {where} at {cell(choice.time)} "
+    what = f" for {choice.dataset}" if choice.dataset else ""
+    print_line(f"brokerage {choice.broker} chose {where}{what} at {cell(choice.time)} "
                f"(decision {choice.decision_id})")  # fmt: skip
     if choice.funnel:
         table(

@@ -112,6 +112,8 @@ _DECLARED = [
     _knob("jobgen.max_output_gb", "GB", 0.0, "no job is to make more output, where neither files "
           "nor events per job are fixed; 0: no limit", 10.0, least=0.0),
     _knob("jobgen.batch_jobs", "jobs", 25, "jobs that go to one site in a row", least=1),
+    _knob("jobgen.batch_scouts", "jobs", 2, "... of scouts, which tell more of several sites",
+          least=1),
     _knob("jobgen.jobs_per_step", "jobs", 0, "for so many jobs that a user has, or a working "
           "group, new ones of an analysis task are a step less urgent; 0: they are as urgent", 5,
           least=0),

@@ -224,18 +224,17 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
             task, chunks, item.world, knobs, locate,
             seed=seed, most=allowed, used=item.used, past=item.past, made=made,
         )  # fmt: skip
-        task, choice = found.task, found.choice
-        decision = record(
-            task.jedi_task_id, found.broker, item.world, found.need, knobs, choice, item.used
-        )
-        if not choice.candidates:
-            return nowhere(task, choice.verdict, knobs, decision)
+        task = found.task
+        decided = [record(task.jedi_task_id, found.broker, item.world, part.need, knobs,
+                          part.choice, item.used) for part in found.parts]  # fmt: skip
+        if found.nowhere:
+            return nowhere(found, knobs, decided)
         if not found.cuts:
             return too_few(found.short, knobs)
         if task.rules.use_build:
-            outcome = self._with_builds(item.claimed, found, decision, locate)
+            outcome = self._with_builds(item.claimed, found, decided, locate)
         else:
-            outcome = Made(task, self._make(task, choice.sites, found.cuts, locate), decision)
+            outcome = Made(task, self._make(task, found.sites, found.cuts, locate), decided)
         if isinstance(outcome, Made) and outcome.jobs:
             item.room[pair] = room - len(outcome.jobs)
             made.update(outcome.jobs.sites)
@@ -243,10 +242,10 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         return outcome
 
     def _with_builds(
-        self, claimed: Claimed, found: Proposal, decision: Decision, locate: Locate
+        self, claimed: Claimed, found: Proposal, decided: Sequence[Decision], locate: Locate
     ) -> Outcome:
         """Jobs where their software is, and builds where it is not."""
-        knobs, task, sites = self.world.knobs, found.task, found.choice.sites
+        knobs, task, sites = self.world.knobs, found.task, found.sites
         with self.world.engine.begin() as tx:
             known = builds.of_task(tx, claimed, knobs["build.kept_s"])
         known = roomier(still_there(known, locate), knobs)
@@ -260,8 +259,8 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         if cuts or ordered:
             task = replace(task, inputs=(*task.inputs, known.order.inputs[1]))
             jobs = self._make(task, sites, cuts, locate) if cuts else None
-            return Made(task, jobs, decision, ordered)
-        return without_software(task, known, lacking, knobs, decision)
+            return Made(task, jobs, decided, ordered)
+        return without_software(task, known, lacking, knobs, decided)
 
     def apply(
         self, tx: Connection, results: Sequence[tuple[Item | MergeItem, Outcome | Merges]]
@@ -277,7 +276,7 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         if lost := [item.jedi_task_id for item, _ in results if item.jedi_task_id not in held]:
             self.log.warning("lock lost", tasks=lost)
         made = [out for _, out in ours if not isinstance(out, Merges)]
-        if decided := [out.decision for out in made if out.decision]:
+        if decided := [one for out in made for one in out.decisions]:
             world = results[0][0].world
             max_mb = self.world.knobs["decisions.snapshot_max_mb"]
             decisions.put_snapshot(tx, world.hash, world.packed, max_mb)
@@ -333,7 +332,8 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         hard_max = self.world.knobs["jobgen.hard_max_files_per_job"]
         with self.world.engine.begin() as tx:
             read = partial(orders.read_ready, tx)
-            return orders.chunks(read, task, max(n_files, hard_max + 1), hard_max)
+            fairly = broker_of(task.vo, task.label, self.world.knobs).by_dataset
+            return orders.chunks(read, task, max(n_files, hard_max + 1), hard_max, fairly=fairly)
 
     def _make(
         self, task: TaskOrder, sites: Snapshot, cuts: Sequence[Cut], locate: Locate

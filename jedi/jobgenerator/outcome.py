@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jedi.brokerage.explain import counts, why_nowhere
-from jedi.brokerage.verdict import Verdict
 from jedi.jobgenerator.plan import Short
+from jedi.jobgenerator.propose import Proposal
 from jedi.spec.building import Builds
 from jedi.spec.decision import Decision
 from jedi.spec.generation import NewJobs, TaskOrder
@@ -28,7 +28,7 @@ class Made:
 
     task: TaskOrder
     jobs: NewJobs | None
-    decision: Decision
+    decisions: Sequence[Decision]
     builds: tuple[TaskOrder, NewJobs] | None = None
 
 
@@ -41,7 +41,7 @@ class Held:
     target: str
     wait_s: float
     facts: dict[str, Any] = field(default_factory=dict)
-    decision: Decision | None = None
+    decisions: Sequence[Decision] = ()
 
 
 Outcome = Made | Held
@@ -62,16 +62,17 @@ def told(made: Made) -> tuple[str, str, str]:
     return "running", "jobs_generated", reason
 
 
-def nowhere(
-    task: TaskOrder, verdict: Verdict, knobs: Mapping[str, Any], decision: Decision
-) -> Held:
-    """What passes with time is tried again soon, the rest with the other pending tasks."""
+def nowhere(found: Proposal, knobs: Mapping[str, Any], decisions: Sequence[Decision]) -> Held:
+    """What passes with time is tried again soon, the rest with the other pending tasks. Of several
+    datasets one is named, of those whose turn may come first."""
+    task, verdict = found.task, found.nowhere[0].verdict
     wait_s = knobs["watchdog.pending_retry_s" if verdict.lasting else "jobgen.retry_s"]
     where = f" among {', '.join(task.sites)}" if task.sites else ""
-    reason = f"No site{where} can run the task: {why_nowhere(verdict)}."
+    several = f", which has {len(found.parts)} datasets" if len(found.parts) > 1 else ""
+    reason = f"No site{where} can run the task{several}: {why_nowhere(verdict)}."
     facts = {"lasting": verdict.lasting, "refused": counts(verdict)}
     code = "no_site_fits" if verdict.lasting else "no_site_now"
-    return Held(code, reason, "pending", wait_s, facts, decision)
+    return Held(code, reason, "pending", wait_s, facts, decisions)
 
 
 def too_few(short: Sequence[Short], knobs: Mapping[str, Any]) -> Held:
@@ -87,15 +88,15 @@ def without_software(
     known: Builds,
     lacking: Collection[str],
     knobs: Mapping[str, Any],
-    decision: Decision,
+    decisions: Sequence[Decision],
 ) -> Held:
     """No job can be made, since the software is not at these endpoints and no build is to be made
     there. Seed, "Broken tasks": where scouts wait for it that breaks the task."""
     if "running" in known.statuses.values():
         reason, wait_s = "Its software is being built.", knobs["jobgen.retry_s"]
-        return Held("build_running", reason, task.status, wait_s, {}, decision)
+        return Held("build_running", reason, task.status, wait_s, {}, decisions)
     reason = f"Its software could not be built at {', '.join(sorted(lacking))}."
     if task.status == "scouting":
-        return Held("build_failed", reason, "tobroken", 0.0, {}, decision)
+        return Held("build_failed", reason, "tobroken", 0.0, {}, decisions)
     wait_s = knobs["watchdog.pending_retry_s"]
-    return Held("build_failed", reason, "pending", wait_s, {}, decision)
+    return Held("build_failed", reason, "pending", wait_s, {}, decisions)

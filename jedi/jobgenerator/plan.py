@@ -56,8 +56,10 @@ def plan(
     knobs: Mapping[str, Any],
     most: int,
 ) -> tuple[list[Cut], list[Short]]:
-    """Cut chunks into at most `most` jobs; sites take turns by lottery, a batch of jobs each, until
-    no site is left that may get more. And what jobs were left out for."""
+    """Cut chunks into at most `most` jobs; sites take turns by lottery, a batch of jobs each (of
+    scouts a smaller one), until no site is left that may get more. And what jobs were left out
+    for."""
+    row = knobs["jobgen.batch_scouts" if rules.scouting else "jobgen.batch_jobs"]
     lottery = choice.lottery()
     cuts: list[Cut] = []
     lacking: list[Short] = []
@@ -74,14 +76,14 @@ def plan(
         sites: list[int] = []
         while start < size and len(stops) < most and not lottery.over:
             drawn = lottery.draw()
-            batch = min(knobs["jobgen.batch_jobs"], most - len(stops))
+            batch = min(row, most - len(stops))
             ends = walk(splitter.cuts(caps[drawn]), start, batch)
             lottery.got(drawn, len(ends))
             stops += ends
             sites += [choice.candidates[drawn]] * len(ends)
             start = stops[-1]
         if chunk.more and start == size:
-            stops.pop()  # what was not read yet may belong to this job
+            del stops[-1], sites[-1]  # what was not read yet may belong to this job
         cut, short = _cut(chunk, stops, sites)
         most -= len(cut)
         cuts.append(cut)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,17 +21,47 @@ from jedi.spec.snapshot import Snapshot
 
 
 @dataclass(frozen=True, eq=False)
-class Proposal:
-    """What the broker `broker` chose for `need`, and the jobs that follow. `task` has the memory
-    that its files need. No cuts: no site will do, or the files that follow do not suffice: `short`
-    tells for what jobs were left out."""
+class Part:
+    """What the broker chose for `need`, and the jobs that follow. No cuts: no site will do, or the
+    files that follow do not suffice: `short` tells for what jobs were left out."""
 
-    task: TaskOrder
-    broker: str
     need: Need
     choice: Choice
     cuts: Sequence[Cut]
     short: Sequence[Short] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """What the broker `broker` chose: once for the whole input, or for each dataset (one at least).
+    `task` has the memory that its files need."""
+
+    task: TaskOrder
+    broker: str
+    parts: tuple[Part, ...]
+
+    @property
+    def sites(self) -> Snapshot:
+        """What the sites of all cuts are positions in."""
+        return self.parts[0].choice.sites
+
+    @property
+    def cuts(self) -> list[Cut]:
+        """The jobs of all parts."""
+        return [cut for part in self.parts for cut in part.cuts]
+
+    @property
+    def short(self) -> list[Short]:
+        """Streams that do not suffice for a job."""
+        return [one for part in self.parts for one in part.short]
+
+    @property
+    def nowhere(self) -> tuple[Choice, ...]:
+        """If no part has a site: the choices, those first that may come out otherwise soon."""
+        choices = [part.choice for part in self.parts]
+        if any(one.candidates for one in choices):
+            return ()
+        return tuple(sorted(choices, key=lambda one: one.verdict.lasting))
 
 
 def propose(
@@ -55,13 +86,23 @@ def propose(
     task = replace(task, demand=demand)
     strategy = plugins.find("generator", task.vo, task.label)()
     broker = broker_of(task.vo, task.label, knobs)
-    n_files = strategy.files_per_unit(task.rules, chunks)
-    unit = atom(chunks, n_files, strategy.events_per_unit(task.rules, chunks))
-    data = data_of(task, chunks, world, locate) if broker.wants_data else Data()
-    need = Need(task.demand, unit, task.sites, task.request, data, past, dict(made))
-    choice = broker.choose(world, need, knobs, used, seed)
-    cuts: Sequence[Cut] = ()
-    short: Sequence[Short] = ()
-    if choice.candidates:
-        cuts, short = plan(chunks, choice, strategy, task.rules, task.demand, knobs, most)
-    return Proposal(task, broker.name, need, choice, cuts, short)
+    so_far, names = Counter(made), {one.dataset_id: one.name for one in task.inputs}
+    parts: list[Part] = []
+    for some in [[one] for one in chunks] if broker.by_dataset else [list(chunks)]:
+        if parts and most <= 0:
+            break
+        n_files = strategy.files_per_unit(task.rules, some)
+        unit = atom(some, n_files, strategy.events_per_unit(task.rules, some))
+        data = data_of(task, some, world, locate) if broker.wants_data else Data()
+        dataset = names[int(some[0].master.dataset_ids[0])] if broker.by_dataset else ""
+        need = Need(task.demand, unit, task.sites, task.request, data, past, dict(so_far),
+                    dataset=dataset)  # fmt: skip
+        choice = broker.choose(world, need, knobs, used, seed)
+        cuts: Sequence[Cut] = ()
+        short: Sequence[Short] = ()
+        if choice.candidates:
+            cuts, short = plan(some, choice, strategy, task.rules, task.demand, knobs, most)
+        parts.append(Part(need, choice, cuts, short))
+        most -= sum(map(len, cuts))
+        so_far.update(choice.sites.sites[i] for cut in cuts for i in cut.sites.tolist())
+    return Proposal(task, broker.name, tuple(parts))

@@ -31,9 +31,10 @@ from jedi.jobgenerator.locating import where_of
 from jedi.jobgenerator.propose import Proposal, propose
 from jedi.service.known import Catalogue, Known, Queue
 from jedi.service.submission import row_of
-from jedi.spec.chunk import Files
+from jedi.spec.chunk import Files, Ints
 from jedi.spec.request import Past
-from jedi.spec.scouting import Master, released
+from jedi.spec.scouting import Master, Release, released
+from jedi.spec.splitrule import SCOUTED, SCOUTING
 from jedi.spec.task import RefinedTask
 from jedi.spec.taskparams import TaskParams
 from jedi.taskbuffer import orders, tables, tasks_new
@@ -65,19 +66,22 @@ class SiteJobs:
 
 @dataclass(frozen=True, slots=True)
 class Choosing:
-    """A broker's choice: `chosen` sites, best first, and what it thinks of every site."""
+    """A broker's choice: `chosen` sites, best first, and what it thinks of every site. `dataset`:
+    the one it is for, where each is brokered by itself, else empty."""
 
     broker: str
     chosen: tuple[str, ...]
     sites: tuple[SiteView, ...]
+    dataset: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What would become of a task. Files are those of its masters; `scouts` of the jobs come
     first, 0: it has none. `walltime_s` None: nothing says how long jobs take, memory and disk in
-    MB. `local` jobs find all their input at their site. `wait_s`: until the first job starts, None:
-    `unknown` says why. `why_not`: why there are no jobs."""
+    MB. `local` jobs find all their input at their site. `brokerage`, `at` and `wait_s` are those of
+    the jobs that come first; `others`: the choices for further datasets. `wait_s`: until the first
+    job starts, None: `unknown` says why. `why_not`: why there are no jobs."""
 
     task_name: str
     owner: str
@@ -102,6 +106,7 @@ class Plan:
     unknown: str | None
     nucleus: Choosing | None
     brokerage: Choosing | None
+    others: tuple[Choosing, ...] = ()
     why_not: str | None = None
     warnings: tuple[str, ...] = ()
 
@@ -109,7 +114,7 @@ class Plan:
 @dataclass(frozen=True, eq=False)
 class Fed:
     """A task as the feeder leaves it: its work queue, the row of jedi_tasks, those of its input
-    datasets, their files by dataset, and how many of its jobs would be scouts."""
+    datasets, their files by dataset, and what its scouts would get."""
 
     task: RefinedTask
     queue: str
@@ -117,24 +122,35 @@ class Fed:
     row: Any
     inputs: Sequence[Any]
     files: Mapping[int, Files]
-    scouts: int
+    scouts: Sequence[Release]
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """Jobs that are made at once: who chose their sites, what they are, column by column, and the
+    files that no others get then."""
+
+    found: Proposal
+    figures: Mapping[str, list[Any]]
+    file_ids: Ints
 
 
 def make(
     known: Known, params: TaskParams, owner: str, priority: int, place: Place
-) -> tuple[Plan, Choice | None]:
-    """The plan of a task and the broker's choice of sites, if it comes to that. BadInput: the task
-    is malformed; JediError tells why its input can't be used."""
+) -> tuple[Plan, Sequence[Choice]]:
+    """The plan of a task and the broker's choices of sites for the jobs that come first, if it
+    comes to that. BadInput: the task is malformed; JediError tells why its input can't be used."""
     fed = feed(known, params, owner, priority, place)
     nucleus: Choosing | None = None
     if fed.feed.needs_nucleus:
         choice = _nucleus(known, fed)
         nucleus = _choosing("nucleus", choice)
         if choice.best is None:
-            return _plan(known, fed, owner, nucleus, None), None
+            return _plan(known, fed, owner, nucleus, []), ()
         fed.row.nucleus = choice.best
-    found = _propose(known, fed)
-    return _plan(known, fed, owner, nucleus, found), found.choice
+    stages = _stages(known, fed)
+    choices = [part.choice for part in stages[0].found.parts]
+    return _plan(known, fed, owner, nucleus, stages), choices
 
 
 def feed(known: Known, params: TaskParams, owner: str, priority: int, place: Place) -> Fed:
@@ -166,10 +182,11 @@ def feed(known: Known, params: TaskParams, owner: str, priority: int, place: Pla
         dataset.nfiles = dataset.nfilestobeused = len(files[dataset.datasetid])
     masters = [Master(r.dataset.dataset_id, len(r), r.events or 0)
                for r in rows if r.dataset.is_master]  # fmt: skip
-    first_jobs = int(known.knobs["scout.chunks"])
-    more = not outcome.is_complete
-    scouted = asked.may_scout and released(masters, asked.rules, first_jobs, more=more)
-    return Fed(task, queue.queue_name, asked, row, inputs, files, first_jobs if scouted else 0)
+    first_jobs, more = int(known.knobs["scout.chunks"]), not outcome.is_complete
+    scouts: list[Release] = []
+    if asked.may_scout and (scouts := released(masters, asked.rules, first_jobs, more=more)):
+        row.rules = {**(row.rules or {}), "use_scout": SCOUTING}
+    return Fed(task, queue.queue_name, asked, row, inputs, files, scouts)
 
 
 def _refined(known: Known, params: TaskParams, owner: str) -> RefinedTask:
@@ -212,7 +229,8 @@ def _nucleus(known: Known, fed: Fed) -> Choice:
     broker = broker_of(row.vo, row.prodsourcelabel, known.knobs).nucleus
     world, need = measured(known.sites, known.data.space), need_of(row, known.knobs)
     if broker.wants_data:
-        names = [(one.datasetname, one.nfiles) for one in fed.inputs if one.type == "input"]
+        names = [(one.datasetname, len(set(fed.files[one.datasetid].lfns)))
+                 for one in fed.inputs if one.type == "input"]  # fmt: skip
         data = data_of(world, names, known.data.replicas, known.knobs)
         need = with_data(need, row.workqueue_id, data, known.pledges, 0.0)
     return broker.choose(world, need, known.knobs, known.seed)
@@ -224,9 +242,39 @@ def _all_at_once(knobs: Mapping[str, Any]) -> dict[str, Any]:
     return {**knobs, "broker.bootstrap_empty": 0}
 
 
-def _propose(known: Known, fed: Fed) -> Proposal:
-    row, files = fed.row, fed.files
-    order = orders.Claimed(row, fed.inputs, (), fed.task.job_params_template).order()
+def _stages(known: Known, fed: Fed) -> list[Stage]:
+    """The scouts, if there are any, and then the other jobs, as if scouts told nothing new."""
+    if not fed.scouts:
+        return [_stage(known, fed, fed.files, None)]
+    limits = {one.dataset_id: one for one in fed.scouts}
+    free = {i: _first(files, limits[i]) if i in limits else files
+            for i, files in fed.files.items()}  # fmt: skip
+    first = _stage(known, fed, free, None)
+    left = {i: files.take(np.flatnonzero(~np.isin(files.file_ids, first.file_ids)))
+            for i, files in fed.files.items()}  # fmt: skip
+    if not first.found.cuts or not any(len(left[i]) for i in limits):
+        return [first]
+    fed.row.rules = {**fed.row.rules, "use_scout": SCOUTED}
+    return [first, _stage(known, fed, left, first)]
+
+
+def _first(files: Files, limit: Release) -> Files:
+    """The files, or ranges of events, that scouts get of a dataset."""
+    rows = np.arange(min(limit.n_files, len(files)))
+    if limit.n_events is not None:
+        rows = rows[np.cumsum(files.events[rows]) <= limit.n_events]
+    return files.take(rows)
+
+
+def _stage(known: Known, fed: Fed, files: Mapping[int, Files], before: Stage | None) -> Stage:
+    """The jobs that are made of these files, after others were."""
+    inputs: list[Any] = [
+        SimpleNamespace(**{**vars(one), "nfilestobeused": len(files[one.datasetid])})
+        if one.datasetid in files
+        else one
+        for one in fed.inputs
+    ]
+    order = orders.Claimed(fed.row, inputs, (), fed.task.job_params_template).order()
 
     def read(limits: Mapping[int, int]) -> dict[int, Files]:
         return {i: files[i].take(np.arange(min(n, len(files[i])))) for i, n in limits.items()}
@@ -235,22 +283,51 @@ def _propose(known: Known, fed: Fed) -> Proposal:
     chunks = orders.chunks(read, order, sys.maxsize, hard_max)
     if not chunks:
         raise JediError("No input file is there.", code="no_ready_files")
-    return propose(
+    made = Counter(before.figures["site"]) if before else {}
+    found = propose(
         order, chunks, known.sites, _all_at_once(known.knobs), known.data.locate,
-        seed=known.seed, most=sys.maxsize, used=(), past=Past(), made={},
+        seed=known.seed, most=sys.maxsize, used=tuple(made), past=Past(), made=made,
     )  # fmt: skip
+    return _figures(known, found)
 
 
-def _choosing(broker: str, choice: Choice) -> Choosing:
-    return Choosing(broker, tuple(site for site, _ in chosen(choice)), tuple(views(choice)))
+def _figures(known: Known, found: Proposal) -> Stage:
+    """What the jobs of a proposal are."""
+    sites, cuts = found.sites, found.cuts
+    if not cuts:
+        return Stage(found, {}, np.empty(0, np.int64))
+    reads, _ = readings(cuts, [where_of(found.task, cut, known.data.locate) for cut in cuts], sites)
+    asked = resources(found.task.demand, cuts, reads, sites, known.knobs["broker.memory_factor"])
+    which = np.concatenate([cut.sites for cut in cuts])
+    events = [np.add.reduceat(cut.chunk.master.events[: cut.stops[-1]], cut.starts) for cut in cuts]
+    away = np.zeros(len(which), np.int64)
+    for one in reads:
+        away += np.bincount(one.jobs, weights=~one.local, minlength=len(which)).astype(np.int64)
+    used = [one.files.file_ids[one.rows] for one in reads if one.tracked]
+    figures = {
+        **asked,
+        "site": [sites.sites[i] for i in which.tolist()],
+        "files": np.concatenate([cut.stops - cut.starts for cut in cuts]).tolist(),
+        "events": np.concatenate(events).tolist(),
+        "local": (away == 0).tolist(),
+    }
+    return Stage(found, figures, np.concatenate(used))
+
+
+def _choosing(broker: str, choice: Choice, dataset: str = "") -> Choosing:
+    sites = tuple(site for site, _ in chosen(choice))
+    return Choosing(broker, sites, tuple(views(choice)), dataset)
 
 
 def _plan(
-    known: Known, fed: Fed, owner: str, nucleus: Choosing | None, found: Proposal | None
+    known: Known, fed: Fed, owner: str, nucleus: Choosing | None, stages: Sequence[Stage]
 ) -> Plan:
     row = fed.row
     masters = [fed.files[one.datasetid] for one in fed.inputs
                if one.masterid is None and one.datasetid in fed.files]  # fmt: skip
+    first = stages[0].found if stages else None
+    choices = [_choosing(first.broker, part.choice, part.need.dataset)
+               for part in first.parts] if first else []  # fmt: skip
     plan = Plan(
         task_name=row.taskname, owner=owner, work_queue=fed.queue, share=row.gshare or "",
         priority=row.currentpriority, seed=known.seed, jobs=0, scouts=0,
@@ -258,45 +335,38 @@ def _plan(
         events=sum(int(one.events.sum()) for one in masters),
         files_per_job=None, events_per_job=None, cores=None, walltime_s=None, memory_mb=None,
         disk_mb=None, local=0, at=(), wait_s=None, unknown="no_jobs", nucleus=nucleus,
-        brokerage=_choosing(found.broker, found.choice) if found else None, why_not=_why_not(found),
+        brokerage=choices[0] if choices else None, others=tuple(choices[1:]),
+        why_not=_why_not(first),
     )  # fmt: skip
-    return _with_jobs(plan, known, fed, found) if found and found.cuts else plan
+    made = [one for one in stages if one.found.cuts]
+    return _with_jobs(plan, fed, made) if made else plan
 
 
 def _why_not(found: Proposal | None) -> str | None:
     if found is None:
         return "no_nucleus"
-    if not found.choice.candidates:
-        return "no_site_fits" if found.choice.verdict.lasting else "no_site_now"
+    if found.nowhere:
+        return "no_site_fits" if found.nowhere[0].verdict.lasting else "no_site_now"
     return None if found.cuts else "secondary_files_short"
 
 
-def _with_jobs(plan: Plan, known: Known, fed: Fed, found: Proposal) -> Plan:
-    sites, cuts = found.choice.sites, found.cuts
-    reads, _ = readings(cuts, [where_of(found.task, cut, known.data.locate) for cut in cuts], sites)
-    asked = resources(found.task.demand, cuts, reads, sites, known.knobs["broker.memory_factor"])
-    which = np.concatenate([cut.sites for cut in cuts])
-    files = np.concatenate([cut.stops - cut.starts for cut in cuts])
-    events = np.concatenate(
-        [np.add.reduceat(cut.chunk.master.events[: cut.stops[-1]], cut.starts) for cut in cuts]
-    )
-    away = np.zeros(len(which), np.int64)
-    for one in reads:
-        away += np.bincount(one.jobs, weights=~one.local, minlength=len(which)).astype(np.int64)
-    at = _site_jobs(found, Counter(which.tolist()))
+def _with_jobs(plan: Plan, fed: Fed, stages: Sequence[Stage]) -> Plan:
+    first = stages[0].figures
+    every = {name: [value for one in stages for value in one.figures[name]] for name in first}
+    at = _site_jobs(stages[0].found, Counter(first["site"]))
     waits = [one.wait_s for one in at if one.wait_s is not None and one.jobs]
     return replace(
         plan,
-        jobs=len(which),
-        scouts=fed.scouts,
-        files_left=plan.files - int(files.sum()),
-        files_per_job=_span(files.tolist()),
-        events_per_job=_span(events.tolist()) if events.any() else None,
-        cores=_span(asked["cores"]),
-        walltime_s=_span(asked["walltime_s"]) if any(asked["walltime_s"]) else None,
-        memory_mb=_span(asked["memory_mb"]) if any(asked["memory_mb"]) else None,
-        disk_mb=_span(asked["disk_mb"]),
-        local=int((away == 0).sum()),
+        jobs=len(every["site"]),
+        scouts=len(first["site"]) if fed.scouts else 0,
+        files_left=plan.files - sum(every["files"]),
+        files_per_job=_span(every["files"]),
+        events_per_job=_span(every["events"]) if any(every["events"]) else None,
+        cores=_span(every["cores"]),
+        walltime_s=_span(every["walltime_s"]) if any(every["walltime_s"]) else None,
+        memory_mb=_span(every["memory_mb"]) if any(every["memory_mb"]) else None,
+        disk_mb=_span(every["disk_mb"]),
+        local=sum(every["local"]),
         at=tuple(at),
         wait_s=min(waits, default=None),
         unknown=None if waits else "no_start_rate",
@@ -307,18 +377,20 @@ def _span(figures: Sequence[float]) -> Span:
     return Span(min(figures), max(figures))
 
 
-def _site_jobs(found: Proposal, jobs: Mapping[int, int]) -> list[SiteJobs]:
-    """Jobs at the chosen sites. A new job waits for those that wait there already, which begin at
-    the rate at which jobs began lately."""
-    sites = found.choice.sites
-    rate, queued = sites.starts_per_h.tolist(), found.choice.queued.tolist()
-    result = []
-    for place, weight in zip(found.choice.candidates, found.choice.weights, strict=True):
-        known = 0 < rate[place] < float("inf")
-        wait_s = (queued[place] + 1) / rate[place] * 3600 if known else None
-        unknown = None if known else "no_start_rate"
-        result.append(SiteJobs(sites.sites[place], weight, jobs.get(place, 0), wait_s, unknown))
-    return result
+def _site_jobs(found: Proposal, jobs: Mapping[str, int]) -> list[SiteJobs]:
+    """Jobs at the sites that were chosen for any dataset. A new job waits for those that wait there
+    already, which begin at the rate at which jobs began lately."""
+    rate = found.sites.starts_per_h.tolist()
+    result: dict[str, SiteJobs] = {}
+    for choice in (part.choice for part in found.parts):
+        queued = choice.queued.tolist()
+        for place, weight in zip(choice.candidates, choice.weights, strict=True):
+            site, known = found.sites.sites[place], 0 < rate[place] < float("inf")
+            wait_s = (queued[place] + 1) / rate[place] * 3600 if known else None
+            unknown = None if known else "no_start_rate"
+            one = SiteJobs(site, weight, jobs.get(site, 0), wait_s, unknown)
+            result.setdefault(site, one)
+    return list(result.values())
 
 
 def place_of(

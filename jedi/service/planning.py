@@ -87,11 +87,12 @@ def recorded(
 def _foresee(
     known: Known, params: TaskParams, owner: str, priority: int, place: Place, other: Other
 ) -> Foreseen:
-    plan, choice = make(known, params, owner, priority, place)
+    plan, choices = make(known, params, owner, priority, place)
     if not (other.knobs or other.sites):
         return Foreseen(plan)
-    then, other_choice = make(other.of(known), params, owner, priority, place)
-    changes = differences(choice, other_choice) if choice and other_choice else ()
+    then, others = make(other.of(known), params, owner, priority, place)
+    pairs = zip(choices, others, strict=False)
+    changes = dict.fromkeys(one for was, now in pairs for one in differences(was, now))
     return Foreseen(plan, then, tuple(changes))
 
 

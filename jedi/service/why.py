@@ -54,7 +54,8 @@ class NearMiss:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A broker's last decision: whom it chose, whom its criteria refused, and who came near."""
+    """A broker's last decision: whom it chose, whom its criteria refused, and who came near.
+    `dataset`: the one it was for, where each is brokered by itself, else empty."""
 
     decision_id: int
     broker: str
@@ -62,6 +63,7 @@ class Choice:
     chosen: tuple[str, ...]
     funnel: tuple[Refused, ...]
     near_misses: tuple[NearMiss, ...]
+    dataset: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +224,7 @@ def explain(decision: Row[Any], refused: Sequence[Row[Any]]) -> Choice:
             _near(code, [site for site in refused if site.codes == [code]])
             for code, _ in only.most_common()
         ),
+        dataset=(decision.need or {}).get("dataset", ""),
     )
 
 

@@ -22,6 +22,9 @@ Who decides: the plug-in (entry point `jedi.broker`) for the task's vo and prodS
 `managed` and `test` have the production broker, `user` and `panda` the analysis broker. Tasks of
 vo `local` have the generic one; knob `broker.local` = `full` gives them what other vos get.
 
+Jobs of analysis go to their data: each dataset of the input is brokered by itself, with a decision
+of its own, and one that has no site keeps no other waiting.
+
 A *nucleus* has to be good for the outputs, and a queue of its grid site has to be able to run the
 jobs. Where none is, each is refused for reasons of its own, those of production.
 

@@ -66,15 +66,23 @@ def get(tx: Connection, decision_id: int) -> Row[Any] | None:
 
 
 _USED = text("""
-SELECT t.id, d.chosen FROM unnest(CAST(:ids AS bigint[])) t(id), LATERAL (
-  SELECT chosen FROM jedi_broker_decisions d
+SELECT t.id, s.chosen FROM unnest(CAST(:ids AS bigint[])) t(id), LATERAL (
+  SELECT decision_id, seed FROM jedi_broker_decisions d
   WHERE d.jeditaskid = t.id AND d.outcome = 'chosen' AND d.broker <> 'nucleus'
-  ORDER BY d.decision_id DESC LIMIT 1) d
+  ORDER BY d.decision_id DESC LIMIT 1) d, LATERAL (
+  SELECT array_agg(site ORDER BY decision, place) AS chosen FROM (
+    SELECT site, min(e.decision_id) AS decision, min(n.place) AS place
+    FROM (
+      SELECT * FROM jedi_broker_decisions e
+      WHERE e.jeditaskid = t.id AND e.decision_id <= d.decision_id
+      ORDER BY e.decision_id DESC LIMIT 1000) e, unnest(e.chosen) WITH ORDINALITY n(site, place)
+    WHERE e.seed = d.seed AND e.outcome = 'chosen' AND e.broker <> 'nucleus' GROUP BY site) n) s
 """)
+# Decisions of one claim, dataset by dataset, have one seed; only the last can be of it.
 
 
 def used_sites(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[str]]:
-    """The sites that each task's jobs went to last."""
+    """The sites that each task's jobs went to last, those of all its datasets."""
     rows = tx.execute(_USED, {"ids": list(task_ids)})
     return {row.id: row.chosen for row in rows}
 
@@ -106,8 +114,12 @@ def past_jobs(tx: Connection, task_ids: Sequence[int], seconds: float) -> dict[i
 
 
 _INPUTS = text("""
-SELECT jeditaskid, datasetname, greatest(nfiles, 0) AS nfiles FROM jedi_datasets
-WHERE jeditaskid = ANY(:ids) AND type = 'input' ORDER BY jeditaskid, datasetid
+SELECT jeditaskid, d.datasetname, CASE WHEN t.rules ? 'n_events_per_job'
+  THEN (SELECT count(DISTINCT c.lfn) FROM jedi_dataset_contents c  -- a file has several rows
+        WHERE c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid)
+  ELSE greatest(d.nfiles, 0) END AS nfiles
+FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
+WHERE jeditaskid = ANY(:ids) AND d.type = 'input' ORDER BY jeditaskid, d.datasetid
 """)
 
 

@@ -227,12 +227,18 @@ def _files(row: Row[Any]) -> Files:
     )
 
 
-def chunks(read: Read, order: TaskOrder, n_files: int, hard_max: int) -> list[Chunk]:
+def chunks(
+    read: Read, order: TaskOrder, n_files: int, hard_max: int, *, fairly: bool = False
+) -> list[Chunk]:
     """Up to `n_files` ready files of a task's masters in the order of the datasets, with the
-    files that may follow them (of those that go with every job, one more than a job may have)."""
+    files that may follow them (of those that go with every job, one more than a job may have).
+    `fairly`: some of each dataset, for one that has no site may not keep the others waiting; a
+    job's worth of each at least."""
+    ready = [master for master in order.masters if master.ready > 0]
+    each = max(hard_max + 1, n_files // max(1, len(ready)))
     limits: dict[int, int] = {}
-    for master in order.masters:
-        if master.ready > 0 and (left := n_files - sum(limits.values())):
+    for master in ready:
+        if left := each if fairly else n_files - sum(limits.values()):
             limits[master.dataset_id] = min(master.ready, left)
     masters = read(limits)
     followers = [one for one in order.inputs if one.master_id in masters and one.type == "input"]

@@ -57,11 +57,15 @@ def facts(tx: Connection, task_id: int, unit_s: float) -> Row[Any] | None:
 
 
 def last_decision(tx: Connection, task_id: int) -> Row[Any] | None:
-    """What a broker last decided about a task."""
+    """What a broker last decided about a task: of several datasets the last that has no site, if
+    one has none. Decisions of one claim have one seed."""
     return tx.execute(
         text(
-            "SELECT * FROM jedi_broker_decisions WHERE jeditaskid = :task "
-            "ORDER BY decision_id DESC LIMIT 1"
+            "SELECT d.* FROM jedi_broker_decisions d, ("
+            "  SELECT seed FROM jedi_broker_decisions WHERE jeditaskid = :task "
+            "  ORDER BY decision_id DESC LIMIT 1) l "
+            "WHERE d.jeditaskid = :task AND d.seed = l.seed "
+            "ORDER BY (d.outcome = 'none') DESC, d.decision_id DESC LIMIT 1"
         ),
         {"task": task_id},
     ).one_or_none()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from scenarios.real_system import System
 from sqlalchemy import text
@@ -54,6 +56,50 @@ def test_production_collects_its_outputs_at_a_nucleus(grid: System) -> None:
     assert {broker for broker, _ in later} == {"production"}
     assert grid.replicas(f"user:out.{task}")[nucleus.replace("SITE", "DISK")] == 4
     grid.check()
+
+
+def test_each_dataset_of_a_container_is_processed_where_it_lies(grid: System) -> None:
+    lines = grid.texts("user:left", 4, "DISK_A") + grid.texts("user:right", 4, "DISK_B")
+    with grid.engine.begin() as tx:
+        data = grid.ddm(tx)
+        data.create("user:sides", "DISK_A", container=True)
+        data.add_members("user:sides", ["user:left", "user:right"])
+        data.close("user:sides")
+    task = grid.copying("user:sides", nFilesPerJob=1)
+    assert grid.settle(task) == ["done"]
+    assert grid.lines(task) == sorted(lines)
+    assert set(decisions(grid, task)) == {("analysis", "SITE_A"), ("analysis", "SITE_B")}
+    assert jobs_at(grid, task) == {"SITE_A": 4, "SITE_B": 4}
+    assert grid.replicas("user:left") == {"DISK_A": 4}  # nothing was moved
+    grid.check()
+
+
+def test_scouts_spread_over_sites_where_nothing_ever_started(grid: System) -> None:
+    lines = grid.texts("user:fresh", 22, "DISK_A")
+    grid.put("scout.chunks", 20)
+    with grid.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_sites SET laststart = NULL"))
+    task = grid.copying(
+        "user:fresh", nFilesPerJob=1, prodSourceLabel="managed", taskType="prod", taskPriority=500
+    )
+    assert grid.settle(task) == ["done"]
+    grid.put("scout.chunks", 0)
+    assert grid.lines(task) == lines
+    scouts = jobs_at(grid, task, "scout")
+    assert sum(scouts.values()) == 20 and scouts.keys() == {"SITE_A", "SITE_B"}
+    assert {n % 2 for n in scouts.values()} == {0}
+    grid.check()
+
+
+def jobs_at(system: System, task: int, kind: str = "normal") -> dict[str, int]:
+    """The finished jobs of a task by site."""
+    with system.engine.begin() as tx:
+        query = ("SELECT site, count(*) FROM {} WHERE jeditaskid = :t AND kind = :k "
+                 "AND status = 'finished' GROUP BY site")  # fmt: skip
+        found: Counter[str] = Counter()
+        for table in ("jedi_jobs", "jedi_jobs_archived"):
+            found.update(dict(tx.execute(text(query.format(table)), {"t": task, "k": kind}).all()))
+        return dict(found)
 
 
 def test_what_was_foreseen_is_true_and_decisions_are_made_again(grid: System) -> None:
