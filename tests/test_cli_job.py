@@ -17,6 +17,7 @@ from jedi.agent.base import World
 from jedi.cli import job
 from jedi.core.errors import Forbidden, NotFound
 from jedi.core.settings import caller
+from jedi.core.terminal import harmless
 from jedi.jobdispatcher.agent import Adder
 from jedi.service import check, jobs, why
 from jedi.spec.wire import Beat, Report, Resources
@@ -240,6 +241,23 @@ def test_what_it_printed(run: Run, made: Made, engine: Engine) -> None:
         tx.execute(text("INSERT INTO jedi_job_tail (pandaid, stdout_tail) VALUES (:id, 'hi')"),
                    {"id": first})  # fmt: skip
     assert run("log", first).out == "hi"
+
+
+def test_what_it_printed_is_not_obeyed_by_the_terminal(
+    run: Run, made: Made, engine: Engine
+) -> None:
+    """ "Terminal escapes in logs are printed raw": a title, the screen cleared, a line over
+    another, text from right to left. Each is shown as a sign that does nothing; letters stay."""
+    hostile = "a\x1b]0;title\x07\x1b[2Jb\x9b31m\tä\n50 %\r100 %\r\nfile\u202egpj.exe\x7f\b"
+    with engine.begin() as tx:
+        tx.execute(
+            text("INSERT INTO jedi_job_tail (pandaid, stdout_tail, stderr_tail) "
+                 "VALUES (:id, :said, :said)"),
+            {"id": made.jobs[0], "said": hostile},
+        )  # fmt: skip
+    shown = "a␛]0;title␇␛[2Jb�31m\tä\n50 %\n100 %\nfile�gpj.exe�␈"
+    assert run("log", made.jobs[0]).out == shown
+    assert harmless("\x1b\r\r\n\ud800x") == "␛\n�x"
 
 
 def test_a_paused_task_with_a_held_job(world: World, run: Run) -> None:

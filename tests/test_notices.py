@@ -3,6 +3,7 @@ those who take it: real HTTP and SMTP servers on this machine."""
 
 from __future__ import annotations
 
+import base64
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,8 +21,9 @@ from sqlalchemy import Engine, event, text
 from test_cli_jedi import Shell
 
 from jedi.agent.base import World
-from jedi.core import clock
+from jedi.core import clock, webhookkey
 from jedi.core.errors import BadInput, Forbidden
+from jedi.core.home import Home
 from jedi.core.settings import caller
 from jedi.service import jobs, users
 from jedi.taskbuffer import jobs_end, knobs, outbox
@@ -58,7 +60,8 @@ def written(world: World) -> list[Any]:
 
 def ask(world: World, user: str = OWNER, **wanted: str) -> str | None:
     with world.engine.begin() as tx:
-        return users.set_notices(tx, user, user, **wanted).secret
+        home = Home(world.settings.home)
+        return users.set_notices(tx, user, user, home=home, **wanted).secret
 
 
 def of(world: World, n: int) -> Made:
@@ -208,6 +211,32 @@ def test_a_webhook_is_told_and_can_tell_who_tells(world: World) -> None:
     [told] = receiver.told
     assert (told["id"], told["about"], told["status"]) == (headers["webhook-id"], "task", "done")
     assert told["time"].startswith("2031-05-04T03:02:01")
+
+
+@pytest.mark.usefixtures("later")
+def test_the_database_does_not_tell_secrets(world: World) -> None:
+    """ "Webhook secrets stand in clear in database and backups": they are made of a seed, which is
+    there, and a key, which is in the home and only its owner's. With another key nothing is posted,
+    and the message says what to do. A secret that was in clear before signs on."""
+    home, receiver = Home(world.settings.home), Receiver()
+    with receiver.up():
+        secret = ask(world, webhook=receiver.url) or ""
+        with world.engine.begin() as tx:
+            kept = tx.scalar(text("SELECT webhook_secret FROM jedi_users"))
+        assert secret.removeprefix("whsec_") not in kept
+        assert home.webhook_key.stat().st_mode & 0o777 == 0o600
+        assert len(base64.b64decode(secret.removeprefix("whsec_"))) == 32
+        good = home.webhook_key.read_bytes()
+        home.webhook_key.write_bytes(b"of another home")
+        finish(world, of(world, 1))
+        assert deliver(world) == Counts(undelivered=1)
+        assert "jedi user notify" in written(world)[-1].error
+        assert not receiver.got
+        home.webhook_key.write_bytes(good)
+        assert webhookkey.secret(good, OWNER, kept) == secret
+        assert webhookkey.secret(good, "eve", kept) != secret
+        old = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+        assert webhookkey.secret(good, OWNER, old) == old
 
 
 def test_the_signature_is_that_of_standard_webhooks() -> None:
@@ -422,7 +451,14 @@ def test_who_may_ask_for_whom(world: World) -> None:
         with pytest.raises(Forbidden):
             users.set_notices(tx, "eve", OWNER, mail="eve@example.org")
         user_rows.put_user(tx, "olga", "operator")
-        told = users.set_notices(tx, "olga", OWNER, webhook="https://example.org/", about="jobs")
+        told = users.set_notices(
+            tx,
+            "olga",
+            OWNER,
+            webhook="https://example.org/",
+            about="jobs",
+            home=Home(world.settings.home),
+        )
         assert (told.webhook, told.about, bool(told.secret)) == (
             "https://example.org/", "jobs", True
         )  # fmt: skip

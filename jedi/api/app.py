@@ -29,7 +29,7 @@ from jedi.taskbuffer.users import Identity
 REFRESH_S = 5.0
 """Knobs and endpoints are at most this old."""
 
-BODY_MAX = 4 * 2**20
+BODY_MAX = 16 * 2**20
 """Bytes of a request. A job's report with the longest tail and as much metadata as its pilot takes
 has 0.2 MB."""
 

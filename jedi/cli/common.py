@@ -21,6 +21,7 @@ import typer
 
 from jedi.cli import layout
 from jedi.core.errors import BadInput, JediError, Problem, Unreachable
+from jedi.core.terminal import harmless
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -255,7 +256,7 @@ def cell(value: Any) -> str:
         case dict():
             return ", ".join(f"{k} {cell(v)}" for k, v in value.items())
         case _:
-            return str(value)
+            return harmless(str(value))
 
 
 def console(*, stderr: bool = False) -> Console:

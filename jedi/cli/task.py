@@ -41,6 +41,7 @@ from jedi.cli.task_plan import plan
 from jedi.cli.task_why import list_by_turn, why
 from jedi.core.errors import BadInput, Problem
 from jedi.core.settings import caller
+from jedi.core.terminal import harmless
 
 if TYPE_CHECKING:
     from jedi.service.submission import Submitted
@@ -305,9 +306,9 @@ def _show_failed(found: list[Job]) -> None:
                    f"at {job.site}: {code}, {job.error_code or 'no error code'}")  # fmt: skip
         for line in (job.error_diag, *(job.retry_effects or ())):
             if line:
-                print_line(f"  {line}")
+                print_line(f"  {harmless(line)}")
         for line in (job.stderr_tail or "").splitlines()[-STDERR_LINES:]:
-            print_line(f"  | {line}", soft_wrap=True)
+            print_line(f"  | {harmless(line)}", soft_wrap=True)
 
 
 @app.command()

@@ -11,6 +11,7 @@ from jedi.cli.common import NO, Json, console, show, table, transaction
 from jedi.cli.task_commands import Comment
 from jedi.cli.task_common import Task
 from jedi.core.settings import caller
+from jedi.core.terminal import harmless
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,7 +133,8 @@ def log(
 
 
 def show_printed(printed: Printed) -> None:
-    """stdout goes to stdout; what frames it goes to stderr, so that it can be piped."""
+    """stdout goes to stdout; what frames it goes to stderr, so that it can be piped. Controls of
+    a terminal are shown, not obeyed: --json and the log file have them as they are."""
     console(stderr=True).print(f"job {printed.panda_id} ({printed.status}), from {printed.source}")
-    typer.echo(printed.stdout, nl=False)
-    typer.echo(printed.stderr, nl=False, err=True)
+    typer.echo(harmless(printed.stdout), nl=False)
+    typer.echo(harmless(printed.stderr), nl=False, err=True)

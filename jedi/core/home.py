@@ -116,6 +116,11 @@ class Home:
         return self.path / "service.key"
 
     @property
+    def webhook_key(self) -> Path:
+        """Makes the secrets that sign what is posted to webhooks."""
+        return self.path / "webhook.key"
+
+    @property
     def logs(self) -> Path:
         return self.path / "logs"
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import secrets
 from dataclasses import dataclass
 from email.errors import MessageError
 from email.headerregistry import Address
@@ -11,7 +9,9 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import Connection
 
+from jedi.core import webhookkey
 from jedi.core.errors import BadInput, Forbidden, Problem
+from jedi.core.home import Home
 from jedi.service import steering
 from jedi.spec.priority import PERMISSIONS
 from jedi.taskbuffer import users
@@ -74,10 +74,11 @@ def set_notices(
     mail: str | None = None,
     webhook: str | None = None,
     about: str | None = None,
+    home: Home | None = None,
 ) -> Told:
     """Let a user be told by mail, or by messages posted to a URL; '' ends it, None leaves it as it
-    is. A new URL gets a new secret. BadInput; Forbidden: somebody else, unless `who` is an
-    operator."""
+    is. A new URL gets a new secret, made with the key of `home` (else the present one). BadInput;
+    Forbidden: somebody else, unless `who` is an operator."""
     if who != user_name and users.role(tx, who) != "operator":
         raise Forbidden(f"Only {user_name} and operators may say how {user_name} is told.")
     problems = []
@@ -94,10 +95,14 @@ def set_notices(
         old.webhook if webhook is None else webhook or None,
         about or old.about,
     )
-    fresh = f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}" if webhook else None
-    if wanted != old or fresh:
-        users.put_notices(tx, user_name, wanted, fresh)
-    return Told(user_name, wanted.mail, wanted.webhook, wanted.about, fresh)
+    seed = made = None
+    if webhook:
+        key = webhookkey.key_of((home or Home.current()).webhook_key)
+        seed = webhookkey.new_seed(key)
+        made = webhookkey.secret(key, user_name, seed)
+    if wanted != old or seed:
+        users.put_notices(tx, user_name, wanted, seed)
+    return Told(user_name, wanted.mail, wanted.webhook, wanted.about, made)
 
 
 def _is_address(text: str) -> bool:

@@ -34,9 +34,8 @@ class Period:
         if len(fields) == 5:
             fields[4] = ",".join(map(_days, fields[4].split(",")))
             try:
-                trigger = CronTrigger.from_crontab(" ".join(fields), timezone=UTC)
-                if trigger.get_next_fire_time(None, datetime(2000, 1, 1, tzinfo=UTC)):
-                    return cls(cron=trigger)
+                if _ever(fields):
+                    return cls(cron=CronTrigger.from_crontab(" ".join(fields), timezone=UTC))
             except ValueError:
                 pass
         raise ValueError(
@@ -67,6 +66,14 @@ def written(text: str) -> str:
     """The text of a period; ValueError if it is none."""
     Period.parse(text)
     return text.strip()
+
+
+def _ever(fields: list[str]) -> bool:
+    """Whether a line of cron has any instant. In 28 years each date has been each day of the week;
+    to look on to the year 9999 takes a second."""
+    named = dict(zip(("minute", "hour", "day", "month", "day_of_week"), fields, strict=True))
+    trigger = CronTrigger(**named, year="2000-2027", timezone=UTC)
+    return trigger.get_next_fire_time(None, datetime(2000, 1, 1, tzinfo=UTC)) is not None
 
 
 def _days(part: str) -> str:

@@ -90,7 +90,7 @@ WHERE u.username = o.username AND o.message_id = ANY(ARRAY(
     AND w.channel = m.channel AND w.address IS NOT NULL  -- still wanted
   ORDER BY m.urgent DESC, m.message_id LIMIT :limit FOR UPDATE OF m SKIP LOCKED))
 RETURNING o.message_id, o.topic, o.username AS user_name, o.channel, o.urgent, o.payload,
-  CASE o.channel WHEN 'mail' THEN u.email ELSE u.webhook END AS address, u.webhook_secret AS secret
+  CASE o.channel WHEN 'mail' THEN u.email ELSE u.webhook END AS address, u.webhook_secret AS seed
 """)
 
 
@@ -98,7 +98,7 @@ def claim(
     tx: Connection, channels: Sequence[str], wait_s: float, longest_s: float, limit: int
 ) -> list[Row[Any]]:
     """Messages to be delivered now, urgent ones first: message_id, topic, user_name, channel,
-    urgent, payload, address, secret.
+    urgent, payload, address, seed (core/webhookkey.py).
 
     Each counts as tried and is put off, longer from time to time: whoever dies with it, or can't
     deliver it, need not say so.

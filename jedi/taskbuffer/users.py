@@ -90,8 +90,9 @@ def notices(tx: Connection, user_name: str) -> Notices:
     return Notices(*row) if row else Notices(None, None, "tasks")
 
 
-def put_notices(tx: Connection, user_name: str, wanted: Notices, secret: str | None) -> None:
-    """Tell a user in these ways from now on; `secret` signs what is posted (None: as before)."""
+def put_notices(tx: Connection, user_name: str, wanted: Notices, seed: str | None) -> None:
+    """Tell a user in these ways from now on; of `seed` the secret is made that signs what is posted
+    (None: as before)."""
     tx.execute(
         text(
             "INSERT INTO jedi_users AS u (username, email, webhook, webhook_secret, notices) "
@@ -100,7 +101,7 @@ def put_notices(tx: Connection, user_name: str, wanted: Notices, secret: str | N
             "webhook = excluded.webhook, notices = excluded.notices, "
             "webhook_secret = coalesce(excluded.webhook_secret, u.webhook_secret)"
         ),
-        {"user": user_name, "secret": secret, **asdict(wanted)},
+        {"user": user_name, "secret": seed, **asdict(wanted)},
     )
 
 

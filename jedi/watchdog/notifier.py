@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 from sqlalchemy import Row
 
 from jedi.agent.base import World
-from jedi.core import clock
+from jedi.core import clock, webhookkey
+from jedi.core.errors import NotFound
+from jedi.core.home import Home
 from jedi.core.knobs import Knobs
 from jedi.taskbuffer import outbox
 from jedi.watchdog import delivery
@@ -29,6 +32,7 @@ def run(world: World) -> Counts:
     """At least once: who dies after a delivery leaves the message to be delivered again. All
     messages to a receiver that is away wait with the first of them."""
     knobs, counts = world.knobs, Counts()
+    key = cache(lambda: webhookkey.key_of(Home(world.settings.home).webhook_key))
     channels = ["webhook", "mail"] if knobs["notify.smtp_host"] else ["webhook"]
     waits = float(knobs["notify.retry_s"]), float(knobs["notify.longest_retry_s"])
     while True:
@@ -40,7 +44,7 @@ def run(world: World) -> Counts:
         for row in found:
             receivers[row.channel, row.channel == "mail" or row.user_name].append(row)
         with ThreadPoolExecutor(RECEIVERS) as pool:
-            told = pool.map(lambda rows: list(_tell(knobs, rows)), receivers.values())
+            told = pool.map(lambda rows: list(_tell(knobs, key, rows)), receivers.values())
             results = [result for some in told for result in some]
         with world.engine.begin() as tx:
             outbox.note(tx, results)
@@ -48,7 +52,9 @@ def run(world: World) -> Counts:
         counts += Counts(delivered=len(results) - failed, undelivered=failed)
 
 
-def _tell(knobs: Knobs, rows: Sequence[Row[Any]]) -> Iterator[tuple[int, str | None]]:
+def _tell(
+    knobs: Knobs, key: Callable[[], bytes], rows: Sequence[Row[Any]]
+) -> Iterator[tuple[int, str | None]]:
     """Deliver messages to one receiver; for each None, or why it could not be delivered."""
     away, until = False, clock.monotonic() + PATIENCE * float(knobs["notify.timeout_s"])
     with delivery.courier(rows[0].channel, knobs) as deliver:
@@ -57,12 +63,20 @@ def _tell(knobs: Knobs, rows: Sequence[Row[Any]]) -> Iterator[tuple[int, str | N
                 yield row.message_id, _NOT_TRIED
                 continue
             try:
-                deliver(Message(row.topic, row.address, row.secret, row.urgent, row.payload))
+                deliver(_message(row, key))
+            except NotFound as error:
+                yield row.message_id, error.sentence
             except Undelivered as error:
                 away = error.away
                 yield row.message_id, str(error)[:500]
             else:
                 yield row.message_id, None
+
+
+def _message(row: Row[Any], key: Callable[[], bytes]) -> Message:
+    signs = row.channel == "webhook" and row.seed
+    secret = webhookkey.secret(key(), row.user_name, row.seed) if signs else None
+    return Message(row.topic, row.address, secret, row.urgent, row.payload)
 
 
 DOG = Dog("notifier", "watchdog.notifier_period_s", "users are told what they asked for", run)

@@ -19,7 +19,9 @@ def test_told_and_cleaned(system: System) -> None:
     receiver = Receiver()
     with receiver.up():
         with system.engine.begin() as tx:
-            users.set_notices(tx, caller(), caller(), webhook=receiver.url, about="jobs")
+            users.set_notices(
+                tx, caller(), caller(), webhook=receiver.url, about="jobs", home=system.home
+            )
         lines = system.texts("user:told", 2, "DISK_A")
         first = system.copying("user:told", nFilesPerJob=1)
         assert system.settle(first) == ["done"]
