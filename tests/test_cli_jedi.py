@@ -196,6 +196,10 @@ def test_local_files_become_a_dataset(shell: Shell, tmp_path: Path) -> None:
     listed = shell.json("dataset", "list", "user.me:texts")
     assert [(f["lfn"], f["size"]) for f in listed["files"]] == [("one.txt", 3)]
     shell.run("dataset", "list", "user.me:text", code=1)
+    assert shell.json("dataset", "list") == [{"name": "user.me:texts", "state": "closed"}]
+    assert shell.json("dataset", "list", "user.*xt*") == shell.json("dataset", "list")
+    assert shell.json("dataset", "list", "other*") == []
+    assert shell.complete("site", "show", "AL") == ["ALPHA"]
     shell.run("dataset", "add", "texts", str(tmp_path / "one.txt"), code=2)
 
 

@@ -15,6 +15,7 @@ from sqlalchemy import Engine, text
 
 from jedi.agent.base import World
 from jedi.cli import job
+from jedi.cli.job_log import news
 from jedi.core.errors import Forbidden, NotFound
 from jedi.core.settings import caller
 from jedi.core.terminal import harmless
@@ -293,5 +294,77 @@ def test_every_verb_has_an_example_and_json() -> None:
         assert "as_json" in (command.callback.__annotations__ if command.callback else {})
 
 
+def test_a_job_tells_what_it_runs_reads_and_makes(run: Run, made: Made, engine: Engine) -> None:
+    first = made.jobs[0]
+    with engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_job_params SET jobparameters = 'cat a > b'"))
+        known = tx.execute(text("SELECT type, lfn FROM jedi_job_files WHERE pandaid = :j "
+                                "ORDER BY type, fileid"), {"j": first}).all()  # fmt: skip
+    value = run("show", first, "--json").value
+    assert value["command"] == "cat a > b"
+    assert [(one["type"], one["lfn"]) for one in value["files"]] == [tuple(row) for row in known]
+    assert {one["type"] for one in value["files"]} >= {"input", "output", "log"}
+    shown = run("show", first).out
+    assert "cat a > b" in shown and all(row.lfn in shown for row in known)
+
+
+def test_jobs_of_all_tasks_are_listed(run: Run, made: Made, engine: Engine) -> None:
+    with engine.begin() as tx:
+        other, strange = make_jobs(tx, 1), make_jobs(tx, 1)
+        tx.execute(text("UPDATE jedi_jobs SET username = :me WHERE pandaid = :j"),
+                   {"me": caller(), "j": other.jobs[0]})  # fmt: skip
+        tx.execute(text("UPDATE jedi_jobs SET username = 'ann' WHERE pandaid = :j"),
+                   {"j": strange.jobs[0]})  # fmt: skip
+        move_jobs(tx, [JobMove(made.jobs[0], "sent", "test", "test")], "test", ["activated"])
+    mine = [*other.jobs, *reversed(made.jobs)]
+    assert [one["panda_id"] for one in run("list", "--json").value] == mine
+    assert [one["panda_id"] for one in run("list", "--status", "sent", "--json").value] == [
+        made.jobs[0]
+    ]
+    assert len(run("list", "--limit", 2).out.splitlines()) == 1 + 2 + 1
+    assert [one["panda_id"] for one in run("list", "--user", "ann", "--json").value] == strange.jobs
+    assert run("list", "--status", "sendt").code == 2
+
+
+def test_what_it_prints_is_followed(
+    run: Run, made: Made, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing twice, nothing left out, though a pilot sends the end only."""
+    job_id = made.jobs[0]
+    tails = iter(["one\ntwo\n", "two\nthree\n", "two\nthree\n", None])
+
+    def step(_seconds: float) -> None:
+        said = next(tails)
+        with engine.begin() as tx:
+            if said is None:
+                unguard(tx)
+                tx.execute(text("UPDATE jedi_jobs SET status = 'failed' WHERE pandaid = :j"),
+                           {"j": job_id})  # fmt: skip
+                return
+            tx.execute(text("INSERT INTO jedi_job_tail (pandaid, stdout_tail, stderr_tail) "
+                            "VALUES (:j, :said, 'oh\n') ON CONFLICT (pandaid) DO UPDATE "
+                            "SET stdout_tail = :said"), {"j": job_id, "said": said})  # fmt: skip
+
+    monkeypatch.setattr("time.sleep", step)
+    answer = run("log", "-f", job_id)
+    assert (answer.code, answer.out) == (0, "one\ntwo\nthree\n")
+    assert answer.err.splitlines() == [
+        f"job {job_id} is activated", "oh", f"job {job_id} is failed"]  # fmt: skip
+    with engine.begin() as tx:  # the records agree again
+        unguard(tx)
+        tx.execute(text("UPDATE jedi_jobs SET status = 'activated'"))
+
+
+def test_what_is_new_of_two_ends() -> None:
+    assert news("", "ab") == "ab"
+    assert news("ab", "abc") == "c"
+    assert news("xab", "abc") == "c"
+    assert news("ab", "ab") == ""
+    assert news("ab", "cd") == "cd"
+    assert news("ab", "0123ab45") == "45"
+
+
 def test_jobs_are_completed(made: Made, run: Run) -> None:
     assert [name for name, _ in job._ids("")] == [str(one) for one in reversed(made.jobs)]
+    assert [name for name, _ in job._ids(str(made.jobs[1]))] == [str(made.jobs[1])]
+    assert job._ids("999") == []

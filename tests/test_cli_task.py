@@ -24,6 +24,7 @@ from sqlalchemy import Connection, Engine, text
 
 from jedi.agent.base import World
 from jedi.cli import task
+from jedi.cli.task_common import _task_ids as task_ids
 from jedi.cli.task_common import statuses
 from jedi.core.settings import caller
 from jedi.taskbuffer import commands
@@ -113,6 +114,28 @@ def test_all_mistakes_are_told_and_nothing_is_stored(run: Run, tmp_path: Path) -
     problems = json.loads(run("submit", file, "--json").err)["facts"]["problems"]
     assert {"path", "value", "rule", "remedy"} == problems[0].keys()
     assert run("list", "--json").value == []
+
+
+def test_a_task_comes_from_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    two = {"taskName": "two", "noInput": True, "nFiles": 1, "transPath": "true",
+           "jobParameters": []}  # fmt: skip
+    for said in (HELLO.read_text(), json.dumps(two)):
+        monkeypatch.setattr("sys.stdin", io.StringIO(said))
+        assert run("submit", "-").code == 0
+    assert [one["task_name"] for one in run("list", "--json").value] == ["two", "hello"]
+
+
+def test_a_command_becomes_a_task(run: Run, engine: Engine) -> None:
+    answer = run("exec", "--json", "--", "grep", "-c", "x y", "file")
+    with engine.begin() as tx:
+        stored = tx.execute(text("SELECT * FROM jedi_taskparams")).one()
+    assert (answer.code, answer.value["jedi_task_id"]) == (0, stored.jeditaskid)
+    assert stored.taskparams["jobParameters"][0]["value"] == "grep -c 'x y' file"
+    assert run("exec").code == 2
+
+
+def test_the_version_is_told(run: Run) -> None:
+    assert re.fullmatch(r"JEDI \d+\.\d+\.\d+\n", run("--version").out)
 
 
 def test_validation_stores_nothing(run: Run) -> None:
@@ -248,6 +271,9 @@ def test_failed_jobs_come_with_the_end_of_stderr(run: Run, made: Made) -> None:
     assert lines == [f"line {i}" for i in range(10, 30)]
     assert len(run("jobs", made.task, "--json").value) == 3
     assert len(run("jobs", made.task, "--failed", "--json").value) == 1
+    told = run("jobs", made.task, "--status", "sent", "--status", "finished", "--json").value
+    assert [one["panda_id"] for one in told] == [made.jobs[0], made.jobs[2]]
+    assert "Did you mean finished?" in run("jobs", made.task, "--status", "finishd").err
 
 
 def test_files_are_listed_by_kind_and_status(run: Run, made: Made) -> None:
@@ -548,3 +574,5 @@ def test_tasks_and_statuses_are_completed(
         timeout=60, check=False,
     )  # fmt: skip
     assert str(made.task) in told.stdout.split()
+    assert task_ids("") == [(str(made.task), "words, running")] == task_ids(str(made.task))
+    assert task_ids("99") == []

@@ -52,6 +52,23 @@ def ddm(make: Make, roots: Roots) -> DDM:
 class TestConformance:
     """The same for every implementation; two empty endpoints, A and B."""
 
+    def test_datasets_are_found_by_name(self, ddm: DDM) -> None:
+        """`*` alone is special: not the `%` and `_` of SQL, nor the `.` of other patterns."""
+        assert ddm.find("*") == []
+        ddm.create("s:a_b", "A")
+        put(ddm, "B", "s:a.b", {"f": b"1"})
+        put(ddm, "A", "t:axb", {"f": b"1"})
+        ddm.create("s:c", "A", container=True)
+        ddm.add_members("s:c", ["s:a.b"])
+        assert ddm.find("*") == [
+            ("s:a.b", "closed"), ("s:a_b", "open"), ("s:c", ddm.dataset("s:c").state),
+            ("t:axb", "closed"),
+        ]  # fmt: skip
+        assert [name for name, _ in ddm.find("s:a*")] == ["s:a.b", "s:a_b"]
+        assert [name for name, _ in ddm.find("*:a_b")] == ["s:a_b"]
+        assert [name for name, _ in ddm.find("s:a.b")] == ["s:a.b"]
+        assert ddm.find("%") == ddm.find("s:a") == []
+
     def test_a_dataset_lives(self, ddm: DDM) -> None:
         refused("dataset_missing", ddm.dataset, "s:d")
         ddm.create("s:d", "A")

@@ -385,7 +385,7 @@ def test_failures_by_cause(world: World, submit: Submit) -> None:
             ("payload_exit", 3, 3), ("wall_limit", 1, 4),
         ]  # fmt: skip
         assert details.failures[0].error_diag == "diag 3"
-        failed = tasks.jobs(tx, task_id, failed=True)
+        failed = tasks.jobs(tx, task_id, statuses=["failed"])
         assert [job.panda_id for job in failed] == [1, 2, 3, 4]
         assert failed[2].stderr_tail == "oh no"
         assert len(tasks.jobs(tx, task_id)) == 5

@@ -12,6 +12,7 @@ import typer
 from jedi.cli import notify
 from jedi.cli.common import Json, application, read_file, show, table, transaction
 from jedi.cli.queue import queue_app
+from jedi.core.errors import JediError
 from jedi.core.settings import Settings, caller
 
 if TYPE_CHECKING:
@@ -30,6 +31,19 @@ GROUPS = {
     "user": user_app,
 }
 
+
+def _complete_site(incomplete: str) -> list[str]:
+    from jedi.service.sites import list_sites
+
+    try:
+        with transaction() as tx:
+            names = [row["site"] for row in list_sites(tx)]
+    except JediError:  # completion has nobody to complain to
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
+Site = Annotated[str, typer.Argument(help="A site.", autocompletion=_complete_site)]
 File = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A YAML file.")]
 Comment = Annotated[str | None, typer.Option("--comment", help="Why; kept in the history.")]
 
@@ -77,7 +91,7 @@ def site_import(file: File, comment: Comment = None, as_json: Json = False) -> N
 
 @site_app.command("set")
 def site_set(
-    site: str,
+    site: Site,
     attributes: Annotated[list[str], typer.Argument(metavar="NAME=VALUE...")],
     comment: Annotated[str, typer.Option("--comment", help="Why; kept in the history.")],
     as_json: Json = False,
@@ -129,7 +143,7 @@ def site_list(as_json: Json = False) -> None:
 
 
 @site_app.command("show")
-def site_show(site: str, as_json: Json = False) -> None:
+def site_show(site: Site, as_json: Json = False) -> None:
     """Show all attributes of a site, its endpoints and its last changes.
 
     Example: `jedi site show LOCAL`
@@ -151,7 +165,7 @@ def site_show(site: str, as_json: Json = False) -> None:
 
 @site_app.command("token")
 def site_token(
-    site: str,
+    site: Site,
     days: Annotated[
         float, typer.Option("--days", min=0, max=36500, help="It is good for so long.")
     ] = 30.0,
@@ -324,20 +338,46 @@ def dataset_close(
     show(closed, as_json, lambda: typer.echo(f"{closed}."))
 
 
+def _complete_dataset(incomplete: str) -> list[str]:
+    from jedi.ddm import factory
+    from jedi.service.datasets import find_datasets
+    from jedi.taskbuffer import knobs
+
+    try:
+        with transaction() as tx:
+            found = find_datasets(factory.load(tx, knobs.load(tx)), f"{incomplete}*")
+    except JediError:  # completion has nobody to complain to
+        return []
+    return [one.name for one in found]
+
+
 @dataset_app.command("list")
 def dataset_list(
-    dataset: Annotated[str, typer.Argument(metavar="SCOPE:NAME")], as_json: Json = False
-) -> None:
-    """List the files of a dataset or container.
+    pattern: Annotated[
+        str,
+        typer.Argument(
+            metavar="[SCOPE:NAME|PATTERN]", autocompletion=_complete_dataset,
+            help="A dataset whose files are listed; or datasets, * is anything.",
+        ),
+    ] = "*",
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """List the datasets that there are, by a pattern; or the files of one dataset or container.
 
-    Example: `jedi dataset list user.me:texts`
+    Example: `jedi dataset list "user.me:*"`
     """
     from jedi.ddm import factory
-    from jedi.service.datasets import show_dataset
+    from jedi.service.datasets import find_datasets, show_dataset
     from jedi.taskbuffer import knobs
 
     with transaction() as tx:
-        found = show_dataset(factory.load(tx, knobs.load(tx)), dataset)
+        ddm = factory.load(tx, knobs.load(tx))
+        if "*" in pattern:
+            some = find_datasets(ddm, pattern)
+            rows = [[one.name, one.state or "unreadable"] for one in some]
+            show(some, as_json, lambda: table(["dataset", "state"], rows))
+            return
+        found = show_dataset(ddm, pattern)
 
     def people() -> None:
         typer.echo(found.info)

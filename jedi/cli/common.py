@@ -74,6 +74,20 @@ def application(about: str) -> typer.Typer:
     )
 
 
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"JEDI {version('jedi-server')}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    typer.Option("--version", callback=_tell_version, is_eager=True, help="Print it and end."),
+]
+
+
 def run(app: typer.Typer, name: str) -> NoReturn:
     """Run the command line of program `name`; errors become sentences on stderr and exit codes."""
     try:

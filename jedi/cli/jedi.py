@@ -10,7 +10,18 @@ import typer
 
 from jedi.cli import admin, network, parts, retry_rule, snapshot, watchdog
 from jedi.cli.check import check
-from jedi.cli.common import NO, Json, application, console, read_file, run, show, table, transaction
+from jedi.cli.common import (
+    NO,
+    Json,
+    Version,
+    application,
+    console,
+    read_file,
+    run,
+    show,
+    table,
+    transaction,
+)
 from jedi.cli.replay import replay
 from jedi.cli.simulate import simulate
 from jedi.core import clock, logfiles
@@ -42,7 +53,7 @@ def main() -> None:
 
 
 @app.callback()
-def _first() -> None:
+def _first(version: Version = False) -> None:
     from jedi.cli.foreign import refuse_namesake
 
     refuse_namesake()

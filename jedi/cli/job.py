@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jedi.cli.common import NO, Json, application, run, show, table, transaction
+from jedi.cli.common import NO, Json, Version, application, run, show, table, transaction
+from jedi.cli.job_log import follow_log
 from jedi.cli.task_commands import Comment
-from jedi.cli.task_common import NEWEST
+from jedi.cli.task_common import NEWEST, job_statuses, must_be_job_statuses
 from jedi.cli.task_results import KeepDays, fetch, show_printed
 from jedi.core import states
 from jedi.core.errors import JediError
@@ -21,7 +22,7 @@ from jedi.core.settings import caller
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from jedi.service.jobs import JobDetails, OneJob
+    from jedi.service.jobs import JobDetails, OneJob, UsedFile
 
 app = application(
     "Jobs: look at one, hold it, release it, cancel it, have what it made. Each command names "
@@ -36,10 +37,10 @@ def _ids(incomplete: str) -> list[tuple[str, str]]:
 
     try:
         with transaction() as tx:
-            found = jobs.newest(tx, caller(), NEWEST)
+            found = jobs.newest(tx, caller(), incomplete, NEWEST)
     except JediError:  # completion has nobody to complain to
         return []
-    return [(str(job), status) for job, status in found if str(job).startswith(incomplete)]
+    return [(str(job), status) for job, status in found]
 
 
 _argument = partial(typer.Argument, min=1, max=2**63 - 1, autocompletion=_ids)
@@ -53,7 +54,7 @@ def main() -> None:
 
 
 @app.callback()
-def _first() -> None:
+def _first(version: Version = False) -> None:
     from jedi.cli.foreign import refuse_namesake
 
     refuse_namesake()
@@ -96,14 +97,68 @@ def _show(found: JobDetails) -> None:
         "exit code": job.exit_code,
         "error code": job.error_code,
         "error": job.error_diag,
+        "command": found.command,
         "outputs kept until": job.retention,
         "purged": job.purged_at,
     }
     table(["what", "value"], [[k, v] for k, v in facts.items() if v is not None])
+    if found.files:
+        rows = [[f.type, _part(f), f.size, f.endpoint, f.dataset] for f in found.files]
+        table(["type", "file", "bytes", "endpoint", "dataset"], rows,
+              spare=("endpoint",), short=("file", "dataset"))  # fmt: skip
     steps = [[s.time, s.status, s.agent, s.reason or s.reason_code] for s in found.steps]
     table(["since", "status", "agent", "reason"], steps)
     held = [[one.resource, one.allocated_at, one.released_at] for one in found.allocations]
     table(["allocated", "from", "to"], held)
+
+
+def _part(file: UsedFile) -> str:
+    """A file, or which of its events."""
+    if file.end_event is None:
+        return file.lfn
+    return f"{file.lfn}, {file.start_event}-{file.end_event}"
+
+
+@app.command("list")
+def list_jobs(
+    status: Annotated[
+        list[str] | None,
+        typer.Option("--status", autocompletion=job_statuses, help="In this one; repeatable."),
+    ] = None,
+    user: Annotated[
+        str | None, typer.Option("--user", help="Of this user, instead of you.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many at most.")] = 50,
+    as_json: Json = False,
+) -> None:
+    """List your jobs, of all tasks, the newest first.
+
+    Example: `jedi-job list --status running --status failed`
+    """
+    from jedi.service import jobs
+
+    must_be_job_statuses(status or ())
+    with transaction() as tx:
+        found = jobs.owned(tx, user or caller(), status, limit)
+    headers = [
+        "job",
+        "task",
+        "name",
+        "attempt",
+        "status",
+        "site",
+        "since",
+        "wall s",
+        "exit",
+        "error",
+    ]
+    rows = [
+        [j.panda_id, j.jedi_task_id, j.task_name, j.attempt_nr, j.status, j.site,
+         j.start_time or j.creation_time, j.wall_s, j.exit_code, j.error_code]
+        for j in found
+    ]  # fmt: skip
+    spare, short = ("attempt", "wall s", "exit", "since", "site"), ("name", "error")
+    show(found, as_json, lambda: table(headers, rows, spare=spare, short=short))
 
 
 @app.command()
@@ -188,16 +243,22 @@ def log(
     pilot: Annotated[
         bool, typer.Option("--pilot", help="What its pilot printed, in its batch job.")
     ] = False,
+    follow: Annotated[
+        bool, typer.Option("-f", "--follow", help="Go on as it prints more, until it ends.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what a job printed.
+    """Show what a job printed; while it runs, what its pilot sent last.
 
-    Example: `jedi-job log 17`
+    Example: `jedi-job log -f 17`
     """
     from jedi.ddm import factory
     from jedi.service import jobs
     from jedi.taskbuffer import knobs
 
+    if follow and not pilot and not as_json:
+        follow_log(job)
+        return
     with transaction() as tx:
         if pilot:
             printed = jobs.pilot_printed(tx, Home.current().pilot_logs, job)

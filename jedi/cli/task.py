@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -13,6 +14,7 @@ import typer
 from jedi.cli import task_follow, task_reference, task_results
 from jedi.cli.common import (
     Json,
+    Version,
     application,
     cell,
     console,
@@ -23,9 +25,11 @@ from jedi.cli.common import (
     transaction,
 )
 from jedi.cli.common import status as status_of
+from jedi.cli.execute import execute
 from jedi.cli.layout import TASKS
 from jedi.cli.task_commands import (
     avalanche,
+    change,
     finish,
     incexec,
     kill,
@@ -36,7 +40,7 @@ from jedi.cli.task_commands import (
     resume,
     retry,
 )
-from jedi.cli.task_common import Task, statuses
+from jedi.cli.task_common import Task, job_statuses, must_be_job_statuses, statuses
 from jedi.cli.task_plan import plan
 from jedi.cli.task_why import list_by_turn, why
 from jedi.core.errors import BadInput, Problem
@@ -75,17 +79,26 @@ def main() -> None:
 
 
 @app.callback()
-def _first() -> None:
+def _first(version: Version = False) -> None:
     from jedi.cli.foreign import refuse_namesake
 
     refuse_namesake()
+
+
+def _must_exist(files: list[Path]) -> list[Path]:
+    for file in files:
+        if str(file) != "-" and not file.is_file():
+            raise typer.BadParameter(f"{file} is no file")
+    return files
 
 
 @app.command()
 def submit(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE...", exists=True, dir_okay=False, help="YAML or JSON."),
+        typer.Argument(
+            metavar="FILE...", callback=_must_exist, help="YAML or JSON; - is standard input."
+        ),
     ],
     key: Annotated[
         str | None, typer.Option("--key", help="Your name for it: a repeat gives the same task.")
@@ -104,11 +117,10 @@ def submit(
     from jedi.service import collection
     from jedi.taskbuffer import knobs
 
+    texts = {file: sys.stdin.read() if str(file) == "-" else read_file(file) for file in files}
     read = {
-        str(file): collection.Document(
-            read_file(file), "json" if file.suffix == ".json" else "yaml", file.parent
-        )
-        for file in files
+        str(file): collection.Document(text, _format(file, text), file.parent)
+        for file, text in texts.items()
     }
     tasks = collection.collect(read)
     with transaction() as tx:
@@ -123,6 +135,12 @@ def submit(
     ids = [{"jedi_task_id": one.jedi_task_id, "status": one.status} for one in done]
     sentences = "\n".join(map(_submitted, done))
     show(ids if tasks[0].name else ids[0], as_json, lambda: typer.echo(sentences))
+
+
+def _format(file: Path, text: str) -> str:
+    """By the file's name, or what standard input begins with."""
+    begins = str(file) == "-" and text.lstrip()[:1] in ("{", "[")
+    return "json" if begins or file.suffix == ".json" else "yaml"
 
 
 def _submitted(done: Submitted) -> str:
@@ -248,6 +266,10 @@ def jobs(
     failed: Annotated[
         bool, typer.Option("--failed", help="Failed ones, with the end of their stderr.")
     ] = False,
+    status: Annotated[
+        list[str] | None,
+        typer.Option("--status", autocompletion=job_statuses, help="In this one; repeatable."),
+    ] = None,
     of: Annotated[
         int | None,
         typer.Option(
@@ -257,15 +279,17 @@ def jobs(
     limit: Limit = None,
     as_json: Json = False,
 ) -> None:
-    """List the jobs of a task.
+    """List the jobs of a task (`jedi-job list`: those of all tasks).
 
-    Example: `jedi-task jobs 1 --failed`
+    Example: `jedi-task jobs 1 --status running`
     """
     from jedi.service import tasks
 
+    must_be_job_statuses(status or ())
+    wanted = ["failed", *(status or ())] if failed else status
     with transaction() as tx:
         if of is None:
-            found = tasks.jobs(tx, task, failed=failed, limit=_most(limit, as_json))
+            found = tasks.jobs(tx, task, statuses=wanted, limit=_most(limit, as_json))
         else:
             found = tasks.descendants(tx, task, of)
 
@@ -368,6 +392,8 @@ for _verb in (
 ):  # fmt: skip
     app.command()(_verb)
 app.command()(why)
+app.command("exec")(execute)
+app.command("set")(change)
 app.command()(plan)
 app.command("params")(task_reference.params)
 app.command("schema")(task_reference.schema)

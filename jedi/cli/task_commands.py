@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from jedi.cli.common import NO, Json, show, transaction
-from jedi.cli.task_common import AnyTaskIds, TaskIds
+from jedi.cli.task_common import AnyTaskIds, Task, TaskIds
 from jedi.core.errors import BadInput, JediError, Problem, Unreachable
 from jedi.core.settings import caller
+
+
+class What(StrEnum):
+    """What may be changed of a task that is under way."""
+
+    PRIORITY = "priority"
+
 
 Comment = Annotated[str | None, typer.Option("--comment", help="Why; it is told with the task.")]
 
@@ -204,6 +212,25 @@ def reassign(
     """
     _command("reassign", tasks, comment, as_json, site=site, nucleus=nucleus, soft=soft,
              nokill=nokill)  # fmt: skip
+
+
+def change(
+    task: Task,
+    key: Annotated[What, typer.Argument(metavar="priority", help="What to change.")],
+    value: Annotated[int, typer.Argument(metavar="VALUE", help="The new value.")],
+    as_json: Json = False,
+) -> None:
+    """Give a task another priority; its jobs that wait follow. (Parameters of a task that has ended
+    change with `incexec --set`.)
+
+    Example: `jedi-task set 1 priority 1100`
+    """
+    from jedi.service.priorities import change as give
+
+    with transaction() as tx:
+        done = give(tx, caller(), task, value)
+    sentence = f"Task {task} has priority {done.priority}; waiting jobs that follow: {done.jobs}."
+    show(done, as_json, lambda: typer.echo(sentence))
 
 
 def _command(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from jedi.core.errors import JediError
+from jedi.core.errors import BadInput, JediError, Problem
 
 NEWEST = 50
 """How many tasks completion offers."""
@@ -19,11 +20,32 @@ def _task_ids(incomplete: str) -> list[tuple[str, str]]:
 
     try:
         with transaction() as tx:
-            found = tasks.find(tx, limit=NEWEST)
+            found = tasks.find(tx, begins=incomplete, limit=NEWEST)
     except JediError:  # completion has nobody to complain to
         return []
-    ids = [(str(t.jedi_task_id), f"{t.task_name}, {t.status}") for t in found]
-    return [(number, about) for number, about in ids if number.startswith(incomplete)]
+    return [(str(t.jedi_task_id), f"{t.task_name}, {t.status}") for t in found]
+
+
+def job_statuses(incomplete: str) -> list[tuple[str, str]]:
+    """The statuses of jobs that begin so, with their meaning."""
+    from jedi.core.states import JOB
+
+    return [pair for pair in JOB.states.items() if pair[0].startswith(incomplete)]
+
+
+def must_be_job_statuses(told: Sequence[str]) -> None:
+    """BadInput names what is no status of a job, with the nearest one."""
+    from jedi.core.states import JOB
+    from jedi.core.suggest import suggest
+
+    problems = [
+        Problem("--status", one, "no such status of a job",
+                suggest(one, JOB.states, f"There are {', '.join(JOB.states)}"))
+        for one in told
+        if one not in JOB.states
+    ]  # fmt: skip
+    if problems:
+        raise BadInput(problems)
 
 
 def statuses(incomplete: str) -> list[tuple[str, str]]:

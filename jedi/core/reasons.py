@@ -89,6 +89,7 @@ TASKS: Mapping[str, str] = {
     "retried": "A new attempt begins.",
     "nothing_to_retry": "No input failed and none is left.",
     "retry_limit": "The task cost too much to be retried: mend it, or retry it with --transcend.",
+    "priority_set": "The task was given another priority.",
     "incexec": "The task was told to go on with new inputs and changed parameters.",
     "parameters_merged": "The changed parameters are stored: a new attempt begins.",
     "pause": "The task was told to do nothing until it is resumed.",

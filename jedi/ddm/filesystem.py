@@ -7,6 +7,7 @@ files and subdirectories are no files of a dataset. Nothing outside the roots is
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +15,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from jedi.core.errors import NotFound, Refused
+from jedi.core.errors import BadInput, NotFound, Refused
 from jedi.ddm import sidecar
 from jedi.ddm.directories import Directories, Named, guid, must_be_plain
 from jedi.ddm.interface import Copy, DatasetInfo, FileInfo, Replica, State, flatten
@@ -41,6 +42,17 @@ class FileSystemDDM(Directories):
             members=tuple(dict.fromkeys(member for some in members for member in some)),
             is_container=bool(members),
         )
+
+    def find(self, pattern: str) -> list[tuple[str, State | None]]:
+        fits = re.compile(".*".join(map(re.escape, pattern.split("*"))))
+        there = {name for storage in self._storages.values() for name in storage.datasets()}
+        return [(name, self._state(name)) for name in sorted(there) if fits.fullmatch(name)]
+
+    def _state(self, name: str) -> State | None:
+        try:
+            return self.dataset(name).state
+        except (BadInput, Refused, NotFound):
+            return None
 
     def constituents(self, name: str) -> list[str]:
         return flatten(name, self.dataset)

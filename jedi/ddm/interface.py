@@ -108,6 +108,10 @@ class DDM(Protocol):
     def dataset(self, name: str) -> DatasetInfo:
         """The state of a dataset and, for a container, its members as declared."""
 
+    def find(self, pattern: str) -> list[tuple[str, State | None]]:
+        """The names of datasets and containers that fit, sorted, with their states (None: what is
+        written beside the files can't be read); `*` stands for anything."""
+
     def constituents(self, name: str) -> list[str]:
         """The plain datasets below a container, in order, each once; a plain one is itself."""
 

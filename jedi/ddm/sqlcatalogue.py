@@ -49,6 +49,10 @@ class SqlCatalogueDDM(Directories):
         with self._engine.begin() as tx:
             return _one(_tree(tx, [name]), name)
 
+    def find(self, pattern: str) -> list[tuple[str, State | None]]:
+        with self._engine.begin() as tx:
+            return [(row.name, row.state) for row in catalogue.find_datasets(tx, pattern)]
+
     def constituents(self, name: str) -> list[str]:
         with self._engine.begin() as tx:
             return _constituents(tx, name)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -48,6 +49,13 @@ def make_below(directory: Path) -> None:
             directory.chmod(stat.S_IMODE(mode) & (above | 0o7700))
 
 
+def _directories(place: Path) -> list[Path]:
+    try:
+        return [one for one in place.iterdir() if one.name[0] != "." and one.is_dir()]
+    except OSError:  # a storage may be away, and what is another's be closed
+        return []
+
+
 @dataclass(frozen=True)
 class Storage:
     """The storage of an endpoint; `root` is a real path (no symlinks), which need not exist yet."""
@@ -59,6 +67,13 @@ class Storage:
     def staging(self) -> Path:
         """What is not published yet: hidden, on the same file system."""
         return self.root / ".staging"
+
+    def datasets(self) -> Iterator[str]:
+        """The names of all datasets that have a directory here."""
+        for scope in _directories(self.root):
+            for home in _directories(scope):
+                with suppress(ValueError):
+                    yield canonical(f"{scope.name}:{home.name}")
 
     def home(self, dataset: str) -> Path:
         """The directory of a dataset, there or not."""

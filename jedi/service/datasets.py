@@ -72,6 +72,19 @@ def close_dataset(tx: Connection, ddm: DDM, name: str) -> DatasetInfo:
     return ddm.dataset(name)
 
 
+@dataclass(frozen=True, slots=True)
+class NamedDataset:
+    """A dataset or container by its name; state None: what is written of it can't be read."""
+
+    name: str
+    state: str | None
+
+
+def find_datasets(ddm: DDM, pattern: str) -> list[NamedDataset]:
+    """Datasets and containers by name; `*` stands for anything."""
+    return [NamedDataset(name, state) for name, state in ddm.find(pattern)]
+
+
 def show_dataset(ddm: DDM, name: str) -> DatasetDetails:
     """A dataset or container; NotFound if it is nowhere."""
     return DatasetDetails(ddm.dataset(name), ddm.list_files(name), ddm.replicas(name))

@@ -84,11 +84,43 @@ class Allocation:
 
 
 @dataclass(frozen=True, slots=True)
+class UsedFile:
+    """A file that a job reads or is to make, or which of its events; size in bytes."""
+
+    type: str
+    lfn: str
+    dataset: str
+    endpoint: str | None
+    size: int | None
+    start_event: int | None
+    end_event: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedJob:
+    """A job of a user among those of all tasks."""
+
+    panda_id: int
+    jedi_task_id: int
+    task_name: str
+    attempt_nr: int
+    status: str
+    site: str
+    creation_time: datetime
+    start_time: datetime | None
+    wall_s: float | None
+    exit_code: int | None
+    error_code: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class JobDetails:
-    """A job, its history, what it held when, and the attempts that stand for it by now: itself, or
-    later ones."""
+    """A job, the command that its payload runs (None: forgotten), what it reads and makes, its
+    history, what it held when, and the attempts that stand for it by now: itself, or later ones."""
 
     job: OneJob
+    command: str | None
+    files: list[UsedFile]
     latest: list[int]
     steps: list[JobStep]
     allocations: list[Allocation]
@@ -108,7 +140,8 @@ def show(tx: Connection, panda_id: int) -> JobDetails:
     latest = [one.panda_id for one in tasks.descendants(tx, job.jedi_task_id, panda_id)]
     steps = [JobStep(**row._mapping) for row in onejob.steps(tx, panda_id)]
     held = [Allocation(**row._mapping) for row in onejob.allocations(tx, panda_id)]
-    return JobDetails(job, latest, steps, held)
+    used = [UsedFile(**row._mapping) for row in onejob.files(tx, panda_id)]
+    return JobDetails(job, onejob.command(tx, panda_id), used, latest, steps, held)
 
 
 def printed(tx: Connection, ddm: DDM, panda_id: int) -> Printed:
@@ -156,9 +189,17 @@ def plan_copies(tx: Connection, ddm: DDM, panda_id: int, directory: Path) -> lis
     return [Copy(file, place / file.lfn, directory / file.lfn) for file in made]
 
 
-def newest(tx: Connection, user_name: str, limit: int) -> list[tuple[int, str]]:
-    """The newest jobs of a user, with their statuses."""
-    return [(row.pandaid, row.status) for row in onejob.newest(tx, user_name, limit)]
+def newest(tx: Connection, user_name: str, begins: str, limit: int) -> list[tuple[int, str]]:
+    """The newest jobs of a user, whose ids begin so, with their statuses."""
+    return [(row.pandaid, row.status) for row in onejob.newest(tx, user_name, begins, limit)]
+
+
+def owned(
+    tx: Connection, user_name: str, statuses: Sequence[str] | None, limit: int
+) -> list[OwnedJob]:
+    """The newest jobs of a user, of all tasks, in these statuses (None: all)."""
+    found = onejob.owned(tx, user_name, statuses, limit)
+    return [OwnedJob(**row._mapping) for row in found]
 
 
 def cancel(tx: Connection, who: str, panda_ids: Sequence[int], comment: str | None) -> list[OneJob]:

@@ -209,11 +209,12 @@ def find(
     name: str | None = None,
     statuses: Sequence[str] | None = None,
     ids: Sequence[int] | None = None,
+    begins: str = "",
     limit: int = MOST_ROWS,
 ) -> list[Task]:
-    """Tasks, newest first; `*` in a name stands for anything."""
+    """Tasks, newest first; `*` in a name stands for anything; `begins`: how their ids do."""
     unit_s = knobs.load(tx)["throttle.unit_s"]
-    found = views.tasks(tx, limit, user_name, name, statuses, ids, unit_s=unit_s)
+    found = views.tasks(tx, limit, user_name, name, statuses, ids, begins, unit_s=unit_s)
     return [Task(**row._mapping) for row in found]
 
 
@@ -252,11 +253,14 @@ def get(tx: Connection, jedi_task_id: int) -> Task:
 
 
 def jobs(
-    tx: Connection, jedi_task_id: int, *, failed: bool = False, limit: int = MOST_ROWS
+    tx: Connection,
+    jedi_task_id: int,
+    *,
+    statuses: Sequence[str] | None = None,
+    limit: int = MOST_ROWS,
 ) -> list[Job]:
-    """The jobs of a task, or its failed ones, with the end of what they wrote to stderr."""
+    """The jobs of a task, or those in these statuses, with the end of what they wrote to stderr."""
     get(tx, jedi_task_id)
-    statuses = ["failed"] if failed else None
     return [_job(row) for row in views.jobs(tx, jedi_task_id, statuses, limit)]
 
 

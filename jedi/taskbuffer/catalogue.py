@@ -11,6 +11,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
+from jedi.taskbuffer.patterns import like
+
 _TREE = """
 WITH RECURSIVE tree(name) AS (
   SELECT unnest(CAST(:names AS text[]))
@@ -64,6 +66,12 @@ def tree(tx: Connection, names: Collection[str]) -> list[Row[Any]]:
     """These datasets and all below them, in no order: name, state, is_container, members. Names
     that nothing is known of are left out."""
     return list(tx.execute(text(_TREE), {"names": list(names)}))
+
+
+def find_datasets(tx: Connection, pattern: str) -> list[Row[Any]]:
+    """Datasets by name, of which `*` stands for anything: name, state."""
+    query = 'SELECT name, state FROM ddm_datasets WHERE name LIKE :name ORDER BY name COLLATE "C"'
+    return list(tx.execute(text(query), {"name": like(pattern)}))
 
 
 def put_dataset(tx: Connection, name: str, state: str, *, container: bool) -> bool:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, TextClause, text
 from jedi.core import states
 from jedi.core.pgi import LIVE
 from jedi.taskbuffer import outbox
-from jedi.taskbuffer.alljobs import all_jobs
+from jedi.taskbuffer.alljobs import all_files, all_jobs
 from jedi.taskbuffer.engine import wake
 from jedi.taskbuffer.jobs import lock_jobs
 from jedi.taskbuffer.purging import GOING
@@ -50,7 +50,34 @@ SELECT resource, allocated_at, released_at FROM jedi_job_allocations WHERE panda
 ORDER BY allocated_at, resource
 """)
 _NEWEST = text("""
-SELECT pandaid, status FROM jedi_jobs WHERE username = :user ORDER BY pandaid DESC LIMIT :limit
+SELECT pandaid, status FROM jedi_jobs
+WHERE username = :user AND starts_with(CAST(pandaid AS text), :begins)
+ORDER BY pandaid DESC LIMIT :limit
+""")
+_COMMAND = text("SELECT jobparameters FROM jedi_job_params WHERE pandaid = :id")
+_FILES = text(f"""
+SELECT f.type, f.lfn, d.datasetname AS dataset, f.endpoint, f.fsize AS size, f.start_event,
+  f.end_event
+FROM {
+    all_files(
+        "pandaid, jeditaskid, datasetid, fileid, type, lfn, endpoint, fsize, start_event, end_event"
+    )
+} f
+JOIN jedi_datasets d USING (jeditaskid, datasetid)
+WHERE f.pandaid = :id ORDER BY f.type, f.fileid
+""")
+_OWNED = text(f"""
+SELECT j.pandaid AS panda_id, j.jeditaskid AS jedi_task_id, t.taskname AS task_name,
+  j.attemptnr AS attempt_nr, j.status, j.site, j.creationtime AS creation_time,
+  j.starttime AS start_time, j.wall_s, j.exit_code, j.error_code
+FROM {
+    all_jobs(
+        "pandaid, jeditaskid, username, attemptnr, status, site, creationtime, starttime, "
+        "wall_s, exit_code, error_code"
+    )
+} j JOIN jedi_tasks t USING (jeditaskid)
+WHERE j.username = :user AND (CAST(:statuses AS text[]) IS NULL OR j.status = ANY(:statuses))
+ORDER BY j.pandaid DESC LIMIT :limit
 """)
 _LOG = """
 l AS (
@@ -122,14 +149,32 @@ def steps(tx: Connection, panda_id: int) -> list[Row[Any]]:
     return list(tx.execute(_STEPS, {"id": panda_id}))
 
 
+def command(tx: Connection, panda_id: int) -> str | None:
+    """What the payload of a job runs; None: it is forgotten."""
+    found: str | None = tx.scalar(_COMMAND, {"id": panda_id})
+    return found
+
+
+def files(tx: Connection, panda_id: int) -> list[Row[Any]]:
+    """What a job reads and is to make, archived ones too."""
+    return list(tx.execute(_FILES, {"id": panda_id}))
+
+
+def owned(
+    tx: Connection, user_name: str, statuses: Sequence[str] | None, limit: int
+) -> list[Row[Any]]:
+    """The newest jobs of a user, of all tasks, in these statuses (None: all), archived ones too."""
+    return list(tx.execute(_OWNED, {"user": user_name, "statuses": statuses, "limit": limit}))
+
+
 def allocations(tx: Connection, panda_id: int) -> list[Row[Any]]:
     """What a job holds or held: resource, allocated_at, released_at."""
     return list(tx.execute(_ALLOCATIONS, {"id": panda_id}))
 
 
-def newest(tx: Connection, user_name: str, limit: int) -> list[Row[Any]]:
-    """The newest jobs of a user that are not archived: pandaid, status."""
-    return list(tx.execute(_NEWEST, {"user": user_name, "limit": limit}))
+def newest(tx: Connection, user_name: str, begins: str, limit: int) -> list[Row[Any]]:
+    """The newest jobs of a user that are not archived, whose ids begin so: pandaid, status."""
+    return list(tx.execute(_NEWEST, {"user": user_name, "begins": begins, "limit": limit}))
 
 
 def hold(

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Row, text
 from jedi.core import states
 from jedi.spec.splitrule import SCOUTED
 from jedi.taskbuffer.alljobs import all_files, all_jobs
+from jedi.taskbuffer.patterns import like
 from jedi.taskbuffer.tending import REST_OVER
 
 _MASTER = "masterid IS NULL AND type IN ('input', 'pseudo_input')"
@@ -37,6 +38,7 @@ _FIND = f"""
   AND (CAST(:name AS text) IS NULL OR t.taskname LIKE :name)
   AND (CAST(:statuses AS text[]) IS NULL OR t.status = ANY(:statuses))
   AND (CAST(:ids AS bigint[]) IS NULL OR t.jeditaskid = ANY(:ids))
+  AND (:begins = '' OR starts_with(CAST(t.jeditaskid AS text), :begins))
 ORDER BY t.jeditaskid DESC LIMIT :limit
 """
 
@@ -48,17 +50,15 @@ def tasks(
     name: str | None = None,
     statuses: Sequence[str] | None = None,
     ids: Sequence[int] | None = None,
+    begins: str = "",
     *,
     unit_s: float,
 ) -> list[Row[Any]]:
-    """Tasks with the counts of their master files, newest first; `name` may hold `*`. `unit_s`:
-    the first rest of throttled ones."""
-    pattern = None
-    if name is not None:
-        pattern = name.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
-        pattern = pattern.replace("*", "%")
-    values = {"limit": limit, "user_name": user_name, "name": pattern, "statuses": statuses,
-              "ids": ids and list(ids), "unit_s": unit_s}  # fmt: skip
+    """Tasks with the counts of their master files, newest first; `name` may hold `*`, `begins` is
+    how their ids do. `unit_s`: the first rest of throttled ones."""
+    values = {"limit": limit, "user_name": user_name, "name": name and like(name),
+              "statuses": statuses, "ids": ids and list(ids), "begins": begins,
+              "unit_s": unit_s}  # fmt: skip
     return list(tx.execute(text(_FIND), values))
 
 

@@ -1,0 +1,89 @@
+"""`jedi-task exec -- COMMAND`: a task without a file, for one command."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from jedi.cli.common import Json, show, transaction
+from jedi.core import clock
+from jedi.core.settings import caller
+
+_SEVERAL = re.compile(r"[;&|\n]")
+"""A line with these is several commands."""
+_INPUT = "${IN"
+
+
+def execute(
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- COMMAND...", help="With its arguments, or one line.")
+    ],
+    dataset: Annotated[
+        str | None,
+        typer.Option("--input", metavar="SCOPE:NAME", help="A job for each file of it."),
+    ] = None,
+    per_job: Annotated[
+        int, typer.Option("--files-per-job", min=1, help="So many files a job instead of one.")
+    ] = 1,
+    files: Annotated[
+        list[str] | None,
+        typer.Option("--file", metavar="FILE", help="A local file that it needs; repeatable."),
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="The task's name.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Run a command as a job, or once for each file of a dataset; what it prints is the output.
+
+    The file's name takes the place of ${IN}, or stands at the end. Quote a line with pipes.
+
+    Example: `jedi-task exec --input user.me:texts -- wc -w`
+    """
+    from jedi.ddm import factory
+    from jedi.service import collection
+    from jedi.taskbuffer import knobs
+
+    document = task_of(command, caller(), clock.now(), dataset, per_job, files or (), name)
+    text = collection.Document(json.dumps(document), "json", Path.cwd())
+    with transaction() as tx:
+        ddm = factory.load(tx, knobs.load(tx))
+        (done,) = collection.submit_all(tx, ddm, caller(), [text])
+    task = done.jedi_task_id
+    value = {"jedi_task_id": task, "status": done.status}
+    get = f"`jedi-task watch {task}` follows it, `jedi-task get {task}` has what it printed."
+    show(value, as_json, lambda: typer.echo(f"Task {task} is submitted ({done.status}). {get}"))
+
+
+def task_of(
+    command: Sequence[str],
+    who: str,
+    now: datetime,
+    dataset: str | None = None,
+    per_job: int = 1,
+    files: Sequence[str] = (),
+    name: str | None = None,
+) -> dict[str, Any]:
+    """The parameters of a task for a command: one argument is a line for the shell, several are
+    the words of one command. The names of outputs are the task's own."""
+    line = command[0] if len(command) == 1 else shlex.join(command)
+    word = re.sub(r"[^A-Za-z0-9_]+", "_", Path((line.split() or ["it"])[0]).name).strip("_")
+    name = name or f"exec.{word or 'it'}.{now:%Y%m%dT%H%M%S.%f}"
+    if dataset and _INPUT not in line:
+        line += " ${IN/S}"
+    if _SEVERAL.search(line):
+        line = f"({line})"
+    source: dict[str, Any] = {"type": "constant", "value": line}
+    if dataset:
+        source = {"type": "template", "param_type": "input", "value": line, "dataset": dataset}
+    scope = f"user.{re.sub(r'[^A-Za-z0-9_]+', '_', who)}"[:30]
+    printed = {"type": "template", "param_type": "output", "value": "> printed.${SN}.txt",
+               "dataset": f"{scope}:exec.$JEDITASKID"}  # fmt: skip
+    many = {"nFilesPerJob": per_job} if dataset else {"noInput": True, "nFiles": 1}
+    return {"taskName": name, **many, **({"sandbox": [*files]} if files else {}),
+            "jobParameters": [source, printed]}  # fmt: skip

@@ -1,0 +1,57 @@
+"""`jedi-job log -f`: what a job prints, as its pilot sends it."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import typer
+
+from jedi.cli.common import console, database
+from jedi.core import states
+from jedi.core.errors import NotFound
+
+POLL_S = 1.0
+
+
+def follow_log(job: int) -> None:
+    """Print what is new until the job has ended, stdout to stdout and stderr to stderr."""
+    from jedi.ddm import factory
+    from jedi.service import jobs
+    from jedi.taskbuffer import knobs
+
+    out = err = told = ""
+    with database() as engine:
+        while True:
+            with engine.begin() as tx:
+                ddm = factory.load(tx, knobs.load(tx))
+                [one] = jobs.get(tx, [job])
+                live = one.status in states.JOB_LIVE
+                if one.status != told:
+                    told = one.status
+                    console(stderr=True).print(f"job {job} is {told}")
+                try:
+                    printed = jobs.printed(tx, ddm, job)
+                except NotFound:
+                    if not live:
+                        raise
+                else:
+                    typer.echo(news(out, printed.stdout), nl=False)
+                    typer.echo(news(err, printed.stderr), nl=False, err=True)
+                    sys.stdout.flush()
+                    out, err = printed.stdout, printed.stderr
+            if not live:
+                return
+            time.sleep(POLL_S)
+
+
+def news(before: str, now: str) -> str:
+    """What came since: each is the end of all that was printed, or all of it."""
+    if not before:
+        return now
+    if (at := now.rfind(before)) >= 0:
+        return now[at + len(before):]  # fmt: skip
+    for length in range(min(len(before), len(now)), 0, -1):
+        if before.endswith(now[:length]):
+            return now[length:]
+    return now

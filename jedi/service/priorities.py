@@ -1,0 +1,47 @@
+"""Another priority for a task, while it is under way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from jedi.core.errors import BadInput, Forbidden, Problem, Refused
+from jedi.service import tasks
+from jedi.spec.priority import OF_USERS
+from jedi.taskbuffer import priorities, users
+
+MOST = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A task with its priority, and how many queued jobs follow it."""
+
+    jedi_task_id: int
+    priority: int
+    jobs: int
+
+
+def change(tx: Connection, who: str, jedi_task_id: int, priority: int) -> Changed:
+    """Give a task a priority, which its queued jobs follow. Users choose among what they may submit
+    with. NotFound; Forbidden: somebody else's, unless `who` is an operator; Refused: it has ended;
+    BadInput."""
+    task, role = tasks.get(tx, jedi_task_id), users.role(tx, who)
+    if who != task.user_name and role != "operator":
+        raise Forbidden(
+            f"Task {jedi_task_id} belongs to {task.user_name}: only its owner and operators may "
+            "give it another priority.",
+            jedi_task_id=jedi_task_id,
+            owner=task.user_name,
+        )
+    least, most = OF_USERS if role == "user" else (0, MOST)
+    if not least <= priority <= most:
+        rule = f"priorities that you may give go from {least} to {most}"
+        raise BadInput(
+            [Problem("priority", priority, rule, "Choose among them, or ask an operator")]
+        )
+    if task.is_final:
+        raise Refused(f"Task {jedi_task_id} is already {task.status}.", code="wrong_status",
+                      jedi_task_id=jedi_task_id, status=task.status)  # fmt: skip
+    return Changed(jedi_task_id, priority, priorities.put(tx, jedi_task_id, priority, who))
