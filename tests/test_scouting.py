@@ -308,7 +308,10 @@ def test_fixed_figures_stay(world: World) -> None:
     assert (row.status, row.ramcount, row.cputime) == ("running", 900, 1)
 
 
-def test_a_job_may_use_more_than_the_scouts_did(world: World) -> None:
+@pytest.mark.parametrize(("used_mb", "limit_mb"), [(700, 1400), (20, 1000)])
+def test_a_job_may_use_more_than_the_scouts_did(world: World, used_mb: int, limit_mb: int) -> None:
+    """Twice as much (`scout.limit_factor`), and a gigabyte at least (`scout.least_limit_mb`): the
+    memory of small payloads tells more of the moment than of the payload."""
     task = scouting(world, site="SITE_A", ramCount=1500)
     limits: list[dict[str, int]] = []
     for _ in range(2):
@@ -321,9 +324,9 @@ def test_a_job_may_use_more_than_the_scouts_did(world: World) -> None:
         limits.append(answer["jobs"][0]["limits"])
         waiting = jobs(world, task, "activated")
         end_jobs(world, [answer["jobs"][0]["pandaid"]])
-        end(world, waiting)
+        end(world, waiting, max_pss_kb=used_mb * 1024)
         everything(world)
-    assert [one["memory_mb"] for one in limits] == [1500, 1400]
+    assert [one["memory_mb"] for one in limits] == [1500, limit_mb]
     assert [one["wall_s"] for one in limits] == [0, 2400]
 
 
