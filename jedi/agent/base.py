@@ -93,6 +93,7 @@ class Agent(ABC, Generic[Item, Result]):
     """Its process plans each statement once (`engine.plan_once`): they are many, and short."""
     breath_s: ClassVar[float] = 0.0
     """How long it lets work gather when a batch was not full: a cycle has its price, too."""
+    _known: Knobs | None = None
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -144,10 +145,16 @@ class Agent(ABC, Generic[Item, Result]):
         """An item could not be worked on or applied: say so where people look, let it wait. Its
         text may stand in a reason: an error of the database comes as NotWritten."""
 
+    def knobs_changed(self) -> None:
+        """Forget what was put off in memory: how long, and for what, may be otherwise now."""
+
     def run_once(self) -> int:
         """One cycle; returns how many items were claimed."""
         with self.world.engine.begin() as tx:
             self.world.read(tx)
+            if self._known is not None and self._known != self.world.knobs:
+                self.knobs_changed()
+            self._known = self.world.knobs
             items = self.claim(tx, self.batch)
         if not items:
             return 0

@@ -99,7 +99,8 @@ class Ears:
         assert self.connection is not None
         calls = list(self.connection.notifies(timeout=seconds, stop_after=1))
         calls += self.connection.notifies(timeout=0)
-        return any(call.payload in self.agent.wakes for call in calls)
+        concern = {*self.agent.wakes, engine.KNOBS}
+        return any(call.payload in concern for call in calls)
 
 
 def resident_kb() -> int:

@@ -584,3 +584,8 @@ class Knobs(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Knobs) and self._values == other._values
+
+    __hash__ = None  # type: ignore[assignment]

@@ -111,6 +111,9 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         self._locks: list[str] = []
         """What this cycle serves alone."""
 
+    def knobs_changed(self) -> None:
+        self._merge_later.clear()
+
     @property
     def batch(self) -> int:
         """Tasks served in one cycle."""

@@ -84,6 +84,9 @@ class Mover(Agent[Load, Plan]):
         ours = self._lock(tx, loads)
         return [load for load in loads if load.lock in ours]
 
+    def knobs_changed(self) -> None:
+        self._not_before.clear()
+
     def keep(self, tx: Connection, loads: Sequence[Load]) -> None:
         self._lock(tx, loads)
 

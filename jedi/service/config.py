@@ -12,7 +12,7 @@ from jedi.core.errors import BadInput, Problem
 from jedi.core.knobs import KNOBS, Knob
 from jedi.core.suggest import suggest
 from jedi.service.steering import must_be_operator
-from jedi.taskbuffer import knobs, sites
+from jedi.taskbuffer import calling, knobs, sites
 
 PRESET = "core.preset"
 
@@ -72,6 +72,7 @@ def put(tx: Connection, who: str, name: str, value: str) -> Any:
     must_be_operator(tx, who)
     checked = _knob(name).check(value)
     knobs.put(tx, name, checked, who)
+    calling.all_waiting(tx)
     return checked
 
 
@@ -86,6 +87,7 @@ def unset(tx: Connection, who: str, name: str) -> Any:
     must_be_operator(tx, who)
     knob = _knob(name)
     knobs.put(tx, name, None, who)
+    calling.all_waiting(tx)
     return knob.default(knobs.load(tx)[PRESET])
 
 

@@ -15,7 +15,7 @@ from jedi.service.why import throttle_of
 from jedi.spec.criteria import BadCriterion
 from jedi.spec.queuefile import Queue, check_queues, read_queues
 from jedi.spec.task import EXPRESS
-from jedi.taskbuffer import knobs, queues, shares, turns
+from jedi.taskbuffer import calling, knobs, queues, shares, turns
 from jedi.taskbuffer.turns import Stopped
 
 
@@ -33,6 +33,7 @@ def import_queues(tx: Connection, who: str, text: str) -> list[Queue]:
     if wrong := list(_tried(tx, written)):
         raise BadInput(wrong)
     queues.put_queues(tx, [queue.columns() for queue in written])
+    calling.throttled(tx)
     return written
 
 

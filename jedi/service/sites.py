@@ -18,7 +18,7 @@ from jedi.core.suggest import suggest
 from jedi.service.steering import must_be_operator
 from jedi.spec import cric, linkfile, sitefile
 from jedi.spec.sitefile import Endpoint, Site
-from jedi.taskbuffer import pilots, sites, users
+from jedi.taskbuffer import calling, pilots, sites, users
 from jedi.taskbuffer.sites import Change
 
 _T = TypeVar("_T")
@@ -77,6 +77,8 @@ def import_endpoints(
     owners = {entry.ddm_endpoint: entry.site or entry.ddm_endpoint for entry in entries}
     changes = sites.put_endpoints(tx, patches, owners)
     sites.note_changes(tx, changes, who, comment)
+    if changes:
+        calling.unplaced(tx)
     return changes
 
 
@@ -86,6 +88,7 @@ def import_links(tx: Connection, who: str, text: str) -> int:
     must_be_operator(tx, who)
     figures = _read(text, linkfile.read_links, cric.read_metrics)
     sites.put_links(tx, figures)
+    calling.unplaced(tx)
     return len(figures)
 
 
@@ -198,5 +201,5 @@ def _put(
     ]
     sites.note_changes(tx, changes, who, comment)
     if changes:
-        sites.call_unplaced(tx)
+        calling.unplaced(tx)
     return changes

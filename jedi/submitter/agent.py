@@ -67,6 +67,10 @@ class Submitter(Agent[Errand, Done]):
         self._troubled: defaultdict[str, Backoff] = defaultdict(_patience)
         self._starting: defaultdict[tuple[str, str], Backoff] = defaultdict(_patience)
 
+    def knobs_changed(self) -> None:
+        for waits in (self._due, self._troubled, self._starting):
+            waits.clear()
+
     @property
     def poll_s(self) -> float:
         """Pilots are looked after this often, however seldom agents poll."""

@@ -184,6 +184,10 @@ def notifying() -> bool:
     return os.environ.get("JEDI_NOTIFY", "on") != "off"
 
 
+KNOBS = "knobs"
+"""The topic that wakes every agent: knobs have changed."""
+
+
 def wake(tx: Connection, *topics: str) -> None:
     """Tell listeners, at commit, that there is work. Losing it costs latency, never work."""
     if topics and notifying():

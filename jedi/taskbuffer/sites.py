@@ -9,7 +9,6 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
-from jedi.core.holds import BY_REASON
 from jedi.spec.linkfile import Figure
 
 Patches = Mapping[str, Mapping[str, Any]]
@@ -71,20 +70,6 @@ def put_relations(
         for site in relations
         if before.get(site) != after.get(site)
     ]
-
-
-_UNPLACED = [code for code, hold in BY_REASON.items() if hold in ("brokerage", "nucleus")]
-_CALL = text("""
-UPDATE jedi_tasks SET next_run_at = statechangetime WHERE jeditaskid = ANY(ARRAY(
-  SELECT jeditaskid FROM jedi_tasks
-  WHERE status IN ('pending', 'assigning') AND reason_code = ANY(:codes)
-  ORDER BY jeditaskid FOR NO KEY UPDATE SKIP LOCKED))
-""")
-
-
-def call_unplaced(tx: Connection) -> None:
-    """Sites have changed: tasks for which there was none need wait no longer."""
-    tx.execute(_CALL, {"codes": _UNPLACED})
 
 
 def note_changes(

@@ -51,6 +51,12 @@ class WatchDog(Agent[Dog, Counts]):
             self.timetable.start()
         return fresh
 
+    def knobs_changed(self) -> None:
+        """Every dog goes by the new knobs now, and then in its period."""
+        for dog in DOGS.values():
+            at_once = f"{dog.name} now"
+            self.timetable.add_job(self._run, args=[dog], id=at_once, replace_existing=True)
+
     def work(self, dog: Dog) -> Counts:
         return walk(self.world, dog)
 
