@@ -349,7 +349,12 @@ def test_orders_name_paths_and_limits(engine: Engine, world: World) -> None:
 @pytest.mark.parametrize(
     ("needed_s", "rules", "wall_s"),
     [(0, {}, 0), (7, {}, 60), (600, {}, 1200), (600, {"max_walltime_h": 0.5}, 1800),
-     (3600, {"max_walltime_h": 0.5}, 3600)],
+     (3600, {"max_walltime_h": 0.5}, 3600),
+     # a scout that tells how many events fit into that time has all that its site allows
+     (600, {"max_walltime_h": 0.5, "target_events_per_job": 9, "use_scout": 2}, 7200),
+     (600, {"max_walltime_h": 0.5, "target_events_per_job": 9, "use_scout": 3}, 1800),
+     (600, {"max_walltime_h": 0.5, "target_events_per_job": 9, "use_scout": 2,
+            "n_files_per_job": 1}, 1800)],
 )  # fmt: skip
 def test_a_job_has_more_time_than_it_is_thought_to_need_or_what_its_owner_said(
     engine: Engine, world: World, needed_s: int, rules: dict[str, float], wall_s: int
@@ -357,6 +362,7 @@ def test_a_job_has_more_time_than_it_is_thought_to_need_or_what_its_owner_said(
     with engine.begin() as tx:
         make_jobs(tx, 1)
         tx.execute(text("UPDATE jedi_jobs SET walltime_s = :s"), {"s": needed_s})
+        tx.execute(text("UPDATE jedi_sites SET maxtime = 7200"))
         tx.execute(text("UPDATE jedi_tasks SET rules = CAST(:r AS jsonb)"),
                    {"r": json.dumps(rules)})  # fmt: skip
     request = AcquireRequest(

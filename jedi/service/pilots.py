@@ -196,6 +196,8 @@ def _input(file: JobFile, ddm: DDM) -> Answer:
 def _wall_limit(job: HeldJob, knobs: Knobs) -> int:
     """Seconds after which a job is ended: what its owner said, else more than it is thought to
     need; 0: nobody knows."""
+    if job.max_walltime_h and job.measures_within_s is not None:
+        return job.measures_within_s
     if job.max_walltime_h and job.walltime_s:
         return max(job.walltime_s, ceil(3600 * job.max_walltime_h))
     most = ceil(job.walltime_s * float(knobs["scout.limit_factor"]))

@@ -35,7 +35,8 @@ class JobFile(NamedTuple):
 class HeldJob(NamedTuple):
     """A job that was handed to a pilot; `site_endpoint` is where its outputs are staged.
     `measured`: what it is said to need was measured by scouts. `max_walltime_h`: how long it may
-    run as its task says. `texts`: files made for it, by name.
+    run as its task says; but a scout that is to tell how many events fit into that has all the time
+    of its site, `measures_within_s`. `texts`: files made for it, by name.
 
     Limits: 0 stands for none; `scratch_mb` is the site's.
     """
@@ -54,6 +55,7 @@ class HeldJob(NamedTuple):
     sandbox: str | None
     measured: bool
     max_walltime_h: float | None
+    measures_within_s: int | None
     site_endpoint: str
     files: tuple[JobFile, ...]
 

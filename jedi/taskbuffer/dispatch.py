@@ -14,6 +14,7 @@ from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.spec.attempt import HeldJob, JobFile
+from jedi.spec.splitrule import SCOUTING
 from jedi.spec.wire import Attempt, Beat, LogEntry, Measures, Report, Resources
 from jedi.taskbuffer import onejob
 from jedi.taskbuffer.engine import plain, value, wake
@@ -79,12 +80,19 @@ def _short(sql: str) -> str:
 
 # ------------------------------------------------------------------------------------- acquire
 
+# A scout whose time decides how many events the ranges of later jobs have.
+_MEASURES = (
+    f"CASE WHEN k.rules ->> 'use_scout' = '{SCOUTING}' "
+    "AND k.rules ->> 'target_events_per_job' IS NOT NULL AND coalesce(k.rules ->> "
+    "'n_events_per_job', k.rules ->> 'n_files_per_job', k.rules ->> 'n_gb_per_job') IS NULL "
+    "THEN greatest(s.maxtime, 0) END"
+)
 # What is looked up for a few jobs is not joined: plans for all must not come of it.
 _HELD = f"""
 SELECT json_agg(json_build_array(j.pandaid, j.lock_seq, j.jeditaskid, j.attemptnr, j.site, j.cores,
   j.memory_mb, j.walltime_s, greatest(s.maxwdir, 0), p.jobparameters, p.texts,
   (SELECT sandbox_sha256 FROM jedi_taskparams t WHERE t.jeditaskid = j.jeditaskid),
-  k.measured_jobs > 0, k.rules -> 'max_walltime_h', {STAGING.format(site=":site")},
+  k.measured_jobs > 0, k.rules -> 'max_walltime_h', {_MEASURES}, {STAGING.format(site=":site")},
   {JOB_FILES.format(condition="true")})
   ORDER BY j.priority DESC, j.pandaid)
 FROM {{jobs}} j JOIN jedi_job_params p USING (pandaid) JOIN jedi_sites s USING (site),

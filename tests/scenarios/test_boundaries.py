@@ -1,4 +1,4 @@
-"""Files that belong together go to one job, whatever decides how large jobs are."""
+"""How input becomes jobs: what belongs together, how large jobs are, what they are called."""
 
 from __future__ import annotations
 
@@ -88,4 +88,26 @@ def test_the_size_of_jobs_in_gigabytes(system: System) -> None:
     assert system.settle(tight, wide) == ["done", "done"]
     assert (len(system.outputs(tight)), len(system.outputs(wide))) == (4, 1)
     assert system.lines(tight) == system.lines(wide) == lines
+    system.check()
+
+
+def test_ranges_are_cut_anew_after_scouts_that_exceed_the_wall_time(system: System) -> None:
+    """Contracts §3: JEDI may re-cut unused ranges. Five files of four events, 1.5 s each: three
+    scouts take 6 s, and jobs may take 4, which suffices for two events."""
+    system.put("scout.chunks", 3)
+    lines = system.texts("user:slow", 5, "DISK_A")
+    describe(system, "user:slow", dict.fromkeys(names(lines), "nevents: 4"))
+    program = "'for i in $(seq $0); do sleep 1.5; done; echo $1 $2 $0'"
+    item = {"type": "constant", "value": f"-c {program} ${{MAXEVENTS}} ${{IN}} ${{SKIPEVENTS}}"}
+    source = {"type": "template", "param_type": "input", "dataset": "user:slow",
+              "value": "${IN}", "hidden": True}  # fmt: skip
+    task = system.submit("sh", item, source, tgtNumEventsPerJob=4, maxWalltime=4 / 3600,
+                         baseWalltime=0)  # fmt: skip
+    assert system.settle(task) == ["done"], system.show(task)
+    system.put("scout.chunks", 0)
+    done = [(name, int(first), int(n)) for name, first, n in map(str.split, system.lines(task))]
+    assert sorted((name, first + i) for name, first, n in done for i in range(n)) == [
+        (name, i) for name in names(lines) for i in range(4)
+    ]
+    assert sorted(n for _, _, n in done) == [*[2] * 4, *[4] * 3]
     system.check()
