@@ -1,0 +1,19 @@
+"""Where the jobs of a task run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from jedi.brokerage.generic import GenericBroker
+from jedi.brokerage.need import Need
+from jedi.spec.snapshot import Numbers, Snapshot
+
+
+class Fastest(GenericBroker):
+    """The filters of the generic broker; of what passes them, fast cores weigh more."""
+
+    name: ClassVar[str] = "fastest"
+
+    def factors(self, sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> dict[str, Numbers]:
+        return {**super().factors(sites, need, knobs), "core_power": sites.core_power}

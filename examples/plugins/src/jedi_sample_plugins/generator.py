@@ -1,0 +1,28 @@
+"""From the input of a task to jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jedi.jobgenerator.strategies import Caps, FileStrategy
+from jedi.spec.chunk import Chunk
+from jedi.spec.demand import Demand
+from jedi.spec.snapshot import Snapshot
+from jedi.spec.splitrule import SplitRules
+
+
+class Pairs(FileStrategy):
+    """A job has two input files at most, whatever else it has room for."""
+
+    def caps(
+        self,
+        rules: SplitRules,
+        demand: Demand,
+        chunk: Chunk,
+        sites: Snapshot,
+        site: int,
+        knobs: Mapping[str, Any],
+    ) -> Caps:
+        usual = super().caps(rules, demand, chunk, sites, site, knobs)
+        return {**usual, "masters": min(2, usual.get("masters", 2))}

@@ -1,0 +1,20 @@
+"""From task parameters to a task."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from jedi.taskrefiner.refine import Outcome, Refined, Refiner, Submission
+
+
+class Campaigns(Refiner):
+    """A task without a campaign belongs to that which its name begins with: `mc25.evgen` to
+    `mc25`."""
+
+    def refine(self, submission: Submission) -> Outcome:
+        outcome = super().refine(submission)
+        if not isinstance(outcome, Refined) or outcome.task.columns.campaign:
+            return outcome
+        campaign = submission.params.task_name.partition(".")[0]
+        columns = replace(outcome.task.columns, campaign=campaign)
+        return Refined(replace(outcome.task, columns=columns))
