@@ -161,6 +161,36 @@ def test_kill_ends_queued_jobs_at_once_and_asks_pilots_for_the_others(world: Wor
     assert (task.status, task.attemptnr) == ("aborted", 1)
 
 
+def test_tasks_that_wait_for_their_jobs_are_looked_at_ever_more_seldom(world: World) -> None:
+    """ "9.6 statements/s for two aborting tasks": each was looked at every 2 s, 300 times in ten
+    minutes, as long as a pilot had a job of it. A wait of a tenth of the time since the kill, 2 to
+    30 s, makes 10 looks in 20 s, some 28 until 5 minutes (20 s x 1.1^28 = 290 s), and 10 in the
+    rest. When the jobs have ended the task does within 30 s."""
+    began = datetime(2031, 5, 4, tzinfo=UTC)
+    clock.turn_to(began)
+    try:
+        with world.engine.begin() as tx:
+            made = [make_jobs(tx, 1) for _ in range(2)]
+            for one in made:
+                set_status(tx, one.jobs, "sent")
+                set_status(tx, one.jobs, "running")
+                ask(tx, one.task, "kill")
+        agent, looks = TaskCommando(world), 0
+        for second in range(0, 600, 2):
+            clock.turn_to(began + timedelta(seconds=second))
+            looks += agent.run_once()
+        assert 60 <= looks <= 120  # of both tasks
+        with world.engine.begin() as tx:
+            for one in made:
+                end(tx, one.jobs, "cancelled")
+        clock.turn_to(began + timedelta(seconds=631))
+        cycle(world)
+        with world.engine.begin() as tx:
+            assert set(tx.scalars(text("SELECT status FROM jedi_tasks"))) == {"aborted"}
+    finally:
+        clock.turn_to(None)
+
+
 def test_many_queued_jobs_are_killed_batch_by_batch(world: World) -> None:
     with world.engine.begin() as tx:
         made = make_jobs(tx, 10)

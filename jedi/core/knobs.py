@@ -333,6 +333,8 @@ _DECLARED = [
           least=1),
     _knob("taskcommando.retry_s", "s", 60.0, "a command that could not be carried out is tried "
           "again after this time", least=0.0),
+    _knob("taskcommando.longest_wait_s", "s", 30.0, "a task whose jobs are being ended is looked "
+          "at ever more seldom, but once in this time", least=0.0),
     _knob("taskcommando.give_up_s", "s", 3600.0, "a command that the database could not take up "
           "for so long is refused", least=0.0),
     _knob("scout.chunks", "jobs", 10, "a task with more jobs than this first runs so many scout "

@@ -226,16 +226,22 @@ def move_tasks(tx: Connection, moves: Sequence[Move], agent: str) -> list[Moved]
     return moved
 
 
-def put_off(tx: Connection, held: Sequence[tuple[int, int]], wait_s: float = 0.0) -> None:
+def put_off(
+    tx: Connection, held: Sequence[tuple[int, int]], wait_s: float = 0.0, most_s: float = 0.0
+) -> None:
     """End leases without a change; nobody looks at the tasks for `wait_s` seconds (0: when they
-    are looked at does not change either)."""
+    are looked at does not change either), or for a tenth of the time that they have been in their
+    statuses, `most_s` at most, if that is longer."""
     tx.execute(
         text(
             "UPDATE jedi_tasks t SET lockedby = NULL, lockedtime = NULL, lease_until = NULL, "
             "worker_deaths = 0, next_run_at = CASE WHEN :wait_s > 0 THEN "
-            "jedi_now() + make_interval(secs => :wait_s) ELSE next_run_at END "
+            "jedi_now() + greatest(make_interval(secs => :wait_s), least("
+            "make_interval(secs => :most_s), (jedi_now() - statechangetime) / 10)) "
+            "ELSE next_run_at END "
             "FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) h(id, seq) "
             "WHERE t.jeditaskid = h.id AND t.lock_seq = h.seq"
         ),
-        {"ids": [h[0] for h in held], "seqs": [h[1] for h in held], "wait_s": wait_s},
-    )
+        {"ids": [h[0] for h in held], "seqs": [h[1] for h in held], "wait_s": wait_s,
+         "most_s": most_s},
+    )  # fmt: skip

@@ -234,7 +234,8 @@ class TaskCommando(Agent[Order, str | None]):
             if job.pandaid not in ended and end.awaits(job, mild=job.jeditaskid in mild)
         }
         wait_s = 0.0 if len(batch) < len(queued) else self.poll_s
-        tasks.put_off(tx, [o.held for o in orders if o.jedi_task_id in busy], wait_s)
+        most_s = float(self.world.knobs["taskcommando.longest_wait_s"])
+        tasks.put_off(tx, [o.held for o in orders if o.jedi_task_id in busy], wait_s, most_s)
         return [order for order in orders if order.jedi_task_id not in busy]
 
     def _arguments(self, tx: Connection, orders: Sequence[Order]) -> dict[int, Mapping[str, Any]]:
