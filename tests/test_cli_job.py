@@ -16,6 +16,7 @@ from sqlalchemy import Engine, text
 from jedi.agent.base import World
 from jedi.cli import job
 from jedi.cli.job_log import news
+from jedi.cli.task_common import job_ids
 from jedi.core.errors import Forbidden, NotFound
 from jedi.core.settings import caller
 from jedi.core.terminal import harmless
@@ -329,9 +330,10 @@ def test_jobs_of_all_tasks_are_listed(run: Run, made: Made, engine: Engine) -> N
 def test_what_it_prints_is_followed(
     run: Run, made: Made, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing twice, nothing left out, though a pilot sends the end only."""
+    """Nothing twice, nothing left out, though a pilot sends the end only; nothing that a terminal
+    would obey."""
     job_id = made.jobs[0]
-    tails = iter(["one\ntwo\n", "two\nthree\n", "two\nthree\n", None])
+    tails = iter(["one\ntwo\n", "two\nthree\n", "two\nthree\n\x1b[2J", None])
 
     def step(_seconds: float) -> None:
         said = next(tails)
@@ -347,7 +349,7 @@ def test_what_it_prints_is_followed(
 
     monkeypatch.setattr("time.sleep", step)
     answer = run("log", "-f", job_id)
-    assert (answer.code, answer.out) == (0, "one\ntwo\nthree\n")
+    assert (answer.code, answer.out) == (0, "one\ntwo\nthree\n\u241b[2J")
     assert answer.err.splitlines() == [
         f"job {job_id} is activated", "oh", f"job {job_id} is failed"]  # fmt: skip
     with engine.begin() as tx:  # the records agree again
@@ -365,6 +367,6 @@ def test_what_is_new_of_two_ends() -> None:
 
 
 def test_jobs_are_completed(made: Made, run: Run) -> None:
-    assert [name for name, _ in job._ids("")] == [str(one) for one in reversed(made.jobs)]
-    assert [name for name, _ in job._ids(str(made.jobs[1]))] == [str(made.jobs[1])]
-    assert job._ids("999") == []
+    assert [name for name, _ in job_ids("")] == [str(one) for one in reversed(made.jobs)]
+    assert [name for name, _ in job_ids(str(made.jobs[1]))] == [str(made.jobs[1])]
+    assert job_ids("999") == []

@@ -24,8 +24,7 @@ from sqlalchemy import Connection, Engine, text
 
 from jedi.agent.base import World
 from jedi.cli import task
-from jedi.cli.task_common import _task_ids as task_ids
-from jedi.cli.task_common import statuses
+from jedi.cli.task_common import statuses, task_ids
 from jedi.core.settings import caller
 from jedi.taskbuffer import commands
 from jedi.taskbuffer.jobs import JobMove, move_jobs

@@ -12,10 +12,9 @@ import typer
 from jedi.cli.common import NO, Json, Version, application, run, show, table, transaction
 from jedi.cli.job_log import follow_log
 from jedi.cli.task_commands import Comment
-from jedi.cli.task_common import NEWEST, job_statuses, must_be_job_statuses
+from jedi.cli.task_common import job_ids, job_statuses, must_be_job_statuses
 from jedi.cli.task_results import KeepDays, fetch, show_printed
 from jedi.core import states
-from jedi.core.errors import JediError
 from jedi.core.home import Home
 from jedi.core.settings import caller
 
@@ -31,19 +30,7 @@ app = application(
 )
 
 
-def _ids(incomplete: str) -> list[tuple[str, str]]:
-    """The caller's newest jobs whose ids begin so."""
-    from jedi.service import jobs
-
-    try:
-        with transaction() as tx:
-            found = jobs.newest(tx, caller(), incomplete, NEWEST)
-    except JediError:  # completion has nobody to complain to
-        return []
-    return [(str(job), status) for job, status in found]
-
-
-_argument = partial(typer.Argument, min=1, max=2**63 - 1, autocompletion=_ids)
+_argument = partial(typer.Argument, min=1, max=2**63 - 1, autocompletion=job_ids)
 Job = Annotated[int, _argument(metavar="PANDAID", help="The job's id.")]
 Jobs = Annotated[list[int], _argument(metavar="PANDAID...", help="Job ids.")]
 

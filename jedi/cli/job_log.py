@@ -10,6 +10,7 @@ import typer
 from jedi.cli.common import console, database
 from jedi.core import states
 from jedi.core.errors import NotFound
+from jedi.core.terminal import harmless
 
 POLL_S = 1.0
 
@@ -36,8 +37,8 @@ def follow_log(job: int) -> None:
                     if not live:
                         raise
                 else:
-                    typer.echo(news(out, printed.stdout), nl=False)
-                    typer.echo(news(err, printed.stderr), nl=False, err=True)
+                    typer.echo(harmless(news(out, printed.stdout)), nl=False)
+                    typer.echo(harmless(news(err, printed.stderr)), nl=False, err=True)
                     sys.stdout.flush()
                     out, err = printed.stdout, printed.stderr
             if not live:

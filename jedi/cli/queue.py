@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from jedi.cli.common import Json, application, read_file, show, table, transaction
+from jedi.cli.task_common import task_ids
 from jedi.core.settings import caller
 
 queue_app = application("Work queues: how the workload is divided.")
@@ -48,7 +49,9 @@ def queue_list(as_json: Json = False) -> None:
 
 @queue_app.command("test")
 def queue_test(
-    task: Annotated[int | None, typer.Option("--task", help="Only this task.")] = None,
+    task: Annotated[
+        int | None, typer.Option("--task", autocompletion=task_ids, help="Only this task.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Tell which tasks each work queue would take now, of those that have not ended.

@@ -8,6 +8,7 @@ import typer
 
 from jedi.cli.admin import File
 from jedi.cli.common import Json, application, cell, read_file, show, table, transaction
+from jedi.cli.task_common import task_ids
 from jedi.core.settings import caller
 
 if TYPE_CHECKING:
@@ -62,7 +63,9 @@ def rule_set(
 
 @app.command("test")
 def rule_test(
-    task: Annotated[int | None, typer.Option("--task", help="Only this task.")] = None,
+    task: Annotated[
+        int | None, typer.Option("--task", autocompletion=task_ids, help="Only this task.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Tell for how many failed jobs each rule holds, and for which last.

@@ -40,7 +40,7 @@ from jedi.cli.task_commands import (
     resume,
     retry,
 )
-from jedi.cli.task_common import Task, job_statuses, must_be_job_statuses, statuses
+from jedi.cli.task_common import Task, job_ids, job_statuses, must_be_job_statuses, statuses
 from jedi.cli.task_plan import plan
 from jedi.cli.task_why import list_by_turn, why
 from jedi.core.errors import BadInput, Problem
@@ -273,7 +273,10 @@ def jobs(
     of: Annotated[
         int | None,
         typer.Option(
-            "--of", metavar="PANDAID", help="Those that stand for this one by now, the worst first."
+            "--of",
+            metavar="PANDAID",
+            autocompletion=job_ids,
+            help="Those that stand for this one by now, the worst first.",
         ),
     ] = None,
     limit: Limit = None,

@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from jedi.core.errors import BadInput, JediError, Problem
+from jedi.core.settings import caller
 
 NEWEST = 50
 """How many tasks completion offers."""
 
 
-def _task_ids(incomplete: str) -> list[tuple[str, str]]:
+def task_ids(incomplete: str) -> list[tuple[str, str]]:
     """The newest tasks whose ids begin so."""
     from jedi.cli.common import transaction
     from jedi.service import tasks
@@ -24,6 +25,19 @@ def _task_ids(incomplete: str) -> list[tuple[str, str]]:
     except JediError:  # completion has nobody to complain to
         return []
     return [(str(t.jedi_task_id), f"{t.task_name}, {t.status}") for t in found]
+
+
+def job_ids(incomplete: str) -> list[tuple[str, str]]:
+    """The caller's newest jobs whose ids begin so."""
+    from jedi.cli.common import transaction
+    from jedi.service import jobs
+
+    try:
+        with transaction() as tx:
+            return [(str(job), status) for job, status in
+                    jobs.newest(tx, caller(), incomplete, NEWEST)]  # fmt: skip
+    except JediError:  # completion has nobody to complain to
+        return []
 
 
 def job_statuses(incomplete: str) -> list[tuple[str, str]]:
@@ -56,12 +70,12 @@ def statuses(incomplete: str) -> list[tuple[str, str]]:
 
 
 Task = Annotated[
-    int, typer.Argument(metavar="ID", min=1, autocompletion=_task_ids, help="The task's id.")
+    int, typer.Argument(metavar="ID", min=1, autocompletion=task_ids, help="The task's id.")
 ]
 TaskIds = Annotated[
-    list[int], typer.Argument(metavar="ID...", min=1, autocompletion=_task_ids, help="Task ids.")
+    list[int], typer.Argument(metavar="ID...", min=1, autocompletion=task_ids, help="Task ids.")
 ]
 AnyTaskIds = Annotated[
     list[int] | None,
-    typer.Argument(metavar="ID...", min=1, autocompletion=_task_ids, help="Task ids."),
+    typer.Argument(metavar="ID...", min=1, autocompletion=task_ids, help="Task ids."),
 ]

@@ -18,6 +18,7 @@ from jedi.cli.pace import Pace
 from jedi.cli.task_common import AnyTaskIds, TaskIds
 from jedi.core import clock
 from jedi.core.errors import JediError
+from jedi.core.terminal import harmless
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -141,7 +142,7 @@ def _sentence(paces: Paces, task: Task) -> str:
         paces.look(task),
         (task.reason or task.reason_code or "") if _held(task) or task.is_final else "",
     ]
-    return "; ".join(filter(None, parts))
+    return harmless("; ".join(filter(None, parts)))
 
 
 def _held(task: Task) -> bool:
@@ -192,7 +193,7 @@ def _drawn(tasks: Sequence[Task], paces: Paces, width: int) -> Group:
         name = Text(task.task_name, overflow="ellipsis")
         grid.add_row(number, name, status(task.status), drawn, files, pace)
     reasons = [
-        Text(f"{task.jedi_task_id}: {task.reason or task.reason_code}", "yellow")
+        Text(harmless(f"{task.jedi_task_id}: {task.reason or task.reason_code}"), "yellow")
         for task in tasks
         if _held(task) and (task.reason or task.reason_code)
     ]

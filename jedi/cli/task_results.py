@@ -9,7 +9,7 @@ import typer
 
 from jedi.cli.common import NO, Json, console, show, table, transaction
 from jedi.cli.task_commands import Comment
-from jedi.cli.task_common import Task
+from jedi.cli.task_common import Task, job_ids
 from jedi.core.settings import caller
 from jedi.core.terminal import harmless
 
@@ -109,7 +109,10 @@ def clean(
 def log(
     task: Task,
     job: Annotated[
-        int | None, typer.Option("--job", metavar="PANDAID", help="What this job printed.")
+        int | None,
+        typer.Option(
+            "--job", metavar="PANDAID", autocompletion=job_ids, help="What this job printed."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
