@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -74,7 +75,7 @@ def up(
 
     In the foreground until Ctrl-C, which does what `jedi down` does.
 
-    Example: `JEDI_HOME=~/jedi jedi up --detach`
+    Example: `JEDI_HOME=~/jedi-home jedi up --detach`
     """
     from jedi.spec.sitefile import read_sites
     from jedi.standalone.detach import up_detached
@@ -93,7 +94,7 @@ def up(
         return
     up(
         place,
-        lambda: _tell_where(place, clock.monotonic() - begin),
+        lambda notes: _tell_where(place, clock.monotonic() - begin, notes),
         site_file=site_file,
         copies=copies,
     )
@@ -191,7 +192,7 @@ def _show_status(value: dict[str, Any], found: SystemStatus) -> None:
         console().print(f"{what:<12}{words or 'none'}")
 
 
-def _tell_where(place: Place, seconds: float) -> None:
+def _tell_where(place: Place, seconds: float, notes: Sequence[str] = ()) -> None:
     """The one screen of `jedi up`."""
     from jedi.service.sites import list_sites
 
@@ -214,6 +215,7 @@ def _tell_where(place: Place, seconds: float) -> None:
         "  jedi-task watch ID           follow it",
         "  jedi status                  look at the system",
         "  jedi down                    stop everything (Ctrl-C where it runs in the foreground)",
+        *(["", *notes] if notes else []),
     ]
     if late:
         names = ", ".join(row["name"] for row in late)

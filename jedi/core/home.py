@@ -301,6 +301,12 @@ def _uids(name: str) -> list[int]:
         return []
 
 
+def writable(directory: Path) -> bool:
+    """This process may make files in a directory; root, too, may not on what is mounted to read."""
+    effective = os.access in os.supports_effective_ids
+    return os.access(directory, os.W_OK | os.X_OK, effective_ids=effective)
+
+
 def owned(directory: Path | None) -> bool:
     """It exists and is ours; a temporary directory may vanish and come back as a stranger's."""
     return bool(directory and directory.is_dir() and directory.lstat().st_uid == os.geteuid())

@@ -25,6 +25,8 @@ def up_detached(place: Place, options: Sequence[str], say: Callable[[str], None]
 
     Raises a JediError with what it said if it could not start.
     """
+    place.mine("up")
+    place.check_storage()
     place.home.prepare()
     log = place.home.supervisor_log
     logfiles.turn_over(log)

@@ -49,6 +49,7 @@ def down(
     The living supervisor does it itself; in place of one that was killed, we do. What is still
     waited for is told to `say`.
     """
+    place.mine("down")
     supervisor = place.supervisor()
     if supervisor:
         with suppress(OSError):  # no room on the disk: it waits as long as it does by itself

@@ -17,10 +17,10 @@ from sqlalchemy import make_url
 import jedi
 from jedi.agent.supervisor import Charge
 from jedi.core import clock, processes
-from jedi.core.errors import Refused
-from jedi.core.home import Home, write_file
+from jedi.core.errors import Forbidden, Refused
+from jedi.core.home import Home, writable, write_file
 from jedi.core.processes import Process
-from jedi.core.settings import Settings
+from jedi.core.settings import Settings, account_name, caller
 from jedi.standalone.embedded import Embedded
 
 DATABASE = "PostgreSQL"
@@ -77,7 +77,9 @@ class Place:
     def sole(self, to_be: Literal["up", "down", "restore"], patience_s: float = 0.0
              ) -> Iterator[None]:  # fmt: skip
         """Be the one in charge, who brings the system up or down or restores it; Refused, naming
-        the process, if another still is after `patience_s`."""
+        the process, if another still is after `patience_s`. Forbidden if the home is somebody
+        else's."""
+        self.mine(to_be)
         self.home.make()
         deadline = clock.monotonic() + patience_s
         with self.home.lock_file.open("a+") as file:
@@ -89,6 +91,42 @@ class Place:
             file.write(f"{os.getpid()} {processes.started(os.getpid())} {to_be}\n")
             file.flush()
             yield
+
+    def mine(self, verb: str) -> None:
+        """Forbidden if the home is somebody else's. Root's own homes may lie in a directory of
+        somebody's, but not in one where that one has a database."""
+        home, me = self.home.path, os.geteuid()
+        try:
+            owner = home.stat().st_uid
+        except FileNotFoundError:
+            return
+        if owner == me or (me == 0 and not (home / "pg").exists()):
+            return
+        name = account_name(owner)
+        words = "restored" if verb == "restore" else f"brought {verb}"
+        raise Forbidden(
+            f"JEDI's home {home} belongs to {name}: it can be {words} by {name} alone. "
+            "JEDI_HOME names another.",
+            code="not_your_home",
+            home=str(home),
+            owner=name,
+        )
+
+    def check_storage(self) -> None:
+        """Refused if the storage in the home can't be written: jobs would run and lose their
+        results."""
+        storage = self.home.storage
+        if storage.is_symlink() and not storage.is_dir():
+            why = f"is a link to {storage.readlink()}, where no directory is. Mount it"
+        elif storage.exists() and not writable(storage):
+            why = f"can't be written by {caller()}. Change its mode or owner"
+        else:
+            return
+        raise Refused(
+            f"The storage {storage} {why}, or set JEDI_HOME to another home.",
+            code="storage_unwritable",
+            storage=str(storage),
+        )
 
     def supervisor(self) -> Process | None:
         """The living process that keeps the system up."""

@@ -6,8 +6,10 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine
@@ -18,6 +20,7 @@ from jedi.agent.supervisor import LONGEST_PAUSE_S, Charge, Program, Supervisor
 from jedi.core import clock, log, logfiles, processes, strictyaml
 from jedi.core.backoff import Backoff
 from jedi.core.errors import NotYet, Unreachable
+from jedi.core.home import writable
 from jedi.core.processes import Process
 from jedi.core.settings import caller
 from jedi.service import config, steering
@@ -26,8 +29,12 @@ from jedi.service.sites import import_sites
 from jedi.standalone.down import DRAIN_S, end_pilots, left, part
 from jedi.standalone.embedded import Embedded
 from jedi.standalone.place import DATABASE, Place, packaged
+from jedi.standalone.serving import Serving
 from jedi.taskbuffer import migrate, queues, sites
 from jedi.taskbuffer.engine import connect, reachable
+
+Notes = Sequence[str]
+"""Sentences about the start."""
 
 SERVICE = "api"
 SENDER = "Submitter"
@@ -90,24 +97,32 @@ class Database(Charge):
 
 
 def up(
-    place: Place, when_up: Callable[[], None], *, site_file: str | None = None, copies: int = 1
+    place: Place, when_up: Callable[[Notes], None], *, site_file: str | None = None, copies: int = 1
 ) -> None:
-    """Run the system until it is asked to end; `when_up` is called once, when all are ready.
+    """Run the system until it is asked to end; `when_up` is called once, when all are ready, with
+    what else there is to be said of the start.
 
     `site_file` is the text of a site file to import, `copies` the number of processes of each
-    agent. Refused if the system is up already; BadInput if the site file has mistakes.
+    agent. Refused if the system is up already, if its storage can't be written, or if another home
+    serves its database; BadInput if the site file has mistakes.
     """
     requests, said = Requests(), log.setup("supervisor")
     with place.sole("up"):
         place.end_recorded()
         place.settings.draining.unlink(missing_ok=True)
+        place.check_storage()
         place.home.prepare()
+        engine = connect(place.url, "jedi supervisor", pool_size=1)
+        serving = Serving(engine, place.home, said)
         try:
-            engine = connect(place.url, "jedi supervisor", pool_size=1)
-            if _furnished(place, engine, site_file, requests, said):
+            notes = _furnished(place, engine, serving, site_file, requests, said)
+            if notes is not None:
+                serving.go_on()
                 with _supervisor(place, copies, said) as supervisor:
-                    _run(place, supervisor, engine, requests, when_up, said)
+                    _run(place, supervisor, engine, requests, partial(when_up, notes), notes, said)
+                serving.end()
         finally:
+            engine.dispose()
             if place.embedded:
                 place.embedded.stop()
         place.clear_record()
@@ -115,9 +130,15 @@ def up(
 
 
 def _furnished(
-    place: Place, engine: Engine, site_file: str | None, requests: Requests, said: Any
-) -> bool:
-    """Furnish the database as soon as it answers; False if somebody asks us to end before.
+    place: Place,
+    engine: Engine,
+    serving: Serving,
+    site_file: str | None,
+    requests: Requests,
+    said: Any,
+) -> Notes | None:
+    """Furnish the database as soon as it answers; what there is to be said of it. None if somebody
+    asks us to end before.
 
     One that starts, recovers or goes down is waited for, with growing pauses, and so is an
     embedded one that dies meanwhile. A server of somebody else's that is not there is an error.
@@ -128,8 +149,10 @@ def _furnished(
             if place.embedded:
                 place.embedded.start(LOOK_S)
             with reachable(engine):
-                _furnish(engine, place, site_file)
-            return True
+                serving.begin()
+                notes = _furnish(engine, place, site_file)
+                serving.begin()  # it may have had no schema
+                return notes
         except Unreachable as error:
             died = place.embedded is not None and not place.embedded.running()
             if not (died or isinstance(error, NotYet)):
@@ -139,7 +162,7 @@ def _furnished(
             said.warning("waiting for the database", why=error.sentence, again_in_s=backoff.wait_s)
         while not requests.any() and clock.monotonic() < backoff.until:
             time.sleep(POLL_S)
-    return False
+    return None
 
 
 def _run(
@@ -148,6 +171,7 @@ def _run(
     engine: Engine,
     requests: Requests,
     when_up: Callable[[], None],
+    notes: Notes,
     said: Any,
 ) -> None:
     def over() -> bool:
@@ -156,7 +180,7 @@ def _run(
     patience = clock.monotonic() + PATIENCE_S
     supervisor.run(lambda: over() or supervisor.ready() or clock.monotonic() > patience)
     if not over():
-        child.announce()
+        child.announce(*notes)
         when_up()
     supervisor.run(over)
     if place.ours():
@@ -166,7 +190,6 @@ def _run(
         said.error("the home is gone: everything ends", home=str(place.home.path))
         with suppress(DBAPIError):
             end_pilots(engine, place.home)
-    engine.dispose()
 
 
 def _drain(
@@ -210,9 +233,12 @@ def _supervisor(place: Place, copies: int, said: Any) -> Supervisor:
     return Supervisor(charges, place.notify_socket, record, said)
 
 
-def _furnish(engine: Engine, place: Place, site_file: str | None) -> None:
-    """The present schema; in an empty database our own sites, queues and knobs."""
-    migrate.upgrade(engine)
+def _furnish(engine: Engine, place: Place, site_file: str | None) -> Notes:
+    """The present schema; in an empty database our own sites, queues and knobs. What was not as
+    it should be."""
+    before, after = migrate.upgrade(engine)
+    changed = before not in (None, after)
+    notes = [f"The schema was brought from {before} to {after}."] if changed else []
     defaults = packaged("config")
     creator = place.home.creator
     with engine.begin() as tx:
@@ -225,3 +251,14 @@ def _furnish(engine: Engine, place: Place, site_file: str | None) -> None:
                 config.put(tx, creator, name, str(value))
         if not queues.all_queues(tx):
             import_queues(tx, creator, (defaults / "queues.yaml").read_text())
+        roots = sites.roots(tx)
+    return [*notes, *_unwritable(roots)]
+
+
+def _unwritable(roots: Mapping[str, str]) -> list[str]:
+    """Which endpoints of this machine can't be written."""
+    return [
+        f"The storage of {endpoint}, {root}, can't be written by {caller()}: results for it wait."
+        for endpoint, root in roots.items()
+        if Path(root).is_dir() and not writable(Path(root))
+    ]

@@ -32,6 +32,18 @@ def take_all(tx: Connection, components: Sequence[str], me: str, lease_s: float)
     return set(found.scalars())
 
 
+def holder(tx: Connection, component: str) -> str | None:
+    """Who holds the lock of a component."""
+    found: str | None = tx.scalar(
+        text(
+            "SELECT lockedby FROM jedi_process_lock "
+            "WHERE component = :component AND lease_until > clock_timestamp()"
+        ),
+        {"component": component},
+    )
+    return found
+
+
 def release(tx: Connection, component: str, me: str) -> None:
     """Give a lock back, if it is still ours."""
     release_all(tx, [component], me)

@@ -58,12 +58,16 @@ def current(engine: Engine) -> str | None:
         return _context(connection).get_current_revision()
 
 
-def upgrade(engine: Engine, revision: str = "head") -> None:
-    """Bring a database to a revision above its own; nothing happens if it is there.
+def upgrade(engine: Engine, revision: str = "head") -> tuple[str | None, str | None]:
+    """Bring a database to a revision above its own; nothing happens if it is there. The revisions
+    before (None: it was empty) and after.
 
     Refused if this release does not know its revision, or the one that is wanted."""
     with engine.begin() as tx, _known(tx, revision):
-        command.upgrade(_config(_locked(tx)), revision)
+        config = _config(_locked(tx))
+        before = _context(tx).get_current_revision()
+        command.upgrade(config, revision)
+        return before, _context(tx).get_current_revision()
 
 
 def downgrade(engine: Engine, revision: str) -> None:

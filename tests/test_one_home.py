@@ -1,0 +1,145 @@
+"""Whose home it is, whether it can be written, and that one home serves a database."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from databases import drop_database, new_database
+from sqlalchemy import Engine
+
+from jedi.core.errors import Forbidden, Refused
+from jedi.core.home import Home
+from jedi.core.log import setup
+from jedi.core.settings import Settings
+from jedi.standalone import down, serving, up
+from jedi.standalone.detach import up_detached
+from jedi.standalone.place import Place
+from jedi.standalone.serving import Serving
+from jedi.taskbuffer import migrate
+from jedi.taskbuffer.engine import connect
+
+IS_ROOT = os.geteuid() == 0
+only_root = pytest.mark.skipif(not IS_ROOT, reason="needs root")
+STRANGER = 64321
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    home = Home(tmp_path / "home")
+    return Place(home, None, Settings(home.path, "postgresql://nowhere/none"))
+
+
+@contextmanager
+def as_stranger() -> Iterator[None]:
+    os.seteuid(STRANGER)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@only_root
+def test_somebody_elses_home_is_a_sentence(place: Place) -> None:
+    """Root's is nobody else's to end, and that of somebody with a database is not root's."""
+    place.home.make()
+    (place.home.path / "pg").mkdir()
+    os.chown(place.home.path, STRANGER, STRANGER)
+    words = f"{place.home.path} belongs to {STRANGER}: it can be brought down by {STRANGER} alone"
+    with pytest.raises(Forbidden, match=words):
+        down.down(place)
+    with pytest.raises(Forbidden, match="brought up"):
+        up_detached(place, [], print)
+    with pytest.raises(Forbidden, match="restored"), place.sole("restore"):
+        pass
+    (place.home.path / "pg").rmdir()
+    place.mine("up")
+    os.chown(place.home.path, 0, 0)
+    place.mine("down")
+
+
+def test_a_home_that_is_not_there_is_nobodys(place: Place) -> None:
+    place.mine("up")
+    assert not down.down(place)
+
+
+def test_storage_that_leads_nowhere_is_refused(place: Place, tmp_path: Path) -> None:
+    place.home.make()
+    place.home.storage.symlink_to(tmp_path / "not-mounted")
+    with pytest.raises(Refused, match=r"is a link to .*not-mounted.* Mount it") as caught:
+        up_detached(place, [], print)
+    assert caught.value.code == "storage_unwritable"
+    (tmp_path / "not-mounted").mkdir()
+    place.check_storage()
+
+
+@only_root
+def test_storage_that_cannot_be_written_is_refused() -> None:
+    """Today jobs run and lose their results. That of other endpoints is only told."""
+    home = Home(Path(f"/var/tmp/jedi-test-{os.getpid()}"))
+    place = Place(home, None, Settings(home.path, "postgresql://nowhere/none"))
+    home.storage.mkdir(parents=True)
+    try:
+        home.path.chmod(0o755)
+        home.storage.chmod(0o755)
+        place.check_storage()
+        assert up._unwritable({"DISK": str(home.storage), "FAR": "/not/here"}) == []
+        with as_stranger():
+            with pytest.raises(Refused, match=f"{home.storage} can't be written by {STRANGER}"):
+                place.check_storage()
+            (said,) = up._unwritable({"DISK": str(home.storage), "FAR": "/not/here"})
+        assert said.startswith(f"The storage of DISK, {home.storage}, can't be written")
+    finally:
+        home.storage.rmdir()
+        home.path.rmdir()
+
+
+def test_one_home_serves_a_database(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ "`jedi up` refuses or says where … another home serves the same database\""""
+    monkeypatch.setattr(serving, "LEASE_S", 1.0)
+    monkeypatch.setattr(serving, "PROLONG_S", 0.2)
+    one, other, late = (
+        Serving(engine, Home(tmp_path / name), setup("test")) for name in ("one", "other", "late")
+    )
+    one.begin()
+    one.begin()  # its own is no other
+    one.go_on()
+    with pytest.raises(Refused, match=f"home {tmp_path}/one on .* serves this database") as caught:
+        other.begin()
+    assert caught.value.code == "other_home"
+    one.end()
+    other.begin()
+    late.begin()  # the other one was killed, say: it does not prolong
+    late.end()
+
+
+def test_that_it_migrated_is_told(server: str, tmp_path: Path) -> None:
+    url = new_database(server)
+    engine = connect(url)
+    place = Place(Home(tmp_path / "home"), None, Settings(tmp_path / "home", url))
+    try:
+        assert up._furnish(engine, place, None) == []  # it was empty
+        assert up._furnish(engine, place, None) == []
+        migrate.downgrade(engine, "-1")
+        before, after = migrate.current(engine), migrate.head()
+        assert before != after
+        assert up._furnish(engine, place, None) == [
+            f"The schema was brought from {before} to {after}."
+        ]
+    finally:
+        engine.dispose()
+        drop_database(server, url)
+
+
+def test_the_home_of_the_docs_is_no_package(request: pytest.FixtureRequest) -> None:
+    """A home ~/jedi would lie where `import jedi` may find it."""
+    root = request.config.rootpath
+    texts = [root / "README.md", *root.glob("docs/**/*.md"), *root.glob("jedi/cli/*.py")]
+    wrong = [path.name for path in texts if re.search(r"~/jedi(?![-\w.])", path.read_text())]
+    assert wrong == []
