@@ -409,7 +409,7 @@ def test_several_masters_share_the_scouts(world: World) -> None:
     for name, n in (("one", 4), ("two", 40)):
         data = {f"{name}{i:03d}": b"x" for i in range(n)}
         put_file_dataset(world, f"demo:{name}", data, "SITE_A_DATADISK")
-    plain = document(nFilesPerJob=2, skipScout=False)
+    plain = document(nFilesPerJob=2, skipScout=False, site="SITE_A")
     source = {**plain["jobParameters"][0], "dataset": "demo:one,demo:two"}
     [task] = ready(world, {**plain, "jobParameters": [source, plain["jobParameters"][1]]})
     assert to_be_used(world, task) == [(4, 4), (16, 40)]
@@ -426,8 +426,8 @@ def test_many_tasks_are_judged_in_as_many_statements_as_one(world: World) -> Non
     statements = watch(world.engine)
     seen = []
     for batch in (1, 6):
-        ids = ready(world, *(document(nFilesPerJob=1, skipScout=False, output=f"a:{batch}.{i}")
-                             for i in range(batch)))  # fmt: skip
+        ids = ready(world, *(document(nFilesPerJob=1, skipScout=False, output=f"a:{batch}.{i}",
+                                      site="SITE_A") for i in range(batch)))  # fmt: skip
         JobGenerator(world).run_once()
         for task in ids:
             end(world, jobs(world, task, "activated"))

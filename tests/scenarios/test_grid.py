@@ -79,6 +79,8 @@ def test_scouts_spread_over_sites_where_nothing_ever_started(grid: System) -> No
     grid.put("scout.chunks", 20)
     with grid.engine.begin() as tx:
         tx.execute(text("UPDATE jedi_sites SET laststart = NULL"))
+        for table in ("job_stats", "job_stats_delta"):  # and nothing waited since yesterday
+            tx.execute(text(f"UPDATE {table} SET modificationtime = jedi_now() - interval '1 d'"))
     task = grid.copying(
         "user:fresh", nFilesPerJob=1, prodSourceLabel="managed", taskType="prod", taskPriority=500
     )
