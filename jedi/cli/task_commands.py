@@ -71,16 +71,21 @@ def retry(
 
     Example: `jedi-task retry 1 --new-code mended.sh && jedi-task watch 1`
     """
-    sandbox = _keep(new_code) if new_code else None
+    sandbox = _keep(tasks, new_code) if new_code else None
     _command("retry", tasks, comment, as_json, keep=keep, sole=sole, discard=discard,
              staged=staged, transcend=transcend, sandbox=sandbox)  # fmt: skip
 
 
-def _keep(files: list[str]) -> str:
+def _keep(tasks: list[int], files: list[str]) -> str:
+    """Keep new code; a command that it does not serve is warned of."""
     from jedi.service.commands import keep_code
+    from jedi.service.newcode import cautions
 
     with transaction() as tx:
-        return keep_code(tx, files, Path.cwd())
+        sandbox = keep_code(tx, files, Path.cwd())
+        for warning in cautions(tx, tasks, sandbox):
+            typer.echo(f"Warning: {warning}", err=True)
+    return sandbox
 
 
 def recover(

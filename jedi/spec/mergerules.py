@@ -15,6 +15,7 @@ from jedi.spec.placeholders import (
     marked,
     placeholders,
     split_output,
+    unfilled,
 )
 from jedi.spec.taskparams import OutputItem, TaskParams
 
@@ -48,6 +49,7 @@ def merge_contradictions(params: TaskParams) -> Iterator[Problem]:
         remedy = "Give mergeSpec with transPath and jobParameters"
         yield Problem("mergeOutput", True, "nothing says how outputs are merged", remedy)
         return
+    yield from unfilled("mergeSpec.transPath", spec.trans_path, SYSTEM)
     yield from _placeholder_rules(params, spec.job_parameters)
     yield from _name_rules(params)
 

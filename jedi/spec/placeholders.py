@@ -7,9 +7,10 @@ belongs to the shell. Source: engine.md §2.4.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
+from jedi.core.errors import Problem
 from jedi.spec import arithmetic
 
 _PLACEHOLDER = re.compile(r"\$\{((?:TRN_[A-Z]+\d*:)?[A-Z][A-Z0-9_]*)(?:/([^{}]*))?\}")
@@ -86,6 +87,15 @@ def placeholders(text: str) -> Iterator[Placeholder]:
     """All of them, in order."""
     for found in _PLACEHOLDER.finditer(text):
         yield Placeholder(found[1], found[2] or "", found[0])
+
+
+def unfilled(path: str, text: str | None, known: Collection[str]) -> Iterator[Problem]:
+    """Placeholders in a text that stands in front of job parameters: nothing is filled in there."""
+    for found in placeholders(text or ""):
+        remedy = f"Write ${found.name} if it is a variable of the shell"
+        if found.name in known:
+            remedy = "Put it into the job parameters"
+        yield Problem(path, found.text, "nothing fills it in transPath", remedy)
 
 
 def stream_of(value: str, position: int) -> str:

@@ -100,7 +100,8 @@ MEANINGS = {
     "cloud": "the cloud where the jobs run",
     "site": "the site where the jobs run, or several with commas",
     "nucleus": "where the outputs are collected",
-    "maxAttempt": "how often a file is tried; by default knob attempts.max_attempt",
+    "maxAttempt": "how often a file is tried before a person retries it; by default knob "
+    "attempts.max_attempt",
     "maxFailure": "how often a file's jobs may fail",
     "pfnList": "files that are read instead of a dataset: absolute paths where the jobs run; "
     "/data/hits^500 has 500 events",

@@ -23,6 +23,7 @@ from jedi.spec.placeholders import (
     placeholders,
     split_output,
     stream_of,
+    unfilled,
 )
 from jedi.spec.splitrule import WHOLE_IDS
 from jedi.spec.taskparams import (
@@ -112,6 +113,7 @@ def _job_rules(key: str, spec: JobSpec | None, known: Collection[str]) -> Iterat
         return
     if not (spec.trans_path or spec.job_parameters.strip()):
         yield Problem(key, "", "there is nothing to run", "Give transPath or jobParameters")
+    yield from unfilled(f"{key}.transPath", spec.trans_path, known)
     for found in placeholders(spec.job_parameters):
         if found.name not in known or found.form:
             path, rule = f"{key}.jobParameters", "nothing fills it in this job"
@@ -303,6 +305,7 @@ def _placeholder_rules(params: TaskParams) -> Iterator[Problem]:
     known = SYSTEM | dict.fromkeys(streams(params), STREAM_FORMS)
     known |= {f"OUTPUT{i}": ("",) for i, _ in enumerate(params.items(OutputItem))}
     known |= {LIBRARY: ("",)} if params.build_spec else {}
+    yield from unfilled("transPath", params.trans_path, known)
     for item in params.job_parameters:
         for found in placeholders(item.value):
             if problem := _placeholder_problem(found, known):
