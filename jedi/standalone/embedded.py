@@ -211,7 +211,9 @@ class Embedded:
         root = self.home.root
         hba, ident = root / "pg_hba.conf", root / "pg_ident.conf"
         write_file(hba, f"local all all peer map={_MAP}\n")
-        write_file(ident, f'{_MAP} "{caller()}" {SUPERUSER}\n')
+        # Who may be the superuser may be any role; before PostgreSQL 16 `all` is the name of one.
+        roles = (SUPERUSER, "all")
+        write_file(ident, "".join(f'{_MAP} "{caller()}" {role}\n' for role in roles))
         settings = {
             **self.settings,
             "unix_socket_directories": self.home.socket_dir,
