@@ -112,6 +112,29 @@ def merged_at_last(world: World, task: int) -> str:
 # ---------------------------------------------------------------------------------- the way
 
 
+@pytest.mark.parametrize(
+    ("preset", "measured", "disk_mb"),
+    [("classic", 0, 1), ("classic", 1, 2), ("current", 0, 501), ("current", 1, 501)],
+)
+def test_merges_ask_for_as_much_disk_before_their_task_is_measured_as_after(
+    world: World, preset: str, measured: int, disk_mb: int
+) -> None:
+    """ "Merge jobs ask for 1 MB of disk before their task is measured and 301 after". PanDA:
+    max(workDiskCount + 300 MB, 500 MB) besides their files, a few bytes here: 500 MB and a bit,
+    whether a work directory of 1 MB is known or not. The seed knows neither the 300 nor the 500."""
+    task = task_of(world)
+    make(world, jobs(world, task, "activated"))
+    with world.engine.begin() as tx:
+        knobs.put(tx, "core.preset", preset, "me")
+        tx.exec_driver_sql(
+            "UPDATE jedi_tasks SET workdiskcount = %s, workdiskunit = 'MB'", (measured,)
+        )
+    everything(world)
+    [merge] = merge_jobs(world, task)
+    [asked] = rows(world, "SELECT disk_mb FROM jedi_jobs WHERE pandaid = :i", i=merge.pandaid)
+    assert asked.disk_mb == disk_mb
+
+
 def test_jobs_wait_and_end_with_the_merge(world: World) -> None:
     task = task_of(world)
     assert of_type(world, task, "trn_output") == {"pending": 4}

@@ -115,6 +115,8 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
         if len(rows) < limit and (percent := float(knobs["scout.early_percent"])) < 100:
             left = limit - len(rows)
             rows += scouting.claim_early(tx, self.world.me, self.lease_s, left, percent, heard)
+        if not rows:
+            return []
         working = [row for row in rows if row.status not in ending.FINALISABLE]
         scouted = scouting.scouted(tx, working)
         if scouted:

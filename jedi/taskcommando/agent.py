@@ -65,6 +65,8 @@ class TaskCommando(Agent[Order, str | None]):
             left = limit - len(asked)
             doing = commands.claim_doing(tx, _DOING, self.world.me, self.lease_s, left)
         rows = [*asked, *doing]
+        if not rows:
+            return []
         before = commands.before_hold(tx, [row.jeditaskid for row in rows])
         lost = recovery.to_remove(tx, [r.jeditaskid for r in rows if r.status == "toretry"])
         return [
