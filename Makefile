@@ -38,7 +38,7 @@ test-slurm: $(STAMP) ## 1,000 jobs through a real Slurm while things die (root, 
 	@JEDI_SLURM_JOBS=1000 $(BIN)/python -m pytest tests/slurm
 
 stress: $(STAMP) ## live through what may happen, other things each time, twice STRESS_S seconds
-	@JEDI_STRESS=$(STRESS_S) $(BIN)/python -m pytest tests/test_life.py tests/scenarios/test_chaos.py
+	@JEDI_STRESS=$(STRESS_S) $(BIN)/python -m pytest tests/whole/test_life.py tests/scenarios/test_chaos.py
 
 lint: $(STAMP) ## ruff and mypy
 	@$(BIN)/ruff check .

@@ -14,9 +14,10 @@ from benchmarks.common import Result, Work, run, seconds, together
 from benchmarks.jobs_world import Shape, more_jobs, place, site
 from benchmarks.stages import Order, Service, adder_of
 from jedi.jobdispatcher.agent import Adder
-from jedi.taskbuffer import jobs_end, migrate
-from jedi.taskbuffer.engine import connect
-from jedi.taskbuffer.jobs_end import JobEnd
+from jedi.taskbuffer.db.engine import connect
+from jedi.taskbuffer.jobs import job_ends
+from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.schema import migrate
 
 JOBS, SMOKE = 100_000, 4_000
 SITES = 20
@@ -193,7 +194,7 @@ def _end_singly(number: int, url: str, times: int) -> Work:
             service.finish([order])
             with engine.begin() as tx:
                 end = JobEnd(order["pandaid"], "finished", "job_finished", "", order["lock_seq"])
-                jobs_end.end_jobs(tx, [end], Adder.name)
+                job_ends.end_jobs(tx, [end], Adder.name)
 
     return work
 

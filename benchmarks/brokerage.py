@@ -18,7 +18,7 @@ from jedi.core.knobs import Knobs
 from jedi.spec.demand import GB, Demand, Load
 from jedi.spec.request import Data, Held, Request
 from jedi.spec.snapshot import Snapshot
-from jedi.taskbuffer import snapshot
+from jedi.taskbuffer.sites import snapshot
 
 SITES, JOBS, REPEATS = 1000, 1_000_000, 200
 SHARES, TYPES, STATUSES = 4, 4, ("activated", "assigned", "running", "starting", "transferring")

@@ -25,7 +25,7 @@ from jedi.agent.base import World
 from jedi.core import clock
 from jedi.core.settings import Settings
 from jedi.ddm.interface import DDM
-from jedi.taskbuffer import knobs
+from jedi.taskbuffer.housekeeping import knobs
 
 RESULTS = Path(__file__).parent / "results"
 

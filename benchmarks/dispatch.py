@@ -17,9 +17,9 @@ from jedi.core.errors import JediError
 from jedi.core.settings import Settings
 from jedi.service import pilots
 from jedi.spec.wire import AcquireRequest, Resources
-from jedi.taskbuffer.engine import plan_once
-from jedi.taskbuffer.heads import Heads
-from jedi.taskbuffer.users import Identity
+from jedi.taskbuffer.db.engine import plan_once
+from jedi.taskbuffer.jobs.first_waiting import Heads
+from jedi.taskbuffer.users.users import Identity
 
 PANDA = 167.0  # jobs/s with 1,000 waiting, 57 with 10,000; PanDA's own code on PostgreSQL 15
 JOBS, SMOKE = 100_000, 4_000

@@ -16,8 +16,8 @@ from jedi.core.errors import JediError
 from jedi.jobdispatcher.agent import Adder
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.service.check import check
-from jedi.taskbuffer import jobs_end
-from jedi.taskbuffer.jobs_end import JobEnd
+from jedi.taskbuffer.jobs import job_ends
+from jedi.taskbuffer.jobs.job_ends import JobEnd
 
 PANDA = 39.5  # jobs/s, PanDA's own Adder on PostgreSQL 15: 109 statements a job
 JOBS, SMOKE = 10_000, 200
@@ -113,7 +113,7 @@ def _client(number: int, url: str) -> Work:
             failed = order["pandaid"] % FAILING == 0
             end = JobEnd(order["pandaid"], "failed" if failed else "finished", "bench", "bench")
             with world.engine.begin() as tx:
-                jobs_end.end_jobs(tx, [end], Adder.name)
+                job_ends.end_jobs(tx, [end], Adder.name)
 
     return work
 

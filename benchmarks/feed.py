@@ -17,8 +17,9 @@ from jedi.contentsfeeder.feed import Listing as Listed
 from jedi.contentsfeeder.rows import new_rows, render
 from jedi.ddm.interface import DatasetInfo, FileInfo
 from jedi.spec.splitrule import SplitRules
-from jedi.taskbuffer import contents, tasks_new
-from jedi.taskbuffer.tasks_new import NewTask
+from jedi.taskbuffer.inputs import contents
+from jedi.taskbuffer.tasks import new_tasks
+from jedi.taskbuffer.tasks.new_tasks import NewTask
 from jedi.taskrefiner.agent import TaskRefiner
 
 PANDA = 12_400.0  # files/s, PanDA's own code on PostgreSQL 15
@@ -125,7 +126,7 @@ def _new_task(engine: Engine, world: World, n_events: int | None) -> int:
 def insert(engine: Engine, document: dict[str, Any]) -> int:
     """Store a task, unchecked, in a transaction of its own."""
     with engine.begin() as tx:
-        task_id = tasks_new.insert_task(
+        task_id = new_tasks.insert_task(
             tx,
             NewTask("me", "local", "user", "bench", "anal", "generic", 1000, None, None, None,
                     document, json.dumps(document), "json", None, None),

@@ -16,8 +16,8 @@ from jedi.core.errors import JediError
 from jedi.jobdispatcher.agent import Adder
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.service.check import check
-from jedi.taskbuffer import knobs
-from jedi.taskbuffer.engine import connect
+from jedi.taskbuffer.db.engine import connect
+from jedi.taskbuffer.housekeeping import knobs
 
 PANDA = 19.5  # jobs/s, PanDA's own code on PostgreSQL 15: 206 statements a job
 JOBS, SMOKE = 50_000, 500

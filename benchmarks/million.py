@@ -14,7 +14,7 @@ from benchmarks.jobs_world import Held, place
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core.errors import JediError
 from jedi.jobgenerator.agent import JobGenerator
-from jedi.taskbuffer.engine import connect
+from jedi.taskbuffer.db.engine import connect
 from jedi.taskrefiner.agent import TaskRefiner
 
 SIZES = (10_000, 100_000, 1_000_000)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from sqlalchemy import Engine
 
 from benchmarks.common import Result, medians, run, seconds
-from jedi.taskbuffer import orders, queues, shares
+from jedi.taskbuffer.jobs import orders
+from jedi.taskbuffer.scheduling import queues, shares
 from jedi.throttler.shares import Node, allot
 
 QUEUES = 20

@@ -15,11 +15,11 @@ from pathlib import Path
 from sqlalchemy import Engine, text
 
 from jedi.core import states
-from jedi.core.home import Home
 from jedi.core.settings import caller
 from jedi.ddm import factory
+from jedi.host.home import Home
 from jedi.service import submission
-from jedi.taskbuffer import knobs
+from jedi.taskbuffer.housekeeping import knobs
 
 TINY = {"taskName": "bench", "noInput": True, "nFiles": 1, "transPath": "true",
         "jobParameters": [{"type": "constant", "value": "."}]}  # fmt: skip

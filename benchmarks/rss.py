@@ -7,7 +7,7 @@ from sqlalchemy import Engine
 from benchmarks import real
 from benchmarks.common import Result
 from jedi.core import clock
-from jedi.taskbuffer import agents
+from jedi.taskbuffer.housekeeping import agents
 
 FEW, MANY = 200, 2_000
 MOST = 1.1

@@ -19,9 +19,9 @@ from jedi.core.errors import JediError
 from jedi.jobdispatcher.agent import Adder
 from jedi.service import pilots
 from jedi.spec.wire import AcquireRequest, Beat, Measures, Report, Resources
-from jedi.taskbuffer.engine import at_once, connect, plan_once
-from jedi.taskbuffer.heads import Heads
-from jedi.taskbuffer.users import Identity
+from jedi.taskbuffer.db.engine import at_once, connect, plan_once
+from jedi.taskbuffer.jobs.first_waiting import Heads
+from jedi.taskbuffer.users.users import Identity
 
 Order = dict[str, Any]
 Message = dict[str, Any]

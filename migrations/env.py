@@ -14,8 +14,8 @@ import os
 from alembic import context
 from sqlalchemy import Connection
 
-from jedi.taskbuffer.engine import connect
-from jedi.taskbuffer.migrate import options
+from jedi.taskbuffer.db.engine import connect
+from jedi.taskbuffer.schema.migrate import options
 
 
 def run(connection: Connection) -> None:

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 import structlog
-from databases import drop_database, new_database
-from dogs import START
-from helpers import make_world
-from seen import (  # noqa: F401 - pytest finds its hooks here
+from sqlalchemy import Engine
+from support.databases import drop_database, new_database
+from support.dogs import START
+from support.helpers import make_world
+from support.seen import (  # noqa: F401 - pytest finds its hooks here
     keep,
     note,
     pytest_configure,
@@ -24,15 +25,14 @@ from seen import (  # noqa: F401 - pytest finds its hooks here
     pytest_terminal_summary,
     pytest_unconfigure,
 )
-from sqlalchemy import Engine
 
 from jedi.agent.base import World
 from jedi.core import clock
 from jedi.core.settings import caller
 from jedi.standalone import scratch
-from jedi.taskbuffer import migrate
-from jedi.taskbuffer.engine import connect
-from jedi.taskbuffer.users import put_user
+from jedi.taskbuffer.db.engine import connect
+from jedi.taskbuffer.schema import migrate
+from jedi.taskbuffer.users.users import put_user
 
 
 @pytest.fixture(scope="session")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from helpers import Run, put_file_dataset, script
-from task_rows import INPUT, OUTPUT, good
-from test_resubmission import submit
+from support.helpers import Run, put_file_dataset, script
+from support.resubmission import submit
+from support.task_rows import INPUT, OUTPUT, good
 
 from jedi.agent.base import World
 from jedi.cli.task import main

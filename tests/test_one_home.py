@@ -9,19 +9,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from databases import drop_database, new_database
 from sqlalchemy import Engine
+from support.databases import drop_database, new_database
 
 from jedi.core.errors import Forbidden, Refused
-from jedi.core.home import Home
 from jedi.core.log import setup
 from jedi.core.settings import Settings
+from jedi.host.home import Home
 from jedi.standalone import down, serving, up
 from jedi.standalone.detach import up_detached
 from jedi.standalone.place import Place
 from jedi.standalone.serving import Serving
-from jedi.taskbuffer import migrate
-from jedi.taskbuffer.engine import connect
+from jedi.taskbuffer.db.engine import connect
+from jedi.taskbuffer.schema import migrate
 
 IS_ROOT = os.geteuid() == 0
 only_root = pytest.mark.skipif(not IS_ROOT, reason="needs root")

@@ -29,7 +29,7 @@ from jedi.core.errors import JediError, LockLost, NotWritten
 from jedi.core.knobs import Knobs
 from jedi.core.settings import Settings
 from jedi.ddm.interface import DDM
-from jedi.taskbuffer import tasks
+from jedi.taskbuffer.tasks import tasks
 
 
 class Held(Protocol):

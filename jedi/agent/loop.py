@@ -12,7 +12,8 @@ from sqlalchemy.exc import DBAPIError
 
 from jedi.agent.base import Agent
 from jedi.core import clock
-from jedi.taskbuffer import agents, engine
+from jedi.taskbuffer.db import engine
+from jedi.taskbuffer.housekeeping import agents
 
 
 class Loop:

@@ -16,10 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jedi.core import clock, logfiles, processes
+from jedi.core import clock
 from jedi.core.backoff import Backoff
 from jedi.core.errors import JediError, NotYet
-from jedi.core.processes import Process
+from jedi.host import logfiles, processes
+from jedi.host.processes import Process
 
 LONGEST_PAUSE_S = 30.0
 GOOD_LIFE_S = 60.0

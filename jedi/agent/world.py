@@ -8,7 +8,8 @@ from jedi.agent.base import World
 from jedi.core import log
 from jedi.core.settings import Settings
 from jedi.ddm import factory
-from jedi.taskbuffer import engine, knobs
+from jedi.taskbuffer.db import engine
+from jedi.taskbuffer.housekeeping import knobs
 
 
 def make_world(settings: Settings, name: str) -> World:

@@ -22,9 +22,9 @@ from jedi.core import clock
 from jedi.ddm.interface import DDM
 from jedi.service import pilots
 from jedi.spec.wire import AcquireRequest, Beats, LogEntries, Reports
-from jedi.taskbuffer.engine import at_once
-from jedi.taskbuffer.heads import Heads
-from jedi.taskbuffer.users import Identity
+from jedi.taskbuffer.db.engine import at_once
+from jedi.taskbuffer.jobs.first_waiting import Heads
+from jedi.taskbuffer.users.users import Identity
 
 REFRESH_S = 5.0
 """Knobs and endpoints are at most this old."""

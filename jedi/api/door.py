@@ -20,8 +20,8 @@ from starlette.responses import Response
 from jedi.api.bodies import LARGE, Bodies, read, refuse
 from jedi.core.errors import Forbidden, JediError
 from jedi.service import pilots
-from jedi.taskbuffer.engine import at_once
-from jedi.taskbuffer.users import Identity
+from jedi.taskbuffer.db.engine import at_once
+from jedi.taskbuffer.users.users import Identity
 
 Answer = dict[str, Any]
 Model = TypeVar("Model", bound=BaseModel)

@@ -8,7 +8,7 @@ from anyio import CapacityLimiter, to_thread
 from sqlalchemy import Engine
 
 from jedi.core.errors import Unreachable
-from jedi.taskbuffer.engine import at_once
+from jedi.taskbuffer.db.engine import at_once
 
 ANSWER_S = 5.0
 

@@ -16,10 +16,10 @@ from jedi.agent.world import make_world
 from jedi.api.app import create_app
 from jedi.api.connections import AT_ONCE, QUEUE, Bounds, Gate, Listener, protocol, raise_descriptors
 from jedi.core.errors import BadInput, Problem, Refused
-from jedi.core.home import Home
 from jedi.core.knobs import Knobs
 from jedi.core.settings import Settings
-from jedi.taskbuffer.engine import plan_once, reachable
+from jedi.host.home import Home
+from jedi.taskbuffer.db.engine import plan_once, reachable
 
 _GRACE_S = 5
 

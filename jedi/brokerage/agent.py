@@ -21,8 +21,9 @@ from jedi.core.errors import JediError
 from jedi.spec.decision import Pledge
 from jedi.spec.request import Data
 from jedi.spec.snapshot import Snapshot
-from jedi.taskbuffer import decisions, snapshot, tasks
-from jedi.taskbuffer.tasks import Move
+from jedi.taskbuffer.sites import decisions, snapshot
+from jedi.taskbuffer.tasks import tasks
+from jedi.taskbuffer.tasks.tasks import Move
 
 
 @dataclass(frozen=True, eq=False)

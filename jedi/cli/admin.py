@@ -16,7 +16,7 @@ from jedi.core.errors import JediError
 from jedi.core.settings import Settings, caller
 
 if TYPE_CHECKING:
-    from jedi.taskbuffer.sites import Change
+    from jedi.taskbuffer.sites.sites import Change
 
 site_app = application("Sites: where jobs can run.")
 config_app = application("Knobs: every live setting, with who set it when.")
@@ -290,7 +290,7 @@ def dataset_add(
     """
     from jedi.ddm import factory
     from jedi.service.datasets import add_files
-    from jedi.taskbuffer import knobs
+    from jedi.taskbuffer.housekeeping import knobs
 
     with transaction() as tx:
         added = add_files(tx, factory.load(tx, knobs.load(tx)), dataset, files, endpoint)
@@ -313,7 +313,7 @@ def dataset_create(
     """
     from jedi.ddm import factory
     from jedi.service.datasets import create_dataset
-    from jedi.taskbuffer import knobs
+    from jedi.taskbuffer.housekeeping import knobs
 
     with transaction() as tx:
         ddm = factory.load(tx, knobs.load(tx))
@@ -331,7 +331,7 @@ def dataset_close(
     """
     from jedi.ddm import factory
     from jedi.service.datasets import close_dataset
-    from jedi.taskbuffer import knobs
+    from jedi.taskbuffer.housekeeping import knobs
 
     with transaction() as tx:
         closed = close_dataset(tx, factory.load(tx, knobs.load(tx)), dataset)
@@ -341,7 +341,7 @@ def dataset_close(
 def _complete_dataset(incomplete: str) -> list[str]:
     from jedi.ddm import factory
     from jedi.service.datasets import find_datasets
-    from jedi.taskbuffer import knobs
+    from jedi.taskbuffer.housekeeping import knobs
 
     try:
         with transaction() as tx:
@@ -368,7 +368,7 @@ def dataset_list(
     """
     from jedi.ddm import factory
     from jedi.service.datasets import find_datasets, show_dataset
-    from jedi.taskbuffer import knobs
+    from jedi.taskbuffer.housekeeping import knobs
 
     with transaction() as tx:
         ddm = factory.load(tx, knobs.load(tx))

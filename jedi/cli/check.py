@@ -23,7 +23,7 @@ def check(
     """
     from jedi.ddm import factory
     from jedi.service.check import check
-    from jedi.taskbuffer import knobs
+    from jedi.taskbuffer.housekeeping import knobs
 
     with transaction() as tx:
         found = check(tx, factory.load(tx, knobs.load(tx)) if files else None)

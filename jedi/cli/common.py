@@ -122,7 +122,7 @@ def exit_code(error: JediError) -> int:
 def database() -> Iterator[Engine]:
     """The database of the present home; Unreachable if it does not answer."""
     from jedi.standalone.place import Place
-    from jedi.taskbuffer import engine
+    from jedi.taskbuffer.db import engine
 
     connections = engine.connect(Place.current().url, "jedi cli", pool_size=1)
     try:
@@ -143,7 +143,7 @@ def transaction() -> Iterator[Connection]:
 def reading() -> Iterator[tuple[Connection, DDM]]:
     """A transaction that can't write anything, and data management as it is now."""
     from jedi.ddm import factory
-    from jedi.taskbuffer import knobs
+    from jedi.taskbuffer.housekeeping import knobs
 
     with database() as engine, engine.connect() as connection:
         tx = connection.execution_options(postgresql_readonly=True)

@@ -47,7 +47,7 @@ def execute(
     """
     from jedi.ddm import factory
     from jedi.service import collection
-    from jedi.taskbuffer import knobs
+    from jedi.taskbuffer.housekeeping import knobs
 
     document = task_of(command, caller(), clock.now(), dataset, per_job, files or (), name)
     text = collection.Document(json.dumps(document), "json", Path.cwd())

@@ -25,8 +25,9 @@ from jedi.cli.common import (
 )
 from jedi.cli.replay import replay
 from jedi.cli.simulate import simulate
-from jedi.core import clock, logfiles
+from jedi.core import clock
 from jedi.core.errors import Unreachable
+from jedi.host import logfiles
 
 if TYPE_CHECKING:
     from jedi.service.status import SystemStatus

@@ -15,8 +15,8 @@ from jedi.cli.task_commands import Comment
 from jedi.cli.task_common import job_ids, job_statuses, must_be_job_statuses
 from jedi.cli.task_results import KeepDays, fetch, show_printed
 from jedi.core import states
-from jedi.core.home import Home
 from jedi.core.settings import caller
+from jedi.host.home import Home
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -156,7 +156,7 @@ def cancel(jobs: Jobs, comment: Comment = None, as_json: Json = False) -> None:
     """
     from jedi.ddm import factory
     from jedi.service import jobs as service
-    from jedi.taskbuffer import knobs
+    from jedi.taskbuffer.housekeeping import knobs
 
     found = _command(service.cancel, jobs, comment, as_json)
     if any(job.status == "cancelled" for job in found):
@@ -199,7 +199,7 @@ def release(
     """
     from jedi.ddm import factory
     from jedi.service import jobs as service
-    from jedi.taskbuffer import knobs
+    from jedi.taskbuffer.housekeeping import knobs
 
     if not force:
         with transaction() as tx:
@@ -241,7 +241,7 @@ def log(
     """
     from jedi.ddm import factory
     from jedi.service import jobs
-    from jedi.taskbuffer import knobs
+    from jedi.taskbuffer.housekeeping import knobs
 
     if follow and not pilot and not as_json:
         follow_log(job)
@@ -268,7 +268,7 @@ def output(
     """
     from jedi.ddm import factory
     from jedi.service import jobs
-    from jedi.taskbuffer import knobs
+    from jedi.taskbuffer.housekeeping import knobs
 
     with transaction() as tx:
         found = jobs.outputs(tx, job)

@@ -19,7 +19,7 @@ def follow_log(job: int) -> None:
     """Print what is new until the job has ended, stdout to stdout and stderr to stderr."""
     from jedi.ddm import factory
     from jedi.service import jobs
-    from jedi.taskbuffer import knobs
+    from jedi.taskbuffer.housekeeping import knobs
 
     out = err = told = ""
     with database() as engine:

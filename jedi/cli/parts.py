@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from jedi.cli.common import NO, Json, application, database, show, table
-from jedi.core.home import Home
 from jedi.core.settings import caller
+from jedi.host.home import Home
 
 agent_app = application("The agents: each moves tasks or jobs from one status to the next.")
 db_app = application("The database: where it is, the version of its schema, backups.")
@@ -41,7 +41,7 @@ def agent_run(
     from jedi.agent.loop import Loop
     from jedi.agent.world import make_world
     from jedi.standalone.place import Place
-    from jedi.taskbuffer.engine import plan_once, reachable
+    from jedi.taskbuffer.db.engine import plan_once, reachable
 
     if leashed:
         child.follow()
@@ -111,7 +111,7 @@ def db_downgrade(
 
 def _migrate(direction: str, revision: str, as_json: bool) -> None:
     from jedi.service import steering
-    from jedi.taskbuffer import migrate
+    from jedi.taskbuffer.schema import migrate
 
     with database() as engine:
         before = migrate.current(engine)
@@ -172,7 +172,7 @@ def db_check(as_json: Json = False) -> None:
 
     Example: `jedi db check && jedi up`
     """
-    from jedi.taskbuffer import migrate
+    from jedi.taskbuffer.schema import migrate
 
     with database() as engine:
         current, head = migrate.current(engine), migrate.head()

@@ -115,7 +115,7 @@ def submit(
     """
     from jedi.ddm import factory
     from jedi.service import collection
-    from jedi.taskbuffer import knobs
+    from jedi.taskbuffer.housekeeping import knobs
 
     texts = {file: sys.stdin.read() if str(file) == "-" else read_file(file) for file in files}
     read = {

@@ -111,7 +111,7 @@ def recover(
     """
     from jedi.ddm import factory
     from jedi.service import recovery
-    from jedi.taskbuffer import knobs
+    from jedi.taskbuffer.housekeeping import knobs
 
     if not tasks and not dataset:
         remedy = "Name tasks, or a dataset with --dataset"

@@ -35,7 +35,7 @@ def get(
     """
     from jedi.ddm import factory
     from jedi.service import results, tasks
-    from jedi.taskbuffer import knobs
+    from jedi.taskbuffer.housekeeping import knobs
 
     where = directory or Path(f"task-{task}")
     with transaction() as tx:
@@ -122,7 +122,7 @@ def log(
     """
     from jedi.ddm import factory
     from jedi.service import results, tasks
-    from jedi.taskbuffer import knobs
+    from jedi.taskbuffer.housekeeping import knobs
 
     with transaction() as tx:
         if job is not None:

@@ -27,7 +27,7 @@ def watchdog_list(as_json: Json = False) -> None:
 
     Example: `jedi watchdog list`
     """
-    from jedi.taskbuffer import knobs
+    from jedi.taskbuffer.housekeeping import knobs
     from jedi.watchdog.kennel import DOGS
 
     with transaction() as tx:
@@ -55,7 +55,7 @@ def watchdog_run(
     from jedi.agent.child import announce
     from jedi.agent.world import make_world
     from jedi.standalone.place import Place
-    from jedi.taskbuffer.engine import reachable
+    from jedi.taskbuffer.db.engine import reachable
     from jedi.watchdog.dog import walk
     from jedi.watchdog.kennel import find
 

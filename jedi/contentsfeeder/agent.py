@@ -28,17 +28,10 @@ from jedi.contentsfeeder.order import feed_task, lost_of
 from jedi.contentsfeeder.rows import Rows, new_rows, render
 from jedi.core.errors import BadInput
 from jedi.spec.splitrule import SplitRules
-from jedi.taskbuffer import (
-    contents,
-    datasets,
-    engine,
-    family,
-    recovery,
-    scouting,
-    tasks,
-    tasks_new,
-)
-from jedi.taskbuffer.tasks import Move
+from jedi.taskbuffer.db import engine
+from jedi.taskbuffer.inputs import contents, datasets, recovery
+from jedi.taskbuffer.tasks import family, new_tasks, scouting, tasks
+from jedi.taskbuffer.tasks.tasks import Move
 
 
 class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
@@ -54,7 +47,7 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
         if not rows:
             return []
         ids = [row.jeditaskid for row in rows]
-        params = tasks_new.params_of(tx, ids)
+        params = new_tasks.params_of(tx, ids)
         recovery.rename(tx, ids)
         inputs = datasets.inputs(tx, ids)
         names = {one.datasetname for one in inputs if one.due and one.type == "input"}

@@ -1,7 +1,7 @@
 """The closed list of reason codes: why a task, a dataset or a job is where it is.
 
 A code can be counted; the sentence here says what it means and, where there is one, the remedy.
-The sentence that stands beside a code in a log has the facts of the case. tests/test_reasons.py
+The sentence that stands beside a code in a log has the facts of the case. tests/core/test_reasons.py
 proves that the list and the code agree, a full test run that every code is really produced.
 """
 

@@ -12,7 +12,7 @@ from jedi.core.knobs import Knobs
 from jedi.ddm.filesystem import FileSystemDDM
 from jedi.ddm.interface import DDM
 from jedi.ddm.sqlcatalogue import SqlCatalogueDDM
-from jedi.taskbuffer import sites
+from jedi.taskbuffer.sites import sites
 
 
 def load(tx: Connection, knobs: Knobs) -> DDM:

@@ -22,7 +22,7 @@ from jedi.ddm.content import adler32
 from jedi.ddm.directories import Directories, Named, must_be_plain, other_content
 from jedi.ddm.interface import Copy, DatasetInfo, FileInfo, Replica, Staged, State, flatten
 from jedi.ddm.storage import Storage, valid_dataset, valid_lfn
-from jedi.taskbuffer import catalogue
+from jedi.taskbuffer.inputs import catalogue
 
 _COLUMNS = ("lfn", "size", "adler32", "guid", "nevents", "boundary", "lumiblock")
 

@@ -22,8 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 from jedi.core import clock
-from jedi.core.home import Home
 from jedi.demo import truth
+from jedi.host.home import Home
 from jedi.standalone.place import packaged
 
 EXAMPLES = packaged("examples")

@@ -15,9 +15,10 @@ from jedi.ddm import leftovers
 from jedi.ddm.interface import DDM, FileInfo, Staged
 from jedi.jobdispatcher.outcome import FINISHED, HELD, Verdict, judge, logs, not_stored, stored
 from jedi.spec.attempt import JobFile, ReportedJob
-from jedi.taskbuffer import builds, datasets, jobs_end, merging, onejob
-from jedi.taskbuffer.jobs import JobMove
-from jedi.taskbuffer.jobs_end import JobEnd
+from jedi.taskbuffer.inputs import datasets
+from jedi.taskbuffer.jobs import builds, job_ends, merging, one_job
+from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.jobs.jobs import JobMove
 
 _UNSUCCESSFUL = ("failed", "cancelled", "closed")
 _REST = 10
@@ -48,10 +49,10 @@ class Adder(Agent[ReportedJob, Verdict]):
         before, 1 us each. All are looked at when there is none, and now and then."""
         now = clock.monotonic()
         self._good_until = now + self.lease_s
-        found = jobs_end.reported(tx, limit, self._low) if now < self._all_at else []
+        found = job_ends.reported(tx, limit, self._low) if now < self._all_at else []
         if not found:
             began = clock.monotonic()
-            found = jobs_end.reported(tx, limit)
+            found = job_ends.reported(tx, limit)
             self._all_at = clock.monotonic() + _REST * (clock.monotonic() - began)
         if found:
             self._low = found[0].panda_id
@@ -110,15 +111,15 @@ class Adder(Agent[ReportedJob, Verdict]):
                 if v.source is None and v != HELD for lfn in job.left_out]  # fmt: skip
         found = [(job.panda_id, lfn) for job, _ in results for lfn in self._found(job)]
         if good or found or len(ends) < len(results):  # `end_jobs` locks its jobs itself
-            jobs_end.lock(tx, [job.panda_id for job, _ in results])
-        onejob.hold_next(
+            job_ends.lock(tx, [job.panda_id for job, _ in results])
+        one_job.hold_next(
             tx, [(job.panda_id, job.lock_seq) for job, v in results if v == HELD], self.name
         )
-        jobs_end.leave_out(tx, good)
-        jobs_end.acquit(tx, found)
-        moved = jobs_end.end_jobs(tx, ends, self.name, ["holding"])
+        job_ends.leave_out(tx, good)
+        job_ends.acquit(tx, found)
+        moved = job_ends.end_jobs(tx, ends, self.name, ["holding"])
         builds.call(tx, [end.panda_id for end in ends])
-        moved += jobs_end.await_transfer(tx, moves["transferring"], self.name)
+        moved += job_ends.await_transfer(tx, moves["transferring"], self.name)
         tries = int(self.world.knobs["merge.max_attempt"])
         moved += merging.await_merge(tx, moves["merging"], self.name, tries)
         self._stored = frozenset(m.panda_id for m in moved if m.target not in _UNSUCCESSFUL)
@@ -135,14 +136,14 @@ class Adder(Agent[ReportedJob, Verdict]):
         if not rest:
             return
         with self.world.engine.begin() as tx:
-            now = jobs_end.statuses(tx, [job.panda_id for job in rest])
+            now = job_ends.statuses(tx, [job.panda_id for job in rest])
         for job in rest:
             if now.get(job.panda_id) in _UNSUCCESSFUL:
                 self._tidy(job, leftovers.remove)
 
     def trouble(self, tx: Connection, job: ReportedJob, error: Exception) -> None:
         wait_s = float(self.world.knobs["adder.retry_s"])
-        jobs_end.hold(tx, job.panda_id, job.lock_seq, str(error), wait_s)
+        job_ends.hold(tx, job.panda_id, job.lock_seq, str(error), wait_s)
 
     def _found(self, job: ReportedJob) -> list[str]:
         """Inputs that the pilot did not find, but we do: the site had a problem, not the file."""

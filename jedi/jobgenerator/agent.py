@@ -42,25 +42,15 @@ from jedi.spec.decision import Decision
 from jedi.spec.generation import NewJobs, OutputDataset, TaskOrder
 from jedi.spec.request import Past
 from jedi.spec.snapshot import Snapshot
-from jedi.taskbuffer import (
-    builds,
-    capping,
-    decisions,
-    generation,
-    instances,
-    locks,
-    merging,
-    onejob,
-    orders,
-    queues,
-    snapshot,
-    tasks,
-    tending,
-    throttling,
-)
-from jedi.taskbuffer.orders import Claimed
-from jedi.taskbuffer.tasks import Move
-from jedi.taskbuffer.turns import Stopped
+from jedi.taskbuffer.db import locks
+from jedi.taskbuffer.inputs import instances
+from jedi.taskbuffer.jobs import builds, generation, merging, one_job, orders
+from jedi.taskbuffer.jobs.orders import Claimed
+from jedi.taskbuffer.scheduling import capping, queues, throttling
+from jedi.taskbuffer.scheduling.turns import Stopped
+from jedi.taskbuffer.sites import decisions, snapshot
+from jedi.taskbuffer.tasks import tasks, tending
+from jedi.taskbuffer.tasks.tasks import Move
 from jedi.throttler.decide import Pass, Skip, Throttle
 
 Pair = tuple[int, str | None]
@@ -291,7 +281,7 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
             ordinary = [(order, jobs) for order, jobs in new
                         if order.columns["kind"] in ("normal", "scout")]  # fmt: skip
             told = {order.jedi_task_id: list(jobs.panda_ids) for order, jobs in ordinary}
-            onejob.hold_as_told(tx, told, self.name)
+            one_job.hold_as_told(tx, told, self.name)
         wait_s = self.world.knobs["jobgen.retry_s"]
         moves = [_move(*i.lease, out, wait_s) for i, out in ours if not isinstance(out, Merges)]
         tasks.move_tasks(tx, moves, self.name)

@@ -17,10 +17,13 @@ from jedi.core.errors import JediError, LockLost
 from jedi.ddm import replicas
 from jedi.ddm.interface import TransferResult
 from jedi.mover.plan import File, Need, Plan, Route, WaitingJob, activity, make_plan
-from jedi.taskbuffer import datasets, jobs_end, locks, moving, overview
-from jedi.taskbuffer.dispatch import job_files
-from jedi.taskbuffer.jobs import JobMove, move_jobs
-from jedi.taskbuffer.jobs_end import JobEnd
+from jedi.taskbuffer.db import locks
+from jedi.taskbuffer.inputs import datasets
+from jedi.taskbuffer.jobs import job_ends, moving
+from jedi.taskbuffer.jobs.dispatch import job_files
+from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
+from jedi.taskbuffer.reports import overview
 
 _UNSUCCESSFUL = states.JOB.final - {"finished"}
 
@@ -106,7 +109,7 @@ class Mover(Agent[Load, Plan]):
         return plan
 
     def apply(self, tx: Connection, results: Sequence[tuple[Load, Plan]]) -> None:
-        waiting = jobs_end.lock(tx, [job.panda_id for load, _ in results for job in load.jobs])
+        waiting = job_ends.lock(tx, [job.panda_id for load, _ in results for job in load.jobs])
         moves, ends = [], []
         for load, plan in results:
             for job in load.jobs:
@@ -122,7 +125,7 @@ class Mover(Agent[Load, Plan]):
                     ends.append(JobEnd(job.panda_id, "finished", "job_finished", reason))
         locks.release_all(tx, [load.lock for load, _ in results], self.world.me)
         move_jobs(tx, moves, self.name, [INWARD.status])
-        ended = jobs_end.end_jobs(tx, ends, self.name)
+        ended = job_ends.end_jobs(tx, ends, self.name)
         done = {job.panda_id for job in ended if job.target == "finished"}
         grown = {dataset for load, _ in results for job in load.jobs if job.panda_id in done
                  for dataset, _ in job.outputs}  # fmt: skip
@@ -132,7 +135,7 @@ class Mover(Agent[Load, Plan]):
         """A job that has ended without success leaves no outputs; its log stays."""
         jobs = [job for load, _ in results for job in load.jobs if job.outputs]
         with self.world.engine.begin() as tx:
-            ends = jobs_end.statuses(tx, [job.panda_id for job in jobs])
+            ends = job_ends.statuses(tx, [job.panda_id for job in jobs])
         for job in jobs:
             if ends.get(job.panda_id) in _UNSUCCESSFUL:
                 self._remove(job)

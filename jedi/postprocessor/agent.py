@@ -25,20 +25,18 @@ from jedi.postprocessor.outcome import (
 )
 from jedi.postprocessor.scouts import shaped
 from jedi.spec.scouting import Judgement, Scouted
-from jedi.taskbuffer import (
+from jedi.taskbuffer.inputs import datasets, recutting, validation
+from jedi.taskbuffer.scheduling import statistics
+from jedi.taskbuffer.tasks import (
     commands,
-    datasets,
     ending,
     family,
+    new_tasks,
     preprocessing,
-    recutting,
     scouting,
-    stats,
     tasks,
-    tasks_new,
-    validation,
 )
-from jedi.taskbuffer.tasks import Move
+from jedi.taskbuffer.tasks.tasks import Move
 from jedi.taskrefiner.resource import ResourceType
 
 _VALIDATED = ("prepared", "passed", "toabort")
@@ -120,7 +118,7 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
         working = [row for row in rows if row.status not in ending.FINALISABLE]
         scouted = scouting.scouted(tx, working)
         if scouted:
-            self._types = [ResourceType(**row._mapping) for row in tasks_new.resource_types(tx)]
+            self._types = [ResourceType(**row._mapping) for row in new_tasks.resource_types(tx)]
         ids = [row.jeditaskid for row in rows]
         first = [row.jeditaskid for row in rows if row.status == "preprocessing"]
         self._first_jobs = preprocessing.last_jobs(tx, first)
@@ -208,7 +206,7 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
         preprocessing.note_done(
             tx, [task.jedi_task_id for task, out in held if out.verdict.code == "preprocessed"]
         )
-        stats.note_progress(tx, sorted(ours))
+        statistics.note_progress(tx, sorted(ours))
         moves = [
             Move(task.jedi_task_id, task.lock_seq, v.target, v.code, v.reason, v.facts)
             for task, v in ((task, outcome.verdict) for task, outcome in held)
@@ -227,7 +225,7 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
             scouting.release(tx, list(good), {i: j.n_gb_per_job for i, j in good.items()})
             cuts = {i: j.n_events_per_job for i, j in good.items() if j.n_events_per_job}
             recutting.recut(tx, cuts)
-            stats.note_progress(tx, list(good))
+            statistics.note_progress(tx, list(good))
         # a hold may have ended in ready
         late = [(task, judged) for task, judged in found if task.status != "scouting"]
         follow = [(task, judged) for task, judged in found if judged.target == "scouted"]

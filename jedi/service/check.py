@@ -11,8 +11,8 @@ from sqlalchemy import Connection, Row
 from jedi.core.errors import NotFound
 from jedi.ddm.content import adler32
 from jedi.ddm.interface import DDM
-from jedi.taskbuffer import checks
-from jedi.taskbuffer.checks import SHOWN, Finding
+from jedi.taskbuffer.housekeeping import checks
+from jedi.taskbuffer.housekeeping.checks import SHOWN, Finding
 
 
 def check(tx: Connection, ddm: DDM | None = None) -> list[Finding]:

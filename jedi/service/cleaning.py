@@ -10,7 +10,8 @@ from sqlalchemy import Connection
 from jedi.core.errors import Forbidden, Refused
 from jedi.service import tasks
 from jedi.service.tasks import File
-from jedi.taskbuffer import purging, users
+from jedi.taskbuffer.housekeeping import purging
+from jedi.taskbuffer.users import users
 
 DAY_S = 86_400.0
 

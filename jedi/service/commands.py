@@ -13,7 +13,11 @@ from jedi.core.errors import BadInput, Forbidden, Problem, Refused
 from jedi.core.suggest import suggest
 from jedi.service import tasks
 from jedi.service.sandbox import bundle
-from jedi.taskbuffer import commands, datasets, knobs, preprocessing, sites, tasks_new, users
+from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.inputs import datasets
+from jedi.taskbuffer.sites import sites
+from jedi.taskbuffer.tasks import commands, new_tasks, preprocessing
+from jedi.taskbuffer.users import users
 from jedi.taskcommando.commands import COMMANDS
 
 ARGUMENTS: Mapping[str, Mapping[str, type]] = {
@@ -65,7 +69,7 @@ def command(
         _alone(tx, jedi_task_id)
         _runnable(tx, jedi_task_id, arguments)
     problems = list(_wrong(name, arguments))
-    if (code := arguments.get("sandbox")) and not tasks_new.has_sandbox(tx, code):
+    if (code := arguments.get("sandbox")) and not new_tasks.has_sandbox(tx, code):
         problems.append(Problem("sandbox", code, "no such sandbox", "Give its files"))
     if name == "reassign":
         problems += _wrong_place(tx, jedi_task_id, arguments)
@@ -92,8 +96,8 @@ def _alone(tx: Connection, jedi_task_id: int) -> None:
 
 def _runnable(tx: Connection, jedi_task_id: int, arguments: Mapping[str, Any]) -> None:
     """The local files that its jobs run are still kept, or others are given."""
-    code = tasks_new.sandbox_of(tx, jedi_task_id)
-    if code and not arguments.get("sandbox") and not tasks_new.has_sandbox(tx, code):
+    code = new_tasks.sandbox_of(tx, jedi_task_id)
+    if code and not arguments.get("sandbox") and not new_tasks.has_sandbox(tx, code):
         raise Refused(
             f"The local files of task {jedi_task_id} are forgotten: retry it with --new-code, or "
             "submit it again.",
@@ -119,7 +123,7 @@ def keep_code(tx: Connection, files: Sequence[str], base_dir: Path) -> str:
     sandbox, problems = bundle(files, base_dir, int(knobs.load(tx)["sandbox.max_mb"]))
     if sandbox is None or problems:
         raise BadInput(problems)
-    tasks_new.put_sandbox(tx, sandbox.sha256, sandbox.data)
+    new_tasks.put_sandbox(tx, sandbox.sha256, sandbox.data)
     return sandbox.sha256
 
 
@@ -138,7 +142,7 @@ def _wrong_place(
     tx: Connection, jedi_task_id: int, arguments: Mapping[str, Any]
 ) -> Iterator[Problem]:
     """A task is sent to one place, which has to be known, unless it said that it stays."""
-    if tasks_new.params_of(tx, [jedi_task_id])[jedi_task_id].get("disableReassign"):
+    if new_tasks.params_of(tx, [jedi_task_id])[jedi_task_id].get("disableReassign"):
         rule, remedy = "the task was submitted so: nobody may reassign it", "Submit it anew without"
         yield Problem("disableReassign", True, rule, remedy)
     given = [key for key in ("site", "nucleus") if key in arguments]
@@ -159,7 +163,7 @@ def _wrong_parameters(
 ) -> list[Problem]:
     from jedi.service import submission
     from jedi.spec.incremental import change
-    from jedi.taskbuffer.tasks_new import params_of
+    from jedi.taskbuffer.tasks.new_tasks import params_of
 
     params, problems = change(params_of(tx, [jedi_task_id])[jedi_task_id], changes)
     if params is None or problems:

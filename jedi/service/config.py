@@ -12,7 +12,9 @@ from jedi.core.errors import BadInput, Problem
 from jedi.core.knobs import KNOBS, Knob
 from jedi.core.suggest import suggest
 from jedi.service.steering import must_be_operator
-from jedi.taskbuffer import calling, knobs, sites
+from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.sites import sites
+from jedi.taskbuffer.tasks import calling
 
 PRESET = "core.preset"
 

@@ -14,7 +14,8 @@ from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.ddm.content import copy_verified
 from jedi.ddm.interface import DDM, DatasetInfo, FileInfo, Replica
 from jedi.ddm.storage import make_below
-from jedi.taskbuffer import datasets, sites
+from jedi.taskbuffer.inputs import datasets
+from jedi.taskbuffer.sites import sites
 
 
 @dataclass(frozen=True, slots=True)

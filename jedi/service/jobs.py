@@ -21,9 +21,11 @@ from jedi.service import cleaning, results, tasks
 from jedi.service.results import Copy, Printed
 from jedi.service.tasks import File
 from jedi.spec.attempt import JobFile
-from jedi.taskbuffer import jobs as job_rows
-from jedi.taskbuffer import jobs_end, knobs, merging, moving, onejob, purging, users
-from jedi.taskbuffer.jobs_end import JobEnd
+from jedi.taskbuffer.housekeeping import knobs, purging
+from jedi.taskbuffer.jobs import job_ends, merging, moving, one_job
+from jedi.taskbuffer.jobs import jobs as job_rows
+from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.users import users
 
 AGENT = "jedi-job"
 CANCELLED = "cancelled_by_user"
@@ -128,7 +130,7 @@ class JobDetails:
 
 def get(tx: Connection, panda_ids: Sequence[int]) -> list[OneJob]:
     """Jobs by their ids; NotFound if one of them is not known."""
-    found = [OneJob(**row._mapping) for row in onejob.found(tx, panda_ids)]
+    found = [OneJob(**row._mapping) for row in one_job.found(tx, panda_ids)]
     for missing in sorted(set(panda_ids) - {job.panda_id for job in found}):
         raise NotFound(f"There is no job {missing}.", panda_id=missing)
     return found
@@ -138,10 +140,10 @@ def show(tx: Connection, panda_id: int) -> JobDetails:
     """A job in detail; NotFound if there is none."""
     [job] = get(tx, [panda_id])
     latest = [one.panda_id for one in tasks.descendants(tx, job.jedi_task_id, panda_id)]
-    steps = [JobStep(**row._mapping) for row in onejob.steps(tx, panda_id)]
-    held = [Allocation(**row._mapping) for row in onejob.allocations(tx, panda_id)]
-    used = [UsedFile(**row._mapping) for row in onejob.files(tx, panda_id)]
-    return JobDetails(job, onejob.command(tx, panda_id), used, latest, steps, held)
+    steps = [JobStep(**row._mapping) for row in one_job.steps(tx, panda_id)]
+    held = [Allocation(**row._mapping) for row in one_job.allocations(tx, panda_id)]
+    used = [UsedFile(**row._mapping) for row in one_job.files(tx, panda_id)]
+    return JobDetails(job, one_job.command(tx, panda_id), used, latest, steps, held)
 
 
 def printed(tx: Connection, ddm: DDM, panda_id: int) -> Printed:
@@ -191,14 +193,14 @@ def plan_copies(tx: Connection, ddm: DDM, panda_id: int, directory: Path) -> lis
 
 def newest(tx: Connection, user_name: str, begins: str, limit: int) -> list[tuple[int, str]]:
     """The newest jobs of a user, whose ids begin so, with their statuses."""
-    return [(row.pandaid, row.status) for row in onejob.newest(tx, user_name, begins, limit)]
+    return [(row.pandaid, row.status) for row in one_job.newest(tx, user_name, begins, limit)]
 
 
 def owned(
     tx: Connection, user_name: str, statuses: Sequence[str] | None, limit: int
 ) -> list[OwnedJob]:
     """The newest jobs of a user, of all tasks, in these statuses (None: all)."""
-    found = onejob.owned(tx, user_name, statuses, limit)
+    found = one_job.owned(tx, user_name, statuses, limit)
     return [OwnedJob(**row._mapping) for row in found]
 
 
@@ -224,14 +226,14 @@ def cancel(tx: Connection, who: str, panda_ids: Sequence[int], comment: str | No
         for job in jobs
         if job.status not in states.JOB_AT_SITE
     ]
-    jobs_end.end_jobs(tx, ends, AGENT)
+    job_ends.end_jobs(tx, ends, AGENT)
     return get(tx, panda_ids)
 
 
 def tidy(tx: Connection, ddm: DDM, panda_ids: Sequence[int]) -> None:
     """Remove what cancelled jobs left in data management. An agent that publishes it at this moment
     removes it itself. JediError, OSError: not everything could be removed."""
-    for job in jobs_end.left_behind(tx, panda_ids):
+    for job in job_ends.left_behind(tx, panda_ids):
         leftovers.remove(ddm, job)
 
 
@@ -245,10 +247,10 @@ def hold(
     it may not be held (knob hold.sites).
     """
     going = (*states.JOB_QUEUED, *states.JOB_AT_SITE)
-    possible = (*onejob.HOLDABLE, *states.JOB_AT_SITE, *onejob.STORED)
+    possible = (*one_job.HOLDABLE, *states.JOB_AT_SITE, *one_job.STORED)
     jobs = _held_fast(tx, who, panda_ids, "hold", going if after else possible)
     if after:
-        onejob.plan_hold(tx, panda_ids, "user_request")
+        one_job.plan_hold(tx, panda_ids, "user_request")
         return get(tx, panda_ids)
     now = knobs.load(tx)
     allowed = now.words("hold.sites")
@@ -262,7 +264,7 @@ def hold(
                 site=job.site,
             )
     reason = _sentence("held", who, comment)
-    onejob.hold(tx, panda_ids, AGENT, reason, most_s=now["hold.in_pilot_s"])
+    one_job.hold(tx, panda_ids, AGENT, reason, most_s=now["hold.in_pilot_s"])
     return get(tx, panda_ids)
 
 
@@ -310,8 +312,8 @@ def release(
     NotFound, Forbidden; Refused: a job has ended.
     """
     _held_fast(tx, who, panda_ids, "release", states.JOB_LIVE)
-    now = onejob.release(tx, panda_ids, AGENT, _sentence("released", who, comment))
-    onejob.plan_hold(tx, [job for job in panda_ids if job not in now], None)
+    now = one_job.release(tx, panda_ids, AGENT, _sentence("released", who, comment))
+    one_job.plan_hold(tx, [job for job in panda_ids if job not in now], None)
     return get(tx, panda_ids)
 
 
@@ -339,7 +341,7 @@ def _held_fast(
     tx: Connection, who: str, panda_ids: Sequence[int], verb: str, possible: Sequence[str]
 ) -> list[OneJob]:
     """The jobs, locked to the transaction's end, if `who` may do that to all of them now."""
-    jobs_end.lock(tx, panda_ids)
+    job_ends.lock(tx, panda_ids)
     jobs = get(tx, panda_ids)
     operator = users.role(tx, who) == "operator"
     for job in jobs:

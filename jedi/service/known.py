@@ -16,7 +16,10 @@ from jedi.core.knobs import KNOBS, Knobs
 from jedi.ddm.interface import DatasetInfo, FileInfo, Replica, Space, flatten
 from jedi.spec.decision import Pledge
 from jedi.spec.snapshot import KINDS, Snapshot
-from jedi.taskbuffer import decisions, knobs, queues, sites, snapshot, tasks_new
+from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.scheduling import queues
+from jedi.taskbuffer.sites import decisions, sites, snapshot
+from jedi.taskbuffer.tasks import new_tasks
 from jedi.taskrefiner.resource import ResourceType
 
 FORMAT = "jedi-world-1"
@@ -71,7 +74,7 @@ def from_database(tx: Connection, ddm: Catalogue, seed: int = 0) -> Known:
         knobs=knobs.load(tx),
         sites=snapshot.load(tx, nuclei),
         data=ddm,
-        resource_types=tuple(ResourceType(**r._mapping) for r in tasks_new.resource_types(tx)),
+        resource_types=tuple(ResourceType(**r._mapping) for r in new_tasks.resource_types(tx)),
         queues=tuple(
             Queue(row.queue_id, row.queue_name, row.vo, row.queue_type, row.criteria)
             for row in queues.matchable(tx)

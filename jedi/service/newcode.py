@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 
 from sqlalchemy import Connection
 
-from jedi.taskbuffer import dispatch, tasks_new
+from jedi.taskbuffer.jobs import dispatch
+from jedi.taskbuffer.tasks import new_tasks
 
 _BETWEEN = re.compile(r"[\s'\"`=;|&()<>]+")
 
@@ -19,9 +20,9 @@ def cautions(tx: Connection, task_ids: Sequence[int], sha256: str) -> list[str]:
     of the sandbox `sha256`."""
     new = _names(tx, sha256)
     found = []
-    for task_id, params in sorted(tasks_new.params_of(tx, task_ids).items()):
+    for task_id, params in sorted(new_tasks.params_of(tx, task_ids).items()):
         command = _command(params)
-        old = tasks_new.sandbox_of(tx, task_id)
+        old = new_tasks.sandbox_of(tx, task_id)
         if missing := lacking(command, _names(tx, old) if old else (), new):
             found.append(
                 f"Task {task_id} runs {', '.join(missing)}, which is not among the new files "

@@ -17,11 +17,12 @@ from jedi.core.knobs import Knobs
 from jedi.ddm.interface import DDM
 from jedi.spec.attempt import HeldJob, JobFile
 from jedi.spec.wire import AcquireRequest, Beat, LogEntry, Report
-from jedi.taskbuffer import dispatch, users
-from jedi.taskbuffer import pilots as pilot_rows
-from jedi.taskbuffer.engine import at_once
-from jedi.taskbuffer.heads import Heads
-from jedi.taskbuffer.users import Identity
+from jedi.taskbuffer.db.engine import at_once
+from jedi.taskbuffer.jobs import dispatch
+from jedi.taskbuffer.jobs.first_waiting import Heads
+from jedi.taskbuffer.sites import pilots as pilot_rows
+from jedi.taskbuffer.users import users
+from jedi.taskbuffer.users.users import Identity
 
 Answer = dict[str, Any]
 _PSEUDO = ("pseudo_input", "pp_input", "random_seed")

@@ -37,7 +37,9 @@ from jedi.spec.scouting import Master, Release, released
 from jedi.spec.splitrule import SCOUTED, SCOUTING
 from jedi.spec.task import RefinedTask
 from jedi.spec.taskparams import TaskParams
-from jedi.taskbuffer import orders, tables, tasks_new
+from jedi.taskbuffer.jobs import orders
+from jedi.taskbuffer.schema import tables
+from jedi.taskbuffer.tasks import new_tasks
 from jedi.taskrefiner.refine import Malformed, Refined, Submission, names_of
 
 Place = Callable[[Mapping[str, Any], str | None], tuple[Queue, str | None]]
@@ -156,13 +158,13 @@ def make(
 def feed(known: Known, params: TaskParams, owner: str, priority: int, place: Place) -> Fed:
     """Refine a task and look its input up."""
     task = _refined(known, params, owner)
-    columns = {**row_of(params, owner, priority), **tasks_new.columns(0, task)}
+    columns = {**row_of(params, owner, priority), **new_tasks.columns(0, task)}
     del columns["jeditaskid"]
     queue, processing_type = place(columns, task.queue_name)
     task = task.queued(queue.queue_id, queue.queue_name, processing_type)
     blank = {column.name: None for column in tables.tasks.columns}
     row: Any = SimpleNamespace(
-        **{**blank, **columns, **tasks_new.columns(0, task), "lock_seq": 0, "status": "ready",
+        **{**blank, **columns, **new_tasks.columns(0, task), "lock_seq": 0, "status": "ready",
            "parent_tid": 0, "processingtype": processing_type}
     )  # fmt: skip
     inputs = [_input(i, one) for i, one in enumerate(task.datasets, 1) if one.provenance is None]

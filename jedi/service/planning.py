@@ -21,7 +21,7 @@ from jedi.service.plan import Place, Plan, make, place_of
 from jedi.spec.priority import task_priority
 from jedi.spec.taskparams import TaskParams
 from jedi.spec.tasktext import examine, parse_text
-from jedi.taskbuffer import queues
+from jedi.taskbuffer.scheduling import queues
 
 
 @dataclass(frozen=True, slots=True)

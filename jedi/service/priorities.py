@@ -9,7 +9,8 @@ from sqlalchemy import Connection
 from jedi.core.errors import BadInput, Forbidden, Problem, Refused
 from jedi.service import tasks
 from jedi.spec.priority import OF_USERS
-from jedi.taskbuffer import priorities, users
+from jedi.taskbuffer.tasks import priorities
+from jedi.taskbuffer.users import users
 
 MOST = 10_000
 

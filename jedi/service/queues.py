@@ -15,8 +15,10 @@ from jedi.service.why import throttle_of
 from jedi.spec.criteria import BadCriterion
 from jedi.spec.queuefile import Queue, check_queues, read_queues
 from jedi.spec.task import EXPRESS
-from jedi.taskbuffer import calling, knobs, queues, shares, turns
-from jedi.taskbuffer.turns import Stopped
+from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.scheduling import queues, shares, turns
+from jedi.taskbuffer.scheduling.turns import Stopped
+from jedi.taskbuffer.tasks import calling
 
 
 def import_queues(tx: Connection, who: str, text: str) -> list[Queue]:

@@ -14,7 +14,7 @@ from jedi.core.suggest import suggest
 from jedi.ddm.interface import DDM, FileInfo
 from jedi.service import tasks
 from jedi.service.commands import command
-from jedi.taskbuffer import recovery
+from jedi.taskbuffer.inputs import recovery
 
 Listings = dict[str, Mapping[str, FileInfo]]
 """What data management says of datasets, by LFN."""

@@ -24,7 +24,8 @@ from jedi.core.errors import NotFound
 from jedi.core.knobs import Knobs
 from jedi.spec.decision import Refusal
 from jedi.spec.snapshot import Snapshot
-from jedi.taskbuffer import decisions, whys
+from jedi.taskbuffer.reports import why_facts
+from jedi.taskbuffer.sites import decisions
 
 NUCLEUS = "nucleus"
 
@@ -69,7 +70,7 @@ def replay(
     world, need = Snapshot.unpack(row.data), Need.read(row.need)
     settings = Knobs(row.knobs)
     again = choose(row, world, need, settings)
-    departures = _departures(row, whys.refusals(tx, decision_id), again)
+    departures = _departures(row, why_facts.refusals(tx, decision_id), again)
     found = again
     if knobs or sites:
         other, changed = other_world(world, sites, settings, knobs)

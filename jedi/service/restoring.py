@@ -11,7 +11,8 @@ from sqlalchemy import Connection
 
 from jedi.core.errors import NotFound
 from jedi.ddm.interface import DDM
-from jedi.taskbuffer import restoring, sites
+from jedi.taskbuffer.housekeeping import restoring
+from jedi.taskbuffer.sites import sites
 
 _PLACEHOLDER = re.compile(r"\$\{(\w+)[^}]*\}")
 

@@ -18,7 +18,7 @@ from jedi.service.sandbox import Sandbox
 from jedi.spec.incremental import CHANGEABLE, INPUTS, same_but_inputs
 from jedi.spec.taskparams import TaskParams
 from jedi.spec.tasktext import examine
-from jedi.taskbuffer import family, tasks_new
+from jedi.taskbuffer.tasks import family, new_tasks
 from jedi.taskcommando.commands import ANEW, COMMANDS
 
 _ABOUT_SUBMISSION = (
@@ -60,13 +60,13 @@ def examine_again(
     if earlier.status == "broken":
         rule = f"is that of task {task}, which is broken"
         return earlier, [Problem("taskName", params.task_name, rule, ANEW.rstrip("."))]
-    stored, _ = examine(tasks_new.params_of(tx, [task])[task])
+    stored, _ = examine(new_tasks.params_of(tx, [task])[task])
     old, new = stored.dump() if stored else {}, params.dump()
     keys = [key for key in {**old, **new} if key not in _ABOUT_SUBMISSION]
     changes = {key: new.get(key) for key in keys if old.get(key) != new.get(key)}
     problems = list(_fixed(task, old, changes, may_change))
     arguments: dict[str, Any] = {"parameters": changes}
-    if sandbox and sandbox.sha256 != tasks_new.sandbox_of(tx, task):
+    if sandbox and sandbox.sha256 != new_tasks.sandbox_of(tx, task):
         arguments |= {"sandbox": sandbox.sha256}
         changes["sandbox"] = params.sandbox
         if not params.use_new_code:

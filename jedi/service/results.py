@@ -15,7 +15,7 @@ from jedi.ddm.content import adler32, copy_verified
 from jedi.ddm.interface import DDM
 from jedi.service import tasks
 from jedi.service.tasks import File
-from jedi.taskbuffer import views
+from jedi.taskbuffer.reports import listings
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def fetch(copy: Copy) -> bool:
 
 def printed(tx: Connection, ddm: DDM, jedi_task_id: int, panda_id: int) -> Printed:
     """What a job printed: from its log file, else what its pilot sent last."""
-    row = views.printed(tx, jedi_task_id, panda_id)
+    row = listings.printed(tx, jedi_task_id, panda_id)
     if row is None:
         raise NotFound(
             f"Task {jedi_task_id} has no job {panda_id}: jedi-task jobs {jedi_task_id} lists them.",

@@ -13,7 +13,7 @@ from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.service.steering import must_be_operator
 from jedi.spec.listfile import read_entry
 from jedi.spec.retryrule import RetryRule, read_rules
-from jedi.taskbuffer import retryrules
+from jedi.taskbuffer.jobs import retry_rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Tested:
 
 def list_rules(tx: Connection) -> list[RetryRule]:
     """All rules, in order."""
-    return [_rule(row) for row in retryrules.rules(tx)]
+    return [_rule(row) for row in retry_rules.rules(tx)]
 
 
 def import_rules(tx: Connection, user_name: str, text: str) -> list[RetryRule]:
@@ -46,7 +46,7 @@ def import_rules(tx: Connection, user_name: str, text: str) -> list[RetryRule]:
 def set_rule(tx: Connection, user_name: str, rule_id: int, settings: Sequence[str]) -> RetryRule:
     """Change a rule: NAME=VALUE, values as in a file; NotFound if there is none. Forbidden, too."""
     must_be_operator(tx, user_name)
-    rows = retryrules.rules(tx, [rule_id])
+    rows = retry_rules.rules(tx, [rule_id])
     if not rows:
         raise NotFound(f"There is no retry rule {rule_id}.", rule_id=rule_id)
     given: dict[str, Any] = {}
@@ -66,7 +66,7 @@ def set_rule(tx: Connection, user_name: str, rule_id: int, settings: Sequence[st
 
 def test_rules(tx: Connection, jedi_task_id: int | None = None) -> list[Tested]:
     """For each rule, the failed jobs, of all or of one task, that it holds for."""
-    return [Tested(**row._mapping) for row in retryrules.test(tx, jedi_task_id)]
+    return [Tested(**row._mapping) for row in retry_rules.test(tx, jedi_task_id)]
 
 
 def _rule(row: Row[Any]) -> RetryRule:
@@ -77,8 +77,8 @@ def _put(tx: Connection, user_name: str, rules: Sequence[RetryRule]) -> None:
     problems = [
         Problem(f"{rule.rule_id}.message", rule.message, wrong, "Correct the expression")
         for rule in rules
-        if rule.message and (wrong := retryrules.mistake(tx, rule.message))
+        if rule.message and (wrong := retry_rules.mistake(tx, rule.message))
     ]
     if problems:
         raise BadInput(problems)
-    retryrules.put(tx, [rule.model_dump() for rule in rules], user_name)
+    retry_rules.put(tx, [rule.model_dump() for rule in rules], user_name)

@@ -18,8 +18,10 @@ from jedi.core.suggest import suggest
 from jedi.service.steering import must_be_operator
 from jedi.spec import cric, linkfile, sitefile
 from jedi.spec.sitefile import Endpoint, Site
-from jedi.taskbuffer import calling, pilots, sites, users
-from jedi.taskbuffer.sites import Change
+from jedi.taskbuffer.sites import pilots, sites
+from jedi.taskbuffer.sites.sites import Change
+from jedi.taskbuffer.tasks import calling
+from jedi.taskbuffer.users import users
 
 _T = TypeVar("_T")
 _HISTORY = 20

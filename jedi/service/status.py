@@ -10,7 +10,9 @@ from sqlalchemy import Connection
 
 from jedi.agent.registry import AGENTS
 from jedi.core.knobs import Knobs
-from jedi.taskbuffer import agents, knobs, overview, sites
+from jedi.taskbuffer.housekeeping import agents, knobs
+from jedi.taskbuffer.reports import overview
+from jedi.taskbuffer.sites import sites
 
 _LATELY = 3
 """A process was heard of lately if it has missed at most so many heartbeats."""

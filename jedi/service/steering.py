@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from jedi.core.errors import Forbidden, Refused
-from jedi.taskbuffer import users
+from jedi.taskbuffer.users import users
 
 
 def must_be_operator(tx: Connection, who: str) -> None:

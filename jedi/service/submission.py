@@ -23,8 +23,13 @@ from jedi.spec.priority import DEFAULT, OF_USERS, task_priority
 from jedi.spec.splitrule import render_split_rule
 from jedi.spec.taskparams import InputItem, OutputItem, TaskParams
 from jedi.spec.tasktext import examine, parse_text
-from jedi.taskbuffer import datasets, family, knobs, queues, recovery, sites, tasks_new, users
-from jedi.taskbuffer.tasks_new import NewTask
+from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.inputs import datasets, recovery
+from jedi.taskbuffer.scheduling import queues
+from jedi.taskbuffer.sites import sites
+from jedi.taskbuffer.tasks import family, new_tasks
+from jedi.taskbuffer.tasks.new_tasks import NewTask
+from jedi.taskbuffer.users import users
 from jedi.taskrefiner.refine import Refiner
 
 _DatasetItem = TypeVar("_DatasetItem", InputItem, OutputItem)
@@ -79,11 +84,11 @@ def submit(
     task = check(tx, ddm, who, text, format, base_dir)
     params, sandbox = task.params, task.sandbox
     if sandbox:
-        tasks_new.put_sandbox(tx, sandbox.sha256, sandbox.data)
+        new_tasks.put_sandbox(tx, sandbox.sha256, sandbox.data)
     if earlier := task.earlier:
         resubmission.resubmit(tx, who, earlier)
         return Submitted(earlier.jedi_task_id, earlier.status, False, task.warnings, again=True)
-    task_id = tasks_new.insert_task(
+    task_id = new_tasks.insert_task(
         tx,
         NewTask(
             user_name=task.owner,
@@ -113,7 +118,7 @@ def submit(
 
 
 def _known(tx: Connection, owner: str, key: str) -> Submitted | None:
-    row = tasks_new.by_key(tx, owner, key)
+    row = new_tasks.by_key(tx, owner, key)
     return Submitted(row.jeditaskid, row.status, False) if row else None
 
 
@@ -243,7 +248,7 @@ def row_of(params: TaskParams, owner: str, priority: int) -> dict[str, Any]:
         "currentpriority": priority,
         "splitrule": render_split_rule(Refiner().rules(params)),
     }
-    return {**tasks_new.told_columns(params), **said}
+    return {**new_tasks.told_columns(params), **said}
 
 
 def _places(tx: Connection, params: TaskParams) -> Iterator[Problem]:

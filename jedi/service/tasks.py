@@ -14,7 +14,8 @@ from sqlalchemy import Connection, Row
 from jedi.core import states
 from jedi.core.errors import NotFound
 from jedi.core.kills import kill
-from jedi.taskbuffer import knobs, purging, views
+from jedi.taskbuffer.housekeeping import knobs, purging
+from jedi.taskbuffer.reports import listings
 
 MOST_ROWS = 1_000_000
 """What a list holds at most unless told otherwise."""
@@ -214,7 +215,7 @@ def find(
 ) -> list[Task]:
     """Tasks, newest first; `*` in a name stands for anything; `begins`: how their ids do."""
     unit_s = knobs.load(tx)["throttle.unit_s"]
-    found = views.tasks(tx, limit, user_name, name, statuses, ids, begins, unit_s=unit_s)
+    found = listings.tasks(tx, limit, user_name, name, statuses, ids, begins, unit_s=unit_s)
     return [Task(**row._mapping) for row in found]
 
 
@@ -222,18 +223,18 @@ def show(tx: Connection, jedi_task_id: int) -> TaskDetails:
     """A task in detail; NotFound if there is none."""
     return TaskDetails(
         task=get(tx, jedi_task_id),
-        pgi=views.pgi_state(tx, jedi_task_id),
-        measured=[Figure(**row._mapping) for row in views.measured(tx, jedi_task_id)],
-        datasets=[Dataset(**row._mapping) for row in views.datasets(tx, jedi_task_id)],
-        jobs=views.job_counts(tx, jedi_task_id),
+        pgi=listings.pgi_state(tx, jedi_task_id),
+        measured=[Figure(**row._mapping) for row in listings.measured(tx, jedi_task_id)],
+        datasets=[Dataset(**row._mapping) for row in listings.datasets(tx, jedi_task_id)],
+        jobs=listings.job_counts(tx, jedi_task_id),
         purging=Purging(**purging.of_task(tx, jedi_task_id)._mapping),
-        failures=[Failure(**row._mapping) for row in views.failures(tx, jedi_task_id)],
+        failures=[Failure(**row._mapping) for row in listings.failures(tx, jedi_task_id)],
         forecasts=_forecasts(tx, jedi_task_id),
     )
 
 
 def _forecasts(tx: Connection, jedi_task_id: int) -> list[Forecast]:
-    row = views.foreseen(tx, jedi_task_id)
+    row = listings.foreseen(tx, jedi_task_id)
     if row is None:
         return []
     return [
@@ -261,15 +262,15 @@ def jobs(
 ) -> list[Job]:
     """The jobs of a task, or those in these statuses, with the end of what they wrote to stderr."""
     get(tx, jedi_task_id)
-    return [_job(row) for row in views.jobs(tx, jedi_task_id, statuses, limit)]
+    return [_job(row) for row in listings.jobs(tx, jedi_task_id, statuses, limit)]
 
 
 def descendants(tx: Connection, jedi_task_id: int, panda_id: int) -> list[Job]:
     """The jobs that stand for one of a task by now: itself, or those that took over its inputs,
     whatever others they have; the worst first. NotFound if the task has no such job."""
     get(tx, jedi_task_id)
-    ids = views.standing(tx, jedi_task_id, panda_id)
-    found = {row.panda_id: row for row in views.jobs(tx, jedi_task_id, None, MOST_ROWS, ids)}
+    ids = listings.standing(tx, jedi_task_id, panda_id)
+    found = {row.panda_id: row for row in listings.jobs(tx, jedi_task_id, None, MOST_ROWS, ids)}
     if not ids:
         raise NotFound(
             f"Task {jedi_task_id} has no job {panda_id}.",
@@ -296,7 +297,7 @@ def files(
     """The files of a task, of datasets of these types (input, output, log, …); or only those that
     one of its jobs was to make."""
     get(tx, jedi_task_id)
-    found = views.files(tx, jedi_task_id, types, statuses, limit, panda_id)
+    found = listings.files(tx, jedi_task_id, types, statuses, limit, panda_id)
     return [File(**row._mapping) for row in found]
 
 
@@ -313,4 +314,4 @@ def outputs(
 def history(tx: Connection, jedi_task_id: int) -> list[Step]:
     """Every status the task had."""
     get(tx, jedi_task_id)
-    return [Step(**row._mapping) for row in views.history(tx, jedi_task_id)]
+    return [Step(**row._mapping) for row in listings.history(tx, jedi_task_id)]

@@ -11,11 +11,11 @@ from sqlalchemy import Connection
 
 from jedi.core import webhookkey
 from jedi.core.errors import BadInput, Forbidden, Problem
-from jedi.core.home import Home
+from jedi.host.home import Home
 from jedi.service import steering
 from jedi.spec.priority import PERMISSIONS
-from jedi.taskbuffer import users
-from jedi.taskbuffer.users import Notices
+from jedi.taskbuffer.users import users
+from jedi.taskbuffer.users.users import Notices
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from jedi.core import states
 from jedi.core.errors import NotFound
 from jedi.service import tasks
 from jedi.service.tasks import Task
-from jedi.taskbuffer import commands
+from jedi.taskbuffer.tasks import commands
 
 SETTLED = states.TASK.final | {"exhausted"}
 """Statuses that a task does not leave by itself, or only after days."""

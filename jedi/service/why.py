@@ -19,8 +19,10 @@ from jedi.core.errors import NotFound
 from jedi.core.holds import BY_REASON, BY_STATUS, FAULTS, HOLDS
 from jedi.core.knobs import Knobs
 from jedi.spec.splitrule import SCOUTED
-from jedi.taskbuffer import knobs, queues, shares, throttling, turns, whys
-from jedi.taskbuffer.turns import Stopped
+from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.reports import why_facts
+from jedi.taskbuffer.scheduling import queues, shares, throttling, turns
+from jedi.taskbuffer.scheduling.turns import Stopped
 from jedi.throttler.decide import Skip, Throttle
 
 MOST_AHEAD = 1000
@@ -85,11 +87,11 @@ class Why:
 def why(tx: Connection, jedi_task_id: int) -> Why:
     """Why a task is where it is; NotFound if there is none."""
     settings = knobs.load(tx)
-    row = whys.facts(tx, jedi_task_id, settings["throttle.unit_s"])
+    row = why_facts.facts(tx, jedi_task_id, settings["throttle.unit_s"])
     if row is None:
         raise NotFound(f"There is no task {jedi_task_id}.", jedi_task_id=jedi_task_id)
     code, detail, found = _hold(tx, row, settings)
-    decision = whys.last_decision(tx, jedi_task_id)
+    decision = why_facts.last_decision(tx, jedi_task_id)
     times = [row.rest_over or row.next_run_at, row.nextperiod if code == "period" else None]
     ahead = min((at for at in times if at and at > row.now), default=None)
     return Why(
@@ -101,7 +103,7 @@ def why(tx: Connection, jedi_task_id: int) -> Why:
         since=_since(row, code),
         next_try=None if code in ("ended", "running") else ahead,
         facts=found,
-        brokerage=decision and explain(decision, whys.refusals(tx, decision.decision_id)),
+        brokerage=decision and explain(decision, why_facts.refusals(tx, decision.decision_id)),
     )
 
 

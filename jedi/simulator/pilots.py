@@ -17,7 +17,7 @@ from jedi.simulator.grid import Job, Place, fate
 from jedi.simulator.scenario import Task
 from jedi.simulator.storage import ADLER32, SimulatedDDM
 from jedi.spec.wire import BATCH_MAX, AcquireRequest, Beat, Measures, Output, Report, Resources
-from jedi.taskbuffer.users import Identity
+from jedi.taskbuffer.users.users import Identity
 
 _NO_LIMIT = Resources(cores=0)
 _MEMORY_KB = 1_000_000

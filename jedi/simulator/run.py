@@ -30,10 +30,13 @@ from jedi.simulator.scenario import USER, Command, Scenario, Task
 from jedi.simulator.storage import SimulatedDDM
 from jedi.spec.wire import BATCH_MAX
 from jedi.standalone.scratch import CARELESS, database
-from jedi.taskbuffer import knobs, overview, shares, simulation, users
-from jedi.taskbuffer.commands import live_jobs
-from jedi.taskbuffer.engine import at_once, connect, plan_once
-from jedi.taskbuffer.onejob import HOLDABLE
+from jedi.taskbuffer.db.engine import at_once, connect, plan_once
+from jedi.taskbuffer.housekeeping import knobs, simulation
+from jedi.taskbuffer.jobs.one_job import HOLDABLE
+from jedi.taskbuffer.reports import overview
+from jedi.taskbuffer.scheduling import shares
+from jedi.taskbuffer.tasks.commands import live_jobs
+from jedi.taskbuffer.users import users
 from jedi.watchdog.kennel import DOGS
 
 AGENTS = ("TaskCommando", "Adder", "PostProcessor", "TaskRefiner", "ContentsFeeder", "TaskBroker",

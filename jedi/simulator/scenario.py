@@ -18,7 +18,7 @@ from jedi.spec import sitefile
 from jedi.spec.listfile import Entry, read_entry
 from jedi.spec.queuefile import Queue, check_queues
 from jedi.spec.tasktext import examine
-from jedi.taskbuffer import queues
+from jedi.taskbuffer.scheduling import queues
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 USER = "simulator"

@@ -17,8 +17,8 @@ from jedi.ddm.sqlcatalogue import SqlCatalogueDDM
 from jedi.ddm.storage import Storage, valid_dataset
 from jedi.simulator.dice import Dice, around
 from jedi.simulator.scenario import Transfers
-from jedi.taskbuffer import simulation
-from jedi.taskbuffer.simulation import Arrival
+from jedi.taskbuffer.housekeeping import simulation
+from jedi.taskbuffer.housekeeping.simulation import Arrival
 
 ADLER32 = "00000001"
 """Of every file: nobody reads them."""

@@ -13,16 +13,19 @@ from pathlib import Path
 
 from sqlalchemy import Engine, make_url, text
 
-from jedi.core import clock, processes
+from jedi.core import clock
 from jedi.core.errors import Forbidden, JediError, NotFound, Refused
-from jedi.core.home import Home
 from jedi.core.settings import caller
 from jedi.ddm import factory
+from jedi.host import processes
+from jedi.host.home import Home
 from jedi.service import restoring
 from jedi.standalone import binaries
 from jedi.standalone.place import Place
-from jedi.taskbuffer import knobs, migrate, users
-from jedi.taskbuffer.engine import connect, reachable
+from jedi.taskbuffer.db.engine import connect, reachable
+from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.schema import migrate
+from jedi.taskbuffer.users import users
 
 _ENDPOINTS = re.compile(
     rb"^COPY \S*jedi_ddm_endpoints \((.*)\) FROM stdin;\n((?:.*\n)*?)\\\.$", re.MULTILINE

@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 from jedi.core.errors import JediError
-from jedi.core.home import Account, as_account, make_directory
+from jedi.host.home import Account, as_account, make_directory
 
 OLDEST = 14
 PROGRAMS = ("initdb", "pg_ctl", "postgres")

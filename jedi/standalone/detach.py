@@ -11,8 +11,8 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from jedi.core import logfiles
 from jedi.core.errors import JediError
+from jedi.host import logfiles
 from jedi.standalone.place import Place
 
 _POLL_S = 0.1

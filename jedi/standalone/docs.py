@@ -29,8 +29,8 @@ from jedi.spec import later, taskreference
 from jedi.standalone import dogdocs, pgidocs, simulatordocs
 from jedi.standalone.brokerdocs import brokerage_page
 from jedi.standalone.scratch import database
-from jedi.taskbuffer import picture
-from jedi.taskbuffer.tables import metadata
+from jedi.taskbuffer.schema import picture
+from jedi.taskbuffer.schema.tables import metadata
 
 _POSTGRESQL: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
 ROOT = Path(jedi.__file__).parent.parent

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from jedi.core.knobs import KNOBS
-from jedi.taskbuffer.retention import RULES
-from jedi.taskbuffer.timeouts import TIMEOUTS, Timeout
+from jedi.taskbuffer.housekeeping.retention import RULES
+from jedi.taskbuffer.jobs.timeouts import TIMEOUTS, Timeout
 from jedi.watchdog.kennel import DOGS
 
 Grid = Callable[[Sequence[str], Iterable[Sequence[str]]], str]

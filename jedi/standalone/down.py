@@ -12,16 +12,18 @@ from contextlib import suppress
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
-from jedi.core import clock, processes
+from jedi.core import clock
 from jedi.core.errors import JediError
-from jedi.core.home import Home
-from jedi.core.processes import Process
+from jedi.host import processes
+from jedi.host.home import Home
+from jedi.host.processes import Process
 from jedi.standalone.place import Place
 from jedi.submitter import engines
 from jedi.submitter.port import EngineError, Known
-from jedi.taskbuffer import jobs_end, pilots
-from jedi.taskbuffer.engine import connect, reachable
-from jedi.taskbuffer.jobs_end import JobEnd
+from jedi.taskbuffer.db.engine import connect, reachable
+from jedi.taskbuffer.jobs import job_ends
+from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.sites import pilots
 
 DRAIN_S = 10.0
 """Running jobs are waited for so long unless somebody says otherwise."""
@@ -90,7 +92,7 @@ def end_pilots(engine: Engine, home: Home) -> None:
             JobEnd(panda_id, "closed", "shut_down", reason)
             for panda_id in pilots.jobs_in_pilots(tx, host)
         ]
-        jobs_end.end_jobs(tx, ends, "supervisor")
+        job_ends.end_jobs(tx, ends, "supervisor")
     for name in {pilot.engine for pilot in live}:
         with suppress(EngineError):
             engines.make(name, home, COMMAND_S).cancel(

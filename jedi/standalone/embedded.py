@@ -22,17 +22,11 @@ from pathlib import Path
 
 import psycopg
 
-from jedi.core import clock, logfiles
+from jedi.core import clock
 from jedi.core.errors import JediError, NotYet
-from jedi.core.home import (
-    Account,
-    Home,
-    as_account,
-    exclusive,
-    maker_account,
-    write_file,
-)
 from jedi.core.settings import caller
+from jedi.host import logfiles
+from jedi.host.home import Account, Home, as_account, exclusive, maker_account, write_file
 from jedi.standalone.binaries import find
 
 DATABASE = "jedi"

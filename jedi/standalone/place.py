@@ -16,11 +16,12 @@ from sqlalchemy import make_url
 
 import jedi
 from jedi.agent.supervisor import Charge
-from jedi.core import clock, processes
+from jedi.core import clock
 from jedi.core.errors import Forbidden, Refused
-from jedi.core.home import Home, writable, write_file
-from jedi.core.processes import Process
 from jedi.core.settings import Settings, account_name, caller
+from jedi.host import processes
+from jedi.host.home import Home, writable, write_file
+from jedi.host.processes import Process
 from jedi.standalone.embedded import Embedded
 
 DATABASE = "PostgreSQL"

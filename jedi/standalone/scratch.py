@@ -15,10 +15,10 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from jedi.core.home import Home, owned
+from jedi.host.home import Home, owned
 from jedi.standalone.embedded import Embedded
-from jedi.taskbuffer import migrate
-from jedi.taskbuffer.engine import connect
+from jedi.taskbuffer.db.engine import connect
+from jedi.taskbuffer.schema import migrate
 
 PREFIX = "jedi-scratch-"
 CARELESS = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}

@@ -13,8 +13,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from jedi.agent import child
 from jedi.core import clock
 from jedi.core.errors import Refused
-from jedi.core.home import Home
-from jedi.taskbuffer import locks, migrate
+from jedi.host.home import Home
+from jedi.taskbuffer.db import locks
+from jedi.taskbuffer.schema import migrate
 
 COMPONENT = "home"
 LEASE_S = 15.0

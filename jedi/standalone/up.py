@@ -17,12 +17,13 @@ from sqlalchemy.exc import DBAPIError
 
 from jedi.agent import child, registry
 from jedi.agent.supervisor import LONGEST_PAUSE_S, Charge, Program, Supervisor
-from jedi.core import clock, log, logfiles, processes, strictyaml
+from jedi.core import clock, log, strictyaml
 from jedi.core.backoff import Backoff
 from jedi.core.errors import NotYet, Unreachable
-from jedi.core.home import writable
-from jedi.core.processes import Process
 from jedi.core.settings import caller
+from jedi.host import logfiles, processes
+from jedi.host.home import writable
+from jedi.host.processes import Process
 from jedi.service import config, steering
 from jedi.service.queues import import_queues
 from jedi.service.sites import import_sites
@@ -30,8 +31,10 @@ from jedi.standalone.down import DRAIN_S, end_pilots, left, part
 from jedi.standalone.embedded import Embedded
 from jedi.standalone.place import DATABASE, Place, packaged
 from jedi.standalone.serving import Serving
-from jedi.taskbuffer import migrate, queues, sites
-from jedi.taskbuffer.engine import connect, reachable
+from jedi.taskbuffer.db.engine import connect, reachable
+from jedi.taskbuffer.scheduling import queues
+from jedi.taskbuffer.schema import migrate
+from jedi.taskbuffer.sites import sites
 
 Notes = Sequence[str]
 """Sentences about the start."""

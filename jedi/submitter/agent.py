@@ -19,15 +19,18 @@ from jedi.agent.base import Agent, World
 from jedi.core import clock
 from jedi.core.backoff import Backoff
 from jedi.core.errors import JediError
-from jedi.core.home import Home
+from jedi.host.home import Home
 from jedi.submitter import engines, local
 from jedi.submitter.errand import Done, Errand
 from jedi.submitter.plan import Want, deal, idle, ramp
 from jedi.submitter.port import End, Engine, EngineError, Known, Slot, Start
 from jedi.submitter.shapes import Shape, shapes
-from jedi.taskbuffer import jobs_end, pilots, sites, tasks_new, users
-from jedi.taskbuffer.jobs_end import JobEnd
-from jedi.taskbuffer.pilots import Found
+from jedi.taskbuffer.jobs import job_ends
+from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.sites import pilots, sites
+from jedi.taskbuffer.sites.pilots import Found
+from jedi.taskbuffer.tasks import new_tasks
+from jedi.taskbuffer.users import users
 from jedi.taskrefiner.resource import ResourceType
 
 Demand = tuple[Shape, Row[Any]]
@@ -163,7 +166,7 @@ class Submitter(Agent[Errand, Done]):
 
     def _demand(self, tx: Connection, served: Sequence[Row[Any]]) -> dict[str, list[Demand]]:
         """By site, the shapes of its slots with the jobs that wait for them."""
-        types = [ResourceType(**row._mapping) for row in tasks_new.resource_types(tx)]
+        types = [ResourceType(**row._mapping) for row in new_tasks.resource_types(tx)]
         factor = self.world.knobs["broker.memory_factor"]
         shaped = {site.site: shapes(site, types, factor) for site in served}
         most = {site.site: site.nslots * max(site.corecount, 1) for site in served}
@@ -300,7 +303,7 @@ class Submitter(Agent[Errand, Done]):
             reason = f"Pilot {job.pilot_id} {gone[job.pilot_id].how} while it had this job."
             self.log.warning("pilot lost", pandaid=job.pandaid, reason=reason)
             ends.append(JobEnd(job.pandaid, "failed", LOST, reason, error_source="pilot"))
-        jobs_end.end_jobs(tx, ends, self.name)
+        job_ends.end_jobs(tx, ends, self.name)
         return {job.pilot_id for job in jobs}
 
     def _judge(self, tx: Connection, errand: Errand, done: Done, blameless: set[str]) -> None:

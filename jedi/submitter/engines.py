@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jedi.core.home import Home
+from jedi.host.home import Home
 from jedi.submitter.batch import Batch
 from jedi.submitter.local import Local
 from jedi.submitter.port import Engine

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from jedi.core import logfiles, processes
-from jedi.core.home import Account
-from jedi.core.processes import Process
+from jedi.host import logfiles, processes
+from jedi.host.home import Account
+from jedi.host.processes import Process
 from jedi.submitter.port import End, Handle, Known, Seen, Sent, Slot, Start
 
 PILOT = Path(__file__).parents[1] / "pilot"

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from jedi.core.errors import JediError
-from jedi.core.home import Account
-from jedi.core.processes import Process
+from jedi.host.home import Account
+from jedi.host.processes import Process
 from jedi.submitter.shapes import Shape
 
 

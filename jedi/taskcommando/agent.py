@@ -14,25 +14,21 @@ from jedi.core import states
 from jedi.core.errors import JediError, NotFound, NotWritten
 from jedi.spec.spent import Spent
 from jedi.spec.splitrule import SplitRules
-from jedi.taskbuffer import (
+from jedi.taskbuffer.inputs import datasets, recovery, staging
+from jedi.taskbuffer.jobs import job_ends, jobs, one_job
+from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.jobs.jobs import JobMove
+from jedi.taskbuffer.tasks import (
     commands,
-    datasets,
     ending,
     family,
     incremental,
-    jobs,
-    jobs_end,
-    onejob,
     reassigning,
-    recovery,
     retrying,
     scouting,
-    staging,
     tasks,
 )
-from jedi.taskbuffer.jobs import JobMove
-from jedi.taskbuffer.jobs_end import JobEnd
-from jedi.taskbuffer.tasks import Move
+from jedi.taskbuffer.tasks.tasks import Move
 from jedi.taskcommando.commands import COMMANDS
 from jedi.taskcommando.ends import KILLED, REASSIGNED, End
 from jedi.taskcommando.limits import exceeded, limited
@@ -217,10 +213,10 @@ class TaskCommando(Agent[Order, str | None]):
             if job.status in states.JOB_AT_SITE and job.jeditaskid not in mild
         ]
         ids = [*(job.pandaid for job in batch), *to_kill]
-        running = (*states.JOB_AT_SITE, *onejob.STORED)
+        running = (*states.JOB_AT_SITE, *one_job.STORED)
         after = [job.pandaid for job in live if job.status in running]
-        jobs_end.lock(tx, [*ids, *after])
-        onejob.let_end(tx, after, self.name)
+        job_ends.lock(tx, [*ids, *after])
+        one_job.let_end(tx, after, self.name)
         if end is REASSIGNED:
             reassigning.spare_inputs(tx, list(told), ids)
         jobs.ask_to_kill(tx, to_kill, end.code)
@@ -229,7 +225,7 @@ class TaskCommando(Agent[Order, str | None]):
                    end.source)
             for job in batch
         ]  # fmt: skip
-        ended = {job.panda_id for job in jobs_end.end_jobs(tx, ends, self.name)}
+        ended = {job.panda_id for job in job_ends.end_jobs(tx, ends, self.name)}
         busy = {
             job.jeditaskid
             for job in live

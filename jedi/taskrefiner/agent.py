@@ -19,17 +19,10 @@ from jedi.spec.splitrule import PREPROCESSED, TO_PREPROCESS, SplitRules
 from jedi.spec.task import RefinedTask
 from jedi.spec.taskparams import InputItem, TaskParams
 from jedi.spec.tasktext import validate
-from jedi.taskbuffer import (
-    commands,
-    family,
-    incremental,
-    instances,
-    preprocessing,
-    queues,
-    tasks,
-    tasks_new,
-)
-from jedi.taskbuffer.tasks import Move
+from jedi.taskbuffer.inputs import instances
+from jedi.taskbuffer.scheduling import queues
+from jedi.taskbuffer.tasks import commands, family, incremental, new_tasks, preprocessing, tasks
+from jedi.taskbuffer.tasks.tasks import Move
 from jedi.taskrefiner.refine import (
     Again,
     Malformed,
@@ -87,7 +80,7 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
         if not rows:
             return []
         ids = [row.jeditaskid for row in rows]
-        params = tasks_new.params_of(tx, ids)
+        params = new_tasks.params_of(tx, ids)
         told = commands.last_accepted(tx, ids, "incexec")
         parents = family.parents(tx, ids)
         alone = [i for i in ids if params[i].get("uniqueTaskName")]
@@ -95,7 +88,7 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
         first = [r.jeditaskid for r in rows if (r.rules or {}).get("use_pre_pro") == PREPROCESSED]
         for task_id, job in preprocessing.last_jobs(tx, first).items():
             params[task_id] = fill(params[task_id], job.metadata)
-        self._types = [ResourceType(**row._mapping) for row in tasks_new.resource_types(tx)]
+        self._types = [ResourceType(**row._mapping) for row in new_tasks.resource_types(tx)]
         return [
             Registered(
                 jedi_task_id=row.jeditaskid,
@@ -154,14 +147,14 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
         new = [(task.jedi_task_id, made) for task, made in refined if task.is_new]
         queued, homeless = _queued(tx, new) if new else ([], {})
         if queued:
-            tasks_new.define_tasks(tx, queued, self.name)
+            new_tasks.define_tasks(tx, queued, self.name)
         if revised := [
             (task.jedi_task_id, revise(made, task.rules, task.changed))
             for task, made in refined
             if task.rules is not None and not task.is_new
         ]:
             incremental.revise_tasks(tx, revised, self.name)
-        tasks_new.put_params(
+        new_tasks.put_params(
             tx, {t.jedi_task_id: t.document for t, _ in refined if t.stage == PREPROCESSED}
         )
         if early := [
@@ -251,7 +244,7 @@ def _queued(
     tx: Connection, new: Sequence[tuple[int, RefinedTask]]
 ) -> tuple[list[tuple[int, RefinedTask]], dict[int, Outcome]]:
     """New tasks in their work queues; those that no queue takes, with the reason."""
-    rows = [tasks_new.columns(task_id, task) for task_id, task in new]
+    rows = [new_tasks.columns(task_id, task) for task_id, task in new]
     queued: list[tuple[int, RefinedTask]] = []
     homeless: dict[int, Outcome] = {}
     matches = queues.match(tx, rows, [task.queue_name for _, task in new])

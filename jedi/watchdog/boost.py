@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 from jedi.agent.base import World
 from jedi.contentsfeeder.feed import PRODUCTION_LABELS
 from jedi.spec.task import EXPRESS
-from jedi.taskbuffer import tending
+from jedi.taskbuffer.tasks import tending
 from jedi.watchdog.dog import Counts, Dog, in_batches
 
 

@@ -9,8 +9,8 @@ from sqlalchemy import Row
 
 from jedi.agent.base import World
 from jedi.contentsfeeder.feed import PRODUCTION_LABELS
-from jedi.taskbuffer import capping
-from jedi.taskbuffer.jobs import JobMove, move_jobs
+from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
+from jedi.taskbuffer.scheduling import capping
 from jedi.watchdog.dog import Counts, Dog
 
 

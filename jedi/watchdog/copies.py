@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jedi.agent.base import World
 from jedi.core import clock
 from jedi.ddm.interface import Copy
-from jedi.taskbuffer import staging
+from jedi.taskbuffer.inputs import staging
 from jedi.watchdog.dog import Counts, Dog, later
 
 

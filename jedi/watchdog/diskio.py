@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from jedi.agent.base import World
-from jedi.taskbuffer import stats
+from jedi.taskbuffer.scheduling import statistics
 from jedi.watchdog.dog import Counts, Dog
 
 
 def run(world: World) -> Counts:
     """Source: brokerage.md §3.2 #7, "avg diskIO of running"."""
     with world.engine.begin() as tx:
-        return Counts(sites=stats.note_disk_io(tx))
+        return Counts(sites=statistics.note_disk_io(tx))
 
 
 DOG = Dog("diskio", "watchdog.diskio_period_s", "the disk I/O of running jobs is averaged", run)

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from jedi.agent.base import World
 from jedi.core.errors import JediError
-from jedi.taskbuffer import locks
+from jedi.taskbuffer.db import locks
 
 Counts = Counter[str]
 """What a dog did: how many, by reason."""

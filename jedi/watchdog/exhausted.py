@@ -5,8 +5,8 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from jedi.agent.base import World
-from jedi.taskbuffer import tasks, tending
-from jedi.taskbuffer.tasks import Move
+from jedi.taskbuffer.tasks import tasks, tending
+from jedi.taskbuffer.tasks.tasks import Move
 from jedi.watchdog.dog import Counts, Dog, in_batches
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from jedi.agent.base import World
 from jedi.core.errors import JediError, NotFound
-from jedi.taskbuffer import expiry
+from jedi.taskbuffer.housekeeping import expiry
 from jedi.watchdog.dog import Counts, Dog
 
 DAY_S = 86_400.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from jedi.agent.base import World
-from jedi.taskbuffer import tending
+from jedi.taskbuffer.tasks import tending
 from jedi.watchdog.dog import Counts, Dog, in_batches
 
 

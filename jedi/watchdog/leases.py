@@ -8,8 +8,9 @@ from sqlalchemy import Connection, Row
 
 from jedi.agent.base import World
 from jedi.core import states
-from jedi.taskbuffer import dogs, tasks
-from jedi.taskbuffer.tasks import Move
+from jedi.taskbuffer.housekeeping import dogs
+from jedi.taskbuffer.tasks import tasks
+from jedi.taskbuffer.tasks.tasks import Move
 from jedi.watchdog.dog import Counts, Dog, in_batches
 
 _CODE = "worker_killed"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from jedi.agent.base import World
 from jedi.ddm import replicas
-from jedi.taskbuffer import dogs
-from jedi.taskbuffer.jobs import JobMove, move_jobs
+from jedi.taskbuffer.housekeeping import dogs
+from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.watchdog.dog import Counts, Dog
 
 

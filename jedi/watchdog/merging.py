@@ -5,8 +5,8 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from jedi.agent.base import World
-from jedi.taskbuffer import jobs_end, merging
-from jedi.taskbuffer.jobs_end import JobEnd
+from jedi.taskbuffer.jobs import job_ends, merging
+from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.watchdog.dog import Counts, Dog, in_batches
 
 
@@ -22,7 +22,7 @@ def run(world: World) -> Counts:
             JobEnd(job.pandaid, "closed", "merge_stuck", reason, job.lock_seq, "jedi")
             for job in stuck
         ]
-        return Counts(closed=len(jobs_end.end_jobs(tx, ends, "WatchDog")))
+        return Counts(closed=len(job_ends.end_jobs(tx, ends, "WatchDog")))
 
     return in_batches(world, step)
 

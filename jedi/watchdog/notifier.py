@@ -1,4 +1,4 @@
-"""Users are told what they asked for; see taskbuffer/outbox.py."""
+"""Users are told what they asked for; see taskbuffer/users/outbox.py."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from sqlalchemy import Row
 from jedi.agent.base import World
 from jedi.core import clock, webhookkey
 from jedi.core.errors import NotFound
-from jedi.core.home import Home
 from jedi.core.knobs import Knobs
-from jedi.taskbuffer import outbox
+from jedi.host.home import Home
+from jedi.taskbuffer.users import outbox
 from jedi.watchdog import delivery
 from jedi.watchdog.delivery import Message, Undelivered
 from jedi.watchdog.dog import Counts, Dog

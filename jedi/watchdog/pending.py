@@ -7,8 +7,9 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from jedi.agent.base import World
-from jedi.taskbuffer import dogs, tasks
-from jedi.taskbuffer.tasks import Move
+from jedi.taskbuffer.housekeeping import dogs
+from jedi.taskbuffer.tasks import tasks
+from jedi.taskbuffer.tasks.tasks import Move
 from jedi.watchdog.dog import Counts, Dog, in_batches
 
 

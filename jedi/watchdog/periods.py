@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from jedi.agent.base import World
 from jedi.spec.period import Period
-from jedi.taskbuffer import periods
+from jedi.taskbuffer.tasks import periods
 from jedi.watchdog.dog import Counts, Dog, in_batches
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from jedi.agent.base import World
-from jedi.taskbuffer import ending, stats
+from jedi.taskbuffer.scheduling import statistics
+from jedi.taskbuffer.tasks import ending
 from jedi.watchdog.dog import Counts, Dog, in_batches
 
 
@@ -15,8 +16,8 @@ def run(world: World) -> Counts:
 
     def step(tx: Connection, limit: int) -> Counts:
         nonlocal last
-        found = stats.lock_working(tx, ending.PREPARABLE, last, limit)
-        stats.note_progress(tx, found)
+        found = statistics.lock_working(tx, ending.PREPARABLE, last, limit)
+        statistics.note_progress(tx, found)
         last = max(found, default=last)
         return Counts(assessed=len(found))
 

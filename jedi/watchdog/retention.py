@@ -1,12 +1,12 @@
-"""What is old is forgotten; see taskbuffer/retention.py."""
+"""What is old is forgotten; see taskbuffer/housekeeping/retention.py."""
 
 from __future__ import annotations
 
 from sqlalchemy import Connection
 
 from jedi.agent.base import World
-from jedi.taskbuffer import retention
-from jedi.taskbuffer.retention import Rule
+from jedi.taskbuffer.housekeeping import retention
+from jedi.taskbuffer.housekeeping.retention import Rule
 from jedi.watchdog.dog import Counts, Dog, in_batches
 
 

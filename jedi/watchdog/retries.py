@@ -11,7 +11,8 @@ from jedi.agent.base import World
 from jedi.spec.retryrule import reduced
 from jedi.spec.scouting import Declared
 from jedi.spec.splitrule import SplitRules
-from jedi.taskbuffer import retryrules, tasks_new
+from jedi.taskbuffer.jobs import retry_rules
+from jedi.taskbuffer.tasks import new_tasks
 from jedi.taskrefiner.resource import ResourceType, resource_type
 from jedi.watchdog.dog import Counts, Dog, in_batches
 
@@ -26,12 +27,12 @@ def run(world: World) -> Counts:
     most_files = int(world.knobs["jobgen.max_files_per_job"])
 
     def step(tx: Connection, limit: int) -> Counts:
-        tasks = retryrules.due(tx, limit)
+        tasks = retry_rules.due(tx, limit)
         if not tasks:
             return Counts()
-        causes = retryrules.causes(tx, [*tasks])  # before what they have done to files is counted
-        types = [ResourceType(**row._mapping) for row in tasks_new.resource_types(tx)]
-        wanted = retryrules.wanted_memory(tx, [*tasks], percent)
+        causes = retry_rules.causes(tx, [*tasks])  # before what they have done to files is counted
+        types = [ResourceType(**row._mapping) for row in new_tasks.resource_types(tx)]
+        wanted = retry_rules.wanted_memory(tx, [*tasks], percent)
         columns = {i: _larger(tasks[i], ram, types) for i, ram in wanted.items()}
         columns = {i: given for i, given in columns.items() if given}
         rules: dict[int, SplitRules] = {}
@@ -43,7 +44,7 @@ def run(world: World) -> Counts:
                 present = SplitRules.model_validate(task.rules or {})
                 if less := reduced(present, cause.attempt_nr, most_files):
                     rules[task.jeditaskid] = less
-        retryrules.change(tx, columns, rules)
+        retry_rules.change(tx, columns, rules)
         return Counts(tasks=len(tasks))
 
     return in_batches(world, step)

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict
 
 from jedi.agent.base import World
-from jedi.taskbuffer import shares
+from jedi.taskbuffer.scheduling import shares
 from jedi.throttler.shares import Node, allot
 from jedi.watchdog.dog import Counts, Dog
 

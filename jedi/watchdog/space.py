@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jedi.agent.base import World
 from jedi.core.errors import JediError
-from jedi.taskbuffer import sites
+from jedi.taskbuffer.sites import sites
 from jedi.watchdog.dog import Counts, Dog
 
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from jedi.agent.base import World
 from jedi.core.errors import JediError
-from jedi.taskbuffer import datasets, staging, tasks
-from jedi.taskbuffer.tasks import Move
+from jedi.taskbuffer.inputs import datasets, staging
+from jedi.taskbuffer.tasks import tasks
+from jedi.taskbuffer.tasks.tasks import Move
 from jedi.watchdog.dog import Counts, Dog
 
 _GB = 2**30

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from jedi.agent.base import World
-from jedi.taskbuffer import stats
+from jedi.taskbuffer.scheduling import statistics
 from jedi.watchdog.dog import Counts, Dog, in_batches
 
 
@@ -13,7 +13,7 @@ def run(world: World) -> Counts:
     """Readers see the same sums before and after."""
 
     def step(tx: Connection, limit: int) -> Counts:
-        return Counts(folded=stats.fold(tx, limit))
+        return Counts(folded=statistics.fold(tx, limit))
 
     return in_batches(world, step)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from jedi.agent.base import World
 from jedi.ddm import leftovers
-from jedi.taskbuffer import dogs, jobs_end, sites
+from jedi.taskbuffer.housekeeping import dogs
+from jedi.taskbuffer.jobs import job_ends
+from jedi.taskbuffer.sites import sites
 from jedi.watchdog.dog import Counts, Dog, later
 
 
@@ -37,7 +39,7 @@ def _published(world: World) -> Counts:
     size, after, counts = int(world.knobs["watchdog.batch"]), 0, Counts()
     while True:
         with world.engine.begin() as tx:
-            jobs = jobs_end.may_lie(tx, after, size)
+            jobs = job_ends.may_lie(tx, after, size)
         for job in jobs:
             with later(world, "not removed", pandaid=job.panda_id):
                 counts["published"] += leftovers.remove(world.ddm, job)

@@ -1,4 +1,4 @@
-"""Jobs that do not get on are closed, those that were lost fail; see taskbuffer/timeouts.py."""
+"""Stalled jobs are closed, lost ones fail; see taskbuffer/jobs/timeouts.py."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from sqlalchemy import Connection, Row
 from jedi.agent.base import World
 from jedi.contentsfeeder.feed import PRODUCTION_LABELS
 from jedi.core.knobs import Knobs
-from jedi.taskbuffer import jobs_end, timeouts
-from jedi.taskbuffer.jobs_end import JobEnd
-from jedi.taskbuffer.timeouts import Timeout
+from jedi.taskbuffer.jobs import job_ends, timeouts
+from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.jobs.timeouts import Timeout
 from jedi.watchdog.dog import Counts, Dog, in_batches
 
 
@@ -22,7 +22,7 @@ def run(world: World) -> Counts:
     def step(tx: Connection, limit: int) -> Counts:
         found = timeouts.overdue(tx, world.knobs, given, limit)
         ends = {job.pandaid: _end(rule, job) for rule, job in found}
-        ended = jobs_end.end_jobs(tx, [*ends.values()], "WatchDog")
+        ended = job_ends.end_jobs(tx, [*ends.values()], "WatchDog")
         return Counts(ends[job.panda_id].code for job in ended)
 
     return in_batches(world, step)

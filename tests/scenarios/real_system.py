@@ -17,21 +17,22 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from seen import note
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
+from support.seen import note
 
-from jedi.core import clock, processes
-from jedi.core.home import Home
+from jedi.core import clock
 from jedi.core.settings import caller
 from jedi.ddm import factory
 from jedi.ddm.interface import DDM
 from jedi.demo.__main__ import still_running
+from jedi.host import processes
+from jedi.host.home import Home
 from jedi.service import commands, config, datasets, results, submission, tasks, waiting
 from jedi.service.tasks import TaskDetails
 from jedi.standalone.embedded import Embedded
-from jedi.taskbuffer import knobs
-from jedi.taskbuffer.engine import connect
+from jedi.taskbuffer.db.engine import connect
+from jedi.taskbuffer.housekeeping import knobs
 
 DEADLINE_S = 120.0
 SCRATCH_MB = 400

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from receivers import Receiver
 from scenarios.real_system import System, until
+from support.receivers import Receiver
 
 from jedi.core.settings import caller
 from jedi.service import cleaning, jobs, tasks, users

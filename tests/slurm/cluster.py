@@ -12,7 +12,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from jedi.core import clock, processes
+from jedi.core import clock
+from jedi.host import processes
 
 COMMANDS = ("munged", "slurmctld", "slurmd", "squeue", "sbatch")
 DEADLINE_S = 60.0

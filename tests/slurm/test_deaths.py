@@ -19,7 +19,7 @@ import yaml
 from scenarios.real_system import System, until
 from slurm.cluster import Cluster
 
-from jedi.core import processes
+from jedi.host import processes
 from jedi.service import waiting
 
 JOBS = int(os.environ.get("JEDI_SLURM_JOBS", "40"))

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from slurm.cluster import Cluster
 from sqlalchemy import Row
-from test_submitter import Field, at_end
+from support.submitter import Field, at_end
 
 from jedi.agent.base import World
 from jedi.core import clock
 from jedi.submitter import batch
 from jedi.submitter.agent import Submitter
-from jedi.taskbuffer import pilots
+from jedi.taskbuffer.sites import pilots
 
 
 @pytest.fixture

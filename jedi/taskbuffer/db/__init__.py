@@ -1,0 +1,1 @@
+"""Connections, COPY and locks: the way to the database."""

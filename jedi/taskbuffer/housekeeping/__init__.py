@@ -1,0 +1,1 @@
+"""SQL that keeps the database in shape: dogs, retention, checks, knobs."""

@@ -1,0 +1,293 @@
+"""The invariants of the database, each a query that judges every row it examines.
+
+A query reads one snapshot, so a system at work is judged fairly. Everything is joined set by set:
+that stays fast where a look-up a row would not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+from jedi.core.states import Machine
+from jedi.spec.splitrule import SCOUTING
+from jedi.taskbuffer.db.engine import bulk
+from jedi.taskbuffer.jobs import all_jobs
+
+SHOWN = 20
+"""How many violating ids are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Invariant:
+    """A rule: its name, what it says, what an id is the id of, and the SELECT of (id, bad)."""
+
+    name: str
+    meaning: str
+    of: str
+    rows: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What an invariant's check found: `ids` are the first SHOWN of the violating ones."""
+
+    invariant: str
+    meaning: str
+    of: str
+    examined: int
+    violations: int
+    ids: list[int | str]
+
+
+def _listed(names: object) -> str:
+    return ", ".join(f"'{name}'" for name in names)  # type: ignore[attr-defined]
+
+
+_INPUTS = f"({_listed(states.INPUT_TYPES)})"
+_OUTPUTS = f"({_listed(states.OUTPUT_TYPES)})"
+_LIVE = f"({_listed(states.JOB_LIVE)})"
+_JOB = "pandaid, jeditaskid, status, site, workqueue_id, gshare, resource_type, cores"
+_JOBS = all_jobs.all_jobs(_JOB)
+_KEPT = all_jobs.all_jobs("pandaid, status, tableoid = 'jedi_jobs_archived'::regclass AS archived")
+_FILES = all_jobs.all_files("pandaid, fileid, jeditaskid, datasetid, type")
+_SHARED = "coalesce(string_to_array(d.attributes, ',') && ARRAY['nosplit', 'repeat'], false)"
+"""A dataset `d` whose files several jobs may use at a time."""
+
+_EVENTS = "coalesce(endevent - startevent + 1, nevents)"
+_INPUT_COUNTERS = {
+    "nfiles": "count(*)",
+    "nfilestobeused": "count(*) FILTER (WHERE status NOT IN ('pending', 'staging', 'waiting'))",
+    "nfilesused": "count(*) FILTER (WHERE status IN "
+                  "('picked', 'running', 'partial', 'finished', 'failed'))",
+    "nfilesfinished": "count(*) FILTER (WHERE status = 'finished')",
+    "nfilesfailed": "count(*) FILTER (WHERE status = 'failed')",
+    "nfilesmissing": "count(*) FILTER (WHERE status IN ('lost', 'missing', 'broken'))",
+    "nfilesonhold": "0",
+    "nfileswaiting": "count(*) FILTER (WHERE is_waiting = 'Y')",
+    "nevents": f"sum({_EVENTS})",
+    "neventstobeused":
+        f"sum({_EVENTS}) FILTER (WHERE status NOT IN ('pending', 'staging', 'waiting'))",
+    "neventsused": f"sum({_EVENTS}) FILTER (WHERE status = 'finished')",
+}  # fmt: skip
+_OUTPUT_COUNTERS = {
+    name: _INPUT_COUNTERS[name] for name in ("nfiles", "nfilesfinished", "nfilesfailed")
+}
+
+
+def _counters(condition: str, counters: Mapping[str, str]) -> str:
+    """One row a dataset and counter; a count of nothing may be kept as NULL. What is withheld
+    until scouts have measured the task is not counted as to be used."""
+    counted = ", ".join(f"{rule} AS {name}" for name, rule in counters.items())
+    pairs = ", ".join(f"('{name}', d.{name}, c.{name})" for name in counters)
+    return f"""
+SELECT d.datasetid || '.' || k.name, coalesce(k.kept, 0) <> coalesce(k.counted, 0)
+  AND NOT (k.name = ANY('{{nfilestobeused,neventstobeused}}') AND coalesce(k.kept, 0) < k.counted
+    AND EXISTS (SELECT FROM jedi_tasks t WHERE t.jeditaskid = d.jeditaskid
+                AND t.rules ->> 'use_scout' = '{SCOUTING}'))
+FROM jedi_datasets d LEFT JOIN (
+  SELECT datasetid, jeditaskid, {counted}
+  FROM jedi_dataset_contents GROUP BY datasetid, jeditaskid) c USING (datasetid, jeditaskid),
+LATERAL (VALUES {pairs}) k(name, kept, counted) WHERE d.type {condition}"""
+
+
+_STATISTICS = f"""
+SELECT concat_ws('/', site, workqueue, gshare, resource_type, status),
+  (coalesce(s.jobs, 0), coalesce(s.cores, 0)) <> (coalesce(j.jobs, 0), coalesce(j.cores, 0))
+FROM (
+  SELECT site, workqueue, gshare, resource_type, status, sum(jobs) AS jobs, sum(cores) AS cores
+  FROM (SELECT site, workqueue, gshare, resource_type, status, jobs, cores FROM job_stats UNION ALL
+        SELECT site, workqueue, gshare, resource_type, status, jobs, cores FROM job_stats_delta) s
+  GROUP BY site, workqueue, gshare, resource_type, status) s
+FULL JOIN (
+  SELECT site, workqueue_id AS workqueue, gshare, resource_type, status, count(*) AS jobs,
+    sum(cores) AS cores
+  FROM {_JOBS} j GROUP BY site, workqueue_id, gshare, resource_type, status) j
+USING (site, workqueue, gshare, resource_type, status)"""
+
+_TWO_LIVE_JOBS = f"""
+SELECT f.fileid, count(*) OVER (PARTITION BY f.fileid) > 1
+FROM jedi_job_files f JOIN jedi_jobs j ON j.pandaid = f.pandaid
+  JOIN jedi_datasets d ON d.datasetid = f.datasetid AND d.jeditaskid = f.jeditaskid
+WHERE j.status IN {_LIVE} AND f.type IN {_INPUTS} AND NOT {_SHARED}"""
+
+
+def _in_jobs(files: str, jobs: str) -> str:
+    """Every file that meets a condition is in a job that meets one."""
+    return f"""
+SELECT c.fileid, used.fileid IS NULL
+FROM jedi_dataset_contents c LEFT JOIN (
+  SELECT DISTINCT f.fileid FROM {_FILES} f JOIN {_JOBS} j USING (pandaid) WHERE {jobs}) used
+USING (fileid) WHERE {files}"""
+
+
+_UNFINISHED_OUTPUT = f"""
+SELECT f.fileid, coalesce(c.status, '') NOT IN ('finished', 'nooutput') AND l.fileid IS NULL
+FROM {_JOBS} j JOIN {_FILES} f ON f.pandaid = j.pandaid
+  LEFT JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
+  LEFT JOIN jedi_lost_files l ON l.fileid = f.fileid AND l.jeditaskid = f.jeditaskid
+WHERE j.status = 'finished' AND f.type IN {_OUTPUTS}"""
+
+_NAMED_TWICE = f"""
+SELECT fileid, count(*) OVER (PARTITION BY jeditaskid, datasetid, lfn) > 1
+FROM jedi_dataset_contents WHERE type IN {_OUTPUTS}"""
+
+_PRE_MERGE = f"({_listed(states.PRE_MERGE_TYPES)})"
+_MERGED = f"""
+SELECT c.fileid, CASE WHEN c.status = 'pending' THEN j.status NOT IN {_LIVE} OR j.status = 'merging'
+  WHEN c.status IN ('ready', 'running') THEN j.status <> 'merging'
+  WHEN c.status = 'finished' THEN j.status <> 'finished'
+  ELSE j.status NOT IN ('failed', 'cancelled', 'closed') AND l.fileid IS NULL END
+FROM jedi_dataset_contents c JOIN {_JOBS} j ON j.pandaid = c.outpandaid
+  LEFT JOIN jedi_lost_files l ON l.fileid = c.fileid AND l.jeditaskid = c.jeditaskid
+WHERE c.type IN {_PRE_MERGE}"""
+
+_WAITING_FOR_MERGE = f"""
+SELECT j.pandaid, c.outpandaid IS NULL
+FROM jedi_jobs j LEFT JOIN (
+  SELECT DISTINCT outpandaid FROM jedi_dataset_contents
+  WHERE type IN {_PRE_MERGE} AND status IN ('ready', 'running')) c ON c.outpandaid = j.pandaid
+WHERE j.status = 'merging'"""
+
+_ATTEMPTS = f"""
+SELECT fileid, attemptnr > maxattempt
+FROM jedi_dataset_contents WHERE type IN {_INPUTS} AND type <> 'random_seed'"""
+
+_READY = """
+SELECT pandaid, r.site IS NULL OR j.status IS NULL
+FROM jedi_job_ready r FULL JOIN (
+  SELECT pandaid, status FROM jedi_jobs WHERE status = 'activated' AND hold_kind IS NULL) j
+USING (pandaid)"""
+
+_FINAL_TASK = f"""
+SELECT j.pandaid, t.status IN ({_listed(sorted(states.TASK.final))})
+FROM jedi_jobs j JOIN jedi_tasks t USING (jeditaskid) WHERE j.status IN {_LIVE}"""
+
+
+def _has(child: str, row_id: str, parent: str, *, by: str) -> str:
+    """Every row of `child` has its row of `parent`."""
+    first = by.split(",", maxsplit=1)[0]
+    return f"""
+SELECT c.{row_id}, p.{first} IS NULL FROM {child} c LEFT JOIN {parent} p USING ({by})"""
+
+
+def _path(
+    machine: Machine, objects: str, row_id: str, condition: str = "true", lost: str = "true"
+) -> str:
+    """Every log begins at a beginning, hangs together, and ends where the object is; a hold stays
+    where it is. Where there is no log that is bad if it is `lost`."""
+    legal = _listed(f"{a}>{b}" for a, b in sorted(machine.pairs))
+    return f"""
+SELECT o.{row_id}, CASE WHEN l.status IS NULL THEN {lost}
+                        ELSE l.broken OR l.last AND l.status <> o.status END
+FROM {objects} o LEFT JOIN (
+  SELECT {row_id}, status, lead(status) OVER w IS NULL AS last,
+    fromstatus IS DISTINCT FROM lag(status) OVER w
+    OR CASE WHEN fromstatus IS NULL THEN status NOT IN ({_listed(sorted(machine.initial))})
+            ELSE fromstatus <> status AND fromstatus || '>' || status NOT IN ({legal}) END
+    AS broken
+  FROM {machine.table}_statuslog WINDOW w AS (PARTITION BY {row_id} ORDER BY log_id)) l
+USING ({row_id}) WHERE {condition}"""
+
+
+INVARIANTS = (
+    Invariant("input_counters", "counters of input datasets equal their rows", "dataset.counter",
+              _counters(f"IN {_INPUTS}", _INPUT_COUNTERS)),
+    Invariant("output_counters", "counters of other datasets equal their rows", "dataset.counter",
+              _counters(f"NOT IN {_INPUTS}", _OUTPUT_COUNTERS)),
+    Invariant("job_statistics", "job_stats with its deltas equals the jobs",
+              "site/queue/share/shape/status", _STATISTICS),
+    Invariant("one_live_job", "no input file is in two live jobs", "file", _TWO_LIVE_JOBS),
+    Invariant("running_inputs", "a running input file is in a live job", "file",
+              _in_jobs(f"c.type IN {_INPUTS} AND c.status = 'running'", f"j.status IN {_LIVE}")),
+    Invariant("finished_inputs", "a finished input file has its finished job", "file",
+              _in_jobs(f"c.type IN {_INPUTS} AND c.status = 'finished'", "j.status = 'finished'")),
+    Invariant("finished_outputs", "a finished output file has its finished job", "file",
+              _in_jobs(f"c.type IN {_OUTPUTS} AND c.status = 'finished'",
+                       "j.status = 'finished'")),
+    Invariant("outputs_of_finished_jobs", "outputs of a finished job are finished, or lost since",
+              "file",
+              _UNFINISHED_OUTPUT),
+    Invariant("merged_files", "what is to be merged is as far as the job that made it", "file",
+              _MERGED),
+    Invariant("merging_jobs", "a merging job has files that are to be merged", "job",
+              _WAITING_FOR_MERGE),
+    Invariant("unique_outputs", "no output dataset has a file name twice", "file", _NAMED_TWICE),
+    Invariant("attempts", "no file was tried more often than allowed", "file", _ATTEMPTS),
+    Invariant("dataset_of_file", "every file has its dataset", "file",
+              _has("jedi_dataset_contents", "fileid", "jedi_datasets",
+                   by="datasetid, jeditaskid")),
+    Invariant("task_of_dataset", "every dataset has its task", "dataset",
+              _has("jedi_datasets", "datasetid", "jedi_tasks", by="jeditaskid")),
+    Invariant("task_of_job", "every job has its task", "job",
+              _has(_JOBS, "pandaid", "jedi_tasks", by="jeditaskid")),
+    Invariant("job_of_files", "job files have their job", "job",
+              _has(_FILES, "pandaid", _JOBS, by="pandaid")),
+    Invariant("job_of_params", "job parameters have their job", "job",
+              _has("jedi_job_params", "pandaid", _JOBS, by="pandaid")),
+    Invariant("ready_queue", "exactly the activated jobs that nobody holds are in the queue", "job",
+              _READY),
+    Invariant("final_tasks", "no job lives in a task that has ended", "job", _FINAL_TASK),
+    Invariant("task_log", "a task's log is a legal path to its status", "task",
+              _path(states.TASK, "jedi_tasks", "jeditaskid")),
+    Invariant("input_log", "an input dataset's log is a legal path, too", "dataset",
+              _path(states.INPUT_DATASET, "jedi_datasets", "datasetid", f"o.type IN {_INPUTS}")),
+    Invariant("output_log", "an output dataset's log is a legal path, too", "dataset",
+              _path(states.OUTPUT_DATASET, "jedi_datasets", "datasetid",
+                    f"o.type NOT IN {_INPUTS}")),
+    Invariant("job_log", "a job's log is a legal path to its status", "job",
+              _path(states.JOB, _KEPT, "pandaid", lost="NOT archived")),
+)  # fmt: skip
+
+
+def examine(tx: Connection) -> list[Finding]:
+    """Check every invariant, one query each."""
+    bulk(tx)
+    return [_examine(tx, invariant) for invariant in INVARIANTS]
+
+
+def _examine(tx: Connection, rule: Invariant) -> Finding:
+    row = tx.execute(
+        text(
+            "SELECT count(*) AS examined, count(DISTINCT id) FILTER (WHERE bad) AS violations, "
+            "(array_agg(DISTINCT id) FILTER (WHERE bad))[1:CAST(:shown AS int)] AS ids "
+            f"FROM ({rule.rows}) r(id, bad)"
+        ),
+        {"shown": SHOWN},
+    ).one()
+    return Finding(rule.name, rule.meaning, rule.of, row.examined, row.violations, row.ids or [])
+
+
+_MADE = text(f"""
+SELECT c.fileid, d.datasetname, c.lfn, c.fsize, c.checksum
+FROM jedi_dataset_contents c JOIN jedi_datasets d USING (datasetid, jeditaskid)
+WHERE c.type IN {_OUTPUTS} AND c.status = 'finished' AND c.fileid > :after
+  AND d.state IS DISTINCT FROM 'missing' AND NOT EXISTS (
+    SELECT FROM {all_jobs.all_jobs("pandaid, purged_at")} j
+    WHERE j.pandaid = c.outpandaid AND j.purged_at IS NOT NULL AND c.type = 'output')
+ORDER BY c.fileid LIMIT :page
+""")
+
+
+def made_files(tx: Connection, page: int = 1000) -> Iterator[list[Row[Any]]]:
+    """Finished outputs, page by page: fileid, datasetname, lfn, fsize, checksum."""
+    after = 0
+    while rows := tx.execute(_MADE, {"after": after, "page": page}).all():
+        yield list(rows)
+        after = rows[-1].fileid
+
+
+def merged_datasets(tx: Connection) -> list[str]:
+    """Names of datasets with files that were to be merged, of tasks that have ended."""
+    rows = tx.execute(
+        text(
+            "SELECT d.datasetname FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid) "
+            f"WHERE d.type = 'trn_output' AND t.status IN ({_listed(sorted(states.TASK.final))}) "
+            "ORDER BY d.datasetid"
+        )
+    )
+    return [row.datasetname for row in rows]

@@ -1,0 +1,157 @@
+"""Outputs of jobs whose time is over. They are not forgotten: a job's `retention` says until when
+its outputs are kept (GOING: they are being removed), `purged_at` since when they are gone. Logs
+stay. Source: PGI use case, purge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
+from jedi.taskbuffer.jobs.jobs import lock_jobs
+
+_JOB_ENDED = ", ".join(f"'{status}'" for status in sorted(states.JOB.final))
+_TASK_ENDED = ", ".join(f"'{status}'" for status in sorted(states.TASK.final))
+_TABLES = ("jedi_jobs", "jedi_jobs_archived")
+GOING = "to_timestamp(0)"
+"""The `retention` of jobs whose outputs are being removed: nobody can keep them any more."""
+_IN_USE = f"""
+SELECT o.jeditaskid, d.datasetname FROM jedi_datasets d
+  JOIN jedi_datasets o ON o.datasetname = d.datasetname OR o.containername = d.datasetname
+  JOIN jedi_tasks u ON u.jeditaskid = o.jeditaskid
+WHERE d.jeditaskid = {{task}} AND d.type IN ('output', 'tmpl_output')
+  AND o.jeditaskid <> d.jeditaskid AND u.status NOT IN ({_TASK_ENDED})
+"""
+
+
+def in_use(tx: Connection, task_id: int) -> list[Row[Any]]:
+    """Other tasks that have not ended and read or fill outputs of a task: jeditaskid,
+    datasetname."""
+    query = f"{_IN_USE.format(task=':task')} ORDER BY o.jeditaskid, o.datasetid"
+    return list(tx.execute(text(query), {"task": task_id}))
+
+
+def _on_both(change: str, where: str, more: str = "") -> str:
+    """A statement that changes jobs, and archived ones; CTE u has their ids."""
+    changes = ", ".join(
+        f"u{i} AS (UPDATE {table} SET {change} WHERE {where} RETURNING pandaid, jeditaskid, status)"
+        for i, table in enumerate(_TABLES)
+    )
+    return f"WITH {changes}, u AS (SELECT * FROM u0 UNION ALL SELECT * FROM u1) {more}"
+
+
+_LOG = """
+INSERT INTO jedi_jobs_statuslog
+  (pandaid, jeditaskid, fromstatus, status, agent, reason_code, reason)
+SELECT pandaid, jeditaskid, status, status, :agent, :code, :reason FROM u
+"""
+_UNPURGED = f"purged_at IS NULL AND status IN ({_JOB_ENDED})"
+_KEPT = f"{_UNPURGED} AND retention IS DISTINCT FROM {GOING}"
+_KEEP = "retention = jedi_now() + make_interval(secs => :keep_s)"
+_OF_THESE = "pandaid = ANY(CAST(:ids AS bigint[]))"
+_LOCK_TASK = text(
+    "SELECT FROM jedi_jobs WHERE jeditaskid = :task ORDER BY pandaid FOR NO KEY UPDATE"
+)
+_KEEP_JOBS = text(_on_both(_KEEP, f"{_OF_THESE} AND {_KEPT}", _LOG))
+_KEEP_TASK = text(_on_both(_KEEP, f"jeditaskid = :task AND {_KEPT}", _LOG))
+_CLAIM = text(
+    _on_both(
+        f"retention = {GOING}",
+        f"{_OF_THESE} AND {_UNPURGED} AND coalesce(retention <= jedi_now(), true)",
+        "SELECT pandaid FROM u",
+    )
+)
+_GOING = text(
+    f"SELECT pandaid FROM {all_jobs('pandaid, jeditaskid, retention, purged_at')} j "
+    f"WHERE jeditaskid = ANY(CAST(:tasks AS bigint[])) AND retention = {GOING} "
+    "AND purged_at IS NULL ORDER BY 1"
+)
+_PURGED = text(_on_both("purged_at = jedi_now()", f"{_OF_THESE} AND {_UNPURGED}", _LOG))
+
+
+def keep_until(
+    tx: Connection, panda_ids: Sequence[int], keep_s: float, agent: str, reason: str
+) -> None:
+    """Keep outputs of ended jobs so long and no longer. The caller has locked the jobs."""
+    values = {"ids": list(panda_ids), "keep_s": keep_s}
+    tx.execute(_KEEP_JOBS, {**values, "agent": agent, "code": "to_be_purged", "reason": reason})
+
+
+def keep_task_until(tx: Connection, task_id: int, keep_s: float, agent: str, reason: str) -> None:
+    """The same for all jobs of a task that has ended."""
+    # Else those that are just being archived would be in neither of the tables.
+    tx.execute(_LOCK_TASK, {"task": task_id})
+    values = {"task": task_id, "keep_s": keep_s}
+    tx.execute(_KEEP_TASK, {**values, "agent": agent, "code": "to_be_purged", "reason": reason})
+
+
+_JOBS = all_jobs("pandaid, jeditaskid, status, postprocessed_at, retention, purged_at")
+_FILES = all_files("pandaid, fileid, jeditaskid, type")
+_DUE = f"""
+WITH due AS (
+  SELECT j.pandaid, jeditaskid FROM {_JOBS} j JOIN jedi_tasks t USING (jeditaskid)
+  WHERE {{due}} AND j.purged_at IS NULL AND j.status IN ({_JOB_ENDED})
+    AND jeditaskid <> ALL(CAST(:stuck AS bigint[])) AND t.status IN ({_TASK_ENDED})
+    AND NOT EXISTS ({_IN_USE.format(task="j.jeditaskid")})
+  LIMIT :limit
+)
+SELECT due.pandaid, due.jeditaskid, d.datasetname, d.containername, array_agg(c.lfn) AS lfns
+FROM due LEFT JOIN ({_FILES} f
+  JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
+    AND c.outpandaid = f.pandaid AND c.status = 'finished' AND f.type = 'output'
+  JOIN jedi_datasets d ON d.datasetid = c.datasetid AND d.jeditaskid = c.jeditaskid)
+  ON f.pandaid = due.pandaid
+GROUP BY 1, 2, 3, 4 ORDER BY 1, 3
+"""
+_OVER = "j.retention <= jedi_now()"
+_OLD = (
+    f"({_OVER} OR j.retention IS NULL "
+    "AND j.postprocessed_at < jedi_now() - make_interval(secs => :age_s))"
+)
+_DUE_ALONE, _DUE_OR_OLD = (text(_DUE.format(due=due)) for due in (_OVER, _OLD))
+
+
+_LEAVING = f"retention > {GOING} AND purged_at IS NULL"
+_KEPT_OF_TASK = text(
+    f"SELECT count(*) FILTER (WHERE purged_at IS NOT NULL OR retention = {GOING}) AS gone, "
+    f"count(*) FILTER (WHERE {_LEAVING}) AS leaving, "
+    f"min(retention) FILTER (WHERE {_LEAVING}) AS leaving_at "
+    f"FROM {_JOBS} j WHERE jeditaskid = :task AND status = 'finished'"
+)
+
+
+def of_task(tx: Connection, task_id: int) -> Row[Any]:
+    """Of how many finished jobs of a task the outputs are gone, or leave (the first at
+    `leaving_at`): gone, leaving, leaving_at."""
+    return tx.execute(_KEPT_OF_TASK, {"task": task_id}).one()
+
+
+def going(tx: Connection, task_ids: Sequence[int]) -> list[int]:
+    """Jobs of tasks whose outputs are being removed."""
+    return list(tx.scalars(_GOING, {"tasks": list(task_ids)}))
+
+
+def claim(tx: Connection, age_s: float, limit: int, stuck: Collection[int] = ()) -> list[Row[Any]]:
+    """Begin to remove the outputs of up to `limit` jobs of tasks that have ended, but for tasks in
+    `stuck`: of those that are not to be kept any longer, or (`age_s` > 0) that ended so long ago
+    and of which nothing was said; not while another task reads or fills outputs of theirs. A row a
+    job and dataset: pandaid, jeditaskid, datasetname, containername, lfns; a job that made nothing
+    has None for the last three."""
+    query, ages = (_DUE_OR_OLD, {"age_s": age_s}) if age_s else (_DUE_ALONE, {})
+    due = tx.execute(query, {"limit": limit, "stuck": list(stuck), **ages}).all()
+    ids = sorted({row.pandaid for row in due})
+    lock_jobs(tx, ids)
+    claimed = set(tx.scalars(_CLAIM, {"ids": ids}))  # somebody may have kept them meanwhile
+    return [row for row in due if row.pandaid in claimed]
+
+
+def note_purged(tx: Connection, panda_ids: Sequence[int], agent: str) -> None:
+    """The outputs of jobs are gone."""
+    lock_jobs(tx, panda_ids)
+    reason = "Its outputs were removed; its log is kept."
+    values = {"ids": list(panda_ids), "agent": agent, "code": "purged", "reason": reason}
+    tx.execute(_PURGED, values)

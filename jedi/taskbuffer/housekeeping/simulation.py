@@ -1,0 +1,86 @@
+"""What a simulation asks of its scratch database, and how it keeps that in shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.taskbuffer.jobs.all_jobs import all_jobs
+
+_COLUMNS = (
+    "pandaid, jeditaskid, site, gshare, status, error_code, cores, creationtime, starttime, "
+    "endtime, statechangetime"
+)
+_LEAVE = """
+WITH u AS (
+  UPDATE jedi_jobs j SET status = t.status
+  FROM unnest(CAST(:ids AS bigint[]), CAST(:statuses AS text[])) t(id, status)
+  WHERE j.jeditaskid = t.id AND j.status = 'activated'
+  RETURNING j.*
+), gone AS (
+  DELETE FROM jedi_job_ready r USING u WHERE r.pandaid = u.pandaid
+), l AS (
+  UPDATE jedi_jobs_statuslog l SET status = u.status FROM u WHERE l.pandaid = u.pandaid
+)
+INSERT INTO job_stats_delta (site, workqueue, gshare, resource_type, status, jobs, cores)
+SELECT site, workqueue_id, gshare, resource_type, s.status, s.n, s.n * cores
+FROM u, LATERAL (VALUES ('activated', -1), (u.status, 1)) s(status, n)
+"""
+
+
+def jobs(tx: Connection) -> list[Row[Any]]:
+    """All jobs there ever were, by PandaID, with the times of their lives."""
+    return list(tx.execute(text(f"SELECT {_COLUMNS} FROM {all_jobs(_COLUMNS)} j ORDER BY pandaid")))
+
+
+def tasks(tx: Connection) -> list[Row[Any]]:
+    """All tasks by id, and when they came and ended."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT jeditaskid, taskname, status, gshare, reason_code, creationdate, endtime "
+                "FROM jedi_tasks ORDER BY jeditaskid"
+            )
+        )
+    )
+
+
+class Arrival(NamedTuple):
+    """A file of a dataset that comes to an endpoint, for good or until then."""
+
+    name: str
+    lfn: str
+    endpoint: str
+    until: datetime | None
+
+
+def arrive(tx: Connection, files: Sequence[Arrival]) -> None:
+    """Files lie where they came to from now on."""
+    names, lfns, endpoints, limits = map(list, zip(*files, strict=True))
+    tx.execute(
+        text(
+            "INSERT INTO ddm_replicas (file_id, endpoint, expires_at) "
+            "SELECT file_id, endpoint, until FROM ddm_datasets JOIN ddm_files USING (dataset_id) "
+            "JOIN unnest(CAST(:names AS text[]), CAST(:lfns AS text[]), "
+            "CAST(:endpoints AS text[]), CAST(:limits AS timestamptz[])) "
+            "w(name, lfn, endpoint, until) USING (name, lfn) "
+            "ORDER BY file_id, endpoint ON CONFLICT DO NOTHING"
+        ),
+        {"names": names, "lfns": lfns, "endpoints": endpoints, "limits": limits},
+    )
+
+
+def leave(tx: Connection, tasks: Mapping[int, str]) -> None:
+    """Jobs of these tasks that wait for pilots were born in these statuses, as though who made them
+    had died before they were ready."""
+    tx.execute(text("SET LOCAL session_replication_role = replica"))  # no move leads there
+    tx.execute(text(_LEAVE), {"ids": list(tasks), "statuses": list(tasks.values())})
+
+
+def tidy(tx: Connection) -> None:
+    """What autovacuum would do, but at a time that two runs have in common. `tx` commits each
+    statement at once."""
+    tx.execute(text("VACUUM (ANALYZE)"))

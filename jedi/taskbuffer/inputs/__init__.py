@@ -1,0 +1,1 @@
+"""SQL about datasets and their contents."""

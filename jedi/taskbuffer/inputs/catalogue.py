@@ -1,0 +1,219 @@
+"""ddm_datasets, ddm_members, ddm_files, ddm_replicas: the catalogue of data management.
+
+Files are named by two lists, of datasets and of LFNs; every verb is one statement however many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.taskbuffer.scheduling.patterns import like
+
+_TREE = """
+WITH RECURSIVE tree(name) AS (
+  SELECT unnest(CAST(:names AS text[]))
+  UNION
+  SELECT m.member FROM tree JOIN ddm_datasets d USING (name)
+  JOIN ddm_members m ON m.container_id = d.dataset_id
+)
+SELECT d.name, d.state, d.is_container, ARRAY(
+  SELECT m.member FROM ddm_members m WHERE m.container_id = d.dataset_id ORDER BY m.position
+) AS members
+FROM tree JOIN ddm_datasets d USING (name)
+"""
+_LISTED = """
+SELECT d.name, f.lfn, f.size, f.adler32, f.guid, f.nevents, f.boundary, f.lumiblock, ARRAY(
+  SELECT r.endpoint FROM ddm_replicas r WHERE r.file_id = f.file_id
+) AS endpoints
+FROM {wanted} d JOIN ddm_files f USING ({key})
+"""
+_WANTED = """(
+  SELECT dataset_id, name, lfn FROM ddm_datasets JOIN (
+    SELECT unnest(CAST(:names AS text[])) AS name, unnest(CAST(:lfns AS text[])) AS lfn
+  ) w USING (name))"""
+_LIST = _LISTED.format(
+    wanted="(SELECT dataset_id, name FROM ddm_datasets WHERE name = ANY(:names))", key="dataset_id"
+)
+_FIND = _LISTED.format(wanted=_WANTED, key="dataset_id, lfn")
+_PUT_FILES = """
+WITH arrived AS (
+  SELECT d.dataset_id, a.lfn, a.size, a.adler32, a.guid, a.nevents, a.boundary,
+    a.lumiblock
+  FROM unnest(CAST(:names AS text[]), CAST(:lfn AS text[]), CAST(:size AS bigint[]),
+    CAST(:adler32 AS text[]), CAST(:guid AS text[]), CAST(:nevents AS bigint[]),
+    CAST(:boundary AS bigint[]), CAST(:lumiblock AS int[])
+  ) a(name, lfn, size, adler32, guid, nevents, boundary, lumiblock) JOIN ddm_datasets d USING (name)
+  WHERE NOT d.is_container FOR KEY SHARE OF d  -- a dataset deleted at this moment has no row
+), f AS (
+  INSERT INTO ddm_files AS f (dataset_id, lfn, size, adler32, guid, nevents, boundary, lumiblock)
+  SELECT * FROM arrived ORDER BY dataset_id, lfn
+  ON CONFLICT (dataset_id, lfn) DO UPDATE SET nevents = coalesce(f.nevents, excluded.nevents)
+    WHERE (f.size, f.adler32) = (excluded.size, excluded.adler32)
+  RETURNING file_id
+), r AS (
+  INSERT INTO ddm_replicas (file_id, endpoint, expires_at) SELECT file_id, :endpoint, :until FROM f
+  ON CONFLICT DO NOTHING
+)
+SELECT count(*) FROM f
+"""
+
+
+def tree(tx: Connection, names: Collection[str]) -> list[Row[Any]]:
+    """These datasets and all below them, in no order: name, state, is_container, members. Names
+    that nothing is known of are left out."""
+    return list(tx.execute(text(_TREE), {"names": list(names)}))
+
+
+def find_datasets(tx: Connection, pattern: str) -> list[Row[Any]]:
+    """Datasets by name, of which `*` stands for anything: name, state."""
+    query = 'SELECT name, state FROM ddm_datasets WHERE name LIKE :name ORDER BY name COLLATE "C"'
+    return list(tx.execute(text(query), {"name": like(pattern)}))
+
+
+def put_dataset(tx: Connection, name: str, state: str, *, container: bool) -> bool:
+    """Make a dataset, or set the state of the one there is; False if that is of the other kind."""
+    done = tx.execute(
+        text(
+            "INSERT INTO ddm_datasets AS d (name, state, is_container) "
+            "VALUES (:name, :state, :container) ON CONFLICT (name) DO UPDATE "
+            "SET state = excluded.state WHERE d.is_container = excluded.is_container"
+        ),
+        {"name": name, "state": state, "container": container},
+    )
+    return done.rowcount == 1
+
+
+def close(tx: Connection, name: str) -> bool:
+    """Close a dataset; False if there is none."""
+    done = tx.execute(
+        text("UPDATE ddm_datasets SET state = 'closed' WHERE name = :name"), {"name": name}
+    )
+    return done.rowcount == 1
+
+
+def delete_dataset(tx: Connection, name: str) -> None:
+    """Forget a dataset with its files, or a container with its list of members."""
+    tx.execute(text("DELETE FROM ddm_datasets WHERE name = :name"), {"name": name})
+
+
+def lock_members(tx: Connection) -> None:
+    """Nobody else changes containers before this transaction ends: two changes at once, each fine
+    by itself, could close a circle."""
+    tx.execute(text("LOCK TABLE ddm_members IN SHARE ROW EXCLUSIVE MODE"))
+
+
+def add_members(tx: Connection, container: str, names: Sequence[str]) -> None:
+    """Add those names behind the members there are which are none yet."""
+    tx.execute(
+        text(
+            "INSERT INTO ddm_members (container_id, member, position) "
+            "SELECT d.dataset_id, a.member, a.nr + (SELECT coalesce(max(m.position), 0) "
+            "FROM ddm_members m WHERE m.container_id = d.dataset_id) FROM ddm_datasets d, "
+            "unnest(CAST(:names AS text[])) WITH ORDINALITY a(member, nr) "
+            "WHERE d.name = :container ON CONFLICT DO NOTHING"
+        ),
+        {"container": container, "names": list(names)},
+    )
+
+
+def list_files(tx: Connection, names: Collection[str]) -> list[Row[Any]]:
+    """All files of plain datasets, in no order: name (the dataset's), lfn, size, adler32, guid,
+    nevents, boundary, lumiblock, endpoints."""
+    return list(tx.execute(text(_LIST), {"names": list(names)}))
+
+
+def find_files(tx: Connection, names: Sequence[str], lfns: Sequence[str]) -> list[Row[Any]]:
+    """Those of the named files that are known, as `list_files` tells them."""
+    return list(tx.execute(text(_FIND), {"names": list(names), "lfns": list(lfns)}))
+
+
+def replicas(tx: Connection, names: Collection[str]) -> list[Row[Any]]:
+    """What endpoints hold of plain datasets together: endpoint, files, size in bytes."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT r.endpoint, count(*) AS files, CAST(sum(f.size) AS bigint) AS size "
+                "FROM ddm_datasets d JOIN ddm_files f USING (dataset_id) "
+                "JOIN ddm_replicas r USING (file_id) WHERE d.name = ANY(:names) "
+                "GROUP BY r.endpoint"
+            ),
+            {"names": list(names)},
+        )
+    )
+
+
+def put_files(
+    tx: Connection,
+    endpoint: str,
+    names: Sequence[str],
+    files: Mapping[str, Sequence[Any]],
+    until: datetime | None = None,
+) -> int:
+    """Note files as lying at an endpoint: of these datasets, with the columns lfn, size, adler32,
+    guid, nevents, boundary and lumiblock; those that were not there before stay until then. How
+    many were noted: a file whose dataset is gone, or that is known with other content, is not."""
+    values = {"endpoint": endpoint, "until": until, "names": list(names), **files}
+    return int(tx.execute(text(_PUT_FILES), values).scalar_one())
+
+
+def note_events(
+    tx: Connection, names: Sequence[str], lfns: Sequence[str], nevents: Sequence[int | None]
+) -> None:
+    """Note the numbers of events of files."""
+    tx.execute(
+        text(
+            "UPDATE ddm_files f SET nevents = c.nevents FROM unnest(CAST(:names AS text[]), "
+            "CAST(:lfns AS text[]), CAST(:nevents AS bigint[])) c(name, lfn, nevents) "
+            "JOIN ddm_datasets d USING (name) "
+            "WHERE f.dataset_id = d.dataset_id AND f.lfn = c.lfn"
+        ),
+        {"names": list(names), "lfns": list(lfns), "nevents": list(nevents)},
+    )
+
+
+def copies(tx: Connection) -> list[Row[Any]]:
+    """The replicas that are not to stay: name (the dataset's), lfn, endpoint, expires_at."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT d.name, f.lfn, r.endpoint, r.expires_at FROM ddm_replicas r "
+                "JOIN ddm_files f USING (file_id) JOIN ddm_datasets d USING (dataset_id) "
+                "WHERE r.expires_at IS NOT NULL"
+            )
+        )
+    )
+
+
+def forget_copies(
+    tx: Connection, endpoint: str, name: str, lfns: Collection[str], *, gone: bool
+) -> None:
+    """Replicas of a dataset's files at an endpoint are `gone`, or stay for good."""
+    verb = (
+        "DELETE FROM ddm_replicas r USING"
+        if gone
+        else "UPDATE ddm_replicas r SET expires_at = NULL FROM"
+    )
+    tx.execute(
+        text(
+            f"{verb} ddm_files f JOIN ddm_datasets d USING (dataset_id) "
+            "WHERE r.file_id = f.file_id AND r.endpoint = :endpoint AND r.expires_at IS NOT NULL "
+            "AND d.name = :name AND f.lfn = ANY(:lfns)"
+        ),
+        {"endpoint": endpoint, "name": name, "lfns": list(lfns)},
+    )
+
+
+def remove_files(tx: Connection, name: str, lfns: Collection[str] | None) -> None:
+    """Forget these files of a dataset; None: all of them."""
+    these = "" if lfns is None else " AND f.lfn = ANY(CAST(:lfns AS text[]))"
+    tx.execute(
+        text(
+            "DELETE FROM ddm_files f USING ddm_datasets d WHERE d.name = :name "
+            f"AND f.dataset_id = d.dataset_id{these}"
+        ),
+        {"name": name} if lfns is None else {"name": name, "lfns": list(lfns)},
+    )

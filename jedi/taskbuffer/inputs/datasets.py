@@ -1,0 +1,314 @@
+"""jedi_datasets and jedi_output_template. Status changes go through move_datasets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+from jedi.spec.dataset import NewDataset, OutputTemplate
+from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.tasks.tasks import claim
+
+_OUTPUTS = ", ".join(f"'{kind}'" for kind in states.PRODUCT_TYPES)
+_FINAL = ", ".join(f"'{s}'" for s in sorted(states.TASK.final))
+
+_INSERT = """
+WITH i AS (
+  INSERT INTO jedi_datasets
+    (datasetid, jeditaskid, datasetname, containername, masterid, provenanceid, type, vo, status,
+     attributes, streamname, storagetoken, destination)
+  SELECT r.datasetid, r.jeditaskid, r.datasetname, r.containername, r.masterid, r.provenanceid,
+         r.type, t.vo, 'defined', r.attributes, r.streamname, r.storagetoken, r.destination
+  FROM jsonb_populate_recordset(NULL::jedi_datasets, CAST(:rows AS jsonb)) r
+  JOIN jedi_tasks t ON t.jeditaskid = r.jeditaskid
+  RETURNING datasetid, jeditaskid, status
+)
+INSERT INTO jedi_datasets_statuslog (datasetid, jeditaskid, status, agent, reason_code, reason)
+SELECT datasetid, jeditaskid, status, :agent, 'refined', 'refined' FROM i
+"""
+
+
+def insert_datasets(
+    tx: Connection,
+    tasks: Sequence[tuple[int, Sequence[NewDataset]]],
+    agent: str,
+    known: Mapping[int, Mapping[int, int]] = MappingProxyType({}),
+) -> dict[int, list[int]]:
+    """Insert the datasets of tasks; by task, the ids in the order given. Those that are `known`
+    (task, position: id) have their rows."""
+    has: dict[int, Mapping[int, int]] = {task_id: known.get(task_id, {}) for task_id, _ in tasks}
+    wanted = sum(len(some) - len(has[task_id]) for task_id, some in tasks)
+    fresh = iter(
+        tx.scalars(
+            text("SELECT nextval('jedi_dataset_id_seq') FROM generate_series(1, :n)"),
+            {"n": wanted},
+        ).all()
+    )
+    ids = {
+        task_id: [has[task_id].get(i) or next(fresh) for i in range(len(some))]
+        for task_id, some in tasks
+    }
+
+    def other(task_id: int, position: int | None) -> int | None:
+        return None if position is None else ids[task_id][position]
+
+    rows = [
+        {
+            "datasetid": dataset_id,
+            "jeditaskid": task_id,
+            "datasetname": dataset.name,
+            "containername": dataset.container,
+            "masterid": other(task_id, dataset.master),
+            "provenanceid": other(task_id, dataset.provenance),
+            "type": dataset.type,
+            "attributes": dataset.attributes,
+            "streamname": dataset.stream_name,
+            "storagetoken": dataset.token,
+            "destination": dataset.destination,
+        }
+        for task_id, some in tasks
+        for i, (dataset_id, dataset) in enumerate(zip(ids[task_id], some, strict=True))
+        if i not in has[task_id]
+    ]
+    tx.execute(text(_INSERT), {"rows": json.dumps(rows), "agent": agent})
+    return ids
+
+
+def insert_templates(
+    tx: Connection, tasks: Sequence[tuple[int, Sequence[OutputTemplate], Sequence[int]]]
+) -> None:
+    """Insert the output templates of tasks: (task, templates, ids of the task's datasets)."""
+    rows = [
+        {
+            "jeditaskid": task_id,
+            "datasetid": dataset_ids[template.dataset],
+            "filenametemplate": template.file_name_template,
+            "sourcename": template.source_name,
+            "maxserialnr": template.max_serial_nr,
+            "streamname": template.stream_name,
+            "outtype": template.out_type,
+        }
+        for task_id, templates, dataset_ids in tasks
+        for template in templates
+    ]
+    columns = (
+        "jeditaskid, datasetid, filenametemplate, sourcename, maxserialnr, streamname, outtype"
+    )
+    tx.execute(
+        text(
+            f"INSERT INTO jedi_output_template ({columns}) SELECT {columns} "
+            "FROM jsonb_populate_recordset(NULL::jedi_output_template, CAST(:rows AS jsonb))"
+        ),
+        {"rows": json.dumps(rows)},
+    )
+
+
+_MOVE = """
+WITH m AS (
+  SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:targets AS text[])) AS m(id, target)
+), old AS (
+  SELECT d.datasetid, d.status FROM jedi_datasets d JOIN m ON d.datasetid = m.id
+  WHERE d.status <> m.target ORDER BY d.datasetid FOR NO KEY UPDATE OF d
+), u AS (
+  UPDATE jedi_datasets d SET status = m.target, modificationtime = jedi_now(),
+    frozentime = CASE WHEN m.target IN ('done', 'finished', 'failed') THEN jedi_now() END
+  FROM m JOIN old ON old.datasetid = m.id
+  WHERE d.datasetid = m.id
+  RETURNING d.datasetid, d.jeditaskid, old.status AS source, d.status
+)
+INSERT INTO jedi_datasets_statuslog
+  (datasetid, jeditaskid, fromstatus, status, agent, reason_code, reason)
+SELECT datasetid, jeditaskid, source, status, :agent, :code, :reason FROM u
+"""
+
+
+def move_datasets(
+    tx: Connection,
+    moves: Sequence[tuple[int, str]],
+    agent: str,
+    reason_code: str,
+    reason: str | None = None,
+) -> None:
+    """Set statuses of datasets (id, status) and write the log; those that are there stay.
+
+    The caller holds the task. An undeclared edge raises (the database refuses it).
+    """
+    if moves:
+        tx.execute(
+            text(_MOVE),
+            {
+                "ids": [dataset_id for dataset_id, _ in moves],
+                "targets": [target for _, target in moves],
+                "agent": agent,
+                "code": reason_code,
+                "reason": reason or reason_code.replace("_", " "),
+            },
+        )
+
+
+_OPEN_AND_DUE = """
+AND (status = 'defined' AND (next_run_at IS NULL OR next_run_at <= jedi_now()) OR EXISTS (
+  SELECT FROM jedi_datasets d WHERE d.jeditaskid = jedi_tasks.jeditaskid
+    AND d.type = 'input' AND d.status = 'running'
+    AND (d.statechecktime IS NULL
+         OR d.statechecktime <= jedi_now() - make_interval(secs => :recheck_s))
+  OFFSET 0))
+"""
+
+
+def claim_to_feed(
+    tx: Connection, me: str, lease_s: float, limit: int, recheck_s: float
+) -> list[Row[Any]]:
+    """Take defined tasks, and tasks with open input that is to be looked up again, whatever else
+    they wait for."""
+    statuses = ("defined", "ready", "scouting", "running", "throttled", "pending")
+    return claim(tx, statuses, me, lease_s, limit, _OPEN_AND_DUE, early=True,
+                 recheck_s=recheck_s)  # fmt: skip
+
+
+def lock(tx: Connection, dataset_ids: Sequence[int]) -> None:
+    """Lock datasets to the transaction's end, in the order that all keep who end jobs."""
+    tx.execute(
+        text(
+            "SELECT FROM jedi_datasets WHERE datasetid = ANY(:ids) ORDER BY datasetid "
+            "FOR NO KEY UPDATE"
+        ),
+        {"ids": list(dataset_ids)},
+    )
+
+
+def note_look(tx: Connection, dataset_ids: Sequence[int]) -> None:
+    """Datasets are going to be looked up. Who is called from now on looks once more."""
+    lock(tx, dataset_ids)
+    tx.execute(
+        text("UPDATE jedi_datasets SET statechecktime = jedi_now() WHERE datasetid = ANY(:ids)"),
+        {"ids": list(dataset_ids)},
+    )
+
+
+def with_ready_files(tx: Connection, task_ids: Iterable[int]) -> set[int]:
+    """The tasks of which a master has released files that no job took yet."""
+    return set(
+        tx.scalars(
+            text(
+                "SELECT jeditaskid FROM jedi_datasets WHERE jeditaskid = ANY(:ids) "
+                "AND masterid IS NULL AND type = ANY(:types) "
+                "AND nfilestobeused > nfilesused + nfilesmissing"
+            ),
+            {"ids": list(task_ids), "types": list(states.MASTER_TYPES)},
+        )
+    )
+
+
+_INPUTS = """
+SELECT d.datasetid, d.jeditaskid, d.datasetname, d.containername, d.attributes, d.type,
+  d.masterid, d.status, d.nfiles, d.nfilestobeused, d.nevents,
+  CASE WHEN d.nfiles > 0 AND d.masterid IS NULL AND t.rules ?| CAST(:ranges AS text[])
+       THEN (SELECT count(DISTINCT lfn) FROM jedi_dataset_contents c
+             WHERE c.datasetid = d.datasetid) ELSE d.nfiles END AS files,
+  d.status IN ('defined', 'toupdate', 'pending', 'running') AS due
+FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
+WHERE jeditaskid = ANY(:ids) AND d.type = ANY(:types) ORDER BY d.datasetid
+"""
+
+
+def inputs(tx: Connection, task_ids: Sequence[int]) -> list[Row[Any]]:
+    """Input datasets of tasks that their own jobs do not fill, but for what stands for the input of
+    a pre-processing job or a build. `due`: to be looked up; `files`: how many files their rows
+    stand for, of which each may have many (ranges of events)."""
+    values = {
+        "ids": list(task_ids),
+        "types": [kind for kind in states.FED_TYPES if kind != "pp_input"],
+        "ranges": ["n_events_per_job", "target_events_per_job"],
+    }
+    return list(tx.execute(text(_INPUTS), values))
+
+
+_PRODUCERS = f"""
+SELECT d.datasetname, t.jeditaskid, t.status NOT IN ({_FINAL}) OR EXISTS (
+  SELECT FROM jedi_commands m WHERE m.jeditaskid = t.jeditaskid AND m.acknowledged_at IS NULL)
+  AS live
+FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
+WHERE d.datasetname = ANY(:names) AND d.type IN ({_OUTPUTS})
+UNION ALL
+SELECT i ->> 'dataset', t.jeditaskid, true
+FROM jedi_tasks t JOIN jedi_taskparams p USING (jeditaskid),
+  LATERAL jsonb_array_elements(p.taskparams -> 'jobParameters') i
+WHERE t.status = 'registered' AND i ->> 'param_type' = 'output' AND i ->> 'dataset' = ANY(:names)
+ORDER BY 2
+"""
+
+
+def producers(tx: Connection, names: Iterable[str]) -> list[Row[Any]]:
+    """Tasks that make datasets of these names (datasetname, jeditaskid, live), the oldest first;
+    tasks that are not refined yet, too. One that is just being told to go on lives."""
+    wanted = sorted(set(names))
+    return list(tx.execute(text(_PRODUCERS), {"names": wanted})) if wanted else []
+
+
+def fellows(tx: Connection, task_id: int) -> list[Row[Any]]:
+    """Other tasks that are making the same output datasets: jeditaskid, datasetname."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT o.jeditaskid, o.datasetname FROM jedi_datasets d JOIN jedi_datasets o "
+                "USING (datasetname, type) JOIN jedi_tasks t ON t.jeditaskid = o.jeditaskid "
+                f"WHERE d.jeditaskid = :task AND d.type IN ({_OUTPUTS}) "
+                f"AND o.jeditaskid <> :task AND t.status NOT IN ({_FINAL}) ORDER BY o.jeditaskid"
+            ),
+            {"task": task_id},
+        )
+    )
+
+
+def reserve_outputs(tx: Connection, names: Iterable[str]) -> None:
+    """Let submissions that want the same output datasets wait for each other."""
+    if wanted := sorted(set(names)):
+        tx.execute(
+            text(
+                "SELECT pg_advisory_xact_lock(hashtextextended(n, 0)) "
+                "FROM unnest(CAST(:names AS text[])) n"
+            ),
+            {"names": wanted},
+        )
+
+
+_CALL = """
+WITH l AS (
+  SELECT datasetid FROM jedi_datasets
+  WHERE datasetname = ANY(:names) AND type = 'input' AND status = 'running'
+    AND statechecktime <= jedi_now() - make_interval(secs => :quiet_s)
+  ORDER BY datasetid FOR NO KEY UPDATE {skip}
+), u AS (
+  UPDATE jedi_datasets SET statechecktime = NULL WHERE datasetid IN (SELECT datasetid FROM l)
+  RETURNING datasetid
+), w AS (
+  SELECT jeditaskid FROM jedi_tasks
+  WHERE status = 'defined' AND jeditaskid IN (
+    SELECT jeditaskid FROM jedi_datasets
+    WHERE datasetname = ANY(:names) AND type = 'input' AND status IN ('defined', 'toupdate'))
+  ORDER BY jeditaskid FOR NO KEY UPDATE {skip}
+), t AS (
+  UPDATE jedi_tasks SET next_run_at = NULL WHERE jeditaskid IN (SELECT jeditaskid FROM w)
+  RETURNING jeditaskid
+)
+SELECT EXISTS (SELECT FROM u) OR EXISTS (SELECT FROM t)
+"""
+
+
+def call_consumers(tx: Connection, names: Iterable[str], quiet_s: float = 0.0) -> None:
+    """Datasets were closed or got files: tasks that read them look at once. A task that is just
+    being told to wait is called after that.
+
+    With `quiet_s` whoever looked so recently, or is busy, is left out: that is for callers that
+    come often, and hold locks themselves.
+    """
+    values = {"names": sorted(set(names)), "quiet_s": quiet_s}
+    call = _CALL.format(skip="SKIP LOCKED" if quiet_s else "")
+    if values["names"] and tx.scalar(text(call), values):
+        wake(tx, "files:more")

@@ -1,0 +1,61 @@
+"""Ranges of events that nobody used are cut anew, into smaller ones (contracts §3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlalchemy import Connection, text
+
+from jedi.core import states
+from jedi.spec.splitrule import SplitRules
+from jedi.taskbuffer.tasks import scouting
+
+_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
+_KEPT = (
+    "datasetid, jeditaskid, type, scope, status, proc_status, keeptrack, maxattempt, maxfailure, "
+    "lfn, guid, fsize, checksum, nevents, boundaryid, lumiblocknr, ramcount"
+)
+
+_RECUT = text(f"""
+WITH w AS (
+  SELECT * FROM unnest(CAST(:tasks AS bigint[]), CAST(:sizes AS bigint[])) w(task, size)
+), d AS (  -- in one order, as those do who end jobs
+  SELECT d.datasetid, w.size FROM jedi_datasets d JOIN w ON d.jeditaskid = w.task
+  WHERE d.masterid IS NULL AND d.type IN ({_MASTERS})
+  ORDER BY d.datasetid FOR NO KEY UPDATE OF d
+), old AS (
+  DELETE FROM jedi_dataset_contents c USING d
+  WHERE c.datasetid = d.datasetid AND c.ready AND c.attemptnr = 0
+    AND c.endevent - c.startevent >= d.size
+  RETURNING c.*, d.size
+), new AS (
+  INSERT INTO jedi_dataset_contents ({_KEPT}, startevent, endevent, firstevent)
+  SELECT {_KEPT}, s, least(s + size - 1, endevent), firstevent + s - startevent
+  FROM old, generate_series(startevent, endevent, size) s ORDER BY fileid, s
+  RETURNING datasetid
+), more AS (
+  SELECT datasetid, sum(n) AS n FROM (
+    SELECT datasetid, 1 AS n FROM new UNION ALL SELECT datasetid, -1 FROM old) both_
+  GROUP BY datasetid
+)
+UPDATE jedi_datasets d SET nfiles = nfiles + more.n, nfilestobeused = nfilestobeused + more.n,
+  modificationtime = jedi_now()
+FROM more WHERE d.datasetid = more.datasetid
+""")
+_RULES = text("SELECT jeditaskid, rules FROM jedi_tasks WHERE jeditaskid = ANY(:ids)")
+
+
+def recut(tx: Connection, sizes: Mapping[int, int]) -> None:
+    """Cut the released ranges that no job ever had into such of at most so many events, by task,
+    and keep to that size. The caller has locked the tasks, none of which is scouting."""
+    if sizes:
+        tx.execute(_RECUT, {"tasks": list(sizes), "sizes": list(sizes.values())})
+        rows = tx.execute(_RULES, {"ids": list(sizes)})
+        rules = {row.jeditaskid: SplitRules.model_validate(row.rules) for row in rows}
+        scouting.set_rules(
+            tx,
+            {
+                task_id: one.model_copy(update={"target_events_per_job": sizes[task_id]})
+                for task_id, one in rules.items()
+            },
+        )

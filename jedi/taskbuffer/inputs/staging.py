@@ -1,0 +1,117 @@
+"""Input files that wait until they are brought from tape, and copies that nobody needs any more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+from jedi.spec.splitrule import SplitRules
+from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.inputs import datasets
+from jedi.taskbuffer.tasks import scouting
+from jedi.taskbuffer.tasks.tasks import UNCLAIMED
+
+_INPUTS = ", ".join(f"'{kind}'" for kind in states.INPUT_TYPES)
+_FINAL = ", ".join(f"'{status}'" for status in sorted(states.TASK.final))
+_RELEASE = text("""
+WITH c AS (
+  UPDATE jedi_dataset_contents c SET status = 'ready', proc_status = 'ready'
+  WHERE c.datasetid = ANY(CAST(:ids AS bigint[])) AND c.status = 'staging'
+  RETURNING c.datasetid, coalesce(c.endevent - c.startevent + 1, c.nevents) AS events
+), g AS (SELECT datasetid, count(*) AS n, sum(events) AS events FROM c GROUP BY datasetid)
+UPDATE jedi_datasets d SET nfilestobeused = d.nfilestobeused + g.n, statechecktime = NULL,
+  neventstobeused = coalesce(d.neventstobeused + g.events, d.neventstobeused, g.events)
+FROM g WHERE d.datasetid = g.datasetid
+""")
+
+
+def release(tx: Connection, task_ids: Sequence[int]) -> None:
+    """Files that wait for tape count as staged. The caller has locked the tasks."""
+    if not task_ids:
+        return
+    ids = [one.datasetid for one in datasets.inputs(tx, task_ids)]
+    datasets.lock(tx, ids)
+    tx.execute(_RELEASE, {"ids": ids})
+    wake(tx, "files:ready", "files:more")
+
+
+_HELD = text("""
+WITH d AS (  -- looked at at once, and for the last time if it is closed
+  UPDATE jedi_datasets SET statechecktime = NULL
+  WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type = 'input' AND status = 'running'
+)
+SELECT jeditaskid, rules FROM jedi_tasks
+WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND rules ? 'workflow_holdup'
+""")
+
+
+def let_go(tx: Connection, task_ids: Sequence[int]) -> None:
+    """The input of tasks, which the caller has locked, is no longer open because a workflow says
+    so."""
+    if not task_ids:
+        return
+    datasets.lock(tx, [one.datasetid for one in datasets.inputs(tx, task_ids)])
+    rows = tx.execute(_HELD, {"ids": list(task_ids)}).all()
+    free = {"workflow_holdup": None}
+    rules = {row.jeditaskid: SplitRules.model_validate(row.rules) for row in rows}
+    scouting.set_rules(tx, {i: one.model_copy(update=free) for i, one in rules.items()})
+
+
+_WANTED = text(f"""
+WITH f AS (
+  SELECT d.datasetname, c.lfn, t.currentpriority, c.fileid, sum(c.fsize) OVER (
+    PARTITION BY t.username ORDER BY t.currentpriority DESC, c.fileid) - c.fsize AS before
+  FROM jedi_tasks t JOIN jedi_datasets d USING (jeditaskid)
+  JOIN jedi_dataset_contents c ON c.datasetid = d.datasetid AND c.status = 'staging'
+  WHERE t.status NOT IN ({_FINAL}) AND d.type = 'input' AND d.status = 'running'
+    AND t.rules ? 'input_pre_staging'
+)
+SELECT datasetname, array_agg(DISTINCT lfn) AS lfns FROM f
+WHERE before < :limit OR :limit = 0
+GROUP BY datasetname ORDER BY max(currentpriority) DESC, min(fileid)
+""")
+
+
+def wanted(tx: Connection, limit: float) -> list[Row[Any]]:
+    """What is to be brought from tape, the most urgent dataset first: datasetname, lfns. Of what a
+    user waits for no more than so many bytes at a time (0: all), and one file at least."""
+    return list(tx.execute(_WANTED, {"limit": limit}))
+
+
+def waiting(tx: Connection) -> list[Row[Any]]:
+    """Tasks that wait for the first of their input: jeditaskid, lock_seq, facts (dataset and files
+    that they wait for, if they were not held meanwhile)."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT jeditaskid, lock_seq, coalesce(reason_facts, '{}') AS facts "
+                "FROM jedi_tasks WHERE status = 'staging' "
+                f"AND {UNCLAIMED} "
+                "ORDER BY currentpriority DESC, jeditaskid"
+            )
+        )
+    )
+
+
+_NEEDED = text(f"""
+SELECT g.name, g.lfn,
+  bool_or(c.status = 'running' OR string_to_array(d.attributes, ',') && '{{nosplit,repeat,ru}}')
+    AS in_use
+FROM unnest(CAST(:names AS text[]), CAST(:lfns AS text[])) g(name, lfn)
+JOIN jedi_datasets d ON d.datasetname = g.name AND d.type IN ({_INPUTS})
+JOIN jedi_tasks t USING (jeditaskid)
+JOIN jedi_dataset_contents c USING (jeditaskid, datasetid, lfn)
+WHERE t.status NOT IN ({_FINAL})
+  AND c.status IN ('pending', 'staging', 'waiting', 'ready', 'running')
+GROUP BY 1, 2
+""")
+
+
+def needed(tx: Connection, files: Sequence[tuple[str, str]]) -> dict[tuple[str, str], bool]:
+    """Those of the files (dataset, lfn) that living tasks are still to process; True: a job may
+    have it at the moment."""
+    values = {"names": [name for name, _ in files], "lfns": [lfn for _, lfn in files]}
+    return {(row.name, row.lfn): bool(row.in_use) for row in tx.execute(_NEEDED, values)}

@@ -1,0 +1,120 @@
+"""What the database says of a task's products, to be compared with data management at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, text
+
+from jedi.core import states
+from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
+
+DUPLICATES = "duplicates_found"
+"""The code with which tasks are paused for that."""
+
+_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
+_OUTPUTS = ", ".join(f"'{kind}'" for kind in states.OUTPUT_TYPES)
+_JOBS = all_jobs("jeditaskid, pandaid, status, purged_at")
+_FILES = all_files("pandaid, fileid, datasetid, type")
+# One text a dataset: a row a file costs three times as much.
+_PRODUCTS = text(f"""
+SELECT o.datasetname AS name, string_agg(f.lfn, E'\\n') FILTER (WHERE f.made) AS made,
+  string_agg(f.lfn, E'\\n') FILTER (WHERE f.bad) AS bad
+FROM (
+  SELECT DISTINCT datasetname FROM jedi_datasets
+  WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type IN ({_OUTPUTS})
+) o, LATERAL (
+  SELECT c.lfn, bool_and(c.status = 'failed') AS bad,
+    bool_or((c.status = 'finished' OR c.type = 'log' AND l.fileid IS NOT NULL)
+      AND c.jeditaskid = ANY(CAST(:ids AS bigint[]))
+      AND d.state IS DISTINCT FROM 'missing' AND (c.type = 'output' AND c.outpandaid IN (
+        SELECT pandaid FROM {_JOBS} j WHERE j.jeditaskid = ANY(CAST(:ids AS bigint[]))
+          AND j.purged_at IS NOT NULL)) IS NOT TRUE) AS made
+  FROM jedi_datasets d JOIN jedi_dataset_contents c USING (datasetid)
+    LEFT JOIN jedi_lost_files l ON l.jeditaskid = c.jeditaskid AND l.fileid = c.fileid
+  WHERE d.datasetname = o.datasetname AND d.type IN ({_OUTPUTS}) GROUP BY c.lfn) f
+GROUP BY o.datasetname
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class Products:
+    """LFNs of an output or log dataset: `made` by the task's jobs with success, unless the dataset
+    has expired since, or the job was purged, which keeps its log; logs that were lost before are
+    among them. `bad`: of no job, of whatever task, that had success or may have it yet."""
+
+    made: frozenset[str]
+    bad: frozenset[str]
+
+
+def products(tx: Connection, task_ids: Sequence[int]) -> dict[str, Products]:
+    """What is known of the output and log datasets of tasks, by name."""
+    rows = tx.execute(_PRODUCTS, {"ids": list(task_ids)})
+    return {row.name: Products(_words(row.made), _words(row.bad)) for row in rows}
+
+
+_LOSE_LOGS = text("""
+WITH w AS (
+  SELECT * FROM unnest(CAST(:datasets AS bigint[]), CAST(:lfns AS text[])) w(datasetid, lfn)
+), k AS (  -- in the order in which all lock them
+  SELECT FROM jedi_datasets WHERE datasetid IN (SELECT datasetid FROM w)
+  ORDER BY datasetid FOR NO KEY UPDATE
+), c AS (
+  UPDATE jedi_dataset_contents c SET status = 'failed', proc_status = 'failed'
+  FROM w, (SELECT count(*) FROM k) locked
+  WHERE c.datasetid = w.datasetid AND c.lfn = w.lfn AND c.type = 'log' AND c.status = 'finished'
+  RETURNING c.jeditaskid, c.datasetid, c.fileid, c.lfn
+), d AS (
+  UPDATE jedi_datasets d SET nfilesfinished = d.nfilesfinished - g.n,
+    nfilesfailed = d.nfilesfailed + g.n
+  FROM (SELECT datasetid, count(*) AS n FROM c GROUP BY datasetid) g
+  WHERE d.datasetid = g.datasetid
+  RETURNING d.datasetid, d.datasetname
+)
+INSERT INTO jedi_lost_files (jeditaskid, fileid, datasetname, lfn, removed_at)
+SELECT c.jeditaskid, c.fileid, d.datasetname, c.lfn, jedi_now() FROM c JOIN d USING (datasetid)
+ON CONFLICT DO NOTHING
+""")
+
+
+def lose_logs(tx: Connection, gone: Mapping[int, Collection[str]]) -> None:
+    """Logs that jobs with success made, by dataset id, and that data management has not: they
+    count as failed and as lost, like outputs, but nobody makes them again."""
+    if pairs := [(dataset, lfn) for dataset in gone for lfn in sorted(gone[dataset])]:
+        datasets, lfns = map(list, zip(*pairs, strict=True))
+        tx.execute(_LOSE_LOGS, {"datasets": datasets, "lfns": lfns})
+
+
+def _words(lines: str | None) -> frozenset[str]:
+    return frozenset(lines.split("\n")) if lines else frozenset()
+
+
+# A job whose outputs were lost since does not count: another one made them anew.
+_DUPLICATES = text(f"""
+WITH twice AS MATERIALIZED (
+  SELECT t.jeditaskid, t.attemptnr, f.fileid, array_agg(j.pandaid) AS jobs
+  FROM jedi_tasks t JOIN {_JOBS} j USING (jeditaskid)
+    JOIN {_FILES} f USING (pandaid) JOIN jedi_datasets d ON d.datasetid = f.datasetid
+  WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[])) AND t.status = 'prepared'
+    AND j.status = 'finished' AND d.type IN ({_MASTERS}) AND d.masterid IS NULL
+  GROUP BY t.jeditaskid, t.attemptnr, f.fileid HAVING count(*) > 1
+)
+SELECT jeditaskid, count(*) AS n FROM twice t
+WHERE 1 < (
+    SELECT count(*) FROM unnest(t.jobs) j(pandaid) WHERE NOT EXISTS (
+      SELECT FROM {_FILES} f JOIN jedi_dataset_contents c USING (fileid)
+      WHERE f.pandaid = j.pandaid AND c.jeditaskid = t.jeditaskid
+        AND f.type = 'output' AND c.status = 'failed'))
+  AND NOT EXISTS (SELECT FROM jedi_tasks_statuslog l WHERE l.jeditaskid = t.jeditaskid
+    AND l.attemptnr = t.attemptnr AND l.status = 'paused' AND l.reason_code = '{DUPLICATES}')
+GROUP BY jeditaskid
+""")
+
+
+def duplicates(tx: Connection, task_ids: Sequence[int]) -> dict[int, int]:
+    """How many master files (or ranges) of each prepared task more than one job has processed with
+    success; none, once the task was paused for it in this attempt. What follows a master may be
+    used by many."""
+    rows = tx.execute(_DUPLICATES, {"ids": list(task_ids)})
+    return {row.jeditaskid: row.n for row in rows}

@@ -1,0 +1,1 @@
+"""SQL about jobs, from their generation to the archive."""

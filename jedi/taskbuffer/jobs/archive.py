@@ -1,0 +1,37 @@
+"""Ended jobs move to tables of their own, so that those of live jobs stay small.
+
+Whoever looks for jobs that may have ended reads both (alljobs.py). Parameters, output and log of a
+job stay where they are, until they are forgotten.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, Table, text
+
+from jedi.taskbuffer.schema import tables
+
+
+def _columns(table: Table) -> str:
+    return ", ".join(column.name for column in table.columns)
+
+
+_JOB, _FILE = _columns(tables.jobs_archived), _columns(tables.job_files)
+_ARCHIVE = text(f"""
+WITH old AS (
+  SELECT pandaid FROM jedi_jobs
+  WHERE postprocessed_at < jedi_now() - make_interval(secs => :age_s) AND pandaid > :after
+  ORDER BY pandaid LIMIT :limit FOR UPDATE SKIP LOCKED
+), j AS (
+  DELETE FROM jedi_jobs WHERE pandaid = ANY(ARRAY(SELECT pandaid FROM old)) RETURNING *
+), f AS (
+  DELETE FROM jedi_job_files WHERE pandaid = ANY(ARRAY(SELECT pandaid FROM old)) RETURNING *
+), jobs AS (INSERT INTO jedi_jobs_archived ({_JOB}) SELECT {_JOB} FROM j),
+files AS (INSERT INTO jedi_job_files_archived ({_FILE}) SELECT {_FILE} FROM f)
+SELECT pandaid FROM old
+""")
+
+
+def archive_jobs(tx: Connection, age_s: float, after: int, limit: int) -> list[int]:
+    """Move up to `limit` jobs with ids above `after` that ended longer ago, and their files, to the
+    archive; which."""
+    return list(tx.scalars(_ARCHIVE, {"age_s": age_s, "after": after, "limit": limit}))

@@ -1,0 +1,367 @@
+"""Pilots and jobs: acquire, report, heartbeat, live output. One statement serves many jobs.
+
+An attempt is (pandaid, lock_seq). Whoever speaks for another one, or for a job of another site, is
+not heard: the answer is that the attempt is stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic_core import to_json
+from sqlalchemy import Connection, text
+
+from jedi.core import states
+from jedi.spec.attempt import HeldJob, JobFile
+from jedi.spec.splitrule import SCOUTING
+from jedi.spec.wire import Attempt, Beat, LogEntry, Measures, Report, Resources
+from jedi.taskbuffer.db.engine import plain, value, wake
+from jedi.taskbuffer.jobs import one_job
+from jedi.taskbuffer.jobs.first_waiting import First, Heads
+from jedi.taskbuffer.jobs.jobs import NOTE
+
+AGENT = "JobDispatcher"
+UNBOUNDED = 2**31 - 1
+_AT_SITE = ", ".join(f"'{status}'" for status in states.JOB_AT_SITE)
+_OUTPUTS = ", ".join(f"'{kind}'" for kind in states.OUTPUT_TYPES)
+
+JOB_FILES = """
+(SELECT json_agg(json_build_array(f.type, f.lfn, d.datasetname, f.endpoint, f.source_name,
+   f.fsize, f.checksum, f.guid,
+   (f.type = 'output' AND 'an' = ANY(string_to_array(d.attributes, ','))) IS TRUE)
+   ORDER BY f.fileid)
+ FROM jedi_job_files f LEFT JOIN LATERAL (SELECT datasetname, attributes FROM jedi_datasets d
+   WHERE d.datasetid = f.datasetid OFFSET 0) d ON true
+ WHERE f.pandaid = j.pandaid AND {condition})
+"""
+"""The files of a job `j` that meet a condition on `f`, as JSON for `job_files()`. Without OFFSET 0
+they were seen to be joined with all datasets, for one job."""
+
+STAGING = """
+(SELECT json_agg(e.ddm_endpoint ORDER BY e.default_write DESC, e.order_write, e.ddm_endpoint)
+ FROM jedi_site_endpoints e WHERE e.site = {site} AND e.roles LIKE '%write%')
+"""
+"""The endpoints of a site that pilots may write to, as JSON for `staging()`."""
+
+
+def job_files(found: Sequence[Sequence[Any]] | None) -> tuple[JobFile, ...]:
+    """The files behind JOB_FILES, each once: event ranges of one file are one file here."""
+    return tuple(dict.fromkeys(map(JobFile._make, found or ())))
+
+
+def staging(endpoints: Sequence[str] | None, files: Sequence[JobFile]) -> str:
+    """Where the pilot of a job stages its outputs, of the endpoints behind STAGING: at their
+    destination if it can."""
+    wanted = {file.endpoint for file in files if file.type in states.OUTPUT_TYPES}
+    return next((e for e in endpoints or () if e in wanted), (endpoints or [""])[0])
+
+
+def _noted(started: str = "false") -> str:
+    """A CTE that stamps the site: a pilot was heard of, and a payload `started`, if that is so.
+    Twice a minute at most, never waiting, because all of a site's pilots would queue for that one
+    row."""
+    return f"""
+noted AS (
+  UPDATE jedi_sites SET lastpilot = jedi_now(),
+    laststart = CASE WHEN {started} THEN jedi_now() ELSE laststart END
+  WHERE site = (
+    SELECT site FROM jedi_sites WHERE site = :site
+      AND (coalesce(lastpilot, '-infinity') < jedi_now() - interval '30 s'
+        OR {started} AND coalesce(laststart, '-infinity') < jedi_now() - interval '30 s')
+    FOR NO KEY UPDATE SKIP LOCKED)
+)"""
+
+
+def _short(sql: str) -> str:
+    """A statement in fewer characters: what has more than 4096 psycopg parses anew each time."""
+    return " ".join(sql.split())
+
+
+# ------------------------------------------------------------------------------------- acquire
+
+# A scout whose time decides how many events the ranges of later jobs have.
+_MEASURES = (
+    f"CASE WHEN k.rules ->> 'use_scout' = '{SCOUTING}' "
+    "AND k.rules ->> 'target_events_per_job' IS NOT NULL AND coalesce(k.rules ->> "
+    "'n_events_per_job', k.rules ->> 'n_files_per_job', k.rules ->> 'n_gb_per_job') IS NULL "
+    "THEN greatest(s.maxtime, 0) END"
+)
+# What is looked up for a few jobs is not joined: plans for all must not come of it.
+_HELD = f"""
+SELECT json_agg(json_build_array(j.pandaid, j.lock_seq, j.jeditaskid, j.attemptnr, j.site, j.cores,
+  j.memory_mb, j.walltime_s, greatest(s.maxwdir, 0), p.jobparameters, p.texts,
+  (SELECT sandbox_sha256 FROM jedi_taskparams t WHERE t.jeditaskid = j.jeditaskid),
+  k.measured_jobs > 0, k.rules -> 'max_walltime_h', {_MEASURES}, {STAGING.format(site=":site")},
+  {JOB_FILES.format(condition="true")})
+  ORDER BY j.priority DESC, j.pandaid)
+FROM {{jobs}} j JOIN jedi_job_params p USING (pandaid) JOIN jedi_sites s USING (site),
+  LATERAL (SELECT measured_jobs, rules FROM jedi_tasks t WHERE t.jeditaskid = j.jeditaskid
+           OFFSET 0) k
+{{where}}
+"""
+"""Jobs `j` as a pilot gets them, the fields of HeldJob in their order, in one value: dear is each
+column, not its length."""
+
+# From a share's first job, not from the share's beginning, go those of its priority, then the lower
+# ones, share after share until there are enough: beside an old snapshot an index keeps the entry of
+# each job that ever waited. Rows are found by ctid, since a plan that looks for ids may walk the
+# ordering index once more. Jobs are locked with their rows in the queue, and nothing waits: whoever
+# moves a job locks it before its row there.
+_ACQUIRE = f"""
+WITH gone AS (
+  DELETE FROM jedi_job_ready WHERE ctid = ANY(ARRAY(
+    SELECT x.tid FROM unnest(CAST(:shares AS text[]), CAST(:priorities AS int[]),
+      CAST(:firsts AS bigint[])) s(gshare, priority, pandaid),
+      LATERAL (VALUES (s.priority, s.priority, s.pandaid),
+        (s.priority - 1, -2147483648, 0)) p(top, least, first), LATERAL (
+      SELECT r.ctid AS tid FROM jedi_job_ready r JOIN jedi_jobs j USING (pandaid)
+      WHERE r.site = :site AND r.gshare = s.gshare AND r.priority BETWEEN p.least AND p.top
+        AND r.pandaid >= p.first AND j.status = 'activated'
+        AND r.cores BETWEEN :min_cores AND :cores AND r.walltime_s <= :walltime_s
+        AND r.memory_mb BETWEEN :min_memory_mb AND :memory_mb AND r.disk_mb <= :disk_mb
+      ORDER BY r.priority DESC, r.pandaid LIMIT :n
+      FOR UPDATE OF r SKIP LOCKED FOR NO KEY UPDATE OF j SKIP LOCKED) x
+    WHERE NOT EXISTS (
+      SELECT FROM jedi_acquire_requests WHERE request_id = :request AND site = :site)
+    LIMIT :n))
+  RETURNING pandaid
+), u AS (
+  UPDATE jedi_jobs j SET status = 'sent', statechangetime = jedi_now(), lock_seq = j.lock_seq + 1,
+    heartbeat_at = jedi_now(), pilot_id = :pilot
+  FROM gone WHERE j.pandaid = gone.pandaid
+  RETURNING j.pandaid, lock_seq, jeditaskid, attemptnr, site, cores, memory_mb, walltime_s,
+    priority, workqueue_id, gshare, resource_type, status, 'activated' AS source,
+    'acquired' AS code, 'Handed to ' || :pilot AS reason
+), {NOTE}, answered AS (
+  INSERT INTO jedi_acquire_requests (request_id, site, pandaids)
+  SELECT :request, :site, array_agg(pandaid) FROM u HAVING count(*) > 0
+)
+{_HELD.format(jobs="u", where="")}"""
+_TAKE = plain(_short(_ACQUIRE))
+_REPEAT = plain(
+    f"WITH {_noted()}"
+    + _HELD.format(
+        jobs="jedi_jobs",
+        where=f"""
+WHERE j.pandaid = ANY(ARRAY(SELECT unnest(pandaids) FROM jedi_acquire_requests
+                            WHERE request_id = :request AND site = :site))
+  AND j.status IN ({_AT_SITE}) AND j.pilot_id = :pilot
+""",
+    )
+)
+
+
+def acquire(
+    tx: Connection,
+    site: str,
+    n: int,
+    resources: Resources,
+    request_id: str,
+    pilot_id: str,
+    heads: Heads | None = None,
+) -> list[HeldJob]:
+    """Hand up to `n` activated jobs of a site that fit into a slot to a pilot, activated → sent.
+
+    Shares come by what they use of their allocation, urgent work before all, shares alike by their
+    first jobs; within a share jobs of higher priority come first, then older ones. What `heads`
+    knows is believed while it leads to a job, though there may be more jobs. A repeated request
+    gets the jobs of the first one that the pilot still holds. IntegrityError: the same request was
+    being answered at this moment (repeat it), or is another site's.
+    """
+    heads = heads or Heads()
+    values = {"site": site, "request": request_id, "pilot": pilot_id}
+    slot = {
+        name: size or (0 if name.startswith("min_") else UNBOUNDED)
+        for name, size in resources.model_dump().items()
+    }
+    given = {**values, **slot, "n": n, "agent": AGENT}
+
+    def take(first: First | None) -> Any:
+        return first and value(tx, _TAKE, {**given, **first})
+
+    known = heads.known(site)
+    jobs = take(known)
+    if not jobs and (first := heads.read(tx, site)) != known:
+        jobs = take(first)
+    jobs = jobs or value(tx, _REPEAT, values) or ()
+    return [_held(*job) for job in jobs]
+
+
+def _held(*job: Any) -> HeldJob:
+    """A job of _HELD."""
+    *fields, endpoints, found = job
+    files = job_files(found)
+    return HeldJob._make((*fields, staging(endpoints, files), files))
+
+
+# -------------------------------------------------------------------------------------- report
+
+_MEASURES = ", ".join(
+    f"{name} = coalesce(CAST(s.measures ->> '{name}' AS {kind}), j.{name})"
+    for name, kind in (
+        (name, "float8" if name.endswith("_s") else "bigint") for name in Measures.model_fields
+    )
+)
+
+_LOCKED = """
+  LATERAL (SELECT * FROM jedi_jobs WHERE pandaid = s.pandaid AND site = :site
+           FOR NO KEY UPDATE) j
+"""
+"""The site's jobs that `s`, which is in their order, speaks of. Looked up one by one: a plan for a
+join that was made while there were no jobs would read all of them."""
+
+# Of several reports on an attempt the furthest counts.
+_ACCEPT = text(
+    _short(f"""
+WITH s AS (
+  SELECT DISTINCT ON (pandaid, lock_seq) *, status NOT IN ('starting', 'running') AS ended
+  FROM jsonb_to_recordset(CAST(:reports AS jsonb)) AS s(pandaid bigint, lock_seq bigint,
+    status text, started_at timestamptz, ended_at timestamptz, exit_code int, error_code text,
+    error_diag text, measures jsonb, outputs jsonb, metadata jsonb)
+  ORDER BY pandaid, lock_seq, status NOT IN ('starting', 'running') DESC, status
+), old AS (
+  SELECT s.*, j.status AS source, j.status IN ({_AT_SITE}) AS at_site,
+    j.pilot_result AS first, j.hold_kind IS NOT NULL AS held,
+    CASE WHEN s.ended THEN 'holding' WHEN 'running' IN (s.status, j.status) THEN 'running'
+         ELSE s.status END AS target
+  FROM s JOIN {_LOCKED} USING (pandaid, lock_seq)
+), u AS (
+  UPDATE jedi_jobs j SET status = s.target,
+    statechangetime = CASE WHEN s.target <> s.source THEN jedi_now()
+                           ELSE j.statechangetime END,
+    heartbeat_at = jedi_now(), starttime = coalesce(s.started_at, j.starttime),
+    endtime = s.ended_at, pilot_result = CASE WHEN s.ended THEN s.status END,
+    exit_code = s.exit_code, error_code = s.error_code, error_diag = s.error_diag,
+    metadata = nullif(s.metadata, '{{}}'), {_MEASURES}
+  FROM old s WHERE j.pandaid = s.pandaid AND s.at_site
+  RETURNING j.pandaid, j.jeditaskid, j.kind, j.status, j.site, j.workqueue_id, j.gshare,
+    j.resource_type, j.cores, s.source, coalesce(s.error_code, 'reported') AS code,
+    coalesce(s.error_diag, 'The pilot says: ' || s.status) AS reason, s.outputs
+), {NOTE}, made AS (
+  UPDATE jedi_job_files f SET fsize = o.size, checksum = o.adler32, guid = o.guid
+  FROM u, jsonb_to_recordset(u.outputs) AS o(lfn text, size bigint, adler32 text, guid text)
+  WHERE f.pandaid = u.pandaid AND f.lfn = o.lfn
+    AND f.type IN ({_OUTPUTS}) AND u.status = 'holding'
+), begun AS (
+  UPDATE jedi_dataset_contents c SET proc_status = 'running',
+    status = CASE WHEN u.kind = 'merge' THEN 'merging' ELSE 'running' END
+  FROM u JOIN jedi_job_files f USING (pandaid)
+  WHERE c.fileid = f.fileid AND f.type IN ({_OUTPUTS})
+    AND c.status = 'defined' AND u.status = 'running' AND u.source <> 'running'
+), {_noted("EXISTS (SELECT FROM u WHERE status = 'running' AND source <> status)")}
+SELECT pandaid, lock_seq, held, at_site AND ended AS ends,
+  CASE WHEN NOT at_site THEN first WHEN ended THEN status ELSE target END AS stands
+FROM old WHERE at_site OR first IS NOT NULL
+""")
+)
+
+
+def accept_reports(tx: Connection, site: str, reports: Sequence[Report]) -> list[str | None]:
+    """Take down what pilots of a site say of their jobs; for each report, what stands of its
+    attempt: that it is starting or running, or how it ended.
+
+    Nothing moves backwards and what comes late changes nothing: an attempt's first end stands,
+    whatever is reported later. None: stale, the work of the attempt is not wanted.
+    """
+    rows = tx.execute(_ACCEPT, {"reports": _json(reports), "site": site, "agent": AGENT}).all()
+    # As tuples: to read a row's column by its name takes 0.3 us.
+    ended = {(job, seq): held for job, seq, held, ends, _ in rows if ends}
+    if ended:
+        wake(tx, "job:holding")
+        _note_spoilt(tx, [r for r in reports if (r.pandaid, r.lock_seq) in ended])
+    if through := [panda_id for (panda_id, _), held in ended.items() if held]:
+        one_job.release(tx, through, AGENT, "Its payload had ended before its pilot held it.")
+    tails = [LogEntry(pandaid=r.pandaid, lock_seq=r.lock_seq, stderr_tail=r.stderr_tail)
+             for r in reports if r.stderr_tail]  # fmt: skip
+    if tails:
+        store_tails(tx, site, tails)
+    stands = {(panda_id, lock_seq): end for panda_id, lock_seq, *_, end in rows}
+    return [stands.get((report.pandaid, report.lock_seq)) for report in reports]
+
+
+_SPOILT = text(f"""
+UPDATE jedi_job_files f SET problem = b.problem
+FROM unnest(CAST(:ids AS bigint[]), CAST(:lfns AS text[]), CAST(:problems AS text[]))
+  AS b(id, lfn, problem)
+WHERE f.pandaid = b.id AND f.lfn = b.lfn AND f.type NOT IN ({_OUTPUTS})
+""")
+
+
+def _note_spoilt(tx: Connection, reports: Sequence[Report]) -> None:
+    """Which inputs their jobs could not use, and why not."""
+    if found := [(r.pandaid, bad.lfn, bad.problem) for r in reports for bad in r.bad_inputs]:
+        ids, lfns, problems = map(list, zip(*found, strict=True))
+        tx.execute(_SPOILT, {"ids": ids, "lfns": lfns, "problems": problems})
+
+
+# ----------------------------------------------------------------- heartbeats and live output
+
+_BEAT = text(f"""
+WITH s AS (
+  SELECT DISTINCT ON (pandaid, lock_seq) *
+  FROM jsonb_to_recordset(CAST(:beats AS jsonb))
+    AS s(pandaid bigint, lock_seq bigint, measures jsonb)
+), old AS (
+  SELECT s.*, j.status, j.kill_code, j.hold_kind, j.pilot_result, j.error_diag
+  FROM s JOIN {_LOCKED} USING (pandaid, lock_seq)
+), u AS (
+  UPDATE jedi_jobs j SET heartbeat_at = jedi_now(), {_MEASURES}
+  FROM old s WHERE j.pandaid = s.pandaid AND s.status IN ({_AT_SITE})
+), {_noted()}
+SELECT pandaid, lock_seq, CASE
+  WHEN pilot_result IS NOT NULL THEN NULL
+  WHEN status NOT IN ({_AT_SITE}) THEN coalesce(error_diag, 'The job is ' || status || '.')
+  ELSE 'The job is to be killed: ' || kill_code || '.' END AS why,
+  hold_kind IS NOT NULL AND pilot_result IS NULL AS held
+FROM old, set_config('synchronous_commit', 'off', true)
+""")
+
+
+def beat(tx: Connection, site: str, beats: Sequence[Beat]) -> list[tuple[str, str | None]]:
+    """Note that jobs are alive, and what they use; for each what its pilot has to do, kill or hold
+    it or none, and why it must be killed. The commit does not wait for the disk: whoever lives says
+    so again."""
+    rows = tx.execute(_BEAT, {"beats": _json(beats), "site": site}).all()
+    told = {
+        (panda_id, lock_seq): ("kill" if why else "hold" if held else "none", why)
+        for panda_id, lock_seq, why, held in rows
+    }
+    unknown = ("kill", "This attempt is not known.")
+    return [told.get((b.pandaid, b.lock_seq), unknown) for b in beats]
+
+
+_TAILS = text(f"""
+WITH s AS (
+  SELECT DISTINCT ON (pandaid, lock_seq) *
+  FROM jsonb_to_recordset(CAST(:entries AS jsonb))
+    AS s(pandaid bigint, lock_seq bigint, stdout_tail text, stderr_tail text)
+)
+INSERT INTO jedi_job_tail AS t (pandaid, stdout_tail, stderr_tail)
+SELECT pandaid, s.stdout_tail, s.stderr_tail
+FROM s JOIN LATERAL (SELECT * FROM jedi_jobs WHERE pandaid = s.pandaid OFFSET 0) j
+  USING (pandaid, lock_seq)
+WHERE j.site = :site AND j.status IN ({_AT_SITE}, 'holding') ORDER BY pandaid
+ON CONFLICT (pandaid) DO UPDATE SET
+  stdout_tail = coalesce(excluded.stdout_tail, t.stdout_tail),
+  stderr_tail = coalesce(excluded.stderr_tail, t.stderr_tail), modificationtime = jedi_now()
+RETURNING pandaid
+""")
+
+
+def store_tails(tx: Connection, site: str, entries: Sequence[LogEntry]) -> list[bool]:
+    """Keep what payloads printed last; for each entry, whether its attempt is alive."""
+    kept = set(tx.scalars(_TAILS, {"entries": _json(entries), "site": site}))
+    return [entry.pandaid in kept for entry in entries]
+
+
+def sandbox(tx: Connection, sha256: str) -> bytes | None:
+    """The archive with this sha256."""
+    found: bytes | None = tx.scalar(
+        text("SELECT data FROM jedi_sandboxes WHERE sha256 = :sha256"), {"sha256": sha256}
+    )
+    return found
+
+
+def _json(messages: Sequence[Attempt]) -> str:
+    return to_json(messages, exclude_none=True, inf_nan_mode="null").decode()

@@ -1,0 +1,343 @@
+"""How jobs end: the one way to a terminal status, and what an end means for files and datasets.
+
+Locks are always taken in one order: jobs by pandaid, datasets by datasetid, then contents. The
+lock on a dataset keeps apart all who end jobs with files in it, so no two wait for each other.
+
+Files and datasets are found by their own numbers alone: with their task's beside it, a plan made
+while tables were empty was seen to read all files of the task for each of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from jedi.core import states
+from jedi.spec.attempt import JobFile, ReportedJob
+from jedi.taskbuffer.db.engine import IN_ORDER, plain, value, wake
+from jedi.taskbuffer.jobs import merging, retry_rules
+from jedi.taskbuffer.jobs.dispatch import STAGING, staging
+from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, lock_jobs, move_jobs
+from jedi.taskbuffer.jobs.merging import PRE_MERGE
+from jedi.taskbuffer.users import outbox
+
+_INPUTS = ", ".join(f"'{kind}'" for kind in states.INPUT_TYPES)
+_OUTPUTS = ", ".join(f"'{kind}'" for kind in states.OUTPUT_TYPES)
+
+
+class JobEnd(JobMove):
+    """A job's end: `target` is finished, failed, cancelled or closed."""
+
+    __slots__ = ()
+
+
+_LOCK_DATASETS = text("""
+SELECT FROM jedi_datasets WHERE datasetid IN (
+  SELECT datasetid FROM jedi_job_files WHERE pandaid = ANY(CAST(:ids AS bigint[])))
+ORDER BY datasetid FOR NO KEY UPDATE
+""")
+
+_SETTLE = text(f"""
+WITH e AS (
+  SELECT c.fileid, c.datasetid, s.innocent, s.unmerged,
+    s.unmerged AND c.status = 'pending' AS unmade,
+    CAST(j.status = 'failed' AND NOT s.innocent AS int) AS fault,
+    f.type IN ({_INPUTS}) AS input, f.fsize, f.checksum, f.guid,
+    CASE WHEN j.status = 'finished' THEN 'finished'
+         WHEN f.type NOT IN ({_INPUTS}) THEN 'failed'
+         WHEN f.problem IS NOT NULL THEN f.problem
+         -- a killed merge is not tried again
+         WHEN c.type IN ({PRE_MERGE}) AND j.status = 'cancelled' THEN 'failed'
+         WHEN f.type <> 'random_seed' AND NOT s.innocent AND (c.attemptnr >= c.maxattempt
+           OR c.failedattempt + CAST(j.status = 'failed' AS int) >= c.maxfailure) THEN 'failed'
+         ELSE 'ready' END AS target,
+    coalesce(c.endevent - c.startevent + 1, c.nevents) AS events
+  FROM jedi_jobs j,
+    -- job by job: with the numbers of all beside its own, each was looked for among them all
+    LATERAL (SELECT * FROM jedi_job_files f WHERE f.pandaid = j.pandaid OFFSET 0) f
+    JOIN jedi_dataset_contents c USING (fileid),
+    -- the attempt failed on account of other files
+    LATERAL (SELECT j.status <> 'finished' AND f.type IN ({_INPUTS}) AND f.problem IS NULL
+      AND EXISTS (SELECT FROM jedi_job_files o
+        WHERE o.pandaid = j.pandaid AND o.problem IS NOT NULL OFFSET 0)  -- not all such files
+      AS innocent, c.type IN ({PRE_MERGE}) AND f.type NOT IN ({_INPUTS}) AS unmerged) s
+  WHERE j.pandaid = ANY(CAST(:ids AS bigint[]))
+    AND CASE WHEN s.unmerged THEN c.status IN ('pending', 'ready')
+             ELSE c.pandaid = j.pandaid
+               AND c.status IN ('defined', 'running', 'prepared', 'merging') END
+), c AS (
+  UPDATE jedi_dataset_contents c SET status = e.target,
+    proc_status = CASE WHEN e.target IN ('missing', 'broken') THEN 'failed' ELSE e.target END,
+    maxattempt = CASE WHEN e.innocent THEN c.maxattempt + 1 ELSE c.maxattempt END,
+    failedattempt = CASE WHEN e.input THEN c.failedattempt + e.fault ELSE c.failedattempt END,
+    fsize = CASE WHEN e.input THEN c.fsize ELSE e.fsize END,
+    checksum = CASE WHEN e.input THEN c.checksum ELSE e.checksum END,
+    guid = CASE WHEN e.input THEN c.guid ELSE e.guid END
+  FROM e WHERE c.fileid = e.fileid
+), g AS (
+  SELECT datasetid, count(*) FILTER (WHERE target = 'ready') AS released,
+    count(*) FILTER (WHERE target = 'finished') AS finished,
+    count(*) FILTER (WHERE target = 'failed') AS failed,
+    count(*) FILTER (WHERE target IN ('missing', 'broken')) AS missing,
+    count(*) FILTER (WHERE unmerged) AS unmerged, count(*) FILTER (WHERE unmade) AS unmade,
+    sum(events) FILTER (WHERE target = 'finished' AND input) AS events
+  FROM e GROUP BY datasetid
+), d AS (
+  UPDATE jedi_datasets d SET nfilesused = d.nfilesused - g.released - g.missing + g.unmerged,
+    nfilestobeused = d.nfilestobeused + g.unmade,
+    nfilesmissing = d.nfilesmissing + g.missing,
+    nfilesfinished = d.nfilesfinished + g.finished, nfilesfailed = d.nfilesfailed + g.failed,
+    neventsused = CASE WHEN g.events IS NULL THEN d.neventsused
+                       ELSE coalesce(d.neventsused, 0) + g.events END
+  FROM g WHERE d.datasetid = g.datasetid
+)
+SELECT coalesce(sum(released), 0) > 0 AS ready,
+  coalesce(sum(finished + failed + missing), 0) > 0 AS done,
+  EXISTS (SELECT FROM jedi_events WHERE pandaid = ANY(CAST(:ids AS bigint[]))) AS ranges,
+  {outbox.ASKED} AS asked
+FROM g
+""")
+
+
+_CODE = states.EVENT_CODES
+_END_EVENTS = text(f"""
+UPDATE jedi_events e SET
+  status = CASE WHEN e.status = {_CODE["done"]} THEN  -- its job was merging
+                  CASE j.status WHEN 'finished' THEN {_CODE["merged"]}
+                    WHEN 'failed' THEN {_CODE["corrupted"]} ELSE {_CODE["discarded"]} END
+                WHEN j.status = 'finished' THEN {_CODE["done"]}
+                WHEN j.status <> 'failed' THEN {_CODE["cancelled"]}
+                WHEN c.status = 'failed' THEN {_CODE["fatal"]} ELSE {_CODE["failed"]} END,
+  processed_upto_eventid = CASE WHEN j.status = 'finished' THEN e.def_max_eventid END
+FROM jedi_jobs j, jedi_dataset_contents c
+WHERE e.pandaid = ANY(CAST(:ids AS bigint[])) AND j.pandaid = ANY(CAST(:ids AS bigint[]))
+  AND j.pandaid = e.pandaid AND c.fileid = e.fileid
+""")
+
+
+def lock(tx: Connection, panda_ids: Sequence[int]) -> dict[int, str]:
+    """Lock jobs and those that end with them, in one order; their present statuses. To be done
+    first by whoever moves some of them after others."""
+    tied, _ = merging.ties(tx, panda_ids)
+    return lock_jobs(tx, [*panda_ids, *tied])
+
+
+def end_jobs(
+    tx: Connection,
+    ends: Sequence[JobEnd],
+    agent: str,
+    sources: Iterable[str] = states.JOB_LIVE,
+) -> list[MovedJob]:
+    """End jobs whose status is in `sources` and settle their files, in a constant number of
+    statements.
+
+    Inputs of a finished job are finished; others come back (`ready`) while they may be tried
+    again, else they failed; only the end `failed` counts as a failure of theirs. Inputs that are to
+    blame for it are missing or broken, and for the others it was no attempt. Random seeds always
+    come back. Ranges of events and outputs are finished or failed with their job, the log
+    of a failed job too, whether or not it can be read. When jobs fail, retry rules are obeyed.
+    Other jobs are left alone: compare the result. With a merge job end those
+    whose files it had, unless the merge is tried again; such a job does not end before.
+    """
+    ids = [end.panda_id for end in ends]
+    tied, bound = merging.ties(tx, ids)
+    if tied:
+        lock_jobs(tx, [*ids, *tied])
+    ended = move_jobs(tx, [e for e in ends if e.panda_id not in bound], agent, sources)
+    if ended:
+        through = {job.panda_id for job in ended}
+        tied = {maker: merger for maker, merger in tied.items() if merger in through}
+        tx.execute(_LOCK_DATASETS, {"ids": [*through, *tied]})
+        if failed := [job.panda_id for job in ended if job.target == "failed"]:
+            retry_rules.obey(tx, failed)
+        _settle(tx, [*through])
+        _settle(tx, [job.panda_id for job in
+                     move_jobs(tx, merging.outcomes(tx, tied), agent, ["merging"])])  # fmt: skip
+    return ended
+
+
+def _settle(tx: Connection, panda_ids: Sequence[int]) -> None:
+    """Files, datasets and events of jobs that have ended; their datasets are locked."""
+    if panda_ids:
+        ids = {"ids": list(panda_ids)}
+        ready, done, ranges, asked = tx.execute(_SETTLE, ids).one()
+        if ranges:
+            tx.execute(_END_EVENTS, ids)
+        if asked:
+            outbox.tell_jobs(tx, panda_ids)
+        wake(tx, *["files:ready"] * ready, *["files:done"] * done)
+
+
+_PREPARE = text(f"""
+UPDATE jedi_dataset_contents c SET status = 'prepared', proc_status = 'transferring',
+  fsize = f.fsize, checksum = f.checksum, guid = f.guid
+FROM jedi_job_files f
+WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND f.type IN ({_OUTPUTS})
+  AND c.fileid = f.fileid AND c.status IN ('defined', 'running', 'merging')
+""")
+
+
+def await_transfer(tx: Connection, moves: Sequence[JobMove], agent: str) -> list[MovedJob]:
+    """holding → transferring: outputs are published at the site, not yet at their destination."""
+    moved = move_jobs(tx, moves, agent, ("holding",))
+    if moved:
+        tx.execute(_PREPARE, {"ids": [job.panda_id for job in moved]})
+    return moved
+
+
+_LEAVE_OUT = text("""
+UPDATE jedi_dataset_contents c SET status = 'nooutput', proc_status = 'finished'
+FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[]), CAST(:lfns AS text[])) o(id, seq, lfn)
+  JOIN jedi_jobs j ON j.pandaid = o.id AND j.lock_seq = o.seq AND j.status = 'holding'
+    AND coalesce(j.hold_kind, 'failed_recoverable') = 'failed_recoverable'
+  JOIN jedi_job_files f ON f.pandaid = o.id AND f.lfn = o.lfn
+WHERE c.fileid = f.fileid AND c.status IN ('defined', 'running', 'merging')
+""")
+
+
+def leave_out(tx: Connection, files: Sequence[tuple[int, int, str]]) -> None:
+    """Outputs (job, its lock_seq, LFN) that jobs about to end with success did not make, and need
+    not. The caller has locked the jobs."""
+    if files:
+        ids, seqs, lfns = map(list, zip(*files, strict=True))
+        tx.execute(_LEAVE_OUT, {"ids": ids, "seqs": seqs, "lfns": lfns})
+
+
+def _asked(jobs: str) -> str:
+    """What the Adder must know of certain jobs `j` whose pilots are through, in one value for
+    `_known()`: the jobs; their outputs, and inputs that were not found; each dataset, site and
+    task that merges once."""
+    return f"""
+WITH j AS (
+  SELECT pandaid, lock_seq, pilot_result, kill_code, error_code, error_diag, site, hold_next,
+    CASE WHEN kind IN ('normal', 'scout') THEN jeditaskid END AS task
+  FROM jedi_jobs j WHERE j.pilot_result IS NOT NULL AND {jobs}
+), f AS (
+  SELECT f.* FROM j, LATERAL (
+    SELECT pandaid, fileid, datasetid, type, lfn, endpoint, source_name, fsize, checksum, guid
+    FROM jedi_job_files f WHERE f.pandaid = j.pandaid AND (f.type IN ({_OUTPUTS})
+      OR f.problem = 'missing' AND j.error_code = 'stagein_missing') OFFSET 0) f
+)
+SELECT json_build_array(
+  (SELECT json_agg(json_build_array(pandaid, lock_seq, pilot_result, kill_code, error_code,
+     error_diag, site, hold_next, task) ORDER BY pandaid) FROM j),
+  (SELECT json_agg(json_build_array(pandaid, datasetid, type, lfn, endpoint, source_name, fsize,
+     checksum, guid) ORDER BY fileid) FROM f),
+  (SELECT json_agg(json_build_array(datasetid, datasetname,
+     ('an' = ANY(string_to_array(attributes, ','))) IS TRUE))
+   FROM jedi_datasets WHERE datasetid = ANY(ARRAY(SELECT datasetid FROM f))),
+  (SELECT json_agg(json_build_array(site, {STAGING.format(site="s.site")}))
+   FROM (SELECT DISTINCT site FROM j) s),
+  (SELECT json_agg(jeditaskid) FROM jedi_tasks
+   WHERE jeditaskid = ANY(ARRAY(SELECT task FROM j)) AND rules @> '{{"merge_output": true}}'))
+"""
+
+
+_UNSUCCESSFUL = "j.status IN ('failed', 'cancelled', 'closed')"
+_LEFT = text(_asked(f"j.pandaid = ANY(CAST(:ids AS bigint[])) AND {_UNSUCCESSFUL}"))
+_MAY_LIE = text(
+    _asked(f"""j.pilot_result = 'finished' AND {_UNSUCCESSFUL} AND j.pandaid > :after
+    AND EXISTS (SELECT FROM jedi_job_files f
+      WHERE f.pandaid = j.pandaid AND f.type = 'output' AND f.fsize IS NOT NULL)
+    AND NOT EXISTS (  -- others made the same
+      SELECT FROM jedi_job_files f JOIN jedi_datasets d USING (jeditaskid, datasetid)
+      JOIN jedi_dataset_contents c ON c.lfn = f.lfn AND c.type = 'output' AND c.status = 'finished'
+      JOIN jedi_datasets o ON o.jeditaskid = c.jeditaskid AND o.datasetid = c.datasetid
+      WHERE f.pandaid = j.pandaid AND f.type = 'output' AND o.datasetname = d.datasetname)
+  ORDER BY j.pandaid LIMIT :limit""")
+)
+_REPORTED = text(
+    _asked("""j.postprocessed_at IS NULL AND j.status = 'holding'
+    AND j.pandaid >= :first
+    AND (j.hold_kind IS NULL
+         OR (j.hold_kind = 'failed_recoverable' AND j.hold_deadline <= jedi_now()))
+  ORDER BY j.pandaid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED""")
+)
+# What a lost claim costs is worth no wait for the disk. A bitmap would read and sort all.
+_CLAIMING = plain(
+    "SELECT set_config('synchronous_commit', 'off', true), "
+    + ", ".join(f"set_config('{name}', '{to}', true)" for name, to in IN_ORDER.items())
+)
+
+
+def reported(tx: Connection, limit: int, first: int = 0) -> list[ReportedJob]:
+    """Jobs whose end was reported and not yet looked at, from number `first` on, longest known
+    first. The transaction is for nothing else: its commit does not wait for the disk.
+
+    There is no lease: two Adders may get the same job, and whoever applies first ends it.
+    """
+    value(tx, _CLAIMING, {})
+    return _known(tx.scalar(_REPORTED, {"limit": limit, "first": first}))
+
+
+def left_behind(tx: Connection, panda_ids: Sequence[int]) -> list[ReportedJob]:
+    """Those of these jobs that ended without success after their pilots were through."""
+    return _known(tx.scalar(_LEFT, {"ids": list(panda_ids)}))
+
+
+def may_lie(tx: Connection, after: int, limit: int) -> list[ReportedJob]:
+    """Jobs beyond number `after`, in their order, that ended without success when their pilots had
+    laid outputs down: these may have been published."""
+    return _known(tx.scalar(_MAY_LIE, {"after": after, "limit": limit}))
+
+
+def _known(told: Sequence[Sequence[Any] | None]) -> list[ReportedJob]:
+    """The jobs behind `_asked()`; event ranges of one file are one file here."""
+    jobs, found, datasets, sites, merging = (part or () for part in told)
+    names = {dataset: (name, optional) for dataset, name, optional in datasets}
+    made: dict[int, dict[JobFile, None]] = defaultdict(dict)
+    missing: dict[int, dict[JobFile, None]] = defaultdict(dict)
+    for panda_id, dataset, kind, lfn, *rest in found:
+        name, optional = names.get(dataset, ("", False))
+        file = JobFile._make((kind, lfn, name, *rest, optional and kind == "output"))
+        (made if kind in states.OUTPUT_TYPES else missing)[panda_id][file] = None
+    endpoints, merges = dict(sites), {*merging}
+
+    def known(*job: Any) -> ReportedJob:
+        *end, site, hold_next, task = job
+        files = tuple(made[job[0]])
+        rest = (staging(endpoints[site], files), hold_next, task in merges, files)
+        return ReportedJob._make((*end, *rest, tuple(missing[job[0]])))
+
+    return [known(*job) for job in jobs]
+
+
+def acquit(tx: Connection, files: Sequence[tuple[int, str]]) -> None:
+    """Inputs (job, LFN) that a pilot did not find are where they should be after all."""
+    if files:
+        ids, lfns = map(list, zip(*files, strict=True))
+        tx.execute(
+            text(
+                "UPDATE jedi_job_files f SET problem = NULL "
+                "FROM unnest(CAST(:ids AS bigint[]), CAST(:lfns AS text[])) a(id, lfn) "
+                "WHERE f.pandaid = a.id AND f.lfn = a.lfn AND f.problem = 'missing'"
+            ),
+            {"ids": ids, "lfns": lfns},
+        )
+
+
+_HOLD = text("""
+UPDATE jedi_jobs SET hold_kind = 'failed_recoverable', hold_reason = :reason,
+  hold_since = coalesce(hold_since, jedi_now()),
+  hold_deadline = jedi_now() + make_interval(secs => :wait_s)
+WHERE pandaid = :id AND lock_seq = :seq AND status = 'holding'
+  AND coalesce(hold_kind, 'failed_recoverable') = 'failed_recoverable'  -- no person holds it
+""")
+
+
+def hold(tx: Connection, panda_id: int, lock_seq: int, reason: str, wait_s: float) -> None:
+    """Let the results of a job wait, with the reason; the next status change ends the hold."""
+    tx.execute(_HOLD, {"id": panda_id, "seq": lock_seq, "reason": reason, "wait_s": wait_s})
+    outbox.tell_jobs(tx, [panda_id])
+
+
+def statuses(tx: Connection, panda_ids: Sequence[int]) -> dict[int, str]:
+    """The present status of jobs."""
+    rows = tx.execute(
+        text("SELECT pandaid, status FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids AS bigint[]))"),
+        {"ids": list(panda_ids)},
+    )
+    return {row.pandaid: row.status for row in rows}

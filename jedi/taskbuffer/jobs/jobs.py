@@ -1,0 +1,172 @@
+"""jedi_jobs: every status change of a job goes through here, with its log and its statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, text
+
+from jedi.core import states
+from jedi.core.kills import KILLS
+from jedi.taskbuffer.db.engine import wake
+
+NOTE = """
+l AS (
+  INSERT INTO jedi_jobs_statuslog
+    (pandaid, jeditaskid, fromstatus, status, agent, reason_code, reason)
+  SELECT pandaid, jeditaskid, source, status, :agent, code, reason FROM u WHERE source <> status
+), d AS (
+  INSERT INTO job_stats_delta (site, workqueue, gshare, resource_type, status, jobs, cores)
+  SELECT site, workqueue_id, gshare, resource_type, s.status, sum(s.n), sum(s.n * cores)
+  FROM u, LATERAL (VALUES (u.source, -1), (u.status, 1)) s(status, n)
+  WHERE u.source <> u.status
+  GROUP BY site, workqueue_id, gshare, resource_type, s.status HAVING sum(s.n) <> 0
+)
+"""
+"""Tail of every statement that moves jobs. It reads a CTE `u` with pandaid, jeditaskid, source,
+status, site, workqueue_id, gshare, resource_type, cores, code, reason and the bind :agent."""
+
+
+class JobMove(NamedTuple):
+    """A job's next status. With `lock_seq` the move is void if the job was dispatched again.
+
+    An unsuccessful end keeps the reason as the job's error, with its source: pilot, payload, jedi
+    or user.
+    """
+
+    panda_id: int
+    target: str
+    code: str
+    reason: str
+    lock_seq: int | None = None
+    error_source: str | None = None
+
+
+class MovedJob(NamedTuple):
+    """A move that took place."""
+
+    panda_id: int
+    jedi_task_id: int
+    source: str
+    target: str
+
+
+_FINAL = ", ".join(f"'{status}'" for status in states.JOB_FINAL)
+_LOCK = text("""
+SELECT pandaid, status FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids AS bigint[]))
+ORDER BY pandaid FOR NO KEY UPDATE
+""")
+_LOCK_ONLY = text(f"SELECT count(*) FROM ({_LOCK.text}) locked")
+_MOVE = text(f"""
+WITH m AS (
+  SELECT *, target IN ({_FINAL}) AS ended, target IN ({_FINAL}) AND target <> 'finished' AS bad
+  FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[]), CAST(:kinds AS bigint[]))
+    AS j(id, seq, kind)
+  JOIN unnest(CAST(:targets AS text[]), CAST(:codes AS text[]), CAST(:reasons AS text[]),
+    CAST(:blames AS text[])) WITH ORDINALITY AS k(target, code, reason, error_source, kind)
+    USING (kind)
+), old AS (
+  SELECT m.*, j.tid, j.status AS source
+  FROM m, LATERAL (SELECT *, ctid AS tid FROM jedi_jobs WHERE pandaid = m.id OFFSET 0) j
+  WHERE (m.seq IS NULL OR j.lock_seq = m.seq) AND j.status = ANY(:sources)
+    -- what a person holds is not stored meanwhile
+    AND (m.target NOT IN ('transferring', 'merging', 'finished')
+         OR coalesce(j.hold_kind, 'failed_recoverable') = 'failed_recoverable')
+), gone AS (
+  DELETE FROM jedi_job_ready r USING old
+  WHERE r.pandaid = old.id AND old.source = 'activated'
+), u AS (
+  UPDATE jedi_jobs j SET status = m.target, statechangetime = jedi_now(),
+    endtime = CASE WHEN m.ended THEN coalesce(j.endtime, jedi_now()) ELSE j.endtime END,
+    postprocessed_at = CASE WHEN m.ended THEN jedi_now() END,
+    error_source = CASE WHEN m.bad THEN m.error_source ELSE j.error_source END,
+    error_code = CASE WHEN m.bad THEN m.code ELSE j.error_code END,
+    error_diag = CASE WHEN m.bad THEN m.reason ELSE j.error_diag END,
+    kill_code = CASE WHEN m.target = 'finished' THEN NULL WHEN j.kill_code IS NULL AND m.bad
+                     AND m.code = ANY(:kills) THEN m.code ELSE j.kill_code END,
+    -- a hold is a flag beside a status: it ends with it, if it is not one before any pilot's
+    hold_kind = CASE WHEN m.target IN ('activated', 'throttled') THEN j.hold_kind END,
+    hold_reason = CASE WHEN m.target IN ('activated', 'throttled') THEN j.hold_reason END,
+    hold_since = CASE WHEN m.target IN ('activated', 'throttled') THEN j.hold_since END,
+    hold_deadline = NULL
+  FROM old m WHERE j.ctid = m.tid  -- another statement has locked them
+  RETURNING j.pandaid, j.jeditaskid, m.source, j.status, j.site, j.workqueue_id, j.gshare,
+            j.resource_type, j.cores, j.priority, j.memory_mb, j.walltime_s, j.disk_mb,
+            j.hold_kind, m.code, m.reason
+), came AS (
+  INSERT INTO jedi_job_ready (pandaid, site, gshare, priority, cores, memory_mb, walltime_s,
+                              disk_mb)
+  SELECT pandaid, site, gshare, priority, cores, memory_mb, walltime_s, disk_mb
+  FROM u WHERE status = 'activated' AND source <> 'activated' AND hold_kind IS NULL
+), {NOTE}
+SELECT pandaid, jeditaskid, source, status FROM u ORDER BY pandaid
+""")
+
+
+def lock_jobs(tx: Connection, panda_ids: Sequence[int]) -> dict[int, str]:
+    """Lock jobs to the transaction's end; their present statuses."""
+    return dict(tx.execute(_LOCK, {"ids": list(panda_ids)}).all())
+
+
+def move_jobs(
+    tx: Connection, moves: Sequence[JobMove], agent: str, sources: Iterable[str]
+) -> list[MovedJob]:
+    """Set statuses of jobs whose present one is in `sources`; log, statistics and the queue of
+    activated jobs follow in the same statement. Others are left alone: compare the result.
+
+    Terminal statuses are the business of `jobs_end.end_jobs`, which calls this and settles files.
+    """
+    if not moves:
+        return []
+    # A statement of its own: one that begins before it has to wait for the job does not see what
+    # the other one put into the queue.
+    tx.execute(_LOCK_ONLY, {"ids": [m.panda_id for m in moves]})
+    alike = [(m.target, m.code, m.reason, m.error_source) for m in moves]
+    kinds = {kind: number for number, kind in enumerate(dict.fromkeys(alike), 1)}
+    targets, codes, reasons, blames = map(list, zip(*kinds, strict=True))
+    rows = tx.execute(
+        _MOVE,
+        {
+            "ids": [m.panda_id for m in moves],
+            "seqs": [m.lock_seq for m in moves],
+            "kinds": [kinds[kind] for kind in alike],
+            "targets": targets,
+            "codes": codes,
+            "reasons": reasons,
+            "blames": blames,
+            "sources": list(sources),
+            "kills": list(KILLS),
+            "agent": agent,
+        },
+    ).all()
+    moved = [MovedJob._make(row) for row in rows]
+    wake(tx, *sorted({f"job:{m.target}" for m in moved if m.target in states.JOB_LIVE}))
+    return moved
+
+
+def append_deltas(tx: Connection, rows: Sequence[dict[str, Any]]) -> None:
+    """Add new jobs to the statistics: dicts of site, workqueue, gshare, resource_type, status,
+    jobs, cores, already grouped."""
+    if rows:
+        tx.execute(
+            text(
+                "INSERT INTO job_stats_delta "
+                "(site, workqueue, gshare, resource_type, status, jobs, cores) VALUES "
+                "(:site, :workqueue, :gshare, :resource_type, :status, :jobs, :cores)"
+            ),
+            list(rows),
+        )
+
+
+def ask_to_kill(tx: Connection, panda_ids: Sequence[int], code: str) -> None:
+    """Mark jobs that a pilot has: its next heartbeat is answered with kill."""
+    tx.execute(
+        text(
+            "UPDATE jedi_jobs SET kill_code = :code WHERE pandaid = ANY(ARRAY("
+            "SELECT pandaid FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids AS bigint[])) "
+            "AND status IN ('sent', 'starting', 'running') AND kill_code IS NULL "
+            "ORDER BY pandaid FOR NO KEY UPDATE))"
+        ),
+        {"code": code, "ids": list(panda_ids)},
+    )

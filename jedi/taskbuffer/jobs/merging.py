@@ -1,0 +1,310 @@
+"""Merging: what jobs made waits at their site until a merge job takes it.
+
+A pre-merge file is a row of contents of type trn_output or trn_log. One job, its maker, makes it
+(outpandaid) and a merge job reads it (pandaid): pending → ready → running → finished, or failed.
+The files of a maker stay together. The maker is `merging` while they are ready or running and ends
+with them, so that its inputs are finished when, and only when, what became of them is merged.
+Source: seed, "Internal merging"; engine.md §6.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+from jedi.spec.chunk import Files
+from jedi.spec.dataset import Attributes
+from jedi.spec.generation import Input, TaskOrder
+from jedi.spec.merging import GROWTH, LOGS, MergeOrder, Stream
+from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, move_jobs
+from jedi.taskbuffer.jobs.orders import Claimed, outputs_of
+from jedi.taskbuffer.tasks import tasks
+
+STATUSES = (
+    "ready", "scouting", "running", "pending", "throttled", "exhausted", "finishing",
+)  # fmt: skip
+"""Tasks that merge: what is made already does not wait for what holds up further jobs."""
+
+PRIORITY = 5000
+"""Of merge jobs (engine.md §4.4)."""
+PRE_MERGE = ", ".join(f"'{kind}'" for kind in states.PRE_MERGE_TYPES)
+_OUTPUTS = ", ".join(f"'{kind}'" for kind in states.OUTPUT_TYPES)
+_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
+_DONE = states.EVENT_CODES["done"]
+
+# ------------------------------------------------------------------------- makers: to merging
+
+_LOCK_DATASETS = text(f"""
+SELECT FROM jedi_datasets d WHERE d.type IN ({PRE_MERGE}) AND d.datasetid IN (
+  SELECT datasetid FROM jedi_job_files WHERE pandaid = ANY(CAST(:ids AS bigint[])))
+ORDER BY d.datasetid FOR NO KEY UPDATE
+""")
+_STORE = text(f"""
+WITH c AS (
+  UPDATE jedi_dataset_contents c SET status = 'ready', proc_status = 'merging', fsize = f.fsize,
+    checksum = f.checksum, guid = f.guid, maxattempt = c.attemptnr + :tries
+  FROM jedi_job_files f
+  WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND f.type IN ({_OUTPUTS})
+    AND c.fileid = f.fileid AND c.status = 'pending'
+  RETURNING c.datasetid
+), i AS (
+  UPDATE jedi_dataset_contents c SET proc_status = 'merging'
+  FROM jedi_job_files f
+  WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND f.type IN ({_MASTERS})
+    AND c.fileid = f.fileid AND c.pandaid = f.pandaid AND c.status = 'running'
+), e AS (
+  UPDATE jedi_events SET status = {_DONE}, processed_upto_eventid = def_max_eventid
+  WHERE pandaid = ANY(CAST(:ids AS bigint[]))
+), g AS (SELECT datasetid, count(*) AS n FROM c GROUP BY datasetid)
+UPDATE jedi_datasets d SET nfilestobeused = d.nfilestobeused + g.n
+FROM g WHERE d.datasetid = g.datasetid
+""")
+
+
+def await_merge(tx: Connection, moves: Sequence[JobMove], agent: str, tries: int) -> list[MovedJob]:
+    """holding → merging: the pre-merge files of these jobs are published. A merge of them is tried
+    so often."""
+    moved = move_jobs(tx, moves, agent, ("holding",))
+    if moved:
+        ids = [job.panda_id for job in moved]
+        tx.execute(_LOCK_DATASETS, {"ids": ids})
+        tx.execute(_STORE, {"ids": ids, "tries": tries})
+        wake(tx, "files:ready")
+    return moved
+
+
+# --------------------------------------------------------------------------- makers: the end
+
+_TIES = text(f"""
+SELECT c.outpandaid AS maker, min(m.pandaid) AS merger, bool_and(f.type IN ({_OUTPUTS})) AS bound
+FROM jedi_jobs m JOIN jedi_job_files f USING (pandaid) JOIN jedi_dataset_contents c USING (fileid)
+WHERE m.pandaid = ANY(CAST(:ids AS bigint[])) AND (
+  m.kind = 'merge' AND f.type IN ({PRE_MERGE}) AND c.pandaid = m.pandaid
+  OR m.status = 'merging' AND f.type IN ({_OUTPUTS}) AND c.status = 'running')
+GROUP BY c.outpandaid, m.kind = 'merge'
+""")
+
+
+_MERGE_JOBS = text(f"""
+SELECT c.outpandaid AS maker, min(c.pandaid) AS merger
+FROM jedi_job_files f JOIN jedi_dataset_contents c USING (fileid)
+WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND f.type IN ({_OUTPUTS})
+  AND c.outpandaid = f.pandaid AND c.type IN ({PRE_MERGE}) AND c.status = 'running'
+GROUP BY c.outpandaid ORDER BY c.outpandaid
+""")
+
+
+def ties(tx: Connection, panda_ids: Sequence[int]) -> tuple[dict[int, int], set[int]]:
+    """What ties jobs to others: the makers of what merge jobs among them have, each with its merge
+    job; and the jobs among them whose files a merge job has. Those end with it and not before, or
+    what they made could be merged and made again."""
+    rows = tx.execute(_TIES, {"ids": list(panda_ids)}).all()
+    makers = {row.maker: row.merger for row in rows if not row.bound}
+    return makers, {row.maker for row in rows if row.bound}
+
+
+def merge_jobs(tx: Connection, makers: Sequence[int]) -> dict[int, int]:
+    """The merge jobs that have what these jobs made."""
+    rows = tx.execute(_MERGE_JOBS, {"ids": list(makers)})
+    return {row.maker: row.merger for row in rows}
+
+
+_OUTCOME = text(f"""
+SELECT k.maker, m.pandaid AS merger, m.status, m.error_diag,
+  bool_and(c.status = 'finished') AS merged
+FROM unnest(CAST(:makers AS bigint[]), CAST(:mergers AS bigint[])) k(maker, merger)
+  JOIN jedi_jobs m ON m.pandaid = k.merger JOIN jedi_job_files f ON f.pandaid = k.maker
+  JOIN jedi_dataset_contents c ON c.fileid = f.fileid
+WHERE f.type IN ({_OUTPUTS})
+GROUP BY k.maker, m.pandaid
+HAVING bool_and(c.status = 'finished') OR bool_or(c.status IN ('failed', 'missing', 'broken'))
+ORDER BY k.maker
+""")
+_LOST = {"failed": "merge_failed", "cancelled": "merge_cancelled", "closed": "merge_closed"}
+"""Code and sub-status of makers, by the end of the last merge job. However that ended, its makers
+are cancelled: it was no failure of theirs. Source: seed, "Output merging"."""
+_DETAIL = text("""
+UPDATE jedi_jobs j SET substatus = s.substatus
+FROM unnest(CAST(:ids AS bigint[]), CAST(:words AS text[])) s(id, substatus)
+WHERE j.pandaid = s.id AND j.status = 'merging'
+""")
+
+
+def outcomes(tx: Connection, tied: Mapping[int, int]) -> list[JobMove]:
+    """How makers end whose merge jobs have ended and were settled: finished if their files are
+    merged, cancelled if the merge is given up. The others wait for the next try."""
+    if not tied:
+        return []
+    ids, mergers = list(tied), list(tied.values())
+    rows = tx.execute(_OUTCOME, {"makers": ids, "mergers": mergers}).all()
+    if lost := [row for row in rows if not row.merged]:
+        words = [_LOST[row.status] for row in lost]
+        tx.execute(_DETAIL, {"ids": [row.maker for row in lost], "words": words})
+    return [_end(row) for row in rows]
+
+
+def _end(row: Row[Any]) -> JobMove:
+    if row.merged:
+        reason = f"Job {row.merger} merged what it made."
+        return JobMove(row.maker, "finished", "merged", reason)
+    reason = f"What it made was not merged by job {row.merger}: {row.error_diag}"
+    return JobMove(row.maker, "cancelled", _LOST[row.status], reason, None, "jedi")
+
+
+# ------------------------------------------------------------------------ what is to be merged
+
+# The jobs at a site have all ended, or there is more than one merge job may have.
+_DUE = f"""
+AND rules @> '{{"merge_output": true}}' AND jeditaskid <> ALL(CAST(:not_yet AS bigint[]))
+AND EXISTS (
+  SELECT FROM jedi_datasets d
+    JOIN jedi_dataset_contents c ON c.datasetid = d.datasetid AND c.ready
+    JOIN jedi_jobs j ON j.pandaid = c.outpandaid
+  WHERE d.jeditaskid = jedi_tasks.jeditaskid AND d.type IN ({PRE_MERGE})
+  GROUP BY d.datasetid, j.site
+  HAVING count(*) > CAST(coalesce(rules ->> 'n_files_per_merge_job',
+      rules ->> 'n_max_files_per_merge_job', :max_files) AS bigint)
+    OR sum(c.fsize) * {GROWTH} > CAST(coalesce(rules ->> 'n_gb_per_merge_job', :max_gb) AS float8)
+      * 2.0 ^ 30
+    OR sum(j.n_events) > CAST(rules ->> 'n_events_per_merge_job' AS bigint)
+    OR NOT EXISTS (
+      SELECT FROM jedi_jobs l WHERE l.jeditaskid = jedi_tasks.jeditaskid AND l.site = j.site
+        AND l.postprocessed_at IS NULL AND l.kind <> 'merge' AND l.status <> 'merging')
+  OFFSET 0)
+"""
+
+
+def claim(
+    tx: Connection,
+    me: str,
+    lease_s: float,
+    limit: int,
+    max_files: int,
+    max_gb: float,
+    not_yet: Iterable[int] = (),
+) -> list[Row[Any]]:
+    """Take tasks that have files for merge jobs, put off or not: at a site where all jobs of the
+    task have ended, or more than one merge job may have (`max_files`, `max_gb` where the task says
+    nothing); but for those of `not_yet`."""
+    return tasks.claim(
+        tx, STATUSES, me, lease_s, limit, _DUE, early=True, max_files=str(max_files),
+        max_gb=str(max_gb), not_yet=list(not_yet),
+    )  # fmt: skip
+
+
+_READY = text(f"""
+WITH f AS (
+  SELECT c.*, d.datasetname, d.streamname, j.pandaid AS maker, j.site, j.n_events,
+    sum(c.fsize) OVER (PARTITION BY j.pandaid) AS bytes
+  FROM jedi_datasets d
+    JOIN jedi_dataset_contents c ON c.datasetid = d.datasetid AND c.ready
+    JOIN jedi_jobs j ON j.pandaid = c.outpandaid
+  WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.type IN ({PRE_MERGE})
+), r AS (
+  SELECT *, dense_rank() OVER (PARTITION BY jeditaskid ORDER BY site, bytes DESC, maker) AS place
+  FROM f
+), live AS (
+  SELECT DISTINCT jeditaskid, site FROM jedi_jobs
+  WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND postprocessed_at IS NULL
+    AND kind <> 'merge' AND status <> 'merging'
+)
+SELECT r.jeditaskid, r.site, r.datasetid AS dataset_id, r.datasetname AS name, r.type,
+  r.streamname AS stream, bool_and(live.site IS NULL) AS complete,
+  array_agg(fileid ORDER BY place) AS file_ids, array_agg(lfn ORDER BY place) AS lfns,
+  array_agg(coalesce(fsize, 0) ORDER BY place) AS sizes,
+  array_agg(coalesce(n_events, 0) ORDER BY place) AS events,
+  array_agg(attemptnr ORDER BY place) AS attempts,
+  array_agg(pandaid ORDER BY place) AS previous, max(ramcount) AS ram_mb
+FROM r LEFT JOIN live ON live.jeditaskid = r.jeditaskid AND live.site = r.site
+WHERE place <= :most
+GROUP BY r.jeditaskid, r.site, r.datasetid, r.datasetname, r.type, r.streamname
+ORDER BY r.jeditaskid, r.site, r.datasetid
+""")
+
+
+def orders(tx: Connection, rows: Sequence[Row[Any]], most: int) -> list[MergeOrder]:
+    """What merge jobs of claimed tasks are made of, of the files of up to `most` jobs each."""
+    ids = {"ids": [row.jeditaskid for row in rows]}
+    streams: dict[int, list[Stream]] = {row.jeditaskid: [] for row in rows}
+    ram_mb = {row.jeditaskid: row.mergeramcount for row in rows}
+    for row in tx.execute(_READY, {**ids, "most": most}):
+        if row.ram_mb:  # a merge of them ran out of memory
+            ram_mb[row.jeditaskid] = max(row.ram_mb, ram_mb[row.jeditaskid] or 0)
+        streams[row.jeditaskid].append(
+            Stream(row.site, row.dataset_id, row.name, row.type, row.stream, row.complete,
+                   _files(row))
+        )  # fmt: skip
+    outputs = outputs_of(tx, ids["ids"])
+    specs = {row.jeditaskid: row.spec or {} for row in tx.execute(_SPECS, ids)}
+    return [
+        MergeOrder(
+            order=_order(row, outputs[row.jeditaskid], specs[row.jeditaskid],
+                         streams[row.jeditaskid]),
+            streams=tuple(streams[row.jeditaskid]),
+            ram_mb=ram_mb[row.jeditaskid],
+            cores=row.mergecorecount,
+        )
+        for row in rows
+    ]  # fmt: skip
+
+
+_SPECS = text("""
+SELECT jeditaskid, taskparams -> 'mergeSpec' AS spec FROM jedi_taskparams
+WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
+""")
+
+
+def _order(
+    row: Row[Any], outputs: Sequence[Row[Any]], spec: Mapping[str, Any], streams: Sequence[Stream]
+) -> TaskOrder:
+    """The task's order with what merge jobs read, run and make instead; logs are read if they are
+    merged, too."""
+    template = spec.get("jobParameters", "")
+    order = Claimed(row, (), outputs, template).order(merging=True)
+    wanted = [one for one in streams if one.type != LOGS or f"${{{one.stream}" in template
+              or "${TRN_LOG:" in template]  # fmt: skip
+    datasets = {one.dataset_id: one for one in wanted}.values()
+    inputs = tuple(
+        Input(one.dataset_id, one.name, one.type, one.stream, None, Attributes(), 0, 0)
+        for one in datasets
+    )
+    columns = {**order.columns, "kind": "merge", "priority": PRIORITY}
+    whole = {"n_events_per_job": None, "target_events_per_job": None}  # ranges are not merged again
+    return replace(
+        order,
+        trans_path=spec.get("transPath"),
+        rules=order.rules.model_copy(update=whole),
+        inputs=inputs,
+        columns=columns,
+    )
+
+
+def _files(row: Row[Any]) -> Files:
+    nothing = np.zeros(len(row.lfns), np.int64)
+    known = ("file_ids", "sizes", "events", "attempts", "previous")
+    columns = {f.name: nothing for f in fields(Files)} | {
+        name: np.array(row._mapping[name], np.int64) for name in known
+    }
+    return Files(**{**columns, "dataset_ids": nothing + row.dataset_id, "lfns": row.lfns})
+
+
+_QUEUED = ", ".join(f"'{status}'" for status in states.JOB_QUEUED)
+_STUCK = text(f"""
+SELECT j.pandaid, j.lock_seq FROM jedi_tasks t JOIN jedi_jobs j USING (jeditaskid)
+WHERE t.rules @> '{{"merge_output": true}}' AND t.status NOT IN ('paused', 'aborting')
+  AND j.postprocessed_at IS NULL AND j.kind = 'merge' AND j.status IN ({_QUEUED})
+  AND j.statechangetime < jedi_now() - make_interval(secs => :timeout_s)
+ORDER BY j.pandaid LIMIT :limit
+""")
+
+
+def stuck(tx: Connection, timeout_s: float, limit: int) -> list[Row[Any]]:
+    """Merge jobs that no pilot has taken for so long, though their task is not paused: pandaid,
+    lock_seq."""
+    return list(tx.execute(_STUCK, {"timeout_s": timeout_s, "limit": limit}))

@@ -1,0 +1,66 @@
+"""Jobs whose files are on their way: assigned (inputs), transferring (outputs), held for that."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+from jedi.spec.attempt import JobFile
+from jedi.taskbuffer.jobs.dispatch import JOB_FILES, STAGING, job_files, staging
+
+_STAYING = ", ".join(f"'{kind}'" for kind in states.PRODUCT_TYPES)
+_MOVING = text(f"""
+WITH waiting AS (
+  SELECT pandaid, jeditaskid, site, priority, processingtype, statechangetime,
+    row_number() OVER (PARTITION BY site ORDER BY priority DESC, pandaid) AS place
+  FROM jedi_jobs WHERE moving AND status = :status AND hold_kind IS NULL
+    AND pandaid <> ALL(:not_yet)
+)
+SELECT pandaid, site, priority, processingtype,
+  ARRAY(SELECT d.datasetname FROM jedi_datasets d WHERE d.jeditaskid = j.jeditaskid
+    AND (d.type IN ({_STAYING}) OR 'manytime' = ANY(string_to_array(d.attributes, ',')))) AS kept,
+  CAST(extract(epoch FROM jedi_now() - statechangetime) AS float8) AS age_s,
+  {JOB_FILES.format(condition="f.type = ANY(:types)")} AS files
+FROM waiting j WHERE place <= :limit ORDER BY site, place
+""")
+
+_BROUGHT = text(f"""
+SELECT pandaid, {JOB_FILES.format(condition="f.type = ANY(:types)")} AS files FROM jedi_jobs j
+WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND hold_kind = 'manual_stage_in' ORDER BY pandaid
+""")
+
+_LAID_DOWN = text(f"""
+SELECT lock_seq, {STAGING.format(site="j.site")} AS endpoints,
+  {JOB_FILES.format(condition="f.type = ANY(:types)")} AS files
+FROM jedi_jobs j WHERE pandaid = :id AND status = 'holding'
+""")
+
+
+def laid_down(tx: Connection, panda_id: int) -> tuple[str, int, tuple[JobFile, ...]] | None:
+    """What the pilot of a job has laid down and nobody has stored yet: the endpoint and the
+    lock_seq of the staging directory where it lies, the files. None: the job is not `holding`."""
+    values = {"id": panda_id, "types": list(states.OUTPUT_TYPES)}
+    if (row := tx.execute(_LAID_DOWN, values).one_or_none()) is None:
+        return None
+    files = job_files(row.files)
+    return staging(row.endpoints, files), row.lock_seq, files
+
+
+def brought_by_owners(tx: Connection, panda_ids: Sequence[int]) -> list[tuple[int, JobFile]]:
+    """The inputs of those of the jobs that are held until their owners have brought them."""
+    rows = tx.execute(_BROUGHT, {"ids": list(panda_ids), "types": list(states.FILE_TYPES)})
+    return [(row.pandaid, file) for row in rows for file in job_files(row.files) if file.endpoint]
+
+
+def moving_jobs(
+    tx: Connection, status: str, types: Collection[str], not_yet: Collection[int], limit: int
+) -> list[Row[Any]]:
+    """Up to `limit` jobs of each site in this status that are not held, by site, highest priority
+    first, but for those of `not_yet`: pandaid, site, priority, processingtype, kept (datasets whose
+    files stay where they are brought to: outputs and many-time inputs), age_s (in this status),
+    files of these types for `job_files()`."""
+    values = {"status": status, "types": list(types), "not_yet": list(not_yet), "limit": limit}
+    return list(tx.execute(_MOVING, values))

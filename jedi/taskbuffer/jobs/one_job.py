@@ -1,0 +1,253 @@
+"""A job in a person's hands: whose it is and where, its history, holds and their release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, TextClause, text
+
+from jedi.core import states
+from jedi.core.pgi import LIVE
+from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.housekeeping.purging import GOING
+from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
+from jedi.taskbuffer.jobs.jobs import lock_jobs
+from jedi.taskbuffer.users import outbox
+
+HOLDABLE = tuple(status for status, (state, _) in LIVE.items() if state == "Pre-processing")
+"""Inputs come, or came, and no pilot has the job."""
+
+STORED = ("holding", "transferring")
+"""A pilot has reported the end, and what the job made is not where it belongs. When it is
+`merging` that is for the merge job to say."""
+
+_HOLDABLE, _QUEUED, _AT_SITE, _STORED = (
+    ", ".join(f"'{status}'" for status in some)
+    for some in (HOLDABLE, states.JOB_QUEUED, states.JOB_AT_SITE, STORED)
+)
+_TOLD = (
+    "pandaid, site, priority, pilot_id, kill_code, hold_kind, hold_reason, hold_since, "
+    "hold_deadline, hold_next, delegation_kind, delegation_queue, delegation_id, exit_code, "
+    "error_code, error_diag, retention, purged_at"
+)
+_ONE = text(f"""
+SELECT s.pandaid AS panda_id, s.originpandaid AS origin_panda_id, s.jeditaskid AS jedi_task_id,
+  t.username AS user_name, s.attemptnr AS attempt_nr, s.status, s.pgi_state, s.pgi_substate,
+  j.site, j.priority, j.pilot_id, j.kill_code, j.hold_kind, j.hold_reason, j.hold_since,
+  j.hold_deadline, j.hold_next, j.delegation_kind, j.delegation_queue, j.delegation_id,
+  j.exit_code, j.error_code, j.error_diag, nullif(j.retention, {GOING}) AS retention, j.purged_at
+FROM jedi_job_states s JOIN {all_jobs(_TOLD)} j USING (pandaid) JOIN jedi_tasks t USING (jeditaskid)
+WHERE s.pandaid = ANY(CAST(:ids AS bigint[])) AND j.pandaid = ANY(CAST(:ids AS bigint[]))
+ORDER BY s.pandaid
+""")
+_STEPS = text("""
+SELECT modificationtime AS time, fromstatus AS from_status, status, agent, reason_code, reason
+FROM jedi_jobs_statuslog WHERE pandaid = :id ORDER BY log_id
+""")
+_ALLOCATIONS = text("""
+SELECT resource, allocated_at, released_at FROM jedi_job_allocations WHERE pandaid = :id
+ORDER BY allocated_at, resource
+""")
+_NEWEST = text("""
+SELECT pandaid, status FROM jedi_jobs
+WHERE username = :user AND starts_with(CAST(pandaid AS text), :begins)
+ORDER BY pandaid DESC LIMIT :limit
+""")
+_COMMAND = text("SELECT jobparameters FROM jedi_job_params WHERE pandaid = :id")
+_FILES = text(f"""
+SELECT f.type, f.lfn, d.datasetname AS dataset, f.endpoint, f.fsize AS size, f.start_event,
+  f.end_event
+FROM {
+    all_files(
+        "pandaid, jeditaskid, datasetid, fileid, type, lfn, endpoint, fsize, start_event, end_event"
+    )
+} f
+JOIN jedi_datasets d USING (jeditaskid, datasetid)
+WHERE f.pandaid = :id ORDER BY f.type, f.fileid
+""")
+_OWNED = text(f"""
+SELECT j.pandaid AS panda_id, j.jeditaskid AS jedi_task_id, t.taskname AS task_name,
+  j.attemptnr AS attempt_nr, j.status, j.site, j.creationtime AS creation_time,
+  j.starttime AS start_time, j.wall_s, j.exit_code, j.error_code
+FROM {
+    all_jobs(
+        "pandaid, jeditaskid, username, attemptnr, status, site, creationtime, starttime, "
+        "wall_s, exit_code, error_code"
+    )
+} j JOIN jedi_tasks t USING (jeditaskid)
+WHERE j.username = :user AND (CAST(:statuses AS text[]) IS NULL OR j.status = ANY(:statuses))
+ORDER BY j.pandaid DESC LIMIT :limit
+""")
+_LOG = """
+l AS (
+  INSERT INTO jedi_jobs_statuslog
+    (pandaid, jeditaskid, fromstatus, status, agent, reason_code, reason)
+  SELECT pandaid, jeditaskid, status, status, :agent, :code, :reason FROM u
+)
+"""
+_FREE = "coalesce(hold_kind, 'failed_recoverable') = 'failed_recoverable'"
+_HOLD = text(f"""
+WITH u AS (
+  UPDATE jedi_jobs
+  SET hold_kind = :kind, hold_reason = :reason, hold_since = jedi_now(),
+    hold_next = CASE WHEN status NOT IN ({_STORED}) THEN hold_next END,
+    hold_deadline = CASE WHEN status IN ({_AT_SITE})
+                         THEN jedi_now() + make_interval(secs => :most_s) END
+  WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND {_FREE}
+    AND status IN ({_HOLDABLE}, {_AT_SITE}, {_STORED})
+  RETURNING pandaid, jeditaskid, status
+), gone AS (
+  DELETE FROM jedi_job_ready r USING u WHERE r.pandaid = u.pandaid
+), {_LOG}
+SELECT pandaid FROM u
+""")
+_HOLD_NEXT = text(f"""
+WITH u AS (
+  UPDATE jedi_jobs SET hold_kind = hold_next, hold_next = NULL, hold_since = jedi_now(),
+    hold_reason = :reason, hold_deadline = NULL
+  FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) o(id, seq)
+  WHERE pandaid = o.id AND lock_seq = o.seq AND status = 'holding' AND hold_next IS NOT NULL
+    AND {_FREE}
+  RETURNING pandaid, jeditaskid, status
+), {_LOG}
+SELECT pandaid FROM u
+""")
+# Time-outs of its status begin anew.
+_RELEASE = text(f"""
+WITH u AS (
+  UPDATE jedi_jobs SET hold_kind = NULL, hold_reason = NULL, hold_since = NULL,
+    hold_deadline = NULL, statechangetime = jedi_now()
+  WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND NOT {_FREE}
+  RETURNING *
+), came AS (
+  INSERT INTO jedi_job_ready (pandaid, site, gshare, priority, cores, memory_mb, walltime_s,
+                              disk_mb)
+  SELECT pandaid, site, gshare, priority, cores, memory_mb, walltime_s, disk_mb
+  FROM u WHERE status = 'activated'
+), {_LOG}
+SELECT pandaid FROM u
+""")
+_HOLD_JOBS = text("""
+SELECT jeditaskid, taskparams -> 'holdJobs' AS kinds FROM jedi_taskparams
+WHERE jeditaskid = ANY(CAST(:tasks AS bigint[]))
+  AND jsonb_typeof(taskparams -> 'holdJobs') = 'array'
+""")
+_PLAN = text(f"""
+UPDATE jedi_jobs SET hold_next = :kind
+WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND status IN ({_QUEUED}, {_AT_SITE})
+""")
+
+
+def found(tx: Connection, panda_ids: Sequence[int]) -> list[Row[Any]]:
+    """Jobs, archived ones too, with their owners and PGI states."""
+    return list(tx.execute(_ONE, {"ids": list(panda_ids)}))
+
+
+def steps(tx: Connection, panda_id: int) -> list[Row[Any]]:
+    """Every status that a job had, holds and releases between them."""
+    return list(tx.execute(_STEPS, {"id": panda_id}))
+
+
+def command(tx: Connection, panda_id: int) -> str | None:
+    """What the payload of a job runs; None: it is forgotten."""
+    found: str | None = tx.scalar(_COMMAND, {"id": panda_id})
+    return found
+
+
+def files(tx: Connection, panda_id: int) -> list[Row[Any]]:
+    """What a job reads and is to make, archived ones too."""
+    return list(tx.execute(_FILES, {"id": panda_id}))
+
+
+def owned(
+    tx: Connection, user_name: str, statuses: Sequence[str] | None, limit: int
+) -> list[Row[Any]]:
+    """The newest jobs of a user, of all tasks, in these statuses (None: all), archived ones too."""
+    return list(tx.execute(_OWNED, {"user": user_name, "statuses": statuses, "limit": limit}))
+
+
+def allocations(tx: Connection, panda_id: int) -> list[Row[Any]]:
+    """What a job holds or held: resource, allocated_at, released_at."""
+    return list(tx.execute(_ALLOCATIONS, {"id": panda_id}))
+
+
+def newest(tx: Connection, user_name: str, begins: str, limit: int) -> list[Row[Any]]:
+    """The newest jobs of a user that are not archived, whose ids begin so: pandaid, status."""
+    return list(tx.execute(_NEWEST, {"user": user_name, "begins": begins, "limit": limit}))
+
+
+def hold(
+    tx: Connection,
+    panda_ids: Sequence[int],
+    agent: str,
+    reason: str,
+    *,
+    kind: str = "user_request",
+    most_s: float = 0.0,
+) -> set[int]:
+    """Keep jobs where they are, in a pilot for so long at most; which. A pilot is told with its
+    next heartbeat. Those that are held, or that nobody may hold now, are left alone."""
+    lock_jobs(tx, panda_ids)
+    held = _told(tx, _HOLD, panda_ids, agent, "held", reason, kind=kind, most_s=most_s)
+    outbox.tell_jobs(tx, sorted(held))
+    return held
+
+
+def hold_next(tx: Connection, attempts: Sequence[tuple[int, int]], agent: str) -> set[int]:
+    """Begin the holds that were planned for when the pilots of jobs (id, lock_seq), which are
+    locked, are through; which."""
+    if not attempts:
+        return set()
+    ids, seqs = map(list, zip(*attempts, strict=True))
+    reason = "It was to be held when its payload has ended."
+    held = _told(tx, _HOLD_NEXT, ids, agent, "held", reason, seqs=seqs)
+    outbox.tell_jobs(tx, sorted(held))
+    return held
+
+
+def plan_hold(tx: Connection, panda_ids: Sequence[int], kind: str | None) -> None:
+    """Have jobs held when their payloads have ended with success; None: no longer."""
+    tx.execute(_PLAN, {"ids": list(panda_ids), "kind": kind})
+
+
+def hold_as_told(tx: Connection, jobs: Mapping[int, Sequence[int]], agent: str) -> None:
+    """Hold new jobs, by task, now or after they have run, if the task says so (holdJobs)."""
+    rows = tx.execute(_HOLD_JOBS, {"tasks": list(jobs)}).all()
+    for kind in ("manual_stage_in", "manual_stage_out", "user_request"):
+        ids = [job for row in rows if kind in row.kinds for job in jobs[row.jeditaskid]]
+        if not ids:
+            continue
+        if kind == "manual_stage_in":
+            reason = "Its owner brings the inputs, or wants to see it first."
+            hold(tx, ids, agent, reason, kind=kind)
+        else:
+            plan_hold(tx, ids, kind)
+
+
+def release(tx: Connection, panda_ids: Sequence[int], agent: str, reason: str) -> set[int]:
+    """End the holds of `hold` and `hold_next`; of which jobs."""
+    lock_jobs(tx, panda_ids)
+    wake(tx, *(f"job:{status}" for status in ("activated", "assigned", *STORED)))
+    return _told(tx, _RELEASE, panda_ids, agent, "released", reason)
+
+
+def let_end(tx: Connection, panda_ids: Sequence[int], agent: str) -> None:
+    """Let jobs of a task that ends, which are locked, go on where they are held after they ran, or
+    are to be."""
+    if panda_ids:
+        release(tx, panda_ids, agent, "Its task ends, or goes on elsewhere.")
+        plan_hold(tx, panda_ids, None)
+
+
+def _told(
+    tx: Connection,
+    statement: TextClause,
+    panda_ids: Sequence[int],
+    agent: str,
+    code: str,
+    reason: str,
+    **given: Any,
+) -> set[int]:
+    values = {"ids": list(panda_ids), "agent": agent, "code": code, "reason": reason, **given}
+    return set(tx.scalars(statement, values))

@@ -1,0 +1,332 @@
+"""What the job generator reads: tasks that want jobs, their ready files, fresh ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+from jedi.spec import physical
+from jedi.spec.chunk import Chunk, Files, Secondary
+from jedi.spec.dataset import Attributes
+from jedi.spec.demand import Demand
+from jedi.spec.generation import Input, Output, OutputDataset, Predecessor, TaskOrder
+from jedi.spec.request import Request
+from jedi.spec.splitrule import TO_PREPROCESS, SplitRules
+from jedi.taskbuffer.scheduling import turns
+from jedi.taskbuffer.scheduling.turns import Stopped
+from jedi.taskbuffer.sites.sites import SPACES
+from jedi.taskbuffer.tasks import tasks
+
+STATUSES: tuple[str, ...] = ("ready", "scouting", "running", "topreprocess", "preprocessing")
+SCOUT_PRIORITY = 901
+_MASTERS = ", ".join(f"'{kind}'" for kind in states.JOB_MAKING_TYPES)
+
+_INPUTS = text(f"""
+SELECT * FROM jedi_datasets WHERE jeditaskid = ANY(:ids)
+  AND type IN ({_MASTERS}, 'random_seed') AND status IN ('ready', 'running')
+ORDER BY datasetid
+""")
+_OUTPUTS = text(f"""
+SELECT o.*, d.datasetname, d.containername, d.status, d.type, d.destination, (
+  -- other tasks may have filled the same dataset
+  SELECT max(s.serialnr)
+  FROM jedi_datasets e JOIN jedi_output_template s USING (jeditaskid, datasetid)
+  WHERE e.datasetname = d.datasetname AND s.filenametemplate = o.filenametemplate
+) AS last_serialnr, {SPACES} AS spaces
+FROM jedi_output_template o JOIN jedi_datasets d USING (jeditaskid, datasetid)
+WHERE o.jeditaskid = ANY(:ids) ORDER BY o.outtempid
+""")
+_PARAMS = text("""
+SELECT j.*, CASE WHEN t.rules @> '{"pfn_list": true}'
+  THEN (SELECT p.taskparams -> 'pfnList' FROM jedi_taskparams p WHERE p.jeditaskid = t.jeditaskid)
+  END AS pfns
+FROM jedi_jobparams_template j JOIN jedi_tasks t USING (jeditaskid)
+WHERE j.jeditaskid = ANY(:ids)
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A claimed task as it stands in the database."""
+
+    row: Row[Any]
+    inputs: Sequence[Row[Any]]
+    outputs: Sequence[Row[Any]]
+    params_template: str
+    pfns: Sequence[str] = ()
+
+    @property
+    def ready(self) -> int:
+        """Master files that wait for jobs."""
+        masters = [d for d in self.inputs if d.masterid is None]
+        return sum(max(0, _ready(d)) for d in masters)
+
+    def order(self, *, merging: bool = False, building: bool = False) -> TaskOrder:
+        """The task for the generator; `merging`: for merge jobs, which make the outputs where
+        others make what is merged. ValueError: the database holds what it does not know."""
+        row = self.row
+        rules = SplitRules.model_validate(row.rules or {})
+        preparing = rules.use_pre_pro == TO_PREPROCESS
+        return TaskOrder(
+            jedi_task_id=row.jeditaskid,
+            lock_seq=row.lock_seq,
+            status=row.status,
+            vo=row.vo,
+            label=row.prodsourcelabel,
+            work_queue=row.workqueue_id or 0,
+            sites=tuple(filter(None, (row.site or "").split(","))),
+            trans_path=row.transpath,
+            params_template=self.params_template,
+            rules=rules.of_scouts() if rules.scouting else rules,
+            demand=Demand.of(row, rules.max_walltime_h),
+            request=Request.of(row),
+            inputs=tuple(map(_input, self.inputs)),
+            paths={one.lfn: one.path for one in physical.files(self.pfns)},
+            outputs=tuple(
+                _output(one)
+                for one in self.outputs
+                if (one.type == "pp_log") == preparing
+                and (one.type == "lib") == building
+                and (
+                    building
+                    or not rules.merge_output
+                    or merging != (one.type in states.PRE_MERGE_TYPES)
+                )
+            ),
+            columns={
+                "jeditaskid": row.jeditaskid,
+                "taskid": row.reqid,
+                "prodsourcelabel": row.prodsourcelabel,
+                "processingtype": row.processingtype,
+                "username": row.username,
+                "vo": row.vo,
+                "nucleus": row.nucleus,
+                "workqueue_id": row.workqueue_id or 0,
+                "gshare": row.gshare or "",
+                "resource_type": row.resource_type or "",
+                "kind": "preprocess" if preparing else "scout" if rules.scouting else "normal",
+                "priority": _priority(row, rules),
+            },
+        )
+
+
+def claim(
+    tx: Connection, me: str, lease_s: float, limit: int, stopped: Sequence[Stopped] = ()
+) -> list[Claimed]:
+    """Take tasks that have ready files, those whose turn it is, with all that is known of their
+    datasets; none of those that are `stopped`."""
+    found = turns.values(stopped)
+    rows = tasks.claim_chosen(tx, turns.NEXT, me, lease_s, limit=limit, **found)
+    if not rows:
+        return []
+    ids = {"ids": [row.jeditaskid for row in rows]}
+    inputs = _by_task(tx.execute(_INPUTS, ids).all())
+    outputs = outputs_of(tx, ids["ids"])
+    params = {
+        row.jeditaskid: (row.jobparamstemplate, row.pfns or ()) for row in tx.execute(_PARAMS, ids)
+    }
+    return [
+        Claimed(row, inputs.get(row.jeditaskid, []), outputs.get(row.jeditaskid, []),
+                *params.get(row.jeditaskid, ("",)))
+        for row in sorted(rows, key=lambda row: (-(row.currentpriority or 0), row.jeditaskid))
+    ]  # fmt: skip
+
+
+def outputs_of(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[Row[Any]]]:
+    """The output templates of tasks with their datasets."""
+    return _by_task(tx.execute(_OUTPUTS, {"ids": list(task_ids)}).all())
+
+
+def _priority(row: Row[Any], rules: SplitRules) -> int:
+    """Of a task's jobs: scouts come before all others."""
+    priority = int(row.currentpriority or 0)
+    return max(SCOUT_PRIORITY, priority + 1) if rules.scouting else priority
+
+
+def _by_task(rows: Sequence[Row[Any]]) -> dict[int, list[Row[Any]]]:
+    found: dict[int, list[Row[Any]]] = {}
+    for row in rows:
+        found.setdefault(row.jeditaskid, []).append(row)
+    return found
+
+
+def _ready(row: Row[Any]) -> int:
+    """Files of a dataset that wait for jobs."""
+    return int(row.nfilestobeused - row.nfilesused - row.nfilesmissing)
+
+
+def _input(row: Row[Any]) -> Input:
+    return Input(
+        dataset_id=row.datasetid,
+        name=row.datasetname,
+        type=row.type,
+        stream=row.streamname,
+        master_id=row.masterid,
+        attributes=Attributes.parse(row.attributes),
+        n_files=row.nfiles,
+        ready=_ready(row),
+    )
+
+
+def _output(row: Row[Any]) -> Output:
+    return Output(
+        template_id=row.outtempid,
+        dataset=OutputDataset(row.datasetid, row.datasetname, row.status, row.containername),
+        type=row.type,
+        role=row.outtype,
+        stream=row.streamname,
+        template=row.filenametemplate,
+        source_name=row.sourcename,
+        serial_nr=row.last_serialnr,
+        max_serial_nr=row.maxserialnr,
+        destination=row.destination,
+        spaces=row.spaces or {},
+    )
+
+
+# One row a dataset, its files in arrays: 100,000 rows of their own take three times as long.
+_READY = text("""
+SELECT d.id, r.* FROM unnest(CAST(:ids AS bigint[]), CAST(:limits AS bigint[])) d(id, n), LATERAL (
+  SELECT array_agg(fileid) AS file_ids, array_agg(lfn) AS lfns,
+    array_agg(coalesce(fsize, 0)) AS sizes,
+    array_agg(coalesce(endevent - startevent + 1, nevents, 0)) AS events,
+    array_agg(coalesce(startevent, 0)) AS start_events,
+    array_agg(coalesce(nevents - endevent - 1, 0)) AS events_left,
+    array_agg(coalesce(firstevent, 0)) AS first_events,
+    array_agg(attemptnr) AS attempts, array_agg(coalesce(pandaid, 0)) AS previous,
+    array_agg(coalesce(boundaryid, 0)) AS boundaries,
+    array_agg(coalesce(lumiblocknr, 0)) AS lumi_blocks,
+    array_agg(coalesce(ramcount, 0)) AS ram_counts
+  FROM (SELECT * FROM jedi_dataset_contents c WHERE c.datasetid = d.id AND c.ready
+        ORDER BY c.fileid LIMIT d.n) c) r
+""")
+
+
+Read = Callable[[Mapping[int, int]], Mapping[int, Files]]
+"""The first ready files of datasets, up to a limit for each."""
+
+
+def read_ready(tx: Connection, limits: Mapping[int, int]) -> dict[int, Files]:
+    """The first ready files of datasets, up to a limit for each."""
+    rows = tx.execute(_READY, {"ids": list(limits), "limits": list(limits.values())})
+    return {row.id: _files(row) for row in rows}
+
+
+def _files(row: Row[Any]) -> Files:
+    arrays = dict(row._mapping)
+    lfns = arrays.pop("lfns") or []
+    dataset_id = arrays.pop("id")
+    return Files(
+        lfns=lfns,
+        dataset_ids=np.full(len(lfns), dataset_id, np.int64),
+        **{name: np.array(values or [], np.int64) for name, values in arrays.items()},
+    )
+
+
+def chunks(
+    read: Read, order: TaskOrder, n_files: int, hard_max: int, *, fairly: bool = False
+) -> list[Chunk]:
+    """Up to `n_files` ready files of a task's masters in the order of the datasets, with the
+    files that may follow them (of those that go with every job, one more than a job may have).
+    `fairly`: some of each dataset, for one that has no site may not keep the others waiting; a
+    job's worth of each at least."""
+    ready = [master for master in order.masters if master.ready > 0]
+    each = max(hard_max + 1, n_files // max(1, len(ready)))
+    limits: dict[int, int] = {}
+    for master in ready:
+        if left := each if fairly else n_files - sum(limits.values()):
+            limits[master.dataset_id] = min(master.ready, left)
+    masters = read(limits)
+    followers = [one for one in order.inputs if one.master_id in masters and one.type == "input"]
+    beside = read(
+        {
+            one.dataset_id: one.n_files
+            if order.rules.group_boundary_id
+            else _limit(one, len(masters[one.master_id or 0]), hard_max)
+            for one in followers
+        },
+    )
+    return [
+        Chunk(
+            stream=master.stream,
+            master=masters[master.dataset_id],
+            secondaries=_secondaries(master, followers, beside),
+            more=master.ready > limits[master.dataset_id],
+        )
+        for master in order.masters
+        if len(masters.get(master.dataset_id, ()))
+    ]
+
+
+def _limit(follower: Input, masters: int, hard_max: int) -> int:
+    """How many files of a dataset may go with so many master files."""
+    wanted = follower.attributes
+    if wanted.nosplit:
+        return hard_max + 1
+    if wanted.event_ratio is not None:
+        return follower.n_files
+    return (wanted.per_job or int(np.ceil(wanted.ratio))) * masters
+
+
+def _secondaries(
+    master: Input, followers: Sequence[Input], files: Mapping[int, Files]
+) -> tuple[Secondary, ...]:
+    """The streams of one master; datasets that feed the same stream stand in a row."""
+    streams: dict[str, list[Input]] = {}
+    for one in followers:
+        if one.master_id == master.dataset_id:
+            streams.setdefault(one.stream, []).append(one)
+    return tuple(
+        Secondary(
+            stream=stream,
+            files=Files.join([files[one.dataset_id] for one in several]),
+            ratio=several[0].attributes.ratio,
+            whole=several[0].attributes.nosplit,
+            repeated=several[0].attributes.repeat,
+            event_ratio=several[0].attributes.event_ratio,
+            per_job=several[0].attributes.per_job,
+            reusable=several[0].attributes.reusable,
+        )
+        for stream, several in streams.items()
+    )
+
+
+_IDS = text("""
+SELECT ARRAY(SELECT nextval('jedi_panda_id_seq') FROM generate_series(1, :jobs)) AS jobs,
+  ARRAY(SELECT nextval('jedi_file_id_seq') FROM generate_series(1, :files)) AS files,
+  greatest((SELECT max(unit_nr) FROM jedi_jobs WHERE jeditaskid = :task),
+           (SELECT max(unit_nr) FROM jedi_jobs_archived WHERE jeditaskid = :task), 0) AS unit
+""")
+
+
+def take_ids(
+    tx: Connection, task_id: int, jobs: int, files: int
+) -> tuple[list[int], list[int], int]:
+    """Fresh ids, ascending, for jobs and for files, and the last number of a unit of the task."""
+    row = tx.execute(_IDS, {"jobs": jobs, "files": files, "task": task_id}).one()
+    return row.jobs, row.files, row.unit
+
+
+_EARLIER = text("""
+SELECT pandaid, originpandaid, unit_nr, n_inputs, kind, kill_code FROM jedi_jobs
+WHERE pandaid = ANY(:ids)
+UNION ALL
+SELECT pandaid, originpandaid, unit_nr, n_inputs, kind, kill_code FROM jedi_jobs_archived
+WHERE pandaid = ANY(:ids)
+""")
+
+
+def earlier_jobs(tx: Connection, panda_ids: Sequence[int]) -> dict[int, Predecessor]:
+    """What is known of jobs that had files before."""
+    rows = tx.execute(_EARLIER, {"ids": list(panda_ids)})
+    return {
+        row.pandaid: Predecessor(
+            row.originpandaid, row.unit_nr, row.n_inputs, row.kind, row.kill_code
+        )
+        for row in rows
+    }

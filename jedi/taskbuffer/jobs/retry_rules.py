@@ -1,0 +1,267 @@
+"""jedi_retry_rules, and what they do when jobs fail: some rules at once to the inputs of the job,
+others later to its task (watchdog/retries.py).
+
+PostgreSQL matches the messages: its expressions run in a time that grows with the text alone, as
+long as they have no back-references, which spec.retryrule refuses.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+from sqlalchemy.exc import DataError
+
+from jedi.core import states
+from jedi.spec.retryrule import CONDITIONS, FOR_JOBS, Match, RetryRule, effect
+from jedi.spec.splitrule import SplitRules
+from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.jobs.all_jobs import all_jobs
+from jedi.taskbuffer.tasks import scouting
+from jedi.taskbuffer.tasks.tasks import UNCLAIMED
+
+_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
+_MERGED = ", ".join(f"'{kind}'" for kind in states.PRE_MERGE_TYPES)
+_INPUTS = ", ".join(f"'{kind}'" for kind in states.INPUT_TYPES if kind != "random_seed")
+_FIELDS = (*RetryRule.model_fields,)
+
+# ------------------------------------------------------------------------------------- rules
+
+
+def rules(tx: Connection, rule_ids: Sequence[int] | None = None) -> list[Row[Any]]:
+    """All rules, or these, in order."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT * FROM jedi_retry_rules WHERE CAST(:ids AS int[]) IS NULL "
+                "OR rule_id = ANY(:ids) ORDER BY rule_id"
+            ),
+            {"ids": None if rule_ids is None else list(rule_ids)},
+        )
+    )
+
+
+_PUT = f"""
+INSERT INTO jedi_retry_rules ({", ".join(_FIELDS)}, username, modificationtime)
+SELECT {", ".join(f"r.{name}" for name in _FIELDS)}, :user, jedi_now()
+FROM unnest(CAST(:rows AS text[])) row,
+  jsonb_populate_record(NULL::jedi_retry_rules, CAST(row AS jsonb)) r
+ON CONFLICT (rule_id) DO UPDATE SET
+  {", ".join(f"{name} = excluded.{name}" for name in (*_FIELDS, "username", "modificationtime"))}
+"""
+
+
+def put(tx: Connection, rows: Sequence[Mapping[str, Any]], user_name: str) -> None:
+    """Insert or replace rules, told apart by rule_id."""
+    tx.execute(text(_PUT), {"rows": [json.dumps(row) for row in rows], "user": user_name})
+
+
+def mistake(tx: Connection, pattern: str) -> str | None:
+    """What is wrong with a regular expression; None: nothing."""
+    try:
+        with tx.begin_nested():
+            tx.execute(text("SELECT '' ~ :pattern"), {"pattern": pattern})
+    except DataError as error:
+        return str(error.orig).splitlines()[0]
+    return None
+
+
+# ------------------------------------------------------------------------- when jobs have failed
+
+_HOLDS = " AND ".join(
+    {
+        "message": "(r.message IS NULL OR j.error_diag ~ r.message)",
+        "queue_id": "(r.queue_id IS NULL OR r.queue_id = j.workqueue_id)",
+        "label": "(r.label IS NULL OR r.label = j.prodsourcelabel)",
+        "architecture": "(r.architecture IS NULL OR r.architecture = t.architecture)",
+        "release": "(r.release IS NULL OR r.release = t.transuses)",
+    }.get(name, f"(r.{name} IS NULL OR r.{name} = j.{name})")
+    for name in sorted(CONDITIONS, key="message".__eq__)  # the dearest last
+)
+_BY_CORE = "t.ramunit LIKE 'MBPerCore%' AND j.kind <> 'merge'"
+
+
+def _in_unit(total: str) -> str:
+    return (
+        f"CAST(CASE WHEN {_BY_CORE} THEN ({total} - coalesce(t.baseramcount, 0)) "
+        f"/ greatest(j.cores, 1) ELSE {total} END AS float8)"
+    )
+
+
+# Jobs that failed on account of an input say nothing about the others.
+_MATCHES = text(f"""
+SELECT j.pandaid AS panda_id, r.rule_id, j.jeditaskid AS jedi_task_id, r.active, r.action,
+  r.attempts, {_in_unit("j.memory_mb / :factor")} AS asked_mb,
+  {_in_unit("coalesce(nullif(j.max_pss_kb, 0), j.max_rss_kb, 0) / 1024.0")} AS used_mb,
+  CAST(t.rules ->> 'retry_ram_offset' AS int) AS ram_offset,
+  CAST(t.rules ->> 'retry_ram_step' AS int) AS ram_step,
+  CAST(t.rules ->> 'retry_ram_max' AS int) AS ram_max
+FROM jedi_jobs j JOIN jedi_tasks t USING (jeditaskid) JOIN jedi_retry_rules r ON {_HOLDS}
+WHERE j.pandaid = ANY(CAST(:ids AS bigint[])) AND j.status = 'failed'
+  AND NOT EXISTS (SELECT FROM jedi_job_files f
+                  WHERE f.pandaid = j.pandaid AND f.problem IS NOT NULL)
+ORDER BY j.pandaid, r.rule_id
+""")
+_NOTE = text("""
+INSERT INTO jedi_retry_matches (pandaid, rule_id, jeditaskid, effect, settled_at)
+SELECT id, rule, task, effect, CASE WHEN settled THEN jedi_now() END
+FROM unnest(CAST(:ids AS bigint[]), CAST(:rules AS int[]), CAST(:tasks AS bigint[]),
+  CAST(:effects AS text[]), CAST(:settled AS bool[])) m(id, rule, task, effect, settled)
+""")
+_OBEY = text(f"""
+WITH m AS (
+  SELECT id, min(attempts) AS attempts, max(ram_mb) AS ram_mb
+  FROM unnest(CAST(:ids AS bigint[]), CAST(:attempts AS int[]), CAST(:ram_mb AS int[]))
+    m(id, attempts, ram_mb)
+  GROUP BY id
+)
+UPDATE jedi_dataset_contents c SET
+  maxattempt = CASE WHEN m.attempts IS NULL THEN c.maxattempt
+                    ELSE greatest(c.attemptnr, least(c.maxattempt, m.attempts)) END,
+  ramcount = CASE WHEN c.type IN ({_MASTERS}, {_MERGED}) THEN greatest(c.ramcount, m.ram_mb)
+                  ELSE c.ramcount END
+FROM m JOIN jedi_job_files f ON f.pandaid = m.id
+WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND c.fileid = f.fileid
+  AND c.pandaid = m.id AND c.type IN ({_INPUTS})
+""")
+
+
+def obey(tx: Connection, panda_ids: Sequence[int]) -> None:
+    """Do to the inputs of failed jobs what rules say, and note it, in a constant number of
+    statements. Their datasets are locked, and their files not yet given back."""
+    factor = knobs.load(tx)["broker.memory_factor"] or 1.0
+    rows = tx.execute(_MATCHES, {"ids": list(panda_ids), "factor": factor})
+    found = [Match(**row._mapping) for row in rows]
+    if not found:
+        return
+    effects = [effect(one) for one in found]
+    tx.execute(
+        _NOTE,
+        {
+            "ids": [one.panda_id for one in found],
+            "rules": [one.rule_id for one in found],
+            "tasks": [one.jedi_task_id for one in found],
+            "effects": [
+                f"{m.action}: {e.said if m.active else 'the rule is passive'}"
+                for m, e in zip(found, effects, strict=True)
+            ],
+            "settled": [not m.active or m.action in FOR_JOBS for m in found],
+        },
+    )
+    done = [(m, e) for m, e in zip(found, effects, strict=True) if m.active]
+    tx.execute(
+        _OBEY,
+        {
+            "ids": [m.panda_id for m, _ in done],
+            "attempts": [e.attempts for _, e in done],
+            "ram_mb": [e.ram_mb for _, e in done],
+        },
+    )
+
+
+# ------------------------------------------------------------------------- what tasks are due
+
+_OPEN = text(f"""
+SELECT * FROM jedi_tasks t WHERE jeditaskid IN (
+    SELECT jeditaskid FROM jedi_retry_matches WHERE settled_at IS NULL)
+  AND {UNCLAIMED}
+ORDER BY jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
+""")
+_CAUSES = text(f"""
+WITH m AS (
+  UPDATE jedi_retry_matches SET settled_at = jedi_now()
+  WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND settled_at IS NULL RETURNING *
+)
+SELECT m.jeditaskid, r.action, max(j.attemptnr) AS attempt_nr,
+  EXISTS (SELECT FROM {all_jobs("jeditaskid, status")} k
+          WHERE k.jeditaskid = m.jeditaskid AND k.status = 'finished') AS succeeded, max(
+    s.maxtime * coalesce(nullif(s.corepower, 0), 10) * j.cores / greatest(j.n_events, j.n_inputs, 1)
+  ) AS hs06_s_per_event
+FROM m JOIN jedi_retry_rules r USING (rule_id)
+  JOIN {all_jobs("pandaid, site, cores, attemptnr, n_events, n_inputs")} j USING (pandaid)
+  LEFT JOIN jedi_sites s ON s.site = j.site
+GROUP BY m.jeditaskid, r.action
+""")
+_WANTED = text(f"""
+WITH d AS (
+  SELECT d.datasetid, d.jeditaskid, coalesce(t.ramcount, 0) AS ramcount,
+    sum(d.nfilestobeused) OVER (PARTITION BY d.jeditaskid) AS files
+  FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
+  WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.masterid IS NULL AND d.type IN ({_MASTERS})
+), c AS (
+  SELECT d.jeditaskid, c.ramcount,
+    sum(count(*)) OVER (PARTITION BY d.jeditaskid ORDER BY c.ramcount DESC) AS n, d.files
+  FROM d JOIN jedi_dataset_contents c USING (datasetid)
+  WHERE c.ramcount > d.ramcount GROUP BY d.jeditaskid, c.ramcount, d.files
+)
+SELECT jeditaskid, max(ramcount) AS ramcount FROM c WHERE 100 * n >= :percent * files
+GROUP BY jeditaskid
+""")
+
+
+def due(tx: Connection, limit: int) -> dict[int, Row[Any]]:
+    """Tasks (rows of jedi_tasks) that rules are to change, locked now."""
+    return {row.jeditaskid: row for row in tx.execute(_OPEN, {"limit": limit})}
+
+
+def causes(tx: Connection, task_ids: Sequence[int]) -> list[Row[Any]]:
+    """What rules want of tasks, told once: jeditaskid, action, the highest attempt of the jobs
+    concerned, whether another job succeeded, and the time that they had for an event, in HS06 s
+    (NULL: no limit is known)."""
+    return list(tx.execute(_CAUSES, {"ids": list(task_ids)}))
+
+
+def wanted_memory(tx: Connection, task_ids: Sequence[int], percent: float) -> dict[int, int]:
+    """Tasks so many percent of whose released master files need more memory than they ask for, and
+    how much that is at least."""
+    rows = tx.execute(_WANTED, {"ids": list(task_ids), "percent": percent})
+    return {row.jeditaskid: row.ramcount for row in rows}
+
+
+_CHANGE = text("""
+UPDATE jedi_tasks t SET ramcount = coalesce(r.ramcount, t.ramcount),
+  resource_type = coalesce(r.resource_type, t.resource_type),
+  cputime = coalesce(r.cputime, t.cputime), cputimeunit = coalesce(r.cputimeunit, t.cputimeunit),
+  measured_jobs = coalesce(r.measured_jobs, t.measured_jobs)
+FROM jsonb_populate_recordset(NULL::jedi_tasks, CAST(:rows AS jsonb)) r
+WHERE t.jeditaskid = r.jeditaskid
+""")
+
+
+def change(
+    tx: Connection,
+    columns: Mapping[int, Mapping[str, Any]],
+    rules: Mapping[int, SplitRules],
+) -> None:
+    """Give tasks, which the caller has locked, columns of jedi_tasks, and split rules. Their next
+    jobs may have waited for that."""
+    rows = [{"jeditaskid": task_id, **given} for task_id, given in columns.items()]
+    tx.execute(_CHANGE, {"rows": json.dumps(rows)})
+    scouting.set_rules(tx, rules)
+    wake(tx, "files:ready")
+
+
+# ------------------------------------------------------------------------------- for operators
+
+_ALL = all_jobs(
+    "pandaid, jeditaskid, status, error_source, error_code, error_diag, exit_code, site, "
+    "workqueue_id, prodsourcelabel"
+)
+_TEST = text(f"""
+SELECT r.rule_id, r.active, r.action, r.attempts, r.description, count(j.pandaid) AS jobs,
+  (array_agg(j.pandaid ORDER BY j.pandaid DESC) FILTER (WHERE j.pandaid IS NOT NULL))[1:5]
+    AS examples
+FROM jedi_retry_rules r LEFT JOIN {_ALL} j
+  JOIN jedi_tasks t USING (jeditaskid) ON {_HOLDS} AND j.status = 'failed'
+    AND (CAST(:task AS bigint) IS NULL OR j.jeditaskid = :task)
+GROUP BY r.rule_id ORDER BY r.rule_id
+""")
+
+
+def test(tx: Connection, jedi_task_id: int | None) -> list[Row[Any]]:
+    """For each rule, how many failed jobs (of one task, if it is given) it holds for, and the last
+    of these."""
+    return list(tx.execute(_TEST, {"task": jedi_task_id}))

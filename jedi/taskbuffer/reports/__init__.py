@@ -1,0 +1,1 @@
+"""SQL that people read: lists, counts, explanations. Nothing is written here."""

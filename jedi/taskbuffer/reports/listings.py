@@ -1,0 +1,283 @@
+"""What people look at: tasks, their datasets, files and jobs. Nothing is written here.
+
+Columns come under their Python names, as the values of `service/tasks.py` call them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+from jedi.spec.splitrule import SCOUTED
+from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
+from jedi.taskbuffer.scheduling.patterns import like
+from jedi.taskbuffer.tasks.tending import REST_OVER
+
+_MASTER = "masterid IS NULL AND type IN ('input', 'pseudo_input')"
+_TASK = f"""
+SELECT t.jeditaskid AS jedi_task_id, t.taskname AS task_name, t.username AS user_name, t.status,
+  t.prodsourcelabel AS prod_source_label, t.currentpriority AS priority, t.attemptnr AS attempt_nr,
+  t.reason_code, t.errordialog AS reason, t.creationdate AS creation_date,
+  t.statechangetime AS state_change_time, t.endtime AS end_time,
+  coalesce({REST_OVER}, t.next_run_at) AS next_run_at,
+  d.n_files, d.n_files_finished, d.n_files_failed, j.n_jobs_running
+FROM jedi_tasks t, LATERAL (
+  SELECT count(*) AS n_jobs_running FROM jedi_jobs o
+  WHERE o.jeditaskid = t.jeditaskid AND postprocessed_at IS NULL AND o.status = 'running') j,
+LATERAL (
+  SELECT coalesce(sum(greatest(nfiles, nfilestobeused)), 0)::bigint AS n_files,
+    coalesce(sum(nfilesfinished), 0)::bigint AS n_files_finished,
+    coalesce(sum(nfilesfailed), 0)::bigint AS n_files_failed
+  FROM jedi_datasets WHERE jeditaskid = t.jeditaskid AND {_MASTER}) d
+"""
+_FIND = f"""
+{_TASK} WHERE (CAST(:user_name AS text) IS NULL OR t.username = :user_name)
+  AND (CAST(:name AS text) IS NULL OR t.taskname LIKE :name)
+  AND (CAST(:statuses AS text[]) IS NULL OR t.status = ANY(:statuses))
+  AND (CAST(:ids AS bigint[]) IS NULL OR t.jeditaskid = ANY(:ids))
+  AND (:begins = '' OR starts_with(CAST(t.jeditaskid AS text), :begins))
+ORDER BY t.jeditaskid DESC LIMIT :limit
+"""
+
+
+def tasks(
+    tx: Connection,
+    limit: int,
+    user_name: str | None = None,
+    name: str | None = None,
+    statuses: Sequence[str] | None = None,
+    ids: Sequence[int] | None = None,
+    begins: str = "",
+    *,
+    unit_s: float,
+) -> list[Row[Any]]:
+    """Tasks with the counts of their master files, newest first; `name` may hold `*`, `begins` is
+    how their ids do. `unit_s`: the first rest of throttled ones."""
+    values = {"limit": limit, "user_name": user_name, "name": name and like(name),
+              "statuses": statuses, "ids": ids and list(ids), "begins": begins,
+              "unit_s": unit_s}  # fmt: skip
+    return list(tx.execute(text(_FIND), values))
+
+
+_DATASETS = """
+SELECT datasetid AS dataset_id, datasetname AS name, type, status, state, masterid AS master_id,
+  streamname AS stream_name, nfiles AS n_files, nfilestobeused AS n_files_to_be_used,
+  nfilesused AS n_files_used, nfilesfinished AS n_files_finished, nfilesfailed AS n_files_failed,
+  nfilesmissing AS n_files_missing, attributes
+FROM jedi_datasets WHERE jeditaskid = :task ORDER BY datasetid
+"""
+_JOB_COUNTS = """
+SELECT status, count(*) AS jobs FROM (
+  SELECT status FROM jedi_jobs WHERE jeditaskid = :task
+  UNION ALL SELECT status FROM jedi_jobs_archived WHERE jeditaskid = :task) j
+GROUP BY status ORDER BY status
+"""
+_FAILURES = """
+SELECT error_code, error_source, exit_code, count(*) AS jobs, max(pandaid) AS panda_id,
+  (array_agg(error_diag ORDER BY pandaid DESC))[1] AS error_diag
+FROM (
+  SELECT error_code, error_source, exit_code, pandaid, error_diag, status, jeditaskid FROM jedi_jobs
+  UNION ALL
+  SELECT error_code, error_source, exit_code, pandaid, error_diag, status, jeditaskid
+  FROM jedi_jobs_archived) j
+WHERE jeditaskid = :task AND status = 'failed'
+GROUP BY error_code, error_source, exit_code ORDER BY jobs DESC, panda_id
+"""
+_JOB = """
+SELECT j.pandaid AS panda_id, j.originpandaid AS origin_panda_id, j.unit_nr,
+  j.attemptnr AS attempt_nr, h.predecessors, h.relation, j.kind, j.status, j.substatus, j.kill_code,
+  j.site, j.priority, j.n_inputs, j.memory_mb, j.creationtime AS creation_time,
+  j.starttime AS start_time, j.endtime AS end_time, j.exit_code, j.error_source, j.error_code,
+  j.error_diag, j.cpu_s, j.wall_s, j.max_rss_kb, t.stderr_tail,
+  CASE WHEN j.status = 'failed' THEN ARRAY(
+    SELECT effect FROM jedi_retry_matches m WHERE m.pandaid = j.pandaid ORDER BY m.rule_id)
+  END AS retry_effects
+FROM {table} j LEFT JOIN jedi_job_tail t USING (pandaid) LEFT JOIN (
+  SELECT newpandaid AS pandaid, array_agg(oldpandaid ORDER BY oldpandaid) AS predecessors,
+    min(relationtype) AS relation
+  FROM jedi_job_retry_history WHERE jeditaskid = :task GROUP BY newpandaid) h USING (pandaid)
+WHERE j.jeditaskid = :task AND (CAST(:statuses AS text[]) IS NULL OR j.status = ANY(:statuses))
+  AND (CAST(:ids AS bigint[]) IS NULL OR j.pandaid = ANY(:ids))
+"""
+_JOBS = f"""
+{_JOB.format(table="jedi_jobs")} UNION ALL {_JOB.format(table="jedi_jobs_archived")}
+ORDER BY panda_id LIMIT :limit
+"""
+_FILES = f"""
+SELECT c.fileid AS file_id, d.datasetname AS dataset, c.lfn, c.type, c.status, c.fsize AS size,
+  c.checksum AS adler32, c.guid, c.nevents AS n_events, c.startevent AS start_event,
+  c.endevent AS end_event, c.attemptnr AS attempt_nr,
+  c.maxattempt AS max_attempt, c.failedattempt AS failed_attempt, c.pandaid AS panda_id,
+  c.status = 'finished' AND (d.state = 'missing' OR c.type = 'output' AND c.outpandaid IN (
+    SELECT pandaid FROM {all_jobs("pandaid, jeditaskid, purged_at")} j
+    WHERE j.jeditaskid = :task AND j.purged_at IS NOT NULL)) IS TRUE AS gone
+FROM jedi_dataset_contents c JOIN jedi_datasets d USING (jeditaskid, datasetid)
+WHERE c.jeditaskid = :task
+  AND coalesce(c.type = ANY(CAST(:types AS text[])), c.type <> ALL(:hidden))
+  AND (CAST(:statuses AS text[]) IS NULL OR c.status = ANY(:statuses))
+  AND (CAST(:job AS bigint) IS NULL OR c.outpandaid = :job)
+ORDER BY c.datasetid, c.fileid LIMIT :limit
+"""
+_HISTORY = """
+SELECT modificationtime AS time, fromstatus AS from_status, status, agent, reason_code, reason,
+  attemptnr AS attempt_nr, username AS user_name
+FROM jedi_tasks_statuslog WHERE jeditaskid = :task ORDER BY log_id
+"""
+
+
+_MEASURED = f"""
+SELECT m.name, m.value, m.unit
+FROM jedi_tasks t, LATERAL (VALUES
+  (1, 'cpuTime', t.cputime, t.cputimeunit), (2, 'ramCount', t.ramcount, t.ramunit),
+  (3, 'outDiskCount', t.outdiskcount, t.outdiskunit),
+  (4, 'workDiskCount', t.workdiskcount, t.workdiskunit),
+  (5, 'walltime', t.walltime, t.walltimeunit),
+  (6, 'ioIntensity', t.iointensity, t.iointensityunit), (7, 'diskIO', t.diskio, t.diskiounit)
+) m(place, name, value, unit)
+WHERE t.jeditaskid = :task AND t.rules ->> 'use_scout' = '{SCOUTED}' AND m.value IS NOT NULL
+ORDER BY m.place
+"""
+
+
+def measured(tx: Connection, jedi_task_id: int) -> list[Row[Any]]:
+    """What is known of a task's jobs since its scouts have ended: name, value and unit."""
+    return list(tx.execute(text(_MEASURED), {"task": jedi_task_id}))
+
+
+_FORESEEN = """
+WITH j AS (
+  SELECT {columns} FROM jedi_jobs WHERE jeditaskid = :task AND kind = ANY(:kinds)
+  UNION ALL
+  SELECT {columns} FROM jedi_jobs_archived WHERE jeditaskid = :task AND kind = ANY(:kinds)
+)
+SELECT f.*, m.*, CAST(ARRAY(
+    SELECT DISTINCT unnest(chosen) FROM jedi_broker_decisions
+    WHERE jeditaskid = :task AND broker <> 'nucleus' ORDER BY 1) AS text[]) AS chosen
+FROM (
+  SELECT count(DISTINCT unit_nr) AS units, max(nullif(walltime_s, 0)) AS walltime_s,
+    max(nullif(memory_mb, 0)) AS memory_mb, max(nullif(disk_mb, 0)) AS disk_mb
+  FROM j WHERE attemptnr = 1) f, (
+  SELECT (SELECT count(*) FROM j) AS jobs, max(wall_s) AS wall_s,
+    max(coalesce(max_pss_kb, max_rss_kb)) / 1024 AS used_memory_mb,
+    max(workdir_kb) / 1024 AS used_disk_mb, array_agg(DISTINCT site ORDER BY site) AS sites
+  FROM j WHERE status = 'finished') m
+WHERE m.sites IS NOT NULL
+"""
+_COLUMNS = ("unit_nr, attemptnr, status, site, walltime_s, memory_mb, disk_mb, wall_s, max_pss_kb, "
+            "max_rss_kb, workdir_kb")  # fmt: skip
+
+
+def foreseen(tx: Connection, jedi_task_id: int) -> Row[Any] | None:
+    """What was foreseen of a task's jobs when they were made, the largest figures of all first
+    attempts, and what finished jobs took; None: no job has finished. Merging is left out."""
+    query = text(_FORESEEN.format(columns=_COLUMNS))
+    values = {"task": jedi_task_id, "kinds": ["normal", "scout"]}
+    return tx.execute(query, values).one_or_none()
+
+
+def datasets(tx: Connection, jedi_task_id: int) -> list[Row[Any]]:
+    """The datasets of a task."""
+    return list(tx.execute(text(_DATASETS), {"task": jedi_task_id}))
+
+
+def job_counts(tx: Connection, jedi_task_id: int) -> dict[str, int]:
+    """How many jobs of a task are in each status, archived ones too."""
+    rows = tx.execute(text(_JOB_COUNTS), {"task": jedi_task_id})
+    return {row.status: row.jobs for row in rows}
+
+
+def pgi_state(tx: Connection, jedi_task_id: int) -> tuple[str, str] | None:
+    """PGI state and substate of a task that has no job; None: it has some, or nothing to do."""
+    row = tx.execute(
+        text("SELECT pgi_state, pgi_substate FROM jedi_task_states WHERE jeditaskid = :task"),
+        {"task": jedi_task_id},
+    ).one_or_none()
+    return row and (row.pgi_state, row.pgi_substate)
+
+
+def failures(tx: Connection, jedi_task_id: int) -> list[Row[Any]]:
+    """The causes of a task's failed jobs, the most frequent first, each with its latest job."""
+    return list(tx.execute(text(_FAILURES), {"task": jedi_task_id}))
+
+
+def jobs(
+    tx: Connection,
+    jedi_task_id: int,
+    statuses: Sequence[str] | None,
+    limit: int,
+    ids: Sequence[int] | None = None,
+) -> list[Row[Any]]:
+    """The jobs of a task in these statuses (None: all), or those of `ids`, archived ones too."""
+    values = {"task": jedi_task_id, "statuses": statuses, "limit": limit, "ids": ids}
+    return list(tx.execute(text(_JOBS), values))
+
+
+_FED = ", ".join(f"'{kind}'" for kind in states.FED_TYPES if kind != "random_seed")
+_STANDING = text(f"""
+WITH RECURSIVE d(pandaid) AS (
+  SELECT CAST(:job AS bigint)
+  UNION
+  SELECT h.newpandaid FROM d JOIN jedi_job_retry_history h ON h.oldpandaid = d.pandaid
+)
+SELECT j.pandaid FROM d JOIN {all_jobs("pandaid, jeditaskid, status")} j USING (pandaid)
+WHERE j.jeditaskid = :task AND EXISTS (
+  SELECT FROM {all_files("pandaid, fileid, jeditaskid")} f JOIN jedi_dataset_contents c
+    ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
+  WHERE f.pandaid = j.pandaid AND c.pandaid = j.pandaid
+    AND (c.type IN ({_FED}) OR c.type = ANY(:merged) AND c.status <> 'failed'))
+ORDER BY array_position(CAST(:worst AS text[]), j.status), j.pandaid
+""")
+_WORST_FIRST = ["failed", "cancelled", "closed", *states.JOB_LIVE, "finished"]
+
+
+def standing(tx: Connection, jedi_task_id: int, panda_id: int) -> list[int]:
+    """The jobs, of this one and all that took over from it, that had an input last: they tell what
+    has become of it. Those that went worst come first, those that finished last."""
+    values = {"task": jedi_task_id, "job": panda_id, "worst": _WORST_FIRST,
+              "merged": list(states.PRE_MERGE_TYPES)}  # fmt: skip
+    return list(tx.scalars(_STANDING, values))
+
+
+def files(
+    tx: Connection,
+    jedi_task_id: int,
+    types: Sequence[str] | None,
+    statuses: Sequence[str] | None,
+    limit: int,
+    panda_id: int | None = None,
+) -> list[Row[Any]]:
+    """The files of a task, or those that one of its jobs was to make, whose datasets have these
+    types (None: all but what is to be merged)."""
+    values = {"task": jedi_task_id, "types": types, "statuses": statuses, "limit": limit,
+              "job": panda_id,
+              "hidden": list(states.PRE_MERGE_TYPES)}  # fmt: skip
+    return list(tx.execute(text(_FILES), values))
+
+
+def history(tx: Connection, jedi_task_id: int) -> list[Row[Any]]:
+    """Every status a task had, the first one first."""
+    return list(tx.execute(text(_HISTORY), {"task": jedi_task_id}))
+
+
+_PRINTED = """
+SELECT j.status, t.stdout_tail, t.stderr_tail, t.modificationtime AS time,
+  d.datasetname AS log_dataset, f.lfn AS log_lfn
+FROM (
+  SELECT pandaid, jeditaskid, status FROM jedi_jobs
+  UNION ALL SELECT pandaid, jeditaskid, status FROM jedi_jobs_archived) j
+  LEFT JOIN jedi_job_tail t USING (pandaid)
+  LEFT JOIN (
+    SELECT pandaid, datasetid, type, lfn FROM jedi_job_files
+    UNION ALL SELECT pandaid, datasetid, type, lfn FROM jedi_job_files_archived) f
+    ON f.pandaid = j.pandaid AND f.type = 'log'
+  LEFT JOIN jedi_datasets d ON d.datasetid = f.datasetid AND d.jeditaskid = j.jeditaskid
+WHERE j.pandaid = :job AND j.jeditaskid = :task
+"""
+
+
+def printed(tx: Connection, jedi_task_id: int, panda_id: int) -> Row[Any] | None:
+    """What a job of a task printed last, and the name of its log file; None: no such job."""
+    return tx.execute(text(_PRINTED), {"task": jedi_task_id, "job": panda_id}).one_or_none()

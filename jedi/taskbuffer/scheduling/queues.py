@@ -1,0 +1,194 @@
+"""jedi_work_queue: which queue a task belongs to, and the queues an operator has declared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Integer, Row, Text, text
+from sqlalchemy.exc import DBAPIError
+
+from jedi.core import states
+from jedi.spec.criteria import BadCriterion, Criterion, compile_criterion
+from jedi.spec.queuefile import PARTITION
+from jedi.taskbuffer.schema import tables
+
+_KINDS = {Text: "text", Integer: "integer"}
+COLUMNS: Mapping[str, str] = {
+    column.name: next((word for kind, word in _KINDS.items() if isinstance(column.type, kind)), "")
+    for column in tables.tasks.columns
+}
+"""The columns of jedi_tasks and what they hold, for criteria."""
+_CANCELLED = "57014"
+"""SQLSTATE of a statement that ran into its time-out."""
+
+_MATCH = """
+SELECT {found} AS found, t.vo, t.prodsourcelabel AS label, t.processingtype
+FROM unnest(CAST(:rows AS text[])) WITH ORDINALITY r(doc, place)
+  LEFT JOIN jedi_tasks j ON j.jeditaskid = CAST(CAST(r.doc AS jsonb) ->> 'jeditaskid' AS bigint),
+  jsonb_populate_record(j, CAST(r.doc AS jsonb)) t
+ORDER BY r.place
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The work queue of a task, if any takes it, among those `asked`: all of its vo and label, or
+    of its vo if the task names its queue."""
+
+    queue: Row[Any] | None
+    asked: tuple[str, ...]
+    label: str | None
+    processing_type: str | None
+
+
+def match(
+    tx: Connection, rows: Sequence[Mapping[str, Any]], names: Sequence[str | None]
+) -> list[Match]:
+    """The work queue of each task: the active one of its vo that it names, or the first, by order,
+    of its vo and prodSourceLabel whose criteria hold. Partitions are never matched: tasks belong to
+    their sub-queues.
+
+    `rows` are columns of jedi_tasks under their SQL names; with jeditaskid, what is left out is as
+    in the database.
+    """
+    found = matchable(tx)
+    cases, values = _conditions(found)
+    whens = "".join(f" WHEN {case} THEN {n}" for n, case in enumerate(cases))
+    first = f"CASE{whens} END" if cases else "CAST(NULL AS integer)"
+    hits = tx.execute(text(_MATCH.format(found=first)), {**values, "rows": _texts(rows)})
+    matches = []
+    for hit, name in zip(hits, names, strict=True):
+        mine = [q for q in found if q.vo == hit.vo and (name or q.queue_type == hit.label)]
+        first_fit = None if hit.found is None else found[hit.found]
+        queue = next((q for q in mine if q.queue_name == name), None) if name else first_fit
+        asked = tuple(q.queue_name for q in mine)
+        matches.append(Match(queue, asked, hit.label, hit.processingtype))
+    return matches
+
+
+def match_all(tx: Connection, rows: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+    """The ids of all work queues whose criteria hold for each task, in order."""
+    found = matchable(tx)
+    cases, values = _conditions(found)
+    which = ", ".join(
+        f"CASE WHEN {case} THEN {row.queue_id} END" for row, case in zip(found, cases, strict=True)
+    )
+    every = f"array_remove(CAST(ARRAY[{which}] AS int[]), NULL)"
+    return list(tx.scalars(text(_MATCH.format(found=every)), {**values, "rows": _texts(rows)}))
+
+
+def matchable(tx: Connection) -> list[Row[Any]]:
+    """The queues that tasks may belong to, in the order in which they are tried."""
+    rows = all_queues(tx)
+    partitions = {row.partitionid for row in rows}
+    return [
+        row
+        for row in rows
+        if row.status == "active"
+        and row.partitionid != PARTITION
+        and row.queue_id not in partitions
+    ]
+
+
+TRIAL_MS = 2000
+"""How long a criterion may take on the newest tasks."""
+
+_TRIAL = """
+SELECT count(*)
+FROM (
+  (SELECT * FROM jedi_tasks ORDER BY jeditaskid DESC LIMIT 1000)
+  UNION ALL
+  SELECT * FROM jsonb_populate_record(CAST(NULL AS jedi_tasks), CAST(:sample AS jsonb))
+) t
+WHERE {condition}
+"""
+_SAMPLE = json.dumps({name: "x" if kind == "text" else 1 for name, kind in COLUMNS.items() if kind})
+
+
+def mistake(tx: Connection, criteria: str, variables: str | None) -> str | None:
+    """What goes wrong when a criterion is tried on the newest tasks, and on one that has a value in
+    every column; None: nothing. BadCriterion: it is no condition."""
+    one = compile_criterion(criteria, variables, COLUMNS, "v")
+    trial = tx.begin_nested()
+    try:
+        tx.execute(text(f"SET LOCAL statement_timeout = {TRIAL_MS}"))
+        tx.execute(text(_TRIAL.format(condition=one.sql)), {**one.values, "sample": _SAMPLE})
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", None) == _CANCELLED:
+            return f"the database needs more than {TRIAL_MS / 1000:g} s to try it"
+        return "the database can't evaluate it"
+    finally:
+        trial.rollback()
+    return None
+
+
+def live_tasks(tx: Connection, task_id: int | None) -> list[int]:
+    """Tasks that have not ended, or this one."""
+    return list(
+        tx.scalars(
+            text(
+                "SELECT jeditaskid FROM jedi_tasks WHERE CASE WHEN CAST(:id AS bigint) IS NULL "
+                "THEN status <> ALL(:final) ELSE jeditaskid = :id END ORDER BY jeditaskid"
+            ),
+            {"id": task_id, "final": sorted(states.TASK.final)},
+        )
+    )
+
+
+def _conditions(queues: Iterable[Row[Any]]) -> tuple[list[str], dict[str, Any]]:
+    """For each queue the SQL condition on a task `t`, and the values bound in all of them; what is
+    no condition, which no file brings, holds for no task."""
+    cases: list[str] = []
+    values: dict[str, Any] = {}
+    for queue in queues:
+        prefix = f"q{queue.queue_id}_"
+        try:
+            one = criterion(queue, prefix)
+        except BadCriterion:
+            cases.append("false")
+            continue
+        cases.append(f"t.vo = :{prefix}vo AND t.prodsourcelabel = :{prefix}label AND {one.sql}")
+        values |= {f"{prefix}vo": queue.vo, f"{prefix}label": queue.queue_type, **one.values}
+    return cases, values
+
+
+def criterion(queue: Row[Any], prefix: str) -> Criterion:
+    """What a queue demands of its tasks besides their vo and prodSourceLabel."""
+    return compile_criterion(queue.criteria, queue.variables, COLUMNS, prefix)
+
+
+def _texts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [json.dumps(dict(row), default=str) for row in rows]
+
+
+def all_queues(tx: Connection) -> list[Row[Any]]:
+    """Every queue, in the order in which they are tried."""
+    return list(
+        tx.execute(text("SELECT * FROM jedi_work_queue ORDER BY queue_order NULLS LAST, queue_id"))
+    )
+
+
+_PUT = """
+INSERT INTO jedi_work_queue
+SELECT r.* FROM unnest(CAST(:rows AS text[])) row,
+  jsonb_populate_record(NULL::jedi_work_queue, CAST(row AS jsonb)) r
+ON CONFLICT (queue_id) DO UPDATE SET
+  queue_name = excluded.queue_name, queue_type = excluded.queue_type, vo = excluded.vo,
+  queue_share = excluded.queue_share, queue_order = excluded.queue_order,
+  criteria = excluded.criteria, variables = excluded.variables,
+  partitionid = excluded.partitionid, stretchable = excluded.stretchable,
+  status = excluded.status, caps = excluded.caps
+"""
+
+
+def put_queues(tx: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert or replace queues, told apart by queue_id; absent columns become NULL."""
+    # Orders are unique at every moment: without this, two queues could not swap theirs.
+    tx.execute(
+        text("UPDATE jedi_work_queue SET queue_order = NULL WHERE queue_id = ANY(:ids)"),
+        {"ids": [row["queue_id"] for row in rows]},
+    )
+    tx.execute(text(_PUT), {"rows": [json.dumps(dict(row)) for row in rows]})

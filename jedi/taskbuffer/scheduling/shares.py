@@ -1,0 +1,88 @@
+"""jedi_queue_shares: what work queues use and what they may, as the last run of the shares found.
+
+Usage is charged to the queue whose name the jobs have as their share, else to their task's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+from jedi.taskbuffer.scheduling.turns import MASTERS, WORKING
+
+_AT_SITE = ", ".join(f"'{status}'" for status in states.JOB_AT_SITE)
+_QUEUED = ", ".join(f"'{status}'" for status in states.JOB_QUEUED)
+
+_READ = f"""
+WITH jobs AS (
+  SELECT coalesce(named.queue_id, s.workqueue) AS queue_id,
+    coalesce(sum(cores) FILTER (WHERE s.status IN ({_AT_SITE})), 0) AS running,
+    coalesce(sum(cores) FILTER (WHERE s.status IN ({_QUEUED})), 0) AS queued
+  FROM (
+    SELECT workqueue, gshare, status, cores FROM job_stats
+    UNION ALL SELECT workqueue, gshare, status, cores FROM job_stats_delta) s
+    LEFT JOIN jedi_work_queue named ON named.queue_name = s.gshare
+  GROUP BY 1
+), tasks AS (
+  SELECT workqueue_id AS queue_id, count(*) AS tasks, sum(f.files) AS files
+  FROM jedi_tasks t, LATERAL (
+    SELECT coalesce(sum(greatest(0, nfilestobeused - nfilesused - nfilesmissing)), 0) AS files
+    FROM jedi_datasets d WHERE :files AND d.jeditaskid = t.jeditaskid AND d.masterid IS NULL
+      AND d.type IN ({MASTERS})) f
+  WHERE t.status IN ({WORKING}) GROUP BY 1
+)
+SELECT q.queue_id, q.partitionid, q.stretchable,
+  CASE WHEN q.queue_share < 0 THEN 0 ELSE q.queue_share END AS queue_share,
+  coalesce(t.tasks, 0) > 0 OR coalesce(j.running + j.queued, 0) > 0 AS active,
+  CAST(coalesce(j.running, 0) AS float8) AS usage,
+  CAST(coalesce(j.running + j.queued, 0) + coalesce(t.files, 0) AS float8) AS demand
+FROM jedi_work_queue q LEFT JOIN jobs j USING (queue_id) LEFT JOIN tasks t USING (queue_id)
+WHERE q.status = 'active' ORDER BY q.queue_order NULLS LAST, q.queue_id
+"""
+
+
+def read(tx: Connection, *, files: bool) -> list[Row[Any]]:
+    """What active queues use, in cores: their jobs at sites; what they demand: queued jobs too,
+    and, with `files`, a core for each input file that waits for a job."""
+    return list(tx.execute(text(_READ), {"files": files}))
+
+
+_PUT = """
+WITH r AS (
+  SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r(queue_id int, active bool,
+    entitlement float8, allocation float8, usage float8, demand float8, ratio float8, place int,
+    turn int)
+), gone AS (
+  DELETE FROM jedi_queue_shares WHERE queue_id NOT IN (SELECT queue_id FROM r)
+)
+INSERT INTO jedi_queue_shares (queue_id, active, entitlement, allocation, usage, demand, ratio,
+  place, turn, computed_at)
+SELECT r.*, jedi_now() FROM r
+ON CONFLICT (queue_id) DO UPDATE SET active = excluded.active, entitlement = excluded.entitlement,
+  allocation = excluded.allocation, usage = excluded.usage, demand = excluded.demand,
+  ratio = excluded.ratio, place = excluded.place, turn = excluded.turn,
+  computed_at = excluded.computed_at
+"""
+
+
+def put(tx: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Keep what a run of the shares found in place of the last one. An endless ratio (use of what
+    is not allocated) is kept as NULL beside an allocation."""
+    tx.execute(text(_PUT), {"rows": json.dumps([dict(row) for row in rows])})
+
+
+def last(tx: Connection) -> list[Row[Any]]:
+    """What the last run found, in the order in which queues are served."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT q.queue_name, q.partitionid, q.queue_share, q.stretchable, s.* "
+                "FROM jedi_queue_shares s JOIN jedi_work_queue q USING (queue_id) "
+                "ORDER BY s.place, q.queue_order NULLS LAST, q.queue_id"
+            )
+        )
+    )

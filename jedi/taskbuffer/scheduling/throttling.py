@@ -1,0 +1,92 @@
+"""What the throttler compares: jobs by work queue and resource type, and the most urgent work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+from jedi.taskbuffer.scheduling.turns import WANTS_JOBS, WORKING
+
+# Places that a standby site keeps for a share and resource type: catchall.num_slots_map, by names.
+# A number of slots stands for jobs that run; with 0 what is starting there counts as running.
+_LOADS = """
+WITH slots AS (
+  SELECT s.site, q.queue_id, t.key AS resource_type, CAST(t.value AS bigint) AS n
+  FROM jedi_sites s, jsonb_each(CASE jsonb_typeof(s.catchall -> 'num_slots_map')
+      WHEN 'object' THEN s.catchall -> 'num_slots_map' ELSE '{}' END) m
+    JOIN jedi_work_queue q ON q.queue_name = m.key,
+    jsonb_each_text(CASE jsonb_typeof(m.value) WHEN 'object' THEN m.value ELSE '{}' END) t
+  WHERE s.status = 'standby' AND t.value ~ '^[0-9]{1,9}$'
+)
+SELECT workqueue AS queue_id, resource_type,
+  coalesce(sum(jobs) FILTER (WHERE status = 'running'), 0)::bigint AS running,
+  coalesce(sum(jobs) FILTER (WHERE status IN
+    ('assigned', 'activated', 'sent', 'starting')), 0)::bigint AS not_running,
+  coalesce(sum(jobs) FILTER (WHERE status IN ('pending', 'defined')), 0)::bigint AS defined,
+  coalesce(sum(jobs) FILTER (WHERE status = 'waiting'), 0)::bigint AS waiting
+FROM (
+  SELECT j.workqueue, j.resource_type, j.jobs,
+    CASE WHEN o.n = 0 AND j.status = 'starting' THEN 'running' ELSE j.status END AS status
+  FROM (
+    SELECT site, workqueue, resource_type, status, jobs FROM job_stats
+    UNION ALL SELECT site, workqueue, resource_type, status, jobs FROM job_stats_delta) j
+    LEFT JOIN slots o ON (o.site, o.queue_id, o.resource_type)
+      = (j.site, j.workqueue, j.resource_type)
+  UNION ALL SELECT queue_id, resource_type, n, 'running' FROM slots WHERE n > 0) s
+GROUP BY workqueue, resource_type
+"""
+
+
+def loads(tx: Connection) -> list[Row[Any]]:
+    """Live jobs of each work queue and resource type, with the slots that standby sites keep."""
+    return list(tx.execute(text(_LOADS)))
+
+
+_URGENT = f"""
+SELECT q.queue_id, w.priority AS waiting, j.priority AS queued, j.jobs, c.priority AS coming
+FROM jedi_work_queue q LEFT JOIN (
+  SELECT workqueue_id, max(currentpriority) AS priority FROM jedi_tasks t
+  WHERE status IN ({WORKING}) AND workqueue_id = ANY(CAST(:ids AS int[])) AND {WANTS_JOBS}
+  GROUP BY workqueue_id) w ON w.workqueue_id = q.queue_id LEFT JOIN (
+  SELECT DISTINCT ON (gshare) gshare, priority, count(*) AS jobs FROM jedi_job_ready
+  GROUP BY gshare, priority ORDER BY gshare, priority DESC) j ON j.gshare = q.queue_name LEFT JOIN (
+  SELECT j.workqueue_id, max(j.priority) AS priority
+  FROM jedi_tasks t JOIN jedi_jobs j USING (jeditaskid)
+  WHERE t.workqueue_id = ANY(CAST(:capped AS int[])) AND t.status <> ALL(CAST(:over AS text[]))
+    AND j.postprocessed_at IS NULL AND j.status = ANY(CAST(:coming AS text[]))
+    AND j.kind <> 'merge'
+  GROUP BY j.workqueue_id) c ON c.workqueue_id = q.queue_id
+WHERE q.queue_id = ANY(CAST(:ids AS int[]))
+"""
+
+
+_COMING = ("pending", "defined", "assigned", "sent", "starting")
+"""Queued jobs (as _LOADS counts them) that do not wait for a pilot."""
+
+_WORK = """
+SELECT workqueue_id AS queue_id, resource_type,
+  sum(walltime_s) * count(*) / nullif(count(*) FILTER (WHERE walltime_s > 0), 0)::float8 AS seconds
+FROM jedi_jobs
+WHERE status = ANY(:queued) AND workqueue_id = ANY(CAST(:ids AS int[]))
+GROUP BY workqueue_id, resource_type
+"""
+
+
+def closely(
+    tx: Connection, queue_ids: Sequence[int], capped: Sequence[int] = (), *, timed: bool
+) -> tuple[list[Row[Any]], list[Row[Any]]]:
+    """Of work queues, first the highest priority of tasks that want jobs and of activated jobs,
+    with how many of these there are; all activated jobs are read; of those that are `capped`, also
+    that of jobs that are not activated yet, or start, but for merges. Second, if `timed`, the
+    walltime of queued jobs by resource type, those of which it is unknown being like the others
+    (NULL: no one's is known); all live jobs are read."""
+    found = {"ids": list(queue_ids), "capped": list(capped), "coming": list(_COMING),
+             "over": sorted(states.TASK.final)}  # fmt: skip
+    urgent = list(tx.execute(text(_URGENT), found))
+    if not timed:
+        return urgent, []
+    asked = {"ids": list(queue_ids), "queued": list(states.JOB_QUEUED)}
+    return urgent, list(tx.execute(text(_WORK), asked))

@@ -1,0 +1,122 @@
+"""The schema's versions: up, down, where a database stands, and how it differs from tables.py.
+
+A migration is one transaction under an advisory lock: starters that race wait for each other, and
+a failed step leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from alembic.util import CommandError
+from sqlalchemy import Connection, Engine, text
+
+import jedi
+from jedi.core.errors import Refused
+from jedi.taskbuffer.schema.tables import metadata
+
+VERSION_TABLE = "jedi_schema_version"
+_LOCK = 0x6A656469  # "jedi"
+
+
+def scripts() -> Path:
+    """Where the migrations lie: inside the installed package, else beside it in a checkout."""
+    package = Path(jedi.__file__).parent
+    installed = package / "_migrations"
+    return installed if installed.is_dir() else package.parent / "migrations"
+
+
+def head() -> str:
+    """The newest revision."""
+    return ScriptDirectory.from_config(_config()).get_current_head() or "base"
+
+
+def known(revision: str) -> bool:
+    """This release has it, and can upgrade from it."""
+    return revision in {s.revision for s in ScriptDirectory.from_config(_config()).walk_revisions()}
+
+
+def empty(engine: Engine) -> bool:
+    """There is no table."""
+    tables = text("SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()")
+    with engine.connect() as connection:
+        return not connection.scalar(tables)
+
+
+def current(engine: Engine) -> str | None:
+    """The revision of a database; None if it has never been migrated."""
+    with engine.connect() as connection:
+        return _context(connection).get_current_revision()
+
+
+def upgrade(engine: Engine, revision: str = "head") -> tuple[str | None, str | None]:
+    """Bring a database to a revision above its own; nothing happens if it is there. The revisions
+    before (None: it was empty) and after.
+
+    Refused if this release does not know its revision, or the one that is wanted."""
+    with engine.begin() as tx, _known(tx, revision):
+        config = _config(_locked(tx))
+        before = _context(tx).get_current_revision()
+        command.upgrade(config, revision)
+        return before, _context(tx).get_current_revision()
+
+
+def downgrade(engine: Engine, revision: str) -> None:
+    """Take a database back to a revision below its own; `base` empties it. Refused as above."""
+    with engine.begin() as tx, _known(tx, revision):
+        command.downgrade(_config(_locked(tx)), revision)
+
+
+@contextmanager
+def _known(tx: Connection, revision: str) -> Iterator[None]:
+    found = _context(tx).get_current_revision()
+    try:
+        yield
+    except CommandError as error:
+        raise Refused(
+            f"The schema can't go from {found} to {revision}: {error}. This release has those up "
+            f"to {head()}; the release of a newer one takes it back: `jedi db downgrade {head()}`.",
+            code="schema_differs",
+        ) from error
+
+
+def differences(engine: Engine) -> list[Any]:
+    """What would have to change for a database to have the tables that tables.py declares, as
+    Alembic sees it (checks and triggers it does not see)."""
+    with engine.connect() as connection:
+        found: list[Any] = compare_metadata(_context(connection), metadata)
+        return found
+
+
+def options() -> dict[str, Any]:
+    """How Alembic looks at a database, here and in migrations/env.py."""
+    return {
+        "target_metadata": metadata,
+        "version_table": VERSION_TABLE,
+        "compare_server_default": True,
+    }
+
+
+def _context(connection: Connection) -> MigrationContext:
+    return MigrationContext.configure(connection, opts=options())
+
+
+def _config(tx: Connection | None = None) -> Config:
+    config = Config(attributes={"connection": tx})
+    config.set_main_option("script_location", str(scripts()).replace("%", "%%"))
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    return config
+
+
+def _locked(tx: Connection) -> Connection:
+    tx.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+    return tx

@@ -1,0 +1,474 @@
+"""The ten tables of the seed, each with every column of its definition list, in lower case.
+
+Columns after the comment "ours" go beyond the seed (contracts of the project). Names are mapped
+as documented: STATECEHCKTIME is statechecktime, JobParams_Template.TASKID is jeditaskid.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Computed,
+    Index,
+    Integer,
+    PrimaryKeyConstraint,
+    Sequence,
+    SmallInteger,
+    Table,
+    UniqueConstraint,
+    literal_column,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+from jedi.core import states
+from jedi.taskbuffer.schema.columns import col, count, key, metadata, stamp, words
+
+
+def one_of(column: str, names: object, label: str = "status") -> CheckConstraint:
+    """CHECK that a status is a declared one."""
+    listed = ", ".join(f"'{n}'" for n in names)  # type: ignore[attr-defined]
+    return CheckConstraint(f"{column} IN ({listed})", name=label)
+
+
+task_id_seq = Sequence("jedi_task_id_seq", metadata=metadata)
+dataset_id_seq = Sequence("jedi_dataset_id_seq", metadata=metadata)
+file_id_seq = Sequence("jedi_file_id_seq", metadata=metadata, cache=1000)
+out_temp_id_seq = Sequence("jedi_out_temp_id_seq", metadata=metadata)
+panda_id_seq = Sequence("jedi_panda_id_seq", metadata=metadata)
+
+_SUBMIT = "new_tasks.insert_task"
+_REFINE = "new_tasks.define_tasks"
+_MERGE = "incremental.merge_parameters"
+_REVISE = "incremental.revise_tasks"
+_PLACE = "reassigning.place"
+_MOVE = "tasks.move_tasks"
+_CLAIM = "tasks.claim"
+_SCOUT = "scouting.store_measured"
+_WITHHOLD = "scouting.withhold scouting.release"
+_LATER = "not yet written"
+
+tasks = Table(
+    "jedi_tasks",
+    metadata,
+    key("jeditaskid:jedi_task_id", "the task's identifier, from a sequence", _SUBMIT,
+        server_default=task_id_seq.next_value()),
+    stamp("creationdate:creation_date", "when the record was inserted", _SUBMIT, now=True),
+    stamp("modificationtime:modification_time", "when the record was updated",
+          f"{_SUBMIT} {_MOVE}", now=True),
+    stamp("starttime:start_time", "when the task got started", "statistics.note_progress"),
+    stamp("endtime:end_time", "when the task reached a final status", _MOVE),
+    stamp("frozentime:frozen_time", "when the task was first put on hold", _MOVE),
+    words("prodsourcelabel:prod_source_label", "managed, user, prod_test, ...", _SUBMIT),
+    words("taskname:task_name", "the task's name", _SUBMIT),
+    words("username:user_name", "the user who owns the task", _SUBMIT),
+    words("workinggroup:working_group", "the working group that owns the task", _SUBMIT),
+    words("vo", "the virtual organisation that owns the task", _SUBMIT),
+    col("corecount:core_count", Integer, "cores per job; 0 if it can vary", _REFINE),
+    words("tasktype:task_type", "prod or anal", _SUBMIT),
+    words("processingtype:processing_type", "the type of the process", _SUBMIT),
+    col("taskpriority:task_priority", Integer, "the assigned priority", f"{_SUBMIT} {_MERGE}"),
+    col("currentpriority:current_priority", Integer, "the present priority",
+        f"{_SUBMIT} commands.begin_attempt tending.hurry"),
+    words("status", "the task's status", f"{_SUBMIT} {_MOVE}", nullable=False),
+    words("oldstatus:old_status", "the status before the present one", _MOVE),
+    words("architecture", "the architecture on which the task runs", _REFINE),
+    words("transuses:trans_uses", "the software release", _REFINE),
+    words("transhome:trans_home", "the software cache of the transformation", _REFINE),
+    words("transpath:trans_path", "the transformation", _REFINE),
+    words("lockedby:locked_by", "the process that takes care of the record", _CLAIM),
+    stamp("lockedtime:locked_time", "when the record was locked", _CLAIM),
+    words("termcondition:term_condition", "termination condition of the task", _REFINE),
+    words("splitrule:split_rule", "rules for splitting as two-letter codes, rendered from rules",
+          f"{_REFINE} {_REVISE} {_WITHHOLD}"),
+    col("walltime", BigInteger, "walltime per MB of input, measured by scouts",
+        f"{_REFINE} {_SCOUT}"),
+    words("walltimeunit:walltime_unit", "unit of walltime", f"{_REFINE} {_SCOUT}"),
+    col("outdiskcount:out_disk_count", BigInteger, "output size per MB of input or per event",
+        f"{_REFINE} {_SCOUT}"),
+    words("outdiskunit:out_disk_unit", "unit of outdiskcount", f"{_REFINE} {_SCOUT}"),
+    col("workdiskcount:work_disk_count", BigInteger, "size of the work directory",
+        f"{_REFINE} {_SCOUT}"),
+    words("workdiskunit:work_disk_unit", "unit of workdiskcount", f"{_REFINE} {_SCOUT}"),
+    col("ramcount:ram_count", BigInteger, "memory asked or measured",
+        f"{_REFINE} {_REVISE} {_SCOUT}"),
+    words("ramunit:ram_unit", "MB, MBPerCore or MBPerCoreFixed", _REFINE),
+    col("iointensity:io_intensity", BigInteger, "(input+output)/walltime/cores",
+        f"{_REFINE} {_SCOUT}"),
+    words("iointensityunit:io_intensity_unit", "kBPerS", f"{_REFINE} {_SCOUT}"),
+    col("workqueue_id", Integer, "the work queue of the task", _REFINE),
+    col("progress", SmallInteger, "completion in percent", "statistics.note_progress"),
+    col("failurerate:failure_rate", SmallInteger, "job failures in percent",
+        "statistics.note_progress"),
+    words("errordialog:error_dialog", "the diagnosis for people", _MOVE),
+    words("cloud", "the cloud where the task is assigned", f"{_REFINE} {_REVISE}"),
+    words("site", "the site where the task is assigned; NULL: brokerage",
+          f"{_REFINE} {_REVISE} {_PLACE}"),
+    key("reqid", "the request's identifier; the task's own if none", _SUBMIT),
+    words("countrygroup:country_group", "the user's country group", _SUBMIT),
+    col("parent_tid", BigInteger, "the parent task; the task itself if none", _SUBMIT),
+    col("eventservice:event_service", SmallInteger, "1 if the task uses the event service",
+        _LATER),
+    words("ticketid:ticket_id", "ticket to keep track of the task", _REFINE),
+    words("ticketsystemtype:ticket_system_type", "the ticket system", _REFINE),
+    stamp("statechangetime:state_change_time", "when the status changed", f"{_SUBMIT} {_MOVE}"),
+    words("superstatus:super_status", "the status as the requesting system sees it",
+          f"{_SUBMIT} {_MOVE}"),
+    words("campaign", "the campaign", _REFINE),
+    col("mergeramcount:merge_ram_count", BigInteger, "memory of merge jobs", _REFINE),
+    words("mergeramunit:merge_ram_unit", "unit of mergeramcount", _LATER),
+    col("mergewalltime:merge_walltime", BigInteger, "walltime of merge jobs", _LATER),
+    words("mergewalltimeunit:merge_walltime_unit", "unit of mergewalltime", _LATER),
+    stamp("throttledtime:throttled_time", "when the task was throttled last",
+        "tending.note_throttled"),
+    col("numthrottled:num_throttled", SmallInteger, "how often the task was throttled",
+        "tending.note_throttled"),
+    col("mergecorecount:merge_core_count", Integer, "cores per merge job", _REFINE),
+    col("goal", SmallInteger, "goal in percent multiplied by 10", _REFINE),
+    stamp("assessmenttime:assessment_time", "when statistics were updated",
+          "statistics.note_progress"),
+    col("cputime:cpu_time", BigInteger, "HS06 seconds per event", f"{_REFINE} {_SCOUT}"),
+    words("cputimeunit:cpu_time_unit", "HS06sPerEvent or mHS06sPerEvent", f"{_REFINE} {_SCOUT}"),
+    col("cpuefficiency:cpu_efficiency", SmallInteger, "single core efficiency in percent",
+        _REFINE),
+    col("basewalltime:base_walltime", Integer, "offset of the walltime in seconds", _REFINE),
+    words("amiflag:ami_flag", "READY when the task is done or finished", _MOVE),
+    words("nucleus", "the site that collects the outputs",
+          f"{_REFINE} decisions.assign_nuclei {_PLACE}"),
+    col("baseramcount:base_ram_count", BigInteger, "memory in MB that does not scale with cores",
+        _REFINE),
+    stamp("rescuetime:rescue_time", "when a dog took the task from a dead process",
+        "dogs.release_stale"),
+    words("requesttype:request_type", "type of the request", _REFINE),
+    words("usejumbo:use_jumbo", "Y when using jumbo jobs", _LATER),
+    col("diskio:disk_io", BigInteger, "(read+written)/walltime of scouts", _SCOUT),
+    words("diskiounit:disk_io_unit", "kBPerS", _SCOUT),
+    # ours
+    words("gshare", "the global share of the task's jobs",
+          f"{_REFINE} tending.hurry commands.begin_attempt"),
+    words("resource_type", "the shape of the task's jobs", f"{_REFINE} {_REVISE} {_SCOUT}"),
+    col("rules", JSONB, "the typed split rules", f"{_REFINE} {_REVISE} {_WITHHOLD}"),
+    col("attemptnr:attempt_nr", Integer, "the task's attempt, raised by retry",
+        f"{_SUBMIT} commands.begin_attempt", nullable=False, server_default=text("1")),
+    words("reason_code", "why the task is where it is", _MOVE),
+    col("reason_facts", JSONB, "the facts behind reason_code", _MOVE),
+    stamp("next_run_at", "no agent looks at the task before", f"{_MOVE} tasks.put_off"),
+    count("lock_seq", "raised by each claim; fences the claimant's writes",
+        f"{_CLAIM} dogs.claim_killers dogs.release_stale"),
+    stamp("lease_until", "the claim ends here, in real time", _CLAIM),
+    count("worker_deaths", "claims in a row whose worker did not come back",
+        f"{_CLAIM} dogs.release_stale", SmallInteger),
+    words("idempotency_key", "the submitter's key: a repeat gives the same task", _SUBMIT),
+    stamp("split_at", "when the first job was made", "statistics.note_progress"),
+    col("origin_pandaid", BigInteger, "the id a submitter got at once (DIRAC RFC #15)", _LATER),
+    count("measured_jobs", "finished jobs when their figures were read last",
+        "scouting.store_measured", Integer),
+    words("period", "how often a periodical task gets a job", _REFINE),
+    stamp("nextperiod:next_period", "when it gets the next one", "periods.set_next"),
+    PrimaryKeyConstraint("jedi_task_id"),
+    UniqueConstraint("user_name", "idempotency_key"),
+    one_of("status", states.TASK_STATES),
+    CheckConstraint("parent_tid <= jeditaskid", name="parent"),  # hence there are no circles
+    Index(None, "status", text("currentpriority DESC"), "jedi_task_id"),
+    # turns.NEXT: the first tasks of each share
+    Index("jedi_tasks_turn_ix", "gshare",
+          literal_column("(currentpriority + (status = 'scouting'::text)::integer)").desc(),
+          "jedi_task_id",
+          postgresql_where=text("status IN ('ready', 'scouting', 'running', 'topreprocess', "
+                                "'preprocessing')")),
+    # ... of each user
+    Index("jedi_tasks_owner_ix", "gshare", literal_column("coalesce(username, ''::text)"),
+          literal_column("(currentpriority + (status = 'scouting'::text)::integer)").desc(),
+          "jedi_task_id",
+          postgresql_where=text("status IN ('ready', 'scouting', 'running', 'topreprocess', "
+                                "'preprocessing')")),
+    Index(None, "user_name", "task_name"),
+    Index(None, "task_name"),
+    Index(None, "parent_tid"),
+    Index("jedi_tasks_period_ix", "next_period",
+          postgresql_where=text("period IS NOT NULL AND status IN ('ready', 'running')")),
+    Index("jedi_tasks_locked_ix", "locked_time", postgresql_where=text("lockedby IS NOT NULL")),
+    comment="all production and analysis tasks",
+    postgresql_with={"fillfactor": "80"},
+)  # fmt: skip
+
+task_params = Table(
+    "jedi_taskparams",
+    metadata,
+    key("jeditaskid:jedi_task_id", "the task", _SUBMIT),
+    col("taskparams:task_params", JSONB, "the task's parameters", f"{_SUBMIT} {_MERGE} {_PLACE}"),
+    # ours
+    words("source_text", "what was submitted, byte for byte", _SUBMIT),
+    words("source_format", "json or yaml", _SUBMIT),
+    words("sandbox_sha256", "the task's sandbox", _SUBMIT),
+    PrimaryKeyConstraint("jedi_task_id"),
+    comment="the parameters of each task",
+)
+
+job_params_template = Table(
+    "jedi_jobparams_template",
+    metadata,
+    key("jeditaskid:jedi_task_id", "the task", _REFINE),
+    words("jobparamstemplate:job_params_template", "how job parameters are made", _REFINE),
+    PrimaryKeyConstraint("jedi_task_id"),
+    comment="how the job parameters of each task are made",
+)
+
+_FEED = "contents.feed"
+_FED = "contents.note_fed"
+_RELEASED = f"{_FED} contents.release contents.lose {_WITHHOLD}"
+_MARK = "contents.lose contents.find_again contents.release"
+_NEW_DS = "datasets.insert_datasets"
+_END = "job_ends.end_jobs"
+_GEN = "generation.write_jobs"
+_DS_MOVE = "datasets.move_datasets"
+_RETRY = "commands.revive commands.give_up_unused recovery.undo"
+
+datasets = Table(
+    "jedi_datasets",
+    metadata,
+    key("datasetid:dataset_id", "the dataset's identifier, from a sequence", _NEW_DS,
+        server_default=dataset_id_seq.next_value()),
+    words("datasetname:dataset_name", "scope:name", _NEW_DS, nullable=False),
+    words("containername:container_name", "the container it came from, or is in",
+          f"{_NEW_DS} instances.at_sites"),
+    key("jeditaskid:jedi_task_id", "the task", _NEW_DS),
+    col("masterid:master_id", BigInteger, "the master of a secondary dataset", _NEW_DS),
+    col("provenanceid:provenance_id", BigInteger, "the input an output belongs to", _NEW_DS),
+    words("state", "open or closed in data management, when last looked up",
+          f"{_FED} expiry.note_gone"),
+    stamp("statechecktime:state_check_time", "when the state was looked up",
+          "datasets.note_look datasets.call_consumers expiry.note_gone"),
+    stamp("statecheckexpiration:state_check_expiration", "look-ups end here; NULL: none needed",
+          _LATER),
+    count("nfiles:n_files", "files in the dataset", f"{_FED} {_GEN}"),
+    count("nfilestobeused:n_files_to_be_used", "files released for jobs", _RELEASED),
+    count("nfilesused:n_files_used", "files in jobs or through with them",
+        f"{_GEN} {_END} {_RETRY}"),
+    count("nfilesfinished:n_files_finished", "files finished", _END),
+    count("nfilesfailed:n_files_failed", "files failed for good", f"{_END} {_RETRY}"),
+    count("nfilesonhold:n_files_on_hold", "files on hold", _LATER),
+    col("nevents:n_events", BigInteger, "events in the dataset; NULL unless needed", _FED),
+    col("neventstobeused:n_events_to_be_used", BigInteger, "events released", _RELEASED),
+    col("neventsused:n_events_used", BigInteger, "events finished", _END),
+    words("status", "how the dataset is being used", f"{_NEW_DS} {_DS_MOVE}", nullable=False),
+    stamp("creationtime:creation_time", "when the record was inserted", _NEW_DS, now=True),
+    stamp("modificationtime:modification_time", "when the record was updated", _DS_MOVE, now=True),
+    stamp("frozentime:frozen_time", "when the dataset was frozen", _DS_MOVE),
+    words("type", "input, output, log, pseudo_input, random_seed, ...", _NEW_DS, nullable=False),
+    words("vo", "the virtual organisation", _NEW_DS),
+    words("cloud", "the cloud whose replica is used", _LATER),
+    words("site", "the site whose jobs fill it; NULL: any", "instances.at_sites"),
+    words("lockedby:locked_by", "the process that takes care of the record", _LATER),
+    stamp("lockedtime:locked_time", "when the record was locked", _LATER),
+    words("attributes", "how the dataset is split: ratio, nosplit, repeat, ...", _NEW_DS),
+    words("streamname:stream_name", "its placeholder in the job parameters", _NEW_DS),
+    words("storagetoken:storage_token", "where files are while the task runs", _NEW_DS),
+    words("destination", "the endpoint where outputs go",
+          f"{_NEW_DS} decisions.assign_nuclei {_PLACE}"),
+    col("templateid:template_id", BigInteger, "the container it was made for",
+        "instances.at_sites"),
+    count("nfileswaiting:n_files_waiting", "files waiting for real co-jumbo jobs", _LATER),
+    # ours
+    count("nfilesmissing:n_files_missing", "files lost, missing or broken",
+        f"contents.lose contents.find_again {_END}"),
+    PrimaryKeyConstraint("dataset_id", "jedi_task_id"),
+    CheckConstraint(
+        "status IN ({})".format(
+            ", ".join(
+                f"'{s}'"
+                for s in {**states.INPUT_DATASET.states, **states.OUTPUT_DATASET.states}
+            )
+        ),
+        name="status",
+    ),
+    Index(None, "jedi_task_id"),
+    Index(None, "dataset_name", "type"),
+    Index("jedi_datasets_container_ix", "container_name", "type",
+          postgresql_where=text("containername IS NOT NULL")),
+    Index("jedi_datasets_statecheck_ix", "state_check_time",
+          postgresql_where=text("statecheckexpiration IS NOT NULL")),
+    Index("jedi_datasets_locked_ix", "locked_time", postgresql_where=text("lockedby IS NOT NULL")),
+    comment="datasets and their relations with tasks",
+    postgresql_with={"fillfactor": "70"},
+)  # fmt: skip
+
+contents = Table(
+    "jedi_dataset_contents",
+    metadata,
+    key("fileid:file_id", "the file's identifier, from a sequence", _FEED,
+        server_default=file_id_seq.next_value()),
+    key("datasetid:dataset_id", "the dataset", _FEED),
+    key("jeditaskid:jedi_task_id", "the task", _FEED),
+    stamp("creationdate:creation_date", "when the record was inserted", _FEED, now=True),
+    stamp("lastattempttime:last_attempt_time", "when the file was tried", _GEN),
+    words("lfn", "the logical file name", f"{_FEED} recovery.rename", nullable=False),
+    words("guid", "the file's GUID", f"{_FEED} {_END}"),
+    words("type", "the dataset's type", _FEED, nullable=False),
+    col("fsize", BigInteger, "size in bytes", f"{_FEED} contents.find_again {_END}"),
+    words("checksum", "adler32, 8 hex digits", f"{_FEED} contents.find_again {_END}"),
+    words("scope", "the scope", _FEED),
+    words("status", "the file's status",
+          f"{_FEED} {_MARK} {_GEN} dispatch.accept_reports {_END} {_RETRY}", nullable=False),
+    col("attemptnr:attempt_nr", SmallInteger, "how often the file was tried", _GEN,
+        nullable=False, server_default=text("0")),
+    col("maxattempt:max_attempt", SmallInteger, "how often the file can be tried",
+        f"{_FEED} commands.revive {_MERGE} reassigning.spare_inputs {_END}"),
+    col("nevents:n_events", BigInteger, "events in the file", _FEED),
+    col("keeptrack:keep_track", SmallInteger, "1 if the file's use is kept track of", _FEED),
+    col("startevent:start_event", BigInteger, "first event of the range in the file", _FEED),
+    col("endevent:end_event", BigInteger, "last event of the range in the file", _FEED),
+    col("firstevent:first_event", BigInteger, "number given to the first event", _FEED),
+    col("boundaryid:boundary_id", BigInteger, "splitting respects this id", f"{_FEED} {_GEN}"),
+    col("pandaid:panda_id", BigInteger, "the job that uses the file", _GEN),
+    col("failedattempt:failed_attempt", SmallInteger, "how often the file failed", _END,
+        nullable=False, server_default=text("0")),
+    col("lumiblocknr:lumi_block_nr", Integer, "lumi block in the file", _FEED),
+    col("outpandaid:out_panda_id", BigInteger, "the job that made the file", _GEN),
+    col("maxfailure:max_failure", SmallInteger, "how often the file can fail",
+        f"{_FEED} commands.revive {_MERGE}"),
+    words("is_waiting", "Y if it waits for a real co-jumbo job", _LATER),
+    col("jobsetid:jobset_id", BigInteger, "the job set that uses the file", _LATER),
+    words("proc_status", "the status as users see it",
+          f"{_FEED} {_MARK} {_GEN} {_END} {_RETRY}"),
+    # ours
+    col("ramcount:ram_count", Integer, "memory that its jobs need if the task asks for less, in "
+        "the task's unit", _LATER),
+    # An index on the status itself would make each change of it an update of all indexes.
+    col("ready", Boolean, "the status is ready", "migration",
+        server_default=Computed("status = 'ready'", persisted=True)),
+    PrimaryKeyConstraint("file_id", "jedi_task_id"),
+    CheckConstraint("length(lfn) <= 256", name="lfn"),
+    CheckConstraint(
+        "status IN ({})".format(
+            ", ".join(
+                f"'{s}'" for s in {**states.INPUT_FILE.states, **states.OUTPUT_FILE.states}
+            )
+        ),
+        name="status",
+    ),
+    Index(None, "jedi_task_id", "dataset_id"),
+    Index(None, "dataset_id"),
+    Index("jedi_dataset_contents_ready_ix", "dataset_id", "file_id",
+          postgresql_where=text("ready")),
+    Index("jedi_dataset_contents_lfn_ix", "lfn",
+          postgresql_where=text("type IN ('output', 'log')")),
+    comment="files (or event ranges of files) and how tasks use them",
+    postgresql_with={
+        "fillfactor": "45",
+        "autovacuum_vacuum_scale_factor": "0.05",
+        "autovacuum_analyze_scale_factor": "0.05",
+    },
+)  # fmt: skip
+
+output_template = Table(
+    "jedi_output_template",
+    metadata,
+    col("outtempid", BigInteger, "the template's identifier", "datasets.insert_templates",
+        server_default=out_temp_id_seq.next_value(), nullable=False),
+    key("jeditaskid:jedi_task_id", "the task", "datasets.insert_templates"),
+    key("datasetid:dataset_id", "the output dataset", "datasets.insert_templates"),
+    words("filenametemplate:file_name_template", "how output names are made",
+          "datasets.insert_templates", nullable=False),
+    words("sourcename:source_name", "the payload's own name of the file, if another",
+          "datasets.insert_templates"),
+    col("serialnr:serial_nr", Integer, "the last serial number used", _GEN,
+        nullable=False, server_default=text("0")),
+    col("maxserialnr:max_serial_nr", Integer, "the largest serial number allowed",
+        "datasets.insert_templates"),
+    words("streamname:stream_name", "its placeholder in the job parameters",
+          "datasets.insert_templates"),
+    words("outtype:out_type", "output or log", "datasets.insert_templates"),
+    PrimaryKeyConstraint("outtempid"),
+    Index(None, "jedi_task_id"),
+    comment="how the file names of each output dataset are made",
+)  # fmt: skip
+
+_QUEUES = "queues.put_queues"
+
+work_queue = Table(
+    "jedi_work_queue",
+    metadata,
+    col("queue_id", Integer, "unique identifier", _QUEUES, nullable=False, autoincrement=False),
+    words("queue_name", "the queue's name", _QUEUES, nullable=False),
+    words("queue_type", "the prodSourceLabel it serves", _QUEUES, nullable=False),
+    words("vo", "the virtual organisation it serves", _QUEUES, nullable=False),
+    col("queue_share", Integer, "its share; NULL: not throttled", _QUEUES),
+    col("queue_order", Integer, "evaluated before queues of higher order", _QUEUES),
+    words("criteria", "SQL condition on jedi_tasks", _QUEUES),
+    words("variables", "values of the condition's variables", _QUEUES),
+    col("partitionid", Integer, "its partition; -1: it is a partition", _QUEUES),
+    col("stretchable", SmallInteger, "1 if it may use shares of idle queues", _QUEUES),
+    words("status", "active or inactive", _QUEUES),
+    # ours
+    col(
+        "caps",
+        JSONB,
+        "limits of the throttler in jobs, by NQUEUELIMIT, NQUEUECAP or NRUNNINGCAP, "
+        "with _<resource type> for one alone",
+        _QUEUES,
+    ),
+    PrimaryKeyConstraint("queue_id"),
+    UniqueConstraint("queue_order"),
+    UniqueConstraint("queue_name"),
+    CheckConstraint("length(queue_name) <= 64", name="name"),
+    comment="partitions and shares of the workload",
+)
+
+events = Table(
+    "jedi_events",
+    metadata,
+    key("jeditaskid:jedi_task_id", "the task", _GEN),
+    key("datasetid:dataset_id", "the dataset of the file", _GEN),
+    key("fileid:file_id", "the contents row", _GEN),
+    col("status", SmallInteger, "its status (code)", f"{_GEN} {_END}", nullable=False),
+    key("pandaid:panda_id", "the job that processes the range", _GEN),
+    key("job_processid", "the worker process; 0: the job's only one", _GEN),
+    col("def_min_eventid", BigInteger, "first event of the range", _GEN),
+    col("def_max_eventid", BigInteger, "last event of the range", _GEN),
+    col("processed_upto_eventid", BigInteger, "last event processed", _END),
+    col("attemptnr:attempt_nr", SmallInteger, "attempts", _GEN, nullable=False),
+    col("objstore_id", Integer, "endpoint of the pre-merged file", _LATER),
+    col("event_offset", BigInteger, "events before the first one of the file", _GEN),
+    col("is_jumbo", SmallInteger, "1 if a jumbo job processes it", _LATER),
+    col("ziprow_id", BigInteger, "row of the zip file", _LATER),
+    words("file_not_deleted", "Y if pre-merged files can be deleted", _LATER),
+    col("error_code", Integer, "error of the range", _LATER),
+    col("path_convention", SmallInteger, "how the file's path is made", _LATER),
+    PrimaryKeyConstraint("jedi_task_id", "panda_id", "file_id", "job_processid", "attempt_nr"),
+    CheckConstraint("status BETWEEN 0 AND 10", name="status"),
+    Index(None, "panda_id"),
+    comment="progress of jobs in events",
+)
+
+job_retry_history = Table(
+    "jedi_job_retry_history",
+    metadata,
+    key("jeditaskid:jedi_task_id", "the task", _GEN),
+    key("oldpandaid:old_panda_id", "the earlier job", _GEN),
+    key("newpandaid:new_panda_id", "the later job", _GEN),
+    words("relationtype:relation_type", "retry, merge, ...", _GEN),
+    col("originpandaid:origin_panda_id", BigInteger, "the first job of the line", _GEN),
+    PrimaryKeyConstraint("jedi_task_id", "new_panda_id", "old_panda_id"),
+    Index(None, "old_panda_id"),
+    Index(None, "origin_panda_id"),
+    comment="which job took over from which",
+)
+
+process_lock = Table(
+    "jedi_process_lock",
+    metadata,
+    words("prodsourcelabel:prod_source_label", "the source label", "locks.take", nullable=False),
+    words("vo", "the virtual organisation", "locks.take", nullable=False),
+    col("workqueue_id", Integer, "the work queue", "locks.take", nullable=False),
+    words("cloud", "the cloud", "locks.take", nullable=False, server_default=""),
+    words("lockedby:locked_by", "who holds the lock", "locks.take", nullable=False),
+    stamp("lockedtime:locked_time", "when it was taken", "locks.take", now=True),
+    # ours
+    words("component", "what the lock protects", "locks.take", nullable=False, server_default=""),
+    stamp("lease_until", "the lock ends here, in real time", "locks.take"),
+    PrimaryKeyConstraint("prod_source_label", "vo", "workqueue_id", "cloud", "component"),
+    comment="locks of agents and dogs",
+)

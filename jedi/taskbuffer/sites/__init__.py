@@ -1,0 +1,1 @@
+"""SQL about sites, their storage, their pilots, and the decisions that chose them."""

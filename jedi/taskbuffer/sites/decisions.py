@@ -1,0 +1,192 @@
+"""What brokers decided and what they knew, so that a decision can be explained and replayed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+from jedi.spec.decision import Decision, Pledge
+from jedi.spec.request import Past
+from jedi.taskbuffer.sites.sites import SPACES
+
+_RECORD = text("""
+WITH d AS (
+  SELECT nextval('jedi_broker_decisions_decision_id_seq') AS decision_id, r.*
+  FROM jsonb_to_recordset(CAST(:decisions AS jsonb)) AS r(jeditaskid bigint, broker text,
+    snapshot_hash text, seed bigint, knobs jsonb, need jsonb, chosen text[], weights float8[],
+    refusals jsonb, used text[])
+), i AS (
+  INSERT INTO jedi_broker_decisions (decision_id, jeditaskid, broker, snapshot_hash, seed, knobs,
+    outcome, chosen, weights, need, used)
+  SELECT decision_id, jeditaskid, broker, snapshot_hash, seed, knobs,
+    CASE WHEN cardinality(chosen) > 0 THEN 'chosen' ELSE 'none' END, chosen, weights, need,
+    used
+  FROM d
+)
+INSERT INTO jedi_broker_reasons (decision_id, site, codes, observed, limits)
+SELECT d.decision_id, r.site, r.codes, r.observed, r.limits
+FROM d, jsonb_to_recordset(d.refusals)
+  AS r(site text, codes text[], observed float8[], limits float8[])
+""")
+
+
+def record(tx: Connection, decisions: Sequence[Decision]) -> None:
+    """Store decisions with the reasons for every site refused."""
+    rows = json.dumps([asdict(decision) for decision in decisions], allow_nan=False)
+    tx.execute(_RECORD, {"decisions": rows})
+
+
+def put_snapshot(tx: Connection, snapshot_hash: str, packed: bytes, max_mb: int) -> None:
+    """Keep what brokers knew unless it is too large; the same knowledge is stored once."""
+    if len(packed) > max_mb * 2**20:
+        return
+    tx.execute(
+        text(
+            "INSERT INTO jedi_snapshots (snapshot_hash, data) VALUES (:hash, :data) "
+            "ON CONFLICT DO NOTHING"
+        ),
+        {"hash": snapshot_hash, "data": packed},
+    )
+
+
+_GET = text("""
+SELECT d.*, s.data FROM jedi_broker_decisions d LEFT JOIN jedi_snapshots s USING (snapshot_hash)
+WHERE d.decision_id = :id
+""")
+
+
+def get(tx: Connection, decision_id: int) -> Row[Any] | None:
+    """A decision with the snapshot it was made from (`data` None: it is not kept any more)."""
+    return tx.execute(_GET, {"id": decision_id}).one_or_none()
+
+
+_USED = text("""
+SELECT t.id, s.chosen FROM unnest(CAST(:ids AS bigint[])) t(id), LATERAL (
+  SELECT decision_id, seed FROM jedi_broker_decisions d
+  WHERE d.jeditaskid = t.id AND d.outcome = 'chosen' AND d.broker <> 'nucleus'
+  ORDER BY d.decision_id DESC LIMIT 1) d, LATERAL (
+  SELECT array_agg(site ORDER BY decision, place) AS chosen FROM (
+    SELECT site, min(e.decision_id) AS decision, min(n.place) AS place
+    FROM (
+      SELECT * FROM jedi_broker_decisions e
+      WHERE e.jeditaskid = t.id AND e.decision_id <= d.decision_id
+      ORDER BY e.decision_id DESC LIMIT 1000) e, unnest(e.chosen) WITH ORDINALITY n(site, place)
+    WHERE e.seed = d.seed AND e.outcome = 'chosen' AND e.broker <> 'nucleus' GROUP BY site) n) s
+""")
+# Decisions of one claim, dataset by dataset, have one seed; only the last can be of it.
+
+
+def used_sites(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[str]]:
+    """The sites that each task's jobs went to last, those of all its datasets."""
+    rows = tx.execute(_USED, {"ids": list(task_ids)})
+    return {row.id: row.chosen for row in rows}
+
+
+_PAST = text("""
+SELECT jeditaskid, site,
+  count(*) FILTER (WHERE status = 'closed') AS closed,
+  count(*) FILTER (WHERE status = 'failed') AS failed,
+  count(*) FILTER (WHERE status = 'finished') AS finished
+FROM (
+  SELECT jeditaskid, site, status, endtime FROM jedi_jobs WHERE jeditaskid = ANY(:ids)
+  UNION ALL
+  SELECT jeditaskid, site, status, endtime FROM jedi_jobs_archived WHERE jeditaskid = ANY(:ids)) j
+WHERE status IN ('closed', 'failed', 'finished')
+  AND endtime > jedi_now() - make_interval(secs => :seconds)
+GROUP BY jeditaskid, site ORDER BY jeditaskid, site
+""")
+
+
+def past_jobs(tx: Connection, task_ids: Sequence[int], seconds: float) -> dict[int, Past]:
+    """How jobs of tasks ended within the last so many seconds, by site."""
+    counted: dict[int, dict[str, dict[str, int]]] = {}
+    for row in tx.execute(_PAST, {"ids": list(task_ids), "seconds": seconds}):
+        of_task = counted.setdefault(row.jeditaskid, {"closed": {}, "failed": {}, "finished": {}})
+        for how, by_site in of_task.items():
+            if n := row._mapping[how]:
+                by_site[row.site] = n
+    return {task_id: Past(**ways) for task_id, ways in counted.items()}
+
+
+_INPUTS = text("""
+SELECT jeditaskid, d.datasetname, CASE WHEN t.rules ? 'n_events_per_job'
+  THEN (SELECT count(DISTINCT c.lfn) FROM jedi_dataset_contents c  -- a file has several rows
+        WHERE c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid)
+  ELSE greatest(d.nfiles, 0) END AS nfiles
+FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
+WHERE jeditaskid = ANY(:ids) AND d.type = 'input' ORDER BY jeditaskid, d.datasetid
+""")
+
+
+def inputs(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[Row[Any]]]:
+    """The input datasets of tasks: name and number of files."""
+    found: dict[int, list[Row[Any]]] = {}
+    for row in tx.execute(_INPUTS, {"ids": list(task_ids)}):
+        found.setdefault(row.jeditaskid, []).append(row)
+    return found
+
+
+_DAYS = """
+sum(CASE WHEN d.nevents > 0 THEN greatest(d.nevents - coalesce(d.neventsused, 0), 0)
+      ELSE greatest(d.nfilestobeused - d.nfilesused, 0) END)
+  * max(coalesce(nullif(t.cputime, 0), 300) / CASE WHEN t.cputimeunit LIKE 'm%' THEN 1000.0
+      ELSE 1 END) / 10 / 86400
+"""
+_WORK = text(f"""
+SELECT nucleus, workqueue_id, currentpriority, sum(days)::float8 AS days FROM (
+  SELECT t.nucleus, coalesce(t.workqueue_id, 0) AS workqueue_id,
+    coalesce(t.currentpriority, 0) AS currentpriority, {_DAYS} AS days
+  FROM jedi_tasks t JOIN jedi_datasets d USING (jeditaskid)
+  WHERE t.status IN ('ready', 'scouting', 'running', 'pending') AND t.nucleus IS NOT NULL
+    AND d.masterid IS NULL AND d.type IN ('input', 'pseudo_input')
+  GROUP BY t.jeditaskid) w
+GROUP BY nucleus, workqueue_id, currentpriority ORDER BY 1, 2, 3
+""")
+_WORK_OF = text(f"""
+SELECT t.jeditaskid, ({_DAYS})::float8 AS days
+FROM jedi_tasks t JOIN jedi_datasets d USING (jeditaskid)
+WHERE t.jeditaskid = ANY(:ids) AND d.masterid IS NULL AND d.type IN ('input', 'pseudo_input')
+GROUP BY t.jeditaskid
+""")
+
+
+def work_at_nuclei(tx: Connection) -> list[Pledge]:
+    """The work that is left to tasks of each nucleus, by work queue and priority."""
+    return [Pledge(*row) for row in tx.execute(_WORK)]
+
+
+def work_of(tx: Connection, task_ids: Sequence[int]) -> dict[int, float]:
+    """The work that is left to each task, in core-days at 10 HS06."""
+    rows = tx.execute(_WORK_OF, {"ids": list(task_ids)})
+    return {row.jeditaskid: row.days or 0.0 for row in rows}
+
+
+_NUCLEUS = text(f"""
+WITH n AS (
+  SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:nuclei AS text[]),
+    CAST(:endpoints AS text[])) n(id, nucleus, endpoint)
+), t AS (
+  UPDATE jedi_tasks t SET nucleus = n.nucleus FROM n WHERE t.jeditaskid = n.id
+)
+UPDATE jedi_datasets d SET destination = coalesce({SPACES} ->> n.nucleus, n.endpoint) FROM n
+WHERE d.jeditaskid = n.id AND d.type = ANY(:types) AND d.destination IS NULL
+""")
+
+
+def assign_nuclei(tx: Connection, places: Sequence[tuple[int, str, str]]) -> None:
+    """Give tasks a nucleus, and their outputs its endpoint: (task, nucleus, endpoint); those with a
+    storage token that the nucleus has a space for get that."""
+    tx.execute(
+        _NUCLEUS,
+        {
+            "ids": [task_id for task_id, _, _ in places],
+            "nuclei": [name for _, name, _ in places],
+            "endpoints": [endpoint for _, _, endpoint in places],
+            "types": list(states.PRODUCT_TYPES),
+        },
+    )

@@ -1,0 +1,287 @@
+"""jedi_pilots: the pilots that submitters of this machine have sent, and the jobs they hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+from jedi.host.processes import Process
+from jedi.spec.wire import Delegation
+
+_SERVE = text("""
+WITH l AS (
+  SELECT site, capability, corecount, greatest(maxrss, 0) AS maxrss,
+    greatest(maxwdir, 0) AS maxwdir, greatest(maxtime, 0) AS maxtime, submitter, queue, batch,
+    lastpilot,
+    CASE WHEN submitter <> 'none' AND status NOT IN ('offline', 'paused') THEN greatest(nslots, 0)
+         ELSE 0 END AS nslots
+  FROM jedi_sites s
+  WHERE submitter <> 'none' OR EXISTS (
+    SELECT FROM jedi_pilots p WHERE p.site = s.site AND p.endtime IS NULL AND p.host = :host)
+  ORDER BY site LIMIT :limit FOR NO KEY UPDATE OF s SKIP LOCKED
+), seen AS (
+  UPDATE jedi_sites s SET lastpilot = jedi_now() FROM l
+  WHERE s.site = l.site AND l.nslots > 0
+    AND (l.lastpilot IS NULL OR l.lastpilot < jedi_now() - interval '30 s')
+)
+SELECT * FROM l ORDER BY site
+""")
+
+
+def serve(tx: Connection, host: str, limit: int) -> list[Row[Any]]:
+    """Lock the sites that a submitter looks after, to the transaction's end, and note that they
+    are: site, submitter (the engine), queue, batch, nslots (0: no more pilots), capability,
+    corecount, maxrss, maxwdir, maxtime.
+
+    Sites that somebody else has locked are left out. What is read of a site's pilots after this
+    holds until the commit, so two submitters never fill the same slots.
+    """
+    return list(tx.execute(_SERVE, {"host": host, "limit": limit}))
+
+
+_DEMAND = text("""
+SELECT s.site, s.name, (
+  SELECT count(*) FROM (
+    SELECT FROM jedi_job_ready r
+    WHERE r.site = s.site AND r.cores BETWEEN s.min_cores AND s.cores
+      AND r.memory_mb >= s.min_memory_mb AND (s.memory_mb = 0 OR r.memory_mb <= s.memory_mb)
+      AND (s.disk_mb = 0 OR r.disk_mb <= s.disk_mb)
+    LIMIT s.most) r
+) AS waiting, coalesce(b.jobs, 0) AS busy
+FROM jsonb_to_recordset(CAST(:slots AS jsonb)) s(site text, name text, cores int, memory_mb bigint,
+    disk_mb bigint, min_cores int, min_memory_mb bigint, most bigint)
+  LEFT JOIN (
+  SELECT site, CAST(sum(jobs) AS bigint) AS jobs FROM (
+    SELECT site, status, jobs FROM job_stats UNION ALL
+    SELECT site, status, jobs FROM job_stats_delta) n
+  WHERE status = ANY(:statuses) GROUP BY site) b USING (site)
+""")
+
+
+def demand(tx: Connection, slots: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Row[Any]]:
+    """By site and name of a slot: `waiting` jobs that fit into it (counted to `most`), and jobs
+    that keep the site's pilots `busy`. Both at one instant: a job that is just taken counts once.
+
+    Slots: site, name, cores, memory_mb and disk_mb (0: no limit), min_cores, min_memory_mb, most.
+    """
+    values = {"slots": json.dumps(slots), "statuses": list(states.JOB_AT_SITE)}
+    return {(row.site, row.name): row for row in tx.execute(_DEMAND, values)}
+
+
+def live_pilots(tx: Connection, host: str) -> list[Row[Any]]:
+    """The pilots of a host that have not ended: pilot_id, engine, pid, age_s, ..."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT *, CAST(extract(epoch FROM jedi_now() - creationtime) AS float8) AS age_s "
+                "FROM jedi_pilots WHERE endtime IS NULL AND host = :host ORDER BY pilot_id"
+            ),
+            {"host": host},
+        )
+    )
+
+
+def insert_pilots(
+    tx: Connection,
+    host: str,
+    site: str,
+    engine: str,
+    tokens: Mapping[str, str],
+    lifetime_s: float,
+    resource_type: str = "",
+) -> None:
+    """Note pilots that are going to be started, with the sha256 of their tokens, which expire, and
+    the shape of their slots (empty: whole)."""
+    if tokens:
+        tx.execute(
+            text(
+                "WITH n AS (SELECT * FROM unnest(CAST(:ids AS text[]), CAST(:hashes AS text[])) "
+                "AS n(pilot_id, token_hash)), t AS ("
+                "INSERT INTO jedi_tokens (token_hash, kind, site, expires_at) "
+                "SELECT token_hash, 'pilot', :site, jedi_now() + make_interval(secs => :life) "
+                "FROM n) "
+                "INSERT INTO jedi_pilots "
+                "(pilot_id, site, host, engine, token_hash, status, resource_type) "
+                "SELECT pilot_id, :site, :host, :engine, token_hash, 'submitted', :type FROM n"
+            ),
+            {"ids": list(tokens), "hashes": list(tokens.values()), "site": site, "host": host,
+             "engine": engine, "life": lifetime_s, "type": resource_type},
+        )  # fmt: skip
+
+
+def renew_tokens(tx: Connection, host: str, lifetime_s: float) -> None:
+    """Let the tokens of living pilots of a host last, if less than half of their time is left."""
+    tx.execute(
+        text(
+            "UPDATE jedi_tokens t SET expires_at = jedi_now() + make_interval(secs => :life) "
+            "FROM jedi_pilots p WHERE p.token_hash = t.token_hash AND p.endtime IS NULL "
+            "AND p.host = :host AND t.revoked_at IS NULL "
+            "AND t.expires_at < jedi_now() + make_interval(secs => :life / 2)"
+        ),
+        {"host": host, "life": lifetime_s},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is known of a pilot from now on: its process or its batch job, and whether it runs."""
+
+    process: Process | None
+    batch_id: str | None
+    running: bool
+
+
+def note_found(tx: Connection, found: Mapping[str, Found]) -> None:
+    """Note which process or batch job each pilot is."""
+    tx.execute(
+        text(
+            "UPDATE jedi_pilots p SET pid = n.pid, process_start = n.start, "
+            "batch_id = n.batch_id, status = CASE WHEN n.running THEN 'running' ELSE p.status END "
+            "FROM unnest(CAST(:ids AS text[]), CAST(:pids AS int[]), CAST(:starts AS bigint[]), "
+            "CAST(:batch_ids AS text[]), CAST(:running AS bool[])) "
+            "AS n(pilot_id, pid, start, batch_id, running) "
+            "WHERE p.pilot_id = n.pilot_id AND p.status IN ('submitted', 'running')"
+        ),
+        {
+            "ids": list(found),
+            "pids": [one.process and one.process.pid for one in found.values()],
+            "starts": [one.process and one.process.start for one in found.values()],
+            "batch_ids": [one.batch_id for one in found.values()],
+            "running": [one.running for one in found.values()],
+        },
+    )
+
+
+def have_ended(tx: Connection, names: Sequence[str]) -> list[Row[Any]]:
+    """Which of these names are pilots that have ended."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT *, CAST(0 AS float8) AS age_s FROM jedi_pilots "
+                "WHERE pilot_id = ANY(CAST(:names AS text[])) AND endtime IS NOT NULL"
+            ),
+            {"names": list(names)},
+        )
+    )
+
+
+def jobs_in_pilots(tx: Connection, host: str) -> list[int]:
+    """The jobs that living pilots of a host have taken and not yet reported to be through."""
+    return list(
+        tx.scalars(
+            text(
+                "SELECT j.pandaid FROM jedi_jobs j JOIN jedi_pilots p USING (pilot_id) "
+                "WHERE p.endtime IS NULL AND p.host = :host AND j.status = ANY(:statuses) "
+                "ORDER BY j.pandaid"
+            ),
+            {"host": host, "statuses": list(states.JOB_AT_SITE)},
+        )
+    )
+
+
+def results_to_add(tx: Connection) -> int:
+    """How many jobs are through and wait for the Adder; those it tries again later do not count."""
+    return int(
+        tx.scalar(
+            text(
+                "SELECT count(*) FROM jedi_jobs WHERE status = 'holding' AND hold_kind IS NULL "
+                "AND pilot_result IS NOT NULL AND postprocessed_at IS NULL"
+            )
+        )
+        or 0
+    )
+
+
+def have_worked(tx: Connection, pilot_ids: Sequence[str]) -> set[str]:
+    """Those of the pilots that had a job at any time."""
+    if not pilot_ids:
+        return set()
+    query = text("SELECT DISTINCT pilot_id FROM jedi_jobs WHERE pilot_id = ANY(:ids)")
+    return set(tx.scalars(query, {"ids": list(pilot_ids)}))
+
+
+def lock_jobs(tx: Connection, pilot_ids: Sequence[str]) -> list[Row[Any]]:
+    """Lock the jobs that pilots have taken and not reported to be through: pandaid, pilot_id."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT pandaid, pilot_id FROM jedi_jobs WHERE pilot_id = ANY(:ids) "
+                "AND status = ANY(:statuses) AND postprocessed_at IS NULL "
+                "ORDER BY pandaid FOR NO KEY UPDATE"
+            ),
+            {"ids": list(pilot_ids), "statuses": list(states.JOB_AT_SITE)},
+        )
+    )
+
+
+def note_delegation(tx: Connection, panda_ids: Sequence[int], delegation: Delegation) -> None:
+    """Note to whom jobs that a pilot has just taken were handed."""
+    tx.execute(
+        text(
+            "UPDATE jedi_jobs SET delegation_kind = :kind, delegation_queue = :queue, "
+            "delegation_id = :id WHERE pandaid = ANY(CAST(:ids AS bigint[]))"
+        ),
+        {"ids": list(panda_ids), **delegation.model_dump()},
+    )
+
+
+def lost_attempts(tx: Connection, pilot_ids: Sequence[str], code: str) -> list[Row[Any]]:
+    """The attempts that ended with `code` because their pilots died: pilot_id, pandaid,
+    lock_seq."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT pilot_id, pandaid, lock_seq FROM jedi_jobs "
+                "WHERE pilot_id = ANY(:ids) AND error_code = :code ORDER BY pandaid"
+            ),
+            {"ids": list(pilot_ids), "code": code},
+        )
+    )
+
+
+_END = text("""
+WITH p AS (
+  UPDATE jedi_pilots SET status = :status, endtime = CASE WHEN :tidy THEN jedi_now() END
+  WHERE pilot_id = ANY(:ids) AND endtime IS NULL RETURNING token_hash
+)
+UPDATE jedi_tokens t SET revoked_at = jedi_now()
+FROM p WHERE t.token_hash = p.token_hash AND t.revoked_at IS NULL
+""")
+
+
+def end_pilots(tx: Connection, pilot_ids: Sequence[str], status: str, *, tidy: bool = True) -> None:
+    """Note that pilots have gone, `ended` in order or `lost`, and take their tokens back; not
+    `tidy`: they count as live until what they left behind is removed."""
+    tx.execute(_END, {"status": status, "ids": list(pilot_ids), "tidy": tidy})
+
+
+def note_trouble(tx: Connection, site: str, facts: Mapping[str, Any] | None) -> None:
+    """Say why the submitter waits before it sends more pilots to a site; None: it does not."""
+    tx.execute(
+        text(
+            "DELETE FROM jedi_site_metrics WHERE site = :site AND metric = 'submitter'"
+            if facts is None
+            else "INSERT INTO jedi_site_metrics (site, gshare, metric, value) "
+            "VALUES (:site, '', 'submitter', CAST(:value AS jsonb)) "
+            "ON CONFLICT (site, gshare, metric) DO UPDATE SET value = excluded.value, "
+            "ts = jedi_now()"
+        ),
+        {"site": site} if facts is None else {"site": site, "value": json.dumps(dict(facts))},
+    )
+
+
+def trouble(tx: Connection, site: str) -> str | None:
+    """Why the submitter waits before it sends more pilots to a site; None: it does not."""
+    found: str | None = tx.scalar(
+        text(
+            "SELECT value ->> 'reason' FROM jedi_site_metrics "
+            "WHERE site = :site AND gshare = '' AND metric = 'submitter'"
+        ),
+        {"site": site},
+    )
+    return found

@@ -1,0 +1,259 @@
+"""jedi_sites, their storage endpoints, and the history of both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.spec.linkfile import Figure
+
+Patches = Mapping[str, Mapping[str, Any]]
+"""By name of a row: the columns to set (SQL names, JSON values). Others stay as they are."""
+
+SPACES = """(
+  SELECT jsonb_object_agg(site, ddm_endpoint) FROM (
+    SELECT DISTINCT ON (e.site) e.site, ddm_endpoint
+    FROM jedi_site_endpoints e JOIN jedi_ddm_endpoints p USING (ddm_endpoint)
+    WHERE p.token = d.storagetoken AND e.roles LIKE '%write%'
+    ORDER BY e.site, e.default_write DESC, e.order_write, ddm_endpoint) s
+)"""
+"""The endpoints with the storage token of a dataset `d`, by site."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An attribute that was set to another value; values as text, None: not set."""
+
+    site: str
+    attribute: str
+    old: str | None
+    new: str | None
+
+
+def put_sites(tx: Connection, patches: Patches) -> list[Change]:
+    """Insert or update sites; new ones begin with the defaults of the columns."""
+    return [Change(*row) for row in _merge(tx, "jedi_sites", "site", patches)]
+
+
+def put_endpoints(tx: Connection, patches: Patches, owners: Mapping[str, str]) -> list[Change]:
+    """Insert or update endpoints; `owners` names the site in whose history changes go."""
+    return [
+        Change(owners[name], f"{name}.{attribute}", old, new)
+        for name, attribute, old, new in _merge(tx, "jedi_ddm_endpoints", "ddm_endpoint", patches)
+    ]
+
+
+def put_relations(
+    tx: Connection, relations: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> list[Change]:
+    """By site, all its endpoints: complete rows of jedi_site_endpoints, but for the site."""
+    before = _relations(tx, relations)
+    tx.execute(
+        text("DELETE FROM jedi_site_endpoints WHERE site = ANY(:sites)"),
+        {"sites": list(relations)},
+    )
+    rows = [{"site": site, **row} for site, several in relations.items() for row in several]
+    tx.execute(
+        text(
+            "INSERT INTO jedi_site_endpoints SELECT r.* FROM unnest(CAST(:rows AS text[])) row, "
+            "jsonb_populate_record(NULL::jedi_site_endpoints, CAST(row AS jsonb)) r"
+        ),
+        {"rows": [json.dumps(row) for row in rows]},
+    )
+    after = _relations(tx, relations)
+    return [
+        Change(site, "endpoints", before.get(site), after.get(site))
+        for site in relations
+        if before.get(site) != after.get(site)
+    ]
+
+
+def note_changes(
+    tx: Connection, changes: Sequence[Change], user_name: str, comment: str | None
+) -> None:
+    """Write changes down, with who made them and why."""
+    if changes:
+        tx.execute(
+            text(
+                "INSERT INTO jedi_sites_history "
+                "(site, attribute, oldvalue, newvalue, username, comment) "
+                "VALUES (:site, :attribute, :old, :new, :user, :comment)"
+            ),
+            [{**asdict(change), "user": user_name, "comment": comment} for change in changes],
+        )
+
+
+def all_sites(tx: Connection) -> list[Row[Any]]:
+    """Every site, with the names of its endpoints, first choice first."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT s.*, ARRAY(SELECT e.ddm_endpoint FROM jedi_site_endpoints e "
+                "WHERE e.site = s.site ORDER BY e.default_write DESC, e.order_write, "
+                "e.ddm_endpoint) AS endpoints FROM jedi_sites s ORDER BY s.site"
+            )
+        )
+    )
+
+
+def all_endpoints(tx: Connection) -> list[Row[Any]]:
+    """Every endpoint, with the names of the sites that use it."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT d.*, ARRAY(SELECT DISTINCT e.site FROM jedi_site_endpoints e "
+                "WHERE e.ddm_endpoint = d.ddm_endpoint ORDER BY e.site) AS sites "
+                "FROM jedi_ddm_endpoints d ORDER BY d.ddm_endpoint"
+            )
+        )
+    )
+
+
+def put_links(tx: Connection, figures: Sequence[Figure]) -> None:
+    """Insert or update figures of links, as measured now; of a figure given twice the last."""
+    last = {(one.src, one.dst, one.key): one.value for one in figures}
+    tx.execute(
+        text(
+            "INSERT INTO jedi_network_matrix (src, dst, key, value) "
+            "SELECT * FROM unnest(CAST(:src AS text[]), CAST(:dst AS text[]), "
+            "CAST(:keys AS text[]), CAST(:figures AS float8[])) "
+            "ON CONFLICT (src, dst, key) DO UPDATE SET value = excluded.value, ts = jedi_now()"
+        ),
+        {
+            "src": [src for src, _, _ in last],
+            "dst": [dst for _, dst, _ in last],
+            "keys": [key for _, _, key in last],
+            "figures": list(last.values()),
+        },
+    )
+
+
+def all_links(tx: Connection, place: str | None) -> list[Row[Any]]:
+    """Figures of links, of all places or from and to one."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT src, dst, key, value, ts FROM jedi_network_matrix "
+                "WHERE CAST(:place AS text) IS NULL OR :place IN (src, dst) ORDER BY 1, 2, 3"
+            ),
+            {"place": place},
+        )
+    )
+
+
+_ROOTS = text(
+    "SELECT ddm_endpoint, path FROM jedi_ddm_endpoints WHERE path IS NOT NULL ORDER BY ddm_endpoint"
+)
+
+
+def roots(tx: Connection) -> dict[str, str]:
+    """The root directory of each endpoint that has one."""
+    return dict(tx.execute(_ROOTS).all())
+
+
+_BUFFERS = text("""
+SELECT DISTINCT ON (1) t.ddm_endpoint, d.ddm_endpoint AS disk
+FROM jedi_ddm_endpoints t JOIN jedi_ddm_endpoints d ON d.path IS NOT NULL AND NOT d.is_tape
+WHERE t.path IS NOT NULL AND t.is_tape
+ORDER BY 1, NOT EXISTS (
+  SELECT FROM jedi_site_endpoints a JOIN jedi_site_endpoints b USING (site)
+  WHERE a.ddm_endpoint = t.ddm_endpoint AND b.ddm_endpoint = d.ddm_endpoint), 2
+""")
+
+
+def buffers(tx: Connection) -> dict[str, str]:
+    """Endpoints on tape, each with the disk that takes what is staged from it: the first one of the
+    same site, else of any, that has a root directory."""
+    return dict(tx.execute(_BUFFERS).all())
+
+
+def note_space(tx: Connection, measured: Mapping[str, tuple[float, float]]) -> None:
+    """By endpoint: how much is free, and how much there is in all, in GB, as measured now."""
+    tx.execute(
+        text(
+            "UPDATE jedi_ddm_endpoints d SET space_free = m.free, space_total = m.total, "
+            "space_used = m.total - m.free, space_timestamp = jedi_now() "
+            "FROM unnest(CAST(:names AS text[]), CAST(:free AS float8[]), "
+            "CAST(:total AS float8[])) m(name, free, total) WHERE d.ddm_endpoint = m.name"
+        ),
+        {
+            "names": list(measured),
+            "free": [free for free, _ in measured.values()],
+            "total": [total for _, total in measured.values()],
+        },
+    )
+
+
+def history(tx: Connection, site: str, limit: int) -> list[Row[Any]]:
+    """The last changes of a site, newest first."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT modificationtime, username, attribute, oldvalue, newvalue, comment "
+                "FROM jedi_sites_history WHERE site = :site ORDER BY change_id DESC LIMIT :limit"
+            ),
+            {"site": site, "limit": limit},
+        )
+    )
+
+
+def _relations(tx: Connection, sites: Iterable[str]) -> dict[str, str]:
+    rows = tx.execute(
+        text(
+            "SELECT site, string_agg(CAST(to_jsonb(e) - 'site' AS text), ' ' "
+            "ORDER BY ddm_endpoint, scope) AS said FROM jedi_site_endpoints e "
+            "WHERE site = ANY(:sites) GROUP BY site"
+        ),
+        {"sites": list(sites)},
+    )
+    return {row.site: row.said for row in rows}
+
+
+_MERGE = """
+WITH p AS (
+  SELECT name, CAST(patch AS jsonb) AS patch
+  FROM unnest(CAST(:names AS text[]), CAST(:patches AS text[])) AS p(name, patch)
+), old AS (
+  SELECT o.{key} AS name, to_jsonb(o) AS was FROM {table} o JOIN p ON o.{key} = p.name
+  ORDER BY o.{key} FOR UPDATE OF o
+), changed AS (
+  SELECT p.name, e.key, old.was -> e.key AS old, e.value AS new
+  FROM p JOIN old USING (name), jsonb_each(p.patch) e WHERE old.was -> e.key <> e.value
+), u AS (
+  UPDATE {table} t
+  SET ({columns}) = (SELECT {values} FROM jsonb_populate_record(t, p.patch) r)
+  FROM p WHERE t.{key} = p.name AND p.name IN (SELECT name FROM changed)
+)
+SELECT name, key, old #>> '{{}}', new #>> '{{}}' FROM changed ORDER BY name, key
+"""
+
+
+def _merge(
+    tx: Connection, table: str, key: str, patches: Patches
+) -> list[tuple[str, str, str | None, str | None]]:
+    """Make sure of the rows, then set what differs: (name, column, old, new), new rows first."""
+    from jedi.taskbuffer.schema.tables import metadata  # 50 ms that no agent needs
+
+    names = sorted(patches)
+    created = tx.scalars(
+        text(
+            f"INSERT INTO {table} ({key}) SELECT unnest(CAST(:names AS text[])) "
+            f"ON CONFLICT DO NOTHING RETURNING {key}"
+        ),
+        {"names": names},
+    ).all()
+    columns = [column.name for column in metadata.tables[table].columns]
+    values = ["jedi_now()" if name == "modificationtime" else f"r.{name}" for name in columns]
+    changed = tx.execute(
+        text(
+            _MERGE.format(
+                table=table, key=key, columns=", ".join(columns), values=", ".join(values)
+            )
+        ),
+        {"names": names, "patches": [json.dumps(dict(patches[name])) for name in names]},
+    )
+    return [*((name, key, None, name) for name in created), *(tuple(row) for row in changed)]

@@ -1,0 +1,1 @@
+"""SQL about tasks: their moves, their commands, their families, their ends."""

@@ -1,0 +1,59 @@
+"""Operators change something: what waited for that is looked at again, now."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sqlalchemy import Connection, text
+
+from jedi.core import states
+from jedi.core.holds import BY_REASON
+from jedi.taskbuffer.db.engine import KNOBS, wake
+
+_ENDED = ", ".join(f"'{status}'" for status in sorted(states.TASK.final))
+_TASKS = text(f"""
+UPDATE jedi_tasks SET next_run_at = statechangetime WHERE jeditaskid = ANY(ARRAY(
+  SELECT jeditaskid FROM jedi_tasks
+  WHERE status NOT IN ({_ENDED}) AND (status = 'pending' OR next_run_at > jedi_now())
+    AND (CAST(:codes AS text[]) IS NULL OR reason_code = ANY(:codes))
+  ORDER BY jeditaskid FOR NO KEY UPDATE SKIP LOCKED))
+""")
+_RESULTS = text("""
+UPDATE jedi_jobs SET hold_deadline = jedi_now() WHERE pandaid = ANY(ARRAY(
+  SELECT pandaid FROM jedi_jobs
+  WHERE pilot_result IS NOT NULL AND postprocessed_at IS NULL AND status = 'holding'
+    AND hold_kind = 'failed_recoverable' AND hold_deadline > jedi_now()
+  ORDER BY pandaid FOR NO KEY UPDATE SKIP LOCKED))
+""")
+
+
+def _waiting_for(*holds: str) -> list[str]:
+    return [code for code, hold in BY_REASON.items() if hold in holds]
+
+
+_UNPLACED = _waiting_for("brokerage", "nucleus", "build")
+_THROTTLED = _waiting_for("throttler")
+
+
+def unplaced(tx: Connection) -> None:
+    """Sites, storage or links have changed: tasks for which there was no site need wait no
+    longer."""
+    _tasks(tx, _UNPLACED)
+
+
+def throttled(tx: Connection) -> None:
+    """Work queues have changed: tasks that theirs held back need wait no longer."""
+    _tasks(tx, _THROTTLED)
+
+
+def all_waiting(tx: Connection) -> None:
+    """Knobs have changed, which decide how long is waited and for what: no task is put off any
+    longer, results that could not be stored are tried again, every agent looks at the knobs. Those
+    that are somewhere else at this moment hear it by their next poll."""
+    _tasks(tx, None)
+    tx.execute(_RESULTS)
+    wake(tx, KNOBS)
+
+
+def _tasks(tx: Connection, codes: Collection[str] | None) -> None:
+    tx.execute(_TASKS, {"codes": None if codes is None else list(codes)})

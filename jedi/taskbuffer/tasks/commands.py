@@ -1,0 +1,229 @@
+"""jedi_commands: what people asked of tasks, and what carrying it out takes.
+
+Rows are only added and acknowledged. A task's commands are taken up one after the other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.scheduling import statistics
+from jedi.taskbuffer.tasks import tasks
+
+
+def append(
+    tx: Connection,
+    jedi_task_id: int,
+    command: str,
+    user_name: str,
+    arguments: Mapping[str, Any] | None = None,
+    comment: str | None = None,
+) -> int:
+    """Ask something of a task; the number of the command."""
+    command_id: int = tx.execute(
+        text(
+            "INSERT INTO jedi_commands (jeditaskid, command, arguments, username, comment) "
+            "VALUES (:task, :command, CAST(:arguments AS jsonb), :user, :comment) "
+            "RETURNING command_id"
+        ),
+        {"task": jedi_task_id, "command": command, "arguments": json.dumps(arguments or {}),
+         "user": user_name, "comment": comment},
+    ).scalar_one()  # fmt: skip
+    wake(tx, "command")
+    return command_id
+
+
+def claim_commanded(tx: Connection, me: str, lease_s: float, limit: int) -> list[Row[Any]]:
+    """Take tasks of which something is asked, put off or not, whatever their status."""
+    return tasks.claim(
+        tx, tuple(states.TASK_STATES), me, lease_s, limit,
+        "AND jeditaskid IN (SELECT jeditaskid FROM jedi_commands WHERE acknowledged_at IS NULL "
+        "AND (retry_at IS NULL OR retry_at <= jedi_now()))",
+        early=True,
+    )  # fmt: skip
+
+
+def try_later(tx: Connection, command_id: int, least_s: float, most_s: float) -> bool:
+    """Put a command off for as long as it has been waiting, so that it is tried ever more seldom,
+    but for `least_s` at least; False: it has been waiting for `most_s`."""
+    return bool(
+        tx.scalar(
+            text(
+                "UPDATE jedi_commands SET retry_at = jedi_now() "
+                "+ greatest(jedi_now() - creationtime, make_interval(secs => :least_s)) "
+                "WHERE command_id = :id "
+                "AND jedi_now() - creationtime < make_interval(secs => :most_s) RETURNING true"
+            ),
+            {"id": command_id, "least_s": least_s, "most_s": most_s},
+        )
+    )
+
+
+_ACTIVATED = """
+AND (status <> 'paused' OR EXISTS (
+  SELECT FROM jedi_jobs j WHERE j.jeditaskid = jedi_tasks.jeditaskid
+    AND j.postprocessed_at IS NULL AND j.status = 'activated'
+  OFFSET 0))
+"""
+
+
+def claim_doing(
+    tx: Connection, statuses: Sequence[str], me: str, lease_s: float, limit: int
+) -> list[Row[Any]]:
+    """Take tasks in these statuses, in which commands are carried out; a paused one only if a
+    pilot could still get a job of it."""
+    return tasks.claim(tx, statuses, me, lease_s, limit, _ACTIVATED)
+
+
+_HOLDS = "'pending', 'paused', 'throttled', 'toreassign', 'reassigning'"
+_BEFORE_HOLD = text(f"""
+SELECT t.jeditaskid, coalesce((
+  SELECT l.fromstatus FROM jedi_tasks_statuslog l
+  WHERE l.jeditaskid = t.jeditaskid AND l.fromstatus NOT IN ({_HOLDS})
+  ORDER BY l.log_id DESC LIMIT 1), t.oldstatus, t.status) AS status
+FROM jedi_tasks t
+WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[])) AND t.status IN ({_HOLDS})
+""")
+
+
+def before_hold(tx: Connection, task_ids: Sequence[int]) -> dict[int, str]:
+    """What those of the tasks were that are held now: one hold may have followed the other."""
+    return {row.jeditaskid: row.status for row in tx.execute(_BEFORE_HOLD, {"ids": list(task_ids)})}
+
+
+def next_commands(tx: Connection, task_ids: Sequence[int]) -> dict[int, Row[Any]]:
+    """The oldest command of each task that is not acknowledged."""
+    rows = tx.execute(
+        text(
+            "SELECT DISTINCT ON (jeditaskid) * FROM jedi_commands "
+            "WHERE acknowledged_at IS NULL AND jeditaskid = ANY(CAST(:ids AS bigint[])) "
+            "ORDER BY jeditaskid, command_id"
+        ),
+        {"ids": list(task_ids)},
+    )
+    return {row.jeditaskid: row for row in rows}
+
+
+def acknowledge(tx: Connection, answers: Sequence[tuple[int, str, str]]) -> None:
+    """Answer commands: (command_id, accepted or refused, a sentence)."""
+    ids, outcomes, messages = zip(*answers, strict=True)
+    tx.execute(
+        text(
+            "UPDATE jedi_commands c SET acknowledged_at = jedi_now(), outcome = a.outcome, "
+            "message = a.message FROM unnest(CAST(:ids AS bigint[]), CAST(:outcomes AS text[]), "
+            "CAST(:messages AS text[])) a(id, outcome, message) WHERE c.command_id = a.id"
+        ),
+        {"ids": list(ids), "outcomes": list(outcomes), "messages": list(messages)},
+    )
+
+
+def live_jobs(
+    tx: Connection, task_ids: Sequence[int], statuses: Sequence[str] = states.JOB_LIVE
+) -> list[Row[Any]]:
+    """The jobs of tasks that have not ended: jeditaskid, pandaid, lock_seq, status, kind."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT jeditaskid, pandaid, lock_seq, status, kind FROM jedi_jobs "
+                "WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND postprocessed_at IS NULL "
+                "AND status = ANY(:statuses) ORDER BY pandaid"
+            ),
+            {"ids": list(task_ids), "statuses": list(statuses)},
+        )
+    )
+
+
+def last_accepted(
+    tx: Connection, task_ids: Sequence[int], command: str | None = None
+) -> dict[int, Row[Any]]:
+    """The command, or the one of this name, that each task was told last."""
+    rows = tx.execute(
+        text(
+            "SELECT DISTINCT ON (jeditaskid) * FROM jedi_commands "
+            "WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND outcome = 'accepted' "
+            "AND command = coalesce(:command, command) ORDER BY jeditaskid, command_id DESC"
+        ),
+        {"ids": list(task_ids), "command": command},
+    )
+    return {row.jeditaskid: row for row in rows}
+
+
+_INPUTS = ", ".join(f"'{kind}'" for kind in states.FED_TYPES)
+_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
+_LOCK_INPUTS = text(f"""
+SELECT FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type IN ({_INPUTS})
+ORDER BY datasetid FOR NO KEY UPDATE
+""")
+_GIVE_UP = text(f"""
+WITH c AS (
+  UPDATE jedi_dataset_contents c SET status = 'failed', proc_status = 'failed'
+  FROM jedi_datasets d
+  WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.masterid IS NULL
+    AND d.type IN ({_MASTERS}) AND c.datasetid = d.datasetid AND c.jeditaskid = d.jeditaskid
+    AND c.ready
+  RETURNING c.datasetid, c.jeditaskid
+), g AS (SELECT datasetid, jeditaskid, count(*) AS n FROM c GROUP BY datasetid, jeditaskid)
+UPDATE jedi_datasets d SET nfilesfailed = d.nfilesfailed + g.n, nfilesused = d.nfilesused + g.n
+FROM g WHERE d.datasetid = g.datasetid AND d.jeditaskid = g.jeditaskid
+""")
+
+
+def give_up_unused(tx: Connection, task_ids: Sequence[int]) -> None:
+    """Count the files of masters that no job took as failed: the tasks are forced to finish."""
+    tx.execute(_LOCK_INPUTS, {"ids": list(task_ids)})
+    tx.execute(_GIVE_UP, {"ids": list(task_ids)})
+
+
+_REVIVE = text(f"""
+WITH c AS (
+  UPDATE jedi_dataset_contents c SET
+    status = CASE WHEN c.status = 'failed' THEN 'ready' ELSE c.status END,
+    proc_status = CASE WHEN c.status = 'failed' THEN 'ready' ELSE c.proc_status END,
+    maxattempt = c.maxattempt + CASE WHEN c.attemptnr >= c.maxattempt THEN t.adds ELSE 0 END,
+    maxfailure = c.maxfailure + CASE WHEN c.failedattempt >= c.maxfailure THEN t.adds ELSE 0 END
+  FROM (SELECT jeditaskid, CASE WHEN rules ? 'disable_auto_retry' THEN 1 ELSE :adds END AS adds
+        FROM jedi_tasks WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))) t
+  WHERE c.jeditaskid = t.jeditaskid AND c.type IN ({_INPUTS})
+    AND c.status IN ('failed', 'lost', 'missing', 'broken')
+  RETURNING c.datasetid, c.jeditaskid, c.status
+), g AS (
+  SELECT datasetid, jeditaskid, count(*) AS n FROM c WHERE status = 'ready'
+  GROUP BY datasetid, jeditaskid
+)
+UPDATE jedi_datasets d SET nfilesfailed = d.nfilesfailed - g.n, nfilesused = d.nfilesused - g.n
+FROM g WHERE d.datasetid = g.datasetid AND d.jeditaskid = g.jeditaskid
+RETURNING d.datasetid, g.n
+""")
+
+
+def revive(tx: Connection, task_ids: Sequence[int], adds: int) -> dict[int, int]:
+    """Let failed inputs be tried again, those that were tried as often as allowed `adds` times
+    more (once, where nothing is retried by itself); the number of files by dataset id. Lost,
+    missing and broken ones may be, too, once they are found again."""
+    tx.execute(_LOCK_INPUTS, {"ids": list(task_ids)})
+    rows = tx.execute(_REVIVE, {"ids": list(task_ids), "adds": adds})
+    return {row.datasetid: row.n for row in rows}
+
+
+def begin_attempt(tx: Connection, task_ids: Sequence[int], keep: Collection[int] = ()) -> None:
+    """A new attempt of each task, at its own priority and share, whatever it was boosted to; those
+    of `keep` stay at what they have."""
+    tx.execute(
+        text(
+            "UPDATE jedi_tasks SET attemptnr = attemptnr + 1, currentpriority = "
+            "CASE WHEN jeditaskid = ANY(:keep) THEN currentpriority ELSE taskpriority END, "
+            "gshare = CASE WHEN jeditaskid = ANY(:keep) OR processingtype = 'urgent' THEN gshare "
+            "ELSE coalesce((SELECT taskparams ->> 'gshare' FROM jedi_taskparams p "
+            "WHERE p.jeditaskid = jedi_tasks.jeditaskid), (SELECT queue_name "
+            "FROM jedi_work_queue q WHERE q.queue_id = jedi_tasks.workqueue_id), gshare) END "
+            "WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))"
+        ),
+        {"ids": list(task_ids), "keep": list(keep)},
+    )
+    statistics.note_progress(tx, task_ids)

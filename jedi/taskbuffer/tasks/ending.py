@@ -1,0 +1,109 @@
+"""How tasks end: which have nothing left to do, and what their final status depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+from jedi.taskbuffer.tasks import scouting, tasks
+
+PREPARABLE = tuple(
+    e.source for e in states.TASK.edges if e.target == "prepared" and e.reason == "all_processed"
+)
+FINALISABLE = ("prepared", "passed", "toabort", "tobroken")
+
+_FINAL = ", ".join(f"'{status}'" for status in sorted(states.TASK.final))
+_CLOSED = ", ".join(f"'{status}'" for status in sorted({*states.TASK.final, *FINALISABLE}))
+_OUTPUTS = ", ".join(f"'{kind}'" for kind in sorted(states.PRODUCT_TYPES))
+_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
+# OFFSET 0 keeps each test a look-up by task: pulled up into joins they read all live jobs.
+_NOTHING_LEFT = f"""
+AND NOT EXISTS (
+  SELECT FROM jedi_datasets d WHERE d.jeditaskid = jedi_tasks.jeditaskid
+    AND d.masterid IS NULL AND d.type IN ({_MASTERS})
+    AND (d.status IN ('defined', 'toupdate', 'pending')
+         OR d.status = 'running' AND jedi_tasks.status = 'throttled'
+         OR d.status IN ('ready', 'running') AND jedi_tasks.period IS NOT NULL
+            AND d.nfilestobeused < d.nfiles
+         OR d.status IN ('ready', 'running')
+            AND d.nfilesfinished + d.nfilesfailed + d.nfilesmissing < d.nfilestobeused)
+  OFFSET 0)
+AND NOT EXISTS (
+  SELECT FROM jedi_jobs j WHERE j.jeditaskid = jedi_tasks.jeditaskid
+    AND j.postprocessed_at IS NULL
+  OFFSET 0)
+AND (coalesce(parent_tid, jeditaskid) = jeditaskid
+  OR EXISTS (
+    SELECT FROM jedi_datasets d WHERE d.jeditaskid = jedi_tasks.jeditaskid
+      AND d.masterid IS NULL AND d.type IN ({_MASTERS}) AND d.status = 'running'
+    OFFSET 0)
+  OR NOT EXISTS (
+    SELECT FROM jedi_tasks p WHERE p.jeditaskid = jedi_tasks.parent_tid
+      AND p.status NOT IN ({_FINAL})
+    OFFSET 0))
+"""
+
+
+def claim_processed(
+    tx: Connection, me: str, lease_s: float, limit: int, scouts: Mapping[str, Any]
+) -> list[Row[Any]]:
+    """Take working tasks whose masters are all fed and processed as far as they are known, and
+    that have no live job. A child does not end before its parent. `scouts`: values of
+    scouting.HEARD."""
+    condition = _NOTHING_LEFT + scouting.HEARD
+    return tasks.claim(tx, PREPARABLE, me, lease_s, limit, condition, **scouts)
+
+
+def claim_final(tx: Connection, me: str, lease_s: float, limit: int) -> list[Row[Any]]:
+    """Take tasks that only have to be closed."""
+    return tasks.claim(tx, FINALISABLE, me, lease_s, limit)
+
+
+def datasets(tx: Connection, task_ids: Sequence[int]) -> list[Row[Any]]:
+    """The datasets of tasks with their counters, in the order of their ids."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT jeditaskid, datasetid, datasetname, containername, type, masterid, status, "
+                "state, nfiles, nfilestobeused, nfilesused, nfilesfinished, nfilesfailed, "
+                "nfilesmissing, nevents, neventsused "
+                "FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) "
+                "ORDER BY datasetid"
+            ),
+            {"ids": list(task_ids)},
+        )
+    )
+
+
+def still_filled(tx: Connection, containers: Collection[str]) -> set[str]:
+    """Which of these containers hold outputs of tasks that do not only have to be closed."""
+    return set(
+        tx.scalars(
+            text(
+                "SELECT d.containername FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid) "
+                "WHERE d.containername = ANY(:names) "
+                f"AND d.type IN ({_OUTPUTS}) AND t.status NOT IN ({_CLOSED})"
+            ),
+            {"names": sorted(containers)},
+        )
+    )
+
+
+def reasons(tx: Connection, task_ids: Sequence[int]) -> dict[int, tuple[str, str]]:
+    """Code and sentence with which each task came to its present status. Later notes, say of a
+    failed attempt to go on, don't hide them."""
+    rows = tx.execute(
+        text(
+            "SELECT t.jeditaskid, coalesce(l.reason_code, t.reason_code, '') AS code, "
+            "coalesce(l.reason, t.errordialog, '') AS reason "
+            "FROM jedi_tasks t LEFT JOIN LATERAL (SELECT * FROM jedi_tasks_statuslog l "
+            "WHERE l.jeditaskid = t.jeditaskid AND l.status = t.status "
+            "ORDER BY log_id DESC LIMIT 1) l ON true "
+            "WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[]))"
+        ),
+        {"ids": list(task_ids)},
+    )
+    return {row.jeditaskid: (row.code, row.reason) for row in rows}

@@ -1,0 +1,144 @@
+"""Parents and children: a task may name the task whose end, or output, it waits for.
+
+jedi_tasks.parent_tid is the parent; a task without one is its own. A parent is there before its
+children, hence there are no circles. Source: engine.md §6.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.inputs import datasets
+from jedi.taskbuffer.tasks import tasks
+
+RUINED = ("failed", "broken", "aborted")
+"""Statuses in which a parent takes its children along."""
+COMPLETE = ("done", "finished")
+"""Statuses in which what a parent makes is there."""
+ABORTABLE = tuple(
+    s for s in states.TASK_STATES if s != "aborting" and states.TASK.allows(s, "toabort")
+)
+ENDED = ("done", "finished", "exhausted")
+"""Statuses from which a child begins anew when its parent is retried."""
+_AT_WORK = (
+    "assigning",
+    "ready",
+    "scouting",
+    "scouted",
+    "running",
+    "throttled",
+    "pending",
+    "paused",
+)
+
+
+def newest(tx: Connection, user_name: str, task_name: str) -> Row[Any] | None:
+    """Id and status of the last task that a user gave this name."""
+    return tx.execute(
+        text(
+            "SELECT jeditaskid, status FROM jedi_tasks WHERE username = :user AND taskname = :name "
+            "ORDER BY jeditaskid DESC LIMIT 1"
+        ),
+        {"user": user_name, "name": task_name},
+    ).one_or_none()
+
+
+def namesakes(tx: Connection, task_ids: Sequence[int]) -> dict[int, int]:
+    """Of tasks whose owner has another, earlier one of the same name: the last of these."""
+    rows = tx.execute(
+        text(
+            "SELECT t.jeditaskid, max(o.jeditaskid) AS other FROM jedi_tasks t JOIN jedi_tasks o "
+            "USING (username, taskname) WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[])) "
+            "AND o.jeditaskid < t.jeditaskid GROUP BY t.jeditaskid"
+        ),
+        {"ids": list(task_ids)},
+    )
+    return {row.jeditaskid: row.other for row in rows}
+
+
+def parents(tx: Connection, task_ids: Sequence[int]) -> dict[int, Row[Any]]:
+    """Id and status of the parent, by child; who has none is not there."""
+    rows = tx.execute(
+        text(
+            "SELECT t.jeditaskid AS child, p.jeditaskid, p.status FROM jedi_tasks t "
+            "JOIN jedi_tasks p ON p.jeditaskid = t.parent_tid AND p.jeditaskid <> t.jeditaskid "
+            "WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[]))"
+        ),
+        {"ids": list(task_ids)},
+    )
+    return {row.child: row for row in rows}
+
+
+_ORPHANED = """
+AND parent_tid <> jeditaskid AND EXISTS (
+  SELECT FROM jedi_tasks p WHERE p.jeditaskid = jedi_tasks.parent_tid AND p.status = ANY(:ruined)
+  OFFSET 0)
+"""
+
+
+def claim_orphans(tx: Connection, me: str, lease_s: float, limit: int) -> list[Row[Any]]:
+    """Take tasks that go on although their parent has failed, is broken or was aborted."""
+    return tasks.claim(tx, ABORTABLE, me, lease_s, limit, _ORPHANED, early=True,
+                       ruined=list(RUINED))  # fmt: skip
+
+
+def call_children(tx: Connection, task_ids: Sequence[int]) -> None:
+    """Tasks have ended: children that wait to be refined need wait no longer. A child that is just
+    being told to wait is called after that."""
+    called = tx.execute(
+        text(
+            "UPDATE jedi_tasks SET next_run_at = NULL WHERE jeditaskid = ANY(ARRAY("
+            "SELECT jeditaskid FROM jedi_tasks WHERE parent_tid = ANY(CAST(:ids AS bigint[])) "
+            "AND parent_tid <> jeditaskid AND status = 'registered' "
+            "ORDER BY jeditaskid FOR NO KEY UPDATE))"
+        ),
+        {"ids": list(task_ids)},
+    )
+    if called.rowcount:
+        wake(tx, "task:registered")
+
+
+_DESCENDANTS = text("""
+WITH RECURSIVE d AS (
+  SELECT jeditaskid FROM jedi_tasks
+  WHERE parent_tid = ANY(CAST(:ids AS bigint[])) AND parent_tid <> jeditaskid
+    AND status <> ALL(:ruined)
+  UNION
+  SELECT t.jeditaskid FROM d JOIN jedi_tasks t ON t.parent_tid = d.jeditaskid
+  WHERE t.parent_tid <> t.jeditaskid AND t.status <> ALL(:ruined)
+)
+SELECT jeditaskid FROM d
+""")
+_INHERITED = text("""
+SELECT d.datasetid FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
+WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.type = 'input' AND d.status = 'ready'
+  AND EXISTS (SELECT FROM jedi_datasets o WHERE o.jeditaskid = t.parent_tid
+              AND o.datasetname = d.datasetname AND o.type = 'output')
+ORDER BY d.datasetid
+""")
+_REOPEN = text("""
+UPDATE jedi_datasets SET state = 'open', statechecktime = NULL WHERE datasetid = ANY(:ids)
+""")
+
+
+def follow_retry(tx: Connection, task_ids: Sequence[int], agent: str) -> list[int]:
+    """Tasks were retried: take their children, and theirs, from whoever holds them; those that
+    have failed, broken or been aborted are left alone, with theirs.
+
+    Children at work look at the outputs again until these are closed anew. Those that have ended
+    are returned, held by this transaction: they are to begin anew.
+    """
+    values = {"ids": list(task_ids), "ruined": list(RUINED)}
+    taken = tasks.seize(tx, tx.scalars(_DESCENDANTS, values).all())
+    working = [task_id for task_id, status in taken.items() if status in _AT_WORK]
+    inputs = list(tx.scalars(_INHERITED, {"ids": working})) if working else []
+    if inputs:
+        datasets.move_datasets(tx, [(i, "running") for i in inputs], agent, "parent_retried")
+        tx.execute(_REOPEN, {"ids": inputs})
+        wake(tx, "files:more")
+    return [task_id for task_id, status in taken.items() if status in ENDED]

@@ -1,0 +1,192 @@
+"""New tasks: stored when submitted, defined when refined."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.spec.splitrule import render_split_rule
+from jedi.spec.task import RefinedTask, TaskColumns
+from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.inputs import datasets
+from jedi.taskbuffer.schema import tables
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """A task as submitted. `params` is the checked dictionary, `source_text` what people wrote."""
+
+    user_name: str
+    vo: str
+    label: str
+    task_name: str
+    task_type: str
+    processing_type: str
+    priority: int
+    working_group: str | None
+    country_group: str | None
+    req_id: int | None
+    params: dict[str, Any]
+    source_text: str
+    source_format: str
+    sandbox_sha256: str | None
+    idempotency_key: str | None
+    parent_id: int | None = None
+    current_priority: int | None = None
+
+
+_INSERT = """
+WITH t AS (
+  INSERT INTO jedi_tasks
+    (jeditaskid, reqid, parent_tid, prodsourcelabel, taskname, username, workinggroup, countrygroup,
+     vo, tasktype, processingtype, taskpriority, currentpriority, status, superstatus,
+     statechangetime, idempotency_key)
+  SELECT id, coalesce(:req_id, id), coalesce(:parent_id, id), :label, :task_name, :user_name,
+         :working_group, :country_group, :vo, :task_type, :processing_type, :priority,
+         coalesce(:current_priority, :priority),
+         'registered', 'registered', jedi_now(), :idempotency_key
+  FROM nextval('jedi_task_id_seq') AS id
+  ON CONFLICT (username, idempotency_key) DO NOTHING
+  RETURNING jeditaskid, status, attemptnr, username
+), p AS (
+  INSERT INTO jedi_taskparams (jeditaskid, taskparams, source_text, source_format, sandbox_sha256)
+  SELECT jeditaskid, CAST(:params AS jsonb), :source_text, :source_format, :sandbox_sha256 FROM t
+), l AS (
+  INSERT INTO jedi_tasks_statuslog
+    (jeditaskid, status, agent, reason_code, reason, attemptnr, username)
+  SELECT jeditaskid, status, 'submission', 'submitted', 'submitted', attemptnr, username FROM t
+)
+SELECT jeditaskid FROM t
+"""
+
+
+def insert_task(tx: Connection, task: NewTask) -> int | None:
+    """Store a task with its parameters and wake the refiner; its id. None if the user's key was
+    taken, be it by a submission that ended just now."""
+    values = {name: getattr(task, name) for name in NewTask.__dataclass_fields__}
+    task_id: int | None = tx.scalar(text(_INSERT), {**values, "params": json.dumps(task.params)})
+    if task_id is not None:
+        wake(tx, "task:registered")
+    return task_id
+
+
+def by_key(tx: Connection, user_name: str, key: str) -> Row[Any] | None:
+    """Id and status of the task that a user submitted under a key."""
+    return tx.execute(
+        text(
+            "SELECT jeditaskid, status FROM jedi_tasks "
+            "WHERE username = :user AND idempotency_key = :key"
+        ),
+        {"user": user_name, "key": key},
+    ).one_or_none()
+
+
+def put_sandbox(tx: Connection, sha256: str, data: bytes) -> None:
+    """Keep a sandbox; one that is there already is the same, and is kept as long as a new one."""
+    tx.execute(
+        text(
+            "INSERT INTO jedi_sandboxes (sha256, data) VALUES (:sha256, :data) "
+            "ON CONFLICT (sha256) DO UPDATE SET creationtime = excluded.creationtime"
+        ),
+        {"sha256": sha256, "data": data},
+    )
+
+
+def has_sandbox(tx: Connection, sha256: str) -> bool:
+    """Whether a sandbox is kept."""
+    query = text("SELECT EXISTS (SELECT FROM jedi_sandboxes WHERE sha256 = :sha256)")
+    return bool(tx.scalar(query, {"sha256": sha256}))
+
+
+def sandbox_of(tx: Connection, task_id: int) -> str | None:
+    """The sha256 of a task's sandbox, if it has one."""
+    query = text("SELECT sandbox_sha256 FROM jedi_taskparams WHERE jeditaskid = :task")
+    found: str | None = tx.scalar(query, {"task": task_id})
+    return found
+
+
+def params_of(tx: Connection, task_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """The parameters of tasks."""
+    rows = tx.execute(
+        text("SELECT jeditaskid, taskparams FROM jedi_taskparams WHERE jeditaskid = ANY(:ids)"),
+        {"ids": list(task_ids)},
+    )
+    return {row.jeditaskid: row.taskparams for row in rows}
+
+
+def put_params(tx: Connection, params: Mapping[int, Mapping[str, Any]]) -> None:
+    """Let tasks have these parameters from now on."""
+    if params:
+        tx.execute(
+            text(
+                "UPDATE jedi_taskparams p SET taskparams = CAST(n.params AS jsonb) "
+                "FROM unnest(CAST(:ids AS bigint[]), CAST(:params AS text[])) n(id, params) "
+                "WHERE p.jeditaskid = n.id"
+            ),
+            {"ids": list(params), "params": list(map(json.dumps, params.values()))},
+        )
+
+
+def resource_types(tx: Connection) -> list[Row[Any]]:
+    """Shapes of jobs, in the order in which they are tried: few cores and little memory first."""
+    return list(
+        tx.execute(
+            text(
+                "SELECT resource_type AS name, mincore AS min_core, maxcore AS max_core, "
+                "minrampercore AS min_ram_per_core, maxrampercore AS max_ram_per_core "
+                "FROM jedi_resource_types ORDER BY minrampercore NULLS FIRST, mincore"
+            )
+        )
+    )
+
+
+def columns(task_id: int, task: RefinedTask) -> dict[str, Any]:
+    """The columns of jedi_tasks that refining fills, under their SQL names."""
+    return {
+        "jeditaskid": task_id,
+        "rules": task.rules.model_dump(exclude_none=True),
+        "splitrule": render_split_rule(task.rules),
+        **dict(zip(_COLUMNS, asdict(task.columns).values(), strict=True)),
+    }
+
+
+def told_columns(params: object) -> dict[str, Any]:
+    """Those that follow from task parameters alone (a value with their Python names)."""
+    return {
+        tables.tasks.c[name].name: getattr(params, name)
+        for name in TaskColumns.__dataclass_fields__
+        if hasattr(params, name)
+    }
+
+
+_COLUMNS = [tables.tasks.c[name].name for name in TaskColumns.__dataclass_fields__]
+_DEFINE = f"""
+UPDATE jedi_tasks t SET rules = r.rules, splitrule = r.splitrule,
+  {", ".join(f"{name} = r.{name}" for name in _COLUMNS)}
+FROM jsonb_populate_recordset(NULL::jedi_tasks, CAST(:rows AS jsonb)) r
+WHERE t.jeditaskid = r.jeditaskid
+"""
+
+
+def define_tasks(tx: Connection, refined: Sequence[tuple[int, RefinedTask]], agent: str) -> None:
+    """Write what refining found, for tasks whose rows the transaction has locked."""
+    rows = [columns(task_id, task) for task_id, task in refined]
+    tx.execute(text(_DEFINE), {"rows": json.dumps(rows)})
+    ids = datasets.insert_datasets(tx, [(i, task.datasets) for i, task in refined], agent)
+    datasets.insert_templates(tx, [(i, task.templates, ids[i]) for i, task in refined])
+    tx.execute(
+        text(
+            "INSERT INTO jedi_jobparams_template (jeditaskid, jobparamstemplate) "
+            "SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:templates AS text[])) "
+            "ON CONFLICT (jeditaskid) DO UPDATE "  # pre-processing had another
+            "SET jobparamstemplate = excluded.jobparamstemplate"
+        ),
+        {
+            "ids": [task_id for task_id, _ in refined],
+            "templates": [task.job_params_template for _, task in refined],
+        },
+    )

@@ -1,0 +1,95 @@
+"""Pre-processing: the one pseudo file whose job runs before a task's own jobs are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.spec.splitrule import PREPROCESSED, TO_PREPROCESS, SplitRules
+from jedi.taskbuffer.inputs import datasets
+from jedi.taskbuffer.tasks import scouting, tasks
+
+_FEED = text("""
+WITH d AS (
+  UPDATE jedi_datasets d SET nfiles = nfiles + 1, nfilestobeused = nfilestobeused + 1
+  WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type = 'pp_input'
+    AND NOT EXISTS (  -- what a job finished may not have been heard: the task was stopped meanwhile
+      SELECT FROM jedi_dataset_contents c WHERE c.datasetid = d.datasetid
+        AND c.jeditaskid = d.jeditaskid AND c.status IN ('ready', 'running'))
+  RETURNING datasetid, jeditaskid, type
+)
+INSERT INTO jedi_dataset_contents (datasetid, jeditaskid, type, lfn, status, proc_status, keeptrack,
+  maxattempt, fsize)
+SELECT datasetid, jeditaskid, type, 'pseudo_lfn', 'ready', 'ready', 1, :tries, 0 FROM d
+""")
+
+
+def prepare(tx: Connection, task_ids: Sequence[int], tries: int, agent: str) -> None:
+    """Let the pre-processing job of these tasks, which the transaction has locked, be made, for the
+    first time or once more; it is tried so often."""
+    ids = {"ids": list(task_ids)}
+    tx.execute(_FEED, {**ids, "tries": tries})
+    rows = tx.scalars(
+        text("SELECT datasetid FROM jedi_datasets WHERE jeditaskid = ANY(:ids) "
+             "AND type = 'pp_input' AND status <> 'ready'"),
+        ids,
+    )  # fmt: skip
+    datasets.move_datasets(tx, [(i, "ready") for i in rows], agent, "needs_preprocessing")
+
+
+def lies_ahead(tx: Connection, task_id: int) -> bool:
+    """Whether the task still needs a pre-processing job."""
+    found = tx.scalar(
+        text("SELECT p.taskparams ? 'preproSpec' "
+             "AND coalesce(CAST(t.rules ->> 'use_pre_pro' AS int), :due) = :due "
+             "FROM jedi_tasks t JOIN jedi_taskparams p USING (jeditaskid) WHERE jeditaskid = :id"),
+        {"id": task_id, "due": TO_PREPROCESS},
+    )  # fmt: skip
+    return bool(found)
+
+
+_THROUGH = """
+AND NOT EXISTS (SELECT FROM jedi_jobs j WHERE j.jeditaskid = jedi_tasks.jeditaskid
+  AND j.postprocessed_at IS NULL OFFSET 0)
+AND EXISTS (SELECT FROM jedi_datasets d WHERE d.jeditaskid = jedi_tasks.jeditaskid
+  AND d.type = 'pp_input' AND d.status = 'ready'
+  AND d.nfilesfinished + d.nfilesfailed + d.nfilesmissing >= d.nfilestobeused OFFSET 0)
+"""
+
+
+def claim_through(tx: Connection, me: str, lease_s: float, limit: int) -> list[Row[Any]]:
+    """Take tasks whose pre-processing job has ended for good."""
+    return tasks.claim(tx, ["preprocessing"], me, lease_s, limit, _THROUGH)
+
+
+_LAST = text("""
+SELECT DISTINCT ON (jeditaskid) jeditaskid, status, coalesce(metadata, '{}') AS metadata,
+  coalesce(error_diag, '') AS error_diag
+FROM (SELECT jeditaskid, pandaid, kind, status, metadata, error_diag FROM jedi_jobs
+      WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
+      UNION ALL
+      SELECT jeditaskid, pandaid, kind, status, metadata, error_diag FROM jedi_jobs_archived
+      WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))) j
+WHERE kind = 'preprocess' ORDER BY jeditaskid, pandaid DESC
+""")
+
+
+def last_jobs(tx: Connection, task_ids: Sequence[int]) -> dict[int, Row[Any]]:
+    """By task, its last pre-processing job: status, metadata, error_diag."""
+    if not task_ids:
+        return {}
+    return {row.jeditaskid: row for row in tx.execute(_LAST, {"ids": list(task_ids)})}
+
+
+def note_done(tx: Connection, task_ids: Sequence[int]) -> None:
+    """What the pre-processing jobs of tasks, which are locked, told may be used."""
+    if task_ids:
+        rows = tx.execute(
+            text("SELECT jeditaskid, rules FROM jedi_tasks WHERE jeditaskid = ANY(:ids)"),
+            {"ids": list(task_ids)},
+        )
+        rules = {row.jeditaskid: SplitRules.model_validate(row.rules) for row in rows}
+        done = {"use_pre_pro": PREPROCESSED}
+        scouting.set_rules(tx, {i: one.model_copy(update=done) for i, one in rules.items()})

@@ -1,0 +1,298 @@
+"""Scouts: a task's files are withheld until its first jobs have measured it.
+
+That a task is at this point is written in its split rules (use_scout). Its files are all there,
+ready, but `nfilestobeused` counts only those released, and nobody takes more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
+from types import MappingProxyType
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+from jedi.spec.scouting import (
+    Declared,
+    Master,
+    Measured,
+    Progress,
+    Release,
+    Scout,
+    Scouted,
+    released,
+)
+from jedi.spec.splitrule import SCOUTED, SCOUTING, SplitRules, render_split_rule
+from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
+from jedi.taskbuffer.schema import tables
+from jedi.taskbuffer.tasks import tasks
+
+_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
+_AS_THEY_ARE: Mapping[int, float | None] = MappingProxyType({})
+
+
+_FED = text(f"""
+SELECT jeditaskid, datasetid, nfiles, coalesce(nevents, 0) AS nevents,
+  nfilestobeused - nfilesmissing AS files, coalesce(neventstobeused, 0) AS events
+FROM jedi_datasets
+WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND masterid IS NULL AND type IN ({_MASTERS})
+ORDER BY datasetid FOR NO KEY UPDATE
+""")
+_WITHHOLD = text("""
+WITH r AS (
+  SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:files AS bigint[]), CAST(:events AS bigint[]))
+    r(id, files, events)
+), c AS (
+  SELECT r.id, count(*) AS files, sum(f.events) AS events
+  FROM r, LATERAL (
+    SELECT events, sum(events) OVER (ORDER BY fileid) AS so_far FROM (
+      SELECT fileid, coalesce(endevent - startevent + 1, nevents) AS events
+      FROM jedi_dataset_contents c WHERE c.datasetid = r.id
+        AND c.status NOT IN ('pending', 'staging', 'waiting', 'lost', 'missing', 'broken')
+      ORDER BY fileid LIMIT r.files) f) f
+  WHERE r.events IS NULL OR f.so_far <= r.events
+  GROUP BY r.id
+)
+UPDATE jedi_datasets d SET neventstobeused = c.events,
+  nfilestobeused = greatest(coalesce(c.files, 0), d.nfilesused) + d.nfilesmissing
+FROM r LEFT JOIN c USING (id) WHERE d.datasetid = r.id
+""")
+
+
+def withhold(
+    tx: Connection, rules: Mapping[int, SplitRules], jobs: int, growing: Collection[int]
+) -> None:
+    """Of tasks that were just fed and have more jobs than that, or may get them (`growing`),
+    release the input of the first `jobs` only: those are scouts, and no more while these are at
+    work. `rules` by task; the caller has locked the tasks."""
+    found: dict[int, list[Row[Any]]] = {}
+    for row in tx.execute(_FED, {"ids": list(rules)}) if rules else ():
+        found.setdefault(row.jeditaskid, []).append(row)
+    releases: dict[int, list[Release]] = {}
+    for task_id, some in found.items():
+        known = [Master(row.datasetid, row.nfiles, row.nevents) for row in some]
+        usable = [Master(row.datasetid, row.files, row.events) for row in some]
+        more = task_id in growing or bool(released(known, rules[task_id], jobs))
+        releases[task_id] = released(usable, rules[task_id], jobs, more=more)
+    limits = [one for some in releases.values() for one in some]
+    if limits:
+        values = {"ids": [one.dataset_id for one in limits],
+                  "files": [one.n_files for one in limits],
+                  "events": [one.n_events for one in limits]}  # fmt: skip
+        tx.execute(_WITHHOLD, values)
+        begun = [task for task in releases if releases[task] and not rules[task].scouting]
+        set_rules(tx, {task: rules[task].then(SCOUTING) for task in begun})
+
+
+_LIMITED = text("""
+SELECT jeditaskid, rules FROM jedi_tasks
+WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND rules ->> 'use_scout' = :scouting
+""")
+_LOCK_MASTERS = text(f"""
+SELECT FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
+  AND masterid IS NULL AND type IN ({_MASTERS}) ORDER BY datasetid FOR NO KEY UPDATE
+""")
+_RELEASE = text(f"""
+WITH c AS (
+  SELECT datasetid, count(*) AS files,
+    sum(coalesce(endevent - startevent + 1, nevents)) AS events
+  FROM jedi_dataset_contents
+  WHERE datasetid = ANY(ARRAY(
+      SELECT datasetid FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
+        AND masterid IS NULL AND type IN ({_MASTERS})))
+    AND status NOT IN ('pending', 'staging', 'waiting')
+  GROUP BY datasetid
+)
+UPDATE jedi_datasets d SET nfilestobeused = c.files, neventstobeused = c.events,
+  modificationtime = jedi_now()
+FROM c WHERE d.datasetid = c.datasetid AND d.jeditaskid = ANY(CAST(:ids AS bigint[]))
+""")
+
+
+def release(
+    tx: Connection, task_ids: Sequence[int], sizes: Mapping[int, float | None] = _AS_THEY_ARE
+) -> None:
+    """The files of those tasks whose files are withheld may all be used; the others are left
+    alone. `sizes`: GB of a job from now on, by task. The caller has locked the tasks."""
+    rows = tx.execute(_LIMITED, {"ids": list(task_ids), "scouting": str(SCOUTING)}).all()
+    if not rows:
+        return
+    ids = {"ids": [row.jeditaskid for row in rows]}
+    tx.execute(_LOCK_MASTERS, ids)
+    tx.execute(_RELEASE, ids)
+    rules = {row.jeditaskid: SplitRules.model_validate(row.rules).then(SCOUTED) for row in rows}
+    resized = {
+        task_id: rules[task_id].model_copy(update={"n_gb_per_job": size})
+        for task_id, size in sizes.items()
+        if size and task_id in rules
+    }
+    set_rules(tx, rules | resized)
+    wake(tx, "files:ready")
+
+
+def set_rules(tx: Connection, rules: Mapping[int, SplitRules]) -> None:
+    """Let tasks, which the caller has locked, have these rules."""
+    tx.execute(
+        text(
+            "UPDATE jedi_tasks t SET rules = CAST(r.rules AS jsonb), splitrule = r.splitrule "
+            "FROM unnest(CAST(:ids AS bigint[]), CAST(:rules AS text[]), "
+            "CAST(:texts AS text[])) r(id, rules, splitrule) WHERE t.jeditaskid = r.id"
+        ),
+        {
+            "ids": list(rules),
+            "rules": [one.model_dump_json(exclude_none=True) for one in rules.values()],
+            "texts": list(map(render_split_rule, rules.values())),
+        },
+    )
+
+
+_JOB = """
+SELECT j.jeditaskid, coalesce(j.wall_s, extract(epoch FROM j.endtime - j.starttime), 0) AS wall_s,
+  coalesce(nullif(greatest(extract(epoch FROM j.endtime - j.starttime), 0), 0), j.wall_s, 0)
+    AS lasted_s,
+  coalesce(j.cpu_s, 0) AS cpu_s, j.cores, coalesce(nullif(s.corepower, 0), 10) AS core_power,
+  j.n_inputs AS n_files, j.n_events,
+  coalesce(nullif(j.max_pss_kb, 0), j.max_rss_kb, 0) AS memory_kb,
+  coalesce(j.workdir_kb, 0) AS workdir_kb, coalesce(j.input_bytes, 0) AS input_bytes,
+  coalesce(j.output_bytes, 0) AS output_bytes,
+  coalesce(j.read_bytes, 0) + coalesce(j.write_bytes, 0) AS local_bytes, j.endtime, j.pandaid
+FROM {table} j LEFT JOIN jedi_sites s USING (site)
+WHERE j.jeditaskid = ANY(CAST(:ids AS bigint[])) AND j.kind = ANY(:kinds)
+  AND j.status = 'finished'
+"""
+_ALL = all_jobs("jeditaskid, pandaid, kind, status")
+_UNITS = all_jobs("jeditaskid, unit_nr, kind")
+_FILES = all_files("pandaid, datasetid, type, fsize")
+_JOBS = f"""
+{_JOB.format(table="jedi_jobs")} UNION ALL {_JOB.format(table="jedi_jobs_archived")}
+ORDER BY jeditaskid, endtime, pandaid
+"""
+_LARGEST = text(f"""
+SELECT jeditaskid, max(size) AS size FROM (
+  SELECT j.jeditaskid, sum(f.fsize) AS size
+  FROM {_ALL} j JOIN {_FILES} f USING (pandaid)
+  WHERE j.jeditaskid = ANY(CAST(:ids AS bigint[])) AND j.kind = 'scout' AND j.status = 'finished'
+    AND f.type = 'output'
+  GROUP BY j.jeditaskid, f.datasetid) s
+GROUP BY jeditaskid
+""")
+
+
+HEARD = f"""
+AND (rules ->> 'use_scout' IS DISTINCT FROM '{SCOUTING}'
+  OR statechangetime <= jedi_now() - make_interval(secs => :open_wait_s)
+  OR :scouts <= (SELECT count(DISTINCT unit_nr) FROM {_UNITS} j
+                 WHERE j.jeditaskid = jedi_tasks.jeditaskid AND j.kind = 'scout' OFFSET 0)
+  OR NOT EXISTS (
+    SELECT FROM jedi_datasets d WHERE d.jeditaskid = jedi_tasks.jeditaskid
+      AND d.masterid IS NULL AND d.type IN ({_MASTERS}) AND d.status = 'running' OFFSET 0))
+"""
+"""SQL: no more scouts are waited for: there are `scouts` of them, their input is not open any
+more, or the first was made `open_wait_s` ago."""
+
+_PROGRESS = text(f"""
+SELECT jeditaskid, CAST(sum(nfiles) AS bigint) AS n_files,
+  CAST(sum(nfilesfinished) AS bigint) AS finished, CAST(sum(nfilesfailed) AS bigint) AS failed
+FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
+  AND masterid IS NULL AND type IN ({_MASTERS})
+GROUP BY jeditaskid
+""")
+
+
+def scouted(tx: Connection, claimed: Sequence[Row[Any]]) -> dict[int, Scouted]:
+    """What there is to judge of those tasks (rows of jedi_tasks) whose files are withheld."""
+    rows = {t.jeditaskid: t for t in claimed if (t.rules or {}).get("use_scout") == SCOUTING}
+    if not rows:
+        return {}
+    ids = {"ids": list(rows)}
+    finished: dict[int, list[Scout]] = {task_id: [] for task_id in rows}
+    for job in tx.execute(text(_JOBS), {**ids, "kinds": ["scout"]}):
+        finished[job.jeditaskid].append(_scout(job))
+    largest = {row.jeditaskid: int(row.size or 0) for row in tx.execute(_LARGEST, ids)}
+    return {
+        row.jeditaskid: Scouted(
+            declared=Declared.of(rows[row.jeditaskid]),
+            progress=Progress(row.n_files, row.finished, row.failed),
+            finished=tuple(finished[row.jeditaskid]),
+            largest_output=largest.get(row.jeditaskid, 0),
+        )
+        for row in tx.execute(_PROGRESS, ids)
+    }
+
+
+def _scout(row: Row[Any]) -> Scout:
+    columns = row._mapping
+    return Scout(**{name: columns[name] for name in Scout.__dataclass_fields__})
+
+
+_COLUMNS = {name: tables.tasks.c[name].name for name in Measured.__dataclass_fields__}
+_STORE = text(f"""
+UPDATE jedi_tasks t SET measured_jobs = r.measured_jobs,
+  {", ".join(f"{c} = coalesce(r.{c}, t.{c})" for c in _COLUMNS.values())}
+FROM jsonb_populate_recordset(NULL::jedi_tasks, CAST(:rows AS jsonb)) r
+WHERE t.jeditaskid = r.jeditaskid
+""")
+
+
+_ENOUGH = f"""
+AND rules ->> 'use_scout' = :scouting
+AND EXISTS (
+  SELECT FROM {_ALL} j WHERE j.jeditaskid = jedi_tasks.jeditaskid AND j.kind = 'scout'
+  HAVING 100 * count(*) FILTER (WHERE j.status = 'finished') >= :percent * greatest(count(*), 1)
+  OFFSET 0)
+AND NOT EXISTS (
+  SELECT FROM jedi_datasets d WHERE d.jeditaskid = jedi_tasks.jeditaskid AND d.masterid IS NULL
+    AND d.nfilestobeused > d.nfilesused + d.nfilesmissing
+  OFFSET 0)
+"""
+
+
+def claim_early(
+    tx: Connection, me: str, lease_s: float, limit: int, percent: float, scouts: Mapping[str, Any]
+) -> list[Row[Any]]:
+    """Take tasks so many percent of whose scouts have finished, though others are at work yet.
+    `scouts`: values of HEARD."""
+    return tasks.claim(tx, ["scouting"], me, lease_s, limit, _ENOUGH + HEARD, percent=percent,
+                       scouting=str(SCOUTING), **scouts)  # fmt: skip
+
+
+_TO_MEASURE = text(f"""
+SELECT t.*, j.n FROM jedi_tasks t, LATERAL (
+  SELECT CAST(count(*) AS int) AS n FROM {_ALL} j WHERE j.jeditaskid = t.jeditaskid
+    AND j.kind IN ('scout', 'normal') AND j.status = 'finished' OFFSET 0) j
+WHERE t.status = 'running' AND t.measured_jobs < :last
+  AND t.{tasks.UNCLAIMED}
+  AND EXISTS (SELECT FROM unnest(CAST(:steps AS int[])) s(at)
+              WHERE t.measured_jobs < s.at AND j.n >= s.at)
+ORDER BY t.jeditaskid LIMIT :limit FOR NO KEY UPDATE OF t SKIP LOCKED
+""")
+
+
+def to_measure(
+    tx: Connection, steps: Sequence[int], limit: int
+) -> dict[int, tuple[Declared, int, tuple[Scout, ...]]]:
+    """Working tasks that have come to one of these numbers of finished jobs since they were
+    measured, and are locked now: what they say, that number, and these jobs, the first first."""
+    values = {"steps": list(steps), "last": max(steps, default=0), "limit": limit}
+    rows = {row.jeditaskid: row for row in tx.execute(_TO_MEASURE, values)}
+    jobs: dict[int, list[Scout]] = {task_id: [] for task_id in rows}
+    if rows:
+        found = {"ids": list(rows), "kinds": ["scout", "normal"]}
+        for job in tx.execute(text(_JOBS), found):
+            jobs[job.jeditaskid].append(_scout(job))
+    return {i: (Declared.of(row), row.n, tuple(jobs[i])) for i, row in rows.items()}
+
+
+def store_measured(tx: Connection, found: Mapping[int, tuple[Measured, int]]) -> None:
+    """Write what was measured, and of how many finished jobs; the rest stays. The caller has locked
+    the tasks."""
+    rows = [
+        {"jeditaskid": task_id, "measured_jobs": jobs,
+         **{_COLUMNS[k]: v for k, v in asdict(measured).items()}}
+        for task_id, (measured, jobs) in found.items()
+    ]  # fmt: skip
+    tx.execute(_STORE, {"rows": json.dumps(rows)})

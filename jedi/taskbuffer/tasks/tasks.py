@@ -1,0 +1,247 @@
+"""jedi_tasks: claim, fence, move. Every status change of a task goes through move_tasks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.users import outbox
+
+_FINAL = ", ".join(f"'{s}'" for s in sorted(states.TASK.final))
+
+UNCLAIMED = "lease_until IS NULL"
+"""SQL: a task that may be moved without a claim. Not one whose lease is over, since its worker may
+still write: the dog of leases ends the claim first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A task's next status. `lock_seq` None moves without a fence (only under a row lock taken in
+    the same transaction). `expected` None accepts any present status that has the edge."""
+
+    jedi_task_id: int
+    lock_seq: int | None
+    target: str
+    reason_code: str
+    reason: str
+    facts: dict[str, Any] = field(default_factory=dict)
+    wait_s: float = 0.0
+    user_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A move that took place."""
+
+    jedi_task_id: int
+    source: str
+    target: str
+
+
+_CLAIM = """
+UPDATE jedi_tasks t
+SET lockedby = :me, lockedtime = jedi_now(), lock_seq = lock_seq + 1,
+    -- real time: a lease protects processes, and those live in real time
+    lease_until = clock_timestamp() + make_interval(secs => :lease_s),
+    worker_deaths = t.worker_deaths + CAST(t.lockedby IS NOT NULL AS int)
+WHERE jeditaskid = ANY(ARRAY({chosen}))
+RETURNING t.*
+"""
+_CHOSEN = """
+SELECT jeditaskid FROM jedi_tasks
+WHERE status = ANY(:statuses)
+  AND (lease_until IS NULL OR lease_until < clock_timestamp())  -- real time
+  AND (:early OR next_run_at IS NULL OR next_run_at <= jedi_now())
+  {condition}
+ORDER BY currentpriority DESC, jeditaskid
+LIMIT :limit FOR UPDATE SKIP LOCKED
+"""
+
+
+def claim(
+    tx: Connection,
+    statuses: Sequence[str],
+    me: str,
+    lease_s: float,
+    limit: int,
+    condition: str = "",
+    *,
+    early: bool = False,
+    **values: Any,
+) -> list[Row[Any]]:
+    """Take up to `limit` tasks under a lease, highest priority first; `early`: also tasks that
+    were put off.
+
+    `condition` is SQL of a caller in taskbuffer (`AND …`), never text from outside. A task whose
+    last claimant never released it comes with `worker_deaths` raised.
+    """
+    rows = claim_chosen(
+        tx, _CHOSEN.format(condition=condition), me, lease_s,
+        statuses=list(statuses), limit=limit, early=early, **values,
+    )  # fmt: skip
+    return sorted(rows, key=lambda r: (-(r.currentpriority or 0), r.jeditaskid))
+
+
+def claim_chosen(
+    tx: Connection, chosen: str, me: str, lease_s: float, **values: Any
+) -> Sequence[Row[Any]]:
+    """Take the tasks that a query of ids, which locks them, finds under a lease; in any order.
+
+    `chosen` is SQL of a caller in taskbuffer, never text from outside."""
+    claim = text(_CLAIM.format(chosen=chosen))
+    return tx.execute(claim, {"me": me, "lease_s": lease_s, **values}).all()
+
+
+def renew(tx: Connection, held: Sequence[tuple[int, int]], lease_s: float) -> None:
+    """Prolong leases (they end in real time), but for those that were lost or given back."""
+    tx.execute(
+        text(
+            "UPDATE jedi_tasks t SET lease_until = clock_timestamp() + make_interval(secs => :s) "
+            "FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) h(id, seq) "
+            "WHERE t.jeditaskid = h.id AND t.lock_seq = h.seq AND t.lockedby IS NOT NULL"
+        ),
+        {"s": lease_s, "ids": [h[0] for h in held], "seqs": [h[1] for h in held]},
+    )
+
+
+def fence(
+    tx: Connection, held: Iterable[tuple[int, int]], statuses: Sequence[str] | None = None
+) -> set[int]:
+    """Lock the rows whose lock_seq is still the claimant's, in one order, to the transaction's
+    end; the ids that are missing were lost to somebody else. With `statuses`, tasks that were
+    moved on meanwhile (a command does that without a claim) are missing, too."""
+    pairs = sorted(held)
+    return set(
+        tx.scalars(
+            text(
+                "SELECT t.jeditaskid FROM jedi_tasks t JOIN unnest(CAST(:ids AS bigint[]), "
+                "CAST(:seqs AS bigint[])) h(id, seq) ON t.jeditaskid = h.id "
+                "AND t.lock_seq = h.seq "
+                "WHERE t.status = ANY(coalesce(CAST(:statuses AS text[]), ARRAY[t.status])) "
+                "ORDER BY t.jeditaskid FOR NO KEY UPDATE OF t"
+            ),
+            {
+                "ids": [p[0] for p in pairs],
+                "seqs": [p[1] for p in pairs],
+                "statuses": statuses and list(statuses),
+            },
+        )
+    )
+
+
+def seize(tx: Connection, task_ids: Sequence[int]) -> dict[int, str]:
+    """Take tasks from whoever holds them, whose results are void thereby; their statuses. They
+    are locked to the transaction's end and nobody holds them then."""
+    ids = sorted(task_ids)
+    if not ids:
+        return {}
+    locked = tx.scalars(
+        text(
+            "SELECT jeditaskid FROM jedi_tasks WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) "
+            "ORDER BY jeditaskid FOR NO KEY UPDATE"
+        ),
+        {"ids": ids},
+    ).all()
+    rows = tx.execute(
+        text(
+            "UPDATE jedi_tasks SET lock_seq = lock_seq + 1, lockedby = NULL, lockedtime = NULL, "
+            "lease_until = NULL, worker_deaths = 0 "
+            "WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) RETURNING jeditaskid, status"
+        ),
+        {"ids": list(locked)},
+    )
+    return {row.jeditaskid: row.status for row in rows}
+
+
+_MOVE = f"""
+WITH m AS (
+  SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[]), CAST(:targets AS text[]),
+    CAST(:codes AS text[]), CAST(:reasons AS text[]), CAST(:facts AS text[]),
+    CAST(:waits AS float8[]), CAST(:users AS text[]))
+    AS m(id, seq, target, code, reason, facts, wait_s, username)
+), old AS (
+  SELECT t.jeditaskid, t.status FROM jedi_tasks t JOIN m ON t.jeditaskid = m.id
+  WHERE m.seq IS NULL OR t.lock_seq = m.seq ORDER BY t.jeditaskid FOR NO KEY UPDATE OF t
+), u AS (
+  UPDATE jedi_tasks t SET
+    status = m.target,
+    oldstatus = CASE WHEN old.status <> m.target THEN old.status ELSE t.oldstatus END,
+    statechangetime = CASE WHEN old.status <> m.target THEN jedi_now() ELSE t.statechangetime END,
+    modificationtime = jedi_now(),
+    endtime = CASE WHEN m.target IN ({_FINAL}) THEN jedi_now() END,
+    frozentime = CASE WHEN m.target = 'pending' THEN coalesce(t.frozentime, jedi_now())
+                      -- tried again or on its way: the hold counts from its beginning
+                      WHEN old.status = 'pending' OR m.target = 'assigning' THEN t.frozentime END,
+    superstatus = CASE WHEN m.target = 'scouting' THEN 'submitting' ELSE m.target END,
+    amiflag = CASE WHEN m.target IN ('done', 'finished') THEN 'READY' END,
+    reason_code = m.code, reason_facts = CAST(m.facts AS jsonb), errordialog = m.reason,
+    next_run_at = CASE WHEN m.wait_s > 0 THEN jedi_now() + make_interval(secs => m.wait_s) END,
+    lockedby = NULL, lockedtime = NULL, lease_until = NULL, worker_deaths = 0
+  FROM m JOIN old ON old.jeditaskid = m.id
+  WHERE t.jeditaskid = m.id
+  RETURNING t.jeditaskid, old.status AS source, t.status AS target, t.attemptnr,
+            m.code, m.reason, m.username
+), l AS (
+  INSERT INTO jedi_tasks_statuslog
+    (jeditaskid, fromstatus, status, agent, reason_code, reason, attemptnr, username)
+  SELECT jeditaskid, source, target, :agent, code, reason, attemptnr, username
+  FROM u WHERE source <> target
+)
+SELECT jeditaskid, source, target FROM u
+"""
+
+
+def move_tasks(tx: Connection, moves: Sequence[Move], agent: str) -> list[Moved]:
+    """Set statuses with their reasons, write the log, end the leases, wake who is next.
+
+    Moves whose lock_seq is stale are dropped: compare the result. A move to the present status
+    only notes the reason and the wait. An undeclared edge raises (the database refuses it).
+    """
+    if not moves:
+        return []
+    rows = tx.execute(
+        text(_MOVE),
+        {
+            "ids": [m.jedi_task_id for m in moves],
+            "seqs": [m.lock_seq for m in moves],
+            "targets": [m.target for m in moves],
+            "codes": [m.reason_code for m in moves],
+            "reasons": [m.reason for m in moves],
+            "facts": [json.dumps(m.facts, default=str) for m in moves],
+            "waits": [m.wait_s for m in moves],
+            "users": [m.user_name for m in moves],
+            "agent": agent,
+        },
+    ).all()
+    moved = [Moved(r.jeditaskid, r.source, r.target) for r in rows]
+    wake(tx, *sorted({f"task:{m.target}" for m in moved if m.source != m.target}))
+    news = [m.jedi_task_id for m in moved if m.target in outbox.NEWS and m.source != m.target]
+    outbox.tell_tasks(tx, news)
+    return moved
+
+
+def put_off(
+    tx: Connection, held: Sequence[tuple[int, int]], wait_s: float = 0.0, most_s: float = 0.0
+) -> None:
+    """End leases without a change; nobody looks at the tasks for `wait_s` seconds (0: when they
+    are looked at does not change either), or for a tenth of the time that they have been in their
+    statuses, `most_s` at most, if that is longer."""
+    tx.execute(
+        text(
+            "UPDATE jedi_tasks t SET lockedby = NULL, lockedtime = NULL, lease_until = NULL, "
+            "worker_deaths = 0, next_run_at = CASE WHEN :wait_s > 0 THEN "
+            "jedi_now() + greatest(make_interval(secs => :wait_s), least("
+            "make_interval(secs => :most_s), (jedi_now() - statechangetime) / 10)) "
+            "ELSE next_run_at END "
+            "FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) h(id, seq) "
+            "WHERE t.jeditaskid = h.id AND t.lock_seq = h.seq"
+        ),
+        {"ids": [h[0] for h in held], "seqs": [h[1] for h in held], "wait_s": wait_s,
+         "most_s": most_s},
+    )  # fmt: skip

@@ -1,0 +1,240 @@
+"""What dogs look after in tasks that work or wait: those that have to rest, to stop or to hurry,
+and those that have done enough. Every search is bounded; tasks that somebody holds are passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from jedi.core import states
+from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.jobs.all_jobs import all_jobs
+from jedi.taskbuffer.tasks.tasks import UNCLAIMED
+
+_JOBS = all_jobs("jeditaskid, status, attemptnr, n_inputs, postprocessed_at")
+_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
+_FINAL = ", ".join(f"'{status}'" for status in sorted(states.TASK.final))
+
+# ---------------------------------------------------------------------------------- throttling
+
+# A mean of so many failures needs a job of as many attempts: jobs are fewer than files.
+_TIRED = text(f"""
+SELECT t.jeditaskid, j.most,
+  CASE WHEN :by_mean THEN coalesce(t.numthrottled, 0) + 1 ELSE j.most / :every END AS n
+FROM unnest(CAST(:ids AS bigint[]), CAST(:most AS int[])) j(id, most)
+  JOIN jedi_tasks t ON t.jeditaskid = j.id JOIN jedi_taskparams p USING (jeditaskid)
+WHERE t.status IN ('ready', 'scouting', 'running')
+  AND j.most / :every > coalesce(t.numthrottled, 0)
+  AND NOT coalesce(CAST(p.taskparams ->> 'noThrottle' AS bool), false)
+  AND (NOT :by_mean OR (
+    SELECT avg(coalesce(failedattempt, 0)) FROM jedi_dataset_contents c
+    WHERE c.jeditaskid = t.jeditaskid AND c.type IN ({_MASTERS})
+      AND c.status IN ('ready', 'running')
+  ) >= :every * (coalesce(t.numthrottled, 0) + 1))
+ORDER BY t.jeditaskid
+""")
+
+
+def tired(tx: Connection, most: Mapping[int, int], every: int, by_mean: bool) -> list[Row[Any]]:
+    """Those of tasks, which the caller has locked and of which jobs were made now, the highest
+    attempt being `most`, that have come to another `every` attempts, of a job or (`by_mean`) failed
+    ones of the files that are left: jeditaskid, most, n (their n-th rest)."""
+    reached = {task: n for task, n in most.items() if n >= every}
+    if not reached:
+        return []
+    found = {"ids": list(reached), "most": list(reached.values())}
+    return list(tx.execute(_TIRED, {**found, "every": every, "by_mean": by_mean}))
+
+
+def note_throttled(tx: Connection, times: Mapping[int, int]) -> None:
+    """Tasks were throttled for the n-th time."""
+    if not times:
+        return
+    tx.execute(
+        text(
+            "UPDATE jedi_tasks t SET throttledtime = jedi_now(), numthrottled = r.n "
+            "FROM unnest(CAST(:ids AS bigint[]), CAST(:times AS int[])) r(id, n) "
+            "WHERE t.jeditaskid = r.id"
+        ),
+        {"ids": list(times), "times": list(times.values())},
+    )
+
+
+REST_OVER = """
+CASE WHEN t.status = 'throttled'
+  THEN t.throttledtime + make_interval(secs => :unit_s * t.numthrottled ^ 2) END
+"""
+"""SQL: until when a task `t` makes no jobs; binds `unit_s`, which may have changed meanwhile."""
+
+_RESTED = text(f"""
+SELECT t.jeditaskid, t.lock_seq, t.oldstatus FROM jedi_tasks t
+WHERE t.status = 'throttled' AND t.{UNCLAIMED} AND {REST_OVER} < jedi_now()
+ORDER BY t.jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
+""")
+
+
+def rested(tx: Connection, unit_s: float, limit: int) -> list[Row[Any]]:
+    """Tasks that were throttled for `unit_s` x the square of how often they were: jeditaskid,
+    lock_seq, oldstatus."""
+    return list(tx.execute(_RESTED, {"unit_s": unit_s, "limit": limit}))
+
+
+# ----------------------------------------------------------------------------- enough, too long
+
+_GIVEN_UP = text(f"""
+SELECT t.jeditaskid, t.lock_seq, t.errordialog FROM jedi_tasks t
+WHERE t.status = 'exhausted' AND t.{UNCLAIMED}
+  AND t.statechangetime < jedi_now() - make_interval(secs => :timeout_s)
+  AND NOT coalesce(CAST(t.rules ->> 'disable_auto_finish' AS bool), false)
+ORDER BY t.jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
+""")
+
+
+def given_up(tx: Connection, timeout_s: float, limit: int) -> list[Row[Any]]:
+    """Tasks that nobody cared about for that long since they were exhausted, but for those that
+    forbid it: jeditaskid, lock_seq, errordialog."""
+    return list(tx.execute(_GIVEN_UP, {"timeout_s": timeout_s, "limit": limit}))
+
+
+# Events count where they are known. A goal only saves further attempts: files that never failed are
+# worked on. A termination condition is about them, too.
+_CONTENT = text(f"""
+WITH enough AS (
+  SELECT t.jeditaskid, t.goal / 10.0 AS goal, t.termcondition,
+    100.0 * d.files_done / nullif(d.files, 0) AS of_files,
+    100.0 * d.events_done / nullif(d.events, 0) AS of_events
+  FROM jedi_tasks t, LATERAL (
+    SELECT sum(nfiles) AS files, sum(nfilesfinished) AS files_done, sum(nevents) AS events,
+      sum(neventsused) AS events_done
+    FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid AND d.masterid IS NULL
+      AND d.type IN ({_MASTERS}) AND d.status <> 'removed' OFFSET 0) d
+  WHERE t.status IN ('ready', 'running', 'throttled', 'pending')
+    AND (t.goal IS NOT NULL OR t.termcondition IS NOT NULL)
+    AND NOT EXISTS (SELECT FROM jedi_commands c
+      WHERE c.jeditaskid = t.jeditaskid AND c.acknowledged_at IS NULL)
+), met AS (
+  SELECT jeditaskid, 'The goal of ' || trim_scale(e.goal) || ' % is reached.' AS comment
+  FROM enough e JOIN jedi_tasks t USING (jeditaskid)
+  WHERE coalesce(of_events, of_files) >= e.goal
+    AND NOT coalesce(CAST(t.rules ->> 'disable_auto_finish' AS bool), false)
+    AND NOT EXISTS (SELECT FROM jedi_datasets d JOIN jedi_dataset_contents c USING (datasetid)
+      WHERE d.jeditaskid = e.jeditaskid AND d.masterid IS NULL AND d.type IN ({_MASTERS})
+        AND c.ready AND coalesce(c.failedattempt, 0) = 0)
+    AND NOT EXISTS (SELECT FROM jedi_tasks p WHERE p.jeditaskid = t.parent_tid
+      AND p.jeditaskid <> t.jeditaskid AND p.status NOT IN ({_FINAL}))
+  UNION ALL
+  SELECT jeditaskid, 'It was to end with ' || termcondition || '.' FROM enough
+  WHERE CASE WHEN termcondition LIKE '%events' THEN of_events ELSE of_files END
+    >= CAST(split_part(termcondition, '%', 1) AS numeric)
+)
+INSERT INTO jedi_commands (jeditaskid, command, arguments, username, comment)
+SELECT jeditaskid, 'finish', jsonb_build_object('soft', true), :who, min(comment)
+FROM met GROUP BY jeditaskid ORDER BY jeditaskid LIMIT :limit
+""")
+
+
+def tell_to_finish(tx: Connection, who: str, limit: int) -> int:
+    """Ask those tasks to finish softly that have reached their goal, or their condition to end; how
+    many."""
+    told = tx.execute(_CONTENT, {"who": who, "limit": limit}).rowcount
+    if told:
+        wake(tx, "command")
+    return told
+
+
+# ------------------------------------------------------------------------- failing, nearly done
+
+_WORK = f"""
+LATERAL (
+  SELECT count(*) FILTER (WHERE j.postprocessed_at IS NULL) AS live, avg(j.n_inputs) AS per_job,
+    count(*) FILTER (WHERE j.status = 'failed') AS failed,
+    count(*) FILTER (WHERE j.status IN ('finished', 'failed')) AS ended
+  FROM {_JOBS} j WHERE j.jeditaskid = t.jeditaskid OFFSET 0) j,
+LATERAL (
+  SELECT sum(nfiles - nfilesused - nfilesmissing) AS unused, sum(nfiles) AS files,
+    sum(nfilesfinished) AS finished
+  FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid AND d.masterid IS NULL
+    AND d.type IN ({_MASTERS}) OFFSET 0) d,
+LATERAL (SELECT j.live + ceil(d.unused / greatest(j.per_job, 1)) AS to_do) w
+"""
+_FAILING = text(f"""
+SELECT t.jeditaskid, t.lock_seq, j.failed, j.ended, CAST(w.to_do AS int) AS to_do
+FROM jedi_tasks t, {_WORK}
+WHERE t.status = 'running' AND t.failurerate > 0 AND t.{UNCLAIMED}
+  AND NOT coalesce(CAST(t.rules ->> 'no_auto_pause' AS bool), false)
+  AND 100 * j.failed >= :percent * j.ended AND j.ended >= :ended AND w.to_do >= :to_do
+  AND NOT EXISTS (SELECT FROM jedi_tasks_statuslog l WHERE l.jeditaskid = t.jeditaskid
+    AND l.attemptnr = t.attemptnr AND l.status = 'paused' AND l.reason_code = :code)
+ORDER BY t.jeditaskid LIMIT :limit FOR NO KEY UPDATE OF t SKIP LOCKED
+""")
+
+
+def failing(
+    tx: Connection, percent: float, ended: int, to_do: int, code: str, limit: int
+) -> list[Row[Any]]:
+    """Tasks of which so many percent of at least so many ended jobs have failed and that have so
+    many to do, but for those that were paused for it (`code`) in this attempt already: jeditaskid,
+    lock_seq, failed, ended, to_do."""
+    found = {"percent": percent, "ended": ended, "to_do": to_do, "code": code, "limit": limit}
+    return list(tx.execute(_FAILING, found))
+
+
+_NEARLY_DONE = text(f"""
+SELECT t.jeditaskid FROM jedi_tasks t, {_WORK}
+WHERE t.status = 'running' AND t.progress >= :percent AND t.{UNCLAIMED}
+  AND t.prodsourcelabel = ANY(:labels)
+  AND (t.gshare IS DISTINCT FROM :share OR t.currentpriority < :priority
+    OR EXISTS (SELECT FROM jedi_jobs j WHERE j.jeditaskid = t.jeditaskid
+      AND j.postprocessed_at IS NULL AND (j.gshare <> :share OR j.priority < :priority)))
+  AND 100 * d.finished >= :percent * d.files AND w.to_do < :to_do
+  AND NOT EXISTS (SELECT FROM jedi_tasks p WHERE p.jeditaskid = t.parent_tid
+    AND p.jeditaskid <> t.jeditaskid AND p.status NOT IN ('done', 'finished'))
+ORDER BY t.jeditaskid LIMIT :limit FOR NO KEY UPDATE OF t SKIP LOCKED
+""")
+
+
+def nearly_done(
+    tx: Connection, labels: Sequence[str], percent: float, to_do: int, priority: int, share: str,
+    limit: int,
+) -> list[int]:  # fmt: skip
+    """Tasks with one of these labels of which so many percent are done and fewer than so many jobs
+    are left, that lack this priority or share, or have jobs that do: somebody held these."""
+    found = {"labels": list(labels), "percent": percent, "to_do": to_do, "priority": priority,
+             "share": share, "limit": limit}  # fmt: skip
+    return list(tx.scalars(_NEARLY_DONE, found))
+
+
+_HURRY = text("""
+UPDATE jedi_tasks SET gshare = :share, currentpriority = greatest(currentpriority, :priority)
+WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
+""")
+_HURRY_JOBS = text("""
+WITH old AS (
+  SELECT pandaid, gshare FROM jedi_jobs
+  WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND postprocessed_at IS NULL
+  ORDER BY pandaid FOR NO KEY UPDATE SKIP LOCKED
+), u AS (
+  UPDATE jedi_jobs j SET gshare = :share, priority = greatest(j.priority, :priority)
+  FROM old WHERE j.pandaid = old.pandaid
+  RETURNING j.pandaid, j.site, j.workqueue_id, old.gshare AS before, j.gshare, j.resource_type,
+    j.status, j.cores, j.priority
+), r AS (
+  UPDATE jedi_job_ready r SET gshare = u.gshare, priority = u.priority
+  FROM u WHERE r.pandaid = u.pandaid
+)
+INSERT INTO job_stats_delta (site, workqueue, gshare, resource_type, status, jobs, cores)
+SELECT site, workqueue_id, s.gshare, resource_type, status, sum(s.n), sum(s.n * cores)
+FROM u, LATERAL (VALUES (u.gshare, 1), (u.before, -1)) s(gshare, n) WHERE u.gshare <> u.before
+GROUP BY site, workqueue_id, s.gshare, resource_type, status
+""")
+
+
+def hurry(tx: Connection, task_ids: Sequence[int], priority: int, share: str) -> None:
+    """Raise the priority of tasks (which the transaction holds) and of their live jobs, and give
+    them another share."""
+    values = {"ids": list(task_ids), "priority": priority, "share": share}
+    tx.execute(_HURRY, values)
+    tx.execute(_HURRY_JOBS, values)

@@ -1,0 +1,1 @@
+"""SQL about people, their tokens, and the notices that go to them."""

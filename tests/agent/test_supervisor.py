@@ -1,0 +1,374 @@
+"""Processes that are kept alive, that say when they are ready, and that leave with their keeper."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from support.job_rows import make_jobs
+from support.supervisor import ENVIRONMENT, House
+
+from jedi.agent import registry
+from jedi.agent.base import World
+from jedi.agent.supervisor import Charge, Program, Supervisor
+from jedi.cli.jedi import _tell_where
+from jedi.core import clock, log
+from jedi.core.backoff import Backoff
+from jedi.core.errors import NotFound, Refused
+from jedi.core.settings import Settings
+from jedi.host import logfiles, processes
+from jedi.host.home import Home
+from jedi.host.processes import Process
+from jedi.spec.wire import Resources
+from jedi.standalone import down
+from jedi.standalone.place import Place, packaged
+from jedi.taskbuffer.db.engine import connect
+from jedi.taskbuffer.jobs import dispatch
+from jedi.taskbuffer.sites import pilots
+from jedi.taskbuffer.sites.pilots import Found
+from jedi.watchdog.kennel import DOGS
+
+DEADLINE_S = 30.0
+
+READY = "from jedi.agent import child; child.announce()\n"
+FOR_EVER = "import signal\nwhile True: signal.pause()\n"
+STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+
+
+def eventually(condition: Callable[[], bool]) -> Callable[[], bool]:
+    """The condition, failing after a while."""
+    deadline = clock.monotonic() + DEADLINE_S
+
+    def met() -> bool:
+        assert clock.monotonic() < deadline, "it does not come to pass"
+        return condition()
+
+    return met
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+def pid_of(charge: Charge) -> int:
+    process = charge.process()
+    assert process is not None
+    return process.pid
+
+
+def test_pauses_grow_to_half_a_minute() -> None:
+    backoff, waits = Backoff(30.0), []
+    for _ in range(7):
+        backoff.failed(100.0)
+        waits.append(backoff.wait_s)
+    assert waits == [1, 2, 4, 8, 16, 30, 30]
+    assert backoff.until == 130.0
+
+
+def test_what_dies_is_started_again(house: House) -> None:
+    program = house.program("one", READY + FOR_EVER)
+    with house.supervise(program) as supervisor:
+        supervisor.run(eventually(supervisor.ready))
+        first = pid_of(program)
+        os.kill(first, signal.SIGKILL)
+        supervisor.run(eventually(lambda: program.lives == 2 and program.ready))
+        assert pid_of(program) != first
+    assert house.log.died == [{"name": "one", "how": "killed by SIGKILL", "again_in_s": 1.0}]
+    ups_and_downs = [record["one"] for record in house.recorded]
+    assert ups_and_downs == [False, True, False, False, True]
+    assert program.process() is None
+
+
+def test_what_cannot_start_harms_nobody(house: House) -> None:
+    good, bad = house.program("good", READY + FOR_EVER), house.program("bad", "raise SystemExit(3)")
+    absent = Program("absent", ["/nowhere/to/be/found"], house.directory / "absent.log", {})
+    with house.supervise(absent, bad, good) as supervisor:
+        supervisor.run(eventually(lambda: bad.lives == 2 and absent.lives == 2))
+        assert good.ready and good.lives == 1
+        assert not supervisor.ready()
+    how = {str(facts["name"]): str(facts["how"]) for facts in house.log.died}
+    assert how["bad"] == "exit code 3"
+    assert "/nowhere/to/be/found" in how["absent"]
+
+
+def test_halt_ends_some_or_all_and_kills_the_stubborn(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jedi.agent.supervisor.GRACE_S", 0.2)
+    meek = house.program("meek", READY + FOR_EVER)
+    stubborn = house.program("stubborn", STUBBORN + READY + FOR_EVER)
+    with house.supervise(meek, stubborn) as supervisor:
+        supervisor.run(eventually(supervisor.ready))
+        supervisor.halt("meek")
+        supervisor.run(eventually(lambda: not meek.ready))
+        assert meek.lives == 1
+        assert stubborn.process() is not None
+    assert stubborn.process() is None
+    assert "killed" in str(stubborn.dead())
+    assert house.log.died == []
+
+
+def test_a_log_that_grew_too_large_is_cut(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JEDI_LOG_MB", "0.001")
+    monkeypatch.setenv("JEDI_LOG_FILES", "2")
+    talk = "import time\nfor i in range(10**6): print('word', i, flush=True); time.sleep(0.001)\n"
+    program = house.program("talker", talk)
+    kept, older = (house.directory / f"talker.log.{number}" for number in (1, 2))
+    with house.supervise(program) as supervisor:
+        supervisor.run(eventually(lambda: kept.exists() and older.exists()))
+        assert kept.stat().st_size > 1000
+        length = (house.directory / "talker.log").stat().st_size
+        supervisor.run(
+            eventually(lambda: 0 < (house.directory / "talker.log").stat().st_size != length)
+        )
+        assert b"\0" not in (house.directory / "talker.log").read_bytes()
+    words = [path.read_text().splitlines() for path in (older, kept)]
+    numbers = [int(line.split()[1]) for line in [*words[0], *words[1]]]
+    assert numbers == sorted(numbers)
+    assert {*house.directory.glob("talker.log.*")} == {kept, older}
+
+
+FULL = Path("/dev/full")
+
+
+on_linux = pytest.mark.skipif(not FULL.exists(), reason="there is no full disk to write to")
+
+
+@on_linux
+def test_a_record_that_cannot_be_written_is_written_later(house: House) -> None:
+    program, recorded = house.program("one", READY + FOR_EVER), list[bool]()
+
+    def record(charges: Sequence[Charge]) -> None:
+        recorded.append(charges[0].ready)
+        if len(recorded) < 4:
+            FULL.write_text("no room")
+
+    with Supervisor([program], house.notify, record, house.log) as supervisor:
+        supervisor.run(eventually(lambda: len(recorded) > 3))
+    assert house.log.died == [{"error": "[Errno 28] No space left on device"}]
+    assert recorded == [False, True, True, True]
+
+
+@on_linux
+def test_a_log_is_turned_over_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JEDI_LOG_MB", "0.001")
+    full, older = tmp_path / "a.log", tmp_path / "a.log.1"
+    full.write_text("word" * 1000)
+    older.write_text("older")
+    (tmp_path / "a.log.new").symlink_to(FULL)
+    logfiles.turn_over(full)
+    assert (full.stat().st_size, older.read_text()) == (4000, "older")
+    logfiles.turn_over(full)
+    assert (full.stat().st_size, older.stat().st_size) == (0, 4000)
+    assert {path.name for path in tmp_path.iterdir()} == {"a.log", "a.log.1", "a.log.2"}
+
+
+@on_linux
+def test_a_log_that_cannot_be_written_ends_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = FULL.open("w", buffering=1)
+    monkeypatch.setattr(sys, "stderr", full)
+    log.setup("supervisor").warning("died")
+    with pytest.raises(OSError, match="No space"):
+        full.close()
+
+
+KEEPER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from support.supervisor import House
+house = House(Path({directory!r}))
+charge = house.program("child", {child!r})
+with house.supervise(charge) as supervisor:
+    supervisor.run(supervisor.ready)
+    print(charge.process().pid, flush=True)
+    supervisor.run(lambda: False)
+"""
+LEASHED = "from jedi.agent import child; child.follow()\n" + READY + FOR_EVER
+DEAF = "from jedi.agent import child; child.GRACE_S = 0.2; child.follow()\n" + STUBBORN + READY
+
+
+@pytest.mark.parametrize("child", [LEASHED, DEAF + FOR_EVER], ids=["meek", "deaf"])
+def test_children_end_when_their_supervisor_is_killed(tmp_path: Path, child: str) -> None:
+    source = KEEPER.format(
+        tests=str(Path(__file__).parents[1]), directory=str(tmp_path), child=child
+    )
+    keeper = subprocess.Popen(
+        [sys.executable, "-c", source], stdout=subprocess.PIPE, env=ENVIRONMENT, text=True
+    )
+    assert keeper.stdout is not None
+    orphan = processes.note(int(keeper.stdout.readline()))
+    keeper.kill()
+    keeper.communicate()
+    assert orphan is not None
+    met = eventually(lambda: not orphan.alive())
+    while not met():
+        select.select([], [], [], 0.02)
+
+
+def test_a_recycled_process_id_is_a_stranger() -> None:
+    present = processes.note(os.getpid())
+    assert present is not None and present.alive()
+    stranger = Process(present.pid, present.start - 1)
+    assert not stranger.alive()
+    stranger.signal(signal.SIGKILL)  # or this was the last line
+
+
+def test_a_zombie_is_no_living_process() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert processes.started(child.pid) is None
+        assert processes.note(2**22 + 1) is None
+
+
+def test_start_time_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not shutil.which("ps"):
+        pytest.skip("there is no ps")
+    found = processes._started_by_ps(os.getpid())
+    assert found is not None and abs(found - clock.now().timestamp()) < 10_000
+    assert processes._started_by_ps(2**22 + 1) is None
+
+
+@pytest.fixture
+def place(home: Path) -> Iterator[Place]:
+    settings = Settings(home, "postgresql://nowhere")
+    found = Place(Home(home), None, settings)
+    yield found
+    found.home.discard()
+
+
+def test_only_one_is_in_charge(place: Place) -> None:
+    assert place.supervisor() is None
+    with place.sole("up"):
+        assert place.supervisor() == processes.note(os.getpid())
+        with pytest.raises(Refused, match=f"process {os.getpid()}") as caught, place.sole("up"):
+            pass
+        assert caught.value.code == "already_up"
+    with place.sole("down"):
+        assert place.supervisor() is None  # nobody would tell this process to end
+        with pytest.raises(Refused, match="going down"), place.sole("down", patience_s=0.1):
+            pass
+
+
+def test_left_overs_of_a_killed_supervisor_are_ended(place: Place, house: House) -> None:
+    """Those that were noted, and only if they are still the same processes."""
+    ours = house.program("ours", STUBBORN + READY + FOR_EVER)
+    stranger = house.program("stranger", READY + FOR_EVER)
+    with house.supervise(ours, stranger) as supervisor:
+        supervisor.run(eventually(supervisor.ready))
+        os.kill(pid_of(ours), signal.SIGSTOP)
+        place.write_record([ours, stranger])
+        record = place.home.path / "processes.json"
+        rows = json.loads(record.read_text())
+        rows[1]["start"] -= 1
+        record.write_text(json.dumps(rows))
+        place.end_recorded()
+        assert ours.process() is None
+        assert stranger.process() is not None
+    place.clear_record()
+    assert place.read_record() is None
+
+
+def test_pilots_end_and_their_jobs_are_closed(world: World, house: House) -> None:
+    """Closed first, so that what the pilot reports when it is told to end comes too late."""
+    engine, host = world.engine, socket.gethostname()
+    pilot = house.program("pilot", STUBBORN.replace("SIGTERM", "SIGHUP") + READY + FOR_EVER)
+    with house.supervise(pilot) as supervisor:
+        supervisor.run(eventually(supervisor.ready))
+        process = pilot.process()
+        assert process is not None
+        with engine.begin() as tx:
+            made = make_jobs(tx, 3)
+            pilots.insert_pilots(tx, host, "SITE_A", "local", {"here": "-"}, 60.0)
+            pilots.insert_pilots(tx, "elsewhere", "SITE_A", "local", {"there": "+"}, 60.0)
+            pilots.note_found(tx, {"here": Found(process, None, running=True)})
+            for name in ("here", "there"):
+                dispatch.acquire(tx, "SITE_A", 1, Resources(cores=1), name, name)
+        assert down.left(engine) == "running jobs: 1, results to add: 0"
+        down.end_pilots(engine, Home(world.settings.home))
+        assert down.left(engine) == ""
+        assert not process.alive()
+    with engine.begin() as tx:
+        jobs = tx.execute(text("SELECT pilot_id, status FROM jedi_jobs ORDER BY pandaid")).all()
+        assert [*map(tuple, jobs)] == [("here", "closed"), ("there", "sent"), (None, "activated")]
+        returned = "SELECT status FROM jedi_dataset_contents WHERE pandaid = :id AND type = 'input'"
+        assert set(tx.scalars(text(returned), {"id": made.jobs[0]})) == {"ready"}
+        assert pilots.live_pilots(tx, host) == []
+        assert len(pilots.live_pilots(tx, "elsewhere")) == 1
+
+
+def test_a_lost_database_is_not_waited_for(tmp_path: Path) -> None:
+    assert not down.left(connect(f"postgresql://postgres@/jedi?host={tmp_path}"))
+
+
+def test_agents_are_found_by_name() -> None:
+    for name in registry.AGENTS:
+        assert registry.load(name).name == name
+    with pytest.raises(NotFound, match="Did you mean JobGenerator"):
+        registry.load("JobGenrator")
+
+
+def test_systemd_units_name_every_agent_and_are_sound(tmp_path: Path) -> None:
+    units = packaged("config") / "systemd"
+    target = (units / "jedi-agents.target").read_text()
+    wanted = [line for line in target.splitlines() if "@" in line]
+    assert wanted == [f"Wants=jedi-agent@{name}.service" for name in registry.AGENTS]
+    if not shutil.which("systemd-analyze"):
+        pytest.skip("there is no systemd-analyze")
+    for unit in units.glob("jedi*"):
+        text = unit.read_text().replace("/opt/jedi/bin/jedi", "/bin/true")
+        (tmp_path / unit.name).write_text(text.replace("User=jedi", "User=root"))
+    named = ["jedi.service", "jedi-agents.target", "jedi-api.service"]
+    named += ["jedi-agent@Mover.service", "jedi-agent-once@WatchDog.timer"]
+    named += ["jedi-dogs.target", "jedi-dog-loop@caps.service", "jedi-dog@caps.service"]
+    named += [f"jedi-dog@{name}.timer" for name in DOGS]
+    done = subprocess.run(
+        ["systemd-analyze", "verify", *(str(tmp_path / name) for name in named)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_garbage_is_not_sought_in_what_a_process_has_loaded() -> None:
+    source = (
+        "import gc; from pathlib import Path; from jedi.agent.world import make_world; "
+        "from jedi.core.settings import Settings; "
+        "make_world(Settings(Path(), 'postgresql://nowhere/none'), 'Adder'); "
+        "print(gc.get_freeze_count(), len(gc.get_objects()))"
+    )
+    told = subprocess.check_output([sys.executable, "-c", source], env=ENVIRONMENT, text=True)
+    frozen, sought = map(int, told.split())
+    assert frozen > 10 * sought
+
+
+def test_what_does_not_come_up_is_told_with_its_last_words(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JEDI_DATABASE_URL", world.settings.database_url or "")
+    monkeypatch.setenv("JEDI_HOME", str(world.settings.home))
+    place = Place.current()
+    place.home.prepare()
+    died, slow = (Program(name, [], place.home.logs / name, {}) for name in ("api", "Adder"))
+    died.last_end = "exit code 2"
+    place.write_record([died, slow])
+    for name in ("api", "Adder"):
+        (place.home.logs / f"{name}.log").write_text(f"it begins\n{name} lacks [bold]\n")
+    _tell_where(place, 30.0)
+    said = capsys.readouterr().out
+    assert "after 30.0 s these are not ready: api, Adder." in said
+    assert "api lacks [bold]" in said and "Adder lacks" not in said

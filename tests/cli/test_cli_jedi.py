@@ -1,0 +1,426 @@
+"""`jedi` as people type it."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from sqlalchemy import Engine, text
+from support.cli_jedi import Shell
+from support.job_rows import make_jobs
+
+from jedi.cli.common import table
+from jedi.cli.jedi import app
+from jedi.core import clock
+from jedi.core.knobs import KNOBS
+from jedi.host import processes
+from jedi.host.home import Home
+from jedi.host.processes import Process
+from jedi.standalone.place import Place
+from jedi.taskbuffer.db.engine import connect, wake
+from jedi.taskbuffer.sites import pilots
+
+DEADLINE_S = 60.0
+
+
+@pytest.fixture
+def shell(engine: Engine, home: Path, operators: None) -> Shell:
+    """On a migrated database with nothing in it but that we are an operator."""
+    url = engine.url.render_as_string(hide_password=False)
+    return Shell(JEDI_HOME=str(home), JEDI_DATABASE_URL=url)
+
+
+def commands(group: typer.Typer) -> Iterator[tuple[str, str]]:
+    for command in group.registered_commands:
+        assert command.callback is not None
+        yield command.name or command.callback.__name__, command.callback.__doc__ or ""
+    for inner in group.registered_groups:
+        assert inner.typer_instance is not None
+        yield from commands(inner.typer_instance)
+
+
+def test_every_verb_has_an_example() -> None:
+    assert [name for name, about in commands(app) if "Example: `" not in about] == []
+
+
+def test_help_and_completion(shell: Shell) -> None:
+    assert "site import" in shell.run("site", "import", "--help")
+    assert shell.run("agent", "run", "--help").count("leashed") == 0
+    shell.environment |= {"_JEDI_COMPLETE": "source_bash"}
+    assert "complete -o default -F _jedi_completion jedi" in shell.run()
+    assert shell.complete("site", "i") == ["import"]
+    assert shell.complete("agent", "run", "Task") == ["TaskRefiner", "TaskBroker", "TaskCommando"]
+    assert shell.complete("config", "get", "pilot.id") == ["pilot.idle_s"]
+
+
+def test_wrong_use_is_exit_code_2(shell: Shell) -> None:
+    assert "No such command" in shell.run("sites", code=2)
+    assert "Missing" in shell.run("site", "set", "LOCAL", "nslots=3", code=2)
+
+
+def test_a_file_that_cannot_be_written_is_named(shell: Shell, tmp_path: Path) -> None:
+    for verb in (["snapshot", "export"], ["db", "backup"]):
+        said = shell.run(*verb, str(tmp_path / "none" / "file"), code=1)
+        assert f"{tmp_path}/none/file" in said and "No such file" in said
+        assert "Traceback" not in said
+
+
+def test_without_a_database_nothing_answers(tmp_path: Path) -> None:
+    shell = Shell(JEDI_HOME=str(tmp_path / "empty"))
+    assert "jedi up" in shell.run("status", code=3)
+    assert shell.json("site", "list", code=3)["error"] == "unreachable"
+    assert shell.run("down") == "JEDI was not up.\n"
+
+
+def test_the_completion_library_of_our_name_is_refused(shell: Shell, tmp_path: Path) -> None:
+    info = tmp_path / "jedi-0.19.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: jedi\nVersion: 0.19.2\n")
+    shell.environment["PYTHONPATH"] += os.pathsep + str(tmp_path)
+    assert "0.19.2, the completion library" in shell.spawn("status", code=1)
+
+
+def test_sites_are_imported_set_and_shown(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "sites.yaml"
+    file.write_text("- {site: ALPHA, endpoints: [{ddm_endpoint: A_DISK, path: a}]}\n")
+    assert "memory of a slot in MB" in shell.run("site", "attributes")
+    shell.run("site", "import", str(file))
+    assert shell.run("site", "import", str(file)) == "Nothing changed.\n"
+    shell.run("site", "set", "ALPHA", "nslots=8", "status=test", "--comment", "new nodes")
+    [site] = shell.json("site", "list")
+    assert (site["site"], site["nslots"], site["status"]) == ("ALPHA", 8, "test")
+    shown = shell.run("site", "show", "ALPHA")
+    assert "new nodes" in shown and "A_DISK" in shown
+    told = shell.run("config", "set", "hold.sites", "ALPHA, BETA")
+    assert "Warning: there is no site 'BETA'" in told and "'ALPHA'" not in told
+    assert "Warning" not in shell.run("config", "set", "hold.sites", "ALPHA")
+    [endpoint] = shell.json("endpoint", "list")
+    assert endpoint["path"] == f"{shell.environment['JEDI_HOME']}/a"
+
+
+def test_all_mistakes_are_told_and_nothing_is_stored(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "sites.yaml"
+    file.write_text("- {site: ALPHA, nslot: 3}\n- {site: BETA, status: up}\n"
+                    "- {site: GAMMA, nslots: -1}\n")  # fmt: skip
+    said = shell.run("site", "import", str(file), code=2)
+    assert "Did you mean nslots?" in said and "BETA.status" in said
+    assert "GAMMA.nslots " in said and "literal" not in said
+    problems = shell.json("site", "import", str(file), code=2)["facts"]["problems"]
+    assert [p["path"] for p in problems] == ["ALPHA.nslot", "BETA.status", "GAMMA.nslots"]
+    assert shell.json("site", "list") == []
+    assert "Did you mean" not in shell.run("site", "show", "ALPHA", code=1)
+
+
+def test_queues_knobs_and_users(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "queues.yaml"
+    file.write_text("- {queue_id: 4, queue_name: user, queue_type: user, vo: local}\n")
+    shell.run("queue", "import", str(file))
+    assert [queue["queue_id"] for queue in shell.json("queue", "list")] == [4]
+    shell.run("config", "set", "pilot.idle_s", "30")
+    got = shell.json("config", "get", "pilot.idle_s")
+    assert (got["setting"]["value"], len(got["history"])) == (30.0, 1)
+    assert "the preset says 5.0" in shell.run("config", "get", "pilot.idle_s")
+    assert "the preset says ''" in shell.run("config", "get", "hold.sites")
+    shell.run("config", "preset", "current")
+    assert shell.json("config", "unset", "pilot.idle_s")["value"] == 5.0
+    assert "Did you mean" in shell.run("config", "set", "pilot.idles", "3", code=2)
+    shell.run("config", "preset", "modern", code=2)
+    shell.run("user", "set", "alice", "--role", "production")
+    shell.run("user", "set", "alice", "--role", "king", code=2)
+
+
+def test_local_files_become_a_dataset(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "sites.yaml"
+    file.write_text("- {site: ALPHA, endpoints: [{ddm_endpoint: A_DISK, path: a}]}\n")
+    shell.run("site", "import", str(file))
+    (tmp_path / "one.txt").write_text("one")
+    shell.run("dataset", "add", "user.me:texts", str(tmp_path / "one.txt"))
+    listed = shell.json("dataset", "list", "user.me:texts")
+    assert [(f["lfn"], f["size"]) for f in listed["files"]] == [("one.txt", 3)]
+    shell.run("dataset", "list", "user.me:text", code=1)
+    assert shell.json("dataset", "list") == [{"name": "user.me:texts", "state": "closed"}]
+    assert shell.json("dataset", "list", "user.*xt*") == shell.json("dataset", "list")
+    assert shell.json("dataset", "list", "other*") == []
+    assert shell.complete("site", "show", "AL") == ["ALPHA"]
+    shell.run("dataset", "add", "texts", str(tmp_path / "one.txt"), code=2)
+
+
+def test_a_row_is_a_line_in_a_pipe(shell: Shell) -> None:
+    """Never folded, so that grep works: the words before and after are on the same line."""
+    lines = shell.run("config", "list").splitlines()
+    assert len(lines) == 1 + len(KNOBS) + 1  # headers, and a blank line between tables
+    for line, knob in zip(lines[1:], KNOBS.values(), strict=False):
+        assert line.startswith(f"{knob.name} ") and line.endswith(knob.meaning)
+
+
+def test_the_service_needs_no_home_made_before(shell: Shell, tmp_path: Path) -> None:
+    """As systemd has it, where nobody says `jedi up`."""
+    home = Home(tmp_path / "fresh" / "home")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
+        heard.settimeout(DEADLINE_S)
+        heard.bind(str(tmp_path / "notify"))
+        told = {"JEDI_HOME": str(home.path), "NOTIFY_SOCKET": str(tmp_path / "notify")}
+        service = subprocess.Popen(
+            [sys.executable, "-m", "jedi", "api"], env=shell.environment | told
+        )
+        assert heard.recv(100).startswith(b"READY=1")
+    service.terminate()
+    assert service.wait(DEADLINE_S) == 0
+    home.discard()
+
+
+def test_schema_goes_up_and_down(empty_url: str, home: Path) -> None:
+    shell = Shell(JEDI_HOME=str(home), JEDI_DATABASE_URL=empty_url)
+    for verb in (["status"], ["watchdog", "run", "caps", "--once"], ["api"]):
+        assert "`jedi db upgrade` makes it" in shell.run(*verb, code=1)
+    shell.run("db", "check", code=1)
+    head = shell.json("db", "upgrade")["after"]
+    assert shell.json("db", "check") == {"current": head, "head": head, "differences": []}
+    assert shell.json("db", "downgrade", "base") == {"before": head, "after": None}
+    assert shell.run("db", "url").startswith("postgresql://")
+
+
+def test_an_agent_runs_once(shell: Shell) -> None:
+    shell.spawn("agent", "run", "Adder", "--once")
+    assert "Did you mean Adder?" in shell.run("agent", "run", "Ader", "--once", code=1)
+    assert "TaskRefiner" in shell.run("agent", "list")
+    status = shell.json("status", code=1)
+    assert not status["healthy"] and status["supervisor"] is None
+
+
+# ------------------------------------------------------------------------- the system as a whole
+
+
+class System(Shell):
+    """A system in a scratch home."""
+
+    def __init__(self, home: Path, **environment: str) -> None:
+        super().__init__(JEDI_HOME=str(home), **environment)
+        self.home = home
+
+    @property
+    def place(self) -> Place:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("JEDI_HOME", str(self.home))
+            patch.delenv("JEDI_DATABASE_URL", raising=False)
+            return Place.current()
+
+    def processes(self) -> dict[str, Process]:
+        """Those that the supervisor has noted, and itself."""
+        rows = self.place.read_record() or []
+        found = {r["name"]: Process(r["pid"], r["start"]) for r in rows if r["pid"]}
+        if supervisor := self.place.supervisor():
+            found["supervisor"] = supervisor
+        return found
+
+    def ready(self, name: str, lives: int) -> bool:
+        rows = {row["name"]: row for row in self.place.read_record() or []}
+        return bool(rows[name]["ready"] and rows[name]["lives"] == lives)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = clock.monotonic() + DEADLINE_S
+    while not condition():
+        assert clock.monotonic() < deadline, "it does not come to pass"
+        select.select([], [], [], 0.05)
+
+
+def test_somebody_elses_database_is_used_and_left(empty_url: str, tmp_path: Path) -> None:
+    system = System(tmp_path / "home", JEDI_DATABASE_URL=empty_url)
+    try:
+        system.spawn("up", "--detach")
+        status = system.json("status")
+        assert status["healthy"] and status["database"] == empty_url
+        assert "PostgreSQL" not in system.processes()
+        assert not system.place.home.pg.exists()
+    finally:
+        system.run("down", "--drain", "0")
+    assert system.json("db", "check")["differences"] == []
+    system.place.home.discard()
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    found = System(tmp_path_factory.mktemp("system") / "home")
+    yield found
+    found.run("down", "--drain", "0")
+    found.place.home.discard()
+
+
+def test_everything_starts_and_says_where_it_is(system: System) -> None:
+    said = system.spawn("up", "--detach")
+    assert re.search(r"JEDI is up after \d+\.\d s", said)
+    assert str(system.home) in said and "LOCAL" in said
+    status = system.json("status")
+    assert status["healthy"] and not status["draining"]
+    assert all(row["ready"] for row in status["processes"])
+    assert [site["site"] for site in status["system"]["sites"]] == ["LOCAL"]
+    assert "supervisor  up, process" in system.run("status")
+    assert system.json("config", "get", "broker.min_free_gb")["setting"]["value"] == 0.0
+
+
+def test_a_second_start_is_refused_politely(system: System) -> None:
+    pid = system.processes()["supervisor"].pid
+    assert f"already up in {system.home} (process {pid})" in system.spawn("up", code=1)
+    assert f"process {pid}" in system.spawn("up", "--detach", code=1)
+
+
+@pytest.mark.parametrize("name", ["JobGenerator", "api", "PostgreSQL"])
+def test_what_is_killed_comes_back(system: System, name: str) -> None:
+    victim = system.processes()[name]
+    victim.signal(signal.SIGKILL)
+    wait_until(lambda: system.ready(name, 2))
+    assert system.processes()[name] != victim
+    wait_until(lambda: system.json("status")["healthy"])
+
+
+def test_processes_are_shown_while_the_database_is_away(system: System) -> None:
+    before = system.processes()
+    before["supervisor"].signal(signal.SIGSTOP)
+    try:
+        before["PostgreSQL"].signal(signal.SIGKILL)
+        wait_until(lambda: not before["PostgreSQL"].alive())
+        assert "supervisor  up, process" in system.run("status", code=3)
+        facts = system.json("status", code=3)["facts"]
+        assert [row["pid"] for row in facts["processes"] if row["name"] == "Adder"] == [
+            before["Adder"].pid
+        ]
+    finally:
+        before["supervisor"].signal(signal.SIGCONT)
+    wait_until(lambda: system.ready("PostgreSQL", 3) and system.json("status")["healthy"])
+
+
+def test_the_log_of_the_supervisor_is_cut_while_it_lives(system: System) -> None:
+    log = system.place.home.supervisor_log
+    with log.open("ab") as file:
+        file.write(b"x\n" * 5_500_000)
+    system.processes()["Mover"].signal(signal.SIGKILL)
+    wait_until(lambda: log.stat().st_size < 1_000_000)
+    assert log.with_name("supervisor.log.1").stat().st_size > 10_000_000
+    wait_until(lambda: system.ready("Mover", 2))
+
+
+def test_a_killed_supervisor_leaves_a_field_that_can_be_used_again(system: System) -> None:
+    before = system.processes()
+    before.pop("PostgreSQL")
+    before["supervisor"].signal(signal.SIGKILL)
+    system.spawn("up", "--detach")
+    assert [name for name, process in before.items() if process.alive()] == []
+    assert system.json("status")["healthy"]
+
+
+def test_down_ends_everything_and_may_be_repeated(system: System) -> None:
+    before = system.processes()
+    assert "is down" in system.run("down", "--drain", "0")
+    assert [name for name, process in before.items() if process.alive()] == []
+    assert system.run("down") == "JEDI was not up.\n"
+    system.run("status", code=3)
+
+
+def test_down_tidies_up_after_a_killed_supervisor(system: System) -> None:
+    system.spawn("up", "--detach", "--copies", "2")
+    before = system.processes()
+    assert {"Adder", "Adder-2"} <= before.keys()
+    before["supervisor"].signal(signal.SIGKILL)
+    before["PostgreSQL"].signal(signal.SIGKILL)
+    assert "is down" in system.run("down")
+    assert [name for name, process in before.items() if process.alive()] == []
+    assert system.processes() == {}
+
+
+def test_who_deletes_the_home_ends_everything(system: System) -> None:
+    system.spawn("up", "--detach")
+    before = system.processes()
+    shutil.rmtree(system.place.home.path)
+    wait_until(lambda: not [name for name, process in before.items() if process.alive()])
+    assert system.run("down") == "JEDI was not up.\n"
+
+
+def put_job(engine: Engine, command: str) -> int:
+    """A job that a pilot at LOCAL will take."""
+    with engine.begin() as tx:
+        [panda_id] = make_jobs(tx, 1, files=0, site="LOCAL").jobs
+        change = "UPDATE jedi_job_params SET jobparameters = :command WHERE pandaid = :id"
+        tx.execute(text(change), {"command": command, "id": panda_id})
+        wake(tx, "job:activated")
+    return panda_id
+
+
+def job(engine: Engine, panda_id: int) -> Any:
+    with engine.begin() as tx:
+        return tx.execute(
+            text("SELECT * FROM jedi_jobs WHERE pandaid = :id"), {"id": panda_id}
+        ).one()
+
+
+@pytest.mark.parametrize(
+    ("command", "drain", "status", "reported"),
+    [("sleep 600", "0", "closed", None), ("sleep 2", "60", "failed", "failed")],
+    ids=["not waited for", "waited for"],
+)
+def test_down_waits_for_jobs_and_closes_the_others(
+    system: System, command: str, drain: str, status: str, reported: str | None
+) -> None:
+    """The job that ends in time fails, because it makes no output: that is its own end."""
+    system.spawn("up", "--detach")
+    engine = connect(system.place.url)
+    panda_id = put_job(engine, command)
+    wait_until(lambda: job(engine, panda_id).status == "running")
+    with engine.begin() as tx:
+        [pilot] = pilots.live_pilots(tx, socket.gethostname())
+    told = system.run("down", "--drain", drain)
+    assert ("running jobs: 1, results to add: 0 (at most" in told) == (drain != "0")
+    assert not Process(pilot.pid, pilot.process_start).alive()
+    engine.dispose()
+    embedded = system.place.embedded
+    assert embedded is not None
+    embedded.start()
+    found = job(engine, panda_id)
+    with engine.begin() as tx:
+        assert pilots.live_pilots(tx, socket.gethostname()) == []
+    engine.dispose()
+    embedded.stop()
+    assert (found.pilot_result, found.status) == (reported, status)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_the_foreground_ends_in_order(system: System, number: signal.Signals) -> None:
+    foreground = subprocess.Popen(
+        [sys.executable, "-m", "jedi", "up"],
+        env=system.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert foreground.stdout is not None
+    assert "JEDI is up" in foreground.stdout.readline()
+    before = system.processes()
+    foreground.send_signal(number)
+    foreground.communicate(timeout=DEADLINE_S)
+    assert foreground.returncode == 0
+    assert [name for name, process in before.items() if process.alive()] == []
+    assert processes.started(foreground.pid) is None
+
+
+def test_a_bad_site_file_starts_nothing(system: System, tmp_path: Path) -> None:
+    file = tmp_path / "sites.yaml"
+    file.write_text("- {site: ALPHA, nslot: 3}\n")
+    assert "Did you mean nslots?" in system.spawn("up", "--sites", str(file), code=2)
+    assert "Did you mean nslots?" in system.spawn("up", "--detach", "--sites", str(file), code=2)
+    assert system.processes() == {}
+
+
+def test_what_a_line_is_about_is_not_broken(capsys: pytest.CaptureFixture[str]) -> None:
+    table(["attribute", "value"], [("transferringlimit", clock.now()), ("endpoints", "x" * 99)])
+    assert "\ntransferringlimit  " in capsys.readouterr().out

@@ -1,0 +1,571 @@
+"""`jedi-task` as people and programs use it: what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+import tarfile
+import termios
+import zlib
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, Engine, text
+from support.cli_task import HELLO
+from support.helpers import Run, put_file_dataset, unguard
+from support.job_rows import Made, make_jobs
+
+from jedi.agent.base import World
+from jedi.cli import task
+from jedi.cli.task_common import statuses, task_ids
+from jedi.core.settings import caller
+from jedi.taskbuffer.jobs.job_ends import JobEnd, end_jobs
+from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
+from jedi.taskbuffer.tasks import commands
+from jedi.taskbuffer.tasks.tasks import Move, move_tasks
+
+COMMAND = Path(sys.executable).with_name("jedi-task")
+
+
+@pytest.fixture
+def made(world: World) -> Made:
+    """A task of the caller: of three jobs one finished, one failed, one runs."""
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, 3)
+        tx.execute(text("UPDATE jedi_tasks SET username = :me, taskname = 'words'"),
+                   {"me": caller()})  # fmt: skip
+        moves = [JobMove(job, "sent", "test", "test") for job in made.jobs]
+        move_jobs(tx, moves, "test", ["activated"])
+        first, second, _ = made.jobs
+        tx.execute(text("UPDATE jedi_jobs SET exit_code = 7 WHERE pandaid = :j"), {"j": second})
+        moves = [JobMove(job, "holding", "test", "test") for job in (first, second)]
+        move_jobs(tx, moves, "test", ["sent"])
+        end_jobs(tx, [JobEnd(first, "finished", "test", "test")], "test")
+        end_jobs(tx, [JobEnd(second, "failed", "payload_exit", "It exited with 7.")], "test")
+        stderr = "\n".join(f"line {i}" for i in range(30))
+        tx.execute(
+            text("INSERT INTO jedi_job_tail (pandaid, stdout_tail, stderr_tail) "
+                 "VALUES (:j, 'half [way]\n', :err)"),
+            {"j": second, "err": stderr},
+        )  # fmt: skip
+    return made
+
+
+def to(tx: Connection, task_id: int, *path: str) -> None:
+    for status in path:
+        move_tasks(tx, [Move(task_id, None, status, "test", f"Now {status}.")], "test")
+
+
+# -------------------------------------------------------------------------------- submission
+
+
+def test_submit_prints_the_id_and_a_repeat_finds_the_task(run: Run) -> None:
+    first = run("submit", HELLO, "--key", "monday", "--json")
+    assert (first.code, first.value.keys()) == (0, {"jedi_task_id", "status"})
+    assert first.value["status"] == "registered"
+    assert run("submit", HELLO, "--key", "monday", "--json").value == first.value
+    assert f"Task {first.value['jedi_task_id']} " in run("submit", HELLO, "--key", "monday").out
+
+
+def test_json_is_submitted_byte_for_byte(run: Run, engine: Engine, tmp_path: Path) -> None:
+    output = {"type": "template", "param_type": "output", "value": "> o.${SN}", "dataset": "a:o"}
+    items = [{"type": "constant", "value": "é"}, output]
+    task = {"taskName": "t", "noInput": True, "transPath": "date", "jobParameters": items}
+    written = json.dumps(task, indent=1, ensure_ascii=False).replace("\n", "\r\n")
+    file = tmp_path / "task.json"
+    file.write_bytes(written.encode())
+    assert run("submit", file).code == 0
+    with engine.begin() as tx:
+        stored = tx.execute(text("SELECT source_text, source_format FROM jedi_taskparams")).one()
+    assert tuple(stored) == (written, "json")
+
+
+BAD = """
+taskName: bad
+jobParameter: []
+nFilesPerJob: many
+prodSourceLabel: usr
+"""
+
+
+def test_all_mistakes_are_told_and_nothing_is_stored(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text(BAD)
+    for options in ([], ["--validate"]):
+        answer = run("submit", file, *options)
+        assert answer.code == 2
+        for words in ("jobParameter", "Did you mean jobParameters?", "nFilesPerJob"):
+            assert words in answer.err
+    problems = json.loads(run("submit", file, "--json").err)["facts"]["problems"]
+    assert {"path", "value", "rule", "remedy"} == problems[0].keys()
+    assert run("list", "--json").value == []
+
+
+def test_a_task_comes_from_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    two = {"taskName": "two", "noInput": True, "nFiles": 1, "transPath": "true",
+           "jobParameters": []}  # fmt: skip
+    for said in (HELLO.read_text(), json.dumps(two)):
+        monkeypatch.setattr("sys.stdin", io.StringIO(said))
+        assert run("submit", "-").code == 0
+    assert [one["task_name"] for one in run("list", "--json").value] == ["two", "hello"]
+
+
+def test_a_command_becomes_a_task(run: Run, engine: Engine) -> None:
+    answer = run("exec", "--json", "--", "grep", "-c", "x y", "file")
+    with engine.begin() as tx:
+        stored = tx.execute(text("SELECT * FROM jedi_taskparams")).one()
+    assert (answer.code, answer.value["jedi_task_id"]) == (0, stored.jeditaskid)
+    assert stored.taskparams["jobParameters"][0]["value"] == "grep -c 'x y' file"
+    assert run("exec").code == 2
+
+
+def test_the_version_is_told(run: Run) -> None:
+    assert re.fullmatch(r"JEDI \d+\.\d+\.\d+\n", run("--version").out)
+
+
+def test_validation_stores_nothing(run: Run) -> None:
+    assert run("submit", HELLO, "--validate", "--json").value == {"valid": True}
+    assert run("list", "--json").value == []
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"- [", b"taskName: [", b"42", b""])
+def test_files_that_are_no_tasks_are_bad_input(run: Run, tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_bytes(content)
+    assert run("submit", file).code == 2
+
+
+def test_wrong_use_is_told_apart(run: Run) -> None:
+    assert run("submit", "/no/such/file.yaml").code == 2
+    assert run("show", "x").code == 2
+    assert run("frobnicate").code == 2
+    assert run("list", "--status", "runing").code == 2
+    assert "Did you mean running?" in run("list", "--status", "runing").err
+
+
+def test_unreachable_database_is_exit_code_3(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JEDI_DATABASE_URL", "postgresql://127.0.0.1:1/none")
+    for words in (["list"], ["wait", 1], ["watch"], ["kill", 1], ["submit", HELLO]):
+        assert run(*words).code == 3
+
+
+# ------------------------------------------------------------------------------ looking at it
+
+
+def test_list_filters_and_shows_the_newest_first(run: Run, made: Made) -> None:
+    newest = run("submit", HELLO, "--json").value["jedi_task_id"]
+    found = run("list", "--json").value
+    assert [one["jedi_task_id"] for one in found] == [newest, made.task]
+    assert [t["task_name"] for t in run("list", "--name", "wor*", "--json").value] == ["words"]
+    assert [t["status"] for t in run("list", "--status", "running", "--json").value] == ["running"]
+    assert len(run("list", "--limit", 1, "--json").value) == 1
+    assert run("list", "--user", "nobody-else", "--json").value == []
+    assert "hello" in run("list").out
+
+
+@pytest.mark.parametrize("columns", [80, 160])
+def test_tables_fit_the_terminal_and_pipes_have_all(
+    run: Run, made: Made, engine: Engine, columns: int
+) -> None:
+    """On a terminal a list has its whole width, a line a row, the status in a colour; in a pipe a
+    row is a line with everything in it."""
+    with engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_tasks SET taskname = 'name' || repeat('long', 60)"))
+        tx.execute(text("UPDATE jedi_datasets SET datasetname = 'a:' || repeat('long', 60)"))
+        tx.execute(text("UPDATE jedi_dataset_contents SET lfn = repeat('long', 60)"))
+        tx.execute(text("UPDATE jedi_jobs SET error_diag = repeat('long ', 60)"))
+    for words in (["list"], ["show"], ["jobs"], ["files"], ["jobs", "--failed"], ["log"]):
+        told = [words[0], *([] if words == ["list"] else [str(made.task)]), *words[1:]]
+        assert max(map(len, plainly(on_terminal(columns, *told)).splitlines())) <= columns
+    header, row = run("list").out.splitlines()[:2]
+    for name in ("task", "%", "running", "since", "reason"):
+        assert name in header.split()
+    assert "name" + "long" * 60 in row and row.split()[3:5] == ["running", "33"]
+    drawn = on_terminal(columns, "list")
+    header, row, *rest = plainly(drawn).splitlines()
+    assert not "".join(rest).strip() and "…" in row
+    assert ("user" in header, "running" in header) == (columns > 80, True)
+    assert "\x1b[36mrunning" in drawn
+
+
+def on_terminal(columns: int, *words: str) -> str:
+    """What `jedi-task` draws on a terminal so wide."""
+    master, slave = os.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    hidden = ("COLUMNS", "LINES", "NO_COLOR")
+    known = {name: value for name, value in os.environ.items() if name not in hidden}
+    drawn: list[bytes] = []
+    with os.fdopen(slave, "w") as terminal:
+        process = subprocess.Popen(
+            [COMMAND, *words], stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal,
+            env=known | {"TERM": "xterm"},
+        )  # fmt: skip
+    with suppress(OSError):  # nobody holds the other end any more
+        while part := os.read(master, 100_000):
+            drawn.append(part)
+    os.close(master)
+    process.wait(60)
+    return b"".join(drawn).decode()
+
+
+def plainly(drawn: str) -> str:
+    """Without colours."""
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", drawn).replace("\r\n", "\n")
+
+
+def test_show_counts_failures_by_cause(run: Run, made: Made) -> None:
+    value = run("show", made.task, "--json").value
+    assert value["jobs"] == {"failed": 1, "finished": 1, "sent": 1}
+    failure = value["failures"][0]
+    assert (failure["error_code"], failure["exit_code"], failure["jobs"]) == (
+        "payload_exit",
+        7,
+        1,
+    )
+    shown = run("show", made.task).out
+    for words in ("payload_exit", "words", "failed 1, finished 1, sent 1"):
+        assert words in shown
+
+
+def test_show_tells_how_a_long_diagnosis_begins(run: Run, made: Made, engine: Engine) -> None:
+    with engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_jobs SET error_diag = repeat('word ', 400) "
+                        "WHERE status = 'failed'"))  # fmt: skip
+    assert 10 < run("show", made.task).out.count("word ") < 60
+    (failure,) = run("show", made.task, "--json").value["failures"]
+    assert failure["error_diag"].count("word") == 400
+
+
+def test_show_says_why_a_task_is_where_it_is(run: Run, made: Made, engine: Engine) -> None:
+    with engine.begin() as tx:
+        move_tasks(
+            tx, [Move(made.task, None, "pending", "no_site_now", "All 2 sites are off.")], "x"
+        )
+    assert "All 2 sites are off." in run("show", made.task).out
+    log = run("log", made.task)
+    assert "All 2 sites are off." in log.out
+    assert [s["status"] for s in run("log", made.task, "--json").value] == ["pending"]
+
+
+def test_failed_jobs_come_with_the_end_of_stderr(run: Run, made: Made) -> None:
+    answer = run("jobs", made.task, "--failed")
+    assert f"job {made.jobs[1]}" in answer.out
+    assert "exit code 7, payload_exit" in answer.out
+    assert "It exited with 7." in answer.out
+    lines = [line.strip("| ") for line in answer.out.splitlines() if "| " in line]
+    assert lines == [f"line {i}" for i in range(10, 30)]
+    assert len(run("jobs", made.task, "--json").value) == 3
+    assert len(run("jobs", made.task, "--failed", "--json").value) == 1
+    told = run("jobs", made.task, "--status", "sent", "--status", "finished", "--json").value
+    assert [one["panda_id"] for one in told] == [made.jobs[0], made.jobs[2]]
+    assert "Did you mean finished?" in run("jobs", made.task, "--status", "finishd").err
+
+
+def test_files_are_listed_by_kind_and_status(run: Run, made: Made) -> None:
+    assert len(run("files", made.task, "--json").value) == 3 * (2 + 1 + 1 + 1)
+    found = run("files", made.task, "--type", "output", "--status", "finished", "--json").value
+    assert [one["panda_id"] for one in found] == [made.jobs[0]]
+
+
+def test_parts_of_files_are_listed_with_their_events(world: World, run: Run, made: Made) -> None:
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_dataset_contents SET startevent = 100, endevent = 149 "
+                        "WHERE type = 'input'"))  # fmt: skip
+    assert ", 100-149 " in run("files", made.task, "--type", "input").out
+    assert "100-149" not in run("files", made.task, "--type", "output").out
+
+
+@pytest.mark.parametrize("verb", ["show", "jobs", "files", "log", "wait", "watch", "get"])
+def test_unknown_tasks_are_named(run: Run, verb: str) -> None:
+    answer = run(verb, 4711)
+    assert (answer.code, "no task 4711" in answer.err) == (1, True)
+
+
+# -------------------------------------------------------------------- what jobs printed, outputs
+
+
+def test_live_output_of_a_job_is_shown(run: Run, made: Made) -> None:
+    answer = run("log", made.task, "--job", made.jobs[1])
+    assert (answer.code, answer.out) == (0, "half [way]\n")
+    assert "line 29" in answer.err
+    nothing = run("log", made.task, "--job", made.jobs[2])
+    assert (nothing.code, "nothing that it printed" in nothing.err) == (1, True)
+    assert run("log", made.task, "--job", 4711).code == 1
+
+
+def test_log_file_of_a_job_is_unpacked(run: Run, made: Made, world: World) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        for name, data in (("payload.stdout", b"all \xff\n"), ("pilot.log", b"x")):
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    put_file_dataset(world, f"test:{made.task}.log", {log_name(made): packed.getvalue()},
+                     "SITE_A_DATADISK")  # fmt: skip
+    value = run("log", made.task, "--job", made.jobs[1], "--json").value
+    path = world.ddm.path("SITE_A_DATADISK", f"test:{made.task}.log", log_name(made))
+    path.chmod(0o644)
+    path.write_bytes(packed.getvalue()[:50])
+    assert "no readable log" in run("log", made.task, "--job", made.jobs[1]).err
+    assert (value["stdout"], value["stderr"]) == ("all �\n", "")
+    assert value["source"] == log_name(made)
+
+
+def log_name(made: Made) -> str:
+    return f"log.{made.jobs[1]}.1"
+
+
+@pytest.fixture
+def stored(world: World, made: Made) -> dict[str, bytes]:
+    """The outputs of the task's three jobs are finished and stored."""
+    data = {f"output.{job}.1": f"result of {job}".encode() * 1000 for job in made.jobs}
+    put_file_dataset(world, f"test:{made.task}.output", data, "SITE_A_DATADISK")
+    with world.engine.begin() as tx:
+        unguard(tx)
+        for lfn, content in data.items():
+            tx.execute(
+                text("UPDATE jedi_dataset_contents SET status = 'finished', fsize = :size, "
+                     "checksum = :sum WHERE lfn = :lfn"),
+                {"lfn": lfn, "size": len(content), "sum": f"{zlib.adler32(content):08x}"},
+            )  # fmt: skip
+    return data
+
+
+def test_outputs_are_copied_and_verified(
+    run: Run, made: Made, stored: dict[str, bytes], tmp_path: Path
+) -> None:
+    target = tmp_path / "deep" / "results"
+    value = run("get", made.task, target, "--json").value
+    assert (value["copied"], len(value["files"])) == (3, 3)
+    assert {f.name: f.read_bytes() for f in target.iterdir()} == stored
+    again = run("get", made.task, target)
+    assert (again.code, "3 were there already" in again.out) == (0, True)
+
+
+def test_damaged_outputs_and_strangers_in_the_way_are_refused(
+    run: Run, made: Made, stored: dict[str, bytes], world: World, tmp_path: Path
+) -> None:
+    lfn = next(iter(stored))
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / lfn).write_text("mine")
+    assert run("get", made.task, tmp_path / "a").code == 1
+    assert (tmp_path / "a" / lfn).read_text() == "mine"
+    path = world.ddm.path("SITE_A_DATADISK", f"test:{made.task}.output", lfn)
+    path.chmod(0o644)
+    path.write_text("damaged")
+    answer = run("get", made.task, tmp_path / "b")
+    assert (answer.code, "adler32" in answer.err) == (1, True)
+    assert not (tmp_path / "b" / lfn).exists()
+    (tmp_path / "file").touch()
+    answer = run("get", made.task, tmp_path / "file" / "c")
+    assert (answer.code, "can't be written" in answer.err) == (1, True)
+
+
+def test_a_task_without_outputs_says_so(run: Run, tmp_path: Path) -> None:
+    task_id = run("submit", HELLO, "--json").value["jedi_task_id"]
+    answer = run("get", task_id, tmp_path / "x")
+    assert (answer.code, "no finished output yet" in answer.out) == (1, True)
+
+
+# ---------------------------------------------------------------------- waiting and commanding
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        (["prepared", "done"], 0),
+        (["prepared", "finished"], 1),
+        (["prepared", "failed"], 1),
+        (["aborting", "toabort", "aborted"], 1),
+        (["prepared", "exhausted"], 1),
+    ],
+)
+def test_outcome_is_the_exit_code(
+    run: Run, made: Made, engine: Engine, path: Sequence[str], code: int
+) -> None:
+    with engine.begin() as tx:
+        to(tx, made.task, *path)
+    assert (run("wait", made.task, "--timeout", 0).code, run("watch", made.task).code) == (
+        code,
+        code,
+    )
+    assert run("wait", made.task, "--json").value[0]["status"] == path[-1]
+
+
+def test_time_out_is_exit_code_4(run: Run, made: Made) -> None:
+    answer = run("wait", made.task, "--timeout", 0.1)
+    assert (answer.code, str(made.task) in answer.err) == (4, True)
+
+
+def test_watch_tells_each_change_until_the_end(
+    run: Run, made: Made, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = iter(["pending", "running", "prepared", "done"])
+
+    def step(_seconds: float) -> None:
+        with engine.begin() as tx:
+            to(tx, made.task, next(path))
+
+    monkeypatch.setattr("time.sleep", step)
+    answer = run("watch")  # all that are at work
+    told = [line.split(": ")[1].split(",")[0] for line in answer.out.splitlines()]
+    assert (answer.code, told) == (0, ["running", "pending", "running", "prepared", "done"])
+    assert "No task is at work." in run("watch").out
+
+
+def test_watch_tells_why_a_task_waits_and_how_long_it_takes(
+    run: Run, made: Made, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While scouting the total is that of all files, not of those that scouts take: 6, of which
+    2 are through (the rate of a task: tests/cli/test_layout.py)."""
+    with engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_datasets SET nfilestobeused = nfilesused "
+                        "WHERE type = 'input' AND masterid IS NULL"))  # fmt: skip
+
+    def more(tx: Connection) -> None:
+        tx.execute(text("UPDATE jedi_datasets SET nfilesfinished = nfilesfinished + 2 "
+                        "WHERE type = 'input' AND masterid IS NULL"))  # fmt: skip
+
+    def wait(tx: Connection) -> None:
+        why = "No site has the room."
+        move_tasks(tx, [Move(made.task, None, "pending", "no_site_now", why)], "x")
+
+    def end(tx: Connection) -> None:
+        to(tx, made.task, "running", "prepared", "done")
+
+    path = iter([more, wait, end])
+
+    def step(_seconds: float) -> None:
+        with engine.begin() as tx:
+            next(path)(tx)
+
+    monkeypatch.setattr("time.sleep", step)
+    first, second, third, last = run("watch").out.splitlines()
+    assert "2 of 6 files" in first and "left" not in first
+    assert "4 of 6 files" in second and re.search(r"; [\d.]+ files/\w+, \d+ s left$", second)
+    assert "pending, 4 of 6 files" in third and third.endswith("; No site has the room.")
+    assert ": done, " in last
+
+
+def test_watch_draws_bars_on_a_terminal(run: Run, made: Made, engine: Engine) -> None:
+    with engine.begin() as tx:
+        to(tx, made.task, "prepared", "finished")
+    master, slave = os.openpty()
+    with os.fdopen(slave, "w") as terminal:
+        ended = subprocess.run(
+            [COMMAND, "watch", str(made.task)],
+            stdout=terminal, env={**os.environ, "TERM": "xterm"}, timeout=60, check=False,
+        )  # fmt: skip
+    drawn = os.read(master, 10_000).decode()
+    os.close(master)
+    assert (ended.returncode, "words" in drawn, "2 of 6 files" in drawn) == (1, True, True)
+
+
+def test_a_task_just_told_to_retry_is_waited_for(run: Run, made: Made, engine: Engine) -> None:
+    with engine.begin() as tx:
+        to(tx, made.task, "prepared", "finished")
+    assert run("retry", made.task).code == 0
+    assert run("wait", made.task, "--timeout", 0).code == 4
+    with engine.begin() as tx:
+        asked = commands.next_commands(tx, [made.task])[made.task]
+        commands.acknowledge(tx, [(asked.command_id, "accepted", "")])
+        to(tx, made.task, "toretry", "ready", "running", "prepared", "done")
+    assert run("wait", made.task).code == 0
+
+
+def test_commands_are_noted_and_refusals_told_one_by_one(
+    run: Run, made: Made, engine: Engine
+) -> None:
+    answer = run("kill", 4711, made.task, "--comment", "wrong input", "--json")
+    assert (answer.code, [one["accepted"] for one in answer.value]) == (1, [False, True])
+    with engine.begin() as tx:
+        asked = commands.next_commands(tx, [made.task])[made.task]
+    assert (asked.command, asked.username, asked.comment) == ("kill", caller(), "wrong input")
+    refused = run("retry", made.task)
+    assert (refused.code, "running" in refused.out) == (1, True)
+
+
+def test_commands_carry_what_was_said_with_them(run: Run, made: Made, engine: Engine) -> None:
+    assert run("finish", made.task, "--soft").code == 0
+    with engine.begin() as tx:
+        asked = commands.next_commands(tx, [made.task])[made.task]
+    assert (asked.command, asked.arguments) == ("finish", {"soft": True})
+    assert run("pause", made.task).code == 0
+    refused = run("resume", made.task)
+    assert (refused.code, "Possible now: kill, finish, pause" in refused.out) == (1, True)
+
+
+def test_parameters_are_changed_as_they_are_written(run: Run, engine: Engine) -> None:
+    task_id = run("submit", HELLO, "--json").value["jedi_task_id"]
+    with engine.begin() as tx:
+        to(tx, task_id, "aborting", "toabort", "aborted")
+    for wrong in ("nFilesPerJob", "nFilesPerJob=[", "nFilesPerJob=two", "nFilePerJob=2"):
+        answer = run("incexec", task_id, "--set", wrong)
+        assert (answer.code, wrong.partition("=")[0] in answer.err) == (2, True)
+    assert run("incexec", task_id, "--set", "nFilesPerJob=2", "--set", "maxFailure=null").code == 0
+    with engine.begin() as tx:
+        asked = commands.next_commands(tx, [task_id])[task_id]
+    assert asked.arguments == {"parameters": {"nFilesPerJob": 2, "maxFailure": None}}
+
+
+def test_places_are_checked_and_passed_on(run: Run, made: Made, engine: Engine) -> None:
+    assert run("reassign", made.task).code == 2
+    assert run("reassign", made.task, "--site", "SITE_C").code == 2
+    assert run("reassign", made.task, "--site", "SITE_B", "--nokill").code == 0
+    with engine.begin() as tx:
+        asked = commands.next_commands(tx, [made.task])[made.task]
+    assert asked.arguments == {"site": "SITE_B", "nokill": True}
+
+
+# ------------------------------------------------------------------------------------- manners
+
+
+def test_every_verb_has_an_example_and_json() -> None:
+    for command in task.app.registered_commands:
+        about = (command.callback.__doc__ if command.callback else "") or ""
+        assert "Example: `jedi-task " in about
+        assert "as_json" in (command.callback.__annotations__ if command.callback else {})
+
+
+def test_listing_imports_nothing_that_it_does_not_need(run: Run) -> None:
+    """It is to feel instant: half a second for the interpreter, SQLAlchemy, psycopg and Typer."""
+    listed = "import sys; from jedi.cli import task; sys.argv = ['', 'list']\n" \
+             "try: task.main()\nfinally: print(*sys.modules)"  # fmt: skip
+    told = subprocess.run([sys.executable, "-c", listed], capture_output=True, text=True,
+                          timeout=60, check=True)  # fmt: skip
+    heavy = {"jedi.spec.taskparams", "jedi.taskbuffer.schema.tables", "jedi.ddm.filesystem", "fastapi",  # noqa: E501
+             "numpy", "httpx", "alembic", "structlog", "apscheduler"}  # fmt: skip
+    assert heavy & set(told.stdout.split()) == set()
+
+
+def test_people_get_a_page_and_programs_all(
+    run: Run, made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task, "PAGE", 2)
+    cut = run("jobs", made.task)
+    assert (cut.out.count("SITE_A"), "--limit shows more" in cut.err) == (2, True)
+    assert "--limit" not in run("jobs", made.task, "--limit", 2).err
+    assert len(run("jobs", made.task, "--json").value) == 3
+
+
+def test_tasks_and_statuses_are_completed(
+    run: Run, made: Made, monkeypatch: pytest.MonkeyPatch, world: World
+) -> None:
+    assert [name for name, _ in statuses("scout")] == ["scouting", "scouted"]
+    env = {**os.environ, "_JEDI_TASK_COMPLETE": "complete_bash", "COMP_WORDS": "jedi-task show ",
+           "COMP_CWORD": "2"}  # fmt: skip
+    told = subprocess.run(
+        [COMMAND], env=env, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert str(made.task) in told.stdout.split()
+    assert task_ids("") == [(str(made.task), "words, running")] == task_ids(str(made.task))
+    assert task_ids("99") == []

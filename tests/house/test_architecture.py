@@ -1,0 +1,140 @@
+"""Imports only go down: the floors and rooms of the house, read from the source."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import jedi
+
+PACKAGE = Path(jedi.__file__).parent
+ROOMS = {
+    *("taskrefiner", "contentsfeeder", "brokerage", "throttler", "jobgenerator", "jobdispatcher"),
+    *("mover", "submitter", "eventservice", "taskcommando", "postprocessor", "watchdog"),
+}
+FLOORS = {
+    **{"core": 0, "host": 1, "spec": 1, "taskbuffer": 2, "ddm": 3, "agent": 4},
+    **dict.fromkeys(ROOMS, 5),
+    **{"service": 6, "api": 7, "monitor": 7, "cli": 8, "standalone": 8, "demo": 8, "__main__": 8},
+    "simulator": 8,
+}
+SEVERAL_DOORS = {"watchdog"}
+"""Every dog is a door of its own."""
+
+THIRD_PARTY = {
+    "core": {"yaml", "structlog"},
+    "spec": {"pydantic", "pydantic_core", "numpy", "sqlglot", "apscheduler"},
+}
+"""What the lowest floors may use besides the standard library."""
+
+DOORS_ONLY = (
+    "sqlalchemy",
+    "psycopg",
+    "structlog",
+    "jedi.taskbuffer",
+    "jedi.ddm",
+    "jedi.core.clock",
+)
+"""What a room's pure files never touch."""
+
+SQL_TYPES = {"Connection", "Engine", "Row", "exc"}
+"""What floors above taskbuffer may take from SQLAlchemy: types, and errors to catch."""
+
+
+def imports(path: str, source: str) -> Iterator[str]:
+    """Every imported name in full, wherever in jedi/`path` it is imported."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            here = ["jedi", *path.split("/")][: -node.level] if node.level else []
+            module = ".".join([*here, *filter(None, [node.module])])
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def violations(path: str, source: str) -> list[str]:
+    """The imports of jedi/`path` that the house does not allow, with the rule."""
+    parts = path.removesuffix(".py").split("/")
+    return [
+        f"jedi/{path}: {name}: {rule}"
+        for name in imports(path, source)
+        for rule in broken_rules(parts[0], parts[-1], name)
+    ]
+
+
+def broken_rules(place: str, file: str, name: str) -> Iterator[str]:
+    """What is wrong with `name` in a file of `place`."""
+    top, used, *rest = [*name.split("."), ""]
+    ours = used if top == "jedi" else ""
+    other = top not in {"jedi", *sys.stdlib_module_names}
+    if place == "pilot":
+        if other or ours not in ("", "pilot"):
+            yield "the pilot uses only the standard library"
+        return
+    if ours == "pilot":
+        yield "nobody imports the pilot"
+    elif ours and ours not in FLOORS:
+        yield f"{ours} is no floor of the house"
+    elif FLOORS.get(ours, 0) > FLOORS[place]:
+        yield f"{place} is below {ours}"
+    if other and top not in THIRD_PARTY.get(place, {top}):
+        yield f"{place} uses only {', '.join(sorted(THIRD_PARTY[place]))}"
+    if place in ROOMS - SEVERAL_DOORS and file != "agent" and within(name, DOORS_ONLY):
+        yield "only the door (agent.py) touches this"
+    if ours in ROOMS and "agent" in rest and (place in ROOMS - {ours} or place == "service"):
+        yield "nobody uses another room's door"
+    above = FLOORS[place] > FLOORS["taskbuffer"] and place != "standalone"
+    if top == "sqlalchemy" and above and used not in SQL_TYPES:
+        yield "SQL belongs in taskbuffer"
+
+
+def within(full: str, names: tuple[str, ...]) -> bool:
+    return any(full == name or full.startswith(f"{name}.") for name in names)
+
+
+def test_imports_go_down() -> None:
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = str(path.relative_to(PACKAGE))
+        if name != "__init__.py":
+            found += violations(name, path.read_text())
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "rule"),
+    [
+        ("core/names.py", "from jedi.spec import task", "core is below spec"),
+        ("core/names.py", "import numpy", "core uses only"),
+        ("spec/task.py", "import sqlalchemy", "spec uses only"),
+        ("taskbuffer/tasks/tasks.py", "from jedi.ddm.interface import DDM", "below ddm"),
+        ("agent/loop.py", "def f():\n    import jedi.mover.agent", "agent is below mover"),
+        ("mover/plan.py", "from sqlalchemy import Connection", "only the door"),
+        ("mover/plan.py", "from jedi.core import clock", "only the door"),
+        ("mover/plan.py", "from jedi.taskbuffer import jobs", "only the door"),
+        ("mover/plan.py", "from jedi.mover.agent import Mover", None),
+        ("mover/agent.py", "from jedi.taskbuffer import jobs", None),
+        ("mover/agent.py", "from sqlalchemy import text", "SQL belongs in taskbuffer"),
+        ("mover/agent.py", "from sqlalchemy.exc import DBAPIError", None),
+        ("mover/agent.py", "from jedi.throttler import decide", None),
+        ("mover/agent.py", "from jedi.watchdog import agent", "another room's door"),
+        ("brokerage/filters/cores.py", "import structlog", "only the door"),
+        ("service/tasks.py", "from jedi.mover.agent import Mover", "another room's door"),
+        ("service/tasks.py", "from jedi.api import app", "service is below api"),
+        ("cli/jedi.py", "import jedi.agent.supervisor", None),
+        ("pilot/main.py", "from jedi.core import clock", "only the standard library"),
+        ("pilot/main.py", "import httpx", "only the standard library"),
+        ("pilot/main.py", "from .. import core", "only the standard library"),
+        ("pilot/main.py", "import json, jedi.pilot.wire", None),
+        ("pilot/main.py", "from . import wire; from .wire import Job", None),
+        ("api/app.py", "from jedi.pilot import wire", "nobody imports the pilot"),
+        ("api/app.py", "from jedi.cellar import wine", "no floor of the house"),
+    ],
+)
+def test_the_rules_bite(path: str, source: str, rule: str | None) -> None:
+    found = violations(path, source)
+    assert rule in found[0] if rule else found == []

@@ -1,0 +1,93 @@
+"""Collections of tasks: all are stored, in their order, or none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, text
+from support.cli_task import HELLO, run  # noqa: F401 - a fixture
+from support.helpers import Run
+
+from jedi.spec.tasktext import parse_text, split
+
+TASK = """taskName: {0}
+noInput: true
+jobParameters:
+  - {{type: constant, value: "é {0}"}}
+  - {{type: template, param_type: output, value: "> o.${{SN}}", dataset: "a:{0}"}}
+"""
+
+
+def texts(engine: Engine) -> list[tuple[str, str]]:
+    query = text("SELECT taskname, source_text FROM jedi_tasks JOIN jedi_taskparams "
+                 "USING (jeditaskid) ORDER BY jeditaskid")  # fmt: skip
+    with engine.begin() as tx:
+        return [(row.taskname, row.source_text) for row in tx.execute(query)]
+
+
+def test_documents_files_and_lists(run: Run, engine: Engine, tmp_path: Path) -> None:  # noqa: F811
+    documents, listed, as_json = (tmp_path / name for name in ("d.yaml", "l.yaml", "j.json"))
+    documents.write_text("---\n" + TASK.format("one") + "---\n# a word\n" + TASK.format("two"))
+    items = [TASK.format(name).replace("\n", "\n  ").rstrip(" ") for name in ("three", "four")]
+    listed.write_text("".join(f"- {item}" for item in items))
+    as_json.write_text(f"\n [ {json.dumps(parse_text(TASK.format('five'), 'yaml'))}\n, ".ljust(9))
+    with as_json.open("a") as file:
+        file.write('{"taskName": "six", "noInput": true, "jobParameters": ')
+        file.write('[{"type": "constant", "value": "1.00"}, {"type": "template", ')
+        file.write('"param_type": "output", "value": "> o.${SN}", "dataset": "a:6"}]} ]\n')
+    answer = run("submit", documents, listed, as_json, HELLO, "--json")
+    ids = [one["jedi_task_id"] for one in answer.value]
+    assert (answer.code, ids) == (0, sorted(ids))
+    stored = texts(engine)
+    assert [name for name, _ in stored[:6]] == ["one", "two", "three", "four", "five", "six"]
+    assert len(stored) == 7
+    assert stored[1][1] == TASK.format("two")
+    assert stored[2][1].strip().startswith("taskName: three\n")
+    assert '"value": "1.00"' in stored[5][1]
+    assert stored[6][1] == HELLO.read_text()
+    for (_, one), format in zip(stored[:6], ["yaml"] * 4 + ["json"] * 2, strict=True):
+        assert "jobParameters" in parse_text(one, format)
+
+
+def test_all_or_none(run: Run, engine: Engine, tmp_path: Path) -> None:  # noqa: F811
+    file = tmp_path / "tasks.yaml"
+    bad = [TASK.format("good"), "taskName: 7\n", TASK.format("odd").replace("noInput", "noImput")]
+    file.write_text("---\n".join(bad))
+    answer = run("submit", file, HELLO, "--json")
+    assert answer.code == 2
+    paths = {problem["path"] for problem in json.loads(answer.err)["facts"]["problems"]}
+    assert {path.partition(":")[0] for path in paths} == {f"{file}#2", f"{file}#3"}
+    assert f"{file}#3: noImput" in paths
+    assert texts(engine) == []
+
+
+def test_a_later_one_may_build_on_an_earlier_one(
+    run: Run, engine: Engine, tmp_path: Path  # noqa: F811
+) -> None:  # fmt: skip
+    file = tmp_path / "tasks.yaml"
+    child = TASK.format("child") + "parentTaskName: parent\n"
+    file.write_text(TASK.format("parent") + "---\n" + child)
+    assert run("submit", file, "--validate", "--json").value == {"valid": True}
+    assert texts(engine) == []
+    first = run("submit", file, "--key", "monday", "--json").value
+    assert run("submit", file, "--key", "monday", "--json").value == first
+    assert len(first) == len(texts(engine)) == 2
+
+
+@pytest.mark.parametrize(
+    ("written", "format"),
+    [("", "yaml"), ("[]", "yaml"), ("[]", "json"), ("a: [", "yaml"), ("[1,", "json"),
+     ("a: 1", "yaml"), ('{"a": 1}', "json"), ("3", "json"), ("word", "yaml"),
+     ("a: 1\na: 2", "yaml"), ("---\na: &x 1\n---\nb: *x", "yaml"), ("[" * 5000, "json")],
+)  # fmt: skip
+def test_what_is_no_collection(written: str, format: str) -> None:
+    assert split(written, format) is None
+
+
+def test_a_collection_of_one(run: Run, tmp_path: Path) -> None:  # noqa: F811
+    file = tmp_path / "tasks.json"
+    file.write_text(json.dumps([parse_text(TASK.format("alone"), "yaml")]))
+    [answer] = run("submit", file, "--json").value
+    assert answer["status"] == "registered"

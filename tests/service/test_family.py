@@ -1,0 +1,278 @@
+"""Parents and children: who waits for whom, who is taken along, who follows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
+from support.helpers import put_file_dataset
+from support.task_rows import INPUT, OUTPUT, row_of
+from support.working import ENDPOINT, cycle, end_jobs
+
+from jedi.agent.base import World
+from jedi.contentsfeeder.agent import ContentsFeeder
+from jedi.core.errors import BadInput
+from jedi.postprocessor.agent import PostProcessor
+from jedi.service import tasks as service
+from jedi.service.commands import command
+from jedi.service.submission import submit
+from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.jobs import job_ends
+from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskrefiner.agent import TaskRefiner
+
+
+def task(world: World, name: str, reads: str, parent: str | None = None, **keys: Any) -> int:
+    """A submitted task that writes a:<name>."""
+    if parent:
+        keys["parentTaskName"] = parent
+    document = {
+        "taskName": name, "site": "SITE_A", "nFilesPerJob": 1,
+        "jobParameters": [{**INPUT, "dataset": reads}, {**OUTPUT, "value": f"> {name}.${{SN}}",
+                                                        "dataset": f"a:{name}"}],
+        **keys,
+    }  # fmt: skip
+    with world.engine.begin() as tx:
+        return submit(tx, world.ddm, "anna", json.dumps(document), "json", Path()).jedi_task_id
+
+
+@pytest.fixture
+def parent(world: World) -> int:
+    """A task `p` over two files."""
+    put_file_dataset(world, "demo:in", {"a": b"a", "b": b"b"}, ENDPOINT)
+    return task(world, "p", "demo:in", maxAttempt=1)
+
+
+def ask(world: World, task_id: int, name: str, **arguments: Any) -> None:
+    with world.engine.begin() as tx:
+        command(tx, "anna", task_id, name, arguments)
+
+
+def status(world: World, task_id: int) -> tuple[str, str]:
+    row = row_of(world, task_id)
+    return row.status, row.reason_code
+
+
+def files(world: World, task_id: int) -> dict[str, str]:
+    with world.engine.begin() as tx:
+        return {f.lfn: f.status for f in service.files(tx, task_id, types=["input"])}
+
+
+def work(world: World) -> None:
+    cycle(world, jobs_end_too=False)
+
+
+def test_a_child_waits_for_its_parent(world: World, parent: int) -> None:
+    child = task(world, "c", "a:p", parent="p")
+    work(world)
+    assert status(world, child) == ("registered", "parent_not_ready")
+    assert row_of(world, child).parent_tid == parent
+    assert TaskRefiner(world).run_once() == 0
+    cycle(world)
+    assert [row_of(world, i).status for i in (parent, child)] == ["done", "done"]
+    assert len(files(world, child)) == 2
+
+
+def test_a_child_that_does_not_wait_works_on_what_its_parent_makes(
+    world: World, parent: int
+) -> None:
+    child = task(world, "c", "a:p", parent="p", noWaitParent=True)
+    work(world)
+    assert row_of(world, child).status == "defined"
+    end_jobs(world, of=[parent])
+    ContentsFeeder(world).run_once()
+    assert row_of(world, child).status == "ready"
+    assert set(files(world, child).values()) == {"ready"}
+    cycle(world)
+    assert [row_of(world, i).status for i in (parent, child)] == ["done", "done"]
+
+
+def test_a_child_does_not_end_before_its_parent(world: World, parent: int) -> None:
+    child = task(world, "c", "demo:in", parent="p", noWaitParent=True)
+    work(world)
+    end_jobs(world, of=[child])
+    work(world)
+    assert row_of(world, child).status == "running"
+    end_jobs(world, of=[parent])
+    work(world)
+    assert [row_of(world, i).status for i in (parent, child)] == ["done", "done"]
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_the_end_of_a_parent_is_that_of_its_children(
+    world: World, parent: int, eager: bool
+) -> None:
+    child = task(world, "c", "demo:in", parent="p", noWaitParent=eager)
+    grandchild = task(world, "g", "a:c", parent="c")
+    work(world)
+    ask(world, parent, "kill")
+    work(world)
+    assert row_of(world, parent).status == "aborted"
+    for one, whose in ((child, parent), (grandchild, child)):
+        assert status(world, one) == ("aborted", "parent_failed")
+        assert f"task {whose}, is aborted" in row_of(world, one).errordialog
+
+
+def test_a_failed_parent_takes_its_children_along(world: World, parent: int) -> None:
+    child = task(world, "c", "a:p", parent="p")
+    work(world)
+    end_jobs(world, "failed")
+    work(world)
+    assert row_of(world, parent).status == "failed"
+    assert status(world, child) == ("aborted", "parent_failed")
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_child_whose_parent_made_nothing_ends_with_it(
+    world: World, parent: int, ended: bool
+) -> None:
+    """It is not broken for lack of input, whoever looks first."""
+    child = task(world, "c", "a:p", parent="p", noWaitParent=True)
+    work(world)
+    end_jobs(world, "failed")
+    PostProcessor(world).run_once()
+    if ended:
+        PostProcessor(world).run_once()
+    world.ddm.close("a:p")
+    assert row_of(world, parent).status == ("failed" if ended else "prepared")
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_tasks SET next_run_at = NULL"))
+    assert ContentsFeeder(world).run_once() == 1
+    assert row_of(world, child).status == "defined"
+    work(world)
+    assert status(world, child) == ("aborted", "parent_failed")
+
+
+def test_a_child_of_a_parent_that_is_not_done_is_not_done(world: World, parent: int) -> None:
+    child = task(world, "c", "a:p", parent="p")
+    work(world)
+    with world.engine.begin() as tx:
+        last = tx.scalar(text("SELECT max(pandaid) FROM jedi_jobs"))
+    fail_one(world, last)
+    cycle(world)
+    assert row_of(world, parent).status == "finished"
+    row = row_of(world, child)
+    assert (row.status, row.errordialog) == (
+        "finished", "1 of 1 input files were processed; its parent is finished.",
+    )  # fmt: skip
+
+
+def fail_one(world: World, panda_id: int) -> None:
+    with world.engine.begin() as tx:
+        assert job_ends.end_jobs(tx, [JobEnd(panda_id, "failed", "c", "r")], "test")
+
+
+def half_done(world: World, parent: int) -> None:
+    """Let the parent end with one of its two files failed, and its children after it."""
+    work(world)
+    with world.engine.begin() as tx:
+        last = tx.scalar(
+            text("SELECT max(pandaid) FROM jedi_jobs WHERE jeditaskid = :t"), {"t": parent}
+        )
+    fail_one(world, last)
+    cycle(world)
+    assert row_of(world, parent).status == "finished"
+
+
+def test_children_follow_a_retry(world: World, parent: int) -> None:
+    child = task(world, "c", "a:p", parent="p")
+    grandchild = task(world, "g", "a:c", parent="c")
+    half_done(world, parent)
+    assert [row_of(world, i).status for i in (child, grandchild)] == ["finished", "finished"]
+    ask(world, parent, "retry")
+    work(world)
+    assert row_of(world, parent).status == "running"
+    assert status(world, child)[0] == status(world, grandchild)[0] == "registered"
+    cycle(world)
+    assert [row_of(world, i).status for i in (parent, child, grandchild)] == ["done"] * 3
+    assert [len(files(world, i)) for i in (child, grandchild)] == [2, 2]
+    assert row_of(world, child).attemptnr == 2
+
+
+def test_children_of_a_sole_retry_stay(world: World, parent: int) -> None:
+    child = task(world, "c", "a:p", parent="p")
+    half_done(world, parent)
+    ask(world, parent, "retry", sole=True)
+    cycle(world)
+    assert [row_of(world, i).status for i in (parent, child)] == ["done", "finished"]
+
+
+def test_a_child_at_work_sees_what_a_retry_makes(world: World, parent: int) -> None:
+    child = task(world, "c", "a:p", parent="p")
+    work(world)
+    with world.engine.begin() as tx:
+        last = tx.scalar(text("SELECT max(pandaid) FROM jedi_jobs"))
+    fail_one(world, last)
+    end_jobs(world, of=[parent])
+    work(world)
+    assert [row_of(world, i).status for i in (parent, child)] == ["finished", "running"]
+    ask(world, parent, "retry")
+    work(world)
+    end_jobs(world, of=[child])
+    work(world)
+    assert row_of(world, child).status == "defined"
+    cycle(world)
+    assert [row_of(world, i).status for i in (parent, child)] == ["done", "done"]
+    assert len(files(world, child)) == 2
+
+
+def test_aborted_children_do_not_follow(world: World, parent: int) -> None:
+    child = task(world, "c", "a:p", parent="p")
+    grandchild = task(world, "g", "a:c", parent="c")
+    work(world)
+    ask(world, child, "kill")
+    half_done(world, parent)
+    ask(world, parent, "retry")
+    cycle(world)
+    found = [row_of(world, i).status for i in (parent, child, grandchild)]
+    assert found == ["done", "aborted", "aborted"]
+
+
+def problems(world: World, **keys: Any) -> str:
+    with pytest.raises(BadInput) as refused:
+        task(world, "c", "demo:in", **keys)
+    return str(refused.value)
+
+
+def test_a_parent_has_to_be_there_and_alive(world: World, parent: int) -> None:
+    told = problems(world, parent="q")
+    assert "parentTaskName" in told and "anna has no task of this name" in told
+    assert "the task has no parent" in problems(world, noWaitParent=True)
+    ask(world, parent, "kill")
+    work(world)
+    assert f"task {parent}, the last one of this name, is aborted" in problems(world, parent="p")
+
+
+def test_a_task_is_not_its_own_parent(world: World) -> None:
+    put_file_dataset(world, "demo:in", {"a": b"a"}, ENDPOINT)
+    told = problems(world, parent="c")
+    assert "a task is not its own parent" in told and "has no task of this name" not in told
+
+
+def test_an_eager_child_looks_as_its_parent_publishes(world: World, parent: int) -> None:
+    with world.engine.begin() as tx:
+        knobs.put(tx, "contentsfeeder.quiet_s", 0.1, "op")
+    child = task(world, "c", "a:p", parent="p", noWaitParent=True)
+    work(world)
+    end_jobs(world, of=[parent])
+    assert ContentsFeeder(world).run_once() == 1
+    assert len(files(world, child)) == 2
+
+
+def test_parents_form_no_circle(world: World, parent: int) -> None:
+    """A parent is there before its children: neither people nor programs can change that."""
+    second = task(world, "c", "demo:in", parent="p")
+    third = task(world, "d", "demo:in", parent="c")
+    cycle(world)
+    assert {row_of(world, i).status for i in (parent, second, third)} == {"done"}
+    with pytest.raises(BadInput, match=r"parentTaskName: .*can't change"):
+        task(world, "p", "demo:in", parent="d", maxAttempt=1)
+    with pytest.raises(BadInput, match="can't be changed"):
+        ask(world, parent, "incexec", parameters={"parentTaskName": "d"})
+    with pytest.raises(IntegrityError, match="jedi_tasks_parent_ck"), world.engine.begin() as tx:
+        tx.exec_driver_sql("UPDATE jedi_tasks SET parent_tid = %s WHERE jeditaskid = %s",
+                           (third, parent))  # fmt: skip

@@ -1,0 +1,238 @@
+"""Tasks that are submitted again, that share outputs, that want to be the only ones, and tasks that
+make lost files of others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+from support.helpers import put_file_dataset
+from support.resubmission import OUT, submit
+from support.task_rows import INPUT, row_of
+from support.working import ENDPOINT, cycle, end_jobs
+
+from jedi.agent.base import World
+from jedi.core.errors import BadInput, Refused
+from jedi.service import commands, submission
+from jedi.service import tasks as service
+from jedi.spec.incremental import same_but_inputs
+from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskcommando.agent import TaskCommando
+
+
+def problems(world: World, base: Path = Path(), **keys: Any) -> dict[str, str]:
+    """What is refused, by key, with rule and remedy."""
+    with pytest.raises(BadInput) as wrong:
+        submit(world, base, **keys)
+    return {one.path: f"{one.rule} {one.remedy}" for one in wrong.value.problems}
+
+
+def files(world: World, task_id: int, kind: str = "input") -> dict[str, str]:
+    with world.engine.begin() as tx:
+        return {f.lfn: f.status for f in service.files(tx, task_id, types=[kind])}
+
+
+def jobs(world: World) -> int:
+    with world.engine.begin() as tx:
+        return int(tx.scalar(text("SELECT count(*) FROM jedi_jobs")) or 0)
+
+
+def there(world: World, name: str) -> list[str]:
+    return [file.lfn for file in world.ddm.list_files(name)]
+
+
+@pytest.fixture
+def first(world: World) -> int:
+    """A task over three files, of which it used two; done."""
+    put_file_dataset(world, "demo:in", {lfn: lfn.encode() for lfn in "abc"}, ENDPOINT)
+    done = submit(world, nFiles=2)
+    assert (done.created, done.again) == (True, False)
+    cycle(world)
+    assert row_of(world, done.jedi_task_id).status == "done"
+    return done.jedi_task_id
+
+
+# ------------------------------------------------------------------------------ submitted again
+
+
+def test_only_what_is_unused_or_failed_is_processed(world: World, first: int) -> None:
+    done = submit(world, nFiles=3, nFilesPerJob=2)
+    assert (done.jedi_task_id, done.created, done.again) == (first, False, True)
+    cycle(world, jobs_end_too=False)
+    assert jobs(world) == 3
+    end_jobs(world, "failed")
+    cycle(world)
+    assert row_of(world, first).status == "finished"
+    assert submit(world).jedi_task_id == first  # nFiles is taken back
+    cycle(world)
+    assert (row_of(world, first).status, jobs(world)) == ("done", 4)
+    assert files(world, first) == dict.fromkeys("abc", "finished")
+    assert there(world, "a:p") == ["p.000001", "p.000002", "p.000004"]
+    assert row_of(world, first).attemptnr == 3
+
+
+def test_what_can_not_change_is_refused_all_at_once(world: World, first: int) -> None:
+    found = problems(world, nEventsPerJob=5, nEventsPerInputFile=10, ramCount=2000, nFiles=3)
+    assert found.keys() == {"nEventsPerJob", "nEventsPerInputFile", "ramCount"}
+    assert all(f"is not what task {first} has" in words for words in found.values())
+    assert "Leave it out; for a new task" in found["ramCount"]
+    with world.engine.begin() as tx:
+        knobs.put(tx, "core.preset", "current", "op")
+    assert submit(world, ramCount=2000, nFiles=2).again
+    cycle(world)
+    assert row_of(world, first).ramcount == 2000
+
+
+def test_inputs_are_added(world: World, first: int) -> None:
+    put_file_dataset(world, "demo:more", {lfn: lfn.encode() for lfn in "de"}, ENDPOINT)
+    again = [{**INPUT, "dataset": "demo:in,demo:more"}, OUT]
+    submit(world, jobParameters=again)
+    cycle(world)
+    assert files(world, first) == dict.fromkeys("abcde", "finished")
+    found = problems(world, jobParameters=[{**INPUT, "value": "cat -n ${IN/S}"}, OUT])
+    assert found.keys() == {"jobParameters"}
+    assert same_but_inputs(again, [INPUT, OUT])
+    assert not same_but_inputs(again, [INPUT])
+
+
+def test_new_code_is_asked_for(world: World, tmp_path: Path) -> None:
+    put_file_dataset(world, "demo:in", {"a": b"a", "b": b"b"}, ENDPOINT)
+    code = tmp_path / "run.sh"
+    code.write_text("false")
+    task = submit(world, tmp_path, sandbox=["run.sh"], nFiles=1).jedi_task_id
+    cycle(world)
+    assert submit(world, tmp_path, sandbox=["run.sh"], nFiles=1).again
+    cycle(world)
+    code.write_text("true")
+    found = problems(world, tmp_path, sandbox=["run.sh"])
+    assert "Say useNewCode: true" in found["sandbox"]
+    query = "SELECT sandbox_sha256 FROM jedi_taskparams WHERE jeditaskid = :t"
+    with world.engine.begin() as tx:
+        before = tx.scalar(text(query), {"t": task})
+    assert submit(world, tmp_path, sandbox=["run.sh"], useNewCode=True).jedi_task_id == task
+    cycle(world)
+    with world.engine.begin() as tx:
+        assert tx.scalar(text(query), {"t": task}) != before
+    assert row_of(world, task).status == "done"
+
+
+def test_a_task_at_work_or_broken_is_not_submitted_again(world: World, first: int) -> None:
+    submit(world)
+    TaskCommando(world).run_once()
+    assert f"is the output of task {first}" in problems(world)["jobParameters[1].dataset"]
+    with world.engine.begin() as tx:
+        tx.execute(text("SET LOCAL session_replication_role = replica"))
+        tx.execute(text("UPDATE jedi_tasks SET status = 'broken'"))
+    assert "allowTaskDuplication: true" in problems(world)["taskName"]
+
+
+def test_validating_says_the_same(world: World, first: int) -> None:
+    document = {"taskName": "p", "jobParameters": [INPUT, OUT]}
+    with world.engine.begin() as tx, pytest.raises(BadInput, match="when that is submitted again"):
+        submission.check(tx, world.ddm, "anna", json.dumps(document), "json", Path())
+    assert jobs(world) == 2
+
+
+# ------------------------------------------------------------------------------ shared outputs
+
+
+def test_an_output_dataset_belongs_to_one_task(world: World, first: int) -> None:
+    found = problems(world, taskName="other")
+    assert f"is the output of task {first}" in found["jobParameters[1].dataset"]
+    other = submit(world, taskName="other", allowTaskDuplication=True)
+    assert other.created
+    found = problems(world, taskName="third", allowTaskDuplication=True)
+    assert f"task {other.jedi_task_id}, which has not ended" in found["jobParameters[1].dataset"]
+    cycle(world)
+    # no name is used twice
+    assert there(world, "a:p") == [f"p.{n:06d}" for n in range(1, 6)]
+
+
+def test_a_task_with_another_output_is_a_new_one(world: World, first: int) -> None:
+    done = submit(world, jobParameters=[INPUT, {**OUT, "dataset": "a:$JEDITASKID.p"}])
+    assert done.created and done.jedi_task_id != first
+
+
+def test_a_task_may_want_to_be_the_only_one(world: World, first: int) -> None:
+    out = {**OUT, "dataset": "a:$JEDITASKID.p"}
+    only = submit(world, uniqueTaskName=True, jobParameters=[INPUT, out]).jedi_task_id
+    cycle(world)
+    row = row_of(world, only)
+    assert (row.status, row.reason_code) == ("aborted", "unique_name_taken")
+    assert f"Task {first} has this name already" in row.errordialog
+    alone = submit(world, taskName="alone", uniqueTaskName=True, jobParameters=[INPUT, out])
+    cycle(world)
+    assert row_of(world, alone.jedi_task_id).status == "done"
+
+
+# ----------------------------------------------------------------------- lost files, a new task
+
+
+@pytest.fixture
+def made(world: World) -> int:
+    """A task over five files, two a job; done."""
+    put_file_dataset(world, "demo:in", {lfn: lfn.encode() for lfn in "abcde"}, ENDPOINT)
+    task = submit(world, nFilesPerJob=2).jedi_task_id
+    cycle(world)
+    assert there(world, "a:p") == ["p.000001", "p.000002", "p.000003"]
+    return task
+
+
+@pytest.mark.parametrize("into", ["same", "new"])
+def test_a_task_makes_lost_files_again(world: World, made: int, into: str) -> None:
+    lost: dict[str, Any] = {
+        "lostFiles": ["p.000001", "p.000003"],
+        "lostFilesDataset": "a:p",
+        "recoverInto": into,
+    }
+    world.ddm.remove_files("a:p", lost["lostFiles"])
+    name = "a:p" if into == "same" else "a:again"
+    items = [INPUT, {**OUT, "dataset": name}]
+    if into == "same":
+        found = problems(
+            world, taskName="r", jobParameters=items, **lost | {"lostFiles": ["p.000002"]}
+        )
+        assert "is in a:p still" in found["lostFiles"]
+    done = submit(world, taskName="r", nFilesPerJob=2, jobParameters=items, **lost)
+    assert done.created
+    cycle(world)
+    task = done.jedi_task_id
+    assert row_of(world, task).status == "done"
+    assert files(world, task) == dict.fromkeys("abe", "finished")
+    if into == "same":
+        assert there(world, name) == ["p.000002", "p.000004", "p.000005"]
+        found = problems(world, taskName="r2", jobParameters=items, **lost)
+        assert f"task {task} has made it again" in found["lostFiles"]
+    else:
+        assert (there(world, "a:p"), len(there(world, name))) == (["p.000002"], 2)
+
+
+def test_what_is_wrong_with_lost_files_is_told(world: World, made: int) -> None:
+    found = problems(world, lostFiles=["p.00001"], lostFilesDataset="a:p")
+    assert "Did you mean p.000001" in found["lostFiles"]
+    assert (
+        "is the output of task"
+        in problems(
+            world, taskName="r", lostFiles=["p.000001"], lostFilesDataset="a:p", recoverInto="new"
+        )["jobParameters[1].dataset"]
+    )
+    assert "Name lostFilesDataset" in problems(world, lostFiles=["p.000001"])["lostFiles"]
+    assert "no file is lost" in problems(world, recoverInto="new")["recoverInto"]
+    found = problems(world, lostFiles=["p.000001"], lostFilesDataset="a:p", nEventsPerJob=2)
+    assert "jedi-task recover" in found["lostFiles"]
+
+
+def test_tasks_do_not_fill_a_dataset_together(world: World, first: int) -> None:
+    submit(world, taskName="other", allowTaskDuplication=True)
+    cycle(world, jobs_end_too=False)
+    with world.engine.begin() as tx, pytest.raises(Refused, match="makes a:p, too") as refused:
+        commands.command(tx, "anna", first, "incexec")
+    assert refused.value.code == "output_in_use"
+    cycle(world)
+    with world.engine.begin() as tx:
+        commands.command(tx, "anna", first, "incexec", {"parameters": {"nFiles": 3}})
+    cycle(world)
+    assert there(world, "a:p") == [f"p.{n:06d}" for n in range(1, 7)]

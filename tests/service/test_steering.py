@@ -1,0 +1,170 @@
+"""Who somebody is, and who may steer the system."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+from support.cli_jedi import Shell
+
+from jedi.core.errors import Forbidden, Refused
+from jedi.core.settings import account_name, caller
+from jedi.service import steering
+from jedi.service.users import set_user
+from jedi.standalone.backup import backup, restore
+from jedi.standalone.place import Place
+from jedi.standalone.up import _furnish
+from jedi.taskbuffer.db.engine import connect
+from jedi.taskbuffer.users import users
+
+ME = pwd.getpwuid(os.geteuid()).pw_name
+QUEUE = "- {queue_id: 4, queue_name: user, queue_type: user, vo: local}\n"
+RULE = "- {rule_id: 1, error_code: oom, action: no_retry}\n"
+STEERING: list[tuple[str, ...]] = [
+    ("user", "set", "mallory", "--role", "operator"),
+    ("user", "set", "mallory", "--running-jobs", "0"),
+    ("config", "set", "pilot.idle_s", "30"),
+    ("config", "unset", "pilot.idle_s"),
+    ("config", "preset", "current"),
+    ("site", "import", "sites.yaml"),
+    ("site", "set", "ALPHA", "nslots=3", "--comment", "why not"),
+    ("site", "token", "ALPHA"),
+    ("site", "token", "ALPHA", "--revoke", "abc"),
+    ("endpoint", "import", "endpoints.yaml"),
+    ("network", "import", "links.yaml"),
+    ("queue", "import", "queues.yaml"),
+    ("retry-rule", "import", "rules.yaml"),
+    ("retry-rule", "set", "1", "active=false"),
+    ("db", "upgrade"),
+    ("db", "downgrade", "base"),
+]
+FILES = {
+    "sites.yaml": "- {site: ALPHA}\n",
+    "endpoints.yaml": "- {ddm_endpoint: A, path: a}\n",
+    "links.yaml": "- {src: A, dst: B, closeness: 3}\n",
+    "queues.yaml": QUEUE,
+    "rules.yaml": RULE,
+}
+
+
+def test_names_in_the_environment_make_nobody_else_of_us(monkeypatch: pytest.MonkeyPatch) -> None:
+    """contracts §16: "who somebody is: the uid of the peer or process, never an environment
+    variable"."""
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.setenv(name, "mallory")
+    assert caller() == ME
+    assert account_name(4_000_000_000) == "4000000000"
+
+
+@pytest.fixture
+def others(engine: Engine, home: Path, tmp_path: Path) -> Shell:
+    """A system whose operator is somebody else, though we say that we are that one."""
+    with engine.begin() as tx:
+        users.put_user(tx, "olga", "operator")
+        users.put_user(tx, ME, "production")
+    for name, said in FILES.items():
+        (tmp_path / name).write_text(said)
+    url = engine.url.render_as_string(hide_password=False)
+    return Shell(JEDI_HOME=str(home), JEDI_DATABASE_URL=url, LOGNAME="olga", USER="olga")
+
+
+@pytest.mark.parametrize("words", STEERING, ids=" ".join)
+def test_only_operators_steer(
+    others: Shell, words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever steers the system is an operator (issue 15, B1)."""
+    monkeypatch.chdir(tmp_path)
+    before = facts(others)
+    said = others.run(*words, code=1)
+    assert f"{ME} is no operator, and only operators steer JEDI: ask olga." in said
+    assert facts(others) == before
+
+
+def facts(shell: Shell) -> list[Any]:
+    looks = (["config", "list"], ["site", "list"], ["endpoint", "list"], ["network", "list"],
+             ["queue", "list"], ["retry-rule", "list"], ["db", "check"])  # fmt: skip
+    return [shell.json(*words) for words in looks]
+
+
+def test_the_only_operator_stays_one(engine: Engine) -> None:
+    with engine.begin() as tx:
+        users.put_user(tx, "olga", "operator")
+        with pytest.raises(Refused, match="olga is the only operator"):
+            set_user(tx, "olga", "olga", "user", None)
+        with pytest.raises(Forbidden, match="ask olga"):
+            set_user(tx, "me", "me", "operator", None)
+        set_user(tx, "olga", "me", "operator", None)
+        assert set_user(tx, "olga", "olga", "user", None).role == "user"
+        with pytest.raises(Forbidden, match="ask me"):
+            set_user(tx, "olga", "olga", "operator", None)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a home to another account")
+def test_the_first_operator_created_the_home(empty_url: str, home: Path) -> None:
+    """contracts §16: "the first operator is the account that created the home"."""
+    os.chown(home, 1, 1)
+    place = place_of(home, empty_url)
+    engine = connect(empty_url)
+    _furnish(engine, place, None)
+    with engine.begin() as tx:
+        creator = pwd.getpwuid(1).pw_name
+        assert place.home.creator == creator
+        assert users.operators(tx) == [creator]
+    os.chown(home, 0, 0)
+    _furnish(engine, place, None)
+    with engine.begin() as tx:
+        assert users.operators(tx) == [creator]  # there is one: nobody else becomes one by a start
+    engine.dispose()
+
+
+def place_of(home: Path, url: str) -> Place:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JEDI_HOME", str(home))
+        patch.setenv("JEDI_DATABASE_URL", url)
+        return Place.current()
+
+
+def test_whoever_makes_the_schema_by_hand_is_the_first_operator(empty_url: str, home: Path) -> None:
+    """As systemd has it, where nobody says `jedi up`."""
+    shell = Shell(JEDI_HOME=str(home), JEDI_DATABASE_URL=empty_url, LOGNAME="mallory")
+    shell.run("db", "upgrade")
+    assert shell.run("config", "set", "pilot.idle_s", "30") == "pilot.idle_s = 30.0\n"
+    engine = connect(empty_url)
+    with engine.begin() as tx:
+        assert users.operators(tx) == [ME]
+    engine.dispose()
+
+
+def test_a_restored_system_is_steered_by_who_restored_it(
+    engine: Engine, database_url: str, empty_url: str, home: Path, tmp_path: Path
+) -> None:
+    """The operators of the backup may have no account on this machine."""
+    with engine.begin() as tx:
+        users.put_user(tx, "olga", "operator")
+        tx.exec_driver_sql("DROP SCHEMA seen CASCADE")
+    file = backup(place_of(home, database_url), tmp_path / "one")
+    if os.geteuid() == 0:
+        os.chown(home, 1, 1)
+        with pytest.raises(Forbidden, match=f"is a home of {pwd.getpwuid(1).pw_name}"):
+            restore(place_of(home, empty_url), file)
+        os.chown(home, 0, 0)
+    restore(place_of(home, empty_url), file)
+    again = connect(empty_url)
+    with again.begin() as tx:
+        assert users.operators(tx) == sorted({"olga", ME})
+        steering.must_be_operator(tx, ME)
+    again.dispose()
+
+
+def test_a_process_of_its_own_is_its_account(others: Shell) -> None:
+    """Not only in this process: LOGNAME of a real shell changes nothing."""
+    asked = "from jedi.core.settings import caller; print(caller())"
+    done = subprocess.run([sys.executable, "-c", asked], env=others.environment, text=True,
+                          capture_output=True, check=True)  # fmt: skip
+    assert done.stdout == f"{ME}\n"

@@ -1,0 +1,235 @@
+"""What is backed up, what is not restored, and numbers after a restore."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, make_url, text
+from support import merging
+from support.adder import ENDPOINT, Pilot, claimed
+from support.commanding import jobs
+from support.databases import drop_database, new_database
+from support.helpers import add_site
+from support.job_rows import make_jobs
+
+from jedi.agent.base import World
+from jedi.core.errors import JediError, NotFound, Refused
+from jedi.core.settings import Settings
+from jedi.ddm import factory
+from jedi.ddm.sqlcatalogue import SqlCatalogueDDM
+from jedi.host.home import Home
+from jedi.service import restoring
+from jedi.service.check import check
+from jedi.service.restoring import _pattern
+from jedi.spec.wire import Resources
+from jedi.standalone.backup import _database, backup, restore
+from jedi.standalone.place import Place
+from jedi.taskbuffer.db.engine import connect
+from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.housekeeping.restoring import parts as parts_to_merge
+from jedi.taskbuffer.jobs import dispatch, job_ends
+from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
+from jedi.taskbuffer.schema import migrate
+
+
+def place_of(home: Path, url: str) -> Place:
+    return Place(Home(home), None, Settings(home, url))
+
+
+def test_a_backup_becomes_the_same_database(
+    engine: Engine, database_url: str, empty_url: str, home: Path, tmp_path: Path
+) -> None:
+    with engine.begin() as tx:
+        made = make_jobs(tx, 3)
+        tx.execute(text("DROP SCHEMA seen CASCADE"))
+    file = backup(place_of(home, database_url), tmp_path / "one")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    with pytest.raises(Refused, match="exists"):
+        backup(place_of(home, database_url), file)
+    into = place_of(home, empty_url)
+    assert restore(into, file).jobs == 0
+    again = connect(empty_url)
+    try:
+        assert (migrate.current(again), migrate.differences(again)) == (migrate.head(), [])
+        with again.begin() as tx:
+            assert tx.scalars(text("SELECT pandaid FROM jedi_jobs ORDER BY 1")).all() == made.jobs
+            fences = tx.scalars(text("SELECT lock_seq FROM jedi_jobs")).all()
+            assert min(fences) > 1000
+            assert (tx.scalar(text("SELECT nextval('jedi_panda_id_seq')")) or 0) > made.jobs[-1] + 1
+    finally:
+        again.dispose()
+    with pytest.raises(Refused, match="is not empty"):
+        restore(into, file)
+
+
+@pytest.mark.parametrize("release", ["0001", "0002", "0003"])
+def test_a_backup_of_an_older_release(
+    server: str, template: str, empty_url: str, home: Path, tmp_path: Path, release: str
+) -> None:
+    """It is brought to the present schema, with jobs that wait, run and have ended, and goes on."""
+    old_url = new_database(server, template)
+    old = connect(old_url)
+    with old.begin() as tx:
+        add_site(tx, "SITE_A", ENDPOINT, tmp_path)
+        made = make_jobs(tx, 3)
+        job_ends.end_jobs(tx, [JobEnd(made.jobs[0], "closed", "waiting_timeout", "r")], "test")
+        move_jobs(tx, [JobMove(made.jobs[1], "sent", "c", "r")], "test", ["activated"])
+        tx.execute(text("DROP SCHEMA seen CASCADE"))
+    migrate.downgrade(old, release)
+    old.dispose()
+    file = backup(place_of(home, old_url), tmp_path / "old")
+    drop_database(server, old_url)
+    assert restore(place_of(home, empty_url), file).jobs == 1
+    again = connect(empty_url)
+    try:
+        assert (migrate.current(again), migrate.differences(again)) == (migrate.head(), [])
+        with again.begin() as tx:
+            statuses = job_ends.statuses(tx, made.jobs)
+            assert [statuses[job] for job in made.jobs] == ["closed", "closed", "activated"]
+            assert [one for one in check(tx) if one.violations and one.of == "job"] == []
+            [taken] = dispatch.acquire(tx, "SITE_A", 9, Resources(cores=1), "after", "pilot")
+            assert taken.panda_id == made.jobs[2]
+    finally:
+        again.dispose()
+
+
+def test_what_was_published_and_not_told_of_is_removed_from_the_catalogue_too(world: World) -> None:
+    with world.engine.begin() as tx:
+        knobs.put(tx, "ddm.catalogue", "sql", "test")
+    world = World(world.engine, world.settings, world.load_knobs, factory.load)
+    world.refresh()
+    assert isinstance(world.ddm, SqlCatalogueDDM)
+    pilot = Pilot(world)
+    pilot.finish()
+    agent, taken = claimed(world)
+    agent.prepare(taken)
+    [name] = pilot.published("output")
+    path = world.ddm.path(ENDPOINT, pilot.dataset("output"), name)
+    assert path.is_file()
+    with world.engine.begin() as tx:
+        tx.execute(
+            text("INSERT INTO jedi_output_template (jeditaskid, datasetid, filenametemplate) "
+                 "VALUES (:task, :data, 'output.${SN}.${SN}')"),
+            {"task": pilot.made.task, "data": pilot.made.output},
+        )  # fmt: skip
+        assert restoring.go_on(tx, world.ddm) == (1, 1, {})
+    assert not path.exists()
+    assert pilot.published("output") == []
+
+
+def test_parts_at_an_endpoint_that_was_removed_are_told_and_wait(world: World) -> None:
+    task = merging.task_of(world, 3)
+    there, away, gone = jobs(world, task, "activated")
+    merging.make(world, [there, away, gone])
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_job_files SET endpoint = 'AWAY' WHERE pandaid = :job AND "
+                        "type = 'output'"), {"job": away})  # fmt: skip
+        lying = {}
+        for part in parts_to_merge(tx):
+            if part.endpoint == "AWAY":
+                told = {"AWAY": [f"{part.datasetname}/{part.lfn}"]}
+            else:
+                path = world.ddm.path(part.endpoint, part.datasetname, part.lfn)
+                lying[part.pandaid] = path
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch()
+        lying[gone].unlink()
+        found = restoring.go_on(tx, world.ddm)
+    assert found == (1, 0, told)
+    assert jobs(world, task, "merging") == [there, away]
+    assert jobs(world, task, "closed") == [gone]
+
+
+def test_what_does_not_fit_is_refused_and_changes_nothing(
+    server: str, engine: Engine, database_url: str, empty_url: str, home: Path, tmp_path: Path
+) -> None:
+    into = place_of(home, empty_url)
+    with pytest.raises(NotFound):
+        restore(into, tmp_path / "none")
+    text_file = tmp_path / "text"
+    text_file.write_text("x")
+    with pytest.raises(JediError, match="pg_restore failed"):
+        restore(into, text_file)
+    other = new_database(server)
+    with pytest.raises(Refused, match="no backup of JEDI"):
+        restore(into, backup(place_of(home, other), tmp_path / "other"))
+    drop_database(server, other)
+    with engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_schema_version SET version_num = '9999'"))
+    newer = backup(place_of(home, database_url), tmp_path / "newer")
+    with pytest.raises(Refused, match=r"newer release \(schema 9999\)"):
+        restore(into, newer)
+    empty = connect(empty_url)
+    assert migrate.empty(empty)
+    empty.dispose()
+
+
+def test_a_damaged_backup_is_refused_with_a_reason_and_changes_nothing(
+    engine: Engine, database_url: str, empty_url: str, home: Path, tmp_path: Path
+) -> None:
+    """Wherever the damage is; some kill pg_restore."""
+    whole = backup(place_of(home, database_url), tmp_path / "whole").read_bytes()
+    damaged = tmp_path / "damaged"
+    for at in range(len(whole) // 10, len(whole), len(whole) // 10):
+        damaged.write_bytes(whole[:at] + b"U" * 2000 + whole[at + 2000 :])
+        with pytest.raises(JediError, match=r"pg_restore failed: \w"):
+            restore(place_of(home, empty_url), damaged)
+    empty = connect(empty_url)
+    assert migrate.empty(empty)
+    empty.dispose()
+
+
+def test_storage_of_a_home_that_is_up_is_left_alone(
+    engine: Engine,
+    database_url: str,
+    empty_url: str,
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A restore removes what was made since the backup."""
+    old, other = (place_of(tmp_path / name, database_url) for name in ("old", "other"))
+    with engine.begin() as tx:
+        tx.execute(text("DROP SCHEMA seen CASCADE"))
+        add_site(tx, "OLD", "OLD_DISK", old.home.storage / "disk")
+        tx.execute(text("INSERT INTO jedi_ddm_endpoints (ddm_endpoint) VALUES ('NOWHERE')"))
+    file = backup(old, tmp_path / "one")
+    into = place_of(home, empty_url)
+    with old.sole("up"), pytest.raises(Refused, match=f"up in {old.home.path}"):
+        restore(into, file)
+    with pytest.raises(Refused, match="up in"):  # this process still lives
+        restore(into, file)
+    old.home.lock_file.unlink()
+    with other.sole("up"):  # it has none of the storage
+        monkeypatch.chdir(other.home.path)
+        restore(into, file)
+
+
+def test_what_failed_leaves_no_part_of_a_file(
+    engine: Engine, database_url: str, home: Path, tmp_path: Path
+) -> None:
+    with engine.begin() as tx:
+        tx.execute(text("CREATE ROLE stranger LOGIN"))
+    url = make_url(database_url).set(username="stranger")
+    try:
+        with pytest.raises(JediError, match=r"pg_dump failed.*permission denied"):
+            backup(place_of(home, url.render_as_string()), tmp_path)
+    finally:
+        with engine.begin() as tx:
+            tx.execute(text("DROP ROLE stranger"))
+    assert list(tmp_path.glob("*.part")) == list(tmp_path.glob("*.dump")) == []
+
+
+def test_a_password_is_in_no_command_line(home: Path) -> None:
+    place = place_of(home, "postgresql+psycopg://me:secret@db.example.org:5433/jedi")
+    assert _database(place) == ["--dbname=postgresql://me@db.example.org:5433/jedi"]
+
+
+def test_names_that_a_template_gives() -> None:
+    given = _pattern("a+${SN}.${MIDDLENAME}.tgz")
+    assert given.fullmatch("a+000012.x.y.tgz")
+    for other in ("a+b.x.tgz", "a+000012.tgz", "aa000012.x.tgz", "a+000012.x.tgz.1"):
+        assert not given.fullmatch(other)

@@ -1,0 +1,84 @@
+"""The distribution as people install it: a wheel, far from any checkout."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jedi.demo.__main__ import still_running
+from jedi.host.home import Home
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+class Installed:
+    """The wheel in a virtual environment of its own, with a home beside it.
+
+    What it depends on is not downloaded again: a .pth file names the directory where our own
+    environment has it, and .pth files *there*, which lead to the checkout, are not read.
+    """
+
+    def __init__(self, scratch: Path) -> None:
+        self.scratch, self.home = scratch, Home(scratch / "home")
+        self._bin = scratch / "venv" / "bin"
+        ours = {k: v for k, v in os.environ.items() if not k.startswith(("JEDI_", "PYTHON"))}
+        self._environment = {**ours, "JEDI_HOME": str(self.home.path)}
+
+    def install(self) -> None:
+        """Build the wheel and install it."""
+        python, pip = str(self._bin / "python"), [sys.executable, "-m", "pip", "--quiet"]
+        wheels = self.scratch / "wheels"
+        self.run(sys.executable, "-m", "venv", "--without-pip", str(self._bin.parent))
+        self.run(*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(wheels),
+                 str(CHECKOUT))  # fmt: skip
+        (wheel,) = wheels.iterdir()
+        self.run(*pip, "--python", python, "install", "--no-deps", "--no-index", str(wheel))
+        site = self.run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))")
+        dependencies = sysconfig.get_path("purelib")
+        (Path(site.strip()) / "dependencies.pth").write_text(f"{dependencies}\n")
+
+    def run(self, *command: str) -> str:
+        """What a command prints; it must succeed."""
+        done = subprocess.run(
+            command, cwd=self.scratch, env=self._environment, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{' '.join(command)}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def call(self, program: str, *words: str) -> str:
+        """Run one of the programs of the environment."""
+        return self.run(str(self._bin / program), *words)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    installed = Installed(tmp_path_factory.mktemp("wheel"))
+    installed.install()
+    yield installed
+    installed.call("jedi", "down", "--drain", "0")
+    assert not still_running(installed.home)
+    installed.home.discard()
+
+
+def test_the_first_task(installed: Installed) -> None:
+    package = Path(installed.call("python", "-c", "import jedi; print(*jedi.__path__)").strip())
+    assert package.is_relative_to(installed.scratch)
+    installed.call("jedi", "up", "--detach")
+    task = package / "_examples" / "hello.yaml"
+    submitted = json.loads(installed.call("jedi-task", "submit", str(task), "--json"))
+    number = str(submitted["jedi_task_id"])
+    installed.call("jedi-task", "wait", number, "--timeout", "120")
+    installed.call("jedi-task", "get", number, "results")
+    results = (installed.scratch / "results").rglob("hello.*.txt")
+    assert sorted(file.read_text() for file in results) == [
+        f"Hello from job 00000{number}\n" for number in (1, 2, 3)
+    ]
+    installed.call("jedi", "check", "--files")

@@ -1,0 +1,1 @@
+"""Builders and worlds that tests share. No test imports a test."""

@@ -1,0 +1,32 @@
+"""Builders that several tests share with tests of open datasets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import text
+
+from jedi.agent.base import World
+from jedi.service import tasks as service
+from jedi.taskbuffer.inputs.datasets import call_consumers
+from support.helpers import put_file_dataset
+from support.working import ENDPOINT
+
+
+def grow(world: World, *lfns: str, name: str = "demo:in") -> None:
+    """Add files to an open dataset, as a person does."""
+    put_file_dataset(world, name, {lfn: lfn.encode() for lfn in lfns}, ENDPOINT, closed=False)
+    with world.engine.begin() as tx:
+        call_consumers(tx, [name])
+
+
+def statuses(world: World, task_id: int) -> dict[str, str]:
+    with world.engine.begin() as tx:
+        return {f.lfn: f.status for f in service.files(tx, task_id, types=["input"])}
+
+
+def master(world: World) -> Any:
+    with world.engine.begin() as tx:
+        return tx.execute(
+            text("SELECT * FROM jedi_datasets WHERE type = 'input' AND masterid IS NULL")
+        ).one()

@@ -1,0 +1,66 @@
+"""Builders that several tests share with tests of production."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jedi.brokerage.choice import Choice
+from jedi.brokerage.need import Need
+from jedi.brokerage.production import ProductionBroker
+from jedi.brokerage.verdict import judge
+from jedi.core.knobs import Knobs
+from jedi.spec.demand import GB, MB, Load
+from jedi.spec.request import Data, Held, Request
+from jedi.spec.snapshot import Snapshot
+from support.split import demand, sites
+
+CLASSIC, CURRENT = Knobs(), Knobs({"core.preset": "current"})
+SHARE = "simul"
+
+
+def need(data: Data | None = None, columns: dict[str, Any] | None = None, **asked: Any) -> Need:
+    """A production task with 10 events of 1000 HS06 s a job that asks for this besides."""
+    request = Request(**{"vo": "atlas", "label": "managed", "gshare": SHARE, **asked})
+    figures = demand(**{"cputime": 1000, **(columns or {})})
+    return Need(figures, Load(100 * MB, 10.0), request=request, data=data or Data())
+
+
+def world(
+    *names: str,
+    jobs: dict[str, list[float]] | None = None,
+    links: dict[str, list[float | None]] | None = None,
+    **columns: Any,
+) -> Snapshot:
+    """Sites with jobs of the share by status, and links to NUC."""
+    plain = sites(*names)
+    said = plain.plain() | columns
+    said["jobs"] = [[[SHARE, "SCORE", status], counts] for status, counts in (jobs or {}).items()]
+    said["links"] = [[["NUC", what], figures] for what, figures in (links or {}).items()]
+    return Snapshot.read(said)
+
+
+def codes(at: Snapshot, asked: Need, knobs: Knobs = CLASSIC) -> list[str]:
+    """Why the first site is refused."""
+    verdict = judge(ProductionBroker.filters, at, asked, knobs)
+    return [verdict.filters[i].code for i in verdict.reasons(0)]
+
+
+def choose(at: Snapshot, asked: Need, knobs: Knobs = CLASSIC, seed: int = 1) -> Choice:
+    return ProductionBroker().choose(at, asked, knobs, (), seed)
+
+
+def codes_of(found: Choice) -> list[str]:
+    """Why the first site was refused."""
+    return [found.verdict.filters[i].code for i in found.verdict.reasons(0)]
+
+
+def names(found: Choice) -> list[str]:
+    return [found.sites.sites[i] for i in found.candidates]
+
+
+HELD = {"S": Held(5 * GB, 50, 8 * GB, 80)}
+HEAVY = {"cputime": 1}  # 100 MB in 600 s are 174 kB/s; 1 GB is much more
+
+
+def data(size_gb: float, n: int) -> Data:
+    return Data(size_gb * GB, n, True, HELD)

@@ -1,0 +1,24 @@
+"""Builders that several tests share with tests of resubmission."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from jedi.agent.base import World
+from jedi.service import submission
+from support.task_rows import INPUT, OUTPUT
+
+OUT = {**OUTPUT, "value": "> p.${SN}", "dataset": "a:p"}
+
+
+def submit(
+    world: World, base: Path = Path(), who: str = "anna", **keys: Any
+) -> submission.Submitted:
+    document = {
+        "taskName": "p", "site": "SITE_A", "nFilesPerJob": 1, "maxAttempt": 1,
+        "jobParameters": [INPUT, OUT], **keys,
+    }  # fmt: skip
+    with world.engine.begin() as tx:
+        return submission.submit(tx, world.ddm, who, json.dumps(document), "json", base)

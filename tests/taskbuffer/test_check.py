@@ -1,0 +1,228 @@
+"""Every invariant is broken once, by hand, and `jedi check` names it and what breaks it."""
+
+from __future__ import annotations
+
+import json
+import zlib
+
+import pytest
+from sqlalchemy import Connection, Engine, text
+from support.helpers import put_file_dataset, unguard
+from support.job_rows import Made, make_jobs
+from typer.testing import CliRunner, Result
+
+from jedi.agent.base import World
+from jedi.cli.jedi import app
+from jedi.service.check import check
+from jedi.taskbuffer.housekeeping import checks
+from jedi.taskbuffer.jobs.job_ends import JobEnd, end_jobs
+from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
+
+_LOGS = """
+INSERT INTO jedi_tasks_statuslog (jeditaskid, fromstatus, status) VALUES
+  (:task, NULL, 'registered'), (:task, 'registered', 'defined'), (:task, 'defined', 'ready'),
+  (:task, 'ready', 'running');
+INSERT INTO jedi_datasets_statuslog (jeditaskid, datasetid, fromstatus, status)
+SELECT jeditaskid, datasetid, NULL, 'defined' FROM jedi_datasets;
+INSERT INTO jedi_datasets_statuslog (jeditaskid, datasetid, fromstatus, status)
+SELECT jeditaskid, datasetid, 'defined', 'ready' FROM jedi_datasets;
+INSERT INTO jedi_datasets_statuslog (jeditaskid, datasetid, fromstatus, status)
+SELECT jeditaskid, datasetid, 'ready', 'running' FROM jedi_datasets WHERE status = 'running'
+"""
+
+
+JOBS = ("finished", "failed", "held", "queued")
+
+
+@pytest.fixture
+def made(engine: Engine) -> Made:
+    """Four jobs: the first finished, the second failed, the third is held, the last is queued."""
+    with engine.begin() as tx:
+        made = make_jobs(tx, 4)
+        for statement in _LOGS.split(";"):
+            tx.execute(text(statement), {"task": made.task})
+        first, second, third, _ = made.jobs
+        moves = [JobMove(job, "sent", "test", "test") for job in (first, second, third)]
+        move_jobs(tx, moves, "test", ["activated"])
+        moves = [JobMove(job, "holding", "test", "test") for job in (first, second, third)]
+        move_jobs(tx, moves, "test", ["sent"])
+        ends = [JobEnd(first, "finished", "test", "test"), JobEnd(second, "failed", "t", "t")]
+        end_jobs(tx, ends, "test")
+    return made
+
+
+def broken(tx: Connection) -> dict[str, list[int | str]]:
+    return {one.invariant: one.ids for one in check(tx) if one.violations}
+
+
+def test_sound_records_pass_and_every_invariant_examines_rows(engine: Engine, made: Made) -> None:
+    with engine.begin() as tx:
+        found = check(tx)
+    assert [one for one in found if one.violations] == []
+    merging = {"merged_files", "merging_jobs"}  # these see rows in test_merging
+    assert {one.invariant for one in found if not one.examined} == merging
+    assert len({one.invariant for one in found}) == len(checks.INVARIANTS)
+
+
+COUNTERS = [
+    *((name, "input") for name in checks._INPUT_COUNTERS),
+    *((name, "output") for name in checks._OUTPUT_COUNTERS),
+]
+
+
+@pytest.mark.parametrize(("counter", "kind"), COUNTERS)
+def test_every_counter_is_compared(engine: Engine, made: Made, counter: str, kind: str) -> None:
+    dataset = getattr(made, kind)
+    with engine.begin() as tx:
+        tx.execute(
+            text(f"UPDATE jedi_datasets SET {counter} = coalesce({counter}, 0) + 1 "
+                 "WHERE datasetid = :id"),
+            {"id": dataset},
+        )  # fmt: skip
+        assert broken(tx) == {f"{kind}_counters": [f"{dataset}.{counter}"]}
+
+
+CORRUPTIONS = {
+    "job_statistics": ("UPDATE job_stats_delta SET cores = cores + 1 WHERE status = 'finished'",
+                       "SITE_A/0///finished"),
+    "one_live_job": ("UPDATE jedi_job_files SET pandaid = :queued "
+                     "WHERE fileid = :in_held OR fileid = :in_failed AND pandaid = :failed; "
+                     "INSERT INTO jedi_job_files (pandaid, fileid, jeditaskid, datasetid, type, "
+                     "lfn) SELECT :held, fileid, jeditaskid, datasetid, type, lfn "
+                     "FROM jedi_job_files WHERE fileid = :in_held", "in_held"),
+    "running_inputs": ("UPDATE jedi_dataset_contents SET status = 'running' "
+                       "WHERE fileid = :in_failed", "in_failed"),
+    "finished_inputs": ("UPDATE jedi_dataset_contents SET status = 'finished' "
+                        "WHERE fileid = :in_held", "in_held"),
+    "finished_outputs": ("UPDATE jedi_dataset_contents SET status = 'finished' "
+                         "WHERE fileid = :out_failed", "out_failed"),
+    "outputs_of_finished_jobs": ("UPDATE jedi_dataset_contents SET status = 'running' "
+                                 "WHERE fileid = :out_finished", "out_finished"),
+    "merged_files": ("INSERT INTO jedi_dataset_contents (fileid, datasetid, jeditaskid, lfn, type, "
+                     "status, outpandaid) VALUES (0, :output, :task, 'um', 'trn_output', "
+                     "'finished', :held)", "0"),
+    "merging_jobs": ("UPDATE jedi_jobs SET status = 'merging' WHERE pandaid = :held", "held"),
+    "unique_outputs": ("INSERT INTO jedi_dataset_contents (fileid, datasetid, jeditaskid, lfn, "
+                       "type, status) SELECT 0, datasetid, jeditaskid, lfn, type, 'failed' "
+                       "FROM jedi_dataset_contents WHERE fileid = :out_failed", "0 out_failed"),
+    "attempts": ("UPDATE jedi_dataset_contents SET attemptnr = maxattempt + 1 "
+                 "WHERE fileid = :in_held", "in_held"),
+    "dataset_of_file": ("UPDATE jedi_dataset_contents SET datasetid = 0 WHERE fileid = :in_held",
+                        "in_held"),
+    "task_of_dataset": ("UPDATE jedi_datasets SET jeditaskid = 0 WHERE datasetid = :input",
+                        "input"),
+    "task_of_job": ("UPDATE jedi_jobs SET jeditaskid = 0 WHERE pandaid = :held", "held"),
+    "job_of_files": ("DELETE FROM jedi_jobs WHERE pandaid = :failed", "failed"),
+    "job_of_params": ("DELETE FROM jedi_jobs WHERE pandaid = :failed", "failed"),
+    "ready_queue": ("UPDATE jedi_job_ready SET pandaid = :held", "held queued"),
+    "final_tasks": ("UPDATE jedi_tasks SET status = 'done'", "held queued"),
+    "task_log": ("UPDATE jedi_tasks SET status = 'pending'", "task"),
+    "input_log": ("UPDATE jedi_datasets_statuslog SET fromstatus = NULL, status = 'ready' "
+                  "WHERE datasetid = :input AND status = 'defined'", "input"),
+    "output_log": ("DELETE FROM jedi_datasets_statuslog WHERE datasetid = :output", "output"),
+    "job_log": ("DELETE FROM jedi_jobs_statuslog WHERE pandaid = :held AND status = 'sent'",
+                "held"),
+}  # fmt: skip
+"""By invariant: what breaks it, and the ids that it then names."""
+
+
+def values(tx: Connection, made: Made) -> dict[str, int]:
+    """Ids by name: the task, datasets and jobs; `in_held` is the first input of the held job."""
+    jobs = dict(zip(JOBS, made.jobs, strict=True))
+    files = {
+        f"{short}_{name}": int(tx.scalar(text(FIRST_FILE), {"job": job, "type": kind}) or 0)
+        for name, job in jobs.items()
+        for short, kind in (("in", "input"), ("out", "output"))
+    }
+    datasets = {"task": made.task, "input": made.input, "output": made.output}
+    return {**jobs, **files, **datasets}
+
+
+FIRST_FILE = "SELECT min(fileid) FROM jedi_job_files WHERE pandaid = :job AND type = :type"
+
+
+@pytest.mark.parametrize("invariant", CORRUPTIONS)
+def test_a_broken_row_is_named(
+    engine: Engine, made: Made, monkeypatch: pytest.MonkeyPatch, invariant: str
+) -> None:
+    corruption, names = CORRUPTIONS[invariant]
+    with engine.begin() as tx:
+        known = values(tx, made)
+        unguard(tx)
+        for statement in corruption.split("; "):
+            tx.execute(text(statement), known)
+    answer = run_check(engine, monkeypatch)
+    assert answer.exit_code == 1
+    ids = {one["invariant"]: one["ids"] for one in json.loads(answer.stdout)["invariants"]}
+    expected = names.split()
+    assert ids[invariant] == [known.get(n, int(n) if n.isdigit() else n) for n in expected]
+
+
+def test_every_invariant_was_broken() -> None:
+    names = {one.name for one in checks.INVARIANTS}
+    assert CORRUPTIONS.keys() | {"input_counters", "output_counters"} == names
+
+
+def test_illegal_edge_in_a_log_is_found(engine: Engine, made: Made) -> None:
+    with engine.begin() as tx:
+        tx.execute(
+            text("INSERT INTO jedi_tasks_statuslog (jeditaskid, fromstatus, status) "
+                 "VALUES (:t, 'running', 'done'), (:t, 'done', 'running')"),
+            {"t": made.task},
+        )  # fmt: skip
+        assert broken(tx) == {"task_log": [made.task]}
+
+
+def test_few_of_many_ids_are_told(engine: Engine) -> None:
+    with engine.begin() as tx:
+        make_jobs(tx, checks.SHOWN + 5)
+        tx.execute(text("DELETE FROM jedi_jobs_statuslog"))
+        found = next(one for one in check(tx) if one.invariant == "job_log")
+    assert (found.examined, found.violations, len(found.ids)) == (25, 25, checks.SHOWN)
+
+
+def run_check(engine: Engine, monkeypatch: pytest.MonkeyPatch, *options: str) -> Result:
+    url = engine.url.render_as_string(hide_password=False)
+    monkeypatch.setenv("JEDI_DATABASE_URL", url)
+    return CliRunner().invoke(app, ["check", "--json", *options])
+
+
+def test_files_of_finished_outputs_are_read(
+    world: World, made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"test:{made.task}.output"
+    lfns = {"good": b"good", "short": b"s", "changed": b"hcanged", "gone": b"gone"}
+    with world.engine.begin() as tx:
+        unguard(tx)
+        for (lfn, data), row in zip(lfns.items(), outputs(tx, made), strict=True):
+            tx.execute(
+                text("UPDATE jedi_dataset_contents SET lfn = :lfn, fsize = :size, checksum = :sum, "
+                     "status = 'finished' WHERE fileid = :id"),
+                {"lfn": lfn, "size": len(data), "sum": f"{zlib.adler32(data):08x}", "id": row},
+            )  # fmt: skip
+        tx.execute(text("UPDATE jedi_dataset_contents SET status = 'failed' WHERE type = 'log'"))
+    stored = {"good": b"good", "short": b"", "changed": b"changed"}
+    put_file_dataset(world, name, stored, "SITE_A_DATADISK")
+    answer = run_check(world.engine, monkeypatch, "--files")
+    files = json.loads(answer.stdout)["invariants"][-1]
+    bad = [f"{name} {lfn}" for lfn in ("short", "changed", "gone")]
+    assert (files["examined"], files["ids"]) == (4, bad)
+
+
+def outputs(tx: Connection, made: Made) -> list[int]:
+    rows = tx.scalars(
+        text("SELECT fileid FROM jedi_dataset_contents WHERE datasetid = :id ORDER BY 1"),
+        {"id": made.output},
+    )
+    return list(rows)
+
+
+def test_people_see_a_table(engine: Engine, made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JEDI_DATABASE_URL", engine.url.render_as_string(hide_password=False))
+    with engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_datasets SET nfiles = 7 WHERE datasetid = :i"),
+                   {"i": made.input})  # fmt: skip
+    answer = CliRunner().invoke(app, ["check"])
+    assert answer.exit_code == 1
+    assert f"input_counters: dataset.counter {made.input}.nfiles" in answer.stdout
+    assert max(map(len, answer.stdout.splitlines())) <= 100

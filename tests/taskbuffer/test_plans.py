@@ -1,0 +1,111 @@
+"""Statements that are planned once keep their plan: one made on empty tables must serve full ones.
+
+On empty tables all ways cost the same, hence each statement may offer but one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, TextClause, text
+
+from jedi.taskbuffer.db.engine import IN_ORDER, PLAN_ONCE, plain
+from jedi.taskbuffer.inputs import datasets
+from jedi.taskbuffer.jobs import builds, dispatch, job_ends, jobs, merging, one_job, retry_rules
+from jedi.taskbuffer.jobs.first_waiting import HEADS
+from jedi.taskbuffer.users import outbox
+
+ONCE: dict[str, str | TextClause] = {
+    "acquire": dispatch._TAKE,
+    "repeat": dispatch._REPEAT,
+    "report": dispatch._ACCEPT,
+    "heartbeat": dispatch._BEAT,
+    "reported": job_ends._REPORTED,
+    "lock": jobs._LOCK,
+    "lock only": jobs._LOCK_ONLY,
+    "move": jobs._MOVE,
+    "ties": merging._TIES,
+    "lock datasets": job_ends._LOCK_DATASETS,
+    "settle": job_ends._SETTLE,
+    "bad inputs": dispatch._SPOILT,
+    "live output": dispatch._TAILS,
+    "release": one_job._RELEASE,
+    "hold after": one_job._HOLD_NEXT,
+    "left out": job_ends._LEAVE_OUT,
+    "events": job_ends._END_EVENTS,
+    "transferring": job_ends._PREPARE,
+    "merging": merging._STORE,
+    "merged": merging._OUTCOME,
+    "retry rules": retry_rules._MATCHES,
+    "obey": retry_rules._OBEY,
+    "notices": outbox._TELL_JOBS,
+    "builds": builds._CALL,
+    "consumers": text(datasets._CALL.format(skip="SKIP LOCKED")),
+}
+LARGE = ("jedi_jobs", "jedi_job_files", "jedi_job_params", "jedi_dataset_contents", "jedi_datasets")
+KEYS = ("_pk", "_datasetname_type_ix")
+QUEUES = ("jedi_jobs_reported_ix",)
+"""Indexes that are read whole: they hold nothing but what is wanted."""
+
+
+@pytest.mark.parametrize("settings", [PLAN_ONCE, PLAN_ONCE | IN_ORDER], ids=["any", "in order"])
+@pytest.mark.parametrize("name", ONCE)
+def test_a_plan_made_on_empty_tables_looks_rows_up_by_their_keys(
+    engine: Engine, name: str, settings: dict[str, str]
+) -> None:
+    plan = planned(engine, ONCE[name], settings)
+    scans = [n for n in nodes(plan) if n.get("Relation Name") in LARGE and "Scan" in n["Node Type"]]
+    ways = [n for n in nodes(plan) if str(n.get("Index Name")).startswith(LARGE)]
+    assert ways
+    for node in [n for n in scans if n["Node Type"] != "Bitmap Heap Scan"] + ways:
+        way = node.get("Index Name", "")
+        by_key = way.endswith(KEYS) and "Index Cond" in node
+        assert way in QUEUES or by_key or "TID Cond" in node, node
+
+
+def test_waiting_jobs_are_read_in_their_order(engine: Engine) -> None:
+    """Who sorts them reads all of a share for one."""
+    both = PLAN_ONCE | IN_ORDER
+    [locked] = [
+        n for n in nodes(planned(engine, dispatch._TAKE, both)) if n["Node Type"] == "LockRows"
+    ]
+    [walk] = [n for n in nodes(planned(engine, HEADS, both)) if n["Node Type"] == "Recursive Union"]
+    for part in (locked, walk):
+        looked_at = [n for n in nodes(part) if n.get("Relation Name") == "jedi_job_ready"]
+        assert {n["Index Name"] for n in looked_at} == {"jedi_job_ready_order_ix"}
+        assert all("Index Cond" in n for n in looked_at)
+        assert not any("Sort" in n["Node Type"] for n in nodes(part))
+
+
+def test_reported_jobs_are_read_in_their_order(engine: Engine) -> None:
+    """Who sorts them reads all that were reported for each batch."""
+    plan = planned(engine, job_ends._REPORTED, PLAN_ONCE | IN_ORDER)
+    [locked] = [n for n in nodes(plan) if n["Node Type"] == "LockRows"]
+    [scan] = locked["Plans"]
+    assert (scan["Node Type"], scan["Index Name"]) == ("Index Scan", "jedi_jobs_reported_ix")
+
+
+def planned(engine: Engine, asked: str | TextClause, settings: dict[str, str]) -> dict[str, Any]:
+    """The plan of a statement as a process that plans once makes it."""
+    sql = asked if isinstance(asked, str) else plain(asked.text)
+    binds = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", sql)))
+    numbered = re.sub(r"%\((\w+)\)s", lambda m: f"${binds.index(m[1]) + 1}", sql)
+    with engine.begin() as tx:
+        for setting, wanted in settings.items():
+            tx.execute(text(f"SET LOCAL {setting} = {wanted}"))
+        cursor: Any = tx.connection.cursor()
+        cursor.execute(f"PREPARE asked AS {numbered.replace('%%', '%')}".encode())
+        nulls = ", ".join(["NULL"] * len(binds))
+        cursor.execute(f"EXPLAIN (FORMAT JSON) EXECUTE asked({nulls})".encode())
+        plan: dict[str, Any] = cursor.fetchone()[0][0]["Plan"]
+        cursor.execute("DEALLOCATE asked")
+    return plan
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for part in plan.get("Plans", ()):
+        yield from nodes(part)

@@ -1,0 +1,213 @@
+"""Running caps of users and groups; the look-up of inputs that nobody said have come."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import text
+from support.helpers import put_file_dataset, unguard
+from support.job_rows import make_jobs, watch
+from typer.testing import CliRunner
+
+from jedi.agent.base import World
+from jedi.cli.jedi import app
+from jedi.contentsfeeder.feed import PRODUCTION_LABELS
+from jedi.taskbuffer.jobs import jobs
+from jedi.taskbuffer.jobs.jobs import JobMove
+from jedi.taskbuffer.scheduling import capping
+from jedi.taskbuffer.users import users
+from jedi.watchdog.dog import Counts, walk
+from jedi.watchdog.kennel import DOGS
+
+
+def run(world: World, name: str) -> Counts:
+    world.refresh()
+    return walk(world, DOGS[name])
+
+
+def put(
+    world: World, running: int, activated: int, user: str = "anna", group: str = "",
+    label: str = "user",
+) -> list[int]:  # fmt: skip
+    """A task of a user with running and activated jobs; its jobs."""
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, running + activated)
+        tx.execute(text("UPDATE jedi_tasks SET workinggroup = :group WHERE jeditaskid = :task"),
+                   {"group": group, "task": made.task})  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_jobs SET username = :user, prodsourcelabel = :label "
+                 "WHERE jeditaskid = :task"),
+            {"user": user, "label": label, "task": made.task},
+        )  # fmt: skip
+        for source, target in (("activated", "sent"), ("sent", "running")):
+            moves = [JobMove(job, target, "c", "r") for job in made.jobs[:running]]
+            jobs.move_jobs(tx, moves, "test", [source])
+    return made.jobs
+
+
+def end(world: World, job: int) -> None:
+    with world.engine.begin() as tx:
+        jobs.move_jobs(tx, [JobMove(job, "failed", "c", "r")], "test", ["running"])
+
+
+def knob(world: World, name: str, value: str) -> None:
+    component, key = name.split(".")
+    with world.engine.begin() as tx:
+        tx.execute(text("INSERT INTO jedi_knobs (component, key, value) "
+                        "VALUES (:c, :k, CAST(:v AS jsonb))"),
+                   {"c": component, "k": key, "v": value})  # fmt: skip
+
+
+def statuses(world: World, user: str = "anna") -> dict[str, int]:
+    with world.engine.begin() as tx:
+        found = text("SELECT status, count(*) AS n FROM jedi_jobs WHERE username = :u "
+                     "AND postprocessed_at IS NULL GROUP BY status")  # fmt: skip
+        return {row.status: row.n for row in tx.execute(found, {"u": user})}
+
+
+def test_who_has_enough_gets_no_more_until_fewer_run(world: World) -> None:
+    knob(world, "caps.user_jobs", "2")
+    running = put(world, 2, 2)
+    put(world, 0, 2, user="bert")
+    assert run(world, "caps") == Counts()
+    more = put(world, 1, 1)
+    assert run(world, "caps") == Counts(throttled=3)
+    assert run(world, "caps") == Counts()
+    assert statuses(world) == {"running": 3, "throttled": 3}
+    assert statuses(world, "bert") == {"activated": 2}
+    with world.engine.begin() as tx:
+        assert tx.scalar(text("SELECT count(*) FROM jedi_job_ready")) == 2
+        said = text("SELECT DISTINCT reason FROM jedi_jobs_statuslog WHERE reason_code = :code")
+        assert tx.scalars(said, {"code": "user_cap"}).all() == [
+            "anna has 3 running jobs, and may have 2."
+        ]
+    end(world, more[0])
+    assert run(world, "caps") == Counts(activated=3)
+    end(world, running[0])
+    assert run(world, "caps") == Counts()
+    assert statuses(world) == {"running": 1, "activated": 3}
+
+
+def test_who_runs_is_counted_once_however_many_jobs_are_moved(world: World) -> None:
+    knob(world, "caps.user_jobs", "1")
+    knob(world, "watchdog.batch", "2")
+    put(world, 2, 5)
+    seen = watch(world.engine)
+    assert run(world, "caps") == Counts(throttled=5)
+    assert sum("count(*) FILTER (WHERE status = 'running')" in one for one in seen) == 1
+    assert sum("FOR SHARE OF t" in one for one in seen) == 3
+
+
+def test_what_changes_after_the_count_is_left_alone(world: World) -> None:
+    """Of four jobs that are to be kept from pilots one was dispatched, one is worked on by somebody
+    else; of two others the task was paused."""
+    knob(world, "caps.user_jobs", "1")
+    taken, locked, *rest = put(world, 2, 4)[2:]
+    paused = put(world, 0, 2, user="bert")
+    with world.engine.begin() as tx:
+        moves = [JobMove(job, "throttled", "c", "r") for job in paused]
+        jobs.move_jobs(tx, moves, "test", ["activated"])
+        found = capping.capped(tx, PRODUCTION_LABELS, 1, 0)
+        assert [job.pandaid for job in found] == [taken, locked, *rest, *paused]
+    with world.engine.begin() as tx:
+        unguard(tx)
+        tx.execute(text("UPDATE jedi_jobs SET lock_seq = lock_seq + 1 WHERE pandaid = :job"),
+                   {"job": taken})  # fmt: skip
+        tx.execute(text("UPDATE jedi_tasks SET status = 'paused' FROM jedi_jobs j WHERE "
+                        "j.jeditaskid = jedi_tasks.jeditaskid AND pandaid = :job"),
+                   {"job": paused[0]})  # fmt: skip
+    with world.engine.begin() as tx:
+        jobs.lock_jobs(tx, [locked])
+        with world.engine.begin() as other:
+            assert [job.pandaid for job in capping.lock(other, found)] == rest
+
+
+def test_a_user_may_have_a_number_of_his_own(world: World) -> None:
+    knob(world, "caps.user_jobs", "1")
+    for user in ("anna", "bert", "carl"):
+        put(world, 2, 1, user=user)
+    with world.engine.begin() as tx:
+        users.put_user(tx, "anna", cap=2)
+        users.put_user(tx, "bert", cap=0)
+    assert run(world, "caps") == Counts(throttled=1)
+    assert statuses(world, "carl") == {"running": 2, "throttled": 1}
+
+
+def test_a_group_counts_as_one(world: World) -> None:
+    knob(world, "caps.user_jobs", "1")
+    knob(world, "caps.group_jobs", "3")
+    for user in ("anna", "bert"):
+        put(world, 2, 1, user=user, group="higgs")
+    put(world, 1, 1)
+    assert run(world, "caps") == Counts(throttled=2)
+    assert statuses(world, "bert") == {"running": 2, "throttled": 1}
+    assert statuses(world) == {"running": 3, "throttled": 1, "activated": 1}
+
+
+@pytest.mark.parametrize("column", ["kind = 'merge'", "prodsourcelabel = 'managed'"])
+def test_production_and_merging_are_not_counted(world: World, column: str) -> None:
+    knob(world, "caps.user_jobs", "1")
+    put(world, 2, 1)
+    with world.engine.begin() as tx:
+        tx.execute(text(f"UPDATE jedi_jobs SET {column}"))
+    assert run(world, "caps") == Counts()
+
+
+def test_jobs_of_paused_tasks_stay_throttled(world: World) -> None:
+    found = put(world, 0, 2)
+    with world.engine.begin() as tx:
+        unguard(tx)
+        tx.execute(text("UPDATE jedi_tasks SET status = 'paused'"))
+        moves = [JobMove(job, "throttled", "task_paused", "r") for job in found]
+        jobs.move_jobs(tx, moves, "test", ["activated"])
+    assert run(world, "caps") == Counts()
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_tasks SET status = 'running'"))
+    assert run(world, "caps") == Counts(activated=2)
+
+
+def test_a_task_that_is_just_being_paused_is_passed_over(world: World) -> None:
+    found = put(world, 0, 1)
+    with world.engine.begin() as tx:
+        jobs.move_jobs(tx, [JobMove(found[0], "throttled", "c", "r")], "test", ["activated"])
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_tasks SET status = 'paused'"))
+        assert run(world, "caps") == Counts()
+
+
+@pytest.mark.usefixtures("operators")
+def test_the_cap_of_a_user_on_the_command_line(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JEDI_DATABASE_URL", str(world.settings.database_url))
+    said = CliRunner().invoke(app, ["user", "set", "anna", "--running-jobs", "5"])
+    assert said.stdout == "anna is a user of role user, running jobs 5.\n"
+    CliRunner().invoke(app, ["user", "set", "anna", "--role", "production"])
+    with world.engine.begin() as tx:
+        assert users.cap(tx, "anna") == 5
+        assert users.cap(tx, "bert") is None
+
+
+# ---------------------------------------------------------------------------------- look-up
+
+
+def test_inputs_of_urgent_jobs_are_looked_up(world: World) -> None:
+    """All that are there; those of the third job are elsewhere, the fourth is not urgent."""
+    with world.engine.begin() as tx:
+        unguard(tx)
+        made = make_jobs(tx, 4, priority=801)
+        tx.execute(text("UPDATE jedi_jobs SET status = 'assigned'"))
+        tx.execute(text("DELETE FROM jedi_job_ready"))
+        tx.execute(text("UPDATE jedi_jobs SET priority = 800 WHERE pandaid = :job"),
+                   {"job": made.jobs[3]})  # fmt: skip
+        files = tx.execute(
+            text("SELECT f.pandaid, f.lfn, d.datasetname FROM jedi_job_files f "
+                 "JOIN jedi_datasets d USING (datasetid) WHERE f.type = 'input'")
+        ).all()  # fmt: skip
+    assert run(world, "lookup") == Counts()
+    here = {row.lfn: b"x" for row in files if row.pandaid != made.jobs[2]}
+    put_file_dataset(world, files[0].datasetname, here, "SITE_A_DATADISK")
+    knob(world, "watchdog.batch", "2")
+    assert run(world, "lookup") == Counts(activated=2)
+    with world.engine.begin() as tx:
+        ready = tx.scalars(text("SELECT pandaid FROM jedi_job_ready ORDER BY pandaid")).all()
+    assert ready == made.jobs[:2]

@@ -1,0 +1,498 @@
+"""The dogs, each at both sides of its border; the timetable."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from sqlalchemy import Connection, Row, text
+from structlog.testing import capture_logs
+from support.adder import Pilot, claimed
+from support.dogs import START, run
+from support.job_rows import make_jobs
+from typer.testing import CliRunner
+
+from jedi.agent.base import World
+from jedi.cli.watchdog import app
+from jedi.core import clock, states
+from jedi.core.knobs import KNOBS
+from jedi.taskbuffer.db import locks
+from jedi.taskbuffer.jobs import job_ends, jobs
+from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.jobs.jobs import JobMove
+from jedi.taskbuffer.schema import tables
+from jedi.taskbuffer.tasks import tasks
+from jedi.taskbuffer.tasks.tasks import Move
+from jedi.watchdog.agent import WatchDog
+from jedi.watchdog.dog import Counts, walk
+from jedi.watchdog.kennel import DOGS
+from jedi.watchdog.leases import aside
+
+HOUR, DAY = 3600.0, 86_400.0
+
+
+def insert_task(tx: Connection, status: str = "ready") -> int:
+    task: int = tx.execute(
+        text("INSERT INTO jedi_tasks (status, reqid) VALUES (:s, 1) RETURNING jeditaskid"),
+        {"s": status},
+    ).scalar_one()
+    return task
+
+
+def task_row(tx: Connection) -> Row[Any]:
+    return tx.execute(text("SELECT * FROM jedi_tasks")).one()
+
+
+# -------------------------------------------------------------------------------- heartbeat
+
+
+@pytest.mark.parametrize(
+    ("status", "limit", "code"),
+    [
+        ("sent", 1800, "sent_timeout"),
+        ("starting", 7200, "lost_heartbeat"),
+        ("running", 7200, "lost_heartbeat"),
+    ],
+)
+def test_a_silent_pilot_costs_a_failure(
+    world: World, at: Callable[[float], None], status: str, limit: int, code: str
+) -> None:
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, 1)
+        tx.execute(
+            text("UPDATE jedi_jobs SET status = 'sent', statechangetime = jedi_now(), "
+                 "heartbeat_at = jedi_now(), lock_seq = 1, pilot_id = 'p'")
+        )  # fmt: skip
+        tx.execute(text("DELETE FROM jedi_job_ready"))
+        if status != "sent":
+            jobs.move_jobs(tx, [JobMove(made.jobs[0], status, "c", "r")], "test", ["sent"])
+    at(limit)
+    assert run(world, "timeouts") == Counts()
+    at(limit + 1)
+    assert run(world, "timeouts") == Counts({code: 1})
+    assert run(world, "timeouts") == Counts()
+    with world.engine.begin() as tx:
+        job = tx.execute(text("SELECT * FROM jedi_jobs")).one()
+        file = tx.execute(
+            text("SELECT DISTINCT status, failedattempt FROM jedi_dataset_contents "
+                 "WHERE type = 'input'")
+        ).one()  # fmt: skip
+    assert (job.status, job.error_code, job.error_source) == ("failed", code, "pilot")
+    assert "Pilot p " in job.error_diag
+    assert tuple(file) == ("ready", 1)
+
+
+def test_a_heartbeat_saves_a_job(world: World, at: Callable[[float], None]) -> None:
+    with world.engine.begin() as tx:
+        make_jobs(tx, 1)
+        tx.execute(text("UPDATE jedi_jobs SET status = 'sent', statechangetime = jedi_now()"))
+        tx.execute(text("UPDATE jedi_jobs SET status = 'running'"))
+    at(7000)
+    with world.engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_jobs SET heartbeat_at = jedi_now()"))
+    at(7201)
+    assert run(world, "timeouts") == Counts()
+
+
+def test_many_silent_jobs_end_in_batches(world: World, at: Callable[[float], None]) -> None:
+    with world.engine.begin() as tx:
+        make_jobs(tx, 7)
+        tx.execute(text("UPDATE jedi_jobs SET status = 'sent', statechangetime = jedi_now()"))
+        tx.execute(
+            text("INSERT INTO jedi_knobs (component, key, value) VALUES ('watchdog', 'batch', '3')")
+        )
+    at(DAY)
+    assert run(world, "timeouts") == Counts(sent_timeout=7)
+
+
+# ----------------------------------------------------------------------------------- leases
+
+
+def expire(tx: Connection) -> None:
+    tx.execute(text("UPDATE jedi_tasks SET lease_until = clock_timestamp() - interval '1 s'"))
+
+
+def test_a_stale_lease_is_released_and_a_good_one_stays(world: World) -> None:
+    with world.engine.begin() as tx:
+        insert_task(tx)
+        tasks.claim(tx, ["ready"], "worker", 60, 1)
+    assert run(world, "leases") == Counts()
+    with world.engine.begin() as tx:
+        expire(tx)
+    assert run(world, "leases") == Counts(lease_over=1)
+    with world.engine.begin() as tx:
+        task = task_row(tx)
+        assert (task.lockedby, task.lease_until, task.worker_deaths) == (None, None, 1)
+
+
+@pytest.mark.parametrize("released", [True, False])
+def test_a_task_that_kills_its_workers_is_set_aside(world: World, released: bool) -> None:
+    """Whether the dog comes by after each death, or workers take the task over at once."""
+    with world.engine.begin() as tx:
+        insert_task(tx)
+    for death in range(3):
+        with world.engine.begin() as tx:
+            (held,) = tasks.claim(tx, ["ready"], f"worker {death}", 60, 1)
+            expire(tx)
+        if released and death < 2:
+            assert run(world, "leases") == Counts(lease_over=1)
+    assert run(world, "leases") == Counts(worker_killed=1)
+    with world.engine.begin() as tx:
+        task = task_row(tx)
+        assert (task.status, task.reason_code) == ("exhausted", "worker_killed")
+        assert "died 3 times in a row, the last one was worker 2" in task.errordialog
+        assert (task.lockedby, task.worker_deaths, task.next_run_at) == (None, 0, None)
+        late = Move(task.jeditaskid, held.lock_seq, "running", "c", "r")
+        assert tasks.move_tasks(tx, [late], "worker 2") == []
+
+
+def test_the_next_victim_is_spared(world: World) -> None:
+    with world.engine.begin() as tx:
+        insert_task(tx)
+        tx.execute(text("UPDATE jedi_tasks SET worker_deaths = 2, lockedby = 'third'"))
+        expire(tx)
+        (fourth,) = tasks.claim(tx, ["ready"], "fourth", 60, 1)
+    assert run(world, "leases") == Counts(worker_killed=1)
+    with world.engine.begin() as tx:
+        assert tasks.fence(tx, [(fourth.jeditaskid, fourth.lock_seq)]) == set()
+
+
+def test_work_that_succeeds_forgives_deaths(world: World) -> None:
+    with world.engine.begin() as tx:
+        insert_task(tx)
+        tx.execute(text("UPDATE jedi_tasks SET worker_deaths = 2"))
+        (task,) = tasks.claim(tx, ["ready"], "worker", 60, 1)
+        tasks.put_off(tx, [(task.jeditaskid, task.lock_seq)])
+        assert task_row(tx).worker_deaths == 0
+
+
+def test_where_nobody_can_work_a_task_goes_aside_or_waits(world: World) -> None:
+    assert aside("running") == "exhausted"
+    assert aside("rerefine") == "tobroken"
+    assert aside("aborting") == "aborting"
+    assert all(a == b or states.TASK.allows(a, b) for a in states.TASK_STATES
+               for b in [aside(a)])  # fmt: skip
+    with world.engine.begin() as tx:
+        insert_task(tx, "aborting")
+        tx.execute(text("UPDATE jedi_tasks SET worker_deaths = 3, lockedby = 'w'"))
+        expire(tx)
+    assert run(world, "leases") == Counts(worker_killed=1)
+    with world.engine.begin() as tx:
+        task = task_row(tx)
+        assert (task.status, task.reason_code) == ("aborting", "worker_killed")
+        assert task.next_run_at > clock.now()
+
+
+# ---------------------------------------------------------------------------------- pending
+
+
+def hold(tx: Connection, task: int) -> None:
+    tasks.move_tasks(tx, [Move(task, None, "pending", "no_site_now", "No site.")], "test")
+
+
+def test_a_task_on_hold_is_tried_again(world: World, at: Callable[[float], None]) -> None:
+    with world.engine.begin() as tx:
+        hold(tx, insert_task(tx, "scouting"))
+    at(HOUR)
+    assert run(world, "pending") == Counts()
+    at(HOUR + 1)
+    assert run(world, "pending") == Counts(hold_over=1)
+    with world.engine.begin() as tx:
+        task = task_row(tx)
+    assert (task.status, task.errordialog) == ("scouting", "Tried again after: No site.")
+
+
+def test_who_holds_a_task_may_say_how_long(world: World, at: Callable[[float], None]) -> None:
+    with world.engine.begin() as tx:
+        move = Move(insert_task(tx), None, "pending", "no_site_now", "No site.", wait_s=30)
+        tasks.move_tasks(tx, [move], "test")
+    at(30)
+    assert run(world, "pending") == Counts()
+    at(31)
+    assert run(world, "pending") == Counts(hold_over=1)
+
+
+def test_a_hold_counts_from_its_beginning(world: World, at: Callable[[float], None]) -> None:
+    with world.engine.begin() as tx:
+        task = insert_task(tx)
+        hold(tx, task)
+    for hours in range(2, 168, 2):
+        at(hours * HOUR)
+        assert run(world, "pending") == Counts(hold_over=1)
+        with world.engine.begin() as tx:
+            hold(tx, task)
+    at(7 * DAY)
+    run(world, "pending")
+    with world.engine.begin() as tx:
+        assert task_row(tx).status == "ready"
+        hold(tx, task)
+    at(7 * DAY + 1)
+    assert run(world, "pending") == Counts(pending_timeout=1)
+    with world.engine.begin() as tx:
+        row = task_row(tx)
+    assert (row.status, row.reason_facts) == ("exhausted", {"held_by": "no_site_now"})
+    assert row.errordialog == "On hold for more than 604800 s: No site."
+
+
+def test_work_in_between_ends_a_hold(world: World, at: Callable[[float], None]) -> None:
+    with world.engine.begin() as tx:
+        task = insert_task(tx)
+        hold(tx, task)
+    at(2 * HOUR)
+    run(world, "pending")
+    with world.engine.begin() as tx:
+        tasks.move_tasks(tx, [Move(task, None, "running", "jobs_generated", "Jobs.")], "test")
+        assert task_row(tx).frozentime is None
+
+
+# ------------------------------------------------------------------- statistics and progress
+
+
+def test_folding_changes_no_sum(world: World) -> None:
+    total = text(
+        "SELECT status, sum(jobs), sum(cores) FROM (SELECT status, jobs, cores FROM job_stats "
+        "UNION ALL SELECT status, jobs, cores FROM job_stats_delta) s "
+        "GROUP BY status HAVING sum(jobs) <> 0 ORDER BY status"
+    )
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, 5, cores=2)
+        first = tx.execute(total).all()
+    assert run(world, "statistics") == Counts(folded=1)
+    with world.engine.begin() as tx:
+        assert tx.execute(total).all() == first == [("activated", 5, 10)]
+        moves = [JobMove(job, "failed", "c", "r") for job in made.jobs[:2]]
+        jobs.move_jobs(tx, moves, "test", ["activated"])
+        second = tx.execute(total).all()
+    assert run(world, "statistics") == Counts(folded=2)
+    with world.engine.begin() as tx:
+        assert tx.execute(total).all() == second == [("activated", 3, 6), ("failed", 2, 4)]
+        assert tx.scalar(text("SELECT count(*) FROM job_stats_delta")) == 0
+        hourly = tx.execute(text("SELECT status, jobs FROM job_stats_hourly ORDER BY status"))
+        assert hourly.all() == [("activated", 5), ("failed", 2)]
+
+
+def test_the_disk_io_of_running_jobs_is_averaged(world: World) -> None:
+    """Of those that said, by core; where no job runs nothing is known."""
+    with world.engine.begin() as tx:
+        jobs = make_jobs(tx, 4, cores=2).jobs
+        tx.execute(text("SET LOCAL session_replication_role = replica"))
+        for job, read, wall in ((jobs[0], 400_000, 10), (jobs[1], 800_000, 10), (jobs[2], 0, None)):
+            tx.execute(text("UPDATE jedi_jobs SET status = 'running', read_bytes = :r, wall_s = :w "
+                            "WHERE pandaid = :j"), {"r": read, "w": wall, "j": job})  # fmt: skip
+    known = "SELECT site, value FROM jedi_site_metrics WHERE metric = 'diskio'"
+    assert run(world, "diskio") == {"sites": 1}
+    with world.engine.begin() as tx:
+        assert [tuple(row) for row in tx.execute(text(known))] == [("SITE_A", 30)]
+        tx.execute(text("UPDATE jedi_jobs SET status = 'holding' WHERE status = 'running'"))
+    assert run(world, "diskio") == {}
+    with world.engine.begin() as tx:
+        assert tx.execute(text(known)).all() == []
+
+
+def test_progress_is_noted(world: World, at: Callable[[float], None]) -> None:
+    with world.engine.begin() as tx:
+        for _ in range(3):
+            make_jobs(tx, 3)
+        tx.execute(
+            text("UPDATE jedi_datasets SET nfilesfinished = nfilestobeused - 1 "
+                 "WHERE type = 'input'")
+        )  # fmt: skip
+        tx.execute(
+            text("UPDATE jedi_jobs SET status = 'failed', starttime = jedi_now() "
+                 "WHERE unit_nr = 1")
+        )  # fmt: skip
+        columns = ", ".join(column.name for column in tables.jobs_archived.columns)
+        tx.execute(
+            text(f"INSERT INTO jedi_jobs_archived ({columns}) SELECT {columns} FROM jedi_jobs "
+                 "WHERE unit_nr = 1")
+        )  # fmt: skip
+        tx.execute(text("UPDATE jedi_jobs_archived SET status = 'finished', "
+                        "postprocessed_at = jedi_now()"))  # fmt: skip
+        tx.execute(
+            text("INSERT INTO jedi_knobs (component, key, value) VALUES ('watchdog', 'batch', '2')")
+        )
+    at(5)
+    assert run(world, "progress") == Counts(assessed=3)
+    with world.engine.begin() as tx:
+        found = tx.execute(
+            text("SELECT DISTINCT progress, failurerate, starttime, split_at, assessmenttime "
+                 "FROM jedi_tasks")
+        ).one()  # fmt: skip
+    assert tuple(found) == (83, 50, START, START, START + timedelta(seconds=5))
+
+
+# ------------------------------------------------------------------------------------ sweep
+
+
+def test_only_what_nobody_needs_is_swept(world: World) -> None:
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, 3)
+        tx.execute(text("UPDATE jedi_jobs SET status = 'sent', lock_seq = 2"))
+        moves = [JobMove(made.jobs[2], "failed", "c", "r")]
+        jobs.move_jobs(tx, moves, "test", ["sent"])
+    live, again, ended = made.jobs
+    ddm = world.ddm
+    attempts = [("SITE_A", live, 2), ("SITE_B", live, 2), ("SITE_A", again, 1),
+                ("SITE_B", ended, 2), ("SITE_B", 999, 1)]  # fmt: skip
+    places = [ddm.staging_dir(f"{site}_DATADISK", job, seq) for site, job, seq in attempts]
+    for place in places:
+        place.mkdir(parents=True)
+        (place / "out").write_text("x")
+    (places[0].parent / "part-1.2").touch()
+    assert run(world, "sweep") == Counts(staging=3)
+    assert [place.exists() for place in places] == [True, True, False, False, False]
+
+
+def test_what_cannot_be_swept_keeps_nothing_else(world: World, tmp_path: Path) -> None:
+    place = world.ddm.staging_dir("SITE_A_DATADISK", 998, 1)
+    place.parent.mkdir(parents=True)
+    place.write_text("not a directory, so that nobody can remove it as one")
+    other = world.ddm.staging_dir("SITE_B_DATADISK", 999, 1)
+    other.mkdir(parents=True)
+    with capture_logs() as said:
+        assert run(world, "sweep") == Counts(staging=1)
+    assert [one["attempt"] for one in said if one["event"] == "not removed"] == [(998, 1)]
+    assert place.exists() and not other.exists()
+
+
+def test_what_a_cancelled_job_published_is_swept(world: World) -> None:
+    """Whoever was to remove it died; what others have made under that name stays."""
+    pilot = Pilot(world, 2)
+    pilot.finish()
+    agent, taken = claimed(world)
+    agent.prepare(taken)
+    with world.engine.begin() as tx:
+        job_ends.end_jobs(
+            tx, [JobEnd(job, "cancelled", "cancelled_by_user", "r") for job in pilot.made.jobs], "t"
+        )
+    _, stays = pilot.published("output")
+    with world.engine.begin() as tx:
+        tx.execute(
+            text("INSERT INTO jedi_dataset_contents (jeditaskid, datasetid, lfn, type, status) "
+                 "SELECT jeditaskid, datasetid, lfn, type, 'finished' FROM jedi_dataset_contents "
+                 "WHERE lfn = :lfn"), {"lfn": stays})  # fmt: skip
+    found = run(world, "sweep")
+    assert found["published"] == 1
+    assert pilot.published("output") == [stays]
+    assert run(world, "sweep")["published"] == 0
+
+
+# -------------------------------------------------------------------------------- timetable
+
+
+def test_a_dog_is_run_by_one_process_at_a_time(world: World) -> None:
+    with world.engine.begin() as tx:
+        assert locks.take(tx, "dog statistics", "somebody", 60)
+        assert not locks.take(tx, "dog statistics", "else", 60)
+        assert locks.take(tx, "dog statistics", "somebody", 60)
+        make_jobs(tx, 1)
+    assert run(world, "statistics") == Counts(locked=1)
+    with world.engine.begin() as tx:
+        locks.release(tx, "dog statistics", "else")
+        locks.take(tx, "dog statistics", "somebody", -1)
+    assert run(world, "statistics") == Counts(folded=1)
+    with world.engine.begin() as tx:
+        assert tx.scalar(text("SELECT count(*) FROM jedi_process_lock")) == 0
+
+
+def test_the_lock_of_a_dog_that_fails_is_given_back(world: World) -> None:
+    def fail(_: World) -> Counts:
+        raise ValueError("bad dog")
+
+    with pytest.raises(ValueError, match="bad dog"):
+        walk(world, replace(DOGS["sweep"], run=fail))
+    with world.engine.begin() as tx:
+        assert tx.scalar(text("SELECT count(*) FROM jedi_process_lock")) == 0
+
+
+def test_once_runs_every_dog_once(world: World) -> None:
+    with world.engine.begin() as tx:
+        make_jobs(tx, 1)
+    agent = WatchDog(world)
+    assert [agent.run_once() for _ in range(2)] == [len(DOGS), 0]
+    agent.timetable.shutdown()
+    with world.engine.begin() as tx:
+        assert tx.scalar(text("SELECT jobs FROM job_stats")) == 1
+
+
+def test_the_timetable_runs_dogs_and_follows_the_knobs(world: World) -> None:
+    agent = WatchDog(world)
+    agent.run_once()
+    with world.engine.begin() as tx:
+        make_jobs(tx, 1)
+        tx.execute(
+            text("INSERT INTO jedi_knobs (component, key, value) "
+                 "VALUES ('watchdog', 'statistics_period_s', '0.1')")
+        )  # fmt: skip
+    assert agent.run_once() == 0
+    deadline = clock.monotonic() + 20
+    folded = False
+    while not folded and clock.monotonic() < deadline:
+        with world.engine.begin() as tx:
+            folded = bool(tx.scalar(text("SELECT count(*) FROM job_stats")))
+    agent.timetable.shutdown()
+    assert folded
+
+
+def test_every_dog_has_its_knob() -> None:
+    assert all(dog.period in KNOBS and KNOBS[dog.period].unit == "s" for dog in DOGS.values())
+
+
+# ------------------------------------------------------------------------------ command line
+
+
+@pytest.fixture
+def log_kept() -> Iterator[None]:
+    """A command configures the log and a signal of its process, which here is everybody's."""
+    handler = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, handler)
+    structlog.reset_defaults()
+
+
+@pytest.mark.usefixtures("log_kept")
+def test_dogs_on_the_command_line(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JEDI_DATABASE_URL", str(world.settings.database_url))
+    with world.engine.begin() as tx:
+        make_jobs(tx, 1)
+
+    def jedi(*arguments: str) -> Any:
+        found = CliRunner().invoke(app, [*arguments, "--json"])
+        assert found.exit_code == 0, found.output
+        return json.loads(found.stdout)
+
+    assert [row["dog"] for row in jedi("list")] == list(DOGS)
+    assert jedi("run", "statistics", "--once") == {"folded": 1}
+    assert jedi("run", "statistics", "--once") == jedi("run", "expiry", "--once") == {}
+    unknown = CliRunner().invoke(app, ["run", "statistic", "--once"])
+    assert str(unknown.exception) == "There is no dog statistic. Did you mean statistics?"
+
+
+def test_a_dog_says_that_it_is_ready_and_ends_when_told(world: World, tmp_path: Path) -> None:
+    """As systemd has it."""
+    with world.engine.begin() as tx:
+        make_jobs(tx, 1)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
+        heard.settimeout(30)
+        heard.bind(str(tmp_path / "notify"))
+        told = {"JEDI_DATABASE_URL": str(world.settings.database_url),
+                "NOTIFY_SOCKET": str(tmp_path / "notify")}  # fmt: skip
+        dog = subprocess.Popen(
+            [sys.executable, "-m", "jedi", "watchdog", "run", "statistics"], env=os.environ | told
+        )
+        assert heard.recv(100).startswith(b"READY=1")
+    with world.engine.begin() as tx:
+        assert tx.scalar(text("SELECT jobs FROM job_stats")) == 1
+    dog.terminate()
+    assert dog.wait(30) == 0
