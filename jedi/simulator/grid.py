@@ -43,7 +43,8 @@ class Job:
 
 @dataclass(slots=True)
 class Place:
-    """A site: its jobs by PandaID, those that have just been taken, and when jobs end."""
+    """A site: its jobs by PandaID, those that have just been taken, when jobs end, and when each
+    left its slot."""
 
     site: Site
     up: bool = True
@@ -51,6 +52,7 @@ class Place:
     jobs: dict[int, Job] = field(default_factory=dict)
     taken: list[Job] = field(default_factory=list)
     ends: list[tuple[datetime, int]] = field(default_factory=list)
+    left: dict[int, datetime] = field(default_factory=dict)
 
     @property
     def free(self) -> int:
@@ -82,6 +84,7 @@ class Place:
             if job is None or job.rests or job.ends != at:
                 continue
             del self.jobs[panda_id]
+            self.left[panda_id] = at
             if not job.is_kind("falls_silent"):
                 found.append(job)
         return found
@@ -97,14 +100,16 @@ class Place:
                     heapq.heappush(self.ends, (job.ends, panda_id))
                 job.rests = None
 
-    def drop(self, panda_ids: Iterable[int]) -> list[Job]:
+    def drop(self, panda_ids: Iterable[int], now: datetime) -> list[Job]:
         """Jobs that are to be killed leave their slots."""
-        return [job for job in (self.jobs.pop(one, None) for one in panda_ids) if job]
+        here = [one for one in panda_ids if one in self.jobs]
+        self.left |= dict.fromkeys(here, now)
+        return [self.jobs.pop(one) for one in here]
 
-    def go_down(self) -> None:
+    def go_down(self, now: datetime) -> None:
         """All pilots are lost with their jobs."""
         self.up = False
-        self.jobs.clear()
+        self.drop(list(self.jobs), now)
         self.taken.clear()
         self.ends.clear()
 

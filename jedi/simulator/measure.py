@@ -1,28 +1,33 @@
-"""What a simulation shows: tables of sites, shares and tasks, and curves over time."""
+"""What a simulation shows: tables of sites, shares and tasks, and curves over time.
+
+There is one utilisation: cores in use / cores of the slots. The curve has its mean between two
+points, the table of sites its mean over all the time, and the total the mean of all sites.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from jedi.core.holds import BY_REASON
-from jedi.simulator.record import Record
-
-Numbers = NDArray[np.float64]
+from jedi.simulator.lives import Bools, Lives, Numbers, Part, hours_after
+from jedi.simulator.record import Record, Sample
+from jedi.simulator.scenario import Site
 
 
 @dataclass(frozen=True, slots=True)
 class SiteUse:
-    """Slots, the part of them that was in use (0 to 1), and the ends of jobs."""
+    """Slots and their cores, the part of the cores that was in use (0 to 1), and the ends of
+    jobs."""
 
     site: str
     slots: int
+    cores: int
     utilisation: float
     finished: int
     failed: int
@@ -31,8 +36,9 @@ class SiteUse:
 
 @dataclass(frozen=True, slots=True)
 class ShareUse:
-    """Cores in use and allocated on the average over the second half, as parts of all that is
-    shared (None: it is not); how long jobs waited for their start, in hours."""
+    """Cores in use and allocated on the average over the second half of its time, as parts of all
+    that is shared (None: it is not); how long jobs waited for their start, in hours. Boosted jobs
+    have a row of their own."""
 
     share: str
     usage: float | None
@@ -45,27 +51,37 @@ class ShareUse:
 
 @dataclass(frozen=True, slots=True)
 class TaskEnd:
-    """A task, and its hours from submission to its end (None: it has not ended)."""
+    """A task, and its hours from submission to its end (None: it has not ended). A boosted one
+    counts for the share that it came with."""
 
     task: str
     share: str
+    boosted: bool
     status: str
     came_h: float
     took_h: float | None
 
 
 @dataclass(frozen=True, slots=True)
-class Curves:
-    """By hour after the start: running cores as a part of the slots of all sites and of each;
-    waiting jobs of each share; what shares have and are to have, as parts of all (their own
-    hours)."""
+class Curve:
+    """Values at hours after the start (None: the share had no job); a mean is that of the time
+    since the point before."""
 
     hours: list[float]
-    utilisation: dict[str, list[float]]
-    waiting: dict[str, list[float]]
-    share_hours: list[float]
-    usage: dict[str, list[float]]
-    allocation: dict[str, list[float]]
+    values: list[float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """Cores in use as a part of the cores of the slots of all sites and of each (a mean); and by
+    share, each from its first job to the end of its last: jobs that wait, cores in use as a part
+    of those of all shares (a mean), what it is allocated of them while it has work. `waits` are
+    how long the jobs that started had waited, sorted."""
+
+    utilisation: dict[str, Curve]
+    waiting: dict[str, Curve]
+    usage: dict[str, Curve]
+    allocation: dict[str, Curve]
     waits: dict[str, list[float]]
 
 
@@ -90,24 +106,24 @@ class Outcome:
 
     @property
     def utilisation(self) -> float:
-        """The part of all slots that was in use."""
-        slots = sum(site.slots for site in self.sites)
-        return sum(site.slots * site.utilisation for site in self.sites) / max(1, slots)
+        """The part of all cores that was in use."""
+        cores = sum(site.cores for site in self.sites)
+        return sum(site.cores * site.utilisation for site in self.sites) / max(1, cores)
 
 
 def measure(record: Record) -> Outcome:
     """The outcome of what a simulation left."""
     scenario = record.scenario
-    places = scenario.places()
     lives = Lives(record)
-    shares = sorted({*lives.shares.tolist(), *(s.share for s in record.samples)} - {""})
-    step = scenario.sample_min / 60
-    hours = np.arange(0, 24 * scenario.days + 1e-9, step)
-    busy = {"all": _at(hours, *lives.running(lives.made >= 0))}
-    busy |= {site: _at(hours, *lives.running(lives.sites == site)) for site in places}
-    slots = {"all": sum(p.slots for p in places.values())}
-    slots |= {site: place.slots for site, place in places.items()}
-    share_hours, usage, allocation = _shared(record)
+    end_h = 24 * scenario.days
+    grid = np.append(np.arange(0, end_h - 1e-9, scenario.sample_min / 60), end_h)
+    parts = {part.name: part for part in lives.parts()}
+    shared = np.isin(lives.shares, _shared(record)) | np.isin(lives.queues, _shared(record))
+    usage = {name: _usage(part, grid, shared) for name, part in parts.items()
+             if shared[part.which].any()}  # fmt: skip
+    allocation = _allocation(record.samples)
+    names = sorted({*parts, *allocation})
+    places = scenario.places()
     return Outcome(
         about=scenario.about,
         days=scenario.days,
@@ -115,128 +131,134 @@ def measure(record: Record) -> Outcome:
         ends=_counted(row.error_code for row in record.jobs if row.error_code),
         tasks=_counted(row.status for row in record.tasks),
         held=_counted(row.reason_code for row in record.tasks if row.reason_code in BY_REASON),
-        sites=[_site(lives, site, place.slots) for site, place in places.items()],
-        shares=[_share(lives, share, hours, usage, allocation) for share in shares],
-        task_ends=[_task_end(row, scenario.start) for row in record.tasks],
+        sites=[_site(lives, site, place) for site, place in places.items()],
+        shares=[
+            _share(name, parts.get(name), grid, shared, allocation.get(name)) for name in names
+        ],
+        task_ends=[_task_end(row, record) for row in record.tasks],
         troubles=dict(sorted(record.troubles.items())),
         wrong=record.wrong,
         curves=Curves(
-            hours=_rounded(hours),
-            utilisation={site: _rounded(busy[site] / max(1, slots[site])) for site in busy},
-            waiting={
-                share: _rounded(_at(hours, *lives.waiting(lives.shares == share)))
-                for share in shares
-            },
-            share_hours=_rounded(share_hours),
-            usage={share: _rounded(values) for share, values in usage.items()},
-            allocation={share: _rounded(values) for share, values in allocation.items()},
-            waits={share: _rounded(lives.waits(share)) for share in shares},
+            utilisation=_utilisation(lives, grid, places),
+            waiting={name: _waiting(part, grid) for name, part in parts.items()},
+            usage=usage,
+            allocation=allocation,
+            waits={name: _rounded(part.waits()) for name, part in parts.items()},
         ),
     )
 
 
-class Lives:
-    """The lives of jobs as columns, in hours after the start; what has not come yet comes never
-    (NaN)."""
-
-    def __init__(self, record: Record) -> None:
-        rows, start = record.jobs, record.scenario.start
-
-        def column(of: Callable[[Any], datetime | None]) -> Numbers:
-            return np.array([_hours(of(row), start) for row in rows], dtype=np.float64)
-
-        self.end_h = 24 * record.scenario.days
-        self.sites = np.array([row.site for row in rows], dtype=object)
-        self.shares = np.array([row.gshare for row in rows], dtype=object)
-        self.status = np.array([row.status for row in rows], dtype=object)
-        self.made = column(lambda row: row.creationtime)
-        self.begins = column(lambda row: row.starttime)
-        moved = column(lambda row: row.statechangetime)
-        ended = column(lambda row: row.endtime)
-        live = np.isin(self.status, ("activated", "assigned", "sent", "starting", "running"))
-        gone = np.where(np.isnan(ended), moved, ended)
-        self.ends = np.where(live & np.isnan(ended), np.inf, gone)
-        """When the payload ended; of others when they were given up."""
-
-    def running(self, which: NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
-        """From when to when these jobs ran."""
-        which = which & ~np.isnan(self.begins)
-        return self.begins[which], self.ends[which]
-
-    def waiting(self, which: NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
-        """From when to when these jobs waited for their start."""
-        until = np.where(np.isnan(self.begins), self.ends, self.begins)
-        return self.made[which], until[which]
-
-    def waits(self, share: str) -> Numbers:
-        """How long the jobs of a share that started had waited."""
-        return np.sort((self.begins - self.made)[(self.shares == share) & ~np.isnan(self.begins)])
+# ------------------------------------------------------------------------------------------ sites
 
 
-def _at(hours: Numbers, begins: Numbers, ends: Numbers) -> Numbers:
-    """How many of these spans each hour lies in."""
-    begins, ends = np.sort(begins[~np.isnan(begins)]), np.sort(ends[~np.isnan(ends)])
-    open_ = np.searchsorted(begins, hours, "right") - np.searchsorted(ends, hours, "right")
-    return open_.astype(np.float64)
+def _utilisation(lives: Lives, grid: Numbers, places: dict[str, Site]) -> dict[str, Curve]:
+    cores = {site: place.slots * place.cores for site, place in places.items()}
+    used = {site: lives.used(lives.sites == site, grid) for site in places}
+    total = sum(used.values(), np.zeros(len(grid) - 1))
+    curves = {"all": (total, sum(cores.values()))}
+    curves |= {site: (used[site], cores[site]) for site in places}
+    return {
+        name: _curve(grid[1:], hours / np.diff(grid) / max(1, of))
+        for name, (hours, of) in curves.items()
+    }
 
 
-def _site(lives: Lives, site: str, slots: int) -> SiteUse:
+def _site(lives: Lives, site: str, place: Site) -> SiteUse:
     here = lives.sites == site
-    begins, ends = lives.running(here)
-    used = float((np.minimum(ends, lives.end_h) - begins).sum())
+    [used] = lives.used(here, np.array([0.0, lives.end_h]))
     counted = Counter(lives.status[here].tolist())
     closed = counted["closed"] + counted["cancelled"]
-    utilisation = used / (slots * lives.end_h) if slots else 0.0
-    return SiteUse(site, slots, round(utilisation, 4), counted["finished"], counted["failed"],
-                   closed)  # fmt: skip
+    cores = place.slots * place.cores
+    utilisation = float(used) / (cores * lives.end_h) if cores else 0.0
+    return SiteUse(site, place.slots, cores, round(utilisation, 4), counted["finished"],
+                   counted["failed"], closed)  # fmt: skip
+
+
+# ----------------------------------------------------------------------------------------- shares
+
+
+def _shared(record: Record) -> list[str]:
+    """The work queues that shares are computed for."""
+    return sorted({sample.share for sample in record.samples})
+
+
+def _usage(part: Part, grid: Numbers, shared: Bools) -> Curve:
+    hours = part.points(grid)
+    moment = 1e-9  # spans that only touch a life have none of it
+    alive = part.living(hours[:-1] + moment, hours[1:] - moment)
+    return _curve(hours[1:], np.where(alive, _part_of_all(part, hours, shared), np.nan))
+
+
+def _part_of_all(part: Part, edges: Numbers, shared: Bools) -> Numbers:
+    """Its part of all that is shared between each two of the edges."""
+    return part.used(edges) / np.maximum(1e-9, part.lives.used(shared, edges))
+
+
+def _waiting(part: Part, grid: Numbers) -> Curve:
+    hours = part.points(grid)
+    return _curve(hours, np.where(part.living(hours, hours), part.waiting(hours), np.nan))
+
+
+def _allocation(samples: Sequence[Sample]) -> dict[str, Curve]:
+    """What each share was to have of all, from when it first had work to when it last had."""
+    total: defaultdict[float, float] = defaultdict(float)
+    for sample in samples:
+        total[sample.at_h] += sample.allocation
+    found = {}
+    for share in sorted({sample.share for sample in samples}):
+        ours = [one for one in samples if one.share == share and total[one.at_h] > 0]
+        active = [place for place, one in enumerate(ours) if one.active]
+        if active:
+            ours = ours[active[0] : active[-1] + 1]
+            found[share] = _curve(
+                np.array([one.at_h for one in ours]),
+                np.array([one.allocation / total[one.at_h] for one in ours]),
+            )
+    return found
 
 
 def _share(
-    lives: Lives, share: str, hours: Numbers, usage: dict[str, Numbers],
-    allocation: dict[str, Numbers],
-) -> ShareUse:  # fmt: skip
-    waits = lives.waits(share)
-    queue = _at(hours, *lives.waiting(lives.shares == share))
+    name: str, part: Part | None, grid: Numbers, shared: Bools, allocation: Curve | None
+) -> ShareUse:
+    mean = _later_mean(allocation)
+    if part is None:
+        return ShareUse(name, None, mean, 0, None, None, 0)
+    waits = part.waits()
     median, late = np.percentile(waits, [50, 95]) if len(waits) else (None, None)
-    return ShareUse(share, _later_mean(usage.get(share)), _later_mean(allocation.get(share)),
-                    len(waits), _or_none(median), _or_none(late),
+    usage = None
+    if shared[part.which].any():
+        later = np.array([(part.first + part.last) / 2, part.last])
+        usage = round(float(_part_of_all(part, later, shared)[0]), 4)
+    queue = part.waiting(part.points(grid))
+    return ShareUse(name, usage, mean, len(waits), _or_none(median), _or_none(late),
                     int(queue.max(initial=0)))  # fmt: skip
 
 
-def _shared(record: Record) -> tuple[Numbers, dict[str, Numbers], dict[str, Numbers]]:
-    """When shares were looked at, and which part each had and was to have."""
-    hours = sorted({sample.at_h for sample in record.samples if sample.allocation > 0})
-    at = {hour: place for place, hour in enumerate(hours)}
-    names = sorted({sample.share for sample in record.samples})
-    usage = {name: np.zeros(len(hours)) for name in names}
-    allocation = {name: np.zeros(len(hours)) for name in names}
-    for sample in (sample for sample in record.samples if sample.at_h in at):
-        usage[sample.share][at[sample.at_h]] = sample.usage
-        allocation[sample.share][at[sample.at_h]] = sample.allocation
-    for parts in (usage, allocation):
-        total = np.maximum(1e-9, sum(parts.values(), np.zeros(len(hours))))
-        parts |= {name: values / total for name, values in parts.items()}
-    return np.array(hours), usage, allocation
-
-
-def _later_mean(values: Numbers | None) -> float | None:
-    if values is None or not len(values):
+def _later_mean(curve: Curve | None) -> float | None:
+    if curve is None:
         return None
-    return round(float(values[len(values) // 2 :].mean()), 4)
+    values = np.array(curve.values[len(curve.values) // 2 :], dtype=np.float64)
+    return round(float(values.mean()), 4)
 
 
-def _task_end(row: Any, start: datetime) -> TaskEnd:
-    came = _hours(row.creationdate, start)
-    took = _hours(row.endtime, start) - came if row.endtime else None
-    return TaskEnd(row.taskname, row.gshare or "", row.status, round(came, 3), _or_none(took))
+# ------------------------------------------------------------------------------------------ tasks
 
 
-def _hours(at: datetime | None, start: datetime) -> float:
-    return (at - start) / timedelta(hours=1) if at else float("nan")
+def _task_end(row: Any, record: Record) -> TaskEnd:
+    start: datetime = record.scenario.start
+    came = hours_after(row.creationdate, start)
+    took = hours_after(row.endtime, start) - came if row.endtime else None
+    return TaskEnd(row.taskname, row.share or "", row.jeditaskid in record.boosted, row.status,
+                   round(came, 3), _or_none(took))  # fmt: skip
 
 
 def _or_none(value: float | None) -> float | None:
     return None if value is None else round(float(value), 3)
+
+
+def _curve(hours: Numbers, values: Numbers) -> Curve:
+    found = [None if np.isnan(value) else round(float(value), 4) for value in values]
+    return Curve(_rounded(hours), found)
 
 
 def _rounded(values: Numbers) -> list[float]:

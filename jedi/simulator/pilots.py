@@ -19,7 +19,6 @@ from jedi.simulator.storage import ADLER32, SimulatedDDM
 from jedi.spec.wire import BATCH_MAX, AcquireRequest, Beat, Measures, Output, Report, Resources
 from jedi.taskbuffer.users.users import Identity
 
-_NO_LIMIT = Resources(cores=0)
 _MEMORY_KB = 1_000_000
 _Item = TypeVar("_Item")
 
@@ -38,11 +37,12 @@ class Pilots:
 
     def acquire(self, name: str, n: int, now: datetime) -> int:
         """Up to `n` jobs (at most BATCH_MAX) for a site; how many there were."""
+        place = self.places[name]
         request = AcquireRequest(
             request_id=str(next(self._requests)), pilot_id=f"pilots of {name}", site=name,
-            n=n, resources=_NO_LIMIT,
+            n=n, resources=Resources(cores=place.site.cores),
         )  # fmt: skip
-        who, place = _pilot(name), self.places[name]
+        who = _pilot(name)
         # without `Heads`, which would remember for a second of real time
         orders = pilots.acquire(self.engine, self.ddm, self.knobs, who, request)["jobs"]
         for order in orders:
@@ -75,7 +75,8 @@ class Pilots:
             answers = self._say(name, beats, pilots.heartbeat)
             told = {c["pandaid"]: c["command"] for answer in answers for c in answer["commands"]}
             place.hold({job for job, command in told.items() if command == "hold"}, now)
-            killed = place.drop(job for job, command in told.items() if command == "kill")
+            to_kill = (job for job, command in told.items() if command == "kill")
+            killed = place.drop(to_kill, now)
             self._report(name, [
                 Report(**job.attempt, status="cancelled", error_code="killed") for job in killed
             ])  # fmt: skip

@@ -4,12 +4,14 @@ second one dashed."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import nan
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jedi.core.errors import JediError
-from jedi.simulator.measure import Outcome
+from jedi.simulator.lives import BOOSTED
+from jedi.simulator.measure import Curve, Outcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,32 +65,30 @@ def write_plots(outcomes: Outcomes, directory: Path) -> list[Path]:
 
 def _utilisation(axes: Axes, outcomes: Outcomes) -> None:
     for run, outcome, style in _runs(outcomes):
-        curves = outcome.curves
-        axes.plot(curves.hours, _percent(curves.utilisation["all"]), style, color="black",
-                  linewidth=2, label=run("all sites"))  # fmt: skip
+        curves = outcome.curves.utilisation
+        axes.plot(*_percent(curves["all"]), style, color="black", linewidth=2,
+                  label=run("all sites"))  # fmt: skip
         if len(outcomes) == 1:
             for site in outcome.sites[:_SITES] if len(outcome.sites) > 1 else []:
-                axes.plot(curves.hours, _percent(curves.utilisation[site.site]), alpha=0.6,
-                          linewidth=1, label=site.site)  # fmt: skip
+                axes.plot(*_percent(curves[site.site]), alpha=0.6, linewidth=1, label=site.site)
     axes.set_ylim(0, 105)
 
 
 def _shares(axes: Axes, outcomes: Outcomes) -> None:
     for run, outcome, style in _runs(outcomes):
-        curves, colours = outcome.curves, _colours(outcomes)
+        curves, looks = outcome.curves, _looks(outcomes)
         for share, used in curves.usage.items():
-            colour = colours[share]
-            axes.plot(curves.share_hours, _percent(used), style, color=colour,
-                      label=run(share))  # fmt: skip
-            axes.plot(curves.share_hours, _percent(curves.allocation[share]), ":", color=colour,
-                      linewidth=2, alpha=0.7, label=run(f"{share}, allocated"))  # fmt: skip
+            axes.plot(*_percent(used), style, **looks[share], label=run(share))
+        for share, allocated in curves.allocation.items():
+            look = {**looks[share], "linewidth": 2, "alpha": 0.7}
+            axes.plot(*_percent(allocated), ":", **look, label=run(f"{share}, allocated"))
     axes.set_ylim(0, 105)
 
 
 def _queues(axes: Axes, outcomes: Outcomes) -> None:
     for run, outcome, style in _runs(outcomes):
-        for share, values in outcome.curves.waiting.items():
-            axes.plot(outcome.curves.hours, values, style, color=_colours(outcomes)[share],
+        for share, curve in outcome.curves.waiting.items():
+            axes.plot(curve.hours, _broken(curve), style, **_looks(outcomes)[share],
                       label=run(share))  # fmt: skip
     axes.set_ylim(bottom=0)
 
@@ -97,29 +97,34 @@ def _waiting(axes: Axes, outcomes: Outcomes) -> None:
     for run, outcome, style in _runs(outcomes):
         for share, waits in outcome.curves.waits.items():
             if waits:
-                axes.plot(waits, _ranks(waits), style, color=_colours(outcomes)[share],
-                          label=run(share))  # fmt: skip
+                axes.plot(waits, _ranks(waits), style, **_looks(outcomes)[share],
+                          markevery=max(1, len(waits) // 10), label=run(share))  # fmt: skip
     axes.set_ylim(0, 105)
     axes.set_xlim(left=0)
 
 
 def _completion(axes: Axes, outcomes: Outcomes) -> None:
     for run, outcome, style in _runs(outcomes):
-        shares = dict.fromkeys(one.share for one in outcome.task_ends)
-        for share in shares:
+        for share in dict.fromkeys(one.share for one in outcome.task_ends):
             ours = [one for one in outcome.task_ends if one.share == share]
-            took = sorted(one.took_h for one in ours if one.took_h is not None)
-            if took:
-                part = [100 * (n + 1) / len(ours) for n in range(len(took))]
-                axes.step([0.0, *took], [0.0, *part], style, where="post",
-                          color=_colours(outcomes)[share], label=run(share or "none"))  # fmt: skip
+            ends = sorted((one.took_h, one.boosted) for one in ours if one.took_h is not None)
+            if not ends:
+                continue
+            colour = _looks(outcomes)[share]["color"]
+            points = [(took, 100 * (n + 1) / len(ours)) for n, (took, _) in enumerate(ends)]
+            axes.step(*_columns([(0.0, 0.0), *points]), style, where="post", color=colour,
+                      label=run(share or "none"))  # fmt: skip
+            boosted = [at for at, (_, was) in zip(points, ends, strict=True) if was]
+            if boosted:
+                axes.plot(*_columns(boosted), "o", color=colour, markersize=4, fillstyle="none",
+                          label=run(share + BOOSTED))  # fmt: skip
     axes.set_ylim(0, 105)
     axes.set_xlim(left=0)
 
 
 _HOUR = "hours after the start"
 _PICTURES: Mapping[str, tuple[str, str, str, Callable[[Axes, Outcomes], None]]] = {
-    "utilisation": ("Slots in use", _HOUR, "% of the slots", _utilisation),
+    "utilisation": ("Cores in use", _HOUR, "% of the cores of the slots", _utilisation),
     "shares": ("Shares: cores in use and allocated", _HOUR, "% of all", _shares),
     "queues": ("Jobs that wait for their start", _HOUR, "jobs", _queues),
     "waiting": ("How long jobs waited for their start", "hours",
@@ -145,11 +150,20 @@ def _by_day(axes: Axes, hours: float) -> None:
     axes.set_xlim(0, hours)
 
 
-def _colours(outcomes: Outcomes) -> dict[str, str]:
-    """The colour of each share, in all runs and pictures."""
+def _looks(outcomes: Outcomes) -> dict[str, dict[str, Any]]:
+    """How the curves of each share look in all runs and pictures; those of its boosted jobs have
+    its colour and points."""
     known = {share for outcome in outcomes.values() for share in outcome.curves.waits}
+    known |= {share for outcome in outcomes.values() for share in outcome.curves.allocation}
     known |= {task.share for outcome in outcomes.values() for task in outcome.task_ends}
-    return {share: f"C{number % 10}" for number, share in enumerate(sorted(known))}
+    own = sorted({share.removesuffix(BOOSTED) for share in known})
+    colours = {share: f"C{number % 10}" for number, share in enumerate(own)}
+    boosted: dict[str, Any] = {"marker": "o", "markersize": 3, "linewidth": 0.8, "alpha": 0.7}
+    return {
+        share: {"color": colours[share.removesuffix(BOOSTED)],
+                **(boosted if share.endswith(BOOSTED) else {})}
+        for share in sorted({*known, *own})
+    }  # fmt: skip
 
 
 def _runs(outcomes: Outcomes) -> list[tuple[Callable[[str], str], Outcome, str]]:
@@ -164,8 +178,18 @@ def _runs(outcomes: Outcomes) -> list[tuple[Callable[[str], str], Outcome, str]]
     ]
 
 
-def _percent(values: Sequence[float]) -> list[float]:
-    return [100 * value for value in values]
+def _percent(curve: Curve) -> tuple[list[float], list[float]]:
+    """Where and how high its points are."""
+    return curve.hours, [100 * value for value in _broken(curve)]
+
+
+def _broken(curve: Curve) -> list[float]:
+    """Its values; matplotlib breaks the line where one is NaN."""
+    return [nan if value is None else value for value in curve.values]
+
+
+def _columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    return [x for x, _ in points], [y for _, y in points]
 
 
 def _ranks(values: Sequence[float]) -> list[float]:

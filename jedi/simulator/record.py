@@ -11,22 +11,26 @@ from jedi.simulator.scenario import Scenario
 
 @dataclass(slots=True)
 class Sample:
-    """What shares had and what they were to have, in cores, so many hours after the start."""
+    """What a share was to have, in cores, so many hours after the start, and whether it had
+    work."""
 
     at_h: float
     share: str
     allocation: float
-    usage: float
+    active: bool
 
 
 @dataclass(slots=True)
 class Record:
-    """All that a simulation leaves: rows of jobs and tasks, samples of the shares, what agents had
-    trouble with, and what `jedi check` found wrong."""
+    """All that a simulation leaves: rows of jobs and tasks, samples of the shares, when jobs left
+    their slots and tasks were boosted (by id, in hours after the start), what agents had trouble
+    with, and what `jedi check` found wrong."""
 
     scenario: Scenario
     jobs: list[Any] = field(default_factory=list)
     tasks: list[Any] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
+    left: dict[int, float] = field(default_factory=dict)
+    boosted: dict[int, float] = field(default_factory=dict)
     troubles: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from jedi.simulator.measure import Curves, Outcome, ShareUse, SiteUse, TaskEnd
+from jedi.simulator.measure import Curve, Curves, Outcome, ShareUse, SiteUse, TaskEnd
 
 _TABLES: dict[str, type[Any]] = {"sites": SiteUse, "shares": ShareUse, "tasks": TaskEnd}
 
@@ -77,9 +77,10 @@ def _figures(outcome: Outcome) -> dict[str, float | None]:
 
 def _points(curves: Curves) -> Iterator[list[Any]]:
     for curve in ("utilisation", "waiting", "usage", "allocation"):
-        hours = curves.hours if curve in ("utilisation", "waiting") else curves.share_hours
-        for name, values in getattr(curves, curve).items():
-            yield from ([curve, name, h, v] for h, v in zip(hours, values, strict=True))
+        line: Curve
+        for name, line in getattr(curves, curve).items():
+            points = zip(line.hours, line.values, strict=True)
+            yield from ([curve, name, hour, value] for hour, value in points if value is not None)
 
 
 def _write(path: Path, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> Path:

@@ -139,6 +139,9 @@ class Simulation:
             self.record.wrong = [
                 f"{one.invariant}: {one.violations}" for one in check.check(tx) if one.violations
             ]
+        self.record.left = {
+            job: self._hours(at) for place in self.places.values() for job, at in place.left.items()
+        }
         self.pilots.engine.dispose()
         progress(1.0)
 
@@ -181,8 +184,16 @@ class Simulation:
         done = 0
         for dog in HERE:
             if self._is_due(dog.name, timedelta(seconds=self.world.knobs[dog.period]), now):
-                done += dog.run(self.world).total()
+                counts = dog.run(self.world)
+                done += counts.total()
+                if dog.name == "boost" and counts["boosted"]:
+                    self._note_boosts(now)
         return done
+
+    def _note_boosts(self, now: datetime) -> None:
+        with self.engine.begin() as tx:
+            for task in simulation.boosted(tx):
+                self.record.boosted.setdefault(task, self._hours(now))
 
     def _agents(self) -> int:
         """Every agent does what it can."""
@@ -233,14 +244,17 @@ class Simulation:
                 simulation.tidy(tx)
 
     def _sample(self, now: datetime) -> None:
-        at_h = (now - self.scenario.start) / timedelta(hours=1)
+        at_h = self._hours(now)
         with self.engine.begin() as tx:
             rows = shares.last(tx)
         self.record.samples += [
-            Sample(at_h, row.queue_name, row.allocation, row.usage)
+            Sample(at_h, row.queue_name, row.allocation, row.active)
             for row in rows
             if row.allocation is not None
         ]
+
+    def _hours(self, at: datetime) -> float:
+        return (at - self.scenario.start) / timedelta(hours=1)
 
     # ------------------------------------------------------------------------- what is to happen
 
@@ -307,7 +321,7 @@ class Simulation:
                 place.up = True
                 self.ddm.down -= set(self.storage[name])
             else:
-                place.go_down()
+                place.go_down(clock.now())
                 self.ddm.down |= set(self.storage[name])
 
     # --------------------------------------------------------------------------------- the world

@@ -74,6 +74,11 @@ class Site(Entry):
         """The sites that this describes."""
         return _numbered(self.site, self.count)
 
+    @property
+    def cores(self) -> int:
+        """Cores of a slot."""
+        return max(1, int(str(self.attributes.get("corecount", 1))))
+
     def storage(self, name: str) -> list[str]:
         """The endpoints of one of them."""
         return [f"{name}_{endpoint}" for endpoint in self.endpoints]

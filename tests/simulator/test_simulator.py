@@ -18,8 +18,8 @@ from jedi.core import clock
 from jedi.core.errors import BadInput
 from jedi.host.home import Home
 from jedi.simulator.dice import Dice
-from jedi.simulator.measure import Outcome, measure
-from jedi.simulator.record import Record
+from jedi.simulator.measure import Curve, Outcome, measure
+from jedi.simulator.record import Record, Sample
 from jedi.simulator.report import differences, write_tables
 from jedi.simulator.run import simulate, simulate_in
 from jedi.simulator.scenario import Scenario, read_scenario
@@ -139,8 +139,8 @@ def test_an_outage_drains_and_recovers(engine: Engine) -> None:
     record = simulate_in(engine, example("outage", 0.2, days=1.25, tick_s=1200))
     curves = sound(record).curves
     used = {
-        site: dict(zip(curves.hours, values, strict=True))
-        for site, values in curves.utilisation.items()
+        site: dict(zip(curve.hours, known(curve), strict=True))
+        for site, curve in curves.utilisation.items()
     }
     for site in ("GREEN_1", "RED"):
         assert used[site][11] > 0.5
@@ -159,7 +159,7 @@ def test_scouts_go_first_and_the_others_follow(engine: Engine) -> None:
     record = simulate_in(engine, example("scouts", 0.2, days=0.75, tick_s=1800))
     outcome = sound(record)
     assert sum(outcome.tasks.values()) == outcome.tasks["done"] + outcome.tasks.get("finished", 0)
-    waiting = outcome.curves.waiting["user"]
+    waiting = known(outcome.curves.waiting["user"])
     assert waiting.index(max(waiting)) > 0
     assert outcome.ends.keys() == {"payload_exit"}
 
@@ -281,10 +281,165 @@ def test_two_runs_with_one_seed_are_equal_and_another_seed_differs(tmp_path: Pat
 
 def test_what_holds_tasks_in_the_end_is_told() -> None:
     scenario = read_scenario(TINY)
-    task = {"taskname": "t", "gshare": "user", "creationdate": scenario.start, "endtime": None}
+    task = {"jeditaskid": 1, "taskname": "t", "share": "user", "creationdate": scenario.start,
+            "endtime": None}  # fmt: skip
     reasons = {"assigning": "no_nucleus", "running": "generated", "pending": "queue_full"}
     tasks = [SimpleNamespace(**task, status=s, reason_code=code) for s, code in reasons.items()]
     assert measure(Record(scenario, tasks=tasks)).held == {"no_nucleus": 1, "queue_full": 1}
+
+
+# ------------------------------------------------------------------------------ what is measured
+
+DAY = """
+days: 1
+queues:
+  - {queue_id: 1, queue_name: large, queue_type: managed, vo: local, queue_share: 3}
+  - {queue_id: 2, queue_name: small, queue_type: managed, vo: local, queue_share: 1}
+sites:
+  - {site: BLUE, slots: 2, endpoints: [DISK], attributes: {corecount: 8}}
+  - {site: GREEN, slots: 4, endpoints: [DISK]}
+tasks:
+  - {name: t, files: 1, run_s: 1}
+"""
+
+
+def lived(pandaid: int, made: float, begins: float | None, ends: float, **other: Any) -> Any:
+    """A job, with the hours of its life."""
+    start = read_scenario(DAY).start
+
+    def at(hour: float | None) -> Any:
+        return None if hour is None else start + timedelta(hours=hour)
+
+    row = {
+        "pandaid": pandaid, "jeditaskid": 1, "site": "GREEN", "queue": "large", "share": "large",
+        "gshare": "large", "status": "finished", "error_code": None, "cores": 1,
+        "creationtime": at(made), "starttime": at(begins), "endtime": at(ends),
+        "statechangetime": at(ends),
+    }  # fmt: skip
+    return SimpleNamespace(**{**row, **other})
+
+
+def known(curve: Curve) -> list[float]:
+    return [value for value in curve.values if value is not None]
+
+
+def test_there_is_one_utilisation() -> None:
+    """Cores in use / cores of the slots. BLUE has 2 slots of 8 cores: 8 cores for 12 of 24 h are
+    (8 x 12) / (16 x 24) = 25 %. GREEN has 4 slots of a core: 2 jobs for 6 h each are 12 / 96 =
+    12.5 %. All: (96 + 12) / (384 + 96) = 22.5 %. Each curve's mean is the figure of the table."""
+    jobs = [
+        lived(1, 0, 0, 12, site="BLUE", cores=8),
+        lived(2, 0, 2.25, 8.25),
+        lived(3, 0, 18.5, 24.5),
+        lived(4, 0, None, 3, status="closed"),
+    ]
+    jobs[2].endtime -= timedelta(minutes=30)
+    jobs.append(lived(5, 0, 23.5, 30))
+    outcome = measure(Record(read_scenario(DAY), jobs=jobs))
+    blue, green = outcome.sites
+    assert (blue.cores, blue.utilisation) == (16, 0.25)
+    assert (green.cores, green.utilisation) == (4, 0.125)
+    assert outcome.utilisation == pytest.approx(0.225)
+    means = {
+        name: sum(known(curve)) / len(curve.values)
+        for name, curve in outcome.curves.utilisation.items()
+    }
+    assert means == pytest.approx({"all": 0.225, "BLUE": 0.25, "GREEN": 0.125}, abs=1e-4)
+    assert outcome.curves.utilisation["BLUE"].values[11:13] == [0.5, 0.0]
+
+
+def test_a_lost_job_does_not_use_its_slot_until_that_is_noticed() -> None:
+    """All pilots of GREEN are gone after 3 h, which is noticed after 5 h: 3 of 4 x 24 core-hours,
+    and no curve above its cores when others have the slot meanwhile."""
+    jobs = [lived(n, 0, 0, 5, status="failed") for n in range(4)]
+    jobs += [lived(n, 0, 3, 5) for n in range(4, 8)]
+    lost = Record(read_scenario(DAY), jobs=jobs, left=dict.fromkeys(range(4), 3.0))
+    outcome = measure(lost)
+    assert outcome.sites[1].utilisation == pytest.approx(20 / 96, abs=1e-4)
+    assert max(known(outcome.curves.utilisation["GREEN"])) == 1.0
+
+
+def test_a_curve_goes_from_the_first_job_of_its_share_to_the_end_of_the_last() -> None:
+    """No zeros before a share exists or after it ended."""
+    small = {"queue": "small", "share": "small", "gshare": "small", "jeditaskid": 2}
+    jobs = [lived(1, 0, 1, 24), lived(2, 6.5, 8, 10.25, **small), lived(3, 7, 9, 10, **small)]
+    samples = [Sample(at, "large", 4.0, True) for at in (5, 7, 9, 11)]
+    samples += [Sample(at, "small", float(at in (7, 9)), at in (7, 9)) for at in (5, 7, 9, 11)]
+    outcome = measure(Record(read_scenario(DAY), jobs=jobs, samples=samples))
+    curves = outcome.curves
+    assert curves.waiting["small"].hours == [6.5, 7.0, 8.0, 9.0, 10.0, 10.25]
+    assert curves.waiting["small"].values == [1.0, 2.0, 1.0, 0.0, 0.0, 0.0]
+    assert curves.usage["small"].hours == [7.0, 8.0, 9.0, 10.0, 10.25]
+    assert curves.usage["small"].values == pytest.approx([0, 0, 1 / 2, 2 / 3, 1 / 2], abs=1e-4)
+    assert curves.waiting["large"].hours[-1] == curves.usage["large"].hours[-1] == 24.0
+    assert curves.allocation["small"] == Curve([7.0, 9.0], [0.2, 0.2])
+    assert curves.allocation["large"].hours == [5.0, 7.0, 9.0, 11.0]
+
+
+def test_a_curve_is_broken_where_its_share_has_no_job(tmp_path: Path) -> None:
+    jobs = [lived(1, 2, 2, 3.5), lived(2, 6, 7, 8)]
+    outcome = measure(Record(read_scenario(DAY), jobs=jobs, samples=[Sample(1, "large", 1, True)]))
+    waiting, usage = (getattr(outcome.curves, one)["large"] for one in ("waiting", "usage"))
+    assert waiting == Curve([2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0], [0, 0, None, None, 1, 0, 0])
+    assert usage == Curve([3.0, 4.0, 5.0, 6.0, 7.0, 8.0], [1, 1, None, None, 0, 1])
+    write_tables(outcome, tmp_path)
+    assert "usage,large,5.0" not in (tmp_path / "curves.csv").read_text()
+
+
+def test_boosted_jobs_and_tasks_are_shown_as_such() -> None:
+    """The dog `boost` gives a task the share Express after 10 h. The job that waits since 9 h
+    belongs to its own share until then, the one that is made after it never does. A task that
+    came as an urgent one is no boosted one."""
+    hurried = {"jeditaskid": 2, "gshare": "Express"}
+    urgent = {"jeditaskid": 3, "gshare": "Express", "share": "Express"}
+    jobs = [
+        lived(1, 0, 1, 24), lived(2, 9, 12, 13, **hurried), lived(3, 11, 14, 15, **hurried),
+        lived(4, 2, 4, 6, **hurried), lived(5, 3, 4, 5, **urgent),
+    ]  # fmt: skip
+    jobs[3].gshare = "large"
+    start = read_scenario(DAY).start
+    tasks = [
+        SimpleNamespace(jeditaskid=number, taskname=str(number), share=share, status="done",
+                        reason_code=None, creationdate=start, endtime=start + timedelta(hours=15))
+        for number, share in ((1, "large"), (2, "large"), (3, "Express"))
+    ]  # fmt: skip
+    outcome = measure(Record(read_scenario(DAY), jobs=jobs, tasks=tasks, boosted={2: 10.0}))
+    curves = outcome.curves
+    assert curves.waiting.keys() == {"large", "large, boosted", "Express"}
+    assert curves.waiting["large, boosted"] == Curve(
+        [10.0, 11.0, 12.0, 13.0, 14.0, 15.0], [1.0, 2.0, 1.0, 1.0, 0.0, 0.0]
+    )
+    own = dict(zip(curves.waiting["large"].hours, curves.waiting["large"].values, strict=True))
+    assert (own[9.0], own[10.0], own[11.0]) == (1.0, 0.0, 0.0)
+    assert curves.waits == {"large": [1.0, 2.0], "large, boosted": [3.0, 3.0], "Express": [1.0]}
+    assert [(one.share, one.boosted) for one in outcome.task_ends] == [
+        ("large", False), ("large", True), ("Express", False),
+    ]  # fmt: skip
+
+
+def test_a_simulation_notes_what_is_boosted(engine: Engine) -> None:
+    """A production task with 95 % of its jobs done and few left is boosted; no cores are in use
+    that slots do not have, where a site has several a slot."""
+    scenario = read_scenario("""
+days: 1
+tick_s: 900
+queues:
+  - {queue_id: 1, queue_name: managed, queue_type: managed, vo: local, queue_share: 1}
+sites:
+  - {site: GREEN, slots: 5, endpoints: [DISK], attributes: {corecount: 8}}
+tasks:
+  - {name: some, files: 100, run_s: 3600, spread: 0.1,
+     parameters: {prodSourceLabel: managed, skipScout: true, coreCount: 8}}
+""")
+    outcome = sound(simulate_in(engine, scenario))
+    [end] = outcome.task_ends
+    assert (end.share, end.boosted, end.status) == ("managed", True, "done")
+    assert {one.share for one in outcome.shares} == {"managed", "managed, boosted"}
+    boosted = outcome.curves.usage["managed, boosted"]
+    assert boosted.hours[0] > outcome.curves.usage["managed"].hours[0]
+    used = known(outcome.curves.utilisation["GREEN"])
+    assert 0.9 < max(used) <= 1.0
+    assert sum(used) / len(used) == pytest.approx(outcome.utilisation, abs=1e-3)
 
 
 def test_draws_depend_on_their_names_only() -> None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Row, text
 
 from jedi.taskbuffer.jobs.all_jobs import all_jobs
+from jedi.taskbuffer.scheduling.turns import OWN_SHARE
 
 _COLUMNS = (
     "pandaid, jeditaskid, site, gshare, status, error_code, cores, creationtime, starttime, "
@@ -32,20 +33,35 @@ FROM u, LATERAL (VALUES ('activated', -1), (u.status, 1)) s(status, n)
 
 
 def jobs(tx: Connection) -> list[Row[Any]]:
-    """All jobs there ever were, by PandaID, with the times of their lives."""
-    return list(tx.execute(text(f"SELECT {_COLUMNS} FROM {all_jobs(_COLUMNS)} j ORDER BY pandaid")))
-
-
-def tasks(tx: Connection) -> list[Row[Any]]:
-    """All tasks by id, and when they came and ended."""
+    """All jobs there ever were, by PandaID, with the times of their lives, their work queue and the
+    share that their task came with."""
     return list(
         tx.execute(
             text(
-                "SELECT jeditaskid, taskname, status, gshare, reason_code, creationdate, endtime "
-                "FROM jedi_tasks ORDER BY jeditaskid"
+                f"SELECT j.*, q.queue_name AS queue, {OWN_SHARE} AS share "
+                f"FROM {all_jobs(_COLUMNS)} j JOIN jedi_tasks t USING (jeditaskid) "
+                "LEFT JOIN jedi_work_queue q ON q.queue_id = t.workqueue_id ORDER BY pandaid"
             )
         )
     )
+
+
+def tasks(tx: Connection) -> list[Row[Any]]:
+    """All tasks by id, the share that they came with, and when they came and ended."""
+    return list(
+        tx.execute(
+            text(
+                f"SELECT jeditaskid, taskname, status, {OWN_SHARE} AS share, reason_code, "
+                "creationdate, endtime FROM jedi_tasks t ORDER BY jeditaskid"
+            )
+        )
+    )
+
+
+def boosted(tx: Connection) -> list[int]:
+    """Tasks that are in another share than the one they came with."""
+    found = text(f"SELECT jeditaskid FROM jedi_tasks t WHERE gshare <> {OWN_SHARE}")
+    return list(tx.execute(found).scalars())
 
 
 class Arrival(NamedTuple):

@@ -25,6 +25,12 @@ _OWNER = "coalesce(username, '')"
 TURN = f"CASE WHEN s.gshare = '{EXPRESS}' THEN -1 ELSE coalesce(q.{{column}}, 0) END"
 """The order of shares `s` joined with jedi_queue_shares `q`; unknown ones come with those that
 have used nothing."""
+OWN_SHARE = f"""
+CASE WHEN t.processingtype = 'urgent' THEN '{EXPRESS}' ELSE coalesce(
+  (SELECT taskparams ->> 'gshare' FROM jedi_taskparams p WHERE p.jeditaskid = t.jeditaskid),
+  (SELECT queue_name FROM jedi_work_queue q WHERE q.queue_id = t.workqueue_id), t.gshare) END
+"""
+"""The share that a task `t` came with, whatever it was boosted to."""
 
 # A value, not EXISTS: that would be a join with the datasets of all tasks, also of those that are
 # far from their turn.

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Row, text
 from jedi.core import states
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.scheduling import statistics
+from jedi.taskbuffer.scheduling.turns import OWN_SHARE
 from jedi.taskbuffer.tasks import tasks
 
 
@@ -216,12 +217,9 @@ def begin_attempt(tx: Connection, task_ids: Sequence[int], keep: Collection[int]
     of `keep` stay at what they have."""
     tx.execute(
         text(
-            "UPDATE jedi_tasks SET attemptnr = attemptnr + 1, currentpriority = "
+            "UPDATE jedi_tasks t SET attemptnr = attemptnr + 1, currentpriority = "
             "CASE WHEN jeditaskid = ANY(:keep) THEN currentpriority ELSE taskpriority END, "
-            "gshare = CASE WHEN jeditaskid = ANY(:keep) OR processingtype = 'urgent' THEN gshare "
-            "ELSE coalesce((SELECT taskparams ->> 'gshare' FROM jedi_taskparams p "
-            "WHERE p.jeditaskid = jedi_tasks.jeditaskid), (SELECT queue_name "
-            "FROM jedi_work_queue q WHERE q.queue_id = jedi_tasks.workqueue_id), gshare) END "
+            f"gshare = CASE WHEN jeditaskid = ANY(:keep) THEN gshare ELSE {OWN_SHARE} END "
             "WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))"
         ),
         {"ids": list(task_ids), "keep": list(keep)},
