@@ -76,9 +76,9 @@ def application(about: str) -> typer.Typer:
 
 def _tell_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        import jedi
 
-        typer.echo(f"JEDI {version('jedi-server')}")
+        typer.echo(f"JEDI {jedi.__version__}")
         raise typer.Exit
 
 

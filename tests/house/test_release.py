@@ -1,0 +1,54 @@
+"""A release has one number, and newcomers find their way: CONTRIBUTING names texts that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import yaml
+
+from jedi import __version__
+
+ROOT = Path(__file__).parents[2]
+HEADING = re.compile(r"^## \[(\d+\.\d+\.\d+)\] - (\d{4}-\d\d-\d\d)$", re.MULTILINE)
+SECTIONS = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+"""The sections that Keep a Changelog 1.1 knows."""
+
+
+def test_citation_and_changelog_name_the_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    newest = HEADING.search((ROOT / "CHANGELOG.md").read_text())
+    assert newest
+    assert citation["version"] == __version__ == newest[1]
+    assert citation["date-released"] == newest[2]
+
+
+def test_the_version_is_written_once() -> None:
+    assert f'"{__version__}"' not in (ROOT / "pyproject.toml").read_text()
+
+
+def test_the_changelog_keeps_its_form() -> None:
+    """Each release once, unreleased changes first; bullets stand below a section, each section once
+    a release. A merge by union may break this."""
+    text = (ROOT / "CHANGELOG.md").read_text()
+    parts = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
+    titles = [part.splitlines()[0] for part in parts]
+    assert titles[0] == "[Unreleased]" and len(set(titles)) == len(titles)
+    for part in parts:
+        head, *sections = re.split(r"^### ", part, flags=re.MULTILINE)
+        names = [section.splitlines()[0] for section in sections]
+        assert set(names) <= SECTIONS and len(set(names)) == len(names)
+        assert "\n* " not in head and "\n- " not in head
+
+
+def test_the_map_for_newcomers_names_texts_that_exist() -> None:
+    """CONTRIBUTING, "Where to change what": each file has the text to search for, once."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    table = text.partition("## Where to change what")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| [^|]+ \| \[[^|]+\]\(([^|)]+)\) \| `([^|`]+)` \|", table, re.MULTILINE)
+    assert len(rows) >= 5
+    assert [(path, one) for path, one in rows if (ROOT / path).read_text().count(one) != 1] == []
+
+
+def test_readme_leads_to_the_map() -> None:
+    assert "CONTRIBUTING.md#where-to-change-what" in (ROOT / "README.md").read_text()
