@@ -11,12 +11,12 @@ from sqlalchemy import Engine, text
 from benchmarks.common import Result, run, seconds
 from jedi.brokerage.analysis import AnalysisBroker
 from jedi.brokerage.generic import GenericBroker
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.brokerage.production import ProductionBroker
 from jedi.brokerage.record import refusals
 from jedi.core.knobs import Knobs
-from jedi.spec.demand import GB, Demand, Load
-from jedi.spec.request import Data, Held, Request
+from jedi.spec.demand import GB, Demand, InputSize
+from jedi.spec.request import InputAvailability, Request, SiteInput
 from jedi.spec.snapshot import Snapshot
 from jedi.taskbuffer.sites import snapshot
 
@@ -102,7 +102,7 @@ def _fresh(world: Snapshot) -> Snapshot:
     return Snapshot.read(world.plain())
 
 
-def _need() -> Need:
+def _need() -> Requirements:
     """A task with input at a tenth of the sites."""
     demand = Demand(
         cores=1, ram_mb=2000, ram_per_core=True, base_ram_mb=500, hs06_s_per_event=250,
@@ -111,7 +111,7 @@ def _need() -> Need:
     )  # fmt: skip
     draw = random.Random(1)
     held = {
-        f"SITE_{n}": Held(*(x := (draw.random() * 100 * GB, draw.randrange(1000))), *x)
+        f"SITE_{n}": SiteInput(*(x := (draw.random() * 100 * GB, draw.randrange(1000))), *x)
         for n in range(1, SITES, 10)
     }
     request = Request(
@@ -119,5 +119,7 @@ def _need() -> Need:
         gshare="s1", resource_type="t1", release="B", io_kb_s=300.0, disk_io_kb_s=50.0,
         merges=True,
     )  # fmt: skip
-    load = Load(float(np.float64(5 * GB)), 2000.0)
-    return Need(demand, load, request=request, data=Data(100 * GB, 1000, True, held))
+    load = InputSize(float(np.float64(5 * GB)), 2000.0)
+    return Requirements(
+        demand, load, request=request, data=InputAvailability(100 * GB, 1000, True, held)
+    )

@@ -18,7 +18,7 @@ from jedi.core.settings import Settings
 from jedi.service import pilots
 from jedi.spec.wire import AcquireRequest, Resources
 from jedi.taskbuffer.db.engine import plan_once
-from jedi.taskbuffer.jobs.first_waiting import Heads
+from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
 from jedi.taskbuffer.users.users import Identity
 
 PANDA = 167.0  # jobs/s with 1,000 waiting, 57 with 10,000; PanDA's own code on PostgreSQL 15
@@ -62,7 +62,7 @@ def measure(engine: Engine, jobs: int = JOBS) -> list[Result]:
 
 def _ours(number: int, url: str, n: int, times: int) -> Work:
     """A process of the service, and the pilots that it answers."""
-    world, heads = _service(url), Heads()
+    world, heads = _service(url), FirstWaiting()
     return lambda: _at_sites(
         number, times, n, lambda name, i: _acquire(world, heads, name, n, number, i)
     )
@@ -76,7 +76,7 @@ def _service(url: str) -> World:
     return world
 
 
-def _acquire(world: World, heads: Heads, name: str, n: int, number: int, i: int) -> int:
+def _acquire(world: World, heads: FirstWaiting, name: str, n: int, number: int, i: int) -> int:
     who = Identity("pilot", name, None)
     request = AcquireRequest(
         request_id=f"{number}.{i}", pilot_id=f"pilot{number}", site=name, n=n, resources=SLOT
@@ -119,7 +119,7 @@ def _waiting(engine: Engine) -> int:
 
 def _statements(url: str, n: int) -> str:
     """How many statements a job takes."""
-    world, heads = _service(url), Heads()
+    world, heads = _service(url), FirstWaiting()
     _acquire(world, heads, site(0), n, CLIENTS, 0)  # nothing is known yet
     with statements(world.engine) as seen:
         _acquire(world, heads, site(0), n, CLIENTS, n)

@@ -7,7 +7,7 @@ from sqlalchemy import Engine
 from benchmarks.common import Result, medians, run, seconds
 from jedi.taskbuffer.jobs import orders
 from jedi.taskbuffer.scheduling import queues, shares
-from jedi.throttler.shares import Node, allot
+from jedi.throttler.shares import ShareNode, allot
 
 QUEUES = 20
 TASKS = 10_000
@@ -60,7 +60,7 @@ def measure(engine: Engine) -> list[Result]:
         def work() -> None:
             with engine.begin() as tx:
                 rows = shares.read(tx, files=False)
-                nodes = [Node(r.queue_id, r.partitionid, r.queue_share, bool(r.stretchable),
+                nodes = [ShareNode(r.queue_id, r.partitionid, r.queue_share, bool(r.stretchable),
                               r.active, r.usage, r.demand) for r in rows]  # fmt: skip
                 allot(nodes, 1000.0, by_demand=False)
 

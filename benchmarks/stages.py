@@ -20,7 +20,7 @@ from jedi.jobdispatcher.agent import Adder
 from jedi.service import pilots
 from jedi.spec.wire import AcquireRequest, Beat, Measures, Report, Resources
 from jedi.taskbuffer.db.engine import at_once, connect, plan_once
-from jedi.taskbuffer.jobs.first_waiting import Heads
+from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
 from jedi.taskbuffer.users.users import Identity
 
 Order = dict[str, Any]
@@ -73,7 +73,7 @@ class Service:
         plan_once(engine, in_order=True)
         ddm: Any = Kept(0)
         self.world = make_world(engine, ddm)
-        self._heads, self._numbers, self._name = Heads(), count(), uuid4().hex
+        self._heads, self._numbers, self._name = FirstWaiting(), count(), uuid4().hex
 
     def acquire(self, site: str, n: int) -> list[Order]:
         """Jobs for a pilot."""

@@ -32,7 +32,7 @@ from jedi.ddm.interface import DDM
 from jedi.taskbuffer.tasks import tasks
 
 
-class Held(Protocol):
+class Leased(Protocol):
     """A task under a lease."""
 
     @property
@@ -47,7 +47,7 @@ _ITEMS_FAULT = (
 """What an item may bring about that nobody thought of; it is set aside, the others go on."""
 
 Item = TypeVar("Item")
-Task = TypeVar("Task", bound=Held)
+Task = TypeVar("Task", bound=Leased)
 Result = TypeVar("Result")
 
 

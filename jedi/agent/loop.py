@@ -38,7 +38,7 @@ class Loop:
         while not self.stopping.is_set():
             before = self.cycles
             try:
-                with Ears(self.agent) as ears:
+                with WakeUp(self.agent) as ears:
                     self._serve(ears)
             except Exception as error:
                 said = str(error)[:2000]
@@ -48,7 +48,7 @@ class Loop:
                 pause = min(30.0, pause * 2) if pause and self.cycles == before else 0.25
                 self.stopping.wait(pause)
 
-    def _serve(self, ears: Ears) -> None:
+    def _serve(self, ears: WakeUp) -> None:
         while not self.stopping.is_set():
             items = self.agent.run_once()
             self.cycles += 1
@@ -71,14 +71,14 @@ class Loop:
         self._beat_at = clock.monotonic()
 
 
-class Ears:
+class WakeUp:
     """Waits for a wake-up call that concerns the agent, a signal or the next poll."""
 
     def __init__(self, agent: Agent[Any, Any]) -> None:
         self.agent = agent
         self.connection: psycopg.Connection[Any] | None = None
 
-    def __enter__(self) -> Ears:
+    def __enter__(self) -> WakeUp:
         if engine.notifying():
             self.connection = engine.listener(self.agent.world.engine)
         return self

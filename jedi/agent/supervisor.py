@@ -31,7 +31,7 @@ GRACE_S = 10.0
 """A child that has not ended this long after SIGTERM is killed."""
 
 
-class Charge(ABC):
+class Supervised(ABC):
     """Something the supervisor keeps alive."""
 
     def __init__(self, name: str) -> None:
@@ -103,7 +103,7 @@ class Charge(ABC):
             log.warning("died", name=self.name, how=how, again_in_s=self._backoff.wait_s)
 
 
-class Program(Charge):
+class Program(Supervised):
     """A command that runs for ever, writes to its log and says when it is ready."""
 
     def __init__(
@@ -167,9 +167,9 @@ class Supervisor:
 
     def __init__(
         self,
-        charges: Sequence[Charge],
+        charges: Sequence[Supervised],
         notify: Path,
-        record: Callable[[Sequence[Charge]], None],
+        record: Callable[[Sequence[Supervised]], None],
         log: Any,
     ) -> None:
         self.charges, self._notify, self._record, self._log = charges, notify, record, log

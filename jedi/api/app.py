@@ -15,7 +15,7 @@ from fastapi.responses import Response
 
 from jedi.agent.base import World
 from jedi.api.described import ALWAYS, KNOWN, SENT, describe, says
-from jedi.api.door import Door
+from jedi.api.door import PilotAuthentication
 from jedi.api.errors import handle_errors
 from jedi.api.health import Health
 from jedi.core import clock
@@ -23,7 +23,7 @@ from jedi.ddm.interface import DDM
 from jedi.service import pilots
 from jedi.spec.wire import AcquireRequest, Beats, LogEntries, Reports
 from jedi.taskbuffer.db.engine import at_once
-from jedi.taskbuffer.jobs.first_waiting import Heads
+from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
 from jedi.taskbuffer.users.users import Identity
 
 REFRESH_S = 5.0
@@ -40,7 +40,7 @@ HEARTBEAT_MAX = 2**20
 Answer = dict[str, Any]
 
 
-class Fresh:
+class CurrentContext:
     """The world, with knobs and data management as they were at most REFRESH_S ago."""
 
     def __init__(self, world: World) -> None:
@@ -72,14 +72,14 @@ def create_app(world: World) -> FastAPI:
         await health()
         return Response(b'{"status":"ok"}', media_type="application/json")
 
-    _pilots(app, world, Door(world.engine))
+    _pilots(app, world, PilotAuthentication(world.engine))
     describe(app, (AcquireRequest, Reports, Beats, LogEntries))
     handle_errors(app, world.log)
     return app
 
 
-def _pilots(app: FastAPI, world: World, door: Door) -> None:
-    fresh, once, heads = Fresh(world), partial(at_once, world.engine), Heads()
+def _pilots(app: FastAPI, world: World, door: PilotAuthentication) -> None:
+    fresh, once, heads = CurrentContext(world), partial(at_once, world.engine), FirstWaiting()
     sent = (*ALWAYS, *KNOWN, *SENT)
 
     @app.post("/v1/pilot/acquire", **says(*sent, 409, body=AcquireRequest))

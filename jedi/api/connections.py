@@ -34,7 +34,7 @@ _HEADERS, _BODY, _NOTHING = "headers", "body", "nothing"
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class PeerLimits:
     """What peers may: connections of one, and seconds for headers and for a body."""
 
     of_a_peer: int
@@ -53,10 +53,10 @@ def raise_descriptors() -> int:
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
-class Visit(socket.socket):
+class PeerSocket(socket.socket):
     """An accepted connection, in the order of its coming."""
 
-    gate: Gate | None = None
+    gate: ConnectionLimits | None = None
     peer: Any = None
     awaited = _NOTHING
     timer: asyncio.TimerHandle | None = None
@@ -95,16 +95,16 @@ class Visit(socket.socket):
         super().close()
 
 
-class Gate:
+class ConnectionLimits:
     """All visits."""
 
-    def __init__(self, most: int, bounds: Callable[[], Bounds]) -> None:
+    def __init__(self, most: int, bounds: Callable[[], PeerLimits]) -> None:
         self._most = most - min(_RESERVE, most // 2)
         self.bounds = bounds
-        self._visits: dict[int, Visit] = {}
-        self._peers: dict[Any, dict[int, Visit]] = {}
+        self._visits: dict[int, PeerSocket] = {}
+        self._peers: dict[Any, dict[int, PeerSocket]] = {}
 
-    def enter(self, visit: Visit, peer: Any) -> bool:
+    def enter(self, visit: PeerSocket, peer: Any) -> bool:
         """Count a visit; False: nobody waits who could make room for it."""
         bounds, of_peer = self.bounds(), self._peers.get(peer, {})
         for visits, most in ((of_peer, bounds.of_a_peer), (self._visits, self._most)):
@@ -117,19 +117,19 @@ class Gate:
         visit.expect(_HEADERS, bounds.headers_s)
         return True
 
-    def forget(self, visit: Visit) -> None:
+    def forget(self, visit: PeerSocket) -> None:
         """Uncount it."""
         number, of_peer = visit.fileno(), self._peers[visit.peer]
         del self._visits[number], of_peer[number]
         if not of_peer:
             del self._peers[visit.peer]
 
-    def visit(self, number: int) -> Visit | None:
+    def visit(self, number: int) -> PeerSocket | None:
         """The one of a descriptor."""
         return self._visits.get(number)
 
 
-def _make_room(visits: dict[int, Visit]) -> bool:
+def _make_room(visits: dict[int, PeerSocket]) -> bool:
     slow = next((visit for visit in visits.values() if visit.awaited != _NOTHING), None)
     if slow:
         slow.cut()
@@ -139,10 +139,10 @@ def _make_room(visits: dict[int, Visit]) -> bool:
 class Listener(socket.socket):
     """A listening socket with a gate."""
 
-    gate: Gate
+    gate: ConnectionLimits
 
     @classmethod
-    def behind(cls, gate: Gate, plain: socket.socket) -> Listener:
+    def behind(cls, gate: ConnectionLimits, plain: socket.socket) -> Listener:
         """The same, whose connections pass the gate."""
         listener = cls(plain.family, plain.type, plain.proto, plain.detach())
         listener.gate = gate
@@ -155,7 +155,7 @@ class Listener(socket.socket):
     def accept(self) -> tuple[socket.socket, Any]:
         """The next one that may enter; ConnectionAbortedError if it may not."""
         plain, address = super().accept()
-        visit = Visit(plain.family, plain.type, plain.proto, plain.detach())
+        visit = PeerSocket(plain.family, plain.type, plain.proto, plain.detach())
         if not self.gate.enter(visit, _peer(visit, address)):
             visit.close()
             raise ConnectionAbortedError
@@ -172,11 +172,11 @@ def _peer(visit: socket.socket, address: Any) -> Any:
     return None
 
 
-def protocol(gate: Gate) -> type[H11Protocol]:
+def protocol(gate: ConnectionLimits) -> type[H11Protocol]:
     """HTTP for uvicorn, with the gate's patience."""
 
     class Punctual(H11Protocol):
-        visit: Visit | None = None
+        visit: PeerSocket | None = None
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)

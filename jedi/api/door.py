@@ -28,7 +28,7 @@ Model = TypeVar("Model", bound=BaseModel)
 _BEARER = re.compile(r"bearer +(\S{1,256}) *", re.IGNORECASE)
 
 
-class Door:
+class PilotAuthentication:
     """Lets pilots in."""
 
     def __init__(self, engine: Engine) -> None:

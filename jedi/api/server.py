@@ -14,7 +14,15 @@ import uvicorn
 
 from jedi.agent.world import make_world
 from jedi.api.app import create_app
-from jedi.api.connections import AT_ONCE, QUEUE, Bounds, Gate, Listener, protocol, raise_descriptors
+from jedi.api.connections import (
+    AT_ONCE,
+    QUEUE,
+    ConnectionLimits,
+    Listener,
+    PeerLimits,
+    protocol,
+    raise_descriptors,
+)
 from jedi.core.errors import BadInput, Problem, Refused
 from jedi.core.knobs import Knobs
 from jedi.core.settings import Settings
@@ -40,7 +48,7 @@ def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
     if secure:
         _check(home.certificate, home.private_key)
     listener = listen_tcp(address, secure) if address else listen_unix(home.api_socket)
-    gate = Gate(raise_descriptors(), lambda: _bounds(world.knobs))
+    gate = ConnectionLimits(raise_descriptors(), lambda: _bounds(world.knobs))
     config = uvicorn.Config(
         create_app(world),
         http=protocol(gate),
@@ -62,8 +70,8 @@ def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
     server.run(sockets=[Listener.behind(gate, listener)])
 
 
-def _bounds(knobs: Knobs) -> Bounds:
-    return Bounds(knobs["api.peer_connections"], knobs["api.headers_s"], knobs["api.body_s"])
+def _bounds(knobs: Knobs) -> PeerLimits:
+    return PeerLimits(knobs["api.peer_connections"], knobs["api.headers_s"], knobs["api.body_s"])
 
 
 def listen_unix(path: Path) -> socket.socket:

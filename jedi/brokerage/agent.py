@@ -10,16 +10,16 @@ from sqlalchemy import Connection, Row
 
 from jedi.agent.base import TaskAgent
 from jedi.brokerage.brokers import broker_of
-from jedi.brokerage.choice import Choice
+from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.explain import counts, why_nowhere
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.brokerage.nucleus import NucleusBroker
 from jedi.brokerage.placing import data_of, measured, need_of, with_data
 from jedi.brokerage.record import lottery_seed, record
 from jedi.core import clock
 from jedi.core.errors import JediError
 from jedi.spec.decision import Pledge
-from jedi.spec.request import Data
+from jedi.spec.request import InputAvailability
 from jedi.spec.snapshot import Snapshot
 from jedi.taskbuffer.sites import decisions, snapshot
 from jedi.taskbuffer.tasks import tasks
@@ -27,7 +27,7 @@ from jedi.taskbuffer.tasks.tasks import Move
 
 
 @dataclass(frozen=True, eq=False)
-class Item:
+class BrokerageItem:
     """A claimed task, the world as it was, its input and the work that is left to it; `pledges` is
     the work of all nuclei, that of tasks assigned in this cycle included."""
 
@@ -50,18 +50,18 @@ class Item:
 class Chosen:
     """A choice, what it was made for, and by whom."""
 
-    choice: Choice
-    need: Need
+    choice: SiteChoice
+    need: Requirements
     broker: NucleusBroker
 
 
-class TaskBroker(TaskAgent[Item, Chosen]):
+class TaskBroker(TaskAgent[BrokerageItem, Chosen]):
     """Chooses a nucleus for each task."""
 
     name = "TaskBroker"
     wakes = frozenset({"task:assigning"})
 
-    def claim(self, tx: Connection, limit: int) -> list[Item]:
+    def claim(self, tx: Connection, limit: int) -> list[BrokerageItem]:
         """Tasks whose outputs have no destination yet."""
         rows = tasks.claim(tx, ["assigning"], self.world.me, self.lease_s, limit)
         if not rows:
@@ -72,11 +72,13 @@ class TaskBroker(TaskAgent[Item, Chosen]):
         days = decisions.work_of(tx, ids) if ids else {}
         pledges = decisions.work_at_nuclei(tx) if ids else []
         return [
-            Item(row, world, inputs.get(row.jeditaskid, ()), days.get(row.jeditaskid, 0.0), pledges)
+            BrokerageItem(
+                row, world, inputs.get(row.jeditaskid, ()), days.get(row.jeditaskid, 0.0), pledges
+            )
             for row in rows
         ]
 
-    def work(self, item: Item) -> Chosen:
+    def work(self, item: BrokerageItem) -> Chosen:
         """Choose; what is assigned counts for the tasks that come after."""
         broker, row = self._broker(item.row), item.row
         need = need_of(row, self.world.knobs)
@@ -100,12 +102,12 @@ class TaskBroker(TaskAgent[Item, Chosen]):
     def _broker(self, row: Row[Any]) -> NucleusBroker:
         return broker_of(row.vo or "", row.prodsourcelabel or "", self.world.knobs).nucleus
 
-    def _data(self, item: Item) -> Data:
+    def _data(self, item: BrokerageItem) -> InputAvailability:
         """Where the input lies, dataset by dataset."""
         names = [(one.datasetname, one.nfiles) for one in item.inputs]
         return data_of(item.world, names, self.world.ddm.replicas, self.world.knobs)
 
-    def apply(self, tx: Connection, results: Sequence[tuple[Item, Chosen]]) -> None:
+    def apply(self, tx: Connection, results: Sequence[tuple[BrokerageItem, Chosen]]) -> None:
         """Write nuclei, destinations and decisions."""
         lease = [(item.jedi_task_id, item.lock_seq) for item, _ in results]
         held = tasks.fence(tx, lease, ["assigning"])
@@ -130,7 +132,7 @@ class TaskBroker(TaskAgent[Item, Chosen]):
         decisions.assign_nuclei(tx, places)
         tasks.move_tasks(tx, [self._move(item, chosen) for item, chosen in ours], self.name)
 
-    def trouble(self, tx: Connection, item: Item, error: Exception) -> None:
+    def trouble(self, tx: Connection, item: BrokerageItem, error: Exception) -> None:
         """The task waits, with the reason."""
         code = error.code if isinstance(error, JediError) else "assigning_failed"
         reason = f"No nucleus could be chosen: {error}"[:4000]
@@ -139,7 +141,7 @@ class TaskBroker(TaskAgent[Item, Chosen]):
         if tasks.fence(tx, [(item.jedi_task_id, item.lock_seq)], ["assigning"]):
             tasks.move_tasks(tx, [move], self.name)
 
-    def _move(self, item: Item, chosen: Chosen) -> Move:
+    def _move(self, item: BrokerageItem, chosen: Chosen) -> Move:
         choice = chosen.choice
         if choice.best is not None:
             why = "was asked for" if choice.best in chosen.need.sites else chosen.broker.why

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 from jedi.brokerage import load, weights
-from jedi.brokerage.choice import Choice
+from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.choose import candidates
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.filters.cores import ABOVE_MAX_CORES, FEW_CORES, MANY_CORES
@@ -31,8 +31,8 @@ from jedi.brokerage.filters.status import STANDBY, STATUS
 from jedi.brokerage.filters.storage_status import STORAGE_STATUS
 from jedi.brokerage.filters.walltime import LITTLE_TIME, MUCH_TIME, SHORT_SLOTS
 from jedi.brokerage.generic import GenericBroker
-from jedi.brokerage.need import Need
-from jedi.brokerage.verdict import Verdict, judge
+from jedi.brokerage.need import Requirements
+from jedi.brokerage.verdict import FilterResults, judge
 from jedi.spec.snapshot import Snapshot
 
 
@@ -56,11 +56,11 @@ class AnalysisBroker(GenericBroker):
     def choose(
         self,
         world: Snapshot,
-        need: Need,
+        need: Requirements,
         knobs: Mapping[str, Any],
         used: Collection[str],
         seed: int,
-    ) -> Choice:
+    ) -> SiteChoice:
         """The sites for a task: those it has used first, then by weight."""
         sites = world.only(need.sites) if need.sites else world
         verdict = judge(self.filters, sites, need, knobs)
@@ -72,10 +72,12 @@ class AnalysisBroker(GenericBroker):
         worth = weights.product(factors)
         found = candidates(sites.sites, passed, worth, used, knobs["analysis.max_sites"])
         queued = load.activated(sites, need) + load.starting(sites, need)
-        return Choice.of(verdict, found, sites, factors, worth, queued, seed)
+        return SiteChoice.of(verdict, found, sites, factors, worth, queued, seed)
 
 
-def _may_move(sites: Snapshot, need: Need, knobs: Mapping[str, Any], verdict: Verdict) -> bool:
+def _may_move(
+    sites: Snapshot, need: Requirements, knobs: Mapping[str, Any], verdict: FilterResults
+) -> bool:
     """Somebody can send the data; and where jobs can go to them nobody got a slot lately."""
     if not need.data.wan_source:
         return False

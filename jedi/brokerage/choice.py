@@ -8,17 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from jedi.brokerage.choose import Lottery
-from jedi.brokerage.verdict import Verdict
+from jedi.brokerage.verdict import FilterResults
 from jedi.spec.snapshot import Numbers, Snapshot
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class SiteChoice:
     """The candidates (positions in `sites`), best first, with weights; `factors` of all sites make
     the weights; `queued` jobs wait at each site before the lottery begins."""
 
     sites: Snapshot
-    verdict: Verdict
+    verdict: FilterResults
     candidates: tuple[int, ...]
     weights: tuple[float, ...]
     factors: Mapping[str, Numbers]
@@ -28,14 +28,14 @@ class Choice:
     @classmethod
     def of(
         cls,
-        verdict: Verdict,
+        verdict: FilterResults,
         candidates: list[int],
         sites: Snapshot,
         factors: Mapping[str, Numbers],
         weights: Numbers,
         queued: Numbers,
         seed: int,
-    ) -> Choice:
+    ) -> SiteChoice:
         """With the weights of the candidates picked out of those of all sites."""
         picked = tuple(weights[candidates].tolist()) if candidates else ()
         return cls(sites, verdict, tuple(candidates), picked, factors, queued, seed)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from jedi.brokerage.verdict import Verdict
+from jedi.brokerage.verdict import FilterResults
 
 
-def why_nowhere(verdict: Verdict) -> str:
+def why_nowhere(verdict: FilterResults) -> str:
     """`3 sites: 2 little_memory (slots of 2000 MB, the jobs need 4000 MB), 1 no_pilots (...)`.
 
     The most frequent reason first, its words taken from the site that comes closest; a site counts
@@ -28,7 +28,7 @@ def why_nowhere(verdict: Verdict) -> str:
     return f"{count} site{'s' if count > 1 else ''}: {', '.join(parts)}"
 
 
-def counts(verdict: Verdict) -> dict[str, int]:
+def counts(verdict: FilterResults) -> dict[str, int]:
     """How many sites each filter refuses, by code."""
     refused = (~verdict.kept).sum(axis=1)
     return {f.code: int(n) for f, n in zip(verdict.filters, refused, strict=True) if n}

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 from jedi.brokerage import nucleus
-from jedi.brokerage.choice import Choice
+from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.choose import candidates
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.filters.cores import FEW_CORES, MANY_CORES
@@ -20,7 +20,7 @@ from jedi.brokerage.filters.pilots import PILOTS
 from jedi.brokerage.filters.place import EXCLUDED, NOT_INCLUDED, PROCESSING
 from jedi.brokerage.filters.status import STANDBY, STATUS
 from jedi.brokerage.filters.walltime import LITTLE_TIME, MUCH_TIME
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.brokerage.nucleus import NucleusBroker
 from jedi.brokerage.verdict import judge
 from jedi.brokerage.weights import product
@@ -45,7 +45,9 @@ class GenericBroker:
     nucleus: ClassVar[NucleusBroker] = nucleus.MOST_SPACE
     """Who chooses the nucleus of tasks that want one."""
 
-    def factors(self, sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> dict[str, Numbers]:
+    def factors(
+        self, sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]
+    ) -> dict[str, Numbers]:
         """Busy sites that digest their queues weigh more."""
         queued = sites.activated + sites.defined + 1
         return {"queue": (sites.running + 1) / queued, "defined": 1 / (sites.defined + 1)}
@@ -53,11 +55,11 @@ class GenericBroker:
     def choose(
         self,
         world: Snapshot,
-        need: Need,
+        need: Requirements,
         knobs: Mapping[str, Any],
         used: Collection[str],
         seed: int,
-    ) -> Choice:
+    ) -> SiteChoice:
         """The sites for a task. `used` are those it has jobs at."""
         sites = world.only(need.sites) if need.sites else world
         verdict = judge(self.filters, sites, need, knobs)
@@ -65,4 +67,4 @@ class GenericBroker:
         weights = product(factors)
         found = candidates(sites.sites, verdict.passed, weights, used, knobs["broker.max_sites"])
         waiting = sites.activated + sites.defined
-        return Choice.of(verdict, found, sites, factors, weights, waiting, seed)
+        return SiteChoice.of(verdict, found, sites, factors, weights, waiting, seed)

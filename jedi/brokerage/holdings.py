@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jedi.spec.chunk import Ints
-from jedi.spec.request import Data, Held
+from jedi.spec.request import InputAvailability, SiteInput
 from jedi.spec.snapshot import Bools, Snapshot
 
 
@@ -21,18 +21,18 @@ class Replicas:
     at: Mapping[str, tuple[int, float]]
 
 
-def of_files(world: Snapshot, sizes: Ints, where: Mapping[str, Bools]) -> Data:
+def of_files(world: Snapshot, sizes: Ints, where: Mapping[str, Bools]) -> InputAvailability:
     """From single files: their bytes, and by endpoint which of them are there."""
     at = {}
     for site, endpoints in zip(world.sites, world.endpoints, strict=True):
         if known := [name for name in endpoints if name in where]:
             disk = _any([where[name] for name in known if name not in world.tapes], len(sizes))
             both = _any([where[name] for name in known], len(sizes))
-            at[site] = Held(float(sizes[disk].sum()), int(disk.sum()),
+            at[site] = SiteInput(float(sizes[disk].sum()), int(disk.sum()),
                             float(sizes[both].sum()), int(both.sum()))  # fmt: skip
     open_to_all = [mask for name, mask in where.items() if name not in world.unreadable]
     source = bool(_any(open_to_all, len(sizes)).all())
-    return Data(float(sizes.sum()), len(sizes), source, at)
+    return InputAvailability(float(sizes.sum()), len(sizes), source, at)
 
 
 def join(
@@ -52,7 +52,9 @@ def _any(masks: Sequence[Bools], n: int) -> Bools:
     return np.logical_or.reduce(masks) if masks else np.zeros(n, bool)
 
 
-def of_replicas(world: Snapshot, datasets: Sequence[Replicas], complete_percent: float) -> Data:
+def of_replicas(
+    world: Snapshot, datasets: Sequence[Replicas], complete_percent: float
+) -> InputAvailability:
     """From whole datasets: of each counts the best replica that a site has. A dataset has a source
     where so much of it is at an endpoint that others may read."""
     at = {}
@@ -60,14 +62,16 @@ def of_replicas(world: Snapshot, datasets: Sequence[Replicas], complete_percent:
         disk = [_best(one, [e for e in endpoints if e not in world.tapes]) for one in datasets]
         both = [_best(one, endpoints) for one in datasets]
         if any(files for files, _ in both):
-            at[site] = Held(sum(b for _, b in disk), sum(n for n, _ in disk),
+            at[site] = SiteInput(sum(b for _, b in disk), sum(n for n, _ in disk),
                             sum(b for _, b in both), sum(n for n, _ in both))  # fmt: skip
     source = all(
         any(files >= complete_percent / 100 * one.files for name, (files, _) in one.at.items()
             if name not in world.unreadable)
         for one in datasets
     )  # fmt: skip
-    return Data(sum(one.bytes for one in datasets), sum(one.files for one in datasets), source, at)
+    return InputAvailability(
+        sum(one.bytes for one in datasets), sum(one.files for one in datasets), source, at
+    )
 
 
 def _best(one: Replicas, endpoints: Sequence[str]) -> tuple[int, float]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.core import states
 from jedi.spec.snapshot import Bools, Numbers, Snapshot
 
@@ -18,7 +18,7 @@ _TRANSFERRING = frozenset({"transferring"})
 
 
 def count(
-    sites: Snapshot, need: Need, statuses: frozenset[str], resource_type: str | None = None
+    sites: Snapshot, need: Requirements, statuses: frozenset[str], resource_type: str | None = None
 ) -> Numbers:
     """Jobs of the task's share (and of one resource type) in these statuses."""
     types = None if resource_type is None else frozenset({resource_type})
@@ -26,7 +26,7 @@ def count(
 
 
 def running(
-    sites: Snapshot, need: Need, knobs: Mapping[str, Any], resource_type: str | None = None
+    sites: Snapshot, need: Requirements, knobs: Mapping[str, Any], resource_type: str | None = None
 ) -> Numbers:
     """Running jobs. Where fewer run than pilots are there, those few count instead, so that a site
     gets jobs to begin with; slots that a site declares to keep for the share count as running."""
@@ -44,7 +44,7 @@ def running(
     return np.where(slots == 0, found + begun, np.maximum(found, kept))
 
 
-def _begins(need: Need, knobs: Mapping[str, Any]) -> bool:
+def _begins(need: Requirements, knobs: Mapping[str, Any]) -> bool:
     """Such jobs may be the first at a site."""
     most = knobs["broker.bootstrap_max_priority"]
     return not most or need.request.priority <= most
@@ -59,14 +59,14 @@ def _brings_pilots(sites: Snapshot, knobs: Mapping[str, Any]) -> Bools:
     return np.asarray(seen & (sites.streaming > 0))
 
 
-def declared(sites: Snapshot, need: Need) -> Numbers:
+def declared(sites: Snapshot, need: Requirements) -> Numbers:
     """Slots that sites declare to keep for the task's share and resource type; infinity: none
     said."""
     found = sites.slots.row(need.request.gshare, need.request.resource_type)
     return np.full(len(sites), np.inf) if found is None else found
 
 
-def untouched(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Bools:
+def untouched(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Bools:
     """Sites that are to get a batch of the task's jobs first, since nothing of the share runs or
     waits there. Source: brokerage.md §3.4 f."""
     asked = need.request
@@ -78,22 +78,22 @@ def untouched(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Bools:
     return np.asarray(busy == 0)
 
 
-def activated(sites: Snapshot, need: Need, resource_type: str | None = None) -> Numbers:
+def activated(sites: Snapshot, need: Requirements, resource_type: str | None = None) -> Numbers:
     """Jobs that wait for a slot."""
     return count(sites, need, frozenset({"activated"}), resource_type)
 
 
-def assigned(sites: Snapshot, need: Need, resource_type: str | None = None) -> Numbers:
+def assigned(sites: Snapshot, need: Requirements, resource_type: str | None = None) -> Numbers:
     """Jobs that wait for their inputs."""
     return count(sites, need, frozenset({"assigned"}), resource_type)
 
 
-def starting(sites: Snapshot, need: Need, resource_type: str | None = None) -> Numbers:
+def starting(sites: Snapshot, need: Requirements, resource_type: str | None = None) -> Numbers:
     """Jobs that a pilot has and that do not run yet."""
     return count(sites, need, _STARTING, resource_type)
 
 
-def defined(sites: Snapshot, need: Need, resource_type: str | None = None) -> Numbers:
+def defined(sites: Snapshot, need: Requirements, resource_type: str | None = None) -> Numbers:
     """Jobs that nobody has looked at yet, with those made since the sites were read."""
     made = sites.given({site: float(n) for site, n in need.made.items()})
     return count(sites, need, _DEFINED, resource_type) + made

@@ -11,13 +11,13 @@ import numpy as np
 
 from jedi.spec.chunk import Chunk, Ints
 from jedi.spec.decision import Pledge
-from jedi.spec.demand import Demand, Load
-from jedi.spec.request import Data, Held, Past, Request
+from jedi.spec.demand import Demand, InputSize
+from jedi.spec.request import InputAvailability, RecentJobs, Request, SiteInput
 from jedi.spec.snapshot import Numbers, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class RemainingWork:
     """Work that is left to tasks of nuclei, in core-days at 10 HS06: of all tasks, and of those of
     the same work queue whose priority is as high at least. Source: brokerage.md §2.1."""
 
@@ -25,7 +25,7 @@ class Work:
     ahead: Mapping[str, float] = field(default_factory=dict)
 
 
-def ahead(pledges: Sequence[Pledge], work_queue: int, priority: int) -> Work:
+def ahead(pledges: Sequence[Pledge], work_queue: int, priority: int) -> RemainingWork:
     """What is left at each nucleus, as a task of this queue and priority sees it."""
     of_all: defaultdict[str, float] = defaultdict(float)
     before: defaultdict[str, float] = defaultdict(float)
@@ -33,24 +33,24 @@ def ahead(pledges: Sequence[Pledge], work_queue: int, priority: int) -> Work:
         of_all[one.nucleus] += one.days
         if one.work_queue == work_queue and one.priority >= priority:
             before[one.nucleus] += one.days
-    return Work(dict(of_all), dict(before))
+    return RemainingWork(dict(of_all), dict(before))
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class Requirements:
     """`atom` is the largest of the smallest possible jobs; `sites` the only ones allowed (empty:
     all); `made` counts jobs of the task's share that the same cycle made, by site;
     `waits_days` is how long the task has waited for a nucleus; `dataset`: the one that the jobs are
     to be made of, where each is brokered by itself."""
 
     demand: Demand
-    atom: Load
+    atom: InputSize
     sites: tuple[str, ...] = ()
     request: Request = field(default_factory=Request)
-    data: Data = field(default_factory=Data)
-    past: Past = field(default_factory=Past)
+    data: InputAvailability = field(default_factory=InputAvailability)
+    past: RecentJobs = field(default_factory=RecentJobs)
     made: Mapping[str, int] = field(default_factory=dict)
-    work: Work = field(default_factory=Work)
+    work: RemainingWork = field(default_factory=RemainingWork)
     waits_days: float = 0.0
     dataset: str = ""
 
@@ -65,7 +65,7 @@ class Need:
         return asked.processing_type == "urgent" or asked.priority >= knobs["broker.express_from"]
 
     @classmethod
-    def read(cls, said: Mapping[str, Any]) -> Need:
+    def read(cls, said: Mapping[str, Any]) -> Requirements:
         """From JSON, as a decision keeps it."""
         asked: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value
@@ -74,38 +74,38 @@ class Need:
         data = said.get("data", {})
         return cls(
             demand=Demand(**said["demand"]),
-            atom=Load(**said["atom"]),
+            atom=InputSize(**said["atom"]),
             sites=tuple(said.get("sites", ())),
             request=Request(**asked),
-            data=Data(
-                **{**data, "at": {site: Held(**h) for site, h in data.get("at", {}).items()}}
+            data=InputAvailability(
+                **{**data, "at": {site: SiteInput(**h) for site, h in data.get("at", {}).items()}}
             ),
-            past=Past(**said.get("past", {})),
+            past=RecentJobs(**said.get("past", {})),
             made=said.get("made", {}),
-            work=Work(**said.get("work", {})),
+            work=RemainingWork(**said.get("work", {})),
             waits_days=said.get("waits_days", 0.0),
             dataset=said.get("dataset", ""),
         )
 
 
-def atom(chunks: Sequence[Chunk], n_files: int, n_events: int | None = None) -> Load:
+def atom(chunks: Sequence[Chunk], n_files: int, n_events: int | None = None) -> InputSize:
     """The largest job of `n_files` master files, or of so many as `n_events` may lie in: bytes and
     events are each the largest there are.
 
     Source: brokerage.md §5, "Atom".
     """
     loads = [_atom(c, n_files, n_events) for c in chunks]
-    return Load(max(load.bytes for load in loads), max(load.events for load in loads))
+    return InputSize(max(load.bytes for load in loads), max(load.events for load in loads))
 
 
-def _atom(chunk: Chunk, n_files: int, n_events: int | None) -> Load:
+def _atom(chunk: Chunk, n_files: int, n_events: int | None) -> InputSize:
     events = chunk.master.counted_events
     if n_events is None:
         most = _most(events, n_files)
     else:
         most = min(float(n_events), float(events.sum()))
         n_files = -(-n_events // int(events.max()))
-    return Load(_most(chunk.master.sizes, n_files) + _beside(chunk, n_files, most), most)
+    return InputSize(_most(chunk.master.sizes, n_files) + _beside(chunk, n_files, most), most)
 
 
 def _most(values: Ints, n: int) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jedi.brokerage.filters.nearness import in_nucleus
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.spec.snapshot import Numbers, Snapshot
 
 SAME_SITE = 2.5
@@ -37,18 +37,18 @@ def closeness_weight(close: Numbers) -> Numbers:
     return 1.0 + (WORST_CLOSENESS - np.minimum(known, WORST_CLOSENESS)) / WORST_CLOSENESS
 
 
-def closeness(sites: Snapshot, need: Need) -> Numbers:
+def closeness(sites: Snapshot, need: Requirements) -> Numbers:
     """0 best to 11 worst, -1 closed, infinity: not known."""
     return _figure(sites, need, "closeness", np.inf)
 
 
-def queued(sites: Snapshot, need: Need, express: bool) -> Numbers:
+def queued(sites: Snapshot, need: Requirements, express: bool) -> Numbers:
     """Files that wait on the link to the nucleus; 0 where nobody counted them lately."""
     found = _figure(sites, need, "express_queued" if express else "production_queued", 0.0)
     return np.where(np.isinf(found), 0.0, found)
 
 
-def link_weight(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
+def link_weight(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
     """The weight of every site."""
     speed = _figure(sites, need, "mb_s", np.inf)
     of_speed = np.where(
@@ -62,6 +62,6 @@ def link_weight(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Number
     return np.where(in_nucleus(sites, need), SAME_SITE, weight)
 
 
-def _figure(sites: Snapshot, need: Need, what: str, otherwise: float) -> Numbers:
+def _figure(sites: Snapshot, need: Requirements, what: str, otherwise: float) -> Numbers:
     found = sites.links.row(need.request.nucleus, what)
     return np.full(len(sites), otherwise) if found is None else found

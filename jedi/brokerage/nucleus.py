@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from jedi.brokerage.choice import Choice, nothing
+from jedi.brokerage.choice import SiteChoice, nothing
 from jedi.brokerage.choose import candidates
 from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.filters.disk import ENDPOINT
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.brokerage.verdict import judge
 from jedi.spec.snapshot import Snapshot
 
-Choose = Callable[[Snapshot, Need, Mapping[str, Any], int], Choice]
+Choose = Callable[[Snapshot, Requirements, Mapping[str, Any], int], SiteChoice]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ SPACE = Filter(
 FILTERS = (ACTIVE, ENDPOINT, SPACE)
 
 
-def nuclei(world: Snapshot, need: Need) -> Snapshot:
+def nuclei(world: Snapshot, need: Requirements) -> Snapshot:
     """The site that the submitter named, or any nucleus."""
     if need.sites:
         return world.only(need.sites)
@@ -60,13 +60,15 @@ def nuclei(world: Snapshot, need: Need) -> Snapshot:
     return world.only([site for site, role in names if role == "nucleus"])
 
 
-def most_space(world: Snapshot, need: Need, knobs: Mapping[str, Any], seed: int) -> Choice:
+def most_space(
+    world: Snapshot, need: Requirements, knobs: Mapping[str, Any], seed: int
+) -> SiteChoice:
     """At most one candidate: no lottery here."""
     sites = nuclei(world, need)
     verdict = judge(FILTERS, sites, need, knobs)
     worth = sites.usable_gb
     found = candidates(sites.sites, verdict.passed, worth, (), 1)
-    return Choice.of(verdict, found, sites, {"space": worth}, worth, nothing(sites), seed)
+    return SiteChoice.of(verdict, found, sites, {"space": worth}, worth, nothing(sites), seed)
 
 
 MOST_SPACE = NucleusBroker(most_space, wants_data=False, why="has the most free space",

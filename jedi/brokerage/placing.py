@@ -9,21 +9,21 @@ from typing import Any, Protocol
 import numpy as np
 
 from jedi.brokerage.holdings import Replicas, of_replicas
-from jedi.brokerage.need import Need, ahead
+from jedi.brokerage.need import Requirements, ahead
 from jedi.spec.decision import Pledge
-from jedi.spec.demand import Demand, Load
-from jedi.spec.request import Data, Request
+from jedi.spec.demand import Demand, InputSize
+from jedi.spec.request import InputAvailability, Request
 from jedi.spec.snapshot import Snapshot
 
 
-class Room(Protocol):
+class FreeSpace(Protocol):
     """Free space of an endpoint."""
 
     @property
     def free_gb(self) -> float: ...
 
 
-class Copy(Protocol):
+class DatasetCopy(Protocol):
     """What an endpoint holds of a dataset: files and bytes."""
 
     @property
@@ -34,7 +34,7 @@ class Copy(Protocol):
     def size(self) -> int: ...
 
 
-def measured(world: Snapshot, space: Callable[[str], Room]) -> Snapshot:
+def measured(world: Snapshot, space: Callable[[str], FreeSpace]) -> Snapshot:
     """With the room that data management sees where nobody has noted any."""
     usable, free = world.usable_gb.copy(), world.free_gb.copy()
     for row in np.flatnonzero(np.isinf(usable)):
@@ -46,9 +46,9 @@ def measured(world: Snapshot, space: Callable[[str], Room]) -> Snapshot:
 def data_of(
     world: Snapshot,
     datasets: Sequence[tuple[str, int]],
-    replicas: Callable[[str], Sequence[Copy]],
+    replicas: Callable[[str], Sequence[DatasetCopy]],
     knobs: Mapping[str, Any],
-) -> Data:
+) -> InputAvailability:
     """Where datasets lie, each with its number of files."""
     found = []
     for name, n_files in datasets:
@@ -58,17 +58,19 @@ def data_of(
     return of_replicas(world, found, knobs["taskbroker.complete_percent"])
 
 
-def need_of(row: Any, knobs: Mapping[str, Any]) -> Need:
+def need_of(row: Any, knobs: Mapping[str, Any]) -> Requirements:
     """What a task (a row of jedi_tasks) needs of a nucleus, wherever its data lie."""
-    return Need(
+    return Requirements(
         demand=Demand.of(row, None).roomier(knobs["broker.spare_work_mb"]),
-        atom=Load(0.0, 0.0),
+        atom=InputSize(0.0, 0.0),
         sites=(row.nucleus,) if row.nucleus else (),
         request=Request.of(row),
     )
 
 
-def with_data(need: Need, queue: int, data: Data, pledges: Sequence[Pledge], days: float) -> Need:
+def with_data(
+    need: Requirements, queue: int, data: InputAvailability, pledges: Sequence[Pledge], days: float
+) -> Requirements:
     """... and where they do, what work is left there, and how many days it has waited."""
     work = ahead(pledges, queue, need.request.priority)
     return replace(need, data=data, work=work, waits_days=days)

@@ -9,7 +9,7 @@ import numpy as np
 
 from jedi.brokerage import load, weights
 from jedi.brokerage.able import ABLE
-from jedi.brokerage.choice import Choice
+from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.choose import candidates
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.filters.disk import STORAGE
@@ -25,10 +25,10 @@ from jedi.brokerage.filters.queues import (
 from jedi.brokerage.filters.storage_status import STORAGE_STATUS
 from jedi.brokerage.filters.urgency import INACTIVE, NOT_T1, OUTSIDE_NUCLEUS
 from jedi.brokerage.generic import GenericBroker
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.brokerage.nucleus import NucleusBroker
 from jedi.brokerage.task import BY_WEIGHT
-from jedi.brokerage.verdict import Verdict, judge
+from jedi.brokerage.verdict import FilterResults, judge
 from jedi.spec.snapshot import Bools, Numbers, Snapshot
 
 CAPS = (QUEUE_CAP, WAITING_CAP)
@@ -50,18 +50,20 @@ class ProductionBroker(GenericBroker):
     wants_data: ClassVar[bool] = True
     nucleus: ClassVar[NucleusBroker] = BY_WEIGHT
 
-    def factors(self, sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> dict[str, Numbers]:
+    def factors(
+        self, sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]
+    ) -> dict[str, Numbers]:
         """Queue, data, T1 weight and network."""
         return weights.production(sites, need, knobs)
 
     def choose(
         self,
         world: Snapshot,
-        need: Need,
+        need: Requirements,
         knobs: Mapping[str, Any],
         used: Collection[str],
         seed: int,
-    ) -> Choice:
+    ) -> SiteChoice:
         """The sites for a task; where all that fit have jobs enough, the best few of them if the
         preset says so."""
         sites = world.only(need.sites) if need.sites else world
@@ -77,10 +79,10 @@ class ProductionBroker(GenericBroker):
             passed = _busiest(passed, load.running(sites, need, knobs))
         found = candidates(sites.sites, passed, worth, (), most)
         queued = waiting_at(sites, need, knobs)
-        return Choice.of(verdict, found, sites, factors, worth, queued, seed)
+        return SiteChoice.of(verdict, found, sites, factors, worth, queued, seed)
 
 
-def _without_void(verdict: Verdict) -> Verdict:
+def _without_void(verdict: FilterResults) -> FilterResults:
     """The same; of the sites that come as far as the check of I/O somebody has to pass it, or it
     does not count. Who passes it may be taken away later. Source: brokerage.md §3.2 #23, #24."""
     come = verdict.passed_but((*VOIDABLE, *AFTER_IO))

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from jedi.brokerage.choice import Choice
-from jedi.brokerage.need import Need
-from jedi.brokerage.verdict import Verdict
+from jedi.brokerage.choice import SiteChoice
+from jedi.brokerage.need import Requirements
+from jedi.brokerage.verdict import FilterResults
 from jedi.spec.decision import Decision, Refusal
 from jedi.spec.snapshot import Snapshot
 
@@ -29,9 +29,9 @@ def record(
     jedi_task_id: int,
     broker: str,
     world: Snapshot,
-    need: Need,
+    need: Requirements,
     knobs: Mapping[str, Any],
-    choice: Choice,
+    choice: SiteChoice,
     used: Sequence[str] = (),
 ) -> Decision:
     """The decision that a choice was. `used` are the sites that the task had jobs at."""
@@ -49,7 +49,7 @@ def record(
     )
 
 
-def refusals(verdict: Verdict) -> list[Refusal]:
+def refusals(verdict: FilterResults) -> list[Refusal]:
     """Every site that is refused, with every reason."""
     sites, filters = np.nonzero(~verdict.kept.T)
     codes = [verdict.filters[i].code for i in filters.tolist()]

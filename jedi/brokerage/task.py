@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from jedi.brokerage.able import ABLE
-from jedi.brokerage.choice import Choice, nothing
+from jedi.brokerage.choice import SiteChoice, nothing
 from jedi.brokerage.choose import Lottery, candidates
 from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.filters.disk import ENDPOINT
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.brokerage.nucleus import ACTIVE, NucleusBroker, nuclei
-from jedi.brokerage.verdict import Verdict, judge
+from jedi.brokerage.verdict import FilterResults, judge
 from jedi.brokerage.weights import product
 from jedi.spec.demand import GB
-from jedi.spec.request import Data
+from jedi.spec.request import InputAvailability
 from jedi.spec.snapshot import Bools, Numbers, Snapshot
 
 GB_PER_CORE_DAY = 0.25
@@ -29,17 +29,19 @@ LEAST_WORK_DAYS = 50.0
 TAPE_WEIGHT = 0.001
 
 
-def _room_gb(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
+def _room_gb(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
     """Free space, less what the tasks of the nucleus are going to write."""
     promised = sites.given(need.work.all) * GB_PER_CORE_DAY
     reserved = sites.reserved_gb if knobs["taskbroker.count_reserved"] else 0.0
     return np.asarray(sites.free_gb - reserved - promised)
 
 
-def _able(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Verdict:
+def _able(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> FilterResults:
     """Some queue of the nucleus' grid site can run the jobs; where none can, each is refused for
     reasons of its own."""
-    anywhere = replace(need, sites=(), data=Data(), request=replace(need.request, nucleus=""))
+    anywhere = replace(
+        need, sites=(), data=InputAvailability(), request=replace(need.request, nucleus="")
+    )
     found = judge(ABLE, sites, anywhere, knobs)
     passed = zip(sites.grid_site, found.passed, strict=True)
     places = {place for place, good in passed if good and place}
@@ -47,7 +49,7 @@ def _able(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Verdict:
     return replace(found, kept=found.kept | helped)
 
 
-def _held(sites: Snapshot, need: Need, what: str) -> Numbers:
+def _held(sites: Snapshot, need: Requirements, what: str) -> Numbers:
     return sites.given({s: float(getattr(some, what)) for s, some in need.data.at.items()})
 
 
@@ -129,14 +131,16 @@ FILTERS = (ACTIVE, BACKLOG, ENDPOINT, TAKES_OUTPUTS, ROOM, SOURCE, *LOCALITY, CH
 """Besides these, a queue of the nucleus must be able to run the jobs (brokerage/able.py)."""
 
 
-def _dispensable(need: Need, knobs: Mapping[str, Any]) -> bool:
+def _dispensable(need: Requirements, knobs: Mapping[str, Any]) -> bool:
     """The input may be brought from elsewhere: it is small and read slowly, or time presses."""
     slow = (need.request.io_kb_s or 0.0) <= knobs["taskbroker.local_io_kb_s"]
     small = need.data.bytes <= knobs["taskbroker.local_max_gb"] * GB
     return bool(slow and small) or need.request.priority >= int(knobs["taskbroker.local_priority"])
 
 
-def _judged(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> tuple[Verdict, bool]:
+def _judged(
+    sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]
+) -> tuple[FilterResults, bool]:
     """The verdict, and whether it counts in it where the input lies."""
     verdict = judge(FILTERS, sites, need, knobs).joined(_able(sites, need, knobs))
     if not knobs["taskbroker.local_gives_way"]:
@@ -153,7 +157,7 @@ def counted(days: Numbers) -> Numbers:
 
 
 def factors(
-    sites: Snapshot, need: Need, knobs: Mapping[str, Any], passed: Bools, local: bool = True
+    sites: Snapshot, need: Requirements, knobs: Mapping[str, Any], passed: Bools, local: bool = True
 ) -> dict[str, Numbers]:
     """Less work ahead and, if it counts where the input lies (`local`), more input, rather disk
     than tape; a preset of today counts free space, too. The queues of one grid site share its
@@ -187,7 +191,7 @@ def _queues(sites: Snapshot) -> Numbers:
     return sites.spread("grid_site", lambda place: names[place] if place else 1)
 
 
-def _tape(sites: Snapshot, need: Need) -> Numbers:
+def _tape(sites: Snapshot, need: Requirements) -> Numbers:
     disk, both = _held(sites, need, "disk_bytes"), _held(sites, need, "bytes")
     return np.where((both > 0) & (disk == 0), TAPE_WEIGHT, 1.0)
 
@@ -198,7 +202,9 @@ def _part(part: Numbers, passed: Bools) -> Numbers:
     return np.where(part > 0, part, some.min() if len(some) else 1.0)
 
 
-def by_weight(world: Snapshot, need: Need, knobs: Mapping[str, Any], seed: int) -> Choice:
+def by_weight(
+    world: Snapshot, need: Requirements, knobs: Mapping[str, Any], seed: int
+) -> SiteChoice:
     """One nucleus, drawn in proportion to the weights of those that pass."""
     sites = nuclei(world, need)
     verdict, local = _judged(sites, need, knobs)
@@ -208,7 +214,7 @@ def by_weight(world: Snapshot, need: Need, knobs: Mapping[str, Any], seed: int) 
     if found:
         drawn = Lottery([float(worth[i]) for i in found], [0.0] * len(found), seed).draw()
         found = [found[drawn]]
-    return Choice.of(verdict, found, sites, made, worth, nothing(sites), seed)
+    return SiteChoice.of(verdict, found, sites, made, worth, nothing(sites), seed)
 
 
 BY_WEIGHT = NucleusBroker(by_weight, wants_data=True, why="was drawn by weight",

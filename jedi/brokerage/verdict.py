@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jedi.brokerage.filters import Filter
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.spec.snapshot import Bools, Snapshot
 
 
 @dataclass(frozen=True, eq=False)
-class Verdict:
+class FilterResults:
     """Matrices of filters × sites: what was kept, observed and demanded."""
 
     filters: tuple[Filter, ...]
@@ -37,17 +37,17 @@ class Verdict:
         """Sites that one filter keeps."""
         return np.asarray(self.kept[self.filters.index(one)])
 
-    def without(self, spared: Collection[Filter]) -> Verdict:
+    def without(self, spared: Collection[Filter]) -> FilterResults:
         """The same where these filters do not count."""
         rows = np.array([one in spared for one in self.filters])
         return replace(self, kept=self.kept | rows[:, None])
 
-    def without_if_nobody(self, spared: Collection[Filter]) -> Verdict:
+    def without_if_nobody(self, spared: Collection[Filter]) -> FilterResults:
         """The same; where it is these filters that leave nobody, they do not count."""
         alone = not self.passed.any() and self.passed_but(spared).any()
         return self.without(spared) if alone else self
 
-    def joined(self, other: Verdict) -> Verdict:
+    def joined(self, other: FilterResults) -> FilterResults:
         """With the criteria of another verdict on the same sites. Those of one code become one: a
         site that both refuse is refused once."""
         ours = {one.code: row for row, one in enumerate(self.filters)}
@@ -66,7 +66,7 @@ class Verdict:
                 observed[at] = np.where(theirs, other.observed[row], observed[at])
                 limits[at] = np.where(theirs, other.limits[row], limits[at])
         filters = (*self.filters, *(other.filters[row] for row in fresh))
-        return Verdict(filters, self.sites, kept, observed, limits)
+        return FilterResults(filters, self.sites, kept, observed, limits)
 
     @property
     def lasting(self) -> bool:
@@ -80,8 +80,8 @@ class Verdict:
 
 
 def judge(
-    filters: Sequence[Filter], sites: Snapshot, need: Need, knobs: Mapping[str, Any]
-) -> Verdict:
+    filters: Sequence[Filter], sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]
+) -> FilterResults:
     """Run all filters for all sites."""
     shape = (len(filters), len(sites))
     observed, limits = np.full(shape, np.nan), np.full(shape, np.nan)
@@ -91,4 +91,4 @@ def judge(
             observed[row] = one.observed(sites, need, knobs)
             limits[row] = one.limit(sites, need, knobs)
             kept[row] = one.keep(observed[row], limits[row])
-    return Verdict(tuple(filters), sites.sites, kept, observed, limits)
+    return FilterResults(tuple(filters), sites.sites, kept, observed, limits)

@@ -13,7 +13,7 @@ import numpy as np
 from jedi.brokerage import load
 from jedi.brokerage.filters.input import missing_bytes, missing_files
 from jedi.brokerage.filters.nearness import at_home
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.brokerage.network import link_weight
 from jedi.spec.demand import GB
 from jedi.spec.snapshot import Numbers, Snapshot
@@ -26,7 +26,7 @@ def product(factors: Factors) -> Numbers:
     return np.asarray(np.prod(list(factors.values()), axis=0))
 
 
-def production(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> dict[str, Numbers]:
+def production(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> dict[str, Numbers]:
     """How fast a site digests its queue, what it has of the input, whether it is at home, and how
     well its outputs reach the nucleus; 0 where a batch of jobs goes first, whatever that is."""
     factors = {"queue": queue_factor(sites, need, knobs), "data": data_factor(sites, need),
@@ -38,7 +38,7 @@ def production(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> dict[st
     return factors
 
 
-def queue_factor(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
+def queue_factor(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
     """Running jobs by waiting ones; those that wait for their inputs count where this task's would
     have to, and weigh down a site where they outnumber those that could start."""
     assigned, activated = load.assigned(sites, need), load.activated(sites, need)
@@ -49,7 +49,7 @@ def queue_factor(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbe
     return np.where(local, running / waiting, running / (waiting + assigned) / many)
 
 
-def data_factor(sites: Snapshot, need: Need) -> Numbers:
+def data_factor(sites: Snapshot, need: Requirements) -> Numbers:
     """1 to 2 with the part of the input that is there, less the more files are missing."""
     if need.data.bytes <= 0:
         return np.ones(len(sites))
@@ -57,7 +57,7 @@ def data_factor(sites: Snapshot, need: Need) -> Numbers:
     return (need.data.bytes + local) / need.data.bytes / (missing_files(sites, need) / 100 + 1)
 
 
-def t1_weight(need: Need, knobs: Mapping[str, Any]) -> float:
+def t1_weight(need: Requirements, knobs: Mapping[str, Any]) -> float:
     """What a task's jobs are worth at home."""
     asked = need.request
     weight = float(max(asked.t1_weight, 0))
@@ -71,13 +71,13 @@ def t1_weight(need: Need, knobs: Mapping[str, Any]) -> float:
     return max(weight, 1.0)
 
 
-def t1_factor(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
+def t1_factor(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
     """The T1 weight at home, 1 elsewhere; a negative one has decided before."""
     return np.where(at_home(sites, need), t1_weight(need, knobs), 1.0)
 
 
 def analysis(
-    sites: Snapshot, need: Need, knobs: Mapping[str, Any], moving: bool
+    sites: Snapshot, need: Requirements, knobs: Mapping[str, Any], moving: bool
 ) -> dict[str, Numbers]:
     """Running jobs by waiting ones. Where jobs go to data, disk counts a thousand times as much as
     tape; where data go to jobs, what is there already counts."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from jedi.brokerage.choice import Choice
+from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.record import refusals
 from jedi.brokerage.weights import product
 from jedi.core.errors import BadInput, Problem
@@ -25,7 +25,7 @@ SEED_NAMES = {
 """Attributes of a site file that a snapshot has under other names."""
 
 
-Change = Literal["gained", "lost", "weight", "kept", "refused", "reasons"]
+ChangeKind = Literal["gained", "lost", "weight", "kept", "refused", "reasons"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +52,17 @@ class SiteView:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class SiteDifference:
     """What changed at a site; `before` and `after` are its weights, None: it was not chosen."""
 
     site: str
-    change: Change
+    change: ChangeKind
     before: float | None
     after: float | None
     reasons: tuple[str, ...]
 
 
-def views(choice: Choice) -> list[SiteView]:
+def views(choice: SiteChoice) -> list[SiteView]:
     """Every site of a choice with all reasons and factors."""
     filters = {one.code: one for one in choice.verdict.filters}
     why = {
@@ -87,19 +87,23 @@ def views(choice: Choice) -> list[SiteView]:
     ]
 
 
-def differences(before: Choice, after: Choice) -> list[Difference]:
+def differences(before: SiteChoice, after: SiteChoice) -> list[SiteDifference]:
     """What another world or other knobs change: sites gained and lost, other weights, sites that
     are kept or refused now without being chosen, and those that are refused for other reasons."""
     old, new = ({one.site: one for one in views(choice)} for choice in (before, after))
     was, now = (dict(chosen(choice)) for choice in (before, after))
     return [
-        Difference(site, change, was.get(site), now.get(site), tuple(r.code for r in seen.reasons))
+        SiteDifference(
+            site, change, was.get(site), now.get(site), tuple(r.code for r in seen.reasons)
+        )
         for site, seen in new.items()
         if (change := _change(old[site], seen, was.get(site), now.get(site)))
     ]
 
 
-def _change(old: SiteView, new: SiteView, was: float | None, now: float | None) -> Change | None:
+def _change(
+    old: SiteView, new: SiteView, was: float | None, now: float | None
+) -> ChangeKind | None:
     if was != now:
         return "gained" if was is None else "lost" if now is None else "weight"
     if old.kept != new.kept:
@@ -108,7 +112,7 @@ def _change(old: SiteView, new: SiteView, was: float | None, now: float | None) 
     return "reasons" if len({frozenset(some) for some in codes}) > 1 else None
 
 
-def chosen(choice: Choice) -> list[tuple[str, float]]:
+def chosen(choice: SiteChoice) -> list[tuple[str, float]]:
     """The sites chosen with their weights, best first."""
     names = [choice.sites.sites[at] for at in choice.candidates]
     return list(zip(names, choice.weights, strict=True))

@@ -16,7 +16,7 @@ from jedi.core.errors import JediError
 from jedi.core.settings import Settings, caller
 
 if TYPE_CHECKING:
-    from jedi.taskbuffer.sites.sites import Change
+    from jedi.taskbuffer.sites.sites import AttributeChange
 
 site_app = application("Sites: where jobs can run.")
 config_app = application("Knobs: every live setting, with who set it when.")
@@ -107,7 +107,7 @@ def site_set(
     show(changes, as_json, lambda: show_changes(changes))
 
 
-def show_changes(changes: Sequence[Change]) -> None:
+def show_changes(changes: Sequence[AttributeChange]) -> None:
     if not changes:
         typer.echo("Nothing changed.")
         return

@@ -10,7 +10,7 @@ import typer
 from jedi.cli.common import cell, console, table
 
 if TYPE_CHECKING:
-    from jedi.brokerage.whatif import Difference, SiteView
+    from jedi.brokerage.whatif import SiteDifference, SiteView
 
 OtherKnobs = Annotated[
     list[str] | None,
@@ -51,7 +51,7 @@ def _why(one: SiteView) -> str:
     )  # fmt: skip
 
 
-def show_differences(found: Sequence[Difference]) -> None:
+def show_differences(found: Sequence[SiteDifference]) -> None:
     """What another world changes."""
     if not found:
         console().print("In that world nothing changes.")

@@ -121,10 +121,10 @@ def exit_code(error: JediError) -> int:
 @contextmanager
 def database() -> Iterator[Engine]:
     """The database of the present home; Unreachable if it does not answer."""
-    from jedi.standalone.place import Place
+    from jedi.standalone.place import Installation
     from jedi.taskbuffer.db import engine
 
-    connections = engine.connect(Place.current().url, "jedi cli", pool_size=1)
+    connections = engine.connect(Installation.current().url, "jedi cli", pool_size=1)
     try:
         with engine.reachable(connections):
             yield connections

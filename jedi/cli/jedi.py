@@ -31,7 +31,7 @@ from jedi.host import logfiles
 
 if TYPE_CHECKING:
     from jedi.service.status import SystemStatus
-    from jedi.standalone.place import Place
+    from jedi.standalone.place import Installation
 
 SAID_BYTES, SAID_LINES = 2000, 6
 """What is shown of the log of a process that does not come up."""
@@ -80,10 +80,10 @@ def up(
     """
     from jedi.spec.sitefile import read_sites
     from jedi.standalone.detach import up_detached
-    from jedi.standalone.place import Place
+    from jedi.standalone.place import Installation
     from jedi.standalone.up import up
 
-    place, begin = Place.current(), clock.monotonic()
+    place, begin = Installation.current(), clock.monotonic()
     site_file = read_file(sites) if sites else None
     if site_file is not None:
         read_sites(site_file)  # its mistakes are told before anything starts
@@ -115,9 +115,9 @@ def down(
     Example: `jedi down --drain 300`
     """
     from jedi.standalone.down import down
-    from jedi.standalone.place import Place
+    from jedi.standalone.place import Installation
 
-    place = Place.current()
+    place = Installation.current()
     was_up = down(place, drain, partial(typer.echo, err=True))
     typer.echo(f"JEDI in {place.home.path} is down." if was_up else "JEDI was not up.")
 
@@ -131,9 +131,9 @@ def status(as_json: Json = False) -> None:
     Example: `jedi status --json`
     """
     from jedi.service.status import system
-    from jedi.standalone.place import Place
+    from jedi.standalone.place import Installation
 
-    place = Place.current()
+    place = Installation.current()
     supervisor, record = place.supervisor(), place.read_record() or []
     value: dict[str, Any] = {
         "home": str(place.home.path),
@@ -193,7 +193,7 @@ def _show_status(value: dict[str, Any], found: SystemStatus) -> None:
         console().print(f"{what:<12}{words or 'none'}")
 
 
-def _tell_where(place: Place, seconds: float, notes: Sequence[str] = ()) -> None:
+def _tell_where(place: Installation, seconds: float, notes: Sequence[str] = ()) -> None:
     """The one screen of `jedi up`."""
     from jedi.service.sites import list_sites
 
@@ -235,8 +235,8 @@ def api(leashed: parts.Leashed = False) -> None:
     """
     from jedi.agent import child
     from jedi.api.server import serve
-    from jedi.standalone.place import Place
+    from jedi.standalone.place import Installation
 
     if leashed:
         child.follow()
-    serve(Place.current().settings, child.announce)
+    serve(Installation.current().settings, child.announce)

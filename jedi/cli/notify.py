@@ -11,10 +11,10 @@ from jedi.cli.common import Json, show, transaction
 from jedi.core.settings import caller
 
 if TYPE_CHECKING:
-    from jedi.service.users import Told
+    from jedi.service.users import NotificationSettings
 
 
-class About(StrEnum):
+class NotificationTopic(StrEnum):
     """What a user is told of."""
 
     TASKS = "tasks"
@@ -37,7 +37,7 @@ def notify(
         ),
     ] = None,
     about: Annotated[
-        About | None,
+        NotificationTopic | None,
         typer.Option(
             "--about",
             help="Ends of tasks; or those of jobs, and jobs that are held, as well.",
@@ -59,7 +59,7 @@ def notify(
     show(told, as_json, lambda: _show(told))
 
 
-def _show(told: Told) -> None:
+def _show(told: NotificationSettings) -> None:
     ways = [way for way in (told.mail and f"by mail to {told.mail}",
                             told.webhook and f"at {told.webhook}") if way]  # fmt: skip
     if ways:

@@ -40,13 +40,13 @@ def agent_run(
     from jedi.agent import child, registry
     from jedi.agent.loop import Loop
     from jedi.agent.world import make_world
-    from jedi.standalone.place import Place
+    from jedi.standalone.place import Installation
     from jedi.taskbuffer.db.engine import plan_once, reachable
 
     if leashed:
         child.follow()
     cls = registry.load(name)
-    agent = cls(make_world(Place.current().settings, name))
+    agent = cls(make_world(Installation.current().settings, name))
     if cls.plans_once:
         plan_once(agent.world.engine)
     if once:
@@ -83,9 +83,9 @@ def db_url() -> None:
 
     Example: `psql "$(jedi db url)"`
     """
-    from jedi.standalone.place import Place
+    from jedi.standalone.place import Installation
 
-    typer.echo(Place.current().libpq_url)
+    typer.echo(Installation.current().libpq_url)
 
 
 @db_app.command("upgrade")
@@ -137,9 +137,9 @@ def db_backup(
     Example: `jedi db backup /backups`
     """
     from jedi.standalone.backup import backup
-    from jedi.standalone.place import Place
+    from jedi.standalone.place import Installation
 
-    file = backup(Place.current(), target)
+    file = backup(Installation.current(), target)
     value = {"file": str(file), "bytes": file.stat().st_size}
     show(value, as_json, lambda: typer.echo(f"{file}: {value['bytes']:,} bytes"))
 
@@ -156,9 +156,9 @@ def db_restore(
     Example: `JEDI_HOME=~/jedi-new jedi db restore /backups/jedi-20260101T000000Z.dump`
     """
     from jedi.standalone.backup import restore
-    from jedi.standalone.place import Place
+    from jedi.standalone.place import Installation
 
-    done = restore(Place.current(), source)
+    done = restore(Installation.current(), source)
     said = f"{done.file} is restored; {done.jobs} jobs are tried again, {done.files} files removed."
     for endpoint, files in done.unseen.items():
         said += f" {len(files)} files to be merged, as {files[0]}, are at {endpoint}, which is no "

@@ -10,7 +10,7 @@ import typer
 from jedi.cli.common import NO, Json, cleaning_up, console, read_file, show, table
 
 if TYPE_CHECKING:
-    from jedi.simulator.measure import Outcome
+    from jedi.simulator.measure import SimulationOutcome
     from jedi.simulator.scenario import Scenario
 
 _MOST = 20
@@ -85,7 +85,7 @@ def _read(path: Path, scale: float, seed: int | None) -> Scenario:
     return found if seed is None else found.model_copy(update={"seed": seed})
 
 
-def _run(scenario: Scenario) -> Outcome:
+def _run(scenario: Scenario) -> SimulationOutcome:
     """One simulation, with a bar that tells how far it is."""
     from rich.progress import Progress
 
@@ -98,7 +98,7 @@ def _run(scenario: Scenario) -> Outcome:
         return measure(simulate(scenario, lambda part: progress.update(bar, completed=part)))
 
 
-def _write(outcomes: dict[str, Outcome], out: Path, *, plots: bool) -> None:
+def _write(outcomes: dict[str, SimulationOutcome], out: Path, *, plots: bool) -> None:
     from jedi.simulator.plots import write_plots
     from jedi.simulator.report import write_tables
 
@@ -108,7 +108,7 @@ def _write(outcomes: dict[str, Outcome], out: Path, *, plots: bool) -> None:
         write_plots(outcomes, out)
 
 
-def _show(outcomes: dict[str, Outcome], out: Path | None, as_json: bool) -> None:
+def _show(outcomes: dict[str, SimulationOutcome], out: Path | None, as_json: bool) -> None:
     from jedi.simulator.report import differences
 
     if len(outcomes) == 1:
@@ -124,7 +124,7 @@ def _show(outcomes: dict[str, Outcome], out: Path | None, as_json: bool) -> None
         console().print(f"Tables are in {out}.")
 
 
-def _tell(outcome: Outcome) -> None:
+def _tell(outcome: SimulationOutcome) -> None:
     from jedi.simulator.report import completion_h
 
     print_line = console().print

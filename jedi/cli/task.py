@@ -49,7 +49,7 @@ from jedi.core.terminal import harmless
 
 if TYPE_CHECKING:
     from jedi.service.submission import Submitted
-    from jedi.service.tasks import Failure, File, Job, TaskDetails
+    from jedi.service.tasks import FailureCause, File, JobSummary, TaskDetails
 
 app = application(
     "Tasks: submit them, look at them, steer them, get what they made.\n\n"
@@ -66,7 +66,7 @@ Limit = Annotated[
 ]
 
 
-class Order(StrEnum):
+class ListOrder(StrEnum):
     """What the list is ordered by."""
 
     NEWEST = "newest"
@@ -158,8 +158,8 @@ def list_tasks(
     user: Annotated[str | None, typer.Option("--user", help="Of this user.")] = None,
     name: Annotated[str | None, typer.Option("--name", help="Of this name; * is anything.")] = None,
     order: Annotated[
-        Order, typer.Option("--order", help="generation: as tasks get jobs, and why.")
-    ] = Order.NEWEST,
+        ListOrder, typer.Option("--order", help="generation: as tasks get jobs, and why.")
+    ] = ListOrder.NEWEST,
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many at most.")] = 20,
     as_json: Json = False,
 ) -> None:
@@ -169,7 +169,7 @@ def list_tasks(
     """
     from jedi.service import tasks
 
-    if order is Order.GENERATION:
+    if order is ListOrder.GENERATION:
         list_by_turn(limit, as_json)
         return
     for one in status or ():
@@ -255,7 +255,7 @@ def _show_details(found: TaskDetails) -> None:
         )
 
 
-def _failure(one: Failure) -> list[Any]:
+def _failure(one: FailureCause) -> list[Any]:
     said = shorten(one.error_diag or "", SAID)
     return [one.jobs, one.error_code, one.error_source, one.exit_code, one.panda_id, said]
 
@@ -303,7 +303,7 @@ def jobs(
     show(found, as_json, people)
 
 
-def _show_jobs(found: list[Job]) -> None:
+def _show_jobs(found: list[JobSummary]) -> None:
     table(
         ["job", "after", "unit", "attempt", "status", "site", "inputs", "wall s", "cpu s", "MB",
          "exit", "error"],
@@ -322,7 +322,7 @@ SAID = 200
 """Characters of what a failed job said that are shown in tables; `jedi-job show` has all."""
 
 
-def _show_failed(found: list[Job]) -> None:
+def _show_failed(found: list[JobSummary]) -> None:
     print_line = console().print
     if not found:
         print_line("No job failed.")

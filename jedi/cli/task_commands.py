@@ -14,7 +14,7 @@ from jedi.core.errors import BadInput, JediError, Problem, Unreachable
 from jedi.core.settings import caller
 
 
-class What(StrEnum):
+class ChangeableAttribute(StrEnum):
     """What may be changed of a task that is under way."""
 
     PRIORITY = "priority"
@@ -221,7 +221,7 @@ def reassign(
 
 def change(
     task: Task,
-    key: Annotated[What, typer.Argument(metavar="priority", help="What to change.")],
+    key: Annotated[ChangeableAttribute, typer.Argument(metavar="priority", help="What to change.")],
     value: Annotated[int, typer.Argument(metavar="VALUE", help="The new value.")],
     as_json: Json = False,
 ) -> None:

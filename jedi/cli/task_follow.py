@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Group
     from sqlalchemy import Engine
 
-    from jedi.service.tasks import Task
+    from jedi.service.tasks import TaskSummary
 
 POLL_S = 0.5
 HELD = ("pending", "throttled", "paused", "staging", "exhausted")
@@ -83,7 +83,9 @@ def _at_work(engine: Engine) -> list[int]:
         return sorted(t.jedi_task_id for t in tasks.find(tx, statuses=statuses))
 
 
-def _follow(engine: Engine, ids: list[int], timeout_s: float | None) -> Iterator[Sequence[Task]]:
+def _follow(
+    engine: Engine, ids: list[int], timeout_s: float | None
+) -> Iterator[Sequence[TaskSummary]]:
     """The tasks as they are, again and again until all are settled."""
     from jedi.service import waiting
 
@@ -105,10 +107,12 @@ def _follow(engine: Engine, ids: list[int], timeout_s: float | None) -> Iterator
         time.sleep(min(POLL_S, left))
 
 
-def _lines(seen: Iterator[Sequence[Task]], line: Callable[[Task], str]) -> Sequence[Task]:
+def _lines(
+    seen: Iterator[Sequence[TaskSummary]], line: Callable[[TaskSummary], str]
+) -> Sequence[TaskSummary]:
     """Print a line for each task that changed; the last look."""
     told: dict[int, tuple[object, ...]] = {}
-    last: Sequence[Task] = ()
+    last: Sequence[TaskSummary] = ()
     for last in seen:
         for task in last:
             state = (task.status, task.n_files, task.n_files_finished, task.n_files_failed,
@@ -126,7 +130,7 @@ class Paces(defaultdict[int, Pace]):
     def __init__(self) -> None:
         super().__init__(Pace)
 
-    def look(self, task: Task) -> str:
+    def look(self, task: TaskSummary) -> str:
         """The rate and the time that is left, once they are known and as long as it works."""
         through = task.n_files_finished + task.n_files_failed
         pace = self[task.jedi_task_id]
@@ -134,7 +138,7 @@ class Paces(defaultdict[int, Pace]):
         return "" if task.is_final else pace.sentence(task.n_files - through)
 
 
-def _sentence(paces: Paces, task: Task) -> str:
+def _sentence(paces: Paces, task: TaskSummary) -> str:
     parts = [
         f"{clock.now().astimezone():%H:%M:%S} task {task.jedi_task_id} {task.task_name}: "
         f"{task.status}, {_files(task)}",
@@ -145,23 +149,23 @@ def _sentence(paces: Paces, task: Task) -> str:
     return harmless("; ".join(filter(None, parts)))
 
 
-def _held(task: Task) -> bool:
+def _held(task: TaskSummary) -> bool:
     """It does not go on: people want to know why."""
     from jedi.core.holds import FAULTS
 
     return task.status in HELD or task.reason_code in FAULTS
 
 
-def _files(task: Task) -> str:
+def _files(task: TaskSummary) -> str:
     failed = f", {task.n_files_failed} failed" if task.n_files_failed else ""
     return f"{task.n_files_finished} of {task.n_files} files{failed}"
 
 
-def _bars(seen: Iterator[Sequence[Task]]) -> Sequence[Task]:
+def _bars(seen: Iterator[Sequence[TaskSummary]]) -> Sequence[TaskSummary]:
     """Draw a bar for each task, again at each look; the last look."""
     from rich.live import Live
 
-    last: Sequence[Task] = ()
+    last: Sequence[TaskSummary] = ()
     screen, paces = console(), Paces()
     with Live(console=screen, auto_refresh=False) as live:
         for last in seen:
@@ -169,7 +173,7 @@ def _bars(seen: Iterator[Sequence[Task]]) -> Sequence[Task]:
     return last
 
 
-def _drawn(tasks: Sequence[Task], paces: Paces, width: int) -> Group:
+def _drawn(tasks: Sequence[TaskSummary], paces: Paces, width: int) -> Group:
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table
@@ -200,6 +204,6 @@ def _drawn(tasks: Sequence[Task], paces: Paces, width: int) -> Group:
     return Group(grid, *reasons)
 
 
-def _exit(tasks: Iterable[Task]) -> None:
+def _exit(tasks: Iterable[TaskSummary]) -> None:
     if any(task.status != "done" for task in tasks):
         raise typer.Exit(NO)

@@ -12,8 +12,8 @@ from jedi.cli.common import NO, Json, cell, console, reading, show, table
 from jedi.core.settings import caller
 
 if TYPE_CHECKING:
-    from jedi.service.plan import Plan, Span
-    from jedi.service.planning import Foreseen
+    from jedi.service.plan import Span, TaskPlan
+    from jedi.service.planning import PlanWithAlternative
 
 
 def plan(
@@ -42,7 +42,7 @@ def plan(
     from jedi.spec.tasktext import read_task_file
 
     text, format = read_task_file(file)
-    other = planning.Other(knobs or (), sites or ())
+    other = planning.Alternative(knobs or (), sites or ())
     if world:
         found = planning.recorded(
             known.read(world.read_text()), caller(), text, format, seed, other
@@ -57,7 +57,7 @@ def plan(
         raise typer.Exit(NO)
 
 
-def _tell(found: Foreseen) -> None:
+def _tell(found: PlanWithAlternative) -> None:
     _tell_plan(found.plan)
     if found.then:
         console().print("\nIn the other world:")
@@ -65,7 +65,7 @@ def _tell(found: Foreseen) -> None:
         show_differences(found.differences)
 
 
-def _tell_plan(plan: Plan) -> None:
+def _tell_plan(plan: TaskPlan) -> None:
     print_line = console().print
     print_line(f"task      {plan.task_name}, of {plan.owner}, priority {plan.priority}, "
                f"in work queue {plan.work_queue}")  # fmt: skip
@@ -83,7 +83,7 @@ def _tell_plan(plan: Plan) -> None:
         show_sites(one.sites, one.chosen)
 
 
-def _tell_jobs(plan: Plan) -> None:
+def _tell_jobs(plan: TaskPlan) -> None:
     print_line = console().print
     scouts = f", of which {plan.scouts} scouts come first" if plan.scouts else ""
     left = f", {plan.files_left} files are left" if plan.files_left else ""

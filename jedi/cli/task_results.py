@@ -16,7 +16,7 @@ from jedi.core.terminal import harmless
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jedi.service.results import Copy, Printed
+    from jedi.service.results import OutputCopy, Printed
 
 
 def get(
@@ -58,7 +58,7 @@ def get(
         raise typer.Exit(NO)
 
 
-def fetch(copies: Sequence[Copy]) -> int:
+def fetch(copies: Sequence[OutputCopy]) -> int:
     """Copy all, with a bar on stderr where that is a terminal; how many were not there yet."""
     from rich.progress import Progress
 
@@ -69,7 +69,7 @@ def fetch(copies: Sequence[Copy]) -> int:
         return sum(results.fetch(one) for one in progress.track(copies, description="copying"))
 
 
-def _facts(copy: Copy) -> dict[str, object]:
+def _facts(copy: OutputCopy) -> dict[str, object]:
     file = copy.file
     return {"dataset": file.dataset, "lfn": file.lfn, "size": file.size, "adler32": file.adler32}
 

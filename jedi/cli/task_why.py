@@ -9,7 +9,7 @@ from jedi.cli.layout import TASKS
 from jedi.cli.task_common import Task
 
 if TYPE_CHECKING:
-    from jedi.service.why import Choice, Why
+    from jedi.service.why import BrokerOutcome, TaskHold
 
 
 def why(task: Task, as_json: Json = False) -> None:
@@ -27,7 +27,7 @@ def why(task: Task, as_json: Json = False) -> None:
     show(found, as_json, lambda: _tell(found))
 
 
-def _tell(found: Why) -> None:
+def _tell(found: TaskHold) -> None:
     print_line = console().print
     print_line(f"task      {found.jedi_task_id}, {found.status}")
     print_line(f"held by   {found.code}: {found.sentence}")
@@ -40,7 +40,7 @@ def _tell(found: Why) -> None:
         _tell_choice(found.brokerage)
 
 
-def _tell_choice(choice: Choice) -> None:
+def _tell_choice(choice: BrokerOutcome) -> None:
     print_line = console().print
     where = ", ".join(choice.chosen) or "no site"
     what = f" for {choice.dataset}" if choice.dataset else ""

@@ -54,13 +54,13 @@ def watchdog_run(
     """
     from jedi.agent.child import announce
     from jedi.agent.world import make_world
-    from jedi.standalone.place import Place
+    from jedi.standalone.place import Installation
     from jedi.taskbuffer.db.engine import reachable
     from jedi.watchdog.dog import walk
     from jedi.watchdog.kennel import find
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # a batch is done whole or not at all
-    dog, world = find(name), make_world(Place.current().settings, "WatchDog")
+    dog, world = find(name), make_world(Installation.current().settings, "WatchDog")
     while True:
         with reachable(world.engine):
             world.refresh()

@@ -13,10 +13,10 @@ from sqlalchemy import Connection
 from jedi.agent.base import TaskAgent
 from jedi.contentsfeeder.feed import (
     Feed,
+    FeedOutcome,
     FeedTask,
     InputDataset,
     Listing,
-    Outcome,
     Unusable,
     Wait,
     growing,
@@ -34,7 +34,7 @@ from jedi.taskbuffer.tasks import family, new_tasks, scouting, tasks
 from jedi.taskbuffer.tasks.tasks import Move
 
 
-class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
+class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
     """Looks input datasets up, without a transaction, and writes their new files."""
 
     name = "ContentsFeeder"
@@ -61,7 +61,7 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
             for row in rows
         ]
 
-    def work(self, item: FeedTask) -> Outcome:
+    def work(self, item: FeedTask) -> FeedOutcome:
         """List the datasets of a task."""
         try:
             found = [self._list(dataset, item.rules) for dataset in item.datasets]
@@ -69,7 +69,7 @@ class ContentsFeeder(TaskAgent[FeedTask, Outcome]):
             return Unusable("input_malformed", error.sentence)
         return judge(item, found, int(self.world.knobs["contentsfeeder.max_records"]))
 
-    def apply(self, tx: Connection, results: Sequence[tuple[FeedTask, Outcome]]) -> None:
+    def apply(self, tx: Connection, results: Sequence[tuple[FeedTask, FeedOutcome]]) -> None:
         """Write new files, mark those that are gone, count, and move on."""
         held = tasks.fence(tx, [(task.jedi_task_id, task.lock_seq) for task, _ in results])
         ours = _ours(tx, [(task, out) for task, out in results if task.jedi_task_id in held])
@@ -160,20 +160,20 @@ class _Fed:
         return self.rows.dataset.dataset_id
 
     @property
-    def bunch(self) -> contents.Bunch:
+    def bunch(self) -> contents.ReleaseGroup:
         """What is released together."""
         task = self.rows.task
         if not (self.grows and self.rows.dataset.is_master):
-            return contents.Bunch(1)
+            return contents.ReleaseGroup(1)
         by_events, per_lb = bool(task.rules.events_per_job), bool(task.rules.release_per_lb)
-        return contents.Bunch(task.bunch * self.chunks, by_events, per_lb)
+        return contents.ReleaseGroup(task.bunch * self.chunks, by_events, per_lb)
 
     @property
     def withheld(self) -> bool:
         """Files may have to wait until their bunch is full, now or since an earlier look."""
         dataset = self.rows.dataset
         known = dataset.type == "input" and dataset.n_files > 0
-        late = known or self.bunch != contents.Bunch(1) or self.rows.task.periodical
+        late = known or self.bunch != contents.ReleaseGroup(1) or self.rows.task.periodical
         return self.staged or (dataset.is_master and late)
 
     @property
@@ -184,8 +184,8 @@ class _Fed:
         return "waiting" if self.rows.task.periodical else "pending"
 
     @property
-    def counted(self) -> contents.Fed:
-        return contents.Fed(
+    def counted(self) -> contents.FeedResult:
+        return contents.FeedResult(
             dataset_id=self.dataset_id,
             added=len(self.rows),
             released=0 if self.withheld else len(self.rows),
@@ -234,14 +234,14 @@ def _fed(
             yield _Fed(rows, one.state, grows, one.on_tape is not None, wanted)
 
 
-def _used(rows: contents.Known, again: Sequence[tuple[str, str]]) -> Collection[str]:
+def _used(rows: contents.KnownFiles, again: Sequence[tuple[str, str]]) -> Collection[str]:
     """What has rows; of a file that was made again, the new name (second) as well as the old."""
     return rows.lfns | {new for old, new in again if old in rows.lfns}
 
 
 def _ours(
-    tx: Connection, results: Sequence[tuple[FeedTask, Outcome]]
-) -> list[tuple[FeedTask, Outcome]]:
+    tx: Connection, results: Sequence[tuple[FeedTask, FeedOutcome]]
+) -> list[tuple[FeedTask, FeedOutcome]]:
     """The outcomes; a task whose parent has failed is not broken for lack of what that did not
     make: it ends with its parent."""
     unusable = [task.jedi_task_id for task, out in results if isinstance(out, Unusable)]
@@ -267,7 +267,9 @@ def _made(tx: Connection, waiting: Sequence[FeedTask]) -> set[int]:
     }
 
 
-def _mark(tx: Connection, listings: Sequence[Listing], known: Mapping[int, contents.Known]) -> None:
+def _mark(
+    tx: Connection, listings: Sequence[Listing], known: Mapping[int, contents.KnownFiles]
+) -> None:
     """Mark rows whose file left the listing or came back. A broken file that is still listed is
     tried again only if somebody asked to look again."""
     lost: dict[int, Collection[str]] = {}
@@ -283,7 +285,7 @@ def _mark(tx: Connection, listings: Sequence[Listing], known: Mapping[int, conte
 
 
 def _move(
-    task: FeedTask, outcome: Outcome, recheck_s: float, idle: Collection[int],
+    task: FeedTask, outcome: FeedOutcome, recheck_s: float, idle: Collection[int],
     staging: Collection[int],
 ) -> Move:  # fmt: skip
     """What becomes of a task; one at work stays where it is. Those of `idle` have open input and

@@ -187,10 +187,10 @@ class Wait:
     reason: str
 
 
-Outcome = Feed | Unusable | Wait
+FeedOutcome = Feed | Unusable | Wait
 
 
-def judge(task: FeedTask, listings: Sequence[Listing], max_records: int) -> Outcome:
+def judge(task: FeedTask, listings: Sequence[Listing], max_records: int) -> FeedOutcome:
     """What follows from the listings of all datasets of a task."""
     rules = task.rules
     if rules.ignore_missing_in_ds or rules.allow_empty_input:  # what is unknown is empty

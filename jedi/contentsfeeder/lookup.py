@@ -14,7 +14,7 @@ class _Stated(Protocol):
     def state(self) -> str: ...
 
 
-class Catalogue(Protocol):
+class ListingCatalogue(Protocol):
     """What is asked of data management."""
 
     def dataset(self, name: str) -> _Stated: ...
@@ -25,7 +25,7 @@ OnTape = Callable[[str], Iterable[str]]
 """The files of a dataset that have to be brought to disk."""
 
 
-def look_up(data: Catalogue, dataset: InputDataset, on_tape: OnTape | None) -> Listing:
+def look_up(data: ListingCatalogue, dataset: InputDataset, on_tape: OnTape | None) -> Listing:
     """The listing of a dataset, or what the task tells; one that waits to be released is not
     listed. `on_tape` None: jobs may read tapes themselves."""
     if dataset.type != "input":

@@ -35,7 +35,7 @@ _UNREADABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U0001000
 _QUOTE = "write it in quotes"
 
 
-class _Bad(Exception):
+class _YamlMistake(Exception):
     """What is wrong, and where."""
 
     def __init__(self, rule: str, mark: Any) -> None:
@@ -57,7 +57,7 @@ def load(text: str | bytes, name: str = "file") -> Any:
     the first mistake."""
     try:
         return _document(_decoded(text))
-    except _Bad as bad:
+    except _YamlMistake as bad:
         raise _refusal(text, name, bad) from None
 
 
@@ -66,7 +66,7 @@ def parts(text: str) -> list[str] | None:
     list. BadInput: it is not well formed."""
     try:
         documents, items = _extents(_decoded(text))
-    except _Bad as bad:
+    except _YamlMistake as bad:
         raise _refusal(text, "file", bad) from None
     if len(documents) == 1:
         if items is None:
@@ -75,7 +75,7 @@ def parts(text: str) -> list[str] | None:
     return [_text(text, start, end) for start, end in documents]
 
 
-def _refusal(text: str | bytes, name: str, bad: _Bad) -> BadInput:
+def _refusal(text: str | bytes, name: str, bad: _YamlMistake) -> BadInput:
     line, column = bad.place
     shown = text if isinstance(text, str) else text.decode(errors="replace")
     lines = shown.split("\n", line)
@@ -92,13 +92,13 @@ def _decoded(text: str | bytes) -> str:
             text = written.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             before = written[: error.start].decode()
-            raise _Bad("this is not UTF-8", _Place(before, len(before))) from None
+            raise _YamlMistake("this is not UTF-8", _Place(before, len(before))) from None
     if len(text) > MAX_CHARACTERS:
         rule = f"a file has at most {MAX_CHARACTERS} characters"
-        raise _Bad(rule, _Place(text, MAX_CHARACTERS))
+        raise _YamlMistake(rule, _Place(text, MAX_CHARACTERS))
     if bad := _UNREADABLE.search(text):
         rule = f"the character U+{ord(bad[0]):04X} is not allowed"
-        raise _Bad(rule, _Place(text, bad.start()))
+        raise _YamlMistake(rule, _Place(text, bad.start()))
     return text
 
 
@@ -115,16 +115,16 @@ def _events(text: str) -> Iterator[tuple[Any, int]]:
                 values += 1
                 _plain(event)
                 if values > MAX_VALUES:
-                    raise _Bad(f"there are more than {MAX_VALUES} values", event.start_mark)
+                    raise _YamlMistake(f"there are more than {MAX_VALUES} values", event.start_mark)
             yield event, depth
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
                 if depth > MAX_DEPTH:
-                    raise _Bad("it is nested too deeply", event.start_mark)
+                    raise _YamlMistake("it is nested too deeply", event.start_mark)
     except yaml.MarkedYAMLError as error:
-        raise _Bad(_said(error), error.problem_mark or error.context_mark) from None
+        raise _YamlMistake(_said(error), error.problem_mark or error.context_mark) from None
     except (ValueError, OverflowError):  # `\Uffffffff`, in the parser without libyaml
-        raise _Bad("this character does not exist", parser.get_mark()) from None
+        raise _YamlMistake("this character does not exist", parser.get_mark()) from None
     finally:
         parser.dispose()
 
@@ -133,11 +133,11 @@ def _plain(event: Any) -> None:
     """Refuse what stands for something else, or says what it is to be taken for."""
     mark = event.start_mark
     if isinstance(event, yaml.AliasEvent):
-        raise _Bad("aliases are not allowed: write the value out", mark)
+        raise _YamlMistake("aliases are not allowed: write the value out", mark)
     if event.anchor is not None:
-        raise _Bad("anchors are not allowed, as there are no aliases", mark)
+        raise _YamlMistake("anchors are not allowed, as there are no aliases", mark)
     if event.tag is not None:
-        raise _Bad(f"tags are not allowed ({event.tag[:40]})", mark)
+        raise _YamlMistake(f"tags are not allowed ({event.tag[:40]})", mark)
 
 
 def _said(error: yaml.MarkedYAMLError) -> str:
@@ -165,7 +165,9 @@ def _document(text: str) -> Any:
         elif isinstance(event, yaml.DocumentStartEvent):
             documents += 1
             if documents > 1:
-                raise _Bad("a second document begins here, where one is read", event.start_mark)
+                raise _YamlMistake(
+                    "a second document begins here, where one is read", event.start_mark
+                )
     found = stack[0].value
     return found[0] if found else None
 
@@ -192,9 +194,9 @@ class _Mapping:
             self.value[self.key] = value
             self.key = None
         elif not isinstance(value, str):
-            raise _Bad(f"key {value!r} is not text: {_QUOTE}", event.start_mark)
+            raise _YamlMistake(f"key {value!r} is not text: {_QUOTE}", event.start_mark)
         elif value in self.value:
-            raise _Bad(f"key {value[:40]!r} is repeated", event.start_mark)
+            raise _YamlMistake(f"key {value[:40]!r} is repeated", event.start_mark)
         else:
             self.key = value
 
@@ -211,25 +213,25 @@ def _scalar(event: Any, resolve: Any) -> Any:
         case "int" | "float" if not _NOT_FINITE.fullmatch(written):  # these stay text
             return _number(written, mark)
         case "timestamp":
-            raise _Bad(f"{written[:40]} is a date, and there are none: {_QUOTE}", mark)
+            raise _YamlMistake(f"{written[:40]} is a date, and there are none: {_QUOTE}", mark)
         case "merge":
-            raise _Bad("merge keys are not allowed: write out what is meant", mark)
+            raise _YamlMistake("merge keys are not allowed: write out what is meant", mark)
     if _UNSTORABLE.search(written):
-        raise _Bad(f"{written[:20]!r} holds a character that can't be stored", mark)
+        raise _YamlMistake(f"{written[:20]!r} holds a character that can't be stored", mark)
     return written
 
 
 def _number(written: str, mark: Any) -> int | float:
     if len(written) > MAX_DIGITS:
-        raise _Bad(f"a number has at most {MAX_DIGITS} digits", mark)
+        raise _YamlMistake(f"a number has at most {MAX_DIGITS} digits", mark)
     if _WHOLE.fullmatch(written):
         return int(written)
     if not _DECIMAL.fullmatch(written):
         rule = f"{written} can be read as several numbers: write it as a decimal one, or in quotes"
-        raise _Bad(rule, mark)
+        raise _YamlMistake(rule, mark)
     if math.isfinite(number := float(written)):
         return number
-    raise _Bad(f"{written} is too large", mark)
+    raise _YamlMistake(f"{written} is too large", mark)
 
 
 _Extent = tuple[Any, Any]

@@ -25,7 +25,7 @@ from types import MappingProxyType
 
 from jedi.core.errors import JediError, NotFound, Refused
 from jedi.ddm.content import adler32, copy_verified, count_events, sweep
-from jedi.ddm.interface import Copy, DatasetInfo, FileInfo, Space, Staged, TransferResult
+from jedi.ddm.interface import DatasetInfo, FileInfo, Space, Staged, TemporaryCopy, TransferResult
 from jedi.ddm.storage import Storage, make_below, valid_dataset, valid_lfn
 
 _GUIDS = uuid.UUID("6f0d6b0e-6b57-5a39-9a0c-0c8e1d2f7a41")  # namespace of GUIDs made from names
@@ -95,7 +95,7 @@ class Directories(ABC):
         """As the interface says."""
 
     @abstractmethod
-    def copies(self) -> list[Copy]:
+    def copies(self) -> list[TemporaryCopy]:
         """As the interface says."""
 
     @abstractmethod
@@ -196,7 +196,7 @@ class Directories(ABC):
             self._arrived(goal, files_there, stays)
         return [_result(*file, ends[file]) for file in files]
 
-    def drop_copies(self, copies: Sequence[Copy]) -> tuple[int, list[JediError | OSError]]:
+    def drop_copies(self, copies: Sequence[TemporaryCopy]) -> tuple[int, list[JediError | OSError]]:
         dropped, problems = 0, list[JediError | OSError]()
         unwanted: dict[tuple[str, str], set[str]] = {}
         for copy in set(copies).intersection(self.copies()):

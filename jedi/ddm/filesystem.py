@@ -18,7 +18,7 @@ from pathlib import Path
 from jedi.core.errors import BadInput, NotFound, Refused
 from jedi.ddm import sidecar
 from jedi.ddm.directories import Directories, Named, guid, must_be_plain
-from jedi.ddm.interface import Copy, DatasetInfo, FileInfo, Replica, State, flatten
+from jedi.ddm.interface import DatasetInfo, FileInfo, Replica, State, TemporaryCopy, flatten
 from jedi.ddm.storage import Held, Storage, make_below, valid_dataset, valid_lfn
 
 
@@ -77,9 +77,9 @@ class FileSystemDDM(Directories):
             located[wanted] = [endpoint for endpoint, size in sizes if size == sizes[0][1]]
         return located
 
-    def copies(self) -> list[Copy]:
+    def copies(self) -> list[TemporaryCopy]:
         return [
-            Copy(storage.endpoint, f"{home.parent.name}:{home.name}", lfn, until)
+            TemporaryCopy(storage.endpoint, f"{home.parent.name}:{home.name}", lfn, until)
             for storage in self._storages.values()
             for home, found in sidecar.limits(storage.root)
             for lfn, until in found.items()

@@ -67,7 +67,7 @@ class Space:
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class TemporaryCopy:
     """A copy that is not to stay longer than until then."""
 
     endpoint: str
@@ -173,10 +173,10 @@ class DDM(Protocol):
         """Copy files (dataset, lfn) between endpoints, adler32 verified; one result a file. What
         was not there before is a copy that stays `until` then (None: for good)."""
 
-    def copies(self) -> list[Copy]:
+    def copies(self) -> list[TemporaryCopy]:
         """All copies that are not to stay, at any endpoint."""
 
-    def drop_copies(self, copies: Sequence[Copy]) -> tuple[int, list[JediError | OSError]]:
+    def drop_copies(self, copies: Sequence[TemporaryCopy]) -> tuple[int, list[JediError | OSError]]:
         """Remove such copies; how many, and why others could not be. The last replica of a file
         stays, for good."""
 

@@ -34,11 +34,11 @@ _FILES_JOURNAL = ".files.jsonl"
 _COPIES_JOURNAL = ".copies.jsonl"
 
 
-class _Written(BaseModel):
+class _SidecarEntry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Described(_Written):
+class Described(_SidecarEntry):
     """What a person says about one file."""
 
     guid: Annotated[str, Field(min_length=1, max_length=64)] | None = None
@@ -50,7 +50,7 @@ class Described(_Written):
     lumiblock: Annotated[int, Field(ge=1, le=2**31 - 1, strict=True)] | None = None
 
 
-class Declaration(_Written):
+class Declaration(_SidecarEntry):
     """What a person says about a dataset."""
 
     state: State | None = None
@@ -101,24 +101,24 @@ def _problem(path: Path, found: Mapping[str, Any]) -> Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class DatasetState:
     """What is said about a dataset: its state, and its members where it is a container."""
 
     state: State | None = None
     members: tuple[str, ...] | None = None
 
-    def __or__(self, more: Words) -> Words:
+    def __or__(self, more: DatasetState) -> DatasetState:
         """These words and later ones: the later state counts, members add up."""
         if more.members is None:
-            return Words(more.state or self.state, self.members)
+            return DatasetState(more.state or self.state, self.members)
         members = dict.fromkeys((*(self.members or ()), *more.members))
-        return Words(more.state or self.state, tuple(members))
+        return DatasetState(more.state or self.state, tuple(members))
 
 
-def words(home: Path) -> Words:
+def words(home: Path) -> DatasetState:
     """What is said in this directory; people's word on the state stands above JEDI's own."""
     people = declaration(home)
-    return _said(home) | Words(people.state, people.members)
+    return _said(home) | DatasetState(people.state, people.members)
 
 
 def is_ours(home: Path) -> bool:
@@ -128,15 +128,15 @@ def is_ours(home: Path) -> bool:
 
 def say(home: Path, state: State, members: tuple[str, ...] | None = None) -> None:
     """Set JEDI's word on the state and add members (even none make a container)."""
-    more, said = Words(state, members), _said(home)
+    more, said = DatasetState(state, members), _said(home)
     if said | more != said:
         _append(home / _DATASET_JOURNAL, [asdict(more)])
 
 
-def _said(home: Path) -> Words:
-    said = Words()
+def _said(home: Path) -> DatasetState:
+    said = DatasetState()
     for record in _read(home / _DATASET_JOURNAL):
-        said |= Words(record["state"], record["members"])
+        said |= DatasetState(record["state"], record["members"])
     return said
 
 

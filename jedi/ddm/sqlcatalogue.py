@@ -20,7 +20,7 @@ from sqlalchemy import Connection, Engine, Row
 from jedi.core.errors import NotFound, Refused
 from jedi.ddm.content import adler32
 from jedi.ddm.directories import Directories, Named, must_be_plain, other_content
-from jedi.ddm.interface import Copy, DatasetInfo, FileInfo, Replica, Staged, State, flatten
+from jedi.ddm.interface import DatasetInfo, FileInfo, Replica, Staged, State, TemporaryCopy, flatten
 from jedi.ddm.storage import Storage, valid_dataset, valid_lfn
 from jedi.taskbuffer.inputs import catalogue
 
@@ -84,10 +84,10 @@ class SqlCatalogueDDM(Directories):
         found = {given[row.name, row.lfn]: self._known_endpoints(row) for row in self._find(given)}
         return {named: endpoints for named, endpoints in found.items() if endpoints}
 
-    def copies(self) -> list[Copy]:
+    def copies(self) -> list[TemporaryCopy]:
         with self._engine.begin() as tx:
             rows = catalogue.copies(tx)
-        return [Copy(row.endpoint, row.name, row.lfn, row.expires_at) for row in rows]
+        return [TemporaryCopy(row.endpoint, row.name, row.lfn, row.expires_at) for row in rows]
 
     # What JEDI makes and removes
 

@@ -45,7 +45,7 @@ LONGEST_SOCKET = "s/.s.PGSQL.5432"
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class SystemAccount:
     """A user of this machine that root can become."""
 
     uid: int
@@ -148,7 +148,7 @@ class Home:
     def _sockets(self) -> Path:
         return self._noted("sockets") or self.root
 
-    def database_account(self) -> Account | None:
+    def database_account(self) -> SystemAccount | None:
         """Who runs PostgreSQL; None stands for the present user. Data stay with their owner.
 
         Root's database has an account that no payload can have, for whoever has it is the
@@ -169,9 +169,9 @@ class Home:
                 code="database_account",
                 uid=owner.st_uid,
             )
-        return Account(owner.st_uid, owner.st_gid)
+        return SystemAccount(owner.st_uid, owner.st_gid)
 
-    def payload_account(self, pilot: str) -> Account | None:
+    def payload_account(self, pilot: str) -> SystemAccount | None:
         """Who runs a pilot's payloads, never the database's account; None: the present user.
 
         An account for each pilot: payloads under one could end each other, and one that forks
@@ -180,7 +180,7 @@ class Home:
         if os.geteuid() != 0:
             return None
         own = PAYLOAD_IDS[zlib.crc32(pilot.encode()) % len(PAYLOAD_IDS)]
-        return Account(own, own)
+        return SystemAccount(own, own)
 
     def make(self) -> None:
         """Make the home itself, for its owner alone: who made it before, or opens it later, says
@@ -234,14 +234,14 @@ def exclusive(path: Path) -> Iterator[None]:
         yield
 
 
-def as_account(account: Account | None) -> dict[str, Any]:
+def as_account(account: SystemAccount | None) -> dict[str, Any]:
     """Arguments of `subprocess` with which the child becomes `account`, in no other group."""
     if account is None:
         return {}
     return {"user": account.uid, "group": account.gid, "extra_groups": []}
 
 
-def make_directory(path: Path, mode: int, owner: Account | None = None) -> None:
+def make_directory(path: Path, mode: int, owner: SystemAccount | None = None) -> None:
     """Make one of our own directories with this mode, whatever the umask."""
     path.mkdir(exist_ok=True)
     path.chmod(mode)
@@ -257,7 +257,7 @@ def write_file(path: Path, text: str) -> None:
     fresh.replace(path)
 
 
-def maker_account(owner: Account) -> Account:
+def maker_account(owner: SystemAccount) -> SystemAccount:
     """Who makes the data of `owner`: initdb insists on an account with a name. JediError if there
     is none that payloads can't have."""
     if has_name(owner.uid):
@@ -265,7 +265,7 @@ def maker_account(owner: Account) -> Account:
     for name in LENDERS:
         with suppress(KeyError):
             entry = pwd.getpwnam(name)
-            return Account(entry.pw_uid, entry.pw_gid)
+            return SystemAccount(entry.pw_uid, entry.pw_gid)
     raise JediError(
         "Root may not make a database, and there is none of the accounts "
         f"{', '.join(LENDERS)} that could: `useradd --system {SYSTEMS}` makes one. "
@@ -282,7 +282,7 @@ def has_name(uid: int) -> bool:
         return False
 
 
-def _unnamed_account() -> Account:
+def _unnamed_account() -> SystemAccount:
     """The last of the database's accounts that is nobody's by name."""
     uid = next((n for n in reversed(DATABASE_IDS) if not has_name(n)), None)
     if uid is None:
@@ -291,7 +291,7 @@ def _unnamed_account() -> Account:
             "one of them for itself. Take a name away, or work as an ordinary user.",
             code="no_database_account",
         )
-    return Account(uid, uid)
+    return SystemAccount(uid, uid)
 
 
 def _uids(name: str) -> list[int]:
@@ -322,7 +322,7 @@ def _named_root(home: Path) -> Path:
     return SERVICE_ROOTS / hashlib.sha256(os.fsencode(home)).hexdigest()[:8]
 
 
-def _service_root(home: Path, account: Account) -> Path:
+def _service_root(home: Path, account: SystemAccount) -> Path:
     """The place in /var/lib if `account` can enter it, else a fresh directory."""
     root = _named_root(home)
     with suppress(OSError):

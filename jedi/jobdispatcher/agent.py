@@ -13,7 +13,7 @@ from jedi.core import clock
 from jedi.core.errors import JediError, LockLost, NotFound
 from jedi.ddm import leftovers
 from jedi.ddm.interface import DDM, FileInfo, Staged
-from jedi.jobdispatcher.outcome import FINISHED, HELD, Verdict, judge, logs, not_stored, stored
+from jedi.jobdispatcher.outcome import FINISHED, HELD, JobVerdict, judge, logs, not_stored, stored
 from jedi.spec.attempt import JobFile, ReportedJob
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.jobs import builds, job_ends, merging, one_job
@@ -25,7 +25,7 @@ _REST = 10
 """Times as long as a look at all reported jobs takes pass till the next, if there is work."""
 
 
-class Adder(Agent[ReportedJob, Verdict]):
+class Adder(Agent[ReportedJob, JobVerdict]):
     """holding → finished, transferring, merging, failed, cancelled or closed.
 
     Files are published before the job is moved, so that a finished job always has its outputs.
@@ -75,7 +75,7 @@ class Adder(Agent[ReportedJob, Verdict]):
         else:
             self._published = frozenset(job.panda_id for job in good)
 
-    def work(self, job: ReportedJob) -> Verdict:
+    def work(self, job: ReportedJob) -> JobVerdict:
         if job.panda_id in self._published:
             return stored(job)
         if self._late():
@@ -95,7 +95,7 @@ class Adder(Agent[ReportedJob, Verdict]):
             self.log.warning("log not published", pandaid=job.panda_id, error=error.sentence)
         return verdict
 
-    def apply(self, tx: Connection, results: Sequence[tuple[ReportedJob, Verdict]]) -> None:
+    def apply(self, tx: Connection, results: Sequence[tuple[ReportedJob, JobVerdict]]) -> None:
         moves: dict[str, list[JobMove]] = {"transferring": [], "merging": []}
         ends: list[JobEnd] = []
         for job, v in results:
@@ -127,7 +127,7 @@ class Adder(Agent[ReportedJob, Verdict]):
                  if f.type == "output"}  # fmt: skip
         datasets.call_consumers(tx, grown, float(self.world.knobs["contentsfeeder.quiet_s"]))
 
-    def tidy(self, results: Sequence[tuple[ReportedJob, Verdict]]) -> None:
+    def tidy(self, results: Sequence[tuple[ReportedJob, JobVerdict]]) -> None:
         """Remove what was staged, and all that jobs without success left, whoever ended them."""
         rest = [job for job, _ in results if job.panda_id not in self._stored]
         for job, _ in results:

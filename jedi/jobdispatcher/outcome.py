@@ -15,7 +15,7 @@ _PAYLOADS_FAULT = frozenset(
 )  # fmt: skip
 
 
-class Verdict(NamedTuple):
+class JobVerdict(NamedTuple):
     """What becomes of a job: its next status with code and sentence, and who is to blame."""
 
     target: str
@@ -24,16 +24,18 @@ class Verdict(NamedTuple):
     source: str | None = None
 
 
-FINISHED = Verdict("finished", "job_finished", "The job succeeded and its outputs are stored.")
-MERGING = Verdict("merging", "to_be_merged", "The outputs are at the site and wait to be merged.")
-TRANSFERRING = Verdict(
+FINISHED = JobVerdict("finished", "job_finished", "The job succeeded and its outputs are stored.")
+MERGING = JobVerdict(
+    "merging", "to_be_merged", "The outputs are at the site and wait to be merged."
+)
+TRANSFERRING = JobVerdict(
     "transferring", "outputs_move", "The outputs are at the site, on their way to their endpoint."
 )
 
-HELD = Verdict("held", "held", "Its owner stores the outputs, or looks at them first.")
+HELD = JobVerdict("held", "held", "Its owner stores the outputs, or looks at them first.")
 
 
-def judge(job: ReportedJob) -> Verdict:
+def judge(job: ReportedJob) -> JobVerdict:
     """The end a job deserves by what its pilot said, before its outputs are looked at."""
     code = job.error_code or "no_reason"
     reason = job.error_diag or "The pilot gave no reason."
@@ -42,17 +44,17 @@ def judge(job: ReportedJob) -> Verdict:
         if not missing:
             return HELD if job.hold_next else FINISHED
         said = f"The pilot says finished, but did not report {', '.join(missing)}."
-        return Verdict("failed", "output_not_reported", said, "pilot")
+        return JobVerdict("failed", "output_not_reported", said, "pilot")
     if job.kill_code == "reassigned":
-        return Verdict("closed", job.kill_code, reason, "jedi")
+        return JobVerdict("closed", job.kill_code, reason, "jedi")
     if job.kill_code or job.pilot_result == "cancelled":
-        return Verdict("cancelled", job.kill_code or code, reason, "user")
+        return JobVerdict("cancelled", job.kill_code or code, reason, "user")
     if code == "pilot_terminated":
-        return Verdict("closed", code, reason, "pilot")
-    return Verdict("failed", code, reason, "payload" if code in _PAYLOADS_FAULT else "pilot")
+        return JobVerdict("closed", code, reason, "pilot")
+    return JobVerdict("failed", code, reason, "payload" if code in _PAYLOADS_FAULT else "pilot")
 
 
-def stored(job: ReportedJob) -> Verdict:
+def stored(job: ReportedJob) -> JobVerdict:
     """What comes for a job whose files are published at its site."""
     if job.to_merge:
         return MERGING
@@ -60,9 +62,9 @@ def stored(job: ReportedJob) -> Verdict:
     return TRANSFERRING if away else FINISHED
 
 
-def not_stored(error: JediError) -> Verdict:
+def not_stored(error: JediError) -> JobVerdict:
     """The end of a job whose files can't be published."""
-    return Verdict("failed", error.code, error.sentence, "jedi")
+    return JobVerdict("failed", error.code, error.sentence, "jedi")
 
 
 def logs(job: ReportedJob) -> list[JobFile]:

@@ -26,10 +26,10 @@ from jedi.jobgenerator.locating import Locate, once, where_of
 from jedi.jobgenerator.merge import MergeItem, plan_merges, with_demand
 from jedi.jobgenerator.naming import jobs_allowed
 from jedi.jobgenerator.outcome import (
-    Held,
+    GenerationOutcome,
     Made,
     Merges,
-    Outcome,
+    NoJobs,
     nowhere,
     told,
     too_few,
@@ -40,7 +40,7 @@ from jedi.jobgenerator.propose import Proposal, propose
 from jedi.spec.chunk import Chunk, Files
 from jedi.spec.decision import Decision
 from jedi.spec.generation import NewJobs, OutputDataset, TaskOrder
-from jedi.spec.request import Past
+from jedi.spec.request import RecentJobs
 from jedi.spec.snapshot import Snapshot
 from jedi.taskbuffer.db import locks
 from jedi.taskbuffer.inputs import instances
@@ -57,7 +57,7 @@ Pair = tuple[int, str | None]
 
 
 @dataclass(frozen=True, eq=False)
-class Item:
+class GenerationItem:
     """A claimed task: how many files it may use, the sites it used before, and the world as it
     was; `gate` is what the throttler said of its work queue and resource type, `room` counts down
     the jobs that may still be made for these in this cycle; `made` are those made, by share and
@@ -71,7 +71,7 @@ class Item:
     room: dict[Pair, int]
     made: dict[str, Counter[str]]
     crowds: dict[str, int]
-    past: Past
+    past: RecentJobs
 
     @property
     def jedi_task_id(self) -> int:
@@ -87,7 +87,7 @@ class Item:
         return self.jedi_task_id, self.lock_seq
 
 
-class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
+class JobGenerator(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Merges]):
     """Throttle, broker, split, name and render without a transaction; then write everything.
     Merge jobs come first: they are not throttled, and run where their files lie."""
 
@@ -109,7 +109,7 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         """Tasks served in one cycle."""
         return int(self.world.knobs["jobgen.batch"])
 
-    def claim(self, tx: Connection, limit: int) -> list[Item | MergeItem]:
+    def claim(self, tx: Connection, limit: int) -> list[GenerationItem | MergeItem]:
         """Tasks with files for jobs, first those with files for merge jobs."""
         merges = self._claim_merges(tx, limit)
         return [*merges, *self._claim(tx, limit - len(merges))]
@@ -127,7 +127,7 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         found = merging.orders(tx, rows, knobs["jobgen.n_files"])
         return [MergeItem(one, world) for one in found]
 
-    def _claim(self, tx: Connection, limit: int) -> list[Item]:
+    def _claim(self, tx: Connection, limit: int) -> list[GenerationItem]:
         """Tasks with ready files; they share the files of a cycle."""
         throttle = self._throttle(tx)
         full = [Stopped(*one) for one in throttle.full()]
@@ -143,7 +143,7 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         made: dict[str, Counter[str]] = {}
         crowds = self._crowds(tx, found)
         return [
-            Item(
+            GenerationItem(
                 one,
                 share,
                 used.get(one.row.jeditaskid, ()),
@@ -152,7 +152,7 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
                 room,
                 made,
                 crowds,
-                past.get(one.row.jeditaskid, Past()),
+                past.get(one.row.jeditaskid, RecentJobs()),
             )
             for one, share in zip(found, shares, strict=True)
         ]
@@ -182,7 +182,7 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         tasks.put_off(tx, [(one.row.jeditaskid, one.row.lock_seq) for one in late], self.poll_s)
         return [one for one in found if _pair(one.row) not in others]
 
-    def work(self, item: Item | MergeItem) -> Outcome | Merges:
+    def work(self, item: GenerationItem | MergeItem) -> GenerationOutcome | Merges:
         """Make the jobs of one task."""
         return self._merge(item) if isinstance(item, MergeItem) else self._generate(item)
 
@@ -193,21 +193,21 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         locate = self.world.ddm.locate
         return Merges(task, self._make(task, item.world, cuts, locate) if cuts else None)
 
-    def _generate(self, item: Item) -> Outcome:
+    def _generate(self, item: GenerationItem) -> GenerationOutcome:
         knobs, task, row = self.world.knobs, item.claimed.order(), item.claimed.row
         pair, gate, owner = _pair(row), item.gate, row.workinggroup or row.username or ""
         if isinstance(gate, Skip):
             wait_s, facts = knobs["jobgen.retry_s"], dict(gate.facts)
-            return Held(gate.code, gate.reason, task.status, wait_s, facts)
+            return NoJobs(gate.code, gate.reason, task.status, wait_s, facts)
         room = item.room.setdefault(pair, gate.jobs)
         if room <= 0:
             reason = f"Other tasks took the {gate.jobs} jobs that the work queue gets at once."
-            return Held("queue_served", reason, task.status, self.poll_s)
+            return NoJobs("queue_served", reason, task.status, self.poll_s)
         allowed = jobs_allowed(task.outputs, room)
         chunks = self._read(task, item.n_files)
         if not chunks:
             # another generator had them; they may come back at any moment
-            return Held("no_ready_files", "No input file is ready.", task.status, self.poll_s)
+            return NoJobs("no_ready_files", "No input file is ready.", task.status, self.poll_s)
         if task.label not in PRODUCTION_LABELS and task.columns["kind"] == "normal":
             step, before = knobs["jobgen.jobs_per_step"], item.crowds.get(owner, 0)
             task = replace(task, jobs_before=before, jobs_per_step=step)
@@ -236,7 +236,7 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
 
     def _with_builds(
         self, claimed: Claimed, found: Proposal, decided: Sequence[Decision], locate: Locate
-    ) -> Outcome:
+    ) -> GenerationOutcome:
         """Jobs where their software is, and builds where it is not."""
         knobs, task, sites = self.world.knobs, found.task, found.sites
         with self.world.engine.begin() as tx:
@@ -256,14 +256,16 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         return without_software(task, known, lacking, knobs, decided)
 
     def apply(
-        self, tx: Connection, results: Sequence[tuple[Item | MergeItem, Outcome | Merges]]
+        self,
+        tx: Connection,
+        results: Sequence[tuple[GenerationItem | MergeItem, GenerationOutcome | Merges]],
     ) -> None:
         """Write jobs, decisions and the next status of every task that is still ours."""
         leases = {
             kind: [item.lease for item, _ in results if isinstance(item, kind)]
-            for kind in (Item, MergeItem)
+            for kind in (GenerationItem, MergeItem)
         }
-        held = tasks.fence(tx, leases[Item], orders.STATUSES)
+        held = tasks.fence(tx, leases[GenerationItem], orders.STATUSES)
         held |= tasks.fence(tx, leases[MergeItem], merging.STATUSES)
         ours = [(item, outcome) for item, outcome in results if item.jedi_task_id in held]
         if lost := [item.jedi_task_id for item, _ in results if item.jedi_task_id not in held]:
@@ -308,12 +310,12 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
         tasks.move_tasks(tx, moves, self.name)
         tending.note_throttled(tx, {task.jeditaskid: task.n for task in tired})
 
-    def trouble(self, tx: Connection, item: Item | MergeItem, error: Exception) -> None:
+    def trouble(self, tx: Connection, item: GenerationItem | MergeItem, error: Exception) -> None:
         """The task is held, with the reason; one that merges just says so and is tried again."""
         code = error.code if isinstance(error, JediError) else "generation_failed"
         reason = f"Jobs could not be made: {error}"[:4000]
         wait_s = self.world.knobs["jobgen.retry_s"]
-        held, statuses = Held(code, reason, "pending", wait_s), orders.STATUSES
+        held, statuses = NoJobs(code, reason, "pending", wait_s), orders.STATUSES
         if isinstance(item, MergeItem):
             self._merge_later[item.jedi_task_id] = clock.monotonic() + wait_s
             held, statuses = replace(held, target=item.found.order.status), merging.STATUSES
@@ -381,7 +383,7 @@ class JobGenerator(TaskAgent[Item | MergeItem, Outcome | Merges]):
             return {}
         return capping.crowds(tx, [one.row.jeditaskid for one in found], PRODUCTION_LABELS)
 
-    def _past(self, tx: Connection, found: Sequence[Claimed]) -> dict[int, Past]:
+    def _past(self, tx: Connection, found: Sequence[Claimed]) -> dict[int, RecentJobs]:
         """How jobs fared lately, of the tasks whose broker asks."""
         knobs = self.world.knobs
         ids = [
@@ -398,10 +400,10 @@ def _pair(row: Row[Any]) -> Pair:
     return row.workqueue_id or 0, None if row.eventservice else row.resource_type or ""
 
 
-def _move(jedi_task_id: int, lock_seq: int, outcome: Outcome, wait_s: float) -> Move:
+def _move(jedi_task_id: int, lock_seq: int, outcome: GenerationOutcome, wait_s: float) -> Move:
     """What becomes of a task; one that waits for builds alone is looked at again after `wait_s`."""
     match outcome:
         case Made(_, jobs):
             return Move(jedi_task_id, lock_seq, *told(outcome), wait_s=0.0 if jobs else wait_s)
-        case Held(code, reason, target, wait_s, facts):
+        case NoJobs(code, reason, target, wait_s, facts):
             return Move(jedi_task_id, lock_seq, target, code, reason, facts, wait_s)

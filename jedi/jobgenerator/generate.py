@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jedi.core.errors import JediError
-from jedi.jobgenerator.inputs import Names, Reading, Where, must_differ, readings
+from jedi.jobgenerator.inputs import InputNames, StreamUse, Where, must_differ, readings
 from jedi.jobgenerator.job_params import Column, Template, unresolved
 from jedi.jobgenerator.lineage import Lineage, trace
 from jedi.jobgenerator.naming import MARK, middle_name, must_not_be_read, name_files, padded
 from jedi.jobgenerator.plan import Cut
 from jedi.spec.chunk import Files, Ints
-from jedi.spec.demand import Demand, Load
+from jedi.spec.demand import Demand, InputSize
 from jedi.spec.generation import (
     EventUse,
     InputUse,
@@ -72,7 +72,7 @@ def make_jobs(m: Material) -> NewJobs:
     seeds = _new_seeds(m, len(again))
     values = _Values(m, reads, lineage, attempts)
     values.seeds = [*map(int, again), *(seeds.numbers if seeds else ())]
-    inputs = Names(reads)
+    inputs = InputNames(reads)
     outputs = [_output(m, number, site, values, inputs) for number in range(len(m.task.outputs))]
     values.names = {one.output.stream: one.lfns for one in outputs}
     values.serials = outputs[0].serials if outputs else ()
@@ -125,7 +125,7 @@ def _reduce(function: np.ufunc, cuts: Sequence[Cut], column: str) -> Ints:
     return np.concatenate(parts)
 
 
-def _total(reads: Sequence[Reading], column: Any, jobs: int) -> Any:
+def _total(reads: Sequence[StreamUse], column: Any, jobs: int) -> Any:
     """For each job, a column of its readings added up."""
     totals = np.zeros(jobs)
     for read in reads:
@@ -134,12 +134,12 @@ def _total(reads: Sequence[Reading], column: Any, jobs: int) -> Any:
 
 
 def resources(
-    demand: Demand, cuts: Sequence[Cut], reads: Sequence[Reading], sites: Snapshot, factor: float
+    demand: Demand, cuts: Sequence[Cut], reads: Sequence[StreamUse], sites: Snapshot, factor: float
 ) -> dict[str, list[int]]:
     """Cores, memory, time and disk of each job at its site, rounded up, at most what a column
     holds; `factor` is the part of the memory that is insisted on."""
     site = np.concatenate([cut.sites for cut in cuts])
-    load = Load(
+    load = InputSize(
         bytes=_total(reads, lambda r: r.files.sizes[r.rows], len(site)),
         events=_reduce(np.add, cuts, "counted_events").astype(float),
     )
@@ -168,7 +168,7 @@ def _new_seeds(m: Material, again: int) -> NewSeeds | None:
     return NewSeeds(m.task.seeds.dataset_id, m.file_ids[-fresh:], numbers, m.ids[again:])
 
 
-def _output(m: Material, number: int, site: Ints, values: _Values, inputs: Names) -> NewOutput:
+def _output(m: Material, number: int, site: Ints, values: _Values, inputs: InputNames) -> NewOutput:
     """The files of one template: a name for each job, none of an input of its own, and where it
     goes. A log is no file of the payload's."""
     output, jobs = m.task.outputs[number], len(m.ids)
@@ -193,7 +193,7 @@ def _output(m: Material, number: int, site: Ints, values: _Values, inputs: Names
     )
 
 
-def _uses(reads: Sequence[Reading], ids: Ints, seeds: Files, again: int) -> list[InputUse]:
+def _uses(reads: Sequence[StreamUse], ids: Ints, seeds: Files, again: int) -> list[InputUse]:
     """Every file whose use is kept track of; seeds are read nowhere."""
     tracked = [r for r in reads if r.tracked]
     kinds = [[r for r in tracked if r.master], [r for r in tracked if not r.master]]
@@ -203,13 +203,13 @@ def _uses(reads: Sequence[Reading], ids: Ints, seeds: Files, again: int) -> list
     return [use for use in uses if len(use.file_ids)]
 
 
-def _paths(paths: Mapping[str, str], reads: Sequence[Reading]) -> dict[str, str]:
+def _paths(paths: Mapping[str, str], reads: Sequence[StreamUse]) -> dict[str, str]:
     """Where the files lie that are read, as far as their task tells: builds read others."""
     used = (r.files.lfns[row] for r in reads if paths and r.master for row in r.rows.tolist())
     return {lfn: paths[lfn] for lfn in used if lfn in paths}
 
 
-def _events(reading: Reading, ids: Ints) -> EventUse:
+def _events(reading: StreamUse, ids: Ints) -> EventUse:
     """The ranges of events that jobs process of a master."""
     files, rows = reading.files, reading.rows
     starts = files.start_events[rows]
@@ -243,7 +243,7 @@ class _Values:
     def __init__(
         self,
         material: Material,
-        reads: Sequence[Reading],
+        reads: Sequence[StreamUse],
         lineage: Lineage,
         attempts: Sequence[int],
     ) -> None:

@@ -20,7 +20,7 @@ Where = Mapping[str, Mapping[str, Bools]]
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class StreamUse:
     """The use of one stream by the jobs of a cut, a row for each job and file: positions of the
     job (among all jobs) and of the file (in `files`), of the endpoint where it is read (counted
     from 1; 0: no real file), and whether it lies there already.
@@ -48,10 +48,10 @@ class Reading:
         return [list_names(lfns[a:b], form) for a, b in spans]
 
 
-class Names:
+class InputNames:
     """What the files are called that jobs read."""
 
-    def __init__(self, reads: Sequence[Reading]) -> None:
+    def __init__(self, reads: Sequence[StreamUse]) -> None:
         self._reads = reads
 
     @cached_property
@@ -74,7 +74,7 @@ class Names:
 
 def readings(
     cuts: Sequence[Cut], where: Sequence[Where], sites: Snapshot
-) -> tuple[list[Reading], list[str]]:
+) -> tuple[list[StreamUse], list[str]]:
     """Every stream of every cut, and the endpoints that `places` count."""
     used = {int(s) for cut in cuts for s in np.unique(cut.sites)}
     endpoints = sorted({e for s in used for e in (*sites.endpoints[s], sites.endpoint[s])})
@@ -90,7 +90,7 @@ def readings(
             at = cut.sites[of_cut]
             places, local = _places(there.get(one.stream), rows, at, sites, endpoints)
             found.append(
-                Reading(one.stream, one.files, one is master, one.tracked, first, last,
+                StreamUse(one.stream, one.files, one is master, one.tracked, first, last,
                         job + of_cut, rows, places, local)
             )  # fmt: skip
         job += len(cut)
@@ -98,7 +98,7 @@ def readings(
 
 
 def must_differ(
-    reads: Sequence[Reading], datasets: Mapping[int, str], told: Collection[str]
+    reads: Sequence[StreamUse], datasets: Mapping[int, str], told: Collection[str]
 ) -> None:
     """JediError if a job would read two files of one name, which it finds in one directory.
     `datasets`: their names by id; `told`: master files that lie where their task tells."""

@@ -13,7 +13,7 @@ from jedi.jobgenerator.inputs import Where
 from jedi.jobgenerator.plan import Cut
 from jedi.spec.chunk import Chunk, Files
 from jedi.spec.generation import Input, TaskOrder
-from jedi.spec.request import Data
+from jedi.spec.request import InputAvailability
 from jedi.spec.snapshot import Bools, Snapshot
 
 Locate = Callable[[str, Sequence[str]], Mapping[str, Sequence[str]]]
@@ -35,7 +35,9 @@ def once(locate: Locate) -> Locate:
     return remembered
 
 
-def data_of(task: TaskOrder, chunks: Sequence[Chunk], world: Snapshot, locate: Locate) -> Data:
+def data_of(
+    task: TaskOrder, chunks: Sequence[Chunk], world: Snapshot, locate: Locate
+) -> InputAvailability:
     """Where the files of chunks lie."""
     names = {one.dataset_id: one for one in task.inputs}
     streams = [(chunk.master, *(one.files for one in chunk.secondaries)) for chunk in chunks]

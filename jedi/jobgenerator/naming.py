@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from jedi.core.errors import JediError
-from jedi.spec.generation import Output
+from jedi.spec.generation import JobOutput
 
 DIGITS = 6
 MARK = "\0"
@@ -27,7 +27,7 @@ def middle_name(source: str, fields: Sequence[int]) -> str:
     return ".".join(words[n - 1] for n in fields if n <= len(words))
 
 
-def jobs_allowed(outputs: Sequence[Output], most: int) -> int:
+def jobs_allowed(outputs: Sequence[JobOutput], most: int) -> int:
     """Up to `most`, as many jobs as all templates have numbers for (MAXSERIALNR). JediError if a
     template has none left."""
     for output in outputs:
@@ -39,7 +39,7 @@ def jobs_allowed(outputs: Sequence[Output], most: int) -> int:
 
 
 def name_files(
-    output: Output, stems: Sequence[str], inputs: Callable[[int, str], bool] = lambda *_: False
+    output: JobOutput, stems: Sequence[str], inputs: Callable[[int, str], bool] = lambda *_: False
 ) -> tuple[list[int], list[str]]:
     """The serial number and the file name of each job. `stems` are the names with MARK in place of
     the number; `inputs` says whether a job reads a file of this name, in the directory where it
@@ -76,7 +76,7 @@ def must_not_be_read(source_name: str | None, inputs: Collection[str]) -> None:
         raise output_is_input(source_name)
 
 
-def _used_up(output: Output, number: int) -> JediError:
+def _used_up(output: JobOutput, number: int) -> JediError:
     return JediError(
         f"The serial numbers of {output.dataset.name} are used up: {number} of "
         f"{output.max_serial_nr}. Raise MAXSERIALNR of its template, or submit a new task.",

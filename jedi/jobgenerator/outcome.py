@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jedi.brokerage.explain import counts, why_nowhere
-from jedi.jobgenerator.plan import Short
+from jedi.jobgenerator.plan import ShortStream
 from jedi.jobgenerator.propose import Proposal
 from jedi.spec.building import Builds
 from jedi.spec.decision import Decision
@@ -33,7 +33,7 @@ class Made:
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class NoJobs:
     """No jobs, and why; `target` is the task's status until it is looked at again."""
 
     code: str
@@ -44,7 +44,7 @@ class Held:
     decisions: Sequence[Decision] = ()
 
 
-Outcome = Made | Held
+GenerationOutcome = Made | NoJobs
 
 
 def told(made: Made) -> tuple[str, str, str]:
@@ -62,7 +62,7 @@ def told(made: Made) -> tuple[str, str, str]:
     return "running", "jobs_generated", reason
 
 
-def nowhere(found: Proposal, knobs: Mapping[str, Any], decisions: Sequence[Decision]) -> Held:
+def nowhere(found: Proposal, knobs: Mapping[str, Any], decisions: Sequence[Decision]) -> NoJobs:
     """What passes with time is tried again soon, the rest with the other pending tasks. Of several
     datasets one is named, of those whose turn may come first."""
     task, verdict = found.task, found.nowhere[0].verdict
@@ -72,15 +72,15 @@ def nowhere(found: Proposal, knobs: Mapping[str, Any], decisions: Sequence[Decis
     reason = f"No site{where} can run the task{several}: {why_nowhere(verdict)}."
     facts = {"lasting": verdict.lasting, "refused": counts(verdict)}
     code = "no_site_fits" if verdict.lasting else "no_site_now"
-    return Held(code, reason, "pending", wait_s, facts, decisions)
+    return NoJobs(code, reason, "pending", wait_s, facts, decisions)
 
 
-def too_few(short: Sequence[Short], knobs: Mapping[str, Any]) -> Held:
+def too_few(short: Sequence[ShortStream], knobs: Mapping[str, Any]) -> NoJobs:
     """Too few files follow the master's: more may come."""
     said = f": {'; '.join(map(str, short))}" if short else ""
     reason = f"The files that follow the master's do not suffice{said}."
     facts = {one.stream: {"wanted": one.wanted, "left": one.left} for one in short}
-    return Held("secondary_files_short", reason, "pending", knobs["jobgen.retry_s"], facts)
+    return NoJobs("secondary_files_short", reason, "pending", knobs["jobgen.retry_s"], facts)
 
 
 def without_software(
@@ -89,14 +89,14 @@ def without_software(
     lacking: Collection[str],
     knobs: Mapping[str, Any],
     decisions: Sequence[Decision],
-) -> Held:
+) -> NoJobs:
     """No job can be made, since the software is not at these endpoints and no build is to be made
     there. Seed, "Broken tasks": where scouts wait for it that breaks the task."""
     if "running" in known.statuses.values():
         reason, wait_s = "Its software is being built.", knobs["jobgen.retry_s"]
-        return Held("build_running", reason, task.status, wait_s, {}, decisions)
+        return NoJobs("build_running", reason, task.status, wait_s, {}, decisions)
     reason = f"Its software could not be built at {', '.join(sorted(lacking))}."
     if task.status == "scouting":
-        return Held("build_failed", reason, "tobroken", 0.0, {}, decisions)
+        return NoJobs("build_failed", reason, "tobroken", 0.0, {}, decisions)
     wait_s = knobs["watchdog.pending_retry_s"]
-    return Held("build_failed", reason, "pending", wait_s, {}, decisions)
+    return NoJobs("build_failed", reason, "pending", wait_s, {}, decisions)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jedi.brokerage.choice import Choice
+from jedi.brokerage.choice import SiteChoice
 from jedi.jobgenerator.splitter import Splitter, walk
 from jedi.jobgenerator.strategies import FileStrategy
 from jedi.spec.chunk import Chunk, Ints, Secondary
@@ -34,7 +34,7 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class Short:
+class ShortStream:
     """A stream that does not suffice for a job: the files that this wants of it, and those that
     are left."""
 
@@ -49,20 +49,20 @@ class Short:
 
 def plan(
     chunks: Sequence[Chunk],
-    choice: Choice,
+    choice: SiteChoice,
     strategy: FileStrategy,
     rules: SplitRules,
     demand: Demand,
     knobs: Mapping[str, Any],
     most: int,
-) -> tuple[list[Cut], list[Short]]:
+) -> tuple[list[Cut], list[ShortStream]]:
     """Cut chunks into at most `most` jobs; sites take turns by lottery, a batch of jobs each (of
     scouts a smaller one), until no site is left that may get more. And what jobs were left out
     for."""
     row = knobs["jobgen.batch_scouts" if rules.scouting else "jobgen.batch_jobs"]
     lottery = choice.lottery()
     cuts: list[Cut] = []
-    lacking: list[Short] = []
+    lacking: list[ShortStream] = []
     for chunk in chunks:
         splitter = Splitter(
             strategy.weights(demand, chunk),
@@ -108,7 +108,7 @@ def only(cut: Cut, wanted: Bools) -> Cut:
     )
 
 
-def _cut(chunk: Chunk, stops: list[int], sites: list[int]) -> tuple[Cut, list[Short]]:
+def _cut(chunk: Chunk, stops: list[int], sites: list[int]) -> tuple[Cut, list[ShortStream]]:
     """With what follows the master. Jobs that a secondary does not suffice for are left out, and
     all after them, unless that goes where its boundary ids go. No job has a file twice."""
     ends = np.array(stops, np.int64)
@@ -129,7 +129,7 @@ def _cut(chunk: Chunk, stops: list[int], sites: list[int]) -> tuple[Cut, list[Sh
         late = wanted > left
         if len(where := np.flatnonzero(late & suffices)):
             job = int(where[0])
-            short.append(Short(one.stream, int(wanted[job]), max(0, int(left[job]))))
+            short.append(ShortStream(one.stream, int(wanted[job]), max(0, int(left[job]))))
         suffices &= ~late if one.by_boundary else ~np.logical_or.accumulate(late)
         follow.append((first, last))
     cut = Cut(chunk, starts, ends, np.array(sites, np.int64), tuple(follow))

@@ -9,26 +9,26 @@ from typing import Any
 
 from jedi.agent import plugins
 from jedi.brokerage.brokers import broker_of
-from jedi.brokerage.choice import Choice
-from jedi.brokerage.need import Need, atom
+from jedi.brokerage.choice import SiteChoice
+from jedi.brokerage.need import Requirements, atom
 from jedi.jobgenerator.grouping import in_order, of_one_memory
 from jedi.jobgenerator.locating import Locate, data_of
-from jedi.jobgenerator.plan import Cut, Short, plan
+from jedi.jobgenerator.plan import Cut, ShortStream, plan
 from jedi.spec.chunk import Chunk
 from jedi.spec.generation import TaskOrder
-from jedi.spec.request import Data, Past
+from jedi.spec.request import InputAvailability, RecentJobs
 from jedi.spec.snapshot import Snapshot
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class DatasetProposal:
     """What the broker chose for `need`, and the jobs that follow. No cuts: no site will do, or the
     files that follow do not suffice: `short` tells for what jobs were left out."""
 
-    need: Need
-    choice: Choice
+    need: Requirements
+    choice: SiteChoice
     cuts: Sequence[Cut]
-    short: Sequence[Short] = ()
+    short: Sequence[ShortStream] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class Proposal:
 
     task: TaskOrder
     broker: str
-    parts: tuple[Part, ...]
+    parts: tuple[DatasetProposal, ...]
 
     @property
     def sites(self) -> Snapshot:
@@ -51,12 +51,12 @@ class Proposal:
         return [cut for part in self.parts for cut in part.cuts]
 
     @property
-    def short(self) -> list[Short]:
+    def short(self) -> list[ShortStream]:
         """Streams that do not suffice for a job."""
         return [one for part in self.parts for one in part.short]
 
     @property
-    def nowhere(self) -> tuple[Choice, ...]:
+    def nowhere(self) -> tuple[SiteChoice, ...]:
         """If no part has a site: the choices, those first that may come out otherwise soon."""
         choices = [part.choice for part in self.parts]
         if any(one.candidates for one in choices):
@@ -74,7 +74,7 @@ def propose(
     seed: int,
     most: int,
     used: Collection[str],
-    past: Past,
+    past: RecentJobs,
     made: Mapping[str, int],
 ) -> Proposal:
     """At most `most` jobs of a task. `used` are the sites it has jobs at, `past` tells how these
@@ -87,22 +87,22 @@ def propose(
     strategy = plugins.find("generator", task.vo, task.label)()
     broker = broker_of(task.vo, task.label, knobs)
     so_far, names = Counter(made), {one.dataset_id: one.name for one in task.inputs}
-    parts: list[Part] = []
+    parts: list[DatasetProposal] = []
     for some in [[one] for one in chunks] if broker.by_dataset else [list(chunks)]:
         if parts and most <= 0:
             break
         n_files = strategy.files_per_unit(task.rules, some)
         unit = atom(some, n_files, strategy.events_per_unit(task.rules, some))
-        data = data_of(task, some, world, locate) if broker.wants_data else Data()
+        data = data_of(task, some, world, locate) if broker.wants_data else InputAvailability()
         dataset = names[int(some[0].master.dataset_ids[0])] if broker.by_dataset else ""
-        need = Need(task.demand, unit, task.sites, task.request, data, past, dict(so_far),
+        need = Requirements(task.demand, unit, task.sites, task.request, data, past, dict(so_far),
                     dataset=dataset)  # fmt: skip
         choice = broker.choose(world, need, knobs, used, seed)
         cuts: Sequence[Cut] = ()
-        short: Sequence[Short] = ()
+        short: Sequence[ShortStream] = ()
         if choice.candidates:
             cuts, short = plan(some, choice, strategy, task.rules, task.demand, knobs, most)
-        parts.append(Part(need, choice, cuts, short))
+        parts.append(DatasetProposal(need, choice, cuts, short))
         most -= sum(map(len, cuts))
         so_far.update(choice.sites.sites[i] for cut in cuts for i in cut.sites.tolist())
     return Proposal(task, broker.name, tuple(parts))

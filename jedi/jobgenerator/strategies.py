@@ -16,7 +16,7 @@ from jedi.core.errors import JediError
 from jedi.jobgenerator.naming import middle_name
 from jedi.jobgenerator.splitter import Caps, Weights
 from jedi.spec.chunk import Chunk, Ints, Secondary
-from jedi.spec.demand import GB, MB, Demand, Load
+from jedi.spec.demand import GB, MB, Demand, InputSize
 from jedi.spec.snapshot import Snapshot
 from jedi.spec.splitrule import ONE_ID, WHOLE_IDS, SplitRules
 
@@ -67,7 +67,7 @@ class FileStrategy:
             if not one.fixed:
                 files = files + one.usual(ones, events)
                 sizes = sizes + _sizes_beside(one, events)
-        outputs = demand.output_bytes(Load(sizes, events))
+        outputs = demand.output_bytes(InputSize(sizes, events))
         room = sizes + outputs
         return {"masters": ones, "files": files, "bytes": room, "disk": room, "read": sizes,
                 "input": sizes, "events": events, "output": outputs * ones}  # fmt: skip

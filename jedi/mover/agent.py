@@ -16,7 +16,7 @@ from jedi.core import clock, states
 from jedi.core.errors import JediError, LockLost
 from jedi.ddm import replicas
 from jedi.ddm.interface import TransferResult
-from jedi.mover.plan import File, Need, Plan, Route, WaitingJob, activity, make_plan
+from jedi.mover.plan import File, NeededFile, Route, TransferPlan, WaitingJob, activity, make_plan
 from jedi.taskbuffer.db import locks
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.jobs import job_ends, moving
@@ -42,7 +42,7 @@ OUTWARD = Direction("transferring", states.OUTPUT_TYPES, "Production Output")
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class TransferLoad:
     """Jobs of one site whose files are to be moved in one direction."""
 
     direction: Direction
@@ -55,7 +55,7 @@ class Load:
         return f"mover:{self.direction.status}:{self.site}"
 
 
-class Mover(Agent[Load, Plan]):
+class Mover(Agent[TransferLoad, TransferPlan]):
     """assigned → activated, transferring → finished; failed if files can't be moved for long.
 
     Any step may be repeated: files that are there already are not copied, and a job is moved on
@@ -73,12 +73,12 @@ class Mover(Agent[Load, Plan]):
         self._not_before: dict[int, datetime] = {}
         """Jobs whose last try failed, and when the next one is due."""
 
-    def claim(self, tx: Connection, limit: int) -> list[Load]:
+    def claim(self, tx: Connection, limit: int) -> list[TransferLoad]:
         now = clock.now()
         self._not_before = {job: due for job, due in self._not_before.items() if due > now}
         busy = {row.status for row in overview.jobs_by_site(tx)}
         loads = [
-            Load(direction, site, [_waiting(row, direction.activity) for row in rows])
+            TransferLoad(direction, site, [_waiting(row, direction.activity) for row in rows])
             for direction in (INWARD, OUTWARD)
             if direction.status in busy
             for site, rows in groupby(self._waiting(tx, direction, limit), attrgetter("site"))
@@ -90,10 +90,10 @@ class Mover(Agent[Load, Plan]):
     def knobs_changed(self) -> None:
         self._not_before.clear()
 
-    def keep(self, tx: Connection, loads: Sequence[Load]) -> None:
+    def keep(self, tx: Connection, loads: Sequence[TransferLoad]) -> None:
         self._lock(tx, loads)
 
-    def work(self, load: Load) -> Plan:
+    def work(self, load: TransferLoad) -> TransferPlan:
         if clock.monotonic() > self._sure_until:
             with self.world.engine.begin() as tx:
                 if not self._lock(tx, [load]):
@@ -103,12 +103,12 @@ class Mover(Agent[Load, Plan]):
         for route, files in plan.routes.items():
             for end in self._copy(route, files):
                 if not end.done:
-                    need = Need((end.dataset, end.lfn), route.target)
+                    need = NeededFile((end.dataset, end.lfn), route.target)
                     plan.problems[need] = end.sentence
                     plan.coming |= {need} if end.coming else set()
         return plan
 
-    def apply(self, tx: Connection, results: Sequence[tuple[Load, Plan]]) -> None:
+    def apply(self, tx: Connection, results: Sequence[tuple[TransferLoad, TransferPlan]]) -> None:
         waiting = job_ends.lock(tx, [job.panda_id for load, _ in results for job in load.jobs])
         moves, ends = [], []
         for load, plan in results:
@@ -131,7 +131,7 @@ class Mover(Agent[Load, Plan]):
                  for dataset, _ in job.outputs}  # fmt: skip
         datasets.call_consumers(tx, grown, float(self.world.knobs["contentsfeeder.quiet_s"]))
 
-    def tidy(self, results: Sequence[tuple[Load, Plan]]) -> None:
+    def tidy(self, results: Sequence[tuple[TransferLoad, TransferPlan]]) -> None:
         """A job that has ended without success leaves no outputs; its log stays."""
         jobs = [job for load, _ in results for job in load.jobs if job.outputs]
         with self.world.engine.begin() as tx:
@@ -140,7 +140,7 @@ class Mover(Agent[Load, Plan]):
             if ends.get(job.panda_id) in _UNSUCCESSFUL:
                 self._remove(job)
 
-    def trouble(self, tx: Connection, load: Load, error: Exception) -> None:
+    def trouble(self, tx: Connection, load: TransferLoad, error: Exception) -> None:
         for job in load.jobs:
             self._wait(job)
         locks.release(tx, load.lock, self.world.me)
@@ -148,7 +148,7 @@ class Mover(Agent[Load, Plan]):
     def _waiting(self, tx: Connection, direction: Direction, limit: int) -> list[Row[Any]]:
         return moving.moving_jobs(tx, direction.status, direction.types, self._not_before, limit)
 
-    def _lock(self, tx: Connection, loads: Sequence[Load]) -> set[str]:
+    def _lock(self, tx: Connection, loads: Sequence[TransferLoad]) -> set[str]:
         return locks.take_all(tx, [load.lock for load in loads], self.world.me, self.lease_s)
 
     def _copy(self, route: Route, files: Sequence[File]) -> list[TransferResult]:
@@ -187,7 +187,7 @@ def _waiting(row: Row[Any], usual: str) -> WaitingJob:
         row.age_s,
         activity(usual, row.processingtype, row.priority),
         tuple(
-            Need((file.dataset, file.lfn), file.endpoint or "")
+            NeededFile((file.dataset, file.lfn), file.endpoint or "")
             for file in files
             if file.endpoint or file.type != "trn_log"  # a log that nobody reads
         ),

@@ -12,7 +12,7 @@ File = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class NeededFile:
     """A file that must be at an endpoint."""
 
     file: File
@@ -28,7 +28,7 @@ class WaitingJob:
     panda_id: int
     age_s: float
     activity: str
-    needs: tuple[Need, ...]
+    needs: tuple[NeededFile, ...]
     outputs: tuple[File, ...] = ()
     kept: frozenset[str] = frozenset()
 
@@ -44,13 +44,13 @@ class Route:
 
 
 @dataclass(slots=True)
-class Plan:
+class TransferPlan:
     """`routes`: which files are to be copied; `problems`: why a file is not where it must be;
     `coming`: those that are on their way, or will be."""
 
     routes: dict[Route, list[File]] = field(default_factory=dict)
-    problems: dict[Need, str] = field(default_factory=dict)
-    coming: set[Need] = field(default_factory=set)
+    problems: dict[NeededFile, str] = field(default_factory=dict)
+    coming: set[NeededFile] = field(default_factory=set)
 
     def can_come(self, job: WaitingJob) -> bool:
         """All that a job lacks is on its way: time-outs tell how long it waits."""
@@ -75,19 +75,19 @@ def activity(usual: str, processing_type: str | None, priority: int) -> str:
 
 def make_plan(
     jobs: Iterable[WaitingJob], holders: Mapping[File, Sequence[str]], unknown: Mapping[str, str]
-) -> Plan:
+) -> TransferPlan:
     """How the needs of jobs are met; `holders` says which endpoints have a file, best first,
     `unknown` why that can't be told of a dataset: people mend that, so its files count as coming.
     What one job wants express comes express to all, and what one keeps is kept."""
-    wanted: dict[Need, str] = {}
-    kept: set[Need] = set()
+    wanted: dict[NeededFile, str] = {}
+    kept: set[NeededFile] = set()
     for job in jobs:
         for need in job.needs:
             if job.activity == EXPRESS or need not in wanted:
                 wanted[need] = job.activity
             if need.file[0] in job.kept:
                 kept.add(need)
-    plan = Plan()
+    plan = TransferPlan()
     for need, how in wanted.items():
         having = holders.get(need.file, ())
         if need.file[0] in unknown:

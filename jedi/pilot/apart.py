@@ -3,7 +3,7 @@
 `/tmp`, `/var/tmp` and `/dev/shm` of a payload are directories beside its work directory: counted
 with it, and gone with it. That takes a mount namespace: root makes one, an ordinary user one
 within a user namespace, which not every kernel allows. Else what a payload of an account of its
-own leaves in the shared places is counted, and removed when it has ended (`Commons`).
+own leaves in the shared places is counted, and removed when it has ended (`SharedDirectories`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True)
-class Apart:
+class PrivateDirectories:
     """The places of one payload. `kept` are paths that it sees as they are, be they below a
     place or not: its work directory above all."""
 
@@ -37,7 +37,7 @@ class Apart:
     kept: tuple[str, ...]
     cwd: str
 
-    def make(self, user: procs.Account | None) -> None:
+    def make(self, user: procs.PayloadAccount | None) -> None:
         """Make the directories that are to be seen as the places, and in them the way to what is
         kept. Nobody else may enter them by their true paths."""
         self.own.mkdir(mode=0o700)
@@ -47,7 +47,7 @@ class Apart:
         finally:
             os.umask(before)
 
-    def _furnish(self, user: procs.Account | None) -> None:
+    def _furnish(self, user: procs.PayloadAccount | None) -> None:
         for place, source in self._sources():
             source.mkdir()
             source.chmod(0o1777)
@@ -105,14 +105,14 @@ class Apart:
         return [path for path in found if Path(path).exists()]
 
 
-class Commons:
+class SharedDirectories:
     """What a payload of an account of its own leaves in the shared places, where they are shared.
 
     Nothing, if it runs as the pilot: then nobody can tell whose it is. Of an account with a name,
     which others may use, only what came since the payload began.
     """
 
-    def __init__(self, user: procs.Account | None) -> None:
+    def __init__(self, user: procs.PayloadAccount | None) -> None:
         self._uid = user.uid if user else None
         named = user is not None and procs.has_name(user.uid)
         self._since = time.time() - _SLACK_S if named else 0.0

@@ -18,7 +18,7 @@ _TAIL_LINES = 20
 _TAIL_CHARS = 4000
 
 
-class Failure(Exception):
+class PayloadFailure(Exception):
     """Why a job did not succeed: a code that can be counted, a sentence a person understands, and
     the inputs to blame ({lfn: missing or broken})."""
 
@@ -42,14 +42,14 @@ class Stop:
     def __init__(self) -> None:
         self._read, self._write = os.pipe()
         self._lock = threading.Lock()
-        self.why: Failure | None = None
+        self.why: PayloadFailure | None = None
         self.held = False  # the payload is to be suspended
         self.terminated_at = math.inf  # monotonic; when the pilot itself was told to end
 
     def fileno(self) -> int:
         return self._read
 
-    def ask(self, why: Failure) -> None:
+    def ask(self, why: PayloadFailure) -> None:
         """The first reason stays, but the end of the pilot replaces the end of one job."""
         with self._lock:
             if self.why is None:
@@ -62,7 +62,7 @@ class Stop:
     def check(self) -> None:
         """Raise the reason, if there is one."""
         if self.why is not None:
-            raise Failure(self.why.code, self.why.sentence)
+            raise PayloadFailure(self.why.code, self.why.sentence)
 
     def clear(self) -> None:
         """Forget what concerned the job that has ended."""

@@ -8,13 +8,13 @@ import time
 from collections import deque
 from typing import Any
 
-from .base import STALE, Failure, Stop
-from .wire import Away, Refused, Wire, verdict
+from .base import STALE, PayloadFailure, Stop
+from .wire import ServiceRefusal, ServiceUnreachable, Wire, verdict
 
 Report = dict[str, Any]
 
 
-class Heart(threading.Thread):
+class HeartbeatThread(threading.Thread):
     """Sends early reports in order, then heartbeats with figures and the last lines of output.
 
     Each try is one exchange: a service that is away costs the job nothing, and what could not be
@@ -57,9 +57,9 @@ class Heart(threading.Thread):
                 self._deliver()
                 if time.monotonic() >= due:
                     self._beat()
-            except Away:
+            except ServiceUnreachable:
                 pass  # the next beat tries again
-            except Refused as refusal:
+            except ServiceRefusal as refusal:
                 print(f"pilot: {refusal}", file=sys.stderr)
             if time.monotonic() >= due:
                 due = time.monotonic() + self._interval_s
@@ -69,18 +69,20 @@ class Heart(threading.Thread):
             report = self.untold.popleft()
             try:
                 answer = self._wire.ask("report", {"reports": [report]})
-            except Away:
+            except ServiceUnreachable:
                 self.untold.appendleft(report)
                 raise
             if verdict(answer) == STALE:
-                self._stop_job.ask(Failure(STALE, "The service has given this job to another."))
+                self._stop_job.ask(
+                    PayloadFailure(STALE, "The service has given this job to another.")
+                )
 
     def _beat(self) -> None:
         answer = self._wire.ask("heartbeat", {"beats": [{**self._key, "measures": self._measures}]})
         for order in answer["commands"]:
             if order["command"] == "kill":
                 why = order.get("why") or "The service ordered the job to end."
-                self._stop_job.ask(Failure("killed", why))
+                self._stop_job.ask(PayloadFailure("killed", why))
             self._stop_job.held = order["command"] == "hold"
         if (tails := self._tails) is not None:
             entry = {**self._key, "stdout_tail": tails[0], "stderr_tail": tails[1]}

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from . import metadata, payload, sandbox, stage
-from .base import STALE, Failure, Stop, crash_point, utc
-from .heart import Heart, Report
-from .procs import Account
-from .wire import Away, Refused, Wire, verdict
+from .base import STALE, PayloadFailure, Stop, crash_point, utc
+from .heart import HeartbeatThread, Report
+from .procs import PayloadAccount
+from .wire import ServiceRefusal, ServiceUnreachable, Wire, verdict
 
 _MEASURES = {
     "cpu_s": 0.0,
@@ -35,18 +35,18 @@ _LAST_WORD_S = 10.0  # a pilot told to end tries that long to say how its job en
 
 
 @dataclass(frozen=True)
-class Node:
+class PilotSetup:
     """What all jobs of this pilot share."""
 
     wire: Wire
     stop: Stop
     work: Path
-    user: Account | None
+    user: PayloadAccount | None
     heartbeat_s: float
     share: Sequence[str] = ()
 
 
-class Job:
+class PilotJob:
     """One attempt, named by (pandaid, lock_seq).
 
     In its directory <work>/<pandaid>.<lock_seq>/ lie `run` (where the payload runs), `tmp` (its
@@ -54,14 +54,14 @@ class Job:
     `payload.stdout`, `payload.stderr` and `pilot.log`, which make the job's log.
     """
 
-    def __init__(self, order: dict[str, Any], node: Node) -> None:
+    def __init__(self, order: dict[str, Any], node: PilotSetup) -> None:
         self._order = order
         self._node = node
         self._key = {"pandaid": int(order["pandaid"]), "lock_seq": int(order["lock_seq"])}
         self._name = f"{self._key['pandaid']}.{self._key['lock_seq']}"
         self._attempt = node.work / self._name
         self._staging = Path(order["stage_out"])
-        self._heart = Heart(node.wire, node.stop, self._key, node.heartbeat_s)
+        self._heart = HeartbeatThread(node.wire, node.stop, self._key, node.heartbeat_s)
         self._measures: dict[str, float] = dict(_MEASURES)
         self._stderr_tail = ""
         self._started_at: str | None = None
@@ -74,7 +74,7 @@ class Job:
         """The attempt's whole life. Raises Away or Refused if the service didn't take its end."""
         self._heart.start()
         self._heart.tell({**self._key, "status": "starting"})
-        failure: Failure | None = None
+        failure: PayloadFailure | None = None
         for step in (self._work, self._stage_log):
             if (wrong := self._guarded(step)) is not None:
                 failure = failure or wrong
@@ -87,15 +87,15 @@ class Job:
             stage.remove_tree(self._attempt)
         crash_point("report")
 
-    def _guarded(self, step: Callable[[], None]) -> Failure | None:
+    def _guarded(self, step: Callable[[], None]) -> PayloadFailure | None:
         """Take a step; why it failed, if it did."""
         try:
             step()
-        except Failure as failure:
+        except PayloadFailure as failure:
             wrong = failure
         except _TROUBLE as error:
             said = traceback.format_exception_only(type(error), error)[-1].strip()
-            wrong = Failure("pilot_error", f"The pilot itself failed: {said[:500]}")
+            wrong = PayloadFailure("pilot_error", f"The pilot itself failed: {said[:500]}")
         else:
             return None
         print(f"pilot: job {self._name}: {wrong.code}: {wrong.sentence}", file=sys.stderr)
@@ -105,7 +105,9 @@ class Job:
         """Everything up to the staged outputs."""
         check = self._node.stop.check
         if self._staging.name != self._name:
-            raise Failure("pilot_error", f"{self._staging} is not a directory for {self._name}.")
+            raise PayloadFailure(
+                "pilot_error", f"{self._staging} is not a directory for {self._name}."
+            )
         run, tmp = self._make_directories()
         stage.must_differ(self._order["inputs"], self._order["outputs"])
         self._note("stage-in")
@@ -140,8 +142,10 @@ class Job:
     def _unpack_sandbox(self, sha256: str, run: Path) -> None:
         try:
             archive = self._node.wire.sandbox(sha256)
-        except (Away, Refused) as error:
-            raise Failure("stagein_sandbox", f"The sandbox can't be fetched: {error}.") from error
+        except (ServiceUnreachable, ServiceRefusal) as error:
+            raise PayloadFailure(
+                "stagein_sandbox", f"The sandbox can't be fetched: {error}."
+            ) from error
         sandbox.unpack(archive, sha256, run, self._node.user, self._node.stop.check)
 
     def _write_texts(self, run: Path) -> None:
@@ -210,7 +214,7 @@ class Job:
         if self._staging.name == self._name:
             stage.remove_tree(self._staging)
 
-    def _tell_end(self, failure: Failure | None) -> None:
+    def _tell_end(self, failure: PayloadFailure | None) -> None:
         """Report until the service has answered; a stale attempt's files go."""
         stop = self._node.stop
         stale = stop.why is not None and stop.why.code == STALE
@@ -220,14 +224,14 @@ class Job:
                 break
             try:
                 answer = self._node.wire.insist("report", {"reports": [report]}, _LAST_WORD_S)
-            except Refused:
+            except ServiceRefusal:
                 self._discard()
                 raise
             stale = verdict(answer) == STALE
         if stale:
             self._discard()
 
-    def _last_report(self, failure: Failure | None) -> Report:
+    def _last_report(self, failure: PayloadFailure | None) -> Report:
         status = "finished" if failure is None else "failed"
         if failure is not None and failure.code == "killed":
             status = "cancelled"

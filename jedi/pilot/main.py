@@ -18,10 +18,10 @@ import uuid
 from pathlib import Path
 
 from . import procs
-from .base import TERMINATED, Failure, Stop, crash_point
+from .base import TERMINATED, PayloadFailure, Stop, crash_point
 from .delegation import delegation
-from .job import Job, Node
-from .wire import Away, Refused, Wire
+from .job import PilotJob, PilotSetup
+from .wire import ServiceRefusal, ServiceUnreachable, Wire
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _SHORTEST_WAIT_S, _LONGEST_WAIT_S = 0.05, 30.0
@@ -45,17 +45,17 @@ def main() -> int:
     procs.hide()
     procs.become_subreaper()
     work = Path(options.work).resolve()
-    node = Node(wire, stop, work, user, options.heartbeat_s, options.share)
+    node = PilotSetup(wire, stop, work, user, options.heartbeat_s, options.share)
     try:
         _take_jobs(node, options)
-    except (Away, Refused) as error:
+    except (ServiceUnreachable, ServiceRefusal) as error:
         if stop.why is None:
             print(f"pilot: the service does not take us on: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def _take_jobs(node: Node, options: argparse.Namespace) -> None:
+def _take_jobs(node: PilotSetup, options: argparse.Namespace) -> None:
     """Run jobs until there is none for `idle_s`, or time or number are used up, or a signal."""
     idle_since = time.monotonic()
     end = idle_since + options.walltime_s if options.walltime_s else math.inf
@@ -84,7 +84,7 @@ def _take_jobs(node: Node, options: argparse.Namespace) -> None:
         )
         for order in answer["jobs"]:
             crash_point("acquire")
-            Job(order, node).do()
+            PilotJob(order, node).do()
             done += 1
             idle_since = time.monotonic()
         if not answer["jobs"]:
@@ -102,7 +102,7 @@ def _listen_for_signals(stop: Stop) -> None:
     def listen() -> None:
         while True:
             name = signal.Signals(signal.sigwait(_SIGNALS)).name
-            stop.ask(Failure(TERMINATED, f"The pilot was told to end ({name})."))
+            stop.ask(PayloadFailure(TERMINATED, f"The pilot was told to end ({name})."))
 
     threading.Thread(target=listen, name="signals", daemon=True).start()
 

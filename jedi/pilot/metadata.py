@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from .base import Failure
-from .procs import Account
+from .base import PayloadFailure
+from .procs import PayloadAccount
 from .stage import own_file
 
 FILE = "jedi_metadata.json"
@@ -18,7 +18,7 @@ _MAX_NAMES = 10_000  # the service takes no more
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 
 
-def read(run: Path, user: Account | None) -> dict[str, Any]:
+def read(run: Path, user: PayloadAccount | None) -> dict[str, Any]:
     """The names and values that the payload left in `run`; none without the file. Failure if it
     holds anything else than a mapping of names in capitals to texts, numbers or truth values."""
     try:
@@ -48,5 +48,5 @@ def _no_number(text: str) -> float:
     raise ValueError(f"{text} is no number")
 
 
-def _bad(why: str) -> Failure:
-    return Failure("bad_metadata", f"{FILE} can't be used: {why}.")
+def _bad(why: str) -> PayloadFailure:
+    return PayloadFailure("bad_metadata", f"{FILE} can't be used: {why}.")

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from .base import GO, HOLD, Failure, Stop, last_lines
-from .procs import Account, Children
+from .base import GO, HOLD, PayloadFailure, Stop, last_lines
+from .procs import Children, PayloadAccount
 
 _SILENCE_S = 120.0  # a shepherd says something each second, and needs at most a minute to end
 _PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -27,11 +27,11 @@ class Ended:
     """How a payload ended: `failure` is None for success; exit_code -n is signal n."""
 
     exit_code: int | None
-    failure: Failure | None
+    failure: PayloadFailure | None
 
 
 def environment(
-    cwd: Path, tmp: Path, user: Account | None, job: Mapping[str, str]
+    cwd: Path, tmp: Path, user: PayloadAccount | None, job: Mapping[str, str]
 ) -> dict[str, str]:
     """All that a payload finds in its environment. PATH is the site's choice, hence the pilot's."""
     name = user.name if user else os.environ.get("USER", str(os.getuid()))
@@ -66,11 +66,11 @@ def run(spec: Mapping[str, Any], stop: Stop, hear: Callable[[Line], None]) -> En
     stop.check()
     if end is None:
         said = last_lines(log.read_bytes()).strip().rpartition("\n")[2]
-        raise Failure(
+        raise PayloadFailure(
             "pilot_error",
             f"The watcher of the payload ended without a result ({shepherd.returncode}): {said}",
         )
-    return Ended(end["exit_code"], end["failure"] and Failure(*end["failure"]))
+    return Ended(end["exit_code"], end["failure"] and PayloadFailure(*end["failure"]))
 
 
 def _start(log: Path) -> subprocess.Popen[bytes]:

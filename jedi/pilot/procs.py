@@ -27,7 +27,7 @@ superuser."""
 
 
 @dataclass(frozen=True)
-class Account:
+class PayloadAccount:
     """The unprivileged user that payloads run as."""
 
     uid: int
@@ -35,7 +35,7 @@ class Account:
     name: str
 
 
-def account(text: str | None) -> Account | None:
+def account(text: str | None) -> PayloadAccount | None:
     """The payload user named by NAME or uid:gid; None = ours. Root gets `nobody`, never itself.
 
     Raises ValueError with a remedy.
@@ -52,15 +52,15 @@ def account(text: str | None) -> Account | None:
     return found
 
 
-def account_named(text: str) -> Account:
+def account_named(text: str) -> PayloadAccount:
     uid, colon, gid = text.partition(":")
     if colon and uid.isdigit() and gid.isdigit():
-        return Account(int(uid), int(gid), f"u{uid}")
+        return PayloadAccount(int(uid), int(gid), f"u{uid}")
     try:
         entry = pwd.getpwnam(text)
     except KeyError:
         raise ValueError(f"there is no user {text!r}; give a user's name or uid:gid") from None
-    return Account(entry.pw_uid, entry.pw_gid, entry.pw_name)
+    return PayloadAccount(entry.pw_uid, entry.pw_gid, entry.pw_name)
 
 
 def has_name(uid: int) -> bool:
@@ -79,7 +79,7 @@ def _database_ids() -> set[int]:
     return ids
 
 
-def become(user: Account) -> None:
+def become(user: PayloadAccount) -> None:
     """Give up root for good (in the child, before exec)."""
     os.setgroups([])
     os.setgid(user.gid)

@@ -10,8 +10,8 @@ import tarfile
 import zlib
 from pathlib import Path, PurePosixPath
 
-from .base import Failure
-from .procs import Account
+from .base import PayloadFailure
+from .procs import PayloadAccount
 from .stage import Check
 
 MAX_UNPACKED = 4 << 30
@@ -36,7 +36,9 @@ class _Bounded:
         return data
 
 
-def unpack(archive: bytes, sha256: str, target: Path, user: Account | None, check: Check) -> None:
+def unpack(
+    archive: bytes, sha256: str, target: Path, user: PayloadAccount | None, check: Check
+) -> None:
     """Unpack a .tar.gz into `target`, an empty directory that only we can enter.
 
     Only plain files and directories below `target` are made, with modes 0644 or 0755, owned by
@@ -55,11 +57,11 @@ def unpack(archive: bytes, sha256: str, target: Path, user: Account | None, chec
                 _place(tar, member, target, user)
     except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError) as error:
         said = f"Sandbox {sha256[:12]} can't be unpacked: {error}."
-        raise Failure("sandbox_bad", said) from error
+        raise PayloadFailure("sandbox_bad", said) from error
 
 
 def _place(
-    tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path, user: Account | None
+    tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path, user: PayloadAccount | None
 ) -> None:
     path = PurePosixPath(member.name)
     if path.is_absolute() or ".." in path.parts or "\0" in member.name:
@@ -83,7 +85,7 @@ def _place(
             os.fchown(fd, user.uid, user.gid)
 
 
-def _make_directories(target: Path, path: PurePosixPath, user: Account | None) -> None:
+def _make_directories(target: Path, path: PurePosixPath, user: PayloadAccount | None) -> None:
     for part in (*reversed(path.parents), path):
         directory = target / part
         if part.parts and not directory.is_dir():

@@ -34,8 +34,8 @@ from pathlib import Path
 from typing import Any
 
 from . import procs
-from .apart import Apart, Commons
-from .base import GO, HOLD, Failure, last_lines
+from .apart import PrivateDirectories, SharedDirectories
+from .base import GO, HOLD, PayloadFailure, last_lines
 from .stage import remove_tree
 from .verdict import breach, judge
 
@@ -140,18 +140,20 @@ class Shepherd:
         self._command: str = spec["command"]
         self._cwd: str = spec["cwd"]
         self._env: dict[str, str] = spec["env"]
-        self._user = procs.Account(*spec["user"]) if spec["user"] else None
+        self._user = procs.PayloadAccount(*spec["user"]) if spec["user"] else None
         self._limits: dict[str, int] = {name: n for name, n in spec["limits"].items() if n}
         self._attempt = Path(spec["attempt"])
         own = self._attempt / "own"
-        self._apart: Apart | None = Apart(own, (str(self._attempt), *spec["share"]), self._cwd)
-        self._commons = Commons(self._user)
+        self._apart: PrivateDirectories | None = PrivateDirectories(
+            own, (str(self._attempt), *spec["share"]), self._cwd
+        )
+        self._commons = SharedDirectories(self._user)
         self._meter = DirectoryMeter([self._cwd, self._env["TMPDIR"], str(own)], self._common)
         self._out = Tail(self._attempt / "payload.stdout")
         self._err = Tail(self._attempt / "payload.stderr")
         self._selector = selectors.DefaultSelector()
         self._told_tails: list[str] = []
-        self._failure: Failure | None = None
+        self._failure: PayloadFailure | None = None
         self._told_to_end = self._pilot_gone = False
         self._max_rss_kb = self._max_pss_kb = 0
         self._cpu_s = 0.0

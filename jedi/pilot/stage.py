@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from .base import Failure
-from .procs import Account
+from .base import PayloadFailure
+from .procs import PayloadAccount
 
 _CHUNK = 1 << 20
 # O_NONBLOCK: opening a FIFO would wait for a writer
@@ -40,11 +40,11 @@ def must_differ(inputs: Iterable[dict[str, Any]], outputs: Iterable[dict[str, An
     read = {item["lfn"] for item in inputs}
     if both := [item["lfn"] for item in outputs if (item["source_name"] or item["lfn"]) in read]:
         said = f"Outputs have names of inputs: {', '.join(both)}."
-        raise Failure("output_is_input", said)
+        raise PayloadFailure("output_is_input", said)
 
 
 def stage_in(
-    inputs: Iterable[dict[str, Any]], target: Path, user: Account | None, check: Check
+    inputs: Iterable[dict[str, Any]], target: Path, user: PayloadAccount | None, check: Check
 ) -> int:
     """Copy {lfn, path, size|null, adler32|null} into `target` under their LFNs, where they can
     only be read; bytes copied. All
@@ -53,41 +53,49 @@ def stage_in(
     One without a size was named by who submitted the task, and not by data management: it is read
     with the payload's rights, not ours."""
     total = 0
-    wrong: list[tuple[str, Failure]] = []
+    wrong: list[tuple[str, PayloadFailure]] = []
     for item in inputs:
         try:
             total += _stage_one(item, target, user, check)
-        except Failure as failure:
+        except PayloadFailure as failure:
             if failure.code not in _BAD_INPUT:
                 raise
             wrong.append((item["lfn"], failure))
     if wrong:
         bad = {lfn: _BAD_INPUT[failure.code] for lfn, failure in wrong}
         said = " ".join(failure.sentence for _, failure in wrong)
-        raise Failure(min((f.code for _, f in wrong), key=list(_BAD_INPUT).index), said, bad)
+        raise PayloadFailure(min((f.code for _, f in wrong), key=list(_BAD_INPUT).index), said, bad)
     return total
 
 
-def _stage_one(item: dict[str, Any], target: Path, user: Account | None, check: Check) -> int:
+def _stage_one(
+    item: dict[str, Any], target: Path, user: PayloadAccount | None, check: Check
+) -> int:
     lfn = item["lfn"]
     copy = _copy_in if item["size"] is not None else _copy_told
     try:
         size, adler = copy(item["path"], target / component(lfn), user, check)
     except FileNotFoundError:
-        raise Failure("stagein_missing", f"Input {lfn} is not at {item['path']}.") from None
+        raise PayloadFailure("stagein_missing", f"Input {lfn} is not at {item['path']}.") from None
     except (OSError, ValueError) as error:
-        raise Failure("stagein_failed", f"Input {lfn} could not be copied: {error}.") from error
+        raise PayloadFailure(
+            "stagein_failed", f"Input {lfn} could not be copied: {error}."
+        ) from error
     if item["size"] not in (None, size):
         said = f"it has {size} bytes, the catalogue says {item['size']}"
-        raise Failure("stagein_size", f"Input {lfn} is not the file it should be: {said}.")
+        raise PayloadFailure("stagein_size", f"Input {lfn} is not the file it should be: {said}.")
     if item.get("adler32") and adler != item["adler32"]:
         said = f"its adler32 is {adler}, the catalogue says {item['adler32']}"
-        raise Failure("stagein_checksum", f"Input {lfn} is damaged: {said}.")
+        raise PayloadFailure("stagein_checksum", f"Input {lfn} is damaged: {said}.")
     return size
 
 
 def stage_out(
-    outputs: list[dict[str, Any]], source: Path, target: Path, user: Account | None, check: Check
+    outputs: list[dict[str, Any]],
+    source: Path,
+    target: Path,
+    user: PayloadAccount | None,
+    check: Check,
 ) -> list[dict[str, Any]]:
     """Copy the declared outputs, {lfn, source_name|null, allow_missing}, from `source` to `target`.
 
@@ -100,13 +108,15 @@ def stage_out(
     absent = [lfn for lfn, path in paths.items() if not os.path.lexists(path)]
     wanted = {item["lfn"] for item in outputs if not item["allow_missing"]}
     if missing := [_label(lfn, names[lfn]) for lfn in absent if lfn in wanted]:
-        raise Failure("output_missing", f"Not produced by the payload: {', '.join(missing)}.")
+        raise PayloadFailure(
+            "output_missing", f"Not produced by the payload: {', '.join(missing)}."
+        )
     present = (lfn for lfn in paths if lfn not in absent)
     return [stage_file(paths[lfn], lfn, target, user, check) for lfn in present]
 
 
 def stage_file(
-    source: Path, lfn: str, target: Path, user: Account | None, check: Check
+    source: Path, lfn: str, target: Path, user: PayloadAccount | None, check: Check
 ) -> dict[str, Any]:
     """Copy one file to target/lfn so that it is there whole, on disk, or not at all."""
     part = target / ".part"
@@ -123,8 +133,10 @@ def stage_file(
     except OSError as error:
         if error.errno in _NOT_A_FILE:
             said = f"Output {_label(lfn, source.name)} is not a regular file of the payload's."
-            raise Failure("output_not_file", said) from error
-        raise Failure("stageout_failed", f"Output {lfn} could not be stored: {error}.") from error
+            raise PayloadFailure("output_not_file", said) from error
+        raise PayloadFailure(
+            "stageout_failed", f"Output {lfn} could not be stored: {error}."
+        ) from error
     return {"lfn": lfn, "size": size, "adler32": adler, "guid": str(uuid.uuid4())}
 
 
@@ -154,7 +166,7 @@ def remove_tree(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def own_file(path: Path, user: Account | None) -> Iterator[int]:
+def own_file(path: Path, user: PayloadAccount | None) -> Iterator[int]:
     """Open a regular file of the payload's user for reading; OSError if it is something else."""
     with _opened(path, _READ) as reading:
         info = os.fstat(reading)
@@ -176,7 +188,9 @@ def _label(lfn: str, name: str) -> str:
     return lfn if lfn == name else f"{lfn} (from {name})"
 
 
-def _copy_in(source: str, target: Path, user: Account | None, check: Check) -> tuple[int, str]:
+def _copy_in(
+    source: str, target: Path, user: PayloadAccount | None, check: Check
+) -> tuple[int, str]:
     with _opened(Path(source), _READ) as reading, _opened(target, _WRITE, _READ_ONLY) as writing:
         if not stat.S_ISREG(os.fstat(reading).st_mode):
             raise ValueError(f"{source} is not a regular file")
@@ -185,7 +199,9 @@ def _copy_in(source: str, target: Path, user: Account | None, check: Check) -> t
         return _copy(reading, writing, check)
 
 
-def _copy_told(source: str, target: Path, user: Account | None, check: Check) -> tuple[int, str]:
+def _copy_told(
+    source: str, target: Path, user: PayloadAccount | None, check: Check
+) -> tuple[int, str]:
     if not Path(source).is_file():
         raise FileNotFoundError(source)
     rights: dict[str, Any] = {}

@@ -6,7 +6,7 @@ import re
 import signal
 from collections.abc import Mapping
 
-from .base import Failure
+from .base import PayloadFailure
 
 # limit on the wire: (error code, sentence)
 LIMITS = {
@@ -21,7 +21,7 @@ _OUT_OF_MEMORY = re.compile(r"MemoryError|bad_alloc|annot allocate memory|ut of 
 _SIGNAL_NAMES = {int(number): number.name for number in signal.Signals}
 
 
-def breach(used: Mapping[str, float], limits: Mapping[str, int]) -> Failure | None:
+def breach(used: Mapping[str, float], limits: Mapping[str, int]) -> PayloadFailure | None:
     """The first limit that is exceeded; `limits` holds only those that are set."""
     for name in LIMITS:
         if name in limits and used.get(name, 0) > limits[name]:
@@ -29,7 +29,7 @@ def breach(used: Mapping[str, float], limits: Mapping[str, int]) -> Failure | No
     return None
 
 
-def judge(exit_code: int, stderr_tail: str, limits: Mapping[str, int]) -> Failure | None:
+def judge(exit_code: int, stderr_tail: str, limits: Mapping[str, int]) -> PayloadFailure | None:
     """The failure behind an exit code; a negative one is a signal, as in `subprocess`.
 
     An rlimit shows itself only as a signal or as a failed allocation; the latter is recognised,
@@ -45,11 +45,11 @@ def judge(exit_code: int, stderr_tail: str, limits: Mapping[str, int]) -> Failur
         return _over("memory_mb", limits)
     name = _SIGNAL_NAMES.get(number)
     if exit_code < 0:
-        return Failure("payload_exit", f"The payload was ended by signal {number} ({name}).")
+        return PayloadFailure("payload_exit", f"The payload was ended by signal {number} ({name}).")
     note = f" (as after signal {number}, {name})" if name else ""
-    return Failure("payload_exit", f"The payload ended with exit code {exit_code}{note}.")
+    return PayloadFailure("payload_exit", f"The payload ended with exit code {exit_code}{note}.")
 
 
-def _over(name: str, limits: Mapping[str, int]) -> Failure:
+def _over(name: str, limits: Mapping[str, int]) -> PayloadFailure:
     code, sentence = LIMITS[name]
-    return Failure(code, sentence.format(limits[name]))
+    return PayloadFailure(code, sentence.format(limits[name]))

@@ -25,11 +25,11 @@ T = TypeVar("T")
 Answer = dict[str, Any]
 
 
-class Away(Exception):
+class ServiceUnreachable(Exception):
     """The service did not answer, however long we tried."""
 
 
-class Refused(Exception):
+class ServiceRefusal(Exception):
     """The service understood and said no: trying again would not help."""
 
 
@@ -80,7 +80,7 @@ class Wire:
         while True:
             try:
                 return attempt()
-            except Away:
+            except ServiceUnreachable:
                 end = min(end, self._stop.terminated_at + grace_s)
                 left = end - time.monotonic()
                 if left <= 0:
@@ -99,11 +99,17 @@ class Wire:
                 return read(content)
         except ssl.SSLCertVerificationError as error:
             # one that was good is being renewed, and what a job has made can wait for that
-            raise (Away if self._trusted else Refused)(f"{path}: {error}") from error
+            raise (ServiceUnreachable if self._trusted else ServiceRefusal)(
+                f"{path}: {error}"
+            ) from error
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise Away(f"{path}: {error!r}") from error
+            raise ServiceUnreachable(f"{path}: {error!r}") from error
         said = f"{path}: HTTP {response.status} {content[:500].decode('utf-8', 'replace')}"
-        raise (Away if response.status >= 500 or response.status in _BUSY else Refused)(said)
+        raise (
+            ServiceUnreachable
+            if response.status >= 500 or response.status in _BUSY
+            else ServiceRefusal
+        )(said)
 
 
 def _connector(url: str, certificate: str | None) -> Callable[[], http.client.HTTPConnection]:

@@ -16,11 +16,11 @@ from jedi.agent.base import TaskAgent
 from jedi.core import states
 from jedi.core.errors import JediError, NotFound
 from jedi.postprocessor.outcome import (
-    Dataset,
+    EndingDataset,
+    EndingRules,
     Findings,
     PostProcessing,
-    Verdict,
-    Wishes,
+    TaskVerdict,
     incomplete,
 )
 from jedi.postprocessor.scouts import shaped
@@ -40,8 +40,8 @@ from jedi.taskbuffer.tasks.tasks import Move
 from jedi.taskrefiner.resource import ResourceType
 
 _VALIDATED = ("prepared", "passed", "toabort")
-_PREPARED = Verdict("prepared", "all_processed", "No input is left and no job is running.")
-_STILL_OPEN = Verdict(
+_PREPARED = TaskVerdict("prepared", "all_processed", "No input is left and no job is running.")
+_STILL_OPEN = TaskVerdict(
     "defined", "input_still_open", "What is there of the input is processed, but more may come."
 )
 
@@ -58,9 +58,9 @@ class Ending:
     vo: str
     label: str
     because: tuple[str, str]
-    datasets: tuple[Dataset, ...]
+    datasets: tuple[EndingDataset, ...]
     scouted: Scouted | None
-    wishes: Wishes
+    wishes: EndingRules
     parent: Row[Any] | None = None
     busy: bool = False
 
@@ -78,16 +78,16 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class EndingOutcome:
     """What becomes of a task and of its datasets: first they are settled, then released."""
 
-    verdict: Verdict
+    verdict: TaskVerdict
     settled: list[tuple[int, str]]
     released: list[tuple[int, str]]
     lost_logs: Mapping[int, Collection[str]] = field(default_factory=dict)
 
 
-class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
+class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
     """scouting → scouted → running (or exhausted, tobroken), when all scouts have ended; ready,
     running, throttled → prepared, when all is processed, or → defined, when more may come;
     prepared, passed → done, finished, failed; toabort → aborted; tobroken → broken."""
@@ -125,10 +125,10 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
         because = ending.reasons(tx, ids)
         parents = family.parents(tx, ids)
         busy = {job.jeditaskid for job in commands.live_jobs(tx, list(parents))}
-        found: dict[int, list[Dataset]] = defaultdict(list)
+        found: dict[int, list[EndingDataset]] = defaultdict(list)
         for d in ending.datasets(tx, ids):
             found[d.jeditaskid].append(
-                Dataset(d.datasetid, d.datasetname, d.type, d.masterid, d.status,
+                EndingDataset(d.datasetid, d.datasetname, d.type, d.masterid, d.status,
                         d.nfilestobeused, d.nfilesfinished, d.nfilesfailed, d.nfilesmissing,
                         d.nevents, d.neventsused, d.containername,
                         d.nfiles - d.nfilestobeused)
@@ -136,7 +136,7 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
         return [
             Ending(row.jeditaskid, row.lock_seq, row.status, row.vo, row.prodsourcelabel,
                    because[row.jeditaskid], tuple(found[row.jeditaskid]),
-                   scouted.get(row.jeditaskid), Wishes.of(row), parents.get(row.jeditaskid),
+                   scouted.get(row.jeditaskid), EndingRules.of(row), parents.get(row.jeditaskid),
                    row.jeditaskid in busy)
             for row in rows
         ]  # fmt: skip
@@ -150,9 +150,9 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
             names = {name for task in items for name in task.containers}
             self._filled = ending.still_filled(tx, names) if names else set()
 
-    def work(self, task: Ending) -> Outcome | Judgement:
+    def work(self, task: Ending) -> EndingOutcome | Judgement:
         if task.orphaned:
-            return Outcome(_with_parent(task), [], [])
+            return EndingOutcome(_with_parent(task), [], [])
         plugin: PostProcessing = plugins.find("postprocessor", task.vo, task.label)()
         if task.scouted:
             judgement = plugin.judge(task.scouted, self.world.knobs)
@@ -161,17 +161,17 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
         if job := self._first_jobs.get(task.jedi_task_id):
             return _preprocessed(task, job.status, job.error_diag)
         if task.status not in ending.FINALISABLE and any(d.is_open for d in task.datasets):
-            return Outcome(_STILL_OPEN, [], [])
+            return EndingOutcome(_STILL_OPEN, [], [])
         settled = plugin.settle(task.datasets)
         if task.status not in ending.FINALISABLE:
-            return Outcome(_PREPARED, settled, [])
+            return EndingOutcome(_PREPARED, settled, [])
         parent = task.parent and task.parent.status
         found = self._validate(task)
         verdict = plugin.conclude(
             task.status, task.datasets, task.because, parent, task.wishes, found
         )
         if verdict.target not in states.TASK.final:  # a person decides first
-            return Outcome(verdict, settled, [])
+            return EndingOutcome(verdict, settled, [])
         aborted = verdict.target == "aborted"
         gone: set[str | None] = {None}  # containers come before their datasets, and go with them
         for name in task.containers - self._filled:
@@ -185,13 +185,15 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
                 with suppress(NotFound):
                     self.world.ddm.delete(dataset.name)
         released = incomplete(plugin.release(verdict.target, task.datasets), found.lost_logs)
-        return Outcome(verdict, settled, released, found.lost_logs)
+        return EndingOutcome(verdict, settled, released, found.lost_logs)
 
-    def apply(self, tx: Connection, results: Sequence[tuple[Ending, Outcome | Judgement]]) -> None:
+    def apply(
+        self, tx: Connection, results: Sequence[tuple[Ending, EndingOutcome | Judgement]]
+    ) -> None:
         ours = tasks.fence(tx, [(task.jedi_task_id, task.lock_seq) for task, _ in results])
         mine = [(task, outcome) for task, outcome in results if task.jedi_task_id in ours]
         self._follow_scouts(tx, [(t, out) for t, out in mine if isinstance(out, Judgement)])
-        held = [(task, outcome) for task, outcome in mine if isinstance(outcome, Outcome)]
+        held = [(task, outcome) for task, outcome in mine if isinstance(outcome, EndingOutcome)]
         settled = [move for _, outcome in held for move in outcome.settled]
         released = [move for _, outcome in held for move in outcome.released]
         datasets.move_datasets(tx, settled, self.name, "processed")
@@ -280,20 +282,20 @@ class PostProcessor(TaskAgent[Ending, Outcome | Judgement]):
         return False
 
 
-def _preprocessed(task: Ending, status: str, error: str) -> Outcome:
+def _preprocessed(task: Ending, status: str, error: str) -> EndingOutcome:
     """What follows from the end of a task's pre-processing job."""
     good = status == "finished"
     settled = [(d.dataset_id, "done" if good else "failed")
                for d in task.datasets if d.type == "pp_input"]  # fmt: skip
     if good:
         reason = "The pre-processing job told what there is to do."
-        return Outcome(Verdict("registered", "preprocessed", reason), settled, [])
+        return EndingOutcome(TaskVerdict("registered", "preprocessed", reason), settled, [])
     reason = f"The pre-processing job failed: {error}"
-    return Outcome(Verdict("prepared", "preprocessing_failed", reason), settled, [])
+    return EndingOutcome(TaskVerdict("prepared", "preprocessing_failed", reason), settled, [])
 
 
-def _with_parent(task: Ending) -> Verdict:
+def _with_parent(task: Ending) -> TaskVerdict:
     """A child ends with its parent; its jobs are ended first."""
     assert task.parent is not None
     reason = f"Its parent, task {task.parent.jeditaskid}, is {task.parent.status}."
-    return Verdict("aborting" if task.busy else "toabort", "parent_failed", reason)
+    return TaskVerdict("aborting" if task.busy else "toabort", "parent_failed", reason)

@@ -18,7 +18,7 @@ _FROZEN = ("done", "finished", "failed")
 
 
 @dataclass(frozen=True, slots=True)
-class Dataset:
+class EndingDataset:
     """A dataset of a task; the numbers count files, and matter for inputs only, as do its events,
     where they are known. Files that are `withheld` are not to be used yet."""
 
@@ -52,7 +52,7 @@ class Dataset:
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class EndingRules:
     """What a task says of its end: `goal` in percent, and rules; `by_events`: what it counts are
     ranges of events."""
 
@@ -63,7 +63,7 @@ class Wishes:
     by_events: bool = False
 
     @classmethod
-    def of(cls, task: Any) -> Wishes:
+    def of(cls, task: Any) -> EndingRules:
         """From a row of jedi_tasks."""
         rules = SplitRules.model_validate(task.rules or {})
         return cls(
@@ -101,7 +101,7 @@ class Findings:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TaskVerdict:
     """A task's next status, and why."""
 
     target: str
@@ -113,7 +113,7 @@ class Verdict:
 class PostProcessing:
     """How tasks of any vo and prodSourceLabel end."""
 
-    def settle(self, datasets: Iterable[Dataset]) -> list[tuple[int, str]]:
+    def settle(self, datasets: Iterable[EndingDataset]) -> list[tuple[int, str]]:
         """The next status (by dataset id) of each dataset that nobody works on any more.
 
         A master whose files were never listed stays as it is.
@@ -135,33 +135,35 @@ class PostProcessing:
     def conclude(
         self,
         status: str,
-        datasets: Sequence[Dataset],
+        datasets: Sequence[EndingDataset],
         because: tuple[str, str],
         parent: str | None = None,
-        wishes: Wishes = Wishes(),
+        wishes: EndingRules = EndingRules(),
         found: Findings = Findings(),
-    ) -> Verdict:
+    ) -> TaskVerdict:
         """The next status of a task that is prepared, passed, toabort or tobroken; `because`
         are the code and the sentence with which it got there, `parent` is its parent's status."""
         if status == "tobroken":
-            return Verdict("broken", *because)
+            return TaskVerdict("broken", *because)
         if status == "toabort":
-            return Verdict("aborted", *because)
+            return TaskVerdict("aborted", *because)
         if because[0] == "preprocessing_failed":
-            return Verdict("failed", *because)
+            return TaskVerdict("failed", *because)
         masters = [d for d in datasets if d.is_master and d.status != "removed"]
         wanted = sum(d.to_be_used for d in masters)
         finished = sum(d.finished for d in masters)
         if not wanted and wishes.allow_empty_input:
-            return Verdict("done", "empty_input_allowed", "No input file was there, as allowed.")
+            return TaskVerdict(
+                "done", "empty_input_allowed", "No input file was there, as allowed."
+            )
         if not wanted:
-            return Verdict("failed", "no_input", "The task had no input file.")
+            return TaskVerdict("failed", "no_input", "The task had no input file.")
         if found.twice and status == "prepared":
             reason = (
                 f"{found.twice} inputs were processed more than once: compare the outputs; then "
                 "resume the task, or kill it."
             )
-            return Verdict("paused", "duplicates_found", reason, found.facts)
+            return TaskVerdict("paused", "duplicates_found", reason, found.facts)
         target = _share_done(finished, wanted)
         doubts = _doubts(masters, parent)
         if target == "done" and (doubts or found.lost):
@@ -177,12 +179,12 @@ class PostProcessing:
         if target == "finished" and percent < wishes.goal:
             told = f"{reason} That is {percent:.1f} %, less than the goal of {wishes.goal:g} %."
             if wishes.use_exhausted and status != "passed":
-                return Verdict("exhausted", "goal_not_met", told)
+                return TaskVerdict("exhausted", "goal_not_met", told)
             if wishes.fail_goal_unreached and because[0] != "finish":  # nobody is content with it
-                return Verdict("failed", "goal_not_met", told)
-        return Verdict(target, f"inputs_{target}", reason, found.facts)
+                return TaskVerdict("failed", "goal_not_met", told)
+        return TaskVerdict(target, f"inputs_{target}", reason, found.facts)
 
-    def release(self, target: str, datasets: Iterable[Dataset]) -> list[tuple[int, str]]:
+    def release(self, target: str, datasets: Iterable[EndingDataset]) -> list[tuple[int, str]]:
         """The final status (by dataset id) of each output of a task that becomes `target`; those
         that an earlier attempt froze stay what they are."""
         end = target if target in ("done", "finished") else "failed"
@@ -194,7 +196,7 @@ def incomplete(released: Iterable[tuple[int, str]], lost: Collection[int]) -> li
     return [(i, "finished" if end == "done" and i in lost else end) for i, end in released]
 
 
-def _doubts(masters: Iterable[Dataset], parent: str | None) -> list[str]:
+def _doubts(masters: Iterable[EndingDataset], parent: str | None) -> list[str]:
     """Why a task is not done even with all input processed that is known."""
     doubts = []
     if withheld := sum(d.withheld for d in masters):
@@ -207,7 +209,7 @@ def _doubts(masters: Iterable[Dataset], parent: str | None) -> list[str]:
     return doubts
 
 
-def _percent_done(masters: Sequence[Dataset]) -> float:
+def _percent_done(masters: Sequence[EndingDataset]) -> float:
     """Of the events, if all are known, else of the files."""
     events = [d.events for d in masters]
     if all(events):

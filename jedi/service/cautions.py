@@ -19,7 +19,7 @@ _DATASETS = 20
 """So many serial numbers, and datasets of a container, are tried: names are not listed."""
 
 
-class Known(Protocol):
+class CautionCatalogue(Protocol):
     """What is asked of data management."""
 
     def dataset(self, name: str) -> DatasetInfo: ...
@@ -28,13 +28,13 @@ class Known(Protocol):
     def locate(self, name: str, lfns: Iterable[str]) -> dict[str, list[str]]: ...
 
 
-def cautions(ddm: Known, params: TaskParams) -> tuple[str, ...]:
+def cautions(ddm: CautionCatalogue, params: TaskParams) -> tuple[str, ...]:
     """Warnings, in order, each once."""
     found = [*later.kept(params.dump()), *_alike(ddm, params), *_too_few(ddm, params)]
     return tuple(dict.fromkeys(found))
 
 
-def _alike(ddm: Known, params: TaskParams) -> Iterator[str]:
+def _alike(ddm: CautionCatalogue, params: TaskParams) -> Iterator[str]:
     """Outputs that would have the names of inputs."""
     read = [plain for item in params.items(InputItem) for name in item.datasets
             for plain in islice(_plain(ddm, name), _DATASETS)]  # fmt: skip
@@ -56,7 +56,7 @@ def _alike(ddm: Known, params: TaskParams) -> Iterator[str]:
                 )
 
 
-def _too_few(ddm: Known, params: TaskParams) -> Iterator[str]:
+def _too_few(ddm: CautionCatalogue, params: TaskParams) -> Iterator[str]:
     """Datasets that follow the master and never suffice for a job."""
     for item in params.items(InputItem)[1:]:
         split = item.split
@@ -71,7 +71,7 @@ def _too_few(ddm: Known, params: TaskParams) -> Iterator[str]:
             )
 
 
-def _count(ddm: Known, item: InputItem) -> int | None:
+def _count(ddm: CautionCatalogue, item: InputItem) -> int | None:
     """How many files an item means at most; None: more may come."""
     plain = [one for name in item.datasets for one in _plain(ddm, name)]
     if not plain or any(ddm.dataset(one).state == "open" for one in plain):
@@ -82,14 +82,14 @@ def _count(ddm: Known, item: InputItem) -> int | None:
     return max(0, held if split.records is None else min(held, split.records))
 
 
-def _plain(ddm: Known, name: str) -> list[str]:
+def _plain(ddm: CautionCatalogue, name: str) -> list[str]:
     try:
         return ddm.constituents(name)
     except JediError:
         return []  # another task makes it, or a container says nonsense: agents tell
 
 
-def _there(ddm: Known, dataset: str, names: list[str]) -> list[str]:
+def _there(ddm: CautionCatalogue, dataset: str, names: list[str]) -> list[str]:
     """Those of the names that files of a dataset have."""
     try:
         located = ddm.locate(dataset, names) if names else {}

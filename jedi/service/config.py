@@ -33,7 +33,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class KnobChange:
     """A knob was set; value None: given back to the preset."""
 
     at: datetime
@@ -59,12 +59,12 @@ def settings(tx: Connection) -> list[Setting]:
     ]
 
 
-def get(tx: Connection, name: str) -> tuple[Setting, list[Change]]:
+def get(tx: Connection, name: str) -> tuple[Setting, list[KnobChange]]:
     """A knob and its history, newest change first; BadInput with the nearest name."""
     _knob(name)
     [setting] = [one for one in settings(tx) if one.name == name]
     return setting, [
-        Change(row.modificationtime, row.username, row.value) for row in knobs.history(tx, name)
+        KnobChange(row.modificationtime, row.username, row.value) for row in knobs.history(tx, name)
     ]
 
 

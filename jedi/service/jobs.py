@@ -18,7 +18,7 @@ from jedi.ddm import leftovers
 from jedi.ddm.content import adler32
 from jedi.ddm.interface import DDM
 from jedi.service import cleaning, results, tasks
-from jedi.service.results import Copy, Printed
+from jedi.service.results import OutputCopy, Printed
 from jedi.service.tasks import File
 from jedi.spec.attempt import JobFile
 from jedi.taskbuffer.housekeeping import knobs, purging
@@ -181,14 +181,14 @@ def outputs(tx: Connection, panda_id: int) -> list[File]:
     ]
 
 
-def plan_copies(tx: Connection, ddm: DDM, panda_id: int, directory: Path) -> list[Copy]:
+def plan_copies(tx: Connection, ddm: DDM, panda_id: int, directory: Path) -> list[OutputCopy]:
     """How a job's outputs get into a directory; NotFound if there is no such job."""
     [job] = get(tx, [panda_id])
     if (laid := moving.laid_down(tx, panda_id)) is None:
         return results.plan_copies(tx, ddm, job.jedi_task_id, directory, panda_id=panda_id)
     place = ddm.staging_dir(laid[0], panda_id, laid[1])
     made = outputs(tx, panda_id)
-    return [Copy(file, place / file.lfn, directory / file.lfn) for file in made]
+    return [OutputCopy(file, place / file.lfn, directory / file.lfn) for file in made]
 
 
 def newest(tx: Connection, user_name: str, begins: str, limit: int) -> list[tuple[int, str]]:

@@ -28,7 +28,7 @@ _KEYS = {"format", "time", "seed", "knobs", "sites", "datasets", "space", "resou
 _SITES = {*KINDS, "jobs", "links", "queued", "tapes", "unreadable"}
 
 
-class Catalogue(Protocol):
+class PlanCatalogue(Protocol):
     """What a plan asks of data management."""
 
     def dataset(self, name: str) -> DatasetInfo: ...
@@ -40,7 +40,7 @@ class Catalogue(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
+class KnownQueue:
     """A work queue that tasks may belong to."""
 
     queue_id: int
@@ -51,7 +51,7 @@ class Queue:
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class SystemState:
     """The world at one moment. `queues` stand in the order in which they are tried; `pledges` is
     the work that is left at nuclei; `seed` that of lotteries."""
 
@@ -59,16 +59,16 @@ class Known:
     seed: int
     knobs: Knobs
     sites: Snapshot
-    data: Catalogue
+    data: PlanCatalogue
     resource_types: tuple[ResourceType, ...]
-    queues: tuple[Queue, ...]
+    queues: tuple[KnownQueue, ...]
     pledges: tuple[Pledge, ...]
 
 
-def from_database(tx: Connection, ddm: Catalogue, seed: int = 0) -> Known:
+def from_database(tx: Connection, ddm: PlanCatalogue, seed: int = 0) -> SystemState:
     """The world as it is now, with the links to all nuclei."""
     nuclei = [row.site for row in sites.all_sites(tx) if row.role == "nucleus"]
-    return Known(
+    return SystemState(
         time=clock.now(),
         seed=seed,
         knobs=knobs.load(tx),
@@ -76,14 +76,14 @@ def from_database(tx: Connection, ddm: Catalogue, seed: int = 0) -> Known:
         data=ddm,
         resource_types=tuple(ResourceType(**r._mapping) for r in new_tasks.resource_types(tx)),
         queues=tuple(
-            Queue(row.queue_id, row.queue_name, row.vo, row.queue_type, row.criteria)
+            KnownQueue(row.queue_id, row.queue_name, row.vo, row.queue_type, row.criteria)
             for row in queues.matchable(tx)
         ),
         pledges=tuple(decisions.work_at_nuclei(tx)),
     )
 
 
-def write(known: Known, datasets: Sequence[str]) -> str:
+def write(known: SystemState, datasets: Sequence[str]) -> str:
     """The world as a file, with these datasets or containers and all that is below them. NotFound:
     data management does not know one."""
     measured = {
@@ -109,7 +109,7 @@ def write(known: Known, datasets: Sequence[str]) -> str:
     return json.dumps(said, indent=1, allow_nan=False) + "\n"
 
 
-def _dataset(data: Catalogue, name: str) -> dict[str, Any]:
+def _dataset(data: PlanCatalogue, name: str) -> dict[str, Any]:
     info = data.dataset(name)
     if info.is_container:
         return {"state": info.state, "members": list(info.members)}
@@ -125,7 +125,7 @@ def _dataset(data: Catalogue, name: str) -> dict[str, Any]:
     }
 
 
-def read(text: str) -> Known:
+def read(text: str) -> SystemState:
     """The reverse of `write`; BadInput tells what is wrong with a file. What is left out has the
     value of a world that says nothing."""
     try:
@@ -134,14 +134,14 @@ def read(text: str) -> Known:
             raise ValueError(f"its format is not {FORMAT}")
         if unknown := sorted(set(said) - _KEYS):
             raise ValueError(f"unknown: {', '.join(unknown)}")
-        return Known(
+        return SystemState(
             time=datetime.fromisoformat(said["time"]) if "time" in said else clock.now(),
             seed=int(said.get("seed", 0)),
             knobs=Knobs({n: KNOBS[n].check(v) for n, v in said.get("knobs", {}).items()}),
             sites=_sites(said["sites"]),
             data=Recorded(said.get("datasets", {}), said.get("space", {})),
             resource_types=tuple(ResourceType(**one) for one in said.get("resource_types", ())),
-            queues=tuple(Queue(**one) for one in said.get("queues", ())),
+            queues=tuple(KnownQueue(**one) for one in said.get("queues", ())),
             pledges=tuple(Pledge(**one) for one in said.get("pledges", ())),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:

@@ -19,7 +19,7 @@ from jedi.spec.attempt import HeldJob, JobFile
 from jedi.spec.wire import AcquireRequest, Beat, LogEntry, Report
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.jobs import dispatch
-from jedi.taskbuffer.jobs.first_waiting import Heads
+from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
 from jedi.taskbuffer.sites import pilots as pilot_rows
 from jedi.taskbuffer.users import users
 from jedi.taskbuffer.users.users import Identity
@@ -43,7 +43,7 @@ def acquire(
     who: Identity,
     request: AcquireRequest,
     anew: Callable[[], DDM] | None = None,
-    heads: Heads | None = None,
+    heads: FirstWaiting | None = None,
 ) -> Answer:
     """Jobs for a slot at the pilot's site, with all a pilot must know to run them.
 
@@ -115,7 +115,7 @@ def _site(who: Identity) -> str:
     return who.site
 
 
-def _claim(engine: Engine, request: AcquireRequest, heads: Heads | None) -> list[HeldJob]:
+def _claim(engine: Engine, request: AcquireRequest, heads: FirstWaiting | None) -> list[HeldJob]:
     for _ in range(2):
         try:
             with at_once(engine) as tx:

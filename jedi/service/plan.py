@@ -16,7 +16,7 @@ import numpy as np
 
 from jedi.agent import plugins
 from jedi.brokerage.brokers import broker_of
-from jedi.brokerage.choice import Choice
+from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.placing import data_of, measured, need_of, with_data
 from jedi.brokerage.whatif import SiteView, chosen, views
 from jedi.contentsfeeder.feed import Feed, FeedTask, judge, new_files
@@ -29,10 +29,10 @@ from jedi.jobgenerator.generate import resources
 from jedi.jobgenerator.inputs import readings
 from jedi.jobgenerator.locating import where_of
 from jedi.jobgenerator.propose import Proposal, propose
-from jedi.service.known import Catalogue, Known, Queue
+from jedi.service.known import KnownQueue, PlanCatalogue, SystemState
 from jedi.service.submission import row_of
 from jedi.spec.chunk import Files, Ints
-from jedi.spec.request import Past
+from jedi.spec.request import RecentJobs
 from jedi.spec.scouting import Master, Release, released
 from jedi.spec.splitrule import SCOUTED, SCOUTING
 from jedi.spec.task import RefinedTask
@@ -42,7 +42,7 @@ from jedi.taskbuffer.schema import tables
 from jedi.taskbuffer.tasks import new_tasks
 from jedi.taskrefiner.refine import Malformed, Refined, Submission, names_of
 
-Place = Callable[[Mapping[str, Any], str | None], tuple[Queue, str | None]]
+Place = Callable[[Mapping[str, Any], str | None], tuple[KnownQueue, str | None]]
 """From the columns of a task, and the name of a queue if it gives one, to its work queue and its
 processing type."""
 
@@ -67,7 +67,7 @@ class SiteJobs:
 
 
 @dataclass(frozen=True, slots=True)
-class Choosing:
+class BrokerStep:
     """A broker's choice: `chosen` sites, best first, and what it thinks of every site. `dataset`:
     the one it is for, where each is brokered by itself, else empty."""
 
@@ -78,7 +78,7 @@ class Choosing:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TaskPlan:
     """What would become of a task. Files are those of its masters; `scouts` of the jobs come
     first, 0: it has none. `walltime_s` None: nothing says how long jobs take, memory and disk in
     MB. `local` jobs find all their input at their site. `brokerage`, `at` and `wait_s` are those of
@@ -106,15 +106,15 @@ class Plan:
     at: tuple[SiteJobs, ...]
     wait_s: float | None
     unknown: str | None
-    nucleus: Choosing | None
-    brokerage: Choosing | None
-    others: tuple[Choosing, ...] = ()
+    nucleus: BrokerStep | None
+    brokerage: BrokerStep | None
+    others: tuple[BrokerStep, ...] = ()
     why_not: str | None = None
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
-class Fed:
+class PlannedTask:
     """A task as the feeder leaves it: its work queue, the row of jedi_tasks, those of its input
     datasets, their files by dataset, and what its scouts would get."""
 
@@ -138,12 +138,12 @@ class Stage:
 
 
 def make(
-    known: Known, params: TaskParams, owner: str, priority: int, place: Place
-) -> tuple[Plan, Sequence[Choice]]:
+    known: SystemState, params: TaskParams, owner: str, priority: int, place: Place
+) -> tuple[TaskPlan, Sequence[SiteChoice]]:
     """The plan of a task and the broker's choices of sites for the jobs that come first, if it
     comes to that. BadInput: the task is malformed; JediError tells why its input can't be used."""
     fed = feed(known, params, owner, priority, place)
-    nucleus: Choosing | None = None
+    nucleus: BrokerStep | None = None
     if fed.feed.needs_nucleus:
         choice = _nucleus(known, fed)
         nucleus = _choosing("nucleus", choice)
@@ -155,7 +155,9 @@ def make(
     return _plan(known, fed, owner, nucleus, stages), choices
 
 
-def feed(known: Known, params: TaskParams, owner: str, priority: int, place: Place) -> Fed:
+def feed(
+    known: SystemState, params: TaskParams, owner: str, priority: int, place: Place
+) -> PlannedTask:
     """Refine a task and look its input up."""
     task = _refined(known, params, owner)
     columns = {**row_of(params, owner, priority), **new_tasks.columns(0, task)}
@@ -188,10 +190,10 @@ def feed(known: Known, params: TaskParams, owner: str, priority: int, place: Pla
     scouts: list[Release] = []
     if asked.may_scout and (scouts := released(masters, asked.rules, first_jobs, more=more)):
         row.rules = {**(row.rules or {}), "use_scout": SCOUTING}
-    return Fed(task, queue.queue_name, asked, row, inputs, files, scouts)
+    return PlannedTask(task, queue.queue_name, asked, row, inputs, files, scouts)
 
 
-def _refined(known: Known, params: TaskParams, owner: str) -> RefinedTask:
+def _refined(known: SystemState, params: TaskParams, owner: str) -> RefinedTask:
     outcome = plugins.find("refiner", params.vo, params.prod_source_label)().refine(
         Submission(
             jedi_task_id=0,
@@ -209,7 +211,7 @@ def _refined(known: Known, params: TaskParams, owner: str) -> RefinedTask:
     raise JediError(outcome.reason, code=outcome.code)
 
 
-def _below(data: Catalogue, name: str) -> list[str]:
+def _below(data: PlanCatalogue, name: str) -> list[str]:
     try:
         return data.constituents(name) if data.dataset(name).is_container else [name]
     except NotFound:
@@ -226,7 +228,7 @@ def _input(number: int, one: Any) -> SimpleNamespace:
     )  # fmt: skip
 
 
-def _nucleus(known: Known, fed: Fed) -> Choice:
+def _nucleus(known: SystemState, fed: PlannedTask) -> SiteChoice:
     row = fed.row
     broker = broker_of(row.vo, row.prodsourcelabel, known.knobs).nucleus
     world, need = measured(known.sites, known.data.space), need_of(row, known.knobs)
@@ -244,7 +246,7 @@ def _all_at_once(knobs: Mapping[str, Any]) -> dict[str, Any]:
     return {**knobs, "broker.bootstrap_empty": 0}
 
 
-def _stages(known: Known, fed: Fed) -> list[Stage]:
+def _stages(known: SystemState, fed: PlannedTask) -> list[Stage]:
     """The scouts, if there are any, and then the other jobs, as if scouts told nothing new."""
     if not fed.scouts:
         return [_stage(known, fed, fed.files, None)]
@@ -268,7 +270,9 @@ def _first(files: Files, limit: Release) -> Files:
     return files.take(rows)
 
 
-def _stage(known: Known, fed: Fed, files: Mapping[int, Files], before: Stage | None) -> Stage:
+def _stage(
+    known: SystemState, fed: PlannedTask, files: Mapping[int, Files], before: Stage | None
+) -> Stage:
     """The jobs that are made of these files, after others were."""
     inputs: list[Any] = [
         SimpleNamespace(**{**vars(one), "nfilestobeused": len(files[one.datasetid])})
@@ -288,12 +292,12 @@ def _stage(known: Known, fed: Fed, files: Mapping[int, Files], before: Stage | N
     made = Counter(before.figures["site"]) if before else {}
     found = propose(
         order, chunks, known.sites, _all_at_once(known.knobs), known.data.locate,
-        seed=known.seed, most=sys.maxsize, used=tuple(made), past=Past(), made=made,
+        seed=known.seed, most=sys.maxsize, used=tuple(made), past=RecentJobs(), made=made,
     )  # fmt: skip
     return _figures(known, found)
 
 
-def _figures(known: Known, found: Proposal) -> Stage:
+def _figures(known: SystemState, found: Proposal) -> Stage:
     """What the jobs of a proposal are."""
     sites, cuts = found.sites, found.cuts
     if not cuts:
@@ -316,21 +320,25 @@ def _figures(known: Known, found: Proposal) -> Stage:
     return Stage(found, figures, np.concatenate(used))
 
 
-def _choosing(broker: str, choice: Choice, dataset: str = "") -> Choosing:
+def _choosing(broker: str, choice: SiteChoice, dataset: str = "") -> BrokerStep:
     sites = tuple(site for site, _ in chosen(choice))
-    return Choosing(broker, sites, tuple(views(choice)), dataset)
+    return BrokerStep(broker, sites, tuple(views(choice)), dataset)
 
 
 def _plan(
-    known: Known, fed: Fed, owner: str, nucleus: Choosing | None, stages: Sequence[Stage]
-) -> Plan:
+    known: SystemState,
+    fed: PlannedTask,
+    owner: str,
+    nucleus: BrokerStep | None,
+    stages: Sequence[Stage],
+) -> TaskPlan:
     row = fed.row
     masters = [fed.files[one.datasetid] for one in fed.inputs
                if one.masterid is None and one.datasetid in fed.files]  # fmt: skip
     first = stages[0].found if stages else None
     choices = [_choosing(first.broker, part.choice, part.need.dataset)
                for part in first.parts] if first else []  # fmt: skip
-    plan = Plan(
+    plan = TaskPlan(
         task_name=row.taskname, owner=owner, work_queue=fed.queue, share=row.gshare or "",
         priority=row.currentpriority, seed=known.seed, jobs=0, scouts=0,
         files=sum(map(len, masters)), files_left=sum(map(len, masters)),
@@ -352,7 +360,7 @@ def _why_not(found: Proposal | None) -> str | None:
     return None if found.cuts else "secondary_files_short"
 
 
-def _with_jobs(plan: Plan, fed: Fed, stages: Sequence[Stage]) -> Plan:
+def _with_jobs(plan: TaskPlan, fed: PlannedTask, stages: Sequence[Stage]) -> TaskPlan:
     first = stages[0].figures
     every = {name: [value for one in stages for value in one.figures[name]] for name in first}
     at = _site_jobs(stages[0].found, Counter(first["site"]))
@@ -396,8 +404,8 @@ def _site_jobs(found: Proposal, jobs: Mapping[str, int]) -> list[SiteJobs]:
 
 
 def place_of(
-    known: Known, columns: Mapping[str, Any], name: str | None
-) -> tuple[Queue, str | None]:
+    known: SystemState, columns: Mapping[str, Any], name: str | None
+) -> tuple[KnownQueue, str | None]:
     """The work queue of a task where no database can try criteria: the one it names, or the first
     of its vo and label that has none."""
     vo, label = columns["vo"], columns["prodsourcelabel"]
@@ -408,4 +416,4 @@ def place_of(
     if name:
         rule = "the file of the world has no such work queue"
         raise BadInput([Problem("workQueueName", name, rule, "Leave it out")])
-    return Queue(0, label, vo, label), columns["processingtype"]
+    return KnownQueue(0, label, vo, label), columns["processingtype"]

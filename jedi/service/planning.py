@@ -10,14 +10,14 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from jedi.brokerage.whatif import Difference, differences, other_world
+from jedi.brokerage.whatif import SiteDifference, differences, other_world
 from jedi.core.errors import BadInput, JediError, NotFound, Problem
 from jedi.core.knobs import Knobs
 from jedi.ddm.interface import DDM
 from jedi.service import submission
 from jedi.service.cautions import cautions
-from jedi.service.known import Known, Queue, from_database
-from jedi.service.plan import Place, Plan, make, place_of
+from jedi.service.known import KnownQueue, SystemState, from_database
+from jedi.service.plan import Place, TaskPlan, make, place_of
 from jedi.spec.priority import task_priority
 from jedi.spec.taskparams import TaskParams
 from jedi.spec.tasktext import examine, parse_text
@@ -25,23 +25,23 @@ from jedi.taskbuffer.scheduling import queues
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
+class PlanWithAlternative:
     """The plan of a task; `then`: its plan in another world, if one was asked for, with what
     changes at sites."""
 
-    plan: Plan
-    then: Plan | None = None
-    differences: tuple[Difference, ...] = ()
+    plan: TaskPlan
+    then: TaskPlan | None = None
+    differences: tuple[SiteDifference, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Other:
+class Alternative:
     """Another world: `knob=value` and `NAME.attribute=value` hold there."""
 
     knobs: Sequence[str] = ()
     sites: Sequence[str] = ()
 
-    def of(self, known: Known) -> Known:
+    def of(self, known: SystemState) -> SystemState:
         """What that world knows; BadInput tells what is wrong with it."""
         sites, knobs = other_world(known.sites, self.sites, known.knobs, self.knobs)
         return replace(known, knobs=Knobs(knobs), sites=sites)
@@ -49,8 +49,8 @@ class Other:
 
 def now(
     tx: Connection, ddm: DDM, who: str, text: str, format: str, base_dir: Path, seed: int,
-    other: Other,
-) -> Foreseen:  # fmt: skip
+    other: Alternative,
+) -> PlanWithAlternative:  # fmt: skip
     """What would become of a task submitted now; BadInput as `submission.submit`. Nothing is
     written: the transaction may be read-only."""
     task = submission.check(tx, ddm, who, text, format, base_dir)
@@ -61,8 +61,8 @@ def now(
 
 
 def recorded(
-    known: Known, who: str, text: str, format: str, seed: int | None, other: Other
-) -> Foreseen:
+    known: SystemState, who: str, text: str, format: str, seed: int | None, other: Alternative
+) -> PlanWithAlternative:
     """What would become of a task in the world of a file. Its owner has no special permissions;
     what only a database can tell of the task is not checked."""
     params, problems = examine(parse_text(text, format))
@@ -85,25 +85,30 @@ def recorded(
 
 
 def _foresee(
-    known: Known, params: TaskParams, owner: str, priority: int, place: Place, other: Other
-) -> Foreseen:
+    known: SystemState,
+    params: TaskParams,
+    owner: str,
+    priority: int,
+    place: Place,
+    other: Alternative,
+) -> PlanWithAlternative:
     plan, choices = make(known, params, owner, priority, place)
     if not (other.knobs or other.sites):
-        return Foreseen(plan)
+        return PlanWithAlternative(plan)
     then, others = make(other.of(known), params, owner, priority, place)
     pairs = zip(choices, others, strict=False)
     changes = dict.fromkeys(one for was, now in pairs for one in differences(was, now))
-    return Foreseen(plan, then, tuple(changes))
+    return PlanWithAlternative(plan, then, tuple(changes))
 
 
 def _matched(
     tx: Connection, columns: Mapping[str, Any], name: str | None
-) -> tuple[Queue, str | None]:
+) -> tuple[KnownQueue, str | None]:
     """The work queue that takes a task."""
     (found,) = queues.match(tx, [columns], [name])
     queue = found.queue
     if queue is None:
         rule = "no active work queue takes the task"
         raise BadInput([Problem("workQueueName", name, rule, "Look at: jedi queue list")])
-    home = Queue(queue.queue_id, queue.queue_name, queue.vo, queue.queue_type)
+    home = KnownQueue(queue.queue_id, queue.queue_name, queue.vo, queue.queue_type)
     return home, found.processing_type

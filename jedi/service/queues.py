@@ -13,7 +13,7 @@ from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.service.steering import must_be_operator
 from jedi.service.why import throttle_of
 from jedi.spec.criteria import BadCriterion
-from jedi.spec.queuefile import Queue, check_queues, read_queues
+from jedi.spec.queuefile import QueueEntry, check_queues, read_queues
 from jedi.spec.task import EXPRESS
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.scheduling import queues, shares, turns
@@ -21,7 +21,7 @@ from jedi.taskbuffer.scheduling.turns import Stopped
 from jedi.taskbuffer.tasks import calling
 
 
-def import_queues(tx: Connection, who: str, text: str) -> list[Queue]:
+def import_queues(tx: Connection, who: str, text: str) -> list[QueueEntry]:
     """Insert or replace the queues of a queue file, told apart by queue_id; others stay.
 
     BadInput holds every mistake, also those that show only beside the queues there are; then
@@ -29,7 +29,7 @@ def import_queues(tx: Connection, who: str, text: str) -> list[Queue]:
     """
     must_be_operator(tx, who)
     written = read_queues(text)
-    present = {row["queue_id"]: Queue.model_construct(**row) for row in list_queues(tx)}
+    present = {row["queue_id"]: QueueEntry.model_construct(**row) for row in list_queues(tx)}
     will_be = present | {queue.queue_id: queue for queue in written}
     check_queues([*will_be.values()], queues.COLUMNS)
     if wrong := list(_tried(tx, written)):
@@ -39,7 +39,7 @@ def import_queues(tx: Connection, who: str, text: str) -> list[Queue]:
     return written
 
 
-def _tried(tx: Connection, written: list[Queue]) -> Iterator[Problem]:
+def _tried(tx: Connection, written: list[QueueEntry]) -> Iterator[Problem]:
     """What goes wrong when the database tries the criteria."""
     for queue in written:
         if queue.criteria and (rule := queues.mistake(tx, queue.criteria, queue.variables)):

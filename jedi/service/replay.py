@@ -9,11 +9,11 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from jedi.brokerage.brokers import broker_of
-from jedi.brokerage.choice import Choice
-from jedi.brokerage.need import Need
+from jedi.brokerage.choice import SiteChoice
+from jedi.brokerage.need import Requirements
 from jedi.brokerage.record import refusals
 from jedi.brokerage.whatif import (
-    Difference,
+    SiteDifference,
     SiteView,
     chosen,
     differences,
@@ -45,7 +45,7 @@ class Replay:
     departures: tuple[str, ...]
     recorded: tuple[tuple[str, float], ...]
     chosen: tuple[tuple[str, float], ...]
-    differences: tuple[Difference, ...]
+    differences: tuple[SiteDifference, ...]
     sites: tuple[SiteView, ...]
 
 
@@ -67,7 +67,7 @@ def replay(
             code="snapshot_gone",
             decision_id=decision_id,
         )
-    world, need = Snapshot.unpack(row.data), Need.read(row.need)
+    world, need = Snapshot.unpack(row.data), Requirements.read(row.need)
     settings = Knobs(row.knobs)
     again = choose(row, world, need, settings)
     departures = _departures(row, why_facts.refusals(tx, decision_id), again)
@@ -89,7 +89,9 @@ def replay(
     )
 
 
-def choose(row: Row[Any], world: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Choice:
+def choose(
+    row: Row[Any], world: Snapshot, need: Requirements, knobs: Mapping[str, Any]
+) -> SiteChoice:
     """What the broker of a recorded decision chooses."""
     broker = broker_of(need.request.vo, need.request.label, knobs)
     if row.broker == NUCLEUS:
@@ -97,7 +99,7 @@ def choose(row: Row[Any], world: Snapshot, need: Need, knobs: Mapping[str, Any])
     return broker.choose(world, need, knobs, row.used, row.seed)
 
 
-def _departures(row: Row[Any], reasons: Sequence[Row[Any]], again: Choice) -> tuple[str, ...]:
+def _departures(row: Row[Any], reasons: Sequence[Row[Any]], again: SiteChoice) -> tuple[str, ...]:
     """The sites whose place, weight or reasons are not as they were recorded."""
     before = _by_place(zip(row.chosen, row.weights, strict=True))
     after = _by_place(chosen(again))

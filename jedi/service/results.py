@@ -19,7 +19,7 @@ from jedi.taskbuffer.reports import listings
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class OutputCopy:
     """An output, where it lies and where a person wants it."""
 
     file: File
@@ -46,7 +46,7 @@ def plan_copies(
     *,
     logs: bool = False,
     panda_id: int | None = None,
-) -> list[Copy]:
+) -> list[OutputCopy]:
     """How the finished outputs of a task, or of one of its jobs, get into a directory. Names that
     several datasets hold go below directories named after their datasets; NotFound if a file is
     nowhere."""
@@ -54,7 +54,7 @@ def plan_copies(
     uses = Counter(file.lfn for file in files)
     sources = _sources(ddm, files)
     return [
-        Copy(
+        OutputCopy(
             file,
             sources[file.file_id],
             directory / (file.lfn if uses[file.lfn] == 1 else _below(file)),
@@ -63,7 +63,7 @@ def plan_copies(
     ]
 
 
-def fetch(copy: Copy) -> bool:
+def fetch(copy: OutputCopy) -> bool:
     """Copy an output, its adler32 verified; False: it was there already. Refused if another file
     is there, or the output is not what its job made."""
     target = copy.target

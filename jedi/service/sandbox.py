@@ -44,7 +44,7 @@ class _Member:
     executable: bool
 
 
-class _Bad(Exception):
+class _UnusableFile(Exception):
     """Why something can't be in a sandbox, and what to do."""
 
 
@@ -60,14 +60,16 @@ class _Contents:
     def add(self, member: _Member) -> None:
         path = PurePosixPath(member.name)
         if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in member.name:
-            raise _Bad(f"member {member.name!r} leads out of the job's directory", "Leave it out")
+            raise _UnusableFile(
+                f"member {member.name!r} leads out of the job's directory", "Leave it out"
+            )
         name, parents = str(path), [str(parent) for parent in path.parents]
         if name in self.members or name in self._directories or self.members.keys() & set(parents):
-            raise _Bad(f"{name!r} is there already", "Give each file a name of its own")
+            raise _UnusableFile(f"{name!r} is there already", "Give each file a name of its own")
         self.left -= len(member.data)
         if self.left < 0 or len(self.members) == MAX_MEMBERS:
             most = f"{self._max_mb} MB (knob sandbox.max_mb) or {MAX_MEMBERS} files"
-            raise _Bad(f"the sandbox holds more than {most}", "Put data into a dataset")
+            raise _UnusableFile(f"the sandbox holds more than {most}", "Put data into a dataset")
         self.members[name] = member
         self._directories.update(parents)
 
@@ -82,7 +84,7 @@ def bundle(
         try:
             for member in _members(base_dir / path, contents.left):
                 contents.add(member)
-        except _Bad as error:
+        except _UnusableFile as error:
             problems.append(Problem(f"sandbox[{i}]", path, *error.args))
         except (OSError, ValueError) as error:
             rule = f"can't be read: {getattr(error, 'strerror', None) or error}"
@@ -100,9 +102,9 @@ def _members(path: Path, most: int) -> Iterator[_Member]:
     """What a listed file brings in; of each at most `most` bytes and one are read."""
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
-        raise _Bad("is a directory", "List its files, or a .tar.gz of it")
+        raise _UnusableFile("is a directory", "List its files, or a .tar.gz of it")
     if not stat.S_ISREG(mode):
-        raise _Bad("is no plain file", "List plain files")
+        raise _UnusableFile("is no plain file", "List plain files")
     if path.name.endswith(_TARS):
         yield from _tar_members(path, most)
     elif path.name.endswith(".zip"):
@@ -135,8 +137,8 @@ def _zip_members(path: Path, most: int) -> Iterator[_Member]:
                 yield _Member(info.filename, content.read(most + 1), bool(mode & 0o111))
 
 
-def _not_plain(name: str) -> _Bad:
-    return _Bad(f"member {name!r} is neither a plain file nor a directory", "Leave it out")
+def _not_plain(name: str) -> _UnusableFile:
+    return _UnusableFile(f"member {name!r} is neither a plain file nor a directory", "Leave it out")
 
 
 def _packed(members: dict[str, _Member]) -> bytes:

@@ -17,9 +17,9 @@ from jedi.core.errors import NotFound
 from jedi.core.suggest import suggest
 from jedi.service.steering import must_be_operator
 from jedi.spec import cric, linkfile, sitefile
-from jedi.spec.sitefile import Endpoint, Site
+from jedi.spec.sitefile import Endpoint, SiteEntry
 from jedi.taskbuffer.sites import pilots, sites
-from jedi.taskbuffer.sites.sites import Change
+from jedi.taskbuffer.sites.sites import AttributeChange
 from jedi.taskbuffer.tasks import calling
 from jedi.taskbuffer.users import users
 
@@ -52,7 +52,7 @@ class SiteDetails:
 
 def import_sites(
     tx: Connection, who: str, text: str, home: Path, comment: str | None = None
-) -> list[Change]:
+) -> list[AttributeChange]:
     """Insert or update the sites of a site file, or of a schedconfig dump of CRIC; what it leaves
     out stays as it is.
 
@@ -65,7 +65,7 @@ def import_sites(
 
 def import_endpoints(
     tx: Connection, who: str, text: str, home: Path, comment: str | None = None
-) -> list[Change]:
+) -> list[AttributeChange]:
     """Insert or update the endpoints of a file, or of a dump of CRIC. BadInput holds every mistake
     of the file; then nothing is stored."""
     must_be_operator(tx, who)
@@ -106,7 +106,7 @@ def _read(text: str, plain: Callable[[str], list[_T]], dump: Callable[[str], lis
 
 def set_site(
     tx: Connection, who: str, name: str, assignments: Sequence[str], comment: str | None
-) -> list[Change]:
+) -> list[AttributeChange]:
     """Set attributes of a site, each `name=value` with the value written as in a site file."""
     must_be_operator(tx, who)
     _row(tx, name)
@@ -122,7 +122,9 @@ def new_token(tx: Connection, who: str, site: str, days: float) -> Token:
     must_be_operator(tx, who)
     _row(tx, site)
     until = clock.now() + timedelta(days=days)
-    sites.note_changes(tx, [Change(site, "token", None, f"until {until:{_DATE}}")], who, None)
+    sites.note_changes(
+        tx, [AttributeChange(site, "token", None, f"until {until:{_DATE}}")], who, None
+    )
     token = users.put_token(tx, "pilot", site=site, lifetime_s=days * _DAY_S)
     return Token(site, token, until)
 
@@ -134,12 +136,12 @@ def revoke_token(tx: Connection, who: str, site: str, token: str) -> None:
     if users.check_token(tx, token) != users.Identity("pilot", site, None):
         raise NotFound(f"That is no valid token of {site}.", code="bad_token", site=site)
     users.revoke_token(tx, users.token_hash(token))
-    sites.note_changes(tx, [Change(site, "token", "valid", "taken back")], who, None)
+    sites.note_changes(tx, [AttributeChange(site, "token", "valid", "taken back")], who, None)
 
 
 def attributes() -> list[tuple[str, Any, str]]:
     """What may stand in a site file: (name, value of a new site, meaning with its unit)."""
-    models = (("", Site), ("endpoints[].", Endpoint))
+    models = (("", SiteEntry), ("endpoints[].", Endpoint))
     return [
         (prefix + name, None if field.is_required() else field.default, field.description or "")
         for prefix, model in models
@@ -174,8 +176,8 @@ def _row(tx: Connection, name: str) -> dict[str, Any]:
 
 
 def _put(
-    tx: Connection, who: str, entries: Sequence[Site], home: Path, comment: str | None
-) -> list[Change]:
+    tx: Connection, who: str, entries: Sequence[SiteEntry], home: Path, comment: str | None
+) -> list[AttributeChange]:
     attributes = {entry.site: entry.attributes() for entry in entries}
     for values in attributes.values():
         if values.get("nslots") == "auto":

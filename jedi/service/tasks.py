@@ -22,7 +22,7 @@ MOST_ROWS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class TaskSummary:
     """A task at a glance; files are those of its master inputs, also those that wait for scouts."""
 
     jedi_task_id: int
@@ -55,7 +55,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Dataset:
+class DatasetSummary:
     """A dataset of a task, with its counters and how it is used (spec.dataset.Attributes)."""
 
     dataset_id: int
@@ -75,7 +75,7 @@ class Dataset:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailureCause:
     """A cause of failed jobs: how many, and the latest of them."""
 
     error_code: str | None
@@ -87,7 +87,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class JobMetric:
     """What is known of a task's jobs since scouts measured them, such as ramCount."""
 
     name: str
@@ -121,18 +121,18 @@ class TaskDetails:
     theirs, why jobs failed, and what was foreseen of them (once one has finished). `pgi`: PGI state
     and substate before there is a job."""
 
-    task: Task
+    task: TaskSummary
     pgi: tuple[str, str] | None
-    measured: list[Figure]
-    datasets: list[Dataset]
+    measured: list[JobMetric]
+    datasets: list[DatasetSummary]
     jobs: dict[str, int]
     purging: Purging
-    failures: list[Failure]
+    failures: list[FailureCause]
     forecasts: list[Forecast]
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class JobSummary:
     """A job of a task; times in seconds, measured memory in kB, 0 MB: no limit. `predecessors`:
     the jobs whose inputs it has, for the reason that `relation` tells; `retry_effects`: what retry
     rules made of its failure; `kill_number`: what PanDA calls its kill code."""
@@ -212,11 +212,11 @@ def find(
     ids: Sequence[int] | None = None,
     begins: str = "",
     limit: int = MOST_ROWS,
-) -> list[Task]:
+) -> list[TaskSummary]:
     """Tasks, newest first; `*` in a name stands for anything; `begins`: how their ids do."""
     unit_s = knobs.load(tx)["throttle.unit_s"]
     found = listings.tasks(tx, limit, user_name, name, statuses, ids, begins, unit_s=unit_s)
-    return [Task(**row._mapping) for row in found]
+    return [TaskSummary(**row._mapping) for row in found]
 
 
 def show(tx: Connection, jedi_task_id: int) -> TaskDetails:
@@ -224,11 +224,11 @@ def show(tx: Connection, jedi_task_id: int) -> TaskDetails:
     return TaskDetails(
         task=get(tx, jedi_task_id),
         pgi=listings.pgi_state(tx, jedi_task_id),
-        measured=[Figure(**row._mapping) for row in listings.measured(tx, jedi_task_id)],
-        datasets=[Dataset(**row._mapping) for row in listings.datasets(tx, jedi_task_id)],
+        measured=[JobMetric(**row._mapping) for row in listings.measured(tx, jedi_task_id)],
+        datasets=[DatasetSummary(**row._mapping) for row in listings.datasets(tx, jedi_task_id)],
         jobs=listings.job_counts(tx, jedi_task_id),
         purging=Purging(**purging.of_task(tx, jedi_task_id)._mapping),
-        failures=[Failure(**row._mapping) for row in listings.failures(tx, jedi_task_id)],
+        failures=[FailureCause(**row._mapping) for row in listings.failures(tx, jedi_task_id)],
         forecasts=_forecasts(tx, jedi_task_id),
     )
 
@@ -246,7 +246,7 @@ def _forecasts(tx: Connection, jedi_task_id: int) -> list[Forecast]:
     ]
 
 
-def get(tx: Connection, jedi_task_id: int) -> Task:
+def get(tx: Connection, jedi_task_id: int) -> TaskSummary:
     """A task at a glance; NotFound if there is none."""
     for task in find(tx, ids=[jedi_task_id]):
         return task
@@ -259,13 +259,13 @@ def jobs(
     *,
     statuses: Sequence[str] | None = None,
     limit: int = MOST_ROWS,
-) -> list[Job]:
+) -> list[JobSummary]:
     """The jobs of a task, or those in these statuses, with the end of what they wrote to stderr."""
     get(tx, jedi_task_id)
     return [_job(row) for row in listings.jobs(tx, jedi_task_id, statuses, limit)]
 
 
-def descendants(tx: Connection, jedi_task_id: int, panda_id: int) -> list[Job]:
+def descendants(tx: Connection, jedi_task_id: int, panda_id: int) -> list[JobSummary]:
     """The jobs that stand for one of a task by now: itself, or those that took over its inputs,
     whatever others they have; the worst first. NotFound if the task has no such job."""
     get(tx, jedi_task_id)
@@ -280,9 +280,9 @@ def descendants(tx: Connection, jedi_task_id: int, panda_id: int) -> list[Job]:
     return [_job(found[one]) for one in ids]
 
 
-def _job(row: Row[Any]) -> Job:
+def _job(row: Row[Any]) -> JobSummary:
     killed = kill(row.kill_code)
-    return Job(**row._mapping, kill_number=killed.number if killed else None)
+    return JobSummary(**row._mapping, kill_number=killed.number if killed else None)
 
 
 def files(

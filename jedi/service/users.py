@@ -57,7 +57,7 @@ def set_user(
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class NotificationSettings:
     """How a user is told of tasks, or of jobs, too; `secret` is new and can't be read again."""
 
     user: str
@@ -75,7 +75,7 @@ def set_notices(
     webhook: str | None = None,
     about: str | None = None,
     home: Home | None = None,
-) -> Told:
+) -> NotificationSettings:
     """Let a user be told by mail, or by messages posted to a URL; '' ends it, None leaves it as it
     is. A new URL gets a new secret, made with the key of `home` (else the present one). BadInput;
     Forbidden: somebody else, unless `who` is an operator."""
@@ -102,7 +102,7 @@ def set_notices(
         made = webhookkey.secret(key, user_name, seed)
     if wanted != old or seed:
         users.put_notices(tx, user_name, wanted, seed)
-    return Told(user_name, wanted.mail, wanted.webhook, wanted.about, made)
+    return NotificationSettings(user_name, wanted.mail, wanted.webhook, wanted.about, made)
 
 
 def _is_address(text: str) -> bool:

@@ -30,7 +30,7 @@ WORKING = ("ready", "scouting", "running", "topreprocess", "preprocessing")
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusingCriterion:
     """A criterion that refused sites: how many, for how many of them it is the first reason, for
     how many the only one, and what its nearest site lacks, in words."""
 
@@ -55,7 +55,7 @@ class NearMiss:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class BrokerOutcome:
     """A broker's last decision: whom it chose, whom its criteria refused, and who came near.
     `dataset`: the one it was for, where each is brokered by itself, else empty."""
 
@@ -63,13 +63,13 @@ class Choice:
     broker: str
     time: datetime
     chosen: tuple[str, ...]
-    funnel: tuple[Refused, ...]
+    funnel: tuple[RefusingCriterion, ...]
     near_misses: tuple[NearMiss, ...]
     dataset: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
+class TaskHold:
     """What holds a task (a code of core/holds.py), since when, and when it is tried next.
     `sentence` is the code in words, `detail` the case in words, `facts` the case in figures."""
 
@@ -81,10 +81,10 @@ class Why:
     since: datetime | None
     next_try: datetime | None
     facts: Mapping[str, Any] = field(default_factory=dict)
-    brokerage: Choice | None = None
+    brokerage: BrokerOutcome | None = None
 
 
-def why(tx: Connection, jedi_task_id: int) -> Why:
+def why(tx: Connection, jedi_task_id: int) -> TaskHold:
     """Why a task is where it is; NotFound if there is none."""
     settings = knobs.load(tx)
     row = why_facts.facts(tx, jedi_task_id, settings["throttle.unit_s"])
@@ -94,7 +94,7 @@ def why(tx: Connection, jedi_task_id: int) -> Why:
     decision = why_facts.last_decision(tx, jedi_task_id)
     times = [row.rest_over or row.next_run_at, row.nextperiod if code == "period" else None]
     ahead = min((at for at in times if at and at > row.now), default=None)
-    return Why(
+    return TaskHold(
         jedi_task_id=jedi_task_id,
         status=row.status,
         code=code,
@@ -208,12 +208,12 @@ def throttle_of(tx: Connection, settings: Knobs) -> Throttle:
     return Throttle.of(queues.all_queues(tx), throttling.loads(tx), settings, closely)
 
 
-def explain(decision: Row[Any], refused: Sequence[Row[Any]]) -> Choice:
+def explain(decision: Row[Any], refused: Sequence[Row[Any]]) -> BrokerOutcome:
     """A decision for people: how many sites each criterion refused, and who came near."""
     codes = Counter(code for site in refused for code in site.codes)
     first = Counter(site.codes[0] for site in refused)
     only = Counter(site.codes[0] for site in refused if len(site.codes) == 1)
-    return Choice(
+    return BrokerOutcome(
         decision_id=decision.decision_id,
         broker=decision.broker,
         time=decision.creationtime,
@@ -230,10 +230,12 @@ def explain(decision: Row[Any], refused: Sequence[Row[Any]]) -> Choice:
     )
 
 
-def _refused(code: str, sites: int, first: int, only: int, refused: Sequence[Row[Any]]) -> Refused:
+def _refused(
+    code: str, sites: int, first: int, only: int, refused: Sequence[Row[Any]]
+) -> RefusingCriterion:
     found = FILTERS.get(code)
     nearest = min((_figures(site, code) for site in refused if code in site.codes), key=_gap)
-    return Refused(
+    return RefusingCriterion(
         code,
         sites,
         first,

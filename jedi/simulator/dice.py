@@ -7,7 +7,7 @@ from zlib import crc32
 import numpy as np
 
 
-class Dice:
+class RandomStreams:
     """All draws of a simulation come from its seed, by the names of what they are for."""
 
     def __init__(self, seed: int) -> None:

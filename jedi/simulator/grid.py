@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from jedi.simulator.dice import Dice, around
-from jedi.simulator.scenario import Failure, Site, Task
+from jedi.simulator.dice import RandomStreams, around
+from jedi.simulator.scenario import ScenarioFailure, ScenarioSite, ScenarioTask
 
-Order = Mapping[str, Any]
+JobOrder = Mapping[str, Any]
 """A job as the service hands it out."""
 
 
 @dataclass(slots=True)
-class Job:
+class SimulatedJob:
     """A job in a pilot's hands: how and when it ends (None: it does not end by itself)."""
 
-    order: Order
-    failure: Failure | None
+    order: JobOrder
+    failure: ScenarioFailure | None
     begins: datetime
     ends: datetime | None
     output_bytes: int
@@ -42,15 +42,15 @@ class Job:
 
 
 @dataclass(slots=True)
-class Place:
+class SimulatedSite:
     """A site: its jobs by PandaID, those that have just been taken, when jobs end, and when each
     left its slot."""
 
-    site: Site
+    site: ScenarioSite
     up: bool = True
     open: bool = True
-    jobs: dict[int, Job] = field(default_factory=dict)
-    taken: list[Job] = field(default_factory=list)
+    jobs: dict[int, SimulatedJob] = field(default_factory=dict)
+    taken: list[SimulatedJob] = field(default_factory=list)
     ends: list[tuple[datetime, int]] = field(default_factory=list)
     left: dict[int, datetime] = field(default_factory=dict)
 
@@ -59,7 +59,7 @@ class Place:
         """Slots without a job."""
         return self.site.slots - len(self.jobs) if self.up and self.open else 0
 
-    def take(self, job: Job) -> None:
+    def take(self, job: SimulatedJob) -> None:
         """A pilot takes a job; one that it loses at once keeps no slot."""
         if job.is_kind("never_starts"):
             return
@@ -68,13 +68,13 @@ class Place:
         if job.ends is not None:
             heapq.heappush(self.ends, (job.ends, job.order["pandaid"]))
 
-    def begin(self) -> list[Job]:
+    def begin(self) -> list[SimulatedJob]:
         """Jobs that were taken before now and start."""
         jobs = [job for job in self.taken if job.order["pandaid"] in self.jobs]
         self.taken = []
         return jobs
 
-    def end(self, now: datetime) -> list[Job]:
+    def end(self, now: datetime) -> list[SimulatedJob]:
         """Jobs that have ended, and keep their slots no longer; of those that fall silent nobody
         hears."""
         found = []
@@ -100,7 +100,7 @@ class Place:
                     heapq.heappush(self.ends, (job.ends, panda_id))
                 job.rests = None
 
-    def drop(self, panda_ids: Iterable[int], now: datetime) -> list[Job]:
+    def drop(self, panda_ids: Iterable[int], now: datetime) -> list[SimulatedJob]:
         """Jobs that are to be killed leave their slots."""
         here = [one for one in panda_ids if one in self.jobs]
         self.left |= dict.fromkeys(here, now)
@@ -118,7 +118,9 @@ class Place:
         return [self.ends[0][0]] if self.ends else []
 
 
-def fate(order: Order, site: Site, task: Task, now: datetime, dice: Dice) -> Job:
+def fate(
+    order: JobOrder, site: ScenarioSite, task: ScenarioTask, now: datetime, dice: RandomStreams
+) -> SimulatedJob:
     """What becomes of a job that a pilot takes now."""
     own = dice.stream("job", order["pandaid"])
     failure = _failure(own, [*site.failures, *task.failures])
@@ -127,15 +129,17 @@ def fate(order: Order, site: Site, task: Task, now: datetime, dice: Dice) -> Job
         run_s *= own.random()
     endless = failure is not None and failure.kind == "never_ends"
     ends = None if endless else now + timedelta(seconds=run_s)
-    return Job(order, failure, now, ends, task.output_mb * 10**6)
+    return SimulatedJob(order, failure, now, ends, task.output_mb * 10**6)
 
 
-def next_event(places: Iterable[Place], others: Iterable[datetime]) -> datetime:
+def next_event(places: Iterable[SimulatedSite], others: Iterable[datetime]) -> datetime:
     """When something happens by itself next."""
     return min(chain(others, chain.from_iterable(place.next_end() for place in places)))
 
 
-def _failure(dice: np.random.Generator, failures: Sequence[Failure]) -> Failure | None:
+def _failure(
+    dice: np.random.Generator, failures: Sequence[ScenarioFailure]
+) -> ScenarioFailure | None:
     """Which of these ways to fail, if any."""
     ball = dice.random()
     for failure in failures:

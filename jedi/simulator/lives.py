@@ -20,7 +20,7 @@ BOOSTED = ", boosted"
 _LIVE = ("activated", "assigned", "sent", "starting", "running")
 
 
-class Lives:
+class JobTimes:
     """Jobs in the order of their PandaIDs, with times in hours after the start; what has not come
     yet comes never (NaN, of ends infinity)."""
 
@@ -73,7 +73,7 @@ class Part:
     """What a share's curves are made from: these jobs since and until then."""
 
     name: str
-    lives: Lives
+    lives: JobTimes
     which: Bools
     since: Numbers
     until: Numbers

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from jedi.core.holds import BY_REASON
-from jedi.simulator.lives import Bools, Lives, Numbers, Part, hours_after
+from jedi.simulator.lives import Bools, JobTimes, Numbers, Part, hours_after
 from jedi.simulator.record import Record, Sample
-from jedi.simulator.scenario import Site
+from jedi.simulator.scenario import ScenarioSite
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Curves:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SimulationOutcome:
     """All that is told of a simulation."""
 
     about: str
@@ -111,10 +111,10 @@ class Outcome:
         return sum(site.cores * site.utilisation for site in self.sites) / max(1, cores)
 
 
-def measure(record: Record) -> Outcome:
+def measure(record: Record) -> SimulationOutcome:
     """The outcome of what a simulation left."""
     scenario = record.scenario
-    lives = Lives(record)
+    lives = JobTimes(record)
     end_h = 24 * scenario.days
     grid = np.append(np.arange(0, end_h - 1e-9, scenario.sample_min / 60), end_h)
     parts = {part.name: part for part in lives.parts()}
@@ -124,7 +124,7 @@ def measure(record: Record) -> Outcome:
     allocation = _allocation(record.samples)
     names = sorted({*parts, *allocation})
     places = scenario.places()
-    return Outcome(
+    return SimulationOutcome(
         about=scenario.about,
         days=scenario.days,
         jobs=_counted(row.status for row in record.jobs),
@@ -151,7 +151,9 @@ def measure(record: Record) -> Outcome:
 # ------------------------------------------------------------------------------------------ sites
 
 
-def _utilisation(lives: Lives, grid: Numbers, places: dict[str, Site]) -> dict[str, Curve]:
+def _utilisation(
+    lives: JobTimes, grid: Numbers, places: dict[str, ScenarioSite]
+) -> dict[str, Curve]:
     cores = {site: place.slots * place.cores for site, place in places.items()}
     used = {site: lives.used(lives.sites == site, grid) for site in places}
     total = sum(used.values(), np.zeros(len(grid) - 1))
@@ -163,7 +165,7 @@ def _utilisation(lives: Lives, grid: Numbers, places: dict[str, Site]) -> dict[s
     }
 
 
-def _site(lives: Lives, site: str, place: Site) -> SiteUse:
+def _site(lives: JobTimes, site: str, place: ScenarioSite) -> SiteUse:
     here = lives.sites == site
     [used] = lives.used(here, np.array([0.0, lives.end_h]))
     counted = Counter(lives.status[here].tolist())

@@ -12,11 +12,19 @@ from sqlalchemy import Engine
 
 from jedi.core.knobs import Knobs
 from jedi.service import pilots
-from jedi.simulator.dice import Dice
-from jedi.simulator.grid import Job, Place, fate
-from jedi.simulator.scenario import Task
+from jedi.simulator.dice import RandomStreams
+from jedi.simulator.grid import SimulatedJob, SimulatedSite, fate
+from jedi.simulator.scenario import ScenarioTask
 from jedi.simulator.storage import ADLER32, SimulatedDDM
-from jedi.spec.wire import BATCH_MAX, AcquireRequest, Beat, Measures, Output, Report, Resources
+from jedi.spec.wire import (
+    BATCH_MAX,
+    AcquireRequest,
+    Beat,
+    Measures,
+    Report,
+    Resources,
+    StagedOutput,
+)
 from jedi.taskbuffer.users.users import Identity
 
 _MEMORY_KB = 1_000_000
@@ -27,11 +35,11 @@ class Pilots:
     """The pilots of all sites; `tasks` says what the jobs of each task are like."""
 
     def __init__(
-        self, engine: Engine, ddm: SimulatedDDM, knobs: Knobs, places: Mapping[str, Place],
-        dice: Dice,
+        self, engine: Engine, ddm: SimulatedDDM, knobs: Knobs, places: Mapping[str, SimulatedSite],
+        dice: RandomStreams,
     ) -> None:  # fmt: skip
         self.engine, self.ddm, self.knobs, self.places = engine, ddm, knobs, places
-        self.tasks: dict[int, Task] = {}
+        self.tasks: dict[int, ScenarioTask] = {}
         self._dice = dice
         self._requests = count(1)
 
@@ -99,7 +107,7 @@ def _pilot(site: str) -> Identity:
     return Identity("pilot", site, None)
 
 
-def _ending(job: Job, now: datetime) -> Report:
+def _ending(job: SimulatedJob, now: datetime) -> Report:
     """What a pilot says when the payload has ended."""
     ends = job.ends or now
     wall_s = (ends - job.begins).total_seconds()
@@ -122,6 +130,6 @@ def _ending(job: Job, now: datetime) -> Report:
     )  # fmt: skip
 
 
-def _output(job: Job, lfn: str, size: int) -> Output:
+def _output(job: SimulatedJob, lfn: str, size: int) -> StagedOutput:
     guid = f"00000000-0000-4000-8000-{job.order['pandaid']:012x}"
-    return Output(lfn=lfn, size=size, adler32=ADLER32, guid=guid)
+    return StagedOutput(lfn=lfn, size=size, adler32=ADLER32, guid=guid)

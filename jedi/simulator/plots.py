@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jedi.core.errors import JediError
 from jedi.simulator.lives import BOOSTED
-from jedi.simulator.measure import Curve, Outcome
+from jedi.simulator.measure import Curve, SimulationOutcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +20,7 @@ _STYLES = ("-", "--")
 _SITES = 8
 """Sites that get a curve of their own."""
 
-Outcomes = Mapping[str, Outcome]
+Outcomes = Mapping[str, SimulationOutcome]
 """One or two outcomes by what they are called."""
 
 
@@ -166,7 +166,7 @@ def _looks(outcomes: Outcomes) -> dict[str, dict[str, Any]]:
     }  # fmt: skip
 
 
-def _runs(outcomes: Outcomes) -> list[tuple[Callable[[str], str], Outcome, str]]:
+def _runs(outcomes: Outcomes) -> list[tuple[Callable[[str], str], SimulationOutcome, str]]:
     """Each outcome with how its curves are called and drawn."""
 
     def named(letter: str) -> Callable[[str], str]:

@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from jedi.simulator.measure import Curve, Curves, Outcome, ShareUse, SiteUse, TaskEnd
+from jedi.simulator.measure import Curve, Curves, ShareUse, SimulationOutcome, SiteUse, TaskEnd
 
 _TABLES: dict[str, type[Any]] = {"sites": SiteUse, "shares": ShareUse, "tasks": TaskEnd}
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class MetricDifference:
     """One figure of two outcomes."""
 
     what: str
@@ -27,7 +27,7 @@ class Difference:
         return None if self.a is None or self.b is None else round(self.b - self.a, 4)
 
 
-def write_tables(outcome: Outcome, directory: Path) -> list[Path]:
+def write_tables(outcome: SimulationOutcome, directory: Path) -> list[Path]:
     """Write the tables and curves as CSV; the files."""
     directory.mkdir(parents=True, exist_ok=True)
     rows: dict[str, Sequence[Any]] = {
@@ -43,22 +43,22 @@ def write_tables(outcome: Outcome, directory: Path) -> list[Path]:
     return found
 
 
-def differences(a: Outcome, b: Outcome) -> list[Difference]:
+def differences(a: SimulationOutcome, b: SimulationOutcome) -> list[MetricDifference]:
     """What two outcomes come to, figure by figure."""
     first, second = _figures(a), _figures(b)
     return [
-        Difference(name, first.get(name), second.get(name))
+        MetricDifference(name, first.get(name), second.get(name))
         for name in dict.fromkeys([*first, *second])
     ]
 
 
-def completion_h(outcome: Outcome) -> float | None:
+def completion_h(outcome: SimulationOutcome) -> float | None:
     """Hours that a task took on the average, of those that have ended."""
     took = [one.took_h for one in outcome.task_ends if one.took_h is not None]
     return round(sum(took) / len(took), 3) if took else None
 
 
-def _figures(outcome: Outcome) -> dict[str, float | None]:
+def _figures(outcome: SimulationOutcome) -> dict[str, float | None]:
     found: dict[str, float | None] = {
         "utilisation": round(outcome.utilisation, 4),
         "hours a task takes": completion_h(outcome),

@@ -22,11 +22,11 @@ from jedi.core.errors import JediError
 from jedi.core.settings import Settings
 from jedi.ddm.interface import FileInfo
 from jedi.service import check, commands, jobs, queues, sites, submission
-from jedi.simulator.dice import Dice
-from jedi.simulator.grid import Place, next_event
+from jedi.simulator.dice import RandomStreams
+from jedi.simulator.grid import SimulatedSite, next_event
 from jedi.simulator.pilots import Pilots
 from jedi.simulator.record import Record, Sample
-from jedi.simulator.scenario import USER, Command, Scenario, Task
+from jedi.simulator.scenario import USER, Scenario, ScenarioCommand, ScenarioTask
 from jedi.simulator.storage import SimulatedDDM
 from jedi.spec.wire import BATCH_MAX
 from jedi.standalone.scratch import CARELESS, database
@@ -105,9 +105,9 @@ class Simulation:
         self.record = Record(scenario)
         self.end = scenario.start + timedelta(days=scenario.days)
         self.tick = timedelta(seconds=scenario.tick_s)
-        self.places = {name: Place(site) for name, site in scenario.places().items()}
+        self.places = {name: SimulatedSite(site) for name, site in scenario.places().items()}
         self.storage = {name: place.site.storage(name) for name, place in self.places.items()}
-        dice = Dice(scenario.seed)
+        dice = RandomStreams(scenario.seed)
         self.ddm = SimulatedDDM(engine, self._links(), dice)
         self.world = self._world()
         url = engine.url.render_as_string(hide_password=False)
@@ -273,7 +273,7 @@ class Simulation:
         found.sort(key=lambda one: one[0])
         return [(scenario.start + timedelta(hours=at), act) for at, act in found]
 
-    def _submit(self, task: Task) -> None:
+    def _submit(self, task: ScenarioTask) -> None:
         """Tasks of one kind come, and their input with them."""
         for _ in range(task.count):
             self.numbers[task.name] += 1
@@ -285,7 +285,7 @@ class Simulation:
                 done = submission.submit(tx, self.ddm, USER, text, "yaml", Path())
             self.pilots.tasks[done.jedi_task_id] = task
 
-    def _command(self, command: Command) -> None:
+    def _command(self, command: ScenarioCommand) -> None:
         """A person does something to tasks, or to their jobs; a refusal counts as trouble."""
         ids = [number for number, task in self.pilots.tasks.items() if task.name == command.tasks]
         for number in ids:
@@ -299,7 +299,7 @@ class Simulation:
             except JediError as error:
                 self.record.troubles[f"{command.command}: {error.sentence}"] += 1
 
-    def _put_input(self, task: Task, dataset: str) -> None:
+    def _put_input(self, task: ScenarioTask, dataset: str) -> None:
         endpoints = [self.storage[site][0] for site in task.at]
         size = task.file_mb * 10**6
         files = [FileInfo(f"{dataset[4:]}.{number}", size) for number in range(task.files)]

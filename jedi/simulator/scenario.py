@@ -16,7 +16,7 @@ from jedi.core.knobs import KNOBS
 from jedi.core.suggest import suggest
 from jedi.spec import sitefile
 from jedi.spec.listfile import Entry, read_entry
-from jedi.spec.queuefile import Queue, check_queues
+from jedi.spec.queuefile import QueueEntry, check_queues
 from jedi.spec.tasktext import examine
 from jedi.taskbuffer.scheduling import queues
 
@@ -32,7 +32,7 @@ _Spread = Annotated[float, Field(ge=0, le=3)]
 _MB = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
-class Failure(Entry):
+class ScenarioFailure(Entry):
     """A way for jobs to go wrong."""
 
     kind: Literal["error", "never_starts", "falls_silent", "never_ends", "not_stored"] = Field(
@@ -54,7 +54,7 @@ class Transfers(Entry):
     stuck: _Part = Field(0.0, description="part of the transfers that never end")
 
 
-class Site(Entry):
+class ScenarioSite(Entry):
     """A site, or several that are alike."""
 
     site: _Word = Field(description="the site's name; several get _1, _2, ... behind it")
@@ -67,7 +67,7 @@ class Site(Entry):
         description="at least one; the storage is called SITE_NAME"
     )
     attributes: dict[str, JsonValue] = Field({}, description="as in a site file")
-    failures: list[Failure] = Field([], description="what goes wrong with jobs here")
+    failures: list[ScenarioFailure] = Field([], description="what goes wrong with jobs here")
     transfers: Transfers = Field(Transfers(), description="files on their way to here")
 
     def names(self) -> list[str]:
@@ -94,7 +94,7 @@ def _numbered(site: str, count: int) -> list[str]:
     return [f"{site}_{n:0{width}d}" for n in range(1, count + 1)] if count > 1 else [site]
 
 
-class Task(Entry):
+class ScenarioTask(Entry):
     """A task, or several that are alike, once or again and again."""
 
     name: _Word = Field(description="the tasks' name; they get .1, .2, ... behind it")
@@ -108,7 +108,9 @@ class Task(Entry):
     output_mb: _MB = Field(100, description="size of an output file")
     run_s: _Seconds = Field(description="how long a job runs at speed 1, in s")
     spread: _Spread = Field(0.3, description="sigma of the logarithm of that time")
-    failures: list[Failure] = Field([], description="what goes wrong with jobs of these tasks")
+    failures: list[ScenarioFailure] = Field(
+        [], description="what goes wrong with jobs of these tasks"
+    )
     left: Literal["pending", "waiting", "defined"] | None = Field(
         None, description="its jobs are left so, as by one who died while making them"
     )
@@ -147,7 +149,7 @@ class Outage(Entry):
     )
 
 
-class Command(Entry):
+class ScenarioCommand(Entry):
     """What a person does to the tasks of one name."""
 
     tasks: _Word = Field(description="the tasks' name")
@@ -173,16 +175,18 @@ class Scenario(Entry):
         60, description="curves have a point so often, in minutes"
     )
     knobs: dict[str, JsonValue] = Field({}, description="knobs by name")
-    queues: Annotated[list[Queue], Field(min_length=1)] = Field(
-        [Queue(queue_id=1, queue_name="user", queue_type="user", vo="local")],
+    queues: Annotated[list[QueueEntry], Field(min_length=1)] = Field(
+        [QueueEntry(queue_id=1, queue_name="user", queue_type="user", vo="local")],
         description="work queues, as in a queue file",
     )
-    sites: Annotated[list[Site], Field(min_length=1)] = Field(description="the grid")
-    tasks: Annotated[list[Task], Field(min_length=1)] = Field(description="what is submitted")
+    sites: Annotated[list[ScenarioSite], Field(min_length=1)] = Field(description="the grid")
+    tasks: Annotated[list[ScenarioTask], Field(min_length=1)] = Field(
+        description="what is submitted"
+    )
     outages: list[Outage] = Field([], description="when sites do not work")
-    commands: list[Command] = Field([], description="what people do")
+    commands: list[ScenarioCommand] = Field([], description="what people do")
 
-    def places(self) -> dict[str, Site]:
+    def places(self) -> dict[str, ScenarioSite]:
         """All sites by name."""
         return {name: site for site in self.sites for name in site.names()}
 
@@ -250,7 +254,7 @@ def _beside(written: Mapping[str, Any]) -> Iterator[Problem]:
         if tasks.setdefault(str(one.get("name")), path) != path:
             yield Problem(f"{path}.name", one.get("name"), "several tasks have it", "Rename them")
     yield from _within(written, sites, tasks)
-    found = [queue for _, queue in _good(written, "queues", Queue)]
+    found = [queue for _, queue in _good(written, "queues", QueueEntry)]
     yield from _under("scenario.queues", partial(check_queues, found, queues.COLUMNS))
 
 
@@ -258,17 +262,17 @@ def _within(
     written: Mapping[str, Any], sites: Mapping[str, str], tasks: Mapping[str, str]
 ) -> Iterator[Problem]:
     """What is wrong with well-formed entries where these sites and tasks are."""
-    for path, site in _good(written, "sites", Site):
+    for path, site in _good(written, "sites", ScenarioSite):
         entry = site.entry(site.names()[0])
         yield from _under(path, partial(sitefile.read_attributes, "attributes", entry))
         yield from _certain(path, site.failures)
-    for path, task in _good(written, "tasks", Task):
+    for path, task in _good(written, "tasks", ScenarioTask):
         yield from (_unknown(f"{path}.at", one, "site", sites) for one in task.at
                     if one not in sites)  # fmt: skip
         yield from (Problem(f"{path}.parameters.{p.path}", p.value, p.rule, p.remedy)
                     for p in examine(task.document(1))[1])  # fmt: skip
         yield from _certain(path, task.failures)
-    for path, command in _good(written, "commands", Command):
+    for path, command in _good(written, "commands", ScenarioCommand):
         if command.tasks not in tasks:
             yield _unknown(f"{path}.tasks", command.tasks, "task", tasks)
     for path, outage in _good(written, "outages", Outage):
@@ -309,7 +313,7 @@ def _under(path: str, check: Callable[[], object]) -> Iterator[Problem]:
             yield Problem(f"{path}.{p.path}", p.value, p.rule, p.remedy)
 
 
-def _certain(path: str, failures: list[Failure]) -> Iterator[Problem]:
+def _certain(path: str, failures: list[ScenarioFailure]) -> Iterator[Problem]:
     total = sum(failure.probability for failure in failures)
     if total > 1 + 1e-9:
         rule = "their probabilities are more than 1 together"

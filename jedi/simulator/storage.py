@@ -15,7 +15,7 @@ from jedi.ddm.directories import guid
 from jedi.ddm.interface import FileInfo, Space, Staged, TransferResult
 from jedi.ddm.sqlcatalogue import SqlCatalogueDDM
 from jedi.ddm.storage import Storage, valid_dataset
-from jedi.simulator.dice import Dice, around
+from jedi.simulator.dice import RandomStreams, around
 from jedi.simulator.scenario import Transfers
 from jedi.taskbuffer.housekeeping import simulation
 from jedi.taskbuffer.housekeeping.simulation import Arrival
@@ -33,7 +33,7 @@ class SimulatedDDM(SqlCatalogueDDM):
     and outputs of the jobs in `unstorable` are taken by none.
     """
 
-    def __init__(self, engine: Engine, links: Mapping[str, Transfers], dice: Dice) -> None:
+    def __init__(self, engine: Engine, links: Mapping[str, Transfers], dice: RandomStreams) -> None:
         super().__init__(engine, {endpoint: Path("/simulated", endpoint) for endpoint in links})
         self._links = links
         self._dice = dice

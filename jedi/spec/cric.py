@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from jedi.core.errors import BadInput, Problem
-from jedi.spec.linkfile import Figure
+from jedi.spec.linkfile import LinkMetric
 from jedi.spec.listfile import read_entry
-from jedi.spec.sitefile import Site, Storage
+from jedi.spec.sitefile import SiteEntry, StorageEntry
 
 _Entry = TypeVar("_Entry")
 _MBIT = 8.0
@@ -85,9 +85,9 @@ _QUEUE: dict[str, Callable[[Any], Any]] = {
 _ROLES = ("nucleus", "satellite")
 
 
-def read_queues(text: str) -> list[Site]:
+def read_queues(text: str) -> list[SiteEntry]:
     """The queues of a schedconfig dump: a mapping of names to attributes."""
-    return _each(text, lambda name, said: read_entry(_queue(name, said), Site, name))
+    return _each(text, lambda name, said: read_entry(_queue(name, said), SiteEntry, name))
 
 
 def _queue(name: str, said: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,9 +132,9 @@ _SPACES = ("space_total", "space_free", "space_used", "space_expired", "space_mi
            "space_unavailable")  # fmt: skip
 
 
-def read_endpoints(text: str) -> list[Storage]:
+def read_endpoints(text: str) -> list[StorageEntry]:
     """The endpoints of a dump of DDM endpoints; space in GB."""
-    return _each(text, lambda name, said: read_entry(_endpoint(name, said), Storage, name))
+    return _each(text, lambda name, said: read_entry(_endpoint(name, said), StorageEntry, name))
 
 
 def _endpoint(name: str, said: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,28 +164,28 @@ def _status(value: Any) -> str | None:
     return said.get("value") if isinstance(said, Mapping) else _word(said)
 
 
-def read_metrics(text: str) -> list[Figure]:
+def read_metrics(text: str) -> list[LinkMetric]:
     """The figures of a dump of network metrics: `SRC:DST` to closeness, files queued by activity,
     and Mbit/s over the last hour, day and week."""
     found = _each(text, lambda name, said: list(_metrics(name, said)))
     return [figure for some in found for figure in some]
 
 
-def _metrics(name: str, said: Mapping[str, Any]) -> Iterator[Figure]:
+def _metrics(name: str, said: Mapping[str, Any]) -> Iterator[LinkMetric]:
     src, colon, dst = name.partition(":")
     if not (src and colon and dst):
         raise BadInput([Problem(name, name, "a link is SRC:DST", "Correct the name")])
     close = _figure(_inside(said, "closeness", "latest"))
     if close is not None and -1 <= close <= 11:
-        yield Figure(src, dst, "closeness", close)
+        yield LinkMetric(src, dst, "closeness", close)
     for activity, key in _ACTIVITIES.items():
         files = _figure(_inside(said, "files", "queued", activity))
         if files is not None and files >= 0:
-            yield Figure(src, dst, key, files)
+            yield LinkMetric(src, dst, key, files)
     for period in ("1h", "1d", "1w"):
         speed = _figure(_inside(said, "mbps", "fts", period))
         if speed is not None and speed >= 0:
-            yield Figure(src, dst, f"mbps_{period}", speed / _MBIT)
+            yield LinkMetric(src, dst, f"mbps_{period}", speed / _MBIT)
 
 
 def _inside(said: Any, *keys: str) -> Any:

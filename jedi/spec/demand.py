@@ -20,7 +20,7 @@ SIZES = {"B": 1.0, "kB": 2.0**10, "MB": MB, "GB": GB}
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class InputSize:
     """The input of a job: bytes of all files, events of its master files."""
 
     bytes: Numbers | float
@@ -84,19 +84,19 @@ class Demand:
         ram = self.ram_mb * cores + self.base_ram_mb if self.ram_per_core else self.ram_mb
         return factor * ram * np.ones_like(cores) * bool(self.ram_mb)
 
-    def output_bytes(self, load: Load) -> Numbers | float:
+    def output_bytes(self, load: InputSize) -> Numbers | float:
         """Expected size of the outputs, which scales with events or with megabytes of input."""
         return self.out_bytes * (load.events if self.out_per_event else load.bytes / MB)
 
     def disk_mb(
-        self, load: Load, min_output_mb: float = 0.0, copied: bool = True
+        self, load: InputSize, min_output_mb: float = 0.0, copied: bool = True
     ) -> Numbers | float:
         """Scratch space: outputs (never counted as less than `min_output_mb`), work directory and,
         unless they are read over the network, inputs."""
         outputs = np.maximum(self.output_bytes(load) / MB, min_output_mb)
         return outputs + self.work_mb + (load.bytes / MB if copied else 0.0)
 
-    def walltime_s(self, load: Load, cores: Numbers, core_power: Numbers) -> Numbers | None:
+    def walltime_s(self, load: InputSize, cores: Numbers, core_power: Numbers) -> Numbers | None:
         """Expected duration on `cores` of `core_power` HS06 each; None if unknown. An efficiency
         of 0 means that time does not depend on events. Where nobody knows what an event takes, the
         processor seconds for a megabyte of input count, which are the same everywhere."""

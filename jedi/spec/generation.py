@@ -42,7 +42,7 @@ class OutputDataset:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class JobOutput:
     """An output template with its dataset; serial numbers up to `serial_nr` are used up. `role` is
     what a file is to the job that makes it, output or log; its dataset's `type` may be another.
     `destination` is the endpoint where the files go, None: where the job runs, at one of `spaces`
@@ -82,7 +82,7 @@ class TaskOrder:
     demand: Demand
     request: Request
     inputs: tuple[Input, ...]
-    outputs: tuple[Output, ...]
+    outputs: tuple[JobOutput, ...]
     columns: Mapping[str, Any]
     jobs_before: int = 0
     jobs_per_step: int = 0
@@ -159,7 +159,7 @@ class NewOutput:
     """The files of one output template, one for each job, their serial numbers, and the datasets
     they go to."""
 
-    output: Output
+    output: JobOutput
     serials: Sequence[int]
     datasets: Sequence[OutputDataset]
     file_ids: Sequence[int]

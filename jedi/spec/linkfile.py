@@ -30,7 +30,7 @@ KEYS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class LinkMetric:
     """One figure of a link; speeds in MB/s."""
 
     src: str
@@ -53,19 +53,19 @@ class Link(Entry):
     mb_s_1d: _Figure | None = Field(None, description="MB/s over the last day")
     mb_s_1w: _Figure | None = Field(None, description="MB/s over the last week")
 
-    def figures(self) -> list[Figure]:
+    def figures(self) -> list[LinkMetric]:
         """Every figure that is given."""
         given = self.model_dump(exclude={"src", "dst"}, exclude_none=True)
-        return [Figure(self.src, self.dst, KEYS[key], value) for key, value in given.items()]
+        return [LinkMetric(self.src, self.dst, KEYS[key], value) for key, value in given.items()]
 
 
-def read_links(text: str) -> list[Figure]:
+def read_links(text: str) -> list[LinkMetric]:
     """The figures of a file; BadInput holds every mistake."""
     written = strictyaml.load(text)
     if not isinstance(written, list) or not all(isinstance(entry, dict) for entry in written):
         rule = "the file is a list of mappings"
         raise BadInput([Problem("file", written, rule, "Begin each entry with `- src: `")])
-    found: list[Figure] = []
+    found: list[LinkMetric] = []
     problems: list[Problem] = []
     for number, entry in enumerate(written, 1):
         try:

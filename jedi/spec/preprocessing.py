@@ -50,15 +50,17 @@ def untold(document: Mapping[str, Any]) -> list[Problem]:
     ]
 
 
-Change = Callable[[re.Match[str]], str]
+Substitution = Callable[[re.Match[str]], str]
 
 
-def _changed(document: Mapping[str, Any], what: re.Pattern[str], change: Change) -> dict[str, Any]:
+def _changed(
+    document: Mapping[str, Any], what: re.Pattern[str], change: Substitution
+) -> dict[str, Any]:
     """The document with what matches replaced, except in the description of the job itself."""
     return {k: v if k == SPEC else _in_texts(v, what, change) for k, v in document.items()}
 
 
-def _in_texts(value: Any, what: re.Pattern[str], change: Change) -> Any:
+def _in_texts(value: Any, what: re.Pattern[str], change: Substitution) -> Any:
     match value:
         case str():
             return what.sub(change, value)

@@ -21,7 +21,7 @@ _Text = Annotated[str, Field(max_length=256)]
 _Caps = dict[Annotated[str, Field(pattern=CAP)], Annotated[int, Field(ge=1, le=2**31 - 1)]]
 
 
-class Queue(Entry):
+class QueueEntry(Entry):
     """A work queue; what an entry leaves out has the value given here."""
 
     queue_id: _Number
@@ -47,12 +47,12 @@ class Queue(Entry):
         return self.model_dump()
 
 
-def read_queues(text: str) -> list[Queue]:
+def read_queues(text: str) -> list[QueueEntry]:
     """The queues of a file; BadInput holds every mistake of single entries."""
-    return read_list(text, Queue, "queue_id")
+    return read_list(text, QueueEntry, "queue_id")
 
 
-def check_queues(queues: list[Queue], columns: Mapping[str, str]) -> None:
+def check_queues(queues: list[QueueEntry], columns: Mapping[str, str]) -> None:
     """BadInput with everything that does not go together among all queues there will be, and with
     every criterion that is none; `columns` are those of jedi_tasks, as for `compile_criterion`."""
     problems = [*_criteria(queues, columns), *_repeated(queues), *_homeless(queues)]
@@ -60,7 +60,7 @@ def check_queues(queues: list[Queue], columns: Mapping[str, str]) -> None:
         raise BadInput(problems)
 
 
-def _criteria(queues: list[Queue], columns: Mapping[str, str]) -> Iterator[Problem]:
+def _criteria(queues: list[QueueEntry], columns: Mapping[str, str]) -> Iterator[Problem]:
     partitions = {q.partitionid for q in queues}
     for q in queues:
         if (q.criteria or q.variables) and (q.partitionid == PARTITION or q.queue_id in partitions):
@@ -74,10 +74,10 @@ def _criteria(queues: list[Queue], columns: Mapping[str, str]) -> Iterator[Probl
             yield Problem(f"{q.queue_name}.{key}", getattr(q, key), bad.rule, bad.remedy)
 
 
-def _repeated(queues: list[Queue]) -> list[Problem]:
+def _repeated(queues: list[QueueEntry]) -> list[Problem]:
     problems = []
     for key in ("queue_name", "queue_order"):
-        owners: dict[Any, Queue] = {}
+        owners: dict[Any, QueueEntry] = {}
         for queue in queues:
             value = getattr(queue, key)
             first = owners.setdefault(value, queue)
@@ -88,7 +88,7 @@ def _repeated(queues: list[Queue]) -> list[Problem]:
     return problems
 
 
-def _homeless(queues: list[Queue]) -> Iterator[Problem]:
+def _homeless(queues: list[QueueEntry]) -> Iterator[Problem]:
     """Every chain of partitions ends at one that stands in none."""
     partition = {q.queue_id: q.partitionid for q in queues}
     for q in queues:

@@ -91,7 +91,7 @@ def _figure(value: Any) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class SiteInput:
     """What a site has of the input: bytes and files on disk, and on disk or tape."""
 
     disk_bytes: float = 0.0
@@ -101,18 +101,18 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Data:
+class InputAvailability:
     """The input that jobs are to be made of, and what sites have of it; sites that have nothing
     are absent. `wan_source`: somebody can send it."""
 
     bytes: float = 0.0
     files: int = 0
     wan_source: bool = True
-    at: Mapping[str, Held] = field(default_factory=dict)
+    at: Mapping[str, SiteInput] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class RecentJobs:
     """Jobs of the task that ended lately, by site."""
 
     closed: Mapping[str, int] = field(default_factory=dict)

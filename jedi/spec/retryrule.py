@@ -85,7 +85,7 @@ def read_rules(text: str) -> list[RetryRule]:
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class RuleMatch:
     """A failed job that a rule concerns. `asked_mb` and `used_mb`, its memory, are in the task's
     unit: by core, without the base, where that says so."""
 
@@ -112,7 +112,7 @@ class Effect:
     ram_mb: int | None = None
 
 
-def effect(match: Match) -> Effect:
+def effect(match: RuleMatch) -> Effect:
     """What a rule does to the inputs of a job."""
     match match.action:
         case "no_retry":
@@ -124,7 +124,7 @@ def effect(match: Match) -> Effect:
     return Effect("the task is changed")
 
 
-def _more_memory(match: Match) -> Effect:
+def _more_memory(match: RuleMatch) -> Effect:
     present = max(match.asked_mb, match.used_mb)
     own = match.action == "increase_memory_xtimes" and (match.ram_offset or match.ram_step)
     target = _own_step(match, present) if own else _next(present)
@@ -137,7 +137,7 @@ def _next(present: float) -> int | None:
     return next((step for step in MEMORY_STEPS if step > present), None)
 
 
-def _own_step(match: Match, present: float) -> int | None:
+def _own_step(match: RuleMatch, present: float) -> int | None:
     """retryRamOffset, then retryRamStep more each time, up to retryRamMax."""
     offset, step = match.ram_offset or 0, match.ram_step or 0
     if present < offset:

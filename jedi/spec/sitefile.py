@@ -48,7 +48,7 @@ class _Storage(Entry):
     )
 
 
-class Storage(_Storage):
+class StorageEntry(_Storage):
     """A storage endpoint by itself, with what is measured of it elsewhere. Only what was written
     is set."""
 
@@ -97,7 +97,7 @@ _Word = Annotated[str, Field(pattern=r"^[\w@%+=:,./-]+$", coerce_numbers_to_str=
 """What shells and submit scripts take as it is."""
 
 
-class Batch(Entry):
+class BatchSettings(Entry):
     """How pilots get through a site's batch system; set as a whole."""
 
     url: Annotated[str, Field(pattern=r"^https?://[\w.-]+:\d+$")] | None = Field(
@@ -108,7 +108,7 @@ class Batch(Entry):
     attributes: dict[_Word, _Word] = Field({}, description="the system's own options")
 
 
-class Site(Entry):
+class SiteEntry(Entry):
     """A site (queue). Only what was written is set."""
 
     site: _Name = Field(description="the site's name")
@@ -147,8 +147,8 @@ class Site(Entry):
         "that batch system, none = they come by themselves",
     )
     queue: _Word | None = Field(None, description="the batch system's queue or partition")
-    batch: Batch = Field(
-        Batch(),
+    batch: BatchSettings = Field(
+        BatchSettings(),
         description="for the batch system: url (where worker nodes reach the service), python, "
         "work (directory on worker nodes), attributes (its own options)",
     )
@@ -178,25 +178,25 @@ class Site(Entry):
         return self.model_dump(exclude={"site", "endpoints"}, exclude_unset=True)
 
 
-def read_endpoints(text: str) -> list[Storage]:
+def read_endpoints(text: str) -> list[StorageEntry]:
     """The endpoints of a file of their own; BadInput holds every mistake."""
-    return read_list(text, Storage, "ddm_endpoint")
+    return read_list(text, StorageEntry, "ddm_endpoint")
 
 
-def read_sites(text: str) -> list[Site]:
+def read_sites(text: str) -> list[SiteEntry]:
     """The sites of a file; BadInput holds every mistake."""
-    sites = read_list(text, Site, "site")
+    sites = read_list(text, SiteEntry, "site")
     if problems := _contradictions(sites):
         raise BadInput(problems)
     return sites
 
 
-def read_attributes(name: str, written: dict[str, Any]) -> Site:
+def read_attributes(name: str, written: dict[str, Any]) -> SiteEntry:
     """One site with some of its attributes; BadInput holds every mistake."""
-    return read_entry({"site": name, **written}, Site, name)
+    return read_entry({"site": name, **written}, SiteEntry, name)
 
 
-def _contradictions(sites: list[Site]) -> list[Problem]:
+def _contradictions(sites: list[SiteEntry]) -> list[Problem]:
     """Endpoints may stand at several sites, but are one storage with one directory."""
     problems: list[Problem] = []
     storages: dict[str, dict[str, Any]] = {}

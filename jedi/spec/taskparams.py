@@ -90,11 +90,11 @@ _OutputDataset = Annotated[str, AfterValidator(_output_dataset)]
 _OutputValue = Annotated[_Text, AfterValidator(_output_value)]
 
 
-class _Written(BaseModel):
+class _CamelModel(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True)
 
 
-class Item(_Written):
+class ParameterItem(_CamelModel):
     """A piece of the job parameters; with padding, a blank follows it; a hidden one is left out."""
 
     value: _Text
@@ -102,13 +102,13 @@ class Item(_Written):
     hidden: bool = False
 
 
-class ConstantItem(Item):
+class ConstantItem(ParameterItem):
     """Text that is the same for every job but for its placeholders."""
 
     type: Literal["constant"]
 
 
-class TemplateItem(Item):
+class TemplateItem(ParameterItem):
     """Text with a dataset or a number behind it."""
 
     type: Literal["template"]
@@ -200,7 +200,7 @@ class NumberItem(TemplateItem):
     offset: _Int4 = 0
 
 
-class LogItem(_Written):
+class LogItem(_CamelModel):
     """Where log files go, instead of the default."""
 
     type: Literal["template"] = "template"
@@ -210,7 +210,7 @@ class LogItem(_Written):
     container: _OutputDataset | None = None
 
 
-ITEM_MODELS: dict[str, type[Item]] = {
+ITEM_MODELS: dict[str, type[ParameterItem]] = {
     "constant": ConstantItem,
     "input": InputItem,
     "output": OutputItem,
@@ -219,7 +219,7 @@ ITEM_MODELS: dict[str, type[Item]] = {
 
 
 def _kind(item: Any) -> str | None:
-    if isinstance(item, Item):
+    if isinstance(item, ParameterItem):
         return next(kind for kind, model in ITEM_MODELS.items() if isinstance(item, model))
     if not isinstance(item, dict):
         return None
@@ -235,10 +235,10 @@ AnyItem = Annotated[
     Discriminator(_kind),
 ]
 
-_ItemKind = TypeVar("_ItemKind", bound=Item)
+_ItemKind = TypeVar("_ItemKind", bound=ParameterItem)
 
 
-class JobSpec(_Written):
+class JobSpec(_CamelModel):
     """What a special job runs, as transPath and jobParameters are what the others do."""
 
     trans_path: _Text | None = None
@@ -262,7 +262,7 @@ class MergeSpec(JobSpec):
     use_local_io: bool | int = Field(default=True, alias="useLocalIO")
 
 
-class TaskParams(_Written, Rules):
+class TaskParams(_CamelModel, Rules):
     """A task as submitted. None: not said; whoever needs the value knows the default."""
 
     task_name: _Label

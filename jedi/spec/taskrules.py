@@ -29,10 +29,10 @@ from jedi.spec.splitrule import WHOLE_IDS
 from jedi.spec.taskparams import (
     ATTRIBUTE_KEYS,
     InputItem,
-    Item,
     JobSpec,
     NumberItem,
     OutputItem,
+    ParameterItem,
     TaskParams,
 )
 
@@ -197,7 +197,7 @@ def item_contradictions(params: TaskParams) -> Iterator[Problem]:
         yield Problem("jobParameters", [], "there is nothing to run", remedy)
 
 
-def _at(params: TaskParams, item: Item, key: str) -> str:
+def _at(params: TaskParams, item: ParameterItem, key: str) -> str:
     position = next(i for i, other in enumerate(params.job_parameters) if other is item)
     return f"jobParameters[{position}].{key}"
 

@@ -49,7 +49,7 @@ Diag = Annotated[str, BeforeValidator(_storable), AfterValidator(lambda text: te
 Tail = Annotated[str, BeforeValidator(_storable), AfterValidator(lambda text: text[-TAIL_MAX:])]
 
 
-class Message(BaseModel):
+class PilotMessage(BaseModel):
     """Base of everything a pilot sends."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
@@ -69,7 +69,7 @@ Batch = Annotated[list[_Any], Field(max_length=BATCH_MAX, fail_fast=True)]
 Files = Annotated[list[_Any], Field(max_length=FILES_MAX, fail_fast=True)]
 
 
-class Resources(Message):
+class Resources(PilotMessage):
     """What a slot offers (0: not bounded), and the least that a job for it takes."""
 
     cores: Small
@@ -80,7 +80,7 @@ class Resources(Message):
     min_memory_mb: Small = 0
 
 
-class Delegation(Message):
+class Delegation(PilotMessage):
     """Who runs the pilot: the batch engine with its queue and its id of the pilot's job, `grid`
     with an id that another grid gave it, or `local`, a process."""
 
@@ -89,7 +89,7 @@ class Delegation(Message):
     id: Name
 
 
-class AcquireRequest(Message):
+class AcquireRequest(PilotMessage):
     """Up to `n` jobs for a slot. A repeated `request_id` gets the same jobs."""
 
     request_id: Name
@@ -100,7 +100,7 @@ class AcquireRequest(Message):
     delegation: Delegation | None = None
 
 
-class Measures(Message):
+class Measures(PilotMessage):
     """What a payload used so far; named as the columns of jedi_jobs."""
 
     cpu_s: Seconds | None = None
@@ -114,14 +114,14 @@ class Measures(Message):
     wall_s: Seconds | None = None
 
 
-class Attempt(Message):
+class Attempt(PilotMessage):
     """Who speaks: an attempt of a job. A later dispatch has a higher `lock_seq`."""
 
     pandaid: Number
     lock_seq: Number
 
 
-class Output(Message):
+class StagedOutput(PilotMessage):
     """A staged output or log."""
 
     lfn: Name
@@ -130,7 +130,7 @@ class Output(Message):
     guid: Annotated[str, Field(pattern=r"^[0-9A-Fa-f-]{1,36}$")]
 
 
-class BadInput(Message):
+class UnusableInput(PilotMessage):
     """An input that could not be used: it is not where it should be, or it is damaged."""
 
     lfn: Name
@@ -165,9 +165,9 @@ class Report(Attempt):
     stderr_tail: Tail | None = None
     measures: Measures = Measures()
     # Pydantic makes a deep copy of a list for each message, at the price of reading it once more.
-    outputs: Files[Output] = Field(default_factory=list)
+    outputs: Files[StagedOutput] = Field(default_factory=list)
     metadata: Metadata = Field(default_factory=dict)
-    bad_inputs: Files[BadInput] = Field(default_factory=list)
+    bad_inputs: Files[UnusableInput] = Field(default_factory=list)
 
 
 class Beat(Attempt):
@@ -183,19 +183,19 @@ class LogEntry(Attempt):
     stderr_tail: Tail | None = None
 
 
-class Reports(Message):
+class Reports(PilotMessage):
     """Reports of many attempts."""
 
     reports: Batch[Report]
 
 
-class Beats(Message):
+class Beats(PilotMessage):
     """Heartbeats of many attempts."""
 
     beats: Batch[Beat]
 
 
-class LogEntries(Message):
+class LogEntries(PilotMessage):
     """Live output of many attempts."""
 
     entries: Batch[LogEntry]

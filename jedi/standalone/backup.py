@@ -21,7 +21,7 @@ from jedi.host import processes
 from jedi.host.home import Home
 from jedi.service import restoring
 from jedi.standalone import binaries
-from jedi.standalone.place import Place
+from jedi.standalone.place import Installation
 from jedi.taskbuffer.db.engine import connect, reachable
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.schema import migrate
@@ -44,7 +44,7 @@ class Restored:
     unseen: dict[str, list[str]]
 
 
-def backup(place: Place, target: Path) -> Path:
+def backup(place: Installation, target: Path) -> Path:
     """Write a backup to a file, or to a new file in a directory, while everything goes on; the
     file, readable by its owner alone. It is there whole or not at all."""
     if target.is_dir():
@@ -66,7 +66,7 @@ def backup(place: Place, target: Path) -> Path:
     return target
 
 
-def restore(place: Place, source: Path) -> Restored:
+def restore(place: Installation, source: Path) -> Restored:
     """Make the database of this home, which must be empty and not in use, from a backup.
 
     Refused if it is not empty, if the backup is none of JEDI or of a newer release, and while a
@@ -100,7 +100,7 @@ def restore(place: Place, source: Path) -> Restored:
     return Restored(source, *done)
 
 
-def _fill(place: Place, engine: Engine, source: Path) -> None:
+def _fill(place: Installation, engine: Engine, source: Path) -> None:
     if not migrate.empty(engine):
         raise Refused(
             f"The database {place.shown_url} is not empty: restore into a new home.",
@@ -120,7 +120,7 @@ def _fill(place: Place, engine: Engine, source: Path) -> None:
     migrate.upgrade(engine)
 
 
-def _nobody_else(place: Place, said: bytes) -> None:
+def _nobody_else(place: Installation, said: bytes) -> None:
     """Refused if a home that is up has storage among the endpoints that pg_restore tells of."""
     found = _ENDPOINTS.search(said)
     columns, rows = found.groups() if found else (b"path", b"")
@@ -128,7 +128,7 @@ def _nobody_else(place: Place, said: bytes) -> None:
     paths = [os.fsdecode(row.split(b"\t")[number]) for row in rows.splitlines()]
     roots = [Path(path).resolve() for path in paths if path.startswith("/")]  # not every one has
     for above in {parent for root in roots for parent in root.parents}:
-        other = Place(Home(above), None, place.settings)
+        other = Installation(Home(above), None, place.settings)
         if above != place.home.path and (supervisor := other.supervisor()):
             raise Refused(
                 f"JEDI is up in {above} (process {supervisor.pid}), whose storage this backup "
@@ -143,13 +143,13 @@ def _major(engine: Engine) -> int:
     return int(number or 0) // 10_000
 
 
-def _database(place: Place) -> list[str]:
+def _database(place: Installation) -> list[str]:
     """How the programs are told the database; the password is in their environment."""
     url = make_url(place.libpq_url)._replace(password=None)  # `set` takes None for "as it is"
     return [f"--dbname={url.render_as_string()}"]
 
 
-def _call(place: Place, major: int, program: str, *arguments: str) -> bytes:
+def _call(place: Installation, major: int, program: str, *arguments: str) -> bytes:
     """What a program of PostgreSQL prints."""
     password = make_url(place.url).password
     environment = {**os.environ, "LC_ALL": "C"} | ({"PGPASSWORD": password} if password else {})

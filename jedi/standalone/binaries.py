@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 from jedi.core.errors import JediError
-from jedi.host.home import Account, as_account, make_directory
+from jedi.host.home import SystemAccount, as_account, make_directory
 
 OLDEST = 14
 PROGRAMS = ("initdb", "pg_ctl", "postgres")
@@ -24,7 +24,7 @@ SYSTEM_PLACES = (
 )
 
 
-def find(major: int | None, account: Account | None, pgbin: Path) -> Path:
+def find(major: int | None, account: SystemAccount | None, pgbin: Path) -> Path:
     """The directory of the programs to use.
 
     `major` is that of the existing data, None for new data; `pgbin` takes a copy when `account`
@@ -73,7 +73,7 @@ def client(program: str, major: int) -> Path:
     return min(fitting)[1]
 
 
-def version(directory: Path, account: Account | None) -> int | None:
+def version(directory: Path, account: SystemAccount | None) -> int | None:
     """The major version of the programs in `directory`; None if `account` cannot run them."""
     if not all((directory / program).exists() for program in PROGRAMS):
         return None

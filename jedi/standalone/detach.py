@@ -13,13 +13,13 @@ from pathlib import Path
 
 from jedi.core.errors import JediError
 from jedi.host import logfiles
-from jedi.standalone.place import Place
+from jedi.standalone.place import Installation
 
 _POLL_S = 0.1
 _LONGEST = 65_536
 
 
-def up_detached(place: Place, options: Sequence[str], say: Callable[[str], None]) -> None:
+def up_detached(place: Installation, options: Sequence[str], say: Callable[[str], None]) -> None:
     """Return when `jedi up` with these options is up, in a session of its own. What it waits for
     and what else there is to be said of its start is told to `say`.
 

@@ -17,9 +17,9 @@ from jedi.core.errors import JediError
 from jedi.host import processes
 from jedi.host.home import Home
 from jedi.host.processes import Process
-from jedi.standalone.place import Place
+from jedi.standalone.place import Installation
 from jedi.submitter import engines
-from jedi.submitter.port import EngineError, Known
+from jedi.submitter.port import EngineError, KnownPilot
 from jedi.taskbuffer.db.engine import connect, reachable
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
@@ -44,7 +44,7 @@ _SAY_S = 1.0
 
 
 def down(
-    place: Place, drain_s: float = DRAIN_S, say: Callable[[str], None] = lambda _: None
+    place: Installation, drain_s: float = DRAIN_S, say: Callable[[str], None] = lambda _: None
 ) -> bool:
     """End everything that belongs to this home; False if nothing was running.
 
@@ -96,13 +96,13 @@ def end_pilots(engine: Engine, home: Home) -> None:
     for name in {pilot.engine for pilot in live}:
         with suppress(EngineError):
             engines.make(name, home, COMMAND_S).cancel(
-                [Known.of(pilot) for pilot in live if pilot.engine == name]
+                [KnownPilot.of(pilot) for pilot in live if pilot.engine == name]
             )
     with engine.begin() as tx:
         pilots.end_pilots(tx, [p.pilot_id for p in live], "ended")
 
 
-def part(place: Place, engine: Engine, say: Callable[[str], None]) -> None:
+def part(place: Installation, engine: Engine, say: Callable[[str], None]) -> None:
     """`end_pilots`, with a database that may be recovering or going down: an embedded one is
     brought back for it. What is waited for is told to `say`."""
     deadline, said = clock.monotonic() + PART_S, ""
@@ -120,7 +120,9 @@ def part(place: Place, engine: Engine, say: Callable[[str], None]) -> None:
         time.sleep(POLL_S)
 
 
-def _tell(place: Place, supervisor: Process, deadline: float, say: Callable[[str], None]) -> None:
+def _tell(
+    place: Installation, supervisor: Process, deadline: float, say: Callable[[str], None]
+) -> None:
     """Say what is waited for, as often as it changes, until the deadline or the end."""
     engine, before = connect(place.url, "jedi down", pool_size=1), ""
     while supervisor.alive() and (rest_s := deadline - clock.monotonic()) > 0:
@@ -131,7 +133,7 @@ def _tell(place: Place, supervisor: Process, deadline: float, say: Callable[[str
     engine.dispose()
 
 
-def _tidy(place: Place, say: Callable[[str], None]) -> bool:
+def _tidy(place: Installation, say: Callable[[str], None]) -> bool:
     """Finish what a killed supervisor could not; True if there was anything to do."""
     unfinished = place.read_record() is not None
     embedded = place.embedded

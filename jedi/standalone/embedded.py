@@ -26,7 +26,7 @@ from jedi.core import clock
 from jedi.core.errors import JediError, NotYet
 from jedi.core.settings import caller
 from jedi.host import logfiles
-from jedi.host.home import Account, Home, as_account, exclusive, maker_account, write_file
+from jedi.host.home import Home, SystemAccount, as_account, exclusive, maker_account, write_file
 from jedi.standalone.binaries import find
 
 DATABASE = "jedi"
@@ -247,7 +247,7 @@ class Embedded:
                     os.kill(pid, signal.SIGQUIT)  # at once; the next start recovers
                 time.sleep(POLL_S)
 
-    def _initdb(self, programs: Path, account: Account | None) -> None:
+    def _initdb(self, programs: Path, account: SystemAccount | None) -> None:
         """Make the data directory aside and move it into its place when it is complete."""
         for abandoned in self.home.root.glob("pg-new-*"):
             shutil.rmtree(abandoned, ignore_errors=True)  # its initdb may still be writing
@@ -261,7 +261,7 @@ class Embedded:
             _hand_over(fresh, account)
         fresh.rename(self.home.pg)
 
-    def _run(self, command: list[object], account: Account | None) -> None:
+    def _run(self, command: list[object], account: SystemAccount | None) -> None:
         """Run a PostgreSQL program as `account`; it and what it starts write to our log."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PG", "LC_"))}
         logfiles.turn_over(self.log)
@@ -302,7 +302,7 @@ def _quoted(value: object) -> str:
     return "'" + str(value).replace("'", "''") + "'"
 
 
-def _hand_over(directory: Path, account: Account) -> None:
+def _hand_over(directory: Path, account: SystemAccount) -> None:
     for path in (directory, *directory.rglob("*")):
         os.chown(path, account.uid, account.gid, follow_symlinks=False)
 

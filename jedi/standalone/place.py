@@ -15,7 +15,7 @@ from typing import IO, Any, Literal
 from sqlalchemy import make_url
 
 import jedi
-from jedi.agent.supervisor import Charge
+from jedi.agent.supervisor import Supervised
 from jedi.core import clock
 from jedi.core.errors import Forbidden, Refused
 from jedi.core.settings import Settings, account_name, caller
@@ -31,7 +31,7 @@ _POLL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Installation:
     """`settings` always names a database; `embedded` is None if that is somebody else's."""
 
     home: Home
@@ -39,7 +39,7 @@ class Place:
     settings: Settings
 
     @classmethod
-    def current(cls) -> Place:
+    def current(cls) -> Installation:
         """As the environment says."""
         settings = Settings.from_environment()
         home = Home(settings.home)
@@ -158,7 +158,7 @@ class Place:
         where = self.home.path
         return Refused(f"JEDI {sentence.format(where, pid)}", code=f"already_{doing}", pid=pid)
 
-    def write_record(self, charges: Sequence[Charge]) -> None:
+    def write_record(self, charges: Sequence[Supervised]) -> None:
         """Note the present processes, for `jedi status` and for whoever must clean up after us."""
         rows = []
         for charge in charges:

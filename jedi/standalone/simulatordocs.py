@@ -7,13 +7,22 @@ from collections.abc import Iterator
 
 from pydantic.fields import FieldInfo
 
-from jedi.simulator.scenario import Command, Failure, Outage, Scenario, Site, Task, Transfers
+from jedi.simulator.scenario import (
+    Outage,
+    Scenario,
+    ScenarioCommand,
+    ScenarioFailure,
+    ScenarioSite,
+    ScenarioTask,
+    Transfers,
+)
 from jedi.spec.listfile import Entry
 from jedi.standalone.dogdocs import Grid
 
 _MODELS: dict[str, type[Entry]] = {
-    "": Scenario, "sites[].": Site, "sites[].transfers.": Transfers, "tasks[].": Task,
-    "outages[].": Outage, "commands[].": Command, "failures[].": Failure,
+    "": Scenario, "sites[].": ScenarioSite, "sites[].transfers.": Transfers,
+    "tasks[].": ScenarioTask, "outages[].": Outage, "commands[].": ScenarioCommand,
+    "failures[].": ScenarioFailure,
 }  # fmt: skip
 
 

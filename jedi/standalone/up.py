@@ -16,7 +16,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
 from jedi.agent import child, registry
-from jedi.agent.supervisor import LONGEST_PAUSE_S, Charge, Program, Supervisor
+from jedi.agent.supervisor import LONGEST_PAUSE_S, Program, Supervised, Supervisor
 from jedi.core import clock, log, strictyaml
 from jedi.core.backoff import Backoff
 from jedi.core.errors import NotYet, Unreachable
@@ -29,7 +29,7 @@ from jedi.service.queues import import_queues
 from jedi.service.sites import import_sites
 from jedi.standalone.down import DRAIN_S, end_pilots, left, part
 from jedi.standalone.embedded import Embedded
-from jedi.standalone.place import DATABASE, Place, packaged
+from jedi.standalone.place import DATABASE, Installation, packaged
 from jedi.standalone.serving import Serving
 from jedi.taskbuffer.db.engine import connect, reachable
 from jedi.taskbuffer.scheduling import queues
@@ -68,7 +68,7 @@ class Requests:
         return self.number > 1
 
 
-class Database(Charge):
+class Database(Supervised):
     """The embedded PostgreSQL."""
 
     def __init__(self, embedded: Embedded) -> None:
@@ -100,7 +100,11 @@ class Database(Charge):
 
 
 def up(
-    place: Place, when_up: Callable[[Notes], None], *, site_file: str | None = None, copies: int = 1
+    place: Installation,
+    when_up: Callable[[Notes], None],
+    *,
+    site_file: str | None = None,
+    copies: int = 1,
 ) -> None:
     """Run the system until it is asked to end; `when_up` is called once, when all are ready, with
     what else there is to be said of the start.
@@ -133,7 +137,7 @@ def up(
 
 
 def _furnished(
-    place: Place,
+    place: Installation,
     engine: Engine,
     serving: Serving,
     site_file: str | None,
@@ -169,7 +173,7 @@ def _furnished(
 
 
 def _run(
-    place: Place,
+    place: Installation,
     supervisor: Supervisor,
     engine: Engine,
     requests: Requests,
@@ -196,7 +200,7 @@ def _run(
 
 
 def _drain(
-    place: Place, supervisor: Supervisor, engine: Engine, requests: Requests, said: Any
+    place: Installation, supervisor: Supervisor, engine: Engine, requests: Requests, said: Any
 ) -> None:
     """Wait for running jobs and their results, as long as `jedi down` said."""
     drain_s = DRAIN_S
@@ -210,7 +214,7 @@ def _drain(
     supervisor.run(lambda: requests.impatient() or clock.monotonic() > deadline or not left(engine))
 
 
-def _supervisor(place: Place, copies: int, said: Any) -> Supervisor:
+def _supervisor(place: Installation, copies: int, said: Any) -> Supervisor:
     environment = {
         **os.environ,
         "JEDI_HOME": str(place.home.path),
@@ -221,7 +225,7 @@ def _supervisor(place: Place, copies: int, said: Any) -> Supervisor:
         command = [sys.executable, "-m", "jedi", *arguments, "--leashed"]
         return Program(name, command, place.home.logs / f"{name}.log", environment)
 
-    charges: list[Charge] = [Database(place.embedded)] if place.embedded else []
+    charges: list[Supervised] = [Database(place.embedded)] if place.embedded else []
     charges.append(program(SERVICE, "api"))
     charges += [
         program(name if copy == 1 else f"{name}-{copy}", "agent", "run", name)
@@ -229,14 +233,14 @@ def _supervisor(place: Place, copies: int, said: Any) -> Supervisor:
         for copy in range(1, copies + 1)
     ]
 
-    def record(charges: Sequence[Charge]) -> None:
+    def record(charges: Sequence[Supervised]) -> None:
         place.write_record(charges)
         logfiles.turn_over(place.home.supervisor_log)  # it says something when this happens
 
     return Supervisor(charges, place.notify_socket, record, said)
 
 
-def _furnish(engine: Engine, place: Place, site_file: str | None) -> Notes:
+def _furnish(engine: Engine, place: Installation, site_file: str | None) -> Notes:
     """The present schema; in an empty database our own sites, queues and knobs. What was not as
     it should be."""
     before, after = migrate.upgrade(engine)

@@ -21,14 +21,14 @@ from jedi.core.backoff import Backoff
 from jedi.core.errors import JediError
 from jedi.host.home import Home
 from jedi.submitter import engines, local
-from jedi.submitter.errand import Done, Errand
-from jedi.submitter.plan import Want, deal, idle, ramp
-from jedi.submitter.port import End, Engine, EngineError, Known, Slot, Start
+from jedi.submitter.errand import SiteVisit, VisitResult
+from jedi.submitter.plan import SlotDemand, deal, idle, ramp
+from jedi.submitter.port import Engine, EngineError, KnownPilot, PilotEnd, Slot, Start
 from jedi.submitter.shapes import Shape, shapes
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.sites import pilots, sites
-from jedi.taskbuffer.sites.pilots import Found
+from jedi.taskbuffer.sites.pilots import PilotSighting
 from jedi.taskbuffer.tasks import new_tasks
 from jedi.taskbuffer.users import users
 from jedi.taskrefiner.resource import ResourceType
@@ -48,7 +48,7 @@ PATIENCE_S = 1.0
 """Whose batch system takes longer to answer is not waited for, but heard in a later cycle."""
 
 
-class Submitter(Agent[Errand, Done]):
+class Submitter(Agent[SiteVisit, VisitResult]):
     """Keeps as many pilots at a site as it has waiting jobs and slots.
 
     The rows of jedi_pilots come first: a pilot is noted, then started, then its process or batch
@@ -65,7 +65,7 @@ class Submitter(Agent[Errand, Done]):
         self._host = socket.gethostname()
         self._engines: dict[str, Engine] = {}
         self._pools: dict[str, ThreadPoolExecutor] = {}
-        self._out: list[Errand] = []
+        self._out: list[SiteVisit] = []
         self._due: defaultdict[tuple[str, str], float] = defaultdict(float)
         self._troubled: defaultdict[str, Backoff] = defaultdict(_patience)
         self._starting: defaultdict[tuple[str, str], Backoff] = defaultdict(_patience)
@@ -80,7 +80,7 @@ class Submitter(Agent[Errand, Done]):
         least = PATIENCE_S if self._out else float(self.world.knobs["submitter.check_s"])
         return min(super().poll_s, least)
 
-    def claim(self, tx: Connection, limit: int) -> list[Errand]:
+    def claim(self, tx: Connection, limit: int) -> list[SiteVisit]:
         now = clock.monotonic()
         pilots.renew_tokens(tx, self._host, self.world.knobs["submitter.token_s"])
         served = [
@@ -99,12 +99,12 @@ class Submitter(Agent[Errand, Done]):
         self._out = [errand for errand in self._out if errand not in answered]
         return answered + planned
 
-    def work(self, errand: Errand) -> Done:
+    def work(self, errand: SiteVisit) -> VisitResult:
         return errand.answer.result() if errand.answer else self._do(errand)
 
-    def apply(self, tx: Connection, results: Sequence[tuple[Errand, Done]]) -> None:
+    def apply(self, tx: Connection, results: Sequence[tuple[SiteVisit, VisitResult]]) -> None:
         handles = {k: v for _, done in results for k, v in done.found().items()}
-        found = {k: Found(v.process, v.batch_id, v.running) for k, v in handles.items()}
+        found = {k: PilotSighting(v.process, v.batch_id, v.running) for k, v in handles.items()}
         pilots.note_found(tx, found)
         pilots.end_pilots(tx, [pilot for errand, _ in results for pilot in errand.lost], "lost")
         gone = {pilot: end for _, done in results for pilot, end in done.seen.gone.items()}
@@ -117,25 +117,25 @@ class Submitter(Agent[Errand, Done]):
         for errand, done in results:
             self._judge(tx, errand, done, blameless)
             if done.seen.others:
-                done.strays = [Known.of(p) for p in pilots.have_ended(tx, [*done.seen.others])]
+                done.strays = [KnownPilot.of(p) for p in pilots.have_ended(tx, [*done.seen.others])]
 
-    def tidy(self, results: Sequence[tuple[Errand, Done]]) -> None:
+    def tidy(self, results: Sequence[tuple[SiteVisit, VisitResult]]) -> None:
         for errand, done in results:
             gone = [pilot for pilot in errand.known if pilot.pilot_id in done.seen.gone]
-            refused = [Known(name, 0.0, running=False) for name in done.refused()]
+            refused = [KnownPilot(name, 0.0, running=False) for name in done.refused()]
             errand.engine.forget(gone + refused)
             if done.strays:
                 self.log.warning("pilots go on", pilots=[p.pilot_id for p in done.strays])
                 # if it fails they will be seen again
                 self._pool(errand.name).submit(errand.engine.cancel, done.strays)
 
-    def trouble(self, tx: Connection, errand: Errand, error: Exception) -> None:
+    def trouble(self, tx: Connection, errand: SiteVisit, error: Exception) -> None:
         # whoever was started all the same ends, since its token is void
         started = [start.pilot_id for _, starts in errand.orders for start in starts]
         pilots.end_pilots(tx, started, "ended")
         self._wait(tx, self._troubled[errand.site.site], errand.site.site, str(error))
 
-    def _work_all(self, items: Sequence[Errand]) -> list[tuple[Errand, Done]]:
+    def _work_all(self, items: Sequence[SiteVisit]) -> list[tuple[SiteVisit, VisitResult]]:
         """All batch systems are asked at once. Who is late is heard in a later cycle, so that one
         that hangs holds up its own sites alone."""
         for errand in items:
@@ -145,7 +145,7 @@ class Submitter(Agent[Errand, Done]):
         self._out += [errand for errand in items if errand.answer in late]
         return super()._work_all([errand for errand in items if errand.answer not in late])
 
-    def _do(self, errand: Errand) -> Done:
+    def _do(self, errand: SiteVisit) -> VisitResult:
         for attempt in errand.attempts:
             errand.engine.tidy(self._home.work / f"{attempt.pandaid}.{attempt.lock_seq}")
             for endpoint in errand.endpoints:
@@ -162,7 +162,7 @@ class Submitter(Agent[Errand, Done]):
             sent[slot.shape.name] = given = errand.engine.submit(slot, starts)
             self.log.info("pilots sent", site=slot.site, number=len(given.started),
                           resource_type=slot.shape.name)  # fmt: skip
-        return Done(seen, sent)
+        return VisitResult(seen, sent)
 
     def _demand(self, tx: Connection, served: Sequence[Row[Any]]) -> dict[str, list[Demand]]:
         """By site, the shapes of its slots with the jobs that wait for them."""
@@ -185,7 +185,7 @@ class Submitter(Agent[Errand, Done]):
 
     def _plan(
         self, tx: Connection, site: Row[Any], rows: Sequence[Row[Any]], asked: Sequence[Demand]
-    ) -> list[Errand]:
+    ) -> list[SiteVisit]:
         """What is to be done at a site; the engine that it had before may still have pilots."""
         errands = []
         names = {row.engine for row in rows} | ({site.submitter} if site.nslots else set())
@@ -199,7 +199,7 @@ class Submitter(Agent[Errand, Done]):
             if out or (not engine.at_hand and self._due[site.site, name] > clock.monotonic()):
                 continue
             own = [row for row in rows if row.engine == name]
-            errand = self._inspect(tx, Errand(site, name, engine), own)
+            errand = self._inspect(tx, SiteVisit(site, name, engine), own)
             if name == site.submitter:
                 alive = [row for row in rows if row.pilot_id not in errand.lost]
                 self._fill(tx, errand, alive, asked)
@@ -209,9 +209,9 @@ class Submitter(Agent[Errand, Done]):
                 errands.append(errand)
         return errands
 
-    def _inspect(self, tx: Connection, errand: Errand, rows: Sequence[Row[Any]]) -> Errand:
+    def _inspect(self, tx: Connection, errand: SiteVisit, rows: Sequence[Row[Any]]) -> SiteVisit:
         """Gather what is known of the pilots of an engine; look at them if that takes no time."""
-        errand.known = [Known.of(row) for row in rows if row.status != "lost"]
+        errand.known = [KnownPilot.of(row) for row in rows if row.status != "lost"]
         errand.lost = [row.pilot_id for row in rows if row.status == "lost"]
         if errand.lost:
             errand.attempts = pilots.lost_attempts(tx, errand.lost, LOST)
@@ -221,7 +221,7 @@ class Submitter(Agent[Errand, Done]):
         return errand
 
     def _fill(
-        self, tx: Connection, errand: Errand, alive: Sequence[Row[Any]], asked: Sequence[Demand]
+        self, tx: Connection, errand: SiteVisit, alive: Sequence[Row[Any]], asked: Sequence[Demand]
     ) -> None:
         """Take slots for new pilots, or find pilots for which there is nothing to do."""
         site, whole = errand.site, max(errand.site.corecount, 1)
@@ -239,13 +239,13 @@ class Submitter(Agent[Errand, Done]):
             if number:
                 errand.orders.append(self._order(tx, site, shape, number))
 
-    def _want(self, site: str, shape: Shape, waiting: int, alive: Sequence[Row[Any]]) -> Want:
+    def _want(self, site: str, shape: Shape, waiting: int, alive: Sequence[Row[Any]]) -> SlotDemand:
         own = [row.status for row in alive if row.resource_type == shape.name]
         queued, patience = own.count("submitted"), self._starting[site, shape.name]
         first = self.world.knobs["submitter.first_pilots"]
         most = ramp(len(own), queued, first, failing=patience.wait_s > 0)
         paused = patience.until > clock.monotonic()
-        return Want(shape.cores, waiting, len(own), queued, most=0 if paused else most)
+        return SlotDemand(shape.cores, waiting, len(own), queued, most=0 if paused else most)
 
     def _order(
         self, tx: Connection, site: Row[Any], shape: Shape, number: int
@@ -295,7 +295,7 @@ class Submitter(Agent[Errand, Done]):
             certificate=certificate,
         )
 
-    def _end_jobs(self, tx: Connection, gone: dict[str, End]) -> set[str]:
+    def _end_jobs(self, tx: Connection, gone: dict[str, PilotEnd]) -> set[str]:
         """Fail the jobs of dead pilots; the pilots that had any."""
         jobs = pilots.lock_jobs(tx, list(gone))
         ends = []
@@ -306,7 +306,9 @@ class Submitter(Agent[Errand, Done]):
         job_ends.end_jobs(tx, ends, self.name)
         return {job.pilot_id for job in jobs}
 
-    def _judge(self, tx: Connection, errand: Errand, done: Done, blameless: set[str]) -> None:
+    def _judge(
+        self, tx: Connection, errand: SiteVisit, done: VisitResult, blameless: set[str]
+    ) -> None:
         """Send pilots of a shape to a site less and less often while it refuses them, or those
         that had no job end in error."""
         site, bad, well = errand.site.site, {}, set()

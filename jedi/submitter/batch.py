@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jedi.submitter import local
-from jedi.submitter.port import End, EngineError, Handle, Known, Seen, Sent, Slot, Start
+from jedi.submitter.port import EngineError, Handle, KnownPilot, PilotEnd, Seen, Sent, Slot, Start
 from jedi.submitter.queues import QUEUES, BatchJob
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _WRAPPER = 'set -a; . "$1"; exec >>"$2" 2>&1; shift 2; exec "$@"'
 """The pilot's secrets come from a file that only its owner reads, not by a command line."""
 
 
-class Batch:
+class BatchEngine:
     """The engine: see `port.Engine`. `name` is slurm, lsf, pbs or htcondor; `place` is a directory
     that worker nodes see, for scripts and tokens, `logs` one for what pilots print."""
 
@@ -63,7 +63,7 @@ class Batch:
         self._executor = _executor(name, place)
         self._executor.work_directory.mkdir(exist_ok=True)
 
-    def look(self, pilots: Sequence[Known]) -> Seen:
+    def look(self, pilots: Sequence[KnownPilot]) -> Seen:
         listed = self._listing()
         seen, waiting, twins = Seen(), set(), []
         for pilot in pilots:
@@ -101,7 +101,7 @@ class Batch:
             sent.started[start.pilot_id] = Handle(batch_id=batch_id, running=False)
         return sent
 
-    def cancel(self, pilots: Sequence[Known]) -> None:
+    def cancel(self, pilots: Sequence[KnownPilot]) -> None:
         listed = self._listing() if pilots else {}
         self._cancelled |= {pilot.pilot_id for pilot in pilots}
         self._remove(
@@ -113,7 +113,7 @@ class Batch:
             ]
         )
 
-    def forget(self, pilots: Sequence[Known]) -> None:
+    def forget(self, pilots: Sequence[KnownPilot]) -> None:
         for pilot in pilots:
             self._cancelled.discard(pilot.pilot_id)
             (self._place / f"{pilot.pilot_id}.env").unlink(missing_ok=True)
@@ -196,18 +196,18 @@ class Batch:
             ),
         )
 
-    def _end(self, pilot: Known, job: BatchJob | None) -> End:
+    def _end(self, pilot: KnownPilot, job: BatchJob | None) -> PilotEnd:
         """How a pilot ended, by the exit code that its script has written, else by the queue."""
         batch_id = job.batch_id if job else pilot.batch_id
         if batch_id is None:
-            return End("was never submitted")
+            return PilotEnd("was never submitted")
         code = ""
         with suppress(OSError):
             code = self._file(batch_id, "ec").read_text().strip()
         gone = f"is gone: {job.said if job else 'its queue knows no more of it'}"
         said = f"ended with exit code {code}" if code else gone
         failed = code != "0" if code or pilot.pilot_id not in self._cancelled else None
-        return End(f"({self._name} job {batch_id}) {said}", failed)
+        return PilotEnd(f"({self._name} job {batch_id}) {said}", failed)
 
     def _remove(self, batch_ids: Sequence[str]) -> None:
         """Cancel jobs; whichever is not cancelled will be listed, and come here, again."""
@@ -269,7 +269,7 @@ def _copy(code: Path, place: Path) -> Path:
     return home / "pilot"
 
 
-def _rank(pilot: Known) -> Callable[[BatchJob], tuple[bool, bool, bool, str]]:
+def _rank(pilot: KnownPilot) -> Callable[[BatchJob], tuple[bool, bool, bool, str]]:
     """Which of several jobs of one name is the pilot: one that lives, is noted, runs."""
     return lambda job: (
         job.state == "ended",

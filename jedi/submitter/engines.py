@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from jedi.host.home import Home
-from jedi.submitter.batch import Batch
-from jedi.submitter.local import Local
+from jedi.submitter.batch import BatchEngine
+from jedi.submitter.local import LocalEngine
 from jedi.submitter.port import Engine
 
 LOCAL = "local"
@@ -14,5 +14,5 @@ def make(name: str, home: Home, command_s: float) -> Engine:
     """An engine by its name; EngineError if what it needs is not installed. A batch system's
     command is given up after `command_s`."""
     if name == LOCAL:
-        return Local(home.pilot_logs)
-    return Batch(name, home.path / "batch", home.pilot_logs, command_s)
+        return LocalEngine(home.pilot_logs)
+    return BatchEngine(name, home.path / "batch", home.pilot_logs, command_s)

@@ -7,17 +7,17 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from jedi.submitter.port import Engine, Handle, Known, Seen, Sent, Slot, Start
+from jedi.submitter.port import Engine, Handle, KnownPilot, Seen, Sent, Slot, Start
 
 
 @dataclass(slots=True, eq=False)
-class Errand:
+class SiteVisit:
     """What is to be done at a site (a row of `pilots.serve`), by one of its engines."""
 
     site: Any
     name: str
     engine: Engine
-    known: list[Known] = field(default_factory=list)
+    known: list[KnownPilot] = field(default_factory=list)
     """Its living pilots there."""
 
     seen: Seen | None = None
@@ -26,7 +26,7 @@ class Errand:
     orders: list[tuple[Slot, list[Start]]] = field(default_factory=list)
     """Pilots to start, by the slots that are taken for them."""
 
-    superfluous: list[Known] = field(default_factory=list)
+    superfluous: list[KnownPilot] = field(default_factory=list)
     """Pilots that have no job to expect, if they have not begun."""
 
     lost: list[str] = field(default_factory=list)
@@ -38,10 +38,10 @@ class Errand:
     endpoints: Sequence[str] = ()
     """Where they may have staged files."""
 
-    answer: Future[Done] | None = None
+    answer: Future[VisitResult] | None = None
     """What a batch system says, when it does."""
 
-    def unused(self, resource_type: str, number: int, idle_s: float) -> list[Known]:
+    def unused(self, resource_type: str, number: int, idle_s: float) -> list[KnownPilot]:
         """So many pilots of a shape that have waited longer than `idle_s`, the latest first."""
         waiting = [
             pilot
@@ -56,14 +56,14 @@ class Errand:
 
 
 @dataclass(slots=True)
-class Done:
+class VisitResult:
     """What was seen and done there."""
 
     seen: Seen
     sent: dict[str, Sent]
     """By resource type."""
 
-    strays: list[Known] = field(default_factory=list)
+    strays: list[KnownPilot] = field(default_factory=list)
     """Pilots that go on although they were noted to have ended."""
 
     def found(self) -> dict[str, Handle]:

@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from jedi.host import logfiles, processes
-from jedi.host.home import Account
+from jedi.host.home import SystemAccount
 from jedi.host.processes import Process
-from jedi.submitter.port import End, Handle, Known, Seen, Sent, Slot, Start
+from jedi.submitter.port import Handle, KnownPilot, PilotEnd, Seen, Sent, Slot, Start
 
 PILOT = Path(__file__).parents[1] / "pilot"
 LOGS_KEPT = 1000
@@ -25,7 +25,7 @@ _SAID_BYTES = 500
 _CRASH = ("JEDI_CRASH", "JEDI_CRASH_MARK")  # points in the pilot, for tests
 
 
-class Local:
+class LocalEngine:
     """The engine: see `port.Engine`. Those that it started itself are its children, whose exit
     codes it learns."""
 
@@ -35,21 +35,21 @@ class Local:
         self._logs = logs
         self._children: dict[str, subprocess.Popen[bytes]] = {}
 
-    def look(self, pilots: Sequence[Known]) -> Seen:
+    def look(self, pilots: Sequence[KnownPilot]) -> Seen:
         seen = Seen()
         for pilot in pilots:
             child = self._children.get(pilot.pilot_id)
             if child:
                 if (code := child.poll()) is not None:
-                    seen.gone[pilot.pilot_id] = End(describe_end(code), code != 0)
+                    seen.gone[pilot.pilot_id] = PilotEnd(describe_end(code), code != 0)
             elif pilot.process:
                 if not pilot.process.alive():
-                    seen.gone[pilot.pilot_id] = End(describe_end(None))
+                    seen.gone[pilot.pilot_id] = PilotEnd(describe_end(None))
             elif pilot.age_s > START_S:
                 if process := find(pilot.pilot_id):
                     seen.found[pilot.pilot_id] = Handle(process)
                 else:
-                    seen.gone[pilot.pilot_id] = End(describe_end(None))
+                    seen.gone[pilot.pilot_id] = PilotEnd(describe_end(None))
         return seen
 
     def submit(self, slot: Slot, starts: Sequence[Start]) -> Sent:
@@ -62,10 +62,10 @@ class Local:
         noted = {p.pilot_id: processes.note(self._children[p.pilot_id].pid) for p in starts}
         return Sent({pilot: Handle(process) for pilot, process in noted.items() if process})
 
-    def cancel(self, pilots: Sequence[Known]) -> None:
+    def cancel(self, pilots: Sequence[KnownPilot]) -> None:
         processes.end([pilot.process for pilot in pilots if pilot.process], END_S)
 
-    def forget(self, pilots: Sequence[Known]) -> None:
+    def forget(self, pilots: Sequence[KnownPilot]) -> None:
         for pilot in pilots:
             self._children.pop(pilot.pilot_id, None)
 
@@ -74,7 +74,7 @@ class Local:
 
 
 def command(
-    slot: Slot, pilot_id: str, account: Account | None, folder: Path | None = None
+    slot: Slot, pilot_id: str, account: SystemAccount | None, folder: Path | None = None
 ) -> list[str]:
     """The command line of a pilot; its name, the last word, marks the process. `account` runs
     its payloads (None: who runs the pilot); `folder` has its code, if it is not ours."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class SlotDemand:
     """Of slots of one shape: the cores of each, the jobs that wait for one, the pilots there are,
     those of them that have not begun, and how many more may be sent."""
 
@@ -18,14 +18,14 @@ class Want:
     most: int
 
 
-def idle(wants: Sequence[Want], busy: int) -> list[int]:
+def idle(wants: Sequence[SlotDemand], busy: int) -> list[int]:
     """Pilots of each shape that will take the next jobs. Only of all pilots together it is known
     how many are `busy`, and those of other shapes that have not begun are not."""
     free = sum(want.pilots - want.queued for want in wants) - busy
     return [max(0, min(want.pilots, want.queued + free)) for want in wants]
 
 
-def deal(wants: Sequence[Want], spare: Sequence[int], room: int) -> list[int]:
+def deal(wants: Sequence[SlotDemand], spare: Sequence[int], room: int) -> list[int]:
     """Pilots to start of each shape, within `room` cores: one for each waiting job that no `spare`
     pilot will take. The shape with the fewest cores in all is next, of two the larger one. It is
     not overtaken if there is no room for it: small slots would fill each gap before it is large."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from jedi.core.errors import JediError
-from jedi.host.home import Account
+from jedi.host.home import SystemAccount
 from jedi.host.processes import Process
 from jedi.submitter.shapes import Shape
 
@@ -51,11 +51,11 @@ class Start:
 
     pilot_id: str
     token: str
-    account: Account | None
+    account: SystemAccount | None
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownPilot:
     """A living pilot, as it is noted."""
 
     pilot_id: str
@@ -66,7 +66,7 @@ class Known:
     resource_type: str = ""
 
     @classmethod
-    def of(cls, row: Any) -> Known:
+    def of(cls, row: Any) -> KnownPilot:
         """From a row of jedi_pilots with its age_s."""
         process = Process(row.pid, row.process_start) if row.pid else None
         running = row.status != "submitted"
@@ -83,7 +83,7 @@ class Handle:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class PilotEnd:
     """How a pilot ended, to be said of it, and whether that is the site's fault (None: neither a
     success nor a failure of the site)."""
 
@@ -98,7 +98,7 @@ class Seen:
     found: dict[str, Handle] = field(default_factory=dict)
     """Of whom something new is known."""
 
-    gone: dict[str, End] = field(default_factory=dict)
+    gone: dict[str, PilotEnd] = field(default_factory=dict)
     waiting: frozenset[str] = frozenset()
     """Those that the engine has not started yet."""
 
@@ -123,16 +123,16 @@ class Engine(Protocol):
     def at_hand(self) -> bool:
         """Looking costs next to nothing, and is done as often as one likes."""
 
-    def look(self, pilots: Sequence[Known]) -> Seen:
+    def look(self, pilots: Sequence[KnownPilot]) -> Seen:
         """What has become of all living pilots of a site."""
 
     def submit(self, slot: Slot, starts: Sequence[Start]) -> Sent:
         """Start pilots that outlive us."""
 
-    def cancel(self, pilots: Sequence[Known]) -> None:
+    def cancel(self, pilots: Sequence[KnownPilot]) -> None:
         """End pilots, wherever they are."""
 
-    def forget(self, pilots: Sequence[Known]) -> None:
+    def forget(self, pilots: Sequence[KnownPilot]) -> None:
         """They are gone, and it is noted how: nothing more will be asked about them."""
 
     def tidy(self, attempt: Path) -> None:

@@ -22,7 +22,7 @@ class BatchJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
+class QueueCommand:
     """How a batch system is asked for all jobs of ours that it knows."""
 
     command: tuple[str, ...]
@@ -100,16 +100,16 @@ def _condor(said: str) -> list[BatchJob]:
 
 
 QUEUES = {
-    "slurm": Queue(
+    "slurm": QueueCommand(
         ("squeue", "--me", "--noheader", "--states=all", "--format=%i|%T|%r|%j"),
         _slurm, "job-name",
     ),
-    "lsf": Queue(
+    "lsf": QueueCommand(
         ("bjobs", "-a", "-json", "-o", "jobid job_name stat exit_reason"),
         _lsf, "J", none="No job found",
     ),
-    "pbs": Queue(("qstat", "-f", "-F", "json"), _pbs, "N"),
-    "htcondor": Queue(
+    "pbs": QueueCommand(("qstat", "-f", "-F", "json"), _pbs, "N"),
+    "htcondor": QueueCommand(
         ("condor_q", "-json", "-attributes",
          "ClusterId,ProcId,JobBatchName,JobStatus,HoldReason"),
         _condor, "batch_name",

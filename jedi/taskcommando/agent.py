@@ -30,17 +30,17 @@ from jedi.taskbuffer.tasks import (
 )
 from jedi.taskbuffer.tasks.tasks import Move
 from jedi.taskcommando.commands import COMMANDS
-from jedi.taskcommando.ends import KILLED, REASSIGNED, End
+from jedi.taskcommando.ends import KILLED, REASSIGNED, CommandedEnd
 from jedi.taskcommando.limits import exceeded, limited
-from jedi.taskcommando.order import Order
+from jedi.taskcommando.order import CommandedTask
 from jedi.taskcommando.reassign import target
-from jedi.taskcommando.retry import Dataset, plan, reopen
+from jedi.taskcommando.retry import RetriedDataset, plan, reopen
 
 _WINDING_UP = {"aborting": "toabort", "finishing": "passed"}
 _DOING = (*_WINDING_UP, "toretry", "toincexec", "paused", "toreassign", "reassigning", "scouted")
 
 
-class TaskCommando(Agent[Order, str | None]):
+class TaskCommando(Agent[CommandedTask, str | None]):
     """Takes commands up (… → aborting, finishing, toretry, toincexec, toreassign, paused, or a
     refusal) and carries them out: aborting → toabort, finishing → passed, toretry → ready,
     toincexec → rerefine; toreassign → reassigning → what it was, elsewhere; scouted → running;
@@ -53,7 +53,7 @@ class TaskCommando(Agent[Order, str | None]):
     name = "TaskCommando"
     wakes = frozenset({"command", *(f"task:{status}" for status in _DOING)})
 
-    def claim(self, tx: Connection, limit: int) -> list[Order]:
+    def claim(self, tx: Connection, limit: int) -> list[CommandedTask]:
         asked = commands.claim_commanded(tx, self.world.me, self.lease_s, limit)
         found = commands.next_commands(tx, [row.jeditaskid for row in asked])
         doing = []
@@ -66,14 +66,14 @@ class TaskCommando(Agent[Order, str | None]):
         before = commands.before_hold(tx, [row.jeditaskid for row in rows])
         lost = recovery.to_remove(tx, [r.jeditaskid for r in rows if r.status == "toretry"])
         return [
-            Order(row.jeditaskid, row.lock_seq, row.status, row.oldstatus,
+            CommandedTask(row.jeditaskid, row.lock_seq, row.status, row.oldstatus,
                   before.get(row.jeditaskid), row.attemptnr,
                   SplitRules.model_validate(row.rules or {}).scouting, found.get(row.jeditaskid),
                   lost.get(row.jeditaskid, {}))
             for row in rows
         ]  # fmt: skip
 
-    def work(self, order: Order) -> str | None:
+    def work(self, order: CommandedTask) -> str | None:
         """Why the command is refused; None: it is not, or there is none. Lost files are removed."""
         if order.command is None:
             for name, lfns in order.lost.items():
@@ -88,7 +88,7 @@ class TaskCommando(Agent[Order, str | None]):
             refusal = refusal or known.refusal(order.before)
         return refusal
 
-    def apply(self, tx: Connection, results: Sequence[tuple[Order, str | None]]) -> None:
+    def apply(self, tx: Connection, results: Sequence[tuple[CommandedTask, str | None]]) -> None:
         ours = tasks.fence(tx, [order.held for order, _ in results])
         held = [(order, refusal) for order, refusal in results if order.jedi_task_id in ours]
         self._answer(tx, [(o, o.command, why) for o, why in held if o.command is not None])
@@ -104,7 +104,7 @@ class TaskCommando(Agent[Order, str | None]):
         # a command that somebody else answered just before the claim
         tasks.put_off(tx, [order.held for order in going_on if order.status not in _DOING])
 
-    def trouble(self, tx: Connection, order: Order, error: Exception) -> None:
+    def trouble(self, tx: Connection, order: CommandedTask, error: Exception) -> None:
         if order.command is not None and tasks.fence(tx, [order.held]):
             command, most_s = order.command.command_id, self.world.knobs["taskcommando.give_up_s"]
             passing = isinstance(error, NotWritten) and error.passing
@@ -119,7 +119,7 @@ class TaskCommando(Agent[Order, str | None]):
         tasks.move_tasks(tx, [move], self.name)
 
     def _answer(
-        self, tx: Connection, answers: Sequence[tuple[Order, Row[Any], str | None]]
+        self, tx: Connection, answers: Sequence[tuple[CommandedTask, Row[Any], str | None]]
     ) -> None:
         """Accept or refuse commands, and tell the tasks."""
         if not answers:
@@ -152,7 +152,7 @@ class TaskCommando(Agent[Order, str | None]):
             ],
         )
 
-    def _wind_up(self, tx: Connection, orders: Sequence[Order]) -> None:
+    def _wind_up(self, tx: Connection, orders: Sequence[CommandedTask]) -> None:
         """End the jobs of tasks that are killed or forced to finish; then the tasks go on."""
         if not orders:
             return
@@ -164,7 +164,7 @@ class TaskCommando(Agent[Order, str | None]):
         moves = [Move(*o.held, _WINDING_UP[o.status], *because[o.jedi_task_id]) for o in through]
         tasks.move_tasks(tx, moves, self.name)
 
-    def _reassign(self, tx: Connection, orders: Sequence[Order]) -> None:
+    def _reassign(self, tx: Connection, orders: Sequence[CommandedTask]) -> None:
         """End the jobs of tasks that are sent elsewhere, as far as told to."""
         if not orders:
             return
@@ -173,7 +173,7 @@ class TaskCommando(Agent[Order, str | None]):
         moves = [Move(*o.held, "reassigning", *because[o.jedi_task_id]) for o in through]
         tasks.move_tasks(tx, moves, self.name)
 
-    def _settle(self, tx: Connection, orders: Sequence[Order]) -> None:
+    def _settle(self, tx: Connection, orders: Sequence[CommandedTask]) -> None:
         """Note the new place of tasks; they go on there."""
         if not orders:
             return
@@ -193,9 +193,9 @@ class TaskCommando(Agent[Order, str | None]):
         tasks.move_tasks(tx, moves, self.name)
 
     def _end_jobs(
-        self, tx: Connection, orders: Sequence[Order], because: Mapping[int, tuple[str, str]],
-        end: End,
-    ) -> list[Order]:  # fmt: skip
+        self, tx: Connection, orders: Sequence[CommandedTask],
+        because: Mapping[int, tuple[str, str]], end: CommandedEnd,
+    ) -> list[CommandedTask]:  # fmt: skip
         """End the jobs of tasks; the tasks that wait for none any more.
 
         Queued jobs end at once (a batch a cycle), those that a pilot has are told to, the others
@@ -236,7 +236,9 @@ class TaskCommando(Agent[Order, str | None]):
         tasks.put_off(tx, [o.held for o in orders if o.jedi_task_id in busy], wait_s, most_s)
         return [order for order in orders if order.jedi_task_id not in busy]
 
-    def _arguments(self, tx: Connection, orders: Sequence[Order]) -> dict[int, Mapping[str, Any]]:
+    def _arguments(
+        self, tx: Connection, orders: Sequence[CommandedTask]
+    ) -> dict[int, Mapping[str, Any]]:
         """What was said with the command that each task carries out; nothing if an agent asked."""
         told = commands.last_accepted(tx, [order.jedi_task_id for order in orders])
         found: dict[int, Mapping[str, Any]] = {}
@@ -246,7 +248,7 @@ class TaskCommando(Agent[Order, str | None]):
             found[order.jedi_task_id] = command.arguments if command and asked else {}
         return found
 
-    def _avalanche(self, tx: Connection, orders: Sequence[Order]) -> None:
+    def _avalanche(self, tx: Connection, orders: Sequence[CommandedTask]) -> None:
         """Let all other jobs follow, whatever the scouts are going to say."""
         if not orders:
             return
@@ -256,7 +258,7 @@ class TaskCommando(Agent[Order, str | None]):
         moves = [Move(*order.held, "running", *because[order.jedi_task_id]) for order in orders]
         tasks.move_tasks(tx, moves, self.name)
 
-    def _throttle(self, tx: Connection, orders: Sequence[Order]) -> None:
+    def _throttle(self, tx: Connection, orders: Sequence[CommandedTask]) -> None:
         """Keep jobs of paused tasks from pilots, a batch a cycle; later ones, too, whose inputs
         were on their way."""
         if not orders:
@@ -274,7 +276,7 @@ class TaskCommando(Agent[Order, str | None]):
         moves = [JobMove(job.pandaid, target, code, reason) for job in found]
         jobs.move_jobs(tx, moves, self.name, [source])
 
-    def _retry(self, tx: Connection, orders: Sequence[Order]) -> list[int]:
+    def _retry(self, tx: Connection, orders: Sequence[CommandedTask]) -> list[int]:
         """Give failed inputs new attempts and let the tasks go on; without any, back they go. The
         tasks that go on, and whose children follow."""
         told = self._arguments(tx, orders)
@@ -284,9 +286,11 @@ class TaskCommando(Agent[Order, str | None]):
         ids = [order.jedi_task_id for order in orders]
         revived = commands.revive(tx, ids, int(self.world.knobs["attempts.retry_adds"]))
         staging.release(tx, [task for task in ids if told[task].get("staged")])
-        found: dict[int, list[Dataset]] = defaultdict(list)
+        found: dict[int, list[RetriedDataset]] = defaultdict(list)
         for d in ending.datasets(tx, ids):
-            one = Dataset.of(d, revived.get(d.datasetid, 0), stale="files" in told[d.jeditaskid])
+            one = RetriedDataset.of(
+                d, revived.get(d.datasetid, 0), stale="files" in told[d.jeditaskid]
+            )
             found[d.jeditaskid].append(one)
         plans = {order: plan(found[order.jedi_task_id]) for order in orders}
         reopened = [move for p in plans.values() for move in p.datasets]
@@ -297,8 +301,8 @@ class TaskCommando(Agent[Order, str | None]):
         return [task for task in going if not told[task].get("sole")]
 
     def _undo(
-        self, tx: Connection, orders: Sequence[Order], told: Mapping[int, Mapping[str, Any]]
-    ) -> list[Order]:
+        self, tx: Connection, orders: Sequence[CommandedTask], told: Mapping[int, Mapping[str, Any]]
+    ) -> list[CommandedTask]:
         """Give up outputs that are lost, or that are not wanted; the tasks that gave up none now:
         the others go on when data management has forgotten them."""
         recovery.note_removed(tx, [order.jedi_task_id for order in orders if order.lost])
@@ -310,8 +314,8 @@ class TaskCommando(Agent[Order, str | None]):
         return [order for order in orders if order.jedi_task_id not in changed]
 
     def _within_limits(
-        self, tx: Connection, orders: Sequence[Order], told: Mapping[int, Mapping[str, Any]]
-    ) -> list[Order]:
+        self, tx: Connection, orders: Sequence[CommandedTask], told: Mapping[int, Mapping[str, Any]]
+    ) -> list[CommandedTask]:
         """The tasks that may be tried once more; the others are exhausted."""
         if not limited(self.world.knobs):
             return list(orders)
@@ -344,7 +348,7 @@ class TaskCommando(Agent[Order, str | None]):
         ]
         datasets.move_datasets(tx, reopened, self.name, code)
 
-    def _incexec(self, tx: Connection, orders: Sequence[Order]) -> list[int]:
+    def _incexec(self, tx: Connection, orders: Sequence[CommandedTask]) -> list[int]:
         """Let tasks go on with changed parameters and what is new in their inputs. The tasks whose
         children follow."""
         if not orders:
@@ -363,7 +367,7 @@ class TaskCommando(Agent[Order, str | None]):
         return ids
 
 
-def _retried(order: Order, target: str | None) -> Move:
+def _retried(order: CommandedTask, target: str | None) -> Move:
     if target is None:
         reason = "No input failed and none is left: there is nothing to retry."
         return Move(*order.held, order.old_status, "nothing_to_retry", reason)

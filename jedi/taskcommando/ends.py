@@ -9,7 +9,7 @@ from jedi.core import states
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class CommandedEnd:
     """How jobs end on a command: their status, the code, and who is behind it."""
 
     target: str
@@ -30,5 +30,5 @@ class End:
         return self is KILLED or job.status in states.JOB_QUEUED or not mild
 
 
-KILLED = End("cancelled", "killed", "user")
-REASSIGNED = End("closed", "reassigned", "jedi")
+KILLED = CommandedEnd("cancelled", "killed", "user")
+REASSIGNED = CommandedEnd("closed", "reassigned", "jedi")

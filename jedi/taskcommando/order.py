@@ -11,7 +11,7 @@ from jedi.taskcommando.retry import resumed
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class CommandedTask:
     """A task under our lease, and the command (a row) to take up; without one, that of its status
     is being carried out. `before`: what it was before it was held, if it is; `scouting`: its files
     are withheld until scouts have measured it; `lost`: outputs (LFNs by dataset) that were given

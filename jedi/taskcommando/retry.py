@@ -14,7 +14,7 @@ _LOOKED_UP = ("ready", "running", "done", "finished", "failed", "broken", "remov
 
 
 @dataclass(frozen=True, slots=True)
-class Dataset:
+class RetriedDataset:
     """A dataset of a task to retry: files that jobs took, files that may be tried again, and files
     that were lost, missing or broken. `stale`: the others may be gone by now."""
 
@@ -29,7 +29,7 @@ class Dataset:
     stale: bool = False
 
     @classmethod
-    def of(cls, row: Any, revived: int, *, stale: bool) -> Dataset:
+    def of(cls, row: Any, revived: int, *, stale: bool) -> RetriedDataset:
         """From its row, and how many of its files were just revived."""
         left = row.nfilestobeused - row.nfilesused - row.nfilesmissing
         return cls(row.datasetid, row.type, row.masterid, row.status, row.state,
@@ -52,7 +52,7 @@ class Dataset:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RetryPlan:
     """The task's next status and those of datasets by id; no status: there is nothing to retry."""
 
     target: str | None
@@ -66,23 +66,23 @@ def resumed(old_status: str, *, scouting: bool) -> str | None:
     return "scouting" if old_status == "scouting" else None
 
 
-def plan(datasets: Sequence[Dataset]) -> Plan:
+def plan(datasets: Sequence[RetriedDataset]) -> RetryPlan:
     """Go on where the task stopped: refine it, feed it, or make jobs of what is left."""
     datasets = [d for d in datasets if d.status != "removed"]
     masters = [d for d in datasets if d.is_master]
     if not masters:
-        return Plan("registered", [])
+        return RetryPlan("registered", [])
     left = [d for d in masters if d.revived or d.looks_again or d.status not in _ENDED]
     if not left:
-        return Plan(None, [])
+        return RetryPlan(None, [])
     lines = {d.dataset_id for d in left}
     moves = [(d.dataset_id, _reopened(d)) for d in datasets if _ends(d, lines)]
     due = any(d.is_due for d in masters) or "defined" in {status for _, status in moves}
     known = any(d.used for d in masters) and not due
-    return Plan("ready" if known else "defined", moves)
+    return RetryPlan("ready" if known else "defined", moves)
 
 
-def _ends(dataset: Dataset, lines: set[int]) -> bool:
+def _ends(dataset: RetriedDataset, lines: set[int]) -> bool:
     """Whether a dataset has to be opened again: an output, or one of a line that goes on."""
     line = dataset.master_id or dataset.dataset_id
     output = dataset.type in states.MADE_TYPES
@@ -90,7 +90,7 @@ def _ends(dataset: Dataset, lines: set[int]) -> bool:
     return ended and (output or line in lines)
 
 
-def _reopened(dataset: Dataset) -> str:
+def _reopened(dataset: RetriedDataset) -> str:
     if dataset.looks_again:
         return "defined"
     return "running" if dataset.state == "open" and dataset.is_master else "ready"

@@ -24,12 +24,12 @@ from jedi.taskbuffer.scheduling import queues
 from jedi.taskbuffer.tasks import commands, family, incremental, new_tasks, preprocessing, tasks
 from jedi.taskbuffer.tasks.tasks import Move
 from jedi.taskrefiner.refine import (
-    Again,
     Malformed,
     NotUnique,
     OnTape,
-    Outcome,
     Refined,
+    RefinerOutcome,
+    RepeatPreprocessing,
     Submission,
     TryLater,
     names_of,
@@ -67,7 +67,7 @@ class Registered:
         return self.rules is None or self.stage == PREPROCESSED
 
 
-class TaskRefiner(TaskAgent[Registered, Outcome]):
+class TaskRefiner(TaskAgent[Registered, RefinerOutcome]):
     """Asks data management what stands behind the input names and lets the plug-in do the rest."""
 
     name = "TaskRefiner"
@@ -106,12 +106,12 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
             for row in rows
         ]
 
-    def work(self, item: Registered) -> Outcome:
+    def work(self, item: Registered) -> RefinerOutcome:
         """Refine one task."""
         if item.earlier and item.rules is None:
             return NotUnique(item.earlier)
         if item.stage == TO_PREPROCESS:
-            return Again()
+            return RepeatPreprocessing()
         if item.stage == PREPROCESSED and (problems := untold(item.document)):
             return Malformed(tuple(problems))
         try:
@@ -136,10 +136,10 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
             resource_types=self._types,
         )
         refine = refiner.preprocessing if early else refiner.refine
-        outcome: Outcome = refine(submission)
+        outcome: RefinerOutcome = refine(submission)
         return outcome
 
-    def apply(self, tx: Connection, results: Sequence[tuple[Registered, Outcome]]) -> None:
+    def apply(self, tx: Connection, results: Sequence[tuple[Registered, RefinerOutcome]]) -> None:
         """Write the definitions of the whole batch."""
         held = tasks.fence(tx, [(task.jedi_task_id, task.lock_seq) for task, _ in results])
         ours = [(task, outcome) for task, outcome in results if task.jedi_task_id in held]
@@ -242,11 +242,11 @@ class TaskRefiner(TaskAgent[Registered, Outcome]):
 
 def _queued(
     tx: Connection, new: Sequence[tuple[int, RefinedTask]]
-) -> tuple[list[tuple[int, RefinedTask]], dict[int, Outcome]]:
+) -> tuple[list[tuple[int, RefinedTask]], dict[int, RefinerOutcome]]:
     """New tasks in their work queues; those that no queue takes, with the reason."""
     rows = [new_tasks.columns(task_id, task) for task_id, task in new]
     queued: list[tuple[int, RefinedTask]] = []
-    homeless: dict[int, Outcome] = {}
+    homeless: dict[int, RefinerOutcome] = {}
     matches = queues.match(tx, rows, [task.queue_name for _, task in new])
     for (task_id, task), found in zip(new, matches, strict=True):
         name, queue = task.queue_name, found.queue
@@ -265,11 +265,11 @@ def _queued(
     return queued, homeless
 
 
-def _comes_first(outcome: Outcome) -> bool:
+def _comes_first(outcome: RefinerOutcome) -> bool:
     """Whether the pre-processing job is to be made."""
     if isinstance(outcome, Refined):
         return outcome.task.rules.use_pre_pro == TO_PREPROCESS
-    return isinstance(outcome, Again)
+    return isinstance(outcome, RepeatPreprocessing)
 
 
 def _changed(command: Row[Any] | None) -> Collection[str]:
@@ -277,7 +277,7 @@ def _changed(command: Row[Any] | None) -> Collection[str]:
     return command.arguments.get("parameters", ()) if command else ()
 
 
-def _move(task: Registered, outcome: Outcome, *, called: bool) -> Move:
+def _move(task: Registered, outcome: RefinerOutcome, *, called: bool) -> Move:
     """What becomes of a task; `called`: what it waits for has come meanwhile."""
     held = task.jedi_task_id, task.lock_seq
     if _comes_first(outcome):

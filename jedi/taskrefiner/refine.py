@@ -19,7 +19,14 @@ from jedi.spec.placeholders import SEQUENCE, fill_task_id, placeholders, split_o
 from jedi.spec.rules import Rules
 from jedi.spec.splitrule import CONSUMED, NO_SCOUT, TO_PREPROCESS, SplitRules
 from jedi.spec.task import RefinedTask, TaskColumns
-from jedi.spec.taskparams import InputItem, Item, LogItem, NumberItem, OutputItem, TaskParams
+from jedi.spec.taskparams import (
+    InputItem,
+    LogItem,
+    NumberItem,
+    OutputItem,
+    ParameterItem,
+    TaskParams,
+)
 from jedi.spec.taskrules import streams
 from jedi.taskrefiner.premerge import add_twins
 from jedi.taskrefiner.resource import ResourceType, resource_type
@@ -54,7 +61,7 @@ class Refined:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class RepeatPreprocessing:
     """The task's pre-processing job is made once more."""
 
 
@@ -89,7 +96,7 @@ class OnTape:
     files: tuple[str, ...]
 
 
-Outcome = Refined | Again | Malformed | NotUnique | TryLater | OnTape
+RefinerOutcome = Refined | RepeatPreprocessing | Malformed | NotUnique | TryLater | OnTape
 
 
 class Refiner:
@@ -117,7 +124,7 @@ class Refiner:
             )
         )
 
-    def refine(self, submission: Submission) -> Outcome:
+    def refine(self, submission: Submission) -> RefinerOutcome:
         """The task behind a submission. Nothing outside the arguments is looked at."""
         inputs = self.inputs(submission)
         if isinstance(inputs, Malformed):
@@ -353,7 +360,7 @@ def _in_files(text: str, names: Collection[str]) -> str:
     return text
 
 
-def _padding(item: Item) -> str:
+def _padding(item: ParameterItem) -> str:
     return " " if item.padding else ""
 
 

@@ -16,7 +16,7 @@ FAMILIES = ("MCORE", "SCORE")
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
+class ThrottledQueue:
     """A work queue as the throttler knows it. `share` None: not throttled."""
 
     queue_id: int
@@ -28,7 +28,7 @@ class Queue:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class JobCounts:
     """Jobs by what they do: run, wait at or on the way to a site, are defined, wait for others."""
 
     running: int = 0
@@ -41,8 +41,8 @@ class Load:
         """Jobs that could run next."""
         return self.not_running + self.defined
 
-    def __add__(self, other: Load) -> Load:
-        return Load(
+    def __add__(self, other: JobCounts) -> JobCounts:
+        return JobCounts(
             self.running + other.running,
             self.not_running + other.not_running,
             self.defined + other.defined,
@@ -83,7 +83,7 @@ class Urgent:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class QueuedWork:
     """The walltime of the queued jobs of a queue and resource type in seconds; None: nobody knows
     how long they take."""
 
@@ -97,7 +97,7 @@ class Level:
     """A limit in jobs with the load that it is compared with: of the queue, or of one shape."""
 
     limit: int
-    load: Load
+    load: JobCounts
     named: str
 
 
@@ -107,21 +107,21 @@ class Throttle:
 
     def __init__(
         self,
-        queues: Sequence[Queue],
-        loads: Mapping[tuple[int, str], Load],
+        queues: Sequence[ThrottledQueue],
+        loads: Mapping[tuple[int, str], JobCounts],
         knobs: Mapping[str, Any],
         urgent: Sequence[Urgent] = (),
-        work: Sequence[Work] = (),
+        work: Sequence[QueuedWork] = (),
     ) -> None:
         self.queues = {queue.queue_id: queue for queue in queues}
         self.knobs = knobs
         few = knobs["throttler.few_urgent"]
         self.least = {u.queue_id: u.waiting or 0 for u in urgent if outranks(u, few)}
         self.above = {u.queue_id: u.waiting or 0 for u in urgent if exceeds(u)}
-        self.loads: dict[tuple[int, str], Load] = {}
+        self.loads: dict[tuple[int, str], JobCounts] = {}
         for (queue_id, shape), load in loads.items():
             key = (self.root(queue_id), shape)
-            self.loads[key] = self.loads.get(key, Load()) + load
+            self.loads[key] = self.loads.get(key, JobCounts()) + load
         self.work: dict[tuple[int, str], list[float | None]] = {}
         for some in work:
             key = (self.root(some.queue_id), some.resource_type)
@@ -145,7 +145,7 @@ class Throttle:
         if queue is None or queue.share is None:  # test 0
             return ceiling(whole.queued, self.knobs["throttler.queue_cap"])
         pair = self.root(queue_id), resource_type or ""
-        here = whole if resource_type is None else self.loads.get(pair, Load())
+        here = whole if resource_type is None else self.loads.get(pair, JobCounts())
         found = self._tests(queue, here, resource_type)
         room = self._room(queue, here, resource_type)
         passing = self.above if self._firm(queue, resource_type) else self.least
@@ -153,7 +153,7 @@ class Throttle:
             return replace(room, least=passing[queue_id])
         return found or room
 
-    def _firm(self, queue: Queue, shape: str | None) -> bool:
+    def _firm(self, queue: ThrottledQueue, shape: str | None) -> bool:
         """Whether work that is only as urgent as what is queued does not pass: more is queued than
         the queue's cap, whatever else holds."""
         most = self._cap(queue, "NQUEUECAP", shape)
@@ -197,13 +197,13 @@ class Throttle:
         finds the rows of urgent work (and, of the second ones, of what is on its way to sites)
         and of the walltime of queued jobs, which cost more."""
         known = [
-            Queue(q.queue_id, q.queue_name, q.queue_type, q.partitionid, q.queue_share,
+            ThrottledQueue(q.queue_id, q.queue_name, q.queue_type, q.partitionid, q.queue_share,
                   _caps(q.caps))
             for q in queues
             if q.status == "active"
         ]  # fmt: skip
         counts = {
-            (n.queue_id, n.resource_type): Load(n.running, n.not_running, n.defined, n.waiting)
+            (n.queue_id, n.resource_type): JobCounts(n.running, n.not_running, n.defined, n.waiting)
             for n in loads
         }
         rough = cls(known, counts, knobs)
@@ -215,17 +215,17 @@ class Throttle:
             counts,
             knobs,
             [Urgent(u.queue_id, u.waiting, u.queued, u.jobs or 0, u.coming) for u in urgent],
-            [Work(w.queue_id, w.resource_type, w.seconds) for w in work],
+            [QueuedWork(w.queue_id, w.resource_type, w.seconds) for w in work],
         )
 
-    def _load(self, queue_id: int, begin: str) -> Load:
+    def _load(self, queue_id: int, begin: str) -> JobCounts:
         """Of all resource types of a queue that begin so."""
         root = self.root(queue_id)
         found = (load for (q, shape), load in self.loads.items()
                  if q == root and shape.startswith(begin))  # fmt: skip
-        return sum(found, Load())
+        return sum(found, JobCounts())
 
-    def _tests(self, queue: Queue, here: Load, shape: str | None) -> Skip | None:
+    def _tests(self, queue: ThrottledQueue, here: JobCounts, shape: str | None) -> Skip | None:
         """The first test that holds, in order."""
         limit, much = self._limit(queue, here, shape), not self._short(queue, shape)
         most, ran = self._cap(queue, "NQUEUECAP", shape), self._cap(queue, "NRUNNINGCAP", shape)
@@ -253,14 +253,14 @@ class Throttle:
         return float(self.knobs["throttler.threshold_when_short" if short else
                                 "throttler.threshold"])  # fmt: skip
 
-    def _short(self, queue: Queue, shape: str | None) -> bool:
+    def _short(self, queue: ThrottledQueue, shape: str | None) -> bool:
         """Whether the queued jobs are known to be done soon, however many they are."""
         known = [] if shape is None else self.work.get((queue.queue_id, shape), [])
         seconds = [one for one in known if one is not None]
         enough = self.knobs["throttler.enough_work_s"]
         return 0 < len(seconds) == len(known) and sum(seconds) <= enough
 
-    def _room(self, queue: Queue, here: Load, shape: str | None) -> Pass:
+    def _room(self, queue: ThrottledQueue, here: JobCounts, shape: str | None) -> Pass:
         """How many jobs there may be more in a cycle."""
         limit = self._limit(queue, here, shape)
         most = self._cap(queue, "NQUEUECAP", shape)
@@ -274,19 +274,19 @@ class Throttle:
             jobs = max(jobs, limit.limit // self.knobs["throttler.limit_parts"])
         return Pass(jobs, lacking)
 
-    def _bunch(self, here: Load) -> int:
+    def _bunch(self, here: JobCounts) -> int:
         """What is missing to as many queued jobs as the threshold allows, within bounds."""
         missing = int(here.running * self._threshold - here.not_running)
         least, most = self.knobs["throttler.bunch_least"], self.knobs["throttler.bunch_most"]
         return int(min(max(missing, least), most))
 
-    def _limit(self, queue: Queue, here: Load, shape: str | None) -> Level:
+    def _limit(self, queue: ThrottledQueue, here: JobCounts, shape: str | None) -> Level:
         """So many may be queued in any case."""
         bunches = int(self.knobs["throttler.limit_bunches"])
         plain = Level(bunches * self._bunch(here), here, "")
         return self._cap(queue, "NQUEUELIMIT", shape) or plain
 
-    def _cap(self, queue: Queue, kind: str, shape: str | None) -> Level | None:
+    def _cap(self, queue: ThrottledQueue, kind: str, shape: str | None) -> Level | None:
         """The queue's own limit: for the resource type, its family or all; the first one decides
         what is compared with it."""
         family = next((one for one in FAMILIES if (shape or "").startswith(one)), None)
@@ -323,7 +323,7 @@ SAYS = {
 
 
 def _skip(
-    test: str, queue: Queue, shape: str | None, n: int, limit: int, *, yields: bool = True
+    test: str, queue: ThrottledQueue, shape: str | None, n: int, limit: int, *, yields: bool = True
 ) -> Skip:
     where = f"Work queue {queue.name}" + (f", {shape}" if shape else "")
     facts = {"test": test, "queue": queue.name, "resource_type": shape, "observed": n,

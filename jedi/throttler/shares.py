@@ -18,7 +18,7 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ShareNode:
     """A work queue or partition. `share` None: outside the shares; `usage` and `demand` (what runs
     and what could run) in cores, `active`: it has tasks, those of a partition are its sub-queues'.
     """
@@ -77,7 +77,7 @@ def distribute(
     return entitled, given
 
 
-def allot(nodes: Sequence[Node], total: float, *, by_demand: bool) -> list[Allotment]:
+def allot(nodes: Sequence[ShareNode], total: float, *, by_demand: bool) -> list[Allotment]:
     """The shares of all queues, in the order of `nodes`: total cores to the queues that stand in no
     partition, and what a partition gets to those in it."""
     return _Tree(nodes, by_demand).allot(total)
@@ -86,7 +86,7 @@ def allot(nodes: Sequence[Node], total: float, *, by_demand: bool) -> list[Allot
 class _Tree:
     """Work queues under their partitions. Queues whose partition is unknown count as outside."""
 
-    def __init__(self, nodes: Sequence[Node], by_demand: bool) -> None:
+    def __init__(self, nodes: Sequence[ShareNode], by_demand: bool) -> None:
         self.nodes = nodes
         self.by_demand = by_demand
         at = {node.queue_id: i for i, node in enumerate(nodes)}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from jedi.agent.base import World
 from jedi.core import clock
-from jedi.ddm.interface import Copy
+from jedi.ddm.interface import TemporaryCopy
 from jedi.taskbuffer.inputs import staging
 from jedi.watchdog.dog import Counts, Dog, later
 
@@ -26,7 +26,7 @@ def run(world: World) -> Counts:
     return counts
 
 
-def _over(world: World, copies: Sequence[Copy]) -> list[Copy]:
+def _over(world: World, copies: Sequence[TemporaryCopy]) -> list[TemporaryCopy]:
     """Those of the copies that nobody needs, and those whose time is over and that nobody uses."""
     with world.engine.begin() as tx:
         needed = staging.needed(tx, [(copy.dataset, copy.lfn) for copy in copies])

@@ -24,7 +24,7 @@ from jedi.core.knobs import Knobs
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class Notification:
     """What one receiver is told. `topic` is the same whenever it is delivered: receivers drop what
     they have had."""
 
@@ -43,7 +43,7 @@ class Undelivered(Exception):
         self.away = away
 
 
-Deliver = Callable[[Message], None]
+Deliver = Callable[[Notification], None]
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def courier(channel: str, knobs: Knobs) -> Iterator[Deliver]:
             runner.run(client.aclose())
 
 
-async def _post(client: httpx.AsyncClient, timeout_s: float, message: Message) -> None:
+async def _post(client: httpx.AsyncClient, timeout_s: float, message: Notification) -> None:
     """Post a message, signed as Standard Webhooks (standardwebhooks.com, version 1) wants it.
 
     The time is that of all together: who answers byte by byte has no more of it.
@@ -97,7 +97,7 @@ def sign(secret: str, topic: str, sent: str, body: bytes) -> str:
     return f"v1,{base64.b64encode(signed).decode()}"
 
 
-def _mail(knobs: Knobs, message: Message) -> None:
+def _mail(knobs: Knobs, message: Notification) -> None:
     try:
         mail = letter(str(knobs["notify.mail_from"]), message)
         with _relay(knobs) as server:
@@ -136,7 +136,7 @@ def _relay(knobs: Knobs) -> Iterator[smtplib.SMTP]:
         yield server
 
 
-def letter(sender: str, message: Message) -> EmailMessage:
+def letter(sender: str, message: Notification) -> EmailMessage:
     """A message as mail."""
     facts = message.facts
     job = f"job {facts['panda_id']} of " if facts["about"] == "job" else ""

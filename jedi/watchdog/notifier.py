@@ -17,7 +17,7 @@ from jedi.core.knobs import Knobs
 from jedi.host.home import Home
 from jedi.taskbuffer.users import outbox
 from jedi.watchdog import delivery
-from jedi.watchdog.delivery import Message, Undelivered
+from jedi.watchdog.delivery import Notification, Undelivered
 from jedi.watchdog.dog import Counts, Dog
 
 RECEIVERS = 8
@@ -73,10 +73,10 @@ def _tell(
                 yield row.message_id, None
 
 
-def _message(row: Row[Any], key: Callable[[], bytes]) -> Message:
+def _message(row: Row[Any], key: Callable[[], bytes]) -> Notification:
     signs = row.channel == "webhook" and row.seed
     secret = webhookkey.secret(key(), row.user_name, row.seed) if signs else None
-    return Message(row.topic, row.address, secret, row.urgent, row.payload)
+    return Notification(row.topic, row.address, secret, row.urgent, row.payload)
 
 
 DOG = Dog("notifier", "watchdog.notifier_period_s", "users are told what they asked for", run)

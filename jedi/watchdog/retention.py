@@ -6,7 +6,7 @@ from sqlalchemy import Connection
 
 from jedi.agent.base import World
 from jedi.taskbuffer.housekeeping import retention
-from jedi.taskbuffer.housekeeping.retention import Rule
+from jedi.taskbuffer.housekeeping.retention import RetentionRule
 from jedi.watchdog.dog import Counts, Dog, in_batches
 
 
@@ -25,7 +25,7 @@ def run(world: World) -> Counts:
     return total + in_batches(world, step)
 
 
-def _forget(world: World, rule: Rule, days: float) -> Counts:
+def _forget(world: World, rule: RetentionRule, days: float) -> Counts:
     def step(tx: Connection, limit: int) -> Counts:
         return Counts({rule.name: retention.forget(tx, rule, days, limit)})
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from jedi.agent.base import World
 from jedi.taskbuffer.scheduling import shares
-from jedi.throttler.shares import Node, allot
+from jedi.throttler.shares import ShareNode, allot
 from jedi.watchdog.dog import Counts, Dog
 
 
@@ -16,7 +16,7 @@ def run(world: World) -> Counts:
     by_demand = world.knobs["shares.demand_cap"] == "on"
     with world.engine.begin() as tx:
         nodes = [
-            Node(row.queue_id, row.partitionid, row.queue_share, bool(row.stretchable),
+            ShareNode(row.queue_id, row.partitionid, row.queue_share, bool(row.stretchable),
                  row.active, row.usage, row.demand)
             for row in shares.read(tx, files=by_demand)
         ]  # fmt: skip

@@ -20,7 +20,7 @@ from support.supervisor import ENVIRONMENT, House
 
 from jedi.agent import registry
 from jedi.agent.base import World
-from jedi.agent.supervisor import Charge, Program, Supervisor
+from jedi.agent.supervisor import Program, Supervised, Supervisor
 from jedi.cli.jedi import _tell_where
 from jedi.core import clock, log
 from jedi.core.backoff import Backoff
@@ -31,11 +31,11 @@ from jedi.host.home import Home
 from jedi.host.processes import Process
 from jedi.spec.wire import Resources
 from jedi.standalone import down
-from jedi.standalone.place import Place, packaged
+from jedi.standalone.place import Installation, packaged
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.jobs import dispatch
 from jedi.taskbuffer.sites import pilots
-from jedi.taskbuffer.sites.pilots import Found
+from jedi.taskbuffer.sites.pilots import PilotSighting
 from jedi.watchdog.kennel import DOGS
 
 DEADLINE_S = 30.0
@@ -61,7 +61,7 @@ def house(tmp_path: Path) -> House:
     return House(tmp_path)
 
 
-def pid_of(charge: Charge) -> int:
+def pid_of(charge: Supervised) -> int:
     process = charge.process()
     assert process is not None
     return process.pid
@@ -149,7 +149,7 @@ on_linux = pytest.mark.skipif(not FULL.exists(), reason="there is no full disk t
 def test_a_record_that_cannot_be_written_is_written_later(house: House) -> None:
     program, recorded = house.program("one", READY + FOR_EVER), list[bool]()
 
-    def record(charges: Sequence[Charge]) -> None:
+    def record(charges: Sequence[Supervised]) -> None:
         recorded.append(charges[0].ready)
         if len(recorded) < 4:
             FULL.write_text("no room")
@@ -243,14 +243,14 @@ def test_start_time_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def place(home: Path) -> Iterator[Place]:
+def place(home: Path) -> Iterator[Installation]:
     settings = Settings(home, "postgresql://nowhere")
-    found = Place(Home(home), None, settings)
+    found = Installation(Home(home), None, settings)
     yield found
     found.home.discard()
 
 
-def test_only_one_is_in_charge(place: Place) -> None:
+def test_only_one_is_in_charge(place: Installation) -> None:
     assert place.supervisor() is None
     with place.sole("up"):
         assert place.supervisor() == processes.note(os.getpid())
@@ -263,7 +263,7 @@ def test_only_one_is_in_charge(place: Place) -> None:
             pass
 
 
-def test_left_overs_of_a_killed_supervisor_are_ended(place: Place, house: House) -> None:
+def test_left_overs_of_a_killed_supervisor_are_ended(place: Installation, house: House) -> None:
     """Those that were noted, and only if they are still the same processes."""
     ours = house.program("ours", STUBBORN + READY + FOR_EVER)
     stranger = house.program("stranger", READY + FOR_EVER)
@@ -294,7 +294,7 @@ def test_pilots_end_and_their_jobs_are_closed(world: World, house: House) -> Non
             made = make_jobs(tx, 3)
             pilots.insert_pilots(tx, host, "SITE_A", "local", {"here": "-"}, 60.0)
             pilots.insert_pilots(tx, "elsewhere", "SITE_A", "local", {"there": "+"}, 60.0)
-            pilots.note_found(tx, {"here": Found(process, None, running=True)})
+            pilots.note_found(tx, {"here": PilotSighting(process, None, running=True)})
             for name in ("here", "there"):
                 dispatch.acquire(tx, "SITE_A", 1, Resources(cores=1), name, name)
         assert down.left(engine) == "running jobs: 1, results to add: 0"
@@ -361,7 +361,7 @@ def test_what_does_not_come_up_is_told_with_its_last_words(
 ) -> None:
     monkeypatch.setenv("JEDI_DATABASE_URL", world.settings.database_url or "")
     monkeypatch.setenv("JEDI_HOME", str(world.settings.home))
-    place = Place.current()
+    place = Installation.current()
     place.home.prepare()
     died, slow = (Program(name, [], place.home.logs / name, {}) for name in ("api", "Adder"))
     died.last_end = "exit code 2"

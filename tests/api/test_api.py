@@ -37,8 +37,8 @@ from jedi.core.errors import BadInput, Refused
 from jedi.host.home import Home
 from jedi.jobdispatcher.agent import Adder
 from jedi.pilot.base import Stop
-from jedi.pilot.wire import Away, Wire
-from jedi.pilot.wire import Refused as PilotRefused
+from jedi.pilot.wire import ServiceRefusal as PilotRefused
+from jedi.pilot.wire import ServiceUnreachable, Wire
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import jobs
 from jedi.taskbuffer.users import users
@@ -362,14 +362,14 @@ def test_a_renewed_certificate_is_trusted_by_living_pilots(tmp_path: Path) -> No
             living, late = (Wire(url, "token", Stop(), 0.0, str(file)) for _ in range(2))
             assert living.ask("report", {}) == {}
             new.configure_cert(shown)
-            with pytest.raises(Away, match="certificate verify failed"):
+            with pytest.raises(ServiceUnreachable, match="certificate verify failed"):
                 living.ask("report", {})
             with pytest.raises(PilotRefused, match="certificate verify failed"):
                 late.ask("acquire", {})
             new.cert_chain_pems[0].write_to_path(str(file))
             assert living.ask("report", {}) == {}
             file.unlink()
-            with pytest.raises(Away):
+            with pytest.raises(ServiceUnreachable):
                 living.ask("report", {})
 
 

@@ -24,7 +24,7 @@ from support.service_process import over, running
 from jedi.agent.base import World
 from jedi.api.app import BODY_MAX, create_app
 from jedi.api.bodies import ALL_MAX, MISTAKES_MAX, read
-from jedi.api.connections import Bounds, Gate, Listener, Visit
+from jedi.api.connections import ConnectionLimits, Listener, PeerLimits, PeerSocket
 from jedi.core.errors import BadInput
 from jedi.host.home import Home
 from jedi.spec.wire import FILES_MAX, AcquireRequest, Reports
@@ -270,12 +270,12 @@ def test_a_peer_has_so_many_connections(tmp_path: Path) -> None:
     the oldest that waits; where none waits it is refused. Others are not touched."""
 
     async def scene() -> list[int]:
-        gate = Gate(1_000, lambda: Bounds(5, 60.0, 60.0))
+        gate = ConnectionLimits(1_000, lambda: PeerLimits(5, 60.0, 60.0))
         plain = socket.create_server(("127.0.0.1", 0))
         plain.setblocking(False)
         listener = Listener.behind(gate, plain)
         clients: list[socket.socket] = []
-        visits: list[Visit] = []
+        visits: list[PeerSocket] = []
 
         def come() -> int:
             clients.append(socket.create_connection(listener.getsockname()))
@@ -284,7 +284,7 @@ def test_a_peer_has_so_many_connections(tmp_path: Path) -> None:
                     visit, _ = listener.accept()
                 except BlockingIOError:
                     continue
-                assert isinstance(visit, Visit)
+                assert isinstance(visit, PeerSocket)
                 visits.append(visit)
                 return sum(bool(v.gate) for v in visits)
 

@@ -10,24 +10,26 @@ from support.production import CLASSIC, CURRENT, SHARE, codes_of, names, need, w
 
 from jedi.brokerage import weights
 from jedi.brokerage.analysis import AnalysisBroker
-from jedi.brokerage.choice import Choice
-from jedi.brokerage.need import Need
+from jedi.brokerage.choice import SiteChoice
+from jedi.brokerage.need import Requirements
 from jedi.core.knobs import Knobs
 from jedi.spec.demand import GB
-from jedi.spec.request import Data, Held, Past
+from jedi.spec.request import InputAvailability, RecentJobs, SiteInput
 from jedi.spec.snapshot import Snapshot
 
-FULL = Held(GB, 10, GB, 10)
-TAPE = Held(0.0, 0, GB, 10)
-PART = Held(GB / 2, 5, GB / 2, 5)
+FULL = SiteInput(GB, 10, GB, 10)
+TAPE = SiteInput(0.0, 0, GB, 10)
+PART = SiteInput(GB / 2, 5, GB / 2, 5)
 
 
-def user_task(held: dict[str, Held], *, source: bool = True, **asked: Any) -> Need:
+def user_task(held: dict[str, SiteInput], *, source: bool = True, **asked: Any) -> Requirements:
     """A user's task with 10 files of 1 GB in all."""
-    return need(Data(GB, 10, source, held), label="user", **asked)
+    return need(InputAvailability(GB, 10, source, held), label="user", **asked)
 
 
-def choose(at: Snapshot, asked: Need, knobs: Knobs = CLASSIC, used: tuple[str, ...] = ()) -> Choice:
+def choose(
+    at: Snapshot, asked: Requirements, knobs: Knobs = CLASSIC, used: tuple[str, ...] = ()
+) -> SiteChoice:
     return AnalysisBroker().choose(at, asked, knobs, used, 1)
 
 
@@ -40,15 +42,15 @@ def choose(at: Snapshot, asked: Need, knobs: Knobs = CLASSIC, used: tuple[str, .
         ({}, ["A", "B", "C"]),  # else it has to move
     ],
 )
-def test_jobs_go_to_data(held: dict[str, Held], expected: list[str]) -> None:
+def test_jobs_go_to_data(held: dict[str, SiteInput], expected: list[str]) -> None:
     assert names(choose(world(*"ABC"), user_task(held))) == expected
 
 
 def test_data_move_where_jobs_were_closed_at_all_sites_that_have_them() -> None:
     at, asked = world(*"ABCD"), user_task({"A": FULL, "B": FULL})
-    some = replace(asked, past=Past(closed={"A": 1}))
+    some = replace(asked, past=RecentJobs(closed={"A": 1}))
     assert names(choose(at, some)) == ["B"]
-    both = replace(asked, past=Past(closed={"A": 1, "B": 3}))
+    both = replace(asked, past=RecentJobs(closed={"A": 1, "B": 3}))
     assert names(choose(at, both)) == ["C", "D"]
     nobody_sends = replace(both, data=replace(both.data, wan_source=False))
     assert names(choose(at, nobody_sends)) == []
@@ -110,9 +112,9 @@ def test_hospitals_and_included_sites_with_auto() -> None:
 
 def test_many_failures_and_long_queues() -> None:
     asked = user_task({"S": FULL, "T": FULL})
-    bad = replace(asked, past=Past(failed={"S": 6}, finished={"S": 2}))
+    bad = replace(asked, past=RecentJobs(failed={"S": 6}, finished={"S": 2}))
     assert codes_of(choose(world("S", "T"), bad)) == ["bad_jobs"]
-    good = replace(asked, past=Past(failed={"S": 6}, finished={"S": 3}))
+    good = replace(asked, past=RecentJobs(failed={"S": 6}, finished={"S": 3}))
     assert codes_of(choose(world("S", "T"), good)) == []
     jobs: dict[str, list[float]] = {"running": [100, 1000], "activated": [150, 10]}
     assert codes_of(choose(world("S", "T", jobs=jobs), asked)) == ["overloaded"]

@@ -17,24 +17,24 @@ from jedi.brokerage import nucleus
 from jedi.brokerage.choose import Lottery, candidates
 from jedi.brokerage.explain import counts, why_nowhere
 from jedi.brokerage.generic import GenericBroker
-from jedi.brokerage.need import Need, atom
+from jedi.brokerage.need import Requirements, atom
 from jedi.brokerage.record import lottery_seed, record
 from jedi.brokerage.verdict import judge
 from jedi.brokerage.weights import product
 from jedi.core.knobs import Knobs
 from jedi.spec.chunk import Secondary
-from jedi.spec.demand import GB, MB, Load
+from jedi.spec.demand import GB, MB, InputSize
 from jedi.spec.snapshot import Snapshot
 
 HOUR = 3600.0
 
 
-def need(load: Load | None = None, *names: str, **columns: Any) -> Need:
+def need(load: InputSize | None = None, *names: str, **columns: Any) -> Requirements:
     """What a task asks for that says only this."""
-    return Need(demand(**columns), load or Load(100 * MB, 10.0), names)
+    return Requirements(demand(**columns), load or InputSize(100 * MB, 10.0), names)
 
 
-def codes(world: Snapshot, asked: Need, **knobs: Any) -> list[str]:
+def codes(world: Snapshot, asked: Requirements, **knobs: Any) -> list[str]:
     """Why the first site is refused."""
     verdict = judge(GenericBroker.filters, world, asked, Knobs(knobs))
     return [verdict.filters[i].code for i in verdict.reasons(0)]
@@ -68,7 +68,7 @@ MULTI = {"corecount": 8, "ramcount": 2000, "ramunit": "MBPerCore", "baseramcount
     ],
 )
 def test_each_filter_at_its_border(column: str, good: Any, bad: Any, code: str) -> None:
-    asked = need(Load(100 * MB, 1000.0), **MULTI)
+    asked = need(InputSize(100 * MB, 1000.0), **MULTI)
     eight: dict[str, Any] = {"cores": [8]}
     assert codes(sites("S", **{**eight, column: [good]}), asked) == []
     assert codes(sites("S", **{**eight, column: [bad]}), asked) == [code]
@@ -109,7 +109,7 @@ def test_a_task_that_says_nothing_of_memory_may_go_anywhere(preset: str) -> None
 
 
 def test_single_core_jobs_get_their_part_of_a_slot_s_scratch() -> None:
-    asked = need(Load(1000 * MB, 1.0), corecount=0)
+    asked = need(InputSize(1000 * MB, 1.0), corecount=0)
     assert codes(sites("S", cores=[4], max_wdir_mb=[1000]), asked) == []
     alone = replace(asked, demand=demand(corecount=1))
     assert "little_scratch" in codes(sites("S", cores=[4], max_wdir_mb=[3999]), alone)
@@ -128,9 +128,9 @@ def test_the_memory_factor_is_a_knob() -> None:
 
 def test_the_atom_is_the_largest_of_the_smallest_jobs() -> None:
     master = files(5, [1, 5, 9, 1, 20], [1, 1, 1, 1, 0])
-    assert atom([chunk(master)], 1) == Load(20.0, 1.0)
-    assert atom([chunk(master)], 2) == Load(20.0, 2.0)  # 1+5, 9+1, 20
-    assert atom([chunk(master)], 9) == Load(36.0, 5.0)
+    assert atom([chunk(master)], 1) == InputSize(20.0, 1.0)
+    assert atom([chunk(master)], 2) == InputSize(20.0, 2.0)  # 1+5, 9+1, 20
+    assert atom([chunk(master)], 9) == InputSize(36.0, 5.0)
     assert atom([chunk(master), chunk(files(1, [50]))], 1).bytes == 50
     whole = Secondary("IN2", files(2, [100, 100]), whole=True)
     beside = Secondary("IN2", files(4, [10] * 4), ratio=2)
@@ -248,9 +248,9 @@ def test_a_decision_can_be_replayed_from_its_record() -> None:
     ]
     assert stored["chosen"] == ["C", "B"]
     assert "broker.min_free_gb" in stored["knobs"]
-    asked_again = Need(
+    asked_again = Requirements(
         demand=type(asked.demand)(**stored["need"]["demand"]),
-        atom=Load(**stored["need"]["atom"]),
+        atom=InputSize(**stored["need"]["atom"]),
         sites=tuple(stored["need"]["sites"]),
     )
     replayed = GenericBroker().choose(
@@ -281,7 +281,7 @@ def test_the_order_of_filters_and_sites_does_not_matter(
     rows: list[tuple[int, int, int]], ram: int, cores: int, random: Any
 ) -> None:
     names = [f"S{i}" for i in range(len(rows))]
-    asked = need(Load(10 * GB, 5.0), ramcount=ram, ramunit="MB", corecount=cores)
+    asked = need(InputSize(10 * GB, 5.0), ramcount=ram, ramunit="MB", corecount=cores)
 
     def passed(order: list[int], filters: tuple[Any, ...]) -> set[str]:
         world = sites(

@@ -20,7 +20,7 @@ from support.helpers import put_file_dataset
 from support.task_rows import INPUT, OUTPUT, row_of
 
 from jedi.agent.base import World
-from jedi.service.planning import Other, now
+from jedi.service.planning import Alternative, now
 from jedi.service.replay import replay
 from jedi.service.why import why
 from jedi.taskbuffer.housekeeping import knobs
@@ -135,7 +135,7 @@ def test_the_plan_tells_it_dataset_by_dataset(grid: World) -> None:
     with grid.engine.connect() as connection:
         tx = connection.execution_options(postgresql_readonly=True)
         plan = now(tx, grid.ddm, "anna", json.dumps(document(**BOTH)), "json", Path(), 0,
-                   Other()).plan  # fmt: skip
+                   Alternative()).plan  # fmt: skip
     assert plan.brokerage is not None
     told = [(one.dataset, one.chosen) for one in (plan.brokerage, *plan.others)]
     assert told == [("demo:one", ("SITE_A",)), ("demo:two", ("SITE_B",))]

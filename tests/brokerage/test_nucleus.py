@@ -12,12 +12,12 @@ from support.nucleus import choose, held, large_input
 from support.production import CURRENT, codes_of, names, need, world
 
 from jedi.brokerage import task
-from jedi.brokerage.need import Work, ahead
+from jedi.brokerage.need import RemainingWork, ahead
 from jedi.brokerage.record import refusals
 from jedi.core.knobs import Knobs
 from jedi.spec.decision import Pledge
 from jedi.spec.demand import GB
-from jedi.spec.request import Data, Held
+from jedi.spec.request import InputAvailability, SiteInput
 
 BIG = {"free_gb": [200_000.0], "total_gb": [400_000.0]}
 
@@ -57,7 +57,7 @@ def test_work_that_is_left_takes_its_room() -> None:
     """277.8 core-days write 69.4 GB (brokerage.md §2.1)."""
     days = 2.4e8 / 10 / 86400
     assert days * task.GB_PER_CORE_DAY == pytest.approx(69.4, abs=0.05)
-    asked = replace(need(), work=Work(all={"S": days}))
+    asked = replace(need(), work=RemainingWork(all={"S": days}))
     assert names(choose(world("S", free_gb=[5190]), asked)) == ["S"]
     assert codes_of(choose(world("S", free_gb=[5189]), asked)) == ["little_room"]
 
@@ -101,7 +101,7 @@ def test_a_nucleus_is_refused_for_what_its_own_queues_lack() -> None:
         (held(10 * GB, 100, disk=False), []),  # tape will do
     ],
 )
-def test_a_tenth_of_the_input_must_be_there(at: Held, expected: list[str]) -> None:
+def test_a_tenth_of_the_input_must_be_there(at: SiteInput, expected: list[str]) -> None:
     asked = need(large_input(S=at, FULL=held(100 * GB, 1000)))
     assert codes_of(choose(world("S", "FULL"), asked)) == expected
 
@@ -131,7 +131,7 @@ def test_where_nobody_has_the_input(
 
 
 def test_no_source_of_the_input() -> None:
-    data = Data(GB / 2, 50, False, {"B": held(GB / 2, 50)})
+    data = InputAvailability(GB / 2, 50, False, {"B": held(GB / 2, 50)})
     assert names(choose(world("A", "B"), need(data))) == ["B"]
     assert codes_of(choose(world("A", "B"), need(data))) == ["no_source"]
 
@@ -143,14 +143,14 @@ def test_the_weight_of_old() -> None:
     """available × tape / (max'(RW) × total), RW below 50 core-days counting as 1."""
     data = large_input(A=held(50 * GB, 500), B=held(100 * GB, 1000, disk=False),
                        C=held(20 * GB, 200))  # fmt: skip
-    asked = replace(need(data), work=Work(ahead={"A": 49.9, "B": 50.0, "C": 200.0}))
+    asked = replace(need(data), work=RemainingWork(ahead={"A": 49.9, "B": 50.0, "C": 200.0}))
     found = choose(world(*"ABC"), asked)
     product = np.prod(list(found.factors.values()), axis=0)
     assert product.tolist() == pytest.approx([0.5, 1 * 0.001 / 50, 0.2 / 200])
 
 
 def test_a_nucleus_without_the_input_has_the_smallest_part_never_none() -> None:
-    data = Data(GB / 2, 10, True, {"A": held(GB / 4, 5), "B": held(GB / 20, 1)})
+    data = InputAvailability(GB / 2, 10, True, {"A": held(GB / 4, 5), "B": held(GB / 20, 1)})
     found = choose(world(*"ABC"), need(data))
     assert found.factors["data"].tolist() == pytest.approx([0.5, 0.1, 0.1])
     assert "data" not in choose(world("A"), need()).factors
@@ -174,7 +174,7 @@ def test_queues_of_one_grid_site_share_its_weight() -> None:
 
 
 def test_the_draw_is_proportional_and_can_be_repeated() -> None:
-    asked = replace(need(), work=Work(ahead={"A": 100.0, "B": 300.0}))
+    asked = replace(need(), work=RemainingWork(ahead={"A": 100.0, "B": 300.0}))
     at = world("A", "B")
     drawn = [choose(at, asked, seed=seed).best for seed in range(3000)]
     assert drawn.count("A") / 3000 == pytest.approx(0.75, abs=0.05)

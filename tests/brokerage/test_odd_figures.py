@@ -21,9 +21,9 @@ from support.world import EMPTY
 from jedi.agent.base import World
 from jedi.brokerage.agent import TaskBroker
 from jedi.brokerage.analysis import AnalysisBroker
-from jedi.brokerage.choice import Choice
+from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.generic import GenericBroker
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.brokerage.production import ProductionBroker
 from jedi.brokerage.record import record
 from jedi.brokerage.task import by_weight
@@ -33,7 +33,7 @@ from jedi.service import known, queues
 from jedi.service.sites import import_endpoints, import_links, import_sites, set_site, show_site
 from jedi.spec.linkfile import Link
 from jedi.spec.listfile import Entry
-from jedi.spec.sitefile import Site, Storage
+from jedi.spec.sitefile import SiteEntry, StorageEntry
 from jedi.spec.snapshot import KINDS, Snapshot
 from jedi.taskbuffer.schema.tables import metadata
 from jedi.taskbuffer.sites import pilots
@@ -180,7 +180,11 @@ def _kinds(model: type[Entry], name: str) -> Iterator[str]:
 
 @pytest.mark.parametrize(
     ("importer", "model", "form"),
-    [(import_sites, Site, SITE), (import_endpoints, Storage, ENDPOINT), (import_links, Link, LINK)],
+    [
+        (import_sites, SiteEntry, SITE),
+        (import_endpoints, StorageEntry, ENDPOINT),
+        (import_links, Link, LINK),
+    ],
 )
 def test_no_file_brings_what_is_no_number(
     engine: Engine, importer: Any, model: type[Entry], form: str
@@ -274,7 +278,7 @@ NEED = {
     "atom": {"bytes": 1e9, "events": 10.0},
     "data": {"bytes": 1e9, "files": 2},
 }
-CHOOSE: Mapping[str, Callable[[Snapshot, Need, Knobs], Choice]] = {
+CHOOSE: Mapping[str, Callable[[Snapshot, Requirements, Knobs], SiteChoice]] = {
     "generic": lambda world, need, knobs: GenericBroker().choose(world, need, knobs, (), 1),
     "analysis": lambda world, need, knobs: AnalysisBroker().choose(world, need, knobs, (), 1),
     "production": lambda world, need, knobs: ProductionBroker().choose(world, need, knobs, (), 1),
@@ -289,7 +293,7 @@ def test_any_figure_in_the_file_of_a_world_leads_to_a_decision(name: str, preset
     knobs = Knobs({"core.preset": preset, "network.active": 1})
     nucleus = "" if name == "nucleus" else "N"
     asked = {"nucleus": nucleus, "io_kb_s": 300.0, "disk_io_kb_s": 5.0, "ip_stack": "IPv6"}
-    need = Need.read({**NEED, "request": asked})
+    need = Requirements.read({**NEED, "request": asked})
     plain = {"sites": ["A", "N"], "endpoint": ["E", "F"], "usable_gb": [1e6] * 2,
              "free_gb": [1e6] * 2}  # fmt: skip
     for column in (name for name, kind in KINDS.items() if kind == "numbers"):

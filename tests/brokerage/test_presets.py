@@ -23,11 +23,11 @@ from support.production import (
 from support.split import chunk, files
 
 from jedi.brokerage import weights
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.jobgenerator.plan import plan
 from jedi.jobgenerator.strategies import FileStrategy
-from jedi.spec.demand import GB, Load
-from jedi.spec.request import Data
+from jedi.spec.demand import GB, InputSize
+from jedi.spec.request import InputAvailability
 from jedi.spec.snapshot import Snapshot
 from jedi.spec.splitrule import SplitRules
 
@@ -56,9 +56,9 @@ def test_how_much_waits_for_a_nucleus_stops_jobs_today() -> None:
     assert codes(at, need(nucleus="NUC"), CURRENT) == ["nucleus_busy"]
 
 
-def intensive(event_service: bool) -> Need:
+def intensive(event_service: bool) -> Requirements:
     asked = need(data(16, 90), HEAVY, io_kb_s=300.0, event_service=event_service)
-    return replace(asked, atom=Load(GB, 1.0))
+    return replace(asked, atom=InputSize(GB, 1.0))
 
 
 def test_event_service_must_not_move_much_either() -> None:
@@ -96,7 +96,7 @@ def test_where_the_input_lies_counts_no_more_once_it_may_be_brought() -> None:
     found = choose_nucleus(at, old, CURRENT)
     assert not {"data", "tape"} & set(found.factors)
     # nobody has a tenth: the input may be brought, and what little lies at B does not count
-    little = Data(100 * GB, 1000, True, {"B": held(GB, 10, disk=False)})
+    little = InputAvailability(100 * GB, 1000, True, {"B": held(GB, 10, disk=False)})
     assert not {"data", "tape"} & set(choose_nucleus(at, need(little), CURRENT).factors)
 
 
@@ -187,11 +187,11 @@ def test_a_site_that_declares_slots_needs_no_pilots() -> None:
     assert codes(at, asked) == codes(at, need(resource_type="MCORE"), CURRENT) == ["no_pilots"]
 
 
-def heavy_with(*at: str) -> Need:
+def heavy_with(*at: str) -> Requirements:
     """16 GB that must lie where the jobs run, at these sites."""
-    lies = Data(16 * GB, 90, True, {site: held(16 * GB, 90) for site in at})
+    lies = InputAvailability(16 * GB, 90, True, {site: held(16 * GB, 90) for site in at})
     asked = need(lies, HEAVY, io_kb_s=300.0, resource_type="SCORE")
-    return replace(asked, atom=Load(GB, 1.0))
+    return replace(asked, atom=InputSize(GB, 1.0))
 
 
 @pytest.mark.parametrize(

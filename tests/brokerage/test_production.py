@@ -26,19 +26,19 @@ from support.split import demand
 
 from jedi.brokerage import network, weights
 from jedi.brokerage.filters.policy import accepts
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.brokerage.production import ProductionBroker
 from jedi.brokerage.verdict import judge
 from jedi.core.knobs import Knobs
-from jedi.spec.demand import GB, MB, Load
-from jedi.spec.request import Data, Held
+from jedi.spec.demand import GB, MB, InputSize
+from jedi.spec.request import InputAvailability, SiteInput
 from jedi.spec.snapshot import Snapshot
 
 LIMITED = Knobs({"broker.site_io_limits": 1})
 
 
-def input_of(n: int, size: float, **held: Held) -> Data:
-    return Data(size, n, True, held)
+def input_of(n: int, size: float, **held: SiteInput) -> InputAvailability:
+    return InputAvailability(size, n, True, held)
 
 
 # ----------------------------------------------------------------------------- worked numbers
@@ -50,7 +50,7 @@ def test_the_golden_weight() -> None:
     at = world("S", jobs={"running": [100], "activated": [40], "assigned": [30], "starting": [5],
                           "defined": [5]},
                links={"production_queued": [75], "mb_s": [60]})  # fmt: skip
-    data = input_of(500, 100 * GB, S=Held(60 * GB, 300, 60 * GB, 300))
+    data = input_of(500, 100 * GB, S=SiteInput(60 * GB, 300, 60 * GB, 300))
     asked = need(data, nucleus="NUC")
     knobs = Knobs({"core.preset": "current", "network.active": 1})
     factors = weights.production(at, asked, knobs)
@@ -141,19 +141,19 @@ def test_estimates_of_the_specification() -> None:
                      ramunit="MBPerCore", baseramcount=1000)  # fmt: skip
     assert figures.budget(172_800, 8.0, 12.0) == pytest.approx(14_878_080)
     cores, power = np.array([8.0]), np.array([12.0])
-    walltime = figures.walltime_s(Load(0.0, 2000.0), cores, power)
+    walltime = figures.walltime_s(InputSize(0.0, 2000.0), cores, power)
     assert walltime is not None
     assert round(float(walltime[0])) == 6387
     assert figures.memory_mb(np.array([8.0, 1.0]), 0.9).tolist() == [16_740, 2_880]
-    flat = demand(cputime=250, cpuefficiency=0).walltime_s(Load(0.0, 2000.0), cores, power)
+    flat = demand(cputime=250, cpuefficiency=0).walltime_s(InputSize(0.0, 2000.0), cores, power)
     assert flat is not None
     assert flat[0] == 600
     disk = demand(workdiskcount=100, workdiskunit="MB", outdiskcount=1, outdiskunit="MBPerEvent")
-    assert disk.disk_mb(Load(100 * MB, 10.0), 2560.0) == 2560 + 100 + 100
+    assert disk.disk_mb(InputSize(100 * MB, 10.0), 2560.0) == 2560 + 100 + 100
     spare = disk.roomier(300.0)
-    assert spare.disk_mb(Load(100 * MB, 10.0), 2560.0) == 2560 + 400 + 100
-    assert spare.disk_mb(Load(100 * MB, 10.0), 2560.0, copied=False) == 2560 + 400
-    assert spare.disk_mb(Load(100 * MB, 3000.0), 2560.0) == 3000 + 400 + 100
+    assert spare.disk_mb(InputSize(100 * MB, 10.0), 2560.0) == 2560 + 400 + 100
+    assert spare.disk_mb(InputSize(100 * MB, 10.0), 2560.0, copied=False) == 2560 + 400
+    assert spare.disk_mb(InputSize(100 * MB, 3000.0), 2560.0) == 3000 + 400 + 100
     assert demand().roomier(300.0).work_mb == 0
 
 
@@ -198,7 +198,7 @@ URGENT = {"priority": 901}
         ({"reads_lan": [1]}, {"reads_lan": [0]}, {"data": data(1, 10)}, "input_unreadable"),
         ({"gets_wan": [1]}, {"gets_wan": [0]}, {"data": data(9, 90)}, "input_unwelcome"),
         ({"sends_wan": [1]}, {"sends_wan": [0]}, {"nucleus": "NUC"}, "output_stuck"),
-        ({}, {}, {"data": Data(GB, 90, False, HELD)}, "no_source"),
+        ({}, {}, {"data": InputAvailability(GB, 90, False, HELD)}, "no_source"),
         ({"max_time_s": [96_600]}, {"max_time_s": [95_000]},
          {"scout": True}, "short_slots"),
         ({"connectivity": ["http#IPv4"]}, {"connectivity": ["none"]}, {"connectivity": "http"},
@@ -321,9 +321,9 @@ def test_links_and_their_nucleus() -> None:
 def test_io_intensive_jobs_go_where_their_input_is(
     size_gb: float, n: int, expected: list[str]
 ) -> None:
-    asked = replace(need(data(size_gb, n), HEAVY), atom=Load(GB, 1.0))
+    asked = replace(need(data(size_gb, n), HEAVY), atom=InputSize(GB, 1.0))
     assert codes(world("S"), asked) == expected
-    assert codes(world("S"), replace(asked, atom=Load(MB, 1.0))) == []
+    assert codes(world("S"), replace(asked, atom=InputSize(MB, 1.0))) == []
     both = choose(world("S"), asked, CURRENT)
     assert names(both) == ["S"]  # not intensive: nobody measured it
     measured = replace(asked, request=replace(asked.request, io_kb_s=201.0))
@@ -456,7 +456,7 @@ def built(rows: list[dict[str, Any]], labels: list[str]) -> Snapshot:
 @settings(deadline=None, max_examples=60)
 @given(site_rows, asked_rows, st.randoms())
 def test_the_order_of_filters_and_sites_does_not_matter(
-    rows: list[dict[str, Any]], asked: Need, random: Any
+    rows: list[dict[str, Any]], asked: Requirements, random: Any
 ) -> None:
     labels = [f"S{i}" for i in range(len(rows))]
 
@@ -483,7 +483,7 @@ def test_the_order_of_filters_and_sites_does_not_matter(
     st.floats(1.0, 10.0),
 )  # fmt: skip
 def test_raising_a_limit_never_removes_a_site(
-    rows: list[dict[str, Any]], asked: Need, knob: str, factor: float
+    rows: list[dict[str, Any]], asked: Requirements, knob: str, factor: float
 ) -> None:
     at = built(rows, [f"S{i}" for i in range(len(rows))])
     before = judge(ProductionBroker.filters, at, asked, CLASSIC).passed
@@ -494,7 +494,9 @@ def test_raising_a_limit_never_removes_a_site(
 
 @settings(deadline=None, max_examples=60)
 @given(site_rows, asked_rows)
-def test_a_weight_is_the_product_of_its_factors(rows: list[dict[str, Any]], asked: Need) -> None:
+def test_a_weight_is_the_product_of_its_factors(
+    rows: list[dict[str, Any]], asked: Requirements
+) -> None:
     found = choose(built(rows, [f"S{i}" for i in range(len(rows))]), asked)
     product = np.prod(list(found.factors.values()), axis=0)
     assert found.weights == pytest.approx([product[i] for i in found.candidates])

@@ -15,7 +15,7 @@ from support.world import EMPTY
 
 from jedi.agent.base import World
 from jedi.brokerage.agent import TaskBroker
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.brokerage.production import ProductionBroker
 from jedi.brokerage.verdict import judge
 from jedi.core.knobs import Knobs
@@ -214,7 +214,7 @@ def test_a_production_task_gets_a_nucleus_and_jobs(grid: World) -> None:
     assert (row.status, row.nucleus) == ("ready", "SITE_B"), row.errordialog
     assert row.errordialog == "SITE_B was drawn by weight."
     (kept,) = rows(grid, "SELECT * FROM jedi_broker_decisions")
-    need = Need.read(kept.need)
+    need = Requirements.read(kept.need)
     assert need.data.at["SITE_A"].disk_files == 3
     assert (need.data.files, need.data.bytes, need.data.wan_source) == (3, 30.0, True)
     assert generate(grid) == 1
@@ -226,7 +226,7 @@ def test_a_production_task_gets_a_nucleus_and_jobs(grid: World) -> None:
     # what was decided can be decided again, to the bit
     (stored,) = rows(grid, "SELECT data FROM jedi_snapshots WHERE snapshot_hash = :h",
                      h=last.snapshot_hash)  # fmt: skip
-    world, asked = Snapshot.unpack(stored.data), Need.read(last.need)
+    world, asked = Snapshot.unpack(stored.data), Requirements.read(last.need)
     again = ProductionBroker().choose(world, asked, Knobs(last.knobs), (), last.seed)
     assert [again.sites.sites[i] for i in again.candidates] == last.chosen
     assert list(again.weights) == last.weights
@@ -285,7 +285,7 @@ def test_work_assigned_in_a_cycle_counts_for_the_next_task(grid: World) -> None:
     ids = ready(grid, *(document(output=f"a:{i}", vo="atlas") for i in range(6)), label="managed")
     run(grid.engine, "UPDATE jedi_tasks SET vo = 'atlas', cputime = 100000000")
     TaskBroker(grid).run_once()
-    works = [Need.read(d.need).work.ahead for d in
+    works = [Requirements.read(d.need).work.ahead for d in
              rows(grid, "SELECT need FROM jedi_broker_decisions ORDER BY decision_id")]  # fmt: skip
     days = 3 * 1e8 / 10 / 86400
     assert [round(sum(work.values()) / days, 6) for work in works] == [0, 1, 2, 3, 4, 5]
@@ -326,5 +326,5 @@ def test_vo_local_keeps_the_generic_broker_unless_a_knob_says_otherwise(grid: Wo
 
 
 def test_every_filter_takes_a_world_without_sites(engine: Engine) -> None:
-    verdict = judge(ProductionBroker.filters, load(engine), Need.read(EMPTY), Knobs())
+    verdict = judge(ProductionBroker.filters, load(engine), Requirements.read(EMPTY), Knobs())
     assert verdict.lasting

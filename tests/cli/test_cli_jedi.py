@@ -27,7 +27,7 @@ from jedi.core.knobs import KNOBS
 from jedi.host import processes
 from jedi.host.home import Home
 from jedi.host.processes import Process
-from jedi.standalone.place import Place
+from jedi.standalone.place import Installation
 from jedi.taskbuffer.db.engine import connect, wake
 from jedi.taskbuffer.sites import pilots
 
@@ -210,11 +210,11 @@ class System(Shell):
         self.home = home
 
     @property
-    def place(self) -> Place:
+    def place(self) -> Installation:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("JEDI_HOME", str(self.home))
             patch.delenv("JEDI_DATABASE_URL", raising=False)
-            return Place.current()
+            return Installation.current()
 
     def processes(self) -> dict[str, Process]:
         """Those that the supervisor has noted, and itself."""

@@ -13,7 +13,7 @@ from support.working import cycle
 
 from jedi.agent.base import World
 from jedi.service.commands import command
-from jedi.spec.wire import BadInput
+from jedi.spec.wire import UnusableInput
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 
@@ -32,7 +32,7 @@ def fail(world: World, problem: Any, code: str, **task: Any) -> Pilot:
     pilot = Pilot(world, 1, **task)
     (job,) = pilot.jobs
     lfn = next(file.lfn for file in job.files if file.type == "input")
-    bad = [BadInput(lfn=lfn, problem=problem)]
+    bad = [UnusableInput(lfn=lfn, problem=problem)]
     pilot.tell(job, "failed", [], error_code=code, error_diag="Input.", bad_inputs=bad)
     return pilot
 

@@ -65,7 +65,7 @@ def statuses(world: World, task_id: int) -> dict[str, str]:
         return {file.lfn: file.status for file in service.files(tx, task_id)}
 
 
-def dataset(world: World, task_id: int, name: str = "demo:in") -> service.Dataset:
+def dataset(world: World, task_id: int, name: str = "demo:in") -> service.DatasetSummary:
     with world.engine.begin() as tx:
         return next(d for d in service.show(tx, task_id).datasets if d.name == name)
 

@@ -19,7 +19,7 @@ from jedi.jobdispatcher.agent import Adder
 from jedi.service import pilots, planning
 from jedi.spec.physical import Physical, files
 from jedi.spec.tasktext import validate
-from jedi.spec.wire import AcquireRequest, BadInput, Report, Resources
+from jedi.spec.wire import AcquireRequest, Report, Resources, UnusableInput
 from jedi.taskbuffer.users.users import Identity
 
 CAT = {"type": "constant", "value": "cat ${IN/S}"}
@@ -159,7 +159,7 @@ def test_a_plan_knows_them(world: World) -> None:
     text = json.dumps(document("/data/a", "/data/b", "/data/c", nFilesPerJob=2))
     with world.engine.begin() as tx:
         plan = planning.now(
-            tx, world.ddm, "anna", text, "json", Path.cwd(), 0, planning.Other()
+            tx, world.ddm, "anna", text, "json", Path.cwd(), 0, planning.Alternative()
         ).plan
     assert (plan.jobs, plan.files, plan.local) == (2, 3, 2)
 
@@ -186,7 +186,7 @@ def test_more_of_the_list_is_fed_when_more_is_wanted(world: World) -> None:
 def fail_to_find(world: World) -> None:
     """A pilot takes a job, and does not find its file."""
     (order,) = acquire(world, 1)
-    bad = [BadInput(lfn=order["inputs"][0]["lfn"], problem="missing")]
+    bad = [UnusableInput(lfn=order["inputs"][0]["lfn"], problem="missing")]
     attempt = {"pandaid": order["pandaid"], "lock_seq": order["lock_seq"]}
     report = Report(**attempt, status="failed", error_code="stagein_missing", bad_inputs=bad)
     with world.engine.begin() as tx:

@@ -18,7 +18,7 @@ import pytest
 from support.ddm_steps import COUNTER, adler, publish, put, refused, stage, swap
 
 from jedi.ddm.filesystem import FileSystemDDM
-from jedi.ddm.interface import DDM, Copy, FileInfo
+from jedi.ddm.interface import DDM, FileInfo, TemporaryCopy
 from jedi.ddm.sqlcatalogue import SqlCatalogueDDM
 
 Make = Callable[..., DDM]
@@ -493,9 +493,9 @@ class TestConformance:
         ddm.transfer([("s:d", "h")], "A", "B", "test", until)
         ddm.transfer([("s:d", "h")], "A", "B", "test")
         copies = sorted(make(roots).copies(), key=lambda copy: copy.lfn)
-        assert copies == [Copy("B", "s:d", lfn, until) for lfn in "fgh"]
-        later = Copy("B", "s:d", "f", until + timedelta(days=1))
-        assert ddm.drop_copies([later, Copy("A", "s:d", "i", until)]) == (0, [])
+        assert copies == [TemporaryCopy("B", "s:d", lfn, until) for lfn in "fgh"]
+        later = TemporaryCopy("B", "s:d", "f", until + timedelta(days=1))
+        assert ddm.drop_copies([later, TemporaryCopy("A", "s:d", "i", until)]) == (0, [])
         assert ddm.drop_copies(copies[:1]) == (1, [])
         assert ddm.drop_copies(copies[:1]) == (0, [])
         assert ddm.locate("s:d", "fghi") == {

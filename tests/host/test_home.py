@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from jedi.core.errors import JediError
-from jedi.host.home import DATABASE_IDS, PAYLOAD_IDS, SERVICE_ROOTS, Account, Home, exclusive
+from jedi.host.home import DATABASE_IDS, PAYLOAD_IDS, SERVICE_ROOTS, Home, SystemAccount, exclusive
 from jedi.pilot import procs
 
 IS_ROOT = os.geteuid() == 0
@@ -120,7 +120,7 @@ def test_the_database_has_an_account_that_no_payload_can_have(home: Home) -> Non
     assert not set(DATABASE_IDS) & {0, 65534, *PAYLOAD_IDS}
     accounts = {home.payload_account(f"pilot{n}") for n in range(5000)}
     assert len(accounts) > 900
-    assert not {account, Account(0, 0), None} & accounts
+    assert not {account, SystemAccount(0, 0), None} & accounts
 
 
 @only_root
@@ -147,7 +147,7 @@ def test_data_of_the_systems_own_account_stay_with_it(home: Home) -> None:
     home.prepare()
     home.pg.mkdir()
     os.chown(home.pg, entry.pw_uid, entry.pw_gid)
-    assert home.database_account() == Account(entry.pw_uid, entry.pw_gid)
+    assert home.database_account() == SystemAccount(entry.pw_uid, entry.pw_gid)
 
 
 @pytest.mark.skipif(IS_ROOT, reason="needs an ordinary user")

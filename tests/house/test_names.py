@@ -151,7 +151,7 @@ def _words() -> set[str]:
 
 STATUSES = {
     *(s for machine in states.MACHINES for e in machine.edges for s in (e.source, e.target)),
-    *get_args(sitefile.Site.model_fields["status"].annotation),
+    *get_args(sitefile.SiteEntry.model_fields["status"].annotation),
     *pgi.STATES,
 }
 SHOWN = ("jedi/cli/", "jedi/core/", "jedi/service/")

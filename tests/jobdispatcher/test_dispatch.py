@@ -24,7 +24,7 @@ from jedi.pilot.delegation import delegation
 from jedi.service import jobs as service_jobs
 from jedi.service import pilots
 from jedi.spec.attempt import HeldJob
-from jedi.spec.wire import AcquireRequest, Beat, LogEntry, Measures, Output, Report, Resources
+from jedi.spec.wire import AcquireRequest, Beat, LogEntry, Measures, Report, Resources, StagedOutput
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import dispatch, jobs
@@ -57,7 +57,7 @@ def say(job: HeldJob, status: Any, **more: Any) -> Report:
 
 
 def ends_well(job: HeldJob) -> Report:
-    made = [Output(lfn=f.lfn, size=7, adler32="0000abcd", guid="ab-1")
+    made = [StagedOutput(lfn=f.lfn, size=7, adler32="0000abcd", guid="ab-1")
             for f in job.files if f.type in ("output", "log")]  # fmt: skip
     at = datetime(2026, 1, 1, tzinfo=UTC)
     return say(job, "finished", exit_code=0, started_at=at, ended_at=at, outputs=made,

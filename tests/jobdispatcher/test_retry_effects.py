@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from jedi.spec.retryrule import Match, effect, reduced
+from jedi.spec.retryrule import RuleMatch, effect, reduced
 from jedi.spec.splitrule import SplitRules
 
 
-def match(action: str = "increase_memory", **fields: Any) -> Match:
+def match(action: str = "increase_memory", **fields: Any) -> RuleMatch:
     values = {"panda_id": 1, "rule_id": 1, "jedi_task_id": 1, "active": True, "attempts": None,
               "asked_mb": 0.0, "used_mb": 0.0, "ram_offset": None, "ram_step": None,
               "ram_max": None}  # fmt: skip
-    return Match(action=action, **{**values, **fields})
+    return RuleMatch(action=action, **{**values, **fields})
 
 
 @pytest.mark.parametrize(

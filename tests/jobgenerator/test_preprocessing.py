@@ -17,7 +17,7 @@ from support.working import ENDPOINT, cycle, end_jobs
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, Refused
 from jedi.pilot import metadata
-from jedi.pilot.base import Failure
+from jedi.pilot.base import PayloadFailure
 from jedi.service import commands
 from jedi.spec.preprocessing import fill
 from jedi.spec.tasktext import validate
@@ -203,7 +203,7 @@ def test_metadata_that_make_no_sense_fail_the_job(tmp_path: Path, data: str) -> 
     (tmp_path / metadata.FILE).write_text('{"A_1": "x", "B": 1.5, "C": true}')
     assert metadata.read(tmp_path, None) == {"A_1": "x", "B": 1.5, "C": True}
     (tmp_path / metadata.FILE).write_text(data)
-    with pytest.raises(Failure, match=r"jedi_metadata\.json can't be used"):
+    with pytest.raises(PayloadFailure, match=r"jedi_metadata\.json can't be used"):
         metadata.read(tmp_path, None)
 
 
@@ -218,13 +218,13 @@ def test_the_service_takes_as_many_metadata_as_a_pilot_sends(tmp_path: Path) -> 
 
     report = {"pandaid": 1, "lock_seq": 1, "status": "finished", "metadata": made(10_000)}
     assert len(Report.model_validate(report).metadata) == 10_000
-    with pytest.raises(Failure, match="more than 10000 names"):
+    with pytest.raises(PayloadFailure, match="more than 10000 names"):
         made(10_001)
 
 
 def test_metadata_are_a_file_of_the_payload(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text('{"A": 1}')
     (tmp_path / metadata.FILE).symlink_to(tmp_path / "secret")
-    with pytest.raises(Failure) as wrong:
+    with pytest.raises(PayloadFailure) as wrong:
         metadata.read(tmp_path, None)
     assert wrong.value.code == "bad_metadata"

@@ -29,8 +29,8 @@ from jedi.jobgenerator.lineage import trace
 from jedi.jobgenerator.naming import MARK, jobs_allowed, name_files, padded
 from jedi.jobgenerator.splitter import Splitter, walk
 from jedi.spec.chunk import Secondary
-from jedi.spec.demand import GB, MB, Demand, Load
-from jedi.spec.generation import Output, OutputDataset, Predecessor
+from jedi.spec.demand import GB, MB, Demand, InputSize
+from jedi.spec.generation import JobOutput, OutputDataset, Predecessor
 from jedi.spec.splitrule import SCOUTED, SCOUTING, SplitRules
 
 # ------------------------------------------------------------------------------- the splitter
@@ -283,8 +283,8 @@ def test_the_size_of_secondaries_counts() -> None:
 # ------------------------------------------------------------- names, parameters, lineage
 
 
-def output(serial: int = 0, most: int | None = None) -> Output:
-    return Output(
+def output(serial: int = 0, most: int | None = None) -> JobOutput:
+    return JobOutput(
         1,
         OutputDataset(2, "a:out", "ready"),
         "output",
@@ -404,7 +404,7 @@ def test_figures_of_the_specification() -> None:
     asked = demand(cputime=250, corecount=8, ramcount=2200, ramunit="MBPerCore", baseramcount=1000)
     eight, power = np.array([8.0]), np.array([12.0])
     assert asked.events_within(172_800, 8, 12) * 250 == pytest.approx(14_878_080)
-    walltime = asked.walltime_s(Load(0.0, 2000.0), eight, power)
+    walltime = asked.walltime_s(InputSize(0.0, 2000.0), eight, power)
     assert walltime is not None
     assert round(float(walltime[0])) == 6387
     assert asked.memory_mb(eight, 0.9)[0] == pytest.approx(16_740)
@@ -415,23 +415,23 @@ def test_figures_of_the_specification() -> None:
 def test_what_is_not_said_costs_nothing() -> None:
     asked = demand()
     one = np.array([1.0])
-    assert asked.walltime_s(Load(0.0, 1.0), one, one) is None
+    assert asked.walltime_s(InputSize(0.0, 1.0), one, one) is None
     assert asked.memory_mb(one, 1.0)[0] == 0
-    assert asked.disk_mb(Load(5 * MB, 1.0)) == 5
+    assert asked.disk_mb(InputSize(5 * MB, 1.0)) == 5
     assert asked.events_within(1.0, 1.0, 1.0) == np.inf
-    assert demand(cputime=5, cpuefficiency=0).walltime_s(Load(0.0, 9.0), one, one) == 600
+    assert demand(cputime=5, cpuefficiency=0).walltime_s(InputSize(0.0, 9.0), one, one) == 600
     assert demand(corecount=0).cores_at(np.array([8.0]))[0] == 8
     assert demand(corecount=1).cores_at(np.array([8.0]))[0] == 1
     by_size = demand(walltime=60)
-    assert by_size.walltime_s(Load(5 * MB, 1.0), 2 * one, one) == 600 + 60 * 5 / 2
+    assert by_size.walltime_s(InputSize(5 * MB, 1.0), 2 * one, one) == 600 + 60 * 5 / 2
     assert by_size.bytes_within(720.0, 2.0) == 4 * MB
     both = demand(walltime=60, cputime=5)
-    assert both.walltime_s(Load(5 * MB, 1.0), one, one) == 600 + 5 / 0.9
+    assert both.walltime_s(InputSize(5 * MB, 1.0), one, one) == 600 + 5 / 0.9
     assert both.bytes_within(720.0, 2.0) == np.inf
     milli = demand(cputime=5000, cputimeunit="mHS06sPerEvent")
     assert milli.hs06_s_per_event == 5
     work = demand(workdiskcount=1, workdiskunit="GB", outdiskcount=2, outdiskunit="GBPerEvent")
-    assert work.disk_mb(Load(GB, 3.0)) == 1024 + 3 * 2048 + 1024
+    assert work.disk_mb(InputSize(GB, 3.0)) == 1024 + 3 * 2048 + 1024
 
 
 def test_scouts_take_turns_by_two() -> None:

@@ -19,7 +19,7 @@ from jedi.core import clock
 from jedi.ddm.filesystem import FileSystemDDM
 from jedi.ddm.interface import TransferResult
 from jedi.mover.agent import Mover
-from jedi.mover.plan import EXPRESS, Need, Route, WaitingJob, activity, make_plan
+from jedi.mover.plan import EXPRESS, NeededFile, Route, WaitingJob, activity, make_plan
 from jedi.spec.wire import Resources
 from jedi.taskbuffer.db import locks
 from jedi.taskbuffer.housekeeping import knobs
@@ -30,7 +30,7 @@ from jedi.watchdog.lookup import run as run_lookup
 # ------------------------------------------------------------------------------ pure: the plan
 
 
-def waiting(panda_id: int, *needs: Need, usual: str = "usual") -> WaitingJob:
+def waiting(panda_id: int, *needs: NeededFile, usual: str = "usual") -> WaitingJob:
     return WaitingJob(panda_id, 0.0, usual, needs)
 
 
@@ -40,7 +40,7 @@ def test_express() -> None:
 
 
 def test_a_file_is_copied_once_and_express_for_all_if_for_one() -> None:
-    shared, own = Need(("s:d", "f"), "X"), Need(("s:d", "g"), "X")
+    shared, own = NeededFile(("s:d", "f"), "X"), NeededFile(("s:d", "g"), "X")
     jobs = [waiting(1, shared, own), waiting(2, shared, usual=EXPRESS), waiting(3, shared)]
     plan = make_plan(jobs, {shared.file: ["P", "Q"], own.file: ["P", "Q"]}, {})
     assert plan.routes == {
@@ -50,14 +50,14 @@ def test_a_file_is_copied_once_and_express_for_all_if_for_one() -> None:
 
 
 def test_what_one_job_keeps_is_kept() -> None:
-    need = Need(("s:d", "f"), "X")
+    need = NeededFile(("s:d", "f"), "X")
     jobs = [waiting(1, need), replace(waiting(2, need), kept=frozenset({"s:d"}))]
     plan = make_plan(jobs, {need.file: ["P"]}, {})
     assert plan.routes == {Route("P", "X", "usual", kept=True): [need.file]}
 
 
 def test_what_is_there_stays_and_what_nobody_has_is_named() -> None:
-    here, gone = Need(("s:d", "f"), "X"), Need(("s:d", "g"), "X")
+    here, gone = NeededFile(("s:d", "f"), "X"), NeededFile(("s:d", "g"), "X")
     plan = make_plan([waiting(1, here, gone)], {here.file: ["Z", "X"]}, {})
     assert plan.routes == {}
     assert plan.lacking(waiting(1, here)) == ""

@@ -149,17 +149,17 @@ def test_what_is_shared_on_purpose_is_seen(world: World, name: str) -> None:
 
 def test_files_of_an_account_with_a_name_are_its_own(tmp_path: Path) -> None:
     """What somebody left in /tmp before a payload began under his account is not the payload's."""
-    me = procs.Account(os.getuid(), os.getgid(), f"u{os.getuid()}")
+    me = procs.PayloadAccount(os.getuid(), os.getgid(), f"u{os.getuid()}")
     with tempfile.NamedTemporaryFile(prefix="jedi-others-", dir="/tmp") as others:
         os.utime(others.name)
-        commons = apart.Commons(me)
+        commons = apart.SharedDirectories(me)
         commons._since += 60.0
         assert others.name not in commons.left()
         commons._since -= 120.0
         assert others.name in commons.left()
         commons.sweep()  # and we are alive
         assert Path(others.name).exists()
-    assert apart.Commons(None).left() == []
+    assert apart.SharedDirectories(None).left() == []
 
 
 def mode(path: Path) -> int:

@@ -14,7 +14,7 @@ import pytest
 from support.pilot_world import DEADLINE_S, PAYLOAD_UID, ROOT, World, alive, end, tar_gz, wait_until
 
 from jedi.pilot import procs, sandbox, shepherd, stage, verdict
-from jedi.pilot.base import Failure, last_lines
+from jedi.pilot.base import PayloadFailure, last_lines
 
 KEPT = 10_000_000
 # leaves its session and its parents: a daemon by the book, which ignores what it can
@@ -237,7 +237,7 @@ def unpack(archive: bytes, place: Path) -> Path:
 
 @pytest.mark.parametrize("bad", BAD_MEMBERS, ids=lambda m: m.name[:20])
 def test_tar_tricks(tmp_path: Path, bad: tarfile.TarInfo) -> None:
-    with pytest.raises(Failure) as caught:
+    with pytest.raises(PayloadFailure) as caught:
         unpack(tar_gz(("good", b"x"), bad), tmp_path)
     assert caught.value.code == "sandbox_bad"
     assert [p.name for p in tmp_path.iterdir()] == ["target"]
@@ -248,13 +248,13 @@ def test_archives_that_are_none(tmp_path: Path) -> None:
     for number, broken in enumerate((b"", b"no gzip", whole[:50_000], whole[:-20])):
         place = tmp_path / str(number)
         place.mkdir()
-        with pytest.raises(Failure, match="can't be unpacked"):
+        with pytest.raises(PayloadFailure, match="can't be unpacked"):
             unpack(broken, place)
 
 
 def test_an_archive_that_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "MAX_UNPACKED", 1 << 20)
-    with pytest.raises(Failure, match="unpacks to more than"):
+    with pytest.raises(PayloadFailure, match="unpacks to more than"):
         unpack(tar_gz(("zeros", bytes(2 << 20))), tmp_path)
 
 
@@ -267,8 +267,8 @@ def test_a_good_archive(tmp_path: Path) -> None:
 
 def test_somebody_elses_file_is_not_published(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("not the payload's: a hard link, say")
-    stranger = procs.Account(os.getuid() + 1, 0, "other")
-    with pytest.raises(Failure) as caught:
+    stranger = procs.PayloadAccount(os.getuid() + 1, 0, "other")
+    with pytest.raises(PayloadFailure) as caught:
         stage.stage_file(tmp_path / "out", "out", tmp_path / "to", stranger, lambda: None)
     assert caught.value.code == "output_not_file"
     assert not (tmp_path / "to" / "out").exists()
@@ -315,6 +315,6 @@ def test_half_a_file_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     cat.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     told = {"lfn": "in", "path": str(cat), "size": None, "adler32": None}
-    with pytest.raises(Failure, match="cat ended with code -9") as failed:
+    with pytest.raises(PayloadFailure, match="cat ended with code -9") as failed:
         stage.stage_in([told], tmp_path, None, lambda: None)
     assert failed.value.code == "stagein_failed"

@@ -14,7 +14,7 @@ from support.postprocessor import PLUGIN, master
 from support.task_rows import row_of
 
 from jedi.agent.base import World
-from jedi.postprocessor.outcome import Findings, Wishes
+from jedi.postprocessor.outcome import EndingRules, Findings
 from jedi.taskbuffer.inputs import validation
 
 
@@ -34,20 +34,20 @@ def ended(world: World, n: int, failed: int, **keys: Any) -> int:
 @pytest.mark.parametrize(
     ("wishes", "status", "because", "target"),
     [
-        (Wishes(), "prepared", "", "finished"),
-        (Wishes(use_exhausted=True), "prepared", "", "exhausted"),
-        (Wishes(use_exhausted=True), "passed", "finish", "finished"),
-        (Wishes(60.0, use_exhausted=True), "prepared", "", "finished"),
-        (Wishes(60.1, use_exhausted=True), "prepared", "", "exhausted"),
-        (Wishes(fail_goal_unreached=True), "prepared", "", "failed"),
-        (Wishes(60.0, fail_goal_unreached=True), "prepared", "", "finished"),
-        (Wishes(fail_goal_unreached=True), "passed", "finish", "finished"),
-        (Wishes(100.0, True, True), "prepared", "", "exhausted"),
-        (Wishes(100.0, True, True), "passed", "exhausted_timeout", "failed"),
+        (EndingRules(), "prepared", "", "finished"),
+        (EndingRules(use_exhausted=True), "prepared", "", "exhausted"),
+        (EndingRules(use_exhausted=True), "passed", "finish", "finished"),
+        (EndingRules(60.0, use_exhausted=True), "prepared", "", "finished"),
+        (EndingRules(60.1, use_exhausted=True), "prepared", "", "exhausted"),
+        (EndingRules(fail_goal_unreached=True), "prepared", "", "failed"),
+        (EndingRules(60.0, fail_goal_unreached=True), "prepared", "", "finished"),
+        (EndingRules(fail_goal_unreached=True), "passed", "finish", "finished"),
+        (EndingRules(100.0, True, True), "prepared", "", "exhausted"),
+        (EndingRules(100.0, True, True), "passed", "exhausted_timeout", "failed"),
     ],
 )
 def test_what_less_than_all_is_worth(
-    wishes: Wishes, status: str, because: str, target: str
+    wishes: EndingRules, status: str, because: str, target: str
 ) -> None:
     verdict = PLUGIN.conclude(status, [master(5, 3, 2)], (because, ""), None, wishes)
     assert verdict.target == target
@@ -55,7 +55,7 @@ def test_what_less_than_all_is_worth(
 
 
 def test_events_count_where_they_are_known() -> None:
-    wishes = Wishes(80.0, use_exhausted=True)
+    wishes = EndingRules(80.0, use_exhausted=True)
     most = master(2, 1, 1, events=1000, events_done=900)
     assert PLUGIN.conclude("prepared", [most], ("", ""), None, wishes).target == "finished"
     other = master(2, 1, 1)

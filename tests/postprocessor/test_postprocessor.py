@@ -13,7 +13,7 @@ from support.postprocessor import PLUGIN, end, finish_jobs, master, processed
 from jedi.agent.base import World
 from jedi.core.errors import NotFound
 from jedi.postprocessor.agent import PostProcessor
-from jedi.postprocessor.outcome import Dataset, Wishes
+from jedi.postprocessor.outcome import EndingDataset, EndingRules
 from jedi.taskbuffer.tasks import tasks
 from jedi.taskbuffer.tasks.tasks import Move
 
@@ -29,7 +29,7 @@ from jedi.taskbuffer.tasks.tasks import Move
     ],
 )
 def test_the_outcome_follows_from_the_masters(
-    masters: list[Dataset], target: str, reason: str
+    masters: list[EndingDataset], target: str, reason: str
 ) -> None:
     secondary = master(9, 0, 9, master_id=1)
     verdict = PLUGIN.conclude("prepared", [*masters, secondary], ("", ""))
@@ -46,13 +46,13 @@ def test_input_that_was_open_to_the_end_is_never_done() -> None:
     told = "3 of 3 input files were processed; dataset s:d is broken."
     assert (verdict.target, verdict.reason) == ("finished", told)
     late = replace(master(3, 3), withheld=2)
-    verdict = PLUGIN.conclude("passed", [late], ("", ""), wishes=Wishes(by_events=True))
+    verdict = PLUGIN.conclude("passed", [late], ("", ""), wishes=EndingRules(by_events=True))
     told = "3 of 3 ranges of events were processed; 2 had come, but were not to be used yet."
     assert (verdict.target, verdict.reason) == ("finished", told)
 
 
 @pytest.mark.parametrize("masters", [[], [master(0, 0)]])
-def test_a_task_without_input_fails(masters: list[Dataset]) -> None:
+def test_a_task_without_input_fails(masters: list[EndingDataset]) -> None:
     verdict = PLUGIN.conclude("prepared", masters, ("", ""))
     assert (verdict.target, verdict.reason) == ("failed", "The task had no input file.")
 

@@ -23,8 +23,8 @@ from jedi.cli import task as task_cli
 from jedi.core.errors import BadInput, JediError, NotFound
 from jedi.ddm.interface import DatasetInfo, FileInfo, Replica
 from jedi.service import known, tasks
-from jedi.service.plan import Plan
-from jedi.service.planning import Foreseen, Other, now, recorded
+from jedi.service.plan import TaskPlan
+from jedi.service.planning import Alternative, PlanWithAlternative, now, recorded
 from jedi.spec.snapshot import KINDS
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users.users import put_user
@@ -54,12 +54,16 @@ def stock(world: World, **files: int | Sequence[FileInfo]) -> Grid:
     return found
 
 
-def foresee(world: World, asked: Mapping[str, Any], seed: int = 0, **other: Any) -> Foreseen:
+def foresee(
+    world: World, asked: Mapping[str, Any], seed: int = 0, **other: Any
+) -> PlanWithAlternative:
     """The plan of a document, made where nothing can be written."""
     said = {"processingType": "generic", **asked}
     with world.engine.connect() as connection:
         tx = connection.execution_options(postgresql_readonly=True)
-        return now(tx, world.ddm, "anna", json.dumps(said), "json", Path(), seed, Other(**other))
+        return now(
+            tx, world.ddm, "anna", json.dumps(said), "json", Path(), seed, Alternative(**other)
+        )
 
 
 def spans(jobs: Sequence[Any], column: str) -> tuple[int, int] | None:
@@ -67,7 +71,7 @@ def spans(jobs: Sequence[Any], column: str) -> tuple[int, int] | None:
     return (min(values), max(values)) if any(values) else None
 
 
-def said(plan: Plan, name: str) -> tuple[float, float] | None:
+def said(plan: TaskPlan, name: str) -> tuple[float, float] | None:
     found = getattr(plan, name)
     return None if found is None else (found.least, found.most)
 
@@ -259,13 +263,15 @@ def test_a_nucleus_and_a_file_of_the_world(world: World, tmp_path: Path) -> None
     assert plan.nucleus is not None and len(plan.nucleus.chosen) == 1
     with world.engine.begin() as tx:
         exported = known.write(known.from_database(tx, grid, 7), ["demo:in"])
-    again = recorded(known.read(exported), "anna", json.dumps(asked), "json", None, Other())
+    again = recorded(known.read(exported), "anna", json.dumps(asked), "json", None, Alternative())
     assert again.plan == plan
     assert known.write(known.read(exported), ["demo:in"]) == exported
-    other = recorded(known.read(exported), "anna", json.dumps(asked), "json", 8, Other())
+    other = recorded(known.read(exported), "anna", json.dumps(asked), "json", 8, Alternative())
     assert other.plan.seed == 8
     with pytest.raises(JediError, match=r"unknown.* jedi snapshot export --dataset"):
-        recorded(known.read(exported), "anna", json.dumps(document(SECOND)), "json", 1, Other())
+        recorded(
+            known.read(exported), "anna", json.dumps(document(SECOND)), "json", 1, Alternative()
+        )
     for bad in (
         "",
         "[]",

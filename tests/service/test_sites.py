@@ -15,7 +15,7 @@ from jedi.core.errors import BadInput, NotFound, Refused
 from jedi.core.knobs import KNOBS
 from jedi.ddm import factory
 from jedi.service import config, datasets, queues, sites
-from jedi.spec.sitefile import Endpoint, Site
+from jedi.spec.sitefile import Endpoint, SiteEntry
 from jedi.standalone.place import packaged
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.schema import tables
@@ -200,7 +200,7 @@ def test_attributes_are_set_one_by_one(engine: Engine) -> None:
 def test_models_know_every_column_that_an_operator_sets() -> None:
     measured = {"laststart", "lastpilot", "modificationtime", "comment"}
     columns = {column.name for column in tables.sites.columns}
-    assert Site.model_fields.keys() - {"endpoints"} == columns - measured
+    assert SiteEntry.model_fields.keys() - {"endpoints"} == columns - measured
     space = {"total", "free", "used", "expired", "unavailable", "timestamp"}
     columns = {column.name for column in tables.ddm_endpoints.columns}
     relation = {column.name for column in tables.site_endpoints.columns}

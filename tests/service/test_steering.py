@@ -18,7 +18,7 @@ from jedi.core.settings import account_name, caller
 from jedi.service import steering
 from jedi.service.users import set_user
 from jedi.standalone.backup import backup, restore
-from jedi.standalone.place import Place
+from jedi.standalone.place import Installation
 from jedi.standalone.up import _furnish
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.users import users
@@ -123,11 +123,11 @@ def test_the_first_operator_created_the_home(empty_url: str, home: Path) -> None
     engine.dispose()
 
 
-def place_of(home: Path, url: str) -> Place:
+def place_of(home: Path, url: str) -> Installation:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JEDI_HOME", str(home))
         patch.setenv("JEDI_DATABASE_URL", url)
-        return Place.current()
+        return Installation.current()
 
 
 def test_whoever_makes_the_schema_by_hand_is_the_first_operator(empty_url: str, home: Path) -> None:

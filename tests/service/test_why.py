@@ -21,7 +21,7 @@ from jedi.core.states import TASK_STATES
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.service import queues, retryrules
 from jedi.service.sites import set_site
-from jedi.service.why import Why, why
+from jedi.service.why import TaskHold, why
 from jedi.taskbuffer.db.engine import listener
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import job_ends
@@ -32,7 +32,7 @@ from jedi.watchdog.dog import walk
 from jedi.watchdog.kennel import DOGS
 
 
-def ask(world: World, task_id: int) -> Why:
+def ask(world: World, task_id: int) -> TaskHold:
     with world.engine.begin() as tx:
         return why(tx, task_id)
 

@@ -17,8 +17,8 @@ from jedi.cli.jedi import app
 from jedi.core import clock
 from jedi.core.errors import BadInput
 from jedi.host.home import Home
-from jedi.simulator.dice import Dice
-from jedi.simulator.measure import Curve, Outcome, measure
+from jedi.simulator.dice import RandomStreams
+from jedi.simulator.measure import Curve, SimulationOutcome, measure
 from jedi.simulator.record import Record, Sample
 from jedi.simulator.report import differences, write_tables
 from jedi.simulator.run import simulate, simulate_in
@@ -44,7 +44,7 @@ def example(name: str, factor: float = 1.0, **changes: Any) -> Scenario:
     return scenario.smaller(factor).model_copy(update=changes)
 
 
-def sound(record: Record) -> Outcome:
+def sound(record: Record) -> SimulationOutcome:
     """What a run shows; its records agree and no agent had trouble."""
     assert (record.wrong, dict(record.troubles)) == ([], {})
     assert clock.turned() is None
@@ -443,10 +443,10 @@ tasks:
 
 
 def test_draws_depend_on_their_names_only() -> None:
-    first = Dice(1).stream("job", 7).random()
-    dice = Dice(1)
+    first = RandomStreams(1).stream("job", 7).random()
+    dice = RandomStreams(1)
     dice.stream("job", 8).random()
-    assert dice.stream("job", 7).random() == first != Dice(2).stream("job", 7).random()
+    assert dice.stream("job", 7).random() == first != RandomStreams(2).stream("job", 7).random()
 
 
 def test_two_sets_of_knobs_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from jedi.service.check import check
 from jedi.service.restoring import _pattern
 from jedi.spec.wire import Resources
 from jedi.standalone.backup import _database, backup, restore
-from jedi.standalone.place import Place
+from jedi.standalone.place import Installation
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.housekeeping.restoring import parts as parts_to_merge
@@ -35,8 +35,8 @@ from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.taskbuffer.schema import migrate
 
 
-def place_of(home: Path, url: str) -> Place:
-    return Place(Home(home), None, Settings(home, url))
+def place_of(home: Path, url: str) -> Installation:
+    return Installation(Home(home), None, Settings(home, url))
 
 
 def test_a_backup_becomes_the_same_database(

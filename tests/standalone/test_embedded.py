@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from support.embedded import wait_for
 
 from jedi.core.errors import JediError
-from jedi.host.home import Account, Home
+from jedi.host.home import Home, SystemAccount
 from jedi.standalone.binaries import SYSTEM_PLACES, find
 from jedi.standalone.embedded import Embedded
 
@@ -285,7 +285,7 @@ def test_an_ordinary_user_below_a_closed_directory() -> None:
     home = Home(closed / "home")
     try:
         command = child(home, "stop", uid=user.pw_uid, gid=user.pw_gid)
-        programs = find(None, Account(user.pw_uid, user.pw_gid), closed / "pgbin")
+        programs = find(None, SystemAccount(user.pw_uid, user.pw_gid), closed / "pgbin")
         environment = {**os.environ, "JEDI_PG_BIN": str(programs)}
         subprocess.run(command, env=environment, check=True, timeout=120)
         assert (home.path / "pg").stat().st_uid == user.pw_uid

@@ -18,7 +18,7 @@ from jedi.core.settings import Settings
 from jedi.host.home import Home
 from jedi.standalone import down, serving, up
 from jedi.standalone.detach import up_detached
-from jedi.standalone.place import Place
+from jedi.standalone.place import Installation
 from jedi.standalone.serving import Serving
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.schema import migrate
@@ -29,9 +29,9 @@ STRANGER = 64321
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> Installation:
     home = Home(tmp_path / "home")
-    return Place(home, None, Settings(home.path, "postgresql://nowhere/none"))
+    return Installation(home, None, Settings(home.path, "postgresql://nowhere/none"))
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def as_stranger() -> Iterator[None]:
 
 
 @only_root
-def test_somebody_elses_home_is_a_sentence(place: Place) -> None:
+def test_somebody_elses_home_is_a_sentence(place: Installation) -> None:
     """Root's is nobody else's to end, and that of somebody with a database is not root's."""
     place.home.make()
     (place.home.path / "pg").mkdir()
@@ -62,12 +62,12 @@ def test_somebody_elses_home_is_a_sentence(place: Place) -> None:
     place.mine("down")
 
 
-def test_a_home_that_is_not_there_is_nobodys(place: Place) -> None:
+def test_a_home_that_is_not_there_is_nobodys(place: Installation) -> None:
     place.mine("up")
     assert not down.down(place)
 
 
-def test_storage_that_leads_nowhere_is_refused(place: Place, tmp_path: Path) -> None:
+def test_storage_that_leads_nowhere_is_refused(place: Installation, tmp_path: Path) -> None:
     place.home.make()
     place.home.storage.symlink_to(tmp_path / "not-mounted")
     with pytest.raises(Refused, match=r"is a link to .*not-mounted.* Mount it") as caught:
@@ -81,7 +81,7 @@ def test_storage_that_leads_nowhere_is_refused(place: Place, tmp_path: Path) -> 
 def test_storage_that_cannot_be_written_is_refused() -> None:
     """Today jobs run and lose their results. That of other endpoints is only told."""
     home = Home(Path(f"/var/tmp/jedi-test-{os.getpid()}"))
-    place = Place(home, None, Settings(home.path, "postgresql://nowhere/none"))
+    place = Installation(home, None, Settings(home.path, "postgresql://nowhere/none"))
     home.storage.mkdir(parents=True)
     try:
         home.path.chmod(0o755)
@@ -122,7 +122,7 @@ def test_one_home_serves_a_database(
 def test_that_it_migrated_is_told(server: str, tmp_path: Path) -> None:
     url = new_database(server)
     engine = connect(url)
-    place = Place(Home(tmp_path / "home"), None, Settings(tmp_path / "home", url))
+    place = Installation(Home(tmp_path / "home"), None, Settings(tmp_path / "home", url))
     try:
         assert up._furnish(engine, place, None) == []  # it was empty
         assert up._furnish(engine, place, None) == []

@@ -24,8 +24,8 @@ from jedi.service.sites import show_site
 from jedi.standalone.down import end_pilots
 from jedi.submitter import local
 from jedi.submitter.agent import Submitter
-from jedi.submitter.batch import Batch
-from jedi.submitter.port import EngineError, Known, Slot, Start
+from jedi.submitter.batch import BatchEngine
+from jedi.submitter.port import EngineError, KnownPilot, Slot, Start
 from jedi.submitter.shapes import Shape
 
 PILOT = "HERE.0123456789ab"
@@ -128,8 +128,8 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commands:
     return commands
 
 
-def engine(name: str, tmp_path: Path, command_s: float = 10.0) -> Batch:
-    return Batch(name, tmp_path / "batch", tmp_path / "logs", command_s)
+def engine(name: str, tmp_path: Path, command_s: float = 10.0) -> BatchEngine:
+    return BatchEngine(name, tmp_path / "batch", tmp_path / "logs", command_s)
 
 
 def slot(name: str) -> Slot:
@@ -179,7 +179,11 @@ def test_pilots_are_found_by_name_and_cancelled(
     commands.plays(*played.lists)
     commands.plays(played.cancels[0])
     engine_ = engine(name, tmp_path)
-    known = [Known(PILOT, 1.0, False), Known("HERE.2", 1.0, False), Known("HERE.3", 1.0, False)]
+    known = [
+        KnownPilot(PILOT, 1.0, False),
+        KnownPilot("HERE.2", 1.0, False),
+        KnownPilot("HERE.3", 1.0, False),
+    ]
     seen = engine_.look(known)
     batch_id = played.submit[2]
     assert (seen.found[PILOT].batch_id, seen.found[PILOT].running) == (batch_id, True)
@@ -197,7 +201,7 @@ def test_an_empty_queue(
     name: str, said: str, code: int, commands: Commands, tmp_path: Path
 ) -> None:
     commands.plays(SYSTEMS[name].lists[0], said, code)
-    seen = engine(name, tmp_path).look([Known(PILOT, 1.0, True, batch_id="17")])
+    seen = engine(name, tmp_path).look([KnownPilot(PILOT, 1.0, True, batch_id="17")])
     assert seen.gone[PILOT].how == f"({name} job 17) is gone: its queue knows no more of it"
 
 
@@ -213,7 +217,7 @@ def test_how_a_pilot_ended(
     engine_ = engine("slurm", tmp_path)
     if code:
         (tmp_path / "batch/slurm/17.ec").write_text(code)
-    pilot = Known(PILOT, 1.0, True, batch_id="17")
+    pilot = KnownPilot(PILOT, 1.0, True, batch_id="17")
     end = engine_.look([pilot]).gone[PILOT]
     assert (end.how, end.failed) == (f"(slurm job 17) {how}", failed)
     engine_.forget([pilot])
@@ -258,7 +262,7 @@ def test_every_state_of_a_queue(
     engine_ = engine(name, tmp_path)
     for word in words.split():
         commands.plays(SYSTEMS[name].lists[0], STATES[name](word))
-        seen = engine_.look([Known(PILOT, 1.0, False)])
+        seen = engine_.look([KnownPilot(PILOT, 1.0, False)])
         said = {"ended": PILOT in seen.gone, "waits": PILOT in seen.waiting,
                 "runs": PILOT in seen.found and seen.found[PILOT].running}  # fmt: skip
         assert [*filter(said.get, said)] == [state], word
@@ -282,7 +286,7 @@ def test_what_else_is_in_a_queue_does_not_matter(
     name: str, said: str, commands: Commands, tmp_path: Path
 ) -> None:
     commands.plays(SYSTEMS[name].lists[0], said)
-    assert engine(name, tmp_path).look([Known(PILOT, 1.0, False)]).found[PILOT].running
+    assert engine(name, tmp_path).look([KnownPilot(PILOT, 1.0, False)]).found[PILOT].running
 
 
 # -------------------------------------------------------------------------------- out of order
@@ -319,7 +323,7 @@ def test_what_is_said_around_an_id(name: str, commands: Commands, tmp_path: Path
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_systems_that_hang_or_talk_nonsense(name: str, commands: Commands, tmp_path: Path) -> None:
     played = SYSTEMS[name]
-    known = [Known(PILOT, 1.0, True, batch_id="17")]
+    known = [KnownPilot(PILOT, 1.0, True, batch_id="17")]
     for nonsense in ("Segmentation fault", "[", '{"RECORDS": [{}], "Jobs": {"17": {}}}', "17"):
         commands.plays(played.lists[0], nonsense)
         with pytest.raises(EngineError, match="no list of jobs"):
@@ -337,10 +341,10 @@ def test_systems_that_hang_or_talk_nonsense(name: str, commands: Commands, tmp_p
 def test_of_twins_one_lives(commands: Commands, tmp_path: Path) -> None:
     commands.plays("squeue", f"16|PENDING|None|{PILOT}\n17|RUNNING|None|{PILOT}\n")
     commands.plays("scancel")
-    seen = engine("slurm", tmp_path).look([Known(PILOT, 1.0, False)])
+    seen = engine("slurm", tmp_path).look([KnownPilot(PILOT, 1.0, False)])
     assert seen.found[PILOT].batch_id == "17"
     assert commands.calls()[-1] == "scancel -Q 16"
-    seen = engine("slurm", tmp_path).look([Known(PILOT, 1.0, False, batch_id="16")])
+    seen = engine("slurm", tmp_path).look([KnownPilot(PILOT, 1.0, False, batch_id="16")])
     assert seen.found == {}
     assert commands.calls()[-1] == "scancel -Q 17"
 
@@ -348,7 +352,7 @@ def test_of_twins_one_lives(commands: Commands, tmp_path: Path) -> None:
 def test_a_queue_that_hangs_or_talks_nonsense_ends_no_pilot(
     commands: Commands, tmp_path: Path
 ) -> None:
-    known = [Known(PILOT, 1.0, True, batch_id="17")]
+    known = [KnownPilot(PILOT, 1.0, True, batch_id="17")]
     begin = clock.monotonic()
     commands.plays("squeue", then="sleep 60")
     with pytest.raises(EngineError, match="squeue has not answered") as error:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jedi.submitter.plan import Want, deal, idle, ramp
+from jedi.submitter.plan import SlotDemand, deal, idle, ramp
 from jedi.submitter.shapes import Shape, shapes
 from jedi.taskrefiner.resource import ResourceType
 
@@ -27,12 +27,12 @@ from jedi.taskrefiner.resource import ResourceType
     ],
 )
 def test_how_many(waiting: int, pilots: int, busy: int, n_slots: int, wanted: int) -> None:
-    wants = [Want(1, waiting, pilots, 0, 99)]
+    wants = [SlotDemand(1, waiting, pilots, 0, 99)]
     assert deal(wants, idle(wants, busy), n_slots - pilots) == [wanted]
 
 
 def test_how_many_are_idle() -> None:
-    small, large = Want(1, 0, 5, 2, 0), Want(8, 0, 4, 1, 0)
+    small, large = SlotDemand(1, 0, 5, 2, 0), SlotDemand(8, 0, 4, 1, 0)
     assert idle([small, large], 6) == [2, 1]  # those that have not begun
     assert idle([small, large], 5) == [3, 2]  # and one more of either
     assert idle([small, large], 9) == [0, 0]
@@ -42,15 +42,22 @@ def test_how_many_are_idle() -> None:
 @pytest.mark.parametrize(
     ("small", "large", "room", "wanted"),
     [
-        (Want(1, 9, 0, 0, 9), Want(8, 9, 0, 0, 9), 24, [8, 2]),  # cores are shared alike
-        (Want(1, 3, 0, 0, 9), Want(8, 9, 0, 0, 9), 24, [3, 2]),
-        (Want(1, 9, 0, 0, 9), Want(8, 0, 0, 0, 9), 24, [9, 0]),
-        (Want(1, 9, 9, 0, 9), Want(8, 1, 0, 0, 9), 7, [0, 0]),  # the large one is next
-        (Want(1, 9, 9, 0, 9), Want(8, 1, 0, 0, 0), 7, [7, 0]),  # but not while it fails
-        (Want(1, 9, 7, 0, 9), Want(8, 1, 1, 0, 9), 7, [1, 0]),
+        (
+            SlotDemand(1, 9, 0, 0, 9),
+            SlotDemand(8, 9, 0, 0, 9),
+            24,
+            [8, 2],
+        ),  # cores are shared alike
+        (SlotDemand(1, 3, 0, 0, 9), SlotDemand(8, 9, 0, 0, 9), 24, [3, 2]),
+        (SlotDemand(1, 9, 0, 0, 9), SlotDemand(8, 0, 0, 0, 9), 24, [9, 0]),
+        (SlotDemand(1, 9, 9, 0, 9), SlotDemand(8, 1, 0, 0, 9), 7, [0, 0]),  # the large one is next
+        (SlotDemand(1, 9, 9, 0, 9), SlotDemand(8, 1, 0, 0, 0), 7, [7, 0]),  # but not while it fails
+        (SlotDemand(1, 9, 7, 0, 9), SlotDemand(8, 1, 1, 0, 9), 7, [1, 0]),
     ],
 )
-def test_shapes_share_the_cores(small: Want, large: Want, room: int, wanted: list[int]) -> None:
+def test_shapes_share_the_cores(
+    small: SlotDemand, large: SlotDemand, room: int, wanted: list[int]
+) -> None:
     assert deal([small, large], [0, 0], room) == wanted
 
 

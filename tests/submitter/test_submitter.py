@@ -17,7 +17,7 @@ from support.submitter import Field, at_end
 
 from jedi.core import clock
 from jedi.host import processes
-from jedi.host.home import Account
+from jedi.host.home import SystemAccount
 from jedi.host.processes import Process
 from jedi.submitter import local
 from jedi.submitter.agent import Submitter
@@ -32,7 +32,7 @@ def test_the_name_of_a_pilot_ends_its_command_line() -> None:
     line = local.command(slot, "HERE.1", None)
     assert line[-2:] == ["--pilot-id", "HERE.1"]
     assert "--payload-user" not in line
-    line = local.command(slot, "HERE.1", Account(64001, 64001))
+    line = local.command(slot, "HERE.1", SystemAccount(64001, 64001))
     assert line[line.index("--payload-user") + 1] == "64001:64001"
 
 

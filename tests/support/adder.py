@@ -11,7 +11,7 @@ from sqlalchemy import text
 from jedi.agent.base import World
 from jedi.jobdispatcher.agent import Adder
 from jedi.spec.attempt import HeldJob, ReportedJob
-from jedi.spec.wire import Output, Report, Resources
+from jedi.spec.wire import Report, Resources, StagedOutput
 from jedi.taskbuffer.jobs import dispatch, job_ends
 from support.job_rows import Made, make_jobs
 
@@ -37,18 +37,18 @@ class Pilot:
     def staging(self, job: HeldJob) -> Path:
         return self.world.ddm.staging_dir(ENDPOINT, job.panda_id, job.lock_seq)
 
-    def stage(self, job: HeldJob, *kinds: str) -> list[Output]:
+    def stage(self, job: HeldJob, *kinds: str) -> list[StagedOutput]:
         self.staging(job).mkdir(parents=True)
         made = []
         for file in job.files:
             if file.type in kinds:
                 data = f"made by {job.panda_id}".encode()
                 (self.staging(job) / file.lfn).write_bytes(data)
-                made.append(Output(lfn=file.lfn, size=len(data), guid="ab",
+                made.append(StagedOutput(lfn=file.lfn, size=len(data), guid="ab",
                                    adler32=f"{zlib.adler32(data):08x}"))  # fmt: skip
         return made
 
-    def tell(self, job: HeldJob, status: Any, outputs: list[Output], **more: Any) -> None:
+    def tell(self, job: HeldJob, status: Any, outputs: list[StagedOutput], **more: Any) -> None:
         said = Report(pandaid=job.panda_id, lock_seq=job.lock_seq, status=status,
                       outputs=outputs, **more)  # fmt: skip
         with self.world.engine.begin() as tx:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, text
 
 from jedi.agent.base import World
 from jedi.ddm.interface import FileInfo, Replica
-from jedi.service.why import Why, why
+from jedi.service.why import TaskHold, why
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.watchdog.dog import walk
 from jedi.watchdog.kennel import DOGS
@@ -125,7 +125,7 @@ def build(world: World, broker: Broker, tasks: Sequence[int]) -> None:
     walk(world, DOGS["diskio"])
 
 
-def ask_why(world: World, task_id: int) -> Why:
+def ask_why(world: World, task_id: int) -> TaskHold:
     with world.engine.begin() as tx:
         return why(tx, task_id)
 

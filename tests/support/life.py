@@ -32,7 +32,7 @@ from jedi.core import clock, states
 from jedi.core.errors import BadInput, NotFound, Refused
 from jedi.ddm import factory
 from jedi.service import check, commands, jobs, pilots, submission
-from jedi.spec.wire import AcquireRequest, Beat, Output, Report, Resources
+from jedi.spec.wire import AcquireRequest, Beat, Report, Resources, StagedOutput
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import users
 from jedi.taskbuffer.users.users import Identity
@@ -467,7 +467,7 @@ class Life(RuleBasedStateMachine):
         bad = [{"lfn": one["lfn"], "problem": problem} for one in inputs[:1] if problem]
         self.report(job, {**ENDS[how], "outputs": outputs, "bad_inputs": bad})
 
-    def staged(self, job: Held) -> list[Output]:
+    def staged(self, job: Held) -> list[StagedOutput]:
         """The outputs of a job, as its pilot leaves and reports them."""
         directory = Path(job.order["stage_out"])
         directory.mkdir(parents=True, exist_ok=True)
@@ -476,8 +476,8 @@ class Life(RuleBasedStateMachine):
             if lfn:
                 data = f"{lfn} {job.attempt}".encode()
                 (directory / lfn).write_bytes(data)
-                found.append(Output(lfn=lfn, size=len(data), adler32=f"{zlib.adler32(data):08x}",
-                                    guid=f"{len(self.said):08x}"))  # fmt: skip
+                found.append(StagedOutput(lfn=lfn, size=len(data),
+                    adler32=f"{zlib.adler32(data):08x}", guid=f"{len(self.said):08x}"))  # fmt: skip
         return found
 
     def report(self, job: Held, what: dict[str, Any]) -> None:

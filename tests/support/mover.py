@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 
 from jedi.agent.base import World
 from jedi.jobdispatcher.agent import Adder
-from jedi.spec.wire import Output, Report, Resources
+from jedi.spec.wire import Report, Resources, StagedOutput
 from jedi.taskbuffer.jobs import dispatch
 from support.helpers import put_file_dataset
 from support.job_rows import Made, make_jobs
@@ -65,7 +65,7 @@ def transferring_jobs(world: World, n: int) -> Made:
             if file.type in ("output", "log"):
                 data = file.lfn.encode()
                 (staging / file.lfn).write_bytes(data)
-                outputs.append(Output(lfn=file.lfn, size=len(data), guid="0" * 36,
+                outputs.append(StagedOutput(lfn=file.lfn, size=len(data), guid="0" * 36,
                                       adler32=f"{zlib.adler32(data):08x}"))  # fmt: skip
         reports.append(Report(pandaid=job.panda_id, lock_seq=job.lock_seq, status="finished",
                               outputs=outputs))  # fmt: skip

@@ -20,10 +20,10 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
-from jedi.spec.wire import AcquireRequest, Beats, LogEntries, Message, Reports
+from jedi.spec.wire import AcquireRequest, Beats, LogEntries, PilotMessage, Reports
 from support.seen import mark
 
-MESSAGES: dict[str, type[Message]] = {
+MESSAGES: dict[str, type[PilotMessage]] = {
     "acquire": AcquireRequest,
     "report": Reports,
     "heartbeat": Beats,

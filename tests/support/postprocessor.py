@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from jedi.agent.base import World
-from jedi.postprocessor.outcome import Dataset, PostProcessing
+from jedi.postprocessor.outcome import EndingDataset, PostProcessing
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from support.job_rows import Made, make_jobs
@@ -15,10 +15,14 @@ from support.job_rows import Made, make_jobs
 PLUGIN = PostProcessing()
 
 
-def master(wanted: int, finished: int, failed: int = 0, missing: int = 0, **more: Any) -> Dataset:
+def master(
+    wanted: int, finished: int, failed: int = 0, missing: int = 0, **more: Any
+) -> EndingDataset:
     values = {"dataset_id": 1, "name": "s:d", "type": "input", "master_id": None,
               "status": "ready", **more}  # fmt: skip
-    return Dataset(to_be_used=wanted, finished=finished, failed=failed, missing=missing, **values)
+    return EndingDataset(
+        to_be_used=wanted, finished=finished, failed=failed, missing=missing, **values
+    )
 
 
 def end(tx: Connection, made: Made, targets: list[str]) -> None:

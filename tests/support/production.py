@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from jedi.brokerage.choice import Choice
-from jedi.brokerage.need import Need
+from jedi.brokerage.choice import SiteChoice
+from jedi.brokerage.need import Requirements
 from jedi.brokerage.production import ProductionBroker
 from jedi.brokerage.verdict import judge
 from jedi.core.knobs import Knobs
-from jedi.spec.demand import GB, MB, Load
-from jedi.spec.request import Data, Held, Request
+from jedi.spec.demand import GB, MB, InputSize
+from jedi.spec.request import InputAvailability, Request, SiteInput
 from jedi.spec.snapshot import Snapshot
 from support.split import demand, sites
 
@@ -18,11 +18,15 @@ CLASSIC, CURRENT = Knobs(), Knobs({"core.preset": "current"})
 SHARE = "simul"
 
 
-def need(data: Data | None = None, columns: dict[str, Any] | None = None, **asked: Any) -> Need:
+def need(
+    data: InputAvailability | None = None, columns: dict[str, Any] | None = None, **asked: Any
+) -> Requirements:
     """A production task with 10 events of 1000 HS06 s a job that asks for this besides."""
     request = Request(**{"vo": "atlas", "label": "managed", "gshare": SHARE, **asked})
     figures = demand(**{"cputime": 1000, **(columns or {})})
-    return Need(figures, Load(100 * MB, 10.0), request=request, data=data or Data())
+    return Requirements(
+        figures, InputSize(100 * MB, 10.0), request=request, data=data or InputAvailability()
+    )
 
 
 def world(
@@ -39,28 +43,28 @@ def world(
     return Snapshot.read(said)
 
 
-def codes(at: Snapshot, asked: Need, knobs: Knobs = CLASSIC) -> list[str]:
+def codes(at: Snapshot, asked: Requirements, knobs: Knobs = CLASSIC) -> list[str]:
     """Why the first site is refused."""
     verdict = judge(ProductionBroker.filters, at, asked, knobs)
     return [verdict.filters[i].code for i in verdict.reasons(0)]
 
 
-def choose(at: Snapshot, asked: Need, knobs: Knobs = CLASSIC, seed: int = 1) -> Choice:
+def choose(at: Snapshot, asked: Requirements, knobs: Knobs = CLASSIC, seed: int = 1) -> SiteChoice:
     return ProductionBroker().choose(at, asked, knobs, (), seed)
 
 
-def codes_of(found: Choice) -> list[str]:
+def codes_of(found: SiteChoice) -> list[str]:
     """Why the first site was refused."""
     return [found.verdict.filters[i].code for i in found.verdict.reasons(0)]
 
 
-def names(found: Choice) -> list[str]:
+def names(found: SiteChoice) -> list[str]:
     return [found.sites.sites[i] for i in found.candidates]
 
 
-HELD = {"S": Held(5 * GB, 50, 8 * GB, 80)}
+HELD = {"S": SiteInput(5 * GB, 50, 8 * GB, 80)}
 HEAVY = {"cputime": 1}  # 100 MB in 600 s are 174 kB/s; 1 GB is much more
 
 
-def data(size_gb: float, n: int) -> Data:
-    return Data(size_gb * GB, n, True, HELD)
+def data(size_gb: float, n: int) -> InputAvailability:
+    return InputAvailability(size_gb * GB, n, True, HELD)

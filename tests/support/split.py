@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from jedi.brokerage.choice import Choice
+from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.generic import GenericBroker
-from jedi.brokerage.need import Need, atom
+from jedi.brokerage.need import Requirements, atom
 from jedi.core.knobs import Knobs
 from jedi.jobgenerator.plan import Cut, plan
 from jedi.jobgenerator.strategies import FileStrategy
@@ -73,7 +73,7 @@ def sites(*names: str, **columns: Sequence[Any]) -> Snapshot:
     return Snapshot.of({**plain, **{k: list(v) for k, v in columns.items()}}, {})
 
 
-def choice(world: Snapshot, need: Need, seed: int = 1, **knobs: Any) -> Choice:
+def choice(world: Snapshot, need: Requirements, seed: int = 1, **knobs: Any) -> SiteChoice:
     return GenericBroker().choose(world, need, Knobs(knobs), (), seed)
 
 
@@ -84,7 +84,7 @@ def cut(
     """Plan jobs as the generator does."""
     asked = asked or demand()
     strategy = FileStrategy()
-    need = Need(asked, atom(chunks, strategy.files_per_unit(rules, chunks)))
+    need = Requirements(asked, atom(chunks, strategy.files_per_unit(rules, chunks)))
     found = choice(world or sites("S"), need, **knobs)
     return plan(chunks, found, strategy, rules, asked, Knobs(knobs), most)[0]
 

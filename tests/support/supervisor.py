@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from jedi.agent.supervisor import Charge, Program, Supervisor
+from jedi.agent.supervisor import Program, Supervised, Supervisor
 from jedi.standalone import down
 
 CHECKOUT = str(Path(down.__file__).parents[2])
@@ -36,8 +36,8 @@ class House:
         log = self.directory / f"{name}.log"
         return Program(name, [sys.executable, "-c", source], log, environment)
 
-    def supervise(self, *charges: Charge) -> Supervisor:
+    def supervise(self, *charges: Supervised) -> Supervisor:
         return Supervisor(charges, self.notify, self.record, self.log)
 
-    def record(self, charges: Sequence[Charge]) -> None:
+    def record(self, charges: Sequence[Supervised]) -> None:
         self.recorded.append({charge.name: charge.ready for charge in charges})

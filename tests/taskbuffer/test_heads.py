@@ -12,7 +12,7 @@ from jedi.agent.base import World
 from jedi.core import clock
 from jedi.spec.wire import Resources
 from jedi.taskbuffer.jobs import dispatch
-from jedi.taskbuffer.jobs.first_waiting import Heads
+from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
 
 ODD = "a,\"b'{}\\ NULL"
 
@@ -34,7 +34,7 @@ def jobs(engine: Engine, n: int, share: str, priority: int = 100) -> list[int]:
         return make_jobs(tx, n, share=share, priority=priority).jobs
 
 
-def take(engine: Engine, heads: Heads, n: int, request: str) -> list[int]:
+def take(engine: Engine, heads: FirstWaiting, n: int, request: str) -> list[int]:
     with engine.begin() as tx:
         held = dispatch.acquire(tx, "SITE_A", n, Resources(cores=1), request, "pilot", heads)
     return [job.panda_id for job in held]
@@ -42,7 +42,7 @@ def take(engine: Engine, heads: Heads, n: int, request: str) -> list[int]:
 
 @pytest.mark.usefixtures("later")
 def test_jobs_go_on_from_where_they_were_seen(engine: Engine) -> None:
-    heads = Heads()
+    heads = FirstWaiting()
     first, second = jobs(engine, 2, ODD), jobs(engine, 2, ODD, 50)
     other = jobs(engine, 2, "NULL")
     got = [take(engine, heads, 1, f"r{n}") for n in range(7)]
@@ -50,7 +50,7 @@ def test_jobs_go_on_from_where_they_were_seen(engine: Engine) -> None:
 
 
 def test_urgent_jobs_come_first_a_second_later(engine: Engine, later: pytest.MonkeyPatch) -> None:
-    heads = Heads()
+    heads = FirstWaiting()
     usual = jobs(engine, 3, "a")
     assert take(engine, heads, 1, "r1") == usual[:1]
     above, urgent = jobs(engine, 1, "a", 900), jobs(engine, 1, "Express", 5)
@@ -62,7 +62,7 @@ def test_urgent_jobs_come_first_a_second_later(engine: Engine, later: pytest.Mon
 
 @pytest.mark.usefixtures("later")
 def test_what_came_since_does_not_wait_when_there_is_nothing_else(engine: Engine) -> None:
-    heads = Heads()
+    heads = FirstWaiting()
     [known] = jobs(engine, 1, "b", 10)
     assert take(engine, heads, 1, "r1") == [known]
     since = jobs(engine, 1, "b", 90) + jobs(engine, 1, "a", 1)
@@ -74,7 +74,7 @@ def test_what_came_since_does_not_wait_when_there_is_nothing_else(engine: Engine
 
 @pytest.mark.usefixtures("later")
 def test_a_repeated_request_takes_nothing_more(engine: Engine) -> None:
-    heads = Heads()
+    heads = FirstWaiting()
     waiting = jobs(engine, 3, "a")
     assert take(engine, heads, 1, "r1") == waiting[:1]
     assert take(engine, heads, 1, "r1") == waiting[:1]
@@ -83,7 +83,7 @@ def test_a_repeated_request_takes_nothing_more(engine: Engine) -> None:
 
 def test_threads_and_processes_that_remember_get_each_job_once(engine: Engine) -> None:
     waiting = jobs(engine, 100, "a") + jobs(engine, 100, "a", 50) + jobs(engine, 100, "b")
-    knowing = [Heads(), Heads()]
+    knowing = [FirstWaiting(), FirstWaiting()]
 
     def pilot(number: int) -> list[int]:
         got: list[int] = []

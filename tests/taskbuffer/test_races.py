@@ -17,7 +17,7 @@ from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.contentsfeeder.feed import FeedTask, Wait
 from jedi.core import clock
 from jedi.jobgenerator.agent import JobGenerator
-from jedi.jobgenerator.outcome import Held
+from jedi.jobgenerator.outcome import NoJobs
 from jedi.taskbuffer.housekeeping import checks, knobs
 from jedi.taskbuffer.inputs import contents, datasets
 from jedi.taskbuffer.jobs import job_ends, jobs
@@ -135,7 +135,7 @@ def test_a_generator_that_came_too_late_does_not_put_the_task_to_sleep(world: Wo
         (item,) = late.claim(tx, 1)
         tx.execute(text("UPDATE jedi_dataset_contents SET status = 'running'"))
     held = late.work(item)
-    assert isinstance(held, Held) and held.code == "no_ready_files"
+    assert isinstance(held, NoJobs) and held.code == "no_ready_files"
     assert held.wait_s <= late.poll_s
 
 

@@ -11,7 +11,7 @@ from support.races import blocked, killed
 
 from jedi.agent.base import World
 from jedi.jobdispatcher.agent import Adder
-from jedi.jobdispatcher.outcome import TRANSFERRING, Verdict
+from jedi.jobdispatcher.outcome import TRANSFERRING, JobVerdict
 from jedi.spec.wire import Beat, Report, Resources
 from jedi.taskbuffer.housekeeping import dogs
 from jedi.taskbuffer.jobs import dispatch, job_ends, jobs, retry_rules, timeouts
@@ -88,7 +88,7 @@ def test_the_adder_locks_jobs_in_one_order(world: World) -> None:
             tx.execute(text("UPDATE jedi_jobs SET status = :s, pilot_result = 'failed'"),
                        {"s": status})  # fmt: skip
         found = job_ends.reported(tx, 2)
-    verdicts = (TRANSFERRING, Verdict("failed", "payload_exit", "It failed.", "payload"))
+    verdicts = (TRANSFERRING, JobVerdict("failed", "payload_exit", "It failed.", "payload"))
     results = list(zip(found, verdicts, strict=True))
     with world.engine.connect() as other:
         jobs.lock_jobs(other, made.jobs[:1])

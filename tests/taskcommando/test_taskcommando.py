@@ -20,7 +20,7 @@ from jedi.taskbuffer.tasks import commands, tasks
 from jedi.taskbuffer.tasks.tasks import Move
 from jedi.taskcommando.agent import TaskCommando
 from jedi.taskcommando.commands import COMMANDS
-from jedi.taskcommando.retry import Dataset, plan
+from jedi.taskcommando.retry import RetriedDataset, plan
 
 # ----------------------------------------------------------------------------- the pure rules
 
@@ -60,9 +60,9 @@ def test_a_refusal_is_short(command: str, status: str, sentence: str) -> None:
     assert COMMANDS[command].refusal(status) == sentence
 
 
-def dataset(number: int, status: str, revived: int = 0, **more: Any) -> Dataset:
+def dataset(number: int, status: str, revived: int = 0, **more: Any) -> RetriedDataset:
     values = {"type": "input", "master_id": None, "state": "closed", "used": 1, **more}
-    return Dataset(number, status=status, revived=revived, **values)
+    return RetriedDataset(number, status=status, revived=revived, **values)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def dataset(number: int, status: str, revived: int = 0, **more: Any) -> Dataset:
     ],
 )  # fmt: skip
 def test_where_a_retried_task_goes_on(
-    datasets: list[Dataset], target: str | None, moves: list[tuple[int, str]]
+    datasets: list[RetriedDataset], target: str | None, moves: list[tuple[int, str]]
 ) -> None:
     found = plan(datasets)
     assert (found.target, found.datasets) == (target, moves)

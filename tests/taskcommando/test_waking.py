@@ -16,7 +16,7 @@ from support.task_rows import good, put
 from support.timeouts import put as put_job
 
 from jedi.agent.base import World
-from jedi.agent.loop import Ears
+from jedi.agent.loop import WakeUp
 from jedi.core import clock, states
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.mover.agent import Mover
@@ -166,12 +166,12 @@ def test_every_agent_hears_of_it(world: World) -> None:
     heard: list[float] = []
     agents: list[Any] = [JobGenerator(world), WatchDog(world)]
 
-    def listen(ears: Ears) -> None:
+    def listen(ears: WakeUp) -> None:
         began = clock.monotonic()
         ears.wait(60, threading.Event())
         heard.append(clock.monotonic() - began)
 
-    with Ears(agents[0]) as one, Ears(agents[1]) as other:
+    with WakeUp(agents[0]) as one, WakeUp(agents[1]) as other:
         threads = [threading.Thread(target=listen, args=[ears]) for ears in (one, other)]
         for thread in threads:
             thread.start()

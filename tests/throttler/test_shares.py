@@ -7,25 +7,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jedi.throttler.shares import Node, allot, distribute
+from jedi.throttler.shares import ShareNode, allot, distribute
 
 A, B, C, D, D1, D2, D3 = range(1, 8)
 
 
-def worked(stretch: bool = True, **changes: Node) -> list[Node]:
+def worked(stretch: bool = True, **changes: ShareNode) -> list[ShareNode]:
     """The queues of the worked example of brokerage.md §1.2."""
     return [
-        Node(A, None, 40, False, True),
-        Node(B, None, 20, False, False),
-        Node(C, None, 10, stretch, True),
-        Node(D, -1, 30, stretch, False),
-        Node(D1, D, 60, False, True),
-        Node(D2, D, 30, False, False),
-        Node(D3, D, 10, stretch, True),
+        ShareNode(A, None, 40, False, True),
+        ShareNode(B, None, 20, False, False),
+        ShareNode(C, None, 10, stretch, True),
+        ShareNode(D, -1, 30, stretch, False),
+        ShareNode(D1, D, 60, False, True),
+        ShareNode(D2, D, 30, False, False),
+        ShareNode(D3, D, 10, stretch, True),
     ]
 
 
-def allocations(nodes: list[Node], total: float = 10_000, by_demand: bool = False) -> list[float]:
+def allocations(
+    nodes: list[ShareNode], total: float = 10_000, by_demand: bool = False
+) -> list[float]:
     found = allot(nodes, total, by_demand=by_demand)
     return [round(one.allocation or 0, 1) for one in found]
 
@@ -42,21 +44,21 @@ def test_the_worked_example_if_nobody_is_stretchable() -> None:
 
 def test_partitions_stand_in_partitions() -> None:
     nodes = [
-        Node(1, -1, 50, False, False),
-        Node(2, 1, 50, False, False),
-        Node(3, 2, 1, False, True),
-        Node(4, 2, 3, False, True),
-        Node(5, 1, 50, False, True),
-        Node(6, None, 50, False, True),
+        ShareNode(1, -1, 50, False, False),
+        ShareNode(2, 1, 50, False, False),
+        ShareNode(3, 2, 1, False, True),
+        ShareNode(4, 2, 3, False, True),
+        ShareNode(5, 1, 50, False, True),
+        ShareNode(6, None, 50, False, True),
     ]
     assert allocations(nodes, 800) == [400, 200, 50, 150, 200, 400]
 
 
 def test_demand_caps_what_a_queue_gets() -> None:
     nodes = [
-        Node(1, None, 40, False, True, demand=3),
-        Node(2, None, 40, False, True, demand=1000),
-        Node(3, None, 20, True, True, demand=30),
+        ShareNode(1, None, 40, False, True, demand=3),
+        ShareNode(2, None, 40, False, True, demand=1000),
+        ShareNode(3, None, 20, True, True, demand=30),
     ]
     assert allocations(nodes, 100, by_demand=True) == [3, 67, 30]
     assert allocations(nodes, 100) == [40, 40, 20]
@@ -84,12 +86,12 @@ def test_shares_of_nothing(
 
 def test_who_used_least_of_its_share_is_served_first() -> None:
     nodes = [
-        Node(1, None, 50, False, True, usage=50),
-        Node(2, -1, 50, False, False),
-        Node(3, 2, 50, False, True, usage=10),
-        Node(4, 2, 50, False, True, usage=0),
-        Node(5, None, None, False, True, usage=40),
-        Node(6, None, 0, False, True, usage=0),
+        ShareNode(1, None, 50, False, True, usage=50),
+        ShareNode(2, -1, 50, False, False),
+        ShareNode(3, 2, 50, False, True, usage=10),
+        ShareNode(4, 2, 50, False, True, usage=0),
+        ShareNode(5, None, None, False, True, usage=40),
+        ShareNode(6, None, 0, False, True, usage=0),
     ]
     found = {one.queue_id: one for one in allot(nodes, 100, by_demand=False)}
     order = sorted((one for one in found if one != 2), key=lambda q: found[q].place)

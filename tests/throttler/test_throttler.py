@@ -14,39 +14,49 @@ from jedi.agent.base import World
 from jedi.core.knobs import Knobs
 from jedi.taskbuffer.scheduling import throttling
 from jedi.taskbuffer.sites import snapshot
-from jedi.throttler.decide import Load, Pass, Queue, Skip, Throttle, Urgent, Work, ceiling, outranks
+from jedi.throttler.decide import (
+    JobCounts,
+    Pass,
+    QueuedWork,
+    Skip,
+    Throttle,
+    ThrottledQueue,
+    Urgent,
+    ceiling,
+    outranks,
+)
 
-QUEUE = Queue(1, "prod", "managed", None, 10, {})
+QUEUE = ThrottledQueue(1, "prod", "managed", None, 10, {})
 
 
-def throttle(load: Load, shape: str = "SCORE", **caps: int) -> Throttle:
-    queue = Queue(1, "prod", "managed", None, 10, caps)
+def throttle(load: JobCounts, shape: str = "SCORE", **caps: int) -> Throttle:
+    queue = ThrottledQueue(1, "prod", "managed", None, 10, caps)
     return Throttle([queue], {(1, shape): load}, Knobs())
 
 
 def test_the_worked_example() -> None:
-    load = Load(running=200, not_running=150, defined=20)
+    load = JobCounts(running=200, not_running=150, defined=20)
     assert throttle(load).decide(1, "SCORE") == Pass(250, lacking=True)
 
 
 def test_the_bunch_is_what_is_missing_within_bounds() -> None:
-    some = Load(running=1000, not_running=1450)
+    some = JobCounts(running=1000, not_running=1450)
     assert throttle(some).decide(1, "SCORE") == Pass(275, lacking=True)
-    many = Load(running=1000, not_running=1450, defined=550)
+    many = JobCounts(running=1000, not_running=1450, defined=550)
     assert throttle(many).decide(1, "SCORE") == Pass(275, lacking=False)
-    assert throttle(Load(running=10_000)).decide(1, "SCORE") == Pass(300, lacking=True)
+    assert throttle(JobCounts(running=10_000)).decide(1, "SCORE") == Pass(300, lacking=True)
 
 
 @pytest.mark.parametrize(
     ("load", "code"),
     [
-        (Load(not_running=2001), "none_running"),
-        (Load(running=100, not_running=2000, defined=1), "many_queued"),
-        (Load(running=5000, defined=2401), "many_defined"),
-        (Load(running=100, waiting=1001), "many_waiting"),
+        (JobCounts(not_running=2001), "none_running"),
+        (JobCounts(running=100, not_running=2000, defined=1), "many_queued"),
+        (JobCounts(running=5000, defined=2401), "many_defined"),
+        (JobCounts(running=100, waiting=1001), "many_waiting"),
     ],
 )
-def test_enough_is_enough(load: Load, code: str) -> None:
+def test_enough_is_enough(load: JobCounts, code: str) -> None:
     found = throttle(load).decide(1, "SCORE")
     assert isinstance(found, Skip) and found.facts["test"] == code and found.yields
     assert found.code == "queue_throttled" and "Work queue prod, SCORE" in found.reason
@@ -55,57 +65,57 @@ def test_enough_is_enough(load: Load, code: str) -> None:
 @pytest.mark.parametrize(
     "load",
     [
-        Load(not_running=2000),
-        Load(running=100, not_running=2000),
-        Load(running=1001, not_running=2001),
-        Load(running=300, waiting=1200),
+        JobCounts(not_running=2000),
+        JobCounts(running=100, not_running=2000),
+        JobCounts(running=1001, not_running=2001),
+        JobCounts(running=300, waiting=1200),
     ],
 )
-def test_what_is_at_its_limit_goes_on(load: Load) -> None:
+def test_what_is_at_its_limit_goes_on(load: JobCounts) -> None:
     assert isinstance(throttle(load).decide(1, "SCORE"), Pass)
 
 
 def test_many_short_jobs_are_not_enough() -> None:
-    loads = {(1, "SCORE"): Load(not_running=2000, defined=1)}
+    loads = {(1, "SCORE"): JobCounts(not_running=2000, defined=1)}
     knobs = Knobs({"core.preset": "current"})
 
     def passes(*seconds: float | None, shape: str | None = "SCORE") -> bool:
-        work = [Work(1, "SCORE", one) for one in seconds]
+        work = [QueuedWork(1, "SCORE", one) for one in seconds]
         return isinstance(Throttle([QUEUE], loads, knobs, (), work).decide(1, shape), Pass)
 
     assert passes(5e7) and passes(2e7, 3e7)
     assert not passes(5.1e7) and not passes(3e7, 3e7)
     assert not passes() and not passes(None) and not passes(1e7, None)  # nobody knows
     assert not passes(1e7, shape=None)  # event service
-    found = Throttle([QUEUE], loads, Knobs(), (), [Work(1, "SCORE", 1.0)])
+    found = Throttle([QUEUE], loads, Knobs(), (), [QueuedWork(1, "SCORE", 1.0)])
     assert isinstance(found.decide(1, "SCORE"), Skip)  # the seed does not ask how long they take
 
 
 def test_while_work_is_short_more_may_wait() -> None:
-    load = {(1, "SCORE"): Load(running=1000, not_running=2500)}
+    load = {(1, "SCORE"): JobCounts(running=1000, not_running=2500)}
     short = Knobs({"core.work_shortage": 1, "throttler.threshold_when_short": 3.0})
     assert isinstance(Throttle([QUEUE], load, Knobs()).decide(1, "SCORE"), Skip)
     assert Throttle([QUEUE], load, short).decide(1, "SCORE") == Pass(250, lacking=False)
 
 
 def test_caps_of_the_queue_come_last_and_the_one_on_running_jobs_yields_to_nobody() -> None:
-    ran = throttle(Load(running=51), NRUNNINGCAP=50).decide(1, "SCORE")
+    ran = throttle(JobCounts(running=51), NRUNNINGCAP=50).decide(1, "SCORE")
     assert isinstance(ran, Skip) and (ran.facts["test"], ran.yields) == ("running_cap", False)
-    most = throttle(Load(running=50, not_running=101), NQUEUECAP=100).decide(1, "SCORE")
+    most = throttle(JobCounts(running=50, not_running=101), NQUEUECAP=100).decide(1, "SCORE")
     assert isinstance(most, Skip) and (most.facts["test"], most.yields) == ("queue_cap", True)
-    few = throttle(Load(running=300, not_running=90), NQUEUECAP=100, NQUEUELIMIT=40)
+    few = throttle(JobCounts(running=300, not_running=90), NQUEUECAP=100, NQUEUELIMIT=40)
     assert few.decide(1, "SCORE") == Pass(20, lacking=True)
 
 
 def test_the_most_special_limit_decides_what_is_compared() -> None:
     loads = {
-        (1, "MCORE"): Load(running=1, not_running=30),
-        (1, "MCORE_HIMEM"): Load(not_running=30),
-        (1, "SCORE"): Load(not_running=500),
+        (1, "MCORE"): JobCounts(running=1, not_running=30),
+        (1, "MCORE_HIMEM"): JobCounts(not_running=30),
+        (1, "SCORE"): JobCounts(not_running=500),
     }
 
     def code(**caps: int) -> str:
-        queue = Queue(1, "prod", "managed", None, 10, caps)
+        queue = ThrottledQueue(1, "prod", "managed", None, 10, caps)
         found = Throttle([queue], loads, Knobs()).decide(1, "MCORE")
         return str(found.facts["test"]) if isinstance(found, Skip) else "pass"
 
@@ -117,13 +127,16 @@ def test_the_most_special_limit_decides_what_is_compared() -> None:
 
 
 def test_each_shape_counts_alone() -> None:
-    loads = {(1, "SCORE"): Load(not_running=1500), (1, "SCORE_HIMEM"): Load(not_running=1500)}
+    loads = {
+        (1, "SCORE"): JobCounts(not_running=1500),
+        (1, "SCORE_HIMEM"): JobCounts(not_running=1500),
+    }
     found = Throttle([QUEUE], loads, Knobs())
     assert all(isinstance(found.decide(1, shape), Pass) for _, shape in loads)
 
 
 def test_event_service_counts_all_shapes_together() -> None:
-    loads = {(1, "SCORE"): Load(not_running=2000), (1, "MCORE"): Load(not_running=100)}
+    loads = {(1, "SCORE"): JobCounts(not_running=2000), (1, "MCORE"): JobCounts(not_running=100)}
     found = Throttle([QUEUE], loads, Knobs())
     assert isinstance(found.decide(1, "MCORE"), Pass)
     assert isinstance(found.decide(1, None), Skip)
@@ -131,19 +144,19 @@ def test_event_service_counts_all_shapes_together() -> None:
 
 def test_sub_queues_count_as_their_partition() -> None:
     queues = [
-        Queue(1, "whole", "managed", -1, 10, {}),
-        Queue(2, "part", "managed", 1, None, {}),
-        Queue(3, "other", "managed", 1, 5, {}),
+        ThrottledQueue(1, "whole", "managed", -1, 10, {}),
+        ThrottledQueue(2, "part", "managed", 1, None, {}),
+        ThrottledQueue(3, "other", "managed", 1, 5, {}),
     ]
-    loads = {(2, "SCORE"): Load(not_running=1500), (3, "SCORE"): Load(not_running=600)}
+    loads = {(2, "SCORE"): JobCounts(not_running=1500), (3, "SCORE"): JobCounts(not_running=600)}
     found = Throttle(queues, loads, Knobs())
     assert [isinstance(found.decide(q, "SCORE"), Skip) for q in (1, 2, 3)] == [True] * 3
     assert [(q, shape) for q, shape, _ in found.full()] == [(q, "SCORE") for q in (1, 2, 3)]
 
 
 def test_a_queue_without_a_share_is_not_throttled_but_has_a_ceiling() -> None:
-    free = Queue(1, "free", "user", None, None, {})
-    loads = {(1, "SCORE"): Load(not_running=19_000)}
+    free = ThrottledQueue(1, "free", "user", None, None, {})
+    loads = {(1, "SCORE"): JobCounts(not_running=19_000)}
     assert Throttle([free], loads, Knobs()).decide(1, "SCORE") == Pass(1000)
     assert Throttle([], {}, Knobs()).decide(7, "SCORE") == Pass(20_000)
     full = ceiling(100, 100)
@@ -162,7 +175,7 @@ def test_urgent_work_passes_a_full_queue(
 
 
 def test_a_full_queue_takes_urgent_work_only_unless_it_is_of_users() -> None:
-    loads = {(1, "SCORE"): Load(running=10, not_running=3000)}
+    loads = {(1, "SCORE"): JobCounts(running=10, not_running=3000)}
     urgent = [Urgent(1, 950, 900, 3000)]
     found = Throttle([QUEUE], loads, Knobs(), urgent)
     assert found.full() == [(1, "SCORE", 950)]
@@ -253,7 +266,7 @@ def test_a_cap_holds_at_equal_priorities() -> None:
     """Seed, "Job throttling": "SKIP/PASS is decided … on lower and upper limits": more than the
     upper one are queued, and work as urgent as they gets no jobs. In brokerage.md §6 it passes
     while fewer than 500 such jobs wait."""
-    loads = {(1, "SCORE"): Load(running=50, not_running=16)}
+    loads = {(1, "SCORE"): JobCounts(running=50, not_running=16)}
     capped = replace(QUEUE, caps={"NQUEUECAP": 15})
 
     def passes(knobs: Knobs, *told: Any, load: Any = loads) -> bool:
@@ -266,7 +279,7 @@ def test_a_cap_holds_at_equal_priorities() -> None:
     assert not passes(Knobs(), 901, 800, 3, 901)
     assert passes(Knobs(), 901, None, 0, None)
     # whatever other test holds before it
-    many = {(1, "SCORE"): Load(running=1, not_running=2500)}
+    many = {(1, "SCORE"): JobCounts(running=1, not_running=2500)}
     assert not passes(Knobs(), 900, 900, 16, load=many)
     assert Throttle([capped], many, Knobs()).capped() == [1]
     assert Throttle([capped], many, CURRENT).capped() == []
@@ -289,7 +302,7 @@ def test_a_fifth_of_the_cap_at_once(caps: dict[str, int], classic: Pass, current
     you are below 0.9*queue limit: max(queue limit/20, normal case). In this case the submission
     will not be locked"."""
     queue = replace(QUEUE, caps=caps)
-    loads = {(1, "SCORE"): Load(running=20, not_running=4)}
+    loads = {(1, "SCORE"): JobCounts(running=20, not_running=4)}
     assert Throttle([queue], loads, Knobs()).decide(1, "SCORE") == classic
     assert Throttle([queue], loads, CURRENT).decide(1, "SCORE") == current
 

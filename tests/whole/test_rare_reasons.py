@@ -21,7 +21,7 @@ from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.host.home import Home
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.pilot import metadata
-from jedi.pilot.base import Failure
+from jedi.pilot.base import PayloadFailure
 from jedi.standalone.down import end_pilots
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskrefiner.agent import TaskRefiner
@@ -145,7 +145,7 @@ def test_a_pilot_that_does_not_say_why(world: World) -> None:
 
 def test_metadata_of_a_payload_that_make_no_sense(world: World, tmp_path: Path) -> None:
     (tmp_path / metadata.FILE).write_text("[]")
-    with pytest.raises(Failure) as wrong:
+    with pytest.raises(PayloadFailure) as wrong:
         metadata.read(tmp_path, None)
     pilot = Pilot(world)
     pilot.tell(

@@ -8,22 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.spec.snapshot import Bools, Numbers, Snapshot
 
-Column = Callable[[Snapshot, Need, Mapping[str, Any]], Numbers | float]
+Column = Callable[[Snapshot, Requirements, Mapping[str, Any]], Numbers | float]
 Compare = Callable[[Numbers, Numbers], Bools]
 
 
-When = Callable[[Need, Mapping[str, Any]], bool]
+When = Callable[[Requirements, Mapping[str, Any]], bool]
 
 
-def always(_need: Need, _knobs: Mapping[str, Any]) -> bool:
+def always(_need: Requirements, _knobs: Mapping[str, Any]) -> bool:
     """The criterion holds for every task."""
     return True
 
 
-def not_asked(need: Need, _knobs: Mapping[str, Any]) -> bool:
+def not_asked(need: Requirements, _knobs: Mapping[str, Any]) -> bool:
     """The criterion holds unless the task names its sites."""
     return not need.sites
 
@@ -47,7 +47,7 @@ class Filter:
 
 def wanted(
     code: str,
-    test: Callable[[Snapshot, Need, Mapping[str, Any]], Bools | Numbers],
+    test: Callable[[Snapshot, Requirements, Mapping[str, Any]], Bools | Numbers],
     say: str,
     remedy: str,
     *,

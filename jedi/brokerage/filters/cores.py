@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from jedi.brokerage.filters import Filter
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.spec.snapshot import Bools, Numbers, Snapshot
 
 _REMEDY = "Change coreCount of the task, or corecount of the site."
 
 
-def _wanted(_sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> float:
+def _wanted(_sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> float:
     if need.demand.cores > 1:
         return float(need.demand.cores)
     asked = need.request

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from jedi.brokerage.filters import Filter, wanted
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.spec.snapshot import Bools, Numbers, Snapshot
 
 
-def _scratch_mb(sites: Snapshot, need: Need, _knobs: Mapping[str, Any]) -> Numbers:
+def _scratch_mb(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> Numbers:
     """A job that takes one core of a slot gets its part of the slot's scratch space."""
     return sites.max_wdir_mb * need.demand.cores_at(sites.cores) / sites.cores
 
 
-def reads_directly(sites: Snapshot, need: Need) -> Bools:
+def reads_directly(sites: Snapshot, need: Requirements) -> Bools:
     """Where jobs read their input over the network instead of copying it. Source: §5, end."""
     if need.request.merging:
         return np.zeros(len(sites), bool)
@@ -27,7 +27,7 @@ def reads_directly(sites: Snapshot, need: Need) -> Bools:
     return np.asarray(always | (sites.direct_lan > 0))
 
 
-def _disk_mb(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
+def _disk_mb(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
     copied = need.demand.disk_mb(need.atom, knobs["broker.min_output_mb"])
     direct = need.demand.disk_mb(need.atom, knobs["broker.min_output_mb"], copied=False)
     return np.where(reads_directly(sites, need), direct, copied)

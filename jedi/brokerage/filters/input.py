@@ -8,24 +8,24 @@ from typing import Any
 import numpy as np
 
 from jedi.brokerage.filters import Filter, wanted
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.spec.demand import GB
 from jedi.spec.snapshot import Bools, Numbers, Snapshot
 
 
-def missing_bytes(sites: Snapshot, need: Need) -> Numbers:
+def missing_bytes(sites: Snapshot, need: Requirements) -> Numbers:
     """Bytes that are not on disk at each site; what lies on tape is missing, too."""
     held = {site: some.disk_bytes for site, some in need.data.at.items()}
     return np.maximum(need.data.bytes - sites.given(held), 0.0)
 
 
-def missing_files(sites: Snapshot, need: Need) -> Numbers:
+def missing_files(sites: Snapshot, need: Requirements) -> Numbers:
     """Files that are not on disk at each site."""
     held = {site: float(some.disk_files) for site, some in need.data.at.items()}
     return np.maximum(need.data.files - sites.given(held), 0.0)
 
 
-def io_kb_s(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
+def io_kb_s(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
     """How much a job reads a second, in units of 1000 bytes: input divided by execution time, or
     what scouts measured; 0 if nobody knows."""
     measured = np.full(len(sites), need.request.io_kb_s or 0.0)
@@ -38,11 +38,11 @@ def io_kb_s(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
     return need.atom.bytes / 1000.0 / np.maximum(seconds, 1.0)
 
 
-def _intensive(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Bools:
+def _intensive(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Bools:
     return np.asarray(io_kb_s(sites, need, knobs) > knobs["broker.io_intensive_kb_s"])
 
 
-def _applies(need: Need, knobs: Mapping[str, Any]) -> bool:
+def _applies(need: Requirements, knobs: Mapping[str, Any]) -> bool:
     asked = need.request
     events = asked.event_service and knobs["broker.io_spares_events"]
     return need.data.bytes > 0 and not (len(need.sites) == 1 or asked.merging or events)
@@ -105,7 +105,7 @@ def _disk_io_limit(sites: Snapshot, knobs: Mapping[str, Any]) -> Numbers:
     return np.where(np.isinf(sites.max_disk_io_kb_s), default, sites.max_disk_io_kb_s)
 
 
-def _disk_io(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
+def _disk_io(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
     """Of a job on one core, where the site has reached its limit."""
     figure = need.request.disk_io_kb_s or 0.0
     own = figure / sites.cores if need.demand.cores != 1 else np.full(len(sites), figure)
@@ -135,7 +135,7 @@ NO_DATA = wanted(
 )
 
 
-def data_sites(sites: Snapshot, need: Need) -> Bools:
+def data_sites(sites: Snapshot, need: Requirements) -> Bools:
     """Sites that hold all of the input: on disk, if any does, else on disk or tape; if none holds
     all, those that hold something. Source: brokerage.md §4.2."""
     disk, both = (

@@ -9,26 +9,26 @@ import numpy as np
 
 from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.filters.nearness import in_nucleus
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.brokerage.network import closeness, link_weight, queued
 from jedi.spec.snapshot import Bools, Numbers, Snapshot
 
 
-def _has_nucleus(need: Need, _knobs: Mapping[str, Any]) -> bool:
+def _has_nucleus(need: Requirements, _knobs: Mapping[str, Any]) -> bool:
     return bool(need.request.nucleus)
 
 
-def _at_nucleus(column: str, otherwise: float, sites: Snapshot, need: Need) -> float:
+def _at_nucleus(column: str, otherwise: float, sites: Snapshot, need: Requirements) -> float:
     """A figure of the nucleus itself; links of one that is not in the snapshot are not judged."""
     at = sites.position(need.request.nucleus)
     return otherwise if at is None else float(getattr(sites, column)[at])
 
 
-def _elsewhere(sites: Snapshot, need: Need, figure: Any, at_home: float) -> Numbers:
+def _elsewhere(sites: Snapshot, need: Requirements, figure: Any, at_home: float) -> Numbers:
     return np.where(in_nucleus(sites, need), at_home, figure)
 
 
-def _open(sites: Snapshot, need: Need, _knobs: Mapping[str, Any]) -> Bools:
+def _open(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> Bools:
     return in_nucleus(sites, need) | (_at_nucleus("takes_wan", 1.0, sites, need) > 0)
 
 

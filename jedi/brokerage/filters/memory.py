@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from jedi.brokerage.filters import Filter
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.spec.snapshot import Numbers, Snapshot
 
 
-def _need_mb(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
+def _need_mb(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
     cores = need.demand.cores_at(sites.cores)
     return need.demand.memory_mb(cores, knobs["broker.memory_factor"])
 
 
-def _part(sites: Snapshot, need: Need) -> Numbers:
+def _part(sites: Snapshot, need: Requirements) -> Numbers:
     return need.cores(sites) / sites.cores
 
 

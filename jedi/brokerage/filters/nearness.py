@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.spec.snapshot import Bools, Snapshot
 
 
-def in_nucleus(sites: Snapshot, need: Need) -> Bools:
+def in_nucleus(sites: Snapshot, need: Requirements) -> Bools:
     """Queues of the nucleus' grid site, and those that share its storage."""
     name = need.request.nucleus
     if not name:
@@ -25,7 +25,7 @@ def _hospital(name: str) -> bool:
     return "HOSPITAL" in name
 
 
-def t1s(sites: Snapshot, need: Need) -> Bools:
+def t1s(sites: Snapshot, need: Requirements) -> Bools:
     """Queues of nuclei for tasks of the whole world, else T1s and hospitals of the cloud."""
     if need.request.world:
         return sites.where("role", "nucleus")
@@ -33,6 +33,6 @@ def t1s(sites: Snapshot, need: Need) -> Bools:
     return np.asarray(sites.where("tier", "T1") | hospitals)
 
 
-def at_home(sites: Snapshot, need: Need) -> Bools:
+def at_home(sites: Snapshot, need: Requirements) -> Bools:
     """Where the T1 weight applies."""
     return in_nucleus(sites, need) if need.request.nucleus else t1s(sites, need)

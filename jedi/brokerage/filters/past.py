@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jedi.brokerage.filters import Filter, not_asked
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.spec.snapshot import Numbers, Snapshot
 
 
@@ -16,7 +16,7 @@ def _count(sites: Snapshot, figures: Mapping[str, int]) -> Numbers:
     return sites.given({site: float(n) for site, n in figures.items()})
 
 
-def _bad_limit(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
+def _bad_limit(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
     good = 2.0 * _count(sites, need.past.finished)
     return np.maximum(float(knobs["analysis.bad_jobs"]), good)
 

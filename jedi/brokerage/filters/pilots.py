@@ -10,7 +10,7 @@ import numpy as np
 
 from jedi.brokerage import load
 from jedi.brokerage.filters import Filter
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.spec.snapshot import Bools, Snapshot
 
 PILOTS = Filter(
@@ -25,7 +25,7 @@ PILOTS = Filter(
 )
 
 
-def _not_expected(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Bools:
+def _not_expected(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Bools:
     """Sites that start pilots when they are asked for, as standby ones and those do that declare
     slots for the share."""
     asked = (sites.no_pilots_needed > 0) | sites.where("status", "standby")

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from jedi.brokerage.filters import Filter, not_asked, wanted
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.spec.snapshot import Bools, Snapshot
 
 
@@ -56,7 +56,7 @@ def _matches(sites: Snapshot, patterns: tuple[str, ...]) -> Bools:
     return sites.spread("sites", one).astype(bool)
 
 
-def _included(sites: Snapshot, need: Need, _knobs: Mapping[str, Any]) -> Bools:
+def _included(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> Bools:
     return _matches(sites, need.request.included)
 
 
@@ -83,7 +83,7 @@ HOSPITAL = wanted(
 )
 
 
-def _processing(sites: Snapshot, need: Need, _knobs: Mapping[str, Any]) -> Bools:
+def _processing(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> Bools:
     kind = need.request.processing_type
 
     def allowed(words: str) -> bool:

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from jedi.brokerage.filters import wanted
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.spec.request import Request
 from jedi.spec.snapshot import Numbers, Snapshot
 
@@ -29,7 +29,7 @@ _GROUPS = {"evgensimul": ("evgen", "simul"), "mctest": ("mcvalidation", "rcmmc")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PolicyRule:
     """`kind` is type, group, gshare or priority; `test` is a name, a pattern or a comparison."""
 
     kind: str
@@ -48,18 +48,18 @@ class Rule:
 
 
 @cache
-def parse(policy: str) -> tuple[Rule, ...]:
+def parse(policy: str) -> tuple[PolicyRule, ...]:
     """The rules of a policy; what is no rule says nothing."""
     return tuple(rule for part in policy.split(",") if (rule := _rule(part.strip())))
 
 
-def _rule(text: str) -> Rule | None:
+def _rule(text: str) -> PolicyRule | None:
     what, _, value = text.rpartition(":")
     zero = bool(re.fullmatch(r"0+(\.0*)?%?", value.strip()))
     if found := _PRIORITY.match(what.strip()):
-        return Rule("priority", found[1], int(found[2]), zero)
+        return PolicyRule("priority", found[1], int(found[2]), zero)
     if found := _RULE.match(what.strip()):
-        return Rule(found[1], found[2].strip(), 0, zero)
+        return PolicyRule(found[1], found[2].strip(), 0, zero)
     return None
 
 
@@ -85,7 +85,7 @@ def _like(pattern: str, word: str) -> bool:
     return pattern == "any" or bool(_pattern(pattern).fullmatch(word))
 
 
-def _has_share(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
+def _has_share(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
     closed = bool(knobs["broker.zero_share_unnamed"])
     return sites.spread("policy", lambda policy: accepts(policy, need.request, closed))
 

@@ -12,15 +12,15 @@ from jedi.brokerage import load
 from jedi.brokerage.filters import Filter, always, wanted
 from jedi.brokerage.filters.input import missing_files
 from jedi.brokerage.filters.nearness import in_nucleus
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.spec.snapshot import Bools, Numbers, Snapshot
 
 
-def _transferring(sites: Snapshot, need: Need, _knobs: Mapping[str, Any]) -> Numbers:
+def _transferring(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> Numbers:
     return np.where(in_nucleus(sites, need), 0.0, load.transferring(sites))
 
 
-def _transferring_limit(sites: Snapshot, _need: Need, knobs: Mapping[str, Any]) -> Numbers:
+def _transferring_limit(sites: Snapshot, _need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
     ratio = knobs["broker.transferring_ratio"]
     return np.asarray(np.maximum(sites.transferring_limit, ratio * load.all_running(sites)))
 
@@ -37,7 +37,7 @@ MUCH_TRANSFERRING = Filter(
 )
 
 
-def _within_pledge(sites: Snapshot, _need: Need, _knobs: Mapping[str, Any]) -> Bools:
+def _within_pledge(sites: Snapshot, _need: Requirements, _knobs: Mapping[str, Any]) -> Bools:
     free = load.cores_in_use(sites) <= np.where(
         sites.pledged_cores > 0, sites.pledged_cores, np.inf
     )
@@ -54,11 +54,11 @@ OVER_PLEDGE = wanted(
 )
 
 
-def _type(need: Need, knobs: Mapping[str, Any]) -> str | None:
+def _type(need: Requirements, knobs: Mapping[str, Any]) -> str | None:
     return need.request.resource_type if knobs["broker.cap_by_type"] else None
 
 
-def _queued(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
+def _queued(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
     """Activated and starting jobs; where inputs have to be moved a preset of today counts those
     that wait for theirs, too, and none at unified sites, which are capped by resource type."""
     if not knobs["broker.cap_by_type"]:
@@ -66,12 +66,12 @@ def _queued(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
     return np.where(sites.unified > 0, 0.0, _to_start(sites, need))
 
 
-def _to_start(sites: Snapshot, need: Need) -> Numbers:
+def _to_start(sites: Snapshot, need: Requirements) -> Numbers:
     queued = load.activated(sites, need) + load.starting(sites, need)
     return queued + np.where(missing_files(sites, need) > 0, load.assigned(sites, need), 0.0)
 
 
-def waiting_at(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
+def waiting_at(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
     """Jobs that a new one has to wait for: activated, starting, and those that wait for inputs
     where its own have to be moved; at unified sites, if types count apart, all of its type."""
     queued = _to_start(sites, need)
@@ -80,11 +80,11 @@ def waiting_at(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers
     return np.where(sites.unified > 0, _waiting(sites, need, knobs), queued)
 
 
-def _waiting(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
+def _waiting(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
     return _all_waiting(sites, need, _type(need, knobs))
 
 
-def _all_waiting(sites: Snapshot, need: Need, kind: str | None) -> Numbers:
+def _all_waiting(sites: Snapshot, need: Requirements, kind: str | None) -> Numbers:
     counts = (load.defined, load.activated, load.assigned, load.starting)
     return np.asarray(np.sum([one(sites, need, kind) for one in counts], axis=0))
 
@@ -93,14 +93,14 @@ def _cap(running: Numbers, knobs: Mapping[str, Any]) -> Numbers:
     return np.asarray(np.maximum(knobs["broker.cap_jobs"], knobs["broker.cap_ratio"] * running))
 
 
-def _waiting_cap(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
+def _waiting_cap(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
     running = load.running(sites, need, knobs, _type(need, knobs))
     if knobs["broker.cap_by_type"]:
         running = np.maximum(running, load.running(sites, need, knobs))
     return _cap(running, knobs)
 
 
-def _capped(need: Need, knobs: Mapping[str, Any]) -> bool:
+def _capped(need: Requirements, knobs: Mapping[str, Any]) -> bool:
     return not (knobs["broker.cap_spares_express"] and need.express(knobs))
 
 
@@ -129,14 +129,14 @@ WAITING_CAP = Filter(
 )
 
 
-def _overload(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
+def _overload(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
     """What waits where it waits as long as on the average, and somewhat more."""
     waiting, at_work = load.activated(sites, need), load.running(sites, need, knobs)
     ratio = waiting.sum() / max(at_work.sum(), 1.0) * knobs["analysis.overload_offset"]
     return np.asarray(np.maximum(knobs["analysis.overload_jobs"], ratio * at_work))
 
 
-def _analysis_cap(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
+def _analysis_cap(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
     running = load.running(sites, need, knobs, need.request.resource_type)
     return np.asarray(np.maximum(knobs["analysis.cap_jobs"], knobs["broker.cap_ratio"] * running))
 

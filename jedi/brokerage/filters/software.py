@@ -7,11 +7,11 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from jedi.brokerage.filters import wanted
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.spec.snapshot import Bools, Numbers, Snapshot
 
 
-def _release(sites: Snapshot, need: Need, _knobs: Mapping[str, Any]) -> Bools:
+def _release(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> Bools:
     """ANY takes every release, AUTO those that the site publishes as software."""
     release = need.request.release
 
@@ -23,7 +23,7 @@ def _release(sites: Snapshot, need: Need, _knobs: Mapping[str, Any]) -> Bools:
     return (sites.spread("releases", listed) > 0) | (automatic & published)
 
 
-def _platform(sites: Snapshot, need: Need, _knobs: Mapping[str, Any]) -> Numbers:
+def _platform(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> Numbers:
     """Platforms of a site are patterns; of an architecture counts what stands before # and &."""
     platform = need.request.platform.partition("#")[0].partition("&")[0]
 
@@ -33,7 +33,7 @@ def _platform(sites: Snapshot, need: Need, _knobs: Mapping[str, Any]) -> Numbers
     return sites.spread("platforms", offered)
 
 
-def _wants_gpu(need: Need) -> bool:
+def _wants_gpu(need: Requirements) -> bool:
     return "&" in need.request.platform
 
 
@@ -67,7 +67,7 @@ GPU_ONLY = wanted(
 )
 
 
-def _connectivity(sites: Snapshot, need: Need, _knobs: Mapping[str, Any]) -> Numbers:
+def _connectivity(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> Numbers:
     wish = need.request.connectivity
 
     def good(words: str) -> bool:
@@ -77,7 +77,7 @@ def _connectivity(sites: Snapshot, need: Need, _knobs: Mapping[str, Any]) -> Num
     return sites.spread("connectivity", good)
 
 
-def _ip_stack(sites: Snapshot, need: Need, _knobs: Mapping[str, Any]) -> Numbers:
+def _ip_stack(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> Numbers:
     wish = need.request.ip_stack
 
     def good(words: str) -> bool:

@@ -10,15 +10,15 @@ import numpy as np
 
 from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.filters.nearness import in_nucleus
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.spec.snapshot import Bools, Snapshot
 
 
-def _several(need: Need) -> bool:
+def _several(need: Requirements) -> bool:
     return len(need.sites) != 1
 
 
-def _takes_events(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Bools:
+def _takes_events(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Bools:
     low = need.request.priority < knobs["broker.es_high_from"]
     high_only = sites.where("job_seed", "eshigh")
     return np.asarray(~sites.where("job_seed", "std") & ~(high_only & low))

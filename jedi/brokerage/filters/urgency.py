@@ -9,20 +9,20 @@ import numpy as np
 
 from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.filters.nearness import at_home, t1s
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.core import states
 from jedi.spec.snapshot import AGE_STEP_S, Numbers, Snapshot
 
 _TO_START = frozenset(states.JOB_TO_START)
 
 
-def urgent(need: Need, knobs: Mapping[str, Any], knob: str) -> bool:
+def urgent(need: Requirements, knobs: Mapping[str, Any], knob: str) -> bool:
     """Scouts, and jobs whose priority reaches a knob (0: none are)."""
     least = knobs[knob]
     return bool(least) and (need.request.scout or need.request.priority >= least)
 
 
-def _idle_s(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
+def _idle_s(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
     """Since a job last started, where one was there that could have: it waits now, or (not so, if
     the knob says so) it waited within the time that counts, and after that start. Elsewhere 0:
     where nothing waited nothing could start. Source: contracts §16."""
@@ -33,7 +33,7 @@ def _idle_s(sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> Numbers:
     return np.where(tried, sites.start_age_s, 0.0)
 
 
-def _wants_active(need: Need, knobs: Mapping[str, Any]) -> bool:
+def _wants_active(need: Requirements, knobs: Mapping[str, Any]) -> bool:
     asked = need.request
     merging = asked.merging or asked.merges
     return not need.sites and (merging or urgent(need, knobs, "broker.active_from"))

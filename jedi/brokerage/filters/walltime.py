@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from jedi.brokerage.filters import Filter
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.spec.snapshot import Numbers, Snapshot
 
 
-def _walltime_s(sites: Snapshot, need: Need, _knobs: Mapping[str, Any]) -> Numbers | float:
+def _walltime_s(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> Numbers | float:
     cores = need.demand.cores_at(sites.cores)
     walltime_s = need.demand.walltime_s(need.atom, cores, sites.core_power)
     return 0.0 if walltime_s is None else walltime_s
@@ -38,7 +38,7 @@ MUCH_TIME = Filter(
 )
 
 
-def _slot_h(sites: Snapshot, need: Need, _knobs: Mapping[str, Any]) -> Numbers:
+def _slot_h(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> Numbers:
     """What a slot gives, as hours on cores of 10 HS06."""
     budget = need.demand.budget(sites.max_time_s, 1.0, sites.core_power)
     return np.asarray(budget / (_REFERENCE * _HOUR_S))

@@ -16,7 +16,7 @@ _FINAL = ", ".join(f"'{status}'" for status in sorted(states.TASK.final))
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RetentionRule:
     """`old` selects the `key`s of what is to be deleted from `tables`, the oldest first."""
 
     name: str
@@ -41,15 +41,16 @@ class Rule:
 
 
 RULES = (
-    Rule("requests", "what pilots were answered", "request_id", ("jedi_acquire_requests",),
+    RetentionRule("requests", "what pilots were answered", "request_id", ("jedi_acquire_requests",),
          f"SELECT request_id FROM jedi_acquire_requests WHERE creationtime {_OLD} "
          "ORDER BY creationtime"),
-    Rule("jobs", "parameters, last output, status log and retry rules of archived jobs", "pandaid",
+    RetentionRule("jobs", "parameters, last output, status log and retry rules of archived jobs",
+         "pandaid",
          ("jedi_job_params", "jedi_job_tail", "jedi_jobs_statuslog", "jedi_retry_matches"),
          "SELECT pandaid FROM jedi_job_params p JOIN jedi_jobs_archived a USING (pandaid) "
          f"WHERE a.postprocessed_at {_OLD} ORDER BY pandaid"),
     # a task that goes on keeps its last decision, and its last choice: there its jobs are
-    Rule("decisions", "what brokers decided", "decision_id",
+    RetentionRule("decisions", "what brokers decided", "decision_id",
          ("jedi_broker_decisions", "jedi_broker_reasons"),
          f"SELECT decision_id FROM jedi_broker_decisions d WHERE creationtime {_OLD} AND (EXISTS ("
          "SELECT FROM jedi_broker_decisions l WHERE l.jeditaskid = d.jeditaskid "
@@ -58,31 +59,33 @@ RULES = (
          "OR NOT EXISTS (SELECT FROM jedi_tasks t "
          f"WHERE t.jeditaskid = d.jeditaskid AND t.status NOT IN ({_FINAL}))) "
          "ORDER BY creationtime"),
-    Rule("snapshots", "what brokers knew, once no decision is left that was made by it",
+    RetentionRule("snapshots", "what brokers knew, once no decision is left that was made by it",
          "snapshot_hash", ("jedi_snapshots",),
          f"SELECT snapshot_hash FROM jedi_snapshots s WHERE creationtime {_OLD} AND NOT EXISTS ("
          "SELECT FROM jedi_broker_decisions d WHERE d.snapshot_hash = s.snapshot_hash) "
          "ORDER BY creationtime"),
-    Rule("pilots", "pilots that have ended", "pilot_id", ("jedi_pilots",),
+    RetentionRule("pilots", "pilots that have ended", "pilot_id", ("jedi_pilots",),
          f"SELECT pilot_id FROM jedi_pilots WHERE endtime {_OLD} ORDER BY endtime"),
-    Rule("tokens", "tokens that have expired or were taken back", "token_hash", ("jedi_tokens",),
+    RetentionRule("tokens", "tokens that have expired or were taken back",
+         "token_hash", ("jedi_tokens",),
          f"SELECT token_hash FROM jedi_tokens WHERE least(expires_at, revoked_at) {_OLD} "
          "ORDER BY token_hash"),
-    Rule("messages", "what users were told, or could not be told", "message_id", ("jedi_outbox",),
+    RetentionRule("messages", "what users were told, or could not be told",
+         "message_id", ("jedi_outbox",),
          f"SELECT message_id FROM jedi_outbox WHERE creationtime {_OLD} ORDER BY message_id"),
     # one that is asked for meanwhile is kept anew: see put_sandbox
-    Rule("sandboxes", "local files of tasks that have ended so long ago", "sha256",
+    RetentionRule("sandboxes", "local files of tasks that have ended so long ago", "sha256",
          ("jedi_sandboxes",),
          f"SELECT sha256 FROM jedi_sandboxes s WHERE creationtime {_OLD} AND NOT EXISTS ("
          "SELECT FROM jedi_taskparams p JOIN jedi_tasks t USING (jeditaskid) "
          f"WHERE p.sandbox_sha256 = s.sha256 AND (t.endtime {_OLD}) IS NOT TRUE) "
          "ORDER BY creationtime FOR UPDATE SKIP LOCKED"),
-    Rule("rates", "numbers of jobs by hour", "hour", ("job_stats_hourly",),
+    RetentionRule("rates", "numbers of jobs by hour", "hour", ("job_stats_hourly",),
          f"SELECT DISTINCT hour FROM job_stats_hourly WHERE hour {_OLD} ORDER BY hour"),
 )  # fmt: skip
 
 
-def forget(tx: Connection, rule: Rule, days: float, limit: int) -> int:
+def forget(tx: Connection, rule: RetentionRule, days: float, limit: int) -> int:
     """Delete up to `limit` of what is older than so many days; how many."""
     found = tx.execute(rule.statement, {"age_s": days * 86_400, "limit": limit})
     return int(found.scalar_one())

@@ -17,7 +17,7 @@ FED_COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownFiles:
     """LFNs of a dataset's rows; `gone` are those that are lost or missing, `broken` corrupted."""
 
     lfns: frozenset[str]
@@ -25,7 +25,7 @@ class Known:
     broken: frozenset[str]
 
 
-def known(tx: Connection, dataset_ids: Sequence[int]) -> dict[int, Known]:
+def known(tx: Connection, dataset_ids: Sequence[int]) -> dict[int, KnownFiles]:
     """What is there of datasets that have rows, in one statement: one text a dataset, because
     100,000 rows cost three times as much."""
     rows = tx.execute(
@@ -37,7 +37,9 @@ def known(tx: Connection, dataset_ids: Sequence[int]) -> dict[int, Known]:
         ),
         {"ids": list(dataset_ids)},
     )
-    return {row.datasetid: Known(*map(_words, (row.lfns, row.gone, row.broken))) for row in rows}
+    return {
+        row.datasetid: KnownFiles(*map(_words, (row.lfns, row.gone, row.broken))) for row in rows
+    }
 
 
 _FINISHED_IN = """
@@ -185,7 +187,7 @@ def find_again(tx: Connection, files: Sequence[tuple[int, str, int, str | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Bunch:
+class ReleaseGroup:
     """What is released together: so many files, or events; or all but the last lumi block."""
 
     size: int
@@ -193,7 +195,7 @@ class Bunch:
     per_lb: bool = False
 
 
-def release(tx: Connection, bunches: Mapping[int, Bunch]) -> None:
+def release(tx: Connection, bunches: Mapping[int, ReleaseGroup]) -> None:
     """Let pending files of datasets (by id) be used, the oldest first, in whole bunches."""
     if bunches:
         values = {
@@ -206,7 +208,7 @@ def release(tx: Connection, bunches: Mapping[int, Bunch]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Fed:
+class FeedResult:
     """What a look-up brought: rows added, those of them that may be used at once, their events,
     and the state that data management told (None: nothing was looked up)."""
 
@@ -218,7 +220,7 @@ class Fed:
     state: str | None
 
 
-def note_fed(tx: Connection, fed: Sequence[Fed]) -> None:
+def note_fed(tx: Connection, fed: Sequence[FeedResult]) -> None:
     """Count what was fed; one statement for all datasets."""
     tx.execute(
         text(
@@ -232,5 +234,5 @@ def note_fed(tx: Connection, fed: Sequence[Fed]) -> None:
             "CAST(:events_released AS bigint[]), CAST(:state AS text[])) "
             "AS f(id, added, released, events, usable, state) WHERE d.datasetid = f.id"
         ),
-        {name: [asdict(one)[name] for one in fed] for name in Fed.__dataclass_fields__},
+        {name: [asdict(one)[name] for one in fed] for name in FeedResult.__dataclass_fields__},
     )

@@ -18,7 +18,7 @@ from jedi.spec.splitrule import SCOUTING
 from jedi.spec.wire import Attempt, Beat, LogEntry, Measures, Report, Resources
 from jedi.taskbuffer.db.engine import plain, value, wake
 from jedi.taskbuffer.jobs import one_job
-from jedi.taskbuffer.jobs.first_waiting import First, Heads
+from jedi.taskbuffer.jobs.first_waiting import First, FirstWaiting
 from jedi.taskbuffer.jobs.jobs import NOTE
 
 AGENT = "JobDispatcher"
@@ -159,7 +159,7 @@ def acquire(
     resources: Resources,
     request_id: str,
     pilot_id: str,
-    heads: Heads | None = None,
+    heads: FirstWaiting | None = None,
 ) -> list[HeldJob]:
     """Hand up to `n` activated jobs of a site that fit into a slot to a pilot, activated → sent.
 
@@ -169,7 +169,7 @@ def acquire(
     gets the jobs of the first one that the pilot still holds. IntegrityError: the same request was
     being answered at this moment (repeat it), or is another site's.
     """
-    heads = heads or Heads()
+    heads = heads or FirstWaiting()
     values = {"site": site, "request": request_id, "pilot": pilot_id}
     slot = {
         name: size or (0 if name.startswith("min_") else UNBOUNDED)

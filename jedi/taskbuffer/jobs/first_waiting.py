@@ -35,7 +35,7 @@ FROM (SELECT s.* FROM s LEFT JOIN jedi_work_queue w ON w.queue_name = s.gshare
 """)
 
 
-class Heads:
+class FirstWaiting:
     """What a process knows of sites."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from jedi.spec import physical
 from jedi.spec.chunk import Chunk, Files, Secondary
 from jedi.spec.dataset import Attributes
 from jedi.spec.demand import Demand
-from jedi.spec.generation import Input, Output, OutputDataset, Predecessor, TaskOrder
+from jedi.spec.generation import Input, JobOutput, OutputDataset, Predecessor, TaskOrder
 from jedi.spec.request import Request
 from jedi.spec.splitrule import TO_PREPROCESS, SplitRules
 from jedi.taskbuffer.scheduling import turns
@@ -173,8 +173,8 @@ def _input(row: Row[Any]) -> Input:
     )
 
 
-def _output(row: Row[Any]) -> Output:
-    return Output(
+def _output(row: Row[Any]) -> JobOutput:
+    return JobOutput(
         template_id=row.outtempid,
         dataset=OutputDataset(row.datasetid, row.datasetname, row.status, row.containername),
         type=row.type,

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row, text
 from sqlalchemy.exc import DataError
 
 from jedi.core import states
-from jedi.spec.retryrule import CONDITIONS, FOR_JOBS, Match, RetryRule, effect
+from jedi.spec.retryrule import CONDITIONS, FOR_JOBS, RetryRule, RuleMatch, effect
 from jedi.spec.splitrule import SplitRules
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.housekeeping import knobs
@@ -134,7 +134,7 @@ def obey(tx: Connection, panda_ids: Sequence[int]) -> None:
     statements. Their datasets are locked, and their files not yet given back."""
     factor = knobs.load(tx)["broker.memory_factor"] or 1.0
     rows = tx.execute(_MATCHES, {"ids": list(panda_ids), "factor": factor})
-    found = [Match(**row._mapping) for row in rows]
+    found = [RuleMatch(**row._mapping) for row in rows]
     if not found:
         return
     effects = [effect(one) for one in found]

@@ -34,7 +34,7 @@ ORDER BY r.place
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class QueueMatch:
     """The work queue of a task, if any takes it, among those `asked`: all of its vo and label, or
     of its vo if the task names its queue."""
 
@@ -46,7 +46,7 @@ class Match:
 
 def match(
     tx: Connection, rows: Sequence[Mapping[str, Any]], names: Sequence[str | None]
-) -> list[Match]:
+) -> list[QueueMatch]:
     """The work queue of each task: the active one of its vo that it names, or the first, by order,
     of its vo and prodSourceLabel whose criteria hold. Partitions are never matched: tasks belong to
     their sub-queues.
@@ -65,7 +65,7 @@ def match(
         first_fit = None if hit.found is None else found[hit.found]
         queue = next((q for q in mine if q.queue_name == name), None) if name else first_fit
         asked = tuple(q.queue_name for q in mine)
-        matches.append(Match(queue, asked, hit.label, hit.processingtype))
+        matches.append(QueueMatch(queue, asked, hit.label, hit.processingtype))
     return matches
 
 

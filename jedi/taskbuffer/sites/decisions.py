@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
 from jedi.spec.decision import Decision, Pledge
-from jedi.spec.request import Past
+from jedi.spec.request import RecentJobs
 from jedi.taskbuffer.sites.sites import SPACES
 
 _RECORD = text("""
@@ -102,7 +102,7 @@ GROUP BY jeditaskid, site ORDER BY jeditaskid, site
 """)
 
 
-def past_jobs(tx: Connection, task_ids: Sequence[int], seconds: float) -> dict[int, Past]:
+def past_jobs(tx: Connection, task_ids: Sequence[int], seconds: float) -> dict[int, RecentJobs]:
     """How jobs of tasks ended within the last so many seconds, by site."""
     counted: dict[int, dict[str, dict[str, int]]] = {}
     for row in tx.execute(_PAST, {"ids": list(task_ids), "seconds": seconds}):
@@ -110,7 +110,7 @@ def past_jobs(tx: Connection, task_ids: Sequence[int], seconds: float) -> dict[i
         for how, by_site in of_task.items():
             if n := row._mapping[how]:
                 by_site[row.site] = n
-    return {task_id: Past(**ways) for task_id, ways in counted.items()}
+    return {task_id: RecentJobs(**ways) for task_id, ways in counted.items()}
 
 
 _INPUTS = text("""

@@ -128,7 +128,7 @@ def renew_tokens(tx: Connection, host: str, lifetime_s: float) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PilotSighting:
     """What is known of a pilot from now on: its process or its batch job, and whether it runs."""
 
     process: Process | None
@@ -136,7 +136,7 @@ class Found:
     running: bool
 
 
-def note_found(tx: Connection, found: Mapping[str, Found]) -> None:
+def note_found(tx: Connection, found: Mapping[str, PilotSighting]) -> None:
     """Note which process or batch job each pilot is."""
     tx.execute(
         text(

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
-from jedi.spec.linkfile import Figure
+from jedi.spec.linkfile import LinkMetric
 
 Patches = Mapping[str, Mapping[str, Any]]
 """By name of a row: the columns to set (SQL names, JSON values). Others stay as they are."""
@@ -25,7 +25,7 @@ SPACES = """(
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class AttributeChange:
     """An attribute that was set to another value; values as text, None: not set."""
 
     site: str
@@ -34,22 +34,24 @@ class Change:
     new: str | None
 
 
-def put_sites(tx: Connection, patches: Patches) -> list[Change]:
+def put_sites(tx: Connection, patches: Patches) -> list[AttributeChange]:
     """Insert or update sites; new ones begin with the defaults of the columns."""
-    return [Change(*row) for row in _merge(tx, "jedi_sites", "site", patches)]
+    return [AttributeChange(*row) for row in _merge(tx, "jedi_sites", "site", patches)]
 
 
-def put_endpoints(tx: Connection, patches: Patches, owners: Mapping[str, str]) -> list[Change]:
+def put_endpoints(
+    tx: Connection, patches: Patches, owners: Mapping[str, str]
+) -> list[AttributeChange]:
     """Insert or update endpoints; `owners` names the site in whose history changes go."""
     return [
-        Change(owners[name], f"{name}.{attribute}", old, new)
+        AttributeChange(owners[name], f"{name}.{attribute}", old, new)
         for name, attribute, old, new in _merge(tx, "jedi_ddm_endpoints", "ddm_endpoint", patches)
     ]
 
 
 def put_relations(
     tx: Connection, relations: Mapping[str, Sequence[Mapping[str, Any]]]
-) -> list[Change]:
+) -> list[AttributeChange]:
     """By site, all its endpoints: complete rows of jedi_site_endpoints, but for the site."""
     before = _relations(tx, relations)
     tx.execute(
@@ -66,14 +68,14 @@ def put_relations(
     )
     after = _relations(tx, relations)
     return [
-        Change(site, "endpoints", before.get(site), after.get(site))
+        AttributeChange(site, "endpoints", before.get(site), after.get(site))
         for site in relations
         if before.get(site) != after.get(site)
     ]
 
 
 def note_changes(
-    tx: Connection, changes: Sequence[Change], user_name: str, comment: str | None
+    tx: Connection, changes: Sequence[AttributeChange], user_name: str, comment: str | None
 ) -> None:
     """Write changes down, with who made them and why."""
     if changes:
@@ -113,7 +115,7 @@ def all_endpoints(tx: Connection) -> list[Row[Any]]:
     )
 
 
-def put_links(tx: Connection, figures: Sequence[Figure]) -> None:
+def put_links(tx: Connection, figures: Sequence[LinkMetric]) -> None:
     """Insert or update figures of links, as measured now; of a figure given twice the last."""
     last = {(one.src, one.dst, one.key): one.value for one in figures}
     tx.execute(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from jedi.brokerage.generic import GenericBroker
-from jedi.brokerage.need import Need
+from jedi.brokerage.need import Requirements
 from jedi.spec.snapshot import Numbers, Snapshot
 
 
@@ -15,5 +15,7 @@ class Fastest(GenericBroker):
 
     name: ClassVar[str] = "fastest"
 
-    def factors(self, sites: Snapshot, need: Need, knobs: Mapping[str, Any]) -> dict[str, Numbers]:
+    def factors(
+        self, sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]
+    ) -> dict[str, Numbers]:
         return {**super().factors(sites, need, knobs), "core_power": sites.core_power}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from jedi.postprocessor.outcome import Dataset, PostProcessing, Verdict
+from jedi.postprocessor.outcome import EndingDataset, PostProcessing, TaskVerdict
 
 ENOUGH = 0.8
 
@@ -15,8 +15,8 @@ class MostIsEnough(PostProcessing):
     """A task is done when four fifths of its input files were processed."""
 
     def conclude(
-        self, status: str, datasets: Sequence[Dataset], *more: Any, **named: Any
-    ) -> Verdict:
+        self, status: str, datasets: Sequence[EndingDataset], *more: Any, **named: Any
+    ) -> TaskVerdict:
         verdict = super().conclude(status, datasets, *more, **named)
         masters = [d for d in datasets if d.is_master and d.status != "removed"]
         share = sum(d.finished for d in masters) / max(1, sum(d.to_be_used for d in masters))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from jedi.taskrefiner.refine import Outcome, Refined, Refiner, Submission
+from jedi.taskrefiner.refine import Refined, Refiner, RefinerOutcome, Submission
 
 
 class Campaigns(Refiner):
     """A task without a campaign belongs to that which its name begins with: `mc25.evgen` to
     `mc25`."""
 
-    def refine(self, submission: Submission) -> Outcome:
+    def refine(self, submission: Submission) -> RefinerOutcome:
         outcome = super().refine(submission)
         if not isinstance(outcome, Refined) or outcome.task.columns.campaign:
             return outcome
