@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from functools import partial
-from typing import Any
 
 from anyio import to_thread
 from fastapi import FastAPI, Request
@@ -21,6 +20,7 @@ from jedi.api.health import Health
 from jedi.core import clock
 from jedi.ddm.interface import DDM
 from jedi.service import pilots
+from jedi.service.pilots import Answer
 from jedi.spec.wire import AcquireRequest, Beats, LogEntries, Reports
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
@@ -36,8 +36,6 @@ has 0.2 MB."""
 ACQUIRE_MAX = 2**18
 HEARTBEAT_MAX = 2**20
 """A thousand beats with all figures have 0.4 MB."""
-
-Answer = dict[str, Any]
 
 
 class CurrentContext:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from pydantic import BaseModel
@@ -20,10 +20,10 @@ from starlette.responses import Response
 from jedi.api.bodies import LARGE, Bodies, read, refuse
 from jedi.core.errors import Forbidden, JediError
 from jedi.service import pilots
+from jedi.service.pilots import Answer
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.users.users import Identity
 
-Answer = dict[str, Any]
 Model = TypeVar("Model", bound=BaseModel)
 _BEARER = re.compile(r"bearer +(\S{1,256}) *", re.IGNORECASE)
 

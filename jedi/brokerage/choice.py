@@ -9,7 +9,8 @@ import numpy as np
 
 from jedi.brokerage.choose import Lottery
 from jedi.brokerage.verdict import FilterResults
-from jedi.spec.snapshot import Numbers, Snapshot
+from jedi.spec.arrays import Numbers
+from jedi.spec.snapshot import Snapshot
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,8 @@ from jedi.brokerage.need import Requirements
 from jedi.brokerage.nucleus import NucleusBroker
 from jedi.brokerage.verdict import judge
 from jedi.brokerage.weights import product
-from jedi.spec.snapshot import Numbers, Snapshot
+from jedi.spec.arrays import Numbers
+from jedi.spec.snapshot import Snapshot
 
 
 class GenericBroker:

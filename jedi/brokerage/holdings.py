@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jedi.spec.chunk import Ints
+from jedi.spec.arrays import Bools, Ints
 from jedi.spec.request import InputAvailability, SiteInput
-from jedi.spec.snapshot import Bools, Snapshot
+from jedi.spec.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ import numpy as np
 
 from jedi.brokerage.need import Requirements
 from jedi.core import states
-from jedi.spec.snapshot import Bools, Numbers, Snapshot
+from jedi.spec.arrays import Bools, Numbers
+from jedi.spec.snapshot import Snapshot
 
 _RUNNING = frozenset({"running", "holding"})
 _STARTING = frozenset({"sent", "starting"})

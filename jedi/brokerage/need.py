@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from jedi.spec.chunk import Chunk, Ints
+from jedi.spec.arrays import Ints, Numbers
+from jedi.spec.chunk import Chunk
 from jedi.spec.decision import Pledge
 from jedi.spec.demand import Demand, InputSize
 from jedi.spec.request import InputAvailability, RecentJobs, Request, SiteInput
-from jedi.spec.snapshot import Numbers, Snapshot
+from jedi.spec.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ import numpy as np
 
 from jedi.brokerage.filters.nearness import in_nucleus
 from jedi.brokerage.need import Requirements
-from jedi.spec.snapshot import Numbers, Snapshot
+from jedi.spec.arrays import Numbers
+from jedi.spec.snapshot import Snapshot
 
 SAME_SITE = 2.5
 UNKNOWN_CLOSENESS, WORST_CLOSENESS = 7.7, 11.0

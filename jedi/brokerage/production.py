@@ -29,7 +29,8 @@ from jedi.brokerage.need import Requirements
 from jedi.brokerage.nucleus import NucleusBroker
 from jedi.brokerage.task import BY_WEIGHT
 from jedi.brokerage.verdict import FilterResults, judge
-from jedi.spec.snapshot import Bools, Numbers, Snapshot
+from jedi.spec.arrays import Bools, Numbers
+from jedi.spec.snapshot import Snapshot
 
 CAPS = (QUEUE_CAP, WAITING_CAP)
 VOIDABLE = (MUCH_TO_MOVE, MANY_TO_MOVE)

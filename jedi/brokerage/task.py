@@ -18,9 +18,10 @@ from jedi.brokerage.need import Requirements
 from jedi.brokerage.nucleus import ACTIVE, NucleusBroker, nuclei
 from jedi.brokerage.verdict import FilterResults, judge
 from jedi.brokerage.weights import product
+from jedi.spec.arrays import Bools, Numbers
 from jedi.spec.demand import GB
 from jedi.spec.request import InputAvailability
-from jedi.spec.snapshot import Bools, Numbers, Snapshot
+from jedi.spec.snapshot import Snapshot
 
 GB_PER_CORE_DAY = 0.25
 """What work that is left will still write."""

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.need import Requirements
-from jedi.spec.snapshot import Bools, Snapshot
+from jedi.spec.arrays import Bools
+from jedi.spec.snapshot import Snapshot
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,8 +15,9 @@ from jedi.brokerage.filters.input import missing_bytes, missing_files
 from jedi.brokerage.filters.nearness import at_home
 from jedi.brokerage.need import Requirements
 from jedi.brokerage.network import link_weight
+from jedi.spec.arrays import Numbers
 from jedi.spec.demand import GB
-from jedi.spec.snapshot import Numbers, Snapshot
+from jedi.spec.snapshot import Snapshot
 
 Factors = Mapping[str, Numbers]
 

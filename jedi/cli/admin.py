@@ -44,8 +44,8 @@ def _complete_site(incomplete: str) -> list[str]:
 
 
 Site = Annotated[str, typer.Argument(help="A site.", autocompletion=_complete_site)]
-File = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A YAML file.")]
-Comment = Annotated[str | None, typer.Option("--comment", help="Why; kept in the history.")]
+ImportedFile = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A YAML file.")]
+ChangeComment = Annotated[str | None, typer.Option("--comment", help="Why; kept in the history.")]
 
 
 def _complete_knob(incomplete: str) -> list[str]:
@@ -54,7 +54,7 @@ def _complete_knob(incomplete: str) -> list[str]:
     return [name for name in KNOBS if name.startswith(incomplete)]
 
 
-Knob = Annotated[
+KnobName = Annotated[
     str, typer.Argument(help="A knob, `component.key`.", autocompletion=_complete_knob)
 ]
 
@@ -75,7 +75,7 @@ class Preset(StrEnum):
 
 
 @site_app.command("import")
-def site_import(file: File, comment: Comment = None, as_json: Json = False) -> None:
+def site_import(file: ImportedFile, comment: ChangeComment = None, as_json: Json = False) -> None:
     """Insert or update the sites of FILE (or of a JSON dump of CRIC); what an entry leaves out
     stays as it is.
 
@@ -210,7 +210,7 @@ def config_list(as_json: Json = False) -> None:
 
 
 @config_app.command("get")
-def config_get(knob: Knob, as_json: Json = False) -> None:
+def config_get(knob: KnobName, as_json: Json = False) -> None:
     """Show a knob, what it means and who changed it.
 
     Example: `jedi config get agent.poll_s`
@@ -231,7 +231,7 @@ def config_get(knob: Knob, as_json: Json = False) -> None:
 
 
 @config_app.command("set")
-def config_set(knob: Knob, value: str, as_json: Json = False) -> None:
+def config_set(knob: KnobName, value: str, as_json: Json = False) -> None:
     """Set a knob; agents follow within one cycle.
 
     Example: `jedi config set pilot.idle_s 30`
@@ -247,7 +247,7 @@ def config_set(knob: Knob, value: str, as_json: Json = False) -> None:
 
 
 @config_app.command("unset")
-def config_unset(knob: Knob, as_json: Json = False) -> None:
+def config_unset(knob: KnobName, as_json: Json = False) -> None:
     """Give a knob back to the preset.
 
     Example: `jedi config unset pilot.idle_s`

@@ -11,7 +11,7 @@ import typer
 
 from jedi.cli.common import NO, Json, Version, application, run, show, table, transaction
 from jedi.cli.job_log import follow_log
-from jedi.cli.task_commands import Comment
+from jedi.cli.task_commands import CommandComment
 from jedi.cli.task_common import job_ids, job_statuses, must_be_job_statuses
 from jedi.cli.task_results import KeepDays, fetch, show_printed
 from jedi.core import states
@@ -149,7 +149,7 @@ def list_jobs(
 
 
 @app.command()
-def cancel(jobs: Jobs, comment: Comment = None, as_json: Json = False) -> None:
+def cancel(jobs: Jobs, comment: CommandComment = None, as_json: Json = False) -> None:
     """Cancel jobs: their inputs are tried again, unless they were tried as often as they may be.
 
     To end the work as a whole, kill the task. Example: `jedi-job cancel 17 --comment "hangs"`
@@ -170,7 +170,7 @@ def hold(
     after: Annotated[
         bool, typer.Option("--after", help="When they have run, before anything is stored.")
     ] = False,
-    comment: Comment = None,
+    comment: CommandComment = None,
     as_json: Json = False,
 ) -> None:
     """Hold jobs: nothing happens to them until they are released or cancelled.
@@ -189,7 +189,7 @@ def release(
     force: Annotated[
         bool, typer.Option("--force", help="Don't look whether the inputs are there.")
     ] = False,
-    comment: Comment = None,
+    comment: CommandComment = None,
     as_json: Json = False,
 ) -> None:
     """Let held jobs go on. Inputs that their owner was to bring (holdJobs: manual_stage_in) have to
@@ -284,7 +284,7 @@ def output(
 def purge(
     jobs: Jobs,
     after: KeepDays = 0.0,
-    comment: Comment = None,
+    comment: CommandComment = None,
     as_json: Json = False,
 ) -> None:
     """Let the outputs of jobs go, once you have them: they are removed within a minute or, with

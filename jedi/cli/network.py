@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from jedi.cli.admin import Comment, File, show_changes, show_columns
+from jedi.cli.admin import ChangeComment, ImportedFile, show_changes, show_columns
 from jedi.cli.common import Json, application, read_file, show, transaction
 from jedi.core.settings import Settings, caller
 
@@ -16,7 +16,9 @@ GROUPS = {"endpoint": endpoint_app, "network": network_app}
 
 
 @endpoint_app.command("import")
-def endpoint_import(file: File, comment: Comment = None, as_json: Json = False) -> None:
+def endpoint_import(
+    file: ImportedFile, comment: ChangeComment = None, as_json: Json = False
+) -> None:
     """Insert or update the storage endpoints of FILE (or of a JSON dump of CRIC); what an entry
     leaves out stays as it is. Which site uses which endpoint stands in the site file.
 
@@ -45,7 +47,7 @@ def endpoint_list(as_json: Json = False) -> None:
 
 
 @network_app.command("import")
-def network_import(file: File, as_json: Json = False) -> None:
+def network_import(file: ImportedFile, as_json: Json = False) -> None:
     """Insert or update what FILE (or a JSON dump of network metrics) says of links, as measured
     now.
 

@@ -13,11 +13,11 @@ from jedi.core.settings import caller
 
 queue_app = application("Work queues: how the workload is divided.")
 
-File = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A YAML file.")]
+QueueFile = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A YAML file.")]
 
 
 @queue_app.command("import")
-def queue_import(file: File, as_json: Json = False) -> None:
+def queue_import(file: QueueFile, as_json: Json = False) -> None:
     """Insert or replace the work queues of FILE, told apart by queue_id.
 
     Example: `jedi queue import queues.yaml`

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jedi.cli.admin import File
+from jedi.cli.admin import ImportedFile
 from jedi.cli.common import Json, application, cell, read_file, show, table, transaction
 from jedi.cli.task_common import task_ids
 from jedi.core.settings import caller
@@ -31,7 +31,7 @@ def rule_list(as_json: Json = False) -> None:
 
 
 @app.command("import")
-def rule_import(file: File, as_json: Json = False) -> None:
+def rule_import(file: ImportedFile, as_json: Json = False) -> None:
     """Insert or replace the retry rules of FILE, told apart by rule_id.
 
     Example: `jedi retry-rule import rules.yaml`

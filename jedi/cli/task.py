@@ -40,7 +40,7 @@ from jedi.cli.task_commands import (
     resume,
     retry,
 )
-from jedi.cli.task_common import Task, job_ids, job_statuses, must_be_job_statuses, statuses
+from jedi.cli.task_common import TaskArgument, job_ids, job_statuses, must_be_job_statuses, statuses
 from jedi.cli.task_plan import plan
 from jedi.cli.task_why import list_by_turn, why
 from jedi.core.errors import BadInput, Problem
@@ -49,7 +49,7 @@ from jedi.core.terminal import harmless
 
 if TYPE_CHECKING:
     from jedi.service.submission import Submitted
-    from jedi.service.tasks import FailureCause, File, JobSummary, TaskDetails
+    from jedi.service.tasks import FailureCause, FileSummary, JobSummary, TaskDetails
 
 app = application(
     "Tasks: submit them, look at them, steer them, get what they made.\n\n"
@@ -199,7 +199,7 @@ def _check_status(status: str) -> None:
 
 
 @app.command("show")
-def show_task(task: Task, as_json: Json = False) -> None:
+def show_task(task: TaskArgument, as_json: Json = False) -> None:
     """Show a task: where it is and why, its datasets, its jobs, why jobs failed.
 
     Example: `jedi-task show 1`
@@ -262,7 +262,7 @@ def _failure(one: FailureCause) -> list[Any]:
 
 @app.command()
 def jobs(
-    task: Task,
+    task: TaskArgument,
     failed: Annotated[
         bool, typer.Option("--failed", help="Failed ones, with the end of their stderr.")
     ] = False,
@@ -340,7 +340,7 @@ def _show_failed(found: list[JobSummary]) -> None:
 
 @app.command()
 def files(
-    task: Task,
+    task: TaskArgument,
     kind: Annotated[
         list[str] | None, typer.Option("--type", help="input, output, log, ...; repeatable.")
     ] = None,
@@ -372,7 +372,7 @@ def files(
     show(found, as_json, people)
 
 
-def _part(file: File) -> str:
+def _part(file: FileSummary) -> str:
     """A file, or which of its events."""
     if file.end_event is None:
         return file.lfn

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from jedi.cli.common import NO, Json, show, transaction
-from jedi.cli.task_common import AnyTaskIds, Task, TaskIds
+from jedi.cli.task_common import AnyTaskIds, TaskArgument, TaskIds
 from jedi.core.errors import BadInput, JediError, Problem, Unreachable
 from jedi.core.settings import caller
 
@@ -20,10 +20,12 @@ class ChangeableAttribute(StrEnum):
     PRIORITY = "priority"
 
 
-Comment = Annotated[str | None, typer.Option("--comment", help="Why; it is told with the task.")]
+CommandComment = Annotated[
+    str | None, typer.Option("--comment", help="Why; it is told with the task.")
+]
 
 
-def kill(tasks: TaskIds, comment: Comment = None, as_json: Json = False) -> None:
+def kill(tasks: TaskIds, comment: CommandComment = None, as_json: Json = False) -> None:
     """Kill tasks: their jobs end, what is made so far stays.
 
     Example: `jedi-task kill 1 2 --comment "wrong input"`
@@ -36,7 +38,7 @@ def finish(
     soft: Annotated[
         bool, typer.Option("--soft", help="Let running jobs end; only queued ones are killed.")
     ] = False,
-    comment: Comment = None,
+    comment: CommandComment = None,
     as_json: Json = False,
 ) -> None:
     """Let tasks end with what they have: the files that are left count as failed.
@@ -64,7 +66,7 @@ def retry(
         list[str] | None,
         typer.Option("--new-code", metavar="FILE", help="Run these local files; repeatable."),
     ] = None,
-    comment: Comment = None,
+    comment: CommandComment = None,
     as_json: Json = False,
 ) -> None:
     """Try failed files of finished, failed or exhausted tasks again.
@@ -102,7 +104,7 @@ def recover(
         ),
     ] = None,
     sole: Annotated[bool, typer.Option("--sole", help="Their children don't follow.")] = False,
-    comment: Comment = None,
+    comment: CommandComment = None,
     as_json: Json = False,
 ) -> None:
     """Make lost outputs again, and the inputs for that if they are lost, too.
@@ -137,7 +139,7 @@ def incexec(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change a parameter; null takes it back."),
     ] = None,
-    comment: Comment = None,
+    comment: CommandComment = None,
     as_json: Json = False,
 ) -> None:
     """Let tasks that have ended go on with what is new in their inputs, or other parameters.
@@ -166,7 +168,7 @@ def _settings(written: list[str]) -> dict[str, Any]:
     return found
 
 
-def pause(tasks: TaskIds, comment: Comment = None, as_json: Json = False) -> None:
+def pause(tasks: TaskIds, comment: CommandComment = None, as_json: Json = False) -> None:
     """Keep tasks from doing anything new; jobs that run go on to their end.
 
     Example: `jedi-task pause 1 --comment "the storage is being repaired"`
@@ -174,7 +176,7 @@ def pause(tasks: TaskIds, comment: Comment = None, as_json: Json = False) -> Non
     _command("pause", tasks, comment, as_json)
 
 
-def resume(tasks: TaskIds, comment: Comment = None, as_json: Json = False) -> None:
+def resume(tasks: TaskIds, comment: CommandComment = None, as_json: Json = False) -> None:
     """Let paused tasks go on where they stopped.
 
     Example: `jedi-task resume 1`
@@ -182,7 +184,7 @@ def resume(tasks: TaskIds, comment: Comment = None, as_json: Json = False) -> No
     _command("resume", tasks, comment, as_json)
 
 
-def avalanche(tasks: TaskIds, comment: Comment = None, as_json: Json = False) -> None:
+def avalanche(tasks: TaskIds, comment: CommandComment = None, as_json: Json = False) -> None:
     """Let all jobs of tasks follow that are still waiting for their scouts.
 
     Example: `jedi-task avalanche 1`
@@ -190,7 +192,7 @@ def avalanche(tasks: TaskIds, comment: Comment = None, as_json: Json = False) ->
     _command("avalanche", tasks, comment, as_json)
 
 
-def release(tasks: TaskIds, comment: Comment = None, as_json: Json = False) -> None:
+def release(tasks: TaskIds, comment: CommandComment = None, as_json: Json = False) -> None:
     """Let tasks wait for no file from tape any more: their jobs read the tape themselves.
 
     Example: `jedi-task release 1`
@@ -208,7 +210,7 @@ def reassign(
     nokill: Annotated[
         bool, typer.Option("--nokill", help="Kill no job: only new ones go to the new place.")
     ] = False,
-    comment: Comment = None,
+    comment: CommandComment = None,
     as_json: Json = False,
 ) -> None:
     """Send tasks to another site or nucleus. Their jobs are closed; new ones are made there.
@@ -220,7 +222,7 @@ def reassign(
 
 
 def change(
-    task: Task,
+    task: TaskArgument,
     key: Annotated[ChangeableAttribute, typer.Argument(metavar="priority", help="What to change.")],
     value: Annotated[int, typer.Argument(metavar="VALUE", help="The new value.")],
     as_json: Json = False,

@@ -69,7 +69,7 @@ def statuses(incomplete: str) -> list[tuple[str, str]]:
     return [pair for pair in TASK_STATES.items() if pair[0].startswith(incomplete)]
 
 
-Task = Annotated[
+TaskArgument = Annotated[
     int, typer.Argument(metavar="ID", min=1, autocompletion=task_ids, help="The task's id.")
 ]
 TaskIds = Annotated[

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jedi.cli.common import NO, Json, console, show, table, transaction
-from jedi.cli.task_commands import Comment
-from jedi.cli.task_common import Task, job_ids
+from jedi.cli.task_commands import CommandComment
+from jedi.cli.task_common import TaskArgument, job_ids
 from jedi.core.settings import caller
 from jedi.core.terminal import harmless
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def get(
-    task: Task,
+    task: TaskArgument,
     directory: Annotated[
         Path | None, typer.Argument(metavar="DIR", file_okay=False, help="By default task-ID.")
     ] = None,
@@ -81,10 +81,10 @@ KeepDays = Annotated[
 
 
 def clean(
-    task: Task,
+    task: TaskArgument,
     after: KeepDays = 0.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
-    comment: Comment = None,
+    comment: CommandComment = None,
     as_json: Json = False,
 ) -> None:
     """Let the outputs of a task that has ended go: they are removed within a minute or, with
@@ -107,7 +107,7 @@ def clean(
 
 
 def log(
-    task: Task,
+    task: TaskArgument,
     job: Annotated[
         int | None,
         typer.Option(

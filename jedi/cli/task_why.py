@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from jedi.cli.common import Json, cell, console, show, table, transaction
 from jedi.cli.layout import TASKS
-from jedi.cli.task_common import Task
+from jedi.cli.task_common import TaskArgument
 
 if TYPE_CHECKING:
     from jedi.service.why import BrokerOutcome, TaskHold
 
 
-def why(task: Task, as_json: Json = False) -> None:
+def why(task: TaskArgument, as_json: Json = False) -> None:
     """Tell the one thing that holds a task now, since when, and when it is tried next.
 
     Where a broker has looked for places, its criteria follow with the sites that each refused, and

@@ -21,11 +21,11 @@ class ListingCatalogue(Protocol):
     def list_files(self, name: str) -> Sequence[Listed]: ...
 
 
-OnTape = Callable[[str], Iterable[str]]
+TapeFiles = Callable[[str], Iterable[str]]
 """The files of a dataset that have to be brought to disk."""
 
 
-def look_up(data: ListingCatalogue, dataset: InputDataset, on_tape: OnTape | None) -> Listing:
+def look_up(data: ListingCatalogue, dataset: InputDataset, on_tape: TapeFiles | None) -> Listing:
     """The listing of a dataset, or what the task tells; one that waits to be released is not
     listed. `on_tape` None: jobs may read tapes themselves."""
     if dataset.type != "input":

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from jedi.contentsfeeder.feed import FeedTask, InputDataset, Listed, Listing
-from jedi.spec.chunk import Files, Ints
+from jedi.spec.arrays import Ints
+from jedi.spec.chunk import Files
 from jedi.spec.eventranges import Ranges, across, evenly
 from jedi.spec.splitrule import WHOLE_IDS
 

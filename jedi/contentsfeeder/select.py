@@ -14,14 +14,14 @@ from typing import Any, Protocol, TypeVar
 from jedi.spec.dataset import Attributes
 
 
-class Named(Protocol):
+class NamedFile(Protocol):
     """Anything with a file name."""
 
     @property
     def lfn(self) -> str: ...
 
 
-File = TypeVar("File", bound=Named)
+File = TypeVar("File", bound=NamedFile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Selection:
             seed=seed,
         )
 
-    def absent(self, files: Sequence[Named]) -> list[str]:
+    def absent(self, files: Sequence[NamedFile]) -> list[str]:
         """Files asked for by name that are not there."""
         return sorted(self.files - {file.lfn for file in files}) if self.files else []
 

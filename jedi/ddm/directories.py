@@ -27,15 +27,13 @@ from jedi.core.errors import JediError, NotFound, Refused
 from jedi.ddm.content import adler32, copy_verified, count_events, sweep
 from jedi.ddm.interface import DatasetInfo, FileInfo, Space, Staged, TemporaryCopy, TransferResult
 from jedi.ddm.storage import Storage, make_below, valid_dataset, valid_lfn
+from jedi.spec.dataset import FileKey
 
 _GUIDS = uuid.UUID("6f0d6b0e-6b57-5a39-9a0c-0c8e1d2f7a41")  # namespace of GUIDs made from names
 _MEASURED_BATCH = 1000  # measured files noted at once: what a crash may cost
 _SMALL = 1 << 20  # bytes; 8 threads read 100,000 tiny files 10 times slower than one alone
 
 NO_TAPES: Mapping[str, str] = MappingProxyType({})
-
-Named = tuple[str, str]
-"""A file: its dataset and its LFN."""
 
 
 class Directories(ABC):
@@ -73,7 +71,9 @@ class Directories(ABC):
         """Plain datasets by the names given; NotFound or Refused if one is not there or plain."""
 
     @abstractmethod
-    def _held(self, source: Storage, wanted: Mapping[str, Sequence[str]]) -> dict[Named, FileInfo]:
+    def _held(
+        self, source: Storage, wanted: Mapping[str, Sequence[str]]
+    ) -> dict[FileKey, FileInfo]:
         """Those of the wanted files (LFNs by dataset) that an endpoint has."""
 
     @abstractmethod
@@ -104,8 +104,8 @@ class Directories(ABC):
 
     # The verbs
 
-    def holders(self, wanted: Mapping[str, Collection[str]]) -> dict[Named, list[str]]:
-        found: dict[Named, list[str]] = {}
+    def holders(self, wanted: Mapping[str, Collection[str]]) -> dict[FileKey, list[str]]:
+        found: dict[FileKey, list[str]] = {}
         for name, lfns in wanted.items():
             with suppress(NotFound, Refused):
                 found |= {(name, lfn): at for lfn, at in self.locate(name, lfns).items() if at}
@@ -174,7 +174,7 @@ class Directories(ABC):
         sweep(goal.staging)
         known = self._held(origin, {name: list(lfns) for name, lfns in wanted.items()})
 
-        def send(named: Named) -> FileInfo | JediError | OSError:
+        def send(named: FileKey) -> FileInfo | JediError | OSError:
             name, lfn = named
             try:
                 if named not in known or not origin.stat(origin.home(name) / lfn):
@@ -229,7 +229,7 @@ class Directories(ABC):
     def stage(self, name: str, lfns: Sequence[str], activity: str) -> list[TransferResult]:
         """At once, by whoever asks."""
         ends: dict[str, TransferResult] = {}
-        routes: dict[str, list[Named]] = {}
+        routes: dict[str, list[FileKey]] = {}
         for lfn, at in self.locate(name, lfns).items():
             if not at:
                 ends[lfn] = TransferResult(name, lfn, "source_missing", f"No endpoint has {lfn}.")

@@ -17,9 +17,10 @@ from pathlib import Path
 
 from jedi.core.errors import BadInput, NotFound, Refused
 from jedi.ddm import sidecar
-from jedi.ddm.directories import Directories, Named, guid, must_be_plain
-from jedi.ddm.interface import DatasetInfo, FileInfo, Replica, State, TemporaryCopy, flatten
-from jedi.ddm.storage import Held, Storage, make_below, valid_dataset, valid_lfn
+from jedi.ddm.directories import Directories, guid, must_be_plain
+from jedi.ddm.interface import DatasetInfo, FileInfo, OpenOrClosed, Replica, TemporaryCopy, flatten
+from jedi.ddm.storage import FileStats, Storage, make_below, valid_dataset, valid_lfn
+from jedi.spec.dataset import FileKey
 
 
 class FileSystemDDM(Directories):
@@ -43,12 +44,12 @@ class FileSystemDDM(Directories):
             is_container=bool(members),
         )
 
-    def find(self, pattern: str) -> list[tuple[str, State | None]]:
+    def find(self, pattern: str) -> list[tuple[str, OpenOrClosed | None]]:
         fits = re.compile(".*".join(map(re.escape, pattern.split("*"))))
         there = {name for storage in self._storages.values() for name in storage.datasets()}
         return [(name, self._state(name)) for name in sorted(there) if fits.fullmatch(name)]
 
-    def _state(self, name: str) -> State | None:
+    def _state(self, name: str) -> OpenOrClosed | None:
         try:
             return self.dataset(name).state
         except (BadInput, Refused, NotFound):
@@ -88,7 +89,7 @@ class FileSystemDDM(Directories):
     # What JEDI makes and removes
 
     def create(
-        self, name: str, endpoint: str, state: State = "open", container: bool = False
+        self, name: str, endpoint: str, state: OpenOrClosed = "open", container: bool = False
     ) -> None:
         home = self._storage(endpoint).home(name)
         homes = self._homes(name)
@@ -151,8 +152,10 @@ class FileSystemDDM(Directories):
     def _receivers(self, names: Collection[str]) -> dict[str, DatasetInfo]:
         return {name: self._plain(name) for name in names}
 
-    def _held(self, source: Storage, wanted: Mapping[str, Sequence[str]]) -> dict[Named, FileInfo]:
-        found: dict[Named, FileInfo] = {}
+    def _held(
+        self, source: Storage, wanted: Mapping[str, Sequence[str]]
+    ) -> dict[FileKey, FileInfo]:
+        found: dict[FileKey, FileInfo] = {}
         for name, lfns in wanted.items():
             home = source.home(name)
             held = {lfn: stat for lfn in lfns if (stat := source.stat(home / lfn))}
@@ -185,7 +188,7 @@ class FileSystemDDM(Directories):
             home = self._storage(endpoint).home(name)
             sidecar.limit(home, ((lfn, (home / lfn).stat().st_mtime_ns) for lfn in lfns), None)
 
-    def _insist(self, name: str, state: State) -> None:
+    def _insist(self, name: str, state: OpenOrClosed) -> None:
         info = self.dataset(name)
         if info.state != state:
             raise Refused(
@@ -195,7 +198,7 @@ class FileSystemDDM(Directories):
                 dataset=name,
             )
 
-    def _holdings(self, name: str) -> list[tuple[Storage, Path, Held]]:
+    def _holdings(self, name: str) -> list[tuple[Storage, Path, FileStats]]:
         """What each endpoint holds of a plain dataset, copies of another size left out."""
         sizes: dict[str, int] = {}
         holdings = []
@@ -219,7 +222,7 @@ class FileSystemDDM(Directories):
                     sidecar.note(home, [(f, held[f.lfn].st_mtime_ns) for _, f in batch])
         return list(files.values())
 
-    def _known(self, name: str, home: Path, held: Held) -> dict[str, FileInfo]:
+    def _known(self, name: str, home: Path, held: FileStats) -> dict[str, FileInfo]:
         """Files of one directory as people describe them at any endpoint, else as noted there."""
         if not held:
             return {}

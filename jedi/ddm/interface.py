@@ -15,7 +15,7 @@ from typing import Literal, Protocol
 
 from jedi.core.errors import JediError, Refused
 
-State = Literal["open", "closed"]
+OpenOrClosed = Literal["open", "closed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class DatasetInfo:
     """A dataset: more files may come while it is open; `members` are a container's datasets."""
 
     name: str
-    state: State
+    state: OpenOrClosed
     members: tuple[str, ...] = ()
     is_container: bool = False
 
@@ -108,7 +108,7 @@ class DDM(Protocol):
     def dataset(self, name: str) -> DatasetInfo:
         """The state of a dataset and, for a container, its members as declared."""
 
-    def find(self, pattern: str) -> list[tuple[str, State | None]]:
+    def find(self, pattern: str) -> list[tuple[str, OpenOrClosed | None]]:
         """The names of datasets and containers that fit, sorted, with their states (None: what is
         written beside the files can't be read); `*` stands for anything."""
 
@@ -135,7 +135,7 @@ class DDM(Protocol):
         """The same, for who opens it."""
 
     def create(
-        self, name: str, endpoint: str, state: State = "open", container: bool = False
+        self, name: str, endpoint: str, state: OpenOrClosed = "open", container: bool = False
     ) -> None:
         """Make sure of a dataset of JEDI's own at `endpoint`; a closed one of its own reopens."""
 

@@ -6,12 +6,10 @@ from collections.abc import Collection, Iterable, Mapping
 
 from jedi.core.errors import JediError, Unreachable
 from jedi.ddm.interface import DDM
-
-File = tuple[str, str]
-"""Dataset and LFN."""
+from jedi.spec.dataset import FileKey
 
 
-def find(ddm: DDM, files: Iterable[File]) -> tuple[dict[File, list[str]], dict[str, str]]:
+def find(ddm: DDM, files: Iterable[FileKey]) -> tuple[dict[FileKey, list[str]], dict[str, str]]:
     """The endpoints that hold each of these files, as `holders` tells, and why some datasets can't
     be looked up: people wrote nonsense beside their files, or closed a directory to us.
 
@@ -33,7 +31,7 @@ def find(ddm: DDM, files: Iterable[File]) -> tuple[dict[File, list[str]], dict[s
     return found, problems
 
 
-def _ask(ddm: DDM, wanted: Mapping[str, Collection[str]]) -> tuple[dict[File, list[str]], str]:
+def _ask(ddm: DDM, wanted: Mapping[str, Collection[str]]) -> tuple[dict[FileKey, list[str]], str]:
     try:
         return ddm.holders(wanted), ""
     except Unreachable:

@@ -24,7 +24,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from jedi.core import names, strictyaml
 from jedi.core.errors import BadInput, Problem
-from jedi.ddm.interface import FileInfo, State
+from jedi.ddm.interface import FileInfo, OpenOrClosed
 from jedi.ddm.storage import canonical
 from jedi.spec.listfile import rule_of
 
@@ -53,7 +53,7 @@ class Described(_SidecarEntry):
 class Declaration(_SidecarEntry):
     """What a person says about a dataset."""
 
-    state: State | None = None
+    state: OpenOrClosed | None = None
     members: tuple[Annotated[str, AfterValidator(canonical)], ...] | None = None
     files: dict[Annotated[str, AfterValidator(names.lfn)], Described] = Field(default_factory=dict)
 
@@ -104,7 +104,7 @@ def _problem(path: Path, found: Mapping[str, Any]) -> Problem:
 class DatasetState:
     """What is said about a dataset: its state, and its members where it is a container."""
 
-    state: State | None = None
+    state: OpenOrClosed | None = None
     members: tuple[str, ...] | None = None
 
     def __or__(self, more: DatasetState) -> DatasetState:
@@ -126,7 +126,7 @@ def is_ours(home: Path) -> bool:
     return (home / _DATASET_JOURNAL).exists()
 
 
-def say(home: Path, state: State, members: tuple[str, ...] | None = None) -> None:
+def say(home: Path, state: OpenOrClosed, members: tuple[str, ...] | None = None) -> None:
     """Set JEDI's word on the state and add members (even none make a container)."""
     more, said = DatasetState(state, members), _said(home)
     if said | more != said:

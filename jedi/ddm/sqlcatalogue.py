@@ -19,9 +19,18 @@ from sqlalchemy import Connection, Engine, Row
 
 from jedi.core.errors import NotFound, Refused
 from jedi.ddm.content import adler32
-from jedi.ddm.directories import Directories, Named, must_be_plain, other_content
-from jedi.ddm.interface import DatasetInfo, FileInfo, Replica, Staged, State, TemporaryCopy, flatten
+from jedi.ddm.directories import Directories, must_be_plain, other_content
+from jedi.ddm.interface import (
+    DatasetInfo,
+    FileInfo,
+    OpenOrClosed,
+    Replica,
+    Staged,
+    TemporaryCopy,
+    flatten,
+)
 from jedi.ddm.storage import Storage, valid_dataset, valid_lfn
+from jedi.spec.dataset import FileKey
 from jedi.taskbuffer.inputs import catalogue
 
 _COLUMNS = ("lfn", "size", "adler32", "guid", "nevents", "boundary", "lumiblock")
@@ -49,7 +58,7 @@ class SqlCatalogueDDM(Directories):
         with self._engine.begin() as tx:
             return _one(_tree(tx, [name]), name)
 
-    def find(self, pattern: str) -> list[tuple[str, State | None]]:
+    def find(self, pattern: str) -> list[tuple[str, OpenOrClosed | None]]:
         with self._engine.begin() as tx:
             return [(row.name, row.state) for row in catalogue.find_datasets(tx, pattern)]
 
@@ -79,7 +88,7 @@ class SqlCatalogueDDM(Directories):
         located |= {row.lfn: self._known_endpoints(row) for row in rows}
         return located
 
-    def holders(self, wanted: Mapping[str, Collection[str]]) -> dict[Named, list[str]]:
+    def holders(self, wanted: Mapping[str, Collection[str]]) -> dict[FileKey, list[str]]:
         given = {(valid_dataset(n), lfn): (n, lfn) for n, lfns in wanted.items() for lfn in lfns}
         found = {given[row.name, row.lfn]: self._known_endpoints(row) for row in self._find(given)}
         return {named: endpoints for named, endpoints in found.items() if endpoints}
@@ -92,7 +101,7 @@ class SqlCatalogueDDM(Directories):
     # What JEDI makes and removes
 
     def create(
-        self, name: str, endpoint: str, state: State = "open", container: bool = False
+        self, name: str, endpoint: str, state: OpenOrClosed = "open", container: bool = False
     ) -> None:
         self._storage(endpoint).home(name)
         with self._engine.begin() as tx:
@@ -165,7 +174,9 @@ class SqlCatalogueDDM(Directories):
             known = _tree(tx, names)
         return {name: must_be_plain(_one(known, name)) for name in names}
 
-    def _held(self, source: Storage, wanted: Mapping[str, Sequence[str]]) -> dict[Named, FileInfo]:
+    def _held(
+        self, source: Storage, wanted: Mapping[str, Sequence[str]]
+    ) -> dict[FileKey, FileInfo]:
         given = {(valid_dataset(n), lfn): (n, lfn) for n, lfns in wanted.items() for lfn in lfns}
         return {
             given[row.name, row.lfn]: _file(row)
@@ -215,14 +226,14 @@ class SqlCatalogueDDM(Directories):
 
     # What is where
 
-    def _counted(self, rows: Iterable[Row[Any]]) -> dict[Named, FileInfo]:
+    def _counted(self, rows: Iterable[Row[Any]]) -> dict[FileKey, FileInfo]:
         """The events of these files, counted where a replica lies and noted."""
         places = {
             self.path(endpoint, row.name, row.lfn): row
             for row in rows
             for endpoint in self._known_endpoints(row)[:1]
         }
-        counted: dict[Named, FileInfo] = {}
+        counted: dict[FileKey, FileInfo] = {}
         for batch in self._measured((path, _file(row)) for path, row in places.items()):
             named = {(places[path].name, file.lfn): file for path, file in batch}
             names, lfns = zip(*named, strict=True)
@@ -231,7 +242,7 @@ class SqlCatalogueDDM(Directories):
             counted |= named
         return counted
 
-    def _find(self, files: Collection[Named]) -> list[Row[Any]]:
+    def _find(self, files: Collection[FileKey]) -> list[Row[Any]]:
         """Those of these files (datasets by their canonical names) that are known."""
         with self._engine.begin() as tx:
             return catalogue.find_files(tx, [n for n, _ in files], [lfn for _, lfn in files])

@@ -13,7 +13,7 @@ from pathlib import Path
 from jedi.core import names
 from jedi.core.errors import BadInput, Problem, Refused
 
-Held = dict[str, os.stat_result]
+FileStats = dict[str, os.stat_result]
 
 
 def canonical(dataset: str) -> str:
@@ -117,9 +117,9 @@ class Storage:
             return None
         return found if stat.S_ISREG(found.st_mode) else None
 
-    def scan(self, home: Path) -> Held:
+    def scan(self, home: Path) -> FileStats:
         """The regular files of a directory; BadInput names all that can't be LFNs."""
-        held: Held = {}
+        held: FileStats = {}
         problems = []
         with os.scandir(home) as entries:
             for entry in entries:

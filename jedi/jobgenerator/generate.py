@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from jedi.core.errors import JediError
 from jedi.jobgenerator.inputs import InputNames, StreamUse, Where, must_differ, readings
-from jedi.jobgenerator.job_params import Column, Template, unresolved
+from jedi.jobgenerator.job_params import Template, TextColumn, unresolved
 from jedi.jobgenerator.lineage import Lineage, trace
 from jedi.jobgenerator.naming import MARK, middle_name, must_not_be_read, name_files, padded
 from jedi.jobgenerator.plan import Cut
-from jedi.spec.chunk import Files, Ints
+from jedi.spec.arrays import Ints
+from jedi.spec.chunk import Files
 from jedi.spec.demand import Demand, InputSize
 from jedi.spec.generation import (
     EventUse,
@@ -256,7 +257,7 @@ class _Values:
         self.serials: Sequence[int] = ()
         self.texts: dict[str, Sequence[str]] = {}
 
-    def column(self, word: str) -> Column:
+    def column(self, word: str) -> TextColumn:
         """For Template.render."""
         match word:
             case "$JEDITASKID":
@@ -319,7 +320,7 @@ class _Values:
         parts = [getattr(cut.chunk.master, column)[cut.starts] for cut in self._m.cuts]
         return list(map(int, np.concatenate(parts)))
 
-    def _names(self, name: str, form: str, word: str) -> Column:
+    def _names(self, name: str, form: str, word: str) -> TextColumn:
         """The files of a stream; JediError if no stream has this name."""
         if ":" in name:
             return self._merged(name)

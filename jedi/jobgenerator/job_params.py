@@ -18,7 +18,7 @@ BARE = ("$ORIGINPANDAID", "$JEDITASKID", "$PANDAID", "$JOBSETID", "$JEDIFILEID")
 
 _form = lru_cache(Form.parse)
 
-Column = Sequence[str] | str
+TextColumn = Sequence[str] | str
 """One text a job, or the same for all."""
 
 
@@ -30,7 +30,7 @@ class Template:
         parts = re.split(f"({'|'.join(map(re.escape, words))})", text)
         self._literals, self._words = parts[::2], parts[1::2]
 
-    def render(self, column: Callable[[str], Column], jobs: int) -> list[str]:
+    def render(self, column: Callable[[str], TextColumn], jobs: int) -> list[str]:
         """The text for each job; `column` gives the texts behind a placeholder."""
         pieces = [self._literals[0].replace("%", "%%")]
         columns = []

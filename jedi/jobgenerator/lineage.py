@@ -13,7 +13,7 @@ import numpy as np
 
 from jedi.core import kills
 from jedi.jobgenerator.plan import Cut
-from jedi.spec.chunk import Ints
+from jedi.spec.arrays import Ints
 from jedi.spec.generation import Predecessor, Retry
 
 

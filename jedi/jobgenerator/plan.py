@@ -11,9 +11,9 @@ import numpy as np
 from jedi.brokerage.choice import SiteChoice
 from jedi.jobgenerator.splitter import Splitter, walk
 from jedi.jobgenerator.strategies import FileStrategy
-from jedi.spec.chunk import Chunk, Ints, Secondary
+from jedi.spec.arrays import Bools, Ints
+from jedi.spec.chunk import Chunk, Secondary
 from jedi.spec.demand import Demand
-from jedi.spec.snapshot import Bools
 from jedi.spec.splitrule import SplitRules
 
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from jedi.core.errors import JediError
 from jedi.jobgenerator.naming import middle_name
 from jedi.jobgenerator.splitter import Caps, Weights
-from jedi.spec.chunk import Chunk, Ints, Secondary
+from jedi.spec.arrays import Ints
+from jedi.spec.chunk import Chunk, Secondary
 from jedi.spec.demand import GB, MB, Demand, InputSize
 from jedi.spec.snapshot import Snapshot
 from jedi.spec.splitrule import ONE_ID, WHOLE_IDS, SplitRules

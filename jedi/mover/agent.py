@@ -16,7 +16,8 @@ from jedi.core import clock, states
 from jedi.core.errors import JediError, LockLost
 from jedi.ddm import replicas
 from jedi.ddm.interface import TransferResult
-from jedi.mover.plan import File, NeededFile, Route, TransferPlan, WaitingJob, activity, make_plan
+from jedi.mover.plan import NeededFile, Route, TransferPlan, WaitingJob, activity, make_plan
+from jedi.spec.dataset import FileKey
 from jedi.taskbuffer.db import locks
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.jobs import job_ends, moving
@@ -151,7 +152,7 @@ class Mover(Agent[TransferLoad, TransferPlan]):
     def _lock(self, tx: Connection, loads: Sequence[TransferLoad]) -> set[str]:
         return locks.take_all(tx, [load.lock for load in loads], self.world.me, self.lease_s)
 
-    def _copy(self, route: Route, files: Sequence[File]) -> list[TransferResult]:
+    def _copy(self, route: Route, files: Sequence[FileKey]) -> list[TransferResult]:
         """Copy files along a route; a storage that fails keeps no other route waiting."""
         life_s = 0.0 if route.kept else float(self.world.knobs["mover.copy_lifetime_s"])
         until = clock.now() + timedelta(seconds=life_s) if life_s else None

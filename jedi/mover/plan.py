@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-EXPRESS = "Express"
+from jedi.spec.dataset import FileKey
 
-File = tuple[str, str]
-"""Dataset and LFN."""
+EXPRESS = "Express"
 
 
 @dataclass(frozen=True, slots=True)
 class NeededFile:
     """A file that must be at an endpoint."""
 
-    file: File
+    file: FileKey
     endpoint: str
 
 
@@ -29,7 +28,7 @@ class WaitingJob:
     age_s: float
     activity: str
     needs: tuple[NeededFile, ...]
-    outputs: tuple[File, ...] = ()
+    outputs: tuple[FileKey, ...] = ()
     kept: frozenset[str] = frozenset()
 
 
@@ -48,7 +47,7 @@ class TransferPlan:
     """`routes`: which files are to be copied; `problems`: why a file is not where it must be;
     `coming`: those that are on their way, or will be."""
 
-    routes: dict[Route, list[File]] = field(default_factory=dict)
+    routes: dict[Route, list[FileKey]] = field(default_factory=dict)
     problems: dict[NeededFile, str] = field(default_factory=dict)
     coming: set[NeededFile] = field(default_factory=set)
 
@@ -74,7 +73,7 @@ def activity(usual: str, processing_type: str | None, priority: int) -> str:
 
 
 def make_plan(
-    jobs: Iterable[WaitingJob], holders: Mapping[File, Sequence[str]], unknown: Mapping[str, str]
+    jobs: Iterable[WaitingJob], holders: Mapping[FileKey, Sequence[str]], unknown: Mapping[str, str]
 ) -> TransferPlan:
     """How the needs of jobs are met; `holders` says which endpoints have a file, best first,
     `unknown` why that can't be told of a dataset: people mend that, so its files count as coming.

@@ -11,7 +11,7 @@ from typing import Any
 from .base import STALE, PayloadFailure, Stop
 from .wire import ServiceRefusal, ServiceUnreachable, Wire, verdict
 
-Report = dict[str, Any]
+ReportFields = dict[str, Any]
 
 
 class HeartbeatThread(threading.Thread):
@@ -31,9 +31,9 @@ class HeartbeatThread(threading.Thread):
         self._closing = False
         self._measures: dict[str, float] = {}
         self._tails: list[str] | None = None  # not yet sent
-        self.untold: deque[Report] = deque()  # reports the service has not answered
+        self.untold: deque[ReportFields] = deque()  # reports the service has not answered
 
-    def tell(self, report: Report) -> None:
+    def tell(self, report: ReportFields) -> None:
         """Send a report at once, or as soon as the service answers."""
         self.untold.append(report)
         self._wake.set()

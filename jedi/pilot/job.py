@@ -13,7 +13,7 @@ from typing import Any
 
 from . import metadata, payload, sandbox, stage
 from .base import STALE, PayloadFailure, Stop, crash_point, utc
-from .heart import HeartbeatThread, Report
+from .heart import HeartbeatThread, ReportFields
 from .procs import PayloadAccount
 from .wire import ServiceRefusal, ServiceUnreachable, Wire, verdict
 
@@ -183,7 +183,7 @@ class PilotJob:
         if ended.failure:
             raise ended.failure
 
-    def _hear(self, line: payload.Line) -> None:
+    def _hear(self, line: payload.PayloadMessage) -> None:
         if self._started_at is None:
             self._started_at = utc()
             self._note("payload started")
@@ -231,7 +231,7 @@ class PilotJob:
         if stale:
             self._discard()
 
-    def _last_report(self, failure: PayloadFailure | None) -> Report:
+    def _last_report(self, failure: PayloadFailure | None) -> ReportFields:
         status = "finished" if failure is None else "failed"
         if failure is not None and failure.code == "killed":
             status = "cancelled"

@@ -19,7 +19,7 @@ from .procs import Children, PayloadAccount
 _SILENCE_S = 120.0  # a shepherd says something each second, and needs at most a minute to end
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 
-Line = dict[str, Any]
+PayloadMessage = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def environment(
     }
 
 
-def run(spec: Mapping[str, Any], stop: Stop, hear: Callable[[Line], None]) -> Ended:
+def run(spec: Mapping[str, Any], stop: Stop, hear: Callable[[PayloadMessage], None]) -> Ended:
     """Run {command, cwd, env, user: [uid, gid, name]|null, limits, attempt, share} to its end.
 
     `hear` gets every line of the shepherd; the first one says that the payload runs. When this
@@ -54,7 +54,7 @@ def run(spec: Mapping[str, Any], stop: Stop, hear: Callable[[Line], None]) -> En
     stop.check()
     log = Path(spec["attempt"]) / "pilot.log"
     shepherd = _start(log)
-    end: Line | None = None
+    end: PayloadMessage | None = None
     try:
         with contextlib.suppress(BrokenPipeError):  # it is dead: its missing end says so below
             _pipe(shepherd.stdin).write(json.dumps(spec).encode() + b"\n")
@@ -87,7 +87,7 @@ def _start(log: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def _lines(shepherd: subprocess.Popen[bytes], stop: Stop) -> Iterator[Line]:
+def _lines(shepherd: subprocess.Popen[bytes], stop: Stop) -> Iterator[PayloadMessage]:
     """What the shepherd says, until it ends; a stop closes its lifeline meanwhile. It hears of a
     hold, or that it is over, when it has said something, as it does each second."""
     output = _pipe(shepherd.stdout)

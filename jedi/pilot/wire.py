@@ -22,7 +22,7 @@ _BUSY = (408, 429)
 _PARTIAL_CHAIN = 0x80000  # a certificate is trusted without its issuer; named since Python 3.10
 
 T = TypeVar("T")
-Answer = dict[str, Any]
+ServiceAnswer = dict[str, Any]
 
 
 class ServiceUnreachable(Exception):
@@ -61,11 +61,11 @@ class Wire:
         self._retry_s = retry_s
         self._trusted = False
 
-    def ask(self, verb: str, body: Answer) -> Answer:
+    def ask(self, verb: str, body: ServiceAnswer) -> ServiceAnswer:
         """POST once. Raises Away, Refused."""
         return self._exchange("POST", f"/v1/pilot/{verb}", json.dumps(body), json.loads)
 
-    def insist(self, verb: str, body: Answer, grace_s: float = 0.0) -> Answer:
+    def insist(self, verb: str, body: ServiceAnswer, grace_s: float = 0.0) -> ServiceAnswer:
         """POST until answered, with back-off for `retry_s`; once the pilot is ending, `grace_s`."""
         return self._insist(lambda: self.ask(verb, body), grace_s)
 
@@ -135,7 +135,7 @@ def _connector(url: str, certificate: str | None) -> Callable[[], http.client.HT
     raise ValueError(f"{url!r} is not unix:/path/to/socket, http:// or https://host:port")
 
 
-def verdict(answer: Answer) -> str:
+def verdict(answer: ServiceAnswer) -> str:
     """What the service made of one report: accepted or stale."""
     found: str = answer["results"][0]["verdict"]
     return found

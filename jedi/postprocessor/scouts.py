@@ -17,7 +17,7 @@ from jedi.spec.demand import SIZES
 from jedi.spec.scouting import Declared, Judgement, Measured, Scout, Scouted
 from jedi.taskrefiner.resource import ResourceType, resource_type
 
-Knobs = Mapping[str, Any]
+KnobValues = Mapping[str, Any]
 
 KB, MB = 2.0**10, 2.0**20
 _LONG_S = 6 * 3600.0
@@ -36,7 +36,7 @@ _REAL_WALLTIME_S = 3600.0
 """A walltime per MB of input is only told by jobs that ran so long."""
 
 
-def judge(found: Scouted, knobs: Knobs) -> Judgement:
+def judge(found: Scouted, knobs: KnobValues) -> Judgement:
     """Whether the rest of a task's jobs may follow its scouts, none of which is at work any
     more."""
     task, progress, scouts = found.declared, found.progress, found.finished
@@ -75,7 +75,11 @@ def _is_production(task: Declared) -> bool:
 
 
 def _job_size(
-    task: Declared, scouts: Sequence[Scout], largest_output: int, measured: Measured, knobs: Knobs
+    task: Declared,
+    scouts: Sequence[Scout],
+    largest_output: int,
+    measured: Measured,
+    knobs: KnobValues,
 ) -> float | None:
     """The nGBPerJob of a job whose largest output is as large as the task wants it."""
     if not (task.max_output_gb and largest_output):
@@ -106,7 +110,7 @@ def _job_events(task: Declared, scouts: Sequence[Scout]) -> int | None:
 # --------------------------------------------------------------------------------- measuring
 
 
-def measure(task: Declared, scouts: Sequence[Scout], knobs: Knobs) -> Measured:
+def measure(task: Declared, scouts: Sequence[Scout], knobs: KnobValues) -> Measured:
     """The figures that a sample of finished scouts gives; of none, nothing."""
     if not scouts:
         return Measured()
@@ -156,7 +160,7 @@ def _percentile(values: Sequence[float], percent: float) -> float:
 
 
 def _cpu_time(
-    task: Declared, scouts: Sequence[Scout], knobs: Knobs
+    task: Declared, scouts: Sequence[Scout], knobs: KnobValues
 ) -> tuple[int | None, str | None]:
     """HS06 seconds an event, by the job that stands at the percentile of (end - start) x
     corePower; in thousandths where they are few."""
@@ -183,7 +187,7 @@ def _hs06_s_per_event(task: Declared, job: Scout) -> float:
     return work / job.counted_events * _SPARE
 
 
-def _ram(task: Declared, scouts: Sequence[Scout], knobs: Knobs) -> int | None:
+def _ram(task: Declared, scouts: Sequence[Scout], knobs: KnobValues) -> int | None:
     """MB, of each job by its own cores where the task counts per core."""
     jobs = [scout for scout in scouts if scout.memory_kb]
     if not jobs or task.ram_unit.endswith("Fixed"):
@@ -198,7 +202,7 @@ def _ram(task: Declared, scouts: Sequence[Scout], knobs: Knobs) -> int | None:
     return _up(max(value * margin, float(knobs["scout.ram_min_mb"]), 1.0))
 
 
-def _out_disk(scouts: Sequence[Scout], knobs: Knobs) -> tuple[int, str]:
+def _out_disk(scouts: Sequence[Scout], knobs: KnobValues) -> tuple[int, str]:
     """kB of outputs, per event where enough of them are known, else per MB of input."""
     rich = [scout for scout in scouts if (scout.n_events or 0) >= _MIN_EVENTS]
     if rich:
@@ -239,7 +243,7 @@ def _hs06(value: int, unit: str) -> float:
 
 
 def _too_slow(
-    task: Declared, scouts: Sequence[Scout], measured: Measured, expected: int, knobs: Knobs
+    task: Declared, scouts: Sequence[Scout], measured: Measured, expected: int, knobs: KnobValues
 ) -> _Warning:
     """Much more time an event than the task says."""
     most = knobs["scout.max_cpu_ratio"]
@@ -258,7 +262,7 @@ def _too_slow(
 
 
 def _too_large(
-    task: Declared, scouts: Sequence[Scout], measured: Measured, expected: int, knobs: Knobs
+    task: Declared, scouts: Sequence[Scout], measured: Measured, expected: int, knobs: KnobValues
 ) -> _Warning:
     """Memory beyond what most sites have, where the task promised to stay below."""
     most = knobs["scout.max_ram_mb"]
@@ -270,7 +274,7 @@ def _too_large(
 
 
 def _too_short(
-    task: Declared, scouts: Sequence[Scout], measured: Measured, expected: int, knobs: Knobs
+    task: Declared, scouts: Sequence[Scout], measured: Measured, expected: int, knobs: KnobValues
 ) -> _Warning:
     """Very many very short jobs of an analysis task."""
     limit_s, most = knobs["scout.short_s"], knobs["scout.short_max_expected_jobs"]
@@ -285,7 +289,7 @@ def _too_short(
 
 
 def _too_idle(
-    task: Declared, scouts: Sequence[Scout], measured: Measured, expected: int, knobs: Knobs
+    task: Declared, scouts: Sequence[Scout], measured: Measured, expected: int, knobs: KnobValues
 ) -> _Warning:
     """Cores that wait more than the task allows."""
     used = [100 * scout.cpu_s / (scout.cores * _seconds(scout)) for scout in scouts]
@@ -300,7 +304,7 @@ def _too_idle(
 
 
 def _too_busy(
-    task: Declared, scouts: Sequence[Scout], measured: Measured, expected: int, knobs: Knobs
+    task: Declared, scouts: Sequence[Scout], measured: Measured, expected: int, knobs: KnobValues
 ) -> _Warning:
     """More processors in use than were asked for."""
     most = knobs["scout.max_cpu_use"]

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from jedi.core.errors import Forbidden, Refused
 from jedi.service import tasks
-from jedi.service.tasks import File
+from jedi.service.tasks import FileSummary
 from jedi.taskbuffer.housekeeping import purging
 from jedi.taskbuffer.users import users
 
@@ -91,7 +91,7 @@ def told(who: str, keep_days: float, comment: str | None) -> str:
     return f"Its outputs {how}, says {who}{why}."
 
 
-def _sums(files: Sequence[File]) -> list[Cleaned]:
+def _sums(files: Sequence[FileSummary]) -> list[Cleaned]:
     found: dict[str, Cleaned] = {}
     for file in files:
         had = found.get(file.dataset, Cleaned(file.dataset, 0, 0))

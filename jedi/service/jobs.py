@@ -19,7 +19,7 @@ from jedi.ddm.content import adler32
 from jedi.ddm.interface import DDM
 from jedi.service import cleaning, results, tasks
 from jedi.service.results import OutputCopy, Printed
-from jedi.service.tasks import File
+from jedi.service.tasks import FileSummary
 from jedi.spec.attempt import JobFile
 from jedi.taskbuffer.housekeeping import knobs, purging
 from jedi.taskbuffer.jobs import job_ends, merging, moving, one_job
@@ -166,7 +166,7 @@ def pilot_printed(tx: Connection, logs: Path, panda_id: int) -> Printed:
     return Printed(panda_id, job.status, str(log), said, "")
 
 
-def outputs(tx: Connection, panda_id: int) -> list[File]:
+def outputs(tx: Connection, panda_id: int) -> list[FileSummary]:
     """What a job has made, as far as it is still kept; of one that is `holding`, what its pilot has
     laid down for its owner to look at. NotFound if there is no such job."""
     [job] = get(tx, [panda_id])

@@ -31,7 +31,8 @@ from jedi.jobgenerator.locating import where_of
 from jedi.jobgenerator.propose import Proposal, propose
 from jedi.service.known import KnownQueue, PlanCatalogue, SystemState
 from jedi.service.submission import row_of
-from jedi.spec.chunk import Files, Ints
+from jedi.spec.arrays import Ints
+from jedi.spec.chunk import Files
 from jedi.spec.request import RecentJobs
 from jedi.spec.scouting import Master, Release, released
 from jedi.spec.splitrule import SCOUTED, SCOUTING

@@ -14,7 +14,7 @@ from jedi.core.errors import NotFound, Refused
 from jedi.ddm.content import adler32, copy_verified
 from jedi.ddm.interface import DDM
 from jedi.service import tasks
-from jedi.service.tasks import File
+from jedi.service.tasks import FileSummary
 from jedi.taskbuffer.reports import listings
 
 
@@ -22,7 +22,7 @@ from jedi.taskbuffer.reports import listings
 class OutputCopy:
     """An output, where it lies and where a person wants it."""
 
-    file: File
+    file: FileSummary
     source: Path
     target: Path
 
@@ -106,11 +106,11 @@ def printed(tx: Connection, ddm: DDM, jedi_task_id: int, panda_id: int) -> Print
     return Printed(panda_id, row.status, source, row.stdout_tail or "", row.stderr_tail or "")
 
 
-def _below(file: File) -> Path:
+def _below(file: FileSummary) -> Path:
     return Path(file.dataset.partition(":")[2], file.lfn)
 
 
-def _sources(ddm: DDM, files: Iterable[File]) -> dict[int, Path]:
+def _sources(ddm: DDM, files: Iterable[FileSummary]) -> dict[int, Path]:
     lfns: dict[str, list[str]] = {}
     for file in files:
         lfns.setdefault(file.dataset, []).append(file.lfn)

@@ -167,7 +167,7 @@ class JobSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class FileSummary:
     """A file of a task, or the part of it from `start_event` to `end_event`; size in bytes, adler32
     in 8 hex digits. `gone`: it was made, and is not kept any more."""
 
@@ -293,17 +293,17 @@ def files(
     statuses: Sequence[str] | None = None,
     limit: int = MOST_ROWS,
     panda_id: int | None = None,
-) -> list[File]:
+) -> list[FileSummary]:
     """The files of a task, of datasets of these types (input, output, log, …); or only those that
     one of its jobs was to make."""
     get(tx, jedi_task_id)
     found = listings.files(tx, jedi_task_id, types, statuses, limit, panda_id)
-    return [File(**row._mapping) for row in found]
+    return [FileSummary(**row._mapping) for row in found]
 
 
 def outputs(
     tx: Connection, jedi_task_id: int, *, logs: bool = False, panda_id: int | None = None
-) -> list[File]:
+) -> list[FileSummary]:
     """The finished outputs of a task, or of one of its jobs, that are still kept; with logs if
     wanted."""
     types = ["output", "log"] if logs else ["output"]

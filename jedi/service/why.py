@@ -114,10 +114,10 @@ def _since(row: Row[Any], code: str) -> datetime | None:
     return row.frozentime or row.statechangetime  # type: ignore[no-any-return]
 
 
-Held = tuple[str, str | None, Mapping[str, Any]]
+HoldFacts = tuple[str, str | None, Mapping[str, Any]]
 
 
-def _hold(tx: Connection, row: Row[Any], settings: Knobs) -> Held:
+def _hold(tx: Connection, row: Row[Any], settings: Knobs) -> HoldFacts:
     """The first thing that the task waits for, in the order in which it would meet them."""
     told = {"reason_code": row.reason_code, **(row.reason_facts or {})}
     if row.status in BY_STATUS:
@@ -139,7 +139,7 @@ def _hold(tx: Connection, row: Row[Any], settings: Knobs) -> Held:
     return "problem" if row.status == "pending" else "in_turn", row.reason, told
 
 
-def _jobs(row: Row[Any], settings: Knobs) -> Held:
+def _jobs(row: Row[Any], settings: Knobs) -> HoldFacts:
     """A task with jobs waits for them."""
     names = ("at_site", "activated", "throttled", "moving", "merging", "held", "files_waiting")
     found = {name: row._mapping[name] for name in names}
@@ -173,7 +173,7 @@ def _too_large(row: Row[Any], settings: Knobs) -> list[str]:
             f"they are given back after {settings[knob] / 3600:g} h ({knob})."]  # fmt: skip
 
 
-def _generation(tx: Connection, row: Row[Any], settings: Knobs) -> Held:
+def _generation(tx: Connection, row: Row[Any], settings: Knobs) -> HoldFacts:
     """A task with files and without jobs waits for retry rules, the throttler or its turn."""
     if row.open_rules:
         numbers = ", ".join(map(str, row.open_rules))

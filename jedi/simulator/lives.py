@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jedi.simulator.record import Record
-
-Numbers = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from jedi.spec.arrays import Bools, Numbers
 
 BOOSTED = ", boosted"
 """Behind the name of a share: its jobs and tasks since the dog `boost` made them urgent."""

@@ -56,7 +56,7 @@ TIDY, MORE = 5_000, 1.3
 """Jobs after which the tables are vacuumed and analysed, and again when there are so many times as
 many."""
 
-Progress = Callable[[float], None]
+ProgressCallback = Callable[[float], None]
 """Is told which part of the time has passed."""
 
 
@@ -79,14 +79,16 @@ class Log:
             self._troubles[f"{what}: {error.partition(chr(10))[0][:200]}"] += 1
 
 
-def simulate(scenario: Scenario, progress: Progress = lambda _: None) -> Record:
+def simulate(scenario: Scenario, progress: ProgressCallback = lambda _: None) -> Record:
     """Run a scenario from its beginning to its end, on a database that is gone afterwards."""
     # Vacuum comes at times of its own choice: rows then lie, and are found, in another order.
     with database("jedi simulator", autovacuum="off", **CARELESS) as engine:
         return simulate_in(engine, scenario, progress)
 
 
-def simulate_in(engine: Engine, scenario: Scenario, progress: Progress = lambda _: None) -> Record:
+def simulate_in(
+    engine: Engine, scenario: Scenario, progress: ProgressCallback = lambda _: None
+) -> Record:
     """Run a scenario in a fresh, migrated database."""
     try:
         clock.turn_to(scenario.start)
@@ -124,7 +126,7 @@ class Simulation:
         """Jobs that are taken between two looks at the shares: a lump of them goes to one."""
         self.handed_out, self.tidy_at = 0, 1.0
 
-    def run(self, progress: Progress) -> None:
+    def run(self, progress: ProgressCallback) -> None:
         """Go from one event to the next until the time is over."""
         now, total = self.scenario.start, self.end - self.scenario.start
         while now < self.end:

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+FileKey = tuple[str, str]
+"""A file: its dataset and its LFN."""
+
 DatasetType = Literal[
     "input", "pseudo_input", "random_seed", "output", "log", "trn_output", "trn_log",
     "tmpl_output", "tmpl_log", "pp_input", "pp_log", "lib",

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Numbers = NDArray[np.float64]
+from jedi.spec.arrays import Numbers
 
 MB = 2.0**20
 GB = 2.0**30

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from jedi.spec.chunk import Ints
+from jedi.spec.arrays import Ints
 
 
 @dataclass(frozen=True, eq=False)

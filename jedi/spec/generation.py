@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jedi.core.states import TEMPLATE_TYPES
-from jedi.spec.chunk import Files, Ints
+from jedi.spec.arrays import Ints
+from jedi.spec.chunk import Files
 from jedi.spec.dataset import Attributes
 from jedi.spec.demand import Demand
 from jedi.spec.request import Request

@@ -18,7 +18,7 @@ NO_WORDS: Mapping[str, int] = MappingProxyType({})
 Flag = Annotated[bool | None, AfterValidator(lambda value: value or None)]
 """Set or not; false says as much as nothing."""
 Count = Annotated[int, Field(ge=1, le=2**31 - 1)] | None
-Number = Annotated[int, Field(ge=0, le=2**31 - 1)] | None
+WholeNumber = Annotated[int, Field(ge=0, le=2**31 - 1)] | None
 Positive = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | None
 Percent = Annotated[int, Field(ge=0, le=100)] | None
 Tenths = Annotated[int, Field(ge=0, le=10)] | None
@@ -64,8 +64,8 @@ class Rules(BaseModel):
     n_chunks_to_wait: Count = rule("NT", "open input is released so many jobs at once")
     segmented_work: Flag = rule("SW", "the work has named segments")
     max_core_count: Count = rule("CC", "most cores of a job")
-    random_seed: Number = rule("RS", "added to the random seeds")
-    first_event: Number = rule("FT", "added to ${FIRSTEVENT}")
+    random_seed: WholeNumber = rule("RS", "added to the random seeds")
+    first_event: WholeNumber = rule("FT", "added to ${FIRSTEVENT}")
 
     # merging
     merge_output: Flag = rule("MO", "outputs are merged")
@@ -96,9 +96,9 @@ class Rules(BaseModel):
     debug_mode: Flag = rule("DM", "jobs tell what they do as they run")
     use_build: Flag = rule("UB", "a job builds the software first")
     retry_module_rules: Word = rule("RM", "what attempts change, as XX:value with bars between")
-    retry_ram_offset: Number = rule("RX", "memory in MB that a retry starts with")
-    retry_ram_step: Number = rule("RY", "memory in MB that each retry adds")
-    retry_ram_max: Number = rule("RZ", "most memory in MB that retries ask for")
+    retry_ram_offset: WholeNumber = rule("RX", "memory in MB that a retry starts with")
+    retry_ram_step: WholeNumber = rule("RY", "memory in MB that each retry adds")
+    retry_ram_max: WholeNumber = rule("RZ", "most memory in MB that retries ask for")
 
     # input
     wait_input: Flag = rule("WI", "wait for input that nobody knows yet")
@@ -158,7 +158,7 @@ class Rules(BaseModel):
     n_es_consumers: Count = rule("EC", "consumers of the same events", "nEsConsumers")
     n_sites_per_job: Count = rule("NS", "sites of the same job")
     max_attempt_es: Count = rule("XA", "how often events are tried", "maxAttemptES")
-    max_attempt_es_job: Number = rule("XJ", "how often their jobs are tried more",
+    max_attempt_es_job: WholeNumber = rule("XJ", "how often their jobs are tried more",
                                       "maxAttemptEsJob")  # fmt: skip
     dec_att_on_failed_es: Flag = rule("XF", "events of a failed job lose no attempt",
                                       "decAttOnFailedES")  # fmt: skip

@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jedi.core import states
+from jedi.spec.arrays import Bools, Numbers
 
-Numbers = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 Columns = Mapping[tuple[str, ...], Sequence[float | None]]
 """Figures of each site under keys of several words; None: infinity."""
 

@@ -32,7 +32,7 @@ def _storable(value: Any) -> Any:
     return value
 
 
-Number = Annotated[int, Field(ge=0, lt=2**63)]
+LongNumber = Annotated[int, Field(ge=0, lt=2**63)]
 Small = Annotated[int, Field(ge=0, lt=2**31)]
 # Less than would spoil sums, and columns that are made of them: centuries, exabytes, petabytes.
 Seconds = Annotated[float, Field(ge=0, lt=2**36)]
@@ -46,7 +46,7 @@ Name = Annotated[str, Field(min_length=1, max_length=256), BeforeValidator(_stor
 PilotId = Annotated[str, Field(pattern=r"^[^/\x00-\x1f\x7f]{1,256}$"), BeforeValidator(_storable)]
 Code = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,64}$")]
 Diag = Annotated[str, BeforeValidator(_storable), AfterValidator(lambda text: text[:DIAG_MAX])]
-Tail = Annotated[str, BeforeValidator(_storable), AfterValidator(lambda text: text[-TAIL_MAX:])]
+TailText = Annotated[str, BeforeValidator(_storable), AfterValidator(lambda text: text[-TAIL_MAX:])]
 
 
 class PilotMessage(BaseModel):
@@ -65,8 +65,8 @@ class PilotMessage(BaseModel):
 
 # The first wrong entry ends a list: the mistakes of a million others help nobody.
 _Any = TypeVar("_Any")
-Batch = Annotated[list[_Any], Field(max_length=BATCH_MAX, fail_fast=True)]
-Files = Annotated[list[_Any], Field(max_length=FILES_MAX, fail_fast=True)]
+MessageList = Annotated[list[_Any], Field(max_length=BATCH_MAX, fail_fast=True)]
+FileList = Annotated[list[_Any], Field(max_length=FILES_MAX, fail_fast=True)]
 
 
 class Resources(PilotMessage):
@@ -117,8 +117,8 @@ class Measures(PilotMessage):
 class Attempt(PilotMessage):
     """Who speaks: an attempt of a job. A later dispatch has a higher `lock_seq`."""
 
-    pandaid: Number
-    lock_seq: Number
+    pandaid: LongNumber
+    lock_seq: LongNumber
 
 
 class StagedOutput(PilotMessage):
@@ -162,12 +162,12 @@ class Report(Attempt):
     exit_code: Annotated[int, Field(ge=-(2**31), lt=2**31)] | None = None
     error_code: Code | None = None
     error_diag: Diag | None = None
-    stderr_tail: Tail | None = None
+    stderr_tail: TailText | None = None
     measures: Measures = Measures()
     # Pydantic makes a deep copy of a list for each message, at the price of reading it once more.
-    outputs: Files[StagedOutput] = Field(default_factory=list)
+    outputs: FileList[StagedOutput] = Field(default_factory=list)
     metadata: Metadata = Field(default_factory=dict)
-    bad_inputs: Files[UnusableInput] = Field(default_factory=list)
+    bad_inputs: FileList[UnusableInput] = Field(default_factory=list)
 
 
 class Beat(Attempt):
@@ -179,23 +179,23 @@ class Beat(Attempt):
 class LogEntry(Attempt):
     """What the payload printed last."""
 
-    stdout_tail: Tail | None = None
-    stderr_tail: Tail | None = None
+    stdout_tail: TailText | None = None
+    stderr_tail: TailText | None = None
 
 
 class Reports(PilotMessage):
     """Reports of many attempts."""
 
-    reports: Batch[Report]
+    reports: MessageList[Report]
 
 
 class Beats(PilotMessage):
     """Heartbeats of many attempts."""
 
-    beats: Batch[Beat]
+    beats: MessageList[Beat]
 
 
 class LogEntries(PilotMessage):
     """Live output of many attempts."""
 
-    entries: Batch[LogEntry]
+    entries: MessageList[LogEntry]

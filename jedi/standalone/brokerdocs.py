@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
 
 from jedi.brokerage import nucleus, task
 from jedi.brokerage.able import ABLE
@@ -11,6 +10,7 @@ from jedi.brokerage.analysis import AnalysisBroker
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.generic import GenericBroker
 from jedi.brokerage.production import ProductionBroker
+from jedi.standalone.dogdocs import TableWriter
 
 _INTRODUCTION = """
 A *broker* decides which sites may get the jobs of a task. All its filters judge all sites: every
@@ -74,10 +74,8 @@ read: `gpu`, `platforms`, `software`, `allowed_processing`, `excluded_processing
 `num_slots_map`, `workflow`.
 """.strip()
 
-Grid = Callable[[Sequence[str], Iterable[Sequence[str]]], str]
 
-
-def brokerage_page(grid: Grid) -> list[str]:
+def brokerage_page(grid: TableWriter) -> list[str]:
     """The parts of the page; `grid` draws a table."""
     brokers = {
         "nucleus, vo local": nucleus.FILTERS,

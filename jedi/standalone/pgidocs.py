@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jedi.core import pgi
-from jedi.standalone.dogdocs import Grid
+from jedi.standalone.dogdocs import TableWriter
 
 
-def states_table(grid: Grid) -> str:
+def states_table(grid: TableWriter) -> str:
     """Each state: the statuses it stands for, what it holds, whether the submitter is to know."""
     rows = [
         (
@@ -23,7 +23,7 @@ def states_table(grid: Grid) -> str:
     return grid(head, rows)
 
 
-def transitions_table(grid: Grid) -> str:
+def transitions_table(grid: TableWriter) -> str:
     """Each transition with PGI's number and name."""
     rows = [
         (f"T{number:02}", f"`{source}`", f"`{target}`", name)

@@ -17,7 +17,7 @@ from jedi.simulator.scenario import (
     Transfers,
 )
 from jedi.spec.listfile import Entry
-from jedi.standalone.dogdocs import Grid
+from jedi.standalone.dogdocs import TableWriter
 
 _MODELS: dict[str, type[Entry]] = {
     "": Scenario, "sites[].": ScenarioSite, "sites[].transfers.": Transfers,
@@ -26,7 +26,7 @@ _MODELS: dict[str, type[Entry]] = {
 }  # fmt: skip
 
 
-def keys_table(grid: Grid) -> str:
+def keys_table(grid: TableWriter) -> str:
     """Each key of a scenario, what it is where it is left out, and its meaning."""
     return grid(("key", "default", "meaning"), list(_rows()))
 

@@ -33,7 +33,7 @@ from jedi.taskbuffer.tasks import new_tasks
 from jedi.taskbuffer.users import users
 from jedi.taskrefiner.resource import ResourceType
 
-Demand = tuple[Shape, Row[Any]]
+SlotRequest = tuple[Shape, Row[Any]]
 """A shape of a site's slots, and what pilots.demand says of it."""
 
 LOST = "lost_pilot"
@@ -164,7 +164,7 @@ class Submitter(Agent[SiteVisit, VisitResult]):
                           resource_type=slot.shape.name)  # fmt: skip
         return VisitResult(seen, sent)
 
-    def _demand(self, tx: Connection, served: Sequence[Row[Any]]) -> dict[str, list[Demand]]:
+    def _demand(self, tx: Connection, served: Sequence[Row[Any]]) -> dict[str, list[SlotRequest]]:
         """By site, the shapes of its slots with the jobs that wait for them."""
         types = [ResourceType(**row._mapping) for row in new_tasks.resource_types(tx)]
         factor = self.world.knobs["broker.memory_factor"]
@@ -184,7 +184,7 @@ class Submitter(Agent[SiteVisit, VisitResult]):
         }
 
     def _plan(
-        self, tx: Connection, site: Row[Any], rows: Sequence[Row[Any]], asked: Sequence[Demand]
+        self, tx: Connection, site: Row[Any], rows: Sequence[Row[Any]], asked: Sequence[SlotRequest]
     ) -> list[SiteVisit]:
         """What is to be done at a site; the engine that it had before may still have pilots."""
         errands = []
@@ -221,7 +221,11 @@ class Submitter(Agent[SiteVisit, VisitResult]):
         return errand
 
     def _fill(
-        self, tx: Connection, errand: SiteVisit, alive: Sequence[Row[Any]], asked: Sequence[Demand]
+        self,
+        tx: Connection,
+        errand: SiteVisit,
+        alive: Sequence[Row[Any]],
+        asked: Sequence[SlotRequest],
     ) -> None:
         """Take slots for new pilots, or find pilots for which there is nothing to do."""
         site, whole = errand.site, max(errand.site.corecount, 1)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-State = Literal["queued", "running", "ended"]
+BatchState = Literal["queued", "running", "ended"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class BatchJob:
 
     batch_id: str
     name: str
-    state: State
+    state: BatchState
     said: str
 
 
@@ -36,7 +36,7 @@ class QueueCommand:
     """What is said, with an exit code that is not 0, when there are no jobs."""
 
 
-def _state(word: str, queued: frozenset[str], ended: frozenset[str]) -> State:
+def _state(word: str, queued: frozenset[str], ended: frozenset[str]) -> BatchState:
     """Words that we do not know mean that it runs: nothing is done about those."""
     return "queued" if word in queued else "ended" if word in ended else "running"
 

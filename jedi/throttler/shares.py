@@ -9,12 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from jedi.spec.arrays import Bools, Numbers
 from jedi.spec.queuefile import PARTITION
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +48,11 @@ class Allotment:
 
 def distribute(
     total: float,
-    share: Floats,
+    share: Numbers,
     active: Bools,
     stretchable: Bools,
-    demand: Floats | None = None,
-) -> tuple[Floats, Floats]:
+    demand: Numbers | None = None,
+) -> tuple[Numbers, Numbers]:
     """Entitlements and allocations of the queues that stand side by side.
 
     Queues without tasks lend what they have: to the stretchable ones by their shares, then to the

@@ -1,10 +1,10 @@
-"""A name has one meaning: whoever searches for a class finds one."""
+"""A name has one meaning: a search for a class or a type finds one."""
 
 from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import jedi
@@ -16,26 +16,42 @@ def sources() -> dict[str, str]:
     return {str(p.relative_to(PACKAGE)): p.read_text() for p in sorted(PACKAGE.rglob("*.py"))}
 
 
-def classes(source: str) -> Iterable[str]:
-    """The classes that a file defines, in whatever scope."""
-    return (n.name for n in ast.walk(ast.parse(source)) if isinstance(n, ast.ClassDef))
+def names(source: str) -> Iterator[str]:
+    """The classes of a file in any scope, and its public aliases (`Pair = tuple[…]`)."""
+    tree = ast.parse(source)
+    yield from (node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and not _is_variable(node.value):
+            found = (t.id for t in node.targets if isinstance(t, ast.Name))
+            yield from (name for name in found if name[0].isupper() and not name.isupper())
+
+
+def _is_variable(value: ast.expr) -> bool:
+    """TypeVar("T") names no type of its own."""
+    return isinstance(value, ast.Call) and ast.unparse(value.func) == "TypeVar"
 
 
 def in_several_files(files: Mapping[str, str]) -> dict[str, list[str]]:
-    """Names of classes that are defined more than once, and where."""
+    """Names that are defined more than once, and where."""
     found = defaultdict(list)
     for path, source in files.items():
-        for name in classes(source):
+        for name in names(source):
             found[name].append(path)
     return {name: paths for name, paths in found.items() if len(paths) > 1}
 
 
-def test_names_of_classes_are_unique() -> None:
+def test_names_of_types_are_unique() -> None:
     """Issue: "36 class names occur twice or more (`Queue` x4; `Plan`, `Known`, `Load`, `Held`,
     `Verdict` x3)"."""
     assert in_several_files(sources()) == {}
 
 
 def test_the_check_itself_finds_duplicates() -> None:
-    files = {"a.py": "class Plan: ...", "b.py": "def f():\n    class Plan: ...", "c.py": "Plan = 1"}
-    assert in_several_files(files) == {"Plan": ["a.py", "b.py"]}
+    files = {
+        "a.py": "class Plan: ...\nPair = tuple[int, str]",
+        "b.py": "def f():\n    class Plan: ...",
+        "c.py": "PLAN = 1\n_Plan = int\nPair = list[int]\nplan = 3",
+        "d.py": 'Item = TypeVar("Item")',
+        "e.py": 'Item = TypeVar("Item")',
+    }
+    assert in_several_files(files) == {"Plan": ["a.py", "b.py"], "Pair": ["a.py", "c.py"]}

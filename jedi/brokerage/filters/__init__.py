@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from jedi.brokerage.need import Requirements
-from jedi.spec.snapshot import Bools, Numbers, Snapshot
+from jedi.spec.arrays import Bools, Numbers
+from jedi.spec.snapshot import Snapshot
 
-Column = Callable[[Snapshot, Requirements, Mapping[str, Any]], Numbers | float]
+SiteColumn = Callable[[Snapshot, Requirements, Mapping[str, Any]], Numbers | float]
 Compare = Callable[[Numbers, Numbers], Bools]
 
 
@@ -35,9 +36,9 @@ class Filter:
     a person to change something, others pass with time."""
 
     code: str
-    observed: Column
+    observed: SiteColumn
     keep: Compare
-    limit: Column
+    limit: SiteColumn
     say: str
     remedy: str
     unit: str = ""

@@ -10,7 +10,8 @@ import numpy as np
 
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.need import Requirements
-from jedi.spec.snapshot import Bools, Numbers, Snapshot
+from jedi.spec.arrays import Bools, Numbers
+from jedi.spec.snapshot import Snapshot
 
 _REMEDY = "Change coreCount of the task, or corecount of the site."
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.need import Requirements
-from jedi.spec.snapshot import Bools, Numbers, Snapshot
+from jedi.spec.arrays import Bools, Numbers
+from jedi.spec.snapshot import Snapshot
 
 
 def _scratch_mb(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> Numbers:

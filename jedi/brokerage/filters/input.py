@@ -9,8 +9,9 @@ import numpy as np
 
 from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.need import Requirements
+from jedi.spec.arrays import Bools, Numbers
 from jedi.spec.demand import GB
-from jedi.spec.snapshot import Bools, Numbers, Snapshot
+from jedi.spec.snapshot import Snapshot
 
 
 def missing_bytes(sites: Snapshot, need: Requirements) -> Numbers:

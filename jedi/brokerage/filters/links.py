@@ -11,7 +11,8 @@ from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.filters.nearness import in_nucleus
 from jedi.brokerage.need import Requirements
 from jedi.brokerage.network import closeness, link_weight, queued
-from jedi.spec.snapshot import Bools, Numbers, Snapshot
+from jedi.spec.arrays import Bools, Numbers
+from jedi.spec.snapshot import Snapshot
 
 
 def _has_nucleus(need: Requirements, _knobs: Mapping[str, Any]) -> bool:

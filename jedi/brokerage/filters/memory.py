@@ -10,7 +10,8 @@ import numpy as np
 
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.need import Requirements
-from jedi.spec.snapshot import Numbers, Snapshot
+from jedi.spec.arrays import Numbers
+from jedi.spec.snapshot import Snapshot
 
 
 def _need_mb(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:

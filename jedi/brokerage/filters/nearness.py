@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from jedi.brokerage.need import Requirements
-from jedi.spec.snapshot import Bools, Snapshot
+from jedi.spec.arrays import Bools
+from jedi.spec.snapshot import Snapshot
 
 
 def in_nucleus(sites: Snapshot, need: Requirements) -> Bools:

@@ -9,7 +9,8 @@ import numpy as np
 
 from jedi.brokerage.filters import Filter, not_asked
 from jedi.brokerage.need import Requirements
-from jedi.spec.snapshot import Numbers, Snapshot
+from jedi.spec.arrays import Numbers
+from jedi.spec.snapshot import Snapshot
 
 
 def _count(sites: Snapshot, figures: Mapping[str, int]) -> Numbers:

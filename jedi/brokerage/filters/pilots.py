@@ -11,7 +11,8 @@ import numpy as np
 from jedi.brokerage import load
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.need import Requirements
-from jedi.spec.snapshot import Bools, Snapshot
+from jedi.spec.arrays import Bools
+from jedi.spec.snapshot import Snapshot
 
 PILOTS = Filter(
     code="no_pilots",

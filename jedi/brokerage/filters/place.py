@@ -8,7 +8,8 @@ from typing import Any
 
 from jedi.brokerage.filters import Filter, not_asked, wanted
 from jedi.brokerage.need import Requirements
-from jedi.spec.snapshot import Bools, Snapshot
+from jedi.spec.arrays import Bools
+from jedi.spec.snapshot import Snapshot
 
 
 def _type(kind: str) -> Filter:

@@ -15,8 +15,9 @@ from typing import Any
 
 from jedi.brokerage.filters import wanted
 from jedi.brokerage.need import Requirements
+from jedi.spec.arrays import Numbers
 from jedi.spec.request import Request
-from jedi.spec.snapshot import Numbers, Snapshot
+from jedi.spec.snapshot import Snapshot
 
 _PRIORITY = re.compile(r"priority\s*(<=|>=|==|<|>|=)\s*(-?\d{1,9})$")
 _RULE = re.compile(r"(type|group|gshare)\s*=\s*(.+)$")

@@ -13,7 +13,8 @@ from jedi.brokerage.filters import Filter, always, wanted
 from jedi.brokerage.filters.input import missing_files
 from jedi.brokerage.filters.nearness import in_nucleus
 from jedi.brokerage.need import Requirements
-from jedi.spec.snapshot import Bools, Numbers, Snapshot
+from jedi.spec.arrays import Bools, Numbers
+from jedi.spec.snapshot import Snapshot
 
 
 def _transferring(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> Numbers:

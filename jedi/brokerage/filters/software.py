@@ -8,7 +8,8 @@ from typing import Any
 
 from jedi.brokerage.filters import wanted
 from jedi.brokerage.need import Requirements
-from jedi.spec.snapshot import Bools, Numbers, Snapshot
+from jedi.spec.arrays import Bools, Numbers
+from jedi.spec.snapshot import Snapshot
 
 
 def _release(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> Bools:

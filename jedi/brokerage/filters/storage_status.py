@@ -10,7 +10,8 @@ import numpy as np
 from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.filters.nearness import in_nucleus
 from jedi.brokerage.need import Requirements
-from jedi.spec.snapshot import Bools, Snapshot
+from jedi.spec.arrays import Bools
+from jedi.spec.snapshot import Snapshot
 
 
 def _open(code: str, column: str, say: str, when_needed: Any, when: Any) -> Filter:

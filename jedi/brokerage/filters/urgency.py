@@ -11,7 +11,8 @@ from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.filters.nearness import at_home, t1s
 from jedi.brokerage.need import Requirements
 from jedi.core import states
-from jedi.spec.snapshot import AGE_STEP_S, Numbers, Snapshot
+from jedi.spec.arrays import Numbers
+from jedi.spec.snapshot import AGE_STEP_S, Snapshot
 
 _TO_START = frozenset(states.JOB_TO_START)
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.need import Requirements
-from jedi.spec.snapshot import Numbers, Snapshot
+from jedi.spec.arrays import Numbers
+from jedi.spec.snapshot import Snapshot
 
 
 def _walltime_s(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> Numbers | float:

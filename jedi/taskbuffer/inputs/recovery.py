@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
 
-Named = Mapping[int, Mapping[str, Iterable[str]]]
+FilesByTask = Mapping[int, Mapping[str, Iterable[str]]]
 """LFNs of outputs by task and dataset."""
 
 _INPUTS = ", ".join(f"'{kind}'" for kind in states.FED_TYPES)
@@ -157,7 +157,7 @@ WHERE c.jeditaskid = ANY(CAST(:ids AS bigint[])) AND c.status = 'finished'
 """)
 
 
-def makers(tx: Connection, wanted: Named) -> list[int]:
+def makers(tx: Connection, wanted: FilesByTask) -> list[int]:
     """The jobs that made these outputs, as far as they count as made, by merging, too."""
     rows = [(i, name, lfn) for i, some in wanted.items() for name in some for lfn in some[name]]
     if not rows:
@@ -232,7 +232,7 @@ def undo(tx: Connection, task_ids: Sequence[int], panda_ids: Sequence[int], adds
     return lost
 
 
-def give_up(tx: Connection, lost: Named, unwanted: Sequence[int], adds: int) -> set[int]:
+def give_up(tx: Connection, lost: FilesByTask, unwanted: Sequence[int], adds: int) -> set[int]:
     """Give up outputs that are lost, and those made of files that tasks want to process anew; see
     `undo`."""
     jobs = [*makers(tx, lost), *half_done(tx, unwanted)]

@@ -26,10 +26,10 @@ from jedi.taskbuffer.db.copying import Block, copy_binary, copy_rows
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.jobs import jobs
 
-Batch = Sequence[tuple[TaskOrder, NewJobs]]
+TaskJobs = Sequence[tuple[TaskOrder, NewJobs]]
 
 
-def write_jobs(tx: Connection, batch: Batch, agent: str) -> None:
+def write_jobs(tx: Connection, batch: TaskJobs, agent: str) -> None:
     """Write the jobs of tasks with their files, parameters, logs and counters.
 
     Raises JediError if one of the files is no longer ready: then nothing may be kept.
@@ -81,7 +81,7 @@ FROM u LEFT JOIN unnest(CAST(:tasks AS bigint[]), CAST(:lfns AS text[]), CAST(:p
 _RANGE = "c.datasetid = ANY(:d{n}) AND c.fileid BETWEEN :a{n} AND :b{n}"
 
 
-def _use_inputs(tx: Connection, batch: Batch) -> None:
+def _use_inputs(tx: Connection, batch: TaskJobs) -> None:
     """Files go to their jobs, and into the jobs' lists of files."""
     tx.execute(_MAP)
     endpoints = sorted({name for _, new in batch for name in new.endpoints})
@@ -330,7 +330,7 @@ FROM unnest(CAST(:ids AS bigint[]), CAST(:last AS int[])) m(id, last) WHERE o.ou
 """)
 
 
-def _count(tx: Connection, batch: Batch) -> None:
+def _count(tx: Connection, batch: TaskJobs) -> None:
     """Counters of datasets, and serial numbers."""
     used: Counter[int] = Counter()
     made: Counter[int] = Counter()
@@ -349,7 +349,7 @@ def _count(tx: Connection, batch: Batch) -> None:
     tx.execute(_ADVANCE, {"ids": list(serials), "last": list(serials.values())})
 
 
-def _open_outputs(tx: Connection, batch: Batch, agent: str) -> None:
+def _open_outputs(tx: Connection, batch: TaskJobs, agent: str) -> None:
     """Output datasets, which data management knows by now, begin to fill."""
     outputs = [one for _, new in batch for one in new.outputs]
     filled = {*(one.output.dataset for one in outputs), *chain(*(one.datasets for one in outputs))}

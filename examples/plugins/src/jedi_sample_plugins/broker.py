@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 from jedi.brokerage.generic import GenericBroker
 from jedi.brokerage.need import Requirements
-from jedi.spec.snapshot import Numbers, Snapshot
+from jedi.spec.arrays import Numbers
+from jedi.spec.snapshot import Snapshot
 
 
 class Fastest(GenericBroker):
