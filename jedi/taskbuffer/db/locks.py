@@ -15,32 +15,32 @@ def take(tx: Connection, component: str, me: str, lease_s: float) -> bool:
     return bool(take_all(tx, [component], me, lease_s))
 
 
+_TAKE_ALL = text("""
+INSERT INTO jedi_process_lock AS l (prodsourcelabel, vo, workqueue_id, component,
+  lockedby, lease_until) SELECT 'any', 'any', 0, component, :me,
+  clock_timestamp() + make_interval(secs => :lease_s)  -- real time, see above
+FROM unnest(CAST(:components AS text[])) component ORDER BY component
+ON CONFLICT (prodsourcelabel, vo, workqueue_id, cloud, component) DO UPDATE
+SET lockedby = :me, lockedtime = jedi_now(), lease_until = excluded.lease_until
+WHERE l.lockedby = :me OR l.lease_until < clock_timestamp() RETURNING l.component
+""")
+
+
 def take_all(tx: Connection, components: Sequence[str], me: str, lease_s: float) -> set[str]:
     """Take or prolong the locks of components; those that nobody else holds."""
-    found = tx.execute(
-        text(
-            "INSERT INTO jedi_process_lock AS l (prodsourcelabel, vo, workqueue_id, component, "
-            "lockedby, lease_until) SELECT 'any', 'any', 0, component, :me, "
-            "clock_timestamp() + make_interval(secs => :lease_s) "  # real time, see above
-            "FROM unnest(CAST(:components AS text[])) component ORDER BY component "
-            "ON CONFLICT (prodsourcelabel, vo, workqueue_id, cloud, component) DO UPDATE "
-            "SET lockedby = :me, lockedtime = jedi_now(), lease_until = excluded.lease_until "
-            "WHERE l.lockedby = :me OR l.lease_until < clock_timestamp() RETURNING l.component"
-        ),
-        {"components": list(components), "me": me, "lease_s": lease_s},
-    )
+    found = tx.execute(_TAKE_ALL, {"components": list(components), "me": me, "lease_s": lease_s})
     return set(found.scalars())
+
+
+_HOLDER = text("""
+SELECT lockedby FROM jedi_process_lock
+WHERE component = :component AND lease_until > clock_timestamp()
+""")
 
 
 def holder(tx: Connection, component: str) -> str | None:
     """Who holds the lock of a component."""
-    found: str | None = tx.scalar(
-        text(
-            "SELECT lockedby FROM jedi_process_lock "
-            "WHERE component = :component AND lease_until > clock_timestamp()"
-        ),
-        {"component": component},
-    )
+    found: str | None = tx.scalar(_HOLDER, {"component": component})
     return found
 
 
@@ -49,12 +49,12 @@ def release(tx: Connection, component: str, me: str) -> None:
     release_all(tx, [component], me)
 
 
+_RELEASE_ALL = text("""
+DELETE FROM jedi_process_lock
+WHERE component = ANY(CAST(:components AS text[])) AND lockedby = :me
+""")
+
+
 def release_all(tx: Connection, components: Sequence[str], me: str) -> None:
     """Give locks back that are still ours."""
-    tx.execute(
-        text(
-            "DELETE FROM jedi_process_lock "
-            "WHERE component = ANY(CAST(:components AS text[])) AND lockedby = :me"
-        ),
-        {"components": list(components), "me": me},
-    )
+    tx.execute(_RELEASE_ALL, {"components": list(components), "me": me})

@@ -6,6 +6,15 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
+_BEAT = text("""
+WITH old AS (DELETE FROM jedi_agents
+WHERE heartbeat_at < clock_timestamp() - interval '1 day')
+INSERT INTO jedi_agents (agent, process, heartbeat_at, cycles, items, last_error,
+  rss_kb) VALUES (:agent, :process, clock_timestamp(), :cycles, :items, :error, :rss)
+ON CONFLICT (agent, process) DO UPDATE SET heartbeat_at = clock_timestamp(),
+  cycles = :cycles, items = :items, last_error = :error, rss_kb = :rss
+""")
+
 
 def beat(
     tx: Connection,
@@ -18,26 +27,24 @@ def beat(
 ) -> None:
     """Say that an agent is alive; forget processes not heard of for a day."""
     tx.execute(
-        text(
-            "WITH old AS (DELETE FROM jedi_agents "
-            "WHERE heartbeat_at < clock_timestamp() - interval '1 day') "
-            "INSERT INTO jedi_agents (agent, process, heartbeat_at, cycles, items, last_error, "
-            "rss_kb) VALUES (:agent, :process, clock_timestamp(), :cycles, :items, :error, :rss) "
-            "ON CONFLICT (agent, process) DO UPDATE SET heartbeat_at = clock_timestamp(), "
-            "cycles = :cycles, items = :items, last_error = :error, rss_kb = :rss"
-        ),
-        {"agent": agent, "process": process, "cycles": cycles, "items": items,
-         "error": last_error, "rss": rss_kb},
-    )  # fmt: skip
+        _BEAT,
+        {
+            "agent": agent,
+            "process": process,
+            "cycles": cycles,
+            "items": items,
+            "error": last_error,
+            "rss": rss_kb,
+        },
+    )
+
+
+_ALL_AGENTS = text("""
+SELECT *, extract(epoch FROM clock_timestamp() - heartbeat_at)::float8 AS age_s
+FROM jedi_agents ORDER BY agent, process
+""")
 
 
 def all_agents(tx: Connection) -> list[Row[Any]]:
     """Every agent process with the age of its last heartbeat in seconds."""
-    return list(
-        tx.execute(
-            text(
-                "SELECT *, extract(epoch FROM clock_timestamp() - heartbeat_at)::float8 AS age_s "
-                "FROM jedi_agents ORDER BY agent, process"
-            )
-        )
-    )
+    return list(tx.execute(_ALL_AGENTS))

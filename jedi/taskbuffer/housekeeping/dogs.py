@@ -67,17 +67,17 @@ def on_hold(tx: Connection, retry_s: float, timeout_s: float, limit: int) -> lis
 _LIVE = ", ".join(f"'{status}'" for status in states.JOB_LIVE)
 
 
+_LIVING = text(f"""
+SELECT j.pandaid, j.lock_seq FROM jedi_jobs j
+  JOIN unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) a(id, seq)
+  ON j.pandaid = a.id AND j.lock_seq = a.seq WHERE j.status IN ({_LIVE})
+""")
+
+
 def living(tx: Connection, attempts: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
     """Those of the attempts (pandaid, lock_seq) that are their job's present one and go on."""
     pairs = list(attempts)
-    rows = tx.execute(
-        text(
-            "SELECT j.pandaid, j.lock_seq FROM jedi_jobs j "
-            "JOIN unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) a(id, seq) "
-            f"ON j.pandaid = a.id AND j.lock_seq = a.seq WHERE j.status IN ({_LIVE})"
-        ),
-        {"ids": [p[0] for p in pairs], "seqs": [p[1] for p in pairs]},
-    )
+    rows = tx.execute(_LIVING, {"ids": [p[0] for p in pairs], "seqs": [p[1] for p in pairs]})
     return {(row.pandaid, row.lock_seq) for row in rows}
 
 

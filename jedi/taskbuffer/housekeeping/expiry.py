@@ -49,12 +49,12 @@ def expired(
     return list(tx.execute(_EXPIRED, {**times, "limit": limit, "stuck": list(stuck)}))
 
 
+_NOTE_GONE = text("""
+UPDATE jedi_datasets SET state = 'missing', statechecktime = jedi_now()
+WHERE datasetid = ANY(CAST(:ids AS bigint[]))
+""")
+
+
 def note_gone(tx: Connection, dataset_ids: Sequence[int]) -> None:
     """Data management does not have these datasets any more."""
-    tx.execute(
-        text(
-            "UPDATE jedi_datasets SET state = 'missing', statechecktime = jedi_now() "
-            "WHERE datasetid = ANY(CAST(:ids AS bigint[]))"
-        ),
-        {"ids": list(dataset_ids)},
-    )
+    tx.execute(_NOTE_GONE, {"ids": list(dataset_ids)})

@@ -15,29 +15,28 @@ def load(tx: Connection) -> Knobs:
     return Knobs({row.name: row.value for row in overrides(tx)})
 
 
+_FORGET = text("DELETE FROM jedi_knobs WHERE component = :c AND key = :k")
+_PUT = text("""
+INSERT INTO jedi_knobs (component, key, value, username)
+VALUES (:c, :k, CAST(:v AS jsonb), :u) ON CONFLICT (component, key)
+  DO UPDATE SET value = excluded.value, username = :u,
+  modificationtime = jedi_now()
+""")
+_NOTE = text("""
+INSERT INTO jedi_knobs_history (component, key, value, username)
+VALUES (:c, :k, CAST(:v AS jsonb), :u)
+""")
+
+
 def put(tx: Connection, name: str, value: Any, user_name: str) -> None:
     """Set a knob (its value checked by the caller with Knob.check); None: back to the preset."""
     knob = KNOBS[name]
     values = {"c": knob.component, "k": knob.key, "u": user_name}
     if value is None:
-        tx.execute(text("DELETE FROM jedi_knobs WHERE component = :c AND key = :k"), values)
+        tx.execute(_FORGET, values)
     else:
-        tx.execute(
-            text(
-                "INSERT INTO jedi_knobs (component, key, value, username) "
-                "VALUES (:c, :k, CAST(:v AS jsonb), :u) ON CONFLICT (component, key) "
-                "DO UPDATE SET value = excluded.value, username = :u, "
-                "modificationtime = jedi_now()"
-            ),
-            {**values, "v": json.dumps(value)},
-        )
-    tx.execute(
-        text(
-            "INSERT INTO jedi_knobs_history (component, key, value, username) "
-            "VALUES (:c, :k, CAST(:v AS jsonb), :u)"
-        ),
-        {**values, "v": None if value is None else json.dumps(value)},
-    )
+        tx.execute(_PUT, {**values, "v": json.dumps(value)})
+    tx.execute(_NOTE, {**values, "v": None if value is None else json.dumps(value)})
 
 
 _OVERRIDES = text(
@@ -51,15 +50,13 @@ def overrides(tx: Connection) -> list[Row[Any]]:
     return list(tx.execute(_OVERRIDES))
 
 
+_HISTORY = text("""
+SELECT modificationtime, username, value FROM jedi_knobs_history
+WHERE component = :c AND key = :k ORDER BY change_id DESC
+""")
+
+
 def history(tx: Connection, name: str) -> list[Row[Any]]:
     """Every change of a knob, newest first; value None: back to the preset."""
     knob = KNOBS[name]
-    return list(
-        tx.execute(
-            text(
-                "SELECT modificationtime, username, value FROM jedi_knobs_history "
-                "WHERE component = :c AND key = :k ORDER BY change_id DESC"
-            ),
-            {"c": knob.component, "k": knob.key},
-        )
-    )
+    return list(tx.execute(_HISTORY, {"c": knob.component, "k": knob.key}))

@@ -21,78 +21,80 @@ _UNTOLD = (*states.JOB_QUEUED, *states.JOB_AT_SITE, "holding")
 """Who knows how jobs in these statuses went on after the backup."""
 
 
+_OPEN_TEMPLATES = text("""
+SELECT DISTINCT d.datasetname, o.filenametemplate FROM jedi_output_template o
+  JOIN jedi_datasets d USING (datasetid) JOIN jedi_tasks t ON t.jeditaskid =
+  d.jeditaskid WHERE t.status <> ALL(:final) ORDER BY 1, 2
+""")
+
+
 def open_templates(tx: Connection) -> dict[str, list[str]]:
     """The templates of the file names that tasks which have not ended still make, by dataset."""
-    rows = tx.execute(
-        text(
-            "SELECT DISTINCT d.datasetname, o.filenametemplate FROM jedi_output_template o "
-            "JOIN jedi_datasets d USING (datasetid) JOIN jedi_tasks t ON t.jeditaskid = "
-            "d.jeditaskid WHERE t.status <> ALL(:final) ORDER BY 1, 2"
-        ),
-        {"final": sorted(states.TASK.final)},
-    )
+    rows = tx.execute(_OPEN_TEMPLATES, {"final": sorted(states.TASK.final)})
     found: dict[str, list[str]] = defaultdict(list)
     for row in rows:
         found[row.datasetname].append(row.filenametemplate)
     return found
 
 
+_MADE = text("""
+SELECT d.datasetname, c.lfn FROM jedi_datasets d
+  JOIN jedi_dataset_contents c USING (jeditaskid, datasetid)
+  LEFT JOIN jedi_jobs j ON j.pandaid = c.outpandaid
+WHERE d.datasetname = ANY(:names) AND coalesce(j.status <> ALL(:untold), true)
+""")
+
+
 def made(tx: Connection, names: Collection[str]) -> set[tuple[str, str]]:
     """Files (dataset, LFN) of these datasets whose jobs had told of them before the backup."""
-    rows = tx.execute(
-        text(
-            "SELECT d.datasetname, c.lfn FROM jedi_datasets d "
-            "JOIN jedi_dataset_contents c USING (jeditaskid, datasetid) "
-            "LEFT JOIN jedi_jobs j ON j.pandaid = c.outpandaid "
-            "WHERE d.datasetname = ANY(:names) AND coalesce(j.status <> ALL(:untold), true)"
-        ),
-        {"names": list(names), "untold": list(_UNTOLD)},
-    )
+    rows = tx.execute(_MADE, {"names": list(names), "untold": list(_UNTOLD)})
     return {(row.datasetname, row.lfn) for row in rows}
+
+
+_PARTS = text(f"""
+SELECT j.pandaid, d.datasetname, c.lfn, f.endpoint FROM jedi_jobs j
+  JOIN jedi_job_files f USING (pandaid)
+  JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
+  JOIN jedi_datasets d ON d.datasetid = c.datasetid AND d.jeditaskid = c.jeditaskid
+WHERE j.status = 'merging' AND c.type IN ({merging.PRE_MERGE})
+  AND c.status IN ('ready', 'running') AND c.outpandaid = j.pandaid ORDER BY 1, c.fileid
+""")
 
 
 def parts(tx: Connection) -> list[Row[Any]]:
     """What jobs made and is to be merged: pandaid (of the job), datasetname, lfn, endpoint."""
-    rows = tx.execute(
-        text(
-            "SELECT j.pandaid, d.datasetname, c.lfn, f.endpoint FROM jedi_jobs j "
-            "JOIN jedi_job_files f USING (pandaid) "
-            "JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid "
-            "JOIN jedi_datasets d ON d.datasetid = c.datasetid AND d.jeditaskid = c.jeditaskid "
-            f"WHERE j.status = 'merging' AND c.type IN ({merging.PRE_MERGE}) "
-            "AND c.status IN ('ready', 'running') AND c.outpandaid = j.pandaid ORDER BY 1, c.fileid"
-        )
-    )
+    rows = tx.execute(_PARTS)
     return list(rows)
+
+
+_INTERRUPTED = text("""
+SELECT pandaid FROM jedi_jobs WHERE status = ANY(:statuses) AND postprocessed_at IS NULL
+ORDER BY pandaid
+""")
+_LIVE_PILOTS = text("SELECT pilot_id FROM jedi_pilots WHERE endtime IS NULL")
+_VOID_ATTEMPTS = text("""
+UPDATE jedi_jobs SET lock_seq = lock_seq + :ahead WHERE postprocessed_at IS NULL
+""")
+_SKIP_NUMBERS = text("""
+SELECT setval(CAST(format('%I.%I', schemaname, sequencename) AS regclass),
+  coalesce(last_value, 0) + :ahead) FROM pg_sequences
+WHERE schemaname = current_schema() AND starts_with(sequencename, 'jedi_')
+""")
 
 
 def go_on(tx: Connection, lost: Sequence[int] = ()) -> int:
     """Let pilots' jobs be tried again, and those (`lost`) whose parts are gone that were to be
     merged; take the pilots' tokens back, and make all numbers that are given from now on greater
     than any that was given before; how many jobs that were."""
-    running = text(
-        "SELECT pandaid FROM jedi_jobs WHERE status = ANY(:statuses) AND postprocessed_at IS NULL "
-        "ORDER BY pandaid"
-    )
-    ids = tx.scalars(running, {"statuses": [*states.JOB_AT_SITE, "holding"]}).all()
+    ids = tx.scalars(_INTERRUPTED, {"statuses": [*states.JOB_AT_SITE, "holding"]}).all()
     mergers = merging.merge_jobs(tx, lost).values()
     reason = "The database was restored from a backup that was made while the job ran."
     for some in (sorted({*ids, *mergers}), lost):  # jobs don't end before their merge job
         ends = [JobEnd(one, "closed", "restored", reason) for one in some]
         job_ends.end_jobs(tx, ends, "restore")
-    alive = tx.scalars(text("SELECT pilot_id FROM jedi_pilots WHERE endtime IS NULL")).all()
+    alive = tx.scalars(_LIVE_PILOTS).all()
     pilots.end_pilots(tx, alive, "lost")
     # else a pilot of the time after the backup could speak for a job that another one has now
-    tx.execute(
-        text("UPDATE jedi_jobs SET lock_seq = lock_seq + :ahead WHERE postprocessed_at IS NULL"),
-        {"ahead": AHEAD},
-    )
-    tx.execute(
-        text(
-            "SELECT setval(CAST(format('%I.%I', schemaname, sequencename) AS regclass), "
-            "coalesce(last_value, 0) + :ahead) FROM pg_sequences "
-            "WHERE schemaname = current_schema() AND starts_with(sequencename, 'jedi_')"
-        ),
-        {"ahead": AHEAD},
-    )
+    tx.execute(_VOID_ATTEMPTS, {"ahead": AHEAD})
+    tx.execute(_SKIP_NUMBERS, {"ahead": AHEAD})
     return len(ids) + len(lost)

@@ -15,7 +15,7 @@ _COLUMNS = (
     "pandaid, jeditaskid, site, gshare, status, error_code, cores, creationtime, starttime, "
     "endtime, statechangetime"
 )
-_LEAVE = """
+_LEAVE = text("""
 WITH u AS (
   UPDATE jedi_jobs j SET status = t.status
   FROM unnest(CAST(:ids AS bigint[]), CAST(:statuses AS text[])) t(id, status)
@@ -29,39 +29,39 @@ WITH u AS (
 INSERT INTO job_stats_delta (site, workqueue, gshare, resource_type, status, jobs, cores)
 SELECT site, workqueue_id, gshare, resource_type, s.status, s.n, s.n * cores
 FROM u, LATERAL (VALUES ('activated', -1), (u.status, 1)) s(status, n)
-"""
+""")
+
+
+_JOBS = text(f"""
+SELECT j.*, q.queue_name AS queue, {OWN_SHARE} AS share
+FROM {all_jobs(_COLUMNS)} j JOIN jedi_tasks t USING (jeditaskid)
+  LEFT JOIN jedi_work_queue q ON q.queue_id = t.workqueue_id ORDER BY pandaid
+""")
 
 
 def jobs(tx: Connection) -> list[Row[Any]]:
     """All jobs there ever were, by PandaID, with the times of their lives, their work queue and the
     share that their task came with."""
-    return list(
-        tx.execute(
-            text(
-                f"SELECT j.*, q.queue_name AS queue, {OWN_SHARE} AS share "
-                f"FROM {all_jobs(_COLUMNS)} j JOIN jedi_tasks t USING (jeditaskid) "
-                "LEFT JOIN jedi_work_queue q ON q.queue_id = t.workqueue_id ORDER BY pandaid"
-            )
-        )
-    )
+    return list(tx.execute(_JOBS))
+
+
+_TASKS = text(f"""
+SELECT jeditaskid, taskname, status, {OWN_SHARE} AS share, reason_code,
+  creationdate, endtime FROM jedi_tasks t ORDER BY jeditaskid
+""")
 
 
 def tasks(tx: Connection) -> list[Row[Any]]:
     """All tasks by id, the share that they came with, and when they came and ended."""
-    return list(
-        tx.execute(
-            text(
-                f"SELECT jeditaskid, taskname, status, {OWN_SHARE} AS share, reason_code, "
-                "creationdate, endtime FROM jedi_tasks t ORDER BY jeditaskid"
-            )
-        )
-    )
+    return list(tx.execute(_TASKS))
+
+
+_BOOSTED = text(f"SELECT jeditaskid FROM jedi_tasks t WHERE gshare <> {OWN_SHARE}")
 
 
 def boosted(tx: Connection) -> list[int]:
     """Tasks that are in another share than the one they came with."""
-    found = text(f"SELECT jeditaskid FROM jedi_tasks t WHERE gshare <> {OWN_SHARE}")
-    return list(tx.execute(found).scalars())
+    return list(tx.execute(_BOOSTED).scalars())
 
 
 class Arrival(NamedTuple):
@@ -73,30 +73,36 @@ class Arrival(NamedTuple):
     until: datetime | None
 
 
+_ARRIVE = text("""
+INSERT INTO ddm_replicas (file_id, endpoint, expires_at)
+SELECT file_id, endpoint, until FROM ddm_datasets JOIN ddm_files USING (dataset_id)
+  JOIN unnest(CAST(:names AS text[]), CAST(:lfns AS text[]),
+  CAST(:endpoints AS text[]), CAST(:limits AS timestamptz[]))
+  w(name, lfn, endpoint, until) USING (name, lfn)
+ORDER BY file_id, endpoint ON CONFLICT DO NOTHING
+""")
+
+
 def arrive(tx: Connection, files: Sequence[Arrival]) -> None:
     """Files lie where they came to from now on."""
     names, lfns, endpoints, limits = map(list, zip(*files, strict=True))
-    tx.execute(
-        text(
-            "INSERT INTO ddm_replicas (file_id, endpoint, expires_at) "
-            "SELECT file_id, endpoint, until FROM ddm_datasets JOIN ddm_files USING (dataset_id) "
-            "JOIN unnest(CAST(:names AS text[]), CAST(:lfns AS text[]), "
-            "CAST(:endpoints AS text[]), CAST(:limits AS timestamptz[])) "
-            "w(name, lfn, endpoint, until) USING (name, lfn) "
-            "ORDER BY file_id, endpoint ON CONFLICT DO NOTHING"
-        ),
-        {"names": names, "lfns": lfns, "endpoints": endpoints, "limits": limits},
-    )
+    tx.execute(_ARRIVE, {"names": names, "lfns": lfns, "endpoints": endpoints, "limits": limits})
+
+
+_WITHOUT_GUARDS = text("SET LOCAL session_replication_role = replica")
 
 
 def leave(tx: Connection, tasks: Mapping[int, str]) -> None:
     """Jobs of these tasks that wait for pilots were born in these statuses, as though who made them
     had died before they were ready."""
-    tx.execute(text("SET LOCAL session_replication_role = replica"))  # no move leads there
-    tx.execute(text(_LEAVE), {"ids": list(tasks), "statuses": list(tasks.values())})
+    tx.execute(_WITHOUT_GUARDS)  # no move leads there
+    tx.execute(_LEAVE, {"ids": list(tasks), "statuses": list(tasks.values())})
+
+
+_TIDY = text("VACUUM (ANALYZE)")
 
 
 def tidy(tx: Connection) -> None:
     """What autovacuum would do, but at a time that two runs have in common. `tx` commits each
     statement at once."""
-    tx.execute(text("VACUUM (ANALYZE)"))
+    tx.execute(_TIDY)

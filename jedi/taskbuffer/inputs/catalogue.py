@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row, text
 
 from jedi.taskbuffer.scheduling.patterns import like
 
-_TREE = """
+_TREE = text("""
 WITH RECURSIVE tree(name) AS (
   SELECT unnest(CAST(:names AS text[]))
   UNION
@@ -24,7 +24,7 @@ SELECT d.name, d.state, d.is_container, ARRAY(
   SELECT m.member FROM ddm_members m WHERE m.container_id = d.dataset_id ORDER BY m.position
 ) AS members
 FROM tree JOIN ddm_datasets d USING (name)
-"""
+""")
 _LISTED = """
 SELECT d.name, f.lfn, f.size, f.adler32, f.guid, f.nevents, f.boundary, f.lumiblock, ARRAY(
   SELECT r.endpoint FROM ddm_replicas r WHERE r.file_id = f.file_id
@@ -35,11 +35,14 @@ _WANTED = """(
   SELECT dataset_id, name, lfn FROM ddm_datasets JOIN (
     SELECT unnest(CAST(:names AS text[])) AS name, unnest(CAST(:lfns AS text[])) AS lfn
   ) w USING (name))"""
-_LIST = _LISTED.format(
-    wanted="(SELECT dataset_id, name FROM ddm_datasets WHERE name = ANY(:names))", key="dataset_id"
+_LIST = text(
+    _LISTED.format(
+        wanted="(SELECT dataset_id, name FROM ddm_datasets WHERE name = ANY(:names))",
+        key="dataset_id",
+    )
 )
-_FIND = _LISTED.format(wanted=_WANTED, key="dataset_id, lfn")
-_PUT_FILES = """
+_FIND = text(_LISTED.format(wanted=_WANTED, key="dataset_id, lfn"))
+_PUT_FILES = text("""
 WITH arrived AS (
   SELECT d.dataset_id, a.lfn, a.size, a.adler32, a.guid, a.nevents, a.boundary,
     a.lumiblock
@@ -59,13 +62,13 @@ WITH arrived AS (
   ON CONFLICT DO NOTHING
 )
 SELECT count(*) FROM f
-"""
+""")
 
 
 def tree(tx: Connection, names: Collection[str]) -> list[Row[Any]]:
     """These datasets and all below them, in no order: name, state, is_container, members. Names
     that nothing is known of are left out."""
-    return list(tx.execute(text(_TREE), {"names": list(names)}))
+    return list(tx.execute(_TREE, {"names": list(names)}))
 
 
 def find_datasets(tx: Connection, pattern: str) -> list[Row[Any]]:
@@ -74,76 +77,81 @@ def find_datasets(tx: Connection, pattern: str) -> list[Row[Any]]:
     return list(tx.execute(text(query), {"name": like(pattern)}))
 
 
+_PUT_DATASET = text("""
+INSERT INTO ddm_datasets AS d (name, state, is_container)
+VALUES (:name, :state, :container) ON CONFLICT (name) DO UPDATE
+SET state = excluded.state WHERE d.is_container = excluded.is_container
+""")
+
+
 def put_dataset(tx: Connection, name: str, state: str, *, container: bool) -> bool:
     """Make a dataset, or set the state of the one there is; False if that is of the other kind."""
-    done = tx.execute(
-        text(
-            "INSERT INTO ddm_datasets AS d (name, state, is_container) "
-            "VALUES (:name, :state, :container) ON CONFLICT (name) DO UPDATE "
-            "SET state = excluded.state WHERE d.is_container = excluded.is_container"
-        ),
-        {"name": name, "state": state, "container": container},
-    )
+    done = tx.execute(_PUT_DATASET, {"name": name, "state": state, "container": container})
     return done.rowcount == 1
+
+
+_CLOSE = text("UPDATE ddm_datasets SET state = 'closed' WHERE name = :name")
 
 
 def close(tx: Connection, name: str) -> bool:
     """Close a dataset; False if there is none."""
-    done = tx.execute(
-        text("UPDATE ddm_datasets SET state = 'closed' WHERE name = :name"), {"name": name}
-    )
+    done = tx.execute(_CLOSE, {"name": name})
     return done.rowcount == 1
+
+
+_DELETE_DATASET = text("DELETE FROM ddm_datasets WHERE name = :name")
 
 
 def delete_dataset(tx: Connection, name: str) -> None:
     """Forget a dataset with its files, or a container with its list of members."""
-    tx.execute(text("DELETE FROM ddm_datasets WHERE name = :name"), {"name": name})
+    tx.execute(_DELETE_DATASET, {"name": name})
+
+
+_LOCK_MEMBERS = text("LOCK TABLE ddm_members IN SHARE ROW EXCLUSIVE MODE")
 
 
 def lock_members(tx: Connection) -> None:
     """Nobody else changes containers before this transaction ends: two changes at once, each fine
     by itself, could close a circle."""
-    tx.execute(text("LOCK TABLE ddm_members IN SHARE ROW EXCLUSIVE MODE"))
+    tx.execute(_LOCK_MEMBERS)
+
+
+_ADD_MEMBERS = text("""
+INSERT INTO ddm_members (container_id, member, position)
+SELECT d.dataset_id, a.member, a.nr + (SELECT coalesce(max(m.position), 0)
+FROM ddm_members m WHERE m.container_id = d.dataset_id) FROM ddm_datasets d,
+  unnest(CAST(:names AS text[])) WITH ORDINALITY a(member, nr)
+WHERE d.name = :container ON CONFLICT DO NOTHING
+""")
 
 
 def add_members(tx: Connection, container: str, names: Sequence[str]) -> None:
     """Add those names behind the members there are which are none yet."""
-    tx.execute(
-        text(
-            "INSERT INTO ddm_members (container_id, member, position) "
-            "SELECT d.dataset_id, a.member, a.nr + (SELECT coalesce(max(m.position), 0) "
-            "FROM ddm_members m WHERE m.container_id = d.dataset_id) FROM ddm_datasets d, "
-            "unnest(CAST(:names AS text[])) WITH ORDINALITY a(member, nr) "
-            "WHERE d.name = :container ON CONFLICT DO NOTHING"
-        ),
-        {"container": container, "names": list(names)},
-    )
+    tx.execute(_ADD_MEMBERS, {"container": container, "names": list(names)})
 
 
 def list_files(tx: Connection, names: Collection[str]) -> list[Row[Any]]:
     """All files of plain datasets, in no order: name (the dataset's), lfn, size, adler32, guid,
     nevents, boundary, lumiblock, endpoints."""
-    return list(tx.execute(text(_LIST), {"names": list(names)}))
+    return list(tx.execute(_LIST, {"names": list(names)}))
 
 
 def find_files(tx: Connection, names: Sequence[str], lfns: Sequence[str]) -> list[Row[Any]]:
     """Those of the named files that are known, as `list_files` tells them."""
-    return list(tx.execute(text(_FIND), {"names": list(names), "lfns": list(lfns)}))
+    return list(tx.execute(_FIND, {"names": list(names), "lfns": list(lfns)}))
+
+
+_REPLICAS = text("""
+SELECT r.endpoint, count(*) AS files, CAST(sum(f.size) AS bigint) AS size
+FROM ddm_datasets d JOIN ddm_files f USING (dataset_id)
+  JOIN ddm_replicas r USING (file_id) WHERE d.name = ANY(:names)
+GROUP BY r.endpoint
+""")
 
 
 def replicas(tx: Connection, names: Collection[str]) -> list[Row[Any]]:
     """What endpoints hold of plain datasets together: endpoint, files, size in bytes."""
-    return list(
-        tx.execute(
-            text(
-                "SELECT r.endpoint, count(*) AS files, CAST(sum(f.size) AS bigint) AS size "
-                "FROM ddm_datasets d JOIN ddm_files f USING (dataset_id) "
-                "JOIN ddm_replicas r USING (file_id) WHERE d.name = ANY(:names) "
-                "GROUP BY r.endpoint"
-            ),
-            {"names": list(names)},
-        )
-    )
+    return list(tx.execute(_REPLICAS, {"names": list(names)}))
 
 
 def put_files(
@@ -157,35 +165,34 @@ def put_files(
     guid, nevents, boundary and lumiblock; those that were not there before stay until then. How
     many were noted: a file whose dataset is gone, or that is known with other content, is not."""
     values = {"endpoint": endpoint, "until": until, "names": list(names), **files}
-    return int(tx.execute(text(_PUT_FILES), values).scalar_one())
+    return int(tx.execute(_PUT_FILES, values).scalar_one())
+
+
+_NOTE_EVENTS = text("""
+UPDATE ddm_files f SET nevents = c.nevents FROM unnest(CAST(:names AS text[]),
+  CAST(:lfns AS text[]), CAST(:nevents AS bigint[])) c(name, lfn, nevents)
+  JOIN ddm_datasets d USING (name)
+WHERE f.dataset_id = d.dataset_id AND f.lfn = c.lfn
+""")
 
 
 def note_events(
     tx: Connection, names: Sequence[str], lfns: Sequence[str], nevents: Sequence[int | None]
 ) -> None:
     """Note the numbers of events of files."""
-    tx.execute(
-        text(
-            "UPDATE ddm_files f SET nevents = c.nevents FROM unnest(CAST(:names AS text[]), "
-            "CAST(:lfns AS text[]), CAST(:nevents AS bigint[])) c(name, lfn, nevents) "
-            "JOIN ddm_datasets d USING (name) "
-            "WHERE f.dataset_id = d.dataset_id AND f.lfn = c.lfn"
-        ),
-        {"names": list(names), "lfns": list(lfns), "nevents": list(nevents)},
-    )
+    tx.execute(_NOTE_EVENTS, {"names": list(names), "lfns": list(lfns), "nevents": list(nevents)})
+
+
+_COPIES = text("""
+SELECT d.name, f.lfn, r.endpoint, r.expires_at FROM ddm_replicas r
+  JOIN ddm_files f USING (file_id) JOIN ddm_datasets d USING (dataset_id)
+WHERE r.expires_at IS NOT NULL
+""")
 
 
 def copies(tx: Connection) -> list[Row[Any]]:
     """The replicas that are not to stay: name (the dataset's), lfn, endpoint, expires_at."""
-    return list(
-        tx.execute(
-            text(
-                "SELECT d.name, f.lfn, r.endpoint, r.expires_at FROM ddm_replicas r "
-                "JOIN ddm_files f USING (file_id) JOIN ddm_datasets d USING (dataset_id) "
-                "WHERE r.expires_at IS NOT NULL"
-            )
-        )
-    )
+    return list(tx.execute(_COPIES))
 
 
 def forget_copies(

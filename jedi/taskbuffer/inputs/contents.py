@@ -25,24 +25,24 @@ class KnownFiles:
     broken: frozenset[str]
 
 
+_KNOWN = text("""
+SELECT datasetid, string_agg(lfn, E'\\n') AS lfns, string_agg(lfn, E'\\n')
+  FILTER (WHERE status IN ('lost', 'missing')) AS gone, string_agg(lfn, E'\\n')
+  FILTER (WHERE status = 'broken') AS broken FROM jedi_dataset_contents
+WHERE datasetid = ANY(:ids) GROUP BY datasetid
+""")
+
+
 def known(tx: Connection, dataset_ids: Sequence[int]) -> dict[int, KnownFiles]:
     """What is there of datasets that have rows, in one statement: one text a dataset, because
     100,000 rows cost three times as much."""
-    rows = tx.execute(
-        text(
-            "SELECT datasetid, string_agg(lfn, E'\\n') AS lfns, string_agg(lfn, E'\\n') "
-            "FILTER (WHERE status IN ('lost', 'missing')) AS gone, string_agg(lfn, E'\\n') "
-            "FILTER (WHERE status = 'broken') AS broken FROM jedi_dataset_contents "
-            "WHERE datasetid = ANY(:ids) GROUP BY datasetid"
-        ),
-        {"ids": list(dataset_ids)},
-    )
+    rows = tx.execute(_KNOWN, {"ids": list(dataset_ids)})
     return {
         row.datasetid: KnownFiles(*map(_words, (row.lfns, row.gone, row.broken))) for row in rows
     }
 
 
-_FINISHED_IN = """
+_FINISHED_IN = text("""
 SELECT id, string_agg(lfn, E'\\n') AS lfns FROM (
   SELECT g.id, c.lfn FROM unnest(CAST(:ids AS bigint[]), CAST(:tasks AS bigint[])) AS g(id, task)
   JOIN jedi_datasets mine ON mine.datasetid = g.id
@@ -51,7 +51,7 @@ SELECT id, string_agg(lfn, E'\\n') AS lfns FROM (
   JOIN jedi_dataset_contents c ON c.datasetid = d.datasetid AND c.jeditaskid = d.jeditaskid
   GROUP BY 1, 2 HAVING bool_and(c.status = 'finished')) f
 GROUP BY id
-"""
+""")
 
 
 def finished_in(
@@ -60,7 +60,7 @@ def finished_in(
     """By dataset, the LFNs that another task finished in its own dataset of this name and one of
     these types: all ranges of them. `wanted`: datasets and tasks."""
     ids, tasks = map(list, zip(*wanted, strict=True))
-    rows = tx.execute(text(_FINISHED_IN), {"ids": ids, "tasks": tasks, "types": list(types)})
+    rows = tx.execute(_FINISHED_IN, {"ids": ids, "tasks": tasks, "types": list(types)})
     return {row.id: _words(row.lfns) for row in rows}
 
 
@@ -80,7 +80,7 @@ def feed(tx: Connection, blocks: Iterable[str]) -> None:
 _EVENTS = "coalesce(c.endevent - c.startevent + 1, c.nevents)"
 
 # Withheld files count as released from now on: nobody waits for them any more.
-_LOSE = f"""
+_LOSE = text(f"""
 WITH old AS (
   SELECT c.fileid, c.jeditaskid, c.datasetid, c.status <> 'ready' AS withheld, {_EVENTS} AS events
   FROM jedi_dataset_contents c
@@ -101,8 +101,8 @@ UPDATE jedi_datasets d SET nfilesmissing = d.nfilesmissing + g.n,
   nfilestobeused = d.nfilestobeused + g.withheld,
   neventstobeused = coalesce(d.neventstobeused + g.events, d.neventstobeused, g.events)
 FROM g WHERE d.datasetid = g.datasetid
-"""
-_FIND = """
+""")
+_FIND = text("""
 WITH u AS (
   UPDATE jedi_dataset_contents c SET status = 'ready', proc_status = 'ready', fsize = g.size,
     checksum = g.adler32
@@ -115,8 +115,8 @@ WITH u AS (
 ), g AS (SELECT datasetid, count(*) AS n FROM u GROUP BY datasetid)
 UPDATE jedi_datasets d SET nfilesmissing = d.nfilesmissing - g.n
 FROM g WHERE d.datasetid = g.datasetid
-"""
-_RELEASE = f"""
+""")
+_RELEASE = text(f"""
 WITH w AS (
   SELECT c.fileid, c.jeditaskid, c.datasetid, r.bunch, r.per_lb, c.lumiblocknr,
     CASE WHEN r.by_events THEN coalesce({_EVENTS}, 1) ELSE 1 END AS weight
@@ -139,10 +139,10 @@ WITH w AS (
 UPDATE jedi_datasets d SET nfilestobeused = d.nfilestobeused + g.n,
   neventstobeused = coalesce(d.neventstobeused + g.events, d.neventstobeused, g.events)
 FROM g WHERE d.datasetid = g.datasetid
-"""
+""")
 
 
-_STAGE = """
+_STAGE = text("""
 WITH g AS (
   SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:lfns AS text[])) AS g(id, lfn)
 )
@@ -151,11 +151,11 @@ SET (status, proc_status) = (SELECT s, s FROM (VALUES
   (CASE WHEN c.status = 'pending' THEN 'staging' ELSE 'pending' END)) v(s))
 WHERE c.datasetid = ANY(:datasets) AND c.status IN ('pending', 'staging')
   AND (c.status = 'pending') = EXISTS (SELECT FROM g WHERE g.id = c.datasetid AND g.lfn = c.lfn)
-"""
-_STAGING = """
+""")
+_STAGING = text("""
 SELECT DISTINCT datasetid FROM jedi_dataset_contents
 WHERE datasetid = ANY(:datasets) AND status = 'staging'
-"""
+""")
 
 
 def stage(tx: Connection, on_tape: Mapping[int, Iterable[str]]) -> set[int]:
@@ -165,8 +165,8 @@ def stage(tx: Connection, on_tape: Mapping[int, Iterable[str]]) -> set[int]:
         return set()
     pairs = [(dataset_id, lfn) for dataset_id, some in on_tape.items() for lfn in some]
     values = {"ids": [i for i, _ in pairs], "lfns": [lfn for _, lfn in pairs]}
-    tx.execute(text(_STAGE), {**values, "datasets": list(on_tape)})
-    return set(tx.scalars(text(_STAGING), {"datasets": list(on_tape)}))
+    tx.execute(_STAGE, {**values, "datasets": list(on_tape)})
+    return set(tx.scalars(_STAGING, {"datasets": list(on_tape)}))
 
 
 def lose(tx: Connection, files: Mapping[int, Iterable[str]]) -> None:
@@ -174,7 +174,7 @@ def lose(tx: Connection, files: Mapping[int, Iterable[str]]) -> None:
     pairs = [(dataset_id, lfn) for dataset_id, some in files.items() for lfn in some]
     if pairs:
         ids, lfns = zip(*pairs, strict=True)
-        tx.execute(text(_LOSE), {"ids": list(ids), "lfns": list(lfns)})
+        tx.execute(_LOSE, {"ids": list(ids), "lfns": list(lfns)})
 
 
 def find_again(tx: Connection, files: Sequence[tuple[int, str, int, str | None]]) -> None:
@@ -183,7 +183,7 @@ def find_again(tx: Connection, files: Sequence[tuple[int, str, int, str | None]]
     if files:
         ids, lfns, sizes, adler32s = map(list, zip(*files, strict=True))
         values = {"ids": ids, "lfns": lfns, "sizes": sizes, "adler32s": adler32s}
-        tx.execute(text(_FIND), values)
+        tx.execute(_FIND, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ def release(tx: Connection, bunches: Mapping[int, ReleaseGroup]) -> None:
             "by_events": [one.by_events for one in bunches.values()],
             "per_lb": [one.per_lb for one in bunches.values()],
         }
-        tx.execute(text(_RELEASE), values)
+        tx.execute(_RELEASE, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,19 +220,22 @@ class FeedResult:
     state: str | None
 
 
+_NOTE_FED = text("""
+UPDATE jedi_datasets d SET nfiles = nfiles + f.added,
+  nfilestobeused = nfilestobeused + f.released,
+  nevents = coalesce(nevents + f.events, nevents, f.events), neventstobeused =
+  coalesce(neventstobeused + f.usable, neventstobeused, f.usable),
+  state = coalesce(f.state, d.state), modificationtime = jedi_now()
+FROM unnest(CAST(:dataset_id AS bigint[]), CAST(:added AS bigint[]),
+  CAST(:released AS bigint[]), CAST(:events AS bigint[]),
+  CAST(:events_released AS bigint[]), CAST(:state AS text[]))
+  AS f(id, added, released, events, usable, state) WHERE d.datasetid = f.id
+""")
+
+
 def note_fed(tx: Connection, fed: Sequence[FeedResult]) -> None:
     """Count what was fed; one statement for all datasets."""
     tx.execute(
-        text(
-            "UPDATE jedi_datasets d SET nfiles = nfiles + f.added, "
-            "nfilestobeused = nfilestobeused + f.released, "
-            "nevents = coalesce(nevents + f.events, nevents, f.events), neventstobeused = "
-            "coalesce(neventstobeused + f.usable, neventstobeused, f.usable), "
-            "state = coalesce(f.state, d.state), modificationtime = jedi_now() "
-            "FROM unnest(CAST(:dataset_id AS bigint[]), CAST(:added AS bigint[]), "
-            "CAST(:released AS bigint[]), CAST(:events AS bigint[]), "
-            "CAST(:events_released AS bigint[]), CAST(:state AS text[])) "
-            "AS f(id, added, released, events, usable, state) WHERE d.datasetid = f.id"
-        ),
+        _NOTE_FED,
         {name: [asdict(one)[name] for one in fed] for name in FeedResult.__dataclass_fields__},
     )

@@ -17,7 +17,7 @@ from jedi.taskbuffer.tasks.tasks import claim
 _OUTPUTS = ", ".join(f"'{kind}'" for kind in states.PRODUCT_TYPES)
 _FINAL = ", ".join(f"'{s}'" for s in sorted(states.TASK.final))
 
-_INSERT = """
+_INSERT = text("""
 WITH i AS (
   INSERT INTO jedi_datasets
     (datasetid, jeditaskid, datasetname, containername, masterid, provenanceid, type, vo, status,
@@ -30,7 +30,10 @@ WITH i AS (
 )
 INSERT INTO jedi_datasets_statuslog (datasetid, jeditaskid, status, agent, reason_code, reason)
 SELECT datasetid, jeditaskid, status, :agent, 'refined', 'refined' FROM i
-"""
+""")
+
+
+_INSERT_DATASETS = text("SELECT nextval('jedi_dataset_id_seq') FROM generate_series(1, :n)")
 
 
 def insert_datasets(
@@ -43,12 +46,7 @@ def insert_datasets(
     (task, position: id) have their rows."""
     has: dict[int, Mapping[int, int]] = {task_id: known.get(task_id, {}) for task_id, _ in tasks}
     wanted = sum(len(some) - len(has[task_id]) for task_id, some in tasks)
-    fresh = iter(
-        tx.scalars(
-            text("SELECT nextval('jedi_dataset_id_seq') FROM generate_series(1, :n)"),
-            {"n": wanted},
-        ).all()
-    )
+    fresh = iter(tx.scalars(_INSERT_DATASETS, {"n": wanted}).all())
     ids = {
         task_id: [has[task_id].get(i) or next(fresh) for i in range(len(some))]
         for task_id, some in tasks
@@ -75,7 +73,7 @@ def insert_datasets(
         for i, (dataset_id, dataset) in enumerate(zip(ids[task_id], some, strict=True))
         if i not in has[task_id]
     ]
-    tx.execute(text(_INSERT), {"rows": json.dumps(rows), "agent": agent})
+    tx.execute(_INSERT, {"rows": json.dumps(rows), "agent": agent})
     return ids
 
 
@@ -108,7 +106,7 @@ def insert_templates(
     )
 
 
-_MOVE = """
+_MOVE = text("""
 WITH m AS (
   SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:targets AS text[])) AS m(id, target)
 ), old AS (
@@ -124,7 +122,7 @@ WITH m AS (
 INSERT INTO jedi_datasets_statuslog
   (datasetid, jeditaskid, fromstatus, status, agent, reason_code, reason)
 SELECT datasetid, jeditaskid, source, status, :agent, :code, :reason FROM u
-"""
+""")
 
 
 def move_datasets(
@@ -140,7 +138,7 @@ def move_datasets(
     """
     if moves:
         tx.execute(
-            text(_MOVE),
+            _MOVE,
             {
                 "ids": [dataset_id for dataset_id, _ in moves],
                 "targets": [target for _, target in moves],
@@ -171,41 +169,43 @@ def claim_to_feed(
                  recheck_s=recheck_s)  # fmt: skip
 
 
+_LOCK = text("""
+SELECT FROM jedi_datasets WHERE datasetid = ANY(:ids) ORDER BY datasetid
+  FOR NO KEY UPDATE
+""")
+
+
 def lock(tx: Connection, dataset_ids: Sequence[int]) -> None:
     """Lock datasets to the transaction's end, in the order that all keep who end jobs."""
-    tx.execute(
-        text(
-            "SELECT FROM jedi_datasets WHERE datasetid = ANY(:ids) ORDER BY datasetid "
-            "FOR NO KEY UPDATE"
-        ),
-        {"ids": list(dataset_ids)},
-    )
+    tx.execute(_LOCK, {"ids": list(dataset_ids)})
+
+
+_NOTE_LOOK = text("""
+UPDATE jedi_datasets SET statechecktime = jedi_now() WHERE datasetid = ANY(:ids)
+""")
 
 
 def note_look(tx: Connection, dataset_ids: Sequence[int]) -> None:
     """Datasets are going to be looked up. Who is called from now on looks once more."""
     lock(tx, dataset_ids)
-    tx.execute(
-        text("UPDATE jedi_datasets SET statechecktime = jedi_now() WHERE datasetid = ANY(:ids)"),
-        {"ids": list(dataset_ids)},
-    )
+    tx.execute(_NOTE_LOOK, {"ids": list(dataset_ids)})
+
+
+_WITH_READY_FILES = text("""
+SELECT jeditaskid FROM jedi_datasets WHERE jeditaskid = ANY(:ids)
+  AND masterid IS NULL AND type = ANY(:types)
+  AND nfilestobeused > nfilesused + nfilesmissing
+""")
 
 
 def with_ready_files(tx: Connection, task_ids: Iterable[int]) -> set[int]:
     """The tasks of which a master has released files that no job took yet."""
     return set(
-        tx.scalars(
-            text(
-                "SELECT jeditaskid FROM jedi_datasets WHERE jeditaskid = ANY(:ids) "
-                "AND masterid IS NULL AND type = ANY(:types) "
-                "AND nfilestobeused > nfilesused + nfilesmissing"
-            ),
-            {"ids": list(task_ids), "types": list(states.MASTER_TYPES)},
-        )
+        tx.scalars(_WITH_READY_FILES, {"ids": list(task_ids), "types": list(states.MASTER_TYPES)})
     )
 
 
-_INPUTS = """
+_INPUTS = text("""
 SELECT d.datasetid, d.jeditaskid, d.datasetname, d.containername, d.attributes, d.type,
   d.masterid, d.status, d.nfiles, d.nfilestobeused, d.nevents,
   CASE WHEN d.nfiles > 0 AND d.masterid IS NULL AND t.rules ?| CAST(:ranges AS text[])
@@ -214,7 +214,7 @@ SELECT d.datasetid, d.jeditaskid, d.datasetname, d.containername, d.attributes, 
   d.status IN ('defined', 'toupdate', 'pending', 'running') AS due
 FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
 WHERE jeditaskid = ANY(:ids) AND d.type = ANY(:types) ORDER BY d.datasetid
-"""
+""")
 
 
 def inputs(tx: Connection, task_ids: Sequence[int]) -> list[Row[Any]]:
@@ -226,10 +226,10 @@ def inputs(tx: Connection, task_ids: Sequence[int]) -> list[Row[Any]]:
         "types": [kind for kind in states.FED_TYPES if kind != "pp_input"],
         "ranges": ["n_events_per_job", "target_events_per_job"],
     }
-    return list(tx.execute(text(_INPUTS), values))
+    return list(tx.execute(_INPUTS, values))
 
 
-_PRODUCERS = f"""
+_PRODUCERS = text(f"""
 SELECT d.datasetname, t.jeditaskid, t.status NOT IN ({_FINAL}) OR EXISTS (
   SELECT FROM jedi_commands m WHERE m.jeditaskid = t.jeditaskid AND m.acknowledged_at IS NULL)
   AS live
@@ -241,41 +241,39 @@ FROM jedi_tasks t JOIN jedi_taskparams p USING (jeditaskid),
   LATERAL jsonb_array_elements(p.taskparams -> 'jobParameters') i
 WHERE t.status = 'registered' AND i ->> 'param_type' = 'output' AND i ->> 'dataset' = ANY(:names)
 ORDER BY 2
-"""
+""")
 
 
 def producers(tx: Connection, names: Iterable[str]) -> list[Row[Any]]:
     """Tasks that make datasets of these names (datasetname, jeditaskid, live), the oldest first;
     tasks that are not refined yet, too. One that is just being told to go on lives."""
     wanted = sorted(set(names))
-    return list(tx.execute(text(_PRODUCERS), {"names": wanted})) if wanted else []
+    return list(tx.execute(_PRODUCERS, {"names": wanted})) if wanted else []
+
+
+_FELLOWS = text(f"""
+SELECT o.jeditaskid, o.datasetname FROM jedi_datasets d JOIN jedi_datasets o
+  USING (datasetname, type) JOIN jedi_tasks t ON t.jeditaskid = o.jeditaskid
+WHERE d.jeditaskid = :task AND d.type IN ({_OUTPUTS})
+  AND o.jeditaskid <> :task AND t.status NOT IN ({_FINAL}) ORDER BY o.jeditaskid
+""")
 
 
 def fellows(tx: Connection, task_id: int) -> list[Row[Any]]:
     """Other tasks that are making the same output datasets: jeditaskid, datasetname."""
-    return list(
-        tx.execute(
-            text(
-                "SELECT o.jeditaskid, o.datasetname FROM jedi_datasets d JOIN jedi_datasets o "
-                "USING (datasetname, type) JOIN jedi_tasks t ON t.jeditaskid = o.jeditaskid "
-                f"WHERE d.jeditaskid = :task AND d.type IN ({_OUTPUTS}) "
-                f"AND o.jeditaskid <> :task AND t.status NOT IN ({_FINAL}) ORDER BY o.jeditaskid"
-            ),
-            {"task": task_id},
-        )
-    )
+    return list(tx.execute(_FELLOWS, {"task": task_id}))
+
+
+_RESERVE_OUTPUTS = text("""
+SELECT pg_advisory_xact_lock(hashtextextended(n, 0))
+FROM unnest(CAST(:names AS text[])) n
+""")
 
 
 def reserve_outputs(tx: Connection, names: Iterable[str]) -> None:
     """Let submissions that want the same output datasets wait for each other."""
     if wanted := sorted(set(names)):
-        tx.execute(
-            text(
-                "SELECT pg_advisory_xact_lock(hashtextextended(n, 0)) "
-                "FROM unnest(CAST(:names AS text[])) n"
-            ),
-            {"names": wanted},
-        )
+        tx.execute(_RESERVE_OUTPUTS, {"names": wanted})
 
 
 _CALL = """

@@ -57,38 +57,36 @@ SELECT pandaid FROM b
 """)
 
 
+_EVER_MADE = text("""
+SELECT c.lfn FROM jedi_datasets d JOIN jedi_dataset_contents c
+  USING (jeditaskid, datasetid)
+WHERE (d.datasetname = :name OR d.containername = :name) AND d.type = 'output'
+  AND c.status = 'finished'
+  UNION SELECT c.lfn FROM jedi_lost_files l
+  JOIN jedi_dataset_contents c USING (jeditaskid, fileid)
+WHERE (l.datasetname = :name OR l.datasetname IN
+  (SELECT datasetname FROM jedi_datasets WHERE containername = :name))
+  AND c.type <> 'log'
+""")
+
+
 def ever_made(tx: Connection, name: str) -> set[str]:
     """The LFNs of all outputs that tasks have made in a dataset, lost ones included."""
-    return set(
-        tx.scalars(
-            text(
-                "SELECT c.lfn FROM jedi_datasets d JOIN jedi_dataset_contents c "
-                "USING (jeditaskid, datasetid) "
-                "WHERE (d.datasetname = :name OR d.containername = :name) AND d.type = 'output' "
-                "AND c.status = 'finished' "
-                "UNION SELECT c.lfn FROM jedi_lost_files l "
-                "JOIN jedi_dataset_contents c USING (jeditaskid, fileid) "
-                "WHERE (l.datasetname = :name OR l.datasetname IN "
-                "(SELECT datasetname FROM jedi_datasets WHERE containername = :name)) "
-                "AND c.type <> 'log'"
-            ),
-            {"name": name},
-        )
-    )
+    return set(tx.scalars(_EVER_MADE, {"name": name}))
+
+
+_MADE_AGAIN = text("""
+SELECT DISTINCT f.lfn, t.jeditaskid FROM jedi_datasets d
+  JOIN jedi_tasks t USING (jeditaskid) JOIN jedi_taskparams p USING (jeditaskid),
+  LATERAL jsonb_array_elements_text(p.taskparams -> 'lostFiles') f(lfn)
+WHERE (d.datasetname = :name OR d.containername = :name) AND d.type = 'output'
+  AND p.taskparams ->> 'lostFilesDataset' = :name AND t.status IN ('done', 'finished')
+""")
 
 
 def made_again(tx: Connection, name: str) -> dict[str, int]:
     """The LFNs of lost files of a dataset that another task has made again in it, and which."""
-    rows = tx.execute(
-        text(
-            "SELECT DISTINCT f.lfn, t.jeditaskid FROM jedi_datasets d "
-            "JOIN jedi_tasks t USING (jeditaskid) JOIN jedi_taskparams p USING (jeditaskid), "
-            "LATERAL jsonb_array_elements_text(p.taskparams -> 'lostFiles') f(lfn) "
-            "WHERE (d.datasetname = :name OR d.containername = :name) AND d.type = 'output' "
-            "AND p.taskparams ->> 'lostFilesDataset' = :name AND t.status IN ('done', 'finished')"
-        ),
-        {"name": name},
-    )
+    rows = tx.execute(_MADE_AGAIN, {"name": name})
     return {row.lfn: row.jeditaskid for row in rows}
 
 
@@ -239,31 +237,31 @@ def give_up(tx: Connection, lost: FilesByTask, unwanted: Sequence[int], adds: in
     return undo(tx, [*lost, *unwanted], jobs, adds)
 
 
+_TO_REMOVE = text("""
+SELECT jeditaskid, datasetname, array_agg(lfn) AS lfns FROM jedi_lost_files
+WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND removed_at IS NULL
+GROUP BY jeditaskid, datasetname
+""")
+
+
 def to_remove(tx: Connection, task_ids: Sequence[int]) -> dict[int, dict[str, list[str]]]:
     """Lost files of tasks, by dataset, that data management may still have."""
-    rows = tx.execute(
-        text(
-            "SELECT jeditaskid, datasetname, array_agg(lfn) AS lfns FROM jedi_lost_files "
-            "WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND removed_at IS NULL "
-            "GROUP BY jeditaskid, datasetname"
-        ),
-        {"ids": list(task_ids)},
-    )
+    rows = tx.execute(_TO_REMOVE, {"ids": list(task_ids)})
     found: dict[int, dict[str, list[str]]] = {}
     for row in rows:
         found.setdefault(row.jeditaskid, {})[row.datasetname] = row.lfns
     return found
 
 
+_NOTE_REMOVED = text("""
+UPDATE jedi_lost_files SET removed_at = jedi_now()
+WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND removed_at IS NULL
+""")
+
+
 def note_removed(tx: Connection, task_ids: Sequence[int]) -> None:
     """Data management has none of the lost files of these tasks any more."""
-    tx.execute(
-        text(
-            "UPDATE jedi_lost_files SET removed_at = jedi_now() "
-            "WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND removed_at IS NULL"
-        ),
-        {"ids": list(task_ids)},
-    )
+    tx.execute(_NOTE_REMOVED, {"ids": list(task_ids)})
 
 
 # A file takes the place of a lost one if it is made of the same input, be it by merging: units may
@@ -342,10 +340,13 @@ def rename(tx: Connection, task_ids: Sequence[int]) -> None:
         tx.execute(_RENAME, ids)
 
 
+_REPLACEMENTS = text(f"WITH {_REPLACED} SELECT datasetid, lost, found FROM r")
+
+
 def replaced(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[tuple[str, str]]]:
     """By input dataset of tasks, the old and the new name of each file that was made again."""
     found: dict[int, list[tuple[str, str]]] = {}
     if (ids := _concerned(tx, task_ids))["ids"]:
-        for row in tx.execute(text(f"WITH {_REPLACED} SELECT datasetid, lost, found FROM r"), ids):
+        for row in tx.execute(_REPLACEMENTS, ids):
             found.setdefault(row.datasetid, []).append((row.lost, row.found))
     return found

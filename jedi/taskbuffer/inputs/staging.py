@@ -81,19 +81,18 @@ def wanted(tx: Connection, limit: float) -> list[Row[Any]]:
     return list(tx.execute(_WANTED, {"limit": limit}))
 
 
+_WAITING = text(f"""
+SELECT jeditaskid, lock_seq, coalesce(reason_facts, '{{}}') AS facts
+FROM jedi_tasks WHERE status = 'staging'
+  AND {UNCLAIMED}
+ORDER BY currentpriority DESC, jeditaskid
+""")
+
+
 def waiting(tx: Connection) -> list[Row[Any]]:
     """Tasks that wait for the first of their input: jeditaskid, lock_seq, facts (dataset and files
     that they wait for, if they were not held meanwhile)."""
-    return list(
-        tx.execute(
-            text(
-                "SELECT jeditaskid, lock_seq, coalesce(reason_facts, '{}') AS facts "
-                "FROM jedi_tasks WHERE status = 'staging' "
-                f"AND {UNCLAIMED} "
-                "ORDER BY currentpriority DESC, jeditaskid"
-            )
-        )
-    )
+    return list(tx.execute(_WAITING))
 
 
 _NEEDED = text(f"""

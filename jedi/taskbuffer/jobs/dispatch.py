@@ -355,11 +355,12 @@ def store_tails(tx: Connection, site: str, entries: Sequence[LogEntry]) -> list[
     return [entry.pandaid in kept for entry in entries]
 
 
+_SANDBOX = text("SELECT data FROM jedi_sandboxes WHERE sha256 = :sha256")
+
+
 def sandbox(tx: Connection, sha256: str) -> bytes | None:
     """The archive with this sha256."""
-    found: bytes | None = tx.scalar(
-        text("SELECT data FROM jedi_sandboxes WHERE sha256 = :sha256"), {"sha256": sha256}
-    )
+    found: bytes | None = tx.scalar(_SANDBOX, {"sha256": sha256})
     return found
 
 

@@ -305,18 +305,18 @@ def _known(told: Sequence[Sequence[Any] | None]) -> list[ReportedJob]:
     return [known(*job) for job in jobs]
 
 
+_ACQUIT = text("""
+UPDATE jedi_job_files f SET problem = NULL
+FROM unnest(CAST(:ids AS bigint[]), CAST(:lfns AS text[])) a(id, lfn)
+WHERE f.pandaid = a.id AND f.lfn = a.lfn AND f.problem = 'missing'
+""")
+
+
 def acquit(tx: Connection, files: Sequence[tuple[int, str]]) -> None:
     """Inputs (job, LFN) that a pilot did not find are where they should be after all."""
     if files:
         ids, lfns = map(list, zip(*files, strict=True))
-        tx.execute(
-            text(
-                "UPDATE jedi_job_files f SET problem = NULL "
-                "FROM unnest(CAST(:ids AS bigint[]), CAST(:lfns AS text[])) a(id, lfn) "
-                "WHERE f.pandaid = a.id AND f.lfn = a.lfn AND f.problem = 'missing'"
-            ),
-            {"ids": ids, "lfns": lfns},
-        )
+        tx.execute(_ACQUIT, {"ids": ids, "lfns": lfns})
 
 
 _HOLD = text("""
@@ -334,10 +334,12 @@ def hold(tx: Connection, panda_id: int, lock_seq: int, reason: str, wait_s: floa
     outbox.tell_jobs(tx, [panda_id])
 
 
+_STATUSES = text("""
+SELECT pandaid, status FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids AS bigint[]))
+""")
+
+
 def statuses(tx: Connection, panda_ids: Sequence[int]) -> dict[int, str]:
     """The present status of jobs."""
-    rows = tx.execute(
-        text("SELECT pandaid, status FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids AS bigint[]))"),
-        {"ids": list(panda_ids)},
-    )
+    rows = tx.execute(_STATUSES, {"ids": list(panda_ids)})
     return {row.pandaid: row.status for row in rows}

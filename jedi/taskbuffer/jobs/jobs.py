@@ -145,28 +145,28 @@ def move_jobs(
     return moved
 
 
+_APPEND_DELTAS = text("""
+INSERT INTO job_stats_delta
+  (site, workqueue, gshare, resource_type, status, jobs, cores) VALUES
+  (:site, :workqueue, :gshare, :resource_type, :status, :jobs, :cores)
+""")
+
+
 def append_deltas(tx: Connection, rows: Sequence[dict[str, Any]]) -> None:
     """Add new jobs to the statistics: dicts of site, workqueue, gshare, resource_type, status,
     jobs, cores, already grouped."""
     if rows:
-        tx.execute(
-            text(
-                "INSERT INTO job_stats_delta "
-                "(site, workqueue, gshare, resource_type, status, jobs, cores) VALUES "
-                "(:site, :workqueue, :gshare, :resource_type, :status, :jobs, :cores)"
-            ),
-            list(rows),
-        )
+        tx.execute(_APPEND_DELTAS, list(rows))
+
+
+_ASK_TO_KILL = text("""
+UPDATE jedi_jobs SET kill_code = :code WHERE pandaid = ANY(ARRAY(
+SELECT pandaid FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids AS bigint[]))
+  AND status IN ('sent', 'starting', 'running') AND kill_code IS NULL
+ORDER BY pandaid FOR NO KEY UPDATE))
+""")
 
 
 def ask_to_kill(tx: Connection, panda_ids: Sequence[int], code: str) -> None:
     """Mark jobs that a pilot has: its next heartbeat is answered with kill."""
-    tx.execute(
-        text(
-            "UPDATE jedi_jobs SET kill_code = :code WHERE pandaid = ANY(ARRAY("
-            "SELECT pandaid FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids AS bigint[])) "
-            "AND status IN ('sent', 'starting', 'running') AND kill_code IS NULL "
-            "ORDER BY pandaid FOR NO KEY UPDATE))"
-        ),
-        {"code": code, "ids": list(panda_ids)},
-    )
+    tx.execute(_ASK_TO_KILL, {"code": code, "ids": list(panda_ids)})

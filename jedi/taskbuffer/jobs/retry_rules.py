@@ -31,39 +31,40 @@ _FIELDS = (*RetryRule.model_fields,)
 # ------------------------------------------------------------------------------------- rules
 
 
+_RULES = text("""
+SELECT * FROM jedi_retry_rules WHERE CAST(:ids AS int[]) IS NULL
+  OR rule_id = ANY(:ids) ORDER BY rule_id
+""")
+
+
 def rules(tx: Connection, rule_ids: Sequence[int] | None = None) -> list[Row[Any]]:
     """All rules, or these, in order."""
-    return list(
-        tx.execute(
-            text(
-                "SELECT * FROM jedi_retry_rules WHERE CAST(:ids AS int[]) IS NULL "
-                "OR rule_id = ANY(:ids) ORDER BY rule_id"
-            ),
-            {"ids": None if rule_ids is None else list(rule_ids)},
-        )
-    )
+    return list(tx.execute(_RULES, {"ids": None if rule_ids is None else list(rule_ids)}))
 
 
-_PUT = f"""
+_PUT = text(f"""
 INSERT INTO jedi_retry_rules ({", ".join(_FIELDS)}, username, modificationtime)
 SELECT {", ".join(f"r.{name}" for name in _FIELDS)}, :user, jedi_now()
 FROM unnest(CAST(:rows AS text[])) row,
   jsonb_populate_record(NULL::jedi_retry_rules, CAST(row AS jsonb)) r
 ON CONFLICT (rule_id) DO UPDATE SET
   {", ".join(f"{name} = excluded.{name}" for name in (*_FIELDS, "username", "modificationtime"))}
-"""
+""")
 
 
 def put(tx: Connection, rows: Sequence[Mapping[str, Any]], user_name: str) -> None:
     """Insert or replace rules, told apart by rule_id."""
-    tx.execute(text(_PUT), {"rows": [json.dumps(row) for row in rows], "user": user_name})
+    tx.execute(_PUT, {"rows": [json.dumps(row) for row in rows], "user": user_name})
+
+
+_MISTAKE = text("SELECT '' ~ :pattern")
 
 
 def mistake(tx: Connection, pattern: str) -> str | None:
     """What is wrong with a regular expression; None: nothing."""
     try:
         with tx.begin_nested():
-            tx.execute(text("SELECT '' ~ :pattern"), {"pattern": pattern})
+            tx.execute(_MISTAKE, {"pattern": pattern})
     except DataError as error:
         return str(error.orig).splitlines()[0]
     return None

@@ -33,14 +33,14 @@ LATERAL (
     coalesce(sum(nfilesfailed), 0)::bigint AS n_files_failed
   FROM jedi_datasets WHERE jeditaskid = t.jeditaskid AND {_MASTER}) d
 """
-_FIND = f"""
+_FIND = text(f"""
 {_TASK} WHERE (CAST(:user_name AS text) IS NULL OR t.username = :user_name)
   AND (CAST(:name AS text) IS NULL OR t.taskname LIKE :name)
   AND (CAST(:statuses AS text[]) IS NULL OR t.status = ANY(:statuses))
   AND (CAST(:ids AS bigint[]) IS NULL OR t.jeditaskid = ANY(:ids))
   AND (:begins = '' OR starts_with(CAST(t.jeditaskid AS text), :begins))
 ORDER BY t.jeditaskid DESC LIMIT :limit
-"""
+""")
 
 
 def tasks(
@@ -59,23 +59,23 @@ def tasks(
     values = {"limit": limit, "user_name": user_name, "name": name and like(name),
               "statuses": statuses, "ids": ids and list(ids), "begins": begins,
               "unit_s": unit_s}  # fmt: skip
-    return list(tx.execute(text(_FIND), values))
+    return list(tx.execute(_FIND, values))
 
 
-_DATASETS = """
+_DATASETS = text("""
 SELECT datasetid AS dataset_id, datasetname AS name, type, status, state, masterid AS master_id,
   streamname AS stream_name, nfiles AS n_files, nfilestobeused AS n_files_to_be_used,
   nfilesused AS n_files_used, nfilesfinished AS n_files_finished, nfilesfailed AS n_files_failed,
   nfilesmissing AS n_files_missing, attributes
 FROM jedi_datasets WHERE jeditaskid = :task ORDER BY datasetid
-"""
-_JOB_COUNTS = """
+""")
+_JOB_COUNTS = text("""
 SELECT status, count(*) AS jobs FROM (
   SELECT status FROM jedi_jobs WHERE jeditaskid = :task
   UNION ALL SELECT status FROM jedi_jobs_archived WHERE jeditaskid = :task) j
 GROUP BY status ORDER BY status
-"""
-_FAILURES = """
+""")
+_FAILURES = text("""
 SELECT error_code, error_source, exit_code, count(*) AS jobs, max(pandaid) AS panda_id,
   (array_agg(error_diag ORDER BY pandaid DESC))[1] AS error_diag
 FROM (
@@ -85,7 +85,7 @@ FROM (
   FROM jedi_jobs_archived) j
 WHERE jeditaskid = :task AND status = 'failed'
 GROUP BY error_code, error_source, exit_code ORDER BY jobs DESC, panda_id
-"""
+""")
 _JOB = """
 SELECT j.pandaid AS panda_id, j.originpandaid AS origin_panda_id, j.unit_nr,
   j.attemptnr AS attempt_nr, h.predecessors, h.relation, j.kind, j.status, j.substatus, j.kill_code,
@@ -102,11 +102,11 @@ FROM {table} j LEFT JOIN jedi_job_tail t USING (pandaid) LEFT JOIN (
 WHERE j.jeditaskid = :task AND (CAST(:statuses AS text[]) IS NULL OR j.status = ANY(:statuses))
   AND (CAST(:ids AS bigint[]) IS NULL OR j.pandaid = ANY(:ids))
 """
-_JOBS = f"""
+_JOBS = text(f"""
 {_JOB.format(table="jedi_jobs")} UNION ALL {_JOB.format(table="jedi_jobs_archived")}
 ORDER BY panda_id LIMIT :limit
-"""
-_FILES = f"""
+""")
+_FILES = text(f"""
 SELECT c.fileid AS file_id, d.datasetname AS dataset, c.lfn, c.type, c.status, c.fsize AS size,
   c.checksum AS adler32, c.guid, c.nevents AS n_events, c.startevent AS start_event,
   c.endevent AS end_event, c.attemptnr AS attempt_nr,
@@ -120,15 +120,15 @@ WHERE c.jeditaskid = :task
   AND (CAST(:statuses AS text[]) IS NULL OR c.status = ANY(:statuses))
   AND (CAST(:job AS bigint) IS NULL OR c.outpandaid = :job)
 ORDER BY c.datasetid, c.fileid LIMIT :limit
-"""
-_HISTORY = """
+""")
+_HISTORY = text("""
 SELECT modificationtime AS time, fromstatus AS from_status, status, agent, reason_code, reason,
   attemptnr AS attempt_nr, username AS user_name
 FROM jedi_tasks_statuslog WHERE jeditaskid = :task ORDER BY log_id
-"""
+""")
 
 
-_MEASURED = f"""
+_MEASURED = text(f"""
 SELECT m.name, m.value, m.unit
 FROM jedi_tasks t, LATERAL (VALUES
   (1, 'cpuTime', t.cputime, t.cputimeunit), (2, 'ramCount', t.ramcount, t.ramunit),
@@ -139,12 +139,12 @@ FROM jedi_tasks t, LATERAL (VALUES
 ) m(place, name, value, unit)
 WHERE t.jeditaskid = :task AND t.rules ->> 'use_scout' = '{SCOUTED}' AND m.value IS NOT NULL
 ORDER BY m.place
-"""
+""")
 
 
 def measured(tx: Connection, jedi_task_id: int) -> list[Row[Any]]:
     """What is known of a task's jobs since its scouts have ended: name, value and unit."""
-    return list(tx.execute(text(_MEASURED), {"task": jedi_task_id}))
+    return list(tx.execute(_MEASURED, {"task": jedi_task_id}))
 
 
 _FORESEEN = """
@@ -180,27 +180,27 @@ def foreseen(tx: Connection, jedi_task_id: int) -> Row[Any] | None:
 
 def datasets(tx: Connection, jedi_task_id: int) -> list[Row[Any]]:
     """The datasets of a task."""
-    return list(tx.execute(text(_DATASETS), {"task": jedi_task_id}))
+    return list(tx.execute(_DATASETS, {"task": jedi_task_id}))
 
 
 def job_counts(tx: Connection, jedi_task_id: int) -> dict[str, int]:
     """How many jobs of a task are in each status, archived ones too."""
-    rows = tx.execute(text(_JOB_COUNTS), {"task": jedi_task_id})
+    rows = tx.execute(_JOB_COUNTS, {"task": jedi_task_id})
     return {row.status: row.jobs for row in rows}
+
+
+_PGI_STATE = text("SELECT pgi_state, pgi_substate FROM jedi_task_states WHERE jeditaskid = :task")
 
 
 def pgi_state(tx: Connection, jedi_task_id: int) -> tuple[str, str] | None:
     """PGI state and substate of a task that has no job; None: it has some, or nothing to do."""
-    row = tx.execute(
-        text("SELECT pgi_state, pgi_substate FROM jedi_task_states WHERE jeditaskid = :task"),
-        {"task": jedi_task_id},
-    ).one_or_none()
+    row = tx.execute(_PGI_STATE, {"task": jedi_task_id}).one_or_none()
     return row and (row.pgi_state, row.pgi_substate)
 
 
 def failures(tx: Connection, jedi_task_id: int) -> list[Row[Any]]:
     """The causes of a task's failed jobs, the most frequent first, each with its latest job."""
-    return list(tx.execute(text(_FAILURES), {"task": jedi_task_id}))
+    return list(tx.execute(_FAILURES, {"task": jedi_task_id}))
 
 
 def jobs(
@@ -212,7 +212,7 @@ def jobs(
 ) -> list[Row[Any]]:
     """The jobs of a task in these statuses (None: all), or those of `ids`, archived ones too."""
     values = {"task": jedi_task_id, "statuses": statuses, "limit": limit, "ids": ids}
-    return list(tx.execute(text(_JOBS), values))
+    return list(tx.execute(_JOBS, values))
 
 
 _FED = ", ".join(f"'{kind}'" for kind in states.FED_TYPES if kind != "random_seed")
@@ -254,15 +254,15 @@ def files(
     values = {"task": jedi_task_id, "types": types, "statuses": statuses, "limit": limit,
               "job": panda_id,
               "hidden": list(states.PRE_MERGE_TYPES)}  # fmt: skip
-    return list(tx.execute(text(_FILES), values))
+    return list(tx.execute(_FILES, values))
 
 
 def history(tx: Connection, jedi_task_id: int) -> list[Row[Any]]:
     """Every status a task had, the first one first."""
-    return list(tx.execute(text(_HISTORY), {"task": jedi_task_id}))
+    return list(tx.execute(_HISTORY, {"task": jedi_task_id}))
 
 
-_PRINTED = """
+_PRINTED = text("""
 SELECT j.status, t.stdout_tail, t.stderr_tail, t.modificationtime AS time,
   d.datasetname AS log_dataset, f.lfn AS log_lfn
 FROM (
@@ -275,9 +275,9 @@ FROM (
     ON f.pandaid = j.pandaid AND f.type = 'log'
   LEFT JOIN jedi_datasets d ON d.datasetid = f.datasetid AND d.jeditaskid = j.jeditaskid
 WHERE j.pandaid = :job AND j.jeditaskid = :task
-"""
+""")
 
 
 def printed(tx: Connection, jedi_task_id: int, panda_id: int) -> Row[Any] | None:
     """What a job of a task printed last, and the name of its log file; None: no such job."""
-    return tx.execute(text(_PRINTED), {"task": jedi_task_id, "job": panda_id}).one_or_none()
+    return tx.execute(_PRINTED, {"task": jedi_task_id, "job": panda_id}).one_or_none()

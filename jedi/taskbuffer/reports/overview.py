@@ -6,25 +6,26 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
+_TASKS_BY_STATUS = text("""
+SELECT status, count(*) AS tasks FROM jedi_tasks GROUP BY status ORDER BY 1
+""")
+
 
 def tasks_by_status(tx: Connection) -> dict[str, int]:
     """How many tasks there are in each status."""
-    rows = tx.execute(
-        text("SELECT status, count(*) AS tasks FROM jedi_tasks GROUP BY status ORDER BY 1")
-    )
+    rows = tx.execute(_TASKS_BY_STATUS)
     return {row.status: row.tasks for row in rows}
+
+
+_JOBS_BY_SITE = text("""
+SELECT site, status, CAST(sum(jobs) AS bigint) AS jobs,
+  CAST(sum(cores) AS bigint) AS cores FROM
+  (SELECT site, status, jobs, cores FROM job_stats UNION ALL
+SELECT site, status, jobs, cores FROM job_stats_delta) s
+GROUP BY site, status HAVING sum(jobs) <> 0 ORDER BY site, status
+""")
 
 
 def jobs_by_site(tx: Connection) -> list[Row[Any]]:
     """Jobs and their cores by site and status, from the statistics and what is not folded yet."""
-    return list(
-        tx.execute(
-            text(
-                "SELECT site, status, CAST(sum(jobs) AS bigint) AS jobs, "
-                "CAST(sum(cores) AS bigint) AS cores FROM "
-                "(SELECT site, status, jobs, cores FROM job_stats UNION ALL "
-                "SELECT site, status, jobs, cores FROM job_stats_delta) s "
-                "GROUP BY site, status HAVING sum(jobs) <> 0 ORDER BY site, status"
-            )
-        )
-    )
+    return list(tx.execute(_JOBS_BY_SITE))

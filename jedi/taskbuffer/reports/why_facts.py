@@ -12,7 +12,7 @@ from jedi.taskbuffer.tasks.tending import REST_OVER
 
 _AT_SITE = ", ".join(f"'{status}'" for status in states.JOB_AT_SITE)
 _FREE = "(coalesce(hold_kind, 'failed_recoverable') = 'failed_recoverable')"
-_TASK = f"""
+_TASK = text(f"""
 SELECT t.jeditaskid, t.status, t.reason_code, t.reason_facts, t.errordialog AS reason,
   t.statechangetime, t.frozentime, t.next_run_at, {REST_OVER} AS rest_over, t.nextperiod,
   t.workqueue_id, t.resource_type,
@@ -47,35 +47,33 @@ FROM jedi_tasks t, LATERAL (
     WHERE submitter <> 'none' AND (status IN ('offline', 'paused') OR nslots <= 0)
   ) told WHERE site = ANY(j.sites)) m
 WHERE t.jeditaskid = :task
-"""
+""")
 
 
 def facts(tx: Connection, task_id: int, unit_s: float) -> Row[Any] | None:
     """All that the diagnosis of a task needs; None: there is no such task. `unit_s`: the first rest
     of a throttled one."""
-    return tx.execute(text(_TASK), {"task": task_id, "unit_s": unit_s}).one_or_none()
+    return tx.execute(_TASK, {"task": task_id, "unit_s": unit_s}).one_or_none()
+
+
+_LAST_DECISION = text("""
+SELECT d.* FROM jedi_broker_decisions d, (
+SELECT seed FROM jedi_broker_decisions WHERE jeditaskid = :task
+ORDER BY decision_id DESC LIMIT 1) l
+WHERE d.jeditaskid = :task AND d.seed = l.seed
+ORDER BY (d.outcome = 'none') DESC, d.decision_id DESC LIMIT 1
+""")
 
 
 def last_decision(tx: Connection, task_id: int) -> Row[Any] | None:
     """What a broker last decided about a task: of several datasets the last that has no site, if
     one has none. Decisions of one claim have one seed."""
-    return tx.execute(
-        text(
-            "SELECT d.* FROM jedi_broker_decisions d, ("
-            "  SELECT seed FROM jedi_broker_decisions WHERE jeditaskid = :task "
-            "  ORDER BY decision_id DESC LIMIT 1) l "
-            "WHERE d.jeditaskid = :task AND d.seed = l.seed "
-            "ORDER BY (d.outcome = 'none') DESC, d.decision_id DESC LIMIT 1"
-        ),
-        {"task": task_id},
-    ).one_or_none()
+    return tx.execute(_LAST_DECISION, {"task": task_id}).one_or_none()
+
+
+_REFUSALS = text("SELECT * FROM jedi_broker_reasons WHERE decision_id = :id ORDER BY site")
 
 
 def refusals(tx: Connection, decision_id: int) -> list[Row[Any]]:
     """The sites that a decision refused, with every reason."""
-    return list(
-        tx.execute(
-            text("SELECT * FROM jedi_broker_reasons WHERE decision_id = :id ORDER BY site"),
-            {"id": decision_id},
-        )
-    )
+    return list(tx.execute(_REFUSALS, {"id": decision_id}))

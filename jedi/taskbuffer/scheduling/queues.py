@@ -108,13 +108,16 @@ WHERE {condition}
 _SAMPLE = json.dumps({name: "x" if kind == "text" else 1 for name, kind in COLUMNS.items() if kind})
 
 
+_MISTAKE = text(f"SET LOCAL statement_timeout = {TRIAL_MS}")
+
+
 def mistake(tx: Connection, criteria: str, variables: str | None) -> str | None:
     """What goes wrong when a criterion is tried on the newest tasks, and on one that has a value in
     every column; None: nothing. BadCriterion: it is no condition."""
     one = compile_criterion(criteria, variables, COLUMNS, "v")
     trial = tx.begin_nested()
     try:
-        tx.execute(text(f"SET LOCAL statement_timeout = {TRIAL_MS}"))
+        tx.execute(_MISTAKE)
         tx.execute(text(_TRIAL.format(condition=one.sql)), {**one.values, "sample": _SAMPLE})
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", None) == _CANCELLED:
@@ -125,17 +128,15 @@ def mistake(tx: Connection, criteria: str, variables: str | None) -> str | None:
     return None
 
 
+_LIVE_TASKS = text("""
+SELECT jeditaskid FROM jedi_tasks WHERE CASE WHEN CAST(:id AS bigint) IS NULL
+  THEN status <> ALL(:final) ELSE jeditaskid = :id END ORDER BY jeditaskid
+""")
+
+
 def live_tasks(tx: Connection, task_id: int | None) -> list[int]:
     """Tasks that have not ended, or this one."""
-    return list(
-        tx.scalars(
-            text(
-                "SELECT jeditaskid FROM jedi_tasks WHERE CASE WHEN CAST(:id AS bigint) IS NULL "
-                "THEN status <> ALL(:final) ELSE jeditaskid = :id END ORDER BY jeditaskid"
-            ),
-            {"id": task_id, "final": sorted(states.TASK.final)},
-        )
-    )
+    return list(tx.scalars(_LIVE_TASKS, {"id": task_id, "final": sorted(states.TASK.final)}))
 
 
 def _conditions(queues: Iterable[Row[Any]]) -> tuple[list[str], dict[str, Any]]:
@@ -164,14 +165,15 @@ def _texts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return [json.dumps(dict(row), default=str) for row in rows]
 
 
+_ALL_QUEUES = text("SELECT * FROM jedi_work_queue ORDER BY queue_order NULLS LAST, queue_id")
+
+
 def all_queues(tx: Connection) -> list[Row[Any]]:
     """Every queue, in the order in which they are tried."""
-    return list(
-        tx.execute(text("SELECT * FROM jedi_work_queue ORDER BY queue_order NULLS LAST, queue_id"))
-    )
+    return list(tx.execute(_ALL_QUEUES))
 
 
-_PUT = """
+_PUT = text("""
 INSERT INTO jedi_work_queue
 SELECT r.* FROM unnest(CAST(:rows AS text[])) row,
   jsonb_populate_record(NULL::jedi_work_queue, CAST(row AS jsonb)) r
@@ -181,14 +183,14 @@ ON CONFLICT (queue_id) DO UPDATE SET
   criteria = excluded.criteria, variables = excluded.variables,
   partitionid = excluded.partitionid, stretchable = excluded.stretchable,
   status = excluded.status, caps = excluded.caps
-"""
+""")
+
+
+_PUT_QUEUES = text("UPDATE jedi_work_queue SET queue_order = NULL WHERE queue_id = ANY(:ids)")
 
 
 def put_queues(tx: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert or replace queues, told apart by queue_id; absent columns become NULL."""
     # Orders are unique at every moment: without this, two queues could not swap theirs.
-    tx.execute(
-        text("UPDATE jedi_work_queue SET queue_order = NULL WHERE queue_id = ANY(:ids)"),
-        {"ids": [row["queue_id"] for row in rows]},
-    )
-    tx.execute(text(_PUT), {"rows": [json.dumps(dict(row)) for row in rows]})
+    tx.execute(_PUT_QUEUES, {"ids": [row["queue_id"] for row in rows]})
+    tx.execute(_PUT, {"rows": [json.dumps(dict(row)) for row in rows]})

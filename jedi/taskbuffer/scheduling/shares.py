@@ -17,7 +17,7 @@ from jedi.taskbuffer.scheduling.turns import MASTERS, WORKING
 _AT_SITE = ", ".join(f"'{status}'" for status in states.JOB_AT_SITE)
 _QUEUED = ", ".join(f"'{status}'" for status in states.JOB_QUEUED)
 
-_READ = f"""
+_READ = text(f"""
 WITH jobs AS (
   SELECT coalesce(named.queue_id, s.workqueue) AS queue_id,
     coalesce(sum(cores) FILTER (WHERE s.status IN ({_AT_SITE})), 0) AS running,
@@ -42,16 +42,16 @@ SELECT q.queue_id, q.partitionid, q.stretchable,
   CAST(coalesce(j.running + j.queued, 0) + coalesce(t.files, 0) AS float8) AS demand
 FROM jedi_work_queue q LEFT JOIN jobs j USING (queue_id) LEFT JOIN tasks t USING (queue_id)
 WHERE q.status = 'active' ORDER BY q.queue_order NULLS LAST, q.queue_id
-"""
+""")
 
 
 def read(tx: Connection, *, files: bool) -> list[Row[Any]]:
     """What active queues use, in cores: their jobs at sites; what they demand: queued jobs too,
     and, with `files`, a core for each input file that waits for a job."""
-    return list(tx.execute(text(_READ), {"files": files}))
+    return list(tx.execute(_READ, {"files": files}))
 
 
-_PUT = """
+_PUT = text("""
 WITH r AS (
   SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r(queue_id int, active bool,
     entitlement float8, allocation float8, usage float8, demand float8, ratio float8, place int,
@@ -66,23 +66,22 @@ ON CONFLICT (queue_id) DO UPDATE SET active = excluded.active, entitlement = exc
   allocation = excluded.allocation, usage = excluded.usage, demand = excluded.demand,
   ratio = excluded.ratio, place = excluded.place, turn = excluded.turn,
   computed_at = excluded.computed_at
-"""
+""")
 
 
 def put(tx: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     """Keep what a run of the shares found in place of the last one. An endless ratio (use of what
     is not allocated) is kept as NULL beside an allocation."""
-    tx.execute(text(_PUT), {"rows": json.dumps([dict(row) for row in rows])})
+    tx.execute(_PUT, {"rows": json.dumps([dict(row) for row in rows])})
+
+
+_LAST = text("""
+SELECT q.queue_name, q.partitionid, q.queue_share, q.stretchable, s.*
+FROM jedi_queue_shares s JOIN jedi_work_queue q USING (queue_id)
+ORDER BY s.place, q.queue_order NULLS LAST, q.queue_id
+""")
 
 
 def last(tx: Connection) -> list[Row[Any]]:
     """What the last run found, in the order in which queues are served."""
-    return list(
-        tx.execute(
-            text(
-                "SELECT q.queue_name, q.partitionid, q.queue_share, q.stretchable, s.* "
-                "FROM jedi_queue_shares s JOIN jedi_work_queue q USING (queue_id) "
-                "ORDER BY s.place, q.queue_order NULLS LAST, q.queue_id"
-            )
-        )
-    )
+    return list(tx.execute(_LAST))

@@ -12,7 +12,7 @@ from jedi.taskbuffer.scheduling.turns import WANTS_JOBS, WORKING
 
 # Places that a standby site keeps for a share and resource type: catchall.num_slots_map, by names.
 # A number of slots stands for jobs that run; with 0 what is starting there counts as running.
-_LOADS = """
+_LOADS = text("""
 WITH slots AS (
   SELECT s.site, q.queue_id, t.key AS resource_type, CAST(t.value AS bigint) AS n
   FROM jedi_sites s, jsonb_each(CASE jsonb_typeof(s.catchall -> 'num_slots_map')
@@ -37,15 +37,15 @@ FROM (
       = (j.site, j.workqueue, j.resource_type)
   UNION ALL SELECT queue_id, resource_type, n, 'running' FROM slots WHERE n > 0) s
 GROUP BY workqueue, resource_type
-"""
+""")
 
 
 def loads(tx: Connection) -> list[Row[Any]]:
     """Live jobs of each work queue and resource type, with the slots that standby sites keep."""
-    return list(tx.execute(text(_LOADS)))
+    return list(tx.execute(_LOADS))
 
 
-_URGENT = f"""
+_URGENT = text(f"""
 SELECT q.queue_id, w.priority AS waiting, j.priority AS queued, j.jobs, c.priority AS coming
 FROM jedi_work_queue q LEFT JOIN (
   SELECT workqueue_id, max(currentpriority) AS priority FROM jedi_tasks t
@@ -60,19 +60,19 @@ FROM jedi_work_queue q LEFT JOIN (
     AND j.kind <> 'merge'
   GROUP BY j.workqueue_id) c ON c.workqueue_id = q.queue_id
 WHERE q.queue_id = ANY(CAST(:ids AS int[]))
-"""
+""")
 
 
 _COMING = ("pending", "defined", "assigned", "sent", "starting")
 """Queued jobs (as _LOADS counts them) that do not wait for a pilot."""
 
-_WORK = """
+_WORK = text("""
 SELECT workqueue_id AS queue_id, resource_type,
   sum(walltime_s) * count(*) / nullif(count(*) FILTER (WHERE walltime_s > 0), 0)::float8 AS seconds
 FROM jedi_jobs
 WHERE status = ANY(:queued) AND workqueue_id = ANY(CAST(:ids AS int[]))
 GROUP BY workqueue_id, resource_type
-"""
+""")
 
 
 def closely(
@@ -85,8 +85,8 @@ def closely(
     (NULL: no one's is known); all live jobs are read."""
     found = {"ids": list(queue_ids), "capped": list(capped), "coming": list(_COMING),
              "over": sorted(states.TASK.final)}  # fmt: skip
-    urgent = list(tx.execute(text(_URGENT), found))
+    urgent = list(tx.execute(_URGENT, found))
     if not timed:
         return urgent, []
     asked = {"ids": list(queue_ids), "queued": list(states.JOB_QUEUED)}
-    return urgent, list(tx.execute(text(_WORK), asked))
+    return urgent, list(tx.execute(_WORK, asked))

@@ -141,16 +141,16 @@ def values(stopped: Sequence[Stopped]) -> dict[str, list[Any]]:
     }
 
 
-_LIST = f"""
+_LIST = text(f"""
 {_FIRST.format(condition=WANTS_JOBS)}
 SELECT t.jeditaskid, t.taskname, t.username, t.status, f.gshare, f.turn, f.ratio, f.shared,
   f.priority, NOT {_ALLOWED} AS stopped, t.next_run_at
 FROM best f JOIN jedi_tasks t USING (jeditaskid)
 ORDER BY f.turn, f.round, f.priority DESC, t.jeditaskid LIMIT :limit
-"""
+""")
 
 
 def in_order(tx: Connection, limit: int, stopped: Sequence[Stopped]) -> list[Row[Any]]:
     """Tasks that want jobs, in the order in which they get them, also those that are put off or
     being served at this moment, with what the order comes from."""
-    return list(tx.execute(text(_LIST), {**values(stopped), "limit": limit}))
+    return list(tx.execute(_LIST, {**values(stopped), "limit": limit}))

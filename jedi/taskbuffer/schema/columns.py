@@ -42,9 +42,12 @@ def stamp(name: str, meaning: str, by: str = "", *, now: bool = False) -> Column
     return col(name, STAMP, meaning, by)
 
 
+_ZERO = text("0")
+
+
 def count(name: str, meaning: str, by: str = "", kind: Kind = BigInteger) -> Column[Any]:
     """A mandatory number that starts at 0."""
-    return col(name, kind, meaning, by, nullable=False, server_default=text("0"))
+    return col(name, kind, meaning, by, nullable=False, server_default=_ZERO)
 
 
 def words(name: str, meaning: str, by: str = "", **options: Any) -> Column[Any]:

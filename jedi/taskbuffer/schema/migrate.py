@@ -45,11 +45,13 @@ def known(revision: str) -> bool:
     return revision in {s.revision for s in ScriptDirectory.from_config(_config()).walk_revisions()}
 
 
+_COUNT_TABLES = text("SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()")
+
+
 def empty(engine: Engine) -> bool:
     """There is no table."""
-    tables = text("SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()")
     with engine.connect() as connection:
-        return not connection.scalar(tables)
+        return not connection.scalar(_COUNT_TABLES)
 
 
 def current(engine: Engine) -> str | None:
@@ -117,6 +119,9 @@ def _config(tx: Connection | None = None) -> Config:
     return config
 
 
+_LOCK_SCHEMA = text("SELECT pg_advisory_xact_lock(:key)")
+
+
 def _locked(tx: Connection) -> Connection:
-    tx.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+    tx.execute(_LOCK_SCHEMA, {"key": _LOCK})
     return tx

@@ -18,22 +18,22 @@ from jedi.taskbuffer.schema.migrate import VERSION_TABLE
 WIDTH = 100
 MEANING_AT = 54
 
-_SEQUENCES = """
+_SEQUENCES = text("""
 SELECT c.relname AS name, s.seqcache AS cache
 FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid
 WHERE c.relnamespace = current_schema()::regnamespace
   AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'a')
 ORDER BY name
-"""
+""")
 
-_TABLES = """
+_TABLES = text("""
 SELECT relname AS name,
        (SELECT string_agg(o, ', ' ORDER BY o) FROM unnest(reloptions) o) AS options,
        obj_description(oid, 'pg_class') AS meaning
 FROM pg_class
 WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace AND relname <> :hidden
 ORDER BY name
-"""
+""")
 
 _COLUMNS = """
 SELECT c.relname AS "table", a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type,
@@ -64,33 +64,33 @@ WHERE t.relnamespace = current_schema()::regnamespace
 ORDER BY t.relname, c.relname
 """
 
-_TRIGGERS = """
+_TRIGGERS = text("""
 SELECT pg_get_triggerdef(t.oid, true) AS definition
 FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_proc f ON f.oid = t.tgfoid
 WHERE NOT t.tgisinternal AND c.relnamespace = current_schema()::regnamespace
   AND f.pronamespace = current_schema()::regnamespace  -- not somebody else's
 ORDER BY c.relname, t.tgname
-"""
+""")
 
-_FUNCTIONS = """
+_FUNCTIONS = text("""
 SELECT replace(pg_get_functiondef(oid), quote_ident(current_schema()) || '.', '') AS definition
 FROM pg_proc WHERE pronamespace = current_schema()::regnamespace ORDER BY proname
-"""
+""")
 
-_VIEWS = """
+_VIEWS = text("""
 SELECT relname AS name, pg_get_viewdef(oid, true) AS definition
 FROM pg_class WHERE relkind = 'v' AND relnamespace = current_schema()::regnamespace ORDER BY name
-"""
+""")
 
 
 def draw(tx: Connection) -> dict[str, str]:
     """File name -> SQL text of the current schema, the migrations' own table left out."""
-    functions = [f"{row.definition.rstrip()};" for row in tx.execute(text(_FUNCTIONS))]
+    functions = [f"{row.definition.rstrip()};" for row in tx.execute(_FUNCTIONS)]
     return {
         "functions.sql": _file(functions),
         "tables.sql": _file([_sequences(tx), *_tables(tx)]),
-        "guards.sql": _file(_wrap(f"{r.definition};") for r in tx.execute(text(_TRIGGERS))),
-        "views.sql": _file(_view(r) for r in tx.execute(text(_VIEWS))),
+        "guards.sql": _file(_wrap(f"{r.definition};") for r in tx.execute(_TRIGGERS)),
+        "views.sql": _file(_view(r) for r in tx.execute(_VIEWS)),
     }
 
 
@@ -100,7 +100,7 @@ def _file(parts: Iterable[str]) -> str:
 
 
 def _sequences(tx: Connection) -> str:
-    rows = tx.execute(text(_SEQUENCES))
+    rows = tx.execute(_SEQUENCES)
     return "\n".join(f"CREATE SEQUENCE {row.name} CACHE {row.cache};" for row in rows)
 
 
@@ -108,7 +108,7 @@ def _tables(tx: Connection) -> Iterable[str]:
     columns, constraints, indexes = (
         _by_table(tx, query) for query in (_COLUMNS, _CONSTRAINTS, _INDEXES)
     )
-    for row in tx.execute(text(_TABLES), {"hidden": VERSION_TABLE}):
+    for row in tx.execute(_TABLES, {"hidden": VERSION_TABLE}):
         body = [*map(_column, columns[row.name]), *map(_constraint, constraints[row.name])]
         options = f" WITH ({row.options})" if row.options else ""
         made = f"CREATE TABLE {row.name} (\n{_lined_up(body)}\n){options};"

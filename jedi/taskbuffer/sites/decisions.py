@@ -41,17 +41,17 @@ def record(tx: Connection, decisions: Sequence[Decision]) -> None:
     tx.execute(_RECORD, {"decisions": rows})
 
 
+_PUT_SNAPSHOT = text("""
+INSERT INTO jedi_snapshots (snapshot_hash, data) VALUES (:hash, :data)
+ON CONFLICT DO NOTHING
+""")
+
+
 def put_snapshot(tx: Connection, snapshot_hash: str, packed: bytes, max_mb: int) -> None:
     """Keep what brokers knew unless it is too large; the same knowledge is stored once."""
     if len(packed) > max_mb * 2**20:
         return
-    tx.execute(
-        text(
-            "INSERT INTO jedi_snapshots (snapshot_hash, data) VALUES (:hash, :data) "
-            "ON CONFLICT DO NOTHING"
-        ),
-        {"hash": snapshot_hash, "data": packed},
-    )
+    tx.execute(_PUT_SNAPSHOT, {"hash": snapshot_hash, "data": packed})
 
 
 _GET = text("""

@@ -73,17 +73,27 @@ def demand(tx: Connection, slots: Sequence[Mapping[str, Any]]) -> dict[tuple[str
     return {(row.site, row.name): row for row in tx.execute(_DEMAND, values)}
 
 
+_LIVE_PILOTS = text("""
+SELECT *, CAST(extract(epoch FROM jedi_now() - creationtime) AS float8) AS age_s
+FROM jedi_pilots WHERE endtime IS NULL AND host = :host ORDER BY pilot_id
+""")
+
+
 def live_pilots(tx: Connection, host: str) -> list[Row[Any]]:
     """The pilots of a host that have not ended: pilot_id, engine, pid, age_s, ..."""
-    return list(
-        tx.execute(
-            text(
-                "SELECT *, CAST(extract(epoch FROM jedi_now() - creationtime) AS float8) AS age_s "
-                "FROM jedi_pilots WHERE endtime IS NULL AND host = :host ORDER BY pilot_id"
-            ),
-            {"host": host},
-        )
-    )
+    return list(tx.execute(_LIVE_PILOTS, {"host": host}))
+
+
+_INSERT_PILOTS = text("""
+WITH n AS (SELECT * FROM unnest(CAST(:ids AS text[]), CAST(:hashes AS text[]))
+  AS n(pilot_id, token_hash)), t AS (
+INSERT INTO jedi_tokens (token_hash, kind, site, expires_at)
+SELECT token_hash, 'pilot', :site, jedi_now() + make_interval(secs => :life)
+FROM n)
+INSERT INTO jedi_pilots
+  (pilot_id, site, host, engine, token_hash, status, resource_type)
+SELECT pilot_id, :site, :host, :engine, token_hash, 'submitted', :type FROM n
+""")
 
 
 def insert_pilots(
@@ -99,32 +109,30 @@ def insert_pilots(
     the shape of their slots (empty: whole)."""
     if tokens:
         tx.execute(
-            text(
-                "WITH n AS (SELECT * FROM unnest(CAST(:ids AS text[]), CAST(:hashes AS text[])) "
-                "AS n(pilot_id, token_hash)), t AS ("
-                "INSERT INTO jedi_tokens (token_hash, kind, site, expires_at) "
-                "SELECT token_hash, 'pilot', :site, jedi_now() + make_interval(secs => :life) "
-                "FROM n) "
-                "INSERT INTO jedi_pilots "
-                "(pilot_id, site, host, engine, token_hash, status, resource_type) "
-                "SELECT pilot_id, :site, :host, :engine, token_hash, 'submitted', :type FROM n"
-            ),
-            {"ids": list(tokens), "hashes": list(tokens.values()), "site": site, "host": host,
-             "engine": engine, "life": lifetime_s, "type": resource_type},
-        )  # fmt: skip
+            _INSERT_PILOTS,
+            {
+                "ids": list(tokens),
+                "hashes": list(tokens.values()),
+                "site": site,
+                "host": host,
+                "engine": engine,
+                "life": lifetime_s,
+                "type": resource_type,
+            },
+        )
+
+
+_RENEW_TOKENS = text("""
+UPDATE jedi_tokens t SET expires_at = jedi_now() + make_interval(secs => :life)
+FROM jedi_pilots p WHERE p.token_hash = t.token_hash AND p.endtime IS NULL
+  AND p.host = :host AND t.revoked_at IS NULL
+  AND t.expires_at < jedi_now() + make_interval(secs => :life / 2)
+""")
 
 
 def renew_tokens(tx: Connection, host: str, lifetime_s: float) -> None:
     """Let the tokens of living pilots of a host last, if less than half of their time is left."""
-    tx.execute(
-        text(
-            "UPDATE jedi_tokens t SET expires_at = jedi_now() + make_interval(secs => :life) "
-            "FROM jedi_pilots p WHERE p.token_hash = t.token_hash AND p.endtime IS NULL "
-            "AND p.host = :host AND t.revoked_at IS NULL "
-            "AND t.expires_at < jedi_now() + make_interval(secs => :life / 2)"
-        ),
-        {"host": host, "life": lifetime_s},
-    )
+    tx.execute(_RENEW_TOKENS, {"host": host, "life": lifetime_s})
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,17 +144,20 @@ class PilotSighting:
     running: bool
 
 
+_NOTE_FOUND = text("""
+UPDATE jedi_pilots p SET pid = n.pid, process_start = n.start,
+  batch_id = n.batch_id, status = CASE WHEN n.running THEN 'running' ELSE p.status END
+FROM unnest(CAST(:ids AS text[]), CAST(:pids AS int[]), CAST(:starts AS bigint[]),
+  CAST(:batch_ids AS text[]), CAST(:running AS bool[]))
+  AS n(pilot_id, pid, start, batch_id, running)
+WHERE p.pilot_id = n.pilot_id AND p.status IN ('submitted', 'running')
+""")
+
+
 def note_found(tx: Connection, found: Mapping[str, PilotSighting]) -> None:
     """Note which process or batch job each pilot is."""
     tx.execute(
-        text(
-            "UPDATE jedi_pilots p SET pid = n.pid, process_start = n.start, "
-            "batch_id = n.batch_id, status = CASE WHEN n.running THEN 'running' ELSE p.status END "
-            "FROM unnest(CAST(:ids AS text[]), CAST(:pids AS int[]), CAST(:starts AS bigint[]), "
-            "CAST(:batch_ids AS text[]), CAST(:running AS bool[])) "
-            "AS n(pilot_id, pid, start, batch_id, running) "
-            "WHERE p.pilot_id = n.pilot_id AND p.status IN ('submitted', 'running')"
-        ),
+        _NOTE_FOUND,
         {
             "ids": list(found),
             "pids": [one.process and one.process.pid for one in found.values()],
@@ -157,91 +168,85 @@ def note_found(tx: Connection, found: Mapping[str, PilotSighting]) -> None:
     )
 
 
+_HAVE_ENDED = text("""
+SELECT *, CAST(0 AS float8) AS age_s FROM jedi_pilots
+WHERE pilot_id = ANY(CAST(:names AS text[])) AND endtime IS NOT NULL
+""")
+
+
 def have_ended(tx: Connection, names: Sequence[str]) -> list[Row[Any]]:
     """Which of these names are pilots that have ended."""
-    return list(
-        tx.execute(
-            text(
-                "SELECT *, CAST(0 AS float8) AS age_s FROM jedi_pilots "
-                "WHERE pilot_id = ANY(CAST(:names AS text[])) AND endtime IS NOT NULL"
-            ),
-            {"names": list(names)},
-        )
-    )
+    return list(tx.execute(_HAVE_ENDED, {"names": list(names)}))
+
+
+_JOBS_IN_PILOTS = text("""
+SELECT j.pandaid FROM jedi_jobs j JOIN jedi_pilots p USING (pilot_id)
+WHERE p.endtime IS NULL AND p.host = :host AND j.status = ANY(:statuses)
+ORDER BY j.pandaid
+""")
 
 
 def jobs_in_pilots(tx: Connection, host: str) -> list[int]:
     """The jobs that living pilots of a host have taken and not yet reported to be through."""
-    return list(
-        tx.scalars(
-            text(
-                "SELECT j.pandaid FROM jedi_jobs j JOIN jedi_pilots p USING (pilot_id) "
-                "WHERE p.endtime IS NULL AND p.host = :host AND j.status = ANY(:statuses) "
-                "ORDER BY j.pandaid"
-            ),
-            {"host": host, "statuses": list(states.JOB_AT_SITE)},
-        )
-    )
+    return list(tx.scalars(_JOBS_IN_PILOTS, {"host": host, "statuses": list(states.JOB_AT_SITE)}))
+
+
+_RESULTS_TO_ADD = text("""
+SELECT count(*) FROM jedi_jobs WHERE status = 'holding' AND hold_kind IS NULL
+  AND pilot_result IS NOT NULL AND postprocessed_at IS NULL
+""")
 
 
 def results_to_add(tx: Connection) -> int:
     """How many jobs are through and wait for the Adder; those it tries again later do not count."""
-    return int(
-        tx.scalar(
-            text(
-                "SELECT count(*) FROM jedi_jobs WHERE status = 'holding' AND hold_kind IS NULL "
-                "AND pilot_result IS NOT NULL AND postprocessed_at IS NULL"
-            )
-        )
-        or 0
-    )
+    return int(tx.scalar(_RESULTS_TO_ADD) or 0)
+
+
+_HAVE_WORKED = text("SELECT DISTINCT pilot_id FROM jedi_jobs WHERE pilot_id = ANY(:ids)")
 
 
 def have_worked(tx: Connection, pilot_ids: Sequence[str]) -> set[str]:
     """Those of the pilots that had a job at any time."""
     if not pilot_ids:
         return set()
-    query = text("SELECT DISTINCT pilot_id FROM jedi_jobs WHERE pilot_id = ANY(:ids)")
-    return set(tx.scalars(query, {"ids": list(pilot_ids)}))
+    return set(tx.scalars(_HAVE_WORKED, {"ids": list(pilot_ids)}))
+
+
+_LOCK_JOBS = text("""
+SELECT pandaid, pilot_id FROM jedi_jobs WHERE pilot_id = ANY(:ids)
+  AND status = ANY(:statuses) AND postprocessed_at IS NULL
+ORDER BY pandaid FOR NO KEY UPDATE
+""")
 
 
 def lock_jobs(tx: Connection, pilot_ids: Sequence[str]) -> list[Row[Any]]:
     """Lock the jobs that pilots have taken and not reported to be through: pandaid, pilot_id."""
     return list(
-        tx.execute(
-            text(
-                "SELECT pandaid, pilot_id FROM jedi_jobs WHERE pilot_id = ANY(:ids) "
-                "AND status = ANY(:statuses) AND postprocessed_at IS NULL "
-                "ORDER BY pandaid FOR NO KEY UPDATE"
-            ),
-            {"ids": list(pilot_ids), "statuses": list(states.JOB_AT_SITE)},
-        )
+        tx.execute(_LOCK_JOBS, {"ids": list(pilot_ids), "statuses": list(states.JOB_AT_SITE)})
     )
+
+
+_NOTE_DELEGATION = text("""
+UPDATE jedi_jobs SET delegation_kind = :kind, delegation_queue = :queue,
+  delegation_id = :id WHERE pandaid = ANY(CAST(:ids AS bigint[]))
+""")
 
 
 def note_delegation(tx: Connection, panda_ids: Sequence[int], delegation: Delegation) -> None:
     """Note to whom jobs that a pilot has just taken were handed."""
-    tx.execute(
-        text(
-            "UPDATE jedi_jobs SET delegation_kind = :kind, delegation_queue = :queue, "
-            "delegation_id = :id WHERE pandaid = ANY(CAST(:ids AS bigint[]))"
-        ),
-        {"ids": list(panda_ids), **delegation.model_dump()},
-    )
+    tx.execute(_NOTE_DELEGATION, {"ids": list(panda_ids), **delegation.model_dump()})
+
+
+_LOST_ATTEMPTS = text("""
+SELECT pilot_id, pandaid, lock_seq FROM jedi_jobs
+WHERE pilot_id = ANY(:ids) AND error_code = :code ORDER BY pandaid
+""")
 
 
 def lost_attempts(tx: Connection, pilot_ids: Sequence[str], code: str) -> list[Row[Any]]:
     """The attempts that ended with `code` because their pilots died: pilot_id, pandaid,
     lock_seq."""
-    return list(
-        tx.execute(
-            text(
-                "SELECT pilot_id, pandaid, lock_seq FROM jedi_jobs "
-                "WHERE pilot_id = ANY(:ids) AND error_code = :code ORDER BY pandaid"
-            ),
-            {"ids": list(pilot_ids), "code": code},
-        )
-    )
+    return list(tx.execute(_LOST_ATTEMPTS, {"ids": list(pilot_ids), "code": code}))
 
 
 _END = text("""
@@ -275,13 +280,13 @@ def note_trouble(tx: Connection, site: str, facts: Mapping[str, Any] | None) -> 
     )
 
 
+_TROUBLE = text("""
+SELECT value ->> 'reason' FROM jedi_site_metrics
+WHERE site = :site AND gshare = '' AND metric = 'submitter'
+""")
+
+
 def trouble(tx: Connection, site: str) -> str | None:
     """Why the submitter waits before it sends more pilots to a site; None: it does not."""
-    found: str | None = tx.scalar(
-        text(
-            "SELECT value ->> 'reason' FROM jedi_site_metrics "
-            "WHERE site = :site AND gshare = '' AND metric = 'submitter'"
-        ),
-        {"site": site},
-    )
+    found: str | None = tx.scalar(_TROUBLE, {"site": site})
     return found

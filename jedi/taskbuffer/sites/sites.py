@@ -49,23 +49,21 @@ def put_endpoints(
     ]
 
 
+_DELETE_RELATIONS = text("DELETE FROM jedi_site_endpoints WHERE site = ANY(:sites)")
+_INSERT_RELATIONS = text("""
+INSERT INTO jedi_site_endpoints SELECT r.* FROM unnest(CAST(:rows AS text[])) row,
+  jsonb_populate_record(NULL::jedi_site_endpoints, CAST(row AS jsonb)) r
+""")
+
+
 def put_relations(
     tx: Connection, relations: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> list[AttributeChange]:
     """By site, all its endpoints: complete rows of jedi_site_endpoints, but for the site."""
     before = _relations(tx, relations)
-    tx.execute(
-        text("DELETE FROM jedi_site_endpoints WHERE site = ANY(:sites)"),
-        {"sites": list(relations)},
-    )
+    tx.execute(_DELETE_RELATIONS, {"sites": list(relations)})
     rows = [{"site": site, **row} for site, several in relations.items() for row in several]
-    tx.execute(
-        text(
-            "INSERT INTO jedi_site_endpoints SELECT r.* FROM unnest(CAST(:rows AS text[])) row, "
-            "jsonb_populate_record(NULL::jedi_site_endpoints, CAST(row AS jsonb)) r"
-        ),
-        {"rows": [json.dumps(row) for row in rows]},
-    )
+    tx.execute(_INSERT_RELATIONS, {"rows": [json.dumps(row) for row in rows]})
     after = _relations(tx, relations)
     return [
         AttributeChange(site, "endpoints", before.get(site), after.get(site))
@@ -74,57 +72,61 @@ def put_relations(
     ]
 
 
+_NOTE_CHANGES = text("""
+INSERT INTO jedi_sites_history
+  (site, attribute, oldvalue, newvalue, username, comment)
+VALUES (:site, :attribute, :old, :new, :user, :comment)
+""")
+
+
 def note_changes(
     tx: Connection, changes: Sequence[AttributeChange], user_name: str, comment: str | None
 ) -> None:
     """Write changes down, with who made them and why."""
     if changes:
         tx.execute(
-            text(
-                "INSERT INTO jedi_sites_history "
-                "(site, attribute, oldvalue, newvalue, username, comment) "
-                "VALUES (:site, :attribute, :old, :new, :user, :comment)"
-            ),
+            _NOTE_CHANGES,
             [{**asdict(change), "user": user_name, "comment": comment} for change in changes],
         )
 
 
+_ALL_SITES = text("""
+SELECT s.*, ARRAY(SELECT e.ddm_endpoint FROM jedi_site_endpoints e
+WHERE e.site = s.site ORDER BY e.default_write DESC, e.order_write,
+  e.ddm_endpoint) AS endpoints FROM jedi_sites s ORDER BY s.site
+""")
+
+
 def all_sites(tx: Connection) -> list[Row[Any]]:
     """Every site, with the names of its endpoints, first choice first."""
-    return list(
-        tx.execute(
-            text(
-                "SELECT s.*, ARRAY(SELECT e.ddm_endpoint FROM jedi_site_endpoints e "
-                "WHERE e.site = s.site ORDER BY e.default_write DESC, e.order_write, "
-                "e.ddm_endpoint) AS endpoints FROM jedi_sites s ORDER BY s.site"
-            )
-        )
-    )
+    return list(tx.execute(_ALL_SITES))
+
+
+_ALL_ENDPOINTS = text("""
+SELECT d.*, ARRAY(SELECT DISTINCT e.site FROM jedi_site_endpoints e
+WHERE e.ddm_endpoint = d.ddm_endpoint ORDER BY e.site) AS sites
+FROM jedi_ddm_endpoints d ORDER BY d.ddm_endpoint
+""")
 
 
 def all_endpoints(tx: Connection) -> list[Row[Any]]:
     """Every endpoint, with the names of the sites that use it."""
-    return list(
-        tx.execute(
-            text(
-                "SELECT d.*, ARRAY(SELECT DISTINCT e.site FROM jedi_site_endpoints e "
-                "WHERE e.ddm_endpoint = d.ddm_endpoint ORDER BY e.site) AS sites "
-                "FROM jedi_ddm_endpoints d ORDER BY d.ddm_endpoint"
-            )
-        )
-    )
+    return list(tx.execute(_ALL_ENDPOINTS))
+
+
+_PUT_LINKS = text("""
+INSERT INTO jedi_network_matrix (src, dst, key, value)
+SELECT * FROM unnest(CAST(:src AS text[]), CAST(:dst AS text[]),
+  CAST(:keys AS text[]), CAST(:figures AS float8[]))
+ON CONFLICT (src, dst, key) DO UPDATE SET value = excluded.value, ts = jedi_now()
+""")
 
 
 def put_links(tx: Connection, figures: Sequence[LinkMetric]) -> None:
     """Insert or update figures of links, as measured now; of a figure given twice the last."""
     last = {(one.src, one.dst, one.key): one.value for one in figures}
     tx.execute(
-        text(
-            "INSERT INTO jedi_network_matrix (src, dst, key, value) "
-            "SELECT * FROM unnest(CAST(:src AS text[]), CAST(:dst AS text[]), "
-            "CAST(:keys AS text[]), CAST(:figures AS float8[])) "
-            "ON CONFLICT (src, dst, key) DO UPDATE SET value = excluded.value, ts = jedi_now()"
-        ),
+        _PUT_LINKS,
         {
             "src": [src for src, _, _ in last],
             "dst": [dst for _, dst, _ in last],
@@ -134,17 +136,15 @@ def put_links(tx: Connection, figures: Sequence[LinkMetric]) -> None:
     )
 
 
+_ALL_LINKS = text("""
+SELECT src, dst, key, value, ts FROM jedi_network_matrix
+WHERE CAST(:place AS text) IS NULL OR :place IN (src, dst) ORDER BY 1, 2, 3
+""")
+
+
 def all_links(tx: Connection, place: str | None) -> list[Row[Any]]:
     """Figures of links, of all places or from and to one."""
-    return list(
-        tx.execute(
-            text(
-                "SELECT src, dst, key, value, ts FROM jedi_network_matrix "
-                "WHERE CAST(:place AS text) IS NULL OR :place IN (src, dst) ORDER BY 1, 2, 3"
-            ),
-            {"place": place},
-        )
-    )
+    return list(tx.execute(_ALL_LINKS, {"place": place}))
 
 
 _ROOTS = text(
@@ -173,15 +173,18 @@ def buffers(tx: Connection) -> dict[str, str]:
     return dict(tx.execute(_BUFFERS).all())
 
 
+_NOTE_SPACE = text("""
+UPDATE jedi_ddm_endpoints d SET space_free = m.free, space_total = m.total,
+  space_used = m.total - m.free, space_timestamp = jedi_now()
+FROM unnest(CAST(:names AS text[]), CAST(:free AS float8[]),
+  CAST(:total AS float8[])) m(name, free, total) WHERE d.ddm_endpoint = m.name
+""")
+
+
 def note_space(tx: Connection, measured: Mapping[str, tuple[float, float]]) -> None:
     """By endpoint: how much is free, and how much there is in all, in GB, as measured now."""
     tx.execute(
-        text(
-            "UPDATE jedi_ddm_endpoints d SET space_free = m.free, space_total = m.total, "
-            "space_used = m.total - m.free, space_timestamp = jedi_now() "
-            "FROM unnest(CAST(:names AS text[]), CAST(:free AS float8[]), "
-            "CAST(:total AS float8[])) m(name, free, total) WHERE d.ddm_endpoint = m.name"
-        ),
+        _NOTE_SPACE,
         {
             "names": list(measured),
             "free": [free for free, _ in measured.values()],
@@ -190,28 +193,26 @@ def note_space(tx: Connection, measured: Mapping[str, tuple[float, float]]) -> N
     )
 
 
+_HISTORY = text("""
+SELECT modificationtime, username, attribute, oldvalue, newvalue, comment
+FROM jedi_sites_history WHERE site = :site ORDER BY change_id DESC LIMIT :limit
+""")
+
+
 def history(tx: Connection, site: str, limit: int) -> list[Row[Any]]:
     """The last changes of a site, newest first."""
-    return list(
-        tx.execute(
-            text(
-                "SELECT modificationtime, username, attribute, oldvalue, newvalue, comment "
-                "FROM jedi_sites_history WHERE site = :site ORDER BY change_id DESC LIMIT :limit"
-            ),
-            {"site": site, "limit": limit},
-        )
-    )
+    return list(tx.execute(_HISTORY, {"site": site, "limit": limit}))
+
+
+_RELATIONS = text("""
+SELECT site, string_agg(CAST(to_jsonb(e) - 'site' AS text), ' '
+ORDER BY ddm_endpoint, scope) AS said FROM jedi_site_endpoints e
+WHERE site = ANY(:sites) GROUP BY site
+""")
 
 
 def _relations(tx: Connection, sites: Iterable[str]) -> dict[str, str]:
-    rows = tx.execute(
-        text(
-            "SELECT site, string_agg(CAST(to_jsonb(e) - 'site' AS text), ' ' "
-            "ORDER BY ddm_endpoint, scope) AS said FROM jedi_site_endpoints e "
-            "WHERE site = ANY(:sites) GROUP BY site"
-        ),
-        {"sites": list(sites)},
-    )
+    rows = tx.execute(_RELATIONS, {"sites": list(sites)})
     return {row.site: row.said for row in rows}
 
 

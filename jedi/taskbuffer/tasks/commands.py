@@ -17,6 +17,12 @@ from jedi.taskbuffer.scheduling import statistics
 from jedi.taskbuffer.scheduling.turns import OWN_SHARE
 from jedi.taskbuffer.tasks import tasks
 
+_APPEND = text("""
+INSERT INTO jedi_commands (jeditaskid, command, arguments, username, comment)
+VALUES (:task, :command, CAST(:arguments AS jsonb), :user, :comment)
+RETURNING command_id
+""")
+
 
 def append(
     tx: Connection,
@@ -28,14 +34,15 @@ def append(
 ) -> int:
     """Ask something of a task; the number of the command."""
     command_id: int = tx.execute(
-        text(
-            "INSERT INTO jedi_commands (jeditaskid, command, arguments, username, comment) "
-            "VALUES (:task, :command, CAST(:arguments AS jsonb), :user, :comment) "
-            "RETURNING command_id"
-        ),
-        {"task": jedi_task_id, "command": command, "arguments": json.dumps(arguments or {}),
-         "user": user_name, "comment": comment},
-    ).scalar_one()  # fmt: skip
+        _APPEND,
+        {
+            "task": jedi_task_id,
+            "command": command,
+            "arguments": json.dumps(arguments or {}),
+            "user": user_name,
+            "comment": comment,
+        },
+    ).scalar_one()
     wake(tx, "command")
     return command_id
 
@@ -50,20 +57,18 @@ def claim_commanded(tx: Connection, me: str, lease_s: float, limit: int) -> list
     )  # fmt: skip
 
 
+_TRY_LATER = text("""
+UPDATE jedi_commands SET retry_at = jedi_now()
+  + greatest(jedi_now() - creationtime, make_interval(secs => :least_s))
+WHERE command_id = :id
+  AND jedi_now() - creationtime < make_interval(secs => :most_s) RETURNING true
+""")
+
+
 def try_later(tx: Connection, command_id: int, least_s: float, most_s: float) -> bool:
     """Put a command off for as long as it has been waiting, so that it is tried ever more seldom,
     but for `least_s` at least; False: it has been waiting for `most_s`."""
-    return bool(
-        tx.scalar(
-            text(
-                "UPDATE jedi_commands SET retry_at = jedi_now() "
-                "+ greatest(jedi_now() - creationtime, make_interval(secs => :least_s)) "
-                "WHERE command_id = :id "
-                "AND jedi_now() - creationtime < make_interval(secs => :most_s) RETURNING true"
-            ),
-            {"id": command_id, "least_s": least_s, "most_s": most_s},
-        )
-    )
+    return bool(tx.scalar(_TRY_LATER, {"id": command_id, "least_s": least_s, "most_s": most_s}))
 
 
 _ACTIVATED = """
@@ -98,60 +103,60 @@ def before_hold(tx: Connection, task_ids: Sequence[int]) -> dict[int, str]:
     return {row.jeditaskid: row.status for row in tx.execute(_BEFORE_HOLD, {"ids": list(task_ids)})}
 
 
+_NEXT_COMMANDS = text("""
+SELECT DISTINCT ON (jeditaskid) * FROM jedi_commands
+WHERE acknowledged_at IS NULL AND jeditaskid = ANY(CAST(:ids AS bigint[]))
+ORDER BY jeditaskid, command_id
+""")
+
+
 def next_commands(tx: Connection, task_ids: Sequence[int]) -> dict[int, Row[Any]]:
     """The oldest command of each task that is not acknowledged."""
-    rows = tx.execute(
-        text(
-            "SELECT DISTINCT ON (jeditaskid) * FROM jedi_commands "
-            "WHERE acknowledged_at IS NULL AND jeditaskid = ANY(CAST(:ids AS bigint[])) "
-            "ORDER BY jeditaskid, command_id"
-        ),
-        {"ids": list(task_ids)},
-    )
+    rows = tx.execute(_NEXT_COMMANDS, {"ids": list(task_ids)})
     return {row.jeditaskid: row for row in rows}
+
+
+_ACKNOWLEDGE = text("""
+UPDATE jedi_commands c SET acknowledged_at = jedi_now(), outcome = a.outcome,
+  message = a.message FROM unnest(CAST(:ids AS bigint[]), CAST(:outcomes AS text[]),
+  CAST(:messages AS text[])) a(id, outcome, message) WHERE c.command_id = a.id
+""")
 
 
 def acknowledge(tx: Connection, answers: Sequence[tuple[int, str, str]]) -> None:
     """Answer commands: (command_id, accepted or refused, a sentence)."""
     ids, outcomes, messages = zip(*answers, strict=True)
     tx.execute(
-        text(
-            "UPDATE jedi_commands c SET acknowledged_at = jedi_now(), outcome = a.outcome, "
-            "message = a.message FROM unnest(CAST(:ids AS bigint[]), CAST(:outcomes AS text[]), "
-            "CAST(:messages AS text[])) a(id, outcome, message) WHERE c.command_id = a.id"
-        ),
-        {"ids": list(ids), "outcomes": list(outcomes), "messages": list(messages)},
+        _ACKNOWLEDGE, {"ids": list(ids), "outcomes": list(outcomes), "messages": list(messages)}
     )
+
+
+_LIVE_JOBS = text("""
+SELECT jeditaskid, pandaid, lock_seq, status, kind FROM jedi_jobs
+WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND postprocessed_at IS NULL
+  AND status = ANY(:statuses) ORDER BY pandaid
+""")
 
 
 def live_jobs(
     tx: Connection, task_ids: Sequence[int], statuses: Sequence[str] = states.JOB_LIVE
 ) -> list[Row[Any]]:
     """The jobs of tasks that have not ended: jeditaskid, pandaid, lock_seq, status, kind."""
-    return list(
-        tx.execute(
-            text(
-                "SELECT jeditaskid, pandaid, lock_seq, status, kind FROM jedi_jobs "
-                "WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND postprocessed_at IS NULL "
-                "AND status = ANY(:statuses) ORDER BY pandaid"
-            ),
-            {"ids": list(task_ids), "statuses": list(statuses)},
-        )
-    )
+    return list(tx.execute(_LIVE_JOBS, {"ids": list(task_ids), "statuses": list(statuses)}))
+
+
+_LAST_ACCEPTED = text("""
+SELECT DISTINCT ON (jeditaskid) * FROM jedi_commands
+WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND outcome = 'accepted'
+  AND command = coalesce(:command, command) ORDER BY jeditaskid, command_id DESC
+""")
 
 
 def last_accepted(
     tx: Connection, task_ids: Sequence[int], command: str | None = None
 ) -> dict[int, Row[Any]]:
     """The command, or the one of this name, that each task was told last."""
-    rows = tx.execute(
-        text(
-            "SELECT DISTINCT ON (jeditaskid) * FROM jedi_commands "
-            "WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND outcome = 'accepted' "
-            "AND command = coalesce(:command, command) ORDER BY jeditaskid, command_id DESC"
-        ),
-        {"ids": list(task_ids), "command": command},
-    )
+    rows = tx.execute(_LAST_ACCEPTED, {"ids": list(task_ids), "command": command})
     return {row.jeditaskid: row for row in rows}
 
 
@@ -212,16 +217,16 @@ def revive(tx: Connection, task_ids: Sequence[int], adds: int) -> dict[int, int]
     return {row.datasetid: row.n for row in rows}
 
 
+_BEGIN_ATTEMPT = text(f"""
+UPDATE jedi_tasks t SET attemptnr = attemptnr + 1, currentpriority =
+  CASE WHEN jeditaskid = ANY(:keep) THEN currentpriority ELSE taskpriority END,
+  gshare = CASE WHEN jeditaskid = ANY(:keep) THEN gshare ELSE {OWN_SHARE} END
+WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
+""")
+
+
 def begin_attempt(tx: Connection, task_ids: Sequence[int], keep: Collection[int] = ()) -> None:
     """A new attempt of each task, at its own priority and share, whatever it was boosted to; those
     of `keep` stay at what they have."""
-    tx.execute(
-        text(
-            "UPDATE jedi_tasks t SET attemptnr = attemptnr + 1, currentpriority = "
-            "CASE WHEN jeditaskid = ANY(:keep) THEN currentpriority ELSE taskpriority END, "
-            f"gshare = CASE WHEN jeditaskid = ANY(:keep) THEN gshare ELSE {OWN_SHARE} END "
-            "WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))"
-        ),
-        {"ids": list(task_ids), "keep": list(keep)},
-    )
+    tx.execute(_BEGIN_ATTEMPT, {"ids": list(task_ids), "keep": list(keep)})
     statistics.note_progress(tx, task_ids)

@@ -62,48 +62,44 @@ def claim_final(tx: Connection, me: str, lease_s: float, limit: int) -> list[Row
     return tasks.claim(tx, FINALISABLE, me, lease_s, limit)
 
 
+_DATASETS = text("""
+SELECT jeditaskid, datasetid, datasetname, containername, type, masterid, status,
+  state, nfiles, nfilestobeused, nfilesused, nfilesfinished, nfilesfailed,
+  nfilesmissing, nevents, neventsused
+FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
+ORDER BY datasetid
+""")
+
+
 def datasets(tx: Connection, task_ids: Sequence[int]) -> list[Row[Any]]:
     """The datasets of tasks with their counters, in the order of their ids."""
-    return list(
-        tx.execute(
-            text(
-                "SELECT jeditaskid, datasetid, datasetname, containername, type, masterid, status, "
-                "state, nfiles, nfilestobeused, nfilesused, nfilesfinished, nfilesfailed, "
-                "nfilesmissing, nevents, neventsused "
-                "FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) "
-                "ORDER BY datasetid"
-            ),
-            {"ids": list(task_ids)},
-        )
-    )
+    return list(tx.execute(_DATASETS, {"ids": list(task_ids)}))
+
+
+_STILL_FILLED = text(f"""
+SELECT d.containername FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
+WHERE d.containername = ANY(:names)
+  AND d.type IN ({_OUTPUTS}) AND t.status NOT IN ({_CLOSED})
+""")
 
 
 def still_filled(tx: Connection, containers: Collection[str]) -> set[str]:
     """Which of these containers hold outputs of tasks that do not only have to be closed."""
-    return set(
-        tx.scalars(
-            text(
-                "SELECT d.containername FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid) "
-                "WHERE d.containername = ANY(:names) "
-                f"AND d.type IN ({_OUTPUTS}) AND t.status NOT IN ({_CLOSED})"
-            ),
-            {"names": sorted(containers)},
-        )
-    )
+    return set(tx.scalars(_STILL_FILLED, {"names": sorted(containers)}))
+
+
+_REASONS = text("""
+SELECT t.jeditaskid, coalesce(l.reason_code, t.reason_code, '') AS code,
+  coalesce(l.reason, t.errordialog, '') AS reason
+FROM jedi_tasks t LEFT JOIN LATERAL (SELECT * FROM jedi_tasks_statuslog l
+WHERE l.jeditaskid = t.jeditaskid AND l.status = t.status
+ORDER BY log_id DESC LIMIT 1) l ON true
+WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[]))
+""")
 
 
 def reasons(tx: Connection, task_ids: Sequence[int]) -> dict[int, tuple[str, str]]:
     """Code and sentence with which each task came to its present status. Later notes, say of a
     failed attempt to go on, don't hide them."""
-    rows = tx.execute(
-        text(
-            "SELECT t.jeditaskid, coalesce(l.reason_code, t.reason_code, '') AS code, "
-            "coalesce(l.reason, t.errordialog, '') AS reason "
-            "FROM jedi_tasks t LEFT JOIN LATERAL (SELECT * FROM jedi_tasks_statuslog l "
-            "WHERE l.jeditaskid = t.jeditaskid AND l.status = t.status "
-            "ORDER BY log_id DESC LIMIT 1) l ON true "
-            "WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[]))"
-        ),
-        {"ids": list(task_ids)},
-    )
+    rows = tx.execute(_REASONS, {"ids": list(task_ids)})
     return {row.jeditaskid: (row.code, row.reason) for row in rows}

@@ -37,40 +37,40 @@ _AT_WORK = (
 )
 
 
+_NEWEST = text("""
+SELECT jeditaskid, status FROM jedi_tasks WHERE username = :user AND taskname = :name
+ORDER BY jeditaskid DESC LIMIT 1
+""")
+
+
 def newest(tx: Connection, user_name: str, task_name: str) -> Row[Any] | None:
     """Id and status of the last task that a user gave this name."""
-    return tx.execute(
-        text(
-            "SELECT jeditaskid, status FROM jedi_tasks WHERE username = :user AND taskname = :name "
-            "ORDER BY jeditaskid DESC LIMIT 1"
-        ),
-        {"user": user_name, "name": task_name},
-    ).one_or_none()
+    return tx.execute(_NEWEST, {"user": user_name, "name": task_name}).one_or_none()
+
+
+_NAMESAKES = text("""
+SELECT t.jeditaskid, max(o.jeditaskid) AS other FROM jedi_tasks t JOIN jedi_tasks o
+  USING (username, taskname) WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[]))
+  AND o.jeditaskid < t.jeditaskid GROUP BY t.jeditaskid
+""")
 
 
 def namesakes(tx: Connection, task_ids: Sequence[int]) -> dict[int, int]:
     """Of tasks whose owner has another, earlier one of the same name: the last of these."""
-    rows = tx.execute(
-        text(
-            "SELECT t.jeditaskid, max(o.jeditaskid) AS other FROM jedi_tasks t JOIN jedi_tasks o "
-            "USING (username, taskname) WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[])) "
-            "AND o.jeditaskid < t.jeditaskid GROUP BY t.jeditaskid"
-        ),
-        {"ids": list(task_ids)},
-    )
+    rows = tx.execute(_NAMESAKES, {"ids": list(task_ids)})
     return {row.jeditaskid: row.other for row in rows}
+
+
+_PARENTS = text("""
+SELECT t.jeditaskid AS child, p.jeditaskid, p.status FROM jedi_tasks t
+  JOIN jedi_tasks p ON p.jeditaskid = t.parent_tid AND p.jeditaskid <> t.jeditaskid
+WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[]))
+""")
 
 
 def parents(tx: Connection, task_ids: Sequence[int]) -> dict[int, Row[Any]]:
     """Id and status of the parent, by child; who has none is not there."""
-    rows = tx.execute(
-        text(
-            "SELECT t.jeditaskid AS child, p.jeditaskid, p.status FROM jedi_tasks t "
-            "JOIN jedi_tasks p ON p.jeditaskid = t.parent_tid AND p.jeditaskid <> t.jeditaskid "
-            "WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[]))"
-        ),
-        {"ids": list(task_ids)},
-    )
+    rows = tx.execute(_PARENTS, {"ids": list(task_ids)})
     return {row.child: row for row in rows}
 
 
@@ -87,18 +87,18 @@ def claim_orphans(tx: Connection, me: str, lease_s: float, limit: int) -> list[R
                        ruined=list(RUINED))  # fmt: skip
 
 
+_CALL_CHILDREN = text("""
+UPDATE jedi_tasks SET next_run_at = NULL WHERE jeditaskid = ANY(ARRAY(
+SELECT jeditaskid FROM jedi_tasks WHERE parent_tid = ANY(CAST(:ids AS bigint[]))
+  AND parent_tid <> jeditaskid AND status = 'registered'
+ORDER BY jeditaskid FOR NO KEY UPDATE))
+""")
+
+
 def call_children(tx: Connection, task_ids: Sequence[int]) -> None:
     """Tasks have ended: children that wait to be refined need wait no longer. A child that is just
     being told to wait is called after that."""
-    called = tx.execute(
-        text(
-            "UPDATE jedi_tasks SET next_run_at = NULL WHERE jeditaskid = ANY(ARRAY("
-            "SELECT jeditaskid FROM jedi_tasks WHERE parent_tid = ANY(CAST(:ids AS bigint[])) "
-            "AND parent_tid <> jeditaskid AND status = 'registered' "
-            "ORDER BY jeditaskid FOR NO KEY UPDATE))"
-        ),
-        {"ids": list(task_ids)},
-    )
+    called = tx.execute(_CALL_CHILDREN, {"ids": list(task_ids)})
     if called.rowcount:
         wake(tx, "task:registered")
 

@@ -39,7 +39,7 @@ class NewTask:
     current_priority: int | None = None
 
 
-_INSERT = """
+_INSERT = text("""
 WITH t AS (
   INSERT INTO jedi_tasks
     (jeditaskid, reqid, parent_tid, prodsourcelabel, taskname, username, workinggroup, countrygroup,
@@ -61,87 +61,92 @@ WITH t AS (
   SELECT jeditaskid, status, 'submission', 'submitted', 'submitted', attemptnr, username FROM t
 )
 SELECT jeditaskid FROM t
-"""
+""")
 
 
 def insert_task(tx: Connection, task: NewTask) -> int | None:
     """Store a task with its parameters and wake the refiner; its id. None if the user's key was
     taken, be it by a submission that ended just now."""
     values = {name: getattr(task, name) for name in NewTask.__dataclass_fields__}
-    task_id: int | None = tx.scalar(text(_INSERT), {**values, "params": json.dumps(task.params)})
+    task_id: int | None = tx.scalar(_INSERT, {**values, "params": json.dumps(task.params)})
     if task_id is not None:
         wake(tx, "task:registered")
     return task_id
 
 
+_BY_KEY = text("""
+SELECT jeditaskid, status FROM jedi_tasks
+WHERE username = :user AND idempotency_key = :key
+""")
+
+
 def by_key(tx: Connection, user_name: str, key: str) -> Row[Any] | None:
     """Id and status of the task that a user submitted under a key."""
-    return tx.execute(
-        text(
-            "SELECT jeditaskid, status FROM jedi_tasks "
-            "WHERE username = :user AND idempotency_key = :key"
-        ),
-        {"user": user_name, "key": key},
-    ).one_or_none()
+    return tx.execute(_BY_KEY, {"user": user_name, "key": key}).one_or_none()
+
+
+_PUT_SANDBOX = text("""
+INSERT INTO jedi_sandboxes (sha256, data) VALUES (:sha256, :data)
+ON CONFLICT (sha256) DO UPDATE SET creationtime = excluded.creationtime
+""")
 
 
 def put_sandbox(tx: Connection, sha256: str, data: bytes) -> None:
     """Keep a sandbox; one that is there already is the same, and is kept as long as a new one."""
-    tx.execute(
-        text(
-            "INSERT INTO jedi_sandboxes (sha256, data) VALUES (:sha256, :data) "
-            "ON CONFLICT (sha256) DO UPDATE SET creationtime = excluded.creationtime"
-        ),
-        {"sha256": sha256, "data": data},
-    )
+    tx.execute(_PUT_SANDBOX, {"sha256": sha256, "data": data})
+
+
+_HAS_SANDBOX = text("SELECT EXISTS (SELECT FROM jedi_sandboxes WHERE sha256 = :sha256)")
 
 
 def has_sandbox(tx: Connection, sha256: str) -> bool:
     """Whether a sandbox is kept."""
-    query = text("SELECT EXISTS (SELECT FROM jedi_sandboxes WHERE sha256 = :sha256)")
-    return bool(tx.scalar(query, {"sha256": sha256}))
+    return bool(tx.scalar(_HAS_SANDBOX, {"sha256": sha256}))
+
+
+_SANDBOX_OF = text("SELECT sandbox_sha256 FROM jedi_taskparams WHERE jeditaskid = :task")
 
 
 def sandbox_of(tx: Connection, task_id: int) -> str | None:
     """The sha256 of a task's sandbox, if it has one."""
-    query = text("SELECT sandbox_sha256 FROM jedi_taskparams WHERE jeditaskid = :task")
-    found: str | None = tx.scalar(query, {"task": task_id})
+    found: str | None = tx.scalar(_SANDBOX_OF, {"task": task_id})
     return found
+
+
+_PARAMS_OF = text("SELECT jeditaskid, taskparams FROM jedi_taskparams WHERE jeditaskid = ANY(:ids)")
 
 
 def params_of(tx: Connection, task_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
     """The parameters of tasks."""
-    rows = tx.execute(
-        text("SELECT jeditaskid, taskparams FROM jedi_taskparams WHERE jeditaskid = ANY(:ids)"),
-        {"ids": list(task_ids)},
-    )
+    rows = tx.execute(_PARAMS_OF, {"ids": list(task_ids)})
     return {row.jeditaskid: row.taskparams for row in rows}
+
+
+_PUT_PARAMS = text("""
+UPDATE jedi_taskparams p SET taskparams = CAST(n.params AS jsonb)
+FROM unnest(CAST(:ids AS bigint[]), CAST(:params AS text[])) n(id, params)
+WHERE p.jeditaskid = n.id
+""")
 
 
 def put_params(tx: Connection, params: Mapping[int, Mapping[str, Any]]) -> None:
     """Let tasks have these parameters from now on."""
     if params:
         tx.execute(
-            text(
-                "UPDATE jedi_taskparams p SET taskparams = CAST(n.params AS jsonb) "
-                "FROM unnest(CAST(:ids AS bigint[]), CAST(:params AS text[])) n(id, params) "
-                "WHERE p.jeditaskid = n.id"
-            ),
-            {"ids": list(params), "params": list(map(json.dumps, params.values()))},
+            _PUT_PARAMS, {"ids": list(params), "params": list(map(json.dumps, params.values()))}
         )
+
+
+_RESOURCE_TYPES = text("""
+SELECT resource_type AS name, mincore AS min_core, maxcore AS max_core,
+  minrampercore AS min_ram_per_core, maxrampercore AS max_ram_per_core
+FROM jedi_resource_types ORDER BY minrampercore NULLS FIRST, mincore
+""")
 
 
 def resource_types(tx: Connection) -> list[Row[Any]]:
     """Shapes of jobs, in the order in which they are tried: few cores and little memory first."""
-    return list(
-        tx.execute(
-            text(
-                "SELECT resource_type AS name, mincore AS min_core, maxcore AS max_core, "
-                "minrampercore AS min_ram_per_core, maxrampercore AS max_ram_per_core "
-                "FROM jedi_resource_types ORDER BY minrampercore NULLS FIRST, mincore"
-            )
-        )
-    )
+    return list(tx.execute(_RESOURCE_TYPES))
 
 
 def columns(task_id: int, task: RefinedTask) -> dict[str, Any]:
@@ -164,27 +169,30 @@ def told_columns(params: object) -> dict[str, Any]:
 
 
 _COLUMNS = [tables.tasks.c[name].name for name in TaskColumns.__dataclass_fields__]
-_DEFINE = f"""
+_DEFINE = text(f"""
 UPDATE jedi_tasks t SET rules = r.rules, splitrule = r.splitrule,
   {", ".join(f"{name} = r.{name}" for name in _COLUMNS)}
 FROM jsonb_populate_recordset(NULL::jedi_tasks, CAST(:rows AS jsonb)) r
 WHERE t.jeditaskid = r.jeditaskid
-"""
+""")
+
+
+_PUT_TEMPLATES = text("""
+INSERT INTO jedi_jobparams_template (jeditaskid, jobparamstemplate)
+SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:templates AS text[]))
+ON CONFLICT (jeditaskid) DO UPDATE  -- pre-processing had another
+SET jobparamstemplate = excluded.jobparamstemplate
+""")
 
 
 def define_tasks(tx: Connection, refined: Sequence[tuple[int, RefinedTask]], agent: str) -> None:
     """Write what refining found, for tasks whose rows the transaction has locked."""
     rows = [columns(task_id, task) for task_id, task in refined]
-    tx.execute(text(_DEFINE), {"rows": json.dumps(rows)})
+    tx.execute(_DEFINE, {"rows": json.dumps(rows)})
     ids = datasets.insert_datasets(tx, [(i, task.datasets) for i, task in refined], agent)
     datasets.insert_templates(tx, [(i, task.templates, ids[i]) for i, task in refined])
     tx.execute(
-        text(
-            "INSERT INTO jedi_jobparams_template (jeditaskid, jobparamstemplate) "
-            "SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:templates AS text[])) "
-            "ON CONFLICT (jeditaskid) DO UPDATE "  # pre-processing had another
-            "SET jobparamstemplate = excluded.jobparamstemplate"
-        ),
+        _PUT_TEMPLATES,
         {
             "ids": [task_id for task_id, _ in refined],
             "templates": [task.job_params_template for _, task in refined],

@@ -31,16 +31,16 @@ def due(tx: Connection, limit: int) -> list[Row[Any]]:
     return list(tx.execute(_DUE, {"limit": limit}))
 
 
+_SET_NEXT = text("""
+UPDATE jedi_tasks t SET nextperiod = n.at
+FROM unnest(CAST(:ids AS bigint[]), CAST(:times AS timestamptz[])) n(id, at)
+WHERE t.jeditaskid = n.id
+""")
+
+
 def set_next(tx: Connection, tasks: Sequence[int], times: Sequence[datetime]) -> None:
     """Note when the next period of tasks begins."""
-    tx.execute(
-        text(
-            "UPDATE jedi_tasks t SET nextperiod = n.at "
-            "FROM unnest(CAST(:ids AS bigint[]), CAST(:times AS timestamptz[])) n(id, at) "
-            "WHERE t.jeditaskid = n.id"
-        ),
-        {"ids": list(tasks), "times": list(times)},
-    )
+    tx.execute(_SET_NEXT, {"ids": list(tasks), "times": list(times)})
 
 
 _LOCK = text(f"""

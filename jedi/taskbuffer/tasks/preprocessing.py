@@ -26,27 +26,31 @@ SELECT datasetid, jeditaskid, type, 'pseudo_lfn', 'ready', 'ready', 1, :tries, 0
 """)
 
 
+_PREPARE = text("""
+SELECT datasetid FROM jedi_datasets WHERE jeditaskid = ANY(:ids)
+  AND type = 'pp_input' AND status <> 'ready'
+""")
+
+
 def prepare(tx: Connection, task_ids: Sequence[int], tries: int, agent: str) -> None:
     """Let the pre-processing job of these tasks, which the transaction has locked, be made, for the
     first time or once more; it is tried so often."""
     ids = {"ids": list(task_ids)}
     tx.execute(_FEED, {**ids, "tries": tries})
-    rows = tx.scalars(
-        text("SELECT datasetid FROM jedi_datasets WHERE jeditaskid = ANY(:ids) "
-             "AND type = 'pp_input' AND status <> 'ready'"),
-        ids,
-    )  # fmt: skip
+    rows = tx.scalars(_PREPARE, ids)
     datasets.move_datasets(tx, [(i, "ready") for i in rows], agent, "needs_preprocessing")
+
+
+_LIES_AHEAD = text("""
+SELECT p.taskparams ? 'preproSpec'
+  AND coalesce(CAST(t.rules ->> 'use_pre_pro' AS int), :due) = :due
+FROM jedi_tasks t JOIN jedi_taskparams p USING (jeditaskid) WHERE jeditaskid = :id
+""")
 
 
 def lies_ahead(tx: Connection, task_id: int) -> bool:
     """Whether the task still needs a pre-processing job."""
-    found = tx.scalar(
-        text("SELECT p.taskparams ? 'preproSpec' "
-             "AND coalesce(CAST(t.rules ->> 'use_pre_pro' AS int), :due) = :due "
-             "FROM jedi_tasks t JOIN jedi_taskparams p USING (jeditaskid) WHERE jeditaskid = :id"),
-        {"id": task_id, "due": TO_PREPROCESS},
-    )  # fmt: skip
+    found = tx.scalar(_LIES_AHEAD, {"id": task_id, "due": TO_PREPROCESS})
     return bool(found)
 
 
@@ -83,13 +87,13 @@ def last_jobs(tx: Connection, task_ids: Sequence[int]) -> dict[int, Row[Any]]:
     return {row.jeditaskid: row for row in tx.execute(_LAST, {"ids": list(task_ids)})}
 
 
+_NOTE_DONE = text("SELECT jeditaskid, rules FROM jedi_tasks WHERE jeditaskid = ANY(:ids)")
+
+
 def note_done(tx: Connection, task_ids: Sequence[int]) -> None:
     """What the pre-processing jobs of tasks, which are locked, told may be used."""
     if task_ids:
-        rows = tx.execute(
-            text("SELECT jeditaskid, rules FROM jedi_tasks WHERE jeditaskid = ANY(:ids)"),
-            {"ids": list(task_ids)},
-        )
+        rows = tx.execute(_NOTE_DONE, {"ids": list(task_ids)})
         rules = {row.jeditaskid: SplitRules.model_validate(row.rules) for row in rows}
         done = {"use_pre_pro": PREPROCESSED}
         scouting.set_rules(tx, {i: one.model_copy(update=done) for i, one in rules.items()})

@@ -37,14 +37,14 @@ def spent(tx: Connection, task_ids: Sequence[int]) -> dict[int, Spent]:
     return {row.pop("jeditaskid"): Spent(**row) for row in rows}
 
 
+_USE_CODE = text("""
+UPDATE jedi_taskparams p SET sandbox_sha256 = n.sha256
+FROM unnest(CAST(:ids AS bigint[]), CAST(:shas AS text[])) n(id, sha256)
+WHERE p.jeditaskid = n.id
+""")
+
+
 def use_code(tx: Connection, code: Mapping[int, str]) -> None:
     """Tasks (id: sha256 of a sandbox) run with other local files from now on."""
     if code:
-        tx.execute(
-            text(
-                "UPDATE jedi_taskparams p SET sandbox_sha256 = n.sha256 "
-                "FROM unnest(CAST(:ids AS bigint[]), CAST(:shas AS text[])) n(id, sha256) "
-                "WHERE p.jeditaskid = n.id"
-            ),
-            {"ids": list(code), "shas": list(code.values())},
-        )
+        tx.execute(_USE_CODE, {"ids": list(code), "shas": list(code.values())})

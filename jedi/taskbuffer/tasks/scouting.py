@@ -134,14 +134,17 @@ def release(
     wake(tx, "files:ready")
 
 
+_SET_RULES = text("""
+UPDATE jedi_tasks t SET rules = CAST(r.rules AS jsonb), splitrule = r.splitrule
+FROM unnest(CAST(:ids AS bigint[]), CAST(:rules AS text[]),
+  CAST(:texts AS text[])) r(id, rules, splitrule) WHERE t.jeditaskid = r.id
+""")
+
+
 def set_rules(tx: Connection, rules: Mapping[int, SplitRules]) -> None:
     """Let tasks, which the caller has locked, have these rules."""
     tx.execute(
-        text(
-            "UPDATE jedi_tasks t SET rules = CAST(r.rules AS jsonb), splitrule = r.splitrule "
-            "FROM unnest(CAST(:ids AS bigint[]), CAST(:rules AS text[]), "
-            "CAST(:texts AS text[])) r(id, rules, splitrule) WHERE t.jeditaskid = r.id"
-        ),
+        _SET_RULES,
         {
             "ids": list(rules),
             "rules": [one.model_dump_json(exclude_none=True) for one in rules.values()],
@@ -167,10 +170,10 @@ WHERE j.jeditaskid = ANY(CAST(:ids AS bigint[])) AND j.kind = ANY(:kinds)
 _ALL = all_jobs("jeditaskid, pandaid, kind, status")
 _UNITS = all_jobs("jeditaskid, unit_nr, kind")
 _FILES = all_files("pandaid, datasetid, type, fsize")
-_JOBS = f"""
+_JOBS = text(f"""
 {_JOB.format(table="jedi_jobs")} UNION ALL {_JOB.format(table="jedi_jobs_archived")}
 ORDER BY jeditaskid, endtime, pandaid
-"""
+""")
 _LARGEST = text(f"""
 SELECT jeditaskid, max(size) AS size FROM (
   SELECT j.jeditaskid, sum(f.fsize) AS size
@@ -210,7 +213,7 @@ def scouted(tx: Connection, claimed: Sequence[Row[Any]]) -> dict[int, Scouted]:
         return {}
     ids = {"ids": list(rows)}
     finished: dict[int, list[Scout]] = {task_id: [] for task_id in rows}
-    for job in tx.execute(text(_JOBS), {**ids, "kinds": ["scout"]}):
+    for job in tx.execute(_JOBS, {**ids, "kinds": ["scout"]}):
         finished[job.jeditaskid].append(_scout(job))
     largest = {row.jeditaskid: int(row.size or 0) for row in tx.execute(_LARGEST, ids)}
     return {
@@ -282,7 +285,7 @@ def to_measure(
     jobs: dict[int, list[Scout]] = {task_id: [] for task_id in rows}
     if rows:
         found = {"ids": list(rows), "kinds": ["scout", "normal"]}
-        for job in tx.execute(text(_JOBS), found):
+        for job in tx.execute(_JOBS, found):
             jobs[job.jeditaskid].append(_scout(job))
     return {i: (Declared.of(row), row.n, tuple(jobs[i])) for i, row in rows.items()}
 

@@ -98,16 +98,25 @@ def claim_chosen(
     return tx.execute(claim, {"me": me, "lease_s": lease_s, **values}).all()
 
 
+_RENEW = text("""
+UPDATE jedi_tasks t SET lease_until = clock_timestamp() + make_interval(secs => :s)
+FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) h(id, seq)
+WHERE t.jeditaskid = h.id AND t.lock_seq = h.seq AND t.lockedby IS NOT NULL
+""")
+
+
 def renew(tx: Connection, held: Sequence[tuple[int, int]], lease_s: float) -> None:
     """Prolong leases (they end in real time), but for those that were lost or given back."""
-    tx.execute(
-        text(
-            "UPDATE jedi_tasks t SET lease_until = clock_timestamp() + make_interval(secs => :s) "
-            "FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) h(id, seq) "
-            "WHERE t.jeditaskid = h.id AND t.lock_seq = h.seq AND t.lockedby IS NOT NULL"
-        ),
-        {"s": lease_s, "ids": [h[0] for h in held], "seqs": [h[1] for h in held]},
-    )
+    tx.execute(_RENEW, {"s": lease_s, "ids": [h[0] for h in held], "seqs": [h[1] for h in held]})
+
+
+_FENCE = text("""
+SELECT t.jeditaskid FROM jedi_tasks t JOIN unnest(CAST(:ids AS bigint[]),
+  CAST(:seqs AS bigint[])) h(id, seq) ON t.jeditaskid = h.id
+  AND t.lock_seq = h.seq
+WHERE t.status = ANY(coalesce(CAST(:statuses AS text[]), ARRAY[t.status]))
+ORDER BY t.jeditaskid FOR NO KEY UPDATE OF t
+""")
 
 
 def fence(
@@ -119,13 +128,7 @@ def fence(
     pairs = sorted(held)
     return set(
         tx.scalars(
-            text(
-                "SELECT t.jeditaskid FROM jedi_tasks t JOIN unnest(CAST(:ids AS bigint[]), "
-                "CAST(:seqs AS bigint[])) h(id, seq) ON t.jeditaskid = h.id "
-                "AND t.lock_seq = h.seq "
-                "WHERE t.status = ANY(coalesce(CAST(:statuses AS text[]), ARRAY[t.status])) "
-                "ORDER BY t.jeditaskid FOR NO KEY UPDATE OF t"
-            ),
+            _FENCE,
             {
                 "ids": [p[0] for p in pairs],
                 "seqs": [p[1] for p in pairs],
@@ -135,31 +138,29 @@ def fence(
     )
 
 
+_LOCK_TASKS = text("""
+SELECT jeditaskid FROM jedi_tasks WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
+ORDER BY jeditaskid FOR NO KEY UPDATE
+""")
+_SEIZE = text("""
+UPDATE jedi_tasks SET lock_seq = lock_seq + 1, lockedby = NULL, lockedtime = NULL,
+  lease_until = NULL, worker_deaths = 0
+WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) RETURNING jeditaskid, status
+""")
+
+
 def seize(tx: Connection, task_ids: Sequence[int]) -> dict[int, str]:
     """Take tasks from whoever holds them, whose results are void thereby; their statuses. They
     are locked to the transaction's end and nobody holds them then."""
     ids = sorted(task_ids)
     if not ids:
         return {}
-    locked = tx.scalars(
-        text(
-            "SELECT jeditaskid FROM jedi_tasks WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) "
-            "ORDER BY jeditaskid FOR NO KEY UPDATE"
-        ),
-        {"ids": ids},
-    ).all()
-    rows = tx.execute(
-        text(
-            "UPDATE jedi_tasks SET lock_seq = lock_seq + 1, lockedby = NULL, lockedtime = NULL, "
-            "lease_until = NULL, worker_deaths = 0 "
-            "WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) RETURNING jeditaskid, status"
-        ),
-        {"ids": list(locked)},
-    )
+    locked = tx.scalars(_LOCK_TASKS, {"ids": ids}).all()
+    rows = tx.execute(_SEIZE, {"ids": list(locked)})
     return {row.jeditaskid: row.status for row in rows}
 
 
-_MOVE = f"""
+_MOVE = text(f"""
 WITH m AS (
   SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[]), CAST(:targets AS text[]),
     CAST(:codes AS text[]), CAST(:reasons AS text[]), CAST(:facts AS text[]),
@@ -194,7 +195,7 @@ WITH m AS (
   FROM u WHERE source <> target
 )
 SELECT jeditaskid, source, target FROM u
-"""
+""")
 
 
 def move_tasks(tx: Connection, moves: Sequence[Move], agent: str) -> list[Moved]:
@@ -206,7 +207,7 @@ def move_tasks(tx: Connection, moves: Sequence[Move], agent: str) -> list[Moved]
     if not moves:
         return []
     rows = tx.execute(
-        text(_MOVE),
+        _MOVE,
         {
             "ids": [m.jedi_task_id for m in moves],
             "seqs": [m.lock_seq for m in moves],
@@ -226,6 +227,17 @@ def move_tasks(tx: Connection, moves: Sequence[Move], agent: str) -> list[Moved]
     return moved
 
 
+_PUT_OFF = text("""
+UPDATE jedi_tasks t SET lockedby = NULL, lockedtime = NULL, lease_until = NULL,
+  worker_deaths = 0, next_run_at = CASE WHEN :wait_s > 0 THEN
+  jedi_now() + greatest(make_interval(secs => :wait_s), least(
+  make_interval(secs => :most_s), (jedi_now() - statechangetime) / 10))
+  ELSE next_run_at END
+FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) h(id, seq)
+WHERE t.jeditaskid = h.id AND t.lock_seq = h.seq
+""")
+
+
 def put_off(
     tx: Connection, held: Sequence[tuple[int, int]], wait_s: float = 0.0, most_s: float = 0.0
 ) -> None:
@@ -233,15 +245,11 @@ def put_off(
     are looked at does not change either), or for a tenth of the time that they have been in their
     statuses, `most_s` at most, if that is longer."""
     tx.execute(
-        text(
-            "UPDATE jedi_tasks t SET lockedby = NULL, lockedtime = NULL, lease_until = NULL, "
-            "worker_deaths = 0, next_run_at = CASE WHEN :wait_s > 0 THEN "
-            "jedi_now() + greatest(make_interval(secs => :wait_s), least("
-            "make_interval(secs => :most_s), (jedi_now() - statechangetime) / 10)) "
-            "ELSE next_run_at END "
-            "FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) h(id, seq) "
-            "WHERE t.jeditaskid = h.id AND t.lock_seq = h.seq"
-        ),
-        {"ids": [h[0] for h in held], "seqs": [h[1] for h in held], "wait_s": wait_s,
-         "most_s": most_s},
-    )  # fmt: skip
+        _PUT_OFF,
+        {
+            "ids": [h[0] for h in held],
+            "seqs": [h[1] for h in held],
+            "wait_s": wait_s,
+            "most_s": most_s,
+        },
+    )

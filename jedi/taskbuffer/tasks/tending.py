@@ -49,18 +49,18 @@ def tired(tx: Connection, most: Mapping[int, int], every: int, by_mean: bool) ->
     return list(tx.execute(_TIRED, {**found, "every": every, "by_mean": by_mean}))
 
 
+_NOTE_THROTTLED = text("""
+UPDATE jedi_tasks t SET throttledtime = jedi_now(), numthrottled = r.n
+FROM unnest(CAST(:ids AS bigint[]), CAST(:times AS int[])) r(id, n)
+WHERE t.jeditaskid = r.id
+""")
+
+
 def note_throttled(tx: Connection, times: Mapping[int, int]) -> None:
     """Tasks were throttled for the n-th time."""
     if not times:
         return
-    tx.execute(
-        text(
-            "UPDATE jedi_tasks t SET throttledtime = jedi_now(), numthrottled = r.n "
-            "FROM unnest(CAST(:ids AS bigint[]), CAST(:times AS int[])) r(id, n) "
-            "WHERE t.jeditaskid = r.id"
-        ),
-        {"ids": list(times), "times": list(times.values())},
-    )
+    tx.execute(_NOTE_THROTTLED, {"ids": list(times), "times": list(times.values())})
 
 
 REST_OVER = """

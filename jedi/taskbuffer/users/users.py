@@ -21,6 +21,15 @@ class Identity:
     user_name: str | None
 
 
+_PUT_USER = text("""
+INSERT INTO jedi_users AS u (username, role, gridpref, cap_running_jobs)
+VALUES (:user, coalesce(:role, 'user'), coalesce(:gridpref, ''), :cap)
+ON CONFLICT (username) DO UPDATE SET role = coalesce(:role, u.role),
+  gridpref = coalesce(:gridpref, u.gridpref),
+  cap_running_jobs = coalesce(:cap, u.cap_running_jobs)
+""")
+
+
 def put_user(
     tx: Connection,
     user_name: str,
@@ -30,45 +39,42 @@ def put_user(
 ) -> None:
     """Give a user a role (user, production or operator), special permissions (letters of GRIDPREF,
     see spec/priority.py) and the most running analysis jobs; what is None stays as it is."""
-    tx.execute(
-        text(
-            "INSERT INTO jedi_users AS u (username, role, gridpref, cap_running_jobs) "
-            "VALUES (:user, coalesce(:role, 'user'), coalesce(:gridpref, ''), :cap) "
-            "ON CONFLICT (username) DO UPDATE SET role = coalesce(:role, u.role), "
-            "gridpref = coalesce(:gridpref, u.gridpref), "
-            "cap_running_jobs = coalesce(:cap, u.cap_running_jobs)"
-        ),
-        {"user": user_name, "role": role, "gridpref": gridpref, "cap": cap},
-    )
+    tx.execute(_PUT_USER, {"user": user_name, "role": role, "gridpref": gridpref, "cap": cap})
+
+
+_ROLE = text("SELECT role FROM jedi_users WHERE username = :user")
 
 
 def role(tx: Connection, user_name: str) -> str:
     """A user's role; whoever is not listed is a user."""
-    found: str | None = tx.scalar(
-        text("SELECT role FROM jedi_users WHERE username = :user"), {"user": user_name}
-    )
+    found: str | None = tx.scalar(_ROLE, {"user": user_name})
     return found or "user"
+
+
+_OPERATORS = text("SELECT username FROM jedi_users WHERE role = 'operator' ORDER BY 1")
 
 
 def operators(tx: Connection) -> list[str]:
     """The users of role operator, by name."""
-    found = tx.scalars(text("SELECT username FROM jedi_users WHERE role = 'operator' ORDER BY 1"))
+    found = tx.scalars(_OPERATORS)
     return [*found]
+
+
+_GRIDPREF = text("SELECT gridpref FROM jedi_users WHERE username = :user")
 
 
 def gridpref(tx: Connection, user_name: str) -> str:
     """A user's special permissions, letters of GRIDPREF."""
-    found: str | None = tx.scalar(
-        text("SELECT gridpref FROM jedi_users WHERE username = :user"), {"user": user_name}
-    )
+    found: str | None = tx.scalar(_GRIDPREF, {"user": user_name})
     return found or ""
+
+
+_CAP = text("SELECT cap_running_jobs FROM jedi_users WHERE username = :user")
 
 
 def cap(tx: Connection, user_name: str) -> int | None:
     """The most running analysis jobs of a user; None: as many as others, 0: no limit."""
-    found: int | None = tx.scalar(
-        text("SELECT cap_running_jobs FROM jedi_users WHERE username = :user"), {"user": user_name}
-    )
+    found: int | None = tx.scalar(_CAP, {"user": user_name})
     return found
 
 
@@ -81,28 +87,28 @@ class Notices:
     about: str
 
 
+_NOTICES = text("SELECT email, webhook, notices FROM jedi_users WHERE username = :user")
+
+
 def notices(tx: Connection, user_name: str) -> Notices:
     """How a user wants to be told."""
-    row = tx.execute(
-        text("SELECT email, webhook, notices FROM jedi_users WHERE username = :user"),
-        {"user": user_name},
-    ).one_or_none()
+    row = tx.execute(_NOTICES, {"user": user_name}).one_or_none()
     return Notices(*row) if row else Notices(None, None, "tasks")
+
+
+_PUT_NOTICES = text("""
+INSERT INTO jedi_users AS u (username, email, webhook, webhook_secret, notices)
+VALUES (:user, :mail, :webhook, :secret, :about)
+ON CONFLICT (username) DO UPDATE SET email = excluded.email,
+  webhook = excluded.webhook, notices = excluded.notices,
+  webhook_secret = coalesce(excluded.webhook_secret, u.webhook_secret)
+""")
 
 
 def put_notices(tx: Connection, user_name: str, wanted: Notices, seed: str | None) -> None:
     """Tell a user in these ways from now on; of `seed` the secret is made that signs what is posted
     (None: as before)."""
-    tx.execute(
-        text(
-            "INSERT INTO jedi_users AS u (username, email, webhook, webhook_secret, notices) "
-            "VALUES (:user, :mail, :webhook, :secret, :about) "
-            "ON CONFLICT (username) DO UPDATE SET email = excluded.email, "
-            "webhook = excluded.webhook, notices = excluded.notices, "
-            "webhook_secret = coalesce(excluded.webhook_secret, u.webhook_secret)"
-        ),
-        {"user": user_name, "secret": seed, **asdict(wanted)},
-    )
+    tx.execute(_PUT_NOTICES, {"user": user_name, "secret": seed, **asdict(wanted)})
 
 
 def new_token() -> str:
@@ -113,6 +119,13 @@ def new_token() -> str:
 def token_hash(token: str) -> str:
     """What the database keeps of a token."""
     return hashlib.sha256(token.encode()).hexdigest()
+
+
+_PUT_TOKEN = text("""
+INSERT INTO jedi_tokens (token_hash, kind, site, username, expires_at)
+VALUES (:hash, :kind, :site, :user,
+  jedi_now() + make_interval(secs => CAST(:lifetime AS float8)))
+""")
 
 
 def put_token(
@@ -126,35 +139,36 @@ def put_token(
     """Make a token, for a `pilot` of a site or a `user`; it can't be read again."""
     token = new_token()
     tx.execute(
-        text(
-            "INSERT INTO jedi_tokens (token_hash, kind, site, username, expires_at) "
-            "VALUES (:hash, :kind, :site, :user, "
-            "jedi_now() + make_interval(secs => CAST(:lifetime AS float8)))"
-        ),
-        {"hash": token_hash(token), "kind": kind, "site": site, "user": user_name,
-         "lifetime": lifetime_s},
-    )  # fmt: skip
+        _PUT_TOKEN,
+        {
+            "hash": token_hash(token),
+            "kind": kind,
+            "site": site,
+            "user": user_name,
+            "lifetime": lifetime_s,
+        },
+    )
     return token
+
+
+_CHECK_TOKEN = text("""
+SELECT kind, site, username FROM jedi_tokens WHERE token_hash = :hash
+  AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > jedi_now())
+""")
 
 
 def check_token(tx: Connection, token: str) -> Identity | None:
     """Whom a token stands for; None if it is unknown, has expired or was taken back."""
-    row = tx.execute(
-        text(
-            "SELECT kind, site, username FROM jedi_tokens WHERE token_hash = :hash "
-            "AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > jedi_now())"
-        ),
-        {"hash": token_hash(token)},
-    ).one_or_none()
+    row = tx.execute(_CHECK_TOKEN, {"hash": token_hash(token)}).one_or_none()
     return Identity(*row) if row else None
+
+
+_REVOKE_TOKEN = text("""
+UPDATE jedi_tokens SET revoked_at = jedi_now()
+WHERE token_hash = :hash AND revoked_at IS NULL
+""")
 
 
 def revoke_token(tx: Connection, hashed: str) -> None:
     """Take a token back; `hashed` as token_hash() gives it."""
-    tx.execute(
-        text(
-            "UPDATE jedi_tokens SET revoked_at = jedi_now() "
-            "WHERE token_hash = :hash AND revoked_at IS NULL"
-        ),
-        {"hash": hashed},
-    )
+    tx.execute(_REVOKE_TOKEN, {"hash": hashed})
