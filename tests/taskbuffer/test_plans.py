@@ -43,7 +43,7 @@ ONCE: dict[str, str | TextClause] = {
     "obey": retry_rules._OBEY,
     "notices": outbox._TELL_JOBS,
     "builds": builds._CALL,
-    "consumers": text(datasets._CALL.format(skip="SKIP LOCKED")),
+    "consumers": datasets._CALL_QUIET,
 }
 LARGE = ("jedi_jobs", "jedi_job_files", "jedi_job_params", "jedi_dataset_contents", "jedi_datasets")
 KEYS = ("_pk", "_datasetname_type_ix")

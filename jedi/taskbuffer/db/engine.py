@@ -204,10 +204,13 @@ def listener(engine: Engine) -> psycopg.Connection[Any]:
     return connection
 
 
+_BULK = text("SET LOCAL enable_nestloop = off")
+
+
 def bulk(tx: Connection) -> None:
     """Settings for a transaction that writes many rows: plans made on fresh, unanalysed tables
     with nested loops over sequential scans were seen to run for minutes."""
-    tx.execute(text("SET LOCAL enable_nestloop = off"))
+    tx.execute(_BULK)
 
 
 PLAN_ONCE = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off"}

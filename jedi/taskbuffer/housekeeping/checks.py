@@ -250,15 +250,15 @@ def examine(tx: Connection) -> list[Finding]:
     return [_examine(tx, invariant) for invariant in INVARIANTS]
 
 
+_EXAMINE = """
+SELECT count(*) AS examined, count(DISTINCT id) FILTER (WHERE bad) AS violations,
+  (array_agg(DISTINCT id) FILTER (WHERE bad))[1:CAST(:shown AS int)] AS ids
+FROM ({rows}) r(id, bad)
+"""
+
+
 def _examine(tx: Connection, rule: Invariant) -> Finding:
-    row = tx.execute(
-        text(
-            "SELECT count(*) AS examined, count(DISTINCT id) FILTER (WHERE bad) AS violations, "
-            "(array_agg(DISTINCT id) FILTER (WHERE bad))[1:CAST(:shown AS int)] AS ids "
-            f"FROM ({rule.rows}) r(id, bad)"
-        ),
-        {"shown": SHOWN},
-    ).one()
+    row = tx.execute(text(_EXAMINE.format(rows=rule.rows)), {"shown": SHOWN}).one()
     return Finding(rule.name, rule.meaning, rule.of, row.examined, row.violations, row.ids or [])
 
 
@@ -281,13 +281,13 @@ def made_files(tx: Connection, page: int = 1000) -> Iterator[list[Row[Any]]]:
         after = rows[-1].fileid
 
 
+_MERGED_DATASETS = text(f"""
+SELECT d.datasetname FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
+WHERE d.type = 'trn_output' AND t.status IN ({_listed(sorted(states.TASK.final))})
+ORDER BY d.datasetid
+""")
+
+
 def merged_datasets(tx: Connection) -> list[str]:
     """Names of datasets with files that were to be merged, of tasks that have ended."""
-    rows = tx.execute(
-        text(
-            "SELECT d.datasetname FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid) "
-            f"WHERE d.type = 'trn_output' AND t.status IN ({_listed(sorted(states.TASK.final))}) "
-            "ORDER BY d.datasetid"
-        )
-    )
-    return [row.datasetname for row in rows]
+    return list(tx.scalars(_MERGED_DATASETS))

@@ -26,13 +26,13 @@ SELECT o.jeditaskid, d.datasetname FROM jedi_datasets d
 WHERE d.jeditaskid = {{task}} AND d.type IN ('output', 'tmpl_output')
   AND o.jeditaskid <> d.jeditaskid AND u.status NOT IN ({_TASK_ENDED})
 """
+_USERS = text(f"{_IN_USE.format(task=':task')} ORDER BY o.jeditaskid, o.datasetid")
 
 
 def in_use(tx: Connection, task_id: int) -> list[Row[Any]]:
     """Other tasks that have not ended and read or fill outputs of a task: jeditaskid,
     datasetname."""
-    query = f"{_IN_USE.format(task=':task')} ORDER BY o.jeditaskid, o.datasetid"
-    return list(tx.execute(text(query), {"task": task_id}))
+    return list(tx.execute(_USERS, {"task": task_id}))
 
 
 def _on_both(change: str, where: str, more: str = "") -> str:

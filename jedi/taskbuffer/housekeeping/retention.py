@@ -13,6 +13,7 @@ from jedi.core import states
 
 _OLD = "< jedi_now() - make_interval(secs => :age_s)"
 _FINAL = ", ".join(f"'{status}'" for status in sorted(states.TASK.final))
+_DELETE = "WITH old AS ({old} LIMIT :limit), {deletes} SELECT count(*) FROM old"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class RetentionRule:
             f"d{i} AS (DELETE FROM {table} WHERE {self.key} = ANY(ARRAY(SELECT * FROM old)))"
             for i, table in enumerate(self.tables)
         )
-        return text(f"WITH old AS ({self.old} LIMIT :limit), {deletes} SELECT count(*) FROM old")
+        return text(_DELETE.format(old=self.old, deletes=deletes))
 
 
 RULES = (

@@ -71,10 +71,14 @@ def tree(tx: Connection, names: Collection[str]) -> list[Row[Any]]:
     return list(tx.execute(_TREE, {"names": list(names)}))
 
 
+_FIND_DATASETS = text("""
+SELECT name, state FROM ddm_datasets WHERE name LIKE :name ORDER BY name COLLATE "C"
+""")
+
+
 def find_datasets(tx: Connection, pattern: str) -> list[Row[Any]]:
     """Datasets by name, of which `*` stands for anything: name, state."""
-    query = 'SELECT name, state FROM ddm_datasets WHERE name LIKE :name ORDER BY name COLLATE "C"'
-    return list(tx.execute(text(query), {"name": like(pattern)}))
+    return list(tx.execute(_FIND_DATASETS, {"name": like(pattern)}))
 
 
 _PUT_DATASET = text("""
@@ -195,32 +199,38 @@ def copies(tx: Connection) -> list[Row[Any]]:
     return list(tx.execute(_COPIES))
 
 
+_DROP_COPIES = text("""
+DELETE FROM ddm_replicas r USING ddm_files f JOIN ddm_datasets d USING (dataset_id)
+WHERE r.file_id = f.file_id AND r.endpoint = :endpoint AND r.expires_at IS NOT NULL
+  AND d.name = :name AND f.lfn = ANY(:lfns)
+""")
+_KEEP_COPIES = text("""
+UPDATE ddm_replicas r SET expires_at = NULL FROM ddm_files f JOIN ddm_datasets d USING (dataset_id)
+WHERE r.file_id = f.file_id AND r.endpoint = :endpoint AND r.expires_at IS NOT NULL
+  AND d.name = :name AND f.lfn = ANY(:lfns)
+""")
+
+
 def forget_copies(
     tx: Connection, endpoint: str, name: str, lfns: Collection[str], *, gone: bool
 ) -> None:
     """Replicas of a dataset's files at an endpoint are `gone`, or stay for good."""
-    verb = (
-        "DELETE FROM ddm_replicas r USING"
-        if gone
-        else "UPDATE ddm_replicas r SET expires_at = NULL FROM"
-    )
-    tx.execute(
-        text(
-            f"{verb} ddm_files f JOIN ddm_datasets d USING (dataset_id) "
-            "WHERE r.file_id = f.file_id AND r.endpoint = :endpoint AND r.expires_at IS NOT NULL "
-            "AND d.name = :name AND f.lfn = ANY(:lfns)"
-        ),
-        {"endpoint": endpoint, "name": name, "lfns": list(lfns)},
-    )
+    values = {"endpoint": endpoint, "name": name, "lfns": list(lfns)}
+    tx.execute(_DROP_COPIES if gone else _KEEP_COPIES, values)
+
+
+_REMOVE_ALL = text("""
+DELETE FROM ddm_files f USING ddm_datasets d WHERE d.name = :name AND f.dataset_id = d.dataset_id
+""")
+_REMOVE = text("""
+DELETE FROM ddm_files f USING ddm_datasets d WHERE d.name = :name AND f.dataset_id = d.dataset_id
+  AND f.lfn = ANY(CAST(:lfns AS text[]))
+""")
 
 
 def remove_files(tx: Connection, name: str, lfns: Collection[str] | None) -> None:
     """Forget these files of a dataset; None: all of them."""
-    these = "" if lfns is None else " AND f.lfn = ANY(CAST(:lfns AS text[]))"
-    tx.execute(
-        text(
-            "DELETE FROM ddm_files f USING ddm_datasets d WHERE d.name = :name "
-            f"AND f.dataset_id = d.dataset_id{these}"
-        ),
-        {"name": name} if lfns is None else {"name": name, "lfns": list(lfns)},
-    )
+    if lfns is None:
+        tx.execute(_REMOVE_ALL, {"name": name})
+    else:
+        tx.execute(_REMOVE, {"name": name, "lfns": list(lfns)})

@@ -77,6 +77,14 @@ def insert_datasets(
     return ids
 
 
+_INSERT_TEMPLATES = text("""
+INSERT INTO jedi_output_template
+  (jeditaskid, datasetid, filenametemplate, sourcename, maxserialnr, streamname, outtype)
+SELECT jeditaskid, datasetid, filenametemplate, sourcename, maxserialnr, streamname, outtype
+FROM jsonb_populate_recordset(NULL::jedi_output_template, CAST(:rows AS jsonb))
+""")
+
+
 def insert_templates(
     tx: Connection, tasks: Sequence[tuple[int, Sequence[OutputTemplate], Sequence[int]]]
 ) -> None:
@@ -94,16 +102,7 @@ def insert_templates(
         for task_id, templates, dataset_ids in tasks
         for template in templates
     ]
-    columns = (
-        "jeditaskid, datasetid, filenametemplate, sourcename, maxserialnr, streamname, outtype"
-    )
-    tx.execute(
-        text(
-            f"INSERT INTO jedi_output_template ({columns}) SELECT {columns} "
-            "FROM jsonb_populate_recordset(NULL::jedi_output_template, CAST(:rows AS jsonb))"
-        ),
-        {"rows": json.dumps(rows)},
-    )
+    tx.execute(_INSERT_TEMPLATES, {"rows": json.dumps(rows)})
 
 
 _MOVE = text("""
@@ -297,6 +296,8 @@ WITH l AS (
 )
 SELECT EXISTS (SELECT FROM u) OR EXISTS (SELECT FROM t)
 """
+_CALL_ALL = text(_CALL.format(skip=""))
+_CALL_QUIET = text(_CALL.format(skip="SKIP LOCKED"))
 
 
 def call_consumers(tx: Connection, names: Iterable[str], quiet_s: float = 0.0) -> None:
@@ -307,6 +308,5 @@ def call_consumers(tx: Connection, names: Iterable[str], quiet_s: float = 0.0) -
     come often, and hold locks themselves.
     """
     values = {"names": sorted(set(names)), "quiet_s": quiet_s}
-    call = _CALL.format(skip="SKIP LOCKED" if quiet_s else "")
-    if values["names"] and tx.scalar(text(call), values):
+    if values["names"] and tx.scalar(_CALL_QUIET if quiet_s else _CALL_ALL, values):
         wake(tx, "files:more")

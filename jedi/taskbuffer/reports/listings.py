@@ -147,11 +147,13 @@ def measured(tx: Connection, jedi_task_id: int) -> list[Row[Any]]:
     return list(tx.execute(_MEASURED, {"task": jedi_task_id}))
 
 
-_FORESEEN = """
+_COLUMNS = ("unit_nr, attemptnr, status, site, walltime_s, memory_mb, disk_mb, wall_s, max_pss_kb, "
+            "max_rss_kb, workdir_kb")  # fmt: skip
+_FORESEEN = text(f"""
 WITH j AS (
-  SELECT {columns} FROM jedi_jobs WHERE jeditaskid = :task AND kind = ANY(:kinds)
+  SELECT {_COLUMNS} FROM jedi_jobs WHERE jeditaskid = :task AND kind = ANY(:kinds)
   UNION ALL
-  SELECT {columns} FROM jedi_jobs_archived WHERE jeditaskid = :task AND kind = ANY(:kinds)
+  SELECT {_COLUMNS} FROM jedi_jobs_archived WHERE jeditaskid = :task AND kind = ANY(:kinds)
 )
 SELECT f.*, m.*, CAST(ARRAY(
     SELECT DISTINCT unnest(chosen) FROM jedi_broker_decisions
@@ -165,17 +167,14 @@ FROM (
     max(workdir_kb) / 1024 AS used_disk_mb, array_agg(DISTINCT site ORDER BY site) AS sites
   FROM j WHERE status = 'finished') m
 WHERE m.sites IS NOT NULL
-"""
-_COLUMNS = ("unit_nr, attemptnr, status, site, walltime_s, memory_mb, disk_mb, wall_s, max_pss_kb, "
-            "max_rss_kb, workdir_kb")  # fmt: skip
+""")
 
 
 def foreseen(tx: Connection, jedi_task_id: int) -> Row[Any] | None:
     """What was foreseen of a task's jobs when they were made, the largest figures of all first
     attempts, and what finished jobs took; None: no job has finished. Merging is left out."""
-    query = text(_FORESEEN.format(columns=_COLUMNS))
     values = {"task": jedi_task_id, "kinds": ["normal", "scout"]}
-    return tx.execute(query, values).one_or_none()
+    return tx.execute(_FORESEEN, values).one_or_none()
 
 
 def datasets(tx: Connection, jedi_task_id: int) -> list[Row[Any]]:

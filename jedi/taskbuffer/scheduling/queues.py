@@ -108,7 +108,7 @@ WHERE {condition}
 _SAMPLE = json.dumps({name: "x" if kind == "text" else 1 for name, kind in COLUMNS.items() if kind})
 
 
-_MISTAKE = text(f"SET LOCAL statement_timeout = {TRIAL_MS}")
+_TIME_LIMIT = text(f"SET LOCAL statement_timeout = {TRIAL_MS}")
 
 
 def mistake(tx: Connection, criteria: str, variables: str | None) -> str | None:
@@ -117,7 +117,7 @@ def mistake(tx: Connection, criteria: str, variables: str | None) -> str | None:
     one = compile_criterion(criteria, variables, COLUMNS, "v")
     trial = tx.begin_nested()
     try:
-        tx.execute(_MISTAKE)
+        tx.execute(_TIME_LIMIT)
         tx.execute(text(_TRIAL.format(condition=one.sql)), {**one.values, "sample": _SAMPLE})
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", None) == _CANCELLED:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, Row, TextClause, text
 
 from jedi.taskbuffer.schema.migrate import VERSION_TABLE
 
@@ -35,7 +35,7 @@ WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace AND relnam
 ORDER BY name
 """)
 
-_COLUMNS = """
+_COLUMNS = text("""
 SELECT c.relname AS "table", a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type,
        a.attnotnull AS mandatory, a.attgenerated = 's' AS generated,
        pg_get_expr(d.adbin, d.adrelid) AS value,
@@ -46,23 +46,23 @@ LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
 WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace
   AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY c.relname, a.attnum
-"""
+""")
 
 # contype n: PostgreSQL 18 lists what NOT NULL already says.
-_CONSTRAINTS = """
+_CONSTRAINTS = text("""
 SELECT c.relname AS "table", k.conname AS name, pg_get_constraintdef(k.oid, true) AS definition
 FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid
 WHERE k.connamespace = current_schema()::regnamespace AND k.contype IN ('p', 'u', 'c', 'f', 'x')
 ORDER BY c.relname, position(k.contype IN 'pufxc'), k.conname
-"""
+""")
 
-_INDEXES = """
+_INDEXES = text("""
 SELECT t.relname AS "table", pg_get_indexdef(i.indexrelid, 0, true) AS definition
 FROM pg_index i JOIN pg_class t ON t.oid = i.indrelid JOIN pg_class c ON c.oid = i.indexrelid
 WHERE t.relnamespace = current_schema()::regnamespace
   AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conindid = i.indexrelid)
 ORDER BY t.relname, c.relname
-"""
+""")
 
 _TRIGGERS = text("""
 SELECT pg_get_triggerdef(t.oid, true) AS definition
@@ -116,9 +116,9 @@ def _tables(tx: Connection) -> Iterable[str]:
         yield "\n".join([f"-- {row.meaning}", made, *created])
 
 
-def _by_table(tx: Connection, query: str) -> dict[str, list[Row[Any]]]:
+def _by_table(tx: Connection, query: TextClause) -> dict[str, list[Row[Any]]]:
     found = defaultdict(list)
-    for row in tx.execute(text(query)):
+    for row in tx.execute(query):
         found[row.table].append(row)
     return found
 

@@ -71,6 +71,9 @@ def _job_checks() -> list[CheckConstraint]:
     return [CheckConstraint(rule, name=name) for name, rule in pgi_views.CHECKS.items()]
 
 
+_ZERO = text("0")
+
+
 def _wanted_columns() -> list[Column[Any]]:
     """What a job is, and what it asks for."""
     return [
@@ -92,7 +95,7 @@ def _wanted_columns() -> list[Column[Any]]:
         words("site", "where it runs", _GEN, nullable=False),
         words("nucleus", "where its outputs go", _GEN),
         col("workqueue_id", Integer, "as the task's", _GEN, nullable=False,
-            server_default=text("0")),
+            server_default=_ZERO),
         words("gshare", "global share", _GEN, nullable=False, server_default=""),
         words("resource_type", "shape", _GEN, nullable=False, server_default=""),
         col("priority", Integer, "larger first", _GEN, nullable=False),
@@ -101,7 +104,7 @@ def _wanted_columns() -> list[Column[Any]]:
         col("walltime_s", Integer, "wall time asked in seconds; 0: no limit", _GEN,
             nullable=False),
         col("disk_mb", Integer, "disk asked in MB; 0: no limit", _GEN, nullable=False),
-        col("n_inputs", Integer, "input files", _GEN, nullable=False, server_default=text("0")),
+        col("n_inputs", Integer, "input files", _GEN, nullable=False, server_default=_ZERO),
         col("n_events", BigInteger, "events to process", _GEN),
     ]  # fmt: skip
 

@@ -265,19 +265,20 @@ def end_pilots(tx: Connection, pilot_ids: Sequence[str], status: str, *, tidy: b
     tx.execute(_END, {"status": status, "ids": list(pilot_ids), "tidy": tidy})
 
 
+_NO_TROUBLE = text("DELETE FROM jedi_site_metrics WHERE site = :site AND metric = 'submitter'")
+_NOTE_TROUBLE = text("""
+INSERT INTO jedi_site_metrics (site, gshare, metric, value)
+VALUES (:site, '', 'submitter', CAST(:value AS jsonb))
+ON CONFLICT (site, gshare, metric) DO UPDATE SET value = excluded.value, ts = jedi_now()
+""")
+
+
 def note_trouble(tx: Connection, site: str, facts: Mapping[str, Any] | None) -> None:
     """Say why the submitter waits before it sends more pilots to a site; None: it does not."""
-    tx.execute(
-        text(
-            "DELETE FROM jedi_site_metrics WHERE site = :site AND metric = 'submitter'"
-            if facts is None
-            else "INSERT INTO jedi_site_metrics (site, gshare, metric, value) "
-            "VALUES (:site, '', 'submitter', CAST(:value AS jsonb)) "
-            "ON CONFLICT (site, gshare, metric) DO UPDATE SET value = excluded.value, "
-            "ts = jedi_now()"
-        ),
-        {"site": site} if facts is None else {"site": site, "value": json.dumps(dict(facts))},
-    )
+    if facts is None:
+        tx.execute(_NO_TROUBLE, {"site": site})
+    else:
+        tx.execute(_NOTE_TROUBLE, {"site": site, "value": json.dumps(dict(facts))})
 
 
 _TROUBLE = text("""

@@ -233,6 +233,10 @@ WITH p AS (
 )
 SELECT name, key, old #>> '{{}}', new #>> '{{}}' FROM changed ORDER BY name, key
 """
+_CREATE = """
+INSERT INTO {table} ({key}) SELECT unnest(CAST(:names AS text[]))
+ON CONFLICT DO NOTHING RETURNING {key}
+"""
 
 
 def _merge(
@@ -242,21 +246,16 @@ def _merge(
     from jedi.taskbuffer.schema.tables import metadata  # 50 ms that no agent needs
 
     names = sorted(patches)
-    created = tx.scalars(
-        text(
-            f"INSERT INTO {table} ({key}) SELECT unnest(CAST(:names AS text[])) "
-            f"ON CONFLICT DO NOTHING RETURNING {key}"
-        ),
-        {"names": names},
-    ).all()
+    created = tx.scalars(text(_CREATE.format(table=table, key=key)), {"names": names}).all()
     columns = [column.name for column in metadata.tables[table].columns]
     values = ["jedi_now()" if name == "modificationtime" else f"r.{name}" for name in columns]
-    changed = tx.execute(
-        text(
-            _MERGE.format(
-                table=table, key=key, columns=", ".join(columns), values=", ".join(values)
-            )
-        ),
-        {"names": names, "patches": [json.dumps(dict(patches[name])) for name in names]},
-    )
+    pieces = {
+        "table": table,
+        "key": key,
+        "columns": ", ".join(columns),
+        "values": ", ".join(values),
+    }
+    merge = text(_MERGE.format(**pieces))
+    changes = [json.dumps(dict(patches[name])) for name in names]
+    changed = tx.execute(merge, {"names": names, "patches": changes})
     return [*((name, key, None, name) for name in created), *(tuple(row) for row in changed)]

@@ -1,0 +1,66 @@
+"""SQL is text in named constants: no function of taskbuffer writes a statement of its own."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import jedi.taskbuffer
+
+TASKBUFFER = Path(jedi.taskbuffer.__file__).parent
+BUILT = {
+    "db/engine.py:plain",
+    "housekeeping/checks.py:_examine",
+    "housekeeping/retention.py:statement",
+    "jobs/generation.py:_use_inputs",
+    "scheduling/queues.py:match",
+    "scheduling/queues.py:match_all",
+    "scheduling/queues.py:mistake",
+    "sites/sites.py:_merge",
+    "tasks/tasks.py:claim_chosen",
+}
+"""Functions that complete a template, a constant too, from declared sets or compiled criteria."""
+
+
+def inside(path: str, source: str) -> Iterator[tuple[str, ast.expr]]:
+    """The `text(…)` calls inside functions: the file with the function, and the argument."""
+    for function in ast.walk(ast.parse(source)):
+        if isinstance(function, ast.FunctionDef):
+            for node in ast.walk(function):
+                match node:
+                    case ast.Call(func=ast.Name(id="text"), args=[argument, *_]):
+                        yield f"{path}:{function.name}", argument
+
+
+def all_inside() -> list[tuple[str, ast.expr]]:
+    return [
+        found
+        for path in sorted(TASKBUFFER.rglob("*.py"))
+        for found in inside(str(path.relative_to(TASKBUFFER)), path.read_text())
+    ]
+
+
+def literal(argument: ast.expr) -> bool:
+    """Whether a statement, or a part of it, is written in the call itself."""
+    return any(
+        isinstance(node, ast.JoinedStr)
+        or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+        for node in ast.walk(argument)
+    )
+
+
+def test_the_parser_sees_statements_inside_functions() -> None:
+    source = 'A = text("SELECT 1")\ndef f(x):\n    text("SELECT 1")\n    text(A.format(x=x))\n'
+    assert [(w, literal(a)) for w, a in inside("a.py", source)] == [
+        ("a.py:f", True),
+        ("a.py:f", False),
+    ]
+
+
+def test_each_statement_is_a_constant() -> None:
+    assert [where for where, argument in all_inside() if literal(argument)] == []
+
+
+def test_only_these_functions_complete_a_statement() -> None:
+    assert {where for where, _ in all_inside()} == BUILT
