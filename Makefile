@@ -48,8 +48,10 @@ lint: $(STAMP) ## ruff and mypy
 generate: $(STAMP) ## write schema/ and the generated pages of docs/
 	@$(BIN)/python -m jedi.standalone.docs
 
-verify: $(STAMP) ## fail if a generated file is not what `make generate` would write
+verify: $(STAMP) ## fail if generated files are out of date, or a citation, link, name or import is wrong
 	@$(BIN)/python -m jedi.standalone.docs --check
+	@$(BIN)/python -m pytest -q tests/house/test_architecture.py tests/house/test_citations.py \
+	  tests/house/test_names.py
 
 docs: $(STAMP) ## build the documentation site into site/
 	@$(BIN)/mkdocs build --quiet

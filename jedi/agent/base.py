@@ -79,7 +79,7 @@ class World:
 
     @cached_property
     def me(self) -> str:
-        """This process, as lockedby names it (at most 40 characters, as in the seed)."""
+        """This process, as lockedby names it (at most 40 characters, as in the JEDI document)."""
         return f"{socket.gethostname()[:24]}-{os.getpid()}"
 
 

@@ -1,5 +1,5 @@
 """The broker of analysis jobs: they go to their data, which move only where that fails.
-Source: brokerage.md §4, seed "Input data transfer"."""
+Source: JEDI document, "Input data transfer"; docs/reference/brokerage.md#analysis."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ from jedi.spec.snapshot import Snapshot
 
 class AnalysisBroker(GenericBroker):
     """All criteria for all sites, dataset by dataset: jobs of a container go where each of its
-    datasets lies (seed, "Workflow for analysis"). Where no site that has the data passes, the data
-    may move: if jobs of the task were closed at all of them lately, or always, as a knob says."""
+    datasets lies (JEDI document, "Workflow for analysis"). Where no site that has the data passes,
+    the data may move: if jobs of the task were closed at all of them lately, or always, as a knob
+    says."""
 
     name: ClassVar[str] = "analysis"
     filters: ClassVar[tuple[Filter, ...]] = (

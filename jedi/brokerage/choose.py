@@ -26,7 +26,7 @@ class Lottery:
     Sites of weight 0 are drawn once each, before all others.
 
     `queued` are the jobs that wait at each site. The same seed draws the same sites.
-    Source: brokerage.md §3.4.
+    Source: docs/reference/brokerage.md#choice.
     """
 
     def __init__(self, weights: Sequence[float], queued: Sequence[float], seed: int) -> None:

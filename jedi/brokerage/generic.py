@@ -1,7 +1,7 @@
 """The broker for any use case: an ordered tuple of filters, a weight, five sites.
 
 A broker is the plug-in of the room (entry point `jedi.broker`): another use case subclasses
-`GenericBroker` with filters and weights of its own. Source: brokerage.md §4 end, "Generic plugin".
+`GenericBroker` with filters and weights of its own. Source: docs/reference/brokerage.md#generic.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""How busy sites are with the jobs of a share. Source: brokerage.md §3.3, 1–5."""
+"""How busy sites are with the jobs of a share.
+Source: docs/reference/network-and-weights.md#base-weight."""
 
 from __future__ import annotations
 
@@ -69,7 +70,7 @@ def declared(sites: Snapshot, need: Requirements) -> Numbers:
 
 def untouched(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Bools:
     """Sites that are to get a batch of the task's jobs first, since nothing of the share runs or
-    waits there. Source: brokerage.md §3.4 f."""
+    waits there. Source: docs/reference/network-and-weights.md#bootstrap."""
     asked = need.request
     wanted = knobs["broker.bootstrap_empty"] and _begins(need, knobs)
     if not wanted or asked.merging or need.express(knobs):

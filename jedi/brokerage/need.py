@@ -20,7 +20,8 @@ from jedi.spec.snapshot import Snapshot
 @dataclass(frozen=True, slots=True)
 class RemainingWork:
     """Work that is left to tasks of nuclei, in core-days at 10 HS06: of all tasks, and of those of
-    the same work queue whose priority is as high at least. Source: brokerage.md §2.1."""
+    the same work queue whose priority is as high at least.
+    Source: docs/reference/nucleus.md#remaining-work."""
 
     all: Mapping[str, float] = field(default_factory=dict)
     ahead: Mapping[str, float] = field(default_factory=dict)
@@ -57,7 +58,7 @@ class Requirements:
 
     def cores(self, sites: Snapshot) -> Numbers:
         """The cores of slots for such jobs: a unified site gives a part to those of one core.
-        Source: brokerage.md §1.3, "Unified queues"."""
+        Source: docs/reference/estimates.md#resource-types."""
         return np.where(sites.unified > 0, self.demand.cores_at(sites.cores), sites.cores)
 
     def express(self, knobs: Mapping[str, Any]) -> bool:
@@ -93,7 +94,7 @@ def atom(chunks: Sequence[Chunk], n_files: int, n_events: int | None = None) -> 
     """The largest job of `n_files` master files, or of so many as `n_events` may lie in: bytes and
     events are each the largest there are.
 
-    Source: brokerage.md §5, "Atom".
+    Source: docs/reference/estimates.md#atom.
     """
     loads = [_atom(c, n_files, n_events) for c in chunks]
     return InputSize(max(load.bytes for load in loads), max(load.events for load in loads))

@@ -1,4 +1,5 @@
-"""The broker of production jobs. Source: brokerage.md §3, seed "Job brokerage explained"."""
+"""The broker of production jobs.
+Source: JEDI document, "Job brokerage explained"; docs/reference/brokerage.md."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ CAPS = (QUEUE_CAP, WAITING_CAP)
 VOIDABLE = (MUCH_TO_MOVE, MANY_TO_MOVE)
 TEMPORARY = (LINK_OFF, LINK_BUSY, NUCLEUS_BUSY, INACTIVE, DISK_IO, STORAGE, *STORAGE_STATUS,
              MUCH_TRANSFERRING, PILOTS_EXPECTED)  # fmt: skip
-"""Temporary reasons of brokerage.md §3.2: they count (#24) after the check of I/O (#23)."""
+"""Temporary reasons: they count after the check of I/O.
+Source: docs/reference/brokerage.md#io-intensive-input."""
 AFTER_IO = (*TEMPORARY, LOCAL_ONLY, SLOW_LINK, *CAPS)
 
 
@@ -85,7 +87,8 @@ class ProductionBroker(GenericBroker):
 
 def _without_void(verdict: FilterResults) -> FilterResults:
     """The same; of the sites that come as far as the check of I/O somebody has to pass it, or it
-    does not count. Who passes it may be taken away later. Source: brokerage.md §3.2 #23, #24."""
+    does not count. Who passes it may be taken away later. Source:
+    docs/reference/brokerage.md#io-intensive-input."""
     come = verdict.passed_but((*VOIDABLE, *AFTER_IO))
     passing = verdict.passed_but(AFTER_IO)
     return verdict.without(VOIDABLE) if come.any() and not passing.any() else verdict

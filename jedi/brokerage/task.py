@@ -1,5 +1,5 @@
 """The nucleus of a task: by space, backlog, where its input lies, and the work that is left there.
-Source: brokerage.md §2, seed "Task brokerage", contracts §15."""
+Source: JEDI document, "Task brokerage"; docs/reference/nucleus.md."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """What sites that passed are worth: factors with names, whose product is the weight.
 
-Source: brokerage.md §3.3, §4.4, seed "Job brokerage explained" 4, "T1 weight".
+Source: JEDI document, "Job brokerage explained", "T1 weight";
+docs/reference/network-and-weights.md.
 """
 
 from __future__ import annotations

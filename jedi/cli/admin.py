@@ -261,7 +261,7 @@ def config_unset(knob: KnobName, as_json: Json = False) -> None:
 
 @config_app.command("preset")
 def config_preset(preset: Preset, as_json: Json = False) -> None:
-    """Choose what fills in the knobs nobody has set: the seed's values or today's.
+    """Choose what fills in the knobs nobody has set: those of the JEDI document or of PanDA today.
 
     Example: `jedi config preset current`
     """

@@ -1,6 +1,6 @@
 """Which files of a dataset a task wants: some by name, some by number, in the order it wants.
 
-Source: engine.md §2.3 (files, include, exclude, random), §2.6 (of, nr, rd).
+Source: docs/reference/inputs.md#selected-files; docs/reference/splitting.md#secondary-files.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Why jobs are ended before they ended by themselves: kill codes, by reason (core/reasons.py).
 
-Source: engine.md §1.6; relations: seed, "Job rebrokerage"; PanDA's jedi_job_retry_history.
+Source: docs/reference/job-states.md#kill-codes; docs/reference/job-states.md#relations.
 """
 
 from __future__ import annotations

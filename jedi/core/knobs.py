@@ -1,7 +1,7 @@
 """Every live setting, declared once: component, key, type, unit, both presets, meaning.
 
-`classic` is the seed's behaviour, `current` PanDA's of today. Values that differ from the preset
-live in jedi_knobs; `Knobs` is the frozen view that policies get.
+`classic` is the behaviour of the JEDI document, `current` PanDA's of today. Values that differ from
+the preset live in jedi_knobs; `Knobs` is the frozen view that policies get.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Every status and every allowed move, declared once.
 
 The database's CHECKs and triggers, the drawings in docs/ and the tests of forbidden moves are all
-generated from here. Sources: seed, "Transition of task/dataset/file/event status"; commands and
-statuses beyond the seed: toabort, toreassign, reassigning, staging, staged.
+generated from here. Source: docs/reference/task-states.md#statuses;
+docs/reference/job-states.md#ends.
 """
 
 from __future__ import annotations
@@ -465,7 +465,7 @@ JOB_SUBSTATES: dict[str, tuple[str, str]] = {
     "es_unused": ("closed", "no pilot had it before all ranges were processed"),
     "es_aborted": ("closed", "jobs with the same ranges failed"),
 }
-"""More of a job's status, which is the first of the pair. Source: seed, "Final status of Event
-Service jobs"; contracts §14."""
+"""More of a job's status, which is the first of the pair. Source: JEDI document, "Final
+status of Event Service jobs"; docs/reference/job-states.md#sub-statuses."""
 
 MACHINES = (TASK, INPUT_DATASET, OUTPUT_DATASET, INPUT_FILE, OUTPUT_FILE, EVENT, JOB)

@@ -295,7 +295,7 @@ class JobGenerator(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Mer
 
     def _let_rest(self, tx: Connection, made: Mapping[tuple[int, int], NewJobs | None]) -> None:
         """Tasks of which jobs of a 5th, 10th, ... attempt were made just now make no more for a
-        while. Source: seed, "throttled"; engine.md §8.3, end."""
+        while. Source: docs/reference/task-states.md#throttled."""
         knobs = self.world.knobs
         unit_s, by_mean = knobs["throttle.unit_s"], knobs["throttle.measure"] == "mean_failures"
         most = {i: max(jobs.attempts) for (i, _), jobs in made.items() if jobs}
@@ -396,7 +396,7 @@ class JobGenerator(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Mer
 
 def _pair(row: Row[Any]) -> Pair:
     """What is throttled together: a work queue and a resource type, or all types (None) of event
-    service, whose tasks make jobs of several (seed, "Job throttling")."""
+    service, whose tasks make jobs of several (JEDI document, "Job throttling")."""
     return row.workqueue_id or 0, None if row.eventservice else row.resource_type or ""
 
 

@@ -1,6 +1,6 @@
 """Ready files in the order of their use, and those of them that make jobs of one kind.
 
-Source: engine.md §3.2 (own ramCount), §4.2 (order).
+Source: docs/reference/splitting.md#order-of-files.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Fills placeholders in: for many jobs at once, without evaluating anything.
 
 A template is cut at its placeholders once; each of them stands for a column with one text a job.
-Source: engine.md §2.4.
+Source: docs/reference/task-parameters.md#placeholders.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Merge jobs: which pre-merge files of a site go into one of them, and what such a job needs.
 
-Source: engine.md §3.1 (the column Merge), §4.4, §6.1.
+Source: docs/reference/merging.md#size-of-a-merge-job.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Serial numbers and the file names made of them.
 
-Every job, be it a new attempt, takes a new serial number, and none is used twice (seed, "Naming of
-output file", option B). In a file name the number has at least six digits.
+Every job, be it a new attempt, takes a new serial number, and none is used twice (JEDI document,
+"Naming of output file", option B). In a file name the number has at least six digits.
 """
 
 from __future__ import annotations

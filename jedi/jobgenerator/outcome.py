@@ -91,7 +91,7 @@ def without_software(
     decisions: Sequence[Decision],
 ) -> NoJobs:
     """No job can be made, since the software is not at these endpoints and no build is to be made
-    there. Seed, "Broken tasks": where scouts wait for it that breaks the task."""
+    there. JEDI document, "Broken tasks": where scouts wait for it that breaks the task."""
     if "running" in known.statuses.values():
         reason, wait_s = "Its software is being built.", knobs["jobgen.retry_s"]
         return NoJobs("build_running", reason, task.status, wait_s, {}, decisions)

@@ -1,7 +1,7 @@
 """What one job is: the plug-in of the room (entry point `jedi.generator`).
 
 A strategy gives every file its weights and every site its caps; the splitter does the rest.
-Source: brokerage.md §5, engine.md §3.1.
+Source: docs/reference/splitting.md#limits-of-a-job; docs/reference/estimates.md.
 """
 
 from __future__ import annotations
@@ -115,9 +115,9 @@ def _size_caps(
 ) -> dict[str, float]:
     """The limits on input with output, and on input alone, that add up to a job's size.
 
-    Source: seed, "nGBPerJob": input + max(output, 2.5 GB) + work directory < nGBPerJob; the larger
-    of two is below a limit if both are. engine.md §3.1 allows the least output (1500 MB) and the
-    work directory on top of it.
+    Source: JEDI document, "nGBPerJob": input + max(output, 2.5 GB) + work directory <
+    nGBPerJob; the larger of two is below a limit if both are. Preset current allows the least
+    output (1500 MB) and the work directory on top of it: docs/reference/splitting.md#ngbperjob.
     """
     if n_gb is None:
         return {"bytes": knobs["jobgen.max_gb_per_job"] * GB - fixed}

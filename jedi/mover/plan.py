@@ -67,8 +67,8 @@ class TransferPlan:
 
 
 def activity(usual: str, processing_type: str | None, priority: int) -> str:
-    """What a transfer is called: urgent tasks and priorities from 1000 on are express (contracts
-    §14)."""
+    """What a transfer is called: urgent tasks and priorities from 1000 on are express.
+    Source: docs/reference/brokerage.md#express."""
     return EXPRESS if processing_type == "urgent" or priority >= 1000 else usual
 
 

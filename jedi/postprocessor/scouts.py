@@ -1,7 +1,7 @@
 """What scout jobs taught about their task, and whether the rest of its jobs may follow.
 
-Sources: seed, "Memory probe and brokerage", "IO intensity", "HS06sPerEvent", "exhausted";
-brokerage.md §5; contracts.md §15.
+Source: JEDI document, "Memory probe and brokerage", "IO intensity", "HS06sPerEvent" and
+"Transition of task status"; docs/reference/scouts.md.
 """
 
 from __future__ import annotations

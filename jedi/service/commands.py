@@ -48,7 +48,7 @@ def command(
 
     BadInput: no such command or argument; NotFound: no such task; Forbidden: somebody else's,
     unless `who` is an operator (or a production user who retries it, with the code that it has:
-    contracts §15); Refused: not in its status.
+    docs/reference/task-states.md#commands); Refused: not in its status.
     """
     if name not in COMMANDS:
         remedy = suggest(name, COMMANDS, f"There are {', '.join(COMMANDS)}")

@@ -1,7 +1,8 @@
 """Submitting a task again: whoever submits under the name and with the output dataset of a task of
 theirs that has ended means that task, which goes on with what is unused or failed.
 
-Source: seed, "Task retry and resubmission", "Broken tasks"; contracts §12; engine.md §2.2.
+Source: JEDI document, "Task retry and resubmission" and "Broken tasks";
+docs/reference/retries-and-timeouts.md#resubmission.
 """
 
 from __future__ import annotations

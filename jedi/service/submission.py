@@ -174,7 +174,8 @@ def recheck(tx: Connection, who: str, params: TaskParams, keys: Collection[str])
 
 
 def _person(params: TaskParams, who: str, role: str) -> Iterator[Problem]:
-    """What ordinary users may not say. Source: engine.md §2.1, §2.2."""
+    """Keys that ordinary users may not set.
+    Source: docs/reference/task-parameters.md#keys-of-ordinary-users."""
     if role in ("production", "operator"):
         return
     if params.user_name not in (None, who):
@@ -324,7 +325,7 @@ def _makers(tx: Connection, params: TaskParams) -> dict[str, int]:
 def _outputs(
     tx: Connection, ddm: DDM, params: TaskParams, makers: Mapping[str, int]
 ) -> Iterator[Problem]:
-    """Outputs belong to this task alone (seed: each task has a unique output dataset), unless it
+    """Outputs belong to this task alone (JEDI document, "Broken tasks"), unless it
     says that it shares those of a task that has ended."""
     wanted = _wanted(params)
     live = {row.jeditaskid for row in datasets.producers(tx, wanted) if row.live}

@@ -1,7 +1,8 @@
 """Sums with one unknown, `#`: whole numbers, + - * / % and parentheses. Nothing is evaluated as
 code.
 
-Source: engine.md §2.4, the form M[…] of a placeholder. Division rounds down.
+The form M[…] of a placeholder. Division rounds down. Source:
+docs/reference/task-parameters.md#placeholders.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from jedi.spec.chunk import Files
 from jedi.spec.generation import TaskOrder
 
 PRIORITY = 2000
-"""Of build jobs (engine.md §11)."""
+"""Of build jobs (docs/reference/inputs.md#builds)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 Nothing of the text reaches the database: it is parsed, every piece of it must be one that is
 known here, and the condition is written anew with all its values bound. So a criterion has no way
 to call, to change or to look at anything but the task, and none to fail for one task and not for
-another. Source: seed, "The JEDI_Work_Queue table".
+another. Source: JEDI document, "The JEDI_Work_Queue table".
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Attributes:
     check: only files that the parent recorded as finished; index_consistent: those at the places
     of the master's files. For outputs: no_output: a job may lack it; transient: kept for a while.
     Hints: duplicates, many_time, cvmfs, object_store, merge_only, no_staging, pseudo.
-    Source: seed, "Dataset attributes"; engine.md §2.6.
+    Source: JEDI document, "Dataset attributes"; docs/reference/splitting.md#secondary-files.
     """
 
     ratio: float = 1.0

@@ -1,7 +1,8 @@
 """What a task's jobs need of a machine, and the formulas that make figures of it.
 
 Brokers ask for one job at every site, the generator for every job at its site: the formulas take
-columns, of sites or of jobs. Source: brokerage.md §5. MB and GB are powers of 1024.
+columns, of sites or of jobs. Source: docs/reference/estimates.md. MB and GB are
+powers of 1024.
 """
 
 from __future__ import annotations

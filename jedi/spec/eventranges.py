@@ -1,6 +1,6 @@
 """Cuts the events of files into ranges: what a task that is split by events has instead of files.
 
-Source: seed, "Event-level splitting"; engine.md §3.3.
+Source: JEDI document, "Event-level splitting"; docs/reference/event-ranges.md#ranges.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Incremental execution: what of a task may change once it was refined, and what follows from it.
 
-The rest is built into its rows. Source: engine.md §2.2 (resubmission), §6.3; seed, "Task retry and
-resubmission".
+The rest is built into its rows. Source: JEDI document,
+"Task retry and resubmission"; docs/reference/retries-and-timeouts.md#incremental-execution.
 """
 
 from __future__ import annotations

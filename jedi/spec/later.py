@@ -1,7 +1,8 @@
 """What is legal JEDI but not built yet: refused with what to do instead, or kept and shown with a
 warning that says what happens, never ignored.
 
-Whoever builds a feature takes its keys from here. Source: engine.md §2.2–2.6.
+Whoever builds a feature takes its keys from here. Source:
+docs/reference/task-parameters.md#later-keys.
 """
 
 from __future__ import annotations

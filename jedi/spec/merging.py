@@ -9,7 +9,8 @@ from jedi.spec.chunk import Files
 from jedi.spec.generation import TaskOrder
 
 GROWTH = 1.2
-"""Bytes of a merged file for each byte that goes into it, at most (engine.md §3.1)."""
+"""Bytes of a merged file for each byte that goes into it, at most.
+Source: docs/reference/merging.md#size-of-a-merge-job."""
 LOGS = "trn_log"
 """The type of the dataset that has a file of every job: master of the others."""
 

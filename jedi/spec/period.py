@@ -1,6 +1,6 @@
 """When a periodical task gets its next job: an interval such as `10 min`, or a line of cron.
 
-Source: seed, "Periodical task execution"; contracts §9.
+Source: JEDI document, "Periodical task execution"; docs/reference/inputs.md#periodical-tasks.
 """
 
 from __future__ import annotations

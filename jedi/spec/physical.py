@@ -1,6 +1,6 @@
 """Input files that a task names by where they lie, not by a dataset: pfnList.
 
-Source: engine.md §2.2.
+Source: docs/reference/inputs.md#files-without-a-dataset.
 """
 
 from __future__ import annotations

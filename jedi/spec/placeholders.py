@@ -1,7 +1,7 @@
 """What stands for a job's own values in job parameters and file names: ${IN}, ${SN}, $JEDITASKID.
 
 Braces mark JEDI's placeholders when the name is in capitals; everything else with a dollar sign
-belongs to the shell. Source: engine.md §2.4.
+belongs to the shell. Source: docs/reference/task-parameters.md#placeholders.
 """
 
 from __future__ import annotations

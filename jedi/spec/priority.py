@@ -1,6 +1,6 @@
 """The priority a task begins with, and what people are allowed specially.
 
-Source: seed, "Special permission"; brokerage.md §8.
+Source: JEDI document, "Special permission"; docs/reference/throttler-and-shares.md#priority.
 """
 
 from __future__ import annotations

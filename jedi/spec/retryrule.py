@@ -2,7 +2,8 @@
 
     - {rule_id: 1, error_code: memory_limit, action: increase_memory}
 
-Source: engine.md §4.8; seed, "Memory increase in job retry"; contracts §15.
+Source: docs/reference/retries-and-timeouts.md#retry-rules;
+docs/reference/retries-and-timeouts.md#memory-increase.
 """
 
 from __future__ import annotations

@@ -64,7 +64,8 @@ class Declared:
 
     @classmethod
     def of(cls, task: Any) -> Declared:
-        """From a row of jedi_tasks; what is not said has the defaults of brokerage.md §5."""
+        """From a row of jedi_tasks; unset figures have the defaults of
+        docs/reference/estimates.md#walltime."""
         work = (task.workdiskcount or 0) * SIZES[task.workdiskunit or "kB"]
         rules = SplitRules.model_validate(task.rules or {})
         rate = rules.scout_success_rate

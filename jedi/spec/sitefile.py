@@ -1,7 +1,7 @@
 """The site file: where jobs can run and where files can lie, as operators write it.
 
-Attribute names and units: brokerage.md §7. What an entry leaves out keeps its present value; a new
-site begins with the defaults of the table.
+Attribute names and units: docs/reference/estimates.md#site-attributes. What an entry leaves out
+keeps its present value; a new site begins with the defaults of the table.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Split rules: how a task's input becomes jobs, typed; their two-letter text is made only here.
 
-Source: engine.md §2.5, contracts §15.
+Source: docs/reference/splitting.md#split-rules.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SplitRules(Rules):
     of input or output; hours of wall time.
 
     Of the rules that say how large a job is, the first one given counts: events, files, GB,
-    events aimed at, GB of output (contracts §15).
+    events aimed at, GB of output (docs/reference/splitting.md#precedence).
     """
 
     n_events_per_input: Count = rule("EI", "nEventsPerInputFile")

@@ -65,7 +65,7 @@ class RefinedTask:
     queue_name: str | None = None
 
     def queued(self, queue_id: int, queue_name: str, processing_type: str | None) -> RefinedTask:
-        """In a work queue, which is its share unless the task has another, or is urgent (seed,
-        "Express input/output transfers": such a task ignores fairshare)."""
+        """In a work queue, which is its share unless the task has another, or is urgent (such
+        a task ignores fairshare: docs/reference/brokerage.md#express)."""
         share = EXPRESS if processing_type == "urgent" else self.columns.gshare or queue_name
         return replace(self, columns=replace(self.columns, workqueue_id=queue_id, gshare=share))

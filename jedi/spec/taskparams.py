@@ -1,8 +1,8 @@
-"""The dictionary that describes a task, typed. Keys are the seed's (camelCase).
+"""The dictionary that describes a task, typed. Keys are those of PanDA (camelCase).
 
 `tasktext` reads it, `taskrules` knows what does not go together, `taskproblems` puts errors into
-words, `later` lists legal JEDI that is not built yet. Defaults: contracts §9; keys: engine.md
-§2.1–2.3.
+words, `later` lists legal JEDI that is not built yet. Source:
+docs/reference/task-parameters.md#mandatory-keys-and-defaults.
 """
 
 from __future__ import annotations
@@ -373,8 +373,8 @@ class TaskParams(_CamelModel, Rules):
     @model_validator(mode="before")
     @classmethod
     def _of_analysis(cls, data: Any) -> Any:
-        """Analysis has an output dataset for each site (seed, "Workflow for analysis"), except on
-        a machine of one's own, where one is enough."""
+        """Analysis has an output dataset for each site (JEDI document, "Workflow for
+        analysis"), except on a machine of one's own, where one is enough."""
         if not isinstance(data, dict) or data.get("vo", "local") == "local":
             return data
         analysis = data.get("prodSourceLabel", "user") == "user"

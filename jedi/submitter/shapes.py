@@ -1,5 +1,5 @@
 """The slots that a site gives to pilots: whole ones or, where it is unified over resource types,
-parts of them. Source: brokerage.md §1.3, "Unified queues"."""
+parts of them. Source: docs/reference/estimates.md#resource-types."""
 
 from __future__ import annotations
 

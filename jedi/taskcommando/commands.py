@@ -1,4 +1,5 @@
-"""What may be asked of a task, and when: the command table. Source: engine.md §1.2."""
+"""What may be asked of a task, and when: the command table.
+Source: docs/reference/task-states.md#commands."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ ANEW = (
     "Correct what its reason tells, and submit it as a new task: with output datasets of other "
     "names, or with allowTaskDuplication: true."
 )
-"""Repeating what is broken is useless. Source: seed, "Broken tasks"."""
+"""Repeating what is broken is useless. Source: JEDI document, "Broken tasks"."""
 
 
 def _to(doing: str, reason: str | None = None) -> frozenset[str]:

@@ -1,6 +1,6 @@
 """Retrying has limits: what a task has spent so far decides whether it is tried once more.
 
-Source: engine.md §6.6.
+Source: docs/reference/retries-and-timeouts.md#retry-limits.
 """
 
 from __future__ import annotations

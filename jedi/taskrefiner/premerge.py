@@ -1,7 +1,7 @@
 """What is merged: twins of a task's outputs, which people don't get to see.
 
-The jobs of the task fill the twins, merge jobs read them and fill the outputs. Source: engine.md
-§6.1; the mark in the names is PanDA's.
+The jobs of the task fill the twins, merge jobs read them and fill the outputs. Source:
+docs/reference/merging.md#internal-merging; the mark in the names is PanDA's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """From task parameters to a task: columns, datasets, output templates, job parameters.
 
 `Refiner` is the plug-in of the room: a use case of its own subclasses it and names the class as
-entry point `jedi.refiner` (see agent/plugins.py). Source: engine.md §2.3, §2.4.
+entry point `jedi.refiner` (see agent/plugins.py). Source:
+docs/reference/task-parameters.md#items-of-jobparameters.
 """
 
 from __future__ import annotations

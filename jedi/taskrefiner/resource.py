@@ -1,4 +1,5 @@
-"""The shape of a task's jobs, by cores and memory per core. Source: brokerage.md §1.3."""
+"""The shape of a task's jobs, by cores and memory per core.
+Source: docs/reference/estimates.md#resource-types."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Are there enough jobs? By work queue and resource type, whether more are made and how many.
 
-Source: seed, "Job throttling"; brokerage.md §6, whose tests are numbered here as there.
+Source: JEDI document, "Job throttling"; the tests are numbered as in
+docs/reference/throttler-and-shares.md#throttler-tests.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """How what there is divides among work queues, and in which order they are served.
 
-Source: seed, "Shares"; brokerage.md §1.2. Partitions may stand in partitions.
+Source: JEDI document, "Shares"; docs/reference/throttler-and-shares.md#shares. Partitions may stand
+in partitions.
 """
 
 from __future__ import annotations

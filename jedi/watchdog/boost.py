@@ -12,8 +12,8 @@ from jedi.watchdog.dog import Counts, Dog, in_batches
 
 
 def run(world: World) -> Counts:
-    """Source: seed, "Automatic priority boosting for quick completion of tasks"; the parent of a
-    boosted task is complete (engine.md §8.3)."""
+    """Source: JEDI document, "Automatic priority boosting for quick completion of tasks"; the
+    parent of a boosted task is complete (docs/reference/task-states.md#boost)."""
     knobs = world.knobs
     priority = int(knobs["boost.priority"])
     percent, to_do = float(knobs["boost.done_percent"]), int(knobs["boost.jobs"])

@@ -15,7 +15,8 @@ from jedi.watchdog.dog import Counts, Dog
 
 
 def run(world: World) -> Counts:
-    """Source: seed, "Throttled jobs and tasks"; who counts: brokerage.md §4.1."""
+    """Source: JEDI document, "Throttled jobs and tasks";
+    docs/reference/throttler-and-shares.md#user-caps."""
     caps = int(world.knobs["caps.user_jobs"]), int(world.knobs["caps.group_jobs"])
     size, counts = int(world.knobs["watchdog.batch"]), Counts()
     with world.engine.begin() as tx:

@@ -12,8 +12,8 @@ from jedi.watchdog.dog import Counts, Dog, later
 
 
 def run(world: World) -> Counts:
-    """What a job may have at the moment stays. Source: seed, one-time and many-time input;
-    contracts §14."""
+    """What a job may have at the moment stays. Source:
+    docs/reference/inputs.md#one-time-and-many-time-input."""
     size = int(world.knobs["watchdog.batch"])
     copies = world.ddm.copies()
     counts = Counts()

@@ -8,7 +8,7 @@ from jedi.watchdog.dog import Counts, Dog
 
 
 def run(world: World) -> Counts:
-    """Source: brokerage.md §3.2 #7, "avg diskIO of running"."""
+    """Source: docs/reference/brokerage.md#disk-io-and-io-limits-of-sites."""
     with world.engine.begin() as tx:
         return Counts(sites=statistics.note_disk_io(tx))
 

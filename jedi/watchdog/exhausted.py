@@ -11,7 +11,7 @@ from jedi.watchdog.dog import Counts, Dog, in_batches
 
 
 def run(world: World) -> Counts:
-    """Source: seed, "exhausted"; engine.md §1.1."""
+    """Source: docs/reference/task-states.md#exhausted."""
     timeout_s = float(world.knobs["watchdog.exhausted_timeout_s"])
 
     def step(tx: Connection, limit: int) -> Counts:

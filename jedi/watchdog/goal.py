@@ -10,7 +10,7 @@ from jedi.watchdog.dog import Counts, Dog, in_batches
 
 
 def run(world: World) -> Counts:
-    """Jobs that run already may end. Source: seed, GOAL and TERMCONDITION; engine.md §6.7."""
+    """Jobs that run already may end. Source: docs/reference/task-states.md#goal."""
 
     def step(tx: Connection, limit: int) -> Counts:
         return Counts(told_to_finish=tending.tell_to_finish(tx, "WatchDog", limit))

@@ -12,7 +12,8 @@ from jedi.watchdog.dog import Counts, Dog, in_batches
 
 
 def run(world: World) -> Counts:
-    """Source: seed, "Memory probe and brokerage"; engine.md §4.7, §5."""
+    """Source: JEDI document, "Memory probe and brokerage";
+    docs/reference/scouts.md#measured-again."""
     told = world.knobs["scout.measure_at"]
     steps = [int(step) for step in told.split(",")] if told != "none" else []
     sample = int(world.knobs["scout.sample"])

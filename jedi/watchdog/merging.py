@@ -12,7 +12,7 @@ from jedi.watchdog.dog import Counts, Dog, in_batches
 
 def run(world: World) -> Counts:
     """After as many tries as a merge has, the jobs that wait for it are closed and their inputs go
-    elsewhere. Source: engine.md §6.1; the limit is that of jobs of high priority, contracts §13."""
+    elsewhere. Source: docs/reference/merging.md#attempts-of-a-merge."""
     timeout_s = float(world.knobs["watchdog.merging_timeout_s"])
     reason = f"No pilot took the merge job for {timeout_s:.0f} s."
 

@@ -17,12 +17,14 @@ from jedi.taskrefiner.resource import ResourceType, resource_type
 from jedi.watchdog.dog import Counts, Dog, in_batches
 
 _SPARE = 1.5
-"""Time that jobs get, by what the last one had. Source: engine.md §4.8."""
+"""Time that jobs get, by what the last one had. Source:
+docs/reference/retries-and-timeouts.md#retry-rules."""
 _MOST = 2**31 - 1
 
 
 def run(world: World) -> Counts:
-    """Source: seed, "Memory increase in job retry"; engine.md §4.8."""
+    """Source: JEDI document, "Memory increase in job retry";
+    docs/reference/retries-and-timeouts.md#retry-rules."""
     percent = float(world.knobs["retryrules.memory_percent"])
     most_files = int(world.knobs["jobgen.max_files_per_job"])
 

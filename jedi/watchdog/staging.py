@@ -17,7 +17,7 @@ _ACTIVITY = "Staging"
 
 def run(world: World) -> Counts:
     """What came is used while the rest is on its way: ContentsFeeder looks for it after each batch.
-    Source: engine.md §1.4, staging; contracts §14, PRESTAGE_LIMIT."""
+    Source: docs/reference/inputs.md#tape; docs/reference/throttler-and-shares.md#prestage-limit."""
     size = int(world.knobs["staging.batch"])
     with world.engine.begin() as tx:
         wanted = staging.wanted(tx, float(world.knobs["staging.limit_gb"]) * _GB)

@@ -12,7 +12,7 @@ from jedi.watchdog.dog import Counts, Dog, in_batches
 
 
 def run(world: World) -> Counts:
-    """Source: seed, "throttled"; engine.md §8.3, end."""
+    """Source: docs/reference/task-states.md#throttled."""
     unit_s = float(world.knobs["throttle.unit_s"])
 
     def release(tx: Connection, limit: int) -> Counts:

@@ -101,7 +101,8 @@ def test_what_is_not_said_is_no_limit() -> None:
 
 @pytest.mark.parametrize("preset", ["classic", "current"])
 def test_a_task_that_says_nothing_of_memory_may_go_anywhere(preset: str) -> None:
-    """brokerage.md §3.2 #10: need < minrss skips a site only where the task's RAM is above 0."""
+    """docs/reference/estimates.md#memory: minrss skips a site only where the task's memory is
+    known."""
     kept = sites("S", min_rss_mb=[1000])
     assert codes(kept, need(), **{"core.preset": preset}) == []
     said = need(ramcount=900, ramunit="MB")

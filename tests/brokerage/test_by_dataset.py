@@ -1,9 +1,9 @@
 """Analysis of a container: each of its datasets is brokered where it lies.
 
-Seed, "Workflow for analysis": "JEDI takes a few files from the Contents table per dataset and runs
-the brokerage to choose a site"; "Input data transfer": "Basically analysis jobs go to data";
-"Throttled jobs and tasks": "when one task uses 100 input datasets and 1 dataset is available only
-at busy sites, the first jobs go to data and thus jobs for the 99 datasets keep running".
+JEDI document, "Workflow for analysis": "JEDI takes a few files from the Contents table per dataset
+and runs the brokerage to choose a site"; "Input data transfer": "Basically analysis jobs go to
+data"; "Throttled jobs and tasks": "when one task uses 100 input datasets and 1 dataset is available
+only at busy sites, the first jobs go to data and thus jobs for the 99 datasets keep running".
 """
 
 from __future__ import annotations

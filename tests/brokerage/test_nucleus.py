@@ -54,7 +54,7 @@ def test_the_backlog_does_not_matter_where_all_jobs_are_to_go_there() -> None:
 
 
 def test_work_that_is_left_takes_its_room() -> None:
-    """277.8 core-days write 69.4 GB (brokerage.md §2.1)."""
+    """277.8 core-days write 69.4 GB (docs/reference/nucleus.md#remaining-work)."""
     days = 2.4e8 / 10 / 86400
     assert days * task.GB_PER_CORE_DAY == pytest.approx(69.4, abs=0.05)
     asked = replace(need(), work=RemainingWork(all={"S": days}))
@@ -126,7 +126,7 @@ def test_where_nobody_has_the_input(
     down = world("S", state=["DOWN"])
     # "nobody" is counted among those that pass the rest
     assert names(choose(down, wanted, FREE_TO_MOVE)) == []
-    # seed, "Task brokerage": "nuclei not fulfilling any of the criteria is skipped"
+    # JEDI document, "Task brokerage": "nuclei not fulfilling any of the criteria is skipped"
     assert names(choose(world("S"), wanted)) == []
 
 

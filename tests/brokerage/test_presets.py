@@ -1,4 +1,4 @@
-"""Where the presets of brokers differ: the classic one knows the seed's criteria and no more."""
+"""Where the presets of brokers differ: classic knows the criteria of the JEDI document alone."""
 
 from __future__ import annotations
 
@@ -42,15 +42,16 @@ from jedi.spec.splitrule import SplitRules
 def test_io_limits_of_sites_are_of_today(
     columns: dict[str, Any], asked: dict[str, Any], code: str
 ) -> None:
-    """The seed's "Job brokerage explained" 3 has neither max_io_intensity nor maxdiskio;
-    brokerage.md §3.2 #7 and #19 have them."""
+    """JEDI document, "Job brokerage explained", 3 has neither max_io_intensity nor maxdiskio;
+    docs/reference/brokerage.md#disk-io-and-io-limits-of-sites."""
     assert codes(world("S", **columns), need(**asked)) == []
     assert codes(world("S", **columns), need(**asked), CURRENT) == [code]
 
 
 def test_how_much_waits_for_a_nucleus_stops_jobs_today() -> None:
-    """Seed: satellites "with over max_queued (currently 300) files queued to the nucleus" are
-    skipped; all links together (brokerage.md §3.2 #2: 10,000) do not count there."""
+    """JEDI document, "Job brokerage explained": satellites "with over max_queued (currently 300)
+    files queued to the nucleus" are skipped; all links together (docs/reference/brokerage.md#links)
+    do not count there."""
     at = world("S", "NUC", queued_in=[0, 10_000])
     assert codes(at, need(nucleus="NUC")) == []
     assert codes(at, need(nucleus="NUC"), CURRENT) == ["nucleus_busy"]
@@ -62,15 +63,16 @@ def intensive(event_service: bool) -> Requirements:
 
 
 def test_event_service_must_not_move_much_either() -> None:
-    """Seed: "If IO Intensity of the task is larger than 200 kB/s: the total size of missing files
-    must be less than 10GB", with no word of event service, which PanDA of today spares."""
+    """JEDI document, "Job brokerage explained": "If IO Intensity of the task is larger than 200
+    kB/s: the total size of missing files must be less than 10GB", with no word of event service,
+    which PanDA of today spares."""
     assert codes(world("S"), intensive(event_service=False)) == ["much_to_move"]
     assert codes(world("S"), intensive(event_service=True)) == ["much_to_move"]
     assert codes(world("S"), intensive(event_service=True), CURRENT) == []
 
 
 def test_a_nucleus_whose_endpoint_is_closed_stands_today_alone_aside() -> None:
-    """The seed's six criteria of nuclei do not look at the status of endpoints."""
+    """Six criteria in docs/reference/nucleus.md#criteria, none of them the status of endpoints."""
     closed = world("S", takes_wan=[0], free_gb=[500_000], total_gb=[500_000])
     assert names(choose_nucleus(closed, need())) == ["S"]
     found = choose_nucleus(closed, need(), CURRENT)
@@ -78,8 +80,9 @@ def test_a_nucleus_whose_endpoint_is_closed_stands_today_alone_aside() -> None:
 
 
 def test_classic_nuclei_keep_locality_however_long_it_takes() -> None:
-    """Seed: "nuclei not fulfilling any of the criteria is skipped"; "If the total input size is
-    larger than 1GB, totalInputSize×10% must be available in the nucleus"."""
+    """JEDI document, "Task brokerage": "nuclei not fulfilling any of the criteria is skipped"; "If
+    the total input size is larger than 1GB, totalInputSize×10% must be available in the
+    nucleus"."""
     nowhere = replace(need(large_input(), priority=900), waits_days=30.0)
     at = world("S", free_gb=[500_000], total_gb=[500_000])
     assert names(choose_nucleus(at, nowhere, CLASSIC)) == []
@@ -87,8 +90,8 @@ def test_classic_nuclei_keep_locality_however_long_it_takes() -> None:
 
 
 def test_where_the_input_lies_counts_no_more_once_it_may_be_brought() -> None:
-    """brokerage.md §2.3: available/total and the tape factor apply "only if locality is in
-    force"; after 7 days in assigning the check is dropped, so all nuclei weigh the same."""
+    """docs/reference/nucleus.md#weight: the input and tape factors count only while locality is
+    required; after 7 days in assigning the check is dropped, so all nuclei weigh the same."""
     at = world("A", "B", "C", free_gb=[204_800] * 3, total_gb=[409_600] * 3)
     lies = large_input(A=held(100 * GB, 1000), B=held(50 * GB, 500, disk=False))
     fresh, old = (replace(need(lies), waits_days=days) for days in (0.0, 7.0))
@@ -104,9 +107,10 @@ def test_where_the_input_lies_counts_no_more_once_it_may_be_brought() -> None:
 
 
 def test_sites_with_nothing_of_the_share_get_a_batch_first() -> None:
-    """brokerage.md §3.4 f: "all counts zero, prio ≤ 150, not merging/express: kept, weight = 0
-    marker"; "Order kept: weight-0 bootstrap queues first, then weight descending"; the lottery
-    draws "unseen bootstrap queues first at random, then random proportional to weight"."""
+    """docs/reference/network-and-weights.md#bootstrap: a site without any job of the share weighs 0
+    for priorities up to 150, but not for merge and express jobs;
+    docs/reference/brokerage.md#choice: such sites come first, and the lottery draws them first,
+    then in proportion to the weights."""
     at = world(*"ABCD", jobs={"running": [5.0, 0, 90, 0], "activated": [1.0, 0, 0, 0]})
     found = choose(at, need(priority=150), CURRENT)
     assert names(found) == ["B", "D", "C", "A"]
@@ -120,11 +124,12 @@ def test_sites_with_nothing_of_the_share_get_a_batch_first() -> None:
     assert firsts == {0, 1}
     for others in ({"priority": 151}, {"merging": True}, {"processing_type": "urgent"}):
         assert all(w > 0 for w in choose(at, need(**others), CURRENT).weights)
-    assert all(w > 0 for w in choose(at, need(priority=150)).weights)  # the seed has no such rule
+    assert all(w > 0 for w in choose(at, need(priority=150)).weights)  # classic has no such rule
 
 
 def test_where_all_sites_had_their_first_batch_the_rest_waits() -> None:
-    """25 jobs a batch (brokerage.md §3.4): of 100 files for two idle sites 50 become jobs now."""
+    """25 jobs a batch (docs/reference/brokerage.md#choice): of 100 files for two idle sites 50
+    become jobs now."""
     master = chunk(files(100, [1] * 100))
     for knobs, n in ((CURRENT, 50), (CLASSIC, 100)):
         found = choose(world("A", "B"), need(), knobs)
@@ -145,8 +150,8 @@ def test_where_all_sites_had_their_first_batch_the_rest_waits() -> None:
 def test_pilots_count_as_running_jobs_where_they_come_before_jobs(
     columns: dict[str, Any], running: int
 ) -> None:
-    """brokerage.md §3.3, 2: "If nRun < 20, nWorkers > nRun, pilots seen, queue is in unified pilot
-    streaming, and prio ≤ 150: nRun = nWorkers. (DOC: min(20, nBatchJob) for all.)"."""
+    """docs/reference/network-and-weights.md#bootstrap: if fewer than 20 run, min(20, pilots) counts
+    as running; current: for priorities up to 150 where pilots come before jobs and were seen."""
     at = world("S", jobs={"running": [5]}, **{"workers": [12], **columns})
     assert weights.queue_factor(at, need(), CURRENT)[0] == pytest.approx((running + 1) / 10)
     of_old = max(5, int(at.workers[0]))
@@ -167,8 +172,8 @@ def test_pilots_count_as_running_jobs_where_they_come_before_jobs(
 def test_declared_slots_count_as_running_jobs(
     slots: float | None, asked: dict[str, Any], expected: float
 ) -> None:
-    """brokerage.md §3.3, 3: "Declared slots for (share, resource type), only if prio ≤ 150: 0 →
-    nRun += starting; n>0 → nRun = max(int(n/cores), nRun)"."""
+    """docs/reference/network-and-weights.md#bootstrap: n declared slots count as max(n ÷ cores,
+    running), 0 slots as running + starting."""
     at = world("S", jobs={"running": [5], "starting": [7]}, cores=[8],
                slots=[[[SHARE, "MCORE"], [slots]]])  # fmt: skip
     wanted = need(columns={"corecount": 8}, **{"resource_type": "MCORE", **asked})
@@ -179,8 +184,8 @@ def test_declared_slots_count_as_running_jobs(
 
 
 def test_a_site_that_declares_slots_needs_no_pilots() -> None:
-    """brokerage.md §3.2 #21: skipped if "no getJob/updateJob calls in the last 3 h … no standby
-    slots"."""
+    """docs/reference/brokerage.md#pilots: skipped without pilots in the last 3 h, unless it has
+    standby slots."""
     at = world("S", pilot_age_s=[None], slots=[[[SHARE, "SCORE"], [10]]])
     asked = need(resource_type="SCORE")
     assert codes(at, asked, CURRENT) == []
@@ -208,15 +213,15 @@ def heavy_with(*at: str) -> Requirements:
 def test_the_io_check_is_void_only_where_nobody_passes_for_it(
     columns: dict[str, Any], jobs: dict[str, list[float]], expected: list[str]
 ) -> None:
-    """brokerage.md §3.2 #23: "if none passes, the check is void"; #24: "any T reason" takes sites
-    away afterwards. A has the input, B would have to move it."""
+    """docs/reference/brokerage.md#io-intensive-input: if no site passes, current drops the check;
+    temporary reasons take sites away afterwards. A has the input, B would have to move it."""
     at = world("A", "B", jobs=jobs, **columns)
     assert names(choose(at, heavy_with("A"), CURRENT)) == expected
     assert names(choose(at, heavy_with(), CURRENT)) != []  # void: nobody has it
 
 
 def test_mcore_jobs_do_not_stand_in_the_way_of_score_tasks_at_unified_sites() -> None:
-    """brokerage.md §3.4 c: "cap | not express, not ucore"; e caps each resource type apart."""
+    """docs/reference/brokerage.md#waiting-jobs: current counts each resource type apart."""
     plain = world("S", cores=[8], unified=[1]).plain()
     plain["jobs"] = [[[SHARE, "MCORE", "activated"], [500.0]]]
     at = Snapshot.read(plain)

@@ -46,7 +46,8 @@ def input_of(n: int, size: float, **held: SiteInput) -> InputAvailability:
 
 def test_the_golden_weight() -> None:
     """nRun 100, act 40, ass 30, start 5, def 5; 100 GB, 60 GB of them local, 200 files missing;
-    75 of 150 files on the link, 60 MB/s: 0.9277 (brokerage.md §3.3)."""
+    75 of 150 files on the link, 60 MB/s: 0.9277
+    (docs/reference/network-and-weights.md#golden-example)."""
     at = world("S", jobs={"running": [100], "activated": [40], "assigned": [30], "starting": [5],
                           "defined": [5]},
                links={"production_queued": [75], "mb_s": [60]})  # fmt: skip
@@ -136,7 +137,7 @@ def test_t1_weight(asked: dict[str, Any], classic: float, current: float) -> Non
 
 
 def test_estimates_of_the_specification() -> None:
-    """brokerage.md §5: budget, walltime, memory."""
+    """docs/reference/estimates.md#walltime: budget, walltime, memory."""
     figures = demand(cputime=250, cpuefficiency=90, basewalltime=600, ramcount=2200,
                      ramunit="MBPerCore", baseramcount=1000)  # fmt: skip
     assert figures.budget(172_800, 8.0, 12.0) == pytest.approx(14_878_080)
@@ -268,9 +269,9 @@ def test_opportunistic_sites_do_not_get_urgent_jobs_today() -> None:
 def test_a_queue_is_inactive_if_nothing_starts_though_something_waits(
     ages: dict[str, Any], jobs: dict[str, Any], classic: list[str], current: list[str]
 ) -> None:
-    """Contracts §16, "inactive queue, classic": no job started in the last 2 h *although a job
-    waited there (activated or starting) at some time in them*; where nothing waited nothing could
-    start. §12, current: ... and activated+starting > 0."""
+    """docs/reference/brokerage.md#inactive-queues, classic: no job started in the last 2 h although
+    a job waited there (activated or starting) at some time in them; where nothing waited nothing
+    could start. Current: ... and activated + starting > 0."""
     at = world("S", jobs=jobs, **ages)
     assert codes(at, need(priority=801)) == classic
     assert codes(at, need(priority=801), CURRENT) == current

@@ -114,7 +114,7 @@ def test_jobs_spread_by_the_weights_of_their_share(grid: World) -> None:
         assert len(drawn) == 120
         made: Counter[str] = Counter()
         chances = []
-        for site in drawn:  # brokerage.md §4.4: who runs much and has little to do gets more
+        for site in drawn:  # docs/reference/network-and-weights.md#analysis-weight
             chances.append({
                 name: (running + 1) / (activated + made[name] + 1)
                 for name, (running, activated) in sites.items()

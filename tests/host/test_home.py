@@ -110,8 +110,9 @@ def test_a_vanished_or_foreign_service_root_is_chosen_anew(home: Home, tmp_path:
 
 @only_root
 def test_the_database_has_an_account_that_no_payload_can_have(home: Home) -> None:
-    """Contracts §6: payloads run "never [as] the database's user"; they have any account but
-    root's, `nobody` by default. So the database's has no name, and a number of its own."""
+    """docs/reference/payload-and-processes.md#payload: never the account of the database; they have
+    any account but root's, `nobody` by default. So the database's has no name, and a number of its
+    own."""
     account = home.database_account()
     assert account is not None and account.uid in DATABASE_IDS
     with pytest.raises(KeyError):

@@ -19,7 +19,8 @@ from jedi.core.knobs import KNOBS
 from jedi.spec import sitefile
 
 ROOT = Path(__file__).parents[2]
-DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
+DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md")),
+        *sorted(ROOT.glob("docs/reference/*.md"))]  # fmt: skip
 PROGRAMS = {"jedi": jedi.app, "jedi-task": task.app, "jedi-job": job.app}
 COMPONENTS = {name.partition(".")[0] for name in KNOBS}
 

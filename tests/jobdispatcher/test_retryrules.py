@@ -84,7 +84,8 @@ def give(engine: Engine, *rules: str) -> None:
 def test_a_job_without_memory_is_tried_with_more(
     engine: Engine, unit: str, base: int | None, cores: int, asked: int, pss_mb: int, target: int
 ) -> None:
-    """The seed's rule is there from the beginning."""
+    """The rule of docs/reference/retries-and-timeouts.md#memory-increase is there from the
+    beginning."""
     with engine.begin() as tx:
         made = make_jobs(tx, 2, cores=cores, memory_mb=asked)
         set_task(tx, made, ramunit=unit, baseramcount=base)

@@ -299,7 +299,7 @@ def test_two_files_of_one_name_are_not_for_one_job(world: World) -> None:
 
 def test_more_files_for_a_job_than_a_repeated_dataset_has(world: World) -> None:
     """`repeat` begins anew behind the last file, and no job has one file twice. Too few secondary
-    files: the task waits and says so (contracts §16)."""
+    files: the task waits and says so (docs/reference/splitting.md#secondary-files)."""
     catalogue(world, in_=4, second=1)
     (task,) = ready(world, document({**SECOND, "ratio": 2.0, "attributes": "repeat"}))
     generate(world)
@@ -477,8 +477,8 @@ def test_a_full_queue_takes_no_more(world: World) -> None:
 
 
 def test_a_throttled_queue_waits_but_urgent_work_passes(world: World) -> None:
-    """Seed, "Job throttling": a fifth of the cap at once, one job at least; more than the cap are
-    not queued, but for more urgent work."""
+    """JEDI document, "Job throttling": a fifth of the cap at once, one job at least; more than the
+    cap are not queued, but for more urgent work."""
     catalogue(world, in_=3)
     with world.engine.begin() as tx:
         tx.execute(text("UPDATE jedi_work_queue SET queue_share = 10, "

@@ -145,9 +145,9 @@ def test_what_follows_is_used_again_where_the_task_says_so() -> None:
 
 
 def test_what_follows_has_the_ids_of_its_master() -> None:
-    """Secondary files follow the id, in all modes (contracts §16): all files of an id go with it;
-    where several jobs share it, as many as each wants, and the rest with the last. Id 5 has none,
-    so its job waits, and the others do not."""
+    """Secondary files follow the id, in all modes (docs/reference/splitting.md#boundaries): all
+    files of an id go with it; where several jobs share it, as many as each wants, and the rest with
+    the last. Id 5 has none, so its job waits, and the others do not."""
     master = files(6, boundaries=[1, 1, 2, 3, 3, 5])
     beside = Secondary("IN2", files(7, boundaries=[1, 2, 2, 2, 3, 3, 4]))
     (told,) = in_order([chunk(master, beside)], SplitRules(group_boundary_id=4))
@@ -213,8 +213,9 @@ def test_ranges_of_events_do_not_divide_an_id(
     world: World, mode: int, key: str, size: int, expected: list[str]
 ) -> None:
     """Modes 3, 4: several whole ids may share a job, none is ever cut, by event ranges neither
-    (contracts §16). Four files of ten events, ids 1, 1, 2, 2: an id has 20 events, more than the 8
-    of a job, and is a job alone; of 40, two ids fill a job. With 4 a job has one id."""
+    (docs/reference/splitting.md#boundaries). Four files of ten events, ids 1, 1, 2, 2: an id has 20
+    events, more than the 8 of a job, and is a job alone; of 40, two ids fill a job. With 4 a job
+    has one id."""
     catalogue(world, in_=told(4, boundary=[1, 1, 2, 2], nevents=[10] * 4))
     constant = {"type": "constant", "value": "${SKIPEVENTS}+${MAXEVENTS} from ${FIRSTEVENT}"}
     ready(world, {**document(constant, groupBoundaryID=mode), key: size})

@@ -60,7 +60,7 @@ def test_merges_ask_for_as_much_disk_before_their_task_is_measured_as_after(
 ) -> None:
     """ "Merge jobs ask for 1 MB of disk before their task is measured and 301 after". PanDA:
     max(workDiskCount + 300 MB, 500 MB) besides their files, a few bytes here: 500 MB and a bit,
-    whether a work directory of 1 MB is known or not. The seed knows neither the 300 nor the 500."""
+    whether a work directory of 1 MB is known or not. Classic knows neither the 300 nor the 500."""
     task = task_of(world)
     make(world, jobs(world, task, "activated"))
     with world.engine.begin() as tx:
@@ -202,8 +202,8 @@ def test_every_output_has_its_stream(world: World) -> None:
 
 
 def test_three_tries_then_the_inputs_come_back(world: World) -> None:
-    """Seed, "Output merging": "If the final attempt for the merge job fails, the status of merging
-    jobs will change to cancelled and input files will be retried." """
+    """JEDI document, "Output merging": "If the final attempt for the merge job fails, the status of
+    merging jobs will change to cancelled and input files will be retried." """
     task = task_of(world, 2)
     first = jobs(world, task, "activated")
     make(world, first)
@@ -291,8 +291,8 @@ def test_a_pre_merge_file_that_is_gone(world: World) -> None:
 
 
 def test_merge_jobs_that_no_pilot_takes_are_closed(world: World) -> None:
-    """Three of them, then the merge is given up: its jobs are cancelled (contracts, "a merge job
-    that is given up") and the inputs are tried again."""
+    """Three of them, then the merge is given up: its jobs are cancelled (JEDI document,
+    "Output merging") and the inputs are tried again."""
     task = task_of(world, 2)
     make(world, jobs(world, task, "activated"))
     with world.engine.begin() as tx:

@@ -27,8 +27,8 @@ def fail(world: World, panda_id: int) -> None:
 
 
 def test_the_next_job_reuses_the_seed_of_a_failed_one(world: World) -> None:
-    """The seed's example: a job of two files fails; of the two jobs that follow, one takes its
-    seed and the other a new one."""
+    """The example of JEDI document, "Random seed assignment": a job of two files fails; of the two
+    jobs that follow, one takes its seed and the other a new one."""
     add_inputs(world, 2)
     [task] = ready(world, document(number("${RNDMSEED}", 100), nFilesPerJob=2))
     everything(world)

@@ -134,7 +134,7 @@ GB_ = 2**30
 def test_twenty_files_of_half_a_gigabyte(
     rules: SplitRules, asked: Demand, expected: list[int]
 ) -> None:
-    """Of nGBPerJob the seed says: "This setting in the request interface is not the input GB per
+    """JEDI document, "nGBPerJob": "This setting in the request interface is not the input GB per
     job. The disk usage is estimated as inputsize + max(outdisksize*inputsize/1MB, 2.5GB) +
     workdirsize. JEDI tries to generate jobs so that the estimation for each job is less than NG."
     """
@@ -158,8 +158,9 @@ def test_twenty_files_of_half_a_gigabyte(
 def test_the_size_of_jobs_of_files_of_a_gigabyte(
     preset: str, files_: int, size: float, asked: Demand, expected: list[int]
 ) -> None:
-    """classic: the seed's sum; current: nGBPerJob + 1500 MB + work directory, where output counts
-    as 1500 MB at least, and at most 10 GB of output (engine.md §3.1)."""
+    """classic: the sum of the JEDI document; current: nGBPerJob + 1500 MB + work directory, where
+    output counts as 1500 MB at least, and at most 10 GB of output
+    (docs/reference/splitting.md#ngbperjob)."""
     one = chunk(files(files_, [GB_] * files_, [1] * files_))
     knobs: dict[str, Any] = {"core.preset": preset}
     found = spans(cut([one], SplitRules(n_gb_per_job=size), asked, None, **knobs))
@@ -370,7 +371,8 @@ def test_templates_are_filled_in_not_evaluated() -> None:
 
 
 def test_units_and_origins() -> None:
-    """The seed's example of a failed job that is split in two, and a unit that stays one."""
+    """The example of JEDI document, "Naming of output file": a failed job is split in two, and a
+    unit that stays one."""
     previous = [100, 100, 101, 101, 102, 103, 0, 0]
     cuts = cut([chunk(files(8, previous=previous))], SplitRules(n_files_per_job=2))
     known = {
@@ -400,7 +402,8 @@ def test_files_of_a_cycle_are_shared_out_fairly(wanted: list[int], total: int) -
 
 
 def test_figures_of_the_specification() -> None:
-    """brokerage.md §5: 172,800 s on 8 cores of 12 HS06; 2000 events of 250 HS06 s."""
+    """docs/reference/estimates.md#walltime: 172,800 s on 8 cores of 12 HS06; 2000 events of 250
+    HS06 s."""
     asked = demand(cputime=250, corecount=8, ramcount=2200, ramunit="MBPerCore", baseramcount=1000)
     eight, power = np.array([8.0]), np.array([12.0])
     assert asked.events_within(172_800, 8, 12) * 250 == pytest.approx(14_878_080)
@@ -435,9 +438,9 @@ def test_what_is_not_said_costs_nothing() -> None:
 
 
 def test_scouts_take_turns_by_two() -> None:
-    """brokerage.md §3.4: "jobs are cut in batches of 25 (2 for scouts or HPO ...). For each batch
-    pick a site: ... random proportional to weight"; "After a pick nQ += batch and weight ×
-    (oldQ+1)/(newQ+1)": of three idle sites one that got two scouts weighs a third."""
+    """docs/reference/brokerage.md#choice: batches of 25 jobs, 2 of scouts; for each a site is drawn
+    in proportion to its weight, which is then multiplied by (queued before + 1) ÷ (after + 1): of
+    three idle sites one that got two scouts weighs a third."""
     some, scouts = files(10), SplitRules(n_files_per_job=1, use_scout=SCOUTING)
     (found,) = cut([chunk(some)], scouts, world=sites("A", "B", "C"))
     pairs = found.sites.reshape(5, 2)

@@ -131,10 +131,10 @@ def test_outputs_that_are_gone_are_told(world: World) -> None:
 
 
 def test_logs_that_are_gone_are_told_and_recorded(world: World) -> None:
-    """Seed, "Tasks with incomplete log datasets": JEDI cleans them before jobs of subsequent tasks
-    are made of them. 3 jobs succeed, one log vanishes: told as 1 log file, its row is failed, the
-    counters agree (2 finished, 1 failed), the log dataset is incomplete (`finished`). The task is
-    done: "all inputs of the task were successfully processed"."""
+    """JEDI document, "Tasks with incomplete log datasets": JEDI cleans them before jobs of
+    subsequent tasks are made of them. 3 jobs succeed, one log vanishes: told as 1 log file, its row
+    is failed, the counters agree (2 finished, 1 failed), the log dataset is incomplete
+    (`finished`). The task is done: "all inputs of the task were successfully processed"."""
     task = ended(world, 3, 0)
     [gone, *_] = logs = rows(
         world, "SELECT d.datasetname, c.lfn FROM jedi_dataset_contents c JOIN jedi_datasets d "

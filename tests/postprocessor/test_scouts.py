@@ -95,15 +95,17 @@ def test_the_stage_of_scouting_is_a_split_rule() -> None:
 
 
 def test_cpu_time_as_worked_by_hand() -> None:
-    # brokerage.md §5: 7200 s, base 600, power 10, 8 cores, 90 %, 500 events -> 1426
+    # docs/reference/scouts.md#cputime: 7200 s, base 600, power 10, 8 cores, 90 %, 500 events ->
+    # 1426
     found = measured()
     assert (found.cpu_time, found.cpu_time_unit) == (1426, "HS06sPerEvent")
 
 
 def test_cpu_time_counts_from_the_start_of_a_job_to_its_end() -> None:
-    """Seed, HS06sPerEvent: "the job with 95th percentile of (endTime-startTime)*corepower",
-    "cpuTime = max(0,endTime-startTime-baseTime)*corePower*coreCount*cpuEfficiency/NEvents*1.5":
-    (7200 - 600) x 10 x 8 x 0.9 / 500 x 1.5, however long its pilot saw the payload run. DISKIO:
+    """JEDI document, "HS06sPerEvent": "the job with 95th percentile of
+    (endTime-startTime)*corepower", "cpuTime =
+    max(0,endTime-startTime-baseTime)*corePower*coreCount*cpuEfficiency/NEvents*1.5": (7200 - 600) x
+    10 x 8 x 0.9 / 500 x 1.5, however long its pilot saw the payload run. DISKIO:
     "(totWBytes+totRBytes)/((endTime-startTime)": 720 MB in 7200 s."""
     paused = replace(JOB, wall_s=3600)
     assert measured(paused).cpu_time == 1426
@@ -113,8 +115,9 @@ def test_cpu_time_counts_from_the_start_of_a_job_to_its_end() -> None:
 
 
 def test_scouts_tell_little_memory_as_it_is() -> None:
-    """Seed, "Memory probe": "the task ramcount is set to (max(maxpss)-baseramcount)/corecount",
-    without a floor: 120 MB on one core are 120. PanDA of today has one (SCOUT_RAMCOUNT_MIN)."""
+    """JEDI document, "Memory probe and brokerage": "the task ramcount is set to
+    (max(maxpss)-baseramcount)/corecount", without a floor: 120 MB on one core are 120. PanDA of
+    today has one (SCOUT_RAMCOUNT_MIN)."""
     small = replace(JOB, cores=1, memory_kb=120 * 1024)
     assert measured(small).ram_count == 120
     assert measured(small, knobs=Knobs({"core.preset": "current"})).ram_count == 500

@@ -34,7 +34,8 @@ def test_boundaries(system: System) -> None:
 
 def test_events_and_what_follows_keep_to_boundaries(system: System) -> None:
     """Modes 3, 4: no id is cut, by event ranges neither; in modes 1, 2 secondary files follow the
-    id, too (contracts §16). An id of the first dataset has 20 events, more than the 8 of a job."""
+    id, too (docs/reference/splitting.md#boundaries). An id of the first dataset has 20 events, more
+    than the 8 of a job."""
     lines = system.texts("user:cut", 4, "DISK_A")
     said = {lfn: f"boundary: {1 + i // 2}, nevents: 10" for i, lfn in enumerate(names(lines))}
     describe(system, "user:cut", said)
@@ -80,8 +81,8 @@ def test_an_input_is_not_lost_to_an_output_of_its_name(system: System) -> None:
 
 
 def test_the_size_of_jobs_in_gigabytes(system: System) -> None:
-    """Seed, "nGBPerJob": input + max(output, 2.5 GB) + work directory is less than that. With 2, a
-    file that is larger alone is a job of its own; with 4, small files share a job."""
+    """JEDI document, "nGBPerJob": input + max(output, 2.5 GB) + work directory is less than that.
+    With 2, a file that is larger alone is a job of its own; with 4, small files share a job."""
     lines = system.texts("user:sized", 4, "DISK_A")
     tight = system.copying("user:sized", nGBPerJob=2)
     wide = system.copying("user:sized", nGBPerJob=4)
@@ -92,8 +93,8 @@ def test_the_size_of_jobs_in_gigabytes(system: System) -> None:
 
 
 def test_ranges_are_cut_anew_after_scouts_that_exceed_the_wall_time(system: System) -> None:
-    """Contracts §3: JEDI may re-cut unused ranges. Five files of four events, 1.5 s each: three
-    scouts take 6 s, and jobs may take 4, which suffices for two events."""
+    """docs/reference/event-ranges.md#cutting-unused-ranges-anew. Five files of four events, 1.5 s
+    each: three scouts take 6 s, and jobs may take 4, which suffices for two events."""
     system.put("scout.chunks", 3)
     lines = system.texts("user:slow", 5, "DISK_A")
     describe(system, "user:slow", dict.fromkeys(names(lines), "nevents: 4"))

@@ -1,5 +1,5 @@
-"""Every agent and the pilot die at every crash point (contracts §8), in one flow of work; and again
-where work is merged."""
+"""Every agent and the pilot die at every crash point, in one flow of work; and again where work is
+merged. Source: docs/reference/payload-and-processes.md#processes."""
 
 from __future__ import annotations
 

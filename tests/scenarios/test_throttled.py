@@ -43,8 +43,8 @@ def most_waiting(system: System, *tasks: int) -> int:
 
 
 def test_a_cap_holds_for_tasks_as_urgent_as_what_is_queued(capped: System) -> None:
-    """Seed, "Job throttling": "A max queued cap exists: cap/5" – two jobs at once –, and none
-    while more than the cap are queued: of 32 jobs of equal priority twelve wait at most."""
+    """JEDI document, "Job throttling": "A max queued cap exists: cap/5" – two jobs at once –, and
+    none while more than the cap are queued: of 32 jobs of equal priority twelve wait at most."""
     kind = {"prodSourceLabel": "managed", "taskType": "prod", "taskPriority": 500}
     inputs = {name: capped.texts(name, 16, "DISK_A") for name in ("user:one", "user:two")}
     tasks = [capped.copying(name, "sleep 0.4; cat", nFilesPerJob=1, **kind) for name in inputs]

@@ -98,9 +98,9 @@ def derived(tx: Connection) -> list[tuple[str, str | None]]:
 
 
 def legal(known: Known) -> bool:
-    """What may be, by hand from dirac_and_pgi.md, 4.4: "hold_kind is null or stage in (pre, del,
-    post)", manual stage-in in pre alone, manual stage-out in post alone, "purged_at is null or
-    stage = end", "status finished implies not null"; results are added at the end."""
+    """Possible rows, by hand from docs/reference/pgi.md#holds: no hold, or the job is before, in or
+    after its pilot; manual stage-in only before, manual stage-out only after; only ended jobs are
+    purged; finished implies that results are added; they are added at the end."""
     status, hold, added, purged = known
     pre = status in ("assigned", "activated", "throttled")
     post = status in ("holding", "transferring", "merging")
@@ -156,9 +156,9 @@ def test_rows_without_a_pgi_state_are_refused(engine: Engine, table: str) -> Non
 
 @pytest.mark.usefixtures("world")
 def test_accepted_and_not_yet_prepared_is_submitted(world: World) -> None:
-    """Contracts, "PGI": "accepted and not yet prepared = Submitted, for tasks without jobs as
-    well". T01: submission; T02: an unknown input ends one of them; T03: jobs of the other are made,
-    with inputs at the site or on their way to it."""
+    """docs/reference/pgi.md#rulings: a task that is accepted and has no job is Submitted. T01:
+    submission; T02: an unknown input ends one of them; T03: jobs of the other are made, with inputs
+    at the site or on their way to it."""
     add_inputs(world, 2)
     unknown = good(jobParameters=[{**INPUT, "dataset": "demo:nowhere"}, OUTPUT])
     ids = put_tasks(world, document(nFilesPerJob=1), unknown)

@@ -172,9 +172,9 @@ def scouted(**keys: Any) -> dict[str, Any]:
 def test_scouts_are_planned_as_they_will_be(
     t1s: World, files: Any, asked: dict[str, Any], jobs: int, sizes: tuple[int, int] | None
 ) -> None:
-    """Seed, "Job brokerage explained" 3: "If priority>900 or scout job: remove non T1 queues"; for
-    WORLD tasks T1s are the nuclei. brokerage.md §3.4: "jobs are cut in batches of 25 (2 for
-    scouts ...)"."""
+    """JEDI document, "Job brokerage explained", 3: "If priority>900 or scout job: remove non T1
+    queues"; for WORLD tasks T1s are the nuclei. docs/reference/splitting.md#batches: 25 jobs a
+    batch, 2 of scouts."""
     stock(t1s, **files)
     told = scouted(**asked)
     if "second" in files:

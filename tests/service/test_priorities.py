@@ -42,7 +42,7 @@ def run(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 
 def test_jobs_that_wait_follow(run: Run, made: Made, engine: Engine) -> None:
     """Fifty more for the task are fifty more for each job that waits; what a pilot has stays. What
-    is retried begins with the new priority (engine.md: "priority := taskPriority")."""
+    is retried begins with the new priority (docs/reference/throttler-and-shares.md#priority)."""
     answer = run("set", made.task, "priority", 1050, "--json")
     assert answer.value == {"jedi_task_id": made.task, "priority": 1050, "jobs": 2}
     with engine.begin() as tx:
@@ -58,7 +58,7 @@ def test_jobs_that_wait_follow(run: Run, made: Made, engine: Engine) -> None:
 
 
 def test_scouts_stay_above_their_least(made: Made, engine: Engine) -> None:
-    """Source: engine.md, "scouts max(901, current+1)"."""
+    """Source: docs/reference/throttler-and-shares.md#priority."""
     with engine.begin() as tx:
         tx.execute(text("UPDATE jedi_jobs SET kind = 'scout', priority = 1001 WHERE pandaid = :j"),
                    {"j": made.jobs[1]})  # fmt: skip
@@ -68,7 +68,8 @@ def test_scouts_stay_above_their_least(made: Made, engine: Engine) -> None:
 
 
 def test_who_may_give_which(made: Made, engine: Engine) -> None:
-    """Users have priorities from 900 to 1100 (engine.md §2.2), operators any."""
+    """Users have priorities from 900 to 1100 (docs/reference/throttler-and-shares.md#priority),
+    operators any."""
     with engine.begin() as tx:
         users.put_user(tx, "olga", "operator")
         with pytest.raises(Forbidden, match=f"belongs to {caller()}"):

@@ -54,8 +54,8 @@ FILES = {
 
 
 def test_names_in_the_environment_make_nobody_else_of_us(monkeypatch: pytest.MonkeyPatch) -> None:
-    """contracts §16: "who somebody is: the uid of the peer or process, never an environment
-    variable"."""
+    """docs/reference/payload-and-processes.md#identity: the uid of the peer or process identifies a
+    user, never an environment variable."""
     for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.setenv(name, "mallory")
     assert caller() == ME
@@ -107,7 +107,7 @@ def test_the_only_operator_stays_one(engine: Engine) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a home to another account")
 def test_the_first_operator_created_the_home(empty_url: str, home: Path) -> None:
-    """contracts §16: "the first operator is the account that created the home"."""
+    """docs/reference/payload-and-processes.md#identity: the first operator created the home."""
     os.chown(home, 1, 1)
     place = place_of(home, empty_url)
     engine = connect(empty_url)

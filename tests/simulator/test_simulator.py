@@ -230,8 +230,9 @@ commands:
 
 
 def test_production_begins_on_a_fresh_grid_and_after_idle_hours(engine: Engine) -> None:
-    """Contracts §16: where nothing waited nothing could start, so that none did is no reason
-    against a site. Without that scouts, which go only where jobs start, never begin anywhere."""
+    """docs/reference/brokerage.md#inactive-queues: where nothing waited nothing could start, so
+    that none did is no reason against a site. Without that scouts, which go only where jobs start,
+    never begin anywhere."""
     scenario = read_scenario(FRESH_GRID + "".join(
         f"  - {{name: {name}, files: 20, run_s: 1800, at_h: {at_h}, parameters: {{"
         "prodSourceLabel: managed, taskType: prod, taskPriority: 500}}\n"

@@ -1,4 +1,4 @@
-"""The seed's typical usages: they run, and none scans all tasks or all files.
+"""JEDI document, "Typical usages": they run, and none scans all tasks or all files.
 
 100,000 tasks, most of them long done; 1.1 million files, a tenth of them in one large task.
 """

@@ -1,4 +1,4 @@
-"""The schema: what the seed asks for is there, the migrations build what tables.py declares."""
+"""The schema: all of the JEDI document is there, the migrations build what tables.py declares."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.schema import ddl, migrate, picture
 from jedi.taskbuffer.schema.tables import metadata
 
-# The definition lists of the seed, typed from it: n = NUMBER, d = DATE, t = VARCHAR2, CHAR or CLOB;
-# ! = NOT NULL.
+# The definition lists of the JEDI document, typed from it: n = NUMBER, d = DATE, t = VARCHAR2, CHAR
+# or CLOB; ! = NOT NULL.
 SEED = {
     "jedi_tasks": """
         JEDITASKID:n! CREATIONDATE:d! MODIFICATIONTIME:d! STARTTIME:d ENDTIME:d FROZENTIME:d

@@ -55,8 +55,8 @@ def test_new_code_without_what_the_command_runs_is_warned_of(
     ],
 )
 def test_placeholders_in_trans_path_are_refused(text: str, remedy: str) -> None:
-    """Contracts, "The payload": command = transPath + blank + rendered job parameters: in transPath
-    nothing is rendered, and the shell would put nothing for ${IN/S}."""
+    """docs/reference/payload-and-processes.md#payload: transPath, a blank, the job parameters: in
+    transPath nothing is rendered, and the shell would put nothing for ${IN/S}."""
     for key, document in {
         "transPath": good(transPath=text),
         "buildSpec.transPath": good(

@@ -13,7 +13,7 @@ A, B, C, D, D1, D2, D3 = range(1, 8)
 
 
 def worked(stretch: bool = True, **changes: ShareNode) -> list[ShareNode]:
-    """The queues of the worked example of brokerage.md §1.2."""
+    """The queues of the worked example of docs/reference/throttler-and-shares.md#shares."""
     return [
         ShareNode(A, None, 40, False, True),
         ShareNode(B, None, 20, False, False),

@@ -88,7 +88,7 @@ def test_many_short_jobs_are_not_enough() -> None:
     assert not passes() and not passes(None) and not passes(1e7, None)  # nobody knows
     assert not passes(1e7, shape=None)  # event service
     found = Throttle([QUEUE], loads, Knobs(), (), [QueuedWork(1, "SCORE", 1.0)])
-    assert isinstance(found.decide(1, "SCORE"), Skip)  # the seed does not ask how long they take
+    assert isinstance(found.decide(1, "SCORE"), Skip)  # classic does not ask how long they take
 
 
 def test_while_work_is_short_more_may_wait() -> None:
@@ -215,8 +215,8 @@ def test_slots_that_standby_sites_keep_count_as_running(world: World) -> None:
 def test_brokers_know_the_slots_that_sites_declare_and_whose_pilots_come_first(
     world: World,
 ) -> None:
-    """brokerage.md §7: "num slots map: slots per (share, type)"; unified pilot streaming is a
-    unified site (capability ucore) whose workflow is to pull."""
+    """docs/reference/network-and-weights.md#bootstrap: declared slots are those of a share and
+    type; pilots come before jobs at a unified site (capability ucore) whose workflow is to pull."""
     said = [
         ("SITE_A", "ucore", {"num_slots_map": {"user": {"SCORE": 40, "x": -1}, "nobody": 7}}),
         ("SITE_B", "ucore", {"num_slots_map": {"user": {"SCORE": 0}}, "workflow": "push"}),
@@ -263,9 +263,9 @@ CURRENT = Knobs({"core.preset": "current"})
 
 
 def test_a_cap_holds_at_equal_priorities() -> None:
-    """Seed, "Job throttling": "SKIP/PASS is decided … on lower and upper limits": more than the
-    upper one are queued, and work as urgent as they gets no jobs. In brokerage.md §6 it passes
-    while fewer than 500 such jobs wait."""
+    """JEDI document, "Job throttling": "SKIP/PASS is decided … on lower and upper limits": more
+    than the upper one are queued, and work as urgent as they gets no jobs. In current it passes
+    while fewer than 500 such jobs wait (docs/reference/throttler-and-shares.md#throttler-tests)."""
     loads = {(1, "SCORE"): JobCounts(running=50, not_running=16)}
     capped = replace(QUEUE, caps={"NQUEUECAP": 15})
 
@@ -298,9 +298,9 @@ def test_a_cap_holds_at_equal_priorities() -> None:
     ],
 )
 def test_a_fifth_of_the_cap_at_once(caps: dict[str, int], classic: Pass, current: Pass) -> None:
-    """Seed, "Job throttling": "A max queued cap exists: cap/5"; "If there is a min queued limit and
-    you are below 0.9*queue limit: max(queue limit/20, normal case). In this case the submission
-    will not be locked"."""
+    """JEDI document, "Job throttling": "A max queued cap exists: cap/5"; "If there is a min queued
+    limit and you are below 0.9*queue limit: max(queue limit/20, normal case). In this case the
+    submission will not be locked"."""
     queue = replace(QUEUE, caps=caps)
     loads = {(1, "SCORE"): JobCounts(running=20, not_running=4)}
     assert Throttle([queue], loads, Knobs()).decide(1, "SCORE") == classic

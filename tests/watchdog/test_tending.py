@@ -99,10 +99,10 @@ def fail(world: World, task: int) -> None:
 def test_a_task_that_needs_many_attempts_rests(
     world: World, at: Callable[[float], None], scouting: bool
 ) -> None:
-    """Seed, "throttled": "the largest attemptNr in the task is a multiple of 5. The throttled
-    period is 120 x int(max(attemptNr)/5)**2 minites". The 4th attempt is none of these; with the
-    5th job the task rests 120 x 1 min, decided by who makes it, without any dog. Somebody who asks
-    hears when it goes on."""
+    """JEDI document, "Transition of task status": "the largest attemptNr in the task is a multiple
+    of 5. The throttled period is 120 x int(max(attemptNr)/5)**2 minites". The 4th attempt is none
+    of these; with the 5th job the task rests 120 x 1 min, decided by who makes it, without any dog.
+    Somebody who asks hears when it goes on."""
     at(0)
     task = tried(world, 4, files=40 if scouting else 1, skipScout=not scouting)
     working = "scouting" if scouting else "running"

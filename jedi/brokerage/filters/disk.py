@@ -19,7 +19,8 @@ def _scratch_mb(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) 
 
 
 def reads_directly(sites: Snapshot, need: Requirements) -> Bools:
-    """Where jobs read their input over the network instead of copying it. Source: §5, end."""
+    """Where jobs read their input over the network instead of copying it.
+    Source: docs/reference/estimates.md#disk."""
     if need.request.merging:
         return np.zeros(len(sites), bool)
     always = sites.always_direct > 0

@@ -138,7 +138,7 @@ NO_DATA = wanted(
 
 def data_sites(sites: Snapshot, need: Requirements) -> Bools:
     """Sites that hold all of the input: on disk, if any does, else on disk or tape; if none holds
-    all, those that hold something. Source: brokerage.md §4.2."""
+    all, those that hold something. Source: docs/reference/brokerage.md#analysis."""
     disk, both = (
         sites.given({site: float(getattr(some, what)) for site, some in need.data.at.items()})
         for what in ("disk_files", "files")

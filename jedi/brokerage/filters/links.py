@@ -1,4 +1,4 @@
-"""The way of the outputs from a site to the nucleus. Source: brokerage.md §3.2 #2, §3.4 d."""
+"""The way of the outputs from a site to the nucleus. Source: docs/reference/brokerage.md#links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""How jobs of the same task fared at a site lately. Source: brokerage.md §4.3 #9, #24."""
+"""How jobs of the same task fared at a site lately. Source:
+docs/reference/brokerage.md#analysis."""
 
 from __future__ import annotations
 

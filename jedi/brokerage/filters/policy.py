@@ -1,4 +1,5 @@
-"""Zero share: what a site's fair-share policy leaves nothing for. Source: brokerage.md §3.6.
+"""Zero share: what a site's fair-share policy leaves nothing for.
+Source: docs/reference/brokerage.md#zero-share.
 
 A policy is a list like `type=evgensimul:100%,type=any:0,group=higgs:20%`: the first rule that
 applies decides; the value 0 refuses. A preset of old has one more rule: who is named by no rule of

@@ -1,4 +1,5 @@
-"""Sites that have enough to do, or too much to send. Source: brokerage.md §3.2 #16, #17, §3.4."""
+"""Sites that have enough to do, or too much to send.
+Source: docs/reference/brokerage.md#waiting-jobs; docs/reference/brokerage.md#transferring."""
 
 from __future__ import annotations
 

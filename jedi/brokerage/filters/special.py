@@ -1,5 +1,5 @@
 """Event service, jumbo jobs, full chains: sites that take them, and sites that take nothing else.
-Source: brokerage.md §3.2 #6, #15, #20."""
+Source: docs/reference/brokerage.md#special-jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ways to and from storage that are open. Source: brokerage.md §3.5."""
+"""The ways to and from storage that are open. Source: docs/reference/brokerage.md#storage."""
 
 from __future__ import annotations
 

@@ -26,7 +26,8 @@ def urgent(need: Requirements, knobs: Mapping[str, Any], knob: str) -> bool:
 def _idle_s(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
     """Since a job last started, where one was there that could have: it waits now, or (not so, if
     the knob says so) it waited within the time that counts, and after that start. Elsewhere 0:
-    where nothing waited nothing could start. Source: contracts §16."""
+    where nothing waited nothing could start. Source:
+    docs/reference/brokerage.md#inactive-queues."""
     tried = sites.jobs.total(None, None, _TO_START) > 0
     if not knobs["broker.idle_only_with_queue"]:
         lately = sites.wait_age_s <= knobs["broker.active_s"]

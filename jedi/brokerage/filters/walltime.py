@@ -1,4 +1,5 @@
-"""The expected duration of a job lies between the site's limits. Source: brokerage.md §5."""
+"""The expected duration of a job lies between the site's limits.
+Source: docs/reference/estimates.md#walltime."""
 
 from __future__ import annotations
 

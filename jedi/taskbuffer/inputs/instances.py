@@ -1,7 +1,7 @@
 """Output datasets that are made where jobs need them: one for each site, or one for a while, in a
 container of the name that the task gives.
 
-Source: seed, "Workflow for analysis"; engine.md §4.5.
+Source: JEDI document, "Workflow for analysis"; docs/reference/inputs.md#output-datasets.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@ what their being made again means for the records.
 
 An output gets another name when it is made again (no serial number is used twice), so what is given
 up is remembered in jedi_lost_files: whoever has read the old file must not read the new one as
-well, and whoever has not, shall read it instead. Source: seed, "Lost file recovery"; engine.md
-§6.4.
+well, and whoever has not, shall read it instead. Source: JEDI document, "Lost file recovery";
+docs/reference/inputs.md#recovery.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A pseudo file of the endpoint's name stands for the build there: it is ready, running, finished, or
 failed after all tries like any other input. What its job made lies in the task's dataset of type
-lib. Source: engine.md §2.2 (buildSpec), §4.5.
+lib. Source: docs/reference/inputs.md#builds.
 """
 
 from __future__ import annotations

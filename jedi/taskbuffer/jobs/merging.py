@@ -4,7 +4,7 @@ A pre-merge file is a row of contents of type trn_output or trn_log. One job, it
 (outpandaid) and a merge job reads it (pandaid): pending → ready → running → finished, or failed.
 The files of a maker stay together. The maker is `merging` while they are ready or running and ends
 with them, so that its inputs are finished when, and only when, what became of them is merged.
-Source: seed, "Internal merging"; engine.md §6.1.
+Source: JEDI document, "Internal Merging"; docs/reference/merging.md#internal-merging.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STATUSES = (
 """Tasks that merge: what is made already does not wait for what holds up further jobs."""
 
 PRIORITY = 5000
-"""Of merge jobs (engine.md §4.4)."""
+"""Of merge jobs (docs/reference/merging.md#internal-merging)."""
 PRE_MERGE = ", ".join(f"'{kind}'" for kind in states.PRE_MERGE_TYPES)
 _OUTPUTS = ", ".join(f"'{kind}'" for kind in states.OUTPUT_TYPES)
 _MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
@@ -128,7 +128,7 @@ ORDER BY k.maker
 """)
 _LOST = {"failed": "merge_failed", "cancelled": "merge_cancelled", "closed": "merge_closed"}
 """Code and sub-status of makers, by the end of the last merge job. However that ended, its makers
-are cancelled: it was no failure of theirs. Source: seed, "Output merging"."""
+are cancelled: it was no failure of theirs. Source: JEDI document, "Output merging"."""
 _DETAIL = text("""
 UPDATE jedi_jobs j SET substatus = s.substatus
 FROM unnest(CAST(:ids AS bigint[]), CAST(:words AS text[])) s(id, substatus)

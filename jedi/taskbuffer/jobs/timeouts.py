@@ -1,8 +1,8 @@
 """How long a job may be in a status, and what becomes of it then.
 
 A job that does not get on is closed: its inputs are tried elsewhere, an attempt but no failure.
-One that was lost on its way fails. Source: seed, "Timeout values for production jobs" and "Job
-rebrokerage"; contracts §13.
+One that was lost on its way fails. Source: JEDI document, "Timeout values for production
+jobs" and "Job rebrokerage"; docs/reference/retries-and-timeouts.md#job-time-outs.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Shares come first (urgent work before all, then who has used least of its allocation), then
 priority (scouts a step above), then age. Where a work queue has no share users take turns, a task
-each, after tasks that jump over others. Source: seed, "Shares" and "Fairshare"; brokerage.md §8.
+each, after tasks that jump over others. Source: JEDI document, "Shares" and
+"Fairshare"; docs/reference/throttler-and-shares.md#order-of-service.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The ten tables of the seed, each with every column of its definition list, in lower case.
+"""The ten tables of the JEDI document, each with every column of its definition list.
 
-Columns after the comment "ours" go beyond the seed (contracts of the project). Names are mapped
-as documented: STATECEHCKTIME is statechecktime, JobParams_Template.TASKID is jeditaskid.
+Columns after the comment "ours" go beyond it. Names are in lower case and mapped as in
+docs/reference/identifiers-and-names.md#names-in-the-database: STATECEHCKTIME is statechecktime,
+JobParams_Template.TASKID is jeditaskid.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""All tables: the hand-written truth. The seed's ten come from seed_tables, the rest is here.
+"""All tables: the hand-written truth. The ten of the JEDI document come from seed_tables, the rest
+is here.
 
 `migrations/` and `schema/` must agree with this file; CI proves it.
 """

@@ -1,7 +1,7 @@
 """Parents and children: a task may name the task whose end, or output, it waits for.
 
 jedi_tasks.parent_tid is the parent; a task without one is its own. A parent is there before its
-children, hence there are no circles. Source: engine.md §6.5.
+children, hence there are no circles. Source: docs/reference/task-states.md#parents.
 """
 
 from __future__ import annotations

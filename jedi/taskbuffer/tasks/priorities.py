@@ -41,7 +41,8 @@ WITH old AS (
 SELECT count(*) FROM u
 """)
 SCOUTS = 901
-"""Scouts have this priority at least. Source: engine.md (job generation)."""
+"""Scouts have this priority at least. Source:
+docs/reference/throttler-and-shares.md#priority."""
 
 
 def put(tx: Connection, jedi_task_id: int, priority: int, user_name: str) -> int:
