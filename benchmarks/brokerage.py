@@ -11,9 +11,9 @@ from sqlalchemy import Engine, text
 from benchmarks.common import Result, run, seconds
 from jedi.brokerage.analysis import AnalysisBroker
 from jedi.brokerage.generic import GenericBroker
-from jedi.brokerage.need import Requirements
 from jedi.brokerage.production import ProductionBroker
 from jedi.brokerage.record import refusals
+from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
 from jedi.spec.demand import GB, Demand, InputSize
 from jedi.spec.request import InputAvailability, Request, SiteInput

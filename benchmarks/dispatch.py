@@ -62,9 +62,9 @@ def measure(engine: Engine, jobs: int = JOBS) -> list[Result]:
 
 def _ours(number: int, url: str, n: int, times: int) -> Work:
     """A process of the service, and the pilots that it answers."""
-    world, heads = _service(url), FirstWaiting()
+    world, first_waiting = _service(url), FirstWaiting()
     return lambda: _at_sites(
-        number, times, n, lambda name, i: _acquire(world, heads, name, n, number, i)
+        number, times, n, lambda name, i: _acquire(world, first_waiting, name, n, number, i)
     )
 
 
@@ -76,12 +76,16 @@ def _service(url: str) -> World:
     return world
 
 
-def _acquire(world: World, heads: FirstWaiting, name: str, n: int, number: int, i: int) -> int:
+def _acquire(
+    world: World, first_waiting: FirstWaiting, name: str, n: int, number: int, i: int
+) -> int:
     who = Identity("pilot", name, None)
     request = AcquireRequest(
         request_id=f"{number}.{i}", pilot_id=f"pilot{number}", site=name, n=n, resources=SLOT
     )
-    answer = pilots.acquire(world.engine, world.ddm, world.knobs, who, request, heads=heads)
+    answer = pilots.acquire(
+        world.engine, world.ddm, world.knobs, who, request, first_waiting=first_waiting
+    )
     return len(answer["jobs"])
 
 
@@ -119,8 +123,8 @@ def _waiting(engine: Engine) -> int:
 
 def _statements(url: str, n: int) -> str:
     """How many statements a job takes."""
-    world, heads = _service(url), FirstWaiting()
-    _acquire(world, heads, site(0), n, CLIENTS, 0)  # nothing is known yet
+    world, first_waiting = _service(url), FirstWaiting()
+    _acquire(world, first_waiting, site(0), n, CLIENTS, 0)  # nothing is known yet
     with statements(world.engine) as seen:
-        _acquire(world, heads, site(0), n, CLIENTS, n)
+        _acquire(world, first_waiting, site(0), n, CLIENTS, n)
     return f"{len(seen) / n:.2f} statements a job"

@@ -83,7 +83,7 @@ class Service:
         )  # fmt: skip
         world = self.world
         orders: list[Order] = pilots.acquire(
-            world.engine, world.ddm, world.knobs, _pilot(site), request, heads=self._heads
+            world.engine, world.ddm, world.knobs, _pilot(site), request, first_waiting=self._heads
         )["jobs"]
         return orders
 

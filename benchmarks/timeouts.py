@@ -8,8 +8,8 @@ from sqlalchemy import Engine, text
 
 from benchmarks.common import Result, make_world, medians, run, seconds
 from benchmarks.jobs_world import Held, Shape, activated_jobs, place
+from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import Counts, walk
-from jedi.watchdog.kennel import DOGS
 
 JOBS, SMOKE = 100_000, 500
 OVERDUE = 10

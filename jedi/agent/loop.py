@@ -38,8 +38,8 @@ class Loop:
         while not self.stopping.is_set():
             before = self.cycles
             try:
-                with WakeUp(self.agent) as ears:
-                    self._serve(ears)
+                with WakeUp(self.agent) as wake_up:
+                    self._serve(wake_up)
             except Exception as error:
                 said = str(error)[:2000]
                 self.last_error = f"{clock.now().isoformat(timespec='seconds')} {said}"
@@ -48,14 +48,14 @@ class Loop:
                 pause = min(30.0, pause * 2) if pause and self.cycles == before else 0.25
                 self.stopping.wait(pause)
 
-    def _serve(self, ears: WakeUp) -> None:
+    def _serve(self, wake_up: WakeUp) -> None:
         while not self.stopping.is_set():
             items = self.agent.run_once()
             self.cycles += 1
             self.items += items
             self._beat()
             if not items:
-                ears.wait(self.agent.poll_s, self.stopping)
+                wake_up.wait(self.agent.poll_s, self.stopping)
             elif self.agent.breath_s and items < self.agent.batch:
                 self.stopping.wait(self.agent.breath_s)
 

@@ -158,7 +158,7 @@ class Program(Supervised):
 
 
 class Supervisor:
-    """Keeps `charges` alive, in this order, while `run` runs. One a process: it owns SIGCHLD.
+    """Keeps `children` alive, in this order, while `run` runs. One a process: it owns SIGCHLD.
 
     `notify` is the path of the socket on which children say that they are ready; they find it in
     NOTIFY_SOCKET. `record` is called with all charges whenever something happened to one, and
@@ -167,12 +167,12 @@ class Supervisor:
 
     def __init__(
         self,
-        charges: Sequence[Supervised],
+        children: Sequence[Supervised],
         notify: Path,
         record: Callable[[Sequence[Supervised]], None],
         log: Any,
     ) -> None:
-        self.charges, self._notify, self._record, self._log = charges, notify, record, log
+        self.children, self._notify, self._record, self._log = children, notify, record, log
         self._recorded = True
 
     def __enter__(self) -> Supervisor:
@@ -197,26 +197,26 @@ class Supervisor:
     def run(self, until: Callable[[], bool]) -> None:
         """Tend all charges until `until()`; it is asked after each event and each second."""
         while not until():
-            happened = [charge.tend(self._log) for charge in self.charges]
+            happened = [child.tend(self._log) for child in self.children]
             if any(happened) or not self._recorded:
                 self._note()
             self._wait()
 
     def ready(self) -> bool:
         """Everything that shall live does, and has said that it is ready."""
-        return all(charge.ready for charge in self.charges if charge.wanted)
+        return all(child.ready for child in self.children if child.wanted)
 
     def halt(self, *names: str) -> None:
         """End the charges of these names (none given: all) for good, the first one last."""
-        chosen = [c for c in reversed(self.charges) if not names or c.name in names]
-        for charge in chosen:
-            charge.wanted = False
-            charge.ask_to_end()
-        for charge in chosen:
-            charge.end()
+        chosen = [c for c in reversed(self.children) if not names or c.name in names]
+        for child in chosen:
+            child.wanted = False
+            child.ask_to_end()
+        for child in chosen:
+            child.end()
 
     def _wait(self) -> None:
-        patience_s = min((charge.due_s() for charge in self.charges), default=POLL_S)
+        patience_s = min((child.due_s() for child in self.children), default=POLL_S)
         select.select([self._signals, self._notes], [], [], patience_s)
         for source in (self._signals, self._notes):
             try:
@@ -228,15 +228,15 @@ class Supervisor:
 
     def _heard(self, note: str) -> None:
         words = dict(line.partition("=")[::2] for line in note.splitlines())
-        for charge in self.charges:
-            process = charge.process()
+        for child in self.children:
+            process = child.process()
             if process and words.get("READY") == "1" and words.get("MAINPID") == str(process.pid):
-                charge.ready = True
+                child.ready = True
                 self._note()
 
     def _note(self) -> None:
         try:
-            self._record(self.charges)
+            self._record(self.children)
             self._recorded = True
         except OSError as error:
             if self._recorded:

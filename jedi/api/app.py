@@ -1,6 +1,6 @@
 """The routes: thin over service/. An error is {code, sentence, facts}.
 
-Each answers in a thread, which waits for the database (jedi/api/door.py).
+Each answers in a thread, which waits for the database (jedi/api/authentication.py).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
 from jedi.agent.base import World
-from jedi.api.described import ALWAYS, KNOWN, SENT, describe, says
-from jedi.api.door import PilotAuthentication
+from jedi.api.authentication import PilotAuthentication
 from jedi.api.errors import handle_errors
 from jedi.api.health import Health
+from jedi.api.openapi import ALWAYS, KNOWN, SENT, describe, says
 from jedi.core import clock
 from jedi.ddm.interface import DDM
 from jedi.service import pilots
@@ -77,7 +77,11 @@ def create_app(world: World) -> FastAPI:
 
 
 def _pilots(app: FastAPI, world: World, door: PilotAuthentication) -> None:
-    fresh, once, heads = CurrentContext(world), partial(at_once, world.engine), FirstWaiting()
+    fresh, once, first_waiting = (
+        CurrentContext(world),
+        partial(at_once, world.engine),
+        FirstWaiting(),
+    )
     sent = (*ALWAYS, *KNOWN, *SENT)
 
     @app.post("/v1/pilot/acquire", **says(*sent, 409, body=AcquireRequest))
@@ -86,7 +90,9 @@ def _pilots(app: FastAPI, world: World, door: PilotAuthentication) -> None:
             now = fresh()
             if world.settings.draining.exists():  # `jedi down` waits for what is running
                 return {"jobs": [], "wait_s": now.knobs["pilot.poll_s"]}
-            return pilots.acquire(now.engine, now.ddm, now.knobs, who, asked, fresh.ddm, heads)
+            return pilots.acquire(
+                now.engine, now.ddm, now.knobs, who, asked, fresh.ddm, first_waiting
+            )
 
         return await door.answer(request, AcquireRequest, ACQUIRE_MAX, give)
 

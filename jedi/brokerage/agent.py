@@ -12,16 +12,17 @@ from jedi.agent.base import TaskAgent
 from jedi.brokerage.brokers import broker_of
 from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.explain import counts, why_nowhere
-from jedi.brokerage.need import Requirements
 from jedi.brokerage.nucleus import NucleusBroker
 from jedi.brokerage.placing import data_of, measured, need_of, with_data
 from jedi.brokerage.record import lottery_seed, record
+from jedi.brokerage.requirements import Requirements
 from jedi.core import clock
 from jedi.core.errors import JediError
 from jedi.spec.decision import Pledge
 from jedi.spec.request import InputAvailability
 from jedi.spec.snapshot import Snapshot
-from jedi.taskbuffer.sites import decisions, snapshot
+from jedi.taskbuffer.sites import decisions
+from jedi.taskbuffer.sites import snapshot as snapshots
 from jedi.taskbuffer.tasks import tasks
 from jedi.taskbuffer.tasks.tasks import Move
 
@@ -32,7 +33,7 @@ class BrokerageItem:
     the work of all nuclei, that of tasks assigned in this cycle included."""
 
     row: Row[Any]
-    world: Snapshot
+    snapshot: Snapshot
     inputs: Sequence[Row[Any]]
     days: float
     pledges: list[Pledge]
@@ -66,14 +67,18 @@ class TaskBroker(TaskAgent[BrokerageItem, Chosen]):
         rows = tasks.claim(tx, ["assigning"], self.world.me, self.lease_s, limit)
         if not rows:
             return []
-        world = measured(snapshot.load(tx), self.world.ddm.space)
+        snapshot = measured(snapshots.load(tx), self.world.ddm.space)
         ids = [row.jeditaskid for row in rows if self._broker(row).wants_data]
         inputs = decisions.inputs(tx, ids) if ids else {}
         days = decisions.work_of(tx, ids) if ids else {}
         pledges = decisions.work_at_nuclei(tx) if ids else []
         return [
             BrokerageItem(
-                row, world, inputs.get(row.jeditaskid, ()), days.get(row.jeditaskid, 0.0), pledges
+                row,
+                snapshot,
+                inputs.get(row.jeditaskid, ()),
+                days.get(row.jeditaskid, 0.0),
+                pledges,
             )
             for row in rows
         ]
@@ -92,7 +97,7 @@ class TaskBroker(TaskAgent[BrokerageItem, Chosen]):
                 float(int(waits.total_seconds() / 864)) / 100,
             )
         seed = lottery_seed(item.jedi_task_id, item.lock_seq)
-        choice = broker.choose(item.world, need, self.world.knobs, seed)
+        choice = broker.choose(item.snapshot, need, self.world.knobs, seed)
         if choice.best is not None:
             item.pledges.append(
                 Pledge(choice.best, row.workqueue_id or 0, need.request.priority, item.days)
@@ -105,7 +110,7 @@ class TaskBroker(TaskAgent[BrokerageItem, Chosen]):
     def _data(self, item: BrokerageItem) -> InputAvailability:
         """Where the input lies, dataset by dataset."""
         names = [(one.datasetname, one.nfiles) for one in item.inputs]
-        return data_of(item.world, names, self.world.ddm.replicas, self.world.knobs)
+        return data_of(item.snapshot, names, self.world.ddm.replicas, self.world.knobs)
 
     def apply(self, tx: Connection, results: Sequence[tuple[BrokerageItem, Chosen]]) -> None:
         """Write nuclei, destinations and decisions."""
@@ -114,13 +119,15 @@ class TaskBroker(TaskAgent[BrokerageItem, Chosen]):
         ours = [(item, chosen) for item, chosen in results if item.jedi_task_id in held]
         if not ours:
             return
-        world = ours[0][0].world
+        snapshot = ours[0][0].snapshot
         max_mb = self.world.knobs["decisions.snapshot_max_mb"]
-        decisions.put_snapshot(tx, world.hash, world.packed, max_mb)
+        decisions.put_snapshot(tx, snapshot.hash, snapshot.packed, max_mb)
         decisions.record(
             tx,
             [
-                record(item.jedi_task_id, "nucleus", world, one.need, self.world.knobs, one.choice)
+                record(
+                    item.jedi_task_id, "nucleus", snapshot, one.need, self.world.knobs, one.choice
+                )
                 for item, one in ours
             ],
         )

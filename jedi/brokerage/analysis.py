@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 from jedi.brokerage import load, weights
 from jedi.brokerage.choice import SiteChoice
-from jedi.brokerage.choose import candidates
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.filters.cores import ABOVE_MAX_CORES, FEW_CORES, MANY_CORES
 from jedi.brokerage.filters.disk import DIRECT_INPUT, ENDPOINT, STORAGE, WORK_SPACE
@@ -31,7 +30,8 @@ from jedi.brokerage.filters.status import STANDBY, STATUS
 from jedi.brokerage.filters.storage_status import STORAGE_STATUS
 from jedi.brokerage.filters.walltime import LITTLE_TIME, MUCH_TIME, SHORT_SLOTS
 from jedi.brokerage.generic import GenericBroker
-from jedi.brokerage.need import Requirements
+from jedi.brokerage.lottery import candidates
+from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.verdict import FilterResults, judge
 from jedi.spec.snapshot import Snapshot
 
@@ -56,14 +56,14 @@ class AnalysisBroker(GenericBroker):
 
     def choose(
         self,
-        world: Snapshot,
+        snapshot: Snapshot,
         need: Requirements,
         knobs: Mapping[str, Any],
         used: Collection[str],
         seed: int,
     ) -> SiteChoice:
         """The sites for a task: those it has used first, then by weight."""
-        sites = world.only(need.sites) if need.sites else world
+        sites = snapshot.only(need.sites) if need.sites else snapshot
         verdict = judge(self.filters, sites, need, knobs)
         passed = verdict.passed
         moving = not passed.any() and _may_move(sites, need, knobs, verdict)

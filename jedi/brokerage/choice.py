@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jedi.brokerage.choose import Lottery
+from jedi.brokerage.lottery import Lottery
 from jedi.brokerage.verdict import FilterResults
 from jedi.spec.arrays import Numbers
 from jedi.spec.snapshot import Snapshot

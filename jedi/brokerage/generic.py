@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 from jedi.brokerage import nucleus
 from jedi.brokerage.choice import SiteChoice
-from jedi.brokerage.choose import candidates
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.filters.cores import FEW_CORES, MANY_CORES
 from jedi.brokerage.filters.disk import ENDPOINT, SCRATCH, STORAGE
@@ -20,8 +19,9 @@ from jedi.brokerage.filters.pilots import PILOTS
 from jedi.brokerage.filters.place import EXCLUDED, NOT_INCLUDED, PROCESSING
 from jedi.brokerage.filters.status import STANDBY, STATUS
 from jedi.brokerage.filters.walltime import LITTLE_TIME, MUCH_TIME
-from jedi.brokerage.need import Requirements
+from jedi.brokerage.lottery import candidates
 from jedi.brokerage.nucleus import NucleusBroker
+from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.verdict import judge
 from jedi.brokerage.weights import product
 from jedi.spec.arrays import Numbers
@@ -55,14 +55,14 @@ class GenericBroker:
 
     def choose(
         self,
-        world: Snapshot,
+        snapshot: Snapshot,
         need: Requirements,
         knobs: Mapping[str, Any],
         used: Collection[str],
         seed: int,
     ) -> SiteChoice:
         """The sites for a task. `used` are those it has jobs at."""
-        sites = world.only(need.sites) if need.sites else world
+        sites = snapshot.only(need.sites) if need.sites else snapshot
         verdict = judge(self.filters, sites, need, knobs)
         factors = self.factors(sites, need, knobs)
         weights = product(factors)

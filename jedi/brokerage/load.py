@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jedi.brokerage.need import Requirements
+from jedi.brokerage.requirements import Requirements
 from jedi.core import states
 from jedi.spec.arrays import Bools, Numbers
 from jedi.spec.snapshot import Snapshot

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from jedi.brokerage.choice import SiteChoice, nothing
-from jedi.brokerage.choose import candidates
 from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.filters.disk import ENDPOINT
-from jedi.brokerage.need import Requirements
+from jedi.brokerage.lottery import candidates
+from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.verdict import judge
 from jedi.spec.snapshot import Snapshot
 
@@ -52,19 +52,19 @@ SPACE = Filter(
 FILTERS = (ACTIVE, ENDPOINT, SPACE)
 
 
-def nuclei(world: Snapshot, need: Requirements) -> Snapshot:
+def nuclei(snapshot: Snapshot, need: Requirements) -> Snapshot:
     """The site that the submitter named, or any nucleus."""
     if need.sites:
-        return world.only(need.sites)
-    names = zip(world.sites, world.role, strict=True)
-    return world.only([site for site, role in names if role == "nucleus"])
+        return snapshot.only(need.sites)
+    names = zip(snapshot.sites, snapshot.role, strict=True)
+    return snapshot.only([site for site, role in names if role == "nucleus"])
 
 
 def most_space(
-    world: Snapshot, need: Requirements, knobs: Mapping[str, Any], seed: int
+    snapshot: Snapshot, need: Requirements, knobs: Mapping[str, Any], seed: int
 ) -> SiteChoice:
     """At most one candidate: no lottery here."""
-    sites = nuclei(world, need)
+    sites = nuclei(snapshot, need)
     verdict = judge(FILTERS, sites, need, knobs)
     worth = sites.usable_gb
     found = candidates(sites.sites, verdict.passed, worth, (), 1)

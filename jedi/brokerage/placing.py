@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from jedi.brokerage.holdings import Replicas, of_replicas
-from jedi.brokerage.need import Requirements, ahead
+from jedi.brokerage.replicas import Replicas, of_replicas
+from jedi.brokerage.requirements import Requirements, ahead
 from jedi.spec.decision import Pledge
 from jedi.spec.demand import Demand, InputSize
 from jedi.spec.request import InputAvailability, Request
@@ -34,17 +34,17 @@ class DatasetCopy(Protocol):
     def size(self) -> int: ...
 
 
-def measured(world: Snapshot, space: Callable[[str], FreeSpace]) -> Snapshot:
+def measured(snapshot: Snapshot, space: Callable[[str], FreeSpace]) -> Snapshot:
     """With the room that data management sees where nobody has noted any."""
-    usable, free = world.usable_gb.copy(), world.free_gb.copy()
+    usable, free = snapshot.usable_gb.copy(), snapshot.free_gb.copy()
     for row in np.flatnonzero(np.isinf(usable)):
-        if endpoint := world.endpoint[row]:
+        if endpoint := snapshot.endpoint[row]:
             usable[row] = free[row] = np.floor(space(endpoint).free_gb)
-    return replace(world, usable_gb=usable, free_gb=free)
+    return replace(snapshot, usable_gb=usable, free_gb=free)
 
 
 def data_of(
-    world: Snapshot,
+    snapshot: Snapshot,
     datasets: Sequence[tuple[str, int]],
     replicas: Callable[[str], Sequence[DatasetCopy]],
     knobs: Mapping[str, Any],
@@ -55,7 +55,7 @@ def data_of(
         at = {one.endpoint: (one.n_files, float(one.size)) for one in replicas(name)}
         size = max((size for _, size in at.values()), default=0.0)
         found.append(Replicas(n_files, size, at))
-    return of_replicas(world, found, knobs["taskbroker.complete_percent"])
+    return of_replicas(snapshot, found, knobs["taskbroker.complete_percent"])
 
 
 def need_of(row: Any, knobs: Mapping[str, Any]) -> Requirements:

@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from jedi.brokerage import load, weights
-from jedi.brokerage.able import ABLE
+from jedi.brokerage.capability import CAPABLE
 from jedi.brokerage.choice import SiteChoice
-from jedi.brokerage.choose import candidates
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.filters.disk import STORAGE
 from jedi.brokerage.filters.input import DISK_IO, LOCAL_ONLY, MANY_TO_MOVE, MUCH_TO_MOVE
@@ -26,8 +25,9 @@ from jedi.brokerage.filters.queues import (
 from jedi.brokerage.filters.storage_status import STORAGE_STATUS
 from jedi.brokerage.filters.urgency import INACTIVE, NOT_T1, OUTSIDE_NUCLEUS
 from jedi.brokerage.generic import GenericBroker
-from jedi.brokerage.need import Requirements
+from jedi.brokerage.lottery import candidates
 from jedi.brokerage.nucleus import NucleusBroker
+from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.task import BY_WEIGHT
 from jedi.brokerage.verdict import FilterResults, judge
 from jedi.spec.arrays import Bools, Numbers
@@ -47,7 +47,7 @@ class ProductionBroker(GenericBroker):
 
     name: ClassVar[str] = "production"
     filters: ClassVar[tuple[Filter, ...]] = (
-        *ABLE, LINK_OFF, LINK_CLOSED, LINK_BUSY, NUCLEUS_BUSY, NOT_T1, OUTSIDE_NUCLEUS,
+        *CAPABLE, LINK_OFF, LINK_CLOSED, LINK_BUSY, NUCLEUS_BUSY, NOT_T1, OUTSIDE_NUCLEUS,
         MUCH_TO_MOVE, MANY_TO_MOVE, LOCAL_ONLY, SLOW_LINK, *CAPS,
     )  # fmt: skip
     wants_data: ClassVar[bool] = True
@@ -61,7 +61,7 @@ class ProductionBroker(GenericBroker):
 
     def choose(
         self,
-        world: Snapshot,
+        snapshot: Snapshot,
         need: Requirements,
         knobs: Mapping[str, Any],
         used: Collection[str],
@@ -69,7 +69,7 @@ class ProductionBroker(GenericBroker):
     ) -> SiteChoice:
         """The sites for a task; where all that fit have jobs enough, the best few of them if the
         preset says so."""
-        sites = world.only(need.sites) if need.sites else world
+        sites = snapshot.only(need.sites) if need.sites else snapshot
         verdict = judge(self.filters, sites, need, knobs)
         if knobs["broker.void_if_nobody"]:
             verdict = _without_void(verdict)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jedi.brokerage.choice import SiteChoice
-from jedi.brokerage.need import Requirements
+from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.verdict import FilterResults
 from jedi.spec.decision import Decision, Refusal
 from jedi.spec.snapshot import Snapshot
@@ -28,7 +28,7 @@ def lottery_seed(jedi_task_id: int, lock_seq: int) -> int:
 def record(
     jedi_task_id: int,
     broker: str,
-    world: Snapshot,
+    snapshot: Snapshot,
     need: Requirements,
     knobs: Mapping[str, Any],
     choice: SiteChoice,
@@ -38,7 +38,7 @@ def record(
     return Decision(
         jeditaskid=jedi_task_id,
         broker=broker,
-        snapshot_hash=world.hash,
+        snapshot_hash=snapshot.hash,
         seed=choice.seed,
         knobs={name: value for name, value in knobs.items() if name.startswith(COMPONENTS)},
         need=asdict(need),

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from jedi.brokerage.able import ABLE
+from jedi.brokerage.capability import CAPABLE
 from jedi.brokerage.choice import SiteChoice, nothing
-from jedi.brokerage.choose import Lottery, candidates
 from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.filters.disk import ENDPOINT
-from jedi.brokerage.need import Requirements
+from jedi.brokerage.lottery import Lottery, candidates
 from jedi.brokerage.nucleus import ACTIVE, NucleusBroker, nuclei
+from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.verdict import FilterResults, judge
 from jedi.brokerage.weights import product
 from jedi.spec.arrays import Bools, Numbers
@@ -43,7 +43,7 @@ def _able(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Filt
     anywhere = replace(
         need, sites=(), data=InputAvailability(), request=replace(need.request, nucleus="")
     )
-    found = judge(ABLE, sites, anywhere, knobs)
+    found = judge(CAPABLE, sites, anywhere, knobs)
     passed = zip(sites.grid_site, found.passed, strict=True)
     places = {place for place, good in passed if good and place}
     helped = sites.spread("grid_site", lambda place: place in places) > 0
@@ -129,7 +129,7 @@ NO_CHAIN = wanted(
 )
 LOCALITY = (NEAR_SIZE, NEAR_FILES)
 FILTERS = (ACTIVE, BACKLOG, ENDPOINT, TAKES_OUTPUTS, ROOM, SOURCE, *LOCALITY, CHAIN, NO_CHAIN)
-"""Besides these, a queue of the nucleus must be able to run the jobs (brokerage/able.py)."""
+"""Besides these, a queue of the nucleus must be able to run the jobs (brokerage/capability.py)."""
 
 
 def _dispensable(need: Requirements, knobs: Mapping[str, Any]) -> bool:
@@ -204,10 +204,10 @@ def _part(part: Numbers, passed: Bools) -> Numbers:
 
 
 def by_weight(
-    world: Snapshot, need: Requirements, knobs: Mapping[str, Any], seed: int
+    snapshot: Snapshot, need: Requirements, knobs: Mapping[str, Any], seed: int
 ) -> SiteChoice:
     """One nucleus, drawn in proportion to the weights of those that pass."""
-    sites = nuclei(world, need)
+    sites = nuclei(snapshot, need)
     verdict, local = _judged(sites, need, knobs)
     made = factors(sites, need, knobs, verdict.passed, local)
     worth = product(made)

@@ -14,8 +14,8 @@ import numpy as np
 from jedi.brokerage import load
 from jedi.brokerage.filters.input import missing_bytes, missing_files
 from jedi.brokerage.filters.nearness import at_home
-from jedi.brokerage.need import Requirements
 from jedi.brokerage.network import link_weight
+from jedi.brokerage.requirements import Requirements
 from jedi.spec.arrays import Numbers
 from jedi.spec.demand import GB
 from jedi.spec.snapshot import Snapshot

@@ -118,14 +118,14 @@ def chosen(choice: SiteChoice) -> list[tuple[str, float]]:
     return list(zip(names, choice.weights, strict=True))
 
 
-def other_world(
-    world: Snapshot, sites: Sequence[str], knobs: Mapping[str, Any], settings: Sequence[str]
+def alternative(
+    snapshot: Snapshot, sites: Sequence[str], knobs: Mapping[str, Any], settings: Sequence[str]
 ) -> tuple[Snapshot, dict[str, Any]]:
     """A world where `NAME.attribute=value` holds of sites, and knobs with what `knob=value` says of
     some of them; BadInput tells all that is wrong. Attributes are the columns of a snapshot, or the
     words of a site file for them; a maximum of 0 is none."""
     problems: list[Problem] = []
-    found = _other_sites(world, sites, problems), _other_knobs(knobs, settings, problems)
+    found = _other_sites(snapshot, sites, problems), _other_knobs(knobs, settings, problems)
     if problems:
         raise BadInput(problems)
     return found
@@ -148,17 +148,17 @@ def _other_knobs(
     return found
 
 
-def _other_sites(world: Snapshot, told: Sequence[str], problems: list[Problem]) -> Snapshot:
+def _other_sites(snapshot: Snapshot, told: Sequence[str], problems: list[Problem]) -> Snapshot:
     if not told:
-        return world
-    plain = world.plain()
+        return snapshot
+    plain = snapshot.plain()
     for one in told:
         place, _, value = one.partition("=")
         site, _, word = place.rpartition(".")
         column = SEED_NAMES.get(word, word)
-        at = world.position(site)
+        at = snapshot.position(site)
         if at is None:
-            remedy = suggest(site, world.sites, "Write NAME.attribute=value")
+            remedy = suggest(site, snapshot.sites, "Write NAME.attribute=value")
             problems.append(Problem("--site", one, f"no such site {site!r}", remedy))
         elif column not in KINDS or column == "sites":
             remedy = suggest(word, [*KINDS, *SEED_NAMES], "They are in docs/plan.md")

@@ -121,7 +121,7 @@ def exit_code(error: JediError) -> int:
 @contextmanager
 def database() -> Iterator[Engine]:
     """The database of the present home; Unreachable if it does not answer."""
-    from jedi.standalone.place import Installation
+    from jedi.standalone.installation import Installation
     from jedi.taskbuffer.db import engine
 
     connections = engine.connect(Installation.current().url, "jedi cli", pool_size=1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jedi.cli import admin, network, parts, retry_rule, snapshot, watchdog
+from jedi.cli import admin, components, network, retry_rule, snapshot, watchdog
 from jedi.cli.check import check
 from jedi.cli.common import (
     NO,
@@ -31,7 +31,7 @@ from jedi.host import logfiles
 
 if TYPE_CHECKING:
     from jedi.service.status import SystemStatus
-    from jedi.standalone.place import Installation
+    from jedi.standalone.installation import Installation
 
 SAID_BYTES, SAID_LINES = 2000, 6
 """What is shown of the log of a process that does not come up."""
@@ -40,7 +40,7 @@ app = application(
     "JEDI: tasks over datasets become jobs at sites.\n\n"
     "Start everything on this machine with `jedi up`, then submit with `jedi-task`."
 )
-_GROUPS = {**parts.GROUPS, **admin.GROUPS, **network.GROUPS, **snapshot.GROUPS,
+_GROUPS = {**components.GROUPS, **admin.GROUPS, **network.GROUPS, **snapshot.GROUPS,
            "retry-rule": retry_rule.app, "watchdog": watchdog.app}  # fmt: skip
 for _name, _group in _GROUPS.items():
     app.add_typer(_group, name=_name)
@@ -56,7 +56,7 @@ def main() -> None:
 
 @app.callback()
 def _first(version: Version = False) -> None:
-    from jedi.cli.foreign import refuse_namesake
+    from jedi.cli.namesake import refuse_namesake
 
     refuse_namesake()
 
@@ -80,7 +80,7 @@ def up(
     """
     from jedi.spec.sitefile import read_sites
     from jedi.standalone.detach import up_detached
-    from jedi.standalone.place import Installation
+    from jedi.standalone.installation import Installation
     from jedi.standalone.up import up
 
     place, begin = Installation.current(), clock.monotonic()
@@ -115,7 +115,7 @@ def down(
     Example: `jedi down --drain 300`
     """
     from jedi.standalone.down import down
-    from jedi.standalone.place import Installation
+    from jedi.standalone.installation import Installation
 
     place = Installation.current()
     was_up = down(place, drain, partial(typer.echo, err=True))
@@ -131,7 +131,7 @@ def status(as_json: Json = False) -> None:
     Example: `jedi status --json`
     """
     from jedi.service.status import system
-    from jedi.standalone.place import Installation
+    from jedi.standalone.installation import Installation
 
     place = Installation.current()
     supervisor, record = place.supervisor(), place.read_record() or []
@@ -228,14 +228,14 @@ def _tell_where(place: Installation, seconds: float, notes: Sequence[str] = ()) 
 
 
 @app.command()
-def api(leashed: parts.Leashed = False) -> None:
+def api(leashed: components.Leashed = False) -> None:
     """Run the service that pilots speak to, until SIGTERM.
 
     Example: `jedi api`
     """
     from jedi.agent import child
     from jedi.api.server import serve
-    from jedi.standalone.place import Installation
+    from jedi.standalone.installation import Installation
 
     if leashed:
         child.follow()

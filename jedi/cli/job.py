@@ -42,7 +42,7 @@ def main() -> None:
 
 @app.callback()
 def _first(version: Version = False) -> None:
-    from jedi.cli.foreign import refuse_namesake
+    from jedi.cli.namesake import refuse_namesake
 
     refuse_namesake()
 

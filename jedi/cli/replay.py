@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jedi.cli.choices import OtherKnobs, OtherSites, show_differences, show_sites
+from jedi.cli.brokerage import OtherKnobs, OtherSites, show_differences, show_sites
 from jedi.cli.common import NO, Json, console, show, transaction
 
 if TYPE_CHECKING:

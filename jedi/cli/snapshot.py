@@ -33,10 +33,10 @@ def export(
 
     Example: `jedi snapshot export world.json --dataset user.me:texts`
     """
-    from jedi.service import known
+    from jedi.service import system_state
 
     with reading() as (tx, ddm):
-        text = known.write(known.from_database(tx, ddm, seed), datasets or ())
+        text = system_state.write(system_state.from_database(tx, ddm, seed), datasets or ())
     if file is None:
         typer.echo(text, nl=False)
     else:

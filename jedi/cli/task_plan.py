@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jedi.cli.choices import OtherKnobs, OtherSites, show_differences, show_sites
+from jedi.cli.brokerage import OtherKnobs, OtherSites, show_differences, show_sites
 from jedi.cli.common import NO, Json, cell, console, reading, show, table
 from jedi.core.settings import caller
 
@@ -38,14 +38,14 @@ def plan(
 
     Example: `jedi-task plan hello.yaml --set broker.max_sites=2`
     """
-    from jedi.service import known, planning
+    from jedi.service import planning, system_state
     from jedi.spec.tasktext import read_task_file
 
     text, format = read_task_file(file)
     other = planning.Alternative(knobs or (), sites or ())
     if world:
         found = planning.recorded(
-            known.read(world.read_text()), caller(), text, format, seed, other
+            system_state.read(world.read_text()), caller(), text, format, seed, other
         )
     else:
         with reading() as (tx, ddm):

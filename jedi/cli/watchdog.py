@@ -16,7 +16,7 @@ app = application("The dogs of the WatchDog: each looks after one thing, every n
 
 
 def _complete(incomplete: str) -> list[str]:
-    from jedi.watchdog.kennel import DOGS
+    from jedi.watchdog.all_dogs import DOGS
 
     return [name for name in DOGS if name.startswith(incomplete)]
 
@@ -28,7 +28,7 @@ def watchdog_list(as_json: Json = False) -> None:
     Example: `jedi watchdog list`
     """
     from jedi.taskbuffer.housekeeping import knobs
-    from jedi.watchdog.kennel import DOGS
+    from jedi.watchdog.all_dogs import DOGS
 
     with transaction() as tx:
         values = knobs.load(tx)
@@ -54,10 +54,10 @@ def watchdog_run(
     """
     from jedi.agent.child import announce
     from jedi.agent.world import make_world
-    from jedi.standalone.place import Installation
+    from jedi.standalone.installation import Installation
     from jedi.taskbuffer.db.engine import reachable
+    from jedi.watchdog.all_dogs import find
     from jedi.watchdog.dog import walk
-    from jedi.watchdog.kennel import find
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # a batch is done whole or not at all
     dog, world = find(name), make_world(Installation.current().settings, "WatchDog")

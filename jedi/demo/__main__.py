@@ -24,7 +24,7 @@ from rich.table import Table
 from jedi.core import clock
 from jedi.demo import truth
 from jedi.host.home import Home
-from jedi.standalone.place import packaged
+from jedi.standalone.installation import packaged
 
 EXAMPLES = packaged("examples")
 FLAKY = {"good1.txt": 0, "good2.txt": 0, "good3.txt": 0, "later.txt": 2, "never.txt": 99}

@@ -21,7 +21,6 @@ from jedi.core.errors import JediError
 from jedi.jobgenerator.budget import share_out
 from jedi.jobgenerator.build import cut_builds, roomier, still_there, to_build, with_libraries
 from jedi.jobgenerator.generate import Material, ids_needed, make_jobs
-from jedi.jobgenerator.homes import ANY_SITE, homes, with_datasets
 from jedi.jobgenerator.locating import Locate, once, where_of
 from jedi.jobgenerator.merge import MergeItem, plan_merges, with_demand
 from jedi.jobgenerator.naming import jobs_allowed
@@ -35,6 +34,7 @@ from jedi.jobgenerator.outcome import (
     too_few,
     without_software,
 )
+from jedi.jobgenerator.output_datasets import ANY_SITE, output_endpoints, with_datasets
 from jedi.jobgenerator.plan import Cut
 from jedi.jobgenerator.propose import Proposal, propose
 from jedi.spec.chunk import Chunk, Files
@@ -48,7 +48,8 @@ from jedi.taskbuffer.jobs import builds, generation, merging, one_job, orders
 from jedi.taskbuffer.jobs.orders import Claimed
 from jedi.taskbuffer.scheduling import capping, queues, throttling
 from jedi.taskbuffer.scheduling.turns import Stopped
-from jedi.taskbuffer.sites import decisions, snapshot
+from jedi.taskbuffer.sites import decisions
+from jedi.taskbuffer.sites import snapshot as snapshots
 from jedi.taskbuffer.tasks import tasks, tending
 from jedi.taskbuffer.tasks.tasks import Move
 from jedi.throttler.decide import Pass, Skip, Throttle
@@ -66,7 +67,7 @@ class GenerationItem:
     claimed: Claimed
     n_files: int
     used: Sequence[str]
-    world: Snapshot
+    snapshot: Snapshot
     gate: Pass | Skip
     room: dict[Pair, int]
     made: dict[str, Counter[str]]
@@ -123,9 +124,9 @@ class JobGenerator(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Mer
         )  # fmt: skip
         if not rows:
             return []
-        world = snapshot.load(tx)
+        snapshot = snapshots.load(tx)
         found = merging.orders(tx, rows, knobs["jobgen.n_files"])
-        return [MergeItem(one, world) for one in found]
+        return [MergeItem(one, snapshot) for one in found]
 
     def _claim(self, tx: Connection, limit: int) -> list[GenerationItem]:
         """Tasks with ready files; they share the files of a cycle."""
@@ -135,7 +136,7 @@ class JobGenerator(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Mer
         found = self._alone(tx, found, throttle)
         if not found:
             return []
-        world = snapshot.load(tx, {one.row.nucleus for one in found if one.row.nucleus})
+        snapshot = snapshots.load(tx, {one.row.nucleus for one in found if one.row.nucleus})
         used = decisions.used_sites(tx, [one.row.jeditaskid for one in found])
         past = self._past(tx, found)
         shares = share_out([one.ready for one in found], self.world.knobs["jobgen.n_files"])
@@ -147,7 +148,7 @@ class JobGenerator(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Mer
                 one,
                 share,
                 used.get(one.row.jeditaskid, ()),
-                world,
+                snapshot,
                 throttle.decide(*_pair(one.row)),
                 room,
                 made,
@@ -189,9 +190,9 @@ class JobGenerator(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Mer
     def _merge(self, item: MergeItem) -> Merges:
         task = with_demand(item.found, self.world.knobs)
         allowed = jobs_allowed(task.outputs, self.world.knobs["jobgen.n_files"])
-        cuts = plan_merges(item.found, task.demand, item.world, self.world.knobs, allowed)
+        cuts = plan_merges(item.found, task.demand, item.snapshot, self.world.knobs, allowed)
         locate = self.world.ddm.locate
-        return Merges(task, self._make(task, item.world, cuts, locate) if cuts else None)
+        return Merges(task, self._make(task, item.snapshot, cuts, locate) if cuts else None)
 
     def _generate(self, item: GenerationItem) -> GenerationOutcome:
         knobs, task, row = self.world.knobs, item.claimed.order(), item.claimed.row
@@ -214,11 +215,11 @@ class JobGenerator(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Mer
         made = item.made.setdefault(task.request.gshare, Counter())
         seed, locate = lottery_seed(task.jedi_task_id, task.lock_seq), once(self.world.ddm.locate)
         found = propose(
-            task, chunks, item.world, knobs, locate,
+            task, chunks, item.snapshot, knobs, locate,
             seed=seed, most=allowed, used=item.used, past=item.past, made=made,
         )  # fmt: skip
         task = found.task
-        decided = [record(task.jedi_task_id, found.broker, item.world, part.need, knobs,
+        decided = [record(task.jedi_task_id, found.broker, item.snapshot, part.need, knobs,
                           part.choice, item.used) for part in found.parts]  # fmt: skip
         if found.nowhere:
             return nowhere(found, knobs, decided)
@@ -272,9 +273,9 @@ class JobGenerator(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Mer
             self.log.warning("lock lost", tasks=lost)
         made = [out for _, out in ours if not isinstance(out, Merges)]
         if decided := [one for out in made for one in out.decisions]:
-            world = results[0][0].world
+            snapshot = results[0][0].snapshot
             max_mb = self.world.knobs["decisions.snapshot_max_mb"]
-            decisions.put_snapshot(tx, world.hash, world.packed, max_mb)
+            decisions.put_snapshot(tx, snapshot.hash, snapshot.packed, max_mb)
             decisions.record(tx, decided)
         new = [(o.task, o.jobs) for _, o in ours if isinstance(o, Made | Merges) and o.jobs]
         new += [out.builds for _, out in ours if isinstance(out, Made) and out.builds]
@@ -363,14 +364,14 @@ class JobGenerator(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Mer
                 memory_factor=self.world.knobs["broker.memory_factor"],
             )
         )
-        self._register(homes(jobs))
+        self._register(output_endpoints(jobs))
         return jobs
 
-    def _register(self, homes: Mapping[OutputDataset, Sequence[str]]) -> None:
+    def _register(self, outputs: Mapping[OutputDataset, Sequence[str]]) -> None:
         """Data management knows output datasets before the jobs that fill them are there; those
         that a retry fills again are opened."""
         ddm = self.world.ddm
-        for dataset, endpoints in homes.items():
+        for dataset, endpoints in outputs.items():
             for endpoint in endpoints:
                 ddm.create(dataset.name, endpoint)
             if dataset.container and dataset.status != "running":

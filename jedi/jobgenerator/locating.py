@@ -7,7 +7,7 @@ from itertools import chain
 
 import numpy as np
 
-from jedi.brokerage import holdings
+from jedi.brokerage import replicas
 from jedi.core import states
 from jedi.jobgenerator.inputs import Where
 from jedi.jobgenerator.plan import Cut
@@ -37,14 +37,14 @@ def once(locate: Locate) -> Locate:
 
 
 def data_of(
-    task: TaskOrder, chunks: Sequence[Chunk], world: Snapshot, locate: Locate
+    task: TaskOrder, chunks: Sequence[Chunk], snapshot: Snapshot, locate: Locate
 ) -> InputAvailability:
     """Where the files of chunks lie."""
     names = {one.dataset_id: one for one in task.inputs}
     streams = [(chunk.master, *(one.files for one in chunk.secondaries)) for chunk in chunks]
     real = [one for one in chain.from_iterable(streams) if _is_real(one, names)]
     where = [_located(one, len(one), names, locate) for one in real]
-    return holdings.of_files(world, *holdings.join([one.sizes for one in real], where))
+    return replicas.of_files(snapshot, *replicas.join([one.sizes for one in real], where))
 
 
 def where_of(task: TaskOrder, cut: Cut, locate: Locate) -> Where:

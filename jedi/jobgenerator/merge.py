@@ -25,7 +25,7 @@ class MergeItem:
     """A claimed task with files that are to be merged."""
 
     found: MergeOrder
-    world: Snapshot
+    snapshot: Snapshot
 
     @property
     def jedi_task_id(self) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 from jedi.agent import plugins
 from jedi.brokerage.brokers import broker_of
 from jedi.brokerage.choice import SiteChoice
-from jedi.brokerage.need import Requirements, atom
+from jedi.brokerage.requirements import Requirements, atom
 from jedi.jobgenerator.grouping import in_order, of_one_memory
 from jedi.jobgenerator.locating import Locate, data_of
 from jedi.jobgenerator.plan import Cut, ShortStream, plan
@@ -67,7 +67,7 @@ class Proposal:
 def propose(
     task: TaskOrder,
     chunks: Sequence[Chunk],
-    world: Snapshot,
+    snapshot: Snapshot,
     knobs: Mapping[str, Any],
     locate: Locate,
     *,
@@ -93,11 +93,11 @@ def propose(
             break
         n_files = strategy.files_per_unit(task.rules, some)
         unit = atom(some, n_files, strategy.events_per_unit(task.rules, some))
-        data = data_of(task, some, world, locate) if broker.wants_data else InputAvailability()
+        data = data_of(task, some, snapshot, locate) if broker.wants_data else InputAvailability()
         dataset = names[int(some[0].master.dataset_ids[0])] if broker.by_dataset else ""
         need = Requirements(task.demand, unit, task.sites, task.request, data, past, dict(so_far),
                     dataset=dataset)  # fmt: skip
-        choice = broker.choose(world, need, knobs, used, seed)
+        choice = broker.choose(snapshot, need, knobs, used, seed)
         cuts: Sequence[Cut] = ()
         short: Sequence[ShortStream] = ()
         if choice.candidates:

@@ -13,7 +13,7 @@ from typing import Any
 
 from . import metadata, payload, sandbox, stage
 from .base import STALE, PayloadFailure, Stop, crash_point, utc
-from .heart import HeartbeatThread, ReportFields
+from .heartbeat import HeartbeatThread, ReportFields
 from .procs import PayloadAccount
 from .wire import ServiceRefusal, ServiceUnreachable, Wire, verdict
 

@@ -34,8 +34,8 @@ from pathlib import Path
 from typing import Any
 
 from . import procs
-from .apart import PrivateDirectories, SharedDirectories
 from .base import GO, HOLD, PayloadFailure, last_lines
+from .private_directories import PrivateDirectories, SharedDirectories
 from .stage import remove_tree
 from .verdict import breach, judge
 

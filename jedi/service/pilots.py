@@ -43,13 +43,13 @@ def acquire(
     who: Identity,
     request: AcquireRequest,
     anew: Callable[[], DDM] | None = None,
-    heads: FirstWaiting | None = None,
+    first_waiting: FirstWaiting | None = None,
 ) -> Answer:
     """Jobs for a slot at the pilot's site, with all a pilot must know to run them.
 
     A job whose files have no place fails here, with the reason. Storage is asked after the jobs
     are committed: no row is locked meanwhile, and a lost answer is repeated by request_id. `anew`
-    is data management as configured now, in case an endpoint is younger than `ddm`; `heads`
+    is data management as configured now, in case an endpoint is younger than `ddm`; `first_waiting`
     what the process knows of sites.
     """
     site = _site(who)
@@ -59,7 +59,7 @@ def acquire(
             code="wrong_site",
             site=request.site,
         )
-    jobs = _claim(engine, request, heads)
+    jobs = _claim(engine, request, first_waiting)
     if jobs and request.delegation:
         with at_once(engine) as tx:
             ids = [job.panda_id for job in jobs]
@@ -115,13 +115,15 @@ def _site(who: Identity) -> str:
     return who.site
 
 
-def _claim(engine: Engine, request: AcquireRequest, heads: FirstWaiting | None) -> list[HeldJob]:
+def _claim(
+    engine: Engine, request: AcquireRequest, first_waiting: FirstWaiting | None
+) -> list[HeldJob]:
     for _ in range(2):
         try:
             with at_once(engine) as tx:
                 return dispatch.acquire(
                     tx, request.site, request.n, request.resources, request.request_id,
-                    request.pilot_id, heads,
+                    request.pilot_id, first_waiting,
                 )  # fmt: skip
         except IntegrityError:  # the same request, sent twice, was answered at this moment
             continue

@@ -29,8 +29,8 @@ from jedi.jobgenerator.generate import resources
 from jedi.jobgenerator.inputs import readings
 from jedi.jobgenerator.locating import where_of
 from jedi.jobgenerator.propose import Proposal, propose
-from jedi.service.known import KnownQueue, PlanCatalogue, SystemState
 from jedi.service.submission import row_of
+from jedi.service.system_state import KnownQueue, PlanCatalogue, SystemState
 from jedi.spec.arrays import Ints
 from jedi.spec.chunk import Files
 from jedi.spec.request import RecentJobs
@@ -232,13 +232,13 @@ def _input(number: int, one: Any) -> SimpleNamespace:
 def _nucleus(known: SystemState, fed: PlannedTask) -> SiteChoice:
     row = fed.row
     broker = broker_of(row.vo, row.prodsourcelabel, known.knobs).nucleus
-    world, need = measured(known.sites, known.data.space), need_of(row, known.knobs)
+    snapshot, need = measured(known.sites, known.data.space), need_of(row, known.knobs)
     if broker.wants_data:
         names = [(one.datasetname, len(set(fed.files[one.datasetid].lfns)))
                  for one in fed.inputs if one.type == "input"]  # fmt: skip
-        data = data_of(world, names, known.data.replicas, known.knobs)
+        data = data_of(snapshot, names, known.data.replicas, known.knobs)
         need = with_data(need, row.workqueue_id, data, known.pledges, 0.0)
-    return broker.choose(world, need, known.knobs, known.seed)
+    return broker.choose(snapshot, need, known.knobs, known.seed)
 
 
 def _all_at_once(knobs: Mapping[str, Any]) -> dict[str, Any]:

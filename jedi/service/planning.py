@@ -10,14 +10,14 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from jedi.brokerage.whatif import SiteDifference, differences, other_world
+from jedi.brokerage.whatif import SiteDifference, alternative, differences
 from jedi.core.errors import BadInput, JediError, NotFound, Problem
 from jedi.core.knobs import Knobs
 from jedi.ddm.interface import DDM
 from jedi.service import submission
-from jedi.service.cautions import cautions
-from jedi.service.known import KnownQueue, SystemState, from_database
 from jedi.service.plan import Place, TaskPlan, make, place_of
+from jedi.service.submission_warnings import cautions
+from jedi.service.system_state import KnownQueue, SystemState, from_database
 from jedi.spec.priority import task_priority
 from jedi.spec.taskparams import TaskParams
 from jedi.spec.tasktext import examine, parse_text
@@ -43,7 +43,7 @@ class Alternative:
 
     def of(self, known: SystemState) -> SystemState:
         """What that world knows; BadInput tells what is wrong with it."""
-        sites, knobs = other_world(known.sites, self.sites, known.knobs, self.knobs)
+        sites, knobs = alternative(known.sites, self.sites, known.knobs, self.knobs)
         return replace(known, knobs=Knobs(knobs), sites=sites)
 
 

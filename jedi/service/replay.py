@@ -10,14 +10,14 @@ from sqlalchemy import Connection, Row
 
 from jedi.brokerage.brokers import broker_of
 from jedi.brokerage.choice import SiteChoice
-from jedi.brokerage.need import Requirements
 from jedi.brokerage.record import refusals
+from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.whatif import (
     SiteDifference,
     SiteView,
+    alternative,
     chosen,
     differences,
-    other_world,
     views,
 )
 from jedi.core.errors import NotFound
@@ -67,13 +67,13 @@ def replay(
             code="snapshot_gone",
             decision_id=decision_id,
         )
-    world, need = Snapshot.unpack(row.data), Requirements.read(row.need)
+    snapshot, need = Snapshot.unpack(row.data), Requirements.read(row.need)
     settings = Knobs(row.knobs)
-    again = choose(row, world, need, settings)
+    again = choose(row, snapshot, need, settings)
     departures = _departures(row, why_facts.refusals(tx, decision_id), again)
     found = again
     if knobs or sites:
-        other, changed = other_world(world, sites, settings, knobs)
+        other, changed = alternative(snapshot, sites, settings, knobs)
         found = choose(row, other, need, changed)
     return Replay(
         decision_id=decision_id,
@@ -90,13 +90,13 @@ def replay(
 
 
 def choose(
-    row: Row[Any], world: Snapshot, need: Requirements, knobs: Mapping[str, Any]
+    row: Row[Any], snapshot: Snapshot, need: Requirements, knobs: Mapping[str, Any]
 ) -> SiteChoice:
     """What the broker of a recorded decision chooses."""
     broker = broker_of(need.request.vo, need.request.label, knobs)
     if row.broker == NUCLEUS:
-        return broker.nucleus.choose(world, need, knobs, row.seed)
-    return broker.choose(world, need, knobs, row.used, row.seed)
+        return broker.nucleus.choose(snapshot, need, knobs, row.seed)
+    return broker.choose(snapshot, need, knobs, row.used, row.seed)
 
 
 def _departures(row: Row[Any], reasons: Sequence[Row[Any]], again: SiteChoice) -> tuple[str, ...]:

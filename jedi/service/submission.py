@@ -14,9 +14,9 @@ from jedi.core.knobs import Knobs
 from jedi.core.suggest import suggest
 from jedi.ddm.interface import DDM
 from jedi.service import resubmission
-from jedi.service.cautions import cautions
 from jedi.service.resubmission import Earlier
 from jedi.service.sandbox import Sandbox, bundle
+from jedi.service.submission_warnings import cautions
 from jedi.spec.placeholders import TASK_ID
 from jedi.spec.preprocessing import is_told
 from jedi.spec.priority import DEFAULT, OF_USERS, task_priority

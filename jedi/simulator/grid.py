@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from jedi.simulator.dice import RandomStreams, around
+from jedi.simulator.random_streams import RandomStreams, around
 from jedi.simulator.scenario import ScenarioFailure, ScenarioSite, ScenarioTask
 
 JobOrder = Mapping[str, Any]
@@ -119,10 +119,10 @@ class SimulatedSite:
 
 
 def fate(
-    order: JobOrder, site: ScenarioSite, task: ScenarioTask, now: datetime, dice: RandomStreams
+    order: JobOrder, site: ScenarioSite, task: ScenarioTask, now: datetime, streams: RandomStreams
 ) -> SimulatedJob:
     """What becomes of a job that a pilot takes now."""
-    own = dice.stream("job", order["pandaid"])
+    own = streams.stream("job", order["pandaid"])
     failure = _failure(own, [*site.failures, *task.failures])
     run_s = around(own, task.run_s, task.spread) / site.speed
     if failure and failure.kind in ("error", "falls_silent"):
@@ -138,10 +138,10 @@ def next_event(places: Iterable[SimulatedSite], others: Iterable[datetime]) -> d
 
 
 def _failure(
-    dice: np.random.Generator, failures: Sequence[ScenarioFailure]
+    generator: np.random.Generator, failures: Sequence[ScenarioFailure]
 ) -> ScenarioFailure | None:
     """Which of these ways to fail, if any."""
-    ball = dice.random()
+    ball = generator.random()
     for failure in failures:
         ball -= failure.probability
         if ball < 0:

@@ -12,8 +12,8 @@ from sqlalchemy import Engine
 
 from jedi.core.knobs import Knobs
 from jedi.service import pilots
-from jedi.simulator.dice import RandomStreams
 from jedi.simulator.grid import SimulatedJob, SimulatedSite, fate
+from jedi.simulator.random_streams import RandomStreams
 from jedi.simulator.scenario import ScenarioTask
 from jedi.simulator.storage import ADLER32, SimulatedDDM
 from jedi.spec.wire import (
@@ -36,11 +36,11 @@ class Pilots:
 
     def __init__(
         self, engine: Engine, ddm: SimulatedDDM, knobs: Knobs, places: Mapping[str, SimulatedSite],
-        dice: RandomStreams,
+        streams: RandomStreams,
     ) -> None:  # fmt: skip
         self.engine, self.ddm, self.knobs, self.places = engine, ddm, knobs, places
         self.tasks: dict[int, ScenarioTask] = {}
-        self._dice = dice
+        self._streams = streams
         self._requests = count(1)
 
     def acquire(self, name: str, n: int, now: datetime) -> int:
@@ -54,7 +54,7 @@ class Pilots:
         # without `Heads`, which would remember for a second of real time
         orders = pilots.acquire(self.engine, self.ddm, self.knobs, who, request)["jobs"]
         for order in orders:
-            job = fate(order, place.site, self.tasks[order["jeditaskid"]], now, self._dice)
+            job = fate(order, place.site, self.tasks[order["jeditaskid"]], now, self._streams)
             if job.is_kind("not_stored"):
                 self.ddm.unstorable.add(order["pandaid"])
             place.take(job)

@@ -22,9 +22,9 @@ from jedi.core.errors import JediError
 from jedi.core.settings import Settings
 from jedi.ddm.interface import FileInfo
 from jedi.service import check, commands, jobs, queues, sites, submission
-from jedi.simulator.dice import RandomStreams
 from jedi.simulator.grid import SimulatedSite, next_event
 from jedi.simulator.pilots import Pilots
+from jedi.simulator.random_streams import RandomStreams
 from jedi.simulator.record import Record, Sample
 from jedi.simulator.scenario import USER, Scenario, ScenarioCommand, ScenarioTask
 from jedi.simulator.storage import SimulatedDDM
@@ -37,7 +37,7 @@ from jedi.taskbuffer.reports import overview
 from jedi.taskbuffer.scheduling import shares
 from jedi.taskbuffer.tasks.commands import live_jobs
 from jedi.taskbuffer.users import users
-from jedi.watchdog.kennel import DOGS
+from jedi.watchdog.all_dogs import DOGS
 
 AGENTS = ("TaskCommando", "Adder", "PostProcessor", "TaskRefiner", "ContentsFeeder", "TaskBroker",
           "JobGenerator", "Mover")  # fmt: skip
@@ -109,13 +109,13 @@ class Simulation:
         self.tick = timedelta(seconds=scenario.tick_s)
         self.places = {name: SimulatedSite(site) for name, site in scenario.places().items()}
         self.storage = {name: place.site.storage(name) for name, place in self.places.items()}
-        dice = RandomStreams(scenario.seed)
-        self.ddm = SimulatedDDM(engine, self._links(), dice)
+        streams = RandomStreams(scenario.seed)
+        self.ddm = SimulatedDDM(engine, self._links(), streams)
         self.world = self._world()
         url = engine.url.render_as_string(hide_password=False)
         service = connect(url, "jedi pilots")
         plan_once(service, in_order=True)
-        self.pilots = Pilots(service, self.ddm, self.world.knobs, self.places, dice)
+        self.pilots = Pilots(service, self.ddm, self.world.knobs, self.places, streams)
         self.agents = [registry.load(name)(self.world) for name in AGENTS]
         self.due: dict[str, datetime] = {}
         self.events = self._events()

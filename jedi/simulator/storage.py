@@ -15,7 +15,7 @@ from jedi.ddm.directories import guid
 from jedi.ddm.interface import FileInfo, Space, Staged, TransferResult
 from jedi.ddm.sqlcatalogue import SqlCatalogueDDM
 from jedi.ddm.storage import Storage, valid_dataset
-from jedi.simulator.dice import RandomStreams, around
+from jedi.simulator.random_streams import RandomStreams, around
 from jedi.simulator.scenario import Transfers
 from jedi.taskbuffer.housekeeping import simulation
 from jedi.taskbuffer.housekeeping.simulation import Arrival
@@ -33,10 +33,12 @@ class SimulatedDDM(SqlCatalogueDDM):
     and outputs of the jobs in `unstorable` are taken by none.
     """
 
-    def __init__(self, engine: Engine, links: Mapping[str, Transfers], dice: RandomStreams) -> None:
+    def __init__(
+        self, engine: Engine, links: Mapping[str, Transfers], streams: RandomStreams
+    ) -> None:
         super().__init__(engine, {endpoint: Path("/simulated", endpoint) for endpoint in links})
         self._links = links
-        self._dice = dice
+        self._streams = streams
         self._coming: dict[tuple[str, str, str], tuple[datetime, str, Arrival]] = {}
         """Files on their way, when they come, and from where."""
         self.down: set[str] = set()
@@ -101,9 +103,12 @@ class SimulatedDDM(SqlCatalogueDDM):
 
     def _due(self, arrival: Arrival) -> datetime:
         """When a transfer that begins now ends."""
-        dice, link = self._dice.stream("transfer", *arrival[:3]), self._links[arrival.endpoint]
-        stuck = dice.random() < link.stuck
-        took = timedelta(seconds=around(dice, link.mean_s, link.spread))
+        generator, link = (
+            self._streams.stream("transfer", *arrival[:3]),
+            self._links[arrival.endpoint],
+        )
+        stuck = generator.random() < link.stuck
+        took = timedelta(seconds=around(generator, link.mean_s, link.spread))
         return NEVER if stuck else clock.now() + took
 
 

@@ -14,7 +14,7 @@ from pydantic.alias_generators import to_camel
 
 from jedi.core.errors import Problem
 from jedi.core.suggest import suggest
-from jedi.spec import later
+from jedi.spec import unsupported
 from jedi.spec.rules import Rules
 from jedi.spec.splitrule import SplitRules
 from jedi.spec.task import RefinedTask
@@ -104,8 +104,8 @@ def _fixed(document: Mapping[str, Any], changes: Mapping[str, Any]) -> Iterator[
             continue
         if key in known:
             rule, remedy = "can't be changed any more", "Submit a new task"
-        elif key in later.TASK_KEYS:
-            rule, remedy = NOT_YET, later.TASK_KEYS[key]
+        elif key in unsupported.TASK_KEYS:
+            rule, remedy = NOT_YET, unsupported.TASK_KEYS[key]
         else:
             listed = f"What can be changed is {', '.join(sorted(CHANGEABLE))}"
             rule, remedy = "no such key", suggest(key, CHANGEABLE, listed)

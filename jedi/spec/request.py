@@ -81,7 +81,7 @@ class Request:
         )
 
     @property
-    def world(self) -> bool:
+    def world_cloud(self) -> bool:
         """The jobs may go to any cloud; a nucleus collects the outputs."""
         return self.cloud in ("", "WORLD")
 

@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 
 from jedi.core.errors import Problem
 from jedi.core.suggest import suggest
-from jedi.spec import later
+from jedi.spec import unsupported
 from jedi.spec.taskparams import ITEM_MODELS, LogItem, TaskParams
 from jedi.spec.taskrules import NOT_YET
 
@@ -65,11 +65,11 @@ def _explain(details: ErrorDetails) -> Problem:
 def _unknown_key(loc: Sequence[int | str]) -> tuple[str, str]:
     key = str(loc[-1])
     model: type[BaseModel] = TaskParams
-    not_yet = later.TASK_KEYS
+    not_yet = unsupported.TASK_KEYS
     if loc[0] == "jobParameters":
-        model, not_yet = ITEM_MODELS[str(loc[2])], later.ITEM_KEYS
+        model, not_yet = ITEM_MODELS[str(loc[2])], unsupported.ITEM_KEYS
     elif len(loc) > 1:
-        model, not_yet = LogItem, later.ITEM_KEYS
+        model, not_yet = LogItem, unsupported.ITEM_KEYS
     if key in not_yet:
         return NOT_YET, not_yet[key]
     known = [field.alias or name for name, field in model.model_fields.items()]
@@ -81,6 +81,6 @@ def _unknown_kind(item: Any) -> tuple[str, str]:
     kind = str(item.get("param_type")) if isinstance(item, dict) else ""
     if kind == "log":
         return _KINDS, "Give the log as the task's own key log"
-    if kind in later.PARAM_TYPES:
+    if kind in unsupported.PARAM_TYPES:
         return NOT_YET, "Leave it out"
     return _KINDS, suggest(kind, ITEM_MODELS, "Give type and param_type")

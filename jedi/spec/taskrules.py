@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from jedi.core.errors import Problem
 from jedi.core.suggest import suggest
-from jedi.spec import later, physical
+from jedi.spec import physical, unsupported
 from jedi.spec.dataset import Attributes
 from jedi.spec.mergerules import merge_contradictions
 from jedi.spec.placeholders import (
@@ -342,7 +342,7 @@ def _placeholder_problem(
             return str(error), "Correct what follows the slash"
         forms = ", ".join(f"${{{found.name}{'/' + f if f else ''}}}" for f in known[found.name])
         return "has no such form", f"There are {forms}"
-    if re.sub(r"\d+$", "", found.name.partition(":")[0]) in later.PLACEHOLDERS:
+    if re.sub(r"\d+$", "", found.name.partition(":")[0]) in unsupported.PLACEHOLDERS:
         return NOT_YET, "Leave it out"
     otherwise = f"Write ${found.name} if it is a variable of the shell"
     return "nothing fills it", suggest(found.name, known, otherwise)

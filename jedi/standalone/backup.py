@@ -21,7 +21,7 @@ from jedi.host import processes
 from jedi.host.home import Home
 from jedi.service import restoring
 from jedi.standalone import binaries
-from jedi.standalone.place import Installation
+from jedi.standalone.installation import Installation
 from jedi.taskbuffer.db.engine import connect, reachable
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.schema import migrate

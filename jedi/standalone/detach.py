@@ -13,7 +13,7 @@ from pathlib import Path
 
 from jedi.core.errors import JediError
 from jedi.host import logfiles
-from jedi.standalone.place import Installation
+from jedi.standalone.installation import Installation
 
 _POLL_S = 0.1
 _LONGEST = 65_536

@@ -25,7 +25,7 @@ from jedi.core import reasons, states
 from jedi.core.holds import HOLDS
 from jedi.core.knobs import KNOBS, Knob
 from jedi.core.states import Edge, Machine
-from jedi.spec import later, taskreference
+from jedi.spec import taskreference, unsupported
 from jedi.standalone import dogdocs, pgidocs, simulatordocs
 from jedi.standalone.brokerdocs import brokerage_page
 from jedi.standalone.scratch import database
@@ -267,10 +267,10 @@ def params_page() -> str:
     parts += [
         "## Kept, not acted upon",
         "These are stored and shown, and `jedi-task submit` warns of them.",
-        _told("what happens instead", later.KEPT, later.ITEM_KEPT),
+        _told("what happens instead", unsupported.KEPT, unsupported.ITEM_KEPT),
         "## Refused",
         "These are legal JEDI, but not here.",
-        _told("what to do instead", later.TASK_KEYS, later.ITEM_KEYS),
+        _told("what to do instead", unsupported.TASK_KEYS, unsupported.ITEM_KEYS),
     ]
     return _page(parts)
 

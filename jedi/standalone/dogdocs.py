@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from jedi.core.knobs import KNOBS
 from jedi.taskbuffer.housekeeping.retention import RULES
 from jedi.taskbuffer.jobs.timeouts import TIMEOUTS, Timeout
-from jedi.watchdog.kennel import DOGS
+from jedi.watchdog.all_dogs import DOGS
 
 TableWriter = Callable[[Sequence[str], Iterable[Sequence[str]]], str]
 

@@ -17,7 +17,7 @@ from jedi.core.errors import JediError
 from jedi.host import processes
 from jedi.host.home import Home
 from jedi.host.processes import Process
-from jedi.standalone.place import Installation
+from jedi.standalone.installation import Installation
 from jedi.submitter import engines
 from jedi.submitter.port import EngineError, KnownPilot
 from jedi.taskbuffer.db.engine import connect, reachable

@@ -29,7 +29,7 @@ from jedi.service.queues import import_queues
 from jedi.service.sites import import_sites
 from jedi.standalone.down import DRAIN_S, end_pilots, left, part
 from jedi.standalone.embedded import Embedded
-from jedi.standalone.place import DATABASE, Installation, packaged
+from jedi.standalone.installation import DATABASE, Installation, packaged
 from jedi.standalone.serving import Serving
 from jedi.taskbuffer.db.engine import connect, reachable
 from jedi.taskbuffer.scheduling import queues
@@ -209,7 +209,7 @@ def _drain(
     with suppress(OSError):
         place.settings.draining.write_text(str(drain_s))
     said.info("waiting for running jobs", at_most_s=drain_s, hint="a second signal ends the wait")
-    supervisor.halt(*(c.name for c in supervisor.charges if c.name.startswith(SENDER)))
+    supervisor.halt(*(c.name for c in supervisor.children if c.name.startswith(SENDER)))
     deadline = clock.monotonic() + drain_s
     supervisor.run(lambda: requests.impatient() or clock.monotonic() > deadline or not left(engine))
 
@@ -225,19 +225,19 @@ def _supervisor(place: Installation, copies: int, said: Any) -> Supervisor:
         command = [sys.executable, "-m", "jedi", *arguments, "--leashed"]
         return Program(name, command, place.home.logs / f"{name}.log", environment)
 
-    charges: list[Supervised] = [Database(place.embedded)] if place.embedded else []
-    charges.append(program(SERVICE, "api"))
-    charges += [
+    children: list[Supervised] = [Database(place.embedded)] if place.embedded else []
+    children.append(program(SERVICE, "api"))
+    children += [
         program(name if copy == 1 else f"{name}-{copy}", "agent", "run", name)
         for name in registry.AGENTS
         for copy in range(1, copies + 1)
     ]
 
-    def record(charges: Sequence[Supervised]) -> None:
-        place.write_record(charges)
+    def record(children: Sequence[Supervised]) -> None:
+        place.write_record(children)
         logfiles.turn_over(place.home.supervisor_log)  # it says something when this happens
 
-    return Supervisor(charges, place.notify_socket, record, said)
+    return Supervisor(children, place.notify_socket, record, said)
 
 
 def _furnish(engine: Engine, place: Installation, site_file: str | None) -> Notes:

@@ -21,10 +21,10 @@ from jedi.core.backoff import Backoff
 from jedi.core.errors import JediError
 from jedi.host.home import Home
 from jedi.submitter import engines, local
-from jedi.submitter.errand import SiteVisit, VisitResult
 from jedi.submitter.plan import SlotDemand, deal, idle, ramp
 from jedi.submitter.port import Engine, EngineError, KnownPilot, PilotEnd, Slot, Start
 from jedi.submitter.shapes import Shape, shapes
+from jedi.submitter.site_visit import SiteVisit, VisitResult
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.sites import pilots, sites
@@ -91,22 +91,22 @@ class Submitter(Agent[SiteVisit, VisitResult]):
         for pilot in pilots.live_pilots(tx, self._host):
             known[pilot.site].append(pilot)
         planned = [
-            errand
+            visit
             for site in served
-            for errand in self._plan(tx, site, known[site.site], demand[site.site])
+            for visit in self._plan(tx, site, known[site.site], demand[site.site])
         ]
-        answered = [errand for errand in self._out if errand.answer and errand.answer.done()]
-        self._out = [errand for errand in self._out if errand not in answered]
+        answered = [visit for visit in self._out if visit.answer and visit.answer.done()]
+        self._out = [visit for visit in self._out if visit not in answered]
         return answered + planned
 
-    def work(self, errand: SiteVisit) -> VisitResult:
-        return errand.answer.result() if errand.answer else self._do(errand)
+    def work(self, visit: SiteVisit) -> VisitResult:
+        return visit.answer.result() if visit.answer else self._do(visit)
 
     def apply(self, tx: Connection, results: Sequence[tuple[SiteVisit, VisitResult]]) -> None:
         handles = {k: v for _, done in results for k, v in done.found().items()}
         found = {k: PilotSighting(v.process, v.batch_id, v.running) for k, v in handles.items()}
         pilots.note_found(tx, found)
-        pilots.end_pilots(tx, [pilot for errand, _ in results for pilot in errand.lost], "lost")
+        pilots.end_pilots(tx, [pilot for visit, _ in results for pilot in visit.lost], "lost")
         gone = {pilot: end for _, done in results for pilot, end in done.seen.gone.items()}
         losers = self._end_jobs(tx, gone) if gone else set()
         pilots.end_pilots(tx, sorted(losers), "lost", tidy=False)
@@ -114,52 +114,52 @@ class Submitter(Agent[SiteVisit, VisitResult]):
         pilots.end_pilots(tx, sorted(ended), "ended")
         failed = [pilot for pilot, end in gone.items() if end.failed and pilot not in losers]
         blameless = losers | pilots.have_worked(tx, failed)  # their site does run pilots
-        for errand, done in results:
-            self._judge(tx, errand, done, blameless)
+        for visit, done in results:
+            self._judge(tx, visit, done, blameless)
             if done.seen.others:
                 done.strays = [KnownPilot.of(p) for p in pilots.have_ended(tx, [*done.seen.others])]
 
     def tidy(self, results: Sequence[tuple[SiteVisit, VisitResult]]) -> None:
-        for errand, done in results:
-            gone = [pilot for pilot in errand.known if pilot.pilot_id in done.seen.gone]
+        for visit, done in results:
+            gone = [pilot for pilot in visit.known if pilot.pilot_id in done.seen.gone]
             refused = [KnownPilot(name, 0.0, running=False) for name in done.refused()]
-            errand.engine.forget(gone + refused)
+            visit.engine.forget(gone + refused)
             if done.strays:
                 self.log.warning("pilots go on", pilots=[p.pilot_id for p in done.strays])
                 # if it fails they will be seen again
-                self._pool(errand.name).submit(errand.engine.cancel, done.strays)
+                self._pool(visit.name).submit(visit.engine.cancel, done.strays)
 
-    def trouble(self, tx: Connection, errand: SiteVisit, error: Exception) -> None:
+    def trouble(self, tx: Connection, visit: SiteVisit, error: Exception) -> None:
         # whoever was started all the same ends, since its token is void
-        started = [start.pilot_id for _, starts in errand.orders for start in starts]
+        started = [start.pilot_id for _, starts in visit.orders for start in starts]
         pilots.end_pilots(tx, started, "ended")
-        self._wait(tx, self._troubled[errand.site.site], errand.site.site, str(error))
+        self._wait(tx, self._troubled[visit.site.site], visit.site.site, str(error))
 
     def _work_all(self, items: Sequence[SiteVisit]) -> list[tuple[SiteVisit, VisitResult]]:
         """All batch systems are asked at once. Who is late is heard in a later cycle, so that one
         that hangs holds up its own sites alone."""
-        for errand in items:
-            if errand.answer is None and not errand.engine.at_hand:
-                errand.answer = self._pool(errand.name).submit(self._do, errand)
-        late = wait([errand.answer for errand in items if errand.answer], PATIENCE_S).not_done
-        self._out += [errand for errand in items if errand.answer in late]
-        return super()._work_all([errand for errand in items if errand.answer not in late])
+        for visit in items:
+            if visit.answer is None and not visit.engine.at_hand:
+                visit.answer = self._pool(visit.name).submit(self._do, visit)
+        late = wait([visit.answer for visit in items if visit.answer], PATIENCE_S).not_done
+        self._out += [visit for visit in items if visit.answer in late]
+        return super()._work_all([visit for visit in items if visit.answer not in late])
 
-    def _do(self, errand: SiteVisit) -> VisitResult:
-        for attempt in errand.attempts:
-            errand.engine.tidy(self._home.work / f"{attempt.pandaid}.{attempt.lock_seq}")
-            for endpoint in errand.endpoints:
+    def _do(self, visit: SiteVisit) -> VisitResult:
+        for attempt in visit.attempts:
+            visit.engine.tidy(self._home.work / f"{attempt.pandaid}.{attempt.lock_seq}")
+            for endpoint in visit.endpoints:
                 try:
                     self.world.ddm.drop_staging(endpoint, attempt.pandaid, attempt.lock_seq)
                 except (JediError, OSError) as error:  # the dog `sweep` tries it again
                     self.log.warning("left behind", endpoint=endpoint, error=str(error))
-        seen = errand.engine.look(errand.known) if errand.seen is None else errand.seen
-        idle = [pilot for pilot in errand.superfluous if pilot.pilot_id in seen.waiting]
+        seen = visit.engine.look(visit.known) if visit.seen is None else visit.seen
+        idle = [pilot for pilot in visit.superfluous if pilot.pilot_id in seen.waiting]
         if idle:
-            errand.engine.cancel(idle)
+            visit.engine.cancel(idle)
         sent = {}
-        for slot, starts in errand.orders:
-            sent[slot.shape.name] = given = errand.engine.submit(slot, starts)
+        for slot, starts in visit.orders:
+            sent[slot.shape.name] = given = visit.engine.submit(slot, starts)
             self.log.info("pilots sent", site=slot.site, number=len(given.started),
                           resource_type=slot.shape.name)  # fmt: skip
         return VisitResult(seen, sent)
@@ -187,7 +187,7 @@ class Submitter(Agent[SiteVisit, VisitResult]):
         self, tx: Connection, site: Row[Any], rows: Sequence[Row[Any]], asked: Sequence[SlotRequest]
     ) -> list[SiteVisit]:
         """What is to be done at a site; the engine that it had before may still have pilots."""
-        errands = []
+        visits = []
         names = {row.engine for row in rows} | ({site.submitter} if site.nslots else set())
         for name in sorted(names):
             try:
@@ -199,49 +199,49 @@ class Submitter(Agent[SiteVisit, VisitResult]):
             if out or (not engine.at_hand and self._due[site.site, name] > clock.monotonic()):
                 continue
             own = [row for row in rows if row.engine == name]
-            errand = self._inspect(tx, SiteVisit(site, name, engine), own)
+            visit = self._inspect(tx, SiteVisit(site, name, engine), own)
             if name == site.submitter:
-                alive = [row for row in rows if row.pilot_id not in errand.lost]
-                self._fill(tx, errand, alive, asked)
-            if errand:
+                alive = [row for row in rows if row.pilot_id not in visit.lost]
+                self._fill(tx, visit, alive, asked)
+            if visit:
                 wait_s = self.world.knobs["submitter.queue_s"]
                 self._due[site.site, name] = clock.monotonic() + wait_s
-                errands.append(errand)
-        return errands
+                visits.append(visit)
+        return visits
 
-    def _inspect(self, tx: Connection, errand: SiteVisit, rows: Sequence[Row[Any]]) -> SiteVisit:
+    def _inspect(self, tx: Connection, visit: SiteVisit, rows: Sequence[Row[Any]]) -> SiteVisit:
         """Gather what is known of the pilots of an engine; look at them if that takes no time."""
-        errand.known = [KnownPilot.of(row) for row in rows if row.status != "lost"]
-        errand.lost = [row.pilot_id for row in rows if row.status == "lost"]
-        if errand.lost:
-            errand.attempts = pilots.lost_attempts(tx, errand.lost, LOST)
-            errand.endpoints = list(sites.roots(tx))
-        if errand.engine.at_hand:
-            errand.seen = errand.engine.look(errand.known)
-        return errand
+        visit.known = [KnownPilot.of(row) for row in rows if row.status != "lost"]
+        visit.lost = [row.pilot_id for row in rows if row.status == "lost"]
+        if visit.lost:
+            visit.attempts = pilots.lost_attempts(tx, visit.lost, LOST)
+            visit.endpoints = list(sites.roots(tx))
+        if visit.engine.at_hand:
+            visit.seen = visit.engine.look(visit.known)
+        return visit
 
     def _fill(
         self,
         tx: Connection,
-        errand: SiteVisit,
+        visit: SiteVisit,
         alive: Sequence[Row[Any]],
         asked: Sequence[SlotRequest],
     ) -> None:
         """Take slots for new pilots, or find pilots for which there is nothing to do."""
-        site, whole = errand.site, max(errand.site.corecount, 1)
+        site, whole = visit.site, max(visit.site.corecount, 1)
         wants = [self._want(site.site, shape, row.waiting, alive) for shape, row in asked]
         spare = idle(wants, max((row.busy for _, row in asked), default=0))
         idle_s = self.world.knobs["pilot.idle_s"]
         for (shape, row), free in zip(asked, spare, strict=True):
-            errand.superfluous += errand.unused(shape.name, free - row.waiting, idle_s)
-        if errand.seen and errand.seen.gone:
+            visit.superfluous += visit.unused(shape.name, free - row.waiting, idle_s)
+        if visit.seen and visit.seen.gone:
             return
         cores = {shape.name: shape.cores for shape, _ in asked}
         taken = sum(cores.get(row.resource_type, whole) for row in alive)
         numbers = deal(wants, spare, site.nslots * whole - taken)
         for (shape, _), number in zip(asked, numbers, strict=True):
             if number:
-                errand.orders.append(self._order(tx, site, shape, number))
+                visit.orders.append(self._order(tx, site, shape, number))
 
     def _want(self, site: str, shape: Shape, waiting: int, alive: Sequence[Row[Any]]) -> SlotDemand:
         own = [row.status for row in alive if row.resource_type == shape.name]
@@ -311,12 +311,12 @@ class Submitter(Agent[SiteVisit, VisitResult]):
         return {job.pilot_id for job in jobs}
 
     def _judge(
-        self, tx: Connection, errand: SiteVisit, done: VisitResult, blameless: set[str]
+        self, tx: Connection, visit: SiteVisit, done: VisitResult, blameless: set[str]
     ) -> None:
         """Send pilots of a shape to a site less and less often while it refuses them, or those
         that had no job end in error."""
-        site, bad, well = errand.site.site, {}, set()
-        for pilot in errand.known:
+        site, bad, well = visit.site.site, {}, set()
+        for pilot in visit.known:
             end = done.seen.gone.get(pilot.pilot_id)
             if end is None or pilot.pilot_id in blameless:
                 continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from jedi.spec.spent import Spent
+from jedi.spec.costs import Spent
 
 
 def exceeded(spent: Spent, knobs: Mapping[str, Any]) -> str | None:

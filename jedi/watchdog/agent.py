@@ -12,8 +12,8 @@ from apscheduler.triggers.interval import IntervalTrigger  # type: ignore[import
 from sqlalchemy import Connection
 
 from jedi.agent.base import Agent, World
+from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import Counts, Dog, walk
-from jedi.watchdog.kennel import DOGS
 
 
 class WatchDog(Agent[Dog, Counts]):

@@ -31,12 +31,12 @@ from jedi.host.home import Home
 from jedi.host.processes import Process
 from jedi.spec.wire import Resources
 from jedi.standalone import down
-from jedi.standalone.place import Installation, packaged
+from jedi.standalone.installation import Installation, packaged
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.jobs import dispatch
 from jedi.taskbuffer.sites import pilots
 from jedi.taskbuffer.sites.pilots import PilotSighting
-from jedi.watchdog.kennel import DOGS
+from jedi.watchdog.all_dogs import DOGS
 
 DEADLINE_S = 30.0
 
@@ -61,8 +61,8 @@ def house(tmp_path: Path) -> House:
     return House(tmp_path)
 
 
-def pid_of(charge: Supervised) -> int:
-    process = charge.process()
+def pid_of(child: Supervised) -> int:
+    process = child.process()
     assert process is not None
     return process.pid
 
@@ -149,8 +149,8 @@ on_linux = pytest.mark.skipif(not FULL.exists(), reason="there is no full disk t
 def test_a_record_that_cannot_be_written_is_written_later(house: House) -> None:
     program, recorded = house.program("one", READY + FOR_EVER), list[bool]()
 
-    def record(charges: Sequence[Supervised]) -> None:
-        recorded.append(charges[0].ready)
+    def record(children: Sequence[Supervised]) -> None:
+        recorded.append(children[0].ready)
         if len(recorded) < 4:
             FULL.write_text("no room")
 

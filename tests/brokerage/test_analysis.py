@@ -11,7 +11,7 @@ from support.production import CLASSIC, CURRENT, SHARE, codes_of, names, need, w
 from jedi.brokerage import weights
 from jedi.brokerage.analysis import AnalysisBroker
 from jedi.brokerage.choice import SiteChoice
-from jedi.brokerage.need import Requirements
+from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
 from jedi.spec.demand import GB
 from jedi.spec.request import InputAvailability, RecentJobs, SiteInput

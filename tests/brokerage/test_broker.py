@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from support.split import choice, chunk, demand, files, sites
 
 from jedi.brokerage import nucleus
-from jedi.brokerage.choose import Lottery, candidates
 from jedi.brokerage.explain import counts, why_nowhere
 from jedi.brokerage.generic import GenericBroker
-from jedi.brokerage.need import Requirements, atom
+from jedi.brokerage.lottery import Lottery, candidates
 from jedi.brokerage.record import lottery_seed, record
+from jedi.brokerage.requirements import Requirements, atom
 from jedi.brokerage.verdict import judge
 from jedi.brokerage.weights import product
 from jedi.core.knobs import Knobs

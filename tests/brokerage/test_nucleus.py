@@ -12,8 +12,8 @@ from support.nucleus import choose, held, large_input
 from support.production import CURRENT, codes_of, names, need, world
 
 from jedi.brokerage import task
-from jedi.brokerage.need import RemainingWork, ahead
 from jedi.brokerage.record import refusals
+from jedi.brokerage.requirements import RemainingWork, ahead
 from jedi.core.knobs import Knobs
 from jedi.spec.decision import Pledge
 from jedi.spec.demand import GB

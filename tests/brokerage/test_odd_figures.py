@@ -23,13 +23,13 @@ from jedi.brokerage.agent import TaskBroker
 from jedi.brokerage.analysis import AnalysisBroker
 from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.generic import GenericBroker
-from jedi.brokerage.need import Requirements
 from jedi.brokerage.production import ProductionBroker
 from jedi.brokerage.record import record
+from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.task import by_weight
 from jedi.core.errors import BadInput
 from jedi.core.knobs import Knobs
-from jedi.service import known, queues
+from jedi.service import queues, system_state
 from jedi.service.sites import import_endpoints, import_links, import_sites, set_site, show_site
 from jedi.spec.linkfile import Link
 from jedi.spec.listfile import Entry
@@ -37,8 +37,8 @@ from jedi.spec.sitefile import SiteEntry, StorageEntry
 from jedi.spec.snapshot import KINDS, Snapshot
 from jedi.taskbuffer.schema.tables import metadata
 from jedi.taskbuffer.sites import pilots
+from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import walk
-from jedi.watchdog.kennel import DOGS
 
 WHOLE = (0, -1, -(2**31))
 ODD = (0, -1, -1e300, 1e300, "NaN", "Infinity", "-Infinity")
@@ -217,7 +217,7 @@ def test_no_site_is_set_to_what_makes_no_sense(world: World, said: str) -> None:
 
 def test_no_file_of_the_world_has_what_is_no_number() -> None:
     with pytest.raises(BadInput, match="NaN"):
-        known.read('{"format": "jedi-world-1", "sites": {"sites": ["A"], "cores": [NaN]}}')
+        system_state.read('{"format": "jedi-world-1", "sites": {"sites": ["A"], "cores": [NaN]}}')
 
 
 # -------------------------------------------------------------------------------- work queues

@@ -23,7 +23,7 @@ from support.production import (
 from support.split import chunk, files
 
 from jedi.brokerage import weights
-from jedi.brokerage.need import Requirements
+from jedi.brokerage.requirements import Requirements
 from jedi.jobgenerator.plan import plan
 from jedi.jobgenerator.strategies import FileStrategy
 from jedi.spec.demand import GB, InputSize

@@ -26,8 +26,8 @@ from support.split import demand
 
 from jedi.brokerage import network, weights
 from jedi.brokerage.filters.policy import accepts
-from jedi.brokerage.need import Requirements
 from jedi.brokerage.production import ProductionBroker
+from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.verdict import judge
 from jedi.core.knobs import Knobs
 from jedi.spec.demand import GB, MB, InputSize

@@ -17,8 +17,8 @@ from jedi.core.errors import BadInput, NotFound
 from jedi.ddm.interface import Replica
 from jedi.service.replay import Replay, replay
 from jedi.taskbuffer.housekeeping import knobs
+from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import walk
-from jedi.watchdog.kennel import DOGS
 
 
 def ask(world: World, decision: int, *told: str, sites: tuple[str, ...] = ()) -> Replay:

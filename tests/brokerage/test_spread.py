@@ -18,8 +18,8 @@ from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import dispatch
 from jedi.taskbuffer.jobs.job_ends import JobEnd, end_jobs
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
+from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import walk
-from jedi.watchdog.kennel import DOGS
 
 SITES = [f"GRID_{n:02}" for n in range(50)]
 SHARES = {"simul": 40, "reco": 20, "group": 10, "idle": 30}

@@ -15,8 +15,8 @@ from support.world import EMPTY
 
 from jedi.agent.base import World
 from jedi.brokerage.agent import TaskBroker
-from jedi.brokerage.need import Requirements
 from jedi.brokerage.production import ProductionBroker
+from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.verdict import judge
 from jedi.core.knobs import Knobs
 from jedi.ddm.interface import Replica

@@ -27,7 +27,7 @@ from jedi.core.knobs import KNOBS
 from jedi.host import processes
 from jedi.host.home import Home
 from jedi.host.processes import Process
-from jedi.standalone.place import Installation
+from jedi.standalone.installation import Installation
 from jedi.taskbuffer.db.engine import connect, wake
 from jedi.taskbuffer.sites import pilots
 

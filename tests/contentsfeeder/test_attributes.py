@@ -15,7 +15,7 @@ from support.split import chunk, cut, files, follow, spans
 from support.task_rows import INPUT, OUTPUT, row_of
 
 from jedi.agent.base import World
-from jedi.brokerage.need import atom
+from jedi.brokerage.requirements import atom
 from jedi.contentsfeeder.select import Selection
 from jedi.core.errors import BadInput
 from jedi.ddm.interface import FileInfo

@@ -27,8 +27,8 @@ from jedi.taskbuffer.db import locks
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.tasks import tasks
 from jedi.taskrefiner.agent import TaskRefiner
+from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import Counts, walk
-from jedi.watchdog.kennel import DOGS
 
 HOUR = timedelta(hours=1)
 

@@ -17,8 +17,8 @@ from jedi.mover.agent import Mover
 from jedi.service import check, jobs, results
 from jedi.spec.wire import Beat, Resources
 from jedi.taskbuffer.jobs import dispatch
+from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import walk
-from jedi.watchdog.kennel import DOGS
 
 ME = "me"
 

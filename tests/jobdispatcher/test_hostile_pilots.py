@@ -17,8 +17,8 @@ from jedi.ddm.content import adler32
 from jedi.jobdispatcher.agent import Adder
 from jedi.service.check import check
 from jedi.taskbuffer.users import users
+from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import Counts, walk
-from jedi.watchdog.kennel import DOGS
 
 JOBS = 3
 UNLOGGED = {"task_log", "input_log", "output_log"}

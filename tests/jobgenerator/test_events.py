@@ -17,7 +17,7 @@ from support.split import chunk, cut, demand, files, spans
 from support.task_rows import OUTPUT, put, row_of
 
 from jedi.agent.base import World
-from jedi.brokerage.need import atom
+from jedi.brokerage.requirements import atom
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core import states
 from jedi.core.errors import BadInput

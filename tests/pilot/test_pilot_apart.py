@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from support.pilot_world import DEADLINE_S, PAYLOAD_UID, PILOT, ROOT, Service, World
 
-from jedi.pilot import apart, procs, stage
+from jedi.pilot import private_directories, procs, stage
 
 PLACES = ("/tmp", "/var/tmp", "/dev/shm")
 FLOOD = "for i in $(seq 6); do dd if=/dev/zero of={place}/{name}.$i bs=1M count=5; done; sleep 60"
@@ -152,14 +152,14 @@ def test_files_of_an_account_with_a_name_are_its_own(tmp_path: Path) -> None:
     me = procs.PayloadAccount(os.getuid(), os.getgid(), f"u{os.getuid()}")
     with tempfile.NamedTemporaryFile(prefix="jedi-others-", dir="/tmp") as others:
         os.utime(others.name)
-        commons = apart.SharedDirectories(me)
+        commons = private_directories.SharedDirectories(me)
         commons._since += 60.0
         assert others.name not in commons.left()
         commons._since -= 120.0
         assert others.name in commons.left()
         commons.sweep()  # and we are alive
         assert Path(others.name).exists()
-    assert apart.SharedDirectories(None).left() == []
+    assert private_directories.SharedDirectories(None).left() == []
 
 
 def mode(path: Path) -> int:

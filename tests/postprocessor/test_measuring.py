@@ -17,8 +17,8 @@ from jedi.core.knobs import Knobs
 from jedi.postprocessor.scouts import judge
 from jedi.spec.scouting import Progress, Scouted
 from jedi.taskbuffer.housekeeping import knobs
+from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import Counts, walk
-from jedi.watchdog.kennel import DOGS
 
 GB = 2**30
 

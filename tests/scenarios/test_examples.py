@@ -11,7 +11,7 @@ from scenarios.real_system import System, until
 from jedi.core.errors import NotFound
 from jedi.core.settings import caller
 from jedi.service import config, datasets, recovery, submission, tasks
-from jedi.standalone.place import packaged
+from jedi.standalone.installation import packaged
 
 
 def test_events(system: System) -> None:

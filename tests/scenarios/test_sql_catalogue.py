@@ -9,7 +9,7 @@ from jedi.core.settings import caller
 from jedi.ddm.sqlcatalogue import SqlCatalogueDDM
 from jedi.demo import truth
 from jedi.service import config, submission
-from jedi.standalone.place import packaged
+from jedi.standalone.installation import packaged
 
 EXAMPLES = packaged("examples")
 

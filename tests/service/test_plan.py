@@ -22,7 +22,7 @@ from jedi.cli import jedi as cli
 from jedi.cli import task as task_cli
 from jedi.core.errors import BadInput, JediError, NotFound
 from jedi.ddm.interface import DatasetInfo, FileInfo, Replica
-from jedi.service import known, tasks
+from jedi.service import system_state, tasks
 from jedi.service.plan import TaskPlan
 from jedi.service.planning import Alternative, PlanWithAlternative, now, recorded
 from jedi.spec.snapshot import KINDS
@@ -262,15 +262,24 @@ def test_a_nucleus_and_a_file_of_the_world(world: World, tmp_path: Path) -> None
     plan = foresee(world, asked, 7).plan
     assert plan.nucleus is not None and len(plan.nucleus.chosen) == 1
     with world.engine.begin() as tx:
-        exported = known.write(known.from_database(tx, grid, 7), ["demo:in"])
-    again = recorded(known.read(exported), "anna", json.dumps(asked), "json", None, Alternative())
+        exported = system_state.write(system_state.from_database(tx, grid, 7), ["demo:in"])
+    again = recorded(
+        system_state.read(exported), "anna", json.dumps(asked), "json", None, Alternative()
+    )
     assert again.plan == plan
-    assert known.write(known.read(exported), ["demo:in"]) == exported
-    other = recorded(known.read(exported), "anna", json.dumps(asked), "json", 8, Alternative())
+    assert system_state.write(system_state.read(exported), ["demo:in"]) == exported
+    other = recorded(
+        system_state.read(exported), "anna", json.dumps(asked), "json", 8, Alternative()
+    )
     assert other.plan.seed == 8
     with pytest.raises(JediError, match=r"unknown.* jedi snapshot export --dataset"):
         recorded(
-            known.read(exported), "anna", json.dumps(document(SECOND)), "json", 1, Alternative()
+            system_state.read(exported),
+            "anna",
+            json.dumps(document(SECOND)),
+            "json",
+            1,
+            Alternative(),
         )
     for bad in (
         "",
@@ -281,7 +290,7 @@ def test_a_nucleus_and_a_file_of_the_world(world: World, tmp_path: Path) -> None
         exported.replace('"SITE_A",', "", 1),
     ):
         with pytest.raises(BadInput):
-            known.read(bad)
+            system_state.read(bad)
     (task,) = ready(world, asked, label="managed")
     TaskBroker(world).run_once()
     row = rows(world, "SELECT status, nucleus FROM jedi_tasks WHERE jeditaskid = :t", t=task)[0]

@@ -16,12 +16,12 @@ from jedi.core.knobs import KNOBS
 from jedi.ddm import factory
 from jedi.service import config, datasets, queues, sites
 from jedi.spec.sitefile import Endpoint, SiteEntry
-from jedi.standalone.place import packaged
+from jedi.standalone.installation import packaged
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.schema import tables
 from jedi.taskbuffer.users import users
+from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import walk
-from jedi.watchdog.kennel import DOGS
 
 HOME = Path("/somewhere")
 

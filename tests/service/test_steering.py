@@ -18,7 +18,7 @@ from jedi.core.settings import account_name, caller
 from jedi.service import steering
 from jedi.service.users import set_user
 from jedi.standalone.backup import backup, restore
-from jedi.standalone.place import Installation
+from jedi.standalone.installation import Installation
 from jedi.standalone.up import _furnish
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.users import users

@@ -28,8 +28,8 @@ from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.sites import pilots
 from jedi.taskrefiner.agent import TaskRefiner
+from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import walk
-from jedi.watchdog.kennel import DOGS
 
 
 def ask(world: World, task_id: int) -> TaskHold:

@@ -17,8 +17,8 @@ from jedi.cli.jedi import app
 from jedi.core import clock
 from jedi.core.errors import BadInput
 from jedi.host.home import Home
-from jedi.simulator.dice import RandomStreams
 from jedi.simulator.measure import Curve, SimulationOutcome, measure
+from jedi.simulator.random_streams import RandomStreams
 from jedi.simulator.record import Record, Sample
 from jedi.simulator.report import differences, write_tables
 from jedi.simulator.run import simulate, simulate_in
@@ -445,9 +445,9 @@ tasks:
 
 def test_draws_depend_on_their_names_only() -> None:
     first = RandomStreams(1).stream("job", 7).random()
-    dice = RandomStreams(1)
-    dice.stream("job", 8).random()
-    assert dice.stream("job", 7).random() == first != RandomStreams(2).stream("job", 7).random()
+    streams = RandomStreams(1)
+    streams.stream("job", 8).random()
+    assert streams.stream("job", 7).random() == first != RandomStreams(2).stream("job", 7).random()
 
 
 def test_two_sets_of_knobs_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,8 +89,8 @@ def test_a_submission_that_nobody_noted_is_found_by_name(field: Field, cluster: 
     field.jobs(1, ":")
     field.sql("UPDATE jedi_sites SET queue = NULL, nslots = 1 WHERE site = 'SITE_A'")
     with field.engine.begin() as tx:
-        (errand,) = Submitter(field.world).claim(tx, 10)
-    (handle,) = Submitter(field.world).work(errand).found().values()
+        (visit,) = Submitter(field.world).claim(tx, 10)
+    (handle,) = Submitter(field.world).work(visit).found().values()
     (pilot,) = field.pilots()
     assert (pilot.status, pilot.batch_id) == ("submitted", None)
     Submitter(field.world).run_once()

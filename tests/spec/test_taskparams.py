@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.taskparams import INPUT, problems
 
 from jedi.core.errors import BadInput, Problem
-from jedi.spec import later
+from jedi.spec import unsupported
 from jedi.spec.dataset import Attributes
 from jedi.spec.splitrule import SplitRules, render_split_rule
 from jedi.spec.taskparams import InputItem, TaskParams
@@ -107,23 +107,23 @@ def test_mistyped_words_get_a_suggestion(document: Any, path: str, meant: str) -
     assert (problem.path, problem.remedy) == (path, f"Did you mean {meant}?")
 
 
-@pytest.mark.parametrize("key", sorted(later.TASK_KEYS))
+@pytest.mark.parametrize("key", sorted(unsupported.TASK_KEYS))
 def test_keys_of_features_to_come_are_refused_by_name(key: str) -> None:
     problem = only_problem(task(**{key: 1}))
     assert (problem.path, problem.rule) == (key, "not supported yet")
-    assert problem.remedy == later.TASK_KEYS[key]
+    assert problem.remedy == unsupported.TASK_KEYS[key]
 
 
-@pytest.mark.parametrize("key", sorted(later.ITEM_KEYS))
+@pytest.mark.parametrize("key", sorted(unsupported.ITEM_KEYS))
 def test_item_keys_of_features_to_come_are_refused_by_name(key: str) -> None:
     problem = only_problem(task({**OUTPUT, "value": "p.${SN}", key: 1}))
     assert (problem.path, problem.rule) == (f"jobParameters[2].{key}", "not supported yet")
-    assert problem.remedy == later.ITEM_KEYS[key]
+    assert problem.remedy == unsupported.ITEM_KEYS[key]
 
 
 def test_no_key_is_both_here_and_to_come() -> None:
     known = {field.alias or name for name, field in TaskParams.model_fields.items()}
-    assert not known & later.TASK_KEYS.keys()
+    assert not known & unsupported.TASK_KEYS.keys()
 
 
 @pytest.mark.parametrize(
@@ -376,10 +376,10 @@ def test_every_rule_has_two_letters_of_its_own() -> None:
     assert len({every[name]["code"] for name in RULES}) == len(RULES)
 
 
-@pytest.mark.parametrize("key", sorted(later.KEPT))
+@pytest.mark.parametrize("key", sorted(unsupported.KEPT))
 def test_what_is_kept_only_is_warned_of(key: str) -> None:
-    (told,) = later.kept({key: 1})
-    assert told == f"{key} is kept, but changes nothing: {later.KEPT[key]}."
+    (told,) = unsupported.kept({key: 1})
+    assert told == f"{key} is kept, but changes nothing: {unsupported.KEPT[key]}."
     assert key in {field.alias for field in TaskParams.model_fields.values()}
 
 

@@ -25,7 +25,7 @@ from jedi.service.check import check
 from jedi.service.restoring import _pattern
 from jedi.spec.wire import Resources
 from jedi.standalone.backup import _database, backup, restore
-from jedi.standalone.place import Installation
+from jedi.standalone.installation import Installation
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.housekeeping.restoring import parts as parts_to_merge

@@ -89,17 +89,17 @@ def test_a_server_in_recovery_mode_is_not_yet_there(server: Embedded) -> None:
 def test_a_smart_shutdown_is_hastened_and_healed(server: Embedded) -> None:
     """After SIGTERM the server waits for its sessions, agents that never leave: SIGINT follows,
     then a restart."""
-    charge = Database(server)
-    charge.launch()
+    child = Database(server)
+    child.launch()
     first = server.pid()
     with session(server):
         os.kill(first or 0, signal.SIGTERM)
         wait_for(server.stopping, "it goes down")
-        assert "told to end" in str(charge.dead())
+        assert "told to end" in str(child.dead())
         assert server.pid() is None
-        charge.launch()
+        child.launch()
         assert server.pid() not in (None, first)
-        assert charge.dead() is None
+        assert child.dead() is None
     with session(server):
         os.kill(server.pid() or 0, signal.SIGTERM)
         wait_for(server.stopping, "it goes down")

@@ -13,7 +13,7 @@ import pytest
 
 from jedi.demo.__main__ import still_running
 from jedi.host.home import Home
-from jedi.standalone.place import Installation, packaged
+from jedi.standalone.installation import Installation, packaged
 
 
 class Outside:

@@ -18,7 +18,7 @@ from jedi.core.settings import Settings
 from jedi.host.home import Home
 from jedi.standalone import down, serving, up
 from jedi.standalone.detach import up_detached
-from jedi.standalone.place import Installation
+from jedi.standalone.installation import Installation
 from jedi.standalone.serving import Serving
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.schema import migrate

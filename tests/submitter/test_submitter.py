@@ -272,10 +272,10 @@ def test_two_submitters_send_no_more_than_one(field: Field) -> None:
     field.jobs(4, "sleep 1000")
     first, second = Submitter(field.world), Submitter(field.world)
     with field.engine.begin() as tx:
-        errands = first.claim(tx, 10)
+        visits = first.claim(tx, 10)
         assert second.run_once() == 0  # the site is locked
     assert second.run_once() == 0  # the slots are taken, although nothing is started yet
-    first._apply_all([(errand, first.work(errand)) for errand in errands])
+    first._apply_all([(visit, first.work(visit)) for visit in visits])
     assert [p.status for p in field.pilots()] == ["running"] * 2
     field.until(lambda: field.statuses().count("running") == 2, first, second)
     assert len(field.pilots()) == 2
@@ -297,8 +297,8 @@ def test_a_submitter_that_died_before_it_noted_the_process(field: Field) -> None
     field.serve()
     field.jobs(1, ": > $OUT")
     with field.engine.begin() as tx:
-        (errand,) = Submitter(field.world).claim(tx, 10)
-    (handle,) = Submitter(field.world).work(errand).found().values()
+        (visit,) = Submitter(field.world).claim(tx, 10)
+    (handle,) = Submitter(field.world).work(visit).found().values()
     process = handle.process
     assert process
     clock.turn_to(clock.now() + timedelta(seconds=local.START_S + 1))

@@ -12,8 +12,8 @@ from jedi.agent.base import World
 from jedi.ddm.interface import FileInfo, Replica
 from jedi.service.why import TaskHold, why
 from jedi.taskbuffer.housekeeping import knobs
+from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import walk
-from jedi.watchdog.kennel import DOGS
 from support.generating import Catalogue, document, ready, rows, use
 from support.refusals import HIDDEN, HOME, Ask, Broker, Fault
 from support.task_rows import INPUT, OUTPUT

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from jedi.agent.base import World
+from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import Counts, walk
-from jedi.watchdog.kennel import DOGS
 
 START = datetime(2031, 5, 4, 3, 2, 1, tzinfo=UTC)
 """Where the clock stands when a test with the fixture `at` begins."""

@@ -37,8 +37,8 @@ from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import users
 from jedi.taskbuffer.users.users import Identity
 from jedi.taskcommando.commands import COMMANDS
+from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import walk
-from jedi.watchdog.kennel import DOGS
 from support import life_truths as truths
 from support.helpers import put_file_dataset
 

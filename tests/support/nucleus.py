@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jedi.brokerage import task
 from jedi.brokerage.choice import SiteChoice
-from jedi.brokerage.need import Requirements
+from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
 from jedi.spec.demand import GB
 from jedi.spec.request import InputAvailability, SiteInput

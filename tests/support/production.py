@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from jedi.brokerage.choice import SiteChoice
-from jedi.brokerage.need import Requirements
 from jedi.brokerage.production import ProductionBroker
+from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.verdict import judge
 from jedi.core.knobs import Knobs
 from jedi.spec.demand import GB, MB, InputSize

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.generic import GenericBroker
-from jedi.brokerage.need import Requirements, atom
+from jedi.brokerage.requirements import Requirements, atom
 from jedi.core.knobs import Knobs
 from jedi.jobgenerator.plan import Cut, plan
 from jedi.jobgenerator.strategies import FileStrategy

@@ -36,8 +36,8 @@ class House:
         log = self.directory / f"{name}.log"
         return Program(name, [sys.executable, "-c", source], log, environment)
 
-    def supervise(self, *charges: Supervised) -> Supervisor:
-        return Supervisor(charges, self.notify, self.record, self.log)
+    def supervise(self, *children: Supervised) -> Supervisor:
+        return Supervisor(children, self.notify, self.record, self.log)
 
-    def record(self, charges: Sequence[Supervised]) -> None:
-        self.recorded.append({charge.name: charge.ready for charge in charges})
+    def record(self, children: Sequence[Supervised]) -> None:
+        self.recorded.append({child.name: child.ready for child in children})

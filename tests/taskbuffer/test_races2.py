@@ -18,8 +18,8 @@ from jedi.taskbuffer.jobs import dispatch, job_ends, jobs, retry_rules, timeouts
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.tasks import tasks
 from jedi.taskbuffer.tasks.tasks import Move
+from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import Counts, walk
-from jedi.watchdog.kennel import DOGS
 from jedi.watchdog.timeouts import _given
 
 

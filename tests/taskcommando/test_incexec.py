@@ -38,8 +38,8 @@ from jedi.taskbuffer.users import users
 from jedi.taskcommando.agent import TaskCommando
 from jedi.taskcommando.retry import reopen
 from jedi.taskrefiner.agent import TaskRefiner
+from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import Counts, walk
-from jedi.watchdog.kennel import DOGS
 
 
 def incexec(world: World, task: int, **parameters: Any) -> None:

@@ -166,13 +166,13 @@ def test_every_agent_hears_of_it(world: World) -> None:
     heard: list[float] = []
     agents: list[Any] = [JobGenerator(world), WatchDog(world)]
 
-    def listen(ears: WakeUp) -> None:
+    def listen(wake_up: WakeUp) -> None:
         began = clock.monotonic()
-        ears.wait(60, threading.Event())
+        wake_up.wait(60, threading.Event())
         heard.append(clock.monotonic() - began)
 
     with WakeUp(agents[0]) as one, WakeUp(agents[1]) as other:
-        threads = [threading.Thread(target=listen, args=[ears]) for ears in (one, other)]
+        threads = [threading.Thread(target=listen, args=[wake_up]) for wake_up in (one, other)]
         for thread in threads:
             thread.start()
         set_knob(world, "agent.poll_s", 3)

@@ -15,8 +15,8 @@ from jedi.taskbuffer.jobs import jobs
 from jedi.taskbuffer.jobs.jobs import JobMove
 from jedi.taskbuffer.scheduling import capping
 from jedi.taskbuffer.users import users
+from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import Counts, walk
-from jedi.watchdog.kennel import DOGS
 
 
 def run(world: World, name: str) -> Counts:

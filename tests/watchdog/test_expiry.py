@@ -13,8 +13,8 @@ from jedi.agent.base import World
 from jedi.core.errors import NotFound
 from jedi.service import commands, config
 from jedi.taskbuffer.housekeeping import checks
+from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import Counts, walk
-from jedi.watchdog.kennel import DOGS
 
 pytestmark = pytest.mark.usefixtures("operators")
 

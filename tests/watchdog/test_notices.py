@@ -33,9 +33,9 @@ from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.taskbuffer.tasks.tasks import Move, move_tasks
 from jedi.taskbuffer.users import outbox
 from jedi.taskbuffer.users import users as user_rows
+from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.delivery import sign
 from jedi.watchdog.dog import Counts, walk
-from jedi.watchdog.kennel import DOGS
 
 START = datetime(2031, 5, 4, 3, 2, 1, tzinfo=UTC)
 

@@ -29,8 +29,8 @@ from jedi.service import cleaning, commands, config, jobs, tasks
 from jedi.taskbuffer.housekeeping import checks, purging
 from jedi.taskbuffer.jobs import archive
 from jedi.taskbuffer.tasks import new_tasks
+from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import Counts, walk
-from jedi.watchdog.kennel import DOGS
 
 OWNER = "anna"
 Later = Callable[[float], None]

@@ -35,8 +35,8 @@ from jedi.taskbuffer.schema import tables
 from jedi.taskbuffer.tasks import tasks
 from jedi.taskbuffer.tasks.tasks import Move
 from jedi.watchdog.agent import WatchDog
+from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import Counts, walk
-from jedi.watchdog.kennel import DOGS
 from jedi.watchdog.leases import aside
 
 HOUR, DAY = 3600.0, 86_400.0

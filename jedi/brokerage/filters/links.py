@@ -9,8 +9,8 @@ import numpy as np
 
 from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.filters.nearness import in_nucleus
-from jedi.brokerage.need import Requirements
 from jedi.brokerage.network import closeness, link_weight, queued
+from jedi.brokerage.requirements import Requirements
 from jedi.spec.arrays import Bools, Numbers
 from jedi.spec.snapshot import Snapshot
 

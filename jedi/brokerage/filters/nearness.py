@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jedi.brokerage.need import Requirements
+from jedi.brokerage.requirements import Requirements
 from jedi.spec.arrays import Bools
 from jedi.spec.snapshot import Snapshot
 
@@ -28,7 +28,7 @@ def _hospital(name: str) -> bool:
 
 def t1s(sites: Snapshot, need: Requirements) -> Bools:
     """Queues of nuclei for tasks of the whole world, else T1s and hospitals of the cloud."""
-    if need.request.world:
+    if need.request.world_cloud:
         return sites.where("role", "nucleus")
     hospitals = sites.marked("sites", _hospital)
     return np.asarray(sites.where("tier", "T1") | hospitals)

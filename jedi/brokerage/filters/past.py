@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jedi.brokerage.filters import Filter, not_asked
-from jedi.brokerage.need import Requirements
+from jedi.brokerage.requirements import Requirements
 from jedi.spec.arrays import Numbers
 from jedi.spec.snapshot import Snapshot
 

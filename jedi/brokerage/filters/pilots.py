@@ -10,7 +10,7 @@ import numpy as np
 
 from jedi.brokerage import load
 from jedi.brokerage.filters import Filter
-from jedi.brokerage.need import Requirements
+from jedi.brokerage.requirements import Requirements
 from jedi.spec.arrays import Bools
 from jedi.spec.snapshot import Snapshot
 

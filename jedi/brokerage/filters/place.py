@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from jedi.brokerage.filters import Filter, not_asked, wanted
-from jedi.brokerage.need import Requirements
+from jedi.brokerage.requirements import Requirements
 from jedi.spec.arrays import Bools
 from jedi.spec.snapshot import Snapshot
 
@@ -29,7 +29,7 @@ OTHER_CLOUD = wanted(
     lambda sites, need, _knobs: sites.where("cloud", need.request.cloud),
     "the site is in another cloud",
     "Leave out `cloud` in the task, or say WORLD.",
-    when=lambda need, _knobs: not need.request.world,
+    when=lambda need, _knobs: not need.request.world_cloud,
 )
 
 

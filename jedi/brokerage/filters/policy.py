@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from jedi.brokerage.filters import wanted
-from jedi.brokerage.need import Requirements
+from jedi.brokerage.requirements import Requirements
 from jedi.spec.arrays import Numbers
 from jedi.spec.request import Request
 from jedi.spec.snapshot import Snapshot

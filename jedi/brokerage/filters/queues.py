@@ -13,7 +13,7 @@ from jedi.brokerage import load
 from jedi.brokerage.filters import Filter, always, wanted
 from jedi.brokerage.filters.input import missing_files
 from jedi.brokerage.filters.nearness import in_nucleus
-from jedi.brokerage.need import Requirements
+from jedi.brokerage.requirements import Requirements
 from jedi.spec.arrays import Bools, Numbers
 from jedi.spec.snapshot import Snapshot
 

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from jedi.brokerage.filters import wanted
-from jedi.brokerage.need import Requirements
+from jedi.brokerage.requirements import Requirements
 from jedi.spec.arrays import Bools, Numbers
 from jedi.spec.snapshot import Snapshot
 

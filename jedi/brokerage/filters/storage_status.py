@@ -9,7 +9,7 @@ import numpy as np
 
 from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.filters.nearness import in_nucleus
-from jedi.brokerage.need import Requirements
+from jedi.brokerage.requirements import Requirements
 from jedi.spec.arrays import Bools
 from jedi.spec.snapshot import Snapshot
 

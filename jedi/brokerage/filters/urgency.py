@@ -9,7 +9,7 @@ import numpy as np
 
 from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.filters.nearness import at_home, t1s
-from jedi.brokerage.need import Requirements
+from jedi.brokerage.requirements import Requirements
 from jedi.core import states
 from jedi.spec.arrays import Numbers
 from jedi.spec.snapshot import AGE_STEP_S, Snapshot

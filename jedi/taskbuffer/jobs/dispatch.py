@@ -159,17 +159,17 @@ def acquire(
     resources: Resources,
     request_id: str,
     pilot_id: str,
-    heads: FirstWaiting | None = None,
+    first_waiting: FirstWaiting | None = None,
 ) -> list[HeldJob]:
     """Hand up to `n` activated jobs of a site that fit into a slot to a pilot, activated → sent.
 
     Shares come by what they use of their allocation, urgent work before all, shares alike by their
-    first jobs; within a share jobs of higher priority come first, then older ones. What `heads`
-    knows is believed while it leads to a job, though there may be more jobs. A repeated request
-    gets the jobs of the first one that the pilot still holds. IntegrityError: the same request was
-    being answered at this moment (repeat it), or is another site's.
+    first jobs; within a share jobs of higher priority come first, then older ones. `first_waiting`
+    holds while it leads to a job, though there may be more jobs. A repeated request gets the jobs
+    of the first one that the pilot still holds. IntegrityError: the same request was being answered
+    at this moment (repeat it), or is another site's.
     """
-    heads = heads or FirstWaiting()
+    first_waiting = first_waiting or FirstWaiting()
     values = {"site": site, "request": request_id, "pilot": pilot_id}
     slot = {
         name: size or (0 if name.startswith("min_") else UNBOUNDED)
@@ -180,9 +180,9 @@ def acquire(
     def take(first: First | None) -> Any:
         return first and value(tx, _TAKE, {**given, **first})
 
-    known = heads.known(site)
+    known = first_waiting.known(site)
     jobs = take(known)
-    if not jobs and (first := heads.read(tx, site)) != known:
+    if not jobs and (first := first_waiting.read(tx, site)) != known:
         jobs = take(first)
     jobs = jobs or value(tx, _REPEAT, values) or ()
     return [_held(*job) for job in jobs]

@@ -207,8 +207,8 @@ def load(tx: Connection, nuclei: Collection[str] = ()) -> Snapshot:
         (row.gshare, row.resource_type): _column(at, row.sites, row.slots, None)
         for row in tx.execute(_SLOTS)
     }
-    world = Snapshot.of(columns, waiting, jobs, links, slots)
-    return replace(world, tapes=tuple(endpoints.tapes), unreadable=tuple(endpoints.unreadable))
+    snapshot = Snapshot.of(columns, waiting, jobs, links, slots)
+    return replace(snapshot, tapes=tuple(endpoints.tapes), unreadable=tuple(endpoints.unreadable))
 
 
 def _links(

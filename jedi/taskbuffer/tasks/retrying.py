@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import Connection, text
 
 from jedi.core import states
-from jedi.spec.spent import Spent
+from jedi.spec.costs import Spent
 
 _MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
 _COLUMNS = "jeditaskid, site, status, wall_s, cpu_s, cores"

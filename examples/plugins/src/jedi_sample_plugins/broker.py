@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from jedi.brokerage.generic import GenericBroker
-from jedi.brokerage.need import Requirements
+from jedi.brokerage.requirements import Requirements
 from jedi.spec.arrays import Numbers
 from jedi.spec.snapshot import Snapshot
 

@@ -10,7 +10,7 @@ from typing import Protocol
 from jedi.core.errors import JediError, NotFound
 from jedi.ddm.interface import DatasetInfo, Replica
 from jedi.jobgenerator.naming import padded
-from jedi.spec import later
+from jedi.spec import unsupported
 from jedi.spec.placeholders import MIDDLE, SERIAL, TASK_ID, split_output
 from jedi.spec.taskparams import InputItem, OutputItem, TaskParams
 
@@ -30,7 +30,7 @@ class CautionCatalogue(Protocol):
 
 def cautions(ddm: CautionCatalogue, params: TaskParams) -> tuple[str, ...]:
     """Warnings, in order, each once."""
-    found = [*later.kept(params.dump()), *_alike(ddm, params), *_too_few(ddm, params)]
+    found = [*unsupported.kept(params.dump()), *_alike(ddm, params), *_too_few(ddm, params)]
     return tuple(dict.fromkeys(found))
 
 

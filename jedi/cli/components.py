@@ -40,7 +40,7 @@ def agent_run(
     from jedi.agent import child, registry
     from jedi.agent.loop import Loop
     from jedi.agent.world import make_world
-    from jedi.standalone.place import Installation
+    from jedi.standalone.installation import Installation
     from jedi.taskbuffer.db.engine import plan_once, reachable
 
     if leashed:
@@ -83,7 +83,7 @@ def db_url() -> None:
 
     Example: `psql "$(jedi db url)"`
     """
-    from jedi.standalone.place import Installation
+    from jedi.standalone.installation import Installation
 
     typer.echo(Installation.current().libpq_url)
 
@@ -137,7 +137,7 @@ def db_backup(
     Example: `jedi db backup /backups`
     """
     from jedi.standalone.backup import backup
-    from jedi.standalone.place import Installation
+    from jedi.standalone.installation import Installation
 
     file = backup(Installation.current(), target)
     value = {"file": str(file), "bytes": file.stat().st_size}
@@ -156,7 +156,7 @@ def db_restore(
     Example: `JEDI_HOME=~/jedi-new jedi db restore /backups/jedi-20260101T000000Z.dump`
     """
     from jedi.standalone.backup import restore
-    from jedi.standalone.place import Installation
+    from jedi.standalone.installation import Installation
 
     done = restore(Installation.current(), source)
     said = f"{done.file} is restored; {done.jobs} jobs are tried again, {done.files} files removed."

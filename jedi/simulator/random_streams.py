@@ -18,6 +18,6 @@ class RandomStreams:
         return np.random.default_rng([self.seed, crc32("/".join(map(str, names)).encode())])
 
 
-def around(dice: np.random.Generator, mean: float, spread: float) -> float:
+def around(generator: np.random.Generator, mean: float, spread: float) -> float:
     """A positive number with this mean; its logarithm has the deviation `spread`."""
-    return mean * float(np.exp(spread * dice.standard_normal() - spread * spread / 2))
+    return mean * float(np.exp(spread * generator.standard_normal() - spread * spread / 2))

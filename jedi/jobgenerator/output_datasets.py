@@ -25,7 +25,7 @@ def with_datasets(
     return replace(task, outputs=tuple(outputs))
 
 
-def homes(jobs: NewJobs) -> dict[OutputDataset, list[str]]:
+def output_endpoints(jobs: NewJobs) -> dict[OutputDataset, list[str]]:
     """The datasets that jobs fill, and the endpoints where they do."""
     found: dict[OutputDataset, set[str]] = {}
     for output in jobs.outputs:

@@ -158,19 +158,19 @@ class Installation:
         where = self.home.path
         return Refused(f"JEDI {sentence.format(where, pid)}", code=f"already_{doing}", pid=pid)
 
-    def write_record(self, charges: Sequence[Supervised]) -> None:
+    def write_record(self, children: Sequence[Supervised]) -> None:
         """Note the present processes, for `jedi status` and for whoever must clean up after us."""
         rows = []
-        for charge in charges:
-            process = charge.process()
+        for child in children:
+            process = child.process()
             rows.append(
                 {
-                    "name": charge.name,
+                    "name": child.name,
                     "pid": process.pid if process else None,
                     "start": process.start if process else None,
-                    "ready": charge.ready,
-                    "lives": charge.lives,
-                    "last_end": charge.last_end,
+                    "ready": child.ready,
+                    "lives": child.lives,
+                    "last_end": child.last_end,
                 }
             )
         write_file(self._record, json.dumps(rows, indent=1))

@@ -21,16 +21,16 @@ class Replicas:
     at: Mapping[str, tuple[int, float]]
 
 
-def of_files(world: Snapshot, sizes: Ints, where: Mapping[str, Bools]) -> InputAvailability:
+def of_files(snapshot: Snapshot, sizes: Ints, where: Mapping[str, Bools]) -> InputAvailability:
     """From single files: their bytes, and by endpoint which of them are there."""
     at = {}
-    for site, endpoints in zip(world.sites, world.endpoints, strict=True):
+    for site, endpoints in zip(snapshot.sites, snapshot.endpoints, strict=True):
         if known := [name for name in endpoints if name in where]:
-            disk = _any([where[name] for name in known if name not in world.tapes], len(sizes))
+            disk = _any([where[name] for name in known if name not in snapshot.tapes], len(sizes))
             both = _any([where[name] for name in known], len(sizes))
             at[site] = SiteInput(float(sizes[disk].sum()), int(disk.sum()),
                             float(sizes[both].sum()), int(both.sum()))  # fmt: skip
-    open_to_all = [mask for name, mask in where.items() if name not in world.unreadable]
+    open_to_all = [mask for name, mask in where.items() if name not in snapshot.unreadable]
     source = bool(_any(open_to_all, len(sizes)).all())
     return InputAvailability(float(sizes.sum()), len(sizes), source, at)
 
@@ -53,20 +53,20 @@ def _any(masks: Sequence[Bools], n: int) -> Bools:
 
 
 def of_replicas(
-    world: Snapshot, datasets: Sequence[Replicas], complete_percent: float
+    snapshot: Snapshot, datasets: Sequence[Replicas], complete_percent: float
 ) -> InputAvailability:
     """From whole datasets: of each counts the best replica that a site has. A dataset has a source
     where so much of it is at an endpoint that others may read."""
     at = {}
-    for site, endpoints in zip(world.sites, world.endpoints, strict=True):
-        disk = [_best(one, [e for e in endpoints if e not in world.tapes]) for one in datasets]
+    for site, endpoints in zip(snapshot.sites, snapshot.endpoints, strict=True):
+        disk = [_best(one, [e for e in endpoints if e not in snapshot.tapes]) for one in datasets]
         both = [_best(one, endpoints) for one in datasets]
         if any(files for files, _ in both):
             at[site] = SiteInput(sum(b for _, b in disk), sum(n for n, _ in disk),
                             sum(b for _, b in both), sum(n for n, _ in both))  # fmt: skip
     source = all(
         any(files >= complete_percent / 100 * one.files for name, (files, _) in one.at.items()
-            if name not in world.unreadable)
+            if name not in snapshot.unreadable)
         for one in datasets
     )  # fmt: skip
     return InputAvailability(
