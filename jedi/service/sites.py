@@ -113,7 +113,7 @@ def set_site(
     written = {}
     for assignment in assignments:
         key, _, value = assignment.partition("=")
-        written[key.strip()] = strictyaml.load(value, key)
+        written[key.strip()] = strictyaml.load(value, f"{name}.{key.strip()}")
     return _put(tx, who, [sitefile.read_attributes(name, written)], Path(), comment)
 
 

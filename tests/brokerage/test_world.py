@@ -267,7 +267,9 @@ def test_a_nucleus_decision_tells_what_its_queues_lack(grid: World) -> None:
         "inactive": ("SITE_B",), "little_memory": ("SITE_A",)
     }  # fmt: skip
     gaps = {one.code: one.sentence for one in said.near_misses}
-    assert gaps["little_memory"] == "1 site lacks only 100 MB (little_memory)"
+    assert gaps["little_memory"] == (
+        "1 site lacks only 100 MB (little_memory: slots of 1900 MB, the jobs need 2000 MB)"
+    )
     assert again.same and [site for site, _ in again.chosen] in (["SITE_A"], ["SITE_B"])
     run(grid.engine, f"UPDATE jedi_tasks SET ramcount = 3000, next_run_at = NULL "
         f"WHERE jeditaskid = {task}", "UPDATE jedi_sites SET maxrss = 1900")  # fmt: skip
