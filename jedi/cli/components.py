@@ -129,7 +129,9 @@ def _migrate(direction: str, revision: str, as_json: bool) -> None:
 
 @db_app.command("backup")
 def db_backup(
-    target: Annotated[Path, typer.Argument(help="A new file, or a directory for one.")],
+    target: Annotated[
+        Path, typer.Argument(help="A directory, made if need be; or a new file (NAME.dump).")
+    ],
     as_json: Json = False,
 ) -> None:
     """Write all that JEDI knows to a file, while it goes on; the files of datasets are not in it.

@@ -12,6 +12,7 @@ from jedi.core.errors import BadInput, Problem
 from jedi.ddm.interface import DDM
 from jedi.service.submission import Submitted, submit
 from jedi.spec.tasktext import split
+from jedi.taskbuffer.tasks import new_tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +52,34 @@ def submit_all(
     """Store tasks in their order, so that one may build on those before it, or none of them:
     BadInput tells what is wrong with each. In a collection each gets a `key` of its own, KEY/1 and
     so on. `validate`: nothing is stored in any case."""
+    if validate or len(documents) > 1:
+        with tx.begin_nested() as point:  # what is refused uses up no ids
+            ids = new_tasks.trial_ids(tx, len(documents))
+            tried = _submit(tx, ddm, who, documents, key, ids)
+            point.rollback()
+        if validate:
+            return tried
+    return _submit(tx, ddm, who, documents, key, [None] * len(documents))
+
+
+def _submit(
+    tx: Connection,
+    ddm: DDM,
+    who: str,
+    documents: Sequence[Document],
+    key: str | None,
+    ids: Sequence[int | None],
+) -> list[Submitted]:
+    """Store tasks in their order; BadInput if one can't be."""
     found: list[Submitted] = []
     problems: list[Problem] = []
-    with tx.begin_nested() as point:
-        for number, one in enumerate(documents, 1):
-            its_key = f"{key}/{number}" if key and one.name else key
-            try:
-                found.append(submit(tx, ddm, who, one.text, one.format, one.base_dir, its_key))
-            except BadInput as error:
-                place = f"{one.name}: " if one.name else ""
-                problems += [replace(p, path=place + p.path) for p in error.problems]
-        if problems:
-            raise BadInput(problems)
-        if validate:
-            point.rollback()
+    for number, (one, task_id) in enumerate(zip(documents, ids, strict=True), 1):
+        its_key = f"{key}/{number}" if key and one.name else key
+        try:
+            found.append(submit(tx, ddm, who, one.text, one.format, one.base_dir, its_key, task_id))
+        except BadInput as error:
+            place = f"{one.name}: " if one.name else ""
+            problems += [replace(p, path=place + p.path) for p in error.problems]
+    if problems:
+        raise BadInput(problems)
     return found

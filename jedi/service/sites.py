@@ -56,8 +56,9 @@ def import_sites(
     """Insert or update the sites of a site file, or of a schedconfig dump of CRIC; what it leaves
     out stays as it is.
 
-    Relative directories of endpoints lie below `home`. BadInput holds every mistake of the file;
-    then nothing is stored.
+    Relative directories of endpoints lie below `home`. With the first nuclei of a grid this machine
+    ceases to be one: no outputs of the grid are collected here, unless it is set back. BadInput
+    holds every mistake of the file; then nothing is stored.
     """
     must_be_operator(tx, who)
     return _put(tx, who, _read(text, sitefile.read_sites, cric.read_queues), home, comment)
@@ -198,11 +199,15 @@ def _put(
         for entry in entries
         if entry.endpoints is not None
     }
+    grid = sites.nuclei(tx, here=False)
     changes = [
         *sites.put_sites(tx, attributes),
         *sites.put_endpoints(tx, endpoints, owners),
         *sites.put_relations(tx, relations),
     ]
+    if not grid and sites.nuclei(tx, here=False):
+        apart = [site for site in sites.nuclei(tx, here=True) if site not in attributes]
+        changes += sites.put_sites(tx, {site: {"role": "satellite"} for site in apart})
     sites.note_changes(tx, changes, who, comment)
     if changes:
         calling.unplaced(tx)

@@ -70,12 +70,13 @@ def submit(
     format: str,
     base_dir: Path,
     key: str | None = None,
+    task_id: int | None = None,
 ) -> Submitted:
     """Store the task in a text (yaml or json); local files in it are relative to `base_dir`.
 
     BadInput tells everything that is wrong, and nothing is stored. A `key` makes repeating safe:
     the same user's second submission under it finds the first one's task. A task that has ended,
-    submitted again, goes on.
+    submitted again, goes on. A new one gets the next id, unless it is tried out under another.
     """
     if key is not None:
         params, _ = examine(parse_text(text, format))
@@ -88,7 +89,7 @@ def submit(
     if earlier := task.earlier:
         resubmission.resubmit(tx, who, earlier)
         return Submitted(earlier.jedi_task_id, earlier.status, False, task.warnings, again=True)
-    task_id = new_tasks.insert_task(
+    new_id = new_tasks.insert_task(
         tx,
         NewTask(
             user_name=task.owner,
@@ -108,10 +109,11 @@ def submit(
             sandbox_sha256=sandbox.sha256 if sandbox else None,
             idempotency_key=key,
             parent_id=task.parent_id,
+            task_id=task_id,
         ),
     )
-    if task_id is not None:
-        return Submitted(task_id, "registered", True, task.warnings)
+    if new_id is not None:
+        return Submitted(new_id, "registered", True, task.warnings)
     raced = _known(tx, task.owner, key or "")
     assert raced is not None  # it was committed while this one waited for it
     return raced

@@ -46,11 +46,14 @@ class Restored:
 
 def backup(place: Installation, target: Path) -> Path:
     """Write a backup to a file, or to a new file in a directory, while everything goes on; the
-    file, readable by its owner alone. It is there whole or not at all."""
-    if target.is_dir():
+    file, readable by its owner alone. It is there whole or not at all. A name without an ending
+    (`.dump`) means a directory, which is made if it is not there."""
+    if target.is_dir() or not (target.exists() or target.suffix):
+        target.mkdir(mode=0o700, parents=True, exist_ok=True)
         target /= f"jedi-{clock.now():%Y%m%dT%H%M%SZ}.dump"
     if target.exists():
         raise Refused(f"{target} exists: name a new file, or a directory.", code="backup_exists")
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.part")
     engine = connect(place.url, "jedi backup", pool_size=1)
     with reachable(engine):

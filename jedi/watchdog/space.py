@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from jedi.agent.base import World
 from jedi.core.errors import JediError
 from jedi.taskbuffer.sites import sites
@@ -9,11 +11,15 @@ from jedi.watchdog.dog import Counts, Dog
 
 
 def run(world: World) -> Counts:
-    """An endpoint that can't be reached keeps what was measured before."""
+    """An endpoint that can't be reached, or is no directory of this machine, keeps what was
+    measured before, or imported."""
     counts, measured = Counts(), {}
     with world.engine.begin() as tx:
-        endpoints = list(sites.roots(tx))
-    for endpoint in endpoints:
+        roots, noted = sites.roots(tx), sites.with_space(tx)
+    for endpoint, root in roots.items():
+        if endpoint in noted and not Path(root).is_dir():
+            counts["elsewhere"] += 1
+            continue
         try:
             space = world.ddm.space(endpoint)
         except (JediError, OSError) as error:

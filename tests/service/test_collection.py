@@ -91,3 +91,35 @@ def test_a_collection_of_one(run: Run, tmp_path: Path) -> None:  # noqa: F811
     file.write_text(json.dumps([parse_text(TASK.format("alone"), "yaml")]))
     [answer] = run("submit", file, "--json").value
     assert answer["status"] == "registered"
+
+
+def test_what_is_refused_or_only_validated_uses_up_no_ids(
+    run: Run,  # noqa: F811
+    engine: Engine,
+    tmp_path: Path,
+) -> None:
+    """Ids are consecutive for people: the next task has the next one. A task may build on one
+    before it in its collection, also while they are tried."""
+
+    def last() -> int:
+        with engine.begin() as tx:
+            found = tx.scalar(text("SELECT last_value FROM jedi_task_id_seq"))
+        return int(found or 0)
+
+    good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
+    one = TASK.format("one")
+    reader = one.replace("taskName: one", "taskName: two").replace("noInput: true\n", "")
+    reader = reader.replace("a:one", "a:two").replace(
+        "jobParameters:",
+        "jobParameters:\n  - {type: template, param_type: input, value: '${IN}', dataset: 'a:one'}",
+    )
+    good.write_text(one + "---\n" + reader)
+    bad.write_text(one + "---\n" + reader + "---\ntaskName: 7\n")
+    first = run("submit", HELLO, "--json").value["jedi_task_id"]
+    before = last()
+    assert run("submit", bad, "--json").code == 2
+    assert run("submit", good, "--validate", "--json").value == {"valid": True}
+    assert run("submit", HELLO, "--validate", "--json").value == {"valid": True}
+    assert last() == before
+    ids = [task["jedi_task_id"] for task in run("submit", good, "--json").value]
+    assert ids == [first + 1, first + 2]

@@ -13,12 +13,14 @@ from support.helpers import add_site
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, NotFound, Refused
 from jedi.core.knobs import KNOBS
+from jedi.core.settings import Settings
 from jedi.ddm import factory
 from jedi.service import config, datasets, queues, sites
 from jedi.spec.sitefile import Endpoint, SiteEntry
 from jedi.standalone.installation import packaged
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.schema import tables
+from jedi.taskbuffer.sites import snapshot
 from jedi.taskbuffer.users import users
 from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import walk
@@ -240,10 +242,56 @@ def test_room_at_endpoints_is_measured(world: World) -> None:
     with world.engine.begin() as tx:
         add_site(tx, "GONE", "GONE_DISK", Path("/proc/nowhere"))
     counts = walk(world, DOGS["space"])
-    assert counts == {"measured": 2, "unreachable": 1}
+    assert counts == {"measured": 2, "elsewhere": 1}
     measured = dict(rows(world.engine, "SELECT ddm_endpoint, space_free FROM jedi_ddm_endpoints"))
     assert 0 < measured["SITE_A_DATADISK"] != 90_000
     assert measured["GONE_DISK"] == 90_000
+
+
+GRID = Path(__file__).parents[2] / "examples" / "grid"
+
+
+@pytest.mark.usefixtures("operators")
+def test_a_grid_of_eight_sites_is_imported(engine: Engine, home: Path) -> None:
+    """Its space stays as it was imported; the machine that JEDI runs on is no nucleus of it, and
+    stays one once an operator has set it back."""
+    own = (packaged("config") / "sites.yaml").read_text()
+    with engine.begin() as tx:
+        sites.import_sites(tx, "me", own, home)
+        changes = sites.import_sites(tx, "me", (GRID / "sites.yaml").read_text(), home)
+        sites.import_endpoints(tx, "me", (GRID / "endpoints.yaml").read_text(), home)
+        figures = sites.import_links(tx, "me", (GRID / "network.yaml").read_text())
+        assert figures == len(sites.list_links(tx, None)) == 46
+    assert [(c.attribute, c.old, c.new) for c in changes if c.site == "LOCAL"] == [
+        ("role", "nucleus", "satellite")
+    ]
+    (home / "storage").mkdir()
+    settings = Settings(home, engine.url.render_as_string(hide_password=False))
+    world = World(engine, settings, knobs.load, factory.load)
+    world.refresh()
+    assert walk(world, DOGS["space"]) == {"measured": 1}
+    with engine.begin() as tx:
+        seen = snapshot.load(tx)
+        found = {e["ddm_endpoint"]: e["space_free"] for e in sites.list_endpoints(tx)}
+    assert len(seen.sites) == 9
+    roles = dict(zip(seen.sites, seen.role, strict=True))
+    assert [site for site, role in roles.items() if role == "nucleus"] == ["CHICAGO", "GENEVA"]
+    assert (found["GENEVA_DATADISK"], found["SYDNEY_DATADISK"]) == (400_000, 8_000)
+    assert found["LOCAL_DATADISK"] > 0
+    with engine.begin() as tx:
+        sites.set_site(tx, "me", "LOCAL", ["role=nucleus"], "outputs are wanted here")
+        sites.import_sites(tx, "me", (GRID / "sites.yaml").read_text(), home)
+        assert sites.show_site(tx, "LOCAL").attributes["role"] == "nucleus"
+
+
+@pytest.mark.usefixtures("operators")
+def test_a_cluster_whose_storage_is_here_leaves_the_nuclei_as_they_are(engine: Engine) -> None:
+    own = (packaged("config") / "sites.yaml").read_text()
+    with engine.begin() as tx:
+        sites.import_sites(tx, "me", own, HOME)
+        sites.import_sites(tx, "me", TWO_SITES, HOME)
+        sites.import_sites(tx, "me", "- {site: EMPTY}", HOME)
+        assert sites.show_site(tx, "LOCAL").attributes["role"] == "nucleus"
 
 
 @pytest.mark.usefixtures("operators")

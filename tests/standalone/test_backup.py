@@ -65,6 +65,15 @@ def test_a_backup_becomes_the_same_database(
         restore(into, file)
 
 
+def test_a_backup_makes_its_directory(database_url: str, home: Path, tmp_path: Path) -> None:
+    """A name without an ending is a directory, for its owner alone."""
+    place = place_of(home, database_url)
+    file = backup(place, tmp_path / "new" / "backups")
+    assert (file.parent, file.suffix) == (tmp_path / "new" / "backups", ".dump")
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    assert backup(place, tmp_path / "other" / "one.dump") == tmp_path / "other" / "one.dump"
+
+
 @pytest.mark.parametrize("release", ["0001", "0002", "0003"])
 def test_a_backup_of_an_older_release(
     server: str, template: str, empty_url: str, home: Path, tmp_path: Path, release: str

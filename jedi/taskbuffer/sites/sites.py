@@ -157,6 +157,28 @@ def roots(tx: Connection) -> dict[str, str]:
     return dict(tx.execute(_ROOTS).all())
 
 
+_WITH_SPACE = text("SELECT ddm_endpoint FROM jedi_ddm_endpoints WHERE space_free IS NOT NULL")
+
+
+def with_space(tx: Connection) -> set[str]:
+    """The endpoints of which somebody has noted how much is free."""
+    return set(tx.scalars(_WITH_SPACE))
+
+
+_NUCLEI = text("""
+SELECT site FROM jedi_sites s WHERE role = 'nucleus' AND (submitter = 'local') = :here
+AND (SELECT bool_or(d.path IS NOT NULL) FROM jedi_site_endpoints e
+  JOIN jedi_ddm_endpoints d USING (ddm_endpoint) WHERE e.site = s.site) = :here
+ORDER BY site
+""")
+
+
+def nuclei(tx: Connection, *, here: bool) -> list[str]:
+    """Nuclei of this machine, which runs their pilots, or of a grid: their storage has no directory
+    that this machine knows."""
+    return list(tx.scalars(_NUCLEI, {"here": here}))
+
+
 _BUFFERS = text("""
 SELECT DISTINCT ON (1) t.ddm_endpoint, d.ddm_endpoint AS disk
 FROM jedi_ddm_endpoints t JOIN jedi_ddm_endpoints d ON d.path IS NOT NULL AND NOT d.is_tape

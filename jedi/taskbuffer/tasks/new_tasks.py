@@ -37,6 +37,8 @@ class NewTask:
     idempotency_key: str | None
     parent_id: int | None = None
     current_priority: int | None = None
+    task_id: int | None = None
+    """None: the next one."""
 
 
 _INSERT = text("""
@@ -49,7 +51,7 @@ WITH t AS (
          :working_group, :country_group, :vo, :task_type, :processing_type, :priority,
          coalesce(:current_priority, :priority),
          'registered', 'registered', jedi_now(), :idempotency_key
-  FROM nextval('jedi_task_id_seq') AS id
+  FROM coalesce(CAST(:task_id AS bigint), nextval('jedi_task_id_seq')) AS id
   ON CONFLICT (username, idempotency_key) DO NOTHING
   RETURNING jeditaskid, status, attemptnr, username
 ), p AS (
@@ -72,6 +74,16 @@ def insert_task(tx: Connection, task: NewTask) -> int | None:
     if task_id is not None:
         wake(tx, "task:registered")
     return task_id
+
+
+_SESSION = text("SELECT pg_backend_pid()")
+
+
+def trial_ids(tx: Connection, number: int) -> list[int]:
+    """Ids for tasks that are rolled back: above all others, of no other session, and none of the
+    next ids is used up."""
+    first = 2**62 + 2**24 * int(tx.scalar(_SESSION) or 0)
+    return [first + one for one in range(number)]
 
 
 _BY_KEY = text("""
