@@ -107,12 +107,12 @@ class Agent(ABC, Generic[Item, Result]):
     @property
     def lease_s(self) -> float:
         """How long a claim lasts, in seconds."""
-        return float(self.world.knobs["agent.lease_s"])
+        return float(self.world.knobs.agent.lease_s)
 
     @property
     def poll_s(self) -> float:
         """How long an idle agent waits before it looks again unasked, in seconds."""
-        return float(self.world.knobs["agent.poll_s"])
+        return float(self.world.knobs.agent.poll_s)
 
     @abstractmethod
     def claim(self, tx: Connection, limit: int) -> list[Item]:

@@ -60,7 +60,7 @@ class Loop:
                 self.stopping.wait(self.agent.breath_s)
 
     def _beat(self) -> None:
-        every = float(self.agent.world.knobs["agent.heartbeat_s"])
+        every = float(self.agent.world.knobs.agent.heartbeat_s)
         if self._beat_at and clock.monotonic() - self._beat_at < every:
             return
         with self.agent.world.engine.begin() as tx:

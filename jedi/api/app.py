@@ -89,7 +89,7 @@ def _pilots(app: FastAPI, world: World, door: PilotAuthentication) -> None:
         def give(who: Identity, asked: AcquireRequest) -> Answer:
             now = fresh()
             if world.settings.draining.exists():  # `jedi down` waits for what is running
-                return {"jobs": [], "wait_s": now.knobs["pilot.poll_s"]}
+                return {"jobs": [], "wait_s": now.knobs.pilot.poll_s}
             return pilots.acquire(
                 now.engine, now.ddm, now.knobs, who, asked, fresh.ddm, first_waiting
             )

@@ -42,7 +42,7 @@ def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
     plan_once(world.engine, in_order=True)
     with reachable(world.engine):
         world.refresh()
-    home, address = Home(settings.home), world.knobs["api.listen"]
+    home, address = Home(settings.home), world.knobs.api.listen
     home.prepare()
     secure = bool(address) and home.certificate.exists()
     if secure:
@@ -71,7 +71,7 @@ def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
 
 
 def _bounds(knobs: Knobs) -> PeerLimits:
-    return PeerLimits(knobs["api.peer_connections"], knobs["api.headers_s"], knobs["api.body_s"])
+    return PeerLimits(knobs.api.peer_connections, knobs.api.headers_s, knobs.api.body_s)
 
 
 def listen_unix(path: Path) -> socket.socket:

@@ -120,7 +120,7 @@ class TaskBroker(TaskAgent[BrokerageItem, Chosen]):
         if not ours:
             return
         snapshot = ours[0][0].snapshot
-        max_mb = self.world.knobs["decisions.snapshot_max_mb"]
+        max_mb = self.world.knobs.decisions.snapshot_max_mb
         decisions.put_snapshot(tx, snapshot.hash, snapshot.packed, max_mb)
         decisions.record(
             tx,
@@ -143,7 +143,7 @@ class TaskBroker(TaskAgent[BrokerageItem, Chosen]):
         """The task waits, with the reason."""
         code = error.code if isinstance(error, JediError) else "assigning_failed"
         reason = f"No nucleus could be chosen: {error}"[:4000]
-        wait_s = self.world.knobs["jobgen.retry_s"]
+        wait_s = self.world.knobs.jobgen.retry_s
         move = Move(item.jedi_task_id, item.lock_seq, "assigning", code, reason, wait_s=wait_s)
         if tasks.fence(tx, [(item.jedi_task_id, item.lock_seq)], ["assigning"]):
             tasks.move_tasks(tx, [move], self.name)

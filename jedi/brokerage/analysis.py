@@ -3,8 +3,8 @@ Source: JEDI document, "Input data transfer"; docs/reference/brokerage.md#analys
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any, ClassVar
+from collections.abc import Collection
+from typing import ClassVar
 
 from jedi.brokerage import load, weights
 from jedi.brokerage.choice import SiteChoice
@@ -33,6 +33,7 @@ from jedi.brokerage.generic import GenericBroker
 from jedi.brokerage.lottery import candidates
 from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.verdict import FilterResults, judge
+from jedi.core.knobs import Knobs
 from jedi.spec.snapshot import Snapshot
 
 
@@ -58,7 +59,7 @@ class AnalysisBroker(GenericBroker):
         self,
         snapshot: Snapshot,
         need: Requirements,
-        knobs: Mapping[str, Any],
+        knobs: Knobs,
         used: Collection[str],
         seed: int,
     ) -> SiteChoice:
@@ -71,18 +72,16 @@ class AnalysisBroker(GenericBroker):
             passed = verdict.passed_but((NO_DATA,))
         factors = weights.analysis(sites, need, knobs, moving)
         worth = weights.product(factors)
-        found = candidates(sites.sites, passed, worth, used, knobs["analysis.max_sites"])
+        found = candidates(sites.sites, passed, worth, used, knobs.analysis.max_sites)
         queued = load.activated(sites, need) + load.starting(sites, need)
         return SiteChoice.of(verdict, found, sites, factors, worth, queued, seed)
 
 
-def _may_move(
-    sites: Snapshot, need: Requirements, knobs: Mapping[str, Any], verdict: FilterResults
-) -> bool:
+def _may_move(sites: Snapshot, need: Requirements, knobs: Knobs, verdict: FilterResults) -> bool:
     """Somebody can send the data; and where jobs can go to them nobody got a slot lately."""
     if not need.data.wan_source:
         return False
     there = data_sites(sites, need)
-    if knobs["analysis.transfer_input"] == "always" or not there.any():
+    if knobs.analysis.transfer_input == "always" or not there.any():
         return True
     return not verdict.kept_by(CLOSED)[there].any()

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from jedi.agent import plugins
 from jedi.brokerage.generic import GenericBroker
+from jedi.core.knobs import Knobs
 
 LOCAL = "local"
 
 
-def broker_of(vo: str, label: str, knobs: Mapping[str, Any]) -> GenericBroker:
+def broker_of(vo: str, label: str, knobs: Knobs) -> GenericBroker:
     """The broker. A machine of one's own needs no grid: vo local has the generic one, unless knob
     broker.local says that it gets what other vos get."""
-    as_others = vo == LOCAL and knobs["broker.local"] == "full"
+    as_others = vo == LOCAL and knobs.broker.local == "full"
     broker: GenericBroker = plugins.find("broker", "" if as_others else vo, label)()
     return broker

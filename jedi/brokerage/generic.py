@@ -6,8 +6,8 @@ A broker is the plug-in of the room (entry point `jedi.broker`): another use cas
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any, ClassVar
+from collections.abc import Collection
+from typing import ClassVar
 
 from jedi.brokerage import nucleus
 from jedi.brokerage.choice import SiteChoice
@@ -24,6 +24,7 @@ from jedi.brokerage.nucleus import NucleusBroker
 from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.verdict import judge
 from jedi.brokerage.weights import product
+from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Numbers
 from jedi.spec.snapshot import Snapshot
 
@@ -46,9 +47,7 @@ class GenericBroker:
     nucleus: ClassVar[NucleusBroker] = nucleus.MOST_SPACE
     """Who chooses the nucleus of tasks that want one."""
 
-    def factors(
-        self, sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]
-    ) -> dict[str, Numbers]:
+    def factors(self, sites: Snapshot, need: Requirements, knobs: Knobs) -> dict[str, Numbers]:
         """Busy sites that digest their queues weigh more."""
         queued = sites.activated + sites.defined + 1
         return {"queue": (sites.running + 1) / queued, "defined": 1 / (sites.defined + 1)}
@@ -57,7 +56,7 @@ class GenericBroker:
         self,
         snapshot: Snapshot,
         need: Requirements,
-        knobs: Mapping[str, Any],
+        knobs: Knobs,
         used: Collection[str],
         seed: int,
     ) -> SiteChoice:
@@ -66,6 +65,6 @@ class GenericBroker:
         verdict = judge(self.filters, sites, need, knobs)
         factors = self.factors(sites, need, knobs)
         weights = product(factors)
-        found = candidates(sites.sites, verdict.passed, weights, used, knobs["broker.max_sites"])
+        found = candidates(sites.sites, verdict.passed, weights, used, knobs.broker.max_sites)
         waiting = sites.activated + sites.defined
         return SiteChoice.of(verdict, found, sites, factors, weights, waiting, seed)

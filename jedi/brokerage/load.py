@@ -3,13 +3,11 @@ Source: docs/reference/network-and-weights.md#base-weight."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from jedi.brokerage.requirements import Requirements
 from jedi.core import states
+from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools, Numbers
 from jedi.spec.snapshot import Snapshot
 
@@ -28,17 +26,17 @@ def count(
 
 
 def running(
-    sites: Snapshot, need: Requirements, knobs: Mapping[str, Any], resource_type: str | None = None
+    sites: Snapshot, need: Requirements, knobs: Knobs, resource_type: str | None = None
 ) -> Numbers:
     """Running jobs. Where fewer run than pilots are there, those few count instead, so that a site
     gets jobs to begin with; slots that a site declares to keep for the share count as running."""
     found = count(sites, need, _RUNNING, resource_type)
     if not _begins(need, knobs):
         return found
-    few = knobs["broker.bootstrap_jobs"]
+    few = knobs.broker.bootstrap_jobs
     pilots = np.where(_brings_pilots(sites, knobs), np.minimum(sites.workers, few), 0.0)
     found = np.where(found < few, np.maximum(found, pilots), found)
-    if not knobs["broker.declared_slots"]:
+    if not knobs.broker.declared_slots:
         return found
     slots = declared(sites, need)
     kept = np.floor(np.where(np.isinf(slots), 0.0, slots) / need.cores(sites))
@@ -46,18 +44,18 @@ def running(
     return np.where(slots == 0, found + begun, np.maximum(found, kept))
 
 
-def _begins(need: Requirements, knobs: Mapping[str, Any]) -> bool:
+def _begins(need: Requirements, knobs: Knobs) -> bool:
     """Such jobs may be the first at a site."""
-    most = knobs["broker.bootstrap_max_priority"]
+    most = knobs.broker.bootstrap_max_priority
     return not most or need.request.priority <= most
 
 
-def _brings_pilots(sites: Snapshot, knobs: Mapping[str, Any]) -> Bools:
+def _brings_pilots(sites: Snapshot, knobs: Knobs) -> Bools:
     """Pilots of the site tell how many jobs it would run; a preset of today believes that only of
     those that come before there are jobs, and were seen."""
-    if not knobs["broker.bootstrap_streaming"]:
+    if not knobs.broker.bootstrap_streaming:
         return np.ones(len(sites), bool)
-    seen = sites.pilot_age_s <= knobs["broker.pilot_fresh_s"]
+    seen = sites.pilot_age_s <= knobs.broker.pilot_fresh_s
     return np.asarray(seen & (sites.streaming > 0))
 
 
@@ -68,11 +66,11 @@ def declared(sites: Snapshot, need: Requirements) -> Numbers:
     return np.full(len(sites), np.inf) if found is None else found
 
 
-def untouched(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Bools:
+def untouched(sites: Snapshot, need: Requirements, knobs: Knobs) -> Bools:
     """Sites that are to get a batch of the task's jobs first, since nothing of the share runs or
     waits there. Source: docs/reference/network-and-weights.md#bootstrap."""
     asked = need.request
-    wanted = knobs["broker.bootstrap_empty"] and _begins(need, knobs)
+    wanted = knobs.broker.bootstrap_empty and _begins(need, knobs)
     if not wanted or asked.merging or need.express(knobs):
         return np.zeros(len(sites), bool)
     counts = (assigned, activated, starting, defined)

@@ -7,13 +7,11 @@ closeness (0 best to 11 worst) stands for the speed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from jedi.brokerage.filters.nearness import in_nucleus
 from jedi.brokerage.requirements import Requirements
+from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Numbers
 from jedi.spec.snapshot import Snapshot
 
@@ -50,16 +48,16 @@ def queued(sites: Snapshot, need: Requirements, express: bool) -> Numbers:
     return np.where(np.isinf(found), 0.0, found)
 
 
-def link_weight(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
+def link_weight(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
     """The weight of every site."""
     speed = _figure(sites, need, "mb_s", np.inf)
     of_speed = np.where(
         np.isinf(speed),
         closeness_weight(closeness(sites, need)),
-        speed_weight(speed, knobs["network.weight_from_50"]),
+        speed_weight(speed, knobs.network.weight_from_50),
     )
-    of_queue = queued_weight(queued(sites, need, need.express(knobs)), knobs["network.full_queue"])
-    part = knobs["network.queue_part"]
+    of_queue = queued_weight(queued(sites, need, need.express(knobs)), knobs.network.full_queue)
+    part = knobs.network.queue_part
     weight = part * of_queue + (1.0 - part) * of_speed
     return np.where(in_nucleus(sites, need), SAME_SITE, weight)
 

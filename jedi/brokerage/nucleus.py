@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -14,9 +13,10 @@ from jedi.brokerage.filters.disk import ENDPOINT
 from jedi.brokerage.lottery import candidates
 from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.verdict import judge
+from jedi.core.knobs import Knobs
 from jedi.spec.snapshot import Snapshot
 
-Choose = Callable[[Snapshot, Requirements, Mapping[str, Any], int], SiteChoice]
+Choose = Callable[[Snapshot, Requirements, Knobs, int], SiteChoice]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ SPACE = Filter(
     code="little_space",
     observed=lambda sites, _need, _knobs: sites.usable_gb,
     keep=np.greater_equal,
-    limit=lambda _sites, _need, knobs: knobs["taskbroker.min_free_gb"],
+    limit=lambda _sites, _need, knobs: knobs.taskbroker.min_free_gb,
     say="{observed:.0f} GB usable, {limit:.0f} GB must be",
     remedy="Make room at its endpoint, or lower taskbroker.min_free_gb.",
     unit="GB",
@@ -60,9 +60,7 @@ def nuclei(snapshot: Snapshot, need: Requirements) -> Snapshot:
     return snapshot.only([site for site, role in names if role == "nucleus"])
 
 
-def most_space(
-    snapshot: Snapshot, need: Requirements, knobs: Mapping[str, Any], seed: int
-) -> SiteChoice:
+def most_space(snapshot: Snapshot, need: Requirements, knobs: Knobs, seed: int) -> SiteChoice:
     """At most one candidate: no lottery here."""
     sites = nuclei(snapshot, need)
     verdict = judge(FILTERS, sites, need, knobs)

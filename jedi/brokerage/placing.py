@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from jedi.brokerage.replicas import Replicas, of_replicas
 from jedi.brokerage.requirements import Requirements, ahead
+from jedi.core.knobs import Knobs
 from jedi.spec.decision import Pledge
 from jedi.spec.demand import Demand, InputSize
 from jedi.spec.request import InputAvailability, Request
@@ -47,7 +48,7 @@ def data_of(
     snapshot: Snapshot,
     datasets: Sequence[tuple[str, int]],
     replicas: Callable[[str], Sequence[DatasetCopy]],
-    knobs: Mapping[str, Any],
+    knobs: Knobs,
 ) -> InputAvailability:
     """Where datasets lie, each with its number of files."""
     found = []
@@ -55,13 +56,13 @@ def data_of(
         at = {one.endpoint: (one.n_files, float(one.size)) for one in replicas(name)}
         size = max((size for _, size in at.values()), default=0.0)
         found.append(Replicas(n_files, size, at))
-    return of_replicas(snapshot, found, knobs["taskbroker.complete_percent"])
+    return of_replicas(snapshot, found, knobs.taskbroker.complete_percent)
 
 
-def need_of(row: Any, knobs: Mapping[str, Any]) -> Requirements:
+def need_of(row: Any, knobs: Knobs) -> Requirements:
     """What a task (a row of jedi_tasks) needs of a nucleus, wherever its data lie."""
     return Requirements(
-        demand=Demand.of(row, None).roomier(knobs["broker.spare_work_mb"]),
+        demand=Demand.of(row, None).roomier(knobs.broker.spare_work_mb),
         atom=InputSize(0.0, 0.0),
         sites=(row.nucleus,) if row.nucleus else (),
         request=Request.of(row),

@@ -3,8 +3,8 @@ Source: JEDI document, "Job brokerage explained"; docs/reference/brokerage.md.""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any, ClassVar
+from collections.abc import Collection
+from typing import ClassVar
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from jedi.brokerage.nucleus import NucleusBroker
 from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.task import BY_WEIGHT
 from jedi.brokerage.verdict import FilterResults, judge
+from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools, Numbers
 from jedi.spec.snapshot import Snapshot
 
@@ -53,9 +54,7 @@ class ProductionBroker(GenericBroker):
     wants_data: ClassVar[bool] = True
     nucleus: ClassVar[NucleusBroker] = BY_WEIGHT
 
-    def factors(
-        self, sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]
-    ) -> dict[str, Numbers]:
+    def factors(self, sites: Snapshot, need: Requirements, knobs: Knobs) -> dict[str, Numbers]:
         """Queue, data, T1 weight and network."""
         return weights.production(sites, need, knobs)
 
@@ -63,7 +62,7 @@ class ProductionBroker(GenericBroker):
         self,
         snapshot: Snapshot,
         need: Requirements,
-        knobs: Mapping[str, Any],
+        knobs: Knobs,
         used: Collection[str],
         seed: int,
     ) -> SiteChoice:
@@ -71,14 +70,14 @@ class ProductionBroker(GenericBroker):
         preset says so."""
         sites = snapshot.only(need.sites) if need.sites else snapshot
         verdict = judge(self.filters, sites, need, knobs)
-        if knobs["broker.void_if_nobody"]:
+        if knobs.broker.void_if_nobody:
             verdict = _without_void(verdict)
         factors = self.factors(sites, need, knobs)
         worth = weights.product(factors)
-        passed, most = verdict.passed, knobs["broker.best_sites"]
+        passed, most = verdict.passed, knobs.broker.best_sites
         if not passed.any():
-            passed, most = verdict.passed_but(CAPS), knobs["broker.best_when_capped"]
-        if need.request.t1_weight < 0 and knobs["broker.one_queue_at_t1"]:
+            passed, most = verdict.passed_but(CAPS), knobs.broker.best_when_capped
+        if need.request.t1_weight < 0 and knobs.broker.one_queue_at_t1:
             passed = _busiest(passed, load.running(sites, need, knobs))
         found = candidates(sites.sites, passed, worth, (), most)
         queued = waiting_at(sites, need, knobs)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 
 from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.verdict import FilterResults
+from jedi.core.knobs import Knobs
 from jedi.spec.decision import Decision, Refusal
 from jedi.spec.snapshot import Snapshot
 
@@ -30,7 +30,7 @@ def record(
     broker: str,
     snapshot: Snapshot,
     need: Requirements,
-    knobs: Mapping[str, Any],
+    knobs: Knobs,
     choice: SiteChoice,
     used: Sequence[str] = (),
 ) -> Decision:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Ints, Numbers
 from jedi.spec.chunk import Chunk
 from jedi.spec.decision import Pledge
@@ -61,10 +62,10 @@ class Requirements:
         Source: docs/reference/estimates.md#resource-types."""
         return np.where(sites.unified > 0, self.demand.cores_at(sites.cores), sites.cores)
 
-    def express(self, knobs: Mapping[str, Any]) -> bool:
+    def express(self, knobs: Knobs) -> bool:
         """The transfers of such jobs go first."""
         asked = self.request
-        return asked.processing_type == "urgent" or asked.priority >= knobs["broker.express_from"]
+        return asked.processing_type == "urgent" or asked.priority >= knobs.broker.express_from
 
     @classmethod
     def read(cls, said: Mapping[str, Any]) -> Requirements:

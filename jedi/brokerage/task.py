@@ -3,9 +3,7 @@ Source: JEDI document, "Task brokerage"; docs/reference/nucleus.md."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +16,7 @@ from jedi.brokerage.nucleus import ACTIVE, NucleusBroker, nuclei
 from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.verdict import FilterResults, judge
 from jedi.brokerage.weights import product
+from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools, Numbers
 from jedi.spec.demand import GB
 from jedi.spec.request import InputAvailability
@@ -30,14 +29,14 @@ LEAST_WORK_DAYS = 50.0
 TAPE_WEIGHT = 0.001
 
 
-def _room_gb(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
+def _room_gb(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
     """Free space, less what the tasks of the nucleus are going to write."""
     promised = sites.given(need.work.all) * GB_PER_CORE_DAY
-    reserved = sites.reserved_gb if knobs["taskbroker.count_reserved"] else 0.0
+    reserved = sites.reserved_gb if knobs.taskbroker.count_reserved else 0.0
     return np.asarray(sites.free_gb - reserved - promised)
 
 
-def _able(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> FilterResults:
+def _able(sites: Snapshot, need: Requirements, knobs: Knobs) -> FilterResults:
     """Some queue of the nucleus' grid site can run the jobs; where none can, each is refused for
     reasons of its own."""
     anywhere = replace(
@@ -58,7 +57,7 @@ BACKLOG = Filter(
     code="nucleus_backlog",
     observed=lambda sites, _need, _knobs: sites.queued_in,
     keep=np.less,
-    limit=lambda _sites, _need, knobs: float(knobs["taskbroker.backlog"]),
+    limit=lambda _sites, _need, knobs: float(knobs.taskbroker.backlog),
     say="{observed:.0f} files are on their way to it, fewer than {limit:.0f} must be",
     remedy="Wait for the transfers, or raise taskbroker.backlog.",
     unit="files",
@@ -71,13 +70,13 @@ TAKES_OUTPUTS = wanted(
     "its endpoint does not exchange files with other sites",
     "Set read_wan and write_wan of the endpoint ON.",
     lasting=False,
-    when=lambda _need, knobs: bool(knobs["taskbroker.endpoint_status"]),
+    when=lambda _need, knobs: bool(knobs.taskbroker.endpoint_status),
 )
 ROOM = Filter(
     code="little_room",
     observed=_room_gb,
     keep=np.greater_equal,
-    limit=lambda _sites, _need, knobs: knobs["taskbroker.room_tb"] * 1024,
+    limit=lambda _sites, _need, knobs: knobs.taskbroker.room_tb * 1024,
     say="{observed:.0f} GB are free when its tasks are done, {limit:.0f} GB must be",
     remedy="Make room at its endpoint, or lower taskbroker.room_tb.",
     unit="GB",
@@ -87,23 +86,21 @@ NEAR_SIZE = Filter(
     code="input_elsewhere",
     observed=lambda sites, need, _knobs: _held(sites, need, "bytes") / GB,
     keep=np.greater_equal,
-    limit=lambda _sites, need, knobs: (
-        knobs["taskbroker.local_percent"] / 100 * need.data.bytes / GB
-    ),
+    limit=lambda _sites, need, knobs: knobs.taskbroker.local_percent / 100 * need.data.bytes / GB,
     say="{observed:.1f} GB of the input are there, {limit:.1f} GB must be",
     remedy="Replicate the input to it, or set taskbroker.local_gives_way.",
     unit="GB",
-    when=lambda need, knobs: need.data.bytes > knobs["taskbroker.local_above_gb"] * GB,
+    when=lambda need, knobs: need.data.bytes > knobs.taskbroker.local_above_gb * GB,
 )
 NEAR_FILES = Filter(
     code="input_files_elsewhere",
     observed=lambda sites, need, _knobs: _held(sites, need, "files"),
     keep=np.greater_equal,
-    limit=lambda _sites, need, knobs: knobs["taskbroker.local_percent"] / 100 * need.data.files,
+    limit=lambda _sites, need, knobs: knobs.taskbroker.local_percent / 100 * need.data.files,
     say="{observed:.0f} files of the input are there, {limit:.0f} must be",
     remedy="Replicate the input to it, or set taskbroker.local_gives_way.",
     unit="files",
-    when=lambda need, knobs: need.data.files > knobs["taskbroker.local_above_files"],
+    when=lambda need, knobs: need.data.files > knobs.taskbroker.local_above_files,
 )
 SOURCE = wanted(
     "no_source",
@@ -132,21 +129,19 @@ FILTERS = (ACTIVE, BACKLOG, ENDPOINT, TAKES_OUTPUTS, ROOM, SOURCE, *LOCALITY, CH
 """Besides these, a queue of the nucleus must be able to run the jobs (brokerage/capability.py)."""
 
 
-def _dispensable(need: Requirements, knobs: Mapping[str, Any]) -> bool:
+def _dispensable(need: Requirements, knobs: Knobs) -> bool:
     """The input may be brought from elsewhere: it is small and read slowly, or time presses."""
-    slow = (need.request.io_kb_s or 0.0) <= knobs["taskbroker.local_io_kb_s"]
-    small = need.data.bytes <= knobs["taskbroker.local_max_gb"] * GB
-    return bool(slow and small) or need.request.priority >= int(knobs["taskbroker.local_priority"])
+    slow = (need.request.io_kb_s or 0.0) <= knobs.taskbroker.local_io_kb_s
+    small = need.data.bytes <= knobs.taskbroker.local_max_gb * GB
+    return bool(slow and small) or need.request.priority >= int(knobs.taskbroker.local_priority)
 
 
-def _judged(
-    sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]
-) -> tuple[FilterResults, bool]:
+def _judged(sites: Snapshot, need: Requirements, knobs: Knobs) -> tuple[FilterResults, bool]:
     """The verdict, and whether it counts in it where the input lies."""
     verdict = judge(FILTERS, sites, need, knobs).joined(_able(sites, need, knobs))
-    if not knobs["taskbroker.local_gives_way"]:
+    if not knobs.taskbroker.local_gives_way:
         return verdict, True
-    if need.waits_days >= knobs["taskbroker.local_days"]:
+    if need.waits_days >= knobs.taskbroker.local_days:
         return verdict.without(LOCALITY), False
     relaxed = verdict.without_if_nobody(LOCALITY) if _dispensable(need, knobs) else verdict
     return relaxed, relaxed is verdict
@@ -158,7 +153,7 @@ def counted(days: Numbers) -> Numbers:
 
 
 def factors(
-    sites: Snapshot, need: Requirements, knobs: Mapping[str, Any], passed: Bools, local: bool = True
+    sites: Snapshot, need: Requirements, knobs: Knobs, passed: Bools, local: bool = True
 ) -> dict[str, Numbers]:
     """Less work ahead and, if it counts where the input lies (`local`), more input, rather disk
     than tape; a preset of today counts free space, too. The queues of one grid site share its
@@ -170,17 +165,17 @@ def factors(
         local
         and need.data.bytes > 0
         and (
-            not knobs["taskbroker.data_if_intensive"]
+            not knobs.taskbroker.data_if_intensive
             or need.request.io_kb_s is None
-            or need.request.io_kb_s > knobs["taskbroker.local_io_kb_s"]
+            or need.request.io_kb_s > knobs.taskbroker.local_io_kb_s
         )
     )
     if near:
         found["data"] = _part(_held(sites, need, "bytes") / need.data.bytes, passed)
-    if knobs["taskbroker.space_counts"]:
+    if knobs.taskbroker.space_counts:
         room = np.clip(_room_gb(sites, need, knobs), 1.0, 1e9)
         found["space"] = np.where(np.isinf(sites.total_gb), 1.0, room / sites.total_gb)
-        found["free"] = np.minimum(knobs["taskbroker.free_cutoff_tb"], room / 1024)
+        found["free"] = np.minimum(knobs.taskbroker.free_cutoff_tb, room / 1024)
     return found
 
 
@@ -203,9 +198,7 @@ def _part(part: Numbers, passed: Bools) -> Numbers:
     return np.where(part > 0, part, some.min() if len(some) else 1.0)
 
 
-def by_weight(
-    snapshot: Snapshot, need: Requirements, knobs: Mapping[str, Any], seed: int
-) -> SiteChoice:
+def by_weight(snapshot: Snapshot, need: Requirements, knobs: Knobs, seed: int) -> SiteChoice:
     """One nucleus, drawn in proportion to the weights of those that pass."""
     sites = nuclei(snapshot, need)
     verdict, local = _judged(sites, need, knobs)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.requirements import Requirements
+from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools
 from jedi.spec.snapshot import Snapshot
 
@@ -81,7 +81,7 @@ class FilterResults:
 
 
 def judge(
-    filters: Sequence[Filter], sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]
+    filters: Sequence[Filter], sites: Snapshot, need: Requirements, knobs: Knobs
 ) -> FilterResults:
     """Run all filters for all sites."""
     shape = (len(filters), len(sites))

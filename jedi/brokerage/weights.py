@@ -7,7 +7,6 @@ docs/reference/network-and-weights.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from jedi.brokerage.filters.input import missing_bytes, missing_files
 from jedi.brokerage.filters.nearness import at_home
 from jedi.brokerage.network import link_weight
 from jedi.brokerage.requirements import Requirements
+from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Numbers
 from jedi.spec.demand import GB
 from jedi.spec.snapshot import Snapshot
@@ -28,19 +28,19 @@ def product(factors: Factors) -> Numbers:
     return np.asarray(np.prod(list(factors.values()), axis=0))
 
 
-def production(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> dict[str, Numbers]:
+def production(sites: Snapshot, need: Requirements, knobs: Knobs) -> dict[str, Numbers]:
     """How fast a site digests its queue, what it has of the input, whether it is at home, and how
     well its outputs reach the nucleus; 0 where a batch of jobs goes first, whatever that is."""
     factors = {"queue": queue_factor(sites, need, knobs), "data": data_factor(sites, need),
                "t1": t1_factor(sites, need, knobs)}  # fmt: skip
-    if need.request.nucleus and knobs["network.active"]:
+    if need.request.nucleus and knobs.network.active:
         factors["network"] = link_weight(sites, need, knobs)
     if (first := load.untouched(sites, need, knobs)).any():
         factors["first"] = np.where(first, 0.0, 1.0)
     return factors
 
 
-def queue_factor(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
+def queue_factor(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
     """Running jobs by waiting ones; those that wait for their inputs count where this task's would
     have to, and weigh down a site where they outnumber those that could start."""
     assigned, activated = load.assigned(sites, need), load.activated(sites, need)
@@ -59,28 +59,26 @@ def data_factor(sites: Snapshot, need: Requirements) -> Numbers:
     return (need.data.bytes + local) / need.data.bytes / (missing_files(sites, need) / 100 + 1)
 
 
-def t1_weight(need: Requirements, knobs: Mapping[str, Any]) -> float:
+def t1_weight(need: Requirements, knobs: Knobs) -> float:
     """What a task's jobs are worth at home."""
     asked = need.request
     weight = float(max(asked.t1_weight, 0))
     if asked.t1_weight == 0:
-        heavy = (asked.io_kb_s or 0.0) >= knobs["broker.t1_io_from"]
-        weight = knobs["broker.t1_io_weight"] if heavy else 1.0
-    urgent = asked.priority >= knobs["broker.t1_priority_from"]
-    urgent |= bool(asked.scout and knobs["broker.t1_scouts"])
+        heavy = (asked.io_kb_s or 0.0) >= knobs.broker.t1_io_from
+        weight = knobs.broker.t1_io_weight if heavy else 1.0
+    urgent = asked.priority >= knobs.broker.t1_priority_from
+    urgent |= bool(asked.scout and knobs.broker.t1_scouts)
     if urgent and not (asked.event_service or need.sites):
-        weight = max(weight, knobs["broker.t1_priority_weight"])
+        weight = max(weight, knobs.broker.t1_priority_weight)
     return max(weight, 1.0)
 
 
-def t1_factor(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
+def t1_factor(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
     """The T1 weight at home, 1 elsewhere; a negative one has decided before."""
     return np.where(at_home(sites, need), t1_weight(need, knobs), 1.0)
 
 
-def analysis(
-    sites: Snapshot, need: Requirements, knobs: Mapping[str, Any], moving: bool
-) -> dict[str, Numbers]:
+def analysis(sites: Snapshot, need: Requirements, knobs: Knobs, moving: bool) -> dict[str, Numbers]:
     """Running jobs by waiting ones. Where jobs go to data, disk counts a thousand times as much as
     tape; where data go to jobs, what is there already counts."""
     waiting = (load.activated(sites, need) + load.assigned(sites, need)

@@ -11,7 +11,7 @@ from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.record import refusals
 from jedi.brokerage.weights import product
 from jedi.core.errors import BadInput, Problem
-from jedi.core.knobs import KNOBS
+from jedi.core.knobs import KNOBS, Knobs
 from jedi.core.suggest import suggest
 from jedi.spec.snapshot import KINDS, Snapshot
 
@@ -119,8 +119,8 @@ def chosen(choice: SiteChoice) -> list[tuple[str, float]]:
 
 
 def alternative(
-    snapshot: Snapshot, sites: Sequence[str], knobs: Mapping[str, Any], settings: Sequence[str]
-) -> tuple[Snapshot, dict[str, Any]]:
+    snapshot: Snapshot, sites: Sequence[str], knobs: Knobs, settings: Sequence[str]
+) -> tuple[Snapshot, Knobs]:
     """A world where `NAME.attribute=value` holds of sites, and knobs with what `knob=value` says of
     some of them; BadInput tells all that is wrong. Attributes are the columns of a snapshot, or the
     words of a site file for them; a maximum of 0 is none."""
@@ -131,9 +131,7 @@ def alternative(
     return found
 
 
-def _other_knobs(
-    knobs: Mapping[str, Any], told: Sequence[str], problems: list[Problem]
-) -> dict[str, Any]:
+def _other_knobs(knobs: Knobs, told: Sequence[str], problems: list[Problem]) -> Knobs:
     found = dict(knobs)
     for one in told:
         name, _, value = one.partition("=")
@@ -145,7 +143,7 @@ def _other_knobs(
             found[name] = KNOBS[name].check(value)
         except BadInput as error:
             problems += error.problems
-    return found
+    return Knobs(found)
 
 
 def _other_sites(snapshot: Snapshot, told: Sequence[str], problems: list[Problem]) -> Snapshot:

@@ -42,7 +42,7 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
 
     def claim(self, tx: Connection, limit: int) -> list[FeedTask]:
         """Defined tasks, and others with open input, with the datasets to be looked up."""
-        recheck_s = float(self.world.knobs["contentsfeeder.recheck_s"])
+        recheck_s = float(self.world.knobs.contentsfeeder.recheck_s)
         rows = datasets.claim_to_feed(tx, self.world.me, self.lease_s, limit, recheck_s)
         if not rows:
             return []
@@ -55,7 +55,7 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
         datasets.note_look(tx, [one.datasetid for one in inputs if one.due])
         live = [(one.datasetname, one.jeditaskid) for one in made if one.live]
         only = recovery.made_of(tx, {i: lost for i in ids if (lost := lost_of(params[i]))})
-        default = int(self.world.knobs["attempts.max_attempt"])
+        default = int(self.world.knobs.attempts.max_attempt)
         return [
             feed_task(row, params[row.jeditaskid], inputs, live, default, only.get(row.jeditaskid))
             for row in rows
@@ -67,7 +67,7 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
             found = [self._list(dataset, item.rules) for dataset in item.datasets]
         except BadInput as error:
             return Unusable("input_malformed", error.sentence)
-        return judge(item, found, int(self.world.knobs["contentsfeeder.max_records"]))
+        return judge(item, found, int(self.world.knobs.contentsfeeder.max_records))
 
     def apply(self, tx: Connection, results: Sequence[tuple[FeedTask, FeedOutcome]]) -> None:
         """Write new files, mark those that are gone, count, and move on."""
@@ -77,7 +77,7 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
         growing = self._write(tx, feeds)
         scouted = {task.jedi_task_id: task.rules for task, _ in feeds if task.may_scout}
         open_too = {task.jedi_task_id for task, feed in feeds if not feed.is_complete}
-        scouting.withhold(tx, scouted, int(self.world.knobs["scout.chunks"]), open_too)
+        scouting.withhold(tx, scouted, int(self.world.knobs.scout.chunks), open_too)
         broken = [
             d.dataset_id for _, out in ours if isinstance(out, Unusable) for d in out.datasets
         ]
@@ -89,7 +89,7 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
             if task.jedi_task_id in idle and feed.is_complete
         }
         made = _made(tx, [task for task, out in ours if isinstance(out, Wait)])
-        recheck_s = float(self.world.knobs["contentsfeeder.recheck_s"])
+        recheck_s = float(self.world.knobs.contentsfeeder.recheck_s)
         moves = [
             _move(task, out, 0.0 if task.jedi_task_id in made else recheck_s, idle, staging)
             for task, out in ours
@@ -127,7 +127,7 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
         known = contents.known(tx, filled) if filled else {}
         again = recovery.replaced(tx, [task.jedi_task_id for task, _ in feeds]) if filled else {}
         used = {i: _used(rows, again.get(i, ())) for i, rows in known.items()}
-        chunks = int(self.world.knobs["contentsfeeder.chunks"])
+        chunks = int(self.world.knobs.contentsfeeder.chunks)
         fed = list(_fed(feeds, _barred(tx, feeds, used), chunks))
         contents.feed(tx, (block for one in fed for block in render(one.rows, one.status)))
         contents.note_fed(tx, [one.counted for one in fed])

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jedi.core.errors import BadInput, Problem
+from jedi.core.knob_values import Components
 
 PRESETS = ("classic", "current")
 _KINDS = {int: "a whole number", float: "a number", str: "text"}
@@ -590,24 +591,21 @@ _DECLARED = [
 KNOBS: dict[str, Knob] = {k.name: k for k in _DECLARED}
 
 
-class Knobs(Mapping[str, Any]):
-    """All knobs with their values in force. Unknown overrides are ignored (an older release
-    may have left them)."""
+class Knobs(Components, Mapping[str, Any]):
+    """All knobs with their values in force, as `knobs.component.key`; by name only where code puts
+    the name together. Unknown overrides are ignored (an older release may have left them)."""
 
     def __init__(self, overrides: Mapping[str, Any] | None = None) -> None:
         found = dict(overrides or {})
         preset = found.get("core.preset", "classic")
         self._values = {n: found.get(n, k.default(preset)) for n, k in KNOBS.items()}
+        self._fill(_by_component(self._values))
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
-
-    def words(self, name: str) -> list[str]:
-        """The words of a knob that holds several, with commas or blanks between them."""
-        return self._values[name].replace(",", " ").split()  # type: ignore[no-any-return]
 
     def __len__(self) -> int:
         return len(self._values)
@@ -616,3 +614,16 @@ class Knobs(Mapping[str, Any]):
         return isinstance(other, Knobs) and self._values == other._values
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def words(value: str) -> list[str]:
+    """The words of a knob that holds several, with commas or blanks between them."""
+    return value.replace(",", " ").split()
+
+
+def _by_component(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        component, key = name.split(".")
+        found.setdefault(component, {})[key] = value
+    return found

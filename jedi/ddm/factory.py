@@ -17,9 +17,9 @@ from jedi.taskbuffer.sites import sites
 
 def load(tx: Connection, knobs: Knobs) -> DDM:
     """Data management over all endpoints; the same object as long as nothing was changed."""
-    engine = tx.engine if knobs["ddm.catalogue"] == "sql" else None
+    engine = tx.engine if knobs.ddm.catalogue == "sql" else None
     roots, tapes = tuple(sites.roots(tx).items()), tuple(sites.buffers(tx).items())
-    return _made(roots, tapes, knobs["ddm.event_count_command"], engine)
+    return _made(roots, tapes, knobs.ddm.event_count_command, engine)
 
 
 @lru_cache(maxsize=4)

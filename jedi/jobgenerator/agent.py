@@ -108,7 +108,7 @@ class JobGenerator(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Mer
     @property
     def batch(self) -> int:
         """Tasks served in one cycle."""
-        return int(self.world.knobs["jobgen.batch"])
+        return int(self.world.knobs.jobgen.batch)
 
     def claim(self, tx: Connection, limit: int) -> list[GenerationItem | MergeItem]:
         """Tasks with files for jobs, first those with files for merge jobs."""
@@ -119,13 +119,13 @@ class JobGenerator(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Mer
         knobs, now = self.world.knobs, clock.monotonic()
         self._merge_later = {task: due for task, due in self._merge_later.items() if due > now}
         rows = merging.claim(
-            tx, self.world.me, self.lease_s, limit, knobs["merge.max_files"],
-            knobs["merge.max_gb"], self._merge_later,
+            tx, self.world.me, self.lease_s, limit, knobs.merge.max_files,
+            knobs.merge.max_gb, self._merge_later,
         )  # fmt: skip
         if not rows:
             return []
         snapshot = snapshots.load(tx)
-        found = merging.orders(tx, rows, knobs["jobgen.n_files"])
+        found = merging.orders(tx, rows, knobs.jobgen.n_files)
         return [MergeItem(one, snapshot) for one in found]
 
     def _claim(self, tx: Connection, limit: int) -> list[GenerationItem]:
@@ -139,7 +139,7 @@ class JobGenerator(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Mer
         snapshot = snapshots.load(tx, {one.row.nucleus for one in found if one.row.nucleus})
         used = decisions.used_sites(tx, [one.row.jeditaskid for one in found])
         past = self._past(tx, found)
-        shares = share_out([one.ready for one in found], self.world.knobs["jobgen.n_files"])
+        shares = share_out([one.ready for one in found], self.world.knobs.jobgen.n_files)
         room: dict[Pair, int] = {}
         made: dict[str, Counter[str]] = {}
         crowds = self._crowds(tx, found)
@@ -161,7 +161,7 @@ class JobGenerator(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Mer
     def _throttle(self, tx: Connection) -> Throttle:
         """What may get jobs."""
         knobs = self.world.knobs
-        closely = partial(throttling.closely, tx, timed=knobs["throttler.enough_work_s"] > 0)
+        closely = partial(throttling.closely, tx, timed=knobs.throttler.enough_work_s > 0)
         return Throttle.of(queues.all_queues(tx), throttling.loads(tx), knobs, closely)
 
     def _alone(self, tx: Connection, found: list[Claimed], throttle: Throttle) -> list[Claimed]:
@@ -189,7 +189,7 @@ class JobGenerator(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Mer
 
     def _merge(self, item: MergeItem) -> Merges:
         task = with_demand(item.found, self.world.knobs)
-        allowed = jobs_allowed(task.outputs, self.world.knobs["jobgen.n_files"])
+        allowed = jobs_allowed(task.outputs, self.world.knobs.jobgen.n_files)
         cuts = plan_merges(item.found, task.demand, item.snapshot, self.world.knobs, allowed)
         locate = self.world.ddm.locate
         return Merges(task, self._make(task, item.snapshot, cuts, locate) if cuts else None)
@@ -198,7 +198,7 @@ class JobGenerator(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Mer
         knobs, task, row = self.world.knobs, item.claimed.order(), item.claimed.row
         pair, gate, owner = _pair(row), item.gate, row.workinggroup or row.username or ""
         if isinstance(gate, Skip):
-            wait_s, facts = knobs["jobgen.retry_s"], dict(gate.facts)
+            wait_s, facts = knobs.jobgen.retry_s, dict(gate.facts)
             return NoJobs(gate.code, gate.reason, task.status, wait_s, facts)
         room = item.room.setdefault(pair, gate.jobs)
         if room <= 0:
@@ -210,7 +210,7 @@ class JobGenerator(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Mer
             # another generator had them; they may come back at any moment
             return NoJobs("no_ready_files", "No input file is ready.", task.status, self.poll_s)
         if task.label not in PRODUCTION_LABELS and task.columns["kind"] == "normal":
-            step, before = knobs["jobgen.jobs_per_step"], item.crowds.get(owner, 0)
+            step, before = knobs.jobgen.jobs_per_step, item.crowds.get(owner, 0)
             task = replace(task, jobs_before=before, jobs_per_step=step)
         made = item.made.setdefault(task.request.gshare, Counter())
         seed, locate = lottery_seed(task.jedi_task_id, task.lock_seq), once(self.world.ddm.locate)
@@ -241,13 +241,13 @@ class JobGenerator(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Mer
         """Jobs where their software is, and builds where it is not."""
         knobs, task, sites = self.world.knobs, found.task, found.sites
         with self.world.engine.begin() as tx:
-            known = builds.of_task(tx, claimed, knobs["build.kept_s"])
+            known = builds.of_task(tx, claimed, knobs.build.kept_s)
         known = roomier(still_there(known, locate), knobs)
         cuts, lacking = with_libraries(found.cuts, known, sites)
         ordered = None
         if wanted := to_build(known, lacking):
             with self.world.engine.begin() as tx:
-                files = builds.ask(tx, known.order, list(wanted), knobs["build.max_attempt"])
+                files = builds.ask(tx, known.order, list(wanted), knobs.build.max_attempt)
             build = cut_builds(files, list(wanted.values()))
             ordered = known.order, self._make(known.order, sites, [build], locate)
         if cuts or ordered:
@@ -274,7 +274,7 @@ class JobGenerator(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Mer
         made = [out for _, out in ours if not isinstance(out, Merges)]
         if decided := [one for out in made for one in out.decisions]:
             snapshot = results[0][0].snapshot
-            max_mb = self.world.knobs["decisions.snapshot_max_mb"]
+            max_mb = self.world.knobs.decisions.snapshot_max_mb
             decisions.put_snapshot(tx, snapshot.hash, snapshot.packed, max_mb)
             decisions.record(tx, decided)
         new = [(o.task, o.jobs) for _, o in ours if isinstance(o, Made | Merges) and o.jobs]
@@ -285,7 +285,7 @@ class JobGenerator(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Mer
                         if order.columns["kind"] in ("normal", "scout")]  # fmt: skip
             told = {order.jedi_task_id: list(jobs.panda_ids) for order, jobs in ordinary}
             one_job.hold_as_told(tx, told, self.name)
-        wait_s = self.world.knobs["jobgen.retry_s"]
+        wait_s = self.world.knobs.jobgen.retry_s
         moves = [_move(*i.lease, out, wait_s) for i, out in ours if not isinstance(out, Merges)]
         tasks.move_tasks(tx, moves, self.name)
         self._let_rest(tx, {i.lease: out.jobs for i, out in ours if isinstance(out, Made)})
@@ -298,9 +298,9 @@ class JobGenerator(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Mer
         """Tasks of which jobs of a 5th, 10th, ... attempt were made just now make no more for a
         while. Source: docs/reference/task-states.md#throttled."""
         knobs = self.world.knobs
-        unit_s, by_mean = knobs["throttle.unit_s"], knobs["throttle.measure"] == "mean_failures"
+        unit_s, by_mean = knobs.throttle.unit_s, knobs.throttle.measure == "mean_failures"
         most = {i: max(jobs.attempts) for (i, _), jobs in made.items() if jobs}
-        tired = tending.tired(tx, most, knobs["throttle.every"], by_mean)
+        tired = tending.tired(tx, most, knobs.throttle.every, by_mean)
         leases, moves = dict(made.keys()), []
         for task in tired:
             minutes = unit_s * task.n**2 / 60
@@ -315,7 +315,7 @@ class JobGenerator(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Mer
         """The task is held, with the reason; one that merges just says so and is tried again."""
         code = error.code if isinstance(error, JediError) else "generation_failed"
         reason = f"Jobs could not be made: {error}"[:4000]
-        wait_s = self.world.knobs["jobgen.retry_s"]
+        wait_s = self.world.knobs.jobgen.retry_s
         held, statuses = NoJobs(code, reason, "pending", wait_s), orders.STATUSES
         if isinstance(item, MergeItem):
             self._merge_later[item.jedi_task_id] = clock.monotonic() + wait_s
@@ -325,7 +325,7 @@ class JobGenerator(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Mer
 
     def _read(self, task: TaskOrder, n_files: int) -> list[Chunk]:
         """Ready files; more than a job may have, so that there is one at least."""
-        hard_max = self.world.knobs["jobgen.hard_max_files_per_job"]
+        hard_max = self.world.knobs.jobgen.hard_max_files_per_job
         with self.world.engine.begin() as tx:
             read = partial(orders.read_ready, tx)
             fairly = broker_of(task.vo, task.label, self.world.knobs).by_dataset
@@ -361,7 +361,7 @@ class JobGenerator(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Mer
                 last_unit=last_unit,
                 ids=ids,
                 file_ids=file_ids,
-                memory_factor=self.world.knobs["broker.memory_factor"],
+                memory_factor=self.world.knobs.broker.memory_factor,
             )
         )
         self._register(output_endpoints(jobs))
@@ -380,7 +380,7 @@ class JobGenerator(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Mer
 
     def _crowds(self, tx: Connection, found: Sequence[Claimed]) -> dict[str, int]:
         """The jobs of owners, where these lower the priority of new ones."""
-        if not self.world.knobs["jobgen.jobs_per_step"]:
+        if not self.world.knobs.jobgen.jobs_per_step:
             return {}
         return capping.crowds(tx, [one.row.jeditaskid for one in found], PRODUCTION_LABELS)
 
@@ -392,7 +392,7 @@ class JobGenerator(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Mer
             for one in found
             if broker_of(one.row.vo, one.row.prodsourcelabel, knobs).wants_past
         ]
-        return decisions.past_jobs(tx, ids, knobs["analysis.past_s"]) if ids else {}
+        return decisions.past_jobs(tx, ids, knobs.analysis.past_s) if ids else {}
 
 
 def _pair(row: Row[Any]) -> Pair:

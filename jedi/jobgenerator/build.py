@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from jedi.core.knobs import Knobs
 from jedi.jobgenerator.locating import Locate
 from jedi.jobgenerator.plan import Cut, only
 from jedi.spec.building import Builds
@@ -36,9 +36,9 @@ def with_libraries(
     return found, lacking
 
 
-def roomier(known: Builds, knobs: Mapping[str, Any]) -> Builds:
+def roomier(known: Builds, knobs: Knobs) -> Builds:
     """With the spare room for work that every job gets."""
-    demand = known.order.demand.roomier(knobs["broker.spare_work_mb"])
+    demand = known.order.demand.roomier(knobs.broker.spare_work_mb)
     return replace(known, order=replace(known.order, demand=demand))
 
 

@@ -5,12 +5,13 @@ Source: docs/reference/merging.md#size-of-a-merge-job.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from jedi.core.knobs import Knobs
 from jedi.jobgenerator.plan import Cut
 from jedi.jobgenerator.splitter import Caps, Splitter, walk
 from jedi.spec.chunk import Chunk, Secondary
@@ -41,15 +42,15 @@ class MergeItem:
         return self.jedi_task_id, self.lock_seq
 
 
-def with_demand(found: MergeOrder, knobs: Mapping[str, Any]) -> TaskOrder:
+def with_demand(found: MergeOrder, knobs: Knobs) -> TaskOrder:
     """The order with what a merge job needs: as much output as input and a bit, the memory that
     the task asks for merges or for all jobs, and no time that is known."""
-    demand = found.order.demand.roomier(knobs["broker.spare_work_mb"])
+    demand = found.order.demand.roomier(knobs.broker.spare_work_mb)
     own = found.ram_mb is not None
     merge = replace(
         demand,
         cores=1 if found.cores is None else found.cores,
-        ram_mb=max(float(found.ram_mb or 0) if own else demand.ram_mb, knobs["merge.min_ram_mb"]),
+        ram_mb=max(float(found.ram_mb or 0) if own else demand.ram_mb, knobs.merge.min_ram_mb),
         ram_per_core=demand.ram_per_core and not own,
         base_ram_mb=0.0 if own else demand.base_ram_mb,
         hs06_s_per_event=None,
@@ -57,13 +58,13 @@ def with_demand(found: MergeOrder, knobs: Mapping[str, Any]) -> TaskOrder:
         max_walltime_s=None,
         out_bytes=GROWTH * MB,
         out_per_event=False,
-        work_mb=max(demand.work_mb, knobs["merge.min_work_mb"]),
+        work_mb=max(demand.work_mb, knobs.merge.min_work_mb),
     )
     return replace(found.order, demand=merge)
 
 
 def plan_merges(
-    found: MergeOrder, demand: Demand, sites: Snapshot, knobs: Mapping[str, Any], most: int
+    found: MergeOrder, demand: Demand, sites: Snapshot, knobs: Knobs, most: int
 ) -> list[Cut]:
     """Up to `most` merge jobs, each where its files lie. Of a job that made files all go together.
     What does not fill a merge job waits for more, unless nobody makes more at the site."""
@@ -104,18 +105,16 @@ def _weights(logs: Stream, others: Sequence[Stream]) -> dict[str, Any]:
     }
 
 
-def _caps(
-    found: MergeOrder, demand: Demand, sites: Snapshot, at: int, knobs: Mapping[str, Any]
-) -> Caps:
+def _caps(found: MergeOrder, demand: Demand, sites: Snapshot, at: int, knobs: Knobs) -> Caps:
     """The limits of a merge job at a site; of each merged file, too."""
     rules = found.order.rules
     files = rules.n_files_per_merge_job or rules.n_max_files_per_merge_job
     cores = demand.cores_at(sites.cores)[at]
     scratch_mb = sites.max_wdir_mb[at] * cores / sites.cores[at] - demand.work_mb
-    size = (rules.n_gb_per_merge_job or knobs["merge.max_gb"]) * GB
+    size = (rules.n_gb_per_merge_job or knobs.merge.max_gb) * GB
     return {
-        "masters": files or knobs["merge.max_files"],
-        "files": knobs["jobgen.hard_max_files_per_job"],
+        "masters": files or knobs.merge.max_files,
+        "files": knobs.jobgen.hard_max_files_per_job,
         "events": rules.n_events_per_merge_job or np.inf,
         "bytes": scratch_mb * MB,
         **{one.stream: size for one in found.streams if one.site == sites.sites[at]

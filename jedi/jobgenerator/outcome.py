@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from jedi.brokerage.explain import counts, why_nowhere
+from jedi.core.knobs import Knobs
 from jedi.jobgenerator.plan import ShortStream
 from jedi.jobgenerator.propose import Proposal
 from jedi.spec.building import Builds
@@ -62,11 +63,11 @@ def told(made: Made) -> tuple[str, str, str]:
     return "running", "jobs_generated", reason
 
 
-def nowhere(found: Proposal, knobs: Mapping[str, Any], decisions: Sequence[Decision]) -> NoJobs:
+def nowhere(found: Proposal, knobs: Knobs, decisions: Sequence[Decision]) -> NoJobs:
     """What passes with time is tried again soon, the rest with the other pending tasks. Of several
     datasets one is named, of those whose turn may come first."""
     task, verdict = found.task, found.nowhere[0].verdict
-    wait_s = knobs["watchdog.pending_retry_s" if verdict.lasting else "jobgen.retry_s"]
+    wait_s = knobs.watchdog.pending_retry_s if verdict.lasting else knobs.jobgen.retry_s
     where = f" among {', '.join(task.sites)}" if task.sites else ""
     several = f", which has {len(found.parts)} datasets" if len(found.parts) > 1 else ""
     reason = f"No site{where} can run the task{several}: {why_nowhere(verdict)}."
@@ -75,28 +76,28 @@ def nowhere(found: Proposal, knobs: Mapping[str, Any], decisions: Sequence[Decis
     return NoJobs(code, reason, "pending", wait_s, facts, decisions)
 
 
-def too_few(short: Sequence[ShortStream], knobs: Mapping[str, Any]) -> NoJobs:
+def too_few(short: Sequence[ShortStream], knobs: Knobs) -> NoJobs:
     """Too few files follow the master's: more may come."""
     said = f": {'; '.join(map(str, short))}" if short else ""
     reason = f"The files that follow the master's do not suffice{said}."
     facts = {one.stream: {"wanted": one.wanted, "left": one.left} for one in short}
-    return NoJobs("secondary_files_short", reason, "pending", knobs["jobgen.retry_s"], facts)
+    return NoJobs("secondary_files_short", reason, "pending", knobs.jobgen.retry_s, facts)
 
 
 def without_software(
     task: TaskOrder,
     known: Builds,
     lacking: Collection[str],
-    knobs: Mapping[str, Any],
+    knobs: Knobs,
     decisions: Sequence[Decision],
 ) -> NoJobs:
     """No job can be made, since the software is not at these endpoints and no build is to be made
     there. JEDI document, "Broken tasks": where scouts wait for it that breaks the task."""
     if "running" in known.statuses.values():
-        reason, wait_s = "Its software is being built.", knobs["jobgen.retry_s"]
+        reason, wait_s = "Its software is being built.", knobs.jobgen.retry_s
         return NoJobs("build_running", reason, task.status, wait_s, {}, decisions)
     reason = f"Its software could not be built at {', '.join(sorted(lacking))}."
     if task.status == "scouting":
         return NoJobs("build_failed", reason, "tobroken", 0.0, {}, decisions)
-    wait_s = knobs["watchdog.pending_retry_s"]
+    wait_s = knobs.watchdog.pending_retry_s
     return NoJobs("build_failed", reason, "pending", wait_s, {}, decisions)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from jedi.brokerage.choice import SiteChoice
+from jedi.core.knobs import Knobs
 from jedi.jobgenerator.splitter import Splitter, walk
 from jedi.jobgenerator.strategies import FileStrategy
 from jedi.spec.arrays import Bools, Ints
@@ -53,13 +53,13 @@ def plan(
     strategy: FileStrategy,
     rules: SplitRules,
     demand: Demand,
-    knobs: Mapping[str, Any],
+    knobs: Knobs,
     most: int,
 ) -> tuple[list[Cut], list[ShortStream]]:
     """Cut chunks into at most `most` jobs; sites take turns by lottery, a batch of jobs each (of
     scouts a smaller one), until no site is left that may get more. And what jobs were left out
     for."""
-    row = knobs["jobgen.batch_scouts" if rules.scouting else "jobgen.batch_jobs"]
+    row = knobs.jobgen.batch_scouts if rules.scouting else knobs.jobgen.batch_jobs
     lottery = choice.lottery()
     cuts: list[Cut] = []
     lacking: list[ShortStream] = []

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from jedi.agent import plugins
 from jedi.brokerage.brokers import broker_of
 from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.requirements import Requirements, atom
+from jedi.core.knobs import Knobs
 from jedi.jobgenerator.grouping import in_order, of_one_memory
 from jedi.jobgenerator.locating import Locate, data_of
 from jedi.jobgenerator.plan import Cut, ShortStream, plan
@@ -68,7 +68,7 @@ def propose(
     task: TaskOrder,
     chunks: Sequence[Chunk],
     snapshot: Snapshot,
-    knobs: Mapping[str, Any],
+    knobs: Knobs,
     locate: Locate,
     *,
     seed: int,
@@ -82,7 +82,7 @@ def propose(
     keep the limits of the task."""
     chunks, ram = of_one_memory(in_order(chunks, task.rules))
     ram_mb = max(task.demand.ram_mb, ram)
-    demand = replace(task.demand, ram_mb=ram_mb).roomier(knobs["broker.spare_work_mb"])
+    demand = replace(task.demand, ram_mb=ram_mb).roomier(knobs.broker.spare_work_mb)
     task = replace(task, demand=demand)
     strategy = plugins.find("generator", task.vo, task.label)()
     broker = broker_of(task.vo, task.label, knobs)

@@ -6,13 +6,14 @@ Source: docs/reference/splitting.md#limits-of-a-job; docs/reference/estimates.md
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jedi.core.errors import JediError
+from jedi.core.knobs import Knobs
 from jedi.jobgenerator.naming import middle_name
 from jedi.jobgenerator.splitter import Caps, Weights
 from jedi.spec.arrays import Ints
@@ -80,14 +81,14 @@ class FileStrategy:
         chunk: Chunk,
         sites: Snapshot,
         site: int,
-        knobs: Mapping[str, Any],
+        knobs: Knobs,
     ) -> Caps:
         """The limits of a job at one of the sites. JediError: no job can keep them."""
-        hard = knobs["jobgen.hard_max_files_per_job"] - sum(c.fixed for c in chunk.secondaries)
+        hard = knobs.jobgen.hard_max_files_per_job - sum(c.fixed for c in chunk.secondaries)
         if hard < 1:
             raise JediError(
                 "The files that every job is to get are more than a job may have "
-                f"({knobs['jobgen.hard_max_files_per_job']}, knob jobgen.hard_max_files_per_job).",
+                f"({knobs.jobgen.hard_max_files_per_job}, knob jobgen.hard_max_files_per_job).",
                 code="too_many_files_per_job",
             )
         if rules.files_per_job:
@@ -99,20 +100,18 @@ class FileStrategy:
         fixed = sum(one.fixed * one.usual_size for one in chunk.secondaries)
         seconds = min(demand.max_walltime_s or np.inf, sites.max_time_s[site])
         return {
-            "masters": rules.max_files_per_job or knobs["jobgen.max_files_per_job"],
+            "masters": rules.max_files_per_job or knobs.jobgen.max_files_per_job,
             "files": hard,
             **_size_caps(rules.n_gb_per_job, demand, fixed, knobs),
             "disk": scratch_mb * MB - fixed,
             "read": demand.bytes_within(seconds, cores),
             "events": demand.events_within(seconds, cores, sites.core_power[site]),
             "output": GB * min(rules.output_gb_per_job or np.inf,
-                               knobs["jobgen.max_output_gb"] or np.inf),
+                               knobs.jobgen.max_output_gb or np.inf),
         }  # fmt: skip
 
 
-def _size_caps(
-    n_gb: float | None, demand: Demand, fixed: float, knobs: Mapping[str, Any]
-) -> dict[str, float]:
+def _size_caps(n_gb: float | None, demand: Demand, fixed: float, knobs: Knobs) -> dict[str, float]:
     """The limits on input with output, and on input alone, that add up to a job's size.
 
     Source: JEDI document, "nGBPerJob": input + max(output, 2.5 GB) + work directory <
@@ -120,12 +119,11 @@ def _size_caps(
     output (1500 MB) and the work directory on top of it: docs/reference/splitting.md#ngbperjob.
     """
     if n_gb is None:
-        return {"bytes": knobs["jobgen.max_gb_per_job"] * GB - fixed}
-    least, work = knobs["jobgen.ng_output_gb"] * GB, demand.work_mb * MB
-    if knobs["jobgen.ng_covers_all"]:
+        return {"bytes": knobs.jobgen.max_gb_per_job * GB - fixed}
+    least, work = knobs.jobgen.ng_output_gb * GB, demand.work_mb * MB
+    room = n_gb * GB + least - fixed
+    if knobs.jobgen.ng_covers_all:
         room = n_gb * GB - work - fixed - 1  # a byte less: it is to be below
-    else:
-        room = n_gb * GB + least - fixed
     return {"bytes": room, "input": room - least}
 
 

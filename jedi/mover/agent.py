@@ -130,7 +130,7 @@ class Mover(Agent[TransferLoad, TransferPlan]):
         done = {job.panda_id for job in ended if job.target == "finished"}
         grown = {dataset for load, _ in results for job in load.jobs if job.panda_id in done
                  for dataset, _ in job.outputs}  # fmt: skip
-        datasets.call_consumers(tx, grown, float(self.world.knobs["contentsfeeder.quiet_s"]))
+        datasets.call_consumers(tx, grown, float(self.world.knobs.contentsfeeder.quiet_s))
 
     def tidy(self, results: Sequence[tuple[TransferLoad, TransferPlan]]) -> None:
         """A job that has ended without success leaves no outputs; its log stays."""
@@ -154,7 +154,7 @@ class Mover(Agent[TransferLoad, TransferPlan]):
 
     def _copy(self, route: Route, files: Sequence[FileKey]) -> list[TransferResult]:
         """Copy files along a route; a storage that fails keeps no other route waiting."""
-        life_s = 0.0 if route.kept else float(self.world.knobs["mover.copy_lifetime_s"])
+        life_s = 0.0 if route.kept else float(self.world.knobs.mover.copy_lifetime_s)
         until = clock.now() + timedelta(seconds=life_s) if life_s else None
         try:
             return self.world.ddm.transfer(files, route.source, route.target, route.activity, until)
@@ -163,14 +163,14 @@ class Mover(Agent[TransferLoad, TransferPlan]):
 
     def _put_off(self, job: WaitingJob, lacking: str, *, patient: bool) -> list[JobEnd]:
         """Try again later; a job that can't but fail and has waited too long fails."""
-        if not patient and job.age_s >= float(self.world.knobs["mover.patience_s"]):
+        if not patient and job.age_s >= float(self.world.knobs.mover.patience_s):
             return [JobEnd(job.panda_id, "failed", "transfer_failed", lacking, error_source="jedi")]
         self.log.warning("transfer put off", pandaid=job.panda_id, reason=lacking)
         self._wait(job)
         return []
 
     def _wait(self, job: WaitingJob) -> None:
-        wait = timedelta(seconds=float(self.world.knobs["mover.retry_s"]))
+        wait = timedelta(seconds=float(self.world.knobs.mover.retry_s))
         self._not_before[job.panda_id] = clock.now() + wait
 
     def _remove(self, job: WaitingJob) -> None:

@@ -99,7 +99,7 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
 
     def claim(self, tx: Connection, limit: int) -> list[Ending]:
         knobs = self.world.knobs
-        heard = {"scouts": knobs["scout.chunks"], "open_wait_s": knobs["scout.open_wait_s"]}
+        heard = {"scouts": knobs.scout.chunks, "open_wait_s": knobs.scout.open_wait_s}
         rows = ending.claim_final(tx, self.world.me, self.lease_s, limit)
         if len(rows) < limit:
             left = limit - len(rows)
@@ -110,7 +110,7 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
         if len(rows) < limit:
             left = limit - len(rows)
             rows += family.claim_orphans(tx, self.world.me, self.lease_s, left)
-        if len(rows) < limit and (percent := float(knobs["scout.early_percent"])) < 100:
+        if len(rows) < limit and (percent := float(knobs.scout.early_percent)) < 100:
             left = limit - len(rows)
             rows += scouting.claim_early(tx, self.world.me, self.lease_s, left, percent, heard)
         if not rows:
@@ -241,7 +241,7 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
 
     def trouble(self, tx: Connection, task: Ending, error: Exception) -> None:
         code = error.code if isinstance(error, JediError) else "internal_error"
-        wait_s = float(self.world.knobs["postprocessor.retry_s"])
+        wait_s = float(self.world.knobs.postprocessor.retry_s)
         move = Move(task.jedi_task_id, task.lock_seq, task.status, code, str(error), wait_s=wait_s)
         tasks.move_tasks(tx, [move], self.name)
 

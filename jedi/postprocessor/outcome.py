@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from jedi.core import states
+from jedi.core.knobs import Knobs
 from jedi.postprocessor import scouts
 from jedi.spec.scouting import Judgement, Scouted
 from jedi.spec.splitrule import SplitRules
@@ -128,7 +129,7 @@ class PostProcessing:
                 found.append((d.dataset_id, "done"))
         return found
 
-    def judge(self, found: Scouted, knobs: Mapping[str, Any]) -> Judgement:
+    def judge(self, found: Scouted, knobs: Knobs) -> Judgement:
         """Whether the rest of a task's jobs may follow its scouts, all of which have ended."""
         return scouts.judge(found, knobs)
 

@@ -6,18 +6,17 @@ Source: JEDI document, "Memory probe and brokerage", "IO intensity", "HS06sPerEv
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
 from statistics import median
 from typing import Any
 
 from jedi.contentsfeeder.feed import PRODUCTION_LABELS
+from jedi.core.knobs import Knobs
 from jedi.spec.demand import SIZES
 from jedi.spec.scouting import Declared, Judgement, Measured, Scout, Scouted
 from jedi.taskrefiner.resource import ResourceType, resource_type
-
-KnobValues = Mapping[str, Any]
 
 KB, MB = 2.0**10, 2.0**20
 _LONG_S = 6 * 3600.0
@@ -36,28 +35,28 @@ _REAL_WALLTIME_S = 3600.0
 """A walltime per MB of input is only told by jobs that ran so long."""
 
 
-def judge(found: Scouted, knobs: KnobValues) -> Judgement:
+def judge(found: Scouted, knobs: Knobs) -> Judgement:
     """Whether the rest of a task's jobs may follow its scouts, none of which is at work any
     more."""
     task, progress, scouts = found.declared, found.progress, found.finished
     tried = progress.finished + progress.failed
     facts: dict[str, Any] = {"scouts": len(scouts), "files_finished": progress.finished,
                              "files_failed": progress.failed}  # fmt: skip
-    percent = 0.0 if _is_production(task) else knobs["scout.min_success_percent"]
+    percent = 0.0 if _is_production(task) else knobs.scout.min_success_percent
     if task.success_percent is not None:
         percent = task.success_percent
     rate = 100 * progress.finished / max(tried, 1)
     done = f"Scout jobs could process {progress.finished} of {tried} files"
-    measured = measure(task, scouts[: knobs["scout.sample"]], knobs)
+    measured = measure(task, scouts[: knobs.scout.sample], knobs)
     if not (scouts and progress.finished) or rate < percent:
-        if 0 < knobs["scout.exhaust_from_percent"] <= rate:
+        if 0 < knobs.scout.exhaust_from_percent <= rate:
             reason = f"{done}, less than {percent:g} %. Retry the task to run it all the same."
             return Judgement("exhausted", "scouts_partly_failed", reason, facts, measured)
         return Judgement("tobroken", "scouts_failed", f"{done}: the task is broken.", facts)
     per_job = sum(scout.n_files for scout in scouts) / len(scouts)
     expected = ceil(progress.n_files / max(per_job, 1))
     facts |= {"jobs_expected": expected}
-    if expected - len(scouts) > knobs["scout.exhaust_above_jobs"]:
+    if expected - len(scouts) > knobs.scout.exhaust_above_jobs:
         for test in (_too_slow, _too_large, _too_short, _too_idle, _too_busy):
             if warning := test(task, scouts, measured, expected, knobs):
                 code, reason, more = warning
@@ -79,15 +78,15 @@ def _job_size(
     scouts: Sequence[Scout],
     largest_output: int,
     measured: Measured,
-    knobs: KnobValues,
+    knobs: Knobs,
 ) -> float | None:
     """The nGBPerJob of a job whose largest output is as large as the task wants it."""
     if not (task.max_output_gb and largest_output):
         return None
-    times, least = task.max_output_gb / largest_output, float(knobs["jobgen.ng_output_gb"])
+    times, least = task.max_output_gb / largest_output, float(knobs.jobgen.ng_output_gb)
     read = times * sum(scout.input_bytes for scout in scouts)
     made = times * sum(scout.output_bytes for scout in scouts)
-    if knobs["jobgen.ng_covers_all"]:
+    if knobs.jobgen.ng_covers_all:
         work_kb = measured.work_disk_count or task.work_disk_kb
         size = read + max(made, least) + work_kb * SIZES["kB"] / SIZES["GB"]
     else:
@@ -110,7 +109,7 @@ def _job_events(task: Declared, scouts: Sequence[Scout]) -> int | None:
 # --------------------------------------------------------------------------------- measuring
 
 
-def measure(task: Declared, scouts: Sequence[Scout], knobs: KnobValues) -> Measured:
+def measure(task: Declared, scouts: Sequence[Scout], knobs: Knobs) -> Measured:
     """The figures that a sample of finished scouts gives; of none, nothing."""
     if not scouts:
         return Measured()
@@ -160,11 +159,11 @@ def _percentile(values: Sequence[float], percent: float) -> float:
 
 
 def _cpu_time(
-    task: Declared, scouts: Sequence[Scout], knobs: KnobValues
+    task: Declared, scouts: Sequence[Scout], knobs: Knobs
 ) -> tuple[int | None, str | None]:
     """HS06 seconds an event, by the job that stands at the percentile of (end - start) x
     corePower; in thousandths where they are few."""
-    least = knobs["scout.events_per_core"]
+    least = knobs.scout.events_per_core
     able = [
         scout for scout in scouts
         if scout.counted_events >= least * scout.cores or scout.lasted_s > _LONG_S
@@ -173,7 +172,7 @@ def _cpu_time(
     if not able or task.cpu_time_unit.endswith("Fixed"):
         return None, None
     works = [scout.lasted_s * scout.core_power for scout in able]
-    value = _hs06_s_per_event(task, able[nearest_rank(works, knobs["scout.cpu_percentile"])])
+    value = _hs06_s_per_event(task, able[nearest_rank(works, knobs.scout.cpu_percentile)])
     if not value:  # no longer than what does not depend on events
         return None, None
     if value < _MILLI_BELOW:
@@ -187,7 +186,7 @@ def _hs06_s_per_event(task: Declared, job: Scout) -> float:
     return work / job.counted_events * _SPARE
 
 
-def _ram(task: Declared, scouts: Sequence[Scout], knobs: KnobValues) -> int | None:
+def _ram(task: Declared, scouts: Sequence[Scout], knobs: Knobs) -> int | None:
     """MB, of each job by its own cores where the task counts per core."""
     jobs = [scout for scout in scouts if scout.memory_kb]
     if not jobs or task.ram_unit.endswith("Fixed"):
@@ -197,12 +196,12 @@ def _ram(task: Declared, scouts: Sequence[Scout], knobs: KnobValues) -> int | No
         (job.memory_kb / KB - task.base_ram_mb) / job.cores if per_core else job.memory_kb / KB
         for job in jobs
     ]
-    value = _percentile(asked, knobs["scout.ram_percentile"])
-    margin: float = 1 + knobs["scout.ram_margin_percent"] / 100
-    return _up(max(value * margin, float(knobs["scout.ram_min_mb"]), 1.0))
+    value = _percentile(asked, knobs.scout.ram_percentile)
+    margin: float = 1 + knobs.scout.ram_margin_percent / 100
+    return _up(max(value * margin, float(knobs.scout.ram_min_mb), 1.0))
 
 
-def _out_disk(scouts: Sequence[Scout], knobs: KnobValues) -> tuple[int, str]:
+def _out_disk(scouts: Sequence[Scout], knobs: Knobs) -> tuple[int, str]:
     """kB of outputs, per event where enough of them are known, else per MB of input."""
     rich = [scout for scout in scouts if (scout.n_events or 0) >= _MIN_EVENTS]
     if rich:
@@ -210,7 +209,7 @@ def _out_disk(scouts: Sequence[Scout], knobs: KnobValues) -> tuple[int, str]:
     else:
         sizes = [min(s.output_bytes / _input_mb(s), _MOST_OUT_PER_MB) for s in scouts]
         unit = "kB"
-    return _up(_percentile(sizes, knobs["scout.out_percentile"]) / KB), unit
+    return _up(_percentile(sizes, knobs.scout.out_percentile) / KB), unit
 
 
 def _input_mb(scout: Scout) -> float:
@@ -243,16 +242,16 @@ def _hs06(value: int, unit: str) -> float:
 
 
 def _too_slow(
-    task: Declared, scouts: Sequence[Scout], measured: Measured, expected: int, knobs: KnobValues
+    task: Declared, scouts: Sequence[Scout], measured: Measured, expected: int, knobs: Knobs
 ) -> _Warning:
     """Much more time an event than the task says."""
-    most = knobs["scout.max_cpu_ratio"]
+    most = knobs.scout.max_cpu_ratio
     if not (most and task.cpu_time and measured.cpu_time and measured.cpu_time_unit):
         return None
     told = _hs06(task.cpu_time, task.cpu_time_unit)
     seen = _hs06(measured.cpu_time, measured.cpu_time_unit)
     longest_s = max(scout.wall_s for scout in scouts)
-    if seen <= most * told or longest_s <= knobs["scout.max_cpu_ratio_from_h"] * 3600:
+    if seen <= most * told or longest_s <= knobs.scout.max_cpu_ratio_from_h * 3600:
         return None
     reason = (
         f"Scout jobs took {seen:g} HS06 s an event, more than {most:g} times the {told:g} of the "
@@ -262,10 +261,10 @@ def _too_slow(
 
 
 def _too_large(
-    task: Declared, scouts: Sequence[Scout], measured: Measured, expected: int, knobs: KnobValues
+    task: Declared, scouts: Sequence[Scout], measured: Measured, expected: int, knobs: Knobs
 ) -> _Warning:
     """Memory beyond what most sites have, where the task promised to stay below."""
-    most = knobs["scout.max_ram_mb"]
+    most = knobs.scout.max_ram_mb
     told, seen = task.ram_count or 0, measured.ram_count or 0
     if not most or not task.ram_unit.startswith("MBPerCore") or not told < most < seen:
         return None
@@ -274,12 +273,12 @@ def _too_large(
 
 
 def _too_short(
-    task: Declared, scouts: Sequence[Scout], measured: Measured, expected: int, knobs: KnobValues
+    task: Declared, scouts: Sequence[Scout], measured: Measured, expected: int, knobs: Knobs
 ) -> _Warning:
     """Very many very short jobs of an analysis task."""
-    limit_s, most = knobs["scout.short_s"], knobs["scout.short_max_expected_jobs"]
+    limit_s, most = knobs.scout.short_s, knobs.scout.short_max_expected_jobs
     short = sum(scout.wall_s < limit_s for scout in scouts)
-    if short <= knobs["scout.short_max_scouts"] or expected <= most or _is_production(task):
+    if short <= knobs.scout.short_max_scouts or expected <= most or _is_production(task):
         return None
     reason = (
         f"{short} of {len(scouts)} scout jobs took less than {limit_s:g} s, and {expected} jobs "
@@ -289,7 +288,7 @@ def _too_short(
 
 
 def _too_idle(
-    task: Declared, scouts: Sequence[Scout], measured: Measured, expected: int, knobs: KnobValues
+    task: Declared, scouts: Sequence[Scout], measured: Measured, expected: int, knobs: Knobs
 ) -> _Warning:
     """Cores that wait more than the task allows."""
     used = [100 * scout.cpu_s / (scout.cores * _seconds(scout)) for scout in scouts]
@@ -304,10 +303,10 @@ def _too_idle(
 
 
 def _too_busy(
-    task: Declared, scouts: Sequence[Scout], measured: Measured, expected: int, knobs: KnobValues
+    task: Declared, scouts: Sequence[Scout], measured: Measured, expected: int, knobs: Knobs
 ) -> _Warning:
     """More processors in use than were asked for."""
-    most = knobs["scout.max_cpu_use"]
+    most = knobs.scout.max_cpu_use
     busy = sum(scout.cpu_s > most * scout.cores * _seconds(scout) for scout in scouts)
     if not most or not busy:
         return None

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from jedi.core.errors import BadInput, Problem
-from jedi.core.knobs import KNOBS, Knob
+from jedi.core.knobs import KNOBS, Knob, words
 from jedi.core.suggest import suggest
 from jedi.service.steering import must_be_operator
 from jedi.taskbuffer.housekeeping import knobs
@@ -81,7 +81,7 @@ def put(tx: Connection, who: str, name: str, value: str) -> Any:
 def unknown_sites(tx: Connection) -> list[str]:
     """The words of the knob hold.sites that name no site, though one may come."""
     known = {site.site for site in sites.all_sites(tx)}
-    return [name for name in knobs.load(tx).words("hold.sites") if name not in known]
+    return [name for name in words(knobs.load(tx).hold.sites) if name not in known]
 
 
 def unset(tx: Connection, who: str, name: str) -> Any:

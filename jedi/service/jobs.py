@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 
 from jedi.core import states
 from jedi.core.errors import Forbidden, NotFound, Refused
+from jedi.core.knobs import words
 from jedi.ddm import leftovers
 from jedi.ddm.content import adler32
 from jedi.ddm.interface import DDM
@@ -253,7 +254,7 @@ def hold(
         one_job.plan_hold(tx, panda_ids, "user_request")
         return get(tx, panda_ids)
     now = knobs.load(tx)
-    allowed = now.words("hold.sites")
+    allowed = words(now.hold.sites)
     for job in jobs:
         if job.status in states.JOB_AT_SITE and job.site not in allowed:
             raise Refused(

@@ -71,7 +71,7 @@ def acquire(
     if wrong:
         with engine.begin() as tx:
             dispatch.accept_reports(tx, site, [_failure(job, error) for job, error in wrong])
-    return {"jobs": orders, "wait_s": float(knobs["pilot.poll_s"])}
+    return {"jobs": orders, "wait_s": float(knobs.pilot.poll_s)}
 
 
 def report(tx: Connection, who: Identity, reports: Sequence[Report]) -> Answer:
@@ -173,7 +173,7 @@ def _order(job: HeldJob, ddm: DDM, knobs: Knobs) -> Answer:
             "cpu_s": wall_s * max(1, job.cores),
             "memory_mb": _memory_limit(job, knobs),
             "workdir_mb": job.scratch_mb,
-            "max_processes": knobs["pilot.max_processes"],
+            "max_processes": knobs.pilot.max_processes,
         },
     }
 
@@ -203,8 +203,8 @@ def _wall_limit(job: HeldJob, knobs: Knobs) -> int:
         return job.measures_within_s
     if job.max_walltime_h and job.walltime_s:
         return max(job.walltime_s, ceil(3600 * job.max_walltime_h))
-    most = ceil(job.walltime_s * float(knobs["scout.limit_factor"]))
-    return most and max(most, ceil(float(knobs["scout.least_limit_s"])))
+    most = ceil(job.walltime_s * float(knobs.scout.limit_factor))
+    return most and max(most, ceil(float(knobs.scout.least_limit_s)))
 
 
 def _memory_limit(job: HeldJob, knobs: Knobs) -> int:
@@ -212,8 +212,8 @@ def _memory_limit(job: HeldJob, knobs: Knobs) -> int:
     knows."""
     if not (job.measured and job.memory_mb):
         return ceil(job.memory_mb)
-    most = ceil(job.memory_mb * float(knobs["scout.limit_factor"]))
-    return max(most, int(knobs["scout.least_limit_mb"]))
+    most = ceil(job.memory_mb * float(knobs.scout.limit_factor))
+    return max(most, int(knobs.scout.least_limit_mb))
 
 
 def _failure(job: HeldJob, error: JediError) -> Report:

@@ -25,6 +25,7 @@ from jedi.contentsfeeder.order import feed_task
 from jedi.contentsfeeder.rows import as_read, new_rows
 from jedi.core import states
 from jedi.core.errors import BadInput, JediError, NotFound, Problem
+from jedi.core.knobs import Knobs
 from jedi.jobgenerator.generate import resources
 from jedi.jobgenerator.inputs import readings
 from jedi.jobgenerator.locating import where_of
@@ -172,10 +173,10 @@ def feed(
     )  # fmt: skip
     inputs = [_input(i, one) for i, one in enumerate(task.datasets, 1) if one.provenance is None]
     real = [one for one in inputs if one.type in states.FED_TYPES]
-    max_attempt = int(known.knobs["attempts.max_attempt"])
+    max_attempt = int(known.knobs.attempts.max_attempt)
     asked = feed_task(row, params.dump(), real, (), max_attempt, None)
     listings = [look_up(known.data, one, None) for one in asked.datasets]
-    outcome = judge(asked, listings, int(known.knobs["contentsfeeder.max_records"]))
+    outcome = judge(asked, listings, int(known.knobs.contentsfeeder.max_records))
     if not isinstance(outcome, Feed):
         raise JediError(outcome.reason, code=outcome.code)
     rows = new_rows(asked, outcome.listings, new_files(asked, outcome.listings, {}))
@@ -187,7 +188,7 @@ def feed(
         dataset.nfiles = dataset.nfilestobeused = len(files[dataset.datasetid])
     masters = [Master(r.dataset.dataset_id, len(r), r.events or 0)
                for r in rows if r.dataset.is_master]  # fmt: skip
-    first_jobs, more = int(known.knobs["scout.chunks"]), not outcome.is_complete
+    first_jobs, more = int(known.knobs.scout.chunks), not outcome.is_complete
     scouts: list[Release] = []
     if asked.may_scout and (scouts := released(masters, asked.rules, first_jobs, more=more)):
         row.rules = {**(row.rules or {}), "use_scout": SCOUTING}
@@ -241,10 +242,10 @@ def _nucleus(known: SystemState, fed: PlannedTask) -> SiteChoice:
     return broker.choose(snapshot, need, known.knobs, known.seed)
 
 
-def _all_at_once(knobs: Mapping[str, Any]) -> dict[str, Any]:
+def _all_at_once(knobs: Knobs) -> Knobs:
     """The knobs where no site has to wait for others to get their first jobs: all jobs are planned,
     not those of one cycle."""
-    return {**knobs, "broker.bootstrap_empty": 0}
+    return Knobs({**knobs, "broker.bootstrap_empty": 0})
 
 
 def _stages(known: SystemState, fed: PlannedTask) -> list[Stage]:
@@ -286,7 +287,7 @@ def _stage(
     def read(limits: Mapping[int, int]) -> dict[int, Files]:
         return {i: files[i].take(np.arange(min(n, len(files[i])))) for i, n in limits.items()}
 
-    hard_max = known.knobs["jobgen.hard_max_files_per_job"]
+    hard_max = known.knobs.jobgen.hard_max_files_per_job
     chunks = orders.chunks(read, order, sys.maxsize, hard_max)
     if not chunks:
         raise JediError("No input file is there.", code="no_ready_files")
@@ -304,7 +305,7 @@ def _figures(known: SystemState, found: Proposal) -> Stage:
     if not cuts:
         return Stage(found, {}, np.empty(0, np.int64))
     reads, _ = readings(cuts, [where_of(found.task, cut, known.data.locate) for cut in cuts], sites)
-    asked = resources(found.task.demand, cuts, reads, sites, known.knobs["broker.memory_factor"])
+    asked = resources(found.task.demand, cuts, reads, sites, known.knobs.broker.memory_factor)
     which = np.concatenate([cut.sites for cut in cuts])
     events = [np.add.reduceat(cut.chunk.master.events[: cut.stops[-1]], cut.starts) for cut in cuts]
     away = np.zeros(len(which), np.int64)

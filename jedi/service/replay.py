@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,9 +89,7 @@ def replay(
     )
 
 
-def choose(
-    row: Row[Any], snapshot: Snapshot, need: Requirements, knobs: Mapping[str, Any]
-) -> SiteChoice:
+def choose(row: Row[Any], snapshot: Snapshot, need: Requirements, knobs: Knobs) -> SiteChoice:
     """What the broker of a recorded decision chooses."""
     broker = broker_of(need.request.vo, need.request.label, knobs)
     if row.broker == NUCLEUS:

@@ -88,11 +88,11 @@ def _agents(tx: Connection) -> list[AgentStatus]:
 
 def _agent(name: str, rows: list[Any], values: Knobs) -> AgentStatus:
     rows = sorted(rows, key=lambda row: row.age_s)
-    lately_s = _LATELY * values["agent.heartbeat_s"]
+    lately_s = _LATELY * values.agent.heartbeat_s
     present = [row for row in rows if row.age_s <= lately_s]
     return AgentStatus(
         name,
-        bool(rows) and rows[0].age_s <= values["agent.lease_s"],
+        bool(rows) and rows[0].age_s <= values.agent.lease_s,
         len(present),
         rows[0].age_s if rows else None,
         sum(row.rss_kb or 0 for row in present),

@@ -145,10 +145,10 @@ def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, base_dir: 
         problems += _outputs(tx, ddm, params, makers)
     parent_id, no_parent = _parent(tx, params, params.user_name or who)
     problems += no_parent
-    sandbox, bad_files = bundle(params.sandbox, base_dir, int(settings["sandbox.max_mb"]))
+    sandbox, bad_files = bundle(params.sandbox, base_dir, int(settings.sandbox.max_mb))
     problems += bad_files
     if earlier is not None:
-        may_change = settings["resubmission.may_change"].split()
+        may_change = settings.resubmission.may_change.split()
         earlier, unlike = resubmission.examine_again(tx, earlier, params, sandbox, may_change)
         problems += unlike
     if problems:
@@ -291,7 +291,7 @@ def _parent(tx: Connection, params: TaskParams, owner: str) -> tuple[int | None,
 
 
 def _limits(params: TaskParams, settings: Knobs) -> Iterator[Problem]:
-    most = int(settings["jobgen.hard_max_files_per_job"])
+    most = int(settings.jobgen.hard_max_files_per_job)
     if params.n_files_per_job is not None and params.n_files_per_job > most:
         rule = f"no job gets more than {most} files (knob jobgen.hard_max_files_per_job)"
         yield Problem("nFilesPerJob", params.n_files_per_job, rule, "Lower it")

@@ -87,7 +87,7 @@ class TaskHold:
 def why(tx: Connection, jedi_task_id: int) -> TaskHold:
     """Why a task is where it is; NotFound if there is none."""
     settings = knobs.load(tx)
-    row = why_facts.facts(tx, jedi_task_id, settings["throttle.unit_s"])
+    row = why_facts.facts(tx, jedi_task_id, settings.throttle.unit_s)
     if row is None:
         raise NotFound(f"There is no task {jedi_task_id}.", jedi_task_id=jedi_task_id)
     code, detail, found = _hold(tx, row, settings)
@@ -147,7 +147,7 @@ def _jobs(row: Row[Any], settings: Knobs) -> HoldFacts:
         scouting = row.status == "scouting" and row.scout != SCOUTED
         return ("scouts" if scouting else "running"), f"{row.at_site} jobs are at sites.", found
     if row.activated:
-        fresh = timedelta(seconds=settings["broker.pilot_fresh_s"])
+        fresh = timedelta(seconds=settings.broker.pilot_fresh_s)
         seen = row.last_pilot is not None and row.now - row.last_pilot < fresh
         where = ", ".join(row.sites)
         found |= {"sites": row.sites, "last_pilot": row.last_pilot, "too_large": row.too_large}
@@ -197,14 +197,14 @@ def _generation(tx: Connection, row: Row[Any], settings: Knobs) -> HoldFacts:
                 if share else {})}  # fmt: skip
     if row.next_run_at and row.next_run_at > row.now:
         return BY_REASON.get(row.reason_code, "in_turn"), row.reason, found
-    if ahead >= settings["jobgen.batch"]:
+    if ahead >= settings.jobgen.batch:
         return "share", f"{ahead} tasks come first.", found
     return "in_turn", f"{ahead} tasks come first, all of them in the next cycle.", found
 
 
 def throttle_of(tx: Connection, settings: Knobs) -> Throttle:
     """The throttler as it decides at this moment."""
-    closely = partial(throttling.closely, tx, timed=settings["throttler.enough_work_s"] > 0)
+    closely = partial(throttling.closely, tx, timed=settings.throttler.enough_work_s > 0)
     return Throttle.of(queues.all_queues(tx), throttling.loads(tx), settings, closely)
 
 

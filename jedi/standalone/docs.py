@@ -28,6 +28,7 @@ from jedi.core.states import Edge, Machine
 from jedi.spec import taskreference, unsupported
 from jedi.standalone import dogdocs, pgidocs, simulatordocs
 from jedi.standalone.brokerdocs import brokerage_page
+from jedi.standalone.knobclasses import knob_values_module
 from jedi.standalone.scratch import database
 from jedi.taskbuffer.schema import picture
 from jedi.taskbuffer.schema.tables import metadata
@@ -56,6 +57,7 @@ def pages(tx: Connection, root: Path = ROOT) -> dict[Path, str]:
         root / "docs/reasons.md": reasons_page(),
         root / "docs/why.md": why_page(),
         root / "docs/knobs.md": knobs_page(),
+        root / "jedi/core/knob_values.py": knob_values_module(),
         root / "docs/taskparams.md": params_page(),
         **{root / "config/systemd" / name: unit for name, unit in dogdocs.timers().items()},
         **{page: with_parts(page.read_text()) for page in parted},

@@ -77,12 +77,12 @@ class Submitter(Agent[SiteVisit, VisitResult]):
     @property
     def poll_s(self) -> float:
         """Pilots are looked after this often, however seldom agents poll."""
-        least = PATIENCE_S if self._out else float(self.world.knobs["submitter.check_s"])
+        least = PATIENCE_S if self._out else float(self.world.knobs.submitter.check_s)
         return min(super().poll_s, least)
 
     def claim(self, tx: Connection, limit: int) -> list[SiteVisit]:
         now = clock.monotonic()
-        pilots.renew_tokens(tx, self._host, self.world.knobs["submitter.token_s"])
+        pilots.renew_tokens(tx, self._host, self.world.knobs.submitter.token_s)
         served = [
             s for s in pilots.serve(tx, self._host, limit) if self._troubled[s.site].until <= now
         ]
@@ -167,7 +167,7 @@ class Submitter(Agent[SiteVisit, VisitResult]):
     def _demand(self, tx: Connection, served: Sequence[Row[Any]]) -> dict[str, list[SlotRequest]]:
         """By site, the shapes of its slots with the jobs that wait for them."""
         types = [ResourceType(**row._mapping) for row in new_tasks.resource_types(tx)]
-        factor = self.world.knobs["broker.memory_factor"]
+        factor = self.world.knobs.broker.memory_factor
         shaped = {site.site: shapes(site, types, factor) for site in served}
         most = {site.site: site.nslots * max(site.corecount, 1) for site in served}
         asked = pilots.demand(
@@ -204,7 +204,7 @@ class Submitter(Agent[SiteVisit, VisitResult]):
                 alive = [row for row in rows if row.pilot_id not in visit.lost]
                 self._fill(tx, visit, alive, asked)
             if visit:
-                wait_s = self.world.knobs["submitter.queue_s"]
+                wait_s = self.world.knobs.submitter.queue_s
                 self._due[site.site, name] = clock.monotonic() + wait_s
                 visits.append(visit)
         return visits
@@ -231,7 +231,7 @@ class Submitter(Agent[SiteVisit, VisitResult]):
         site, whole = visit.site, max(visit.site.corecount, 1)
         wants = [self._want(site.site, shape, row.waiting, alive) for shape, row in asked]
         spare = idle(wants, max((row.busy for _, row in asked), default=0))
-        idle_s = self.world.knobs["pilot.idle_s"]
+        idle_s = self.world.knobs.pilot.idle_s
         for (shape, row), free in zip(asked, spare, strict=True):
             visit.superfluous += visit.unused(shape.name, free - row.waiting, idle_s)
         if visit.seen and visit.seen.gone:
@@ -246,7 +246,7 @@ class Submitter(Agent[SiteVisit, VisitResult]):
     def _want(self, site: str, shape: Shape, waiting: int, alive: Sequence[Row[Any]]) -> SlotDemand:
         own = [row.status for row in alive if row.resource_type == shape.name]
         queued, patience = own.count("submitted"), self._starting[site, shape.name]
-        first = self.world.knobs["submitter.first_pilots"]
+        first = self.world.knobs.submitter.first_pilots
         most = ramp(len(own), queued, first, failing=patience.wait_s > 0)
         paused = patience.until > clock.monotonic()
         return SlotDemand(shape.cores, waiting, len(own), queued, most=0 if paused else most)
@@ -258,7 +258,7 @@ class Submitter(Agent[SiteVisit, VisitResult]):
         names = [f"{site.site}.{uuid.uuid4().hex[:12]}" for _ in range(number)]
         tokens = {name: users.new_token() for name in names}
         hashes = {name: users.token_hash(token) for name, token in tokens.items()}
-        lifetime_s = self.world.knobs["submitter.token_s"]
+        lifetime_s = self.world.knobs.submitter.token_s
         pilots.insert_pilots(
             tx, self._host, site.site, site.submitter, hashes, lifetime_s, shape.name
         )
@@ -268,7 +268,7 @@ class Submitter(Agent[SiteVisit, VisitResult]):
 
     def _engine(self, name: str) -> Engine:
         if name not in self._engines:
-            command_s = self.world.knobs["submitter.command_s"]
+            command_s = self.world.knobs.submitter.command_s
             self._engines[name] = engines.make(name, self._home, command_s)
         return self._engines[name]
 
@@ -278,18 +278,18 @@ class Submitter(Agent[SiteVisit, VisitResult]):
     def _slot(self, site: Row[Any], shape: Shape) -> Slot:
         knobs, batch = self.world.knobs, site.batch
         url, certificate = f"unix:{self._home.api_socket}", None
-        if listen := knobs["api.listen"]:
+        if listen := knobs.api.listen:
             certificate = self._home.certificate if self._home.certificate.exists() else None
             url = f"{'https' if certificate else 'http'}://{listen}"
-        most = min(knobs["pilot.max_jobs"], knobs["submitter.part_jobs"])
-        walltime_s = site.maxtime + OVERTIME_S if site.maxtime else knobs["submitter.walltime_s"]
+        most = min(knobs.pilot.max_jobs, knobs.submitter.part_jobs)
+        walltime_s = site.maxtime + OVERTIME_S if site.maxtime else knobs.submitter.walltime_s
         return Slot(
             site=site.site,
             shape=shape,
-            max_jobs=most if shape.name else knobs["pilot.max_jobs"],
-            idle_s=knobs["pilot.idle_s"],
-            heartbeat_s=knobs["pilot.heartbeat_s"],
-            share=tuple(knobs["pilot.share"].split()),
+            max_jobs=most if shape.name else knobs.pilot.max_jobs,
+            idle_s=knobs.pilot.idle_s,
+            heartbeat_s=knobs.pilot.heartbeat_s,
+            share=tuple(knobs.pilot.share.split()),
             work=Path(batch.get("work") or self._home.work),
             url=batch.get("url") or url,
             python=batch.get("python") or sys.executable,

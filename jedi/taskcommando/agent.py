@@ -106,7 +106,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
 
     def trouble(self, tx: Connection, order: CommandedTask, error: Exception) -> None:
         if order.command is not None and tasks.fence(tx, [order.held]):
-            command, most_s = order.command.command_id, self.world.knobs["taskcommando.give_up_s"]
+            command, most_s = order.command.command_id, self.world.knobs.taskcommando.give_up_s
             passing = isinstance(error, NotWritten) and error.passing
             if not (passing and commands.try_later(tx, command, self.poll_s, most_s)):
                 answer = f"It can't be carried out: {error}"[:4000]
@@ -114,7 +114,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
             tasks.put_off(tx, [order.held])
             return
         code = error.code if isinstance(error, JediError) else "internal_error"
-        wait_s = float(self.world.knobs["taskcommando.retry_s"])
+        wait_s = float(self.world.knobs.taskcommando.retry_s)
         move = Move(*order.held, order.status, code, str(error), wait_s=wait_s)
         tasks.move_tasks(tx, [move], self.name)
 
@@ -206,7 +206,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         mild = {i for i, arguments in told.items() if arguments.get("soft")}
         live = commands.live_jobs(tx, [i for i in told if not told[i].get("nokill")])
         queued = [job for job in live if end.at_once(job, mild=job.jeditaskid in mild)]
-        batch = queued[: int(self.world.knobs["taskcommando.kill_batch"])]
+        batch = queued[: int(self.world.knobs.taskcommando.kill_batch)]
         to_kill = [
             job.pandaid
             for job in live
@@ -232,7 +232,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
             if job.pandaid not in ended and end.awaits(job, mild=job.jeditaskid in mild)
         }
         wait_s = 0.0 if len(batch) < len(queued) else self.poll_s
-        most_s = float(self.world.knobs["taskcommando.longest_wait_s"])
+        most_s = float(self.world.knobs.taskcommando.longest_wait_s)
         tasks.put_off(tx, [o.held for o in orders if o.jedi_task_id in busy], wait_s, most_s)
         return [order for order in orders if order.jedi_task_id not in busy]
 
@@ -263,7 +263,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         were on their way."""
         if not orders:
             return
-        batch = int(self.world.knobs["taskcommando.kill_batch"])
+        batch = int(self.world.knobs.taskcommando.kill_batch)
         ids = [order.jedi_task_id for order in orders]
         self._move_jobs(tx, ids, "activated", "throttled", "task_paused", "Task paused.", batch)
         tasks.put_off(tx, [order.held for order in orders])
@@ -284,7 +284,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         if not orders:
             return []
         ids = [order.jedi_task_id for order in orders]
-        revived = commands.revive(tx, ids, int(self.world.knobs["attempts.retry_adds"]))
+        revived = commands.revive(tx, ids, int(self.world.knobs.attempts.retry_adds))
         staging.release(tx, [task for task in ids if told[task].get("staged")])
         found: dict[int, list[RetriedDataset]] = defaultdict(list)
         for d in ending.datasets(tx, ids):
@@ -308,7 +308,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         recovery.note_removed(tx, [order.jedi_task_id for order in orders if order.lost])
         lost = {task: said["files"] for task, said in told.items() if "files" in said}
         unwanted = [task for task, said in told.items() if said.get("discard")]
-        adds = int(self.world.knobs["attempts.retry_adds"])
+        adds = int(self.world.knobs.attempts.retry_adds)
         changed = recovery.give_up(tx, lost, unwanted, adds)
         tasks.put_off(tx, [order.held for order in orders if order.jedi_task_id in changed])
         return [order for order in orders if order.jedi_task_id not in changed]
@@ -340,7 +340,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
     def _look_again(self, tx: Connection, ids: Sequence[int], code: str) -> None:
         """Give failed files new attempts, and look at all inputs again."""
         scouting.release(tx, ids)
-        commands.revive(tx, ids, int(self.world.knobs["attempts.retry_adds"]))
+        commands.revive(tx, ids, int(self.world.knobs.attempts.retry_adds))
         reopened = [
             (d.datasetid, status)
             for d in ending.datasets(tx, ids)

@@ -5,13 +5,11 @@ Source: docs/reference/retries-and-timeouts.md#retry-limits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from jedi.core.knobs import Knobs
 from jedi.spec.costs import Spent
 
 
-def exceeded(spent: Spent, knobs: Mapping[str, Any]) -> str | None:
+def exceeded(spent: Spent, knobs: Knobs) -> str | None:
     """Why a task is not tried again, with the knob that says so; None: it is."""
     failed = _percent(spent.failed, spent.jobs)
     failed_hours = _percent(spent.failed_hepscore_h, spent.hepscore_h)
@@ -26,7 +24,7 @@ def exceeded(spent: Spent, knobs: Mapping[str, Any]) -> str | None:
         limit = knobs[f"retry.{key}"]
         if limit and value >= limit:
             return f"{value:.4g} {what}, the limit is {limit:g} (knob retry.{key})."
-    least = knobs["retry.min_cpu_efficiency_percent"]
+    least = knobs.retry.min_cpu_efficiency_percent
     if spent.cpu_efficiency is not None and spent.cpu_efficiency < least:
         return (
             f"The jobs used {spent.cpu_efficiency:.4g} % of their cores, the limit is {least:g} "
@@ -35,7 +33,7 @@ def exceeded(spent: Spent, knobs: Mapping[str, Any]) -> str | None:
     return None
 
 
-def limited(knobs: Mapping[str, Any]) -> bool:
+def limited(knobs: Knobs) -> bool:
     """Whether any limit is set."""
     return any(value for name, value in knobs.items() if name.startswith("retry."))
 

@@ -160,7 +160,7 @@ class TaskRefiner(TaskAgent[Registered, RefinerOutcome]):
         if early := [
             t.jedi_task_id for t, out in ours if _comes_first(homeless.get(t.jedi_task_id, out))
         ]:
-            tries = int(self.world.knobs["attempts.max_attempt"])
+            tries = int(self.world.knobs.attempts.max_attempt)
             preprocessing.prepare(tx, early, tries, self.name)
         waiting = [t.jedi_task_id for t, out in ours if isinstance(out, TryLater) and t.parent]
         parents = family.parents(tx, waiting) if waiting else {}
@@ -186,7 +186,7 @@ class TaskRefiner(TaskAgent[Registered, RefinerOutcome]):
         if params.no_wait_parent and item.parent.status not in family.RUINED:
             return None
         reason = f"Its parent, task {item.parent.jeditaskid}, is {item.parent.status}."
-        wait_s = float(self.world.knobs["contentsfeeder.recheck_s"])
+        wait_s = float(self.world.knobs.contentsfeeder.recheck_s)
         return TryLater("parent_not_ready", reason, wait_s)
 
     def _on_tape(
@@ -236,7 +236,7 @@ class TaskRefiner(TaskAgent[Registered, RefinerOutcome]):
 
     def _open(self, container: str) -> TryLater:
         reason = f"{container} may get more datasets. It is read when it is closed."
-        wait_s = float(self.world.knobs["contentsfeeder.recheck_s"])
+        wait_s = float(self.world.knobs.contentsfeeder.recheck_s)
         return TryLater("input_open", reason, wait_s)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from jedi.core.knobs import Knobs
 from jedi.spec.queuefile import PARTITION
 
 FAMILIES = ("MCORE", "SCORE")
@@ -110,13 +111,13 @@ class Throttle:
         self,
         queues: Sequence[ThrottledQueue],
         loads: Mapping[tuple[int, str], JobCounts],
-        knobs: Mapping[str, Any],
+        knobs: Knobs,
         urgent: Sequence[Urgent] = (),
         work: Sequence[QueuedWork] = (),
     ) -> None:
         self.queues = {queue.queue_id: queue for queue in queues}
         self.knobs = knobs
-        few = knobs["throttler.few_urgent"]
+        few = knobs.throttler.few_urgent
         self.least = {u.queue_id: u.waiting or 0 for u in urgent if outranks(u, few)}
         self.above = {u.queue_id: u.waiting or 0 for u in urgent if exceeds(u)}
         self.loads: dict[tuple[int, str], JobCounts] = {}
@@ -144,7 +145,7 @@ class Throttle:
         queue = self.queues.get(self.root(queue_id))
         whole = self._load(queue_id, "")
         if queue is None or queue.share is None:  # test 0
-            return ceiling(whole.queued, self.knobs["throttler.queue_cap"])
+            return ceiling(whole.queued, self.knobs.throttler.queue_cap)
         pair = self.root(queue_id), resource_type or ""
         here = whole if resource_type is None else self.loads.get(pair, JobCounts())
         found = self._tests(queue, here, resource_type)
@@ -159,7 +160,7 @@ class Throttle:
         the queue's cap, whatever else holds."""
         most = self._cap(queue, "NQUEUECAP", shape)
         over = most is not None and most.load.queued > most.limit
-        return over and bool(self.knobs["throttler.firm_cap"])
+        return over and bool(self.knobs.throttler.firm_cap)
 
     def capped(self) -> list[int]:
         """The queues that have more jobs than their cap and let only more urgent work pass."""
@@ -191,7 +192,7 @@ class Throttle:
         cls,
         queues: Iterable[Any],
         loads: Iterable[Any],
-        knobs: Mapping[str, Any],
+        knobs: Knobs,
         closely: Callable[[list[int], list[int]], tuple[Iterable[Any], Iterable[Any]]],
     ) -> Throttle:
         """From rows: of jedi_work_queue and of loads. Of queues that are full by these, `closely`
@@ -231,7 +232,7 @@ class Throttle:
         limit, much = self._limit(queue, here, shape), not self._short(queue, shape)
         most, ran = self._cap(queue, "NQUEUECAP", shape), self._cap(queue, "NRUNNINGCAP", shape)
         ratio = here.queued / here.running if here.running else 0.0
-        bunch, patience = self._bunch(here), self.knobs["throttler.waiting_per_running"]
+        bunch, patience = self._bunch(here), self.knobs.throttler.waiting_per_running
         crowd = max(patience * here.running, 2 * bunch)
         if here.running == 0 and here.queued > limit.limit and much:
             return _skip("none_running", queue, shape, here.queued, limit.limit)
@@ -250,40 +251,40 @@ class Throttle:
 
     @property
     def _threshold(self) -> float:
-        short = self.knobs["core.work_shortage"]
-        return float(self.knobs["throttler.threshold_when_short" if short else
-                                "throttler.threshold"])  # fmt: skip
+        short = self.knobs.core.work_shortage
+        knobs = self.knobs.throttler
+        return knobs.threshold_when_short if short else knobs.threshold
 
     def _short(self, queue: ThrottledQueue, shape: str | None) -> bool:
         """Whether the queued jobs are known to be done soon, however many they are."""
         known = [] if shape is None else self.work.get((queue.queue_id, shape), [])
         seconds = [one for one in known if one is not None]
-        enough = self.knobs["throttler.enough_work_s"]
+        enough = self.knobs.throttler.enough_work_s
         return 0 < len(seconds) == len(known) and sum(seconds) <= enough
 
     def _room(self, queue: ThrottledQueue, here: JobCounts, shape: str | None) -> Pass:
         """How many jobs there may be more in a cycle."""
         limit = self._limit(queue, here, shape)
         most = self._cap(queue, "NQUEUECAP", shape)
-        part = max(1, most.limit // self.knobs["throttler.cap_parts"]) if most else None
+        part = max(1, most.limit // self.knobs.throttler.cap_parts) if most else None
         jobs = part or self._bunch(here) // 2
-        if part and self.knobs["throttler.firm_cap"] and not limit.named:
+        if part and self.knobs.throttler.firm_cap and not limit.named:
             return Pass(part, lacking=False)
-        enough = limit.limit * self.knobs["throttler.lack_percent"] / 100
+        enough = limit.limit * self.knobs.throttler.lack_percent / 100
         lacking = limit.load.queued < enough or limit.load.queued < here.running
         if lacking:
-            jobs = max(jobs, limit.limit // self.knobs["throttler.limit_parts"])
+            jobs = max(jobs, limit.limit // self.knobs.throttler.limit_parts)
         return Pass(jobs, lacking)
 
     def _bunch(self, here: JobCounts) -> int:
         """What is missing to as many queued jobs as the threshold allows, within bounds."""
         missing = int(here.running * self._threshold - here.not_running)
-        least, most = self.knobs["throttler.bunch_least"], self.knobs["throttler.bunch_most"]
+        least, most = self.knobs.throttler.bunch_least, self.knobs.throttler.bunch_most
         return int(min(max(missing, least), most))
 
     def _limit(self, queue: ThrottledQueue, here: JobCounts, shape: str | None) -> Level:
         """So many may be queued in any case."""
-        bunches = int(self.knobs["throttler.limit_bunches"])
+        bunches = int(self.knobs.throttler.limit_bunches)
         plain = Level(bunches * self._bunch(here), here, "")
         return self._cap(queue, "NQUEUELIMIT", shape) or plain
 

@@ -11,7 +11,7 @@ from jedi.watchdog.dog import Counts, Dog, in_batches
 
 def run(world: World) -> Counts:
     """Nobody sees a difference, but for those who work on live jobs: they have less to look at."""
-    age_s, last = float(world.knobs["archive.age_s"]), 0
+    age_s, last = float(world.knobs.archive.age_s), 0
 
     def step(tx: Connection, limit: int) -> Counts:
         nonlocal last

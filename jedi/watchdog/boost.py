@@ -15,8 +15,8 @@ def run(world: World) -> Counts:
     """Source: JEDI document, "Automatic priority boosting for quick completion of tasks"; the
     parent of a boosted task is complete (docs/reference/task-states.md#boost)."""
     knobs = world.knobs
-    priority = int(knobs["boost.priority"])
-    percent, to_do = float(knobs["boost.done_percent"]), int(knobs["boost.jobs"])
+    priority = int(knobs.boost.priority)
+    percent, to_do = float(knobs.boost.done_percent), int(knobs.boost.jobs)
 
     def step(tx: Connection, limit: int) -> Counts:
         found = tending.nearly_done(tx, PRODUCTION_LABELS, percent, to_do, priority, EXPRESS, limit)

@@ -17,8 +17,8 @@ from jedi.watchdog.dog import Counts, Dog
 def run(world: World) -> Counts:
     """Source: JEDI document, "Throttled jobs and tasks";
     docs/reference/throttler-and-shares.md#user-caps."""
-    caps = int(world.knobs["caps.user_jobs"]), int(world.knobs["caps.group_jobs"])
-    size, counts = int(world.knobs["watchdog.batch"]), Counts()
+    caps = int(world.knobs.caps.user_jobs), int(world.knobs.caps.group_jobs)
+    size, counts = int(world.knobs.watchdog.batch), Counts()
     with world.engine.begin() as tx:
         found = capping.capped(tx, PRODUCTION_LABELS, *caps)
     for at in range(0, len(found), size):

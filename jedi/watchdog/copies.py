@@ -14,7 +14,7 @@ from jedi.watchdog.dog import Counts, Dog, later
 def run(world: World) -> Counts:
     """What a job may have at the moment stays. Source:
     docs/reference/inputs.md#one-time-and-many-time-input."""
-    size = int(world.knobs["watchdog.batch"])
+    size = int(world.knobs.watchdog.batch)
     copies = world.ddm.copies()
     counts = Counts()
     for at in range(0, len(copies), size):

@@ -52,7 +52,7 @@ def courier(channel: str, knobs: Knobs) -> Iterator[Deliver]:
     if channel == "mail":
         yield partial(_mail, knobs)
         return
-    timeout_s = float(knobs["notify.timeout_s"])
+    timeout_s = float(knobs.notify.timeout_s)
     with asyncio.Runner() as runner:
         # Without the environment's proxies and passwords: the URL is a user's.
         client = httpx.AsyncClient(timeout=None, trust_env=False, follow_redirects=False)
@@ -99,7 +99,7 @@ def sign(secret: str, topic: str, sent: str, body: bytes) -> str:
 
 def _mail(knobs: Knobs, message: Notification) -> None:
     try:
-        mail = letter(str(knobs["notify.mail_from"]), message)
+        mail = letter(str(knobs.notify.mail_from), message)
         with _relay(knobs) as server:
             server.send_message(mail)
     except smtplib.SMTPRecipientsRefused as error:
@@ -117,9 +117,9 @@ def _mail(knobs: Knobs, message: Notification) -> None:
 @contextmanager
 def _relay(knobs: Knobs) -> Iterator[smtplib.SMTP]:
     """The relay, ready to take mail. The password is read anew each time, and kept nowhere."""
-    host, port = str(knobs["notify.smtp_host"]), int(knobs["notify.smtp_port"])
-    timeout_s, tls = float(knobs["notify.timeout_s"]), knobs["notify.smtp_tls"]
-    user = str(knobs["notify.smtp_user"])
+    host, port = str(knobs.notify.smtp_host), int(knobs.notify.smtp_port)
+    timeout_s, tls = float(knobs.notify.timeout_s), knobs.notify.smtp_tls
+    user = str(knobs.notify.smtp_user)
     if user and tls == "none":
         raise Undelivered("No password is sent without TLS: set notify.smtp_tls.", away=True)
     context = ssl.create_default_context()
@@ -132,7 +132,7 @@ def _relay(knobs: Knobs) -> Iterator[smtplib.SMTP]:
         if tls == "starttls":
             server.starttls(context=context)
         if user:
-            server.login(user, Path(knobs["notify.smtp_password_file"]).read_text().rstrip("\n"))
+            server.login(user, Path(knobs.notify.smtp_password_file).read_text().rstrip("\n"))
         yield server
 
 

@@ -34,7 +34,7 @@ def walk(world: World, dog: Dog) -> Counts:
     """
     lock = (f"dog {dog.name}", world.me)
     with world.engine.begin() as tx:
-        if not locks.take(tx, *lock, float(world.knobs["agent.lease_s"])):
+        if not locks.take(tx, *lock, float(world.knobs.agent.lease_s)):
             return Counts(locked=1)
     try:
         return +dog.run(world)  # without zeros
@@ -54,7 +54,7 @@ def later(world: World, sentence: str, **facts: object) -> Iterator[None]:
 
 def in_batches(world: World, step: Callable[[Connection, int], Counts]) -> Counts:
     """Repeat `step(tx, limit)` in transactions of its own until it finds less than the limit."""
-    limit = int(world.knobs["watchdog.batch"])
+    limit = int(world.knobs.watchdog.batch)
     total = Counts()
     while True:
         with world.engine.begin() as tx:

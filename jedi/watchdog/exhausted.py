@@ -12,7 +12,7 @@ from jedi.watchdog.dog import Counts, Dog, in_batches
 
 def run(world: World) -> Counts:
     """Source: docs/reference/task-states.md#exhausted."""
-    timeout_s = float(world.knobs["watchdog.exhausted_timeout_s"])
+    timeout_s = float(world.knobs.watchdog.exhausted_timeout_s)
 
     def step(tx: Connection, limit: int) -> Counts:
         moves = [

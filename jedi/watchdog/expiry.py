@@ -15,10 +15,10 @@ DAY_S = 86_400.0
 def run(world: World) -> Counts:
     """Only files that the task has made are removed. A task that goes on makes its datasets anew.
     Source: docs/reference/inputs.md#expiry."""
-    limit = int(world.knobs["watchdog.batch"])
-    transient_s = DAY_S * float(world.knobs["lifetime.transient_days"])
-    failed_logs_s = DAY_S * float(world.knobs["lifetime.failed_logs_days"])
-    logs_s = DAY_S * float(world.knobs["lifetime.logs_days"])
+    limit = int(world.knobs.watchdog.batch)
+    transient_s = DAY_S * float(world.knobs.lifetime.transient_days)
+    failed_logs_s = DAY_S * float(world.knobs.lifetime.failed_logs_days)
+    logs_s = DAY_S * float(world.knobs.lifetime.logs_days)
     counts, stuck = Counts(), set[int]()
     while True:
         with world.engine.begin() as tx:

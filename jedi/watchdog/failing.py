@@ -15,8 +15,8 @@ _CODE = "failure_rate"
 def run(world: World) -> Counts:
     """A task that is resumed is not paused again in the same attempt. Source:
     docs/reference/task-states.md#pause."""
-    percent = float(world.knobs["autopause.failure_percent"])
-    limits = int(world.knobs["autopause.min_ended"]), int(world.knobs["autopause.min_left"])
+    percent = float(world.knobs.autopause.failure_percent)
+    limits = int(world.knobs.autopause.min_ended), int(world.knobs.autopause.min_left)
 
     def step(tx: Connection, limit: int) -> Counts:
         moves = [

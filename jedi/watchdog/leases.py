@@ -18,8 +18,8 @@ _CODE = "worker_killed"
 
 def run(world: World) -> Counts:
     """Set the killers aside first: a lease that ended is no proof any more."""
-    max_deaths = int(world.knobs["agent.max_deaths"])
-    retry_s = float(world.knobs["watchdog.pending_retry_s"])
+    max_deaths = int(world.knobs.agent.max_deaths)
+    retry_s = float(world.knobs.watchdog.pending_retry_s)
 
     def set_aside(tx: Connection, limit: int) -> Counts:
         killers = dogs.claim_killers(tx, max_deaths, limit)

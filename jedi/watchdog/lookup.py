@@ -12,7 +12,7 @@ from jedi.watchdog.dog import Counts, Dog
 def run(world: World) -> Counts:
     """Who brings the files may have forgotten to say so. Source: JEDI document, "Direct replica
     lookup for assigned jobs"."""
-    above, limit = int(world.knobs["lookup.above"]), int(world.knobs["watchdog.batch"])
+    above, limit = int(world.knobs.lookup.above), int(world.knobs.watchdog.batch)
     counts, last = Counts(), 0
     while True:
         with world.engine.begin() as tx:

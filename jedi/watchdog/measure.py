@@ -14,9 +14,9 @@ from jedi.watchdog.dog import Counts, Dog, in_batches
 def run(world: World) -> Counts:
     """Source: JEDI document, "Memory probe and brokerage";
     docs/reference/scouts.md#measured-again."""
-    told = world.knobs["scout.measure_at"]
+    told = world.knobs.scout.measure_at
     steps = [int(step) for step in told.split(",")] if told != "none" else []
-    sample = int(world.knobs["scout.sample"])
+    sample = int(world.knobs.scout.sample)
 
     def step(tx: Connection, limit: int) -> Counts:
         found = scouting.to_measure(tx, steps, limit)

@@ -13,7 +13,7 @@ from jedi.watchdog.dog import Counts, Dog, in_batches
 def run(world: World) -> Counts:
     """After as many tries as a merge has, the jobs that wait for it are closed and their inputs go
     elsewhere. Source: docs/reference/merging.md#attempts-of-a-merge."""
-    timeout_s = float(world.knobs["watchdog.merging_timeout_s"])
+    timeout_s = float(world.knobs.watchdog.merging_timeout_s)
     reason = f"No pilot took the merge job for {timeout_s:.0f} s."
 
     def step(tx: Connection, limit: int) -> Counts:

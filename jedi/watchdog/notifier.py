@@ -33,8 +33,8 @@ def run(world: World) -> Counts:
     messages to a receiver that is away wait with the first of them."""
     knobs, counts = world.knobs, Counts()
     key = cache(lambda: webhookkey.key_of(Home(world.settings.home).webhook_key))
-    channels = ["webhook", "mail"] if knobs["notify.smtp_host"] else ["webhook"]
-    waits = float(knobs["notify.retry_s"]), float(knobs["notify.longest_retry_s"])
+    channels = ["webhook", "mail"] if knobs.notify.smtp_host else ["webhook"]
+    waits = float(knobs.notify.retry_s), float(knobs.notify.longest_retry_s)
     while True:
         with world.engine.begin() as tx:
             found = outbox.claim(tx, channels, *waits, AT_ONCE)
@@ -56,7 +56,7 @@ def _tell(
     knobs: Knobs, key: Callable[[], bytes], rows: Sequence[Row[Any]]
 ) -> Iterator[tuple[int, str | None]]:
     """Deliver messages to one receiver; for each None, or why it could not be delivered."""
-    away, until = False, clock.monotonic() + PATIENCE * float(knobs["notify.timeout_s"])
+    away, until = False, clock.monotonic() + PATIENCE * float(knobs.notify.timeout_s)
     with delivery.courier(rows[0].channel, knobs) as deliver:
         for row in rows:
             if away or clock.monotonic() > until:

@@ -15,8 +15,8 @@ from jedi.watchdog.dog import Counts, Dog, in_batches
 
 def run(world: World) -> Counts:
     """A task that was held again and again counts from its first hold."""
-    retry_s = float(world.knobs["watchdog.pending_retry_s"])
-    timeout_s = float(world.knobs["watchdog.pending_timeout_s"])
+    retry_s = float(world.knobs.watchdog.pending_retry_s)
+    timeout_s = float(world.knobs.watchdog.pending_timeout_s)
 
     def step(tx: Connection, limit: int) -> Counts:
         held = dogs.on_hold(tx, retry_s, timeout_s, limit)

@@ -15,7 +15,7 @@ from jedi.watchdog.dog import Counts, Dog, in_batches
 def run(world: World) -> Counts:
     """Periods that went by while the task or the system stood still are left out. Source: JEDI
     document, "Periodical task execution"."""
-    grace = timedelta(seconds=float(world.knobs["watchdog.period_grace_s"]))
+    grace = timedelta(seconds=float(world.knobs.watchdog.period_grace_s))
 
     def step(tx: Connection, limit: int) -> Counts:
         found = {

@@ -14,8 +14,8 @@ def run(world: World) -> Counts:
     """Files go first, what was made for them goes when it is empty. Whoever dies in between leaves
     the jobs to be purged again. Tasks that have a dataset which can't be removed wait for the next
     run: there may be more jobs of theirs than fit into a batch."""
-    limit = int(world.knobs["watchdog.batch"])
-    age_s = DAY_S * float(world.knobs["lifetime.job_outputs_days"])
+    limit = int(world.knobs.watchdog.batch)
+    age_s = DAY_S * float(world.knobs.lifetime.job_outputs_days)
     counts, stuck = Counts(), set[int]()
     while True:
         with world.engine.begin() as tx:

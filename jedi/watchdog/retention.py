@@ -17,7 +17,7 @@ def run(world: World) -> Counts:
     for rule in retention.RULES:
         if days := float(world.knobs[rule.knob]):
             total += _forget(world, rule, days)
-    max_mb = int(world.knobs["decisions.total_max_mb"])
+    max_mb = int(world.knobs.decisions.total_max_mb)
 
     def step(tx: Connection, limit: int) -> Counts:
         return Counts(surplus=retention.forget_surplus(tx, max_mb, limit))

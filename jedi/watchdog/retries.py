@@ -25,8 +25,8 @@ _MOST = 2**31 - 1
 def run(world: World) -> Counts:
     """Source: JEDI document, "Memory increase in job retry";
     docs/reference/retries-and-timeouts.md#retry-rules."""
-    percent = float(world.knobs["retryrules.memory_percent"])
-    most_files = int(world.knobs["jobgen.max_files_per_job"])
+    percent = float(world.knobs.retryrules.memory_percent)
+    most_files = int(world.knobs.jobgen.max_files_per_job)
 
     def step(tx: Connection, limit: int) -> Counts:
         tasks = retry_rules.due(tx, limit)

@@ -13,7 +13,7 @@ from jedi.watchdog.dog import Counts, Dog
 
 def run(world: World) -> Counts:
     """What runs now is divided as the shares say. An order comes of it even when nothing runs."""
-    by_demand = world.knobs["shares.demand_cap"] == "on"
+    by_demand = world.knobs.shares.demand_cap == "on"
     with world.engine.begin() as tx:
         nodes = [
             ShareNode(row.queue_id, row.partitionid, row.queue_share, bool(row.stretchable),

@@ -36,7 +36,7 @@ def _staged(world: World, endpoint: str) -> Counts:
 
 
 def _published(world: World) -> Counts:
-    size, after, counts = int(world.knobs["watchdog.batch"]), 0, Counts()
+    size, after, counts = int(world.knobs.watchdog.batch), 0, Counts()
     while True:
         with world.engine.begin() as tx:
             jobs = job_ends.may_lie(tx, after, size)

@@ -13,7 +13,7 @@ from jedi.watchdog.dog import Counts, Dog, in_batches
 
 def run(world: World) -> Counts:
     """Source: docs/reference/task-states.md#throttled."""
-    unit_s = float(world.knobs["throttle.unit_s"])
+    unit_s = float(world.knobs.throttle.unit_s)
 
     def release(tx: Connection, limit: int) -> Counts:
         reason = "The task rested long enough."

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Row
 
 from jedi.agent.base import World
 from jedi.contentsfeeder.feed import PRODUCTION_LABELS
-from jedi.core.knobs import Knobs
+from jedi.core.knobs import Knobs, words
 from jedi.taskbuffer.jobs import job_ends, timeouts
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.timeouts import Timeout
@@ -30,10 +30,10 @@ def run(world: World) -> Counts:
 
 def _given(knobs: Knobs) -> dict[str, Any]:
     return {
-        "urgent_from": knobs["timeout.urgent_from"],
-        "idle_s": knobs["timeout.idle_s"],
-        "t2_ratio": knobs["timeout.t2_ratio"],
-        "t1_spared": knobs.words("timeout.t1_spared"),
+        "urgent_from": knobs.timeout.urgent_from,
+        "idle_s": knobs.timeout.idle_s,
+        "t2_ratio": knobs.timeout.t2_ratio,
+        "t1_spared": words(knobs.timeout.t1_spared),
         "production": list(PRODUCTION_LABELS),
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -138,3 +139,15 @@ def test_imports_go_down() -> None:
 def test_the_rules_bite(path: str, source: str, rule: str | None) -> None:
     found = violations(path, source)
     assert rule in found[0] if rule else found == []
+
+
+def test_knobs_are_read_as_attributes() -> None:
+    """`knobs.jobgen.retry_s`: a mistyped name is an error of the type checker, not of a task."""
+    by_name = re.compile(r"\w*(?:knobs|settings)\[f?[\"'][a-z]+\.[a-z0-9_]+[\"']\]")
+    found = [
+        f"{path.relative_to(PACKAGE)}: {line.strip()}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for line in path.read_text().splitlines()
+        if by_name.search(line)
+    ]
+    assert found == []

@@ -31,6 +31,7 @@ from support.task_rows import OUTPUT
 
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, NotFound, Refused
+from jedi.core.knobs import Knobs
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.jobgenerator.merge import plan_merges
 from jedi.service import jobs as job_service
@@ -137,7 +138,7 @@ def test_what_lies_at_a_site_that_was_taken_away_waits_for_it() -> None:
     found: Any = SimpleNamespace(sites={"GONE": (None, None)})
     sites: Any = SimpleNamespace(sites=("SITE_A",))
     demand: Any = None
-    assert plan_merges(found, demand, sites, {}, 5) == []
+    assert plan_merges(found, demand, sites, Knobs(), 5) == []
 
 
 def test_the_largest_come_first_and_size_limits(world: World) -> None:

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from jedi.brokerage.requirements import Requirements
+from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools, Numbers
 from jedi.spec.snapshot import Snapshot
 
-SiteColumn = Callable[[Snapshot, Requirements, Mapping[str, Any]], Numbers | float]
+SiteColumn = Callable[[Snapshot, Requirements, Knobs], Numbers | float]
 Compare = Callable[[Numbers, Numbers], Bools]
 
 
-When = Callable[[Requirements, Mapping[str, Any]], bool]
+When = Callable[[Requirements, Knobs], bool]
 
 
-def always(_need: Requirements, _knobs: Mapping[str, Any]) -> bool:
+def always(_need: Requirements, _knobs: Knobs) -> bool:
     """The criterion holds for every task."""
     return True
 
 
-def not_asked(need: Requirements, _knobs: Mapping[str, Any]) -> bool:
+def not_asked(need: Requirements, _knobs: Knobs) -> bool:
     """The criterion holds unless the task names its sites."""
     return not need.sites
 
@@ -48,7 +48,7 @@ class Filter:
 
 def wanted(
     code: str,
-    test: Callable[[Snapshot, Requirements, Mapping[str, Any]], Bools | Numbers],
+    test: Callable[[Snapshot, Requirements, Knobs], Bools | Numbers],
     say: str,
     remedy: str,
     *,

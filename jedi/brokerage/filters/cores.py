@@ -3,25 +3,23 @@ but where a job is urgent it gets several). Sites that are unified have slots fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.requirements import Requirements
+from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools, Numbers
 from jedi.spec.snapshot import Snapshot
 
 _REMEDY = "Change coreCount of the task, or corecount of the site."
 
 
-def _wanted(_sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> float:
+def _wanted(_sites: Snapshot, need: Requirements, knobs: Knobs) -> float:
     if need.demand.cores > 1:
         return float(need.demand.cores)
     asked = need.request
-    urgent = asked.scout or asked.priority >= knobs["broker.any_cores_below"]
-    several = need.demand.cores == 0 and knobs["broker.any_cores_below"] and urgent
+    urgent = asked.scout or asked.priority >= knobs.broker.any_cores_below
+    several = need.demand.cores == 0 and knobs.broker.any_cores_below and urgent
     return 2.0 if several else 0.0
 
 

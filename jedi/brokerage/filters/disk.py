@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.requirements import Requirements
+from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools, Numbers
 from jedi.spec.snapshot import Snapshot
 
 
-def _scratch_mb(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> Numbers:
+def _scratch_mb(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Numbers:
     """A job that takes one core of a slot gets its part of the slot's scratch space."""
     return sites.max_wdir_mb * need.demand.cores_at(sites.cores) / sites.cores
 
@@ -29,9 +27,9 @@ def reads_directly(sites: Snapshot, need: Requirements) -> Bools:
     return np.asarray(always | (sites.direct_lan > 0))
 
 
-def _disk_mb(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
-    copied = need.demand.disk_mb(need.atom, knobs["broker.min_output_mb"])
-    direct = need.demand.disk_mb(need.atom, knobs["broker.min_output_mb"], copied=False)
+def _disk_mb(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
+    copied = need.demand.disk_mb(need.atom, knobs.broker.min_output_mb)
+    direct = need.demand.disk_mb(need.atom, knobs.broker.min_output_mb, copied=False)
     return np.where(reads_directly(sites, need), direct, copied)
 
 
@@ -71,7 +69,7 @@ STORAGE = Filter(
     code="little_storage",
     observed=lambda sites, _need, _knobs: sites.usable_gb,
     keep=np.greater_equal,
-    limit=lambda _sites, _need, knobs: knobs["broker.min_free_gb"],
+    limit=lambda _sites, _need, knobs: knobs.broker.min_free_gb,
     say="{observed:.0f} GB usable at its endpoint, {limit:.0f} GB must be",
     remedy="Make room at the endpoint, or lower broker.min_free_gb.",
     unit="GB",

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.requirements import Requirements
+from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools, Numbers
 from jedi.spec.demand import GB
 from jedi.spec.snapshot import Snapshot
@@ -26,11 +24,11 @@ def missing_files(sites: Snapshot, need: Requirements) -> Numbers:
     return np.maximum(need.data.files - sites.given(held), 0.0)
 
 
-def io_kb_s(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
+def io_kb_s(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
     """How much a job reads a second, in units of 1000 bytes: input divided by execution time, or
     what scouts measured; 0 if nobody knows."""
     measured = np.full(len(sites), need.request.io_kb_s or 0.0)
-    if not knobs["broker.io_from_input"]:
+    if not knobs.broker.io_from_input:
         return measured
     cores = need.demand.cores_at(sites.cores)
     seconds = need.demand.walltime_s(need.atom, cores, sites.core_power)
@@ -39,13 +37,13 @@ def io_kb_s(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Nu
     return need.atom.bytes / 1000.0 / np.maximum(seconds, 1.0)
 
 
-def _intensive(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Bools:
-    return np.asarray(io_kb_s(sites, need, knobs) > knobs["broker.io_intensive_kb_s"])
+def _intensive(sites: Snapshot, need: Requirements, knobs: Knobs) -> Bools:
+    return np.asarray(io_kb_s(sites, need, knobs) > knobs.broker.io_intensive_kb_s)
 
 
-def _applies(need: Requirements, knobs: Mapping[str, Any]) -> bool:
+def _applies(need: Requirements, knobs: Knobs) -> bool:
     asked = need.request
-    events = asked.event_service and knobs["broker.io_spares_events"]
+    events = asked.event_service and knobs.broker.io_spares_events
     return need.data.bytes > 0 and not (len(need.sites) == 1 or asked.merging or events)
 
 
@@ -56,7 +54,7 @@ MUCH_TO_MOVE = Filter(
         _intensive(sites, need, knobs), missing_bytes(sites, need) / GB, 0.0
     ),
     keep=np.less,
-    limit=lambda _sites, _need, knobs: knobs["broker.move_gb"],
+    limit=lambda _sites, _need, knobs: knobs.broker.move_gb,
     say="{observed:.1f} GB of input are missing, fewer than {limit:.1f} GB must be for such jobs",
     remedy=_REMEDY.format("move_gb"),
     unit="GB",
@@ -68,7 +66,7 @@ MANY_TO_MOVE = Filter(
         _intensive(sites, need, knobs), missing_files(sites, need), 0.0
     ),
     keep=np.less,
-    limit=lambda _sites, _need, knobs: float(knobs["broker.move_files"]),
+    limit=lambda _sites, _need, knobs: float(knobs.broker.move_files),
     say="{observed:.0f} files of input are missing, fewer than {limit:.0f} must be for such jobs",
     remedy=_REMEDY.format("move_files"),
     unit="files",
@@ -94,19 +92,19 @@ IO_INTENSITY = Filter(
     remedy="Choose another site, or raise max_io_intensity of the site.",
     unit="kB/s",
     when=lambda need, knobs: (
-        bool(knobs["broker.site_io_limits"])
+        bool(knobs.broker.site_io_limits)
         and need.request.io_kb_s is not None
         and not need.request.merging
     ),
 )
 
 
-def _disk_io_limit(sites: Snapshot, knobs: Mapping[str, Any]) -> Numbers:
-    default = knobs["broker.max_disk_io_kb_s"] or np.inf
+def _disk_io_limit(sites: Snapshot, knobs: Knobs) -> Numbers:
+    default = knobs.broker.max_disk_io_kb_s or np.inf
     return np.where(np.isinf(sites.max_disk_io_kb_s), default, sites.max_disk_io_kb_s)
 
 
-def _disk_io(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
+def _disk_io(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
     """Of a job on one core, where the site has reached its limit."""
     figure = need.request.disk_io_kb_s or 0.0
     own = figure / sites.cores if need.demand.cores != 1 else np.full(len(sites), figure)
@@ -123,7 +121,7 @@ DISK_IO = Filter(
     unit="kB/s",
     lasting=False,
     when=lambda need, knobs: (
-        bool(knobs["broker.site_io_limits"]) and need.request.disk_io_kb_s is not None
+        bool(knobs.broker.site_io_limits) and need.request.disk_io_kb_s is not None
     ),
 )
 NO_DATA = wanted(

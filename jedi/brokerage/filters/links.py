@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,11 +10,12 @@ from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.filters.nearness import in_nucleus
 from jedi.brokerage.network import closeness, link_weight, queued
 from jedi.brokerage.requirements import Requirements
+from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools, Numbers
 from jedi.spec.snapshot import Snapshot
 
 
-def _has_nucleus(need: Requirements, _knobs: Mapping[str, Any]) -> bool:
+def _has_nucleus(need: Requirements, _knobs: Knobs) -> bool:
     return bool(need.request.nucleus)
 
 
@@ -29,7 +29,7 @@ def _elsewhere(sites: Snapshot, need: Requirements, figure: Any, at_home: float)
     return np.where(in_nucleus(sites, need), at_home, figure)
 
 
-def _open(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> Bools:
+def _open(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Bools:
     return in_nucleus(sites, need) | (_at_nucleus("takes_wan", 1.0, sites, need) > 0)
 
 
@@ -54,7 +54,7 @@ LINK_BUSY = Filter(
         sites, need, queued(sites, need, need.express(knobs)), 0.0
     ),
     keep=np.less_equal,
-    limit=lambda _sites, _need, knobs: float(knobs["broker.link_cap"]),
+    limit=lambda _sites, _need, knobs: float(knobs.broker.link_cap),
     say="{observed:.0f} files wait on the link to the nucleus, {limit:.0f} may",
     remedy="Wait for the transfers, or raise broker.link_cap.",
     unit="files",
@@ -67,24 +67,24 @@ NUCLEUS_BUSY = Filter(
         sites, need, _at_nucleus("queued_in", 0.0, sites, need), 0.0
     ),
     keep=np.less,
-    limit=lambda _sites, _need, knobs: float(knobs["broker.nucleus_cap"]),
+    limit=lambda _sites, _need, knobs: float(knobs.broker.nucleus_cap),
     say="{observed:.0f} files are on their way to the nucleus, fewer than {limit:.0f} may be",
     remedy="Wait for the transfers, or raise broker.nucleus_cap.",
     unit="files",
     lasting=False,
-    when=lambda need, knobs: _has_nucleus(need, knobs) and knobs["broker.nucleus_cap"] > 0,
+    when=lambda need, knobs: _has_nucleus(need, knobs) and knobs.broker.nucleus_cap > 0,
 )
 SLOW_LINK = Filter(
     code="slow_link",
     observed=link_weight,
     keep=np.greater_equal,
     limit=lambda _sites, _need, knobs: (
-        knobs["network.express_threshold"] * knobs["network.express_multiplier"]
+        knobs.network.express_threshold * knobs.network.express_multiplier
     ),
     say="network weight {observed:.2f}, urgent jobs need {limit:.2f}",
     remedy="Lower the priority, or change network.express_threshold.",
     lasting=False,
     when=lambda need, knobs: (
-        bool(need.request.nucleus) and knobs["network.active"] > 0 and need.express(knobs)
+        bool(need.request.nucleus) and knobs.network.active > 0 and need.express(knobs)
     ),
 )

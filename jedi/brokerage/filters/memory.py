@@ -3,20 +3,18 @@ how much they need may go anywhere."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.requirements import Requirements
+from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Numbers
 from jedi.spec.snapshot import Snapshot
 
 
-def _need_mb(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
+def _need_mb(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
     cores = need.demand.cores_at(sites.cores)
-    return need.demand.memory_mb(cores, knobs["broker.memory_factor"])
+    return need.demand.memory_mb(cores, knobs.broker.memory_factor)
 
 
 def _part(sites: Snapshot, need: Requirements) -> Numbers:

@@ -4,12 +4,12 @@ docs/reference/brokerage.md#analysis."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from jedi.brokerage.filters import Filter, not_asked
 from jedi.brokerage.requirements import Requirements
+from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Numbers
 from jedi.spec.snapshot import Snapshot
 
@@ -18,9 +18,9 @@ def _count(sites: Snapshot, figures: Mapping[str, int]) -> Numbers:
     return sites.given({site: float(n) for site, n in figures.items()})
 
 
-def _bad_limit(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
+def _bad_limit(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
     good = 2.0 * _count(sites, need.past.finished)
-    return np.maximum(float(knobs["analysis.bad_jobs"]), good)
+    return np.maximum(float(knobs.analysis.bad_jobs), good)
 
 
 CLOSED = Filter(

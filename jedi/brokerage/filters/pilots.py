@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from jedi.brokerage import load
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.requirements import Requirements
+from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools
 from jedi.spec.snapshot import Snapshot
 
@@ -18,7 +17,7 @@ PILOTS = Filter(
     code="no_pilots",
     observed=lambda sites, _need, _knobs: sites.pilot_age_s,
     keep=np.less_equal,
-    limit=lambda _sites, _need, knobs: knobs["broker.pilot_fresh_s"],
+    limit=lambda _sites, _need, knobs: knobs.broker.pilot_fresh_s,
     say="no pilot was seen for {limit:.0f} s",
     remedy="Look why no pilot comes: the site's submitter, its factory, its batch system.",
     unit="s",
@@ -26,11 +25,11 @@ PILOTS = Filter(
 )
 
 
-def _not_expected(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Bools:
+def _not_expected(sites: Snapshot, need: Requirements, knobs: Knobs) -> Bools:
     """Sites that start pilots when they are asked for, as standby ones and those do that declare
     slots for the share."""
     asked = (sites.no_pilots_needed > 0) | sites.where("status", "standby")
-    if knobs["broker.declared_slots"]:
+    if knobs.broker.declared_slots:
         asked |= np.isfinite(load.declared(sites, need))
     return np.asarray(asked)
 

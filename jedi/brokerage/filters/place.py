@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Any
 
 from jedi.brokerage.filters import Filter, not_asked, wanted
 from jedi.brokerage.requirements import Requirements
+from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools
 from jedi.spec.snapshot import Snapshot
 
@@ -46,7 +45,7 @@ TEST_NAME = wanted(
     lambda sites, _need, _knobs: sites.marked("sites", _no_test),
     "its name says that it is for tests",
     "Ask for the site by name.",
-    when=lambda need, knobs: not need.sites and knobs["broker.skip_test_names"] > 0,
+    when=lambda need, knobs: not need.sites and knobs.broker.skip_test_names > 0,
 )
 
 
@@ -57,7 +56,7 @@ def _matches(sites: Snapshot, patterns: tuple[str, ...]) -> Bools:
     return sites.spread("sites", one).astype(bool)
 
 
-def _included(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> Bools:
+def _included(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Bools:
     return _matches(sites, need.request.included)
 
 
@@ -84,7 +83,7 @@ HOSPITAL = wanted(
 )
 
 
-def _processing(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> Bools:
+def _processing(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Bools:
     kind = need.request.processing_type
 
     def allowed(words: str) -> bool:

@@ -9,13 +9,12 @@ a kind that the policy has, has no share.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from jedi.brokerage.filters import wanted
 from jedi.brokerage.requirements import Requirements
+from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Numbers
 from jedi.spec.request import Request
 from jedi.spec.snapshot import Snapshot
@@ -87,8 +86,8 @@ def _like(pattern: str, word: str) -> bool:
     return pattern == "any" or bool(_pattern(pattern).fullmatch(word))
 
 
-def _has_share(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
-    closed = bool(knobs["broker.zero_share_unnamed"])
+def _has_share(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
+    closed = bool(knobs.broker.zero_share_unnamed)
     return sites.spread("policy", lambda policy: accepts(policy, need.request, closed))
 
 

@@ -3,9 +3,7 @@ Source: docs/reference/brokerage.md#waiting-jobs; docs/reference/brokerage.md#tr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -14,16 +12,17 @@ from jedi.brokerage.filters import Filter, always, wanted
 from jedi.brokerage.filters.input import missing_files
 from jedi.brokerage.filters.nearness import in_nucleus
 from jedi.brokerage.requirements import Requirements
+from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools, Numbers
 from jedi.spec.snapshot import Snapshot
 
 
-def _transferring(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> Numbers:
+def _transferring(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Numbers:
     return np.where(in_nucleus(sites, need), 0.0, load.transferring(sites))
 
 
-def _transferring_limit(sites: Snapshot, _need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
-    ratio = knobs["broker.transferring_ratio"]
+def _transferring_limit(sites: Snapshot, _need: Requirements, knobs: Knobs) -> Numbers:
+    ratio = knobs.broker.transferring_ratio
     return np.asarray(np.maximum(sites.transferring_limit, ratio * load.all_running(sites)))
 
 
@@ -39,7 +38,7 @@ MUCH_TRANSFERRING = Filter(
 )
 
 
-def _within_pledge(sites: Snapshot, _need: Requirements, _knobs: Mapping[str, Any]) -> Bools:
+def _within_pledge(sites: Snapshot, _need: Requirements, _knobs: Knobs) -> Bools:
     free = load.cores_in_use(sites) <= np.where(
         sites.pledged_cores > 0, sites.pledged_cores, np.inf
     )
@@ -52,18 +51,18 @@ OVER_PLEDGE = wanted(
     "work is short, and the site has given what it pledged",
     "Nothing is wrong: it passes when there is more work (core.work_shortage).",
     lasting=False,
-    when=lambda need, knobs: knobs["core.work_shortage"] > 0 and len(need.sites) != 1,
+    when=lambda need, knobs: knobs.core.work_shortage > 0 and len(need.sites) != 1,
 )
 
 
-def _type(need: Requirements, knobs: Mapping[str, Any]) -> str | None:
-    return need.request.resource_type if knobs["broker.cap_by_type"] else None
+def _type(need: Requirements, knobs: Knobs) -> str | None:
+    return need.request.resource_type if knobs.broker.cap_by_type else None
 
 
-def _queued(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
+def _queued(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
     """Activated and starting jobs; where inputs have to be moved a preset of today counts those
     that wait for theirs, too, and none at unified sites, which are capped by resource type."""
-    if not knobs["broker.cap_by_type"]:
+    if not knobs.broker.cap_by_type:
         return load.activated(sites, need) + load.starting(sites, need)
     return np.where(sites.unified > 0, 0.0, _to_start(sites, need))
 
@@ -73,16 +72,16 @@ def _to_start(sites: Snapshot, need: Requirements) -> Numbers:
     return queued + np.where(missing_files(sites, need) > 0, load.assigned(sites, need), 0.0)
 
 
-def waiting_at(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
+def waiting_at(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
     """Jobs that a new one has to wait for: activated, starting, and those that wait for inputs
     where its own have to be moved; at unified sites, if types count apart, all of its type."""
     queued = _to_start(sites, need)
-    if not knobs["broker.cap_by_type"]:
+    if not knobs.broker.cap_by_type:
         return queued
     return np.where(sites.unified > 0, _waiting(sites, need, knobs), queued)
 
 
-def _waiting(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
+def _waiting(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
     return _all_waiting(sites, need, _type(need, knobs))
 
 
@@ -91,19 +90,19 @@ def _all_waiting(sites: Snapshot, need: Requirements, kind: str | None) -> Numbe
     return np.asarray(np.sum([one(sites, need, kind) for one in counts], axis=0))
 
 
-def _cap(running: Numbers, knobs: Mapping[str, Any]) -> Numbers:
-    return np.asarray(np.maximum(knobs["broker.cap_jobs"], knobs["broker.cap_ratio"] * running))
+def _cap(running: Numbers, knobs: Knobs) -> Numbers:
+    return np.asarray(np.maximum(knobs.broker.cap_jobs, knobs.broker.cap_ratio * running))
 
 
-def _waiting_cap(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
+def _waiting_cap(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
     running = load.running(sites, need, knobs, _type(need, knobs))
-    if knobs["broker.cap_by_type"]:
+    if knobs.broker.cap_by_type:
         running = np.maximum(running, load.running(sites, need, knobs))
     return _cap(running, knobs)
 
 
-def _capped(need: Requirements, knobs: Mapping[str, Any]) -> bool:
-    return not (knobs["broker.cap_spares_express"] and need.express(knobs))
+def _capped(need: Requirements, knobs: Knobs) -> bool:
+    return not (knobs.broker.cap_spares_express and need.express(knobs))
 
 
 _REMEDY = "Wait until more of them run; what a site may have grows with what runs there."
@@ -131,16 +130,16 @@ WAITING_CAP = Filter(
 )
 
 
-def _overload(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
+def _overload(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
     """What waits where it waits as long as on the average, and somewhat more."""
     waiting, at_work = load.activated(sites, need), load.running(sites, need, knobs)
-    ratio = waiting.sum() / max(at_work.sum(), 1.0) * knobs["analysis.overload_offset"]
-    return np.asarray(np.maximum(knobs["analysis.overload_jobs"], ratio * at_work))
+    ratio = waiting.sum() / max(at_work.sum(), 1.0) * knobs.analysis.overload_offset
+    return np.asarray(np.maximum(knobs.analysis.overload_jobs, ratio * at_work))
 
 
-def _analysis_cap(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
+def _analysis_cap(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
     running = load.running(sites, need, knobs, need.request.resource_type)
-    return np.asarray(np.maximum(knobs["analysis.cap_jobs"], knobs["broker.cap_ratio"] * running))
+    return np.asarray(np.maximum(knobs.analysis.cap_jobs, knobs.broker.cap_ratio * running))
 
 
 ANALYSIS_CAP = replace(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Any
 
 from jedi.brokerage.filters import wanted
 from jedi.brokerage.requirements import Requirements
+from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools, Numbers
 from jedi.spec.snapshot import Snapshot
 
 
-def _release(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> Bools:
+def _release(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Bools:
     """ANY takes every release, AUTO those that the site publishes as software."""
     release = need.request.release
 
@@ -24,7 +23,7 @@ def _release(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> 
     return (sites.spread("releases", listed) > 0) | (automatic & published)
 
 
-def _platform(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> Numbers:
+def _platform(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Numbers:
     """Platforms of a site are patterns; of an architecture counts what stands before # and &."""
     platform = need.request.platform.partition("#")[0].partition("&")[0]
 
@@ -68,7 +67,7 @@ GPU_ONLY = wanted(
 )
 
 
-def _connectivity(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> Numbers:
+def _connectivity(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Numbers:
     wish = need.request.connectivity
 
     def good(words: str) -> bool:
@@ -78,7 +77,7 @@ def _connectivity(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]
     return sites.spread("connectivity", good)
 
 
-def _ip_stack(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> Numbers:
+def _ip_stack(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Numbers:
     wish = need.request.ip_stack
 
     def good(words: str) -> bool:

@@ -3,14 +3,12 @@ Source: docs/reference/brokerage.md#special-jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.filters.nearness import in_nucleus
 from jedi.brokerage.requirements import Requirements
+from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools
 from jedi.spec.snapshot import Snapshot
 
@@ -19,8 +17,8 @@ def _several(need: Requirements) -> bool:
     return len(need.sites) != 1
 
 
-def _takes_events(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Bools:
-    low = need.request.priority < knobs["broker.es_high_from"]
+def _takes_events(sites: Snapshot, need: Requirements, knobs: Knobs) -> Bools:
+    low = need.request.priority < knobs.broker.es_high_from
     high_only = sites.where("job_seed", "eshigh")
     return np.asarray(~sites.where("job_seed", "std") & ~(high_only & low))
 

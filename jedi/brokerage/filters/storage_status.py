@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,12 +9,13 @@ import numpy as np
 from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.filters.nearness import in_nucleus
 from jedi.brokerage.requirements import Requirements
+from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools
 from jedi.spec.snapshot import Snapshot
 
 
 def _open(code: str, column: str, say: str, when_needed: Any, when: Any) -> Filter:
-    def test(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Bools:
+    def test(sites: Snapshot, need: Requirements, knobs: Knobs) -> Bools:
         return np.asarray((getattr(sites, column) > 0) | ~when_needed(sites, need, knobs))
 
     return wanted(
@@ -24,21 +24,21 @@ def _open(code: str, column: str, say: str, when_needed: Any, when: Any) -> Filt
     )  # fmt: skip
 
 
-def _everywhere(sites: Snapshot, _need: Requirements, _knobs: Mapping[str, Any]) -> Bools:
+def _everywhere(sites: Snapshot, _need: Requirements, _knobs: Knobs) -> Bools:
     return ~sites.where("endpoint", "")  # without any there is nothing to be open
 
 
-def _outside(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> Bools:
+def _outside(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Bools:
     return ~in_nucleus(sites, need)
 
 
-def _lacking(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> Bools:
+def _lacking(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Bools:
     """Sites that need something brought."""
     held = sites.given({site: float(some.disk_files) for site, some in need.data.at.items()})
     return held < need.data.files
 
 
-def _has_input(need: Requirements, _knobs: Mapping[str, Any]) -> bool:
+def _has_input(need: Requirements, _knobs: Knobs) -> bool:
     return need.data.files > 0
 
 

@@ -2,40 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.filters.nearness import at_home, t1s
 from jedi.brokerage.requirements import Requirements
 from jedi.core import states
+from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Numbers
 from jedi.spec.snapshot import AGE_STEP_S, Snapshot
 
 _TO_START = frozenset(states.JOB_TO_START)
 
 
-def urgent(need: Requirements, knobs: Mapping[str, Any], knob: str) -> bool:
+def urgent(need: Requirements, knobs: Knobs, knob: str) -> bool:
     """Scouts, and jobs whose priority reaches a knob (0: none are)."""
     least = knobs[knob]
     return bool(least) and (need.request.scout or need.request.priority >= least)
 
 
-def _idle_s(sites: Snapshot, need: Requirements, knobs: Mapping[str, Any]) -> Numbers:
+def _idle_s(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
     """Since a job last started, where one was there that could have: it waits now, or (not so, if
     the knob says so) it waited within the time that counts, and after that start. Elsewhere 0:
     where nothing waited nothing could start. Source:
     docs/reference/brokerage.md#inactive-queues."""
     tried = sites.jobs.total(None, None, _TO_START) > 0
-    if not knobs["broker.idle_only_with_queue"]:
-        lately = sites.wait_age_s <= knobs["broker.active_s"]
+    if not knobs.broker.idle_only_with_queue:
+        lately = sites.wait_age_s <= knobs.broker.active_s
         tried = tried | (lately & (sites.wait_age_s + AGE_STEP_S < sites.start_age_s))
     return np.where(tried, sites.start_age_s, 0.0)
 
 
-def _wants_active(need: Requirements, knobs: Mapping[str, Any]) -> bool:
+def _wants_active(need: Requirements, knobs: Knobs) -> bool:
     asked = need.request
     merging = asked.merging or asked.merges
     return not need.sites and (merging or urgent(need, knobs, "broker.active_from"))
@@ -59,7 +57,7 @@ INACTIVE = Filter(
     code="inactive",
     observed=_idle_s,
     keep=np.less_equal,
-    limit=lambda _sites, _need, knobs: knobs["broker.active_s"],
+    limit=lambda _sites, _need, knobs: knobs.broker.active_s,
     say="no job started in the last {limit:.0f} s, though one waited there",
     remedy="Look why nothing starts at the site; it passes by itself when a job does.",
     unit="s",

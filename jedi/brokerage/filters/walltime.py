@@ -3,18 +3,16 @@ Source: docs/reference/estimates.md#walltime."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.requirements import Requirements
+from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Numbers
 from jedi.spec.snapshot import Snapshot
 
 
-def _walltime_s(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> Numbers | float:
+def _walltime_s(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Numbers | float:
     cores = need.demand.cores_at(sites.cores)
     walltime_s = need.demand.walltime_s(need.atom, cores, sites.core_power)
     return 0.0 if walltime_s is None else walltime_s
@@ -40,7 +38,7 @@ MUCH_TIME = Filter(
 )
 
 
-def _slot_h(sites: Snapshot, need: Requirements, _knobs: Mapping[str, Any]) -> Numbers:
+def _slot_h(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Numbers:
     """What a slot gives, as hours on cores of 10 HS06."""
     budget = need.demand.budget(sites.max_time_s, 1.0, sites.core_power)
     return np.asarray(budget / (_REFERENCE * _HOUR_S))
@@ -51,7 +49,7 @@ SHORT_SLOTS = Filter(
     code="short_slots",
     observed=_slot_h,
     keep=np.greater_equal,
-    limit=lambda _sites, _need, knobs: knobs["broker.unknown_time_h"],
+    limit=lambda _sites, _need, knobs: knobs.broker.unknown_time_h,
     say="slots of {observed:.0f} h at 10 HS06; jobs of unknown duration get {limit:.0f} h at least",
     remedy="Say cpuTime of the task, or lower broker.unknown_time_h.",
     unit="h",
