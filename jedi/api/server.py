@@ -51,6 +51,7 @@ def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
     gate = ConnectionLimits(raise_descriptors(), lambda: _bounds(world.knobs))
     config = uvicorn.Config(
         create_app(world),
+        loop="asyncio",  # uvloop, where somebody installed it, passes the gate by
         http=protocol(gate),
         backlog=AT_ONCE,
         ssl_certfile=home.certificate if secure else None,

@@ -9,7 +9,6 @@ import typer
 
 from jedi.cli.common import NO, Json, application, database, show, table
 from jedi.core.settings import caller
-from jedi.host.home import Home
 
 agent_app = application("The agents: each moves tasks or jobs from one status to the next.")
 db_app = application("The database: where it is, the version of its schema, backups.")
@@ -111,6 +110,7 @@ def db_downgrade(
 
 def _migrate(direction: str, revision: str, as_json: bool) -> None:
     from jedi.service import steering
+    from jedi.standalone.installation import Installation
     from jedi.taskbuffer.schema import migrate
 
     with database() as engine:
@@ -122,7 +122,7 @@ def _migrate(direction: str, revision: str, as_json: bool) -> None:
         after = migrate.current(engine)
         if after == migrate.head():
             with engine.begin() as tx:
-                steering.found(tx, Home.current().creator)
+                steering.found(tx, Installation.current().creator)
     value = {"before": before, "after": after}
     show(value, as_json, lambda: typer.echo(f"schema: {before or 'none'} -> {after or 'none'}"))
 

@@ -18,6 +18,8 @@ import yaml
 from jedi.core.errors import BadInput, Problem
 
 MAX_CHARACTERS = 16_000_000
+MAX_BYTES = 4 * MAX_CHARACTERS
+"""Of a file, which nobody need read if it has more."""
 MAX_DEPTH = 50
 MAX_VALUES = 1_000_000
 MAX_DIGITS = 40

@@ -25,8 +25,8 @@ def key_of(file: Path) -> bytes:
     """The key in a file that only its owner reads; it is made where there is none."""
     with suppress(FileNotFoundError):
         return file.read_bytes()
-    fresh = file.with_name(f"{file.name}.{os.getpid()}.new")
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as writing:
+    fresh = file.with_name(f"{file.name}.{secrets.token_hex(8)}.new")
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as writing:
         writing.write(secrets.token_bytes(_BYTES))
         writing.flush()
         os.fsync(writing.fileno())

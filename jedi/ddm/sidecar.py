@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -77,6 +78,10 @@ def declaration(home: Path) -> Declaration:
         found = path.stat()
     except FileNotFoundError:
         return Declaration()
+    plain = stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)  # the latter is no file
+    if not plain or found.st_size > strictyaml.MAX_BYTES:
+        rule = f"it is no file of at most {strictyaml.MAX_BYTES} bytes"
+        raise BadInput([Problem(str(path), f"{found.st_size} bytes", rule, "Replace it")])
     return _declaration(path, found.st_size, found.st_mtime_ns)
 
 

@@ -25,11 +25,15 @@ CASTS = {"text": "text", "integer": "bigint"}
 """What a column may hold, and the type its values are compared as."""
 MAX_NESTED = 20
 """How many parentheses may stand in each other, and how often a condition may be negated."""
+MAX_JOINED = 200
+"""How often AND and OR may stand in a criterion: each is a level of the parsed condition."""
 
 _COMPARED: Mapping[type[exp.Expr], str] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<=",
     exp.Like: "LIKE", exp.ILike: "ILIKE",
 }  # fmt: skip
+_JOINS = frozenset(["AND", "OR"])
+_QUOTED = frozenset([sqlglot.TokenType.STRING, sqlglot.TokenType.IDENTIFIER])
 _BEFORE = frozenset(["NOT", "-", "+", "~", "!"])
 _CALLED: Mapping[type[exp.Expr], str] = {exp.Lower: "lower", exp.Upper: "upper"}
 _KNOWN = "=, <>, <, <=, >, >=, IN, LIKE, ILIKE, BETWEEN, IS NULL, AND, OR, NOT, lower() and upper()"
@@ -84,7 +88,11 @@ def compile_criterion(
             raise BadCriterion("variables without criteria", "Leave them out", variables=True)
         return Criterion("true", {}, frozenset())
     writer = _Writer(given, columns, prefix)
-    sql = writer.condition(_parse(criteria or ""))
+    parsed = _parse(criteria or "")
+    try:
+        sql = writer.condition(parsed)
+    except RecursionError:  # a::text::text..., say
+        raise _too_deep() from None
     if unused := sorted(given.keys() - writer.used):
         raise BadCriterion(f"{', '.join(unused)} stands nowhere in the criteria",
                            "Leave it out, or use it", variables=True)  # fmt: skip
@@ -100,22 +108,30 @@ def _parse(criteria: str) -> exp.Expr:
             raise BadCriterion("comments are not allowed", "Leave them out")
         if any(token.text == ";" for token in tokens):
             raise BadCriterion("it is more than one condition", "Write one, without a semicolon")
-        if _nested(token.text.upper() for token in tokens) > MAX_NESTED:
-            raise BadCriterion("it is nested too deeply", f"Nest at most {MAX_NESTED} levels")
+        words = [token.text.upper() for token in tokens if token.token_type not in _QUOTED]
+        if sum(word in _JOINS for word in words) > MAX_JOINED:
+            rule = f"it joins more than {MAX_JOINED} conditions"
+            raise BadCriterion(rule, "Write IN (...) instead of many OR")
+        if _nested(words) > MAX_NESTED:
+            raise _too_deep()
         return sqlglot.parse_one(criteria, into=exp.Condition, dialect=DIALECT)
     except (SqlglotError, RecursionError) as error:
         rule = "it is no SQL condition"
         raise BadCriterion(rule, "Write one, such as processingType IN (:p1,:p2)") from error
 
 
+def _too_deep() -> BadCriterion:
+    return BadCriterion("it is nested too deeply", f"Nest at most {MAX_NESTED} levels")
+
+
 def _nested(words: Iterable[str]) -> int:
-    """How deep the parentheses are, with all words that stand before their operand."""
+    """How deep the parentheses are, with the words that stand before an operand there."""
     depth = deepest = before = 0
     for word in words:
         depth += (word == "(") - (word == ")")
-        before += word in _BEFORE
-        deepest = max(deepest, depth)
-    return deepest + before
+        before = 0 if word in _JOINS or word == "," else before + (word in _BEFORE)
+        deepest = max(deepest, depth + before)
+    return deepest
 
 
 class _Writer:

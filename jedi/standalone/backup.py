@@ -81,7 +81,7 @@ def restore(place: Installation, source: Path) -> Restored:
         raise NotFound(f"There is no file {source}.", code="backup_missing", file=str(source))
     with place.sole("restore"):
         place.home.prepare()
-        creator = place.home.creator
+        creator = place.creator
         if caller() != creator:
             raise Forbidden(
                 f"{place.home.path} is a home of {creator}: restore into one of your own.",

@@ -54,6 +54,12 @@ class Installation:
         return self.settings.database_url or ""
 
     @property
+    def creator(self) -> str:
+        """The account that created the home, the first operator; of an embedded database whoever
+        runs it, whom alone it lets in: root's home may lie in a directory of somebody else's."""
+        return caller() if self.embedded else self.home.creator
+
+    @property
     def shown_url(self) -> str:
         """The database without its password."""
         url = make_url(self.url)

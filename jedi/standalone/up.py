@@ -247,7 +247,7 @@ def _furnish(engine: Engine, place: Installation, site_file: str | None) -> Note
     changed = before not in (None, after)
     notes = [f"The schema was brought from {before} to {after}."] if changed else []
     defaults = packaged("config")
-    creator = place.home.creator
+    creator = place.creator
     with engine.begin() as tx:
         steering.found(tx, creator)
         if site_file is not None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from support.ddm_steps import COUNTER, adler, put, refused, stage, swap
 
+from jedi.core import strictyaml
 from jedi.core.errors import BadInput
 from jedi.ddm.filesystem import FileSystemDDM
 from jedi.ddm.interface import FileInfo
@@ -240,6 +241,22 @@ def test_datasets_are_no_more_readable_than_their_storage(
     directories = {path.stat().st_mode & 0o777 for path in below if path.is_dir()}
     assert directories == {given}
     assert (tmp_path / "b/s/d/f").stat().st_mode & 0o777 == file
+
+
+def test_what_is_said_of_a_dataset_is_read_only_from_a_file_of_some_size(
+    fs: FileSystemDDM, tmp_path: Path
+) -> None:
+    """A pipe would be waited for, and a device or a huge file would fill the memory."""
+    home = lay(tmp_path / "a", "s:d", {"f": "abc"})
+    said = home / ".dataset.yaml"
+    os.mkfifo(said)
+    with pytest.raises(BadInput, match="no file of at most"):
+        fs.dataset("s:d")
+    said.unlink()
+    said.touch()
+    os.truncate(said, strictyaml.MAX_BYTES + 1)
+    with pytest.raises(BadInput, match="no file of at most"):
+        fs.dataset("s:d")
 
 
 def test_a_copy_of_another_size_is_no_replica(fs: FileSystemDDM, tmp_path: Path) -> None:

@@ -167,6 +167,9 @@ def test_all_queues_whose_criteria_hold(engine: Engine) -> None:
         ("NOT " * 60 + "vo = 'a'", None, "nested too deeply"),
         ("coreCount = " + "- " * 60 + "1", None, "nested too deeply"),
         ("vo = " + "lower(" * 60 + "vo" + ")" * 60, None, "nested too deeply"),
+        (" OR ".join(["vo = 'a'"] * 2000), None, "joins more than"),
+        ("NOT vo = " * 900 + "'a'", None, "nested too deeply"),
+        ("vo = 'a'" + "::text" * 5000, None, "nested too deeply"),
     ],
 )
 def test_a_criterion_is_a_condition_and_nothing_else(
@@ -176,6 +179,21 @@ def test_a_criterion_is_a_condition_and_nothing_else(
         compile_criterion(criteria, variables, COLUMNS, "v")
     assert caught.value.remedy
     assert rule in f"{caught.value.rule}: {caught.value.remedy}"
+
+
+@pytest.mark.parametrize(
+    "criteria",
+    [
+        " AND ".join(f"taskName NOT LIKE 'a{n}%'" for n in range(100)),
+        f"coreCount IN ({', '.join(str(-n) for n in range(1, 100))})",
+        "vo IN (" + ", ".join(["'('", "'or'", "'not'"] * 100) + ")",
+        " OR ".join(["vo = 'a'"] * 200),
+    ],
+    ids=range(4),
+)
+def test_a_long_criterion_is_not_a_deep_one(engine: Engine, criteria: str) -> None:
+    with engine.begin() as tx:
+        assert tried(tx, criteria, None) is None
 
 
 @given(st.text(max_size=60))

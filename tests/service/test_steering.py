@@ -14,10 +14,12 @@ from sqlalchemy import Engine
 from support.cli_jedi import Shell
 
 from jedi.core.errors import Forbidden, Refused
-from jedi.core.settings import account_name, caller
+from jedi.core.settings import Settings, account_name, caller
+from jedi.host.home import Home
 from jedi.service import steering
 from jedi.service.users import set_user
 from jedi.standalone.backup import backup, restore
+from jedi.standalone.embedded import Embedded
 from jedi.standalone.installation import Installation
 from jedi.standalone.up import _furnish
 from jedi.taskbuffer.db.engine import connect
@@ -120,6 +122,21 @@ def test_the_first_operator_created_the_home(empty_url: str, home: Path) -> None
     _furnish(engine, place, None)
     with engine.begin() as tx:
         assert users.operators(tx) == [creator]  # there is one: nobody else becomes one by a start
+    engine.dispose()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a home to another account")
+def test_root_steers_its_own_database_whosever_directory_the_home_is(
+    empty_url: str, home: Path
+) -> None:
+    """As a volume of a container is: the embedded database lets nobody in but who runs it, so that
+    an operator by the directory's owner would be one that can't come in."""
+    os.chown(home, 1, 1)
+    place = Installation(Home(home), Embedded(Home(home)), Settings(home, empty_url))
+    engine = connect(empty_url)
+    _furnish(engine, place, None)
+    with engine.begin() as tx:
+        assert users.operators(tx) == [ME]
     engine.dispose()
 
 
