@@ -236,6 +236,9 @@ def test_brokers_know_the_slots_that_sites_declare_and_whose_pilots_come_first(
     at = {site: row for row, site in enumerate(found.sites)}
     assert [slots[at["SITE_A"]], slots[at["SITE_B"]]] == [40.0, 0.0]
     assert [found.streaming[at[one]] for one in ("SITE_A", "SITE_B")] == [1.0, 0.0]
+    with world.engine.begin() as tx:  # most sites say nothing: they are not unified
+        tx.execute(text("UPDATE jedi_sites SET capability = NULL, catchall = '{}'"))
+        assert not snapshot.load(tx).streaming.any()
     assert {slots[row] for site, row in at.items() if site not in ("SITE_A", "SITE_B")} <= {np.inf}
 
 

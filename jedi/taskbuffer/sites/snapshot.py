@@ -103,8 +103,8 @@ SELECT s.site AS sites, s.status, s.role, s.state, s.type, s.cloud, coalesce(s.t
   {_listed("useJumboJobs")} AS jumbo,
   coalesce(w.ddm_endpoint, '') AS endpoint, coalesce(r.endpoints, '{{}}') AS endpoints,
   (s.capability = 'ucore' IS TRUE)::int::float8 AS unified,
-  (s.capability = 'ucore' AND coalesce(s.catchall ->> 'workflow', 'pull_ups') = 'pull_ups' IS TRUE)
-    ::int::float8 AS streaming, s.corecount::float8 AS cores,
+  ((s.capability = 'ucore' AND coalesce(s.catchall ->> 'workflow', 'pull_ups') = 'pull_ups')
+    IS TRUE)::int::float8 AS streaming, s.corecount::float8 AS cores,
   {_said("s.corepower")} AS core_power,
   nullif(greatest(s.maxtime, 0), 0)::float8 AS max_time_s,
   greatest(s.mintime, 0)::float8 AS min_time_s,
