@@ -275,10 +275,16 @@ def cell(value: Any) -> str:
 
 def console(*, stderr: bool = False) -> Console:
     """Where people read: colours only on a terminal and without NO_COLOR; markup is not read,
-    since names and errors may hold brackets. In a pipe no line is folded."""
+    since names and errors may hold brackets, and controls of a terminal are shown, not obeyed: a
+    reason may quote what a payload printed. In a pipe no line is folded."""
     from rich.console import Console
 
-    found = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    class Harmless(Console):
+        def print(self, *objects: Any, **manner: Any) -> None:
+            shown = (harmless(one) if isinstance(one, str) else one for one in objects)
+            super().print(*shown, **manner)
+
+    found = Harmless(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not found.is_terminal:
         found.width = ENDLESS
     return found

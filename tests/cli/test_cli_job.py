@@ -15,6 +15,7 @@ from support.job_rows import Made, make_jobs
 
 from jedi.agent.base import World
 from jedi.cli import job
+from jedi.cli.common import console
 from jedi.cli.job_log import news
 from jedi.cli.task_common import job_ids
 from jedi.core.errors import Forbidden, NotFound
@@ -261,6 +262,12 @@ def test_what_it_printed_is_not_obeyed_by_the_terminal(
     shown = "a␛]0;title␇␛[2Jb�31m\tä\n50 %\n100 %\nfile�gpj.exe�␈"
     assert run("log", made.jobs[0]).out == shown
     assert harmless("\x1b\r\r\n\ud800x") == "␛\n�x"
+
+
+def test_sentences_are_as_harmless_as_logs(capsys: pytest.CaptureFixture[str]) -> None:
+    """Reasons quote payloads: `jedi-task show` and `why` print them line by line."""
+    console().print("reason    it said \x1b]0;title\x07", "and \x9b31m")
+    assert capsys.readouterr().out == "reason    it said ␛]0;title␇ and �31m\n"
 
 
 def test_a_paused_task_with_a_held_job(world: World, run: Run) -> None:
