@@ -165,6 +165,9 @@ def scouted(**keys: Any) -> dict[str, Any]:
         # 20 files of 10 events: 50 jobs of 4 events
         ({"in_": [FileInfo(f"f{i}", 10, "00000001", nevents=10) for i in range(20)]},
          {"nEventsPerJob": 4}, 50, None),
+        # each of 20 files is cut evenly into two ranges of 5 events, a job each
+        ({"in_": [FileInfo(f"f{i}", 10, "00000001", nevents=10) for i in range(20)]},
+         {"tgtNumEventsPerJob": 5}, 40, None),
         # each job has a file of the second dataset: scouts use ten
         ({"in_": 12, "second": 12}, {"nFilesPerJob": 1}, 12, (1, 1)),
     ],

@@ -114,7 +114,8 @@ def past_jobs(tx: Connection, task_ids: Sequence[int], seconds: float) -> dict[i
 
 
 _INPUTS = text("""
-SELECT jeditaskid, d.datasetname, CASE WHEN t.rules ? 'n_events_per_job'
+SELECT jeditaskid, d.datasetname, CASE
+  WHEN t.rules ?| ARRAY['n_events_per_job', 'target_events_per_job']
   THEN (SELECT count(DISTINCT c.lfn) FROM jedi_dataset_contents c  -- a file has several rows
         WHERE c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid)
   ELSE greatest(d.nfiles, 0) END AS nfiles
