@@ -80,7 +80,7 @@ def others(engine: Engine, home: Path, tmp_path: Path) -> Shell:
 def test_only_operators_steer(
     others: Shell, words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever steers the system is an operator (issue 15, B1)."""
+    """Whoever steers the system is an operator."""
     monkeypatch.chdir(tmp_path)
     before = facts(others)
     said = others.run(*words, code=1)

@@ -74,7 +74,7 @@ def refused(text: str | bytes) -> str:
     ],
 )
 def test_plain_values_are_read(text: str | bytes, value: Any) -> None:
-    """Issue: "a small fixed set of types": null, true and false, whole and decimal numbers, text,
+    """ "a small fixed set of types": null, true and false, whole and decimal numbers, text,
     lists, mappings with keys of text."""
     found = strictyaml.load(text)
     assert found == value
@@ -122,7 +122,7 @@ def test_plain_values_are_read(text: str | bytes, value: Any) -> None:
     ],
 )
 def test_the_rest_is_refused_with_its_place(text: str | bytes, rule: str) -> None:
-    """Issue, C7: "no tags, aliases, timestamps or merge keys, bounds of depth and size, errors
+    """ "no tags, aliases, timestamps or merge keys, bounds of depth and size, errors
     with line and column"."""
     assert refused(text).startswith(rule)
 
@@ -178,7 +178,7 @@ MALFORMED = ["!!float x", "!!merge x", "2001-99-99", '"\\Uffffffff"', "9" * 5000
 @pytest.mark.parametrize("text", MALFORMED, ids=lambda text: text[:12])
 @pytest.mark.parametrize("reader", READERS)
 def test_every_reader_refuses_what_is_malformed(tmp_path: Path, reader: str, text: str) -> None:
-    """Issue, C7: "9 kinds of malformed scalars and tags … end in tracebacks in tasks, sites,
+    """ "9 kinds of malformed scalars and tags … end in tracebacks in tasks, sites,
     endpoints, queues, links, rules; 100,000 `[` segfault the ContentsFeeder"."""
     if reader == "collection":  # whoever reads it as one task tells what is wrong with it
         assert split(text, "yaml") is None
