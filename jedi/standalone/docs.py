@@ -30,6 +30,7 @@ from jedi.standalone import dogdocs, pgidocs, simulatordocs
 from jedi.standalone.brokerdocs import brokerage_page
 from jedi.standalone.knobclasses import knob_values_module
 from jedi.standalone.scratch import database
+from jedi.standalone.statementdocs import statements_page
 from jedi.taskbuffer.schema import picture
 from jedi.taskbuffer.schema.tables import metadata
 
@@ -59,9 +60,15 @@ def pages(tx: Connection, root: Path = ROOT) -> dict[Path, str]:
         root / "docs/knobs.md": knobs_page(),
         root / "jedi/core/knob_values.py": knob_values_module(),
         root / "docs/taskparams.md": params_page(),
+        root / "docs/statements.md": _statements(tx, root / "docs/statements.md"),
         **{root / "config/systemd" / name: unit for name, unit in dogdocs.timers().items()},
         **{page: with_parts(page.read_text()) for page in parted},
     }
+
+
+def _statements(tx: Connection, page: Path) -> str:
+    old = page.read_text() if page.exists() else ""
+    return _page(statements_page(tx, old, _grid))
 
 
 # ----------------------------------------------------------------------------------- columns

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import jedi.taskbuffer
+from jedi.standalone.statementdocs import HOT, statements
 
 TASKBUFFER = Path(jedi.taskbuffer.__file__).parent
 BUILT = {
@@ -64,3 +65,9 @@ def test_each_statement_is_a_constant() -> None:
 
 def test_only_these_functions_complete_a_statement() -> None:
     assert {where for where, _ in all_inside()} == BUILT
+
+
+def test_each_statement_has_a_function_and_a_purpose() -> None:
+    found = list(statements())
+    assert [f"{s.module}.{s.name}" for s in found if not (s.function and s.purpose)] == []
+    assert set(HOT) <= {f"{s.module}.{s.name}" for s in found}
