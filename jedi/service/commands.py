@@ -13,6 +13,8 @@ from jedi.core.errors import BadInput, Forbidden, Problem, Refused
 from jedi.core.suggest import suggest
 from jedi.service import tasks
 from jedi.service.sandbox import bundle
+from jedi.service.submission_checks import recheck
+from jedi.spec.incremental import change
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.sites import sites
@@ -161,11 +163,7 @@ def _wrong_place(
 def _wrong_parameters(
     tx: Connection, who: str, jedi_task_id: int, changes: Mapping[str, Any]
 ) -> list[Problem]:
-    from jedi.service import submission
-    from jedi.spec.incremental import change
-    from jedi.taskbuffer.tasks.new_tasks import params_of
-
-    params, problems = change(params_of(tx, [jedi_task_id])[jedi_task_id], changes)
+    params, problems = change(new_tasks.params_of(tx, [jedi_task_id])[jedi_task_id], changes)
     if params is None or problems:
         return problems
-    return submission.recheck(tx, who, params, changes)
+    return recheck(tx, who, params, changes)

@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import Connection
 
 from jedi.core.errors import BadInput, NotFound, Problem
-from jedi.core.knobs import Knobs
 from jedi.core.suggest import suggest
 from jedi.ddm.interface import DDM
 from jedi.service import resubmission
 from jedi.service.resubmission import Earlier
 from jedi.service.sandbox import Sandbox, bundle
+from jedi.service.submission_checks import limits, paths, person, places
 from jedi.service.submission_warnings import cautions
 from jedi.spec.placeholders import TASK_ID
 from jedi.spec.preprocessing import is_told
-from jedi.spec.priority import DEFAULT, OF_USERS, task_priority
+from jedi.spec.priority import task_priority
 from jedi.spec.splitrule import render_split_rule
 from jedi.spec.taskparams import InputItem, OutputItem, TaskParams
 from jedi.spec.tasktext import examine, parse_text
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.inputs import datasets, recovery
 from jedi.taskbuffer.scheduling import queues
-from jedi.taskbuffer.sites import sites
 from jedi.taskbuffer.tasks import family, new_tasks
 from jedi.taskbuffer.tasks.new_tasks import NewTask
 from jedi.taskbuffer.users import users
 from jedi.taskrefiner.refine import Refiner
-
-_DatasetItem = TypeVar("_DatasetItem", InputItem, OutputItem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +130,10 @@ def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, base_dir: 
     if params is None:
         raise BadInput(problems)
     settings = knobs.load(tx)
-    problems += _person(params, who, users.role(tx, who))
+    problems += person(params, who, users.role(tx, who))
     problems += _queue(tx, params, params.user_name or who)
-    problems += _places(tx, params)
-    problems += _limits(params, settings)
+    problems += places(tx, params)
+    problems += limits(params, settings)
     problems += _inputs(tx, ddm, params)
     makers = _makers(tx, params)
     earlier = resubmission.find(tx, params.user_name or who, params, makers.values())
@@ -163,44 +160,6 @@ def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, base_dir: 
         parent_id=parent_id,
         earlier=earlier,
     )
-
-
-def recheck(tx: Connection, who: str, params: TaskParams, keys: Collection[str]) -> list[Problem]:
-    """What is wrong outside the text with these keys of a task whose parameters change."""
-    found = [
-        *_person(params, who, users.role(tx, who)),
-        *_places(tx, params),
-        *_limits(params, knobs.load(tx)),
-    ]
-    return [problem for problem in found if problem.path in keys]
-
-
-def _person(params: TaskParams, who: str, role: str) -> Iterator[Problem]:
-    """Keys that ordinary users may not set.
-    Source: docs/reference/task-parameters.md#keys-of-ordinary-users."""
-    if role in ("production", "operator"):
-        return
-    if params.user_name not in (None, who):
-        rule = "only production users and operators submit for others"
-        yield Problem("userName", params.user_name, rule, f"Leave it out: you are {who}")
-    if params.gshare is not None:
-        rule = "only production users and operators choose a share"
-        yield Problem("gshare", params.gshare, rule, "Leave it out: it is your work queue's")
-    if params.work_queue_name is not None:
-        rule = "only production users and operators choose a work queue"
-        remedy = "Leave it out: its criteria choose it"
-        yield Problem("workQueueName", params.work_queue_name, rule, remedy)
-    if params.task_type not in (None, "anal"):
-        rule = "only production users and operators submit production tasks"
-        yield Problem("taskType", params.task_type, rule, "Leave it out")
-    least, most = OF_USERS
-    for key, value in (
-        ("taskPriority", params.task_priority),
-        ("currentPriority", params.current_priority),
-    ):
-        if value is not None and not least <= value <= most:
-            rule = f"a user's tasks have priorities from {least} to {most}"
-            yield Problem(key, value, rule, f"Leave it out for {DEFAULT}")
 
 
 def _queue(tx: Connection, params: TaskParams, owner: str) -> Iterator[Problem]:
@@ -254,26 +213,6 @@ def row_of(params: TaskParams, owner: str, priority: int) -> dict[str, Any]:
     return {**new_tasks.told_columns(params), **said}
 
 
-def _places(tx: Connection, params: TaskParams) -> Iterator[Problem]:
-    """The sites and endpoints that the task names exist."""
-    wanted = [("site", one) for one in (params.site or "").split(",")]
-    wanted += [(key, getattr(params, key) or "") for key in ("nucleus", "cloud", "destination")]
-    wanted += [(path, item.destination or "")
-               for path, item in _paths(params, OutputItem, "destination")]  # fmt: skip
-    if not any(name for _, name in wanted):
-        return
-    rows = sites.all_sites(tx)
-    names, endpoints = {row.site for row in rows}, sites.all_endpoints(tx)
-    known = {"site": names, "nucleus": names, "cloud": {row.cloud for row in rows},
-             "destination": {row.ddm_endpoint for row in endpoints}}  # fmt: skip
-    for path, name in wanted:
-        kind = path.rpartition(".")[2]
-        if name and name not in known[kind]:
-            listed = "endpoint" if kind == "destination" else "site"
-            remedy = suggest(name, known[kind], f"Look at the output of: jedi {listed} list")
-            yield Problem(path, name, f"no such {kind}", remedy)
-
-
 def _parent(tx: Connection, params: TaskParams, owner: str) -> tuple[int | None, list[Problem]]:
     """The id of the task that is named as the parent, the last of that name."""
     name = params.parent_task_name
@@ -290,17 +229,10 @@ def _parent(tx: Connection, params: TaskParams, owner: str) -> tuple[int | None,
     return None, [Problem("parentTaskName", name, rule, remedy)]
 
 
-def _limits(params: TaskParams, settings: Knobs) -> Iterator[Problem]:
-    most = int(settings.jobgen.hard_max_files_per_job)
-    if params.n_files_per_job is not None and params.n_files_per_job > most:
-        rule = f"no job gets more than {most} files (knob jobgen.hard_max_files_per_job)"
-        yield Problem("nFilesPerJob", params.n_files_per_job, rule, "Lower it")
-
-
 def _inputs(tx: Connection, ddm: DDM, params: TaskParams) -> Iterator[Problem]:
     """Inputs exist, or another task makes them."""
-    paths = _paths(params, InputItem)
-    unknown = {name: path for path, item in paths for name in item.datasets if not _is(ddm, name)}
+    named = paths(params, InputItem)
+    unknown = {name: path for path, item in named for name in item.datasets if not _is(ddm, name)}
     made = {row.datasetname for row in datasets.producers(tx, unknown)}
     for name, path in unknown.items():
         if name not in made and not is_told(name):
@@ -310,7 +242,7 @@ def _inputs(tx: Connection, ddm: DDM, params: TaskParams) -> Iterator[Problem]:
 
 def _wanted(params: TaskParams) -> dict[str, str]:
     """The output datasets with fixed names, and where each is named."""
-    wanted = {item.dataset: path for path, item in _paths(params, OutputItem)}
+    wanted = {item.dataset: path for path, item in paths(params, OutputItem)}
     if params.log is not None:
         wanted.setdefault(params.log.dataset, "log.dataset")
     return {name: path for name, path in wanted.items() if TASK_ID not in name}
@@ -363,16 +295,6 @@ def _lost(tx: Connection, ddm: DDM, params: TaskParams) -> Iterator[Problem]:
             yield Problem("lostFiles", lfn, f"is in {name} still", remedy)
         elif lfn in again:
             yield Problem("lostFiles", lfn, f"task {again[lfn]} has made it again", remedy)
-
-
-def _paths(
-    params: TaskParams, kind: type[_DatasetItem], key: str = "dataset"
-) -> list[tuple[str, _DatasetItem]]:
-    return [
-        (f"jobParameters[{i}].{key}", item)
-        for i, item in enumerate(params.job_parameters)
-        if isinstance(item, kind)
-    ]
 
 
 def _is(ddm: DDM, name: str) -> bool:

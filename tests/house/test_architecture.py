@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -151,3 +151,37 @@ def test_knobs_are_read_as_attributes() -> None:
         if by_name.search(line)
     ]
     assert found == []
+
+
+def graph() -> dict[str, set[str]]:
+    """Every module of ours, and those that it imports, wherever in its file it does."""
+    files = {".".join(("jedi", *p.relative_to(PACKAGE).with_suffix("").parts)): p
+             for p in PACKAGE.rglob("*.py")}  # fmt: skip
+    files = {name.removesuffix(".__init__"): path for name, path in files.items()}
+    found: dict[str, set[str]] = {}
+    for module, path in files.items():
+        names = imports(str(path.relative_to(PACKAGE)), path.read_text())
+        used = (name if name in files else name.rpartition(".")[0] for name in names)
+        found[module] = {name for name in used if name in files} - {module}
+    return found
+
+
+def circular(uses: Mapping[str, set[str]]) -> list[str]:
+    """The modules that import themselves by way of others, or lead to some that do."""
+    left = dict(uses)
+    while leaves := [name for name, used in left.items() if not used & left.keys()]:
+        for name in leaves:
+            del left[name]
+    return sorted(left)
+
+
+def test_no_import_leads_back() -> None:
+    """Issue: "No circle between files (service: commands -> submission -> resubmission -> commands
+    is the only one), and a test"."""
+    assert circular(graph()) == []
+
+
+def test_a_circle_is_found() -> None:
+    uses = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set[str](), "e": {"d"}}
+    assert circular(uses) == ["a", "b", "c"]
+    assert "jedi.service.resubmission" in graph()["jedi.service.submission"]

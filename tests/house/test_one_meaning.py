@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import jedi
+from jedi.core import states
+from jedi.taskbuffer.db import sql_lists
 
 PACKAGE = Path(jedi.__file__).parent
 
@@ -55,3 +58,20 @@ def test_the_check_itself_finds_duplicates() -> None:
         "e.py": 'Item = TypeVar("Item")',
     }
     assert in_several_files(files) == {"Plan": ["a.py", "b.py"], "Pair": ["a.py", "c.py"]}
+
+
+def test_sets_are_rendered_for_sql_in_one_place() -> None:
+    """Issue: "sets of statuses and types rendered for SQL in one place"; `_OUTPUTS`, `_INPUTS` and
+    `_MASTERS` were different sets under one name."""
+    rendered = re.compile(r"""\.join\(\s*f"'\{|\b_(INPUTS|OUTPUTS|MASTERS)\b""")
+    found = [path for path, source in sources().items() if rendered.search(source)]
+    assert found == ["taskbuffer/db/sql_lists.py"]
+
+
+def test_sets_in_sql_bear_the_names_of_the_sets() -> None:
+    """`JOB_FINAL` in SQL is `JOB_FINAL` of core/states.py."""
+    lists = {name: text for name, text in vars(sql_lists).items() if name.isupper()}
+    same = {name: getattr(states, name) for name in lists if hasattr(states, name)}
+    for name, words in same.items():
+        assert set(lists[name].split(", ")) == {f"'{word}'" for word in words}
+    assert lists.keys() - same.keys() == {"INPUT_FILE_TYPES", "FED_FILE_TYPES", "TASK_FINAL"}

@@ -16,6 +16,13 @@ from jedi.core import states
 from jedi.core.states import Machine
 from jedi.spec.splitrule import SCOUTING
 from jedi.taskbuffer.db.engine import bulk
+from jedi.taskbuffer.db.sql_lists import (
+    INPUT_TYPES,
+    JOB_LIVE,
+    OUTPUT_TYPES,
+    PRE_MERGE_TYPES,
+    listed,
+)
 from jedi.taskbuffer.jobs import all_jobs
 
 SHOWN = 20
@@ -44,13 +51,6 @@ class Finding:
     ids: list[int | str]
 
 
-def _listed(names: object) -> str:
-    return ", ".join(f"'{name}'" for name in names)  # type: ignore[attr-defined]
-
-
-_INPUTS = f"({_listed(states.INPUT_TYPES)})"
-_OUTPUTS = f"({_listed(states.OUTPUT_TYPES)})"
-_LIVE = f"({_listed(states.JOB_LIVE)})"
 _JOB = "pandaid, jeditaskid, status, site, workqueue_id, gshare, resource_type, cores"
 _JOBS = all_jobs.all_jobs(_JOB)
 _KEPT = all_jobs.all_jobs("pandaid, status, tableoid = 'jedi_jobs_archived'::regclass AS archived")
@@ -113,7 +113,7 @@ _TWO_LIVE_JOBS = f"""
 SELECT f.fileid, count(*) OVER (PARTITION BY f.fileid) > 1
 FROM jedi_job_files f JOIN jedi_jobs j ON j.pandaid = f.pandaid
   JOIN jedi_datasets d ON d.datasetid = f.datasetid AND d.jeditaskid = f.jeditaskid
-WHERE j.status IN {_LIVE} AND f.type IN {_INPUTS} AND NOT {_SHARED}"""
+WHERE j.status IN ({JOB_LIVE}) AND f.type IN ({INPUT_TYPES}) AND NOT {_SHARED}"""
 
 
 def _in_jobs(files: str, jobs: str) -> str:
@@ -130,32 +130,33 @@ SELECT f.fileid, coalesce(c.status, '') NOT IN ('finished', 'nooutput') AND l.fi
 FROM {_JOBS} j JOIN {_FILES} f ON f.pandaid = j.pandaid
   LEFT JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
   LEFT JOIN jedi_lost_files l ON l.fileid = f.fileid AND l.jeditaskid = f.jeditaskid
-WHERE j.status = 'finished' AND f.type IN {_OUTPUTS}"""
+WHERE j.status = 'finished' AND f.type IN ({OUTPUT_TYPES})"""
 
 _NAMED_TWICE = f"""
 SELECT fileid, count(*) OVER (PARTITION BY jeditaskid, datasetid, lfn) > 1
-FROM jedi_dataset_contents WHERE type IN {_OUTPUTS}"""
+FROM jedi_dataset_contents WHERE type IN ({OUTPUT_TYPES})"""
 
-_PRE_MERGE = f"({_listed(states.PRE_MERGE_TYPES)})"
 _MERGED = f"""
-SELECT c.fileid, CASE WHEN c.status = 'pending' THEN j.status NOT IN {_LIVE} OR j.status = 'merging'
+SELECT c.fileid, CASE WHEN c.status = 'pending'
+    THEN j.status NOT IN ({JOB_LIVE}) OR j.status = 'merging'
   WHEN c.status IN ('ready', 'running') THEN j.status <> 'merging'
   WHEN c.status = 'finished' THEN j.status <> 'finished'
   ELSE j.status NOT IN ('failed', 'cancelled', 'closed') AND l.fileid IS NULL END
 FROM jedi_dataset_contents c JOIN {_JOBS} j ON j.pandaid = c.outpandaid
   LEFT JOIN jedi_lost_files l ON l.fileid = c.fileid AND l.jeditaskid = c.jeditaskid
-WHERE c.type IN {_PRE_MERGE}"""
+WHERE c.type IN ({PRE_MERGE_TYPES})"""
 
 _WAITING_FOR_MERGE = f"""
 SELECT j.pandaid, c.outpandaid IS NULL
 FROM jedi_jobs j LEFT JOIN (
   SELECT DISTINCT outpandaid FROM jedi_dataset_contents
-  WHERE type IN {_PRE_MERGE} AND status IN ('ready', 'running')) c ON c.outpandaid = j.pandaid
+  WHERE type IN ({PRE_MERGE_TYPES}) AND status IN ('ready', 'running')) c
+  ON c.outpandaid = j.pandaid
 WHERE j.status = 'merging'"""
 
 _ATTEMPTS = f"""
 SELECT fileid, attemptnr > maxattempt
-FROM jedi_dataset_contents WHERE type IN {_INPUTS} AND type <> 'random_seed'"""
+FROM jedi_dataset_contents WHERE type IN ({INPUT_TYPES}) AND type <> 'random_seed'"""
 
 _READY = """
 SELECT pandaid, r.site IS NULL OR j.status IS NULL
@@ -164,8 +165,8 @@ FROM jedi_job_ready r FULL JOIN (
 USING (pandaid)"""
 
 _FINAL_TASK = f"""
-SELECT j.pandaid, t.status IN ({_listed(sorted(states.TASK.final))})
-FROM jedi_jobs j JOIN jedi_tasks t USING (jeditaskid) WHERE j.status IN {_LIVE}"""
+SELECT j.pandaid, t.status IN ({listed(sorted(states.TASK.final))})
+FROM jedi_jobs j JOIN jedi_tasks t USING (jeditaskid) WHERE j.status IN ({JOB_LIVE})"""
 
 
 def _has(child: str, row_id: str, parent: str, *, by: str) -> str:
@@ -180,14 +181,14 @@ def _path(
 ) -> str:
     """Every log begins at a beginning, hangs together, and ends where the object is; a hold stays
     where it is. Where there is no log that is bad if it is `lost`."""
-    legal = _listed(f"{a}>{b}" for a, b in sorted(machine.pairs))
+    legal = listed(f"{a}>{b}" for a, b in sorted(machine.pairs))
     return f"""
 SELECT o.{row_id}, CASE WHEN l.status IS NULL THEN {lost}
                         ELSE l.broken OR l.last AND l.status <> o.status END
 FROM {objects} o LEFT JOIN (
   SELECT {row_id}, status, lead(status) OVER w IS NULL AS last,
     fromstatus IS DISTINCT FROM lag(status) OVER w
-    OR CASE WHEN fromstatus IS NULL THEN status NOT IN ({_listed(sorted(machine.initial))})
+    OR CASE WHEN fromstatus IS NULL THEN status NOT IN ({listed(sorted(machine.initial))})
             ELSE fromstatus <> status AND fromstatus || '>' || status NOT IN ({legal}) END
     AS broken
   FROM {machine.table}_statuslog WINDOW w AS (PARTITION BY {row_id} ORDER BY log_id)) l
@@ -196,18 +197,20 @@ USING ({row_id}) WHERE {condition}"""
 
 INVARIANTS = (
     Invariant("input_counters", "counters of input datasets equal their rows", "dataset.counter",
-              _counters(f"IN {_INPUTS}", _INPUT_COUNTERS)),
+              _counters(f"IN ({INPUT_TYPES})", _INPUT_COUNTERS)),
     Invariant("output_counters", "counters of other datasets equal their rows", "dataset.counter",
-              _counters(f"NOT IN {_INPUTS}", _OUTPUT_COUNTERS)),
+              _counters(f"NOT IN ({INPUT_TYPES})", _OUTPUT_COUNTERS)),
     Invariant("job_statistics", "job_stats with its deltas equals the jobs",
               "site/queue/share/shape/status", _STATISTICS),
     Invariant("one_live_job", "no input file is in two live jobs", "file", _TWO_LIVE_JOBS),
     Invariant("running_inputs", "a running input file is in a live job", "file",
-              _in_jobs(f"c.type IN {_INPUTS} AND c.status = 'running'", f"j.status IN {_LIVE}")),
+              _in_jobs(f"c.type IN ({INPUT_TYPES}) AND c.status = 'running'",
+                       f"j.status IN ({JOB_LIVE})")),
     Invariant("finished_inputs", "a finished input file has its finished job", "file",
-              _in_jobs(f"c.type IN {_INPUTS} AND c.status = 'finished'", "j.status = 'finished'")),
+              _in_jobs(f"c.type IN ({INPUT_TYPES}) AND c.status = 'finished'",
+                       "j.status = 'finished'")),
     Invariant("finished_outputs", "a finished output file has its finished job", "file",
-              _in_jobs(f"c.type IN {_OUTPUTS} AND c.status = 'finished'",
+              _in_jobs(f"c.type IN ({OUTPUT_TYPES}) AND c.status = 'finished'",
                        "j.status = 'finished'")),
     Invariant("outputs_of_finished_jobs", "outputs of a finished job are finished, or lost since",
               "file",
@@ -235,10 +238,11 @@ INVARIANTS = (
     Invariant("task_log", "a task's log is a legal path to its status", "task",
               _path(states.TASK, "jedi_tasks", "jeditaskid")),
     Invariant("input_log", "an input dataset's log is a legal path, too", "dataset",
-              _path(states.INPUT_DATASET, "jedi_datasets", "datasetid", f"o.type IN {_INPUTS}")),
+              _path(states.INPUT_DATASET, "jedi_datasets", "datasetid",
+                    f"o.type IN ({INPUT_TYPES})")),
     Invariant("output_log", "an output dataset's log is a legal path, too", "dataset",
               _path(states.OUTPUT_DATASET, "jedi_datasets", "datasetid",
-                    f"o.type NOT IN {_INPUTS}")),
+                    f"o.type NOT IN ({INPUT_TYPES})")),
     Invariant("job_log", "a job's log is a legal path to its status", "job",
               _path(states.JOB, _KEPT, "pandaid", lost="NOT archived")),
 )  # fmt: skip
@@ -265,7 +269,7 @@ def _examine(tx: Connection, rule: Invariant) -> Finding:
 _MADE = text(f"""
 SELECT c.fileid, d.datasetname, c.lfn, c.fsize, c.checksum
 FROM jedi_dataset_contents c JOIN jedi_datasets d USING (datasetid, jeditaskid)
-WHERE c.type IN {_OUTPUTS} AND c.status = 'finished' AND c.fileid > :after
+WHERE c.type IN ({OUTPUT_TYPES}) AND c.status = 'finished' AND c.fileid > :after
   AND d.state IS DISTINCT FROM 'missing' AND NOT EXISTS (
     SELECT FROM {all_jobs.all_jobs("pandaid, purged_at")} j
     WHERE j.pandaid = c.outpandaid AND j.purged_at IS NOT NULL AND c.type = 'output')
@@ -283,7 +287,7 @@ def made_files(tx: Connection, page: int = 1000) -> Iterator[list[Row[Any]]]:
 
 _MERGED_DATASETS = text(f"""
 SELECT d.datasetname FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
-WHERE d.type = 'trn_output' AND t.status IN ({_listed(sorted(states.TASK.final))})
+WHERE d.type = 'trn_output' AND t.status IN ({listed(sorted(states.TASK.final))})
 ORDER BY d.datasetid
 """)
 

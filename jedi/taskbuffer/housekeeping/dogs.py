@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
-from jedi.core import states
+from jedi.taskbuffer.db.sql_lists import FILE_TYPES, JOB_LIVE
 from jedi.taskbuffer.tasks import tasks
 
 _KILLERS = text("""
@@ -64,13 +64,10 @@ def on_hold(tx: Connection, retry_s: float, timeout_s: float, limit: int) -> lis
     return list(tx.execute(_ON_HOLD, found))
 
 
-_LIVE = ", ".join(f"'{status}'" for status in states.JOB_LIVE)
-
-
 _LIVING = text(f"""
 SELECT j.pandaid, j.lock_seq FROM jedi_jobs j
   JOIN unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) a(id, seq)
-  ON j.pandaid = a.id AND j.lock_seq = a.seq WHERE j.status IN ({_LIVE})
+  ON j.pandaid = a.id AND j.lock_seq = a.seq WHERE j.status IN ({JOB_LIVE})
 """)
 
 
@@ -81,12 +78,11 @@ def living(tx: Connection, attempts: Iterable[tuple[int, int]]) -> set[tuple[int
     return {(row.pandaid, row.lock_seq) for row in rows}
 
 
-_MOVED = ", ".join(f"'{kind}'" for kind in states.FILE_TYPES)
 _AWAITING = text(f"""
 SELECT j.pandaid, j.lock_seq, (
   SELECT jsonb_agg(jsonb_build_array(d.datasetname, f.lfn, f.endpoint))
   FROM jedi_job_files f JOIN jedi_datasets d USING (datasetid, jeditaskid)
-  WHERE f.pandaid = j.pandaid AND f.type IN ({_MOVED})
+  WHERE f.pandaid = j.pandaid AND f.type IN ({FILE_TYPES})
     AND (f.endpoint IS NOT NULL OR f.type <> 'trn_log')) AS inputs
 FROM jedi_jobs j
 WHERE j.moving AND j.status = 'assigned' AND j.priority > :above

@@ -7,17 +7,15 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
-from jedi.core import states
+from jedi.taskbuffer.db.sql_lists import PRODUCT_TYPES, TASK_FINAL, listed
 
-_FINAL = ", ".join(f"'{status}'" for status in sorted(states.TASK.final))
-_IN_VAIN = ", ".join(f"'{status}'" for status in ("aborted", "broken", "failed"))
-_PRODUCTS = ", ".join(f"'{kind}'" for kind in states.PRODUCT_TYPES)
+_IN_VAIN = listed(("aborted", "broken", "failed"))
 _EXPIRED = text(f"""
 SELECT d.datasetid, d.datasetname, ARRAY(
   SELECT c.lfn FROM jedi_dataset_contents c
   WHERE c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid) AS lfns
 FROM jedi_tasks t JOIN jedi_datasets d USING (jeditaskid)
-WHERE t.status IN ({_FINAL}) AND d.datasetid <> ALL(CAST(:stuck AS bigint[]))
+WHERE t.status IN ({TASK_FINAL}) AND d.datasetid <> ALL(CAST(:stuck AS bigint[]))
   AND (d.state = 'missing' AND d.statechecktime >= t.endtime) IS NOT TRUE
   AND (d.type = 'output' AND 'tr' = ANY(string_to_array(d.attributes, ','))
       AND :transient_s > 0 AND t.endtime < jedi_now() - make_interval(secs => :transient_s)
@@ -28,7 +26,7 @@ WHERE t.status IN ({_FINAL}) AND d.datasetid <> ALL(CAST(:stuck AS bigint[]))
   AND NOT EXISTS (
     SELECT FROM jedi_datasets o JOIN jedi_tasks u USING (jeditaskid)
     WHERE o.datasetname = d.datasetname AND o.jeditaskid <> d.jeditaskid
-      AND (o.type IN ({_PRODUCTS}) OR u.status NOT IN ({_FINAL})))
+      AND (o.type IN ({PRODUCT_TYPES}) OR u.status NOT IN ({TASK_FINAL})))
 ORDER BY t.endtime, d.datasetid LIMIT :limit
 """)
 

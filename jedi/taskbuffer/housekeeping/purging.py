@@ -10,12 +10,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
-from jedi.core import states
+from jedi.taskbuffer.db.sql_lists import JOB_FINAL, TASK_FINAL
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.jobs.jobs import lock_jobs
 
-_JOB_ENDED = ", ".join(f"'{status}'" for status in sorted(states.JOB.final))
-_TASK_ENDED = ", ".join(f"'{status}'" for status in sorted(states.TASK.final))
 _TABLES = ("jedi_jobs", "jedi_jobs_archived")
 GOING = "to_timestamp(0)"
 """The `retention` of jobs whose outputs are being removed: nobody can keep them any more."""
@@ -24,7 +22,7 @@ SELECT o.jeditaskid, d.datasetname FROM jedi_datasets d
   JOIN jedi_datasets o ON o.datasetname = d.datasetname OR o.containername = d.datasetname
   JOIN jedi_tasks u ON u.jeditaskid = o.jeditaskid
 WHERE d.jeditaskid = {{task}} AND d.type IN ('output', 'tmpl_output')
-  AND o.jeditaskid <> d.jeditaskid AND u.status NOT IN ({_TASK_ENDED})
+  AND o.jeditaskid <> d.jeditaskid AND u.status NOT IN ({TASK_FINAL})
 """
 _USERS = text(f"{_IN_USE.format(task=':task')} ORDER BY o.jeditaskid, o.datasetid")
 
@@ -49,7 +47,7 @@ INSERT INTO jedi_jobs_statuslog
   (pandaid, jeditaskid, fromstatus, status, agent, reason_code, reason)
 SELECT pandaid, jeditaskid, status, status, :agent, :code, :reason FROM u
 """
-_UNPURGED = f"purged_at IS NULL AND status IN ({_JOB_ENDED})"
+_UNPURGED = f"purged_at IS NULL AND status IN ({JOB_FINAL})"
 _KEPT = f"{_UNPURGED} AND retention IS DISTINCT FROM {GOING}"
 _KEEP = "retention = jedi_now() + make_interval(secs => :keep_s)"
 _OF_THESE = "pandaid = ANY(CAST(:ids AS bigint[]))"
@@ -94,8 +92,8 @@ _FILES = all_files("pandaid, fileid, jeditaskid, type")
 _DUE = f"""
 WITH due AS (
   SELECT j.pandaid, jeditaskid FROM {_JOBS} j JOIN jedi_tasks t USING (jeditaskid)
-  WHERE {{due}} AND j.purged_at IS NULL AND j.status IN ({_JOB_ENDED})
-    AND jeditaskid <> ALL(CAST(:stuck AS bigint[])) AND t.status IN ({_TASK_ENDED})
+  WHERE {{due}} AND j.purged_at IS NULL AND j.status IN ({JOB_FINAL})
+    AND jeditaskid <> ALL(CAST(:stuck AS bigint[])) AND t.status IN ({TASK_FINAL})
     AND NOT EXISTS ({_IN_USE.format(task="j.jeditaskid")})
   LIMIT :limit
 )

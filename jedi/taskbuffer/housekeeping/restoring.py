@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
+from jedi.taskbuffer.db.sql_lists import PRE_MERGE_TYPES
 from jedi.taskbuffer.jobs import job_ends, merging
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.sites import pilots
@@ -56,7 +57,7 @@ SELECT j.pandaid, d.datasetname, c.lfn, f.endpoint FROM jedi_jobs j
   JOIN jedi_job_files f USING (pandaid)
   JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
   JOIN jedi_datasets d ON d.datasetid = c.datasetid AND d.jeditaskid = c.jeditaskid
-WHERE j.status = 'merging' AND c.type IN ({merging.PRE_MERGE})
+WHERE j.status = 'merging' AND c.type IN ({PRE_MERGE_TYPES})
   AND c.status IN ('ready', 'running') AND c.outpandaid = j.pandaid ORDER BY 1, c.fileid
 """)
 

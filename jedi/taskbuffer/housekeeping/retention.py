@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, TextClause, text
 
-from jedi.core import states
+from jedi.taskbuffer.db.sql_lists import TASK_FINAL
 
 _OLD = "< jedi_now() - make_interval(secs => :age_s)"
-_FINAL = ", ".join(f"'{status}'" for status in sorted(states.TASK.final))
 _DELETE = "WITH old AS ({old} LIMIT :limit), {deletes} SELECT count(*) FROM old"
 
 
@@ -58,7 +57,7 @@ RULES = (
          "AND l.decision_id > d.decision_id AND (d.outcome = 'none' OR d.broker = 'nucleus' "
          "OR (l.outcome = 'chosen' AND l.broker <> 'nucleus'))) "
          "OR NOT EXISTS (SELECT FROM jedi_tasks t "
-         f"WHERE t.jeditaskid = d.jeditaskid AND t.status NOT IN ({_FINAL}))) "
+         f"WHERE t.jeditaskid = d.jeditaskid AND t.status NOT IN ({TASK_FINAL}))) "
          "ORDER BY creationtime"),
     RetentionRule("snapshots", "what brokers knew, once no decision is left that was made by it",
          "snapshot_hash", ("jedi_snapshots",),

@@ -12,10 +12,8 @@ from sqlalchemy import Connection, Row, text
 from jedi.core import states
 from jedi.spec.dataset import NewDataset, OutputTemplate
 from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.sql_lists import PRODUCT_TYPES, TASK_FINAL
 from jedi.taskbuffer.tasks.tasks import claim
-
-_OUTPUTS = ", ".join(f"'{kind}'" for kind in states.PRODUCT_TYPES)
-_FINAL = ", ".join(f"'{s}'" for s in sorted(states.TASK.final))
 
 _INSERT = text("""
 WITH i AS (
@@ -204,7 +202,7 @@ def with_ready_files(tx: Connection, task_ids: Iterable[int]) -> set[int]:
     )
 
 
-_INPUTS = text("""
+_READ_INPUTS = text("""
 SELECT d.datasetid, d.jeditaskid, d.datasetname, d.containername, d.attributes, d.type,
   d.masterid, d.status, d.nfiles, d.nfilestobeused, d.nevents,
   CASE WHEN d.nfiles > 0 AND d.masterid IS NULL AND t.rules ?| CAST(:ranges AS text[])
@@ -225,15 +223,15 @@ def inputs(tx: Connection, task_ids: Sequence[int]) -> list[Row[Any]]:
         "types": [kind for kind in states.FED_TYPES if kind != "pp_input"],
         "ranges": ["n_events_per_job", "target_events_per_job"],
     }
-    return list(tx.execute(_INPUTS, values))
+    return list(tx.execute(_READ_INPUTS, values))
 
 
 _PRODUCERS = text(f"""
-SELECT d.datasetname, t.jeditaskid, t.status NOT IN ({_FINAL}) OR EXISTS (
+SELECT d.datasetname, t.jeditaskid, t.status NOT IN ({TASK_FINAL}) OR EXISTS (
   SELECT FROM jedi_commands m WHERE m.jeditaskid = t.jeditaskid AND m.acknowledged_at IS NULL)
   AS live
 FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
-WHERE d.datasetname = ANY(:names) AND d.type IN ({_OUTPUTS})
+WHERE d.datasetname = ANY(:names) AND d.type IN ({PRODUCT_TYPES})
 UNION ALL
 SELECT i ->> 'dataset', t.jeditaskid, true
 FROM jedi_tasks t JOIN jedi_taskparams p USING (jeditaskid),
@@ -253,8 +251,8 @@ def producers(tx: Connection, names: Iterable[str]) -> list[Row[Any]]:
 _FELLOWS = text(f"""
 SELECT o.jeditaskid, o.datasetname FROM jedi_datasets d JOIN jedi_datasets o
   USING (datasetname, type) JOIN jedi_tasks t ON t.jeditaskid = o.jeditaskid
-WHERE d.jeditaskid = :task AND d.type IN ({_OUTPUTS})
-  AND o.jeditaskid <> :task AND t.status NOT IN ({_FINAL}) ORDER BY o.jeditaskid
+WHERE d.jeditaskid = :task AND d.type IN ({PRODUCT_TYPES})
+  AND o.jeditaskid <> :task AND t.status NOT IN ({TASK_FINAL}) ORDER BY o.jeditaskid
 """)
 
 

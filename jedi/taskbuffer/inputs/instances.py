@@ -10,13 +10,9 @@ from collections.abc import Collection, Sequence
 
 from sqlalchemy import Connection, text
 
-from jedi.core import states
 from jedi.core.errors import LockLost
 from jedi.spec.generation import OutputDataset, TaskOrder
-
-_TEMPLATES = ", ".join(f"'{kind}'" for kind in states.TEMPLATE_TYPES)
-_PRODUCTS = ", ".join(f"'{kind}'" for kind in sorted(states.PRODUCT_TYPES))
-_FINAL = ", ".join(f"'{status}'" for status in sorted(states.TASK.final))
+from jedi.taskbuffer.db.sql_lists import PRODUCT_TYPES, TASK_FINAL, TEMPLATE_TYPES
 
 _AT_SITES = text("""
 WITH t AS (
@@ -70,10 +66,12 @@ def at_sites(
 
 _TO_COME = text(f"""
 SELECT d.datasetname FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
-WHERE d.datasetname = ANY(:names) AND d.type IN ({_TEMPLATES}) AND t.status NOT IN ({_FINAL})
+WHERE d.datasetname = ANY(:names) AND d.type IN ({TEMPLATE_TYPES})
+  AND t.status NOT IN ({TASK_FINAL})
 UNION
 SELECT d.containername FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
-WHERE d.containername = ANY(:names) AND d.type IN ({_PRODUCTS}) AND t.status NOT IN ({_FINAL})
+WHERE d.containername = ANY(:names) AND d.type IN ({PRODUCT_TYPES})
+  AND t.status NOT IN ({TASK_FINAL})
 UNION
 SELECT w.name FROM jedi_tasks t JOIN jedi_taskparams p USING (jeditaskid),
   LATERAL jsonb_array_elements(p.taskparams -> 'jobParameters') i,

@@ -15,13 +15,11 @@ from typing import Any
 from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
+from jedi.taskbuffer.db.sql_lists import FED_TYPES, MASTER_TYPES, PRE_MERGE_TYPES
 
 FilesByTask = Mapping[int, Mapping[str, Iterable[str]]]
 """LFNs of outputs by task and dataset."""
 
-_INPUTS = ", ".join(f"'{kind}'" for kind in states.FED_TYPES)
-_PRE_MERGE = ", ".join(f"'{kind}'" for kind in states.PRE_MERGE_TYPES)
-_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
 _CODE = states.EVENT_CODES
 _FILE = "pandaid, fileid, jeditaskid, datasetid, type, lfn"
 _ALL_FILES = (
@@ -51,7 +49,8 @@ WITH RECURSIVE b AS (
   UNION
   SELECT c.outpandaid FROM b JOIN {_ALL_FILES} f USING (pandaid)
     JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
-  WHERE f.type IN ({_PRE_MERGE}) AND c.type IN ({_PRE_MERGE}) AND c.outpandaid <> f.pandaid
+  WHERE f.type IN ({PRE_MERGE_TYPES}) AND c.type IN ({PRE_MERGE_TYPES})
+    AND c.outpandaid <> f.pandaid
 )
 SELECT pandaid FROM b
 """)
@@ -148,7 +147,7 @@ FROM unnest(CAST(:tasks AS bigint[]), CAST(:names AS text[]), CAST(:lfns AS text
 _PARTIAL = text(f"""
 SELECT DISTINCT c.pandaid FROM jedi_dataset_contents c JOIN (
   SELECT datasetid, lfn FROM jedi_dataset_contents
-  WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type IN ({_MASTERS})
+  WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type IN ({MASTER_TYPES})
     AND startevent IS NOT NULL
   GROUP BY datasetid, lfn HAVING NOT bool_and(status = 'finished')) p USING (datasetid, lfn)
 WHERE c.jeditaskid = ANY(CAST(:ids AS bigint[])) AND c.status = 'finished'
@@ -199,7 +198,7 @@ WITH c AS (
       WHEN c.attemptnr < c.maxattempt THEN 0
       WHEN t.rules ? 'disable_auto_retry' THEN 1 ELSE :adds END)
   FROM {_FILES} f JOIN jedi_tasks t USING (jeditaskid)
-  WHERE f.type IN ({_INPUTS}) AND c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
+  WHERE f.type IN ({FED_TYPES}) AND c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
     AND c.pandaid = f.pandaid AND c.status = 'finished'
   RETURNING c.jeditaskid, c.datasetid, coalesce(c.endevent - c.startevent + 1, c.nevents) AS events
 ), g AS (
@@ -280,16 +279,17 @@ RECURSIVE l AS (
   UNION
   SELECT b.fileid, c.outpandaid FROM b JOIN {_ALL_FILES} f USING (pandaid)
     JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
-  WHERE f.type IN ({_PRE_MERGE}) AND c.outpandaid <> f.pandaid
+  WHERE f.type IN ({PRE_MERGE_TYPES})
+    AND c.outpandaid <> f.pandaid
 ), a AS (
   SELECT b.fileid, c.pandaid FROM b JOIN {_ALL_FILES} f USING (pandaid)
     JOIN jedi_datasets d ON d.datasetid = f.datasetid AND d.masterid IS NULL
     JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
-  WHERE d.type IN ({_MASTERS}) AND c.status = 'finished'
+  WHERE d.type IN ({MASTER_TYPES}) AND c.status = 'finished'
   UNION
   SELECT a.fileid, c.pandaid FROM a JOIN {_ALL_FILES} f USING (pandaid)
     JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
-  WHERE c.type IN ({_PRE_MERGE}) AND c.outpandaid = f.pandaid
+  WHERE c.type IN ({PRE_MERGE_TYPES}) AND c.outpandaid = f.pandaid
 ), r AS (
   SELECT DISTINCT l.reader AS datasetid, l.lfn AS lost, c.lfn AS found, c.fsize, c.checksum, c.guid
   FROM l JOIN a ON a.fileid = l.fileid

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 
 from sqlalchemy import Connection, text
 
-from jedi.core import states
 from jedi.spec.splitrule import SplitRules
+from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
 from jedi.taskbuffer.tasks import scouting
 
-_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
 _KEPT = (
     "datasetid, jeditaskid, type, scope, status, proc_status, keeptrack, maxattempt, maxfailure, "
     "lfn, guid, fsize, checksum, nevents, boundaryid, lumiblocknr, ramcount"
@@ -22,7 +21,7 @@ WITH w AS (
   SELECT * FROM unnest(CAST(:tasks AS bigint[]), CAST(:sizes AS bigint[])) w(task, size)
 ), d AS (  -- in one order, as those do who end jobs
   SELECT d.datasetid, w.size FROM jedi_datasets d JOIN w ON d.jeditaskid = w.task
-  WHERE d.masterid IS NULL AND d.type IN ({_MASTERS})
+  WHERE d.masterid IS NULL AND d.type IN ({MASTER_TYPES})
   ORDER BY d.datasetid FOR NO KEY UPDATE OF d
 ), old AS (
   DELETE FROM jedi_dataset_contents c USING d

@@ -7,15 +7,13 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
-from jedi.core import states
 from jedi.spec.splitrule import SplitRules
 from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.sql_lists import INPUT_TYPES, TASK_FINAL
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.tasks import scouting
 from jedi.taskbuffer.tasks.tasks import UNCLAIMED
 
-_INPUTS = ", ".join(f"'{kind}'" for kind in states.INPUT_TYPES)
-_FINAL = ", ".join(f"'{status}'" for status in sorted(states.TASK.final))
 _RELEASE = text("""
 WITH c AS (
   UPDATE jedi_dataset_contents c SET status = 'ready', proc_status = 'ready'
@@ -66,7 +64,7 @@ WITH f AS (
     PARTITION BY t.username ORDER BY t.currentpriority DESC, c.fileid) - c.fsize AS before
   FROM jedi_tasks t JOIN jedi_datasets d USING (jeditaskid)
   JOIN jedi_dataset_contents c ON c.datasetid = d.datasetid AND c.status = 'staging'
-  WHERE t.status NOT IN ({_FINAL}) AND d.type = 'input' AND d.status = 'running'
+  WHERE t.status NOT IN ({TASK_FINAL}) AND d.type = 'input' AND d.status = 'running'
     AND t.rules ? 'input_pre_staging'
 )
 SELECT datasetname, array_agg(DISTINCT lfn) AS lfns FROM f
@@ -100,10 +98,10 @@ SELECT g.name, g.lfn,
   bool_or(c.status = 'running' OR string_to_array(d.attributes, ',') && '{{nosplit,repeat,ru}}')
     AS in_use
 FROM unnest(CAST(:names AS text[]), CAST(:lfns AS text[])) g(name, lfn)
-JOIN jedi_datasets d ON d.datasetname = g.name AND d.type IN ({_INPUTS})
+JOIN jedi_datasets d ON d.datasetname = g.name AND d.type IN ({INPUT_TYPES})
 JOIN jedi_tasks t USING (jeditaskid)
 JOIN jedi_dataset_contents c USING (jeditaskid, datasetid, lfn)
-WHERE t.status NOT IN ({_FINAL})
+WHERE t.status NOT IN ({TASK_FINAL})
   AND c.status IN ('pending', 'staging', 'waiting', 'ready', 'running')
 GROUP BY 1, 2
 """)

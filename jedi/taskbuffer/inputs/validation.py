@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, text
 
-from jedi.core import states
+from jedi.taskbuffer.db.sql_lists import MASTER_TYPES, OUTPUT_TYPES
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 
 DUPLICATES = "duplicates_found"
 """The code with which tasks are paused for that."""
 
-_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
-_OUTPUTS = ", ".join(f"'{kind}'" for kind in states.OUTPUT_TYPES)
 _JOBS = all_jobs("jeditaskid, pandaid, status, purged_at")
 _FILES = all_files("pandaid, fileid, datasetid, type")
 # One text a dataset: a row a file costs three times as much.
@@ -23,7 +21,7 @@ SELECT o.datasetname AS name, string_agg(f.lfn, E'\\n') FILTER (WHERE f.made) AS
   string_agg(f.lfn, E'\\n') FILTER (WHERE f.bad) AS bad
 FROM (
   SELECT DISTINCT datasetname FROM jedi_datasets
-  WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type IN ({_OUTPUTS})
+  WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type IN ({OUTPUT_TYPES})
 ) o, LATERAL (
   SELECT c.lfn, bool_and(c.status = 'failed') AS bad,
     bool_or((c.status = 'finished' OR c.type = 'log' AND l.fileid IS NOT NULL)
@@ -33,7 +31,7 @@ FROM (
           AND j.purged_at IS NOT NULL)) IS NOT TRUE) AS made
   FROM jedi_datasets d JOIN jedi_dataset_contents c USING (datasetid)
     LEFT JOIN jedi_lost_files l ON l.jeditaskid = c.jeditaskid AND l.fileid = c.fileid
-  WHERE d.datasetname = o.datasetname AND d.type IN ({_OUTPUTS}) GROUP BY c.lfn) f
+  WHERE d.datasetname = o.datasetname AND d.type IN ({OUTPUT_TYPES}) GROUP BY c.lfn) f
 GROUP BY o.datasetname
 """)
 
@@ -97,7 +95,7 @@ WITH twice AS MATERIALIZED (
   FROM jedi_tasks t JOIN {_JOBS} j USING (jeditaskid)
     JOIN {_FILES} f USING (pandaid) JOIN jedi_datasets d ON d.datasetid = f.datasetid
   WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[])) AND t.status = 'prepared'
-    AND j.status = 'finished' AND d.type IN ({_MASTERS}) AND d.masterid IS NULL
+    AND j.status = 'finished' AND d.type IN ({MASTER_TYPES}) AND d.masterid IS NULL
   GROUP BY t.jeditaskid, t.attemptnr, f.fileid HAVING count(*) > 1
 )
 SELECT jeditaskid, count(*) AS n FROM twice t

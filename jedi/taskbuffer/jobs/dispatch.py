@@ -17,14 +17,13 @@ from jedi.spec.attempt import HeldJob, JobFile
 from jedi.spec.splitrule import SCOUTING
 from jedi.spec.wire import Attempt, Beat, LogEntry, Measures, Report, Resources
 from jedi.taskbuffer.db.engine import plain, value, wake
+from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, OUTPUT_TYPES
 from jedi.taskbuffer.jobs import one_job
 from jedi.taskbuffer.jobs.first_waiting import First, FirstWaiting
 from jedi.taskbuffer.jobs.jobs import NOTE
 
 AGENT = "JobDispatcher"
 UNBOUNDED = 2**31 - 1
-_AT_SITE = ", ".join(f"'{status}'" for status in states.JOB_AT_SITE)
-_OUTPUTS = ", ".join(f"'{kind}'" for kind in states.OUTPUT_TYPES)
 
 JOB_FILES = """
 (SELECT json_agg(json_build_array(f.type, f.lfn, d.datasetname, f.endpoint, f.source_name,
@@ -146,7 +145,7 @@ _REPEAT = plain(
         where=f"""
 WHERE j.pandaid = ANY(ARRAY(SELECT unnest(pandaids) FROM jedi_acquire_requests
                             WHERE request_id = :request AND site = :site))
-  AND j.status IN ({_AT_SITE}) AND j.pilot_id = :pilot
+  AND j.status IN ({JOB_AT_SITE}) AND j.pilot_id = :pilot
 """,
     )
 )
@@ -221,7 +220,7 @@ WITH s AS (
     error_diag text, measures jsonb, outputs jsonb, metadata jsonb)
   ORDER BY pandaid, lock_seq, status NOT IN ('starting', 'running') DESC, status
 ), old AS (
-  SELECT s.*, j.status AS source, j.status IN ({_AT_SITE}) AS at_site,
+  SELECT s.*, j.status AS source, j.status IN ({JOB_AT_SITE}) AS at_site,
     j.pilot_result AS first, j.hold_kind IS NOT NULL AS held,
     CASE WHEN s.ended THEN 'holding' WHEN 'running' IN (s.status, j.status) THEN 'running'
          ELSE s.status END AS target
@@ -242,12 +241,12 @@ WITH s AS (
   UPDATE jedi_job_files f SET fsize = o.size, checksum = o.adler32, guid = o.guid
   FROM u, jsonb_to_recordset(u.outputs) AS o(lfn text, size bigint, adler32 text, guid text)
   WHERE f.pandaid = u.pandaid AND f.lfn = o.lfn
-    AND f.type IN ({_OUTPUTS}) AND u.status = 'holding'
+    AND f.type IN ({OUTPUT_TYPES}) AND u.status = 'holding'
 ), begun AS (
   UPDATE jedi_dataset_contents c SET proc_status = 'running',
     status = CASE WHEN u.kind = 'merge' THEN 'merging' ELSE 'running' END
   FROM u JOIN jedi_job_files f USING (pandaid)
-  WHERE c.fileid = f.fileid AND f.type IN ({_OUTPUTS})
+  WHERE c.fileid = f.fileid AND f.type IN ({OUTPUT_TYPES})
     AND c.status = 'defined' AND u.status = 'running' AND u.source <> 'running'
 ), {_noted("EXISTS (SELECT FROM u WHERE status = 'running' AND source <> status)")}
 SELECT pandaid, lock_seq, held, at_site AND ended AS ends,
@@ -284,7 +283,7 @@ _SPOILT = text(f"""
 UPDATE jedi_job_files f SET problem = b.problem
 FROM unnest(CAST(:ids AS bigint[]), CAST(:lfns AS text[]), CAST(:problems AS text[]))
   AS b(id, lfn, problem)
-WHERE f.pandaid = b.id AND f.lfn = b.lfn AND f.type NOT IN ({_OUTPUTS})
+WHERE f.pandaid = b.id AND f.lfn = b.lfn AND f.type NOT IN ({OUTPUT_TYPES})
 """)
 
 
@@ -307,11 +306,11 @@ WITH s AS (
   FROM s JOIN {_LOCKED} USING (pandaid, lock_seq)
 ), u AS (
   UPDATE jedi_jobs j SET heartbeat_at = jedi_now(), {_MEASURES}
-  FROM old s WHERE j.pandaid = s.pandaid AND s.status IN ({_AT_SITE})
+  FROM old s WHERE j.pandaid = s.pandaid AND s.status IN ({JOB_AT_SITE})
 ), {_noted()}
 SELECT pandaid, lock_seq, CASE
   WHEN pilot_result IS NOT NULL THEN NULL
-  WHEN status NOT IN ({_AT_SITE}) THEN coalesce(error_diag, 'The job is ' || status || '.')
+  WHEN status NOT IN ({JOB_AT_SITE}) THEN coalesce(error_diag, 'The job is ' || status || '.')
   ELSE 'The job is to be killed: ' || kill_code || '.' END AS why,
   hold_kind IS NOT NULL AND pilot_result IS NULL AS held
 FROM old, set_config('synchronous_commit', 'off', true)
@@ -341,7 +340,7 @@ INSERT INTO jedi_job_tail AS t (pandaid, stdout_tail, stderr_tail)
 SELECT pandaid, s.stdout_tail, s.stderr_tail
 FROM s JOIN LATERAL (SELECT * FROM jedi_jobs WHERE pandaid = s.pandaid OFFSET 0) j
   USING (pandaid, lock_seq)
-WHERE j.site = :site AND j.status IN ({_AT_SITE}, 'holding') ORDER BY pandaid
+WHERE j.site = :site AND j.status IN ({JOB_AT_SITE}, 'holding') ORDER BY pandaid
 ON CONFLICT (pandaid) DO UPDATE SET
   stdout_tail = coalesce(excluded.stdout_tail, t.stdout_tail),
   stderr_tail = coalesce(excluded.stderr_tail, t.stderr_tail), modificationtime = jedi_now()

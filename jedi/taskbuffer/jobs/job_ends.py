@@ -18,14 +18,11 @@ from sqlalchemy import Connection, text
 from jedi.core import states
 from jedi.spec.attempt import JobFile, ReportedJob
 from jedi.taskbuffer.db.engine import IN_ORDER, plain, value, wake
+from jedi.taskbuffer.db.sql_lists import INPUT_TYPES, OUTPUT_TYPES, PRE_MERGE_TYPES
 from jedi.taskbuffer.jobs import merging, retry_rules
 from jedi.taskbuffer.jobs.dispatch import STAGING, staging
 from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, lock_jobs, move_jobs
-from jedi.taskbuffer.jobs.merging import PRE_MERGE
 from jedi.taskbuffer.users import outbox
-
-_INPUTS = ", ".join(f"'{kind}'" for kind in states.INPUT_TYPES)
-_OUTPUTS = ", ".join(f"'{kind}'" for kind in states.OUTPUT_TYPES)
 
 
 class JobEnd(JobMove):
@@ -45,12 +42,12 @@ WITH e AS (
   SELECT c.fileid, c.datasetid, s.innocent, s.unmerged,
     s.unmerged AND c.status = 'pending' AS unmade,
     CAST(j.status = 'failed' AND NOT s.innocent AS int) AS fault,
-    f.type IN ({_INPUTS}) AS input, f.fsize, f.checksum, f.guid,
+    f.type IN ({INPUT_TYPES}) AS input, f.fsize, f.checksum, f.guid,
     CASE WHEN j.status = 'finished' THEN 'finished'
-         WHEN f.type NOT IN ({_INPUTS}) THEN 'failed'
+         WHEN f.type NOT IN ({INPUT_TYPES}) THEN 'failed'
          WHEN f.problem IS NOT NULL THEN f.problem
          -- a killed merge is not tried again
-         WHEN c.type IN ({PRE_MERGE}) AND j.status = 'cancelled' THEN 'failed'
+         WHEN c.type IN ({PRE_MERGE_TYPES}) AND j.status = 'cancelled' THEN 'failed'
          WHEN f.type <> 'random_seed' AND NOT s.innocent AND (c.attemptnr >= c.maxattempt
            OR c.failedattempt + CAST(j.status = 'failed' AS int) >= c.maxfailure) THEN 'failed'
          ELSE 'ready' END AS target,
@@ -60,10 +57,10 @@ WITH e AS (
     LATERAL (SELECT * FROM jedi_job_files f WHERE f.pandaid = j.pandaid OFFSET 0) f
     JOIN jedi_dataset_contents c USING (fileid),
     -- the attempt failed on account of other files
-    LATERAL (SELECT j.status <> 'finished' AND f.type IN ({_INPUTS}) AND f.problem IS NULL
+    LATERAL (SELECT j.status <> 'finished' AND f.type IN ({INPUT_TYPES}) AND f.problem IS NULL
       AND EXISTS (SELECT FROM jedi_job_files o
         WHERE o.pandaid = j.pandaid AND o.problem IS NOT NULL OFFSET 0)  -- not all such files
-      AS innocent, c.type IN ({PRE_MERGE}) AND f.type NOT IN ({_INPUTS}) AS unmerged) s
+      AS innocent, c.type IN ({PRE_MERGE_TYPES}) AND f.type NOT IN ({INPUT_TYPES}) AS unmerged) s
   WHERE j.pandaid = ANY(CAST(:ids AS bigint[]))
     AND CASE WHEN s.unmerged THEN c.status IN ('pending', 'ready')
              ELSE c.pandaid = j.pandaid
@@ -175,7 +172,7 @@ _PREPARE = text(f"""
 UPDATE jedi_dataset_contents c SET status = 'prepared', proc_status = 'transferring',
   fsize = f.fsize, checksum = f.checksum, guid = f.guid
 FROM jedi_job_files f
-WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND f.type IN ({_OUTPUTS})
+WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND f.type IN ({OUTPUT_TYPES})
   AND c.fileid = f.fileid AND c.status IN ('defined', 'running', 'merging')
 """)
 
@@ -218,7 +215,7 @@ WITH j AS (
 ), f AS (
   SELECT f.* FROM j, LATERAL (
     SELECT pandaid, fileid, datasetid, type, lfn, endpoint, source_name, fsize, checksum, guid
-    FROM jedi_job_files f WHERE f.pandaid = j.pandaid AND (f.type IN ({_OUTPUTS})
+    FROM jedi_job_files f WHERE f.pandaid = j.pandaid AND (f.type IN ({OUTPUT_TYPES})
       OR f.problem = 'missing' AND j.error_code = 'stagein_missing') OFFSET 0) f
 )
 SELECT json_build_array(

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, text
 from jedi.core import states
 from jedi.core.kills import KILLS
 from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.sql_lists import JOB_FINAL
 
 NOTE = """
 l AS (
@@ -52,7 +53,6 @@ class MovedJob(NamedTuple):
     target: str
 
 
-_FINAL = ", ".join(f"'{status}'" for status in states.JOB_FINAL)
 _LOCK = text("""
 SELECT pandaid, status FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids AS bigint[]))
 ORDER BY pandaid FOR NO KEY UPDATE
@@ -60,7 +60,8 @@ ORDER BY pandaid FOR NO KEY UPDATE
 _LOCK_ONLY = text(f"SELECT count(*) FROM ({_LOCK.text}) locked")
 _MOVE = text(f"""
 WITH m AS (
-  SELECT *, target IN ({_FINAL}) AS ended, target IN ({_FINAL}) AND target <> 'finished' AS bad
+  SELECT *, target IN ({JOB_FINAL}) AS ended,
+    target IN ({JOB_FINAL}) AND target <> 'finished' AS bad
   FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[]), CAST(:kinds AS bigint[]))
     AS j(id, seq, kind)
   JOIN unnest(CAST(:targets AS text[]), CAST(:codes AS text[]), CAST(:reasons AS text[]),

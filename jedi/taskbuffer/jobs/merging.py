@@ -22,6 +22,7 @@ from jedi.spec.dataset import Attributes
 from jedi.spec.generation import Input, TaskOrder
 from jedi.spec.merging import GROWTH, LOGS, MergeOrder, Stream
 from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.sql_lists import JOB_QUEUED, MASTER_TYPES, OUTPUT_TYPES, PRE_MERGE_TYPES
 from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, move_jobs
 from jedi.taskbuffer.jobs.orders import Claimed, outputs_of
 from jedi.taskbuffer.tasks import tasks
@@ -33,15 +34,12 @@ STATUSES = (
 
 PRIORITY = 5000
 """Of merge jobs (docs/reference/merging.md#internal-merging)."""
-PRE_MERGE = ", ".join(f"'{kind}'" for kind in states.PRE_MERGE_TYPES)
-_OUTPUTS = ", ".join(f"'{kind}'" for kind in states.OUTPUT_TYPES)
-_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
 _DONE = states.EVENT_CODES["done"]
 
 # ------------------------------------------------------------------------- makers: to merging
 
 _LOCK_DATASETS = text(f"""
-SELECT FROM jedi_datasets d WHERE d.type IN ({PRE_MERGE}) AND d.datasetid IN (
+SELECT FROM jedi_datasets d WHERE d.type IN ({PRE_MERGE_TYPES}) AND d.datasetid IN (
   SELECT datasetid FROM jedi_job_files WHERE pandaid = ANY(CAST(:ids AS bigint[])))
 ORDER BY d.datasetid FOR NO KEY UPDATE
 """)
@@ -50,13 +48,13 @@ WITH c AS (
   UPDATE jedi_dataset_contents c SET status = 'ready', proc_status = 'merging', fsize = f.fsize,
     checksum = f.checksum, guid = f.guid, maxattempt = c.attemptnr + :tries
   FROM jedi_job_files f
-  WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND f.type IN ({_OUTPUTS})
+  WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND f.type IN ({OUTPUT_TYPES})
     AND c.fileid = f.fileid AND c.status = 'pending'
   RETURNING c.datasetid
 ), i AS (
   UPDATE jedi_dataset_contents c SET proc_status = 'merging'
   FROM jedi_job_files f
-  WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND f.type IN ({_MASTERS})
+  WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND f.type IN ({MASTER_TYPES})
     AND c.fileid = f.fileid AND c.pandaid = f.pandaid AND c.status = 'running'
 ), e AS (
   UPDATE jedi_events SET status = {_DONE}, processed_upto_eventid = def_max_eventid
@@ -82,11 +80,12 @@ def await_merge(tx: Connection, moves: Sequence[JobMove], agent: str, tries: int
 # --------------------------------------------------------------------------- makers: the end
 
 _TIES = text(f"""
-SELECT c.outpandaid AS maker, min(m.pandaid) AS merger, bool_and(f.type IN ({_OUTPUTS})) AS bound
+SELECT c.outpandaid AS maker, min(m.pandaid) AS merger,
+  bool_and(f.type IN ({OUTPUT_TYPES})) AS bound
 FROM jedi_jobs m JOIN jedi_job_files f USING (pandaid) JOIN jedi_dataset_contents c USING (fileid)
 WHERE m.pandaid = ANY(CAST(:ids AS bigint[])) AND (
-  m.kind = 'merge' AND f.type IN ({PRE_MERGE}) AND c.pandaid = m.pandaid
-  OR m.status = 'merging' AND f.type IN ({_OUTPUTS}) AND c.status = 'running')
+  m.kind = 'merge' AND f.type IN ({PRE_MERGE_TYPES}) AND c.pandaid = m.pandaid
+  OR m.status = 'merging' AND f.type IN ({OUTPUT_TYPES}) AND c.status = 'running')
 GROUP BY c.outpandaid, m.kind = 'merge'
 """)
 
@@ -94,8 +93,8 @@ GROUP BY c.outpandaid, m.kind = 'merge'
 _MERGE_JOBS = text(f"""
 SELECT c.outpandaid AS maker, min(c.pandaid) AS merger
 FROM jedi_job_files f JOIN jedi_dataset_contents c USING (fileid)
-WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND f.type IN ({_OUTPUTS})
-  AND c.outpandaid = f.pandaid AND c.type IN ({PRE_MERGE}) AND c.status = 'running'
+WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND f.type IN ({OUTPUT_TYPES})
+  AND c.outpandaid = f.pandaid AND c.type IN ({PRE_MERGE_TYPES}) AND c.status = 'running'
 GROUP BY c.outpandaid ORDER BY c.outpandaid
 """)
 
@@ -121,7 +120,7 @@ SELECT k.maker, m.pandaid AS merger, m.status, m.error_diag,
 FROM unnest(CAST(:makers AS bigint[]), CAST(:mergers AS bigint[])) k(maker, merger)
   JOIN jedi_jobs m ON m.pandaid = k.merger JOIN jedi_job_files f ON f.pandaid = k.maker
   JOIN jedi_dataset_contents c ON c.fileid = f.fileid
-WHERE f.type IN ({_OUTPUTS})
+WHERE f.type IN ({OUTPUT_TYPES})
 GROUP BY k.maker, m.pandaid
 HAVING bool_and(c.status = 'finished') OR bool_or(c.status IN ('failed', 'missing', 'broken'))
 ORDER BY k.maker
@@ -166,7 +165,7 @@ AND EXISTS (
   SELECT FROM jedi_datasets d
     JOIN jedi_dataset_contents c ON c.datasetid = d.datasetid AND c.ready
     JOIN jedi_jobs j ON j.pandaid = c.outpandaid
-  WHERE d.jeditaskid = jedi_tasks.jeditaskid AND d.type IN ({PRE_MERGE})
+  WHERE d.jeditaskid = jedi_tasks.jeditaskid AND d.type IN ({PRE_MERGE_TYPES})
   GROUP BY d.datasetid, j.site
   HAVING count(*) > CAST(coalesce(rules ->> 'n_files_per_merge_job',
       rules ->> 'n_max_files_per_merge_job', :max_files) AS bigint)
@@ -205,7 +204,7 @@ WITH f AS (
   FROM jedi_datasets d
     JOIN jedi_dataset_contents c ON c.datasetid = d.datasetid AND c.ready
     JOIN jedi_jobs j ON j.pandaid = c.outpandaid
-  WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.type IN ({PRE_MERGE})
+  WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.type IN ({PRE_MERGE_TYPES})
 ), r AS (
   SELECT *, dense_rank() OVER (PARTITION BY jeditaskid ORDER BY site, bytes DESC, maker) AS place
   FROM f
@@ -294,11 +293,10 @@ def _files(row: Row[Any]) -> Files:
     return Files(**{**columns, "dataset_ids": nothing + row.dataset_id, "lfns": row.lfns})
 
 
-_QUEUED = ", ".join(f"'{status}'" for status in states.JOB_QUEUED)
 _STUCK = text(f"""
 SELECT j.pandaid, j.lock_seq FROM jedi_tasks t JOIN jedi_jobs j USING (jeditaskid)
 WHERE t.rules @> '{{"merge_output": true}}' AND t.status NOT IN ('paused', 'aborting')
-  AND j.postprocessed_at IS NULL AND j.kind = 'merge' AND j.status IN ({_QUEUED})
+  AND j.postprocessed_at IS NULL AND j.kind = 'merge' AND j.status IN ({JOB_QUEUED})
   AND j.statechangetime < jedi_now() - make_interval(secs => :timeout_s)
 ORDER BY j.pandaid LIMIT :limit
 """)

@@ -9,9 +9,9 @@ from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
 from jedi.spec.attempt import JobFile
+from jedi.taskbuffer.db.sql_lists import PRODUCT_TYPES
 from jedi.taskbuffer.jobs.dispatch import JOB_FILES, STAGING, job_files, staging
 
-_STAYING = ", ".join(f"'{kind}'" for kind in states.PRODUCT_TYPES)
 _MOVING = text(f"""
 WITH waiting AS (
   SELECT pandaid, jeditaskid, site, priority, processingtype, statechangetime,
@@ -21,7 +21,8 @@ WITH waiting AS (
 )
 SELECT pandaid, site, priority, processingtype,
   ARRAY(SELECT d.datasetname FROM jedi_datasets d WHERE d.jeditaskid = j.jeditaskid
-    AND (d.type IN ({_STAYING}) OR 'manytime' = ANY(string_to_array(d.attributes, ',')))) AS kept,
+    AND (d.type IN ({PRODUCT_TYPES})
+      OR 'manytime' = ANY(string_to_array(d.attributes, ',')))) AS kept,
   CAST(extract(epoch FROM jedi_now() - statechangetime) AS float8) AS age_s,
   {JOB_FILES.format(condition="f.type = ANY(:types)")} AS files
 FROM waiting j WHERE place <= :limit ORDER BY site, place

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row, TextClause, text
 from jedi.core import states
 from jedi.core.pgi import LIVE
 from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.sql_lists import listed
 from jedi.taskbuffer.housekeeping.purging import GOING
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.jobs.jobs import lock_jobs
@@ -23,8 +24,7 @@ STORED = ("holding", "transferring")
 `merging` that is for the merge job to say."""
 
 _HOLDABLE, _QUEUED, _AT_SITE, _STORED = (
-    ", ".join(f"'{status}'" for status in some)
-    for some in (HOLDABLE, states.JOB_QUEUED, states.JOB_AT_SITE, STORED)
+    listed(some) for some in (HOLDABLE, states.JOB_QUEUED, states.JOB_AT_SITE, STORED)
 )
 _TOLD = (
     "pandaid, site, priority, pilot_id, kill_code, hold_kind, hold_reason, hold_since, "

@@ -17,6 +17,7 @@ from jedi.spec.demand import Demand
 from jedi.spec.generation import Input, JobOutput, OutputDataset, Predecessor, TaskOrder
 from jedi.spec.request import Request
 from jedi.spec.splitrule import TO_PREPROCESS, SplitRules
+from jedi.taskbuffer.db.sql_lists import JOB_MAKING_TYPES
 from jedi.taskbuffer.scheduling import turns
 from jedi.taskbuffer.scheduling.turns import Stopped
 from jedi.taskbuffer.sites.sites import SPACES
@@ -24,14 +25,13 @@ from jedi.taskbuffer.tasks import tasks
 
 STATUSES: tuple[str, ...] = ("ready", "scouting", "running", "topreprocess", "preprocessing")
 SCOUT_PRIORITY = 901
-_MASTERS = ", ".join(f"'{kind}'" for kind in states.JOB_MAKING_TYPES)
 
-_INPUTS = text(f"""
+_READ_INPUTS = text(f"""
 SELECT * FROM jedi_datasets WHERE jeditaskid = ANY(:ids)
-  AND type IN ({_MASTERS}, 'random_seed') AND status IN ('ready', 'running')
+  AND type IN ({JOB_MAKING_TYPES}, 'random_seed') AND status IN ('ready', 'running')
 ORDER BY datasetid
 """)
-_OUTPUTS = text(f"""
+_READ_OUTPUTS = text(f"""
 SELECT o.*, d.datasetname, d.containername, d.status, d.type, d.destination, (
   -- other tasks may have filled the same dataset
   SELECT max(s.serialnr)
@@ -125,7 +125,7 @@ def claim(
     if not rows:
         return []
     ids = {"ids": [row.jeditaskid for row in rows]}
-    inputs = _by_task(tx.execute(_INPUTS, ids).all())
+    inputs = _by_task(tx.execute(_READ_INPUTS, ids).all())
     outputs = outputs_of(tx, ids["ids"])
     params = {
         row.jeditaskid: (row.jobparamstemplate, row.pfns or ()) for row in tx.execute(_PARAMS, ids)
@@ -139,7 +139,7 @@ def claim(
 
 def outputs_of(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[Row[Any]]]:
     """The output templates of tasks with their datasets."""
-    return _by_task(tx.execute(_OUTPUTS, {"ids": list(task_ids)}).all())
+    return _by_task(tx.execute(_READ_OUTPUTS, {"ids": list(task_ids)}).all())
 
 
 def _priority(row: Row[Any], rules: SplitRules) -> int:

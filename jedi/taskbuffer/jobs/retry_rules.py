@@ -14,18 +14,15 @@ from typing import Any
 from sqlalchemy import Connection, Row, text
 from sqlalchemy.exc import DataError
 
-from jedi.core import states
 from jedi.spec.retryrule import CONDITIONS, FOR_JOBS, RetryRule, RuleMatch, effect
 from jedi.spec.splitrule import SplitRules
 from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.sql_lists import INPUT_FILE_TYPES, MASTER_TYPES, PRE_MERGE_TYPES
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs.all_jobs import all_jobs
 from jedi.taskbuffer.tasks import scouting
 from jedi.taskbuffer.tasks.tasks import UNCLAIMED
 
-_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
-_MERGED = ", ".join(f"'{kind}'" for kind in states.PRE_MERGE_TYPES)
-_INPUTS = ", ".join(f"'{kind}'" for kind in states.INPUT_TYPES if kind != "random_seed")
 _FIELDS = (*RetryRule.model_fields,)
 
 # ------------------------------------------------------------------------------------- rules
@@ -122,11 +119,12 @@ WITH m AS (
 UPDATE jedi_dataset_contents c SET
   maxattempt = CASE WHEN m.attempts IS NULL THEN c.maxattempt
                     ELSE greatest(c.attemptnr, least(c.maxattempt, m.attempts)) END,
-  ramcount = CASE WHEN c.type IN ({_MASTERS}, {_MERGED}) THEN greatest(c.ramcount, m.ram_mb)
+  ramcount = CASE WHEN c.type IN ({MASTER_TYPES}, {PRE_MERGE_TYPES})
+    THEN greatest(c.ramcount, m.ram_mb)
                   ELSE c.ramcount END
 FROM m JOIN jedi_job_files f ON f.pandaid = m.id
 WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND c.fileid = f.fileid
-  AND c.pandaid = m.id AND c.type IN ({_INPUTS})
+  AND c.pandaid = m.id AND c.type IN ({INPUT_FILE_TYPES})
 """)
 
 
@@ -191,7 +189,8 @@ WITH d AS (
   SELECT d.datasetid, d.jeditaskid, coalesce(t.ramcount, 0) AS ramcount,
     sum(d.nfilestobeused) OVER (PARTITION BY d.jeditaskid) AS files
   FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
-  WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.masterid IS NULL AND d.type IN ({_MASTERS})
+  WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.masterid IS NULL
+    AND d.type IN ({MASTER_TYPES})
 ), c AS (
   SELECT d.jeditaskid, c.ramcount,
     sum(count(*)) OVER (PARTITION BY d.jeditaskid ORDER BY c.ramcount DESC) AS n, d.files

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
-from jedi.core import states
+from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _bind(rule: Timeout) -> str:
 
 
 def _when(number: int, rule: Timeout) -> str:
-    among = ", ".join(f"'{status}'" for status in rule.statuses)
+    among = listed(rule.statuses)
     return (
         f"WHEN j.status IN ({among}) AND {rule.condition} "
         f"AND j.{rule.since} < jedi_now() - make_interval(secs => {_limit(rule)}) THEN {number}"
@@ -119,7 +119,6 @@ def _when(number: int, rule: Timeout) -> str:
 
 
 _SINCE = " ".join(f"WHEN {i} THEN j.{rule.since}" for i, rule in enumerate(TIMEOUTS))
-_AT_SITE = ", ".join(f"'{status}'" for status in states.JOB_AT_SITE)
 # One look at the live jobs for all rules. What a person holds outside a pilot has no time-out.
 _OVERDUE = text(f"""
 SELECT j.pandaid, j.lock_seq, j.site, j.pilot_id, w.number, CAST(extract(epoch FROM jedi_now() -
@@ -134,7 +133,7 @@ FROM jedi_jobs j LEFT JOIN jedi_sites s USING (site) LEFT JOIN (
 LATERAL (SELECT CASE {" ".join(_when(i, rule) for i, rule in enumerate(TIMEOUTS))} END) w(number)
 WHERE j.postprocessed_at IS NULL AND w.number IS NOT NULL
   AND (coalesce(j.hold_kind, 'failed_recoverable') = 'failed_recoverable'
-       OR j.status IN ({_AT_SITE}))
+       OR j.status IN ({JOB_AT_SITE}))
 ORDER BY j.pandaid LIMIT :limit
 """)
 

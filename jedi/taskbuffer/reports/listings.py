@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
 from jedi.spec.splitrule import SCOUTED
+from jedi.taskbuffer.db.sql_lists import FED_FILE_TYPES
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.scheduling.patterns import like
 from jedi.taskbuffer.tasks.tending import REST_OVER
@@ -214,7 +215,6 @@ def jobs(
     return list(tx.execute(_JOBS, values))
 
 
-_FED = ", ".join(f"'{kind}'" for kind in states.FED_TYPES if kind != "random_seed")
 _STANDING = text(f"""
 WITH RECURSIVE d(pandaid) AS (
   SELECT CAST(:job AS bigint)
@@ -226,7 +226,7 @@ WHERE j.jeditaskid = :task AND EXISTS (
   SELECT FROM {all_files("pandaid, fileid, jeditaskid")} f JOIN jedi_dataset_contents c
     ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
   WHERE f.pandaid = j.pandaid AND c.pandaid = j.pandaid
-    AND (c.type IN ({_FED}) OR c.type = ANY(:merged) AND c.status <> 'failed'))
+    AND (c.type IN ({FED_FILE_TYPES}) OR c.type = ANY(:merged) AND c.status <> 'failed'))
 ORDER BY array_position(CAST(:worst AS text[]), j.status), j.pandaid
 """)
 _WORST_FIRST = ["failed", "cancelled", "closed", *states.JOB_LIVE, "finished"]

@@ -6,11 +6,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
-from jedi.core import states
-from jedi.taskbuffer.scheduling.turns import MASTERS, OPEN_RULES, PRIORITY
+from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, JOB_MAKING_TYPES
+from jedi.taskbuffer.scheduling.turns import OPEN_RULES, PRIORITY
 from jedi.taskbuffer.tasks.tending import REST_OVER
 
-_AT_SITE = ", ".join(f"'{status}'" for status in states.JOB_AT_SITE)
 _FREE = "(coalesce(hold_kind, 'failed_recoverable') = 'failed_recoverable')"
 _TASK = text(f"""
 SELECT t.jeditaskid, t.status, t.reason_code, t.reason_facts, t.errordialog AS reason,
@@ -24,8 +23,8 @@ FROM jedi_tasks t, LATERAL (
   SELECT coalesce(sum(greatest(0, nfilestobeused - nfilesused - nfilesmissing)), 0)::bigint
     AS waiting
   FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid AND d.masterid IS NULL
-    AND d.type IN ({MASTERS})) f, LATERAL (
-  SELECT count(*) FILTER (WHERE status IN ({_AT_SITE})) AS at_site,
+    AND d.type IN ({JOB_MAKING_TYPES})) f, LATERAL (
+  SELECT count(*) FILTER (WHERE status IN ({JOB_AT_SITE})) AS at_site,
     count(*) FILTER (WHERE status = 'activated' AND {_FREE}) AS activated,
     count(*) FILTER (WHERE status = 'throttled' AND {_FREE}) AS throttled,
     count(*) FILTER (WHERE status IN ('pending', 'waiting', 'defined', 'assigned', 'holding',

@@ -11,17 +11,14 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
-from jedi.core import states
-from jedi.taskbuffer.scheduling.turns import MASTERS, WORKING
-
-_AT_SITE = ", ".join(f"'{status}'" for status in states.JOB_AT_SITE)
-_QUEUED = ", ".join(f"'{status}'" for status in states.JOB_QUEUED)
+from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, JOB_MAKING_TYPES, JOB_QUEUED
+from jedi.taskbuffer.scheduling.turns import WORKING
 
 _READ = text(f"""
 WITH jobs AS (
   SELECT coalesce(named.queue_id, s.workqueue) AS queue_id,
-    coalesce(sum(cores) FILTER (WHERE s.status IN ({_AT_SITE})), 0) AS running,
-    coalesce(sum(cores) FILTER (WHERE s.status IN ({_QUEUED})), 0) AS queued
+    coalesce(sum(cores) FILTER (WHERE s.status IN ({JOB_AT_SITE})), 0) AS running,
+    coalesce(sum(cores) FILTER (WHERE s.status IN ({JOB_QUEUED})), 0) AS queued
   FROM (
     SELECT workqueue, gshare, status, cores FROM job_stats
     UNION ALL SELECT workqueue, gshare, status, cores FROM job_stats_delta) s
@@ -32,7 +29,7 @@ WITH jobs AS (
   FROM jedi_tasks t, LATERAL (
     SELECT coalesce(sum(greatest(0, nfilestobeused - nfilesused - nfilesmissing)), 0) AS files
     FROM jedi_datasets d WHERE :files AND d.jeditaskid = t.jeditaskid AND d.masterid IS NULL
-      AND d.type IN ({MASTERS})) f
+      AND d.type IN ({JOB_MAKING_TYPES})) f
   WHERE t.status IN ({WORKING}) GROUP BY 1
 )
 SELECT q.queue_id, q.partitionid, q.stretchable,

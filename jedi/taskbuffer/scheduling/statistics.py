@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, text
 
-from jedi.core import states
+from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
 
 _KEY = "site, workqueue, gshare, resource_type, status"
 _FOLD = text(f"""
@@ -61,14 +61,13 @@ def note_disk_io(tx: Connection) -> int:
     return tx.execute(_DISK_IO).rowcount
 
 
-_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
 _PROGRESS = text(f"""
 WITH p AS (
   SELECT t.jeditaskid, f.done, j.failed, j.first_start, j.first_made
   FROM unnest(CAST(:ids AS bigint[])) t(jeditaskid), LATERAL (
     SELECT div(100 * sum(nfilesfinished), nullif(sum(nfilestobeused), 0)) AS done
     FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid
-      AND d.masterid IS NULL AND d.type IN ({_MASTERS})) f, LATERAL (
+      AND d.masterid IS NULL AND d.type IN ({MASTER_TYPES})) f, LATERAL (
     SELECT 100 * count(*) FILTER (WHERE status = 'failed')
              / nullif(count(*) FILTER (WHERE status IN ('finished', 'failed')), 0) AS failed,
            min(starttime) AS first_start, min(creationtime) AS first_made

@@ -14,13 +14,12 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
-from jedi.core import states
 from jedi.spec.priority import JUMP
 from jedi.spec.retryrule import FOR_TASKS
 from jedi.spec.task import EXPRESS
+from jedi.taskbuffer.db.sql_lists import JOB_MAKING_TYPES, listed
 
 WORKING = "'ready', 'scouting', 'running', 'topreprocess', 'preprocessing'"
-MASTERS = ", ".join(f"'{kind}'" for kind in states.JOB_MAKING_TYPES)
 PRIORITY = "(currentpriority + CAST(status = 'scouting' AS integer))"
 _OWNER = "coalesce(username, '')"
 TURN = f"CASE WHEN s.gshare = '{EXPRESS}' THEN -1 ELSE coalesce(q.{{column}}, 0) END"
@@ -37,13 +36,13 @@ CASE WHEN t.processingtype = 'urgent' THEN '{EXPRESS}' ELSE coalesce(
 # far from their turn.
 WANTS_JOBS = f"""
 coalesce((SELECT true FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid
-  AND d.masterid IS NULL AND d.type IN ({MASTERS}) AND d.status IN ('ready', 'running')
+  AND d.masterid IS NULL AND d.type IN ({JOB_MAKING_TYPES}) AND d.status IN ('ready', 'running')
   AND d.nfilestobeused > d.nfilesused + d.nfilesmissing LIMIT 1), false)
 """
 OPEN_RULES = f"""
 jedi_retry_matches m JOIN jedi_retry_rules r USING (rule_id)
 WHERE m.jeditaskid = t.jeditaskid AND m.settled_at IS NULL
-  AND r.action IN ({", ".join(f"'{action}'" for action in FOR_TASKS)})
+  AND r.action IN ({listed(FOR_TASKS)})
 """
 """The retry rules that are to change a task `t` before its next jobs are made."""
 _SETTLED = f"NOT coalesce((SELECT true FROM {OPEN_RULES} LIMIT 1), false)"

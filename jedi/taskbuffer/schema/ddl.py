@@ -10,10 +10,9 @@ moves in a function, which saves a statement 40 us.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from jedi.core import states
 from jedi.core.states import Machine
+from jedi.taskbuffer.db.sql_lists import listed
 from jedi.taskbuffer.schema.pgi_views import JOB_ALLOCATIONS_VIEW, JOB_STATES_VIEW, TASK_STATES_VIEW
 
 USUAL = {
@@ -57,10 +56,6 @@ def trigger_name(machine: Machine) -> str:
     return f"guard_{machine.name.replace(' ', '_')}"
 
 
-def _listed(moves: Iterable[str]) -> str:
-    return ", ".join(f"'{move}'" for move in moves)
-
-
 def _moves(machine: Machine) -> list[str]:
     codes = states.EVENT_CODES if machine is states.EVENT else {}
     return [f"{codes.get(a, a)}>{codes.get(b, b)}" for a, b in sorted(machine.pairs)]
@@ -70,7 +65,7 @@ MAY_MOVE = f"""
 CREATE OR REPLACE FUNCTION jedi_job_may_move(before text, after text) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-  RETURN before || '>' || after IN ({_listed(_moves(states.JOB))});
+  RETURN before || '>' || after IN ({listed(_moves(states.JOB))});
 END $$
 """
 
@@ -78,18 +73,18 @@ END $$
 def _forbidden(machine: Machine) -> str:
     usual = USUAL.get(machine.name, [])
     if machine is states.JOB:
-        listed, rest = usual, " AND NOT jedi_job_may_move(OLD.status, NEW.status)"
+        moves, rest = usual, " AND NOT jedi_job_may_move(OLD.status, NEW.status)"
     else:
-        listed, rest = [*dict.fromkeys(usual + _moves(machine))], ""
-    return f"OLD.status || '>' || NEW.status NOT IN ({_listed(listed)}){rest}"
+        moves, rest = [*dict.fromkeys(usual + _moves(machine))], ""
+    return f"OLD.status || '>' || NEW.status NOT IN ({listed(moves)}){rest}"
 
 
 def guard(machine: Machine) -> str:
     """CREATE TRIGGER that refuses every move which is not an edge of the machine."""
     rows = ""
     if machine.types:
-        listed = ", ".join(f"'{t}'" for t in machine.types)
-        rows = f" AND OLD.type {'NOT ' if machine.negate_types else ''}IN ({listed})"
+        types = listed(machine.types)
+        rows = f" AND OLD.type {'NOT ' if machine.negate_types else ''}IN ({types})"
     return (
         f"CREATE TRIGGER {trigger_name(machine)} AFTER UPDATE OF status ON {machine.table} "
         f"FOR EACH ROW WHEN (OLD.status <> NEW.status{rows} "

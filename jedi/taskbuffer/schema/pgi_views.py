@@ -8,17 +8,14 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
 
 from jedi.core import pgi, states
+from jedi.taskbuffer.db.sql_lists import listed
 from jedi.taskbuffer.jobs.all_jobs import all_jobs
-
-
-def _listed(words: Iterable[str]) -> str:
-    return ", ".join(f"'{word}'" for word in words)
 
 
 def _among(by_status: Mapping[str, str]) -> list[str]:
     """Branches of a CASE: statuses, and what they stand for; equal neighbours together."""
     return [
-        f"WHEN status IN ({_listed(status for status, _ in some)}) THEN '{word}'"
+        f"WHEN status IN ({listed(status for status, _ in some)}) THEN '{word}'"
         for word, some in groupby(by_status.items(), lambda pair: pair[1])
     ]
 
@@ -27,13 +24,13 @@ def _case(branches: Iterable[str]) -> str:
     return "CASE " + "\n    ".join(branches) + " END"
 
 
-_PURGED = f"purged_at IS NOT NULL AND status IN ({_listed(sorted(states.JOB.final))})"
+_PURGED = f"purged_at IS NOT NULL AND status IN ({listed(sorted(states.JOB.final))})"
 _ADDED = (
     "postprocessed_at IS NOT NULL AND (status = 'finished' OR "
     "status = 'failed' AND error_source = 'payload')"
 )
 _HOLDABLE = [status for status, (state, _) in pgi.LIVE.items() if state in pgi.HELD]
-_HELD = f"hold_kind IS NOT NULL AND status IN ({_listed(_HOLDABLE)})"
+_HELD = f"hold_kind IS NOT NULL AND status IN ({listed(_HOLDABLE)})"
 _STATE = [
     f"WHEN {_PURGED} THEN '{pgi.PURGED}'",
     f"WHEN {_ADDED} THEN '{pgi.FINISHED}'",
@@ -84,10 +81,10 @@ WHERE t.status <> 'done' AND NOT EXISTS ({_ANY_JOBS})
 
 
 def _in_stages(stages: Collection[str]) -> str:
-    return f"status IN ({_listed(s for s, (state, _) in pgi.LIVE.items() if state in stages)})"
+    return f"status IN ({listed(s for s, (state, _) in pgi.LIVE.items() if state in stages)})"
 
 
-_ENDED = f"status IN ({_listed(sorted(states.JOB.final))})"
+_ENDED = f"status IN ({listed(sorted(states.JOB.final))})"
 CHECKS: Mapping[str, str] = {
     "held": "hold_kind IS NULL OR "
     + _case(
@@ -112,7 +109,7 @@ def _of_resource(resource: str) -> str:
         for status in states.JOB.states
     }
     allocated, free = (
-        _listed(status for status, level in levels.items() if level == wanted)
+        listed(status for status, level in levels.items() if level == wanted)
         for wanted in ("allocated", "free")
     )
     return f"('{resource}', ARRAY[{allocated}], ARRAY[{free}])"

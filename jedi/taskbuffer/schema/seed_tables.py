@@ -7,6 +7,8 @@ JobParams_Template.TASKID is jeditaskid.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -25,13 +27,13 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 
 from jedi.core import states
+from jedi.taskbuffer.db.sql_lists import listed
 from jedi.taskbuffer.schema.columns import col, count, key, metadata, stamp, words
 
 
-def one_of(column: str, names: object, label: str = "status") -> CheckConstraint:
+def one_of(column: str, names: Iterable[str], label: str = "status") -> CheckConstraint:
     """CHECK that a status is a declared one."""
-    listed = ", ".join(f"'{n}'" for n in names)  # type: ignore[attr-defined]
-    return CheckConstraint(f"{column} IN ({listed})", name=label)
+    return CheckConstraint(f"{column} IN ({listed(names)})", name=label)
 
 
 task_id_seq = Sequence("jedi_task_id_seq", metadata=metadata)
@@ -277,12 +279,7 @@ datasets = Table(
         f"contents.lose contents.find_again {_END}"),
     PrimaryKeyConstraint("dataset_id", "jedi_task_id"),
     CheckConstraint(
-        "status IN ({})".format(
-            ", ".join(
-                f"'{s}'"
-                for s in {**states.INPUT_DATASET.states, **states.OUTPUT_DATASET.states}
-            )
-        ),
+        f"status IN ({listed({**states.INPUT_DATASET.states, **states.OUTPUT_DATASET.states})})",
         name="status",
     ),
     Index(None, "jedi_task_id"),
@@ -343,11 +340,7 @@ contents = Table(
     PrimaryKeyConstraint("file_id", "jedi_task_id"),
     CheckConstraint("length(lfn) <= 256", name="lfn"),
     CheckConstraint(
-        "status IN ({})".format(
-            ", ".join(
-                f"'{s}'" for s in {**states.INPUT_FILE.states, **states.OUTPUT_FILE.states}
-            )
-        ),
+        f"status IN ({listed({**states.INPUT_FILE.states, **states.OUTPUT_FILE.states})})",
         name="status",
     ),
     Index(None, "jedi_task_id", "dataset_id"),

@@ -113,7 +113,7 @@ def past_jobs(tx: Connection, task_ids: Sequence[int], seconds: float) -> dict[i
     return {task_id: RecentJobs(**ways) for task_id, ways in counted.items()}
 
 
-_INPUTS = text("""
+_READ_INPUTS = text("""
 SELECT jeditaskid, d.datasetname, CASE
   WHEN t.rules ?| ARRAY['n_events_per_job', 'target_events_per_job']
   THEN (SELECT count(DISTINCT c.lfn) FROM jedi_dataset_contents c  -- a file has several rows
@@ -127,7 +127,7 @@ WHERE jeditaskid = ANY(:ids) AND d.type = 'input' ORDER BY jeditaskid, d.dataset
 def inputs(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[Row[Any]]]:
     """The input datasets of tasks: name and number of files."""
     found: dict[int, list[Row[Any]]] = {}
-    for row in tx.execute(_INPUTS, {"ids": list(task_ids)}):
+    for row in tx.execute(_READ_INPUTS, {"ids": list(task_ids)}):
         found.setdefault(row.jeditaskid, []).append(row)
     return found
 

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.spec.snapshot import Snapshot
+from jedi.taskbuffer.db.sql_lists import JOB_TO_START
 
 FRESH = {
     "production_queued": "1 hour", "express_queued": "1 hour", "mbps_1h": "1 hour",
@@ -49,8 +50,6 @@ def _flag(what: str) -> str:
         f"AND s.catchall ->> '{what}' NOT IN ('false', '0', '')) IS TRUE)::int::float8"
     )
 
-
-_TO_START = ", ".join(f"'{status}'" for status in states.JOB_TO_START)
 
 # Ages in minutes and room in GB: a snapshot that says nothing new is stored once.
 _SITES = text(f"""
@@ -92,7 +91,7 @@ WITH e AS (
     SELECT site, status, modificationtime FROM job_stats
     UNION ALL
     SELECT site, status, modificationtime FROM job_stats_delta) n
-  WHERE status IN ({_TO_START}) GROUP BY site
+  WHERE status IN ({JOB_TO_START}) GROUP BY site
 )
 SELECT s.site AS sites, s.status, s.role, s.state, s.type, s.cloud, coalesce(s.tier, '') AS tier,
   coalesce(s.pandasite, '') AS grid_site, coalesce(s.fairsharepolicy, '') AS policy,

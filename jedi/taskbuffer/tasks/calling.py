@@ -6,15 +6,14 @@ from collections.abc import Collection
 
 from sqlalchemy import Connection, text
 
-from jedi.core import states
 from jedi.core.holds import BY_REASON
 from jedi.taskbuffer.db.engine import KNOBS, wake
+from jedi.taskbuffer.db.sql_lists import TASK_FINAL
 
-_ENDED = ", ".join(f"'{status}'" for status in sorted(states.TASK.final))
 _TASKS = text(f"""
 UPDATE jedi_tasks SET next_run_at = statechangetime WHERE jeditaskid = ANY(ARRAY(
   SELECT jeditaskid FROM jedi_tasks
-  WHERE status NOT IN ({_ENDED}) AND (status = 'pending' OR next_run_at > jedi_now())
+  WHERE status NOT IN ({TASK_FINAL}) AND (status = 'pending' OR next_run_at > jedi_now())
     AND (CAST(:codes AS text[]) IS NULL OR reason_code = ANY(:codes))
   ORDER BY jeditaskid FOR NO KEY UPDATE SKIP LOCKED))
 """)

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
 from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.sql_lists import FED_TYPES, MASTER_TYPES
 from jedi.taskbuffer.scheduling import statistics
 from jedi.taskbuffer.scheduling.turns import OWN_SHARE
 from jedi.taskbuffer.tasks import tasks
@@ -160,10 +161,8 @@ def last_accepted(
     return {row.jeditaskid: row for row in rows}
 
 
-_INPUTS = ", ".join(f"'{kind}'" for kind in states.FED_TYPES)
-_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
 _LOCK_INPUTS = text(f"""
-SELECT FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type IN ({_INPUTS})
+SELECT FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type IN ({FED_TYPES})
 ORDER BY datasetid FOR NO KEY UPDATE
 """)
 _GIVE_UP = text(f"""
@@ -171,7 +170,7 @@ WITH c AS (
   UPDATE jedi_dataset_contents c SET status = 'failed', proc_status = 'failed'
   FROM jedi_datasets d
   WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.masterid IS NULL
-    AND d.type IN ({_MASTERS}) AND c.datasetid = d.datasetid AND c.jeditaskid = d.jeditaskid
+    AND d.type IN ({MASTER_TYPES}) AND c.datasetid = d.datasetid AND c.jeditaskid = d.jeditaskid
     AND c.ready
   RETURNING c.datasetid, c.jeditaskid
 ), g AS (SELECT datasetid, jeditaskid, count(*) AS n FROM c GROUP BY datasetid, jeditaskid)
@@ -195,7 +194,7 @@ WITH c AS (
     maxfailure = c.maxfailure + CASE WHEN c.failedattempt >= c.maxfailure THEN t.adds ELSE 0 END
   FROM (SELECT jeditaskid, CASE WHEN rules ? 'disable_auto_retry' THEN 1 ELSE :adds END AS adds
         FROM jedi_tasks WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))) t
-  WHERE c.jeditaskid = t.jeditaskid AND c.type IN ({_INPUTS})
+  WHERE c.jeditaskid = t.jeditaskid AND c.type IN ({FED_TYPES})
     AND c.status IN ('failed', 'lost', 'missing', 'broken')
   RETURNING c.datasetid, c.jeditaskid, c.status
 ), g AS (

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
+from jedi.taskbuffer.db.sql_lists import MASTER_TYPES, PRODUCT_TYPES, TASK_FINAL, listed
 from jedi.taskbuffer.tasks import scouting, tasks
 
 PREPARABLE = tuple(
@@ -15,15 +16,12 @@ PREPARABLE = tuple(
 )
 FINALISABLE = ("prepared", "passed", "toabort", "tobroken")
 
-_FINAL = ", ".join(f"'{status}'" for status in sorted(states.TASK.final))
-_CLOSED = ", ".join(f"'{status}'" for status in sorted({*states.TASK.final, *FINALISABLE}))
-_OUTPUTS = ", ".join(f"'{kind}'" for kind in sorted(states.PRODUCT_TYPES))
-_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
+_CLOSED = listed(sorted({*states.TASK.final, *FINALISABLE}))
 # OFFSET 0 keeps each test a look-up by task: pulled up into joins they read all live jobs.
 _NOTHING_LEFT = f"""
 AND NOT EXISTS (
   SELECT FROM jedi_datasets d WHERE d.jeditaskid = jedi_tasks.jeditaskid
-    AND d.masterid IS NULL AND d.type IN ({_MASTERS})
+    AND d.masterid IS NULL AND d.type IN ({MASTER_TYPES})
     AND (d.status IN ('defined', 'toupdate', 'pending')
          OR d.status = 'running' AND jedi_tasks.status = 'throttled'
          OR d.status IN ('ready', 'running') AND jedi_tasks.period IS NOT NULL
@@ -38,11 +36,11 @@ AND NOT EXISTS (
 AND (coalesce(parent_tid, jeditaskid) = jeditaskid
   OR EXISTS (
     SELECT FROM jedi_datasets d WHERE d.jeditaskid = jedi_tasks.jeditaskid
-      AND d.masterid IS NULL AND d.type IN ({_MASTERS}) AND d.status = 'running'
+      AND d.masterid IS NULL AND d.type IN ({MASTER_TYPES}) AND d.status = 'running'
     OFFSET 0)
   OR NOT EXISTS (
     SELECT FROM jedi_tasks p WHERE p.jeditaskid = jedi_tasks.parent_tid
-      AND p.status NOT IN ({_FINAL})
+      AND p.status NOT IN ({TASK_FINAL})
     OFFSET 0))
 """
 
@@ -79,7 +77,7 @@ def datasets(tx: Connection, task_ids: Sequence[int]) -> list[Row[Any]]:
 _STILL_FILLED = text(f"""
 SELECT d.containername FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
 WHERE d.containername = ANY(:names)
-  AND d.type IN ({_OUTPUTS}) AND t.status NOT IN ({_CLOSED})
+  AND d.type IN ({PRODUCT_TYPES}) AND t.status NOT IN ({_CLOSED})
 """)
 
 

@@ -12,10 +12,10 @@ from jedi.core import states
 from jedi.spec.dataset import NewDataset
 from jedi.spec.incremental import Revision
 from jedi.spec.splitrule import render_split_rule
+from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.schema import tables
 
-_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
 _MERGE = text("""
 WITH p AS (
   UPDATE jedi_taskparams p SET taskparams = jsonb_strip_nulls(p.taskparams || c.parameters)
@@ -41,7 +41,7 @@ FROM (
       CAST(parameters ->> 'maxFailure' AS int) AS failures) l
 ) m
 WHERE c.jeditaskid = m.id AND (m.limited OR c.ramcount IS NOT NULL)
-  AND c.type IN ({_MASTERS}) AND c.status NOT IN ('running', 'finished')
+  AND c.type IN ({MASTER_TYPES}) AND c.status NOT IN ('running', 'finished')
 """)
 
 

@@ -12,10 +12,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
-from jedi.core import states
 from jedi.taskbuffer.db.engine import wake
-
-_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
+from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
 
 _DUE = text("""
 SELECT jeditaskid, period, nextperiod, jedi_now() AS now FROM jedi_tasks
@@ -45,7 +43,7 @@ def set_next(tx: Connection, tasks: Sequence[int], times: Sequence[datetime]) ->
 
 _LOCK = text(f"""
 SELECT FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
-  AND masterid IS NULL AND type IN ({_MASTERS}) ORDER BY datasetid FOR NO KEY UPDATE
+  AND masterid IS NULL AND type IN ({MASTER_TYPES}) ORDER BY datasetid FOR NO KEY UPDATE
 """)
 _RELEASE = text(f"""
 WITH f AS (
@@ -53,7 +51,7 @@ WITH f AS (
     NOT (p.taskparams ? 'nFiles' OR t.rules @> '{{"pfn_list": true}}') AS endless
   FROM jedi_tasks t JOIN jedi_taskparams p USING (jeditaskid), LATERAL (
     SELECT c.fileid FROM jedi_datasets d JOIN jedi_dataset_contents c USING (datasetid)
-    WHERE d.jeditaskid = t.jeditaskid AND d.masterid IS NULL AND d.type IN ({_MASTERS})
+    WHERE d.jeditaskid = t.jeditaskid AND d.masterid IS NULL AND d.type IN ({MASTER_TYPES})
       AND c.status = 'waiting'
     ORDER BY c.datasetid, c.fileid
     LIMIT coalesce(CAST(t.rules ->> 'n_files_per_job' AS bigint), 1)) c

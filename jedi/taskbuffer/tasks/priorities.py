@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, text
 
-from jedi.core import states
+from jedi.taskbuffer.db.sql_lists import JOB_QUEUED
 
-_QUEUED = ", ".join(f"'{status}'" for status in states.JOB_QUEUED)
 _TASK = text("""
 WITH old AS (
   SELECT jeditaskid, currentpriority FROM jedi_tasks WHERE jeditaskid = :task FOR NO KEY UPDATE
@@ -28,7 +27,7 @@ SELECT coalesce(before, :priority) FROM u
 _JOBS = text(f"""
 WITH old AS (
   SELECT pandaid FROM jedi_jobs
-  WHERE jeditaskid = :task AND postprocessed_at IS NULL AND status IN ({_QUEUED})
+  WHERE jeditaskid = :task AND postprocessed_at IS NULL AND status IN ({JOB_QUEUED})
     AND kind IN ('normal', 'scout')
   ORDER BY pandaid FOR NO KEY UPDATE SKIP LOCKED
 ), u AS (

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, text
 
-from jedi.core import states
+from jedi.taskbuffer.db.sql_lists import INPUT_TYPES, PRODUCT_TYPES
 
-_INPUTS = ", ".join(f"'{kind}'" for kind in states.INPUT_TYPES)
-_OUTPUTS = ", ".join(f"'{kind}'" for kind in states.PRODUCT_TYPES)
 _LOCK_DATASETS = text("""
 SELECT FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
 ORDER BY datasetid FOR NO KEY UPDATE
@@ -17,7 +15,7 @@ ORDER BY datasetid FOR NO KEY UPDATE
 _SPARE = text(f"""
 UPDATE jedi_dataset_contents c SET maxattempt = c.attemptnr + 1
 FROM jedi_job_files f
-WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND f.type IN ({_INPUTS})
+WHERE f.pandaid = ANY(CAST(:ids AS bigint[])) AND f.type IN ({INPUT_TYPES})
   AND c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid AND c.pandaid = f.pandaid
   AND c.attemptnr >= c.maxattempt
 """)
@@ -44,7 +42,7 @@ WITH p AS (
   FROM p WHERE o.jeditaskid = p.id
 )
 UPDATE jedi_datasets d SET destination = NULL
-FROM p WHERE d.jeditaskid = p.id AND p.nucleus IS NOT NULL AND d.type IN ({_OUTPUTS})
+FROM p WHERE d.jeditaskid = p.id AND p.nucleus IS NOT NULL AND d.type IN ({PRODUCT_TYPES})
 """)
 
 

@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection, text
 
-from jedi.core import states
 from jedi.spec.costs import Spent
+from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
 
-_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
 _COLUMNS = "jeditaskid, site, status, wall_s, cpu_s, cores"
 _SPENT = text(f"""
 SELECT t.jeditaskid, t.attemptnr AS attempts, j.*,
   coalesce((SELECT max(maxattempt) FROM jedi_dataset_contents c WHERE c.jeditaskid = t.jeditaskid
-            AND c.type IN ({_MASTERS})), 0) AS file_attempts
+            AND c.type IN ({MASTER_TYPES})), 0) AS file_attempts
 FROM jedi_tasks t, LATERAL (
   SELECT count(*) AS jobs, count(*) FILTER (WHERE failed) AS failed,
     coalesce(sum(hepscore_h), 0) AS hepscore_h,

@@ -14,7 +14,6 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
-from jedi.core import states
 from jedi.spec.scouting import (
     Declared,
     Master,
@@ -27,11 +26,11 @@ from jedi.spec.scouting import (
 )
 from jedi.spec.splitrule import SCOUTED, SCOUTING, SplitRules, render_split_rule
 from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.schema import tables
 from jedi.taskbuffer.tasks import tasks
 
-_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
 _AS_THEY_ARE: Mapping[int, float | None] = MappingProxyType({})
 
 
@@ -39,7 +38,7 @@ _FED = text(f"""
 SELECT jeditaskid, datasetid, nfiles, coalesce(nevents, 0) AS nevents,
   nfilestobeused - nfilesmissing AS files, coalesce(neventstobeused, 0) AS events
 FROM jedi_datasets
-WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND masterid IS NULL AND type IN ({_MASTERS})
+WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND masterid IS NULL AND type IN ({MASTER_TYPES})
 ORDER BY datasetid FOR NO KEY UPDATE
 """)
 _WITHHOLD = text("""
@@ -94,7 +93,7 @@ WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND rules ->> 'use_scout' = :scou
 """)
 _LOCK_MASTERS = text(f"""
 SELECT FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
-  AND masterid IS NULL AND type IN ({_MASTERS}) ORDER BY datasetid FOR NO KEY UPDATE
+  AND masterid IS NULL AND type IN ({MASTER_TYPES}) ORDER BY datasetid FOR NO KEY UPDATE
 """)
 _RELEASE = text(f"""
 WITH c AS (
@@ -103,7 +102,7 @@ WITH c AS (
   FROM jedi_dataset_contents
   WHERE datasetid = ANY(ARRAY(
       SELECT datasetid FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
-        AND masterid IS NULL AND type IN ({_MASTERS})))
+        AND masterid IS NULL AND type IN ({MASTER_TYPES})))
     AND status NOT IN ('pending', 'staging', 'waiting')
   GROUP BY datasetid
 )
@@ -192,7 +191,7 @@ AND (rules ->> 'use_scout' IS DISTINCT FROM '{SCOUTING}'
                  WHERE j.jeditaskid = jedi_tasks.jeditaskid AND j.kind = 'scout' OFFSET 0)
   OR NOT EXISTS (
     SELECT FROM jedi_datasets d WHERE d.jeditaskid = jedi_tasks.jeditaskid
-      AND d.masterid IS NULL AND d.type IN ({_MASTERS}) AND d.status = 'running' OFFSET 0))
+      AND d.masterid IS NULL AND d.type IN ({MASTER_TYPES}) AND d.status = 'running' OFFSET 0))
 """
 """SQL: no more scouts are waited for: there are `scouts` of them, their input is not open any
 more, or the first was made `open_wait_s` ago."""
@@ -201,7 +200,7 @@ _PROGRESS = text(f"""
 SELECT jeditaskid, CAST(sum(nfiles) AS bigint) AS n_files,
   CAST(sum(nfilesfinished) AS bigint) AS finished, CAST(sum(nfilesfailed) AS bigint) AS failed
 FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
-  AND masterid IS NULL AND type IN ({_MASTERS})
+  AND masterid IS NULL AND type IN ({MASTER_TYPES})
 GROUP BY jeditaskid
 """)
 

@@ -9,11 +9,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
-from jedi.core import states
 from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.sql_lists import TASK_FINAL
 from jedi.taskbuffer.users import outbox
-
-_FINAL = ", ".join(f"'{s}'" for s in sorted(states.TASK.final))
 
 UNCLAIMED = "lease_until IS NULL"
 """SQL: a task that may be moved without a claim. Not one whose lease is over, since its worker may
@@ -175,7 +173,7 @@ WITH m AS (
     oldstatus = CASE WHEN old.status <> m.target THEN old.status ELSE t.oldstatus END,
     statechangetime = CASE WHEN old.status <> m.target THEN jedi_now() ELSE t.statechangetime END,
     modificationtime = jedi_now(),
-    endtime = CASE WHEN m.target IN ({_FINAL}) THEN jedi_now() END,
+    endtime = CASE WHEN m.target IN ({TASK_FINAL}) THEN jedi_now() END,
     frozentime = CASE WHEN m.target = 'pending' THEN coalesce(t.frozentime, jedi_now())
                       -- tried again or on its way: the hold counts from its beginning
                       WHEN old.status = 'pending' OR m.target = 'assigning' THEN t.frozentime END,

@@ -9,14 +9,12 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
-from jedi.core import states
 from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.sql_lists import MASTER_TYPES, TASK_FINAL
 from jedi.taskbuffer.jobs.all_jobs import all_jobs
 from jedi.taskbuffer.tasks.tasks import UNCLAIMED
 
 _JOBS = all_jobs("jeditaskid, status, attemptnr, n_inputs, postprocessed_at")
-_MASTERS = ", ".join(f"'{kind}'" for kind in states.MASTER_TYPES)
-_FINAL = ", ".join(f"'{status}'" for status in sorted(states.TASK.final))
 
 # ---------------------------------------------------------------------------------- throttling
 
@@ -31,7 +29,7 @@ WHERE t.status IN ('ready', 'scouting', 'running')
   AND NOT coalesce(CAST(p.taskparams ->> 'noThrottle' AS bool), false)
   AND (NOT :by_mean OR (
     SELECT avg(coalesce(failedattempt, 0)) FROM jedi_dataset_contents c
-    WHERE c.jeditaskid = t.jeditaskid AND c.type IN ({_MASTERS})
+    WHERE c.jeditaskid = t.jeditaskid AND c.type IN ({MASTER_TYPES})
       AND c.status IN ('ready', 'running')
   ) >= :every * (coalesce(t.numthrottled, 0) + 1))
 ORDER BY t.jeditaskid
@@ -110,7 +108,7 @@ WITH enough AS (
     SELECT sum(nfiles) AS files, sum(nfilesfinished) AS files_done, sum(nevents) AS events,
       sum(neventsused) AS events_done
     FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid AND d.masterid IS NULL
-      AND d.type IN ({_MASTERS}) AND d.status <> 'removed' OFFSET 0) d
+      AND d.type IN ({MASTER_TYPES}) AND d.status <> 'removed' OFFSET 0) d
   WHERE t.status IN ('ready', 'running', 'throttled', 'pending')
     AND (t.goal IS NOT NULL OR t.termcondition IS NOT NULL)
     AND NOT EXISTS (SELECT FROM jedi_commands c
@@ -121,10 +119,10 @@ WITH enough AS (
   WHERE coalesce(of_events, of_files) >= e.goal
     AND NOT coalesce(CAST(t.rules ->> 'disable_auto_finish' AS bool), false)
     AND NOT EXISTS (SELECT FROM jedi_datasets d JOIN jedi_dataset_contents c USING (datasetid)
-      WHERE d.jeditaskid = e.jeditaskid AND d.masterid IS NULL AND d.type IN ({_MASTERS})
+      WHERE d.jeditaskid = e.jeditaskid AND d.masterid IS NULL AND d.type IN ({MASTER_TYPES})
         AND c.ready AND coalesce(c.failedattempt, 0) = 0)
     AND NOT EXISTS (SELECT FROM jedi_tasks p WHERE p.jeditaskid = t.parent_tid
-      AND p.jeditaskid <> t.jeditaskid AND p.status NOT IN ({_FINAL}))
+      AND p.jeditaskid <> t.jeditaskid AND p.status NOT IN ({TASK_FINAL}))
   UNION ALL
   SELECT jeditaskid, 'It was to end with ' || termcondition || '.' FROM enough
   WHERE CASE WHEN termcondition LIKE '%events' THEN of_events ELSE of_files END
@@ -157,7 +155,7 @@ LATERAL (
   SELECT sum(nfiles - nfilesused - nfilesmissing) AS unused, sum(nfiles) AS files,
     sum(nfilesfinished) AS finished
   FROM jedi_datasets d WHERE d.jeditaskid = t.jeditaskid AND d.masterid IS NULL
-    AND d.type IN ({_MASTERS}) OFFSET 0) d,
+    AND d.type IN ({MASTER_TYPES}) OFFSET 0) d,
 LATERAL (SELECT j.live + ceil(d.unused / greatest(j.per_job, 1)) AS to_do) w
 """
 _FAILING = text(f"""

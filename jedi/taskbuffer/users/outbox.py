@@ -13,10 +13,10 @@ from typing import Any
 from sqlalchemy import Connection, Row, text
 
 from jedi.core import pgi, states
+from jedi.taskbuffer.db.sql_lists import INPUT_FILE_TYPES, listed
 
-_INPUTS = ", ".join(f"'{kind}'" for kind in states.INPUT_TYPES if kind != "random_seed")
-_WORTH = ", ".join(f"'{state}'" for state, held in pgi.STATES.items() if held.notify)
-_URGENT = ", ".join(f"'{state}'" for state, held in pgi.STATES.items() if held.notify == "urgent")
+_WORTH = listed(state for state, held in pgi.STATES.items() if held.notify)
+_URGENT = listed(state for state, held in pgi.STATES.items() if held.notify == "urgent")
 _MICROSECONDS = "to_char({} AT TIME ZONE 'UTC', 'YYYYMMDDHH24MISSUS')"
 _WAYS = """
 jedi_users u, LATERAL (VALUES ('mail', u.email), ('webhook', u.webhook)) w(channel, address)
@@ -48,7 +48,7 @@ WHERE {ASKED}
   -- an attempt that another one follows is no news
   AND (j.status NOT IN ('failed', 'closed') OR NOT EXISTS (
     SELECT FROM jedi_job_files f JOIN jedi_dataset_contents c USING (fileid)
-    WHERE f.pandaid = j.pandaid AND f.type IN ({_INPUTS})
+    WHERE f.pandaid = j.pandaid AND f.type IN ({INPUT_FILE_TYPES})
       AND c.pandaid = j.pandaid AND c.status = 'ready'))
 ON CONFLICT DO NOTHING
 """)

@@ -1,0 +1,94 @@
+"""Checks of task parameters against the database, at submission and when parameters change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import TypeVar
+
+from sqlalchemy import Connection
+
+from jedi.core.errors import Problem
+from jedi.core.knobs import Knobs
+from jedi.core.suggest import suggest
+from jedi.spec.priority import DEFAULT, OF_USERS
+from jedi.spec.taskparams import InputItem, OutputItem, TaskParams
+from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.sites import sites
+from jedi.taskbuffer.users import users
+
+_DatasetItem = TypeVar("_DatasetItem", InputItem, OutputItem)
+
+
+def recheck(tx: Connection, who: str, params: TaskParams, keys: Collection[str]) -> list[Problem]:
+    """What is wrong outside the text with these keys of a task whose parameters change."""
+    found = [
+        *person(params, who, users.role(tx, who)),
+        *places(tx, params),
+        *limits(params, knobs.load(tx)),
+    ]
+    return [problem for problem in found if problem.path in keys]
+
+
+def person(params: TaskParams, who: str, role: str) -> Iterator[Problem]:
+    """Keys that ordinary users may not set.
+    Source: docs/reference/task-parameters.md#keys-of-ordinary-users."""
+    if role in ("production", "operator"):
+        return
+    if params.user_name not in (None, who):
+        rule = "only production users and operators submit for others"
+        yield Problem("userName", params.user_name, rule, f"Leave it out: you are {who}")
+    if params.gshare is not None:
+        rule = "only production users and operators choose a share"
+        yield Problem("gshare", params.gshare, rule, "Leave it out: it is your work queue's")
+    if params.work_queue_name is not None:
+        rule = "only production users and operators choose a work queue"
+        remedy = "Leave it out: its criteria choose it"
+        yield Problem("workQueueName", params.work_queue_name, rule, remedy)
+    if params.task_type not in (None, "anal"):
+        rule = "only production users and operators submit production tasks"
+        yield Problem("taskType", params.task_type, rule, "Leave it out")
+    least, most = OF_USERS
+    for key, value in (
+        ("taskPriority", params.task_priority),
+        ("currentPriority", params.current_priority),
+    ):
+        if value is not None and not least <= value <= most:
+            rule = f"a user's tasks have priorities from {least} to {most}"
+            yield Problem(key, value, rule, f"Leave it out for {DEFAULT}")
+
+
+def places(tx: Connection, params: TaskParams) -> Iterator[Problem]:
+    """The sites and endpoints that the task names exist."""
+    wanted = [("site", one) for one in (params.site or "").split(",")]
+    wanted += [(key, getattr(params, key) or "") for key in ("nucleus", "cloud", "destination")]
+    wanted += [(path, item.destination or "")
+               for path, item in paths(params, OutputItem, "destination")]  # fmt: skip
+    if not any(name for _, name in wanted):
+        return
+    rows = sites.all_sites(tx)
+    names, endpoints = {row.site for row in rows}, sites.all_endpoints(tx)
+    known = {"site": names, "nucleus": names, "cloud": {row.cloud for row in rows},
+             "destination": {row.ddm_endpoint for row in endpoints}}  # fmt: skip
+    for path, name in wanted:
+        kind = path.rpartition(".")[2]
+        if name and name not in known[kind]:
+            listed = "endpoint" if kind == "destination" else "site"
+            remedy = suggest(name, known[kind], f"Look at the output of: jedi {listed} list")
+            yield Problem(path, name, f"no such {kind}", remedy)
+
+
+def limits(params: TaskParams, settings: Knobs) -> Iterator[Problem]:
+    most = int(settings.jobgen.hard_max_files_per_job)
+    if params.n_files_per_job is not None and params.n_files_per_job > most:
+        rule = f"no job gets more than {most} files (knob jobgen.hard_max_files_per_job)"
+        yield Problem("nFilesPerJob", params.n_files_per_job, rule, "Lower it")
+
+
+def paths(
+    params: TaskParams, kind: type[_DatasetItem], key: str = "dataset"
+) -> list[tuple[str, _DatasetItem]]:
+    return [
+        (f"jobParameters[{i}].{key}", item)
+        for i, item in enumerate(params.job_parameters)
+        if isinstance(item, kind)
+    ]

@@ -1,0 +1,34 @@
+"""Sets of statuses and of types as SQL lists, under the names that `core/states.py` gives them.
+
+A statement says `type IN ({MASTER_TYPES})`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from jedi.core import states
+
+
+def listed(words: Iterable[str]) -> str:
+    """The words as SQL literals: 'input', 'output'."""
+    return ", ".join(f"'{word}'" for word in words)
+
+
+FED_FILE_TYPES = listed(kind for kind in states.FED_TYPES if kind != "random_seed")
+FED_TYPES = listed(states.FED_TYPES)
+FILE_TYPES = listed(states.FILE_TYPES)
+INPUT_FILE_TYPES = listed(kind for kind in states.INPUT_TYPES if kind != "random_seed")
+INPUT_TYPES = listed(states.INPUT_TYPES)
+JOB_AT_SITE = listed(states.JOB_AT_SITE)
+JOB_FINAL = listed(sorted(states.JOB.final))
+JOB_LIVE = listed(states.JOB_LIVE)
+JOB_MAKING_TYPES = listed(states.JOB_MAKING_TYPES)
+JOB_QUEUED = listed(states.JOB_QUEUED)
+JOB_TO_START = listed(states.JOB_TO_START)
+MASTER_TYPES = listed(states.MASTER_TYPES)
+OUTPUT_TYPES = listed(states.OUTPUT_TYPES)
+PRE_MERGE_TYPES = listed(states.PRE_MERGE_TYPES)
+PRODUCT_TYPES = listed(states.PRODUCT_TYPES)
+TASK_FINAL = listed(sorted(states.TASK.final))
+TEMPLATE_TYPES = listed(states.TEMPLATE_TYPES)
