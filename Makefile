@@ -51,7 +51,7 @@ generate: $(STAMP) ## write schema/ and the generated pages of docs/
 verify: $(STAMP) ## fail if generated files are out of date, or a citation, link, name or import is wrong
 	@$(BIN)/python -m jedi.standalone.docs --check
 	@$(BIN)/python -m pytest -q tests/house/test_architecture.py tests/house/test_citations.py \
-	  tests/house/test_names.py
+	  tests/house/test_names.py tests/house/test_one_meaning.py
 
 docs: $(STAMP) ## build the documentation site into site/
 	@$(BIN)/mkdocs build --quiet

@@ -3,7 +3,7 @@
 Nothing of them is stored: `pgi_state` and the view `jedi_job_states`, made of the same tables, say
 where a job is; `task_state` and the view `jedi_task_states` where a task is before its first job.
 What a job holds follows from its state; the view `jedi_job_allocations` says from when to when, by
-the log of its statuses. Source: PGI use case, states and resources.
+the log of its statuses. Source: docs/reference/pgi.md#derived-states.
 """
 
 from __future__ import annotations

@@ -276,7 +276,7 @@ def inputs_to_bring(tx: Connection, panda_ids: Sequence[int]) -> list[tuple[int,
 
 def must_be_there(ddm: DDM, inputs: Iterable[tuple[int, JobFile]]) -> None:
     """Refused, with what is wrong: inputs of jobs are not where the jobs read them, or not with
-    their size and adler32. Source: PGI use case, manual stage-in."""
+    their size and adler32. Source: docs/reference/pgi.md#holds."""
     found = [(job, file, _lacking(ddm, file)) for job, file in inputs]
     wrong = [f"{file.dataset}/{file.lfn} of job {job} {why}" for job, file, why in found if why]
     if wrong:

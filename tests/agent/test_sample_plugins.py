@@ -91,8 +91,8 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 def test_every_kind_of_plugin_has_a_sample(place: Place) -> None:
-    """ "a sample plug-in distribution lives in examples/plugins/ and its test installs
-    it really; every kind of plug-in has one". By hand: five files in pairs make 3 jobs; the bad one
+    """The sample distribution in examples/plugins/ has one plug-in of every kind and is really
+    installed. By hand: five files in pairs make 3 jobs; the bad one
     is alone in the last, which fails, so 4 of 5 are processed: 80 %, which is enough."""
     assert not any("sample" in module for module in place.found().values())
     place.pip("install", "--no-index", "--no-build-isolation", "--no-deps", str(PLUGINS))

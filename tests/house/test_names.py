@@ -164,7 +164,7 @@ STATUS = re.compile(
 
 
 def test_every_command_that_is_named_exists() -> None:
-    """ "every remedy names a knob, verb, option and status that exists"."""
+    """Every remedy names a knob, verb, option and status that exists."""
     wrong = [(where, one) for where, text in written() for one in mistakes_of_calls(text)]
     assert wrong == []
 

@@ -221,7 +221,7 @@ PIECES = st.sampled_from(
     st.sampled_from([None, "p1:a", "p1:7", "p1:\\", "p1:a,p2:%\\", "p1:"]),
 )
 def test_what_is_accepted_never_fails(engine: Engine, criteria: str, variables: str | None) -> None:
-    """ "a work queue never ends a submission with a traceback": whatever is accepted can
+    """A work queue never ends a submission with a traceback: whatever is accepted can
     be evaluated for every task."""
     with engine.begin() as tx:
         try:
@@ -254,7 +254,7 @@ def test_criteria_that_a_release_before_took_hold_for_no_task(
 
 @pytest.mark.usefixtures("operators")
 def test_criteria_are_tried_when_they_are_imported(engine: Engine) -> None:
-    """ "criteria are run once … when imported or defined, under a statement timeout". A
+    """Criteria run once when they are imported or defined, under a statement timeout. A
     table that somebody keeps locked stands for a condition that takes too long."""
     entry = QUEUE.format(1, "slow", 1).replace("vo:", "criteria: coreCount > 1, vo:")
     with engine.begin() as tx:

@@ -80,7 +80,7 @@ def others(engine: Engine, home: Path, tmp_path: Path) -> Shell:
 def test_only_operators_steer(
     others: Shell, words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever steers the system is an operator."""
+    """Only operators steer the system (docs/reference/payload-and-processes.md#identity)."""
     monkeypatch.chdir(tmp_path)
     before = facts(others)
     said = others.run(*words, code=1)

@@ -56,7 +56,7 @@ def test_a_refusal_says_what_is_possible() -> None:
     ],
 )  # fmt: skip
 def test_a_refusal_is_short(command: str, status: str, sentence: str) -> None:
-    """ "It is already aborted." instead of a list of 23 statuses."""
+    """The refusal says "It is already aborted." instead of a list of 23 statuses."""
     assert COMMANDS[command].refusal(status) == sentence
 
 

@@ -1,6 +1,6 @@
 """Outputs of jobs whose time is over. They are not forgotten: a job's `retention` says until when
 its outputs are kept (GOING: they are being removed), `purged_at` since when they are gone. Logs
-stay. Source: PGI use case, purge.
+stay. Source: docs/reference/pgi.md#purge.
 """
 
 from __future__ import annotations
