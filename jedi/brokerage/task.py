@@ -105,7 +105,7 @@ NEAR_FILES = Filter(
 SOURCE = wanted(
     "no_source",
     lambda sites, need, _knobs: _held(sites, need, "files") >= need.data.files,
-    "the input is not complete there and nobody can send it",
+    "the input is incomplete there and no endpoint can send it",
     "Set read_wan of an endpoint that has the input ON, or replicate it.",
     lasting=False,
     when=lambda need, _knobs: need.data.files > 0 and not need.data.wan_source,

@@ -45,7 +45,9 @@ def _complete_site(incomplete: str) -> list[str]:
 
 Site = Annotated[str, typer.Argument(help="A site.", autocompletion=_complete_site)]
 ImportedFile = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A YAML file.")]
-ChangeComment = Annotated[str | None, typer.Option("--comment", help="Why; kept in the history.")]
+ChangeComment = Annotated[
+    str | None, typer.Option("--comment", help="The reason, for the history.")
+]
 
 
 def _complete_knob(incomplete: str) -> list[str]:
@@ -60,7 +62,7 @@ KnobName = Annotated[
 
 
 class Role(StrEnum):
-    """What a user may be."""
+    """Roles of users."""
 
     USER = "user"
     PRODUCTION = "production"
@@ -68,7 +70,7 @@ class Role(StrEnum):
 
 
 class Preset(StrEnum):
-    """What fills in the knobs nobody has set."""
+    """Values of unset knobs."""
 
     CLASSIC = "classic"
     CURRENT = "current"
@@ -76,8 +78,8 @@ class Preset(StrEnum):
 
 @site_app.command("import")
 def site_import(file: ImportedFile, comment: ChangeComment = None, as_json: Json = False) -> None:
-    """Insert or update the sites of FILE (or of a JSON dump of CRIC); what an entry leaves out
-    stays as it is.
+    """Insert or update the sites of FILE (or of a JSON dump of CRIC). Attributes that an
+    entry leaves out stay unchanged.
 
     Example: `jedi site import sites.yaml --comment "new storage"`
     """
@@ -93,7 +95,7 @@ def site_import(file: ImportedFile, comment: ChangeComment = None, as_json: Json
 def site_set(
     site: Site,
     attributes: Annotated[list[str], typer.Argument(metavar="NAME=VALUE...")],
-    comment: Annotated[str, typer.Option("--comment", help="Why; kept in the history.")],
+    comment: Annotated[str, typer.Option("--comment", help="The reason, for the history.")],
     as_json: Json = False,
 ) -> None:
     """Set attributes of a site, values as in a site file.
@@ -117,7 +119,7 @@ def show_changes(changes: Sequence[AttributeChange]) -> None:
 
 @site_app.command("attributes")
 def site_attributes(as_json: Json = False) -> None:
-    """List what may stand in a site file, with its unit and what a new site begins with.
+    """List the attributes of a site file, with their units and defaults.
 
     Example: `jedi site attributes`
     """
@@ -167,14 +169,14 @@ def site_show(site: Site, as_json: Json = False) -> None:
 def site_token(
     site: Site,
     days: Annotated[
-        float, typer.Option("--days", min=0, max=36500, help="It is good for so long.")
+        float, typer.Option("--days", min=0, max=36500, help="Life of the token.")
     ] = 30.0,
     revoke: Annotated[
-        str | None, typer.Option("--revoke", metavar="TOKEN", help="Take this one back instead.")
+        str | None, typer.Option("--revoke", metavar="TOKEN", help="Revoke this token instead.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a token for pilots that come to a site by themselves; it is shown once.
+    """Make a token for pilots that another system starts at a site. It is shown once.
 
     Example: `jedi site token GRID --days 90`
     """
@@ -211,7 +213,7 @@ def config_list(as_json: Json = False) -> None:
 
 @config_app.command("get")
 def config_get(knob: KnobName, as_json: Json = False) -> None:
-    """Show a knob, what it means and who changed it.
+    """Show a knob, its meaning and its changes.
 
     Example: `jedi config get agent.poll_s`
     """
@@ -222,7 +224,7 @@ def config_get(knob: KnobName, as_json: Json = False) -> None:
 
     def people() -> None:
         typer.echo(f"{setting.name} = {setting.value} [{setting.unit}]")
-        typer.echo(f"{setting.meaning}; the preset says {setting.default!r}")
+        typer.echo(f"{setting.meaning}; preset {setting.default!r}")
         if history:
             rows = [[c.at, c.by, "preset" if c.value is None else c.value] for c in history]
             table(["when", "who", "value"], rows)
@@ -232,7 +234,7 @@ def config_get(knob: KnobName, as_json: Json = False) -> None:
 
 @config_app.command("set")
 def config_set(knob: KnobName, value: str, as_json: Json = False) -> None:
-    """Set a knob; agents follow within one cycle.
+    """Set a knob. Agents use it from their next cycle.
 
     Example: `jedi config set pilot.idle_s 30`
     """
@@ -248,7 +250,7 @@ def config_set(knob: KnobName, value: str, as_json: Json = False) -> None:
 
 @config_app.command("unset")
 def config_unset(knob: KnobName, as_json: Json = False) -> None:
-    """Give a knob back to the preset.
+    """Unset a knob: the preset's value holds again.
 
     Example: `jedi config unset pilot.idle_s`
     """
@@ -261,7 +263,7 @@ def config_unset(knob: KnobName, as_json: Json = False) -> None:
 
 @config_app.command("preset")
 def config_preset(preset: Preset, as_json: Json = False) -> None:
-    """Choose what fills in the knobs nobody has set: those of the JEDI document or of PanDA today.
+    """Choose the values of unset knobs: those of the JEDI document or of PanDA today.
 
     Example: `jedi config preset current`
     """
@@ -280,11 +282,13 @@ def _show_knob(name: str, value: Any, as_json: bool) -> None:
 def dataset_add(
     dataset: Annotated[str, typer.Argument(metavar="SCOPE:NAME")],
     files: Annotated[list[Path], typer.Argument(metavar="FILES...")],
-    endpoint: Annotated[str | None, typer.Option("--endpoint", help="Where to.")] = None,
+    endpoint: Annotated[
+        str | None, typer.Option("--endpoint", help="Endpoint that gets the files.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Copy local files into a dataset, which is made if it does not exist, and closed unless it
-    is open already.
+    """Copy local files into a dataset. JEDI makes the dataset if it does not exist, and closes
+    it unless it is open already.
 
     Example: `jedi dataset add user.me:texts *.txt`
     """
@@ -303,11 +307,13 @@ def dataset_create(
     is_open: Annotated[
         bool, typer.Option("--open", help="More files will come: tasks wait for them.")
     ] = False,
-    endpoint: Annotated[str | None, typer.Option("--endpoint", help="Where.")] = None,
+    endpoint: Annotated[
+        str | None, typer.Option("--endpoint", help="Endpoint of its files.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Make an empty dataset. Tasks work on the files of an open one as they come, until it is
-    closed.
+    """Make an empty dataset. Tasks process the files of an open dataset as they arrive, until
+    it is closed.
 
     Example: `jedi dataset create user.me:run7 --open`
     """
@@ -325,7 +331,7 @@ def dataset_create(
 def dataset_close(
     dataset: Annotated[str, typer.Argument(metavar="SCOPE:NAME")], as_json: Json = False
 ) -> None:
-    """Say that no more files will come into a dataset: its tasks can end.
+    """Close a dataset: no more files come, and its tasks can end.
 
     Example: `jedi dataset close user.me:run7`
     """
@@ -357,12 +363,12 @@ def dataset_list(
         str,
         typer.Argument(
             metavar="[SCOPE:NAME|PATTERN]", autocompletion=_complete_dataset,
-            help="A dataset whose files are listed; or datasets, * is anything.",
+            help="A dataset, to list its files; or a pattern of datasets, * is anything.",
         ),
     ] = "*",
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """List the datasets that there are, by a pattern; or the files of one dataset or container.
+    """List the datasets that match a pattern; or the files of one dataset or container.
 
     Example: `jedi dataset list "user.me:*"`
     """
@@ -399,7 +405,8 @@ def dataset_list(
 def user_set(
     user: str,
     role: Annotated[
-        Role | None, typer.Option("--role", help="What the user may do.", show_default="as it is")
+        Role | None,
+        typer.Option("--role", help="The user's permissions.", show_default="unchanged"),
     ] = None,
     gridpref: Annotated[
         str | None,
@@ -407,7 +414,7 @@ def user_set(
             "--gridpref",
             help="Letters: s super user, g super group; k key-pairs and p proxies, for other "
             "services; '' for none.",
-            show_default="as it is",
+            show_default="unchanged",
         ),
     ] = None,
     running_jobs: Annotated[
@@ -416,12 +423,12 @@ def user_set(
             "--running-jobs",
             min=0,
             help="Most running analysis jobs, instead of the knob caps.user_jobs; 0: no limit.",
-            show_default="as it is",
+            show_default="unchanged",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Give a user a role, special permissions, a number of jobs that may run at a time.
+    """Set the role of a user, special permissions, and the limit of running jobs.
 
     Example: `jedi user set alice --role production --gridpref s`
     """

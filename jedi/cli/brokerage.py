@@ -1,4 +1,4 @@
-"""How a broker's choice and what another world changes in it are shown to people."""
+"""Tables of a broker's choice and of its changes under other knobs and sites."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 
 OtherKnobs = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KNOB=VALUE", help="What if this knob were so; repeatable."),
+    typer.Option("--set", metavar="KNOB=VALUE", help="Assume this value of a knob; repeatable."),
 ]
 OtherSites = Annotated[
     list[str] | None,
     typer.Option(
-        "--site", metavar="NAME.ATTRIBUTE=VALUE", help="What if this site were so; repeatable."
+        "--site",
+        metavar="NAME.ATTRIBUTE=VALUE",
+        help="Assume this attribute of a site; repeatable.",
     ),
 ]
 MOST = 50
@@ -27,18 +29,18 @@ MOST = 50
 
 
 def show_sites(sites: Sequence[SiteView], chosen: Sequence[str]) -> None:
-    """Sites with weights and factors, or with what refuses them; those chosen first."""
+    """Print sites with weights and factors, or with reasons of refusal; chosen sites first."""
     place = {site: number for number, site in enumerate(chosen)}
     order = sorted(sites, key=lambda one: (place.get(one.site, len(place)), one.site))
     table(
-        ["site", "chosen", "weight", "factors, or what refuses it"],
+        ["site", "chosen", "weight", "factors, or reasons of refusal"],
         [
             [one.site, place[one.site] + 1 if one.site in place else None, one.weight, _why(one)]
             for one in order[:MOST]
         ],
     )
     if len(order) > MOST:
-        console().print(f"These are the first {MOST} of {len(order)} sites; --json tells all.")
+        console().print(f"These are the first {MOST} of {len(order)} sites; --json has all.")
 
 
 def _why(one: SiteView) -> str:
@@ -52,9 +54,9 @@ def _why(one: SiteView) -> str:
 
 
 def show_differences(found: Sequence[SiteDifference]) -> None:
-    """What another world changes."""
+    """Print the changes under other knobs and sites."""
     if not found:
-        console().print("In that world nothing changes.")
+        console().print("Nothing changes under these assumptions.")
         return
     table(
         ["site", "change", "weight before", "weight then", "reasons then"],

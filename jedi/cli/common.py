@@ -1,6 +1,6 @@
-"""What `jedi` and `jedi-task` share: output for people and for programs, errors, exit codes.
+"""Common parts of the commands: output for people and for programs, errors, exit codes.
 
-Exit codes: 0 yes, 1 no, 2 wrong use or wrong input, 3 something does not answer, 4 time is up.
+Exit codes: 0 yes, 1 no, 2 wrong use or wrong input, 3 a service does not answer, 4 time-out.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def cleaning_up() -> Iterator[None]:
 
 
 def application(about: str) -> typer.Typer:
-    """A command, or a group of commands, with our manners."""
+    """A command, or a group of commands, with JEDI's options of help."""
     return typer.Typer(
         help=about,
         no_args_is_help=True,
@@ -74,7 +74,7 @@ def application(about: str) -> typer.Typer:
     )
 
 
-def _tell_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         import jedi
 
@@ -84,7 +84,9 @@ def _tell_version(wanted: bool) -> None:
 
 Version = Annotated[
     bool,
-    typer.Option("--version", callback=_tell_version, is_eager=True, help="Print it and end."),
+    typer.Option(
+        "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+    ),
 ]
 
 
@@ -156,7 +158,7 @@ def read_file(file: Path) -> str:
         return file.read_bytes().decode()
     except UnicodeDecodeError as error:
         remedy = "Save the file in UTF-8"
-        raise BadInput([Problem("file", str(file), f"is no UTF-8: {error}", remedy)]) from error
+        raise BadInput([Problem("file", str(file), f"is not UTF-8: {error}", remedy)]) from error
 
 
 def show(value: Any, as_json: bool, people: Callable[[], None]) -> None:

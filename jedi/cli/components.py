@@ -11,7 +11,7 @@ from jedi.cli.common import NO, Json, application, database, show, table
 from jedi.core.settings import caller
 
 agent_app = application("The agents: each moves tasks or jobs from one status to the next.")
-db_app = application("The database: where it is, the version of its schema, backups.")
+db_app = application("The database: its URL, the version of its schema, backups.")
 GROUPS = {"agent": agent_app, "db": db_app}
 
 Leashed = Annotated[bool, typer.Option("--leashed", hidden=True)]
@@ -60,7 +60,7 @@ def agent_run(
 
 @agent_app.command("list")
 def agent_list(as_json: Json = False) -> None:
-    """List the agents and what they do.
+    """List the agents and their work.
 
     Example: `jedi agent list`
     """
@@ -73,12 +73,12 @@ def agent_list(as_json: Json = False) -> None:
         {"agent": name, "about": " ".join(about.partition("\n\n")[0].split())}
         for name, about in abouts.items()
     ]
-    show(rows, as_json, lambda: table(["agent", "what it does"], [[*r.values()] for r in rows]))
+    show(rows, as_json, lambda: table(["agent", "work"], [[*r.values()] for r in rows]))
 
 
 @db_app.command("url")
 def db_url() -> None:
-    """Print where the database is, as libpq understands it.
+    """Print the URL of the database for libpq.
 
     Example: `psql "$(jedi db url)"`
     """
@@ -134,7 +134,7 @@ def db_backup(
     ],
     as_json: Json = False,
 ) -> None:
-    """Write all that JEDI knows to a file, while it goes on; the files of datasets are not in it.
+    """Write the whole database to a file while JEDI runs; files of datasets are not in it.
 
     Example: `jedi db backup /backups`
     """
@@ -148,10 +148,10 @@ def db_backup(
 
 @db_app.command("restore")
 def db_restore(
-    source: Annotated[Path, typer.Argument(help="What `jedi db backup` wrote.")],
+    source: Annotated[Path, typer.Argument(help="A file of `jedi db backup`.")],
     as_json: Json = False,
 ) -> None:
-    """Make the database of a new home from a backup. What ran meanwhile is tried again.
+    """Make the database of a new home from a backup. Inputs of jobs that ran since are tried again.
 
     The old system must be down: storage is the same, and outputs that are made again are removed.
 
@@ -165,12 +165,12 @@ def db_restore(
     for endpoint, files in done.unseen.items():
         said += f" {len(files)} files to be merged, as {files[0]}, are at {endpoint}, which is no "
         said += "endpoint any more: import it again, or kill their tasks."
-    show(done, as_json, lambda: typer.echo(f"{said} `jedi up` goes on."))
+    show(done, as_json, lambda: typer.echo(f"{said} `jedi up` continues."))
 
 
 @db_app.command("check")
 def db_check(as_json: Json = False) -> None:
-    """Say whether the schema is that of this release; exit code 1 if not.
+    """Compare the schema with that of this release; exit code 1 if they differ.
 
     Example: `jedi db check && jedi up`
     """

@@ -23,23 +23,26 @@ _INPUT = "${IN"
 
 def execute(
     command: Annotated[
-        list[str], typer.Argument(metavar="-- COMMAND...", help="With its arguments, or one line.")
+        list[str],
+        typer.Argument(
+            metavar="-- COMMAND...", help="The command with its arguments, or one line."
+        ),
     ],
     dataset: Annotated[
         str | None,
-        typer.Option("--input", metavar="SCOPE:NAME", help="A job for each file of it."),
+        typer.Option("--input", metavar="SCOPE:NAME", help="A dataset: one job for each file."),
     ] = None,
-    per_job: Annotated[
-        int, typer.Option("--files-per-job", min=1, help="So many files a job instead of one.")
-    ] = 1,
+    per_job: Annotated[int, typer.Option("--files-per-job", min=1, help="Files of a job.")] = 1,
     files: Annotated[
         list[str] | None,
-        typer.Option("--file", metavar="FILE", help="A local file that it needs; repeatable."),
+        typer.Option(
+            "--file", metavar="FILE", help="A local file that the task uploads; repeatable."
+        ),
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="The task's name.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Run a command as a job, or once for each file of a dataset; what it prints is the output.
+    """Run a command as a job, or once for each file of a dataset; its stdout is the output.
 
     The file's name takes the place of ${IN}, or stands at the end. Quote a line with pipes.
 
@@ -56,7 +59,7 @@ def execute(
         (done,) = collection.submit_all(tx, ddm, caller(), [text])
     task = done.jedi_task_id
     value = {"jedi_task_id": task, "status": done.status}
-    get = f"`jedi-task watch {task}` follows it, `jedi-task get {task}` has what it printed."
+    get = f"`jedi-task watch {task}` follows it, `jedi-task get {task}` gets its output."
     show(value, as_json, lambda: typer.echo(f"Task {task} is submitted ({done.status}). {get}"))
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from jedi.standalone.installation import Installation
 
 SAID_BYTES, SAID_LINES = 2000, 6
-"""What is shown of the log of a process that does not come up."""
+"""Most bytes and lines to show of the log of a process that does not start."""
 
 app = application(
     "JEDI: tasks over datasets become jobs at sites.\n\n"
@@ -64,7 +64,7 @@ def _first(version: Version = False) -> None:
 @app.command()
 def up(
     detach: Annotated[
-        bool, typer.Option("--detach", help="Return when the system is up; it stays.")
+        bool, typer.Option("--detach", help="Return when the system is up; it keeps running.")
     ] = False,
     sites: Annotated[
         Path | None,
@@ -72,9 +72,9 @@ def up(
     ] = None,
     copies: Annotated[int, typer.Option("--copies", min=1, help="Processes of each agent.")] = 1,
 ) -> None:
-    """Start everything: the database, the service and all agents, each a process kept alive.
+    """Start everything: the database, the service and all agents, each a supervised process.
 
-    In the foreground until Ctrl-C, which does what `jedi down` does.
+    It stays in the foreground until Ctrl-C, which stops all as `jedi down` does.
 
     Example: `JEDI_HOME=~/jedi-home jedi up --detach`
     """
@@ -86,7 +86,7 @@ def up(
     place, begin = Installation.current(), clock.monotonic()
     site_file = read_file(sites) if sites else None
     if site_file is not None:
-        read_sites(site_file)  # its mistakes are told before anything starts
+        read_sites(site_file)  # its mistakes are reported before anything starts
     if detach:
         options = ["--sites", str(sites.absolute())] if sites else []
         say = partial(typer.echo, err=True)
@@ -108,9 +108,9 @@ def down(
         typer.Option("--drain", min=0, help="Seconds to wait for running jobs and their results."),
     ] = 10.0,
 ) -> None:
-    """Stop everything and leave no process; what was running is tried again after `jedi up`.
+    """Stop all processes; inputs of running jobs are tried again after `jedi up`.
 
-    No job is handed out meanwhile; what is still waited for is told on stderr.
+    Meanwhile no pilot gets a job; stderr shows the jobs that it waits for.
 
     Example: `jedi down --drain 300`
     """
@@ -124,9 +124,9 @@ def down(
 
 @app.command()
 def status(as_json: Json = False) -> None:
-    """Show processes, agents, tasks, jobs and sites; processes alone while the database is away.
+    """Show processes, agents, tasks, jobs and sites; only processes if the database is away.
 
-    Exit code 0: all is well, 1: something is not, 3: the database does not answer.
+    Exit code 0: all is well, 1: a part is not, 3: the database does not answer.
 
     Example: `jedi status --json`
     """
@@ -214,7 +214,7 @@ def _tell_where(place: Installation, seconds: float, notes: Sequence[str] = ()) 
         "",
         "  jedi-task submit FILE.yaml   submit a task",
         "  jedi-task watch ID           follow it",
-        "  jedi status                  look at the system",
+        "  jedi status                  show the system",
         "  jedi down                    stop everything (Ctrl-C where it runs in the foreground)",
         *(["", *notes] if notes else []),
     ]
@@ -229,7 +229,7 @@ def _tell_where(place: Installation, seconds: float, notes: Sequence[str] = ()) 
 
 @app.command()
 def api(leashed: components.Leashed = False) -> None:
-    """Run the service that pilots speak to, until SIGTERM.
+    """Run the service for pilots and users until SIGTERM.
 
     Example: `jedi api`
     """

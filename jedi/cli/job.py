@@ -1,4 +1,4 @@
-"""`jedi-job`: look at one job, hold it, release it, cancel it, have what it made."""
+"""`jedi-job`: show one job, hold it, release it, cancel it, get its outputs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _first(version: Version = False) -> None:
 
 @app.command("show")
 def show_job(job: Job, as_json: Json = False) -> None:
-    """Show where a job is, also in PGI's words, its history, and the attempts that came after.
+    """Show a job: status and PGI state, history, and later attempts.
 
     Example: `jedi-job show 17`
     """
@@ -100,7 +100,7 @@ def _show(found: JobDetails) -> None:
 
 
 def _part(file: UsedFile) -> str:
-    """A file, or which of its events."""
+    """The file's name, with the range of events if it has one."""
     if file.end_event is None:
         return file.lfn
     return f"{file.lfn}, {file.start_event}-{file.end_event}"
@@ -110,12 +110,12 @@ def _part(file: UsedFile) -> str:
 def list_jobs(
     status: Annotated[
         list[str] | None,
-        typer.Option("--status", autocompletion=job_statuses, help="In this one; repeatable."),
+        typer.Option("--status", autocompletion=job_statuses, help="With this status; repeatable."),
     ] = None,
     user: Annotated[
-        str | None, typer.Option("--user", help="Of this user, instead of you.")
+        str | None, typer.Option("--user", help="Jobs of this user instead of yours.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many at most.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Most rows.")] = 50,
     as_json: Json = False,
 ) -> None:
     """List your jobs, of all tasks, the newest first.
@@ -150,7 +150,7 @@ def list_jobs(
 
 @app.command()
 def cancel(jobs: Jobs, comment: CommandComment = None, as_json: Json = False) -> None:
-    """Cancel jobs: their inputs are tried again, unless they were tried as often as they may be.
+    """Cancel jobs: their inputs are tried again if attempts are left.
 
     To end the work as a whole, kill the task. Example: `jedi-job cancel 17 --comment "hangs"`
     """
@@ -168,14 +168,15 @@ def cancel(jobs: Jobs, comment: CommandComment = None, as_json: Json = False) ->
 def hold(
     jobs: Jobs,
     after: Annotated[
-        bool, typer.Option("--after", help="When they have run, before anything is stored.")
+        bool,
+        typer.Option("--after", help="Hold them after they have run, before outputs are stored."),
     ] = False,
     comment: CommandComment = None,
     as_json: Json = False,
 ) -> None:
     """Hold jobs: nothing happens to them until they are released or cancelled.
 
-    In a pilot only where the site's operators allow it, and for a time.
+    Jobs in pilots can be held only at sites that allow it, and for a limited time.
     Example: `jedi-job hold 17 18`
     """
     from jedi.service import jobs as service
@@ -187,13 +188,13 @@ def hold(
 def release(
     jobs: Jobs,
     force: Annotated[
-        bool, typer.Option("--force", help="Don't look whether the inputs are there.")
+        bool, typer.Option("--force", help="Don't check that the inputs exist.")
     ] = False,
     comment: CommandComment = None,
     as_json: Json = False,
 ) -> None:
-    """Let held jobs go on. Inputs that their owner was to bring (holdJobs: manual_stage_in) have to
-    be where the jobs read them, with the size and adler32 that they are known by.
+    """Release held jobs. With holdJobs: manual_stage_in, the inputs that the owner copies must be
+    at the endpoint of the jobs, with the recorded size and adler32.
 
     Example: `jedi-job release 17 18`
     """
@@ -228,14 +229,14 @@ def _command(
 def log(
     job: Job,
     pilot: Annotated[
-        bool, typer.Option("--pilot", help="What its pilot printed, in its batch job.")
+        bool, typer.Option("--pilot", help="The output of its pilot in the batch job.")
     ] = False,
     follow: Annotated[
-        bool, typer.Option("-f", "--follow", help="Go on as it prints more, until it ends.")
+        bool, typer.Option("-f", "--follow", help="Print new lines until the job ends.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what a job printed; while it runs, what its pilot sent last.
+    """Show the output of a payload; while it runs, the last lines from its pilot.
 
     Example: `jedi-job log -f 17`
     """
@@ -258,11 +259,12 @@ def log(
 def output(
     job: Job,
     to: Annotated[
-        Path | None, typer.Option("--to", metavar="DIR", file_okay=False, help="Copy them there.")
+        Path | None,
+        typer.Option("--to", metavar="DIR", file_okay=False, help="Directory to copy them to."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List what a job has made, or copy it and verify its adler32. Exit code 1: there is nothing.
+    """List the outputs of a job, or copy them and verify adler32. Exit code 1: there are none.
 
     Example: `jedi-job output 17 --to results`
     """
@@ -287,8 +289,8 @@ def purge(
     comment: CommandComment = None,
     as_json: Json = False,
 ) -> None:
-    """Let the outputs of jobs go, once you have them: they are removed within a minute or, with
-    `--after`, in so many days. Logs are kept.
+    """Remove the outputs of jobs: within a minute or, with `--after`, after that many days. Logs
+    stay.
 
     Example: `jedi-job purge 17 18`
     """

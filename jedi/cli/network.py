@@ -1,4 +1,4 @@
-"""`jedi endpoint`, `jedi network`: where files lie, and the links between places."""
+"""`jedi endpoint`, `jedi network`: storage, and the links between places."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from jedi.cli.admin import ChangeComment, ImportedFile, show_changes, show_colum
 from jedi.cli.common import Json, application, read_file, show, transaction
 from jedi.core.settings import Settings, caller
 
-endpoint_app = application("Storage endpoints: where files can lie.")
-network_app = application("Links between places: how near they are, what waits, how fast it was.")
+endpoint_app = application("Storage endpoints of sites.")
+network_app = application("Links between places: closeness, queued files, speed.")
 GROUPS = {"endpoint": endpoint_app, "network": network_app}
 
 
@@ -19,8 +19,8 @@ GROUPS = {"endpoint": endpoint_app, "network": network_app}
 def endpoint_import(
     file: ImportedFile, comment: ChangeComment = None, as_json: Json = False
 ) -> None:
-    """Insert or update the storage endpoints of FILE (or of a JSON dump of CRIC); what an entry
-    leaves out stays as it is. Which site uses which endpoint stands in the site file.
+    """Insert or update the storage endpoints of FILE (or of a JSON dump of CRIC). Attributes
+    that an entry leaves out stay unchanged. The site file assigns endpoints to sites.
 
     Example: `jedi endpoint import endpoints.yaml`
     """
@@ -48,8 +48,8 @@ def endpoint_list(as_json: Json = False) -> None:
 
 @network_app.command("import")
 def network_import(file: ImportedFile, as_json: Json = False) -> None:
-    """Insert or update what FILE (or a JSON dump of network metrics) says of links, as measured
-    now.
+    """Insert or update the link measurements of FILE (or of a JSON dump of network metrics), with
+    the present time.
 
     Example: `jedi network import links.yaml`
     """
@@ -65,7 +65,7 @@ def network_list(
     place: Annotated[str | None, typer.Argument(help="Only links from or to it.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List what is known of the links between places.
+    """List the measurements of links between places.
 
     Example: `jedi network list CERN`
     """

@@ -1,4 +1,4 @@
-"""`jedi user notify`: how users are told of their tasks."""
+"""`jedi user notify`: notifications about tasks and jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class NotificationTopic(StrEnum):
-    """What a user is told of."""
+    """Subjects of notifications."""
 
     TASKS = "tasks"
     JOBS = "jobs"
@@ -25,28 +25,28 @@ def notify(
     user: Annotated[str | None, typer.Argument(help="You, unless you are an operator.")] = None,
     mail: Annotated[
         str | None,
-        typer.Option("--mail", metavar="ADDRESS", help="'' for none.", show_default="as it is"),
+        typer.Option("--mail", metavar="ADDRESS", help="'' for none.", show_default="unchanged"),
     ] = None,
     webhook: Annotated[
         str | None,
         typer.Option(
             "--webhook",
             metavar="URL",
-            help="Messages are posted there, signed with a secret that is shown once; '' for none.",
-            show_default="as it is",
+            help="JEDI posts messages there, signed with a secret that it shows once; '' for none.",
+            show_default="unchanged",
         ),
     ] = None,
     about: Annotated[
         NotificationTopic | None,
         typer.Option(
             "--about",
-            help="Ends of tasks; or those of jobs, and jobs that are held, as well.",
-            show_default="as it is",
+            help="tasks: ends of tasks; jobs: also ends and holds of jobs.",
+            show_default="unchanged",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Be told when your tasks have ended, by mail or by a webhook; or show how you are told.
+    """Get a notice when your tasks end, by mail or by a webhook; or show the present settings.
 
     Example: `jedi user notify --webhook https://example.org/jedi --about jobs`
     """
@@ -64,8 +64,8 @@ def _show(told: NotificationSettings) -> None:
                             told.webhook and f"at {told.webhook}") if way]  # fmt: skip
     if ways:
         also = " and jobs" if told.about == "jobs" else ""
-        typer.echo(f"{told.user} is told of tasks{also} {' and '.join(ways)}.")
+        typer.echo(f"{told.user} gets notices of tasks{also} {' and '.join(ways)}.")
     else:
-        typer.echo(f"{told.user} is told of nothing.")
+        typer.echo(f"{told.user} gets no notices.")
     if told.secret:
-        typer.echo(f"The secret that signs what is posted: {told.secret}")
+        typer.echo(f"The secret that signs messages: {told.secret}")

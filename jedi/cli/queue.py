@@ -1,4 +1,4 @@
-"""`jedi queue`: how the workload is divided."""
+"""`jedi queue`: shares and limits of the workload."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from jedi.cli.common import Json, application, read_file, show, table, transacti
 from jedi.cli.task_common import task_ids
 from jedi.core.settings import caller
 
-queue_app = application("Work queues: how the workload is divided.")
+queue_app = application("Work queues: shares and limits of the workload.")
 
 QueueFile = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A YAML file.")]
 
 
 @queue_app.command("import")
 def queue_import(file: QueueFile, as_json: Json = False) -> None:
-    """Insert or replace the work queues of FILE, told apart by queue_id.
+    """Insert or replace the work queues of FILE, identified by queue_id.
 
     Example: `jedi queue import queues.yaml`
     """
@@ -31,7 +31,7 @@ def queue_import(file: QueueFile, as_json: Json = False) -> None:
 
 @queue_app.command("list")
 def queue_list(as_json: Json = False) -> None:
-    """List the work queues in the order in which they are tried.
+    """List the work queues in the order in which JEDI tries them for a task.
 
     Example: `jedi queue list`
     """
@@ -54,10 +54,10 @@ def queue_test(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Tell which tasks each work queue would take now, of those that have not ended.
+    """Show which tasks each work queue would take now, of those that have not ended.
 
-    A task goes to the first queue whose criteria hold; `holds for` counts later ones, too. Where
-    criteria are no condition on a task they hold for none, and `wrong` tells why.
+    A task goes to the first queue whose criteria hold; `holds for` counts later ones, too. Invalid
+    criteria hold for no task, and `wrong` gives the reason.
 
     Example: `jedi queue test --task 1`
     """
@@ -75,7 +75,7 @@ def queue_test(
 
 @queue_app.command("explain")
 def queue_explain(as_json: Json = False) -> None:
-    """Tell what each work queue may use and uses, in cores, those first that are served first.
+    """Show the allocation and use of each work queue in cores, in the order of service.
 
     Example: `jedi queue explain`
     """

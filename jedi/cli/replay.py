@@ -1,4 +1,4 @@
-"""`jedi replay`: a broker's decision made again."""
+"""`jedi replay`: repeats a broker's decision."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 
 
 def replay(
-    decision: Annotated[int, typer.Argument(min=1, help="Its number, as `jedi-task why` tells.")],
+    decision: Annotated[
+        int, typer.Argument(min=1, help="Number of the decision, from `jedi-task why`.")
+    ],
     knobs: OtherKnobs = None,
     sites: OtherSites = None,
     as_json: Json = False,
 ) -> None:
-    """Make a broker's decision again from what it knew: the same sites, to the bit.
+    """Repeat a broker's decision from its snapshot: the same sites, to the bit.
 
     With --set or --site, tell also what would have changed. Exit code 1: the decision comes out
     otherwise today.

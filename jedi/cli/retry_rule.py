@@ -1,4 +1,4 @@
-"""`jedi retry-rule`: what follows from errors of jobs besides another attempt."""
+"""`jedi retry-rule`: effects of jobs' errors besides another attempt."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jedi.core.settings import caller
 if TYPE_CHECKING:
     from jedi.spec.retryrule import RetryRule
 
-app = application("Retry rules: what follows from errors of jobs besides another attempt.")
+app = application("Retry rules: effects of jobs' errors besides another attempt.")
 
 
 @app.command("list")
@@ -32,7 +32,7 @@ def rule_list(as_json: Json = False) -> None:
 
 @app.command("import")
 def rule_import(file: ImportedFile, as_json: Json = False) -> None:
-    """Insert or replace the retry rules of FILE, told apart by rule_id.
+    """Insert or replace the retry rules of FILE, identified by rule_id.
 
     Example: `jedi retry-rule import rules.yaml`
     """
@@ -50,7 +50,7 @@ def rule_set(
     settings: Annotated[list[str], typer.Argument(metavar="NAME=VALUE...")],
     as_json: Json = False,
 ) -> None:
-    """Change a retry rule, values as in a file; a passive one only notes what it would do.
+    """Change a retry rule, values as in a file; a passive rule only records its matches.
 
     Example: `jedi retry-rule set 1 active=false`
     """
@@ -68,7 +68,7 @@ def rule_test(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Tell for how many failed jobs each rule holds, and for which last.
+    """Show for each rule the number of failed jobs that match it, and the last one.
 
     Example: `jedi retry-rule test --task 1`
     """

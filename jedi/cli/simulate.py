@@ -1,4 +1,4 @@
-"""`jedi simulate`: policy is tried out before it meets a grid."""
+"""`jedi simulate`: tries out a policy before it meets a grid."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jedi.simulator.scenario import Scenario
 
 _MOST = 20
-"""Lines of a table that people get; the files have all."""
+"""Most lines of a table for people; the files have all."""
 
 
 def simulate(
@@ -23,26 +23,26 @@ def simulate(
     ],
     knobs: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KNOB=VALUE", help="With this knob; repeatable."),
+        typer.Option("--set", metavar="KNOB=VALUE", help="Use this value of a knob; repeatable."),
     ] = None,
     compare: Annotated[
         tuple[str, str] | None,
         typer.Option(
             "--compare", metavar="A B",
             help="Run it twice, each time with other knobs: a YAML file of them, "
-            "or KNOB=VALUE,KNOB=VALUE; '' = as it is.",
+            "or KNOB=VALUE,KNOB=VALUE; '' changes none.",
         ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", file_okay=False, help="Write tables as CSV here.")
     ] = None,
     plots: Annotated[
-        bool, typer.Option("--plots", help="... and plots as PNG (needs matplotlib).")
+        bool, typer.Option("--plots", help="Write plots as PNG, too (needs matplotlib).")
     ] = False,
     scale: Annotated[
-        float, typer.Option("--scale", min=0.001, max=1000, help="Times the slots and files.")
+        float, typer.Option("--scale", min=0.001, max=1000, help="Factor on slots and files.")
     ] = 1.0,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Other draws.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Random seed.")] = None,
     as_json: Json = False,
 ) -> None:  # fmt: skip
     """Run days of a made-up grid in minutes: the real agents, brokers and database (one of its
@@ -60,7 +60,7 @@ def simulate(
     if plots:
         pictures.make_sure()
         if out is None:
-            raise BadInput([Problem("--plots", None, "plots are files", "Say --out DIRECTORY")])
+            raise BadInput([Problem("--plots", None, "plots are files", "Give --out DIRECTORY")])
     found = _read(scenario, scale, seed)
     always = {**found.knobs, **read_pairs("--set", knobs or ())}
     sets = {name: read_knobs("--compare", name) for name in compare or ("",)}
@@ -86,7 +86,7 @@ def _read(path: Path, scale: float, seed: int | None) -> Scenario:
 
 
 def _run(scenario: Scenario) -> SimulationOutcome:
-    """One simulation, with a bar that tells how far it is."""
+    """Run one simulation, with a progress bar."""
     from rich.progress import Progress
 
     from jedi.simulator.measure import measure

@@ -20,12 +20,14 @@ def _group() -> None:
 
 @snapshot_app.command("export")
 def export(
-    file: Annotated[Path | None, typer.Argument(help="Where to; else it is printed.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="Output file; default stdout.")] = None,
     datasets: Annotated[
         list[str] | None,
-        typer.Option("--dataset", metavar="SCOPE:NAME", help="With its files; repeatable."),
+        typer.Option(
+            "--dataset", metavar="SCOPE:NAME", help="Dataset whose files are included; repeatable."
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of lotteries.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of lotteries.")] = 0,
 ) -> None:
     """Write the sites, endpoints, network, statistics, knobs and these datasets into a file.
 

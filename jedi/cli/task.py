@@ -1,4 +1,4 @@
-"""`jedi-task`: submit tasks, look at them, steer them, get what they made."""
+"""`jedi-task`: submit tasks, show them, command them, get their outputs."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ app = application(
 
 
 PAGE = 1000
-"""Rows that people get unless they ask for more; programs get all."""
+"""Default number of rows for people; programs get all."""
 
 Limit = Annotated[
-    int | None, typer.Option("--limit", min=1, help=f"How many at most; {PAGE} unless as JSON.")
+    int | None, typer.Option("--limit", min=1, help=f"Most rows; default {PAGE}, or all as JSON.")
 ]
 
 
 class ListOrder(StrEnum):
-    """What the list is ordered by."""
+    """Orders of the list."""
 
     NEWEST = "newest"
     GENERATION = "generation"
@@ -88,7 +88,7 @@ def _first(version: Version = False) -> None:
 def _must_exist(files: list[Path]) -> list[Path]:
     for file in files:
         if str(file) != "-" and not file.is_file():
-            raise typer.BadParameter(f"{file} is no file")
+            raise typer.BadParameter(f"{file} is not a file")
     return files
 
 
@@ -101,10 +101,11 @@ def submit(
         ),
     ],
     key: Annotated[
-        str | None, typer.Option("--key", help="Your name for it: a repeat gives the same task.")
+        str | None,
+        typer.Option("--key", help="Your key for it: a repeated submission gives the same task."),
     ] = None,
     validate: Annotated[
-        bool, typer.Option("--validate", help="Only say whether it could be submitted.")
+        bool, typer.Option("--validate", help="Only check whether it can be submitted.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -144,7 +145,7 @@ def _format(file: Path, text: str) -> str:
 
 
 def _submitted(done: Submitted) -> str:
-    old = "goes on" if done.again else "was submitted under this key before"
+    old = "continues" if done.again else "was submitted under this key before"
     known = "is submitted" if done.created else old
     return f"Task {done.jedi_task_id} {known} ({done.status})."
 
@@ -153,17 +154,19 @@ def _submitted(done: Submitted) -> str:
 def list_tasks(
     status: Annotated[
         list[str] | None,
-        typer.Option("--status", autocompletion=statuses, help="In this status; repeatable."),
+        typer.Option("--status", autocompletion=statuses, help="With this status; repeatable."),
     ] = None,
-    user: Annotated[str | None, typer.Option("--user", help="Of this user.")] = None,
-    name: Annotated[str | None, typer.Option("--name", help="Of this name; * is anything.")] = None,
+    user: Annotated[str | None, typer.Option("--user", help="Tasks of this user.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="With this name; * is anything.")
+    ] = None,
     order: Annotated[
-        ListOrder, typer.Option("--order", help="generation: as tasks get jobs, and why.")
+        ListOrder, typer.Option("--order", help="generation: the order in which tasks get jobs.")
     ] = ListOrder.NEWEST,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many at most.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Most rows.")] = 20,
     as_json: Json = False,
 ) -> None:
-    """List tasks, the newest first; or those that want jobs, in the order in which they get them.
+    """List tasks, the newest first; or those without all jobs, in the order of job generation.
 
     Example: `jedi-task list --status running --name "word*"`
     """
@@ -200,7 +203,7 @@ def _check_status(status: str) -> None:
 
 @app.command("show")
 def show_task(task: TaskArgument, as_json: Json = False) -> None:
-    """Show a task: where it is and why, its datasets, its jobs, why jobs failed.
+    """Show a task: its status and reason, its datasets, its jobs, errors of jobs.
 
     Example: `jedi-task show 1`
     """
@@ -249,7 +252,7 @@ def _show_details(found: TaskDetails) -> None:
         )
     if found.failures:
         table(
-            ["failed", "cause", "source", "exit code", "latest job", "what it said"],
+            ["failed", "cause", "source", "exit code", "latest job", "message"],
             [_failure(one) for one in found.failures],
             spare=("source",),
         )
@@ -264,11 +267,11 @@ def _failure(one: FailureCause) -> list[Any]:
 def jobs(
     task: TaskArgument,
     failed: Annotated[
-        bool, typer.Option("--failed", help="Failed ones, with the end of their stderr.")
+        bool, typer.Option("--failed", help="Failed jobs, with the end of their stderr.")
     ] = False,
     status: Annotated[
         list[str] | None,
-        typer.Option("--status", autocompletion=job_statuses, help="In this one; repeatable."),
+        typer.Option("--status", autocompletion=job_statuses, help="With this status; repeatable."),
     ] = None,
     of: Annotated[
         int | None,
@@ -276,7 +279,7 @@ def jobs(
             "--of",
             metavar="PANDAID",
             autocompletion=job_ids,
-            help="Those that stand for this one by now, the worst first.",
+            help="Jobs that replace this one now, the worst first.",
         ),
     ] = None,
     limit: Limit = None,
@@ -319,7 +322,7 @@ def _show_jobs(found: list[JobSummary]) -> None:
 
 STDERR_LINES = 20
 SAID = 200
-"""Characters of what a failed job said that are shown in tables; `jedi-job show` has all."""
+"""Characters of an error message in tables; `jedi-job show` has all."""
 
 
 def _show_failed(found: list[JobSummary]) -> None:
@@ -345,7 +348,7 @@ def files(
         list[str] | None, typer.Option("--type", help="input, output, log, ...; repeatable.")
     ] = None,
     status: Annotated[
-        list[str] | None, typer.Option("--status", help="In this status; repeatable.")
+        list[str] | None, typer.Option("--status", help="With this status; repeatable.")
     ] = None,
     limit: Limit = None,
     as_json: Json = False,
@@ -373,7 +376,7 @@ def files(
 
 
 def _part(file: FileSummary) -> str:
-    """A file, or which of its events."""
+    """The file's name, with the range of events if it has one."""
     if file.end_event is None:
         return file.lfn
     return f"{file.lfn}, {file.start_event}-{file.end_event}"

@@ -1,4 +1,4 @@
-"""The verbs of `jedi-task` that ask something of tasks."""
+"""The verbs of `jedi-task` that command tasks."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from jedi.core.settings import caller
 
 
 class ChangeableAttribute(StrEnum):
-    """What may be changed of a task that is under way."""
+    """Attributes of a task that may change while it runs."""
 
     PRIORITY = "priority"
 
 
 CommandComment = Annotated[
-    str | None, typer.Option("--comment", help="Why; it is told with the task.")
+    str | None, typer.Option("--comment", help="The reason, shown with the task.")
 ]
 
 
 def kill(tasks: TaskIds, comment: CommandComment = None, as_json: Json = False) -> None:
-    """Kill tasks: their jobs end, what is made so far stays.
+    """Kill tasks: their jobs end, and finished outputs stay.
 
     Example: `jedi-task kill 1 2 --comment "wrong input"`
     """
@@ -41,7 +41,7 @@ def finish(
     comment: CommandComment = None,
     as_json: Json = False,
 ) -> None:
-    """Let tasks end with what they have: the files that are left count as failed.
+    """Finish tasks early with their present outputs: the remaining files count as failed.
 
     Example: `jedi-task finish 1 --soft`
     """
@@ -54,13 +54,15 @@ def retry(
     sole: Annotated[bool, typer.Option("--sole", help="Their children don't follow.")] = False,
     discard: Annotated[
         bool,
-        typer.Option("--discard", help="Process files anew of which only some events failed."),
+        typer.Option(
+            "--discard", help="Process whole files again if only some of their events failed."
+        ),
     ] = False,
     staged: Annotated[
-        bool, typer.Option("--staged", help="Don't wait any more for files from tape.")
+        bool, typer.Option("--staged", help="Don't wait for files from tape.")
     ] = False,
     transcend: Annotated[
-        bool, typer.Option("--transcend", help="Whatever they cost so far: limits don't count.")
+        bool, typer.Option("--transcend", help="Ignore the limits of cost (knobs retry.*).")
     ] = False,
     new_code: Annotated[
         list[str] | None,
@@ -79,7 +81,7 @@ def retry(
 
 
 def _keep(tasks: list[int], files: list[str]) -> str:
-    """Keep new code; a command that it does not serve is warned of."""
+    """Keep new code; warn of commands that do not use it."""
     from jedi.service.commands import keep_code
     from jedi.service.newcode import cautions
 
@@ -93,21 +95,21 @@ def _keep(tasks: list[int], files: list[str]) -> str:
 def recover(
     tasks: AnyTaskIds = None,
     dataset: Annotated[
-        str | None, typer.Option("--dataset", help="Whatever task made files of it.")
+        str | None, typer.Option("--dataset", help="All tasks that made files of this dataset.")
     ] = None,
     files: Annotated[
         list[str] | None,
         typer.Option(
             "--files",
             metavar="LFN",
-            help="These; repeatable. Otherwise those that data management does not have.",
+            help="Lost files; repeatable. Default: all that data management does not have.",
         ),
     ] = None,
     sole: Annotated[bool, typer.Option("--sole", help="Their children don't follow.")] = False,
     comment: CommandComment = None,
     as_json: Json = False,
 ) -> None:
-    """Make lost outputs again, and the inputs for that if they are lost, too.
+    """Make lost outputs again, and their inputs, too, if these are lost.
 
     Example: `jedi-task recover 1` or `jedi-task recover --dataset me:out --files out.000003.txt`
     """
@@ -137,12 +139,12 @@ def incexec(
     tasks: TaskIds,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a parameter; null takes it back."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a parameter; null removes it."),
     ] = None,
     comment: CommandComment = None,
     as_json: Json = False,
 ) -> None:
-    """Let tasks that have ended go on with what is new in their inputs, or other parameters.
+    """Continue tasks that have ended, with new files of their inputs or changed parameters.
 
     Example: `jedi-task incexec 1 --set nFilesPerJob=2 --set maxAttempt=5`
     """
@@ -169,7 +171,7 @@ def _settings(written: list[str]) -> dict[str, Any]:
 
 
 def pause(tasks: TaskIds, comment: CommandComment = None, as_json: Json = False) -> None:
-    """Keep tasks from doing anything new; jobs that run go on to their end.
+    """Pause tasks: they start nothing new, and running jobs run to their end.
 
     Example: `jedi-task pause 1 --comment "the storage is being repaired"`
     """
@@ -177,7 +179,7 @@ def pause(tasks: TaskIds, comment: CommandComment = None, as_json: Json = False)
 
 
 def resume(tasks: TaskIds, comment: CommandComment = None, as_json: Json = False) -> None:
-    """Let paused tasks go on where they stopped.
+    """Resume paused tasks.
 
     Example: `jedi-task resume 1`
     """
@@ -185,7 +187,7 @@ def resume(tasks: TaskIds, comment: CommandComment = None, as_json: Json = False
 
 
 def avalanche(tasks: TaskIds, comment: CommandComment = None, as_json: Json = False) -> None:
-    """Let all jobs of tasks follow that are still waiting for their scouts.
+    """Release all jobs of tasks without waiting for their scouts.
 
     Example: `jedi-task avalanche 1`
     """
@@ -193,7 +195,7 @@ def avalanche(tasks: TaskIds, comment: CommandComment = None, as_json: Json = Fa
 
 
 def release(tasks: TaskIds, comment: CommandComment = None, as_json: Json = False) -> None:
-    """Let tasks wait for no file from tape any more: their jobs read the tape themselves.
+    """Stop waiting for files from tape: jobs read the tape themselves.
 
     Example: `jedi-task release 1`
     """
@@ -202,9 +204,9 @@ def release(tasks: TaskIds, comment: CommandComment = None, as_json: Json = Fals
 
 def reassign(
     tasks: TaskIds,
-    site: Annotated[str | None, typer.Option("--site", help="Where the jobs are to run.")] = None,
+    site: Annotated[str | None, typer.Option("--site", help="The site of new jobs.")] = None,
     nucleus: Annotated[
-        str | None, typer.Option("--nucleus", help="Where the outputs are to be collected.")
+        str | None, typer.Option("--nucleus", help="The nucleus that collects the outputs.")
     ] = None,
     soft: Annotated[bool, typer.Option("--soft", help="Kill only jobs that are queued.")] = False,
     nokill: Annotated[
@@ -227,7 +229,7 @@ def change(
     value: Annotated[int, typer.Argument(metavar="VALUE", help="The new value.")],
     as_json: Json = False,
 ) -> None:
-    """Give a task another priority; its jobs that wait follow. (Parameters of a task that has ended
+    """Change the priority of a task and of its waiting jobs. (Parameters of a task that has ended
     change with `incexec --set`.)
 
     Example: `jedi-task set 1 priority 1100`
@@ -243,9 +245,9 @@ def change(
 def _command(
     name: str, tasks: list[int], comment: str | None, as_json: bool, **arguments: Any
 ) -> None:
-    """Ask each task; one that refuses does not keep the others from being asked."""
-    told = {key: value for key, value in arguments.items() if value}
-    answers = [_ask(name, task, comment, told) for task in tasks]
+    """Command each task; a refusal does not stop the others."""
+    given = {key: value for key, value in arguments.items() if value}
+    answers = [_ask(name, task, comment, given) for task in tasks]
 
     def people() -> None:
         for one in answers:

@@ -1,4 +1,4 @@
-"""`jedi-task watch` and `wait`: until tasks have come to an end."""
+"""`jedi-task watch` and `wait`: until tasks have ended."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BAR, WIDE = 30, 110
 
 
 def watch(tasks: AnyTaskIds = None, as_json: Json = False) -> None:
-    """Follow tasks until they end; without ids, all that are at work now.
+    """Follow tasks until they end; without ids, all active tasks.
 
     Bars on a terminal, else a line for each change: with the reason while one waits, and with
     the rate and the time that is left, as far as it was watched. Exit code 0: all are done.
@@ -51,18 +51,19 @@ def watch(tasks: AnyTaskIds = None, as_json: Json = False) -> None:
         else:
             last = _lines(seen, partial(_sentence, Paces()))
     if not ids and not as_json:
-        typer.echo("No task is at work.")
+        typer.echo("No task is active.")
     _exit(last)
 
 
 def wait(
     tasks: TaskIds,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", min=0, help="Seconds; then exit code 4.")
+        float | None,
+        typer.Option("--timeout", min=0, help="Most seconds to wait; then exit code 4."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Wait until tasks have come to an end. Exit code 0: all are done.
+    """Wait until tasks have ended. Exit code 0: all are done.
 
     Example: `jedi-task wait 1 2 --timeout 600`
     """
@@ -100,7 +101,7 @@ def _follow(
         left = POLL_S if end is None else end - clock.monotonic()
         if left <= 0:
             raise JediError(
-                f"After {timeout_s:g} s not at their end: {', '.join(map(str, open_ids))}.",
+                f"Tasks not ended after {timeout_s:g} s: {', '.join(map(str, open_ids))}.",
                 code="timeout",
                 jedi_task_ids=open_ids,
             )
@@ -150,7 +151,7 @@ def _sentence(paces: Paces, task: TaskSummary) -> str:
 
 
 def _held(task: TaskSummary) -> bool:
-    """It does not go on: people want to know why."""
+    """True if the task is held, so that people need the reason."""
     from jedi.core.holds import FAULTS
 
     return task.status in HELD or task.reason_code in FAULTS

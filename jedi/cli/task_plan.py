@@ -1,4 +1,4 @@
-"""`jedi-task plan`: what would become of a task."""
+"""`jedi-task plan`: forecasts a task without submitting it."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 def plan(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="YAML or JSON.")],
     seed: Annotated[
-        int | None, typer.Option("--seed", min=0, help="Of the lottery; 0 unless a world says so.")
+        int | None, typer.Option("--seed", min=0, help="Seed; default the snapshot's, or 0.")
     ] = None,
     world: Annotated[
         Path | None,
         typer.Option(
             "--snapshot", exists=True, dir_okay=False,
-            help="A world from `jedi snapshot export`, instead of the database.",
+            help="A snapshot of `jedi snapshot export` instead of the database.",
         ),
     ] = None,
     knobs: OtherKnobs = None,
     sites: OtherSites = None,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Tell what would become of a task: its jobs, where they would run, what they would need.
+    """Forecast a task: its jobs, their sites and their needs.
 
     Nothing is written. Exit code 1: there would be no jobs.
 

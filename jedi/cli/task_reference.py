@@ -1,4 +1,4 @@
-"""The verbs of `jedi-task` that say what a task may contain."""
+"""The verbs of `jedi-task` that show the keys of a task."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from jedi.cli.common import Json, show, table
 
 def params(
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="WORD", help="Only keys that have to do "
-                                         "with one of these.")
+        list[str] | None, typer.Argument(metavar="WORD", help="Only keys that contain "
+                                         "one of these words.")
     ] = None,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """List the keys of a task: what they may be and what they mean.
+    """List the keys of a task with their values and meanings.
 
     Example: `jedi-task params event`
     """

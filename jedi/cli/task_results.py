@@ -1,4 +1,4 @@
-"""`jedi-task get` and `log`: what tasks have made and what became of them."""
+"""`jedi-task get` and `log`: outputs and histories of tasks."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def get(
     there = f", {len(copies) - copied} were there already" if copied < len(copies) else ""
     sentence = f"Files copied to {where}: {copied}{there}; every adler32 is right."
     none = f"Task {task} has no finished output {'any more' if gone else 'yet'}."
-    lost = f" Outputs that are not kept any more: {gone}." if gone else ""
+    lost = f" Outputs that were removed: {gone}." if gone else ""
     show(value, as_json, lambda: typer.echo(f"{sentence if copies else none}{lost}"))
     if not copies:
         raise typer.Exit(NO)
@@ -76,14 +76,18 @@ def _facts(copy: OutputCopy) -> dict[str, object]:
 
 KeepDays = Annotated[
     float,
-    typer.Option("--after", metavar="DAYS", min=0, max=36_500, help="Keep them for so long."),
+    typer.Option(
+        "--after", metavar="DAYS", min=0, max=36_500, help="Days before they are removed."
+    ),
 ]
 
 
 def clean(
     task: TaskArgument,
     after: KeepDays = 0.0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be removed.")
+    ] = False,
     comment: CommandComment = None,
     as_json: Json = False,
 ) -> None:
@@ -111,12 +115,12 @@ def log(
     job: Annotated[
         int | None,
         typer.Option(
-            "--job", metavar="PANDAID", autocompletion=job_ids, help="What this job printed."
+            "--job", metavar="PANDAID", autocompletion=job_ids, help="Show the output of this job."
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show every status a task had and why, or what one of its jobs printed.
+    """Show the status history of a task, or the output of one of its jobs.
 
     Example: `jedi-task log 1 --job 17`
     """

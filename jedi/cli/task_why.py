@@ -1,4 +1,4 @@
-"""`jedi-task why`: the one thing that holds a task; `list --order generation`: whose turn it is."""
+"""`jedi-task why`: the reason that holds a task; `list --order generation`: the order of tasks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def why(task: TaskArgument, as_json: Json = False) -> None:
-    """Tell the one thing that holds a task now, since when, and when it is tried next.
+    """Show the reason that holds a task now, since when, and the next try.
 
     Where a broker has looked for places, its criteria follow with the sites that each refused, and
     the sites that lack one thing only. All codes are in docs/why.md.

@@ -12,7 +12,7 @@ import typer
 
 from jedi.cli.common import Json, application, show, table, transaction
 
-app = application("The dogs of the WatchDog: each looks after one thing, every now and then.")
+app = application("The dogs of the WatchDog: each does one check at regular intervals.")
 
 
 def _complete(incomplete: str) -> list[str]:
@@ -23,7 +23,7 @@ def _complete(incomplete: str) -> list[str]:
 
 @app.command("list")
 def watchdog_list(as_json: Json = False) -> None:
-    """List the dogs, what they do and how often.
+    """List the dogs with their work and interval.
 
     Example: `jedi watchdog list`
     """
@@ -36,7 +36,7 @@ def watchdog_list(as_json: Json = False) -> None:
         {"dog": dog.name, "about": dog.about, "period_s": values[dog.period], "knob": dog.period}
         for dog in DOGS.values()
     ]
-    headers = ["dog", "what it does", "every s", "knob"]
+    headers = ["dog", "work", "every s", "knob"]
     show(rows, as_json, lambda: table(headers, [[*row.values()] for row in rows]))
 
 

@@ -130,8 +130,8 @@ def test_queues_knobs_and_users(shell: Shell, tmp_path: Path) -> None:
     shell.run("config", "set", "pilot.idle_s", "30")
     got = shell.json("config", "get", "pilot.idle_s")
     assert (got["setting"]["value"], len(got["history"])) == (30.0, 1)
-    assert "the preset says 5.0" in shell.run("config", "get", "pilot.idle_s")
-    assert "the preset says ''" in shell.run("config", "get", "hold.sites")
+    assert "preset 5.0" in shell.run("config", "get", "pilot.idle_s")
+    assert "preset ''" in shell.run("config", "get", "hold.sites")
     shell.run("config", "preset", "current")
     assert shell.json("config", "unset", "pilot.idle_s")["value"] == 5.0
     assert "Did you mean" in shell.run("config", "set", "pilot.idles", "3", code=2)

@@ -418,7 +418,7 @@ def test_watch_tells_each_change_until_the_end(
     answer = run("watch")  # all that are at work
     told = [line.split(": ")[1].split(",")[0] for line in answer.out.splitlines()]
     assert (answer.code, told) == (0, ["running", "pending", "running", "prepared", "done"])
-    assert "No task is at work." in run("watch").out
+    assert "No task is active." in run("watch").out
 
 
 def test_watch_tells_why_a_task_waits_and_how_long_it_takes(

@@ -473,7 +473,7 @@ def test_two_sets_of_knobs_are_compared(tmp_path: Path, monkeypatch: pytest.Monk
     [
         (["--set", "jobgen.bach=1"], "Did you mean jobgen.batch?"),
         (["--compare", "nowhere", ""], "it is neither a file nor KNOB=VALUE"),
-        (["--plots"], "Say --out DIRECTORY"),
+        (["--plots"], "Give --out DIRECTORY"),
     ],
 )
 def test_wrong_use_is_told_before_anything_runs(

@@ -470,11 +470,11 @@ def test_who_may_ask_for_whom(world: World) -> None:
 
 def test_by_hand(world: World) -> None:
     shell = Shell(JEDI_DATABASE_URL=world.settings.database_url or "")
-    assert shell.run("user", "notify") == f"{caller()} is told of nothing.\n"
+    assert shell.run("user", "notify") == f"{caller()} gets no notices.\n"
     said = shell.run("user", "notify", "--webhook", "https://example.org/", "--about", "jobs")
-    assert f"{caller()} is told of tasks and jobs at https://example.org/.\n" in said
+    assert f"{caller()} gets notices of tasks and jobs at https://example.org/.\n" in said
     assert "whsec_" in said
     said = shell.run("user", "notify", "--mail", "me@example.org", "--webhook", "")
-    assert said == f"{caller()} is told of tasks and jobs by mail to me@example.org.\n"
+    assert said == f"{caller()} gets notices of tasks and jobs by mail to me@example.org.\n"
     assert "Write https" in shell.run("user", "notify", "--webhook", "example.org", code=2)
     assert "may say how" in shell.run("user", "notify", "eve", "--mail", "e@example.org", code=1)

@@ -262,7 +262,7 @@ def test_by_hand(
     assert dog(world) == Counts(purged=1, files=1)
     assert run(job_cli, "output", first)[0] == 1
     assert "Purged" in run(job_cli, "show", first)[1]
-    assert run(task_cli, "get", done, tmp_path / "left")[1].endswith("not kept any more: 1.\n")
+    assert run(task_cli, "get", done, tmp_path / "left")[1].endswith("that were removed: 1.\n")
     assert len([*(tmp_path / "left").iterdir()]) == 1
     assert run(task_cli, "clean", done, "--after", 3)[0] == 0
     assert "outputs   of jobs: 1 gone, 1 kept until 2" in run(task_cli, "show", done)[1]

@@ -79,7 +79,7 @@ LOCAL_ONLY = Filter(
     ),
     keep=np.less_equal,
     limit=lambda _sites, _need, _knobs: 0.0,
-    say="the site only works on what it has, {observed:.0f} files are missing",
+    say="the site processes only input that it has, {observed:.0f} files are missing",
     remedy="Replicate the input to the site, or choose another.",
     unit="files",
 )
@@ -88,7 +88,7 @@ IO_INTENSITY = Filter(
     observed=lambda sites, _need, _knobs: sites.max_io_kb_s,
     keep=np.greater_equal,
     limit=lambda _sites, need, _knobs: need.request.io_kb_s or 0.0,
-    say="jobs may read and write {observed:.0f} kB/s, these do {limit:.0f} kB/s",
+    say="jobs may read and write {observed:.0f} kB/s, these need {limit:.0f} kB/s",
     remedy="Choose another site, or raise max_io_intensity of the site.",
     unit="kB/s",
     when=lambda need, knobs: (
@@ -116,7 +116,7 @@ DISK_IO = Filter(
     observed=_disk_io,
     keep=np.less_equal,
     limit=lambda sites, _need, knobs: _disk_io_limit(sites, knobs),
-    say="the disks are busy; jobs may do {limit:.0f} kB/s per core, these do {observed:.0f}",
+    say="the disks are busy; jobs may use {limit:.0f} kB/s per core, these need {observed:.0f}",
     remedy="Wait until other jobs of the site are done, or raise maxdiskio of the site.",
     unit="kB/s",
     lasting=False,
@@ -127,7 +127,7 @@ DISK_IO = Filter(
 NO_DATA = wanted(
     "no_data",
     lambda sites, need, _knobs: data_sites(sites, need),
-    "the input is not there",
+    "the input is not at the site",
     "Wait for the sites that have the data, replicate it, or set analysis.transfer_input to "
     "always.",
     when=lambda need, _knobs: need.data.files > 0,

@@ -36,7 +36,7 @@ def _open(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Bools:
 LINK_OFF = wanted(
     "link_off",
     _open,
-    "the nucleus' endpoint takes nothing from other sites",
+    "the nucleus' endpoint takes no files from other sites",
     "Set write_wan of the nucleus' endpoint ON, or reassign the task.",
     lasting=False,
     when=_has_nucleus,
@@ -55,7 +55,7 @@ LINK_BUSY = Filter(
     ),
     keep=np.less_equal,
     limit=lambda _sites, _need, knobs: float(knobs.broker.link_cap),
-    say="{observed:.0f} files wait on the link to the nucleus, {limit:.0f} may",
+    say="{observed:.0f} files wait on the link to the nucleus, the limit is {limit:.0f}",
     remedy="Wait for the transfers, or raise broker.link_cap.",
     unit="files",
     lasting=False,

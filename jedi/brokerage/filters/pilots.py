@@ -19,7 +19,7 @@ PILOTS = Filter(
     keep=np.less_equal,
     limit=lambda _sites, _need, knobs: knobs.broker.pilot_fresh_s,
     say="no pilot was seen for {limit:.0f} s",
-    remedy="Look why no pilot comes: the site's submitter, its factory, its batch system.",
+    remedy="Check the source of its pilots: the site's submitter, its factory, its batch system.",
     unit="s",
     lasting=False,
 )

@@ -27,7 +27,7 @@ OTHER_CLOUD = wanted(
     "other_cloud",
     lambda sites, need, _knobs: sites.where("cloud", need.request.cloud),
     "the site is in another cloud",
-    "Leave out `cloud` in the task, or say WORLD.",
+    "Leave out `cloud` in the task, or set it to WORLD.",
     when=lambda need, _knobs: not need.request.world_cloud,
 )
 
@@ -43,7 +43,7 @@ def _no_hospital(name: str) -> bool:
 TEST_NAME = wanted(
     "test_queue",
     lambda sites, _need, _knobs: sites.marked("sites", _no_test),
-    "its name says that it is for tests",
+    "its name marks it as a test site",
     "Ask for the site by name.",
     when=lambda need, knobs: not need.sites and knobs.broker.skip_test_names > 0,
 )

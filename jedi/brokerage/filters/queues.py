@@ -31,7 +31,7 @@ MUCH_TRANSFERRING = Filter(
     observed=_transferring,
     keep=np.less_equal,
     limit=_transferring_limit,
-    say="{observed:.0f} jobs are sending their outputs, {limit:.0f} may",
+    say="{observed:.0f} jobs are sending their outputs, the limit is {limit:.0f}",
     remedy="Wait for the transfers, or raise transferringlimit of the site.",
     unit="jobs",
     lasting=False,
@@ -48,7 +48,7 @@ def _within_pledge(sites: Snapshot, _need: Requirements, _knobs: Knobs) -> Bools
 OVER_PLEDGE = wanted(
     "over_pledge",
     _within_pledge,
-    "work is short, and the site has given what it pledged",
+    "work is short, and the site has used up its pledge",
     "Nothing is wrong: it passes when there is more work (core.work_shortage).",
     lasting=False,
     when=lambda need, knobs: knobs.core.work_shortage > 0 and len(need.sites) != 1,
@@ -105,13 +105,13 @@ def _capped(need: Requirements, knobs: Knobs) -> bool:
     return not (knobs.broker.cap_spares_express and need.express(knobs))
 
 
-_REMEDY = "Wait until more of them run; what a site may have grows with what runs there."
+_REMEDY = "Wait until more jobs run; the limit grows with the running jobs."
 QUEUE_CAP = Filter(
     code="queue_cap",
     observed=_queued,
     keep=np.less_equal,
     limit=lambda sites, need, knobs: _cap(load.running(sites, need, knobs), knobs),
-    say="{observed:.0f} jobs wait for a slot, {limit:.0f} may",
+    say="{observed:.0f} jobs wait for a slot, the limit is {limit:.0f}",
     remedy=_REMEDY,
     unit="jobs",
     lasting=False,
@@ -122,7 +122,7 @@ WAITING_CAP = Filter(
     observed=_waiting,
     keep=np.less_equal,
     limit=_waiting_cap,
-    say="{observed:.0f} jobs wait or are being prepared, {limit:.0f} may",
+    say="{observed:.0f} jobs wait or are being prepared, the limit is {limit:.0f}",
     remedy=_REMEDY,
     unit="jobs",
     lasting=False,

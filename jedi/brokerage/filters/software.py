@@ -41,7 +41,7 @@ RELEASE = wanted(
     "no_release",
     _release,
     "the site does not offer the software release",
-    "Ask for a release that is there, or correct releases of the site.",
+    "Ask for a release that the site offers, or correct releases of the site.",
     when=lambda need, _knobs: bool(need.request.release),
 )
 PLATFORM = wanted(
@@ -90,7 +90,7 @@ def _ip_stack(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Numbers:
 CONNECTIVITY = wanted(
     "no_connectivity",
     _connectivity,
-    "jobs have no such connection to the outside",
+    "jobs at the site have no such outside connection",
     "Drop ipConnectivity of the task, or correct wnconnectivity of the site.",
     when=lambda need, _knobs: bool(need.request.connectivity) and len(need.sites) != 1,
 )

@@ -53,7 +53,7 @@ READ_WAN = _open("output_stuck", "sends_wan", "outputs cannot be fetched from an
 NO_SOURCE = wanted(
     "no_source",
     lambda sites, need, knobs: ~_lacking(sites, need, knobs),
-    "the input is missing and nobody can send it",
+    "the input is missing and no endpoint can send it",
     "Set read_wan of an endpoint that has the input ON, or replicate it.",
     lasting=False,
     when=lambda need, _knobs: need.data.files > 0 and not need.data.wan_source,

@@ -33,7 +33,7 @@ MUCH_TIME = Filter(
     keep=np.less_equal,
     limit=_walltime_s,
     say="kept for jobs above {observed:.0f} s, these need {limit:.0f} s",
-    remedy="Let the task make larger jobs, or say cpuTime if it does not.",
+    remedy="Let the task make larger jobs, or set its cpuTime if it is unset.",
     unit="s",
 )
 
@@ -51,7 +51,7 @@ SHORT_SLOTS = Filter(
     keep=np.greater_equal,
     limit=lambda _sites, _need, knobs: knobs.broker.unknown_time_h,
     say="slots of {observed:.0f} h at 10 HS06; jobs of unknown duration get {limit:.0f} h at least",
-    remedy="Say cpuTime of the task, or lower broker.unknown_time_h.",
+    remedy="Set cpuTime of the task, or lower broker.unknown_time_h.",
     unit="h",
     when=lambda need, _knobs: not need.demand.timed or need.request.scout or need.request.merging,
 )
