@@ -1,1 +1,1 @@
-"""One plug-in of every kind that JEDI knows: how tasks of vo `sample` are treated otherwise."""
+"""One plug-in of every kind that JEDI knows, for tasks of vo `sample`."""

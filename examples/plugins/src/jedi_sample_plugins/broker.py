@@ -1,4 +1,4 @@
-"""Where the jobs of a task run."""
+"""The sites of a task's jobs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jedi.spec.snapshot import Snapshot
 
 
 class Fastest(GenericBroker):
-    """The filters of the generic broker; of what passes them, fast cores weigh more."""
+    """The filters of the generic broker; among the sites that pass, fast cores weigh more."""
 
     name: ClassVar[str] = "fastest"
 

@@ -13,7 +13,7 @@ from jedi.spec.splitrule import SplitRules
 
 
 class Pairs(FileStrategy):
-    """A job has two input files at most, whatever else it has room for."""
+    """A job has two input files at most, even if it has room for more."""
 
     def caps(
         self,

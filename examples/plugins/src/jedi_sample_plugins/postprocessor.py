@@ -1,4 +1,4 @@
-"""How a task ends."""
+"""The end of a task."""
 
 from __future__ import annotations
 

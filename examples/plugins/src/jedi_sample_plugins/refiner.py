@@ -8,7 +8,7 @@ from jedi.taskrefiner.refine import Refined, Refiner, RefinerOutcome, Submission
 
 
 class Campaigns(Refiner):
-    """A task without a campaign belongs to that which its name begins with: `mc25.evgen` to
+    """A task without a campaign gets the beginning of its name: `mc25.evgen` belongs to
     `mc25`."""
 
     def refine(self, submission: Submission) -> RefinerOutcome:
