@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from jedi.core.knobs import KNOBS, Knobs
+
+
+class KnobOverride(NamedTuple):
+    """A knob that differs from the preset, and its last change."""
+
+    name: str
+    value: Any
+    username: str | None
+    modificationtime: datetime
+
+
+class KnobSetting(NamedTuple):
+    """A change of a knob; value None: back to the preset."""
+
+    modificationtime: datetime
+    username: str
+    value: Any
 
 
 def load(tx: Connection) -> Knobs:
@@ -45,9 +63,9 @@ _OVERRIDES = text(
 )
 
 
-def overrides(tx: Connection) -> list[Row[Any]]:
-    """The knobs that differ from the preset: name, value, username, modificationtime."""
-    return list(tx.execute(_OVERRIDES))
+def overrides(tx: Connection) -> list[KnobOverride]:
+    """The knobs that differ from the preset."""
+    return [KnobOverride(*row) for row in tx.execute(_OVERRIDES)]
 
 
 _HISTORY = text("""
@@ -56,7 +74,8 @@ WHERE component = :c AND key = :k ORDER BY change_id DESC
 """)
 
 
-def history(tx: Connection, name: str) -> list[Row[Any]]:
-    """Every change of a knob, newest first; value None: back to the preset."""
+def history(tx: Connection, name: str) -> list[KnobSetting]:
+    """Every change of a knob, newest first."""
     knob = KNOBS[name]
-    return list(tx.execute(_HISTORY, {"c": knob.component, "k": knob.key}))
+    rows = tx.execute(_HISTORY, {"c": knob.component, "k": knob.key})
+    return [KnobSetting(*row) for row in rows]

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.taskbuffer.db.sql_lists import PRE_MERGE_TYPES
@@ -52,6 +52,15 @@ def made(tx: Connection, names: Collection[str]) -> set[tuple[str, str]]:
     return {(row.datasetname, row.lfn) for row in rows}
 
 
+class MergePart(NamedTuple):
+    """An output of a job, to be merged."""
+
+    pandaid: int
+    datasetname: str
+    lfn: str
+    endpoint: str
+
+
 _PARTS = text(f"""
 SELECT j.pandaid, d.datasetname, c.lfn, f.endpoint FROM jedi_jobs j
   JOIN jedi_job_files f USING (pandaid)
@@ -62,10 +71,9 @@ WHERE j.status = 'merging' AND c.type IN ({PRE_MERGE_TYPES})
 """)
 
 
-def parts(tx: Connection) -> list[Row[Any]]:
-    """What jobs made and is to be merged: pandaid (of the job), datasetname, lfn, endpoint."""
-    rows = tx.execute(_PARTS)
-    return list(rows)
+def parts(tx: Connection) -> list[MergePart]:
+    """The outputs of jobs that wait to be merged."""
+    return [MergePart(*row) for row in tx.execute(_PARTS)]
 
 
 _INTERRUPTED = text("""

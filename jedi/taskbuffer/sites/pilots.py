@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, text
 
@@ -237,16 +237,24 @@ def note_delegation(tx: Connection, panda_ids: Sequence[int], delegation: Delega
     tx.execute(_NOTE_DELEGATION, {"ids": list(panda_ids), **delegation.model_dump()})
 
 
+class LostAttempt(NamedTuple):
+    """An attempt that ended because its pilot died."""
+
+    pilot_id: str
+    pandaid: int
+    lock_seq: int
+
+
 _LOST_ATTEMPTS = text("""
 SELECT pilot_id, pandaid, lock_seq FROM jedi_jobs
 WHERE pilot_id = ANY(:ids) AND error_code = :code ORDER BY pandaid
 """)
 
 
-def lost_attempts(tx: Connection, pilot_ids: Sequence[str], code: str) -> list[Row[Any]]:
-    """The attempts that ended with `code` because their pilots died: pilot_id, pandaid,
-    lock_seq."""
-    return list(tx.execute(_LOST_ATTEMPTS, {"ids": list(pilot_ids), "code": code}))
+def lost_attempts(tx: Connection, pilot_ids: Sequence[str], code: str) -> list[LostAttempt]:
+    """The attempts that ended with `code` because their pilots died."""
+    rows = tx.execute(_LOST_ATTEMPTS, {"ids": list(pilot_ids), "code": code})
+    return [LostAttempt(*row) for row in rows]
 
 
 _END = text("""
