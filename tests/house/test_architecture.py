@@ -28,7 +28,7 @@ SEVERAL_DOORS = {"watchdog"}
 
 THIRD_PARTY = {
     "core": {"yaml", "structlog"},
-    "spec": {"pydantic", "pydantic_core", "numpy", "sqlglot", "apscheduler"},
+    "spec": {"pydantic", "pydantic_core", "numpy", "sqlglot", "croniter"},
 }
 """What the lowest floors may use besides the standard library."""
 
