@@ -35,7 +35,7 @@ CREATE TABLE ddm_files (
         ON DELETE CASCADE
 );
 
--- what containers hold
+-- members of containers
 CREATE TABLE ddm_members (
     container_id bigint NOT NULL,  -- the container
     member text NOT NULL,          -- scope:name of a dataset in it
@@ -45,10 +45,10 @@ CREATE TABLE ddm_members (
         ddm_datasets(dataset_id) ON DELETE CASCADE
 );
 
--- where files lie
+-- replicas of files
 CREATE TABLE ddm_replicas (
     file_id bigint NOT NULL,  -- the file
-    endpoint text NOT NULL,   -- where it lies
+    endpoint text NOT NULL,   -- endpoint of the replica
     expires_at timestamptz,   -- until when a copy stays; empty: for good
     CONSTRAINT ddm_replicas_pk PRIMARY KEY (file_id, endpoint),
     CONSTRAINT ddm_replicas_file_id_fk FOREIGN KEY (file_id) REFERENCES ddm_files(file_id) ON DELETE
@@ -71,7 +71,7 @@ CREATE TABLE jedi_agents (
     agent text NOT NULL,                                -- name of the agent
     process text NOT NULL,                              -- host, pid and a number
     starttime timestamptz NOT NULL DEFAULT jedi_now(),  -- when it started
-    heartbeat_at timestamptz,                           -- when it was last heard of, in real time
+    heartbeat_at timestamptz,                           -- last heartbeat, in real time
     cycles bigint NOT NULL DEFAULT 0,                   -- cycles so far
     items bigint NOT NULL DEFAULT 0,                    -- items worked on so far
     last_error text,                                    -- the last error of its loop
@@ -79,18 +79,18 @@ CREATE TABLE jedi_agents (
     CONSTRAINT jedi_agents_pk PRIMARY KEY (agent, process)
 );
 
--- what brokers decided
+-- decisions of brokers
 CREATE TABLE jedi_broker_decisions (
     decision_id bigserial,                                 -- order
     jeditaskid bigint NOT NULL,                            -- the task
     broker text NOT NULL,                                  -- nucleus, production, analysis, generic
-    snapshot_hash text,                                    -- what the broker knew
+    snapshot_hash text,                                    -- hash of the broker's snapshot
     seed bigint NOT NULL,                                  -- seed of the lottery
     knobs jsonb NOT NULL,                                  -- the knobs it used
     outcome text NOT NULL,                                 -- chosen, none, ...
     chosen text[] NOT NULL,                                -- the sites, best first
     weights double precision[] NOT NULL,                   -- their weights
-    need jsonb NOT NULL,                                   -- what the task asked for
+    need jsonb NOT NULL,                                   -- requirements of the task
     creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
     used text[] NOT NULL DEFAULT '{}',                     -- the sites that the task had jobs at
     CONSTRAINT jedi_broker_decisions_pk PRIMARY KEY (decision_id)
@@ -100,23 +100,23 @@ CREATE INDEX jedi_broker_decisions_jeditaskid_decision_id_ix ON jedi_broker_deci
     decision_id);
 CREATE INDEX jedi_broker_decisions_snapshot_hash_ix ON jedi_broker_decisions (snapshot_hash);
 
--- why sites were refused
+-- refused sites of decisions, with reasons
 CREATE TABLE jedi_broker_reasons (
     decision_id bigint NOT NULL,           -- the decision
     site text NOT NULL,                    -- a site that was refused
     codes text[] NOT NULL,                 -- every reason
-    observed double precision[] NOT NULL,  -- what was seen, by reason
+    observed double precision[] NOT NULL,  -- observed values, by reason
     limits double precision[] NOT NULL,    -- the limits, by reason
     CONSTRAINT jedi_broker_reasons_pk PRIMARY KEY (decision_id, site)
 );
 
--- what people asked of tasks: rows are only added and acknowledged
+-- commands to tasks: rows are only added and acknowledged
 CREATE TABLE jedi_commands (
     command_id bigserial,                                  -- order
     jeditaskid bigint NOT NULL,                            -- the task
     command text NOT NULL,                                 -- kill, finish, retry, ...
     arguments jsonb NOT NULL DEFAULT '{}',                 -- the command's arguments
-    username text NOT NULL,                                -- who asked
+    username text NOT NULL,                                -- the user who commanded
     comment text,                                          -- why
     creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
     acknowledged_at timestamptz,                           -- when it was taken up; NULL: not yet
@@ -290,7 +290,7 @@ CREATE TABLE jedi_job_files (
     type text NOT NULL,          -- input, output, log, pseudo_input, ...
     lfn text NOT NULL,           -- the logical file name
     source_name text,            -- the payload's own name of an output
-    endpoint text,               -- where an input is read, where an output goes
+    endpoint text,               -- endpoint of an input or output
     fsize bigint,                -- size in bytes
     checksum text,               -- adler32
     guid text,                   -- GUID
@@ -310,7 +310,7 @@ CREATE TABLE jedi_job_files_archived (
     type text NOT NULL,          -- input, output, log, pseudo_input, ...
     lfn text NOT NULL,           -- the logical file name
     source_name text,            -- the payload's own name of an output
-    endpoint text,               -- where an input is read, where an output goes
+    endpoint text,               -- endpoint of an input or output
     fsize bigint,                -- size in bytes
     checksum text,               -- adler32
     guid text,                   -- GUID
@@ -343,7 +343,7 @@ CREATE TABLE jedi_job_ready (
 );
 CREATE INDEX jedi_job_ready_order_ix ON jedi_job_ready (site, gshare, priority DESC, pandaid);
 
--- which job took over from which
+-- jobs and the jobs that replaced them
 CREATE TABLE jedi_job_retry_history (
     jeditaskid bigint NOT NULL,  -- the task
     oldpandaid bigint NOT NULL,  -- the earlier job
@@ -355,7 +355,7 @@ CREATE TABLE jedi_job_retry_history (
 CREATE INDEX jedi_job_retry_history_oldpandaid_ix ON jedi_job_retry_history (oldpandaid);
 CREATE INDEX jedi_job_retry_history_originpandaid_ix ON jedi_job_retry_history (originpandaid);
 
--- what a payload printed last
+-- last output of payloads
 CREATE TABLE jedi_job_tail (
     pandaid bigint NOT NULL,                                -- the job
     stdout_tail text,                                       -- last lines of stdout
@@ -386,8 +386,8 @@ CREATE TABLE jedi_jobs (
     processingtype text,                                    -- as the task's
     username text,                                          -- as the task's
     vo text,                                                -- as the task's
-    site text NOT NULL,                                     -- where it runs
-    nucleus text,                                           -- where its outputs go
+    site text NOT NULL,                                     -- the site of the job
+    nucleus text,                                           -- the nucleus that gets its outputs
     workqueue_id integer NOT NULL DEFAULT 0,                -- as the task's
     gshare text NOT NULL DEFAULT '',                        -- global share
     resource_type text NOT NULL DEFAULT '',                 -- shape
@@ -402,11 +402,11 @@ CREATE TABLE jedi_jobs (
     statechangetime timestamptz NOT NULL DEFAULT jedi_now(),  -- when the status changed
     starttime timestamptz,                                  -- when the payload started
     endtime timestamptz,                                    -- when the payload ended
-    heartbeat_at timestamptz,                               -- when the pilot was last heard of
+    heartbeat_at timestamptz,                               -- last heartbeat of the pilot
     lock_seq bigint NOT NULL DEFAULT 0,                     -- raised by each dispatch; fences the pilot's writes
     pilot_id text,                                          -- the pilot that has it
-    kill_code text,                                         -- why it is to be killed
-    pilot_result text,                                      -- finished, failed or cancelled, as the pilot said
+    kill_code text,                                         -- reason of the kill request
+    pilot_result text,                                      -- finished, failed or cancelled, as the pilot reported
     exit_code integer,                                      -- the payload's exit code
     error_source text,                                      -- pilot, payload, jedi, user
     error_code text,                                        -- code that can be counted
@@ -430,8 +430,8 @@ CREATE TABLE jedi_jobs (
     postprocessed_at timestamptz,                           -- when its results were added
     purged_at timestamptz,                                  -- when its outputs were purged
     retention timestamptz,                                  -- its outputs are kept until then
-    metadata jsonb,                                         -- what the payload wants to be known
-    hold_next text,                                         -- the hold that begins when the payload has ended with success
+    metadata jsonb,                                         -- metadata that the payload reports
+    hold_next text,                                         -- the hold that begins when the payload succeeds
     moving boolean GENERATED ALWAYS AS (status = ANY (ARRAY['assigned', 'transferring'])) STORED,  -- its files are on their way: assigned or transferring
     CONSTRAINT jedi_jobs_pk PRIMARY KEY (pandaid),
     CONSTRAINT jedi_jobs_finished_ck CHECK (status <> 'finished' OR postprocessed_at IS NOT NULL),
@@ -477,8 +477,8 @@ CREATE TABLE jedi_jobs_archived (
     processingtype text,                                    -- as the task's
     username text,                                          -- as the task's
     vo text,                                                -- as the task's
-    site text NOT NULL,                                     -- where it runs
-    nucleus text,                                           -- where its outputs go
+    site text NOT NULL,                                     -- the site of the job
+    nucleus text,                                           -- the nucleus that gets its outputs
     workqueue_id integer NOT NULL DEFAULT 0,                -- as the task's
     gshare text NOT NULL DEFAULT '',                        -- global share
     resource_type text NOT NULL DEFAULT '',                 -- shape
@@ -493,11 +493,11 @@ CREATE TABLE jedi_jobs_archived (
     statechangetime timestamptz NOT NULL DEFAULT jedi_now(),  -- when the status changed
     starttime timestamptz,                                  -- when the payload started
     endtime timestamptz,                                    -- when the payload ended
-    heartbeat_at timestamptz,                               -- when the pilot was last heard of
+    heartbeat_at timestamptz,                               -- last heartbeat of the pilot
     lock_seq bigint NOT NULL DEFAULT 0,                     -- raised by each dispatch; fences the pilot's writes
     pilot_id text,                                          -- the pilot that has it
-    kill_code text,                                         -- why it is to be killed
-    pilot_result text,                                      -- finished, failed or cancelled, as the pilot said
+    kill_code text,                                         -- reason of the kill request
+    pilot_result text,                                      -- finished, failed or cancelled, as the pilot reported
     exit_code integer,                                      -- the payload's exit code
     error_source text,                                      -- pilot, payload, jedi, user
     error_code text,                                        -- code that can be counted
@@ -521,8 +521,8 @@ CREATE TABLE jedi_jobs_archived (
     postprocessed_at timestamptz,                           -- when its results were added
     purged_at timestamptz,                                  -- when its outputs were purged
     retention timestamptz,                                  -- its outputs are kept until then
-    metadata jsonb,                                         -- what the payload wants to be known
-    hold_next text,                                         -- the hold that begins when the payload has ended with success
+    metadata jsonb,                                         -- metadata that the payload reports
+    hold_next text,                                         -- the hold that begins when the payload succeeds
     CONSTRAINT jedi_jobs_archived_pk PRIMARY KEY (pandaid),
     CONSTRAINT jedi_jobs_archived_finished_ck CHECK (status <> 'finished' OR postprocessed_at IS NOT
         NULL),
@@ -562,7 +562,7 @@ CREATE TABLE jedi_knobs (
     component text NOT NULL,                                -- the part of the system
     key text NOT NULL,                                      -- the knob
     value jsonb NOT NULL,                                   -- the value in force instead of the preset's
-    username text,                                          -- who set it
+    username text,                                          -- the user who set it
     modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
     CONSTRAINT jedi_knobs_pk PRIMARY KEY (component, key)
 );
@@ -578,13 +578,13 @@ CREATE TABLE jedi_knobs_history (
     CONSTRAINT jedi_knobs_history_pk PRIMARY KEY (change_id)
 );
 
--- outputs that were made and lost, which are made again under another name, and logs
+-- lost outputs, which are made again under another name, and lost logs
 CREATE TABLE jedi_lost_files (
     jeditaskid bigint NOT NULL,                            -- the task that made it
     fileid bigint NOT NULL,                                -- its contents row
     datasetname text NOT NULL,                             -- the output dataset
     lfn text NOT NULL,                                     -- the logical file name
-    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when it was given up
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when the loss was recorded
     removed_at timestamptz,                                -- when it was removed from data management, if it was there; NULL: not yet
     CONSTRAINT jedi_lost_files_pk PRIMARY KEY (jeditaskid, fileid)
 );
@@ -604,16 +604,16 @@ CREATE INDEX jedi_network_matrix_key_dst_ix ON jedi_network_matrix (key, dst);
 -- notifications, written with the change and delivered later
 CREATE TABLE jedi_outbox (
     message_id bigserial,                                  -- order
-    topic text NOT NULL,                                   -- what it is about; a user is told once of each, in each way
+    topic text NOT NULL,                                   -- subject; a user gets one message of each by each channel
     payload jsonb NOT NULL,                                -- the message
     urgent boolean NOT NULL DEFAULT false,                 -- urgent
     creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
     sent_at timestamptz,                                   -- when it was delivered
     attempts integer NOT NULL DEFAULT 0,                   -- deliveries tried
-    username text,                                         -- who is told
+    username text,                                         -- the recipient
     channel text,                                          -- mail or webhook
     next_try_at timestamptz,                               -- not tried again before; NULL: not tried yet
-    error text,                                            -- why it could not be delivered last
+    error text,                                            -- error of the last delivery
     CONSTRAINT jedi_outbox_pk PRIMARY KEY (message_id),
     CONSTRAINT jedi_outbox_topic_uq UNIQUE (topic, username, channel)
 );
@@ -638,14 +638,14 @@ CREATE INDEX jedi_output_template_jeditaskid_ix ON jedi_output_template (jeditas
 CREATE TABLE jedi_pilots (
     pilot_id text NOT NULL,                                -- the pilot
     site text NOT NULL,                                    -- its site
-    host text NOT NULL,                                    -- whose submitter sent it
+    host text NOT NULL,                                    -- host of the submitter that sent it
     pid integer,                                           -- process id, if it is local
     process_start bigint,                                  -- start time of the process in clock ticks
     token_hash text,                                       -- its token
     status text NOT NULL,                                  -- submitted, running, ended, lost
     creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
     endtime timestamptz,                                   -- when it ended
-    engine text NOT NULL DEFAULT 'local',                  -- what runs it: local, slurm, ...
+    engine text NOT NULL DEFAULT 'local',                  -- engine: local, slurm, ...
     batch_id text,                                         -- the batch system's id of it
     resource_type text NOT NULL DEFAULT '',                -- the shape of its slot; empty: a whole slot
     CONSTRAINT jedi_pilots_pk PRIMARY KEY (pilot_id)
@@ -658,7 +658,7 @@ CREATE TABLE jedi_process_lock (
     vo text NOT NULL,                                    -- the virtual organisation
     workqueue_id integer NOT NULL,                       -- the work queue
     cloud text NOT NULL DEFAULT '',                      -- the cloud
-    lockedby text NOT NULL,                              -- who holds the lock
+    lockedby text NOT NULL,                              -- the process that holds the lock
     lockedtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when it was taken
     component text NOT NULL DEFAULT '',                  -- what the lock protects
     lease_until timestamptz,                             -- the lock ends here, in real time
@@ -666,7 +666,7 @@ CREATE TABLE jedi_process_lock (
         component)
 );
 
--- what work queues use of their shares, as last computed
+-- use of shares by work queues, as last computed
 CREATE TABLE jedi_queue_shares (
     queue_id integer NOT NULL,                            -- the work queue
     active boolean NOT NULL,                              -- it has tasks or jobs
@@ -696,17 +696,17 @@ CREATE TABLE jedi_retry_matches (
     pandaid bigint NOT NULL,                               -- the failed job
     rule_id integer NOT NULL,                              -- the rule that concerns it
     jeditaskid bigint NOT NULL,                            -- the task
-    effect text NOT NULL,                                  -- what became of it, for people
+    effect text NOT NULL,                                  -- the effect, for people
     creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
     settled_at timestamptz,                                -- when the task was changed, if it had to be; NULL: not yet
     CONSTRAINT jedi_retry_matches_pk PRIMARY KEY (pandaid, rule_id)
 );
 CREATE INDEX jedi_retry_matches_open_ix ON jedi_retry_matches (jeditaskid) WHERE settled_at IS NULL;
 
--- what follows from errors of jobs besides another attempt
+-- effects of jobs' errors besides another attempt
 CREATE TABLE jedi_retry_rules (
     rule_id integer NOT NULL,                               -- order and name
-    active boolean NOT NULL,                                -- false: matches are only noted
+    active boolean NOT NULL,                                -- false: matches are only recorded
     error_source text,                                      -- of the jobs that it concerns; NULL, here and below: any
     error_code text,                                        -- theirs
     exit_code integer,                                      -- theirs
@@ -719,7 +719,7 @@ CREATE TABLE jedi_retry_rules (
     action text NOT NULL,                                   -- no_retry, limit_retry, increase_memory, ...
     attempts integer,                                       -- limit_retry: attempts of an input
     description text,                                       -- for people
-    username text,                                          -- who wrote it
+    username text,                                          -- the user who wrote the rule
     modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
     CONSTRAINT jedi_retry_rules_pk PRIMARY KEY (rule_id),
     CONSTRAINT jedi_retry_rules_message_ck CHECK (message IS NULL OR length(message) <= 256 AND (''
@@ -734,7 +734,7 @@ CREATE TABLE jedi_sandboxes (
     CONSTRAINT jedi_sandboxes_pk PRIMARY KEY (sha256)
 );
 
--- which site uses which storage
+-- storage of each site
 CREATE TABLE jedi_site_endpoints (
     site text NOT NULL,                           -- the site
     ddm_endpoint text NOT NULL,                   -- the endpoint
@@ -748,7 +748,7 @@ CREATE TABLE jedi_site_endpoints (
     CONSTRAINT jedi_site_endpoints_pk PRIMARY KEY (site, ddm_endpoint, scope)
 );
 
--- what is known of sites besides their attributes
+-- measurements of sites
 CREATE TABLE jedi_site_metrics (
     site text NOT NULL,                          -- the site
     gshare text NOT NULL DEFAULT '',             -- global share; empty: all
@@ -758,7 +758,7 @@ CREATE TABLE jedi_site_metrics (
     CONSTRAINT jedi_site_metrics_pk PRIMARY KEY (site, gshare, metric)
 );
 
--- where jobs can run
+-- sites (queues) of the grid
 CREATE TABLE jedi_sites (
     site text NOT NULL,                                     -- the site's (queue's) name
     status text NOT NULL DEFAULT 'online',                  -- online, standby, brokeroff, test, offline, paused
@@ -778,7 +778,7 @@ CREATE TABLE jedi_sites (
     maxwdir bigint NOT NULL DEFAULT 0,                      -- scratch of a slot in MB; 0: unknown
     maxinputsize bigint NOT NULL DEFAULT 0,                 -- MB; -1: always direct I/O
     nslots integer NOT NULL DEFAULT 0,                      -- pilots the submitter may have at once
-    submitter text NOT NULL DEFAULT 'none',                 -- what runs pilots: local, slurm, lsf, pbs, htcondor; none: they come by themselves
+    submitter text NOT NULL DEFAULT 'none',                 -- engine of pilots: local, slurm, lsf, pbs, htcondor; none: another system starts them
     fairsharepolicy text,                                   -- zero-share rules
     transferringlimit integer NOT NULL DEFAULT 0,           -- jobs; 0: 2000
     pledgedcpu integer,                                     -- cores; -1: opportunistic
@@ -794,10 +794,10 @@ CREATE TABLE jedi_sites (
     catchall jsonb NOT NULL DEFAULT '{}',                   -- further attributes
     laststart timestamptz,                                  -- when a job last started
     lastpilot timestamptz,                                  -- when a pilot or its submitter was last seen
-    comment text,                                           -- why an operator set it so
+    comment text,                                           -- the operator's reason for its settings
     modificationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when it was changed
     queue text,                                             -- the batch system's queue or partition
-    batch jsonb NOT NULL DEFAULT '{}',                      -- how pilots get through the batch system
+    batch jsonb NOT NULL DEFAULT '{}',                      -- options of the batch system for pilots
     CONSTRAINT jedi_sites_pk PRIMARY KEY (site),
     CONSTRAINT jedi_sites_status_ck CHECK (status = ANY (ARRAY['online', 'standby', 'brokeroff',
         'test', 'offline', 'paused']))
@@ -807,7 +807,7 @@ CREATE TABLE jedi_sites (
 CREATE TABLE jedi_sites_history (
     change_id bigserial,                                    -- order
     site text NOT NULL,                                     -- the site
-    attribute text NOT NULL,                                -- what changed
+    attribute text NOT NULL,                                -- the changed attribute
     oldvalue text,                                          -- before
     newvalue text,                                          -- after
     username text,                                          -- who
@@ -817,7 +817,7 @@ CREATE TABLE jedi_sites_history (
 );
 CREATE INDEX jedi_sites_history_site_ix ON jedi_sites_history (site);
 
--- what brokers knew, shared by decisions
+-- snapshots of brokers, shared by decisions
 CREATE TABLE jedi_snapshots (
     snapshot_hash text NOT NULL,                           -- sha256 of the data
     data bytea NOT NULL,                                   -- the world as the broker saw it, compressed JSON
@@ -829,7 +829,7 @@ CREATE TABLE jedi_snapshots (
 CREATE TABLE jedi_taskparams (
     jeditaskid bigint NOT NULL,  -- the task
     taskparams jsonb,            -- the task's parameters
-    source_text text,            -- what was submitted, byte for byte
+    source_text text,            -- the submitted text, byte for byte
     source_format text,          -- json or yaml
     sandbox_sha256 text,         -- the task's sandbox
     CONSTRAINT jedi_taskparams_pk PRIMARY KEY (jeditaskid)
@@ -915,15 +915,15 @@ CREATE TABLE jedi_tasks (
     attemptnr integer NOT NULL DEFAULT 1,                   -- the task's attempt, raised by retry
     reason_code text,                                       -- why the task is where it is
     reason_facts jsonb,                                     -- the facts behind reason_code
-    next_run_at timestamptz,                                -- no agent looks at the task before
+    next_run_at timestamptz,                                -- time before which no agent takes the task
     lock_seq bigint NOT NULL DEFAULT 0,                     -- raised by each claim; fences the claimant's writes
     lease_until timestamptz,                                -- the claim ends here, in real time
     worker_deaths smallint NOT NULL DEFAULT 0,              -- claims in a row whose worker did not come back
     idempotency_key text,                                   -- the submitter's key: a repeat gives the same task
     split_at timestamptz,                                   -- when the first job was made
     origin_pandaid bigint,                                  -- the id a submitter got at once (DIRAC RFC #15)
-    measured_jobs integer NOT NULL DEFAULT 0,               -- finished jobs when their figures were read last
-    period text,                                            -- how often a periodical task gets a job
+    measured_jobs integer NOT NULL DEFAULT 0,               -- finished jobs at the last measurement
+    period text,                                            -- interval between jobs of a periodical task
     nextperiod timestamptz,                                 -- when it gets the next one
     CONSTRAINT jedi_tasks_pk PRIMARY KEY (jeditaskid),
     CONSTRAINT jedi_tasks_username_uq UNIQUE (username, idempotency_key),
@@ -965,7 +965,7 @@ CREATE TABLE jedi_tasks_statuslog (
 );
 CREATE INDEX jedi_tasks_statuslog_jeditaskid_ix ON jedi_tasks_statuslog (jeditaskid);
 
--- who may speak to the service
+-- tokens for the service
 CREATE TABLE jedi_tokens (
     token_hash text NOT NULL,                              -- sha256 of the token
     kind text NOT NULL,                                    -- pilot or user
@@ -977,17 +977,17 @@ CREATE TABLE jedi_tokens (
     CONSTRAINT jedi_tokens_pk PRIMARY KEY (token_hash)
 );
 
--- people and what they may do
+-- users and their permissions
 CREATE TABLE jedi_users (
     username text NOT NULL,                                -- the user
     role text NOT NULL DEFAULT 'user',                     -- user, production or operator
     gridpref text NOT NULL DEFAULT '',                     -- letters k, p, s, g
-    email text,                                            -- where mail about tasks goes
+    email text,                                            -- address for mail about tasks
     creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
     cap_running_jobs integer,                              -- most running analysis jobs; NULL: as the knob says, 0: no limit
-    webhook text,                                          -- where messages about tasks are posted
+    webhook text,                                          -- URL for messages about tasks
     webhook_secret text,                                   -- signs them
-    notices text NOT NULL DEFAULT 'tasks',                 -- tasks: told of ends of tasks; jobs: also of jobs
+    notices text NOT NULL DEFAULT 'tasks',                 -- tasks: notices of tasks; jobs: also of jobs
     CONSTRAINT jedi_users_pk PRIMARY KEY (username),
     CONSTRAINT jedi_users_notices_ck CHECK (notices = ANY (ARRAY['tasks', 'jobs'])),
     CONSTRAINT jedi_users_role_ck CHECK (role = ANY (ARRAY['user', 'production', 'operator']))

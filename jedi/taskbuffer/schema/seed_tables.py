@@ -157,7 +157,7 @@ tasks = Table(
         f"{_SUBMIT} commands.begin_attempt", nullable=False, server_default=text("1")),
     words("reason_code", "why the task is where it is", _MOVE),
     col("reason_facts", JSONB, "the facts behind reason_code", _MOVE),
-    stamp("next_run_at", "no agent looks at the task before", f"{_MOVE} tasks.put_off"),
+    stamp("next_run_at", "time before which no agent takes the task", f"{_MOVE} tasks.put_off"),
     count("lock_seq", "raised by each claim; fences the claimant's writes",
         f"{_CLAIM} dogs.claim_killers dogs.release_stale"),
     stamp("lease_until", "the claim ends here, in real time", _CLAIM),
@@ -166,9 +166,9 @@ tasks = Table(
     words("idempotency_key", "the submitter's key: a repeat gives the same task", _SUBMIT),
     stamp("split_at", "when the first job was made", "statistics.note_progress"),
     col("origin_pandaid", BigInteger, "the id a submitter got at once (DIRAC RFC #15)", _LATER),
-    count("measured_jobs", "finished jobs when their figures were read last",
-        "scouting.store_measured", Integer),
-    words("period", "how often a periodical task gets a job", _REFINE),
+    count("measured_jobs", "finished jobs at the last measurement", "scouting.store_measured",
+          Integer),
+    words("period", "interval between jobs of a periodical task", _REFINE),
     stamp("nextperiod:next_period", "when it gets the next one", "periods.set_next"),
     PrimaryKeyConstraint("jedi_task_id"),
     UniqueConstraint("user_name", "idempotency_key"),
@@ -203,7 +203,7 @@ task_params = Table(
     key("jeditaskid:jedi_task_id", "the task", _SUBMIT),
     col("taskparams:task_params", JSONB, "the task's parameters", f"{_SUBMIT} {_MERGE} {_PLACE}"),
     # ours
-    words("source_text", "what was submitted, byte for byte", _SUBMIT),
+    words("source_text", "the submitted text, byte for byte", _SUBMIT),
     words("source_format", "json or yaml", _SUBMIT),
     words("sandbox_sha256", "the task's sandbox", _SUBMIT),
     PrimaryKeyConstraint("jedi_task_id"),
@@ -448,7 +448,7 @@ job_retry_history = Table(
     PrimaryKeyConstraint("jedi_task_id", "new_panda_id", "old_panda_id"),
     Index(None, "old_panda_id"),
     Index(None, "origin_panda_id"),
-    comment="which job took over from which",
+    comment="jobs and the jobs that replaced them",
 )
 
 process_lock = Table(
@@ -458,7 +458,7 @@ process_lock = Table(
     words("vo", "the virtual organisation", "locks.take", nullable=False),
     col("workqueue_id", Integer, "the work queue", "locks.take", nullable=False),
     words("cloud", "the cloud", "locks.take", nullable=False, server_default=""),
-    words("lockedby:locked_by", "who holds the lock", "locks.take", nullable=False),
+    words("lockedby:locked_by", "the process that holds the lock", "locks.take", nullable=False),
     stamp("lockedtime:locked_time", "when it was taken", "locks.take", now=True),
     # ours
     words("component", "what the lock protects", "locks.take", nullable=False, server_default=""),

@@ -93,8 +93,8 @@ def _wanted_columns() -> list[Column[Any]]:
         words("processingtype:processing_type", "as the task's", _GEN),
         words("username:user_name", "as the task's", _GEN),
         words("vo", "as the task's", _GEN),
-        words("site", "where it runs", _GEN, nullable=False),
-        words("nucleus", "where its outputs go", _GEN),
+        words("site", "the site of the job", _GEN, nullable=False),
+        words("nucleus", "the nucleus that gets its outputs", _GEN),
         col("workqueue_id", Integer, "as the task's", _GEN, nullable=False,
             server_default=_ZERO),
         words("gshare", "global share", _GEN, nullable=False, server_default=""),
@@ -117,12 +117,12 @@ def _seen_columns() -> list[Column[Any]]:
         stamp("statechangetime:state_change_time", "when the status changed", _MOVE, now=True),
         stamp("starttime:start_time", "when the payload started", _REPORT),
         stamp("endtime:end_time", "when the payload ended", _REPORT),
-        stamp("heartbeat_at", "when the pilot was last heard of", _REPORT),
+        stamp("heartbeat_at", "last heartbeat of the pilot", _REPORT),
         count("lock_seq", "raised by each dispatch; fences the pilot's writes",
               "dispatch.acquire"),
         words("pilot_id", "the pilot that has it", "dispatch.acquire"),
-        words("kill_code", "why it is to be killed", f"jobs.ask_to_kill {_MOVE}"),
-        words("pilot_result", "finished, failed or cancelled, as the pilot said", _REPORT),
+        words("kill_code", "reason of the kill request", f"jobs.ask_to_kill {_MOVE}"),
+        words("pilot_result", "finished, failed or cancelled, as the pilot reported", _REPORT),
         col("exit_code", Integer, "the payload's exit code", _REPORT),
         words("error_source", "pilot, payload, jedi, user", _MOVE),
         words("error_code", "code that can be counted", f"{_REPORT} {_MOVE}"),
@@ -147,9 +147,8 @@ def _seen_columns() -> list[Column[Any]]:
         stamp("purged_at", "when its outputs were purged", "purging.note_purged"),
         stamp("retention", "its outputs are kept until then",
               "purging.keep_until purging.keep_task_until"),
-        col("metadata", JSONB, "what the payload wants to be known", _REPORT),
-        words("hold_next", "the hold that begins when the payload has ended with success",
-              "one_job.plan_hold"),
+        col("metadata", JSONB, "metadata that the payload reports", _REPORT),
+        words("hold_next", "the hold that begins when the payload succeeds", "one_job.plan_hold"),
     ]  # fmt: skip
 
 
@@ -200,7 +199,7 @@ def _job_file_columns() -> list[Column[Any]]:
         words("type", "input, output, log, pseudo_input, ...", _GEN, nullable=False),
         words("lfn", "the logical file name", _GEN, nullable=False),
         words("source_name", "the payload's own name of an output", _GEN),
-        words("endpoint", "where an input is read, where an output goes", _GEN),
+        words("endpoint", "endpoint of an input or output", _GEN),
         col("fsize", BigInteger, "size in bytes", f"{_GEN} {_REPORT}"),
         words("checksum", "adler32", f"{_GEN} {_REPORT}"),
         words("guid", "GUID", _REPORT),
@@ -270,7 +269,7 @@ job_tail = Table(
     stamp("modificationtime:modification_time", "when it was sent", "dispatch.store_tails",
           now=True),
     PrimaryKeyConstraint("panda_id"),
-    comment="what a payload printed last",
+    comment="last output of payloads",
 )  # fmt: skip
 
 acquire_requests = Table(
@@ -422,8 +421,8 @@ sites = Table(
         nullable=False, server_default=text("0")),
     col("nslots:n_slots", Integer, "pilots the submitter may have at once", _SITES,
         nullable=False, server_default=text("0")),
-    words("submitter", "what runs pilots: local, slurm, lsf, pbs, htcondor; none: they come by "
-          "themselves", _SITES, nullable=False, server_default="none"),
+    words("submitter", "engine of pilots: local, slurm, lsf, pbs, htcondor; none: another system "
+          "starts them", _SITES, nullable=False, server_default="none"),
     words("fairsharepolicy:fair_share_policy", "zero-share rules", _SITES),
     col("transferringlimit:transferring_limit", Integer, "jobs; 0: 2000", _SITES,
         nullable=False, server_default=text("0")),
@@ -447,14 +446,14 @@ sites = Table(
     stamp("laststart:last_start", "when a job last started", "dispatch.accept_reports"),
     stamp("lastpilot:last_pilot", "when a pilot or its submitter was last seen",
           "dispatch.acquire dispatch.accept_reports dispatch.beat pilots.serve"),
-    words("comment", "why an operator set it so", _SITES),
+    words("comment", "the operator's reason for its settings", _SITES),
     stamp("modificationtime:modification_time", "when it was changed", _SITES, now=True),
     words("queue", "the batch system's queue or partition", _SITES),
-    col("batch", JSONB, "how pilots get through the batch system", _SITES, nullable=False,
+    col("batch", JSONB, "options of the batch system for pilots", _SITES, nullable=False,
         server_default=text("'{}'")),
     PrimaryKeyConstraint("site"),
     one_of("status", ("online", "standby", "brokeroff", "test", "offline", "paused")),
-    comment="where jobs can run",
+    comment="sites (queues) of the grid",
 )  # fmt: skip
 
 sites_history = Table(
@@ -462,7 +461,7 @@ sites_history = Table(
     metadata,
     col("change_id", BigInteger, "order", _SITES, autoincrement=True, nullable=False),
     words("site", "the site", _SITES, nullable=False),
-    words("attribute", "what changed", _SITES, nullable=False),
+    words("attribute", "the changed attribute", _SITES, nullable=False),
     words("oldvalue:old_value", "before", _SITES),
     words("newvalue:new_value", "after", _SITES),
     words("username:user_name", "who", _SITES),
@@ -517,7 +516,7 @@ site_endpoints = Table(
     col("default_write", Boolean, "first choice", _ENDPOINTS, nullable=False,
         server_default=text("true")),
     PrimaryKeyConstraint("site", "endpoint", "scope"),
-    comment="which site uses which storage",
+    comment="storage of each site",
 )  # fmt: skip
 
 _NETWORK = "sites.put_links"
@@ -548,7 +547,7 @@ site_metrics = Table(
     col("value", JSONB, "value", _METRICS),
     stamp("ts", "when", _METRICS, now=True),
     PrimaryKeyConstraint("site", "gshare", "metric"),
-    comment="what is known of sites besides their attributes",
+    comment="measurements of sites",
 )  # fmt: skip
 
 resource_types = Table(
@@ -580,7 +579,7 @@ queue_shares = Table(
         nullable=False),
     stamp("computed_at", "when", _SHARES, now=True),
     PrimaryKeyConstraint("queue_id"),
-    comment="what work queues use of their shares, as last computed",
+    comment="use of shares by work queues, as last computed",
 )  # fmt: skip
 
 # ----------------------------------------------------------------------- operation and access
@@ -592,7 +591,7 @@ knobs = Table(
     words("key", "the knob", "knobs.put", nullable=False),
     col("value", JSONB, "the value in force instead of the preset's", "knobs.put",
         nullable=False),
-    words("username:user_name", "who set it", "knobs.put"),
+    words("username:user_name", "the user who set it", "knobs.put"),
     stamp("modificationtime:modification_time", "when", "knobs.put", now=True),
     PrimaryKeyConstraint("component", "key"),
     comment="settings that differ from the preset; the preset is knob core.preset",
@@ -619,7 +618,7 @@ commands = Table(
     words("command", "kill, finish, retry, ...", "commands.append", nullable=False),
     col("arguments", JSONB, "the command's arguments", "commands.append", nullable=False,
         server_default=text("'{}'")),
-    words("username:user_name", "who asked", "commands.append", nullable=False),
+    words("username:user_name", "the user who commanded", "commands.append", nullable=False),
     words("comment", "why", "commands.append"),
     stamp("creationtime:creation_time", "when", "commands.append", now=True),
     stamp("acknowledged_at", "when it was taken up; NULL: not yet", "commands.acknowledge"),
@@ -630,7 +629,7 @@ commands = Table(
     Index(None, "jedi_task_id"),
     Index("jedi_commands_open_ix", "command_id",
           postgresql_where=text("acknowledged_at IS NULL")),
-    comment="what people asked of tasks: rows are only added and acknowledged",
+    comment="commands to tasks: rows are only added and acknowledged",
 )  # fmt: skip
 
 _LOST = "recovery.undo validation.lose_logs"
@@ -642,12 +641,12 @@ lost_files = Table(
     key("fileid:file_id", "its contents row", _LOST),
     words("datasetname:dataset_name", "the output dataset", _LOST, nullable=False),
     words("lfn", "the logical file name", _LOST, nullable=False),
-    stamp("creationtime:creation_time", "when it was given up", _LOST, now=True),
+    stamp("creationtime:creation_time", "when the loss was recorded", _LOST, now=True),
     stamp("removed_at", "when it was removed from data management, if it was there; NULL: not yet",
           "recovery.note_removed validation.lose_logs"),
     PrimaryKeyConstraint("jedi_task_id", "file_id"),
     Index(None, "dataset_name"),
-    comment="outputs that were made and lost, which are made again under another name, and logs",
+    comment="lost outputs, which are made again under another name, and lost logs",
 )  # fmt: skip
 
 _RULES = "retry_rules.put"
@@ -656,7 +655,7 @@ retry_rules = Table(
     "jedi_retry_rules",
     metadata,
     col("rule_id", Integer, "order and name", _RULES, nullable=False, autoincrement=False),
-    col("active", Boolean, "false: matches are only noted", _RULES, nullable=False),
+    col("active", Boolean, "false: matches are only recorded", _RULES, nullable=False),
     words("error_source", "of the jobs that it concerns; NULL, here and below: any", _RULES),
     words("error_code", "theirs", _RULES),
     col("exit_code", Integer, "theirs", _RULES),
@@ -669,12 +668,12 @@ retry_rules = Table(
     words("action", "no_retry, limit_retry, increase_memory, ...", _RULES, nullable=False),
     col("attempts", Integer, "limit_retry: attempts of an input", _RULES),
     words("description", "for people", _RULES),
-    words("username:user_name", "who wrote it", _RULES),
+    words("username:user_name", "the user who wrote the rule", _RULES),
     stamp("modificationtime:modification_time", "when", _RULES, now=True),
     PrimaryKeyConstraint("rule_id"),
     CheckConstraint("message IS NULL OR length(message) <= 256 AND ('' ~ message) IS NOT NULL",
                     name="message"),
-    comment="what follows from errors of jobs besides another attempt",
+    comment="effects of jobs' errors besides another attempt",
 )  # fmt: skip
 
 _MATCH = "retry_rules.obey"
@@ -685,7 +684,7 @@ retry_matches = Table(
     key("pandaid:panda_id", "the failed job", _MATCH),
     col("rule_id", Integer, "the rule that concerns it", _MATCH, nullable=False),
     key("jeditaskid:jedi_task_id", "the task", _MATCH),
-    words("effect", "what became of it, for people", _MATCH, nullable=False),
+    words("effect", "the effect, for people", _MATCH, nullable=False),
     stamp("creationtime:creation_time", "when", _MATCH, now=True),
     stamp("settled_at", "when the task was changed, if it had to be; NULL: not yet",
           "retry_rules.causes"),
@@ -703,7 +702,7 @@ snapshots = Table(
         "decisions.put_snapshot", nullable=False),
     stamp("creationtime:creation_time", "when", "decisions.put_snapshot", now=True),
     PrimaryKeyConstraint("snapshot_hash"),
-    comment="what brokers knew, shared by decisions",
+    comment="snapshots of brokers, shared by decisions",
 )  # fmt: skip
 
 broker_decisions = Table(
@@ -713,14 +712,14 @@ broker_decisions = Table(
         nullable=False),
     key("jeditaskid:jedi_task_id", "the task", "decisions.record"),
     words("broker", "nucleus, production, analysis, generic", "decisions.record", nullable=False),
-    words("snapshot_hash", "what the broker knew", "decisions.record"),
+    words("snapshot_hash", "hash of the broker's snapshot", "decisions.record"),
     col("seed", BigInteger, "seed of the lottery", "decisions.record", nullable=False),
     col("knobs", JSONB, "the knobs it used", "decisions.record", nullable=False),
     words("outcome", "chosen, none, ...", "decisions.record", nullable=False),
     col("chosen", ARRAY(Text), "the sites, best first", "decisions.record",
         nullable=False),
     col("weights", ARRAY(Double), "their weights", "decisions.record", nullable=False),
-    col("need", JSONB, "what the task asked for", "decisions.record", nullable=False),
+    col("need", JSONB, "requirements of the task", "decisions.record", nullable=False),
     stamp("creationtime:creation_time", "when", "decisions.record", now=True),
     col("used", ARRAY(Text), "the sites that the task had jobs at", "decisions.record",
         nullable=False, server_default=text("'{}'::text[]")),
@@ -728,7 +727,7 @@ broker_decisions = Table(
     Index(None, "jedi_task_id", "decision_id"),
     Index(None, "creation_time"),
     Index(None, "snapshot_hash"),
-    comment="what brokers decided",
+    comment="decisions of brokers",
 )  # fmt: skip
 
 broker_reasons = Table(
@@ -737,11 +736,11 @@ broker_reasons = Table(
     key("decision_id", "the decision", "decisions.record"),
     words("site", "a site that was refused", "decisions.record", nullable=False),
     col("codes", ARRAY(Text), "every reason", "decisions.record", nullable=False),
-    col("observed", ARRAY(Double), "what was seen, by reason", "decisions.record",
+    col("observed", ARRAY(Double), "observed values, by reason", "decisions.record",
         nullable=False),
     col("limits", ARRAY(Double), "the limits, by reason", "decisions.record", nullable=False),
     PrimaryKeyConstraint("decision_id", "site"),
-    comment="why sites were refused",
+    comment="refused sites of decisions, with reasons",
 )  # fmt: skip
 
 users = Table(
@@ -756,7 +755,7 @@ users = Table(
         server_default="user",
     ),
     words("gridpref", "letters k, p, s, g", "users.put_user", nullable=False, server_default=""),
-    words("email", "where mail about tasks goes", "users.put_notices"),
+    words("email", "address for mail about tasks", "users.put_notices"),
     stamp("creationtime:creation_time", "when", "users.put_user", now=True),
     col(
         "cap_running_jobs",
@@ -764,11 +763,11 @@ users = Table(
         "most running analysis jobs; NULL: as the knob says, 0: no limit",
         "users.put_user",
     ),
-    words("webhook", "where messages about tasks are posted", "users.put_notices"),
+    words("webhook", "URL for messages about tasks", "users.put_notices"),
     words("webhook_secret", "signs them", "users.put_notices"),
     words(
         "notices",
-        "tasks: told of ends of tasks; jobs: also of jobs",
+        "tasks: notices of tasks; jobs: also of jobs",
         "users.put_notices",
         nullable=False,
         server_default="tasks",
@@ -776,7 +775,7 @@ users = Table(
     PrimaryKeyConstraint("user_name"),
     one_of("role", ("user", "production", "operator"), "role"),
     one_of("notices", ("tasks", "jobs"), "notices"),
-    comment="people and what they may do",
+    comment="users and their permissions",
 )
 
 _TOKEN = "users.put_token pilots.insert_pilots"
@@ -792,7 +791,7 @@ tokens = Table(
     stamp("expires_at", "until when", f"{_TOKEN} pilots.renew_tokens"),
     stamp("revoked_at", "taken back", "users.revoke_token pilots.end_pilots"),
     PrimaryKeyConstraint("token_hash"),
-    comment="who may speak to the service",
+    comment="tokens for the service",
 )
 
 pilots = Table(
@@ -800,7 +799,7 @@ pilots = Table(
     metadata,
     words("pilot_id", "the pilot", "pilots.insert_pilots", nullable=False),
     words("site", "its site", "pilots.insert_pilots", nullable=False),
-    words("host", "whose submitter sent it", "pilots.insert_pilots", nullable=False),
+    words("host", "host of the submitter that sent it", "pilots.insert_pilots", nullable=False),
     col("pid", Integer, "process id, if it is local", "pilots.note_found"),
     col("process_start", BigInteger, "start time of the process in clock ticks",
         "pilots.note_found"),
@@ -809,7 +808,7 @@ pilots = Table(
           nullable=False),
     stamp("creationtime:creation_time", "when", "pilots.insert_pilots", now=True),
     stamp("endtime:end_time", "when it ended", "pilots.end_pilots"),
-    words("engine", "what runs it: local, slurm, ...", "pilots.insert_pilots", nullable=False,
+    words("engine", "engine: local, slurm, ...", "pilots.insert_pilots", nullable=False,
           server_default="local"),
     words("batch_id", "the batch system's id of it", "pilots.note_found"),
     words("resource_type", "the shape of its slot; empty: a whole slot", "pilots.insert_pilots",
@@ -825,7 +824,7 @@ agents = Table(
     words("agent", "name of the agent", "agents.beat", nullable=False),
     words("process", "host, pid and a number", "agents.beat", nullable=False),
     stamp("starttime:start_time", "when it started", "agents.beat", now=True),
-    stamp("heartbeat_at", "when it was last heard of, in real time", "agents.beat"),
+    stamp("heartbeat_at", "last heartbeat, in real time", "agents.beat"),
     count("cycles", "cycles so far", "agents.beat"),
     count("items", "items worked on so far", "agents.beat"),
     words("last_error", "the last error of its loop", "agents.beat"),
@@ -840,7 +839,7 @@ outbox = Table(
     "jedi_outbox",
     metadata,
     col("message_id", BigInteger, "order", _TELL, autoincrement=True, nullable=False),
-    words("topic", "what it is about; a user is told once of each, in each way", _TELL,
+    words("topic", "subject; a user gets one message of each by each channel", _TELL,
           nullable=False),
     col("payload", JSONB, "the message", _TELL, nullable=False),
     col("urgent", Boolean, "urgent", _TELL, nullable=False,
@@ -849,10 +848,10 @@ outbox = Table(
     stamp("sent_at", "when it was delivered", "outbox.note"),
     col("attempts", Integer, "deliveries tried", "outbox.claim", nullable=False,
         server_default=text("0")),
-    words("username:user_name", "who is told", _TELL),
+    words("username:user_name", "the recipient", _TELL),
     words("channel", "mail or webhook", _TELL),
     stamp("next_try_at", "not tried again before; NULL: not tried yet", "outbox.claim"),
-    words("error", "why it could not be delivered last", "outbox.note"),
+    words("error", "error of the last delivery", "outbox.note"),
     PrimaryKeyConstraint("message_id"),
     UniqueConstraint("topic", "user_name", "channel"),
     Index("jedi_outbox_open_ix", "message_id", postgresql_where=text("sent_at IS NULL")),
@@ -906,7 +905,7 @@ ddm_members = Table(
     col("position", Integer, "order", "catalogue.add_members", nullable=False),
     PrimaryKeyConstraint("container_id", "member"),
     ForeignKeyConstraint(["container_id"], ["ddm_datasets.dataset_id"], ondelete="CASCADE"),
-    comment="what containers hold",
+    comment="members of containers",
 )
 
 ddm_files = Table(
@@ -931,12 +930,12 @@ ddm_replicas = Table(
     "ddm_replicas",
     metadata,
     key("file_id", "the file", _PUBLISH),
-    words("endpoint", "where it lies", _PUBLISH, nullable=False),
+    words("endpoint", "endpoint of the replica", _PUBLISH, nullable=False),
     stamp("expires_at", "until when a copy stays; empty: for good", _PUBLISH),
     PrimaryKeyConstraint("file_id", "endpoint"),
     ForeignKeyConstraint(["file_id"], ["ddm_files.file_id"], ondelete="CASCADE"),
     Index(None, "expires_at", postgresql_where=text("expires_at IS NOT NULL")),
-    comment="where files lie",
+    comment="replicas of files",
 )
 
 __all__ = [
