@@ -4,13 +4,11 @@ when they die."""
 from __future__ import annotations
 
 import socket
-import sys
 import uuid
 from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -25,10 +23,9 @@ from jedi.submitter.plan import SlotDemand, deal, idle, ramp
 from jedi.submitter.port import Engine, EngineError, KnownPilot, PilotEnd, Slot, Start
 from jedi.submitter.shapes import Shape, shapes
 from jedi.submitter.site_visit import SiteVisit, VisitResult
+from jedi.submitter.slots import slot_of
 from jedi.taskbuffer.jobs import job_ends
-from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.sites import pilots, sites
-from jedi.taskbuffer.sites.pilots import PilotSighting
 from jedi.taskbuffer.tasks import new_tasks
 from jedi.taskbuffer.users import users
 from jedi.taskrefiner.resource import ResourceType
@@ -38,9 +35,6 @@ SlotRequest = tuple[Shape, Row[Any]]
 
 LOST = "lost_pilot"
 LONGEST_WAIT_S = 60.0
-OVERTIME_S = 60
-"""A slot is open so much longer than the longest job takes: it begins to be used later."""
-
 AT_ONCE = 8
 """Sites of one batch system that are served at the same time."""
 
@@ -104,7 +98,9 @@ class Submitter(Agent[SiteVisit, VisitResult]):
 
     def apply(self, tx: Connection, results: Sequence[tuple[SiteVisit, VisitResult]]) -> None:
         handles = {k: v for _, done in results for k, v in done.found().items()}
-        found = {k: PilotSighting(v.process, v.batch_id, v.running) for k, v in handles.items()}
+        found = {
+            k: pilots.PilotSighting(v.process, v.batch_id, v.running) for k, v in handles.items()
+        }
         pilots.note_found(tx, found)
         pilots.end_pilots(tx, [pilot for visit, _ in results for pilot in visit.lost], "lost")
         gone = {pilot: end for _, done in results for pilot, end in done.seen.gone.items()}
@@ -264,7 +260,7 @@ class Submitter(Agent[SiteVisit, VisitResult]):
         )
         account = self._home.payload_account
         starts = [Start(name, token, account(name)) for name, token in tokens.items()]
-        return self._slot(site, shape), starts
+        return slot_of(site, shape, self.world.knobs, self._home), starts
 
     def _engine(self, name: str) -> Engine:
         if name not in self._engines:
@@ -275,30 +271,6 @@ class Submitter(Agent[SiteVisit, VisitResult]):
     def _pool(self, name: str) -> ThreadPoolExecutor:
         return self._pools.setdefault(name, ThreadPoolExecutor(AT_ONCE, name))
 
-    def _slot(self, site: Row[Any], shape: Shape) -> Slot:
-        knobs, batch = self.world.knobs, site.batch
-        url, certificate = f"unix:{self._home.api_socket}", None
-        if listen := knobs.api.listen:
-            certificate = self._home.certificate if self._home.certificate.exists() else None
-            url = f"{'https' if certificate else 'http'}://{listen}"
-        most = min(knobs.pilot.max_jobs, knobs.submitter.part_jobs)
-        walltime_s = site.maxtime + OVERTIME_S if site.maxtime else knobs.submitter.walltime_s
-        return Slot(
-            site=site.site,
-            shape=shape,
-            max_jobs=most if shape.name else knobs.pilot.max_jobs,
-            idle_s=knobs.pilot.idle_s,
-            heartbeat_s=knobs.pilot.heartbeat_s,
-            share=tuple(knobs.pilot.share.split()),
-            work=Path(batch.get("work") or self._home.work),
-            url=batch.get("url") or url,
-            python=batch.get("python") or sys.executable,
-            walltime_s=None if site.submitter == engines.LOCAL else walltime_s,
-            queue=site.queue,
-            attributes=batch.get("attributes", {}),
-            certificate=certificate,
-        )
-
     def _end_jobs(self, tx: Connection, gone: dict[str, PilotEnd]) -> set[str]:
         """Fail the jobs of dead pilots; the pilots that had any."""
         jobs = pilots.lock_jobs(tx, list(gone))
@@ -306,7 +278,7 @@ class Submitter(Agent[SiteVisit, VisitResult]):
         for job in jobs:
             reason = f"Pilot {job.pilot_id} {gone[job.pilot_id].how} while it had this job."
             self.log.warning("pilot lost", pandaid=job.pandaid, reason=reason)
-            ends.append(JobEnd(job.pandaid, "failed", LOST, reason, error_source="pilot"))
+            ends.append(job_ends.JobEnd(job.pandaid, "failed", LOST, reason, error_source="pilot"))
         job_ends.end_jobs(tx, ends, self.name)
         return {job.pilot_id for job in jobs}
 

@@ -1,0 +1,151 @@
+"""The part of the door that claims tasks with ready files, as far as the throttler lets them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from jedi.agent.base import TaskAgent, World
+from jedi.brokerage.brokers import broker_of
+from jedi.contentsfeeder.feed import PRODUCTION_LABELS
+from jedi.jobgenerator.budget import share_out
+from jedi.jobgenerator.merge import MergeItem
+from jedi.jobgenerator.outcome import (
+    GenerationOutcome,
+    Merges,
+)
+from jedi.spec.request import RecentJobs
+from jedi.spec.snapshot import Snapshot
+from jedi.taskbuffer.db import locks
+from jedi.taskbuffer.jobs import orders
+from jedi.taskbuffer.jobs.orders import Claimed
+from jedi.taskbuffer.scheduling import capping, queues, throttling
+from jedi.taskbuffer.scheduling.turns import Stopped
+from jedi.taskbuffer.sites import decisions
+from jedi.taskbuffer.sites import snapshot as snapshots
+from jedi.taskbuffer.tasks import tasks
+from jedi.throttler.decide import Pass, Skip, Throttle
+
+Pair = tuple[int, str | None]
+
+
+@dataclass(frozen=True, eq=False)
+class GenerationItem:
+    """A claimed task: how many files it may use, the sites it used before, and the world as it
+    was; `gate` is what the throttler said of its work queue and resource type, `room` counts down
+    the jobs that may still be made for these in this cycle; `made` are those made, by share and
+    site; `crowds` counts the live jobs of owners."""
+
+    claimed: Claimed
+    n_files: int
+    used: Sequence[str]
+    snapshot: Snapshot
+    gate: Pass | Skip
+    room: dict[Pair, int]
+    made: dict[str, Counter[str]]
+    crowds: dict[str, int]
+    past: RecentJobs
+
+    @property
+    def jedi_task_id(self) -> int:
+        return int(self.claimed.row.jeditaskid)
+
+    @property
+    def lock_seq(self) -> int:
+        return int(self.claimed.row.lock_seq)
+
+    @property
+    def lease(self) -> tuple[int, int]:
+        """For tasks.fence."""
+        return self.jedi_task_id, self.lock_seq
+
+
+class Claiming(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Merges]):
+    """Claims tasks that get jobs."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._locks: list[str] = []
+        """What this cycle serves alone."""
+
+    def claim_tasks(self, tx: Connection, limit: int) -> list[GenerationItem]:
+        """Tasks with ready files; they share the files of a cycle."""
+        throttle = self._throttle(tx)
+        full = [Stopped(*one) for one in throttle.full()]
+        found = orders.claim(tx, self.world.me, self.lease_s, limit, full)
+        found = self._alone(tx, found, throttle)
+        if not found:
+            return []
+        snapshot = snapshots.load(tx, {one.row.nucleus for one in found if one.row.nucleus})
+        used = decisions.used_sites(tx, [one.row.jeditaskid for one in found])
+        past = self._past(tx, found)
+        shares = share_out([one.ready for one in found], self.world.knobs.jobgen.n_files)
+        room: dict[Pair, int] = {}
+        made: dict[str, Counter[str]] = {}
+        crowds = self._crowds(tx, found)
+        return [
+            GenerationItem(
+                one,
+                share,
+                used.get(one.row.jeditaskid, ()),
+                snapshot,
+                throttle.decide(*pair_of(one.row)),
+                room,
+                made,
+                crowds,
+                past.get(one.row.jeditaskid, RecentJobs()),
+            )
+            for one, share in zip(found, shares, strict=True)
+        ]
+
+    def _throttle(self, tx: Connection) -> Throttle:
+        """What may get jobs."""
+        knobs = self.world.knobs
+        closely = partial(throttling.closely, tx, timed=knobs.throttler.enough_work_s > 0)
+        return Throttle.of(queues.all_queues(tx), throttling.loads(tx), knobs, closely)
+
+    def _alone(self, tx: Connection, found: list[Claimed], throttle: Throttle) -> list[Claimed]:
+        """Without the tasks that another generator is serving the queue of: that would be twice as
+        many jobs as the throttler allows. Where jobs are lacking, all may."""
+        shared = {
+            pair: f"jobgen {pair}"
+            for pair in map(pair_of, (one.row for one in found))
+            if throttle.throttles(pair[0])
+            and isinstance(gate := throttle.decide(*pair), Pass)
+            and not gate.lacking
+        }
+        if not shared:
+            return found
+        held = locks.take_all(tx, [*shared.values()], self.world.me, self.lease_s)
+        self._locks = sorted(held)
+        others = {pair for pair, name in shared.items() if name not in held}
+        late = [one for one in found if pair_of(one.row) in others]
+        tasks.put_off(tx, [(one.row.jeditaskid, one.row.lock_seq) for one in late], self.poll_s)
+        return [one for one in found if pair_of(one.row) not in others]
+
+    def _crowds(self, tx: Connection, found: Sequence[Claimed]) -> dict[str, int]:
+        """The jobs of owners, where these lower the priority of new ones."""
+        if not self.world.knobs.jobgen.jobs_per_step:
+            return {}
+        return capping.crowds(tx, [one.row.jeditaskid for one in found], PRODUCTION_LABELS)
+
+    def _past(self, tx: Connection, found: Sequence[Claimed]) -> dict[int, RecentJobs]:
+        """How jobs fared lately, of the tasks whose broker asks."""
+        knobs = self.world.knobs
+        ids = [
+            one.row.jeditaskid
+            for one in found
+            if broker_of(one.row.vo, one.row.prodsourcelabel, knobs).wants_past
+        ]
+        return decisions.past_jobs(tx, ids, knobs.analysis.past_s) if ids else {}
+
+
+def pair_of(row: Row[Any]) -> Pair:
+    """What is throttled together: a work queue and a resource type, or all types (None) of event
+    service, whose tasks make jobs of several (JEDI document, "Job throttling")."""
+    return row.workqueue_id or 0, None if row.eventservice else row.resource_type or ""
