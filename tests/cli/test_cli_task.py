@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, Engine, text
 from support.cli_task import HELLO
-from support.helpers import Run, put_file_dataset, unguard
+from support.helpers import Run, put_file_dataset, script, unguard
 from support.job_rows import Made, make_jobs
 
 from jedi.agent.base import World
@@ -33,6 +33,12 @@ from jedi.taskbuffer.tasks import commands
 from jedi.taskbuffer.tasks.tasks import Move, move_tasks
 
 COMMAND = Path(sys.executable).with_name("jedi-task")
+
+
+@pytest.fixture
+def run(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs `jedi-task` in the world."""
+    return script(task.main, "jedi-task", world, monkeypatch, capsys)
 
 
 @pytest.fixture
