@@ -238,6 +238,8 @@ class PilotKnobs:
     idle_s: float
     max_jobs: int
     max_processes: int
+    min_free_mb: int
+    min_free_percent: int
     poll_s: float
     share: str
 

@@ -330,6 +330,10 @@ _DECLARED = [
           "payloads see, separated by blanks; the rest of these directories is private to each "
           "payload"),
     _knob("pilot.max_processes", "processes", 256, "most processes of one payload", least=1),
+    _knob("pilot.min_free_mb", "MB", 1000, "free space of the disk of work directories below which "
+          "the payload that wrote most ends; 0: no bound", least=0),
+    _knob("pilot.min_free_percent", "%", 5, "this part of the disk instead, if it is less than "
+          "pilot.min_free_mb", least=1, most=100),
     _knob("pilot.max_jobs", "jobs", 100, "most jobs of one pilot", least=1),
     _knob("submitter.batch", "sites", 1000, "most sites that the submitter serves in one claim",
           least=1),

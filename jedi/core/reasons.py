@@ -189,6 +189,8 @@ JOBS: Mapping[str, str] = {
     "cpu_limit": "The payload exceeded its CPU time.",
     "memory_limit": "The payload exceeded its memory: raise ramCount.",
     "workdir_limit": "The payload's files exceeded their disk space: raise workDiskCount.",
+    "disk_full": "The payload filled the disk of its work directory. Give the site a maxwdir, or a "
+    "work directory with more space.",
     "process_limit": "The payload exceeded its number of processes.",
     # the site's, or a file's
     "stagein_missing": "An input is missing at its endpoint.",

@@ -10,7 +10,8 @@ from jedi.spec.attempt import JobFile, ReportedJob
 _PAYLOADS_FAULT = frozenset(
     {
         "payload_exit", "bad_metadata", "output_missing", "output_not_file", "wall_limit",
-        "cpu_limit", "memory_limit", "workdir_limit", "process_limit",
+        "cpu_limit", "memory_limit", "workdir_limit", "disk_full",
+        "process_limit",
     }
 )  # fmt: skip
 

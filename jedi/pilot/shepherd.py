@@ -35,6 +35,7 @@ from typing import Any
 
 from . import procs
 from .base import GO, HOLD, PayloadFailure, last_lines
+from .disk import DISK_FULL, SharedDisk
 from .private_directories import PrivateDirectories, SharedDirectories
 from .stage import remove_tree
 from .verdict import breach, judge
@@ -148,7 +149,8 @@ class Shepherd:
             own, (str(self._attempt), *spec["share"]), self._cwd
         )
         self._commons = SharedDirectories(self._user)
-        self._meter = DirectoryMeter([self._cwd, self._env["TMPDIR"], str(own)], self._common)
+        self._directories = [self._cwd, self._env["TMPDIR"], str(own)]
+        self._meter = DirectoryMeter(self._directories, self._common)
         self._out = Tail(self._attempt / "payload.stdout")
         self._err = Tail(self._attempt / "payload.stderr")
         self._selector = selectors.DefaultSelector()
@@ -164,6 +166,7 @@ class Shepherd:
 
     def run(self) -> None:
         self._part()
+        self._disk = SharedDisk(self._attempt, self._limits, self._meter.step(_LAST_WALK_S))
         shell = self._start()
         children = procs.Children(shell.pid)
         self._listen(shell)
@@ -310,13 +313,15 @@ class Shepherd:
             pss_kb = sum(procs.pss_kb(proc.pid) for proc in below)
         self._max_rss_kb = max(self._max_rss_kb, rss_kb)
         self._max_pss_kb = max(self._max_pss_kb, pss_kb)
+        size_mb = self._meter.step(_WALK_SLICE_S)
         used = {
             "wall_s": wall_s,
             "cpu_s": self._cpu_s,
             "memory_mb": pss_kb / 1024,
-            "workdir_mb": self._meter.step(_WALK_SLICE_S),
+            "workdir_mb": size_mb,
         }
-        self._failure = breach(used, self._limits)
+        pids = [proc.pid for proc in below]
+        self._failure = breach(used, self._limits) or self._disk.judge(size_mb, pids)
         self._tell()
 
     def _note_cpu(self, living_s: float) -> None:
@@ -352,7 +357,12 @@ class Shepherd:
         self._max_rss_kb = max(self._max_rss_kb, peak_kb)
         self._max_pss_kb = max(self._max_pss_kb, peak_kb)
         self._note_cpu(0.0)
-        self._meter.step(_LAST_WALK_S)
+        size_mb = self._meter.step(_LAST_WALK_S)
+        if status and self._failure is None:  # it may have met the end of the disk itself
+            self._failure = self._disk.judge(size_mb, [])
+        if self._failure and self._failure.code == DISK_FULL:
+            for directory in self._directories:  # the log needs room
+                remove_tree(Path(directory))
         if not self._apart:
             self._commons.sweep()
         self._out.save()

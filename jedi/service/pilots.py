@@ -174,6 +174,8 @@ def _order(job: HeldJob, ddm: DDM, knobs: Knobs) -> Answer:
             "memory_mb": _memory_limit(job, knobs),
             "workdir_mb": job.scratch_mb,
             "max_processes": knobs.pilot.max_processes,
+            "min_free_mb": knobs.pilot.min_free_mb,
+            "min_free_percent": knobs.pilot.min_free_percent,
         },
     }
 

@@ -344,6 +344,7 @@ def test_orders_name_paths_and_limits(engine: Engine, world: World) -> None:
     assert job["sandbox"] == "abc"
     assert job["limits"] == {
         "wall_s": 1200, "cpu_s": 2400, "memory_mb": 500, "workdir_mb": 1000, "max_processes": 256,
+        "min_free_mb": 1000, "min_free_percent": 5,
     }  # fmt: skip
 
 
