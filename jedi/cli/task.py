@@ -145,8 +145,10 @@ def _format(file: Path, text: str) -> str:
 
 
 def _submitted(done: Submitted) -> str:
-    old = "continues" if done.again else "was submitted under this key before"
-    known = "is submitted" if done.created else old
+    if done.again:
+        looks = f"It is {done.status}; it looks for new or failed inputs."
+        return f"This is task {done.jedi_task_id} again. {looks}"
+    known = "is submitted" if done.created else "was submitted under this key before"
     return f"Task {done.jedi_task_id} {known} ({done.status})."
 
 

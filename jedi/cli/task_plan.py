@@ -69,6 +69,8 @@ def _tell_plan(plan: TaskPlan) -> None:
     print_line = console().print
     print_line(f"task      {plan.task_name}, of {plan.owner}, priority {plan.priority}, "
                f"in work queue {plan.work_queue}")  # fmt: skip
+    if plan.continues and plan.jobs:
+        print_line(f"again     goes on as task {plan.continues}; {plan.files} files are left")
     if plan.nucleus:
         print_line(f"nucleus   {', '.join(plan.nucleus.chosen) or 'none'}")
         if not plan.nucleus.chosen:
@@ -76,11 +78,17 @@ def _tell_plan(plan: TaskPlan) -> None:
     if plan.jobs:
         _tell_jobs(plan)
     else:
-        print_line(f"jobs      none: {plan.why_not}")
+        print_line(f"jobs      none: {_why_not(plan)}")
     for one in filter(None, (plan.brokerage, *plan.others)):
         if plan.others:
             print_line(f"dataset   {one.dataset}: {', '.join(one.chosen) or 'nowhere'}")
         show_sites(one.sites, one.chosen)
+
+
+def _why_not(plan: TaskPlan) -> str | None:
+    if plan.why_not == "nothing_left":
+        return f"goes on as task {plan.continues}; nothing is left to process"
+    return plan.why_not
 
 
 def _tell_jobs(plan: TaskPlan) -> None:

@@ -32,6 +32,7 @@ from jedi.jobgenerator.locating import where_of
 from jedi.jobgenerator.propose import Proposal, propose
 from jedi.service.submission import row_of
 from jedi.service.system_state import KnownQueue, PlanCatalogue, SystemState
+from jedi.service.unprocessed import Continued
 from jedi.spec.arrays import Ints
 from jedi.spec.chunk import Files
 from jedi.spec.request import RecentJobs
@@ -85,7 +86,8 @@ class TaskPlan:
     first, 0: it has none. `walltime_s` None: nothing says how long jobs take, memory and disk in
     MB. `local` jobs find all their input at their site. `brokerage`, `at` and `wait_s` are those of
     the jobs that come first; `others`: the choices for further datasets. `wait_s`: until the first
-    job starts, None: `unknown` says why. `why_not`: why there are no jobs."""
+    job starts, None: `unknown` says why. `why_not`: why there are no jobs. `continues`: the task
+    that a submission continues; then files are those that it has left."""
 
     task_name: str
     owner: str
@@ -113,12 +115,14 @@ class TaskPlan:
     others: tuple[BrokerStep, ...] = ()
     why_not: str | None = None
     warnings: tuple[str, ...] = ()
+    continues: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class PlannedTask:
     """A task as the feeder leaves it: its work queue, the row of jedi_tasks, those of its input
-    datasets, their files by dataset, and what its scouts would get."""
+    datasets, their files by dataset, and what its scouts would get. `again`: the task that it
+    continues, if it is submitted again."""
 
     task: RefinedTask
     queue: str
@@ -127,6 +131,13 @@ class PlannedTask:
     inputs: Sequence[Any]
     files: Mapping[int, Files]
     scouts: Sequence[Release]
+    again: Continued | None = None
+
+    @property
+    def has_input(self) -> bool:
+        """Whether a master has files."""
+        masters = (one.datasetid for one in self.inputs if one.masterid is None)
+        return any(len(self.files.get(i, ())) for i in masters)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,12 +151,15 @@ class Stage:
 
 
 def make(
-    known: SystemState, params: TaskParams, owner: str, priority: int, place: Place
-) -> tuple[TaskPlan, Sequence[SiteChoice]]:
+    known: SystemState, params: TaskParams, owner: str, priority: int, place: Place,
+    again: Continued | None = None,
+) -> tuple[TaskPlan, Sequence[SiteChoice]]:  # fmt: skip
     """The plan of a task and the broker's choices of sites for the jobs that come first, if it
     comes to that. BadInput: the task is malformed; JediError tells why its input can't be used."""
-    fed = feed(known, params, owner, priority, place)
+    fed = feed(known, params, owner, priority, place, again)
     nucleus: BrokerStep | None = None
+    if again and not fed.has_input:
+        return replace(_plan(known, fed, owner, None, []), why_not="nothing_left"), ()
     if fed.feed.needs_nucleus:
         choice = _nucleus(known, fed)
         nucleus = _choosing("nucleus", choice)
@@ -158,9 +172,10 @@ def make(
 
 
 def feed(
-    known: SystemState, params: TaskParams, owner: str, priority: int, place: Place
-) -> PlannedTask:
-    """Refine a task and look its input up."""
+    known: SystemState, params: TaskParams, owner: str, priority: int, place: Place,
+    again: Continued | None = None,
+) -> PlannedTask:  # fmt: skip
+    """Refine a task and look its input up; of one submitted again, that not processed yet."""
     task = _refined(known, params, owner)
     columns = {**row_of(params, owner, priority), **new_tasks.columns(0, task)}
     del columns["jeditaskid"]
@@ -181,18 +196,21 @@ def feed(
         raise JediError(outcome.reason, code=outcome.code)
     rows = new_rows(asked, outcome.listings, new_files(asked, outcome.listings, {}))
     files: dict[int, Files] = {}
+    first = 1
     for one in rows:
-        first = 1 + sum(map(len, files.values()))
-        files[one.dataset.dataset_id] = as_read(one, first)
+        found = as_read(one, first)
+        files[one.dataset.dataset_id] = again.left(one.dataset.name, found) if again else found
+        first += len(found)
     for dataset in real:
         dataset.nfiles = dataset.nfilestobeused = len(files[dataset.datasetid])
     masters = [Master(r.dataset.dataset_id, len(r), r.events or 0)
                for r in rows if r.dataset.is_master]  # fmt: skip
     first_jobs, more = int(known.knobs.scout.chunks), not outcome.is_complete
     scouts: list[Release] = []
-    if asked.may_scout and (scouts := released(masters, asked.rules, first_jobs, more=more)):
+    wants_scouts = asked.may_scout and not (again and again.done)  # else it had its own
+    if wants_scouts and (scouts := released(masters, asked.rules, first_jobs, more=more)):
         row.rules = {**(row.rules or {}), "use_scout": SCOUTING}
-    return PlannedTask(task, queue.queue_name, asked, row, inputs, files, scouts)
+    return PlannedTask(task, queue.queue_name, asked, row, inputs, files, scouts, again)
 
 
 def _refined(known: SystemState, params: TaskParams, owner: str) -> RefinedTask:
@@ -348,7 +366,7 @@ def _plan(
         files_per_job=None, events_per_job=None, cores=None, walltime_s=None, memory_mb=None,
         disk_mb=None, local=0, at=(), wait_s=None, unknown="no_jobs", nucleus=nucleus,
         brokerage=choices[0] if choices else None, others=tuple(choices[1:]),
-        why_not=_why_not(first),
+        why_not=_why_not(first), continues=fed.again.jedi_task_id if fed.again else None,
     )  # fmt: skip
     made = [one for one in stages if one.found.cuts]
     return _with_jobs(plan, fed, made) if made else plan

@@ -18,9 +18,11 @@ from jedi.service import submission
 from jedi.service.plan import Place, TaskPlan, make, place_of
 from jedi.service.submission_warnings import cautions
 from jedi.service.system_state import KnownQueue, SystemState, from_database
+from jedi.service.unprocessed import Continued
 from jedi.spec.priority import task_priority
 from jedi.spec.taskparams import TaskParams
 from jedi.spec.tasktext import examine, parse_text
+from jedi.taskbuffer.inputs import contents
 from jedi.taskbuffer.scheduling import queues
 
 
@@ -51,12 +53,15 @@ def now(
     tx: Connection, ddm: DDM, who: str, text: str, format: str, base_dir: Path, seed: int,
     other: Alternative,
 ) -> PlanWithAlternative:  # fmt: skip
-    """What would become of a task submitted now; BadInput as `submission.submit`. Nothing is
-    written: the transaction may be read-only."""
+    """What would become of a task submitted now; BadInput as `submission.submit`. One submitted
+    again plans what is left. Nothing is written: the transaction may be read-only."""
     task = submission.check(tx, ddm, who, text, format, base_dir)
     known = from_database(tx, ddm, seed)
-    place = partial(_matched, tx)
-    found = _foresee(known, task.params, task.owner, task.priority, place, other)
+    place, again = partial(_matched, tx), None
+    if task.earlier:
+        earlier = task.earlier.jedi_task_id
+        again = Continued(earlier, contents.processed(tx, earlier))
+    found = _foresee(known, task.params, task.owner, task.priority, place, other, again)
     return replace(found, plan=replace(found.plan, warnings=task.warnings))
 
 
@@ -91,11 +96,12 @@ def _foresee(
     priority: int,
     place: Place,
     other: Alternative,
+    again: Continued | None = None,
 ) -> PlanWithAlternative:
-    plan, choices = make(known, params, owner, priority, place)
+    plan, choices = make(known, params, owner, priority, place, again)
     if not (other.knobs or other.sites):
         return PlanWithAlternative(plan)
-    then, others = make(other.of(known), params, owner, priority, place)
+    then, others = make(other.of(known), params, owner, priority, place, again)
     pairs = zip(choices, others, strict=False)
     changes = dict.fromkeys(one for was, now in pairs for one in differences(was, now))
     return PlanWithAlternative(plan, then, tuple(changes))

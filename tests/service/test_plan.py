@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from support import resubmission
 from support.generating import SECOND, Catalogue, catalogue, document, generate, ready, rows, use
 from support.helpers import add_site, put_file_dataset
+from support.resubmission import OUT
 from support.task_rows import INPUT
+from support.working import ENDPOINT, cycle
 
 from jedi.agent.base import World
 from jedi.brokerage.agent import TaskBroker
@@ -21,6 +24,7 @@ from jedi.brokerage.record import lottery_seed
 from jedi.cli import jedi as cli
 from jedi.cli import task as task_cli
 from jedi.core.errors import BadInput, JediError, NotFound
+from jedi.core.settings import caller
 from jedi.ddm.interface import DatasetInfo, FileInfo, Replica
 from jedi.service import system_state, tasks
 from jedi.service.plan import TaskPlan
@@ -334,6 +338,42 @@ def test_the_command_line(
     off = [word for site in "AB" for word in ("--site", f"SITE_{site}.status=offline")]
     code, told = run(task_cli.main, "plan", str(file), "--snapshot", str(exported), *off)
     assert code == 1 and "status_offline" in told and "lost" in told
+
+
+def test_a_task_submitted_again_plans_what_is_left(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    """Three files, of which a done task used two, one a job: one job is left. When that is done,
+    too, there are none, as `submit` makes none. JEDI document, "Task retry and resubmission":
+    resubmission processes only files that are new, unused or failed."""
+    monkeypatch.setenv("JEDI_DATABASE_URL", str(world.settings.database_url))
+    put_file_dataset(world, "demo:in", {lfn: lfn.encode() for lfn in "abc"}, ENDPOINT)
+    file = tmp_path / "task.json"
+
+    def run(*words: str, **keys: Any) -> tuple[int, str]:
+        keys = {"taskName": "p", "site": "SITE_A", "nFilesPerJob": 1, "maxAttempt": 1, **keys}
+        file.write_text(json.dumps({**keys, "jobParameters": [INPUT, OUT]}))
+        monkeypatch.setattr(sys, "argv", ["jedi-task", words[0], str(file), *words[1:]])
+        with pytest.raises(SystemExit) as end:
+            task_cli.main()
+        return int(end.value.code or 0), capsys.readouterr().out
+
+    first = resubmission.submit(world, who=caller(), nFiles=2).jedi_task_id
+    cycle(world)
+    nothing = f"jobs      none: goes on as task {first}; nothing is left to process"
+    code, told = run("plan", nFiles=2)
+    assert code == 1 and nothing in told
+    code, told = run("plan")
+    assert code == 0 and "jobs      1\n" in told
+    assert f"goes on as task {first}; 1 files are left" in told
+    assert json.loads(run("plan", "--json")[1])["plan"]["continues"] == first
+    again = f"This is task {first} again. It is done; it looks for new or failed inputs.\n"
+    assert run("submit") == (0, again)
+    cycle(world)
+    assert rows(world, "SELECT count(*) AS n FROM jedi_jobs")[0].n == 3
+    code, told = run("plan")
+    assert code == 1 and nothing in told
 
 
 def test_what_was_foreseen_stands_beside_the_truth(world: World) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from sqlalchemy import Connection, text
+
+from jedi.taskbuffer.db.sql_lists import FED_TYPES
 
 FED_COLUMNS = (
     "datasetid", "jeditaskid", "type", "scope", "status", "proc_status", "keeptrack",
@@ -62,6 +65,22 @@ def finished_in(
     ids, tasks = map(list, zip(*wanted, strict=True))
     rows = tx.execute(_FINISHED_IN, {"ids": ids, "tasks": tasks, "types": list(types)})
     return {row.id: _words(row.lfns) for row in rows}
+
+
+_PROCESSED = text(f"""
+SELECT d.datasetname, c.lfn, coalesce(c.startevent, 0) AS start
+FROM jedi_datasets d JOIN jedi_dataset_contents c USING (jeditaskid, datasetid)
+WHERE d.jeditaskid = :task AND d.type IN ({FED_TYPES}) AND c.status = 'finished'
+""")
+
+
+def processed(tx: Connection, task_id: int) -> dict[str, Counter[tuple[str, int]]]:
+    """By dataset of a task, the LFNs of its finished input with their first events, and how many
+    rows each has."""
+    found: dict[str, Counter[tuple[str, int]]] = {}
+    for name, lfn, start in tx.execute(_PROCESSED, {"task": task_id}):
+        found.setdefault(name, Counter())[lfn, start] += 1
+    return found
 
 
 def _words(lines: str | None) -> frozenset[str]:
