@@ -44,6 +44,7 @@ class PilotSetup:
     user: PayloadAccount | None
     heartbeat_s: float
     share: Sequence[str] = ()
+    path: str | None = None
 
 
 class PilotJob:
@@ -168,7 +169,7 @@ class PilotJob:
         spec = {
             "command": order["command"],
             "cwd": str(run),
-            "env": payload.environment(run, tmp, user, job),
+            "env": payload.environment(run, tmp, user, job, self._node.path),
             "user": user and [user.uid, user.gid, user.name],
             "limits": order["limits"],
             "attempt": str(self._attempt),

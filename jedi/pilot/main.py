@@ -45,7 +45,7 @@ def main() -> int:
     procs.hide()
     procs.become_subreaper()
     work = Path(options.work).resolve()
-    node = PilotSetup(wire, stop, work, user, options.heartbeat_s, options.share)
+    node = PilotSetup(wire, stop, work, user, options.heartbeat_s, options.share, options.path)
     try:
         _take_jobs(node, options)
     except (ServiceUnreachable, ServiceRefusal) as error:
@@ -127,6 +127,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--idle-s", type=float, default=30.0, metavar="S", help="end after S s without work (30)")
     add("--heartbeat-s", type=float, default=30.0, metavar="S", help="between heartbeats (30)")
     add("--retry-s", type=float, default=3600.0, metavar="S", help="try to be heard so long (3600)")
+    add("--path", metavar="DIR:DIR", help="directories that payloads find first in PATH")
     add("--payload-user", metavar="NAME|UID:GID", help="root only: who runs payloads (nobody)")
     add(
         "--share",

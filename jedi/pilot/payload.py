@@ -31,18 +31,44 @@ class Ended:
 
 
 def environment(
-    cwd: Path, tmp: Path, user: PayloadAccount | None, job: Mapping[str, str]
+    cwd: Path,
+    tmp: Path,
+    user: PayloadAccount | None,
+    job: Mapping[str, str],
+    path: str | None = None,
 ) -> dict[str, str]:
-    """All that a payload finds in its environment. PATH is the site's choice, hence the pilot's."""
+    """All that a payload finds in its environment; `path` comes first in PATH."""
     name = user.name if user else os.environ.get("USER", str(os.getuid()))
     return {
-        "PATH": os.environ.get("PATH", _PATH),
+        "PATH": search_path(path, user),
         "HOME": str(cwd),
         "TMPDIR": str(tmp),
         "LANG": "C.UTF-8",
         "USER": name,
         **job,
     }
+
+
+def search_path(first: str | None, user: PayloadAccount | None) -> str:
+    """PATH of a payload: `first`, then the pilot's own. A payload of another account has a plain
+    one instead, for the pilot's is root's, without directories that this account can't enter."""
+    own = _PATH if user else os.environ.get("PATH", _PATH)
+    directories = [name for name in f"{first or ''}:{own}".split(":") if name]
+    return ":".join(d for d in dict.fromkeys(directories) if not user or _enters(user, Path(d)))
+
+
+def _enters(user: PayloadAccount, directory: Path) -> bool:
+    """Whether mode and owner of a directory, and of those above it, let an account in."""
+    try:
+        real = directory.resolve()
+        return all(_lets_in(user, place.stat()) for place in (real, *real.parents))
+    except OSError:
+        return False
+
+
+def _lets_in(user: PayloadAccount, info: os.stat_result) -> bool:
+    shift = 6 if info.st_uid == user.uid else 3 if info.st_gid == user.gid else 0
+    return bool(info.st_mode >> shift & 1)
 
 
 def run(spec: Mapping[str, Any], stop: Stop, hear: Callable[[PayloadMessage], None]) -> Ended:

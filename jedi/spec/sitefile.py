@@ -105,6 +105,9 @@ class BatchSettings(Entry):
     )
     python: _Word | None = Field(None, description="Python 3.9 or later on worker nodes")
     work: _Word | None = Field(None, description="directory on worker nodes for jobs")
+    path: _Word | None = Field(
+        None, description="directories, separated by colons, that payloads find first in PATH"
+    )
     attributes: dict[_Word, _Word] = Field({}, description="the system's own options")
 
 
@@ -150,7 +153,8 @@ class SiteEntry(Entry):
     batch: BatchSettings = Field(
         BatchSettings(),
         description="for the batch system: url (where worker nodes reach the service), python, "
-        "work (directory on worker nodes), attributes (its own options)",
+        "work (directory on worker nodes), path (first directories of PATH), attributes (its "
+        "own options)",
     )
     fairsharepolicy: str | None = Field(None, description="zero-share rules")
     transferringlimit: _Number = Field(0, description="jobs, 0 = 2000")

@@ -89,6 +89,7 @@ def command(
         "max-jobs": slot.max_jobs,
         "idle-s": slot.idle_s,
         "heartbeat-s": slot.heartbeat_s,
+        "path": slot.path,
         "walltime-s": slot.walltime_s,
         "payload-user": f"{account.uid}:{account.gid}" if account else None,
         "pilot-id": pilot_id,

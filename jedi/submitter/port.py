@@ -44,6 +44,9 @@ class Slot:
     share: tuple[str, ...] = ()
     """What payloads see of the places that all share on their machine."""
 
+    path: str | None = None
+    """The first directories of PATH of payloads."""
+
 
 @dataclass(frozen=True, slots=True)
 class Start:

@@ -37,6 +37,7 @@ def slot_of(site: Any, shape: Shape, knobs: Knobs, home: Home) -> Slot:
         python=batch.get("python") or sys.executable,
         walltime_s=None if site.submitter == engines.LOCAL else walltime_s,
         queue=site.queue,
+        path=batch.get("path"),
         attributes=batch.get("attributes", {}),
         certificate=certificate,
     )

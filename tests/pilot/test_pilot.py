@@ -85,6 +85,23 @@ def test_a_job_from_acquire_to_report(world: World) -> None:
     assert acquire["resources"] == size | least
 
 
+@pytest.mark.skipif(not ROOT, reason="needs root")
+def test_a_payload_does_not_inherit_roots_path(world: World) -> None:
+    """Payloads of another account have /usr/local/bin:/usr/bin:/bin, preceded by what the site
+    says, without directories that this account can't enter."""
+    closed, opened = world.home / "closed", world.home / "opened"
+    for directory, mode in ((closed, 0o700), (opened, 0o755)):
+        (directory / "bin").mkdir(parents=True)
+        directory.chmod(mode)
+    world.order('echo "$PATH"')
+    pilot = world.start(
+        *("--path", f"{closed}/bin:{opened}/bin"), PATH=f"/root/bin:{os.environ['PATH']}"
+    )
+    assert pilot.wait(DEADLINE_S) == 0
+    path = world.log()["payload.stdout"].decode().strip()
+    assert path == f"{opened}/bin:/usr/local/bin:/usr/bin:/bin"
+
+
 def test_what_a_payload_finds(world: World) -> None:
     last = world.run(
         "id -u; id -G; pwd; ls -A; stat -c '%a %u' in.txt; env; cat /proc/self/status",

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ def test_the_name_of_a_pilot_ends_its_command_line() -> None:
     assert "--payload-user" not in line
     line = local.command(slot, "HERE.1", SystemAccount(64001, 64001))
     assert line[line.index("--payload-user") + 1] == "64001:64001"
+    line = local.command(replace(slot, path="/opt/bin"), "HERE.1", None)
+    assert line[line.index("--path") + 1] == "/opt/bin"
 
 
 # ------------------------------------------------------------------------------- with a world
