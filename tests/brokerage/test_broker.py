@@ -255,7 +255,7 @@ def test_a_decision_can_be_replayed_from_its_record() -> None:
         sites=tuple(stored["need"]["sites"]),
     )
     replayed = GenericBroker().choose(
-        Snapshot.unpack(world.packed), asked_again, stored["knobs"], (), stored["seed"]
+        Snapshot.unpack(world.packed), asked_again, Knobs(stored["knobs"]), (), stored["seed"]
     )
     assert [replayed.sites.sites[i] for i in replayed.candidates] == stored["chosen"]
     assert list(replayed.weights) == stored["weights"]

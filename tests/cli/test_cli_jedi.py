@@ -70,9 +70,13 @@ def test_wrong_use_is_exit_code_2(shell: Shell) -> None:
 
 
 def test_a_file_that_cannot_be_written_is_named(shell: Shell, tmp_path: Path) -> None:
-    for verb in (["snapshot", "export"], ["db", "backup"]):
-        said = shell.run(*verb, str(tmp_path / "none" / "file"), code=1)
-        assert f"{tmp_path}/none/file" in said and "No such file" in said
+    (tmp_path / "taken").write_text("")
+    for verb, place, reason in (
+        (["snapshot", "export"], "none", "No such file"),
+        (["db", "backup"], "taken", "Not a directory"),  # a directory that is missing is made
+    ):
+        said = shell.run(*verb, str(tmp_path / place / "file"), code=1)
+        assert f"{tmp_path}/{place}/file" in said and reason in said
         assert "Traceback" not in said
 
 

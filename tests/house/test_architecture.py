@@ -185,8 +185,7 @@ def circular(uses: Mapping[str, set[str]]) -> list[str]:
 
 
 def test_no_import_leads_back() -> None:
-    """Issue: "No circle between files (service: commands -> submission -> resubmission -> commands
-    is the only one), and a test"."""
+    """No circle of imports between files, also not by imports inside functions."""
     assert circular(graph()) == []
 
 
@@ -197,7 +196,7 @@ def test_a_circle_is_found() -> None:
 
 
 def test_no_door_imports_from_more_than_25_places() -> None:
-    """Issue: "the doors with more than 25 imports are divided (jobgenerator's has 38)"."""
+    """A door with more than 25 imports is divided."""
     many = {}
     for path in PACKAGE.rglob("agent*.py"):
         tree = ast.parse(path.read_text())

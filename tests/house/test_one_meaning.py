@@ -60,8 +60,8 @@ def test_the_check_itself_finds_duplicates() -> None:
 
 
 def test_sets_are_rendered_for_sql_in_one_place() -> None:
-    """Issue: "sets of statuses and types rendered for SQL in one place"; `_OUTPUTS`, `_INPUTS` and
-    `_MASTERS` were different sets under one name."""
+    """One place renders sets of statuses and types; `_OUTPUTS`, `_INPUTS` and `_MASTERS` were
+    different sets under one name."""
     rendered = re.compile(r"""\.join\(\s*f"'\{|\b_(INPUTS|OUTPUTS|MASTERS)\b""")
     found = [path for path, source in sources().items() if rendered.search(source)]
     assert found == ["taskbuffer/db/sql_lists.py"]
