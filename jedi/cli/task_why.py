@@ -33,6 +33,8 @@ def _tell(found: TaskHold) -> None:
     print_line(f"held by   {found.code}: {found.sentence}")
     if found.detail:
         print_line(f"detail    {found.detail}")
+    if found.remedy:
+        print_line(f"remedy    {found.remedy}")
     print_line(f"since     {cell(found.since) or 'unknown'}")
     if found.next_try:
         print_line(f"next try  {cell(found.next_try)}")

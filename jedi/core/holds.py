@@ -75,5 +75,15 @@ BY_STATUS: Mapping[str, str] = {
 }  # fmt: skip
 """What holds a task in one of these statuses, unless an agent failed at it."""
 
+LASTING = frozenset({"refining_failed", "feeding_failed", "assigning_failed"})
+"""Reasons of holds with a code of their own that do not pass by themselves."""
+
+
+def backs_off(reason_code: str | None) -> bool:
+    """Whether tries of a task on hold for this reason come at longer and longer intervals: it does
+    not wait for anything that comes by itself."""
+    return reason_code in LASTING or reason_code not in {*BY_REASON, "unreachable"}
+
+
 FAULTS = frozenset({"internal_error", "unreachable", "endpoint_missing"})
 """Reasons of tasks at which an agent failed, in whatever status: it tries again."""

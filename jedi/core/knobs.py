@@ -495,7 +495,7 @@ _DECLARED = [
     _knob("timeout.holding_s", "s", 10_800.0, "time-out of a job whose results cannot be added",
           172_800.0),
     _knob("watchdog.pending_retry_s", "s", 3600.0, "wait before the next try of a pending task, "
-          "unless its agent set another"),
+          "unless its agent set another; longest wait between tries that double"),
     _knob("watchdog.pending_timeout_s", "s", 604_800.0, "time on hold after which a pending task "
           "is exhausted"),
     _knob("watchdog.throttle_period_s", "s", 300.0, "throttled-task check interval", least=0.1),

@@ -18,6 +18,7 @@ from jedi.contentsfeeder.feed import PRODUCTION_LABELS
 from jedi.core.errors import NotFound
 from jedi.core.holds import BY_REASON, BY_STATUS, FAULTS, HOLDS
 from jedi.core.knobs import Knobs
+from jedi.core.reasons import REASONS
 from jedi.spec.splitrule import SCOUTED
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.reports import why_facts
@@ -71,7 +72,8 @@ class BrokerOutcome:
 @dataclass(frozen=True, slots=True)
 class TaskHold:
     """What holds a task (a code of core/holds.py), since when, and when it is tried next.
-    `sentence` is the code in words, `detail` the case in words, `facts` the case in figures."""
+    `sentence` is the code in words, `detail` the case in words, `facts` the case in figures;
+    `remedy`: what helps, if it does not pass by itself."""
 
     jedi_task_id: int
     status: str
@@ -82,6 +84,7 @@ class TaskHold:
     next_try: datetime | None
     facts: Mapping[str, Any] = field(default_factory=dict)
     brokerage: BrokerOutcome | None = None
+    remedy: str | None = None
 
 
 def why(tx: Connection, jedi_task_id: int) -> TaskHold:
@@ -92,6 +95,7 @@ def why(tx: Connection, jedi_task_id: int) -> TaskHold:
         raise NotFound(f"There is no task {jedi_task_id}.", jedi_task_id=jedi_task_id)
     code, detail, found = _hold(tx, row, settings)
     decision = why_facts.last_decision(tx, jedi_task_id)
+    helps = REASONS.get(row.reason_code) if code == "problem" else None
     times = [row.rest_over or row.next_run_at, row.nextperiod if code == "period" else None]
     ahead = min((at for at in times if at and at > row.now), default=None)
     return TaskHold(
@@ -104,6 +108,7 @@ def why(tx: Connection, jedi_task_id: int) -> TaskHold:
         next_try=None if code in ("ended", "running") else ahead,
         facts=found,
         brokerage=decision and explain(decision, why_facts.refusals(tx, decision.decision_id)),
+        remedy=helps,
     )
 
 
@@ -111,7 +116,7 @@ def _since(row: Row[Any], code: str) -> datetime | None:
     if code in ("running", "transfers", "merging", "user_cap", "jobs_held", "pilots", "slots"):
         since: datetime | None = row.jobs_since
         return since
-    return row.frozentime or row.statechangetime  # type: ignore[no-any-return]
+    return row.statechangetime  # type: ignore[no-any-return]
 
 
 HoldFacts = tuple[str, str | None, Mapping[str, Any]]

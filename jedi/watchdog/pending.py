@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from jedi.agent.base import World
+from jedi.core.holds import backs_off
 from jedi.taskbuffer.housekeeping import dogs
 from jedi.taskbuffer.tasks import tasks
 from jedi.taskbuffer.tasks.tasks import Move
@@ -14,27 +15,31 @@ from jedi.watchdog.dog import Counts, Dog, in_batches
 
 
 def run(world: World) -> Counts:
-    """A task that was held again and again counts from its first hold."""
+    """A task that was held again and again counts from its first hold, and waits as long as it has
+    waited for the same reason (`retry_s` at most) before the next try."""
     retry_s = float(world.knobs.watchdog.pending_retry_s)
     timeout_s = float(world.knobs.watchdog.pending_timeout_s)
 
     def step(tx: Connection, limit: int) -> Counts:
         held = dogs.on_hold(tx, retry_s, timeout_s, limit)
-        moves = {task.jeditaskid: _move(task, timeout_s) for task in held}
+        moves = {task.jeditaskid: _move(task, retry_s, timeout_s) for task in held}
         moved = tasks.move_tasks(tx, [*moves.values()], "WatchDog")
         return Counts(moves[one.jedi_task_id].reason_code for one in moved)
 
     return in_batches(world, step)
 
 
-def _move(task: Row[Any], timeout_s: float) -> Move:
-    facts = {"held_by": task.reason_code}
+def _move(task: Row[Any], retry_s: float, timeout_s: float) -> Move:
+    facts: dict[str, Any] = {"held_by": task.reason_code}
     if task.too_long:
         reason = f"On hold for more than {timeout_s:.0f} s: {task.errordialog}"
         target, code = "exhausted", "pending_timeout"
     else:
         reason = f"Tried again after: {task.errordialog}"
         target, code = task.oldstatus, "hold_over"
+        wait_s = min(retry_s, task.held_s) if task.soon else retry_s
+        facts |= {"since": task.statechangetime}
+        facts |= {"wait_s": wait_s} if backs_off(task.reason_code) or not task.soon else {}
     return Move(task.jeditaskid, task.lock_seq, target, code, reason, facts)
 
 

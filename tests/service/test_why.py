@@ -18,8 +18,9 @@ from jedi.core.errors import NotFound, Unreachable
 from jedi.core.holds import BY_REASON, BY_STATUS, HOLDS
 from jedi.core.reasons import REASONS
 from jedi.core.states import TASK_STATES
+from jedi.ddm.interface import FileInfo
 from jedi.jobgenerator.agent import JobGenerator
-from jedi.service import queues, retryrules
+from jedi.service import queues, retryrules, tasks
 from jedi.service.sites import set_site
 from jedi.service.why import TaskHold, why
 from jedi.taskbuffer.db.engine import listener
@@ -29,7 +30,7 @@ from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.sites import pilots
 from jedi.taskrefiner.agent import TaskRefiner
 from jedi.watchdog.all_dogs import DOGS
-from jedi.watchdog.dog import walk
+from jedi.watchdog.dog import Counts, walk
 
 
 def ask(world: World, task_id: int) -> TaskHold:
@@ -133,6 +134,30 @@ def test_an_agent_that_fails_is_no_command(world: World, status: str) -> None:
        "(6, 6, 'prepared', jedi_now(), NULL, 'all_processed')", status=status)  # fmt: skip
     assert (ask(world, 5).code, ask(world, 5).detail) == ("problem", "It broke.")
     assert ask(world, 6).code == "in_turn"
+
+
+def test_a_problem_that_stays_is_one_hold_with_a_remedy(world: World) -> None:
+    """An output with a name of its own that is an input's too: no try can heal that. `why`, `show`
+    and `list` agree on the beginning, however often it is tried; `why` says what helps."""
+    catalogue(world, in_=[FileInfo("result", 10, "00000001")])
+    keys = document()
+    keys["jobParameters"][-1]["sourceName"] = "result"
+    (task,) = ready(world, keys)
+    generate(world)
+    first = ask(world, task)
+    assert (first.code, first.remedy) == ("problem", REASONS["output_is_input"])
+    count = "SELECT count(*) AS n FROM jedi_tasks_statuslog"
+    logged = rows(world, count)[0].n
+    for _ in range(3):
+        do(world, "UPDATE jedi_tasks SET next_run_at = jedi_now() - interval '1 s'")
+        assert walk(world, DOGS["pending"]) == Counts(hold_over=1)
+        generate(world)
+        found = ask(world, task)
+        assert (found.status, found.since) == ("pending", first.since)
+        with world.engine.begin() as tx:
+            shown, (listed,) = tasks.show(tx, task).task, tasks.find(tx)
+        assert shown.state_change_time == listed.state_change_time == first.since
+        assert rows(world, count)[0].n == logged
 
 
 @pytest.mark.usefixtures("operators")

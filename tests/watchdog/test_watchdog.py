@@ -245,6 +245,49 @@ def test_a_hold_counts_from_its_beginning(world: World, at: Callable[[float], No
     assert row.errordialog == "On hold for more than 604800 s: No site."
 
 
+def test_a_repeated_hold_is_one_hold(world: World, at: Callable[[float], None]) -> None:
+    """Held for 30 s each time for a reason that does not pass. The tries come 31 s after the first
+    hold, 31 s after the second, then after 62 s, ... : the wait equals the time held so far, and an
+    hour at most. The log has one row of the hold; `since` is its beginning."""
+
+    def hold_again(code: str = "output_is_input") -> Row[Any]:
+        with world.engine.begin() as tx:
+            move = Move(task, None, "pending", code, "Alike.", wait_s=30)
+            tasks.move_tasks(tx, [move], "test")
+            return task_row(tx)
+
+    def log() -> list[tuple[str, str]]:
+        with world.engine.begin() as tx:
+            query = "SELECT status, reason_code FROM jedi_tasks_statuslog ORDER BY log_id"
+            return [(row.status, row.reason_code) for row in tx.execute(text(query))]
+
+    with world.engine.begin() as tx:
+        task = insert_task(tx)
+    first, seconds = hold_again(), 31.0
+    waits = []
+    for _ in range(9):
+        at(seconds)
+        assert run(world, "pending") == Counts(hold_over=1)
+        assert log()[1:] == [("ready", "hold_over")]
+        row = hold_again()
+        assert row.statechangetime == row.frozentime == first.statechangetime
+        assert log() == [("pending", "output_is_input")]
+        waits.append(round((row.next_run_at - clock.now()).total_seconds()))
+        at(seconds + waits[-1] - 1)
+        assert run(world, "pending") == Counts()
+        seconds += waits[-1] + 1
+    assert waits[:3] == [31, 63, 127] and waits[-1] == HOUR
+    at(seconds)
+    run(world, "pending")
+    other = hold_again("no_site_now")  # another reason begins anew
+    assert other.statechangetime > other.frozentime == first.frozentime
+    assert len(log()) == 3
+    at(seconds + 31)
+    assert run(world, "pending") == Counts(hold_over=1)
+    again = hold_again("no_site_now")  # it passes by itself: as soon as its holder says
+    assert round((again.next_run_at - clock.now()).total_seconds()) == 30
+
+
 def test_work_in_between_ends_a_hold(world: World, at: Callable[[float], None]) -> None:
     with world.engine.begin() as tx:
         task = insert_task(tx)

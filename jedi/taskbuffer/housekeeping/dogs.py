@@ -47,7 +47,9 @@ def release_stale(tx: Connection, limit: int) -> int:
 
 
 _ON_HOLD = text(f"""
-SELECT jeditaskid, lock_seq, oldstatus, reason_code, errordialog,
+SELECT jeditaskid, lock_seq, oldstatus, reason_code, errordialog, statechangetime,
+  next_run_at IS NOT NULL AS soon,
+  CAST(extract(epoch FROM jedi_now() - statechangetime) AS float8) AS held_s,
   frozentime < jedi_now() - make_interval(secs => :timeout_s) AS too_long
 FROM jedi_tasks
 WHERE status = 'pending' AND {tasks.UNCLAIMED}
@@ -59,7 +61,8 @@ ORDER BY jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
 
 def on_hold(tx: Connection, retry_s: float, timeout_s: float, limit: int) -> list[Row[Any]]:
     """Pending tasks to try again, when whoever held them said or `retry_s` later, or (`too_long`)
-    to give up: jeditaskid, lock_seq, oldstatus, reason_code, errordialog, too_long."""
+    to give up: jeditaskid, lock_seq, oldstatus, reason_code, errordialog, statechangetime,
+    too_long; `held_s`: how long for this reason; `soon`: their holder said when."""
     found = {"retry_s": retry_s, "timeout_s": timeout_s, "limit": limit}
     return list(tx.execute(_ON_HOLD, found))
 

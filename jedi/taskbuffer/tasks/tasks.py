@@ -165,13 +165,20 @@ WITH m AS (
     CAST(:waits AS float8[]), CAST(:users AS text[]))
     AS m(id, seq, target, code, reason, facts, wait_s, username)
 ), old AS (
-  SELECT t.jeditaskid, t.status FROM jedi_tasks t JOIN m ON t.jeditaskid = m.id
+  SELECT t.jeditaskid, t.status, h.again,
+    CASE WHEN h.again THEN CAST(t.reason_facts ->> 'since' AS timestamptz) END AS since,
+    CASE WHEN h.again THEN CAST(t.reason_facts ->> 'wait_s' AS float8) END AS wait_s
+  FROM jedi_tasks t JOIN m ON t.jeditaskid = m.id,
+    -- tried again in vain: the same hold goes on
+    LATERAL (SELECT m.target = 'pending' AND coalesce(t.reason_code = 'hold_over'
+      AND t.reason_facts ->> 'held_by' = m.code, false) AS again) h
   WHERE m.seq IS NULL OR t.lock_seq = m.seq ORDER BY t.jeditaskid FOR NO KEY UPDATE OF t
 ), u AS (
   UPDATE jedi_tasks t SET
     status = m.target,
     oldstatus = CASE WHEN old.status <> m.target THEN old.status ELSE t.oldstatus END,
-    statechangetime = CASE WHEN old.status <> m.target THEN jedi_now() ELSE t.statechangetime END,
+    statechangetime = CASE WHEN old.status <> m.target THEN coalesce(old.since, jedi_now())
+                           ELSE t.statechangetime END,
     modificationtime = jedi_now(),
     endtime = CASE WHEN m.target IN ({TASK_FINAL}) THEN jedi_now() END,
     frozentime = CASE WHEN m.target = 'pending' THEN coalesce(t.frozentime, jedi_now())
@@ -180,17 +187,24 @@ WITH m AS (
     superstatus = CASE WHEN m.target = 'scouting' THEN 'submitting' ELSE m.target END,
     amiflag = CASE WHEN m.target IN ('done', 'finished') THEN 'READY' END,
     reason_code = m.code, reason_facts = CAST(m.facts AS jsonb), errordialog = m.reason,
-    next_run_at = CASE WHEN m.wait_s > 0 THEN jedi_now() + make_interval(secs => m.wait_s) END,
+    next_run_at = CASE WHEN greatest(m.wait_s, old.wait_s) > 0
+      THEN jedi_now() + make_interval(secs => greatest(m.wait_s, old.wait_s)) END,
     lockedby = NULL, lockedtime = NULL, lease_until = NULL, worker_deaths = 0
   FROM m JOIN old ON old.jeditaskid = m.id
   WHERE t.jeditaskid = m.id
   RETURNING t.jeditaskid, old.status AS source, t.status AS target, t.attemptnr,
-            m.code, m.reason, m.username
+            m.code, m.reason, m.username, old.again
+), n AS (
+  DELETE FROM jedi_tasks_statuslog WHERE log_id IN (
+    SELECT max(log_id) FROM jedi_tasks_statuslog
+    WHERE jeditaskid IN (SELECT jeditaskid FROM u WHERE again) GROUP BY jeditaskid)
+    AND reason_code = 'hold_over'
+  RETURNING jeditaskid
 ), l AS (
   INSERT INTO jedi_tasks_statuslog
     (jeditaskid, fromstatus, status, agent, reason_code, reason, attemptnr, username)
   SELECT jeditaskid, source, target, :agent, code, reason, attemptnr, username
-  FROM u WHERE source <> target
+  FROM u WHERE source <> target AND jeditaskid NOT IN (SELECT jeditaskid FROM n)
 )
 SELECT jeditaskid, source, target FROM u
 """)
@@ -200,7 +214,9 @@ def move_tasks(tx: Connection, moves: Sequence[Move], agent: str) -> list[Moved]
     """Set statuses with their reasons, write the log, end the leases, wake who is next.
 
     Moves whose lock_seq is stale are dropped: compare the result. A move to the present status
-    only notes the reason and the wait. An undeclared edge raises (the database refuses it).
+    only notes the reason and the wait. A task that was tried again and is held for the same reason
+    is held since it was first: the log forgets the try. An undeclared edge raises (the
+    database refuses it).
     """
     if not moves:
         return []
