@@ -126,7 +126,9 @@ def database() -> Iterator[Engine]:
     from jedi.standalone.installation import Installation
     from jedi.taskbuffer.db import engine
 
-    connections = engine.connect(Installation.current().url, "jedi cli", pool_size=1)
+    place = Installation.current()
+    place.check_admission()
+    connections = engine.connect(place.url, "jedi cli", pool_size=1)
     try:
         with engine.reachable(connections):
             yield connections

@@ -134,6 +134,7 @@ def status(as_json: Json = False) -> None:
     from jedi.standalone.installation import Installation
 
     place = Installation.current()
+    place.check_admission()
     supervisor, record = place.supervisor(), place.read_record() or []
     value: dict[str, Any] = {
         "home": str(place.home.path),

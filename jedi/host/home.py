@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jedi.core.errors import JediError
+from jedi.core.errors import JediError, Unreachable
 from jedi.core.settings import account_name, caller
 
 SERVICE_ROOTS = Path("/var/lib/jedi")
@@ -182,6 +182,24 @@ class Home:
         own = PAYLOAD_IDS[zlib.crc32(pilot.encode()) % len(PAYLOAD_IDS)]
         return SystemAccount(own, own)
 
+    def check_entrance(self) -> None:
+        """Unreachable if this process may not enter the home."""
+        try:
+            (self.path / "where").lstat()
+        except PermissionError as error:
+            closed = next(place for place in (self.path, *self.path.parents) if _seen(place))
+            owner = account_name(closed.stat().st_uid)
+            what = "it" if closed == self.path else str(closed)
+            raise Unreachable(
+                f"You may not enter JEDI's home {self.path}: {what} belongs to {owner}. JEDI_HOME "
+                "names another.",
+                code="home_closed",
+                home=str(self.path),
+                owner=owner,
+            ) from error
+        except OSError:  # there is no home yet: others report that
+            return
+
     def make(self) -> None:
         """Make the home itself, for its owner alone: who made it before, or opens it later, says
         by its mode who may look at it."""
@@ -310,6 +328,14 @@ def writable(directory: Path) -> bool:
 def owned(directory: Path | None) -> bool:
     """It exists and is ours; a temporary directory may vanish and come back as a stranger's."""
     return bool(directory and directory.is_dir() and directory.lstat().st_uid == os.geteuid())
+
+
+def _seen(path: Path) -> bool:
+    """Whether this process sees mode and owner of a path."""
+    try:
+        return bool(path.stat())
+    except OSError:
+        return False
 
 
 def _fits_socket(root: Path) -> bool:

@@ -34,6 +34,8 @@ SUPERUSER = "postgres"
 _MAP = "jedi"
 """The name of the map of accounts to the superuser."""
 
+_IDENT = "pg_ident.conf"
+
 PORT = 5432
 POLL_S = 0.02
 STOP_S = 60.0
@@ -138,6 +140,15 @@ class Embedded:
             f"postgresql+psycopg://{SUPERUSER}@/{DATABASE}?host={self.home.socket_dir}&port={PORT}"
         )
 
+    def admitted(self) -> str | None:
+        """The only account that the database lets in; None before its first start. Root finds it
+        in homes of others, too, whose service root is the home."""
+        for directory in (self.home.root, self.home.path):
+            with suppress(OSError):
+                line = (directory / _IDENT).read_text().partition("\n")[0]
+                return line.split('"')[1]
+        return None
+
     def _token(self) -> str:
         """Stands in the command line of everything we start: unique, and safe in a shell."""
         return "jedi-" + hashlib.sha256(os.fsencode(self.home.pg)).hexdigest()[:16]
@@ -203,7 +214,7 @@ class Embedded:
         """Write the server's settings, and who may come in: whoever runs JEDI, by the word of the
         kernel, and nobody else even where the way to the socket should be open."""
         root = self.home.root
-        hba, ident = root / "pg_hba.conf", root / "pg_ident.conf"
+        hba, ident = root / "pg_hba.conf", root / _IDENT
         write_file(hba, f"local all all peer map={_MAP}\n")
         # Who may be the superuser may be any role; before PostgreSQL 16 `all` is the name of one.
         roles = (SUPERUSER, "all")

@@ -17,7 +17,7 @@ from sqlalchemy import make_url
 import jedi
 from jedi.agent.supervisor import Supervised
 from jedi.core import clock
-from jedi.core.errors import Forbidden, Refused
+from jedi.core.errors import Forbidden, Refused, Unreachable
 from jedi.core.settings import Settings, account_name, caller
 from jedi.host import processes
 from jedi.host.home import Home, writable, write_file
@@ -45,6 +45,7 @@ class Installation:
         home = Home(settings.home)
         if settings.database_url:
             return cls(home, None, settings)
+        home.check_entrance()
         embedded = Embedded(home)
         return cls(home, embedded, replace(settings, database_url=embedded.url()))
 
@@ -119,6 +120,17 @@ class Installation:
             owner=name,
         )
 
+    def check_admission(self) -> None:
+        """Unreachable if the home's own database does not let this account in."""
+        account = self.embedded and self.embedded.admitted()
+        if account and account != caller():
+            raise Unreachable(
+                f"The database of this home lets in only the account {account}.",
+                code="not_admitted",
+                home=str(self.home.path),
+                account=account,
+            )
+
     def check_storage(self) -> None:
         """Refused if the storage in the home can't be written: jobs would run and lose their
         results."""
@@ -185,7 +197,7 @@ class Installation:
         """The last note of a supervisor that is up or did not end in order, else None."""
         try:
             rows: list[dict[str, Any]] = json.loads(self._record.read_text())
-        except FileNotFoundError:
+        except (FileNotFoundError, PermissionError):
             return None
         return rows
 

@@ -7,9 +7,11 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from sqlalchemy import Engine
+from support.cli_jedi import Shell
 from support.databases import drop_database, new_database
 
 from jedi.core.errors import Forbidden, Refused
@@ -32,6 +34,10 @@ STRANGER = 64321
 def place(tmp_path: Path) -> Installation:
     home = Home(tmp_path / "home")
     return Installation(home, None, Settings(home.path, "postgresql://nowhere/none"))
+
+
+def unwrapped(said: str) -> str:
+    return " ".join(said.split())
 
 
 @contextmanager
@@ -60,6 +66,36 @@ def test_somebody_elses_home_is_a_sentence(place: Installation) -> None:
     place.mine("up")
     os.chown(place.home.path, 0, 0)
     place.mine("down")
+
+
+@only_root
+def test_a_home_that_may_not_be_entered_is_a_sentence() -> None:
+    """Exit code 3 and whose home it is, not a path with "Permission denied"."""
+    with TemporaryDirectory(prefix="jedi-") as directory:
+        above = Path(directory)
+        above.chmod(0o755)
+        home = above / "home"
+        Home(home).make()
+        shell = Shell(JEDI_HOME=str(home), JEDI_DATABASE_URL="")
+        said = f"You may not enter JEDI's home {home}: it belongs to root."
+        with as_stranger():
+            for words in (["status"], ["config", "list"], ["up", "--detach"]):
+                assert said in unwrapped(shell.run(*words, code=3))
+        above.chmod(0o700)
+        with as_stranger():
+            assert f"{above} belongs to root." in unwrapped(shell.run("status", code=3))
+
+
+@only_root
+def test_a_database_that_lets_in_another_account_is_a_sentence(tmp_path: Path) -> None:
+    """Root, too, may not use the database of an ordinary account's home."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "pg_ident.conf").write_text('jedi "bob" postgres\njedi "bob" all\n')
+    shell = Shell(JEDI_HOME=str(home), JEDI_DATABASE_URL="")
+    for words in (["status"], ["config", "list"]):
+        said = unwrapped(shell.run(*words, code=3))
+        assert "The database of this home lets in only the account bob." in said
 
 
 def test_a_home_that_is_not_there_is_nobodys(place: Installation) -> None:
