@@ -7,8 +7,10 @@ docs/reference/retries-and-timeouts.md#resubmission.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 from sqlalchemy import Connection
@@ -84,12 +86,39 @@ def _fixed(
         if key == INPUTS and same_but_inputs(old[key], value):
             continue
         if key not in may_change or key not in CHANGEABLE:
-            rule = f"is not what task {task} has, and can't change when that is submitted again"
-            has = "Change it back" if key in old else "Leave it out"
-            if key in old and len(repr(old[key])) < 80:
-                has = f"Task {task} has {old[key]!r}"
-            remedy = f"{has}; for a new task choose other output datasets"
-            yield Problem(key, value, rule, remedy)
+            for path, had, stands in _differences(key, old.get(key), value, key):
+                rule = f"is not what task {task} has, and can't change when that is submitted again"
+                has = "Leave it out" if had is None else "Change it back"
+                if had is not None and len(shown := _shown(had)) < 80:
+                    has = f"Task {task} has {shown}"
+                remedy = f"{has}; for a new task choose other output datasets"
+                yield Problem(path, stands, rule, remedy)
+
+
+def _differences(key: str, old: Any, new: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    """Where two values of a key differ, down to the keys of items, with both values there. The
+    datasets of inputs may differ."""
+    if isinstance(old, list) and isinstance(new, list) and key == INPUTS:
+        for i, (was, now) in enumerate(zip_longest(old, new)):
+            yield from _differences("", was, now, f"{path}[{i}]")
+    elif isinstance(old, Mapping) and isinstance(new, Mapping):
+        is_input = old.get("param_type") == new.get("param_type") == "input"
+        for name in dict.fromkeys([*old, *new]):
+            if not (is_input and name == "dataset"):
+                yield from _differences("", old.get(name), new.get(name), f"{path}.{name}")
+    elif old != new:
+        yield path, old, new
+
+
+def _shown(value: Any) -> str:
+    """A value as people write it."""
+    return f"`{value}`" if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def apart(unlike: Iterable[Problem], problems: Collection[Problem]) -> list[Problem]:
+    """What must not change, without items that are wrong in themselves."""
+    wrong = {one.path.partition(".")[0] for one in problems}
+    return [one for one in unlike if one.path.partition(".")[0] not in wrong]
 
 
 def resubmit(tx: Connection, who: str, earlier: Earlier) -> int:

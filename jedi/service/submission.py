@@ -147,7 +147,7 @@ def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, base_dir: 
     if earlier is not None:
         may_change = settings.resubmission.may_change.split()
         earlier, unlike = resubmission.examine_again(tx, earlier, params, sandbox, may_change)
-        problems += unlike
+        problems += resubmission.apart(unlike, problems)
     if problems:
         raise BadInput(problems)
     return Checked(

@@ -93,9 +93,24 @@ def test_inputs_are_added(world: World, first: int) -> None:
     cycle(world)
     assert files(world, first) == dict.fromkeys("abcde", "finished")
     found = problems(world, jobParameters=[{**INPUT, "value": "cat -n ${IN/S}"}, OUT])
-    assert found.keys() == {"jobParameters"}
+    assert found.keys() == {"jobParameters[0].value"}
     assert same_but_inputs(again, [INPUT, OUT])
     assert not same_but_inputs(again, [INPUT])
+
+
+def test_the_item_and_the_key_that_differ_are_named(world: World, first: int) -> None:
+    """Only the value of item 1 differs: neither the whole list nor a default is printed. While that
+    item is wrong in itself, there is nothing to compare."""
+    found = problems(world, jobParameters=[INPUT, {**OUT, "value": "| wc > p.${SN}"}])
+    assert found == {
+        "jobParameters[1].value": f"is not what task {first} has, and can't change when that is "
+        f"submitted again Task {first} has `> p.${{SN}}`; "
+        "for a new task choose other output datasets"
+    }
+    found = problems(world, jobParameters=[INPUT, OUT, {"type": "constant", "value": "-v"}])
+    assert found.keys() == {"jobParameters[2]"} and "Leave it out" in found["jobParameters[2]"]
+    found = problems(world, jobParameters=[INPUT, {**OUT, "value": "> ${NOSUCH}"}])
+    assert found and not any("is not what task" in words for words in found.values())
 
 
 def test_new_code_is_asked_for(world: World, tmp_path: Path) -> None:
