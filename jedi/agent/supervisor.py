@@ -88,7 +88,9 @@ class Supervised(ABC):
         return True
 
     def _awaited(self, why: str, log: Any) -> None:
-        self._living, self.lives, self.last_end = False, self.lives - 1, why
+        self._living, self.lives = False, self.lives - 1
+        if not self.lives:  # else it shows how the last life ended
+            self.last_end = why
         self._backoff.failed(clock.monotonic())
         log.warning("not yet", name=self.name, why=why, again_in_s=self._backoff.wait_s)
 

@@ -131,13 +131,16 @@ def _events(text: str) -> Iterator[tuple[Any, int]]:
         parser.dispose()
 
 
+_NO_ALIASES = "anchors (&) and aliases (*) are not allowed: write the value out"
+
+
 def _plain(event: Any) -> None:
     """Refuse what stands for something else, or says what it is to be taken for."""
     mark = event.start_mark
     if isinstance(event, yaml.AliasEvent):
-        raise _YamlMistake("aliases are not allowed: write the value out", mark)
+        raise _YamlMistake(_NO_ALIASES, mark)
     if event.anchor is not None:
-        raise _YamlMistake("anchors are not allowed, as there are no aliases", mark)
+        raise _YamlMistake(_NO_ALIASES, mark)
     if event.tag is not None:
         raise _YamlMistake(f"tags are not allowed ({event.tag[:40]})", mark)
 

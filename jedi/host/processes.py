@@ -5,6 +5,7 @@ from __future__ import annotations
 import calendar
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterable
@@ -51,6 +52,12 @@ def note(pid: int) -> Process | None:
     """The process with this id as it is now."""
     start = started(pid)
     return None if start is None else Process(pid, start)
+
+
+def dead_here(name: str) -> bool:
+    """Whether HOST-PID, as agents name themselves, is a process of this host that has ended."""
+    host, _, pid = name.rpartition("-")
+    return host == socket.gethostname()[:24] and pid.isdigit() and started(int(pid)) is None
 
 
 def ended(code: int) -> str:

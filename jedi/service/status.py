@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from jedi.agent.registry import AGENTS
 from jedi.core.knobs import Knobs
+from jedi.host import processes
 from jedi.taskbuffer.housekeeping import agents, knobs
 from jedi.taskbuffer.reports import overview
 from jedi.taskbuffer.sites import sites
@@ -20,7 +21,8 @@ _LATELY = 3
 
 @dataclass(frozen=True, slots=True)
 class AgentStatus:
-    """An agent: its processes heard of lately, and the latest heartbeat of any.
+    """An agent: its processes heard of lately, and the latest heartbeat of any. Dead processes of
+    this host do not count.
 
     It is healthy if that one is no older than a lease. A long cycle has no heartbeat; but who is
     silent for a lease has lost its work to others.
@@ -89,7 +91,9 @@ def _agents(tx: Connection) -> list[AgentStatus]:
 def _agent(name: str, rows: list[Any], values: Knobs) -> AgentStatus:
     rows = sorted(rows, key=lambda row: row.age_s)
     lately_s = _LATELY * values.agent.heartbeat_s
-    present = [row for row in rows if row.age_s <= lately_s]
+    present = [
+        row for row in rows if row.age_s <= lately_s and not processes.dead_here(row.process)
+    ]
     return AgentStatus(
         name,
         bool(rows) and rows[0].age_s <= values.agent.lease_s,

@@ -57,6 +57,9 @@ def _explain(details: ErrorDetails) -> Problem:
         return Problem(path, value, *_unknown_kind(value))
     if kind == "value_error":
         return Problem(path, value, str(context["error"]), "Correct it")
+    if kind == "string_type" and isinstance(value, bool):
+        rule = f"is text, but {str(value).lower()} without quotes is a truth value in YAML"
+        return Problem(path, value, rule, _WORDS[kind][1])
     message = details["msg"].removeprefix("Input ")
     rule, remedy = _WORDS.get(kind, (message, "Correct the value"))
     return Problem(path, value, rule, context.get("remedy", remedy))

@@ -129,6 +129,12 @@ class Embedded:
             return None
         return pid if self._ours(pid) else None
 
+    def how_it_ended(self) -> str:
+        """How the server ended, which is not our child: an orderly end removes its file."""
+        if self.pid() is not None:
+            return "its socket is gone"
+        return "killed (SIGKILL), or crashed" if self._pid_lines() else "shut down"
+
     @property
     def log(self) -> Path:
         """What the server says."""

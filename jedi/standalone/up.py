@@ -84,7 +84,7 @@ class Database(Supervised):
             self._embedded.stop()
             return "it was told to end (SIGTERM), which all its sessions would have held up"
         if not self._embedded.running():
-            return "it is gone"
+            return self._embedded.how_it_ended()
         logfiles.turn_over(self._embedded.log)
         return None
 

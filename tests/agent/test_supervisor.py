@@ -24,7 +24,7 @@ from jedi.agent.supervisor import Program, Supervised, Supervisor
 from jedi.cli.jedi import _tell_where
 from jedi.core import clock, log
 from jedi.core.backoff import Backoff
-from jedi.core.errors import NotFound, Refused
+from jedi.core.errors import NotFound, NotYet, Refused
 from jedi.core.settings import Settings
 from jedi.host import logfiles, processes
 from jedi.host.home import Home
@@ -100,6 +100,21 @@ def test_what_cannot_start_harms_nobody(house: House) -> None:
     how = {str(facts["name"]): str(facts["how"]) for facts in house.log.died}
     assert how["bad"] == "exit code 3"
     assert "/nowhere/to/be/found" in how["absent"]
+
+
+def test_a_slow_start_does_not_hide_how_the_last_life_ended(house: House) -> None:
+    """`last end` shows the end of the former process, not what the new one is doing."""
+
+    class Slow(Program):
+        def launch(self) -> None:
+            raise NotYet("it is starting")
+
+    slow = Slow("slow", [], house.directory / "slow.log", {})
+    slow.tend(house.log)
+    assert (slow.lives, slow.last_end) == (0, "it is starting")
+    slow.lives, slow.last_end, slow._backoff = 1, "killed by SIGKILL", Backoff(30.0)
+    slow.tend(house.log)
+    assert (slow.lives, slow.last_end) == (1, "killed by SIGKILL")
 
 
 def test_halt_ends_some_or_all_and_kills_the_stubborn(

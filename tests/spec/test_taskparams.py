@@ -189,6 +189,11 @@ def test_contradictions(document: Any, path: str) -> None:
     assert only_problem(document).path == path
 
 
+def test_false_without_quotes_is_a_truth_value() -> None:
+    problem = str(only_problem(task(transPath=False)))
+    assert "is text, but false without quotes is a truth value in YAML. Write it in q" in problem
+
+
 def test_two_outputs_can_not_come_from_one_file() -> None:
     items = [{**OUTPUT, "value": f"{n}.${{SN}}", "sourceName": "same"} for n in "ab"]
     assert only_problem(task(*items)).path == "jobParameters[3].sourceName"

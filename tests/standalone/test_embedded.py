@@ -294,6 +294,18 @@ def test_an_ordinary_user_below_a_closed_directory() -> None:
         shutil.rmtree(closed)
 
 
+def test_how_the_server_ended(server: Embedded) -> None:
+    """A killed server leaves its file, an orderly end removes it."""
+    pid = server.pid()
+    assert pid
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not server.running())
+    assert server.how_it_ended() == "killed (SIGKILL), or crashed"
+    server.start()
+    server.stop()
+    assert server.how_it_ended() == "shut down"
+
+
 COME_IN = """
 import os, sys
 import psycopg

@@ -1,0 +1,24 @@
+"""What `jedi status` reports of agents."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+
+from sqlalchemy import Engine
+
+from jedi.service.status import system
+from jedi.taskbuffer.housekeeping import agents
+
+
+def test_dead_processes_of_this_host_do_not_count(engine: Engine) -> None:
+    """An agent that was killed and restarted has one process; one of another host may live."""
+    with subprocess.Popen(["true"]) as dead:
+        dead.wait()
+    host = socket.gethostname()[:24]
+    with engine.begin() as tx:
+        for process in (f"{host}-{dead.pid}", f"{host}-{os.getpid()}", f"elsewhere-{dead.pid}"):
+            agents.beat(tx, "TaskRefiner", process, 1, 5, None, 1024)
+        found = {agent.agent: agent for agent in system(tx).agents}["TaskRefiner"]
+    assert (found.healthy, found.processes, found.items) == (True, 2, 10)
