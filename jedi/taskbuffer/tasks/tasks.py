@@ -97,7 +97,7 @@ def claim_chosen(
 
 
 _RENEW = text("""
-UPDATE jedi_tasks t SET lease_until = clock_timestamp() + make_interval(secs => :s)
+UPDATE jedi_tasks t SET lease_until = clock_timestamp() + make_interval(secs => :s)  -- real time
 FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) h(id, seq)
 WHERE t.jeditaskid = h.id AND t.lock_seq = h.seq AND t.lockedby IS NOT NULL
 """)
