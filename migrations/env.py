@@ -1,4 +1,4 @@
-"""Alembic's entry. jedi.taskbuffer.migrate hands over the connection of its transaction.
+"""Alembic's entry. jedi.taskbuffer.schema.migrate hands over the connection of its transaction.
 
 Developers draft the next step against a migrated database:
 

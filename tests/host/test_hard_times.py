@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import tempfile
 import threading
@@ -88,7 +87,7 @@ def cramped(server: str, template: str, small_disk: Path, home: Path) -> Iterato
         cluster = Path(tx.scalar(text("SHOW data_directory")) or "")
     if not cluster.exists():
         pytest.skip("the server is not on this machine")
-    shutil.chown(data, cluster.owner())
+    os.chown(data, cluster.stat().st_uid, cluster.stat().st_gid)
     with owner.connect().execution_options(isolation_level="AUTOCOMMIT") as tx:
         tx.execute(text(f"CREATE TABLESPACE small LOCATION '{data}'"))
     url = new_database(server, template)

@@ -281,7 +281,8 @@ from jedi.core.settings import Settings
 from jedi.ddm import factory
 from jedi.jobdispatcher import agent as adders
 from jedi.jobdispatcher.agent import Adder
-from jedi.taskbuffer import engine, knobs
+from jedi.taskbuffer.db import engine
+from jedi.taskbuffer.housekeeping import knobs
 url = sys.argv[1]
 world = World(engine.connect(url), Settings(Path("/nowhere"), url), knobs.load, factory.load)
 Adder(world).run_once()

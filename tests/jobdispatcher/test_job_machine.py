@@ -58,7 +58,8 @@ def test_what_reports_may_change(engine: Engine) -> None:
         dispatch.acquire(tx, "SITE_A", len(cases), Resources(cores=1), "r", "p")
         unguard(tx)
         for job, (status, _) in zip(made.jobs, cases, strict=True):
-            tx.execute(text("UPDATE jedi_jobs SET status = :s WHERE pandaid = :id"),
+            tx.execute(text("UPDATE jedi_jobs SET status = :s, postprocessed_at = CASE :s "
+                            "WHEN 'finished' THEN jedi_now() END WHERE pandaid = :id"),
                        {"s": status, "id": job})  # fmt: skip
         said = [
             Report(pandaid=job, lock_seq=1, status=say)  # type: ignore[arg-type]

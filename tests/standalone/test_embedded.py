@@ -32,7 +32,7 @@ import os, sys
 from pathlib import Path
 import psycopg
 from jedi.standalone.embedded import Embedded
-from jedi.core.home import Home
+from jedi.host.home import Home
 home, uid, gid = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 if uid != os.geteuid():  # only now: this interpreter may lie where that user cannot read
     os.setgroups([]), os.setgid(gid), os.setuid(uid)
