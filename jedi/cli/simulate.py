@@ -69,9 +69,10 @@ def simulate(
             name or "as it is": _run(found.model_copy(update={"knobs": {**always, **values}}))
             for name, values in sets.items()
         }
-    if out:
-        _write(outcomes, out, plots=plots)
-    _show(outcomes, out, as_json)
+    empty = _write(outcomes, out, plots=plots) if out else []
+    _show(outcomes, as_json)
+    if out and not as_json:
+        _tell_files(out, empty, plots=plots)
     if any(outcome.wrong or outcome.troubles for outcome in outcomes.values()):
         raise typer.Exit(NO)
 
@@ -98,17 +99,23 @@ def _run(scenario: Scenario) -> SimulationOutcome:
         return measure(simulate(scenario, lambda part: progress.update(bar, completed=part)))
 
 
-def _write(outcomes: dict[str, SimulationOutcome], out: Path, *, plots: bool) -> None:
+def _write(outcomes: dict[str, SimulationOutcome], out: Path, *, plots: bool) -> list[str]:
+    """Write tables, and pictures if asked for; the titles of pictures that would be empty."""
     from jedi.simulator.plots import write_plots
     from jedi.simulator.report import write_tables
 
     for place, outcome in zip("AB", outcomes.values(), strict=False):
         write_tables(outcome, out / place if len(outcomes) > 1 else out)
-    if plots:
-        write_plots(outcomes, out)
+    return write_plots(outcomes, out) if plots else []
 
 
-def _show(outcomes: dict[str, SimulationOutcome], out: Path | None, as_json: bool) -> None:
+def _tell_files(out: Path, empty: list[str], *, plots: bool) -> None:
+    console().print(f"Tables {'and pictures ' if plots else ''}are in {out}.")
+    for title in empty:
+        console().print(f'The picture "{title}" is not written: it would be empty.')
+
+
+def _show(outcomes: dict[str, SimulationOutcome], as_json: bool) -> None:
     from jedi.simulator.report import differences
 
     if len(outcomes) == 1:
@@ -120,8 +127,6 @@ def _show(outcomes: dict[str, SimulationOutcome], out: Path | None, as_json: boo
         rows = [[d.what, d.a, d.b, d.change] for d in found]
         value = {"runs": outcomes, "differences": found}
         show(value, as_json, lambda: table(["", *outcomes, "change"], rows))
-    if out and not as_json:
-        console().print(f"Tables are in {out}.")
 
 
 def _tell(outcome: SimulationOutcome) -> None:
@@ -138,7 +143,8 @@ def _tell(outcome: SimulationOutcome) -> None:
     if took is not None:
         print_line(f"a task took  {took:.1f} h on the average")
     table(
-        ["share", "used %", "allocated %", "started", "wait h", "95 % wait h", "longest queue"],
+        ["share", "used %", "allocated %", "started", "median wait h", "95 % wait h",
+         "longest queue"],
         [
             [s.share, _percent(s.usage), _percent(s.allocation), s.started, s.wait_median_h,
              s.wait_95_h, s.longest_queue]

@@ -9,6 +9,8 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from jedi.core.errors import JediError
 from jedi.simulator.lives import BOOSTED
 from jedi.simulator.measure import Curve, SimulationOutcome
@@ -35,15 +37,15 @@ def make_sure() -> None:
         ) from error
 
 
-def write_plots(outcomes: Outcomes, directory: Path) -> list[Path]:
-    """Write all pictures as PNG; the files."""
+def write_plots(outcomes: Outcomes, directory: Path) -> list[str]:
+    """Write all pictures as PNG, but for those that show nothing; the titles of these."""
     make_sure()
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     mpl.use("Agg")
     directory.mkdir(parents=True, exist_ok=True)
-    found = []
+    empty = []
     for name, (title, x, y, draw) in _PICTURES.items():
         figure = Figure(figsize=(8, 4.5), layout="constrained")
         axes = figure.add_subplot()
@@ -53,14 +55,21 @@ def write_plots(outcomes: Outcomes, directory: Path) -> list[Path]:
         draw(axes, outcomes)
         if x == _HOUR:
             _by_day(axes, 24 * max(outcome.days for outcome in outcomes.values()))
-        if not axes.get_lines():
-            axes.text(0.5, 0.5, "nothing to show", ha="center", transform=axes.transAxes)
-        else:
-            axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, fontsize=8,
-                        title=_title(outcomes), title_fontsize=8)  # fmt: skip
-        found.append(directory / f"{name}.png")
-        figure.savefig(found[-1], dpi=120)
-    return found
+        file = directory / f"{name}.png"
+        if not _shows(axes):
+            file.unlink(missing_ok=True)  # of an earlier run
+            empty.append(title)
+            continue
+        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, fontsize=8,
+                    title=_title(outcomes), title_fontsize=8)  # fmt: skip
+        figure.savefig(file, dpi=120)
+    return empty
+
+
+def _shows(axes: Axes) -> bool:
+    """Whether a curve has two points, or one with a mark."""
+    lines = [(line, np.isfinite(np.asarray(line.get_ydata(), float))) for line in axes.get_lines()]
+    return any(there.sum() > (line.get_marker() == "None") for line, there in lines)
 
 
 def _utilisation(axes: Axes, outcomes: Outcomes) -> None:

@@ -13,11 +13,12 @@ import yaml
 from sqlalchemy import Engine
 from typer.testing import CliRunner
 
+from jedi.cli import simulate as cli
 from jedi.cli.jedi import app
 from jedi.core import clock
 from jedi.core.errors import BadInput
 from jedi.host.home import Home
-from jedi.simulator.measure import Curve, SimulationOutcome, measure
+from jedi.simulator.measure import Curve, Curves, SimulationOutcome, measure
 from jedi.simulator.random_streams import RandomStreams
 from jedi.simulator.record import Record, Sample
 from jedi.simulator.report import differences, write_tables
@@ -464,8 +465,31 @@ def test_two_sets_of_knobs_are_compared(tmp_path: Path, monkeypatch: pytest.Monk
     assert {"utilisation", "jobs finished"} <= {one["what"] for one in found["differences"]}
     pictures = sorted(path.name for path in (tmp_path / "out").glob("*.png"))
     assert pictures == [f"{name}.png" for name in
-                        ("completion", "queues", "shares", "utilisation", "waiting")]  # fmt: skip
+                        ("completion", "queues", "utilisation", "waiting")]  # fmt: skip
+    with (tmp_path / "out" / "A" / "curves.csv").open() as file:
+        curves = {line.partition(",")[0] for line in file}
+    assert not curves & {"usage", "allocation"}  # which is why there is no picture of shares
     assert {path.name for path in (tmp_path / "out").iterdir() if path.is_dir()} == {"A", "B"}
+
+
+def test_an_empty_picture_is_not_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sites are in use, and no work queue has a share: two pictures have a curve (utilisation, the
+    waits of jobs without a share), three have none. Those of an earlier run go."""
+    used, idle = Curve([0.0, 1.0], [0.5, 1.0]), Curve([0.0, 1.0], [None, None])
+    curves = Curves({"all": used}, {}, {"none": idle}, {}, {"none": [0.5, 1.0]})
+    outcome = SimulationOutcome("", 0.1, {}, {}, {}, {}, [], [], [], {}, [], curves)
+    (tmp_path / "shares.png").write_bytes(b"old")
+    empty = cli._write({"": outcome}, tmp_path, plots=True)
+    assert empty == ["Shares: cores in use and allocated", "Jobs that wait for their start",
+                     "From submission to the end"]  # fmt: skip
+    assert {file.name for file in tmp_path.glob("*.png")} == {"utilisation.png", "waiting.png"}
+    cli._show({"": outcome}, as_json=False)
+    cli._tell_files(tmp_path, empty, plots=True)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Tables and pictures are in" in said
+    assert '"Shares: cores in use and allocated" is not written: it would be empty.' in said
 
 
 @pytest.mark.parametrize(
