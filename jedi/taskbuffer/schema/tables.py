@@ -1,5 +1,5 @@
-"""All tables: the hand-written truth. The ten of the JEDI document come from seed_tables, the rest
-is here.
+"""All tables: the hand-written truth. The ten of the JEDI document come from document_tables, the
+rest is here.
 
 `migrations/` and `schema/` must agree with this file; CI proves it.
 """
@@ -31,7 +31,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from jedi.core import states
 from jedi.taskbuffer.schema import pgi_views
 from jedi.taskbuffer.schema.columns import col, count, key, metadata, stamp, words
-from jedi.taskbuffer.schema.seed_tables import (
+from jedi.taskbuffer.schema.document_tables import (
     contents,
     datasets,
     events,
