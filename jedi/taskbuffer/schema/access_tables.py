@@ -1,0 +1,152 @@
+"""Users, tokens, pilots, agents, notices, sandboxes."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Index,
+    Integer,
+    LargeBinary,
+    PrimaryKeyConstraint,
+    Table,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+from jedi.taskbuffer.schema.columns import col, count, metadata, stamp, words
+from jedi.taskbuffer.schema.document_tables import (
+    one_of,
+)
+
+users = Table(
+    "jedi_users",
+    metadata,
+    words("username:user_name", "the user", "users.put_user", nullable=False),
+    words(
+        "role",
+        "user, production or operator",
+        "users.put_user",
+        nullable=False,
+        server_default="user",
+    ),
+    words("gridpref", "letters k, p, s, g", "users.put_user", nullable=False, server_default=""),
+    words("email", "address for mail about tasks", "users.put_notices"),
+    stamp("creationtime:creation_time", "when", "users.put_user", now=True),
+    col(
+        "cap_running_jobs",
+        Integer,
+        "most running analysis jobs; NULL: as the knob says, 0: no limit",
+        "users.put_user",
+    ),
+    words("webhook", "URL for messages about tasks", "users.put_notices"),
+    words("webhook_secret", "signs them", "users.put_notices"),
+    words(
+        "notices",
+        "tasks: notices of tasks; jobs: also of jobs",
+        "users.put_notices",
+        nullable=False,
+        server_default="tasks",
+    ),
+    PrimaryKeyConstraint("user_name"),
+    one_of("role", ("user", "production", "operator"), "role"),
+    one_of("notices", ("tasks", "jobs"), "notices"),
+    comment="users and their permissions",
+)
+
+_TOKEN = "users.put_token pilots.insert_pilots"
+
+tokens = Table(
+    "jedi_tokens",
+    metadata,
+    words("token_hash", "sha256 of the token", _TOKEN, nullable=False),
+    words("kind", "pilot or user", _TOKEN, nullable=False),
+    words("site", "the pilot's site", _TOKEN),
+    words("username:user_name", "the user", "users.put_token"),
+    stamp("creationtime:creation_time", "when", _TOKEN, now=True),
+    stamp("expires_at", "until when", f"{_TOKEN} pilots.renew_tokens"),
+    stamp("revoked_at", "taken back", "users.revoke_token pilots.end_pilots"),
+    PrimaryKeyConstraint("token_hash"),
+    comment="tokens for the service",
+)
+
+pilots = Table(
+    "jedi_pilots",
+    metadata,
+    words("pilot_id", "the pilot", "pilots.insert_pilots", nullable=False),
+    words("site", "its site", "pilots.insert_pilots", nullable=False),
+    words("host", "host of the submitter that sent it", "pilots.insert_pilots", nullable=False),
+    col("pid", Integer, "process id, if it is local", "pilots.note_found"),
+    col("process_start", BigInteger, "start time of the process in clock ticks",
+        "pilots.note_found"),
+    words("token_hash", "its token", "pilots.insert_pilots"),
+    words("status", "submitted, running, ended, lost", "pilots.note_found pilots.end_pilots",
+          nullable=False),
+    stamp("creationtime:creation_time", "when", "pilots.insert_pilots", now=True),
+    stamp("endtime:end_time", "when it ended", "pilots.end_pilots"),
+    words("engine", "engine: local, slurm, ...", "pilots.insert_pilots", nullable=False,
+          server_default="local"),
+    words("batch_id", "the batch system's id of it", "pilots.note_found"),
+    words("resource_type", "the shape of its slot; empty: a whole slot", "pilots.insert_pilots",
+          nullable=False, server_default=""),
+    PrimaryKeyConstraint("pilot_id"),
+    Index("jedi_pilots_live_ix", "site", postgresql_where=text("endtime IS NULL")),
+    comment="pilots that the submitter started",
+)  # fmt: skip
+
+agents = Table(
+    "jedi_agents",
+    metadata,
+    words("agent", "name of the agent", "agents.beat", nullable=False),
+    words("process", "host, pid and a number", "agents.beat", nullable=False),
+    stamp("starttime:start_time", "when it started", "agents.beat", now=True),
+    stamp("heartbeat_at", "last heartbeat, in real time", "agents.beat"),
+    count("cycles", "cycles so far", "agents.beat"),
+    count("items", "items worked on so far", "agents.beat"),
+    words("last_error", "the last error of its loop", "agents.beat"),
+    col("rss_kb", BigInteger, "resident memory", "agents.beat"),
+    PrimaryKeyConstraint("agent", "process"),
+    comment="heartbeats of agents",
+)
+
+_TELL = "outbox.tell_jobs outbox.tell_tasks"
+
+outbox = Table(
+    "jedi_outbox",
+    metadata,
+    col("message_id", BigInteger, "order", _TELL, autoincrement=True, nullable=False),
+    words("topic", "subject; a user gets one message of each by each channel", _TELL,
+          nullable=False),
+    col("payload", JSONB, "the message", _TELL, nullable=False),
+    col("urgent", Boolean, "urgent", _TELL, nullable=False,
+        server_default=text("false")),
+    stamp("creationtime:creation_time", "when", _TELL, now=True),
+    stamp("sent_at", "when it was delivered", "outbox.note"),
+    col("attempts", Integer, "deliveries tried", "outbox.claim", nullable=False,
+        server_default=text("0")),
+    words("username:user_name", "the recipient", _TELL),
+    words("channel", "mail or webhook", _TELL),
+    stamp("next_try_at", "not tried again before; NULL: not tried yet", "outbox.claim"),
+    words("error", "error of the last delivery", "outbox.note"),
+    PrimaryKeyConstraint("message_id"),
+    UniqueConstraint("topic", "user_name", "channel"),
+    Index("jedi_outbox_open_ix", "message_id", postgresql_where=text("sent_at IS NULL")),
+    comment="notifications, written with the change and delivered later",
+)  # fmt: skip
+
+sandboxes = Table(
+    "jedi_sandboxes",
+    metadata,
+    words("sha256", "sha256 of the archive", "new_tasks.put_sandbox", nullable=False),
+    col(
+        "data",
+        LargeBinary,
+        "a tar.gz whose members were checked",
+        "new_tasks.put_sandbox",
+        nullable=False,
+    ),
+    stamp("creationtime:creation_time", "when", "new_tasks.put_sandbox", now=True),
+    PrimaryKeyConstraint("sha256"),
+    comment="input sandboxes, stored once",
+)

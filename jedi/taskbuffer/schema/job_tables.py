@@ -1,0 +1,265 @@
+"""Jobs: live and archived, their files, parameters and queue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Computed,
+    Double,
+    Index,
+    Integer,
+    PrimaryKeyConstraint,
+    SmallInteger,
+    Table,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+
+from jedi.core import states
+from jedi.taskbuffer.schema import pgi_views
+from jedi.taskbuffer.schema.columns import col, count, key, metadata, stamp, words
+from jedi.taskbuffer.schema.document_tables import (
+    one_of,
+)
+
+_GEN = "generation.write_jobs"
+_MOVE = "jobs.move_jobs"
+_REPORT = "dispatch.accept_reports"
+_END = "job_ends.end_jobs"
+_HOLD = "job_ends.hold jobs.move_jobs one_job.hold one_job.hold_next one_job.release"
+_READY = f"{_GEN} {_MOVE} one_job.release"
+_TAKEN = "pilots.note_delegation"
+
+
+def _number(name: str, meaning: str, by: str = "") -> Column[float]:
+    return col(name, Double, meaning, by)
+
+
+def _job_columns() -> list[Column[Any]]:
+    """The columns of a job; the archive has the same."""
+    return [*_wanted_columns(), *_seen_columns()]
+
+
+def _job_checks() -> list[CheckConstraint]:
+    """What holds for each job, so that it has a PGI state; true of any plain SQL, too."""
+    return [CheckConstraint(rule, name=name) for name, rule in pgi_views.CHECKS.items()]
+
+
+_ZERO = text("0")
+
+
+def _wanted_columns() -> list[Column[Any]]:
+    """What a job is, and what it asks for."""
+    return [
+        key("pandaid:panda_id", "one attempt", _GEN),
+        key("jeditaskid:jedi_task_id", "the task", _GEN),
+        key("taskid:req_id", "the request (jedi_tasks.reqid)", _GEN),
+        key("originpandaid:origin_panda_id", "the first attempt's id, kept by submitters", _GEN),
+        col("unit_nr", Integer, "number of the unit of work within its task", _GEN,
+            nullable=False),
+        col("attemptnr:attempt_nr", SmallInteger, "attempt", _GEN, nullable=False),
+        words("kind", "normal, scout, merge, build, preprocess", _GEN, nullable=False,
+              server_default="normal"),
+        words("status", "the job's status", f"{_GEN} {_MOVE}", nullable=False),
+        words("substatus", "detail of the status", "merging.outcomes"),
+        words("prodsourcelabel:prod_source_label", "as the task's", _GEN),
+        words("processingtype:processing_type", "as the task's", _GEN),
+        words("username:user_name", "as the task's", _GEN),
+        words("vo", "as the task's", _GEN),
+        words("site", "the site of the job", _GEN, nullable=False),
+        words("nucleus", "the nucleus that gets its outputs", _GEN),
+        col("workqueue_id", Integer, "as the task's", _GEN, nullable=False,
+            server_default=_ZERO),
+        words("gshare", "global share", _GEN, nullable=False, server_default=""),
+        words("resource_type", "shape", _GEN, nullable=False, server_default=""),
+        col("priority", Integer, "larger first", _GEN, nullable=False),
+        col("cores", Integer, "cores asked", _GEN, nullable=False),
+        col("memory_mb", Integer, "memory asked in MB; 0: no limit", _GEN, nullable=False),
+        col("walltime_s", Integer, "wall time asked in seconds; 0: no limit", _GEN,
+            nullable=False),
+        col("disk_mb", Integer, "disk asked in MB; 0: no limit", _GEN, nullable=False),
+        col("n_inputs", Integer, "input files", _GEN, nullable=False, server_default=_ZERO),
+        col("n_events", BigInteger, "events to process", _GEN),
+    ]  # fmt: skip
+
+
+def _seen_columns() -> list[Column[Any]]:
+    """What becomes of it."""
+    return [
+        stamp("creationtime:creation_time", "when it was made", _GEN, now=True),
+        stamp("statechangetime:state_change_time", "when the status changed", _MOVE, now=True),
+        stamp("starttime:start_time", "when the payload started", _REPORT),
+        stamp("endtime:end_time", "when the payload ended", _REPORT),
+        stamp("heartbeat_at", "last heartbeat of the pilot", _REPORT),
+        count("lock_seq", "raised by each dispatch; fences the pilot's writes",
+              "dispatch.acquire"),
+        words("pilot_id", "the pilot that has it", "dispatch.acquire"),
+        words("kill_code", "reason of the kill request", f"jobs.ask_to_kill {_MOVE}"),
+        words("pilot_result", "finished, failed or cancelled, as the pilot reported", _REPORT),
+        col("exit_code", Integer, "the payload's exit code", _REPORT),
+        words("error_source", "pilot, payload, jedi, user", _MOVE),
+        words("error_code", "code that can be counted", f"{_REPORT} {_MOVE}"),
+        words("error_diag", "sentence for people", f"{_REPORT} {_MOVE}"),
+        _number("cpu_s", "cpu seconds of all processes", _REPORT),
+        _number("wall_s", "wall seconds of the payload", _REPORT),
+        col("max_rss_kb", BigInteger, "peak resident memory of all processes", _REPORT),
+        col("max_pss_kb", BigInteger, "peak proportional memory of all processes", _REPORT),
+        col("read_bytes", BigInteger, "read from storage", _REPORT),
+        col("write_bytes", BigInteger, "written to storage", _REPORT),
+        col("workdir_kb", BigInteger, "peak of the work directory", _REPORT),
+        col("input_bytes", BigInteger, "size of its inputs", _REPORT),
+        col("output_bytes", BigInteger, "size of its outputs", _REPORT),
+        words("hold_kind", "PGI hold", _HOLD),
+        words("hold_reason", "why it is held", _HOLD),
+        stamp("hold_since", "when the hold began", _HOLD),
+        stamp("hold_deadline", "when the hold ends by itself", _HOLD),
+        words("delegation_kind", "the batch engine it was handed to", _TAKEN),
+        words("delegation_queue", "the engine's queue", _TAKEN),
+        words("delegation_id", "the engine's job id", _TAKEN),
+        stamp("postprocessed_at", "when its results were added", _END),
+        stamp("purged_at", "when its outputs were purged", "purging.note_purged"),
+        stamp("retention", "its outputs are kept until then",
+              "purging.keep_until purging.keep_task_until"),
+        col("metadata", JSONB, "metadata that the payload reports", _REPORT),
+        words("hold_next", "the hold that begins when the payload succeeds", "one_job.plan_hold"),
+    ]  # fmt: skip
+
+
+_KEPT = text("retention IS NOT NULL AND purged_at IS NULL")
+
+jobs = Table(
+    "jedi_jobs",
+    metadata,
+    *_job_columns(),
+    col("moving", Boolean, "its files are on their way: assigned or transferring", "migration",
+        server_default=Computed("status = ANY (ARRAY['assigned'::text, 'transferring'::text])",
+                                persisted=True)),
+    PrimaryKeyConstraint("panda_id"),
+    one_of("status", states.JOB.states),
+    one_of("substatus", states.JOB_SUBSTATES, "substatus"),
+    *_job_checks(),
+    # unit_nr: the next unit's number is the task's largest plus one
+    Index(None, "jedi_task_id", "unit_nr"),
+    Index("jedi_jobs_live_ix", "jedi_task_id",
+          postgresql_where=text("postprocessed_at IS NULL")),
+    # Not on status: an update of an indexed column can't be HOT.
+    Index("jedi_jobs_reported_ix", "panda_id",
+          postgresql_where=text("pilot_result IS NOT NULL AND postprocessed_at IS NULL")),
+    Index("jedi_jobs_moving_ix", "panda_id", postgresql_where=text("moving")),
+    Index(None, "retention", postgresql_where=_KEPT),
+    comment="jobs that are alive or not yet archived",
+    postgresql_with={"fillfactor": "45"},  # all jobs of a page are moved at once
+)  # fmt: skip
+
+jobs_archived = Table(
+    "jedi_jobs_archived",
+    metadata,
+    *_job_columns(),
+    PrimaryKeyConstraint("panda_id"),
+    *_job_checks(),
+    Index(None, "jedi_task_id", "unit_nr"),
+    Index(None, "retention", postgresql_where=_KEPT),
+    comment="ended jobs, moved here in batches",
+)
+
+
+def _job_file_columns() -> list[Column[Any]]:
+    return [
+        key("pandaid:panda_id", "the job", _GEN),
+        key("fileid:file_id", "the contents row", _GEN),
+        key("jeditaskid:jedi_task_id", "the task", _GEN),
+        key("datasetid:dataset_id", "the dataset", _GEN),
+        words("type", "input, output, log, pseudo_input, ...", _GEN, nullable=False),
+        words("lfn", "the logical file name", _GEN, nullable=False),
+        words("source_name", "the payload's own name of an output", _GEN),
+        words("endpoint", "endpoint of an input or output", _GEN),
+        col("fsize", BigInteger, "size in bytes", f"{_GEN} {_REPORT}"),
+        words("checksum", "adler32", f"{_GEN} {_REPORT}"),
+        words("guid", "GUID", _REPORT),
+        col("n_events", BigInteger, "events", _GEN),
+        col("start_event", BigInteger, "first event of the range", _GEN),
+        col("end_event", BigInteger, "last event of the range", _GEN),
+        words(
+            "problem",
+            "missing or broken: why an input could not be used",
+            f"{_REPORT} job_ends.acquit",
+        ),
+    ]
+
+
+job_files = Table(
+    "jedi_job_files",
+    metadata,
+    *_job_file_columns(),
+    PrimaryKeyConstraint("panda_id", "file_id", "jedi_task_id"),
+    comment="the files of each job",
+    postgresql_with={"fillfactor": "45"},
+)
+
+job_files_archived = Table(
+    "jedi_job_files_archived",
+    metadata,
+    *_job_file_columns(),
+    PrimaryKeyConstraint("panda_id", "file_id", "jedi_task_id"),
+    comment="the files of archived jobs",
+)
+
+for _column in (*jobs_archived.columns, *job_files_archived.columns):
+    _column.info["by"] = "archive.archive_jobs"
+
+job_params = Table(
+    "jedi_job_params",
+    metadata,
+    key("pandaid:panda_id", "the job", _GEN),
+    words("jobparameters:job_parameters", "the rendered command", _GEN, nullable=False),
+    col("texts", JSONB, "files that the job finds, with their text, by name", _GEN),
+    PrimaryKeyConstraint("panda_id"),
+    comment="the rendered job parameters",
+)
+
+job_ready = Table(
+    "jedi_job_ready",
+    metadata,
+    key("pandaid:panda_id", "an activated job", _READY),
+    words("site", "as the job's", _READY, nullable=False),
+    words("gshare", "as the job's", _READY, nullable=False),
+    col("priority", Integer, "as the job's", _READY, nullable=False),
+    col("cores", Integer, "as the job's", _READY, nullable=False),
+    col("memory_mb", Integer, "as the job's", _READY, nullable=False),
+    col("walltime_s", Integer, "as the job's", _READY, nullable=False),
+    col("disk_mb", Integer, "as the job's", _READY, nullable=False),
+    PrimaryKeyConstraint("panda_id"),
+    Index("jedi_job_ready_order_ix", "site", "gshare", text("priority DESC"), "panda_id"),
+    comment="the queue of activated jobs: rows are inserted and deleted, never updated",
+)
+
+job_tail = Table(
+    "jedi_job_tail",
+    metadata,
+    key("pandaid:panda_id", "the job", "dispatch.store_tails"),
+    words("stdout_tail", "last lines of stdout", "dispatch.store_tails"),
+    words("stderr_tail", "last lines of stderr", "dispatch.store_tails"),
+    stamp("modificationtime:modification_time", "when it was sent", "dispatch.store_tails",
+          now=True),
+    PrimaryKeyConstraint("panda_id"),
+    comment="last output of payloads",
+)  # fmt: skip
+
+acquire_requests = Table(
+    "jedi_acquire_requests",
+    metadata,
+    words("request_id", "the pilot's own number of its request", "dispatch.acquire",
+          nullable=False),
+    words("site", "the pilot's site", "dispatch.acquire", nullable=False),
+    col("pandaids:panda_ids", ARRAY(BigInteger), "the jobs handed out", "dispatch.acquire",
+        nullable=False),
+    stamp("creationtime:creation_time", "when", "dispatch.acquire", now=True),
+    PrimaryKeyConstraint("request_id"),
+    Index(None, "creation_time"),
+    comment="answers given to pilots, so that a repeated request gets the same jobs",
+)  # fmt: skip
