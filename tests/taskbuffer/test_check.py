@@ -225,4 +225,6 @@ def test_people_see_a_table(engine: Engine, made: Made, monkeypatch: pytest.Monk
     answer = CliRunner().invoke(app, ["check"])
     assert answer.exit_code == 1
     assert f"input_counters: dataset.counter {made.input}.nfiles" in answer.stdout
-    assert max(map(len, answer.stdout.splitlines())) <= 100
+    table = answer.stdout.partition("\n\n")[0].splitlines()
+    names = ["invariant", *(one.name for one in checks.INVARIANTS)]
+    assert [line.split()[0] for line in table] == names, "a row is a line in a pipe"

@@ -266,7 +266,7 @@ def test_of_two_commands_at_once_the_second_is_judged_after_the_first(world: Wor
     assert [(r.command_id, r.outcome) for r in found] == [
         (both[0], "accepted"), (both[1], "refused")
     ]  # fmt: skip
-    assert found[1].message == "The task is being paused already."
+    assert found[1].message == "It is already paused."
     sound(world)
 
 
