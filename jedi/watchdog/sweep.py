@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jedi.agent.base import World
 from jedi.ddm import leftovers
+from jedi.host import processes
 from jedi.taskbuffer.housekeeping import dogs
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.sites import sites
@@ -28,11 +29,17 @@ def _staged(world: World, endpoint: str) -> Counts:
     with world.engine.begin() as tx:
         living = dogs.living(tx, staged)
     for attempt in staged:
-        if attempt not in living:
+        if attempt not in living and not _is_uploading(attempt):
             with later(world, "not removed", endpoint=endpoint, attempt=attempt):
                 world.ddm.drop_staging(endpoint, *attempt)
                 counts["staging"] += 1
     return counts
+
+
+def _is_uploading(attempt: tuple[int, int]) -> bool:
+    """Whether a living process of this machine stages files of people under its own id."""
+    panda_id, process = attempt
+    return panda_id == 0 and processes.note(process) is not None
 
 
 def _published(world: World) -> Counts:
