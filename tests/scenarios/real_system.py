@@ -34,7 +34,7 @@ from jedi.standalone.embedded import Embedded
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.housekeeping import knobs
 
-DEADLINE_S = 300.0
+DEADLINE_S = 120.0
 SCRATCH_MB = 400
 """What a payload may write."""
 
