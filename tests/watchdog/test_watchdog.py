@@ -397,6 +397,17 @@ def test_only_what_nobody_needs_is_swept(world: World) -> None:
     assert [place.exists() for place in places] == [True, True, False, False, False]
 
 
+def test_uploads_of_living_processes_are_not_swept(world: World) -> None:
+    """People's files are staged for job 0 under the id of the process that uploads them."""
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    places = [world.ddm.staging_dir("SITE_A_DATADISK", 0, n) for n in (os.getpid(), gone.pid)]
+    for place in places:
+        place.mkdir(parents=True)
+    assert run(world, "sweep") == Counts(staging=1)
+    assert [place.exists() for place in places] == [True, False]
+
+
 def test_what_cannot_be_swept_keeps_nothing_else(world: World, tmp_path: Path) -> None:
     place = world.ddm.staging_dir("SITE_A_DATADISK", 998, 1)
     place.parent.mkdir(parents=True)
