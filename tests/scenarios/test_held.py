@@ -46,13 +46,14 @@ def states(system: System, task: int) -> set[str]:
 
 @pytest.fixture
 def go() -> Iterator[Path]:
-    """A file that is not there yet, where any user may look for it."""
+    """A file that is not there yet, in a directory that any user may enter."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         yield Path(name) / "go"
 
 
 def test_held_from_beginning_to_end(system: System, go: Path) -> None:
+    system.put("pilot.share", str(go.parent))  # the payload's own /tmp lacks it
     system.put("hold.sites", "SITE_A")
     lines = system.texts("user:held", 1, "DISK_A")
     wait = f"sh -c 'while [ ! -e {go} ]; do sleep 0.1; done; cat $0'"
