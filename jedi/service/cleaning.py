@@ -1,4 +1,4 @@
-"""What tasks and jobs have made is not to be kept any longer: the dog `purge` removes it then."""
+"""Removal of outputs of tasks and jobs: marks them for the dog `purge`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """A dataset, and the files in it that are not to be kept any longer."""
+    """A dataset, and its files that JEDI will remove."""
 
     dataset: str
     files: int
@@ -34,7 +34,8 @@ def clean(
     *,
     dry_run: bool = False,
 ) -> list[Cleaned]:
-    """Let all outputs of a task that has ended go in so many days; what there is of them now.
+    """Mark all outputs of an ended task for removal after so many days. Return the files that exist
+    now.
 
     NotFound, Forbidden; Refused: the task has not ended, or another one reads or fills its outputs.
     """
@@ -56,11 +57,12 @@ def clean(
 
 
 def must_be_over(tx: Connection, task_ids: Sequence[int]) -> None:
-    """Refused unless tasks have ended and nobody needs what they have made."""
+    """Raise Refused unless the tasks have ended and no other task needs their outputs."""
     for task in tasks.find(tx, ids=task_ids):
         if not task.is_final:
             raise Refused(
-                f"Task {task.jedi_task_id} is {task.status}: its outputs can go when it has ended.",
+                f"Task {task.jedi_task_id} is {task.status}: its outputs can be "
+                "removed when it has ended.",
                 code="wrong_status",
                 jedi_task_id=task.jedi_task_id,
                 status=task.status,
@@ -75,20 +77,20 @@ def must_be_over(tx: Connection, task_ids: Sequence[int]) -> None:
 
 
 def must_stay(going: Iterable[int]) -> None:
-    """Refused if there are such jobs: what goes can't be kept."""
+    """Raise Refused if there are such jobs: their outputs are being removed."""
     for job in going:
         raise Refused(
-            f"Outputs of job {job} are gone, or being removed: they can't be kept any longer.",
+            f"JEDI has removed the outputs of job {job}, or is removing them: it can't keep them.",
             code="outputs_going",
             panda_id=job,
         )
 
 
 def told(who: str, keep_days: float, comment: str | None) -> str:
-    """The sentence for the logs of jobs."""
+    """Return the sentence for the logs of jobs."""
     why = f": {comment}" if comment else ""
-    how = f"are kept for {keep_days:g} more days" if keep_days else "need not be kept"
-    return f"Its outputs {how}, says {who}{why}."
+    how = f"stay {keep_days:g} more days" if keep_days else "may be removed now"
+    return f"Its outputs {how}, by {who}{why}."
 
 
 def _sums(files: Sequence[FileSummary]) -> list[Cleaned]:

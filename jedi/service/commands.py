@@ -1,4 +1,4 @@
-"""What people ask of a task: it is noted here and carried out by TaskCommando."""
+"""Commands on tasks: this module records them, and TaskCommando carries them out."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ARGUMENTS: Mapping[str, Mapping[str, type]] = {
     "incexec": {"parameters": dict, "sandbox": str},
     "reassign": {"site": str, "nucleus": str, "soft": bool, "nokill": bool},
 }
-"""What may be said with a command, and its type."""
+"""Arguments of each command, with their types."""
 
 _TYPES = {bool: "true or false", str: "text", dict: "a mapping of names to values"}
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -46,14 +46,14 @@ def command(
     arguments: Mapping[str, Any] = NOTHING,
     comment: str | None = None,
 ) -> int:
-    """Ask a task to be killed, retried, …; the number of the command.
+    """Record a command on a task, such as kill or retry. Return the number of the command.
 
     BadInput: no such command or argument; NotFound: no such task; Forbidden: somebody else's,
     unless `who` is an operator (or a production user who retries it, with the code that it has:
     docs/reference/task-states.md#commands); Refused: not in its status.
     """
     if name not in COMMANDS:
-        remedy = suggest(name, COMMANDS, f"There are {', '.join(COMMANDS)}")
+        remedy = suggest(name, COMMANDS, f"Use one of {', '.join(COMMANDS)}")
         raise BadInput([Problem("command", name, "no such command", remedy)])
     task = tasks.get(tx, jedi_task_id)
     retries = name == "retry" and not arguments.get("sandbox")
@@ -85,11 +85,11 @@ def command(
 
 
 def _alone(tx: Connection, jedi_task_id: int) -> None:
-    """A task that shares output datasets (allowTaskDuplication) does not fill them together with
-    another one: their names would be the same."""
+    """Refuse a task that would fill shared output datasets (allowTaskDuplication) together with
+    another task: their file names would be the same."""
     for row in datasets.fellows(tx, jedi_task_id):
         raise Refused(
-            f"Task {row.jeditaskid} makes {row.datasetname}, too: wait for its end.",
+            f"Task {row.jeditaskid} fills {row.datasetname}, too: wait for its end.",
             code="output_in_use",
             jedi_task_id=row.jeditaskid,
             dataset=row.datasetname,
@@ -97,11 +97,12 @@ def _alone(tx: Connection, jedi_task_id: int) -> None:
 
 
 def _runnable(tx: Connection, jedi_task_id: int, arguments: Mapping[str, Any]) -> None:
-    """The local files that its jobs run are still kept, or others are given."""
+    """Refuse unless JEDI still has the local files of the jobs, or the command brings new ones."""
     code = new_tasks.sandbox_of(tx, jedi_task_id)
     if code and not arguments.get("sandbox") and not new_tasks.has_sandbox(tx, code):
         raise Refused(
-            f"The local files of task {jedi_task_id} are forgotten: retry it with --new-code, or "
+            f"JEDI has removed the local files of task {jedi_task_id}: retry it with --new-code, "
+            "or "
             "submit it again.",
             code="sandbox_forgotten",
             jedi_task_id=jedi_task_id,
@@ -109,10 +110,10 @@ def _runnable(tx: Connection, jedi_task_id: int, arguments: Mapping[str, Any]) -
 
 
 def _told(tx: Connection, jedi_task_id: int) -> None:
-    """Its pre-processing job, if it has one, has told what there is to execute."""
+    """Refuse if the task has a pre-processing job that has not reported its result."""
     if preprocessing.lies_ahead(tx, jedi_task_id):
         raise Refused(
-            f"The pre-processing job of task {jedi_task_id} has not told yet what there is to do: "
+            f"The pre-processing job of task {jedi_task_id} has not reported its result yet: "
             "retry the task, or submit it again.",
             code="not_preprocessed",
             jedi_task_id=jedi_task_id,
@@ -120,8 +121,8 @@ def _told(tx: Connection, jedi_task_id: int) -> None:
 
 
 def keep_code(tx: Connection, files: Sequence[str], base_dir: Path) -> str:
-    """Keep local files, relative to `base_dir`, as the sandbox of a task that is retried: its
-    sha256, to be said with the command. BadInput: a file is not there, or not plain."""
+    """Store local files, relative to `base_dir`, as the new sandbox of a task. Return its sha256,
+    an argument of the command. BadInput: a file is not there, or not plain."""
     sandbox, problems = bundle(files, base_dir, int(knobs.load(tx)["sandbox.max_mb"]))
     if sandbox is None or problems:
         raise BadInput(problems)
@@ -130,29 +131,32 @@ def keep_code(tx: Connection, files: Sequence[str], base_dir: Path) -> str:
 
 
 def _wrong(name: str, arguments: Mapping[str, Any]) -> Iterator[Problem]:
-    """What is wrong with the arguments of a command."""
+    """Yield problems of a command's arguments."""
     known = ARGUMENTS.get(name, {})
     for key, value in arguments.items():
         if key not in known:
             listed = f"{name} takes {', '.join(known) or 'no arguments'}"
-            yield Problem(key, value, f"no argument of {name}", suggest(key, known, listed))
+            yield Problem(key, value, f"{name} has no such argument", suggest(key, known, listed))
         elif not isinstance(value, known[key]):
-            yield Problem(key, value, f"is {_TYPES[known[key]]}", "Correct it")
+            yield Problem(key, value, f"must be {_TYPES[known[key]]}", "Correct it")
 
 
 def _wrong_place(
     tx: Connection, jedi_task_id: int, arguments: Mapping[str, Any]
 ) -> Iterator[Problem]:
-    """A task is sent to one place, which has to be known, unless it said that it stays."""
+    """Yield problems of a reassignment: the task can't move, or the place is unknown or not the
+    only one."""
     if new_tasks.params_of(tx, [jedi_task_id])[jedi_task_id].get("disableReassign"):
-        rule, remedy = "the task was submitted so: nobody may reassign it", "Submit it anew without"
+        rule, remedy = "the task has disableReassign: true", "Submit it again without"
         yield Problem("disableReassign", True, rule, remedy)
     given = [key for key in ("site", "nucleus") if key in arguments]
     if len(given) != 1:
-        remedy = "Name a site, or a nucleus"
-        yield Problem("site", arguments.get("site"), "a task is sent to one place", remedy)
+        remedy = "Name either a site or a nucleus"
+        yield Problem("site", arguments.get("site"), "a task can only go to one place", remedy)
     if arguments.get("soft") and arguments.get("nokill"):
-        yield Problem("nokill", True, "soft kills queued jobs", "Leave one of them out")
+        yield Problem(
+            "nokill", True, "soft kills queued jobs, nokill kills none", "Remove one of the two"
+        )
     known = [row.site for row in sites.all_sites(tx)]
     for key in given:
         if (place := arguments[key]) not in known:

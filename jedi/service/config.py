@@ -96,5 +96,5 @@ def unset(tx: Connection, who: str, name: str) -> Any:
 def _knob(name: str) -> Knob:
     if name not in KNOBS:
         remedy = suggest(name, KNOBS, "`jedi config list` shows all")
-        raise BadInput([Problem("name", name, "there is no such knob", remedy)])
+        raise BadInput([Problem("name", name, "no such knob", remedy)])
     return KNOBS[name]

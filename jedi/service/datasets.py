@@ -101,9 +101,9 @@ def _is_open(ddm: DDM, name: str) -> bool:
 def _only_endpoint(tx: Connection) -> str:
     endpoints = list(sites.roots(tx))
     if len(endpoints) != 1:
-        known = ", ".join(endpoints) or "none: import a site file first"
+        known = ", ".join(endpoints) or "no endpoint exists: import a site file first"
         remedy = f"Name one of the endpoints ({known})"
-        raise BadInput([Problem("endpoint", None, "it is not clear where to", remedy)])
+        raise BadInput([Problem("endpoint", None, "the command needs an endpoint", remedy)])
     return endpoints[0]
 
 
@@ -112,14 +112,21 @@ def _check(paths: Sequence[Path]) -> None:
     seen: dict[str, Path] = {}
     for path in paths:
         if not path.is_file():
-            problems.append(Problem(str(path), path.name, "it is no file", "Name files"))
+            problems.append(Problem(str(path), path.name, "is not a file", "Name files"))
         try:
             names.lfn(path.name)
         except ValueError as error:
             problems.append(Problem(str(path), path.name, str(error), "Rename the file"))
         if path.name in seen:
             rule = f"{seen[path.name]} has the same name"
-            problems.append(Problem(str(path), path.name, rule, "A dataset holds a name once"))
+            problems.append(
+                Problem(
+                    str(path),
+                    path.name,
+                    rule,
+                    "Rename one of them: file names are unique in a dataset",
+                )
+            )
         seen[path.name] = path
     if problems:
         raise BadInput(problems)

@@ -31,7 +31,7 @@ from jedi.taskbuffer.users import users
 AGENT = "jedi-job"
 CANCELLED = "cancelled_by_user"
 TOLD = 10
-"""So many files that are wrong are named."""
+"""Number of wrong files that a refusal names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ def pilot_printed(tx: Connection, logs: Path, panda_id: int) -> Printed:
         said = log.read_text(errors="replace")
     except OSError as error:
         raise NotFound(
-            f"Job {panda_id} has no log of a pilot here: {log}.", code="no_pilot_log"
+            f"JEDI has no pilot log of job {panda_id}: {log}.", code="no_pilot_log"
         ) from error
     return Printed(panda_id, job.status, str(log), said, "")
 
@@ -214,7 +214,7 @@ def cancel(tx: Connection, who: str, panda_ids: Sequence[int], comment: str | No
     jobs = _held_fast(tx, who, panda_ids, "cancel", states.JOB_LIVE)
     for maker, merger in merging.merge_jobs(tx, panda_ids).items():
         raise Refused(
-            f"The outputs of job {maker} are in merge job {merger}, and end with it.",
+            f"Merge job {merger} reads the outputs of job {maker}: cancel the merge job instead.",
             code="being_merged",
             panda_id=maker,
             merge_job=merger,
@@ -258,8 +258,8 @@ def hold(
     for job in jobs:
         if job.status in states.JOB_AT_SITE and job.site not in allowed:
             raise Refused(
-                f"Job {job.panda_id} is {job.status}: at {job.site} none may be held in its slot. "
-                "Hold it after it has run (--after), or cancel it.",
+                f"Job {job.panda_id} is {job.status}: {job.site} does not allow held jobs in "
+                "slots. Hold it after it has run (--after), or cancel it.",
                 code="no_hold_in_pilots",
                 panda_id=job.panda_id,
                 site=job.site,
@@ -282,8 +282,8 @@ def must_be_there(ddm: DDM, inputs: Iterable[tuple[int, JobFile]]) -> None:
     if wrong:
         more = f"; {len(wrong) - TOLD} more" if len(wrong) > TOLD else ""
         raise Refused(
-            f"Inputs are not there: {'; '.join(wrong[:TOLD])}{more}. Bring them, or have done what "
-            "can be done (--force).",
+            f"Inputs are missing: {'; '.join(wrong[:TOLD])}{more}. Copy "
+            "them there, or use --force to run the job without them.",
             code="inputs_missing",
             inputs=wrong,
         )
@@ -355,7 +355,7 @@ def _held_fast(
             )
         if job.status not in possible:
             raise Refused(
-                f"Job {job.panda_id} is {job.status}: to {verb} it, it has to be one of "
+                f"Job {job.panda_id} is {job.status}: {verb} accepts only jobs that are "
                 f"{', '.join(possible)}.",
                 code="wrong_status",
                 panda_id=job.panda_id,

@@ -1,4 +1,4 @@
-"""Whether the local files that a task is retried with are those that its command runs."""
+"""Check of new code: a retried task needs all local files that its command runs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _BETWEEN = re.compile(r"[\s'\"`=;|&()<>]+")
 
 
 def cautions(tx: Connection, task_ids: Sequence[int], sha256: str) -> list[str]:
-    """A sentence for each of these tasks whose command names local files that are not among those
-    of the sandbox `sha256`."""
+    """Return a sentence for each of these tasks whose command names local files that the sandbox
+    `sha256` lacks."""
     new = _names(tx, sha256)
     found = []
     for task_id, params in sorted(new_tasks.params_of(tx, task_ids).items()):
@@ -25,16 +25,16 @@ def cautions(tx: Connection, task_ids: Sequence[int], sha256: str) -> list[str]:
         old = new_tasks.sandbox_of(tx, task_id)
         if missing := lacking(command, _names(tx, old) if old else (), new):
             found.append(
-                f"Task {task_id} runs {', '.join(missing)}, which is not among the new files "
-                f"({', '.join(sorted(new))}): its jobs will not find it. Give all files of the "
-                "task with --new-code, under their names."
+                f"Task {task_id} runs {', '.join(missing)}, but the new files are only "
+                f"{', '.join(sorted(new))}: its jobs will fail. Give all files of the task "
+                "with --new-code, under their names."
             )
     return found
 
 
 def lacking(command: str, old: Iterable[str], new: Iterable[str]) -> list[str]:
-    """The local files that a command names, those of the old sandbox and `./NAME`, but for the new
-    ones; each once, in order."""
+    """Return the local files that a command names and the new sandbox lacks: files of the old
+    sandbox, and `./NAME`. Each occurs once, in order."""
     known, there = set(old), set(new)
     words = (word for word in _BETWEEN.split(command) if word)
     named = [w.removeprefix("./") for w in words if w.startswith("./") or w in known]
@@ -49,7 +49,7 @@ def _command(params: dict[str, object]) -> str:
 
 
 def _names(tx: Connection, sha256: str) -> set[str]:
-    """The files of a sandbox; none if it is kept no more."""
+    """Return the files of a sandbox; none if JEDI has removed it."""
     data = dispatch.sandbox(tx, sha256)
     if data is None:
         return set()

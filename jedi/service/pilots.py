@@ -111,7 +111,7 @@ def sandbox(tx: Connection, who: Identity, sha256: str) -> bytes:
 
 def _site(who: Identity) -> str:
     if who.kind != "pilot" or who.site is None:
-        raise Forbidden("This token is not a pilot's.", code="not_a_pilot")
+        raise Forbidden("This token does not belong to a pilot.", code="not_a_pilot")
     return who.site
 
 
@@ -128,7 +128,7 @@ def _claim(
         except IntegrityError:  # the same request, sent twice, was answered at this moment
             continue
     raise Refused(
-        f"Request {request.request_id} was made by another site. Number requests by UUID.",
+        f"Another site has used request {request.request_id}. Use UUIDs as ids of requests.",
         code="request_id_taken",
         request_id=request.request_id,
     )

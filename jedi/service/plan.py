@@ -46,8 +46,8 @@ from jedi.taskbuffer.tasks import new_tasks
 from jedi.taskrefiner.refine import Malformed, Refined, Submission, names_of
 
 Place = Callable[[Mapping[str, Any], str | None], tuple[KnownQueue, str | None]]
-"""From the columns of a task, and the name of a queue if it gives one, to its work queue and its
-processing type."""
+"""Finds the work queue and the processing type for the columns of a task and the queue's name, if
+the task gives one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +308,7 @@ def _stage(
     hard_max = known.knobs.jobgen.hard_max_files_per_job
     chunks = orders.chunks(read, order, sys.maxsize, hard_max)
     if not chunks:
-        raise JediError("No input file is there.", code="no_ready_files")
+        raise JediError("The task has no input file yet.", code="no_ready_files")
     made = Counter(before.figures["site"]) if before else {}
     found = propose(
         order, chunks, known.sites, _all_at_once(known.knobs), known.data.locate,
@@ -434,6 +434,6 @@ def place_of(
         if queue.queue_name == name if name else mine:
             return queue, columns["processingtype"]
     if name:
-        rule = "the file of the world has no such work queue"
+        rule = "the snapshot has no such work queue"
         raise BadInput([Problem("workQueueName", name, rule, "Leave it out")])
     return KnownQueue(0, label, vo, label), columns["processingtype"]

@@ -83,7 +83,7 @@ def recorded(
     except JediError as error:
         if error.code != "input_unknown":
             raise
-        remedy = "Export the world with it: jedi snapshot export --dataset NAME."
+        remedy = "Export the snapshot with this dataset: jedi snapshot export --dataset NAME."
         raise NotFound(f"{error.sentence} {remedy}", code=error.code) from error
     warnings = cautions(known.data, params)
     return replace(found, plan=replace(found.plan, warnings=warnings))
@@ -115,6 +115,8 @@ def _matched(
     queue = found.queue
     if queue is None:
         rule = "no active work queue takes the task"
-        raise BadInput([Problem("workQueueName", name, rule, "Look at: jedi queue list")])
+        raise BadInput(
+            [Problem("workQueueName", name, rule, "Look at the output of: jedi queue list")]
+        )
     home = KnownQueue(queue.queue_id, queue.queue_name, queue.vo, queue.queue_type)
     return home, found.processing_type

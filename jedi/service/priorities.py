@@ -32,15 +32,15 @@ def change(tx: Connection, who: str, jedi_task_id: int, priority: int) -> Change
     if who != task.user_name and role != "operator":
         raise Forbidden(
             f"Task {jedi_task_id} belongs to {task.user_name}: only its owner and operators may "
-            "give it another priority.",
+            "change its priority.",
             jedi_task_id=jedi_task_id,
             owner=task.user_name,
         )
     least, most = OF_USERS if role == "user" else (0, MOST)
     if not least <= priority <= most:
-        rule = f"priorities that you may give go from {least} to {most}"
+        rule = f"you may give priorities from {least} to {most}"
         raise BadInput(
-            [Problem("priority", priority, rule, "Choose among them, or ask an operator")]
+            [Problem("priority", priority, rule, "Choose one of these, or ask an operator")]
         )
     if task.is_final:
         raise Refused(f"Task {jedi_task_id} is already {task.status}.", code="wrong_status",

@@ -94,10 +94,10 @@ def _turn(row: Row[Any]) -> str:
     if row.gshare == EXPRESS:
         return "urgent: before all shares"
     if not row.shared:
-        return "not shared: as if nothing were used; users take turns, then priority"
+        return "not shared: counts as unused; users take turns, then priority"
     if row.ratio is None:
         return "nothing is allocated to its share; then priority"
-    return f"its share uses {100 * row.ratio:.0f} % of what it may; then priority"
+    return f"its share uses {100 * row.ratio:.0f} % of its allocation; then priority"
 
 
 @dataclass(frozen=True, slots=True)

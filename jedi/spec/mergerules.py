@@ -1,4 +1,4 @@
-"""What does not go together in a task whose outputs are merged."""
+"""Contradictions in tasks that merge their outputs."""
 
 from __future__ import annotations
 
@@ -28,26 +28,28 @@ _OWN_KEYS = {
 
 
 def merge_contradictions(params: TaskParams) -> Iterator[Problem]:
-    """Of keys, items and the merge jobs' placeholders."""
+    """Yield problems of keys, items and placeholders of merge jobs."""
     if not params.merge_output:
         for key, name in _OWN_KEYS.items():
             if (value := getattr(params, name)) is not None:
-                yield Problem(key, value, "is for merging", "Add mergeOutput: true")
+                yield Problem(
+                    key, value, "needs a task that merges its outputs", "Add mergeOutput: true"
+                )
         for item in params.items(OutputItem):
             if item.merge_only:
-                path, rule = "jobParameters", "mergeOnly is for merging"
+                path, rule = "jobParameters", "mergeOnly needs a task that merges its outputs"
                 yield Problem(path, item.value, rule, "Add mergeOutput: true")
         return
     for item in params.items(OutputItem):
         if item.allow_no_output and not item.merge_only:
-            rule = "every job has to make what is merged"
+            rule = "merging needs this output from every job"
             yield Problem("jobParameters", item.value, rule, "Leave allowNoOutput out")
     if not [item for item in params.items(OutputItem) if not item.merge_only]:
-        yield Problem("mergeOutput", True, "no output is there to be merged", "Add an output item")
+        yield Problem("mergeOutput", True, "the task has no output to merge", "Add an output item")
     spec = params.merge_spec
     if spec is None or not (spec.trans_path or spec.job_parameters.strip()):
         remedy = "Give mergeSpec with transPath and jobParameters"
-        yield Problem("mergeOutput", True, "nothing says how outputs are merged", remedy)
+        yield Problem("mergeOutput", True, "the task has no command for merge jobs", remedy)
         return
     yield from unfilled("mergeSpec.transPath", spec.trans_path, SYSTEM)
     yield from _placeholder_rules(params, spec.job_parameters)
@@ -68,20 +70,20 @@ def _placeholder_rules(params: TaskParams, template: str) -> Iterator[Problem]:
         try:
             wrong = found.name not in known or Form.parse(found.form).kind not in known[found.name]
         except ValueError as error:
-            yield Problem(path, found.text, str(error), "Correct what follows the slash")
+            yield Problem(path, found.text, str(error), "Correct the form after the slash")
             continue
         if wrong:
             yield Problem(
-                path, found.text, "nothing fills it in a merge job",
-                suggest(found.name, known, f"There are {', '.join(known)}"),
+                path, found.text, "merge jobs have no value for the placeholder",
+                suggest(found.name, known, f"Use one of {', '.join(known)}"),
             )  # fmt: skip
     if params.log_merge and "${TRN_LOG" not in template:
-        rule, remedy = "logs are to be merged, but not by this", "Use ${TRN_LOG:LOG}"
+        rule, remedy = "log_merge is set, but this command reads no logs", "Use ${TRN_LOG:LOG}"
         yield Problem(path, template, rule, remedy)
 
 
 def _name_rules(params: TaskParams) -> Iterator[Problem]:
-    """Names of what is merged are longer than those of the outputs."""
+    """Yield problems of names of unmerged files, which are longer than the names of the outputs."""
     for item in params.items(OutputItem):
         try:
             scope, _, name = longest_name(item.dataset).partition(":")

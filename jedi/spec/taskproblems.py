@@ -1,4 +1,4 @@
-"""Pydantic's errors as problems: where, what was there, the rule, the remedy."""
+"""Conversion of pydantic's errors to problems: the path, the value, the rule, the remedy."""
 
 from __future__ import annotations
 
@@ -16,28 +16,32 @@ from jedi.spec.taskrules import NOT_YET
 
 _WORDS = {
     "missing": ("is mandatory", "Add it"),
-    "string_type": ("is text", "Write it in quotes"),
-    "int_type": ("is a whole number", "Write it without quotes and without a point"),
-    "int_from_float": ("is a whole number", "Write it without a point"),
-    "float_type": ("is a number", "Write it without quotes"),
-    "bool_type": ("is true or false", "Write true or false, without quotes"),
-    "list_type": ("is a list", "Write a list"),
-    "dict_type": ("is a mapping of keys to values", "Write keys with values"),
-    "model_type": ("is a mapping of keys to values", "Write keys with values"),
-    "model_attributes_type": ("is a mapping of keys to values", "Write keys with values"),
-    "invalid_key": ("a key is text", "Write the key in quotes"),
-    "string_pattern_mismatch": ("holds printable ASCII characters", "Choose another name"),
+    "string_type": ("must be text", "Write it in quotes"),
+    "int_type": ("must be a whole number", "Write it without quotes and without a decimal point"),
+    "int_from_float": ("must be a whole number", "Write it without a decimal point"),
+    "float_type": ("must be a number", "Write it without quotes"),
+    "bool_type": ("must be true or false", "Write true or false, without quotes"),
+    "list_type": ("must be a list", "Write a list"),
+    "dict_type": ("must be a mapping of keys to values", "Write keys with values"),
+    "model_type": ("must be a mapping of keys to values", "Write keys with values"),
+    "model_attributes_type": ("must be a mapping of keys to values", "Write keys with values"),
+    "invalid_key": ("a key must be text", "Write the key in quotes"),
+    "string_pattern_mismatch": (
+        "must consist of printable ASCII characters",
+        "Choose another name",
+    ),
 }
-_KINDS = "an item has type: constant, or type: template with param_type input, output or number"
+_KINDS = "an item needs type: constant, or type: template with param_type input, output or number"
 
 
 def explain(error: ValidationError) -> list[Problem]:
-    """One problem for each error, in the order of the document."""
+    """Return one problem for each error, in the order of the document."""
     return [_explain(details) for details in error.errors(include_url=False)]
 
 
 def path_of(loc: Sequence[int | str]) -> str:
-    """`jobParameters[1].dataset` from pydantic's location, which also names an item's kind."""
+    """Return a path such as `jobParameters[1].dataset` for pydantic's location, which also names an
+    item's kind."""
     path = ""
     for i, step in enumerate(loc):
         if loc[0] == "jobParameters" and i == 2 and step in ITEM_MODELS:
@@ -58,7 +62,7 @@ def _explain(details: ErrorDetails) -> Problem:
     if kind == "value_error":
         return Problem(path, value, str(context["error"]), "Correct it")
     if kind == "string_type" and isinstance(value, bool):
-        rule = f"is text, but {str(value).lower()} without quotes is a truth value in YAML"
+        rule = f"must be text, but YAML reads {str(value).lower()} without quotes as a truth value"
         return Problem(path, value, rule, _WORDS[kind][1])
     message = details["msg"].removeprefix("Input ")
     rule, remedy = _WORDS.get(kind, (message, "Correct the value"))
@@ -83,7 +87,7 @@ def _unknown_key(loc: Sequence[int | str]) -> tuple[str, str]:
 def _unknown_kind(item: Any) -> tuple[str, str]:
     kind = str(item.get("param_type")) if isinstance(item, dict) else ""
     if kind == "log":
-        return _KINDS, "Give the log as the task's own key log"
+        return _KINDS, "Describe the log file with the task's key log"
     if kind in unsupported.PARAM_TYPES:
         return NOT_YET, "Leave it out"
     return _KINDS, suggest(kind, ITEM_MODELS, "Give type and param_type")

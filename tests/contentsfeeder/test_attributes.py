@@ -215,7 +215,7 @@ def test_bad_attributes_are_refused(text: str) -> None:
         ({"reusable": True}, {}, "[0].reusable", "the first input is the master"),
         ({}, {"nFilesPerJob": 3, "ratio": 2}, "[1].attributes", "ratio and np each say"),
         ({}, {"eventRatio": 3, "attributes": "er=2"}, "[1].eventRatio", "the attributes say it"),
-        ({"files": ["a"], "include": "b"}, {}, "[0].include", "the files are named already"),
+        ({"files": ["a"], "include": "b"}, {}, "[0].include", "the item already names its files"),
     ],
 )
 def test_contradictions(

@@ -97,7 +97,7 @@ def test_other_inputs_follow_it_by_another_placeholder() -> None:
     validate(document("/a/x", items=(SECOND,)))
     validate({**document("/a/x", items=(INPUT | {"value": ""},)), "dsForIN2": "demo:more"})
     (problem,) = problems(document("/a/x", items=(INPUT,)))
-    assert "something else feeds ${IN}" in problem.rule
+    assert "another item feeds ${IN} already" in problem.rule
     validate(document("/a/x", nEventsPerJob=5, nEventsPerInputFile=100))
 
 

@@ -25,8 +25,9 @@ why a site does not fit, a vocabulary of its own, with sentences."""
 ONLY_TOLD = {
     "batch_garbage", "batch_missing", "batch_refused", "batch_timeout", "catalogue_changed",
     "checksum_differs", "container_cycle", "database_account", "dataset_exists", "engine_failed",
-    "event_count_failed", "home_closed", "is_container", "no_database_account", "no_dog", "no_plugin",
-    "not_our_container", "not_staged", "outside_root", "schema_differs", "source_missing",
+    "event_count_failed", "home_closed", "is_container", "no_database_account", "no_dog",
+    "no_plugin", "not_our_container", "not_staged", "outside_root", "schema_differs",
+    "source_missing",
 }  # fmt: skip
 """Codes of errors that whoever catches them puts into a reason of its own, and one that JEDI's own
 plug-ins leave no room for."""

@@ -182,8 +182,8 @@ def test_a_retry_builds_again_what_failed(world: World) -> None:
     ("spec", "wrong"),
     [
         ({"jobParameters": "x"}, "where the build goes"),
-        ({"jobParameters": "${OUT} ${LIB}"}, "nothing fills it"),
-        ({"jobParameters": "${OUT/S}"}, "nothing fills it"),
+        ({"jobParameters": "${OUT} ${LIB}"}, "no value for the placeholder"),
+        ({"jobParameters": "${OUT/S}"}, "no value for the placeholder"),
     ],
 )
 def test_builds_are_checked(spec: dict[str, Any], wrong: str) -> None:

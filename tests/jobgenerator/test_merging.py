@@ -339,7 +339,10 @@ def test_one_job_is_cancelled_while_merging(world: World) -> None:
     everything(world)
     make(world, [job for job in jobs(world, task, "activated") if job not in made])
     everything(world)
-    with world.engine.begin() as tx, pytest.raises(Refused, match="are in merge job") as refused:
+    with (
+        world.engine.begin() as tx,
+        pytest.raises(Refused, match="reads the outputs of job") as refused,
+    ):
         job_service.cancel(tx, OWNER, [second], None)
     assert refused.value.facts["merge_job"] in {job.pandaid for job in merge_jobs(world, task)}
 
@@ -475,16 +478,16 @@ def test_many_tasks_merge_in_as_many_statements_as_one(world: World) -> None:
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ({"mergeOutput": True}, "nothing says how outputs are merged"),
-        ({"mergeSpec": SPEC}, "is for merging"),
-        ({"nFilesPerMergeJob": 3}, "is for merging"),
+        ({"mergeOutput": True}, "the task has no command for merge jobs"),
+        ({"mergeSpec": SPEC}, "needs a task that merges"),
+        ({"nFilesPerMergeJob": 3}, "needs a task that merges"),
         ({"mergeOutput": True, "mergeSpec": {"jobParameters": "cat ${TRN_OUTPUT7} ${IN}"}},
-         "nothing fills it in a merge job"),
+         "merge jobs have no value for the placeholder"),
         ({"mergeOutput": True, "mergeSpec": {"jobParameters": "cat ${TRN_LOG:LOG}"}},
-         "nothing fills it in a merge job"),
+         "merge jobs have no value for the placeholder"),
         ({"mergeOutput": True, "mergeSpec": SPEC, "log_merge": {"value": "l.${SN}",
                                                                "dataset": "a:l"}},
-         "logs are to be merged"),
+         "this command reads no logs"),
     ],
 )  # fmt: skip
 def test_what_does_not_go_together(keys: dict[str, Any], said: str) -> None:

@@ -69,7 +69,7 @@ def test_no_sums(text: str) -> None:
         ("${IN/LL}", "is no form of a placeholder"),
         ("${IN/M[#]}", "has no such form"),
         ("${IN/F[1:]}", "has brackets that hold no slice such as [0:2]"),
-        ("${MIDDLENAME}", "no field of a name is chosen"),
+        ("${MIDDLENAME}", "addNthFieldToLFN is missing"),
         ("${SURL}", "the task has no source URL"),
         ("${IN} ${SN/M[#+]}", "a value is missing"),
         ("${IN} ${SN/M}", "a value is missing"),

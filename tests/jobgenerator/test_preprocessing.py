@@ -157,7 +157,10 @@ def test_what_was_never_told_is_not_executed(world: World) -> None:
             end_jobs(world, "cancelled" if stop else "failed")
         cycle(world)
         assert row_of(world, task_id).status == ("aborted" if stop else "failed")
-        with world.engine.begin() as tx, pytest.raises(Refused, match="has not told yet"):
+        with (
+            world.engine.begin() as tx,
+            pytest.raises(Refused, match="has not reported its result"),
+        ):
             commands.command(tx, "anna", task_id, "incexec")
 
 

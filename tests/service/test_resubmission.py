@@ -234,8 +234,8 @@ def test_what_is_wrong_with_lost_files_is_told(world: World, made: int) -> None:
             world, taskName="r", lostFiles=["p.000001"], lostFilesDataset="a:p", recoverInto="new"
         )["jobParameters[1].dataset"]
     )
-    assert "Name lostFilesDataset" in problems(world, lostFiles=["p.000001"])["lostFiles"]
-    assert "no file is lost" in problems(world, recoverInto="new")["recoverInto"]
+    assert "Give lostFilesDataset" in problems(world, lostFiles=["p.000001"])["lostFiles"]
+    assert "the task has no lostFiles" in problems(world, recoverInto="new")["recoverInto"]
     found = problems(world, lostFiles=["p.000001"], lostFilesDataset="a:p", nEventsPerJob=2)
     assert "jedi-task recover" in found["lostFiles"]
 
@@ -243,7 +243,7 @@ def test_what_is_wrong_with_lost_files_is_told(world: World, made: int) -> None:
 def test_tasks_do_not_fill_a_dataset_together(world: World, first: int) -> None:
     submit(world, taskName="other", allowTaskDuplication=True)
     cycle(world, jobs_end_too=False)
-    with world.engine.begin() as tx, pytest.raises(Refused, match="makes a:p, too") as refused:
+    with world.engine.begin() as tx, pytest.raises(Refused, match="fills a:p, too") as refused:
         commands.command(tx, "anna", first, "incexec")
     assert refused.value.code == "output_in_use"
     cycle(world)

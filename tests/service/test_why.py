@@ -307,9 +307,9 @@ def test_turns_follow_shares_and_the_list_says_why(world: World) -> None:
     assert [one.jedi_task_id for one in turns] == [urgent, idle, low, busy]
     assert [one.reason.split(";")[0] for one in turns] == [
         "urgent: before all shares",
-        "its share uses 40 % of what it may",
-        "its share uses 40 % of what it may",
-        "its share uses 160 % of what it may",
+        "its share uses 40 % of its allocation",
+        "its share uses 40 % of its allocation",
+        "its share uses 160 % of its allocation",
     ]
     assert (shares["user"]["allocation"], shares["user"]["usage"]) == (5, 8)
     assert shares["free"]["allocation"] is None

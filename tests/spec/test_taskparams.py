@@ -191,7 +191,10 @@ def test_contradictions(document: Any, path: str) -> None:
 
 def test_false_without_quotes_is_a_truth_value() -> None:
     problem = str(only_problem(task(transPath=False)))
-    assert "is text, but false without quotes is a truth value in YAML. Write it in q" in problem
+    assert (
+        "must be text, but YAML reads false without quotes as a truth value. Write it in q"
+        in problem
+    )
 
 
 def test_two_outputs_can_not_come_from_one_file() -> None:
@@ -244,7 +247,7 @@ def test_every_job_makes_what_is_merged() -> None:
     document = task(mergeOutput=True, mergeSpec=spec)
     document["jobParameters"] = [INPUT, {**OUTPUT, "allowNoOutput": True}]
     found = only_problem(document)
-    assert found.rule == "every job has to make what is merged"
+    assert found.rule == "merging needs this output from every job"
 
 
 def test_what_is_malformed_is_not_said_to_be_lacking() -> None:

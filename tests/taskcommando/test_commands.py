@@ -73,7 +73,7 @@ def test_what_is_wrong_with_a_command_is_told(world: World) -> None:
     )
     with pytest.raises(BadInput, match="Did you mean soft"):
         ask(world, task, "finish", sof=True)
-    with pytest.raises(BadInput, match="is true or false"):
+    with pytest.raises(BadInput, match="must be true or false"):
         ask(world, task, "finish", soft="yes")
     with pytest.raises(BadInput, match="pause takes no arguments"):
         ask(world, task, "pause", xyz=True)

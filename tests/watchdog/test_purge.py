@@ -98,7 +98,7 @@ def test_a_job_is_purged_and_the_others_are_not(world: World, done: int) -> None
         )
         shown = jobs.show(tx, first)
     assert [step.reason_code for step in shown.steps][-2:] == ["to_be_purged", "purged"]
-    assert shown.steps[-2].reason == "Its outputs need not be kept, says anna: I have them."
+    assert shown.steps[-2].reason == "Its outputs may be removed now, by anna: I have them."
     with pytest.raises(Refused, match="can't be kept"):
         purge(world, [first], keep_days=1.0)
     with pytest.raises(NotFound):  # all or none
