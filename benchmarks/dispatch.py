@@ -16,7 +16,7 @@ from jedi.agent.world import make_world
 from jedi.core.errors import JediError
 from jedi.core.settings import Settings
 from jedi.service import pilots
-from jedi.spec.wire import AcquireRequest, Resources
+from jedi.spec.jobs.wire import AcquireRequest, Resources
 from jedi.taskbuffer.db.engine import plan_once
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
 from jedi.taskbuffer.users.users import Identity

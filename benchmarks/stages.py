@@ -18,7 +18,7 @@ from jedi.core import clock
 from jedi.core.errors import JediError
 from jedi.jobdispatcher.agent import Adder
 from jedi.service import pilots
-from jedi.spec.wire import AcquireRequest, Beat, Measures, Report, Resources
+from jedi.spec.jobs.wire import AcquireRequest, Beat, Measures, Report, Resources
 from jedi.taskbuffer.db.engine import at_once, connect, plan_once
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
 from jedi.taskbuffer.users.users import Identity

@@ -21,7 +21,7 @@ from jedi.core import clock
 from jedi.ddm.interface import DDM
 from jedi.service import pilots
 from jedi.service.pilots import Answer
-from jedi.spec.wire import AcquireRequest, Beats, LogEntries, Reports
+from jedi.spec.jobs.wire import AcquireRequest, Beats, LogEntries, Reports
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
 from jedi.taskbuffer.users.users import Identity

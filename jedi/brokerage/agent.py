@@ -18,9 +18,9 @@ from jedi.brokerage.record import lottery_seed, record
 from jedi.brokerage.requirements import Requirements
 from jedi.core import clock
 from jedi.core.errors import JediError
-from jedi.spec.decision import Pledge
-from jedi.spec.request import InputAvailability
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.sites.decision import Pledge
+from jedi.spec.sites.request import InputAvailability
+from jedi.spec.sites.snapshot import Snapshot
 from jedi.taskbuffer.sites import decisions
 from jedi.taskbuffer.sites import snapshot as snapshots
 from jedi.taskbuffer.tasks import tasks

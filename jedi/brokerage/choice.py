@@ -10,7 +10,7 @@ import numpy as np
 from jedi.brokerage.lottery import Lottery
 from jedi.brokerage.verdict import FilterResults
 from jedi.spec.arrays import Numbers
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.sites.snapshot import Snapshot
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,7 @@ from jedi.brokerage.verdict import judge
 from jedi.brokerage.weights import product
 from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Numbers
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.sites.snapshot import Snapshot
 
 
 class GenericBroker:

@@ -9,7 +9,7 @@ from jedi.brokerage.requirements import Requirements
 from jedi.core import states
 from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools, Numbers
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.sites.snapshot import Snapshot
 
 _RUNNING = frozenset({"running", "holding"})
 _STARTING = frozenset({"sent", "starting"})

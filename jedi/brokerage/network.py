@@ -13,7 +13,7 @@ from jedi.brokerage.filters.nearness import in_nucleus
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Numbers
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.sites.snapshot import Snapshot
 
 SAME_SITE = 2.5
 UNKNOWN_CLOSENESS, WORST_CLOSENESS = 7.7, 11.0

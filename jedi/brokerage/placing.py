@@ -11,10 +11,10 @@ import numpy as np
 from jedi.brokerage.replicas import Replicas, of_replicas
 from jedi.brokerage.requirements import Requirements, ahead
 from jedi.core.knobs import Knobs
-from jedi.spec.decision import Pledge
-from jedi.spec.demand import Demand, InputSize
-from jedi.spec.request import InputAvailability, Request
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.jobs.demand import Demand, InputSize
+from jedi.spec.sites.decision import Pledge
+from jedi.spec.sites.request import InputAvailability, Request
+from jedi.spec.sites.snapshot import Snapshot
 
 
 class FreeSpace(Protocol):

@@ -32,7 +32,7 @@ from jedi.brokerage.task import BY_WEIGHT
 from jedi.brokerage.verdict import FilterResults, judge
 from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools, Numbers
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.sites.snapshot import Snapshot
 
 CAPS = (QUEUE_CAP, WAITING_CAP)
 VOIDABLE = (MUCH_TO_MOVE, MANY_TO_MOVE)

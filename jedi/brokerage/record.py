@@ -12,8 +12,8 @@ from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.verdict import FilterResults
 from jedi.core.knobs import Knobs
-from jedi.spec.decision import Decision, Refusal
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.sites.decision import Decision, Refusal
+from jedi.spec.sites.snapshot import Snapshot
 
 COMPONENTS = ("broker.", "taskbroker.", "analysis.", "network.", "core.work_shortage",
               "jobgen.batch_")  # fmt: skip

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from jedi.spec.arrays import Bools, Ints
-from jedi.spec.request import InputAvailability, SiteInput
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.sites.request import InputAvailability, SiteInput
+from jedi.spec.sites.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ import numpy as np
 
 from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Ints, Numbers
-from jedi.spec.chunk import Chunk
-from jedi.spec.decision import Pledge
-from jedi.spec.demand import Demand, InputSize
-from jedi.spec.request import InputAvailability, RecentJobs, Request, SiteInput
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.datasets.chunk import Chunk
+from jedi.spec.jobs.demand import Demand, InputSize
+from jedi.spec.sites.decision import Pledge
+from jedi.spec.sites.request import InputAvailability, RecentJobs, Request, SiteInput
+from jedi.spec.sites.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from jedi.brokerage.verdict import FilterResults, judge
 from jedi.brokerage.weights import product
 from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools, Numbers
-from jedi.spec.demand import GB
-from jedi.spec.request import InputAvailability
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.jobs.demand import GB
+from jedi.spec.sites.request import InputAvailability
+from jedi.spec.sites.snapshot import Snapshot
 
 GB_PER_CORE_DAY = 0.25
 """What work that is left will still write."""

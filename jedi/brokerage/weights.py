@@ -17,8 +17,8 @@ from jedi.brokerage.network import link_weight
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Numbers
-from jedi.spec.demand import GB
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.jobs.demand import GB
+from jedi.spec.sites.snapshot import Snapshot
 
 Factors = Mapping[str, Numbers]
 

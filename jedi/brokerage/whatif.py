@@ -13,7 +13,7 @@ from jedi.brokerage.weights import product
 from jedi.core.errors import BadInput, Problem
 from jedi.core.knobs import KNOBS, Knobs
 from jedi.core.suggest import suggest
-from jedi.spec.snapshot import KINDS, Snapshot
+from jedi.spec.sites.snapshot import KINDS, Snapshot
 
 SEED_NAMES = {
     "corecount": "cores", "corepower": "core_power", "maxtime": "max_time_s",

@@ -78,7 +78,7 @@ def up(
 
     Example: `JEDI_HOME=~/jedi-home jedi up --detach`
     """
-    from jedi.spec.sitefile import read_sites
+    from jedi.spec.sites.site_file import read_sites
     from jedi.standalone.detach import up_detached
     from jedi.standalone.installation import Installation
     from jedi.standalone.up import up

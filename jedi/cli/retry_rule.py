@@ -12,7 +12,7 @@ from jedi.cli.task_common import task_ids
 from jedi.core.settings import caller
 
 if TYPE_CHECKING:
-    from jedi.spec.retryrule import RetryRule
+    from jedi.spec.jobs.retry_rules import RetryRule
 
 app = application("Retry rules: effects of jobs' errors besides another attempt.")
 
@@ -82,7 +82,7 @@ def rule_test(
 
 
 def _show(rules: list[RetryRule]) -> None:
-    from jedi.spec.retryrule import CONDITIONS
+    from jedi.spec.jobs.retry_rules import CONDITIONS
 
     table(
         ["rule", "active", "jobs whose", "action", "attempts", "description"],

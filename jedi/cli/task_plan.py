@@ -39,7 +39,7 @@ def plan(
     Example: `jedi-task plan hello.yaml --set broker.max_sites=2`
     """
     from jedi.service import planning, system_state
-    from jedi.spec.tasktext import read_task_file
+    from jedi.spec.tasks.text import read_task_file
 
     text, format = read_task_file(file)
     other = planning.Alternative(knobs or (), sites or ())

@@ -20,7 +20,7 @@ def params(
 
     Example: `jedi-task params event`
     """
-    from jedi.spec.taskreference import parameters
+    from jedi.spec.tasks.reference import parameters
 
     wanted = [word.lower() for word in words or [""]]
     found = [
@@ -36,6 +36,6 @@ def schema(as_json: Json = True) -> None:
 
     Example: `jedi-task schema > task.schema.json`
     """
-    from jedi.spec.taskreference import schema as made
+    from jedi.spec.tasks.reference import schema as made
 
     show(made(), as_json, lambda: None)  # it has no other form

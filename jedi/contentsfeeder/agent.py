@@ -27,7 +27,7 @@ from jedi.contentsfeeder.lookup import look_up
 from jedi.contentsfeeder.order import feed_task, lost_of
 from jedi.contentsfeeder.rows import Rows, new_rows, render
 from jedi.core.errors import BadInput
-from jedi.spec.splitrule import SplitRules
+from jedi.spec.splitting.split_rules import SplitRules
 from jedi.taskbuffer.db import engine
 from jedi.taskbuffer.inputs import contents, datasets, recovery
 from jedi.taskbuffer.tasks import family, new_tasks, scouting, tasks

@@ -10,10 +10,10 @@ from typing import Protocol
 
 from jedi.contentsfeeder.select import Selection
 from jedi.core import names
-from jedi.spec.splitrule import WHOLE_IDS, SplitRules
+from jedi.spec.splitting.split_rules import WHOLE_IDS, SplitRules
+from jedi.spec.tasks.labels import PRODUCTION_LABELS
 
 PSEUDO_LFN = "pseudo_lfn"
-PRODUCTION_LABELS = ("managed", "test")
 
 
 class Listed(Protocol):

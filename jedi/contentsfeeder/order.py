@@ -8,9 +8,9 @@ from typing import Any
 
 from jedi.contentsfeeder.feed import FeedTask, InputDataset, PseudoFile, needs_nucleus
 from jedi.contentsfeeder.select import Selection
-from jedi.spec import physical
-from jedi.spec.dataset import Attributes
-from jedi.spec.splitrule import SplitRules
+from jedi.spec.datasets import physical
+from jedi.spec.datasets.dataset import Attributes
+from jedi.spec.splitting.split_rules import SplitRules
 
 
 def feed_task(

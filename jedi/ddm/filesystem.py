@@ -20,7 +20,7 @@ from jedi.ddm import sidecar
 from jedi.ddm.directories import Directories, guid, must_be_plain
 from jedi.ddm.interface import DatasetInfo, FileInfo, OpenOrClosed, Replica, TemporaryCopy, flatten
 from jedi.ddm.storage import FileStats, Storage, make_below, valid_dataset, valid_lfn
-from jedi.spec.dataset import FileKey
+from jedi.spec.datasets.dataset import FileKey
 
 
 class FileSystemDDM(Directories):

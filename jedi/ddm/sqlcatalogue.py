@@ -30,7 +30,7 @@ from jedi.ddm.interface import (
     flatten,
 )
 from jedi.ddm.storage import Storage, valid_dataset, valid_lfn
-from jedi.spec.dataset import FileKey
+from jedi.spec.datasets.dataset import FileKey
 from jedi.taskbuffer.inputs import catalogue
 
 _COLUMNS = ("lfn", "size", "adler32", "guid", "nevents", "boundary", "lumiblock")

@@ -11,7 +11,6 @@ from sqlalchemy import Connection
 
 from jedi.agent.base import World
 from jedi.brokerage.record import lottery_seed, record
-from jedi.contentsfeeder.feed import PRODUCTION_LABELS
 from jedi.core import clock
 from jedi.core.errors import JediError
 from jedi.jobgenerator.agent_claiming import Claiming, GenerationItem, pair_of
@@ -29,7 +28,8 @@ from jedi.jobgenerator.outcome import (
     too_few,
 )
 from jedi.jobgenerator.propose import propose
-from jedi.spec.generation import NewJobs
+from jedi.spec.jobs.generation import NewJobs
+from jedi.spec.tasks.labels import PRODUCTION_LABELS
 from jedi.taskbuffer.db import locks
 from jedi.taskbuffer.jobs import generation, merging, one_job, orders
 from jedi.taskbuffer.sites import decisions

@@ -12,15 +12,15 @@ from sqlalchemy import Connection, Row
 
 from jedi.agent.base import TaskAgent, World
 from jedi.brokerage.brokers import broker_of
-from jedi.contentsfeeder.feed import PRODUCTION_LABELS
 from jedi.jobgenerator.budget import share_out
 from jedi.jobgenerator.merge import MergeItem
 from jedi.jobgenerator.outcome import (
     GenerationOutcome,
     Merges,
 )
-from jedi.spec.request import RecentJobs
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.sites.request import RecentJobs
+from jedi.spec.sites.snapshot import Snapshot
+from jedi.spec.tasks.labels import PRODUCTION_LABELS
 from jedi.taskbuffer.db import locks
 from jedi.taskbuffer.jobs import orders
 from jedi.taskbuffer.jobs.orders import Claimed

@@ -21,10 +21,10 @@ from jedi.jobgenerator.outcome import (
 from jedi.jobgenerator.output_datasets import ANY_SITE, output_endpoints, with_datasets
 from jedi.jobgenerator.plan import Cut
 from jedi.jobgenerator.propose import Proposal
-from jedi.spec.chunk import Chunk, Files
-from jedi.spec.decision import Decision
-from jedi.spec.generation import NewJobs, OutputDataset, TaskOrder
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.datasets.chunk import Chunk, Files
+from jedi.spec.jobs.generation import NewJobs, OutputDataset, TaskOrder
+from jedi.spec.sites.decision import Decision
+from jedi.spec.sites.snapshot import Snapshot
 from jedi.taskbuffer.inputs import instances
 from jedi.taskbuffer.jobs import builds, orders
 from jedi.taskbuffer.jobs.orders import Claimed

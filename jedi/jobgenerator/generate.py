@@ -17,9 +17,9 @@ from jedi.jobgenerator.lineage import Lineage, trace
 from jedi.jobgenerator.naming import MARK, middle_name, must_not_be_read, name_files, padded
 from jedi.jobgenerator.plan import Cut
 from jedi.spec.arrays import Ints
-from jedi.spec.chunk import Files
-from jedi.spec.demand import Demand, InputSize
-from jedi.spec.generation import (
+from jedi.spec.datasets.chunk import Files
+from jedi.spec.jobs.demand import Demand, InputSize
+from jedi.spec.jobs.generation import (
     EventUse,
     InputUse,
     NewJobs,
@@ -29,10 +29,10 @@ from jedi.spec.generation import (
     SharedInput,
     TaskOrder,
 )
-from jedi.spec.placeholders import MIDDLE, SYSTEM, Form, list_file, placeholders
-from jedi.spec.priority import job_priorities
-from jedi.spec.snapshot import Snapshot
-from jedi.spec.splitrule import TIED_IDS
+from jedi.spec.scheduling.priority import job_priorities
+from jedi.spec.sites.snapshot import Snapshot
+from jedi.spec.splitting.split_rules import TIED_IDS
+from jedi.spec.tasks.placeholders import MIDDLE, SYSTEM, Form, list_file, placeholders
 
 _MOST = 2**31 - 1
 
@@ -283,7 +283,7 @@ class _Values:
             raise JediError(f"{word} divides by zero.", code="unresolved_placeholder") from None
 
     def _numbers(self, name: str) -> Sequence[int]:
-        """Placeholders that JEDI fills by itself (spec.placeholders.SYSTEM)."""
+        """Placeholders that JEDI fills by itself (spec.tasks.placeholders.SYSTEM)."""
         m = self._m
         match name:
             case "SEQNUMBER":  # a retry keeps its number, as it keeps its unit of work

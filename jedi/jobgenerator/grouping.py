@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from jedi.spec.chunk import Chunk, Files, Secondary
-from jedi.spec.splitrule import SplitRules
+from jedi.spec.datasets.chunk import Chunk, Files, Secondary
+from jedi.spec.splitting.split_rules import SplitRules
 
 
 def in_order(chunks: Sequence[Chunk], rules: SplitRules) -> list[Chunk]:

@@ -14,7 +14,7 @@ import numpy as np
 from jedi.core import kills
 from jedi.jobgenerator.plan import Cut
 from jedi.spec.arrays import Ints
-from jedi.spec.generation import Predecessor, Retry
+from jedi.spec.jobs.generation import Predecessor, Retry
 
 
 @dataclass(frozen=True, slots=True)

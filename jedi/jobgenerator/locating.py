@@ -12,10 +12,10 @@ from jedi.core import states
 from jedi.jobgenerator.inputs import Where
 from jedi.jobgenerator.plan import Cut
 from jedi.spec.arrays import Bools
-from jedi.spec.chunk import Chunk, Files
-from jedi.spec.generation import Input, TaskOrder
-from jedi.spec.request import InputAvailability
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.datasets.chunk import Chunk, Files
+from jedi.spec.jobs.generation import Input, TaskOrder
+from jedi.spec.sites.request import InputAvailability
+from jedi.spec.sites.snapshot import Snapshot
 
 Locate = Callable[[str, Sequence[str]], Mapping[str, Sequence[str]]]
 """The endpoints that hold each of these files of a dataset."""

@@ -14,11 +14,11 @@ import numpy as np
 from jedi.core.knobs import Knobs
 from jedi.jobgenerator.plan import Cut
 from jedi.jobgenerator.splitter import Caps, Splitter, walk
-from jedi.spec.chunk import Chunk, Secondary
-from jedi.spec.demand import GB, MB, Demand
-from jedi.spec.generation import TaskOrder
-from jedi.spec.merging import GROWTH, MergeOrder, Stream
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.datasets.chunk import Chunk, Secondary
+from jedi.spec.jobs.demand import GB, MB, Demand
+from jedi.spec.jobs.generation import TaskOrder
+from jedi.spec.jobs.merging import GROWTH, MergeOrder, Stream
+from jedi.spec.sites.snapshot import Snapshot
 
 
 @dataclass(frozen=True, eq=False)

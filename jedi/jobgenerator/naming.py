@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from jedi.core.errors import JediError
-from jedi.spec.generation import JobOutput
+from jedi.spec.jobs.generation import JobOutput
 
 DIGITS = 6
 MARK = "\0"

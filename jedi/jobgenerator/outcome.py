@@ -10,9 +10,9 @@ from jedi.brokerage.explain import counts, why_nowhere
 from jedi.core.knobs import Knobs
 from jedi.jobgenerator.plan import ShortStream
 from jedi.jobgenerator.propose import Proposal
-from jedi.spec.building import Builds
-from jedi.spec.decision import Decision
-from jedi.spec.generation import NewJobs, TaskOrder
+from jedi.spec.jobs.building import Builds
+from jedi.spec.jobs.generation import NewJobs, TaskOrder
+from jedi.spec.sites.decision import Decision
 
 
 @dataclass(frozen=True, eq=False)

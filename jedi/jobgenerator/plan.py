@@ -12,9 +12,9 @@ from jedi.core.knobs import Knobs
 from jedi.jobgenerator.splitter import Splitter, walk
 from jedi.jobgenerator.strategies import FileStrategy
 from jedi.spec.arrays import Bools, Ints
-from jedi.spec.chunk import Chunk, Secondary
-from jedi.spec.demand import Demand
-from jedi.spec.splitrule import SplitRules
+from jedi.spec.datasets.chunk import Chunk, Secondary
+from jedi.spec.jobs.demand import Demand
+from jedi.spec.splitting.split_rules import SplitRules
 
 
 @dataclass(frozen=True, eq=False)

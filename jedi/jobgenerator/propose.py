@@ -14,10 +14,10 @@ from jedi.core.knobs import Knobs
 from jedi.jobgenerator.grouping import in_order, of_one_memory
 from jedi.jobgenerator.locating import Locate, data_of
 from jedi.jobgenerator.plan import Cut, ShortStream, plan
-from jedi.spec.chunk import Chunk
-from jedi.spec.generation import TaskOrder
-from jedi.spec.request import InputAvailability, RecentJobs
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.datasets.chunk import Chunk
+from jedi.spec.jobs.generation import TaskOrder
+from jedi.spec.sites.request import InputAvailability, RecentJobs
+from jedi.spec.sites.snapshot import Snapshot
 
 
 @dataclass(frozen=True, eq=False)

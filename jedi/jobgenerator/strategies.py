@@ -17,10 +17,10 @@ from jedi.core.knobs import Knobs
 from jedi.jobgenerator.naming import middle_name
 from jedi.jobgenerator.splitter import Caps, Weights
 from jedi.spec.arrays import Ints
-from jedi.spec.chunk import Chunk, Secondary
-from jedi.spec.demand import GB, MB, Demand, InputSize
-from jedi.spec.snapshot import Snapshot
-from jedi.spec.splitrule import ONE_ID, WHOLE_IDS, SplitRules
+from jedi.spec.datasets.chunk import Chunk, Secondary
+from jedi.spec.jobs.demand import GB, MB, Demand, InputSize
+from jedi.spec.sites.snapshot import Snapshot
+from jedi.spec.splitting.split_rules import ONE_ID, WHOLE_IDS, SplitRules
 
 
 class FileStrategy:

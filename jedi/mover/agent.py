@@ -17,7 +17,7 @@ from jedi.core.errors import JediError, LockLost
 from jedi.ddm import replicas
 from jedi.ddm.interface import TransferResult
 from jedi.mover.plan import NeededFile, Route, TransferPlan, WaitingJob, activity, make_plan
-from jedi.spec.dataset import FileKey
+from jedi.spec.datasets.dataset import FileKey
 from jedi.taskbuffer.db import locks
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.jobs import job_ends, moving

@@ -24,7 +24,8 @@ from jedi.postprocessor.outcome import (
     incomplete,
 )
 from jedi.postprocessor.scouts import shaped
-from jedi.spec.scouting import Judgement, Scouted
+from jedi.spec.jobs.scouting import Judgement, Scouted
+from jedi.spec.scheduling.resource_types import ResourceType
 from jedi.taskbuffer.inputs import datasets, recutting, validation
 from jedi.taskbuffer.scheduling import statistics
 from jedi.taskbuffer.tasks import (
@@ -37,7 +38,6 @@ from jedi.taskbuffer.tasks import (
     tasks,
 )
 from jedi.taskbuffer.tasks.tasks import Move
-from jedi.taskrefiner.resource import ResourceType
 
 _VALIDATED = ("prepared", "passed", "toabort")
 _PREPARED = TaskVerdict("prepared", "all_processed", "No input is left and no job is running.")

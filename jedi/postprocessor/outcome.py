@@ -9,8 +9,8 @@ from typing import Any
 from jedi.core import states
 from jedi.core.knobs import Knobs
 from jedi.postprocessor import scouts
-from jedi.spec.scouting import Judgement, Scouted
-from jedi.spec.splitrule import SplitRules
+from jedi.spec.jobs.scouting import Judgement, Scouted
+from jedi.spec.splitting.split_rules import SplitRules
 
 _IN_USE = ("ready", "running")
 _NOT_SETTLED = ("defined", "toupdate", "pending", *_IN_USE)

@@ -12,11 +12,11 @@ from math import ceil
 from statistics import median
 from typing import Any
 
-from jedi.contentsfeeder.feed import PRODUCTION_LABELS
 from jedi.core.knobs import Knobs
-from jedi.spec.demand import SIZES
-from jedi.spec.scouting import Declared, Judgement, Measured, Scout, Scouted
-from jedi.taskrefiner.resource import ResourceType, resource_type
+from jedi.spec.jobs.demand import SIZES
+from jedi.spec.jobs.scouting import Declared, Judgement, Measured, Scout, Scouted
+from jedi.spec.scheduling.resource_types import ResourceType, resource_type
+from jedi.spec.tasks.labels import PRODUCTION_LABELS
 
 KB, MB = 2.0**10, 2.0**20
 _LONG_S = 6 * 3600.0

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from jedi.core.errors import BadInput, Problem
 from jedi.ddm.interface import DDM
 from jedi.service.submission import Submitted, submit
-from jedi.spec.tasktext import split
+from jedi.spec.tasks.text import split
 from jedi.taskbuffer.tasks import new_tasks
 
 

@@ -14,7 +14,7 @@ from jedi.core.suggest import suggest
 from jedi.service import tasks
 from jedi.service.sandbox import bundle
 from jedi.service.submission_checks import recheck
-from jedi.spec.incremental import change
+from jedi.spec.tasks.incremental import change
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.sites import sites

@@ -21,7 +21,7 @@ from jedi.ddm.interface import DDM
 from jedi.service import cleaning, results, tasks
 from jedi.service.results import OutputCopy, Printed
 from jedi.service.tasks import FileSummary
-from jedi.spec.attempt import JobFile
+from jedi.spec.jobs.attempt import JobFile
 from jedi.taskbuffer.housekeeping import knobs, purging
 from jedi.taskbuffer.jobs import job_ends, merging, moving, one_job
 from jedi.taskbuffer.jobs import jobs as job_rows

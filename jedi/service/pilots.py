@@ -15,8 +15,8 @@ from sqlalchemy.exc import IntegrityError
 from jedi.core.errors import Forbidden, JediError, NotFound, Refused
 from jedi.core.knobs import Knobs
 from jedi.ddm.interface import DDM
-from jedi.spec.attempt import HeldJob, JobFile
-from jedi.spec.wire import AcquireRequest, Beat, LogEntry, Report
+from jedi.spec.jobs.attempt import HeldJob, JobFile
+from jedi.spec.jobs.wire import AcquireRequest, Beat, LogEntry, Report
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.jobs import dispatch
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting

@@ -34,12 +34,12 @@ from jedi.service.submission import row_of
 from jedi.service.system_state import KnownQueue, PlanCatalogue, SystemState
 from jedi.service.unprocessed import Continued
 from jedi.spec.arrays import Ints
-from jedi.spec.chunk import Files
-from jedi.spec.request import RecentJobs
-from jedi.spec.scouting import Master, Release, released
-from jedi.spec.splitrule import SCOUTED, SCOUTING
-from jedi.spec.task import RefinedTask
-from jedi.spec.taskparams import TaskParams
+from jedi.spec.datasets.chunk import Files
+from jedi.spec.jobs.scouting import Master, Release, released
+from jedi.spec.sites.request import RecentJobs
+from jedi.spec.splitting.split_rules import SCOUTED, SCOUTING
+from jedi.spec.tasks.params import TaskParams
+from jedi.spec.tasks.refined import RefinedTask
 from jedi.taskbuffer.jobs import orders
 from jedi.taskbuffer.schema import tables
 from jedi.taskbuffer.tasks import new_tasks

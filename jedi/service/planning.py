@@ -19,9 +19,9 @@ from jedi.service.plan import Place, TaskPlan, make, place_of
 from jedi.service.submission_warnings import cautions
 from jedi.service.system_state import KnownQueue, SystemState, from_database
 from jedi.service.unprocessed import Continued
-from jedi.spec.priority import task_priority
-from jedi.spec.taskparams import TaskParams
-from jedi.spec.tasktext import examine, parse_text
+from jedi.spec.scheduling.priority import task_priority
+from jedi.spec.tasks.params import TaskParams
+from jedi.spec.tasks.text import examine, parse_text
 from jedi.taskbuffer.inputs import contents
 from jedi.taskbuffer.scheduling import queues
 

@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from jedi.core.errors import BadInput, Forbidden, Problem, Refused
 from jedi.service import tasks
-from jedi.spec.priority import OF_USERS
+from jedi.spec.scheduling.priority import OF_USERS
 from jedi.taskbuffer.tasks import priorities
 from jedi.taskbuffer.users import users
 

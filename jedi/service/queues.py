@@ -12,9 +12,9 @@ from sqlalchemy import Connection, Row
 from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.service.steering import must_be_operator
 from jedi.service.why import throttle_of
-from jedi.spec.criteria import BadCriterion
-from jedi.spec.queuefile import QueueEntry, check_queues, read_queues
-from jedi.spec.task import EXPRESS
+from jedi.spec.scheduling.criteria import BadCriterion
+from jedi.spec.scheduling.queue_file import QueueEntry, check_queues, read_queues
+from jedi.spec.tasks.refined import EXPRESS
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.scheduling import queues, shares, turns
 from jedi.taskbuffer.scheduling.turns import Stopped

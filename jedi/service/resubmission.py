@@ -18,9 +18,9 @@ from sqlalchemy import Connection
 from jedi.core.errors import Problem
 from jedi.service.commands import command
 from jedi.service.sandbox import Sandbox
-from jedi.spec.incremental import CHANGEABLE, INPUTS, same_but_inputs
-from jedi.spec.taskparams import TaskParams
-from jedi.spec.tasktext import examine
+from jedi.spec.tasks.incremental import CHANGEABLE, INPUTS, same_but_inputs
+from jedi.spec.tasks.params import TaskParams
+from jedi.spec.tasks.text import examine
 from jedi.taskbuffer.tasks import family, new_tasks
 from jedi.taskcommando.commands import ANEW, COMMANDS
 

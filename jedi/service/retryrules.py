@@ -11,8 +11,8 @@ from sqlalchemy import Connection, Row
 from jedi.core import strictyaml
 from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.service.steering import must_be_operator
-from jedi.spec.listfile import read_entry
-from jedi.spec.retryrule import RetryRule, read_rules
+from jedi.spec.jobs.retry_rules import RetryRule, read_rules
+from jedi.spec.list_file import read_entry
 from jedi.taskbuffer.jobs import retry_rules
 
 

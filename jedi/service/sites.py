@@ -16,8 +16,8 @@ from jedi.core import clock, strictyaml
 from jedi.core.errors import NotFound
 from jedi.core.suggest import suggest
 from jedi.service.steering import must_be_operator
-from jedi.spec import cric, linkfile, sitefile
-from jedi.spec.sitefile import Endpoint, SiteEntry
+from jedi.spec.sites import cric, link_file, site_file
+from jedi.spec.sites.site_file import Endpoint, SiteEntry
 from jedi.taskbuffer.sites import pilots, sites
 from jedi.taskbuffer.sites.sites import AttributeChange
 from jedi.taskbuffer.tasks import calling
@@ -61,7 +61,7 @@ def import_sites(
     holds every mistake of the file; then nothing is stored.
     """
     must_be_operator(tx, who)
-    return _put(tx, who, _read(text, sitefile.read_sites, cric.read_queues), home, comment)
+    return _put(tx, who, _read(text, site_file.read_sites, cric.read_queues), home, comment)
 
 
 def import_endpoints(
@@ -70,7 +70,7 @@ def import_endpoints(
     """Insert or update the endpoints of a file, or of a dump of CRIC. BadInput holds every mistake
     of the file; then nothing is stored."""
     must_be_operator(tx, who)
-    entries = _read(text, sitefile.read_endpoints, cric.read_endpoints)
+    entries = _read(text, site_file.read_endpoints, cric.read_endpoints)
     patches = {entry.ddm_endpoint: entry.attributes() for entry in entries}
     for values in patches.values():
         if values.get("path") is not None:
@@ -89,7 +89,7 @@ def import_links(tx: Connection, who: str, text: str) -> int:
     """Insert or update what a file, or a dump of network metrics, says of links, as measured now;
     how many figures there are. BadInput holds every mistake; then nothing is stored."""
     must_be_operator(tx, who)
-    figures = _read(text, linkfile.read_links, cric.read_metrics)
+    figures = _read(text, link_file.read_links, cric.read_metrics)
     sites.put_links(tx, figures)
     calling.unplaced(tx)
     return len(figures)
@@ -115,7 +115,7 @@ def set_site(
     for assignment in assignments:
         key, _, value = assignment.partition("=")
         written[key.strip()] = strictyaml.load(value, f"{name}.{key.strip()}")
-    return _put(tx, who, [sitefile.read_attributes(name, written)], Path(), comment)
+    return _put(tx, who, [site_file.read_attributes(name, written)], Path(), comment)
 
 
 def new_token(tx: Connection, who: str, site: str, days: float) -> Token:

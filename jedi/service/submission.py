@@ -17,12 +17,12 @@ from jedi.service.resubmission import Earlier
 from jedi.service.sandbox import Sandbox, bundle
 from jedi.service.submission_checks import limits, paths, person, places
 from jedi.service.submission_warnings import cautions
-from jedi.spec.placeholders import TASK_ID
-from jedi.spec.preprocessing import is_told
-from jedi.spec.priority import task_priority
-from jedi.spec.splitrule import render_split_rule
-from jedi.spec.taskparams import InputItem, OutputItem, TaskParams
-from jedi.spec.tasktext import examine, parse_text
+from jedi.spec.scheduling.priority import task_priority
+from jedi.spec.splitting.split_rules import render_split_rule
+from jedi.spec.tasks.params import InputItem, OutputItem, TaskParams
+from jedi.spec.tasks.placeholders import TASK_ID
+from jedi.spec.tasks.preprocessing import is_told
+from jedi.spec.tasks.text import examine, parse_text
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.inputs import datasets, recovery
 from jedi.taskbuffer.scheduling import queues

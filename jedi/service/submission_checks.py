@@ -10,8 +10,8 @@ from sqlalchemy import Connection
 from jedi.core.errors import Problem
 from jedi.core.knobs import Knobs
 from jedi.core.suggest import suggest
-from jedi.spec.priority import DEFAULT, OF_USERS
-from jedi.spec.taskparams import InputItem, OutputItem, TaskParams
+from jedi.spec.scheduling.priority import DEFAULT, OF_USERS
+from jedi.spec.tasks.params import InputItem, OutputItem, TaskParams
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.sites import sites
 from jedi.taskbuffer.users import users

@@ -10,9 +10,9 @@ from typing import Protocol
 from jedi.core.errors import JediError, NotFound
 from jedi.ddm.interface import DatasetInfo, Replica
 from jedi.jobgenerator.naming import padded
-from jedi.spec import unsupported
-from jedi.spec.placeholders import MIDDLE, SERIAL, TASK_ID, split_output
-from jedi.spec.taskparams import InputItem, OutputItem, TaskParams
+from jedi.spec.tasks import unsupported
+from jedi.spec.tasks.params import InputItem, OutputItem, TaskParams
+from jedi.spec.tasks.placeholders import MIDDLE, SERIAL, TASK_ID, split_output
 
 _NUMBERS = 1000
 _DATASETS = 20

@@ -14,13 +14,13 @@ from jedi.core import clock
 from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.core.knobs import KNOBS, Knobs
 from jedi.ddm.interface import DatasetInfo, FileInfo, Replica, Space, flatten
-from jedi.spec.decision import Pledge
-from jedi.spec.snapshot import KINDS, Snapshot
+from jedi.spec.scheduling.resource_types import ResourceType
+from jedi.spec.sites.decision import Pledge
+from jedi.spec.sites.snapshot import KINDS, Snapshot
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.scheduling import queues
 from jedi.taskbuffer.sites import decisions, sites, snapshot
 from jedi.taskbuffer.tasks import new_tasks
-from jedi.taskrefiner.resource import ResourceType
 
 FORMAT = "jedi-world-1"
 _KEYS = {"format", "time", "seed", "knobs", "sites", "datasets", "space", "resource_types",

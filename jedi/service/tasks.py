@@ -56,7 +56,7 @@ class TaskSummary:
 
 @dataclass(frozen=True, slots=True)
 class DatasetSummary:
-    """A dataset of a task, with its counters and how it is used (spec.dataset.Attributes)."""
+    """A dataset of a task, with its counters and how it is used (see Attributes)."""
 
     dataset_id: int
     name: str

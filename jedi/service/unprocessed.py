@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from jedi.spec.chunk import Files
+from jedi.spec.datasets.chunk import Files
 
 Done = Counter[tuple[str, int]]
 """How often a file, from which event on, is processed."""

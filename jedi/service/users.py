@@ -13,7 +13,7 @@ from jedi.core import webhookkey
 from jedi.core.errors import BadInput, Forbidden, Problem
 from jedi.host.home import Home
 from jedi.service import steering
-from jedi.spec.priority import PERMISSIONS
+from jedi.spec.scheduling.priority import PERMISSIONS
 from jedi.taskbuffer.users import users
 from jedi.taskbuffer.users.users import Notices
 

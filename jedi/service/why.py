@@ -14,12 +14,12 @@ from sqlalchemy import Connection, Row
 
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.vocabulary import FILTERS
-from jedi.contentsfeeder.feed import PRODUCTION_LABELS
 from jedi.core.errors import NotFound
 from jedi.core.holds import BY_REASON, BY_STATUS, FAULTS, HOLDS
 from jedi.core.knobs import Knobs
 from jedi.core.reasons import REASONS
-from jedi.spec.splitrule import SCOUTED
+from jedi.spec.splitting.split_rules import SCOUTED
+from jedi.spec.tasks.labels import PRODUCTION_LABELS
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.reports import why_facts
 from jedi.taskbuffer.scheduling import queues, shares, throttling, turns

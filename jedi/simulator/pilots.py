@@ -16,7 +16,7 @@ from jedi.simulator.grid import SimulatedJob, SimulatedSite, fate
 from jedi.simulator.random_streams import RandomStreams
 from jedi.simulator.scenario import ScenarioTask
 from jedi.simulator.storage import ADLER32, SimulatedDDM
-from jedi.spec.wire import (
+from jedi.spec.jobs.wire import (
     BATCH_MAX,
     AcquireRequest,
     Beat,

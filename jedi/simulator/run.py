@@ -28,7 +28,7 @@ from jedi.simulator.random_streams import RandomStreams
 from jedi.simulator.record import Record, Sample
 from jedi.simulator.scenario import USER, Scenario, ScenarioCommand, ScenarioTask
 from jedi.simulator.storage import SimulatedDDM
-from jedi.spec.wire import BATCH_MAX
+from jedi.spec.jobs.wire import BATCH_MAX
 from jedi.standalone.scratch import CARELESS, database
 from jedi.taskbuffer.db.engine import at_once, connect, plan_once
 from jedi.taskbuffer.housekeeping import knobs, simulation

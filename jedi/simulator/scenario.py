@@ -14,10 +14,10 @@ from jedi.core import strictyaml
 from jedi.core.errors import BadInput, Problem
 from jedi.core.knobs import KNOBS
 from jedi.core.suggest import suggest
-from jedi.spec import sitefile
-from jedi.spec.listfile import Entry, read_entry
-from jedi.spec.queuefile import QueueEntry, check_queues
-from jedi.spec.tasktext import examine
+from jedi.spec.list_file import Entry, read_entry
+from jedi.spec.scheduling.queue_file import QueueEntry, check_queues
+from jedi.spec.sites import site_file
+from jedi.spec.tasks.text import examine
 from jedi.taskbuffer.scheduling import queues
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -264,7 +264,7 @@ def _within(
     """What is wrong with well-formed entries where these sites and tasks are."""
     for path, site in _good(written, "sites", ScenarioSite):
         entry = site.entry(site.names()[0])
-        yield from _under(path, partial(sitefile.read_attributes, "attributes", entry))
+        yield from _under(path, partial(site_file.read_attributes, "attributes", entry))
         yield from _certain(path, site.failures)
     for path, task in _good(written, "tasks", ScenarioTask):
         yield from (_unknown(f"{path}.at", one, "site", sites) for one in task.at

@@ -25,7 +25,7 @@ from jedi.core import reasons, states
 from jedi.core.holds import HOLDS
 from jedi.core.knobs import KNOBS, Knob
 from jedi.core.states import Edge, Machine
-from jedi.spec import taskreference, unsupported
+from jedi.spec.tasks import reference, unsupported
 from jedi.standalone import dogdocs, pgidocs, simulatordocs
 from jedi.standalone.brokerdocs import brokerage_page
 from jedi.standalone.knobclasses import knob_values_module
@@ -270,7 +270,7 @@ def params_page() -> str:
         "What a task may contain; `jedi-task params` shows the same, `jedi-task schema` is for "
         "editors. [splitting.md](splitting.md) tells how these keys work together.",
     ]
-    for where, found in groupby(taskreference.parameters(), key=lambda one: one.where):
+    for where, found in groupby(reference.parameters(), key=lambda one: one.where):
         rows = [(_key(one), one.values, _default(one), one.meaning) for one in found]
         parts += [f"## {where.capitalize()}", _grid(("key", "is", "default", "meaning"), rows)]
     parts += [
@@ -291,12 +291,12 @@ def _told(what: str, task: Mapping[str, str], items: Mapping[str, str]) -> str:
     return _grid(("key", what), rows)
 
 
-def _key(one: taskreference.Parameter) -> str:
+def _key(one: reference.Parameter) -> str:
     """The key, with the letters of a split rule."""
     return f"`{one.key}` {one.code}".rstrip()
 
 
-def _default(one: taskreference.Parameter) -> str:
+def _default(one: reference.Parameter) -> str:
     if one.mandatory:
         return "*mandatory*"
     return f"`{json.dumps(one.default)}`" if one.default not in (None, "", []) else ""

@@ -16,7 +16,7 @@ from jedi.simulator.scenario import (
     ScenarioTask,
     Transfers,
 )
-from jedi.spec.listfile import Entry
+from jedi.spec.list_file import Entry
 from jedi.standalone.dogdocs import TableWriter
 
 _MODELS: dict[str, type[Entry]] = {

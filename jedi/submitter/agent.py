@@ -18,6 +18,7 @@ from jedi.core import clock
 from jedi.core.backoff import Backoff
 from jedi.core.errors import JediError
 from jedi.host.home import Home
+from jedi.spec.scheduling.resource_types import ResourceType
 from jedi.submitter import engines, local
 from jedi.submitter.plan import SlotDemand, deal, idle, ramp
 from jedi.submitter.port import Engine, EngineError, KnownPilot, PilotEnd, Slot, Start
@@ -28,7 +29,6 @@ from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.sites import pilots, sites
 from jedi.taskbuffer.tasks import new_tasks
 from jedi.taskbuffer.users import users
-from jedi.taskrefiner.resource import ResourceType
 
 SlotRequest = tuple[Shape, Row[Any]]
 """A shape of a site's slots, and what pilots.demand says of it."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from jedi.spec.sitefile import UNIFIED
-from jedi.taskrefiner.resource import MARGIN, ResourceType
+from jedi.spec.scheduling.resource_types import MARGIN, ResourceType
+from jedi.spec.sites.site_file import UNIFIED
 
 
 @dataclass(frozen=True, slots=True)

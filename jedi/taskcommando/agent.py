@@ -12,8 +12,8 @@ from sqlalchemy import Connection, Row
 from jedi.agent.base import Agent
 from jedi.core import states
 from jedi.core.errors import JediError, NotFound, NotWritten
-from jedi.spec.costs import Spent
-from jedi.spec.splitrule import SplitRules
+from jedi.spec.splitting.split_rules import SplitRules
+from jedi.spec.tasks.costs import Spent
 from jedi.taskbuffer.inputs import datasets, recovery, staging
 from jedi.taskbuffer.jobs import job_ends, jobs, one_job
 from jedi.taskbuffer.jobs.job_ends import JobEnd

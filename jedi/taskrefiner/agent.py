@@ -13,12 +13,13 @@ from jedi.agent import plugins
 from jedi.agent.base import TaskAgent
 from jedi.contentsfeeder.select import Selection
 from jedi.core.errors import BadInput, NotFound, Problem
-from jedi.spec.incremental import revise
-from jedi.spec.preprocessing import fill, untold
-from jedi.spec.splitrule import PREPROCESSED, TO_PREPROCESS, SplitRules
-from jedi.spec.task import RefinedTask
-from jedi.spec.taskparams import InputItem, TaskParams
-from jedi.spec.tasktext import validate
+from jedi.spec.scheduling.resource_types import ResourceType
+from jedi.spec.splitting.split_rules import PREPROCESSED, TO_PREPROCESS, SplitRules
+from jedi.spec.tasks.incremental import revise
+from jedi.spec.tasks.params import InputItem, TaskParams
+from jedi.spec.tasks.preprocessing import fill, untold
+from jedi.spec.tasks.refined import RefinedTask
+from jedi.spec.tasks.text import validate
 from jedi.taskbuffer.inputs import instances
 from jedi.taskbuffer.scheduling import queues
 from jedi.taskbuffer.tasks import commands, family, incremental, new_tasks, preprocessing, tasks
@@ -34,7 +35,6 @@ from jedi.taskrefiner.refine import (
     TryLater,
     names_of,
 )
-from jedi.taskrefiner.resource import ResourceType
 
 
 @dataclass(frozen=True, slots=True)

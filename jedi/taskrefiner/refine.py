@@ -14,13 +14,13 @@ from typing import Literal
 
 from jedi.core import names
 from jedi.core.errors import Problem
-from jedi.spec import physical
-from jedi.spec.dataset import Attributes, DatasetType, NewDataset, OutputTemplate
-from jedi.spec.placeholders import SEQUENCE, fill_task_id, placeholders, split_output, stream_of
-from jedi.spec.rules import Rules
-from jedi.spec.splitrule import CONSUMED, NO_SCOUT, TO_PREPROCESS, SplitRules
-from jedi.spec.task import RefinedTask, TaskColumns
-from jedi.spec.taskparams import (
+from jedi.spec.datasets import physical
+from jedi.spec.datasets.dataset import Attributes, DatasetType, NewDataset, OutputTemplate
+from jedi.spec.scheduling.resource_types import ResourceType, resource_type
+from jedi.spec.splitting.given_rules import Rules
+from jedi.spec.splitting.split_rules import CONSUMED, NO_SCOUT, TO_PREPROCESS, SplitRules
+from jedi.spec.tasks.contradictions import streams
+from jedi.spec.tasks.params import (
     InputItem,
     LogItem,
     NumberItem,
@@ -28,9 +28,15 @@ from jedi.spec.taskparams import (
     ParameterItem,
     TaskParams,
 )
-from jedi.spec.taskrules import streams
+from jedi.spec.tasks.placeholders import (
+    SEQUENCE,
+    fill_task_id,
+    placeholders,
+    split_output,
+    stream_of,
+)
+from jedi.spec.tasks.refined import RefinedTask, TaskColumns
 from jedi.taskrefiner.premerge import add_twins
-from jedi.taskrefiner.resource import ResourceType, resource_type
 
 PSEUDO_INPUT = "pseudo_dataset"
 PSEUDO_SEEDS = "pseudo_RNDMSEED"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jedi.spec.arrays import Bools, Numbers
-from jedi.spec.queuefile import PARTITION
+from jedi.spec.scheduling.queue_file import PARTITION
 
 
 @dataclass(frozen=True, slots=True)

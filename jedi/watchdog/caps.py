@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Row
 
 from jedi.agent.base import World
-from jedi.contentsfeeder.feed import PRODUCTION_LABELS
+from jedi.spec.tasks.labels import PRODUCTION_LABELS
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.taskbuffer.scheduling import capping
 from jedi.watchdog.dog import Counts, Dog

@@ -6,8 +6,8 @@ from sqlalchemy import Connection
 
 from jedi.agent.base import World
 from jedi.postprocessor.scouts import measure, shaped
+from jedi.spec.scheduling.resource_types import ResourceType
 from jedi.taskbuffer.tasks import new_tasks, scouting
-from jedi.taskrefiner.resource import ResourceType
 from jedi.watchdog.dog import Counts, Dog, in_batches
 
 

@@ -8,12 +8,12 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from jedi.agent.base import World
-from jedi.spec.retryrule import reduced
-from jedi.spec.scouting import Declared
-from jedi.spec.splitrule import SplitRules
+from jedi.spec.jobs.retry_rules import reduced
+from jedi.spec.jobs.scouting import Declared
+from jedi.spec.scheduling.resource_types import ResourceType, resource_type
+from jedi.spec.splitting.split_rules import SplitRules
 from jedi.taskbuffer.jobs import retry_rules
 from jedi.taskbuffer.tasks import new_tasks
-from jedi.taskrefiner.resource import ResourceType, resource_type
 from jedi.watchdog.dog import Counts, Dog, in_batches
 
 _SPARE = 1.5

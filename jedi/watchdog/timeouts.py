@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from jedi.agent.base import World
-from jedi.contentsfeeder.feed import PRODUCTION_LABELS
 from jedi.core.knobs import Knobs, words
+from jedi.spec.tasks.labels import PRODUCTION_LABELS
 from jedi.taskbuffer.jobs import job_ends, timeouts
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.timeouts import Timeout

@@ -26,10 +26,10 @@ from jedi.brokerage import weights
 from jedi.brokerage.requirements import Requirements
 from jedi.jobgenerator.plan import plan
 from jedi.jobgenerator.strategies import FileStrategy
-from jedi.spec.demand import GB, InputSize
-from jedi.spec.request import InputAvailability
-from jedi.spec.snapshot import Snapshot
-from jedi.spec.splitrule import SplitRules
+from jedi.spec.jobs.demand import GB, InputSize
+from jedi.spec.sites.request import InputAvailability
+from jedi.spec.sites.snapshot import Snapshot
+from jedi.spec.splitting.split_rules import SplitRules
 
 
 @pytest.mark.parametrize(

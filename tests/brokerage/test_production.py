@@ -30,9 +30,9 @@ from jedi.brokerage.production import ProductionBroker
 from jedi.brokerage.requirements import Requirements
 from jedi.brokerage.verdict import judge
 from jedi.core.knobs import Knobs
-from jedi.spec.demand import GB, MB, InputSize
-from jedi.spec.request import InputAvailability, SiteInput
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.jobs.demand import GB, MB, InputSize
+from jedi.spec.sites.request import InputAvailability, SiteInput
+from jedi.spec.sites.snapshot import Snapshot
 
 LIMITED = Knobs({"broker.site_io_limits": 1})
 

@@ -13,7 +13,7 @@ from sqlalchemy import text
 from support.generating import catalogue, document, generate, ready, rows
 
 from jedi.agent.base import World
-from jedi.spec.wire import Resources
+from jedi.spec.jobs.wire import Resources
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import dispatch
 from jedi.taskbuffer.jobs.job_ends import JobEnd, end_jobs

@@ -12,7 +12,7 @@ from support.task_rows import row_of
 from jedi.agent.base import World
 from jedi.brokerage.agent import TaskBroker
 from jedi.ddm.interface import Space
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.sites.snapshot import Snapshot
 
 
 def assigning(world: World, n: int = 1) -> list[int]:

@@ -22,7 +22,7 @@ from jedi.core.knobs import Knobs
 from jedi.ddm.interface import Replica
 from jedi.service.replay import replay
 from jedi.service.why import why
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.sites.snapshot import Snapshot
 from jedi.taskbuffer.scheduling import statistics
 from jedi.taskbuffer.sites import snapshot
 

@@ -23,7 +23,7 @@ from jedi.core.settings import caller
 from jedi.core.terminal import harmless
 from jedi.jobdispatcher.agent import Adder
 from jedi.service import check, jobs, why
-from jedi.spec.wire import Beat, Report, Resources
+from jedi.spec.jobs.wire import Beat, Report, Resources
 from jedi.taskbuffer.jobs import dispatch, moving
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.taskbuffer.users import users

@@ -13,7 +13,7 @@ from support.working import cycle
 
 from jedi.agent.base import World
 from jedi.service.commands import command
-from jedi.spec.wire import UnusableInput
+from jedi.spec.jobs.wire import UnusableInput
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 

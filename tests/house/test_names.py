@@ -16,7 +16,7 @@ import typer
 from jedi.cli import jedi, job, task
 from jedi.core import pgi, states
 from jedi.core.knobs import KNOBS
-from jedi.spec import sitefile
+from jedi.spec.sites import site_file
 
 ROOT = Path(__file__).parents[2]
 DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md")),
@@ -152,7 +152,7 @@ def _words() -> set[str]:
 
 STATUSES = {
     *(s for machine in states.MACHINES for e in machine.edges for s in (e.source, e.target)),
-    *get_args(sitefile.SiteEntry.model_fields["status"].annotation),
+    *get_args(site_file.SiteEntry.model_fields["status"].annotation),
     *pgi.STATES,
 }
 SHOWN = ("jedi/cli/", "jedi/core/", "jedi/service/")

@@ -25,7 +25,7 @@ from jedi.mover.agent import _waiting
 from jedi.service import jobs as service_jobs
 from jedi.service import why
 from jedi.service.check import check
-from jedi.spec.attempt import JobFile, ReportedJob
+from jedi.spec.jobs.attempt import JobFile, ReportedJob
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import job_ends, jobs
 from jedi.taskbuffer.jobs.job_ends import JobEnd

@@ -23,8 +23,16 @@ from jedi.ddm.filesystem import FileSystemDDM
 from jedi.pilot.delegation import delegation
 from jedi.service import jobs as service_jobs
 from jedi.service import pilots
-from jedi.spec.attempt import HeldJob
-from jedi.spec.wire import AcquireRequest, Beat, LogEntry, Measures, Report, Resources, StagedOutput
+from jedi.spec.jobs.attempt import HeldJob
+from jedi.spec.jobs.wire import (
+    AcquireRequest,
+    Beat,
+    LogEntry,
+    Measures,
+    Report,
+    Resources,
+    StagedOutput,
+)
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import dispatch, jobs

@@ -15,7 +15,7 @@ from jedi.agent.base import World
 from jedi.core.errors import Refused
 from jedi.mover.agent import Mover
 from jedi.service import check, jobs, results
-from jedi.spec.wire import Beat, Resources
+from jedi.spec.jobs.wire import Beat, Resources
 from jedi.taskbuffer.jobs import dispatch
 from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import walk

@@ -18,7 +18,7 @@ from jedi.core.errors import NotFound
 from jedi.core.kills import KILLS, Kill, kill
 from jedi.core.reasons import JOBS
 from jedi.service import tasks
-from jedi.spec.wire import DIAG_MAX, Beat, Report, Reports, Resources
+from jedi.spec.jobs.wire import DIAG_MAX, Beat, Report, Reports, Resources
 from jedi.taskbuffer.jobs import dispatch, job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.jobs import JobMove, ask_to_kill, move_jobs

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from support.job_rows import Made, make_jobs, watch
 
 from jedi.agent.base import World
-from jedi.spec.wire import Report, Resources
+from jedi.spec.jobs.wire import Report, Resources
 from jedi.taskbuffer.jobs import dispatch, job_ends, jobs
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 

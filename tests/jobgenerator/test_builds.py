@@ -15,7 +15,7 @@ from jedi.agent.base import World
 from jedi.core import clock
 from jedi.core.errors import BadInput
 from jedi.service import commands
-from jedi.spec.tasktext import validate
+from jedi.spec.tasks.text import validate
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs

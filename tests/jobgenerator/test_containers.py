@@ -16,7 +16,7 @@ from support.task_rows import INPUT, put, row_of
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, LockLost, NotFound
 from jedi.service import recovery, results
-from jedi.spec.tasktext import validate
+from jedi.spec.tasks.text import validate
 from jedi.taskbuffer.inputs import instances
 from jedi.taskbuffer.jobs import orders
 from jedi.taskrefiner.agent import TaskRefiner

@@ -23,9 +23,9 @@ from jedi.core import states
 from jedi.core.errors import BadInput
 from jedi.ddm.interface import FileInfo
 from jedi.service.check import check
-from jedi.spec.eventranges import Ranges, across, evenly
-from jedi.spec.splitrule import SplitRules
-from jedi.spec.tasktext import validate
+from jedi.spec.splitting.event_ranges import Ranges, across, evenly
+from jedi.spec.splitting.split_rules import SplitRules
+from jedi.spec.tasks.text import validate
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskrefiner.agent import TaskRefiner
 

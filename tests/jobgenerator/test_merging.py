@@ -36,7 +36,7 @@ from jedi.jobgenerator.agent import JobGenerator
 from jedi.jobgenerator.merge import plan_merges
 from jedi.service import jobs as job_service
 from jedi.service import tasks as service
-from jedi.spec.tasktext import validate
+from jedi.spec.tasks.text import validate
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd

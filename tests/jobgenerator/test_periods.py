@@ -17,8 +17,8 @@ from jedi.agent.base import World
 from jedi.core import clock
 from jedi.core.errors import BadInput
 from jedi.service import commands, why
-from jedi.spec.period import Period
-from jedi.spec.tasktext import validate
+from jedi.spec.tasks.period import Period
+from jedi.spec.tasks.text import validate
 from jedi.watchdog import periods
 
 NOON = datetime(2027, 5, 3, 12, tzinfo=UTC)  # a Monday

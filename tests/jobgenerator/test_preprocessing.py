@@ -19,9 +19,9 @@ from jedi.core.errors import BadInput, Refused
 from jedi.pilot import metadata
 from jedi.pilot.base import PayloadFailure
 from jedi.service import commands
-from jedi.spec.preprocessing import fill
-from jedi.spec.tasktext import validate
-from jedi.spec.wire import Report
+from jedi.spec.jobs.wire import Report
+from jedi.spec.tasks.preprocessing import fill
+from jedi.spec.tasks.text import validate
 
 SPEC = {"transPath": "make-list", "jobParameters": "$JEDITASKID"}
 READ = {

@@ -12,7 +12,7 @@ from jedi.agent.base import World
 from jedi.ddm.interface import FileInfo
 from jedi.postprocessor.scouts import judge
 from jedi.service.check import check
-from jedi.spec.scouting import Progress, Scouted
+from jedi.spec.jobs.scouting import Progress, Scouted
 from jedi.taskbuffer.inputs import recutting
 
 

@@ -15,7 +15,7 @@ from support.scouts import CURRENT, JOB, MANAGED, USER, judged
 from jedi.agent.base import World
 from jedi.core.knobs import Knobs
 from jedi.postprocessor.scouts import judge
-from jedi.spec.scouting import Progress, Scouted
+from jedi.spec.jobs.scouting import Progress, Scouted
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import Counts, walk

@@ -31,7 +31,7 @@ from jedi.jobgenerator.agent import JobGenerator
 from jedi.postprocessor.agent import PostProcessor
 from jedi.service import pilots
 from jedi.service import tasks as service
-from jedi.spec.wire import AcquireRequest, Resources
+from jedi.spec.jobs.wire import AcquireRequest, Resources
 from jedi.taskbuffer.reports import listings
 from jedi.taskbuffer.tasks import tasks
 from jedi.taskbuffer.tasks.tasks import Move

@@ -12,7 +12,7 @@ from support.scouts import CLASSIC, CURRENT, JOB, MANAGED, MB, USER, judged
 
 from jedi.core.knobs import Knobs
 from jedi.postprocessor.scouts import judge, measure, nearest_rank
-from jedi.spec.scouting import (
+from jedi.spec.jobs.scouting import (
     Declared,
     Master,
     Measured,
@@ -22,7 +22,7 @@ from jedi.spec.scouting import (
     Scouted,
     released,
 )
-from jedi.spec.splitrule import SplitRules, render_split_rule
+from jedi.spec.splitting.split_rules import SplitRules, render_split_rule
 
 
 def measured(*jobs: Scout, task: Declared = USER, knobs: Knobs = CLASSIC) -> Measured:

@@ -29,7 +29,7 @@ from jedi.ddm.interface import DatasetInfo, FileInfo, Replica
 from jedi.service import system_state, tasks
 from jedi.service.plan import TaskPlan
 from jedi.service.planning import Alternative, PlanWithAlternative, now, recorded
-from jedi.spec.snapshot import KINDS
+from jedi.spec.sites.snapshot import KINDS
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users.users import put_user
 

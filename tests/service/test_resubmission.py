@@ -18,7 +18,7 @@ from jedi.agent.base import World
 from jedi.core.errors import BadInput, Refused
 from jedi.service import commands, submission
 from jedi.service import tasks as service
-from jedi.spec.incremental import same_but_inputs
+from jedi.spec.tasks.incremental import same_but_inputs
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskcommando.agent import TaskCommando
 

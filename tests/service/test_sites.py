@@ -16,7 +16,7 @@ from jedi.core.knobs import KNOBS
 from jedi.core.settings import Settings
 from jedi.ddm import factory
 from jedi.service import config, datasets, queues, sites
-from jedi.spec.sitefile import Endpoint, SiteEntry
+from jedi.spec.sites.site_file import Endpoint, SiteEntry
 from jedi.standalone.installation import packaged
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.schema import tables

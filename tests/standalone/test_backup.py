@@ -23,7 +23,7 @@ from jedi.host.home import Home
 from jedi.service import restoring
 from jedi.service.check import check
 from jedi.service.restoring import _pattern
-from jedi.spec.wire import Resources
+from jedi.spec.jobs.wire import Resources
 from jedi.standalone.backup import _database, backup, restore
 from jedi.standalone.installation import Installation
 from jedi.taskbuffer.db.engine import connect

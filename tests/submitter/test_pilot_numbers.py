@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from jedi.spec.scheduling.resource_types import ResourceType
 from jedi.submitter.plan import SlotDemand, deal, idle, ramp
 from jedi.submitter.shapes import Shape, shapes
-from jedi.taskrefiner.resource import ResourceType
 
 
 @pytest.mark.parametrize(

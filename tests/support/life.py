@@ -32,7 +32,7 @@ from jedi.core import clock, states
 from jedi.core.errors import BadInput, NotFound, Refused
 from jedi.ddm import factory
 from jedi.service import check, commands, jobs, pilots, submission
-from jedi.spec.wire import AcquireRequest, Beat, Report, Resources, StagedOutput
+from jedi.spec.jobs.wire import AcquireRequest, Beat, Report, Resources, StagedOutput
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import users
 from jedi.taskbuffer.users.users import Identity

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from jedi.core.knobs import Knobs
 from jedi.postprocessor.scouts import judge
-from jedi.spec.scouting import (
+from jedi.spec.jobs.scouting import (
     Declared,
     Judgement,
     Progress,

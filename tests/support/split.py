@@ -14,10 +14,10 @@ from jedi.brokerage.requirements import Requirements, atom
 from jedi.core.knobs import Knobs
 from jedi.jobgenerator.plan import Cut, plan
 from jedi.jobgenerator.strategies import FileStrategy
-from jedi.spec.chunk import Chunk, Files, Secondary
-from jedi.spec.demand import Demand
-from jedi.spec.snapshot import Snapshot
-from jedi.spec.splitrule import SplitRules
+from jedi.spec.datasets.chunk import Chunk, Files, Secondary
+from jedi.spec.jobs.demand import Demand
+from jedi.spec.sites.snapshot import Snapshot
+from jedi.spec.splitting.split_rules import SplitRules
 
 NOTHING_SAID: dict[str, Any] = dict.fromkeys(
     ("corecount", "cputime", "cputimeunit", "cpuefficiency", "basewalltime", "walltime", "ramcount",

@@ -9,7 +9,7 @@ from sqlalchemy import Engine, event, text
 from support.job_rows import make_jobs
 
 from jedi.agent.base import World
-from jedi.spec.wire import Beat, Report, Resources
+from jedi.spec.jobs.wire import Beat, Report, Resources
 from jedi.taskbuffer.db.engine import plan_once
 from jedi.taskbuffer.jobs import dispatch, job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd

@@ -12,7 +12,7 @@ from support.races import blocked, killed
 from jedi.agent.base import World
 from jedi.jobdispatcher.agent import Adder
 from jedi.jobdispatcher.outcome import TRANSFERRING, JobVerdict
-from jedi.spec.wire import Beat, Report, Resources
+from jedi.spec.jobs.wire import Beat, Report, Resources
 from jedi.taskbuffer.housekeeping import dogs
 from jedi.taskbuffer.jobs import dispatch, job_ends, jobs, retry_rules, timeouts
 from jedi.taskbuffer.jobs.job_ends import JobEnd

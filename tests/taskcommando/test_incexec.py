@@ -30,7 +30,7 @@ from support.task_rows import put
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core.errors import BadInput, Refused, Unreachable
-from jedi.spec.incremental import CHANGEABLE, change
+from jedi.spec.tasks.incremental import CHANGEABLE, change
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.tasks import tasks
 from jedi.taskbuffer.tasks.tasks import Move

@@ -13,7 +13,7 @@ from jedi.agent.base import World
 from jedi.cli.task import main
 from jedi.core.errors import BadInput
 from jedi.service.newcode import lacking
-from jedi.spec.tasktext import validate
+from jedi.spec.tasks.text import validate
 
 
 def test_what_a_command_lacks() -> None:

@@ -25,7 +25,7 @@ from jedi.agent.base import World
 from jedi.core.errors import BadInput, Forbidden, Refused
 from jedi.core.knobs import Knobs
 from jedi.service import commands as service
-from jedi.spec.costs import Spent
+from jedi.spec.tasks.costs import Spent
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.tasks import tasks
 from jedi.taskbuffer.tasks.tasks import Move

@@ -15,14 +15,14 @@ from jedi.agent.base import World
 from jedi.core.errors import Unreachable
 from jedi.ddm.interface import DDM
 from jedi.service import tasks as service
-from jedi.spec.dataset import NewDataset
-from jedi.spec.splitrule import render_split_rule
-from jedi.spec.task import RefinedTask
-from jedi.spec.tasktext import validate
+from jedi.spec.datasets.dataset import NewDataset
+from jedi.spec.scheduling.resource_types import ResourceType, resource_type
+from jedi.spec.splitting.split_rules import render_split_rule
+from jedi.spec.tasks.refined import RefinedTask
+from jedi.spec.tasks.text import validate
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskrefiner.agent import TaskRefiner
 from jedi.taskrefiner.refine import Malformed, Refined, Refiner, Submission
-from jedi.taskrefiner.resource import ResourceType, resource_type
 
 SECOND = {**INPUT, "value": "${IN2}", "dataset": "demo:second", "ratio": 2, "attributes": "repeat"}
 SHAPES = [

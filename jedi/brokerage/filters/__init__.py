@@ -10,7 +10,7 @@ import numpy as np
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools, Numbers
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.sites.snapshot import Snapshot
 
 SiteColumn = Callable[[Snapshot, Requirements, Knobs], Numbers | float]
 Compare = Callable[[Numbers, Numbers], Bools]

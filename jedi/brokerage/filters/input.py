@@ -8,8 +8,8 @@ from jedi.brokerage.filters import Filter, wanted
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools, Numbers
-from jedi.spec.demand import GB
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.jobs.demand import GB
+from jedi.spec.sites.snapshot import Snapshot
 
 
 def missing_bytes(sites: Snapshot, need: Requirements) -> Numbers:

@@ -12,7 +12,7 @@ from jedi.brokerage.network import closeness, link_weight, queued
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools, Numbers
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.sites.snapshot import Snapshot
 
 
 def _has_nucleus(need: Requirements, _knobs: Knobs) -> bool:

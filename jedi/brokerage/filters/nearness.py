@@ -6,7 +6,7 @@ import numpy as np
 
 from jedi.brokerage.requirements import Requirements
 from jedi.spec.arrays import Bools
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.sites.snapshot import Snapshot
 
 
 def in_nucleus(sites: Snapshot, need: Requirements) -> Bools:

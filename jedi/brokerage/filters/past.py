@@ -11,7 +11,7 @@ from jedi.brokerage.filters import Filter, not_asked
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Numbers
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.sites.snapshot import Snapshot
 
 
 def _count(sites: Snapshot, figures: Mapping[str, int]) -> Numbers:

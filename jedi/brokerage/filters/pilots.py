@@ -11,7 +11,7 @@ from jedi.brokerage.filters import Filter
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.sites.snapshot import Snapshot
 
 PILOTS = Filter(
     code="no_pilots",

@@ -16,8 +16,8 @@ from jedi.brokerage.filters import wanted
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Numbers
-from jedi.spec.request import Request
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.sites.request import Request
+from jedi.spec.sites.snapshot import Snapshot
 
 _PRIORITY = re.compile(r"priority\s*(<=|>=|==|<|>|=)\s*(-?\d{1,9})$")
 _RULE = re.compile(r"(type|group|gshare)\s*=\s*(.+)$")

@@ -14,7 +14,7 @@ from jedi.brokerage.filters.nearness import in_nucleus
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools, Numbers
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.sites.snapshot import Snapshot
 
 
 def _transferring(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Numbers:

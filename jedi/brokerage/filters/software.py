@@ -8,7 +8,7 @@ from jedi.brokerage.filters import wanted
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools, Numbers
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.sites.snapshot import Snapshot
 
 
 def _release(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Bools:

@@ -10,7 +10,7 @@ from jedi.brokerage.filters.nearness import in_nucleus
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.sites.snapshot import Snapshot
 
 
 def _several(need: Requirements) -> bool:

@@ -11,7 +11,7 @@ from jedi.brokerage.filters.nearness import in_nucleus
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.sites.snapshot import Snapshot
 
 
 def _open(code: str, column: str, say: str, when_needed: Any, when: Any) -> Filter:

@@ -10,7 +10,7 @@ from jedi.brokerage.requirements import Requirements
 from jedi.core import states
 from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Numbers
-from jedi.spec.snapshot import AGE_STEP_S, Snapshot
+from jedi.spec.sites.snapshot import AGE_STEP_S, Snapshot
 
 _TO_START = frozenset(states.JOB_TO_START)
 

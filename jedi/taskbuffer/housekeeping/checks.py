@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
 from jedi.core.states import Machine
-from jedi.spec.splitrule import SCOUTING
+from jedi.spec.splitting.split_rules import SCOUTING
 from jedi.taskbuffer.db.engine import bulk
 from jedi.taskbuffer.db.sql_lists import (
     INPUT_TYPES,

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
-from jedi.spec.dataset import NewDataset, OutputTemplate
+from jedi.spec.datasets.dataset import NewDataset, OutputTemplate
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.sql_lists import PRODUCT_TYPES, TASK_FINAL
 from jedi.taskbuffer.tasks.tasks import claim

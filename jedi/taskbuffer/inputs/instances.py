@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import Connection, text
 
 from jedi.core.errors import LockLost
-from jedi.spec.generation import OutputDataset, TaskOrder
+from jedi.spec.jobs.generation import OutputDataset, TaskOrder
 from jedi.taskbuffer.db.sql_lists import PRODUCT_TYPES, TASK_FINAL, TEMPLATE_TYPES
 
 _AT_SITES = text("""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from sqlalchemy import Connection, text
 
-from jedi.spec.splitrule import SplitRules
+from jedi.spec.splitting.split_rules import SplitRules
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
 from jedi.taskbuffer.tasks import scouting
 

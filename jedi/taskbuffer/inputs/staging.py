@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
-from jedi.spec.splitrule import SplitRules
+from jedi.spec.splitting.split_rules import SplitRules
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.sql_lists import INPUT_TYPES, TASK_FINAL
 from jedi.taskbuffer.inputs import datasets

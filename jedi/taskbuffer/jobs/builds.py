@@ -15,12 +15,12 @@ import numpy as np
 from sqlalchemy import Connection, Row, text
 
 from jedi.core.errors import LockLost
-from jedi.spec.building import PRIORITY, Builds
-from jedi.spec.chunk import Files
-from jedi.spec.dataset import Attributes
-from jedi.spec.generation import Input, TaskOrder
-from jedi.spec.placeholders import LIBRARY
-from jedi.spec.splitrule import SplitRules
+from jedi.spec.datasets.chunk import Files
+from jedi.spec.datasets.dataset import Attributes
+from jedi.spec.jobs.building import PRIORITY, Builds
+from jedi.spec.jobs.generation import Input, TaskOrder
+from jedi.spec.splitting.split_rules import SplitRules
+from jedi.spec.tasks.placeholders import LIBRARY
 from jedi.taskbuffer.jobs import orders
 from jedi.taskbuffer.jobs.orders import Claimed
 

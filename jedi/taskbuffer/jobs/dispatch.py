@@ -13,9 +13,9 @@ from pydantic_core import to_json
 from sqlalchemy import Connection, text
 
 from jedi.core import states
-from jedi.spec.attempt import HeldJob, JobFile
-from jedi.spec.splitrule import SCOUTING
-from jedi.spec.wire import Attempt, Beat, LogEntry, Measures, Report, Resources
+from jedi.spec.jobs.attempt import HeldJob, JobFile
+from jedi.spec.jobs.wire import Attempt, Beat, LogEntry, Measures, Report, Resources
+from jedi.spec.splitting.split_rules import SCOUTING
 from jedi.taskbuffer.db.engine import plain, value, wake
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, OUTPUT_TYPES
 from jedi.taskbuffer.jobs import one_job

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from jedi.core import states
-from jedi.spec.attempt import JobFile, ReportedJob
+from jedi.spec.jobs.attempt import JobFile, ReportedJob
 from jedi.taskbuffer.db.engine import IN_ORDER, plain, value, wake
 from jedi.taskbuffer.db.sql_lists import INPUT_TYPES, OUTPUT_TYPES, PRE_MERGE_TYPES
 from jedi.taskbuffer.jobs import merging, retry_rules

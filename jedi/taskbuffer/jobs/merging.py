@@ -17,10 +17,10 @@ import numpy as np
 from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
-from jedi.spec.chunk import Files
-from jedi.spec.dataset import Attributes
-from jedi.spec.generation import Input, TaskOrder
-from jedi.spec.merging import GROWTH, LOGS, MergeOrder, Stream
+from jedi.spec.datasets.chunk import Files
+from jedi.spec.datasets.dataset import Attributes
+from jedi.spec.jobs.generation import Input, TaskOrder
+from jedi.spec.jobs.merging import GROWTH, LOGS, MergeOrder, Stream
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.sql_lists import JOB_QUEUED, MASTER_TYPES, OUTPUT_TYPES, PRE_MERGE_TYPES
 from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, move_jobs

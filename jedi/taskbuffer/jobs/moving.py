@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
-from jedi.spec.attempt import JobFile
+from jedi.spec.jobs.attempt import JobFile
 from jedi.taskbuffer.db.sql_lists import PRODUCT_TYPES
 from jedi.taskbuffer.jobs.dispatch import JOB_FILES, STAGING, job_files, staging
 

@@ -10,13 +10,13 @@ import numpy as np
 from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
-from jedi.spec import physical
-from jedi.spec.chunk import Chunk, Files, Secondary
-from jedi.spec.dataset import Attributes
-from jedi.spec.demand import Demand
-from jedi.spec.generation import Input, JobOutput, OutputDataset, Predecessor, TaskOrder
-from jedi.spec.request import Request
-from jedi.spec.splitrule import TO_PREPROCESS, SplitRules
+from jedi.spec.datasets import physical
+from jedi.spec.datasets.chunk import Chunk, Files, Secondary
+from jedi.spec.datasets.dataset import Attributes
+from jedi.spec.jobs.demand import Demand
+from jedi.spec.jobs.generation import Input, JobOutput, OutputDataset, Predecessor, TaskOrder
+from jedi.spec.sites.request import Request
+from jedi.spec.splitting.split_rules import TO_PREPROCESS, SplitRules
 from jedi.taskbuffer.db.sql_lists import JOB_MAKING_TYPES
 from jedi.taskbuffer.scheduling import turns
 from jedi.taskbuffer.scheduling.turns import Stopped

@@ -14,8 +14,8 @@ from typing import Any
 from sqlalchemy import Connection, Row, text
 from sqlalchemy.exc import DataError
 
-from jedi.spec.retryrule import CONDITIONS, FOR_JOBS, RetryRule, RuleMatch, effect
-from jedi.spec.splitrule import SplitRules
+from jedi.spec.jobs.retry_rules import CONDITIONS, FOR_JOBS, RetryRule, RuleMatch, effect
+from jedi.spec.splitting.split_rules import SplitRules
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.sql_lists import INPUT_FILE_TYPES, MASTER_TYPES, PRE_MERGE_TYPES
 from jedi.taskbuffer.housekeeping import knobs

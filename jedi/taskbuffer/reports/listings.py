@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
-from jedi.spec.splitrule import SCOUTED
+from jedi.spec.splitting.split_rules import SCOUTED
 from jedi.taskbuffer.db.sql_lists import FED_FILE_TYPES
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.scheduling.patterns import like

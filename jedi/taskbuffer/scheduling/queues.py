@@ -11,8 +11,8 @@ from sqlalchemy import Connection, Integer, Row, Text, text
 from sqlalchemy.exc import DBAPIError
 
 from jedi.core import states
-from jedi.spec.criteria import BadCriterion, Criterion, compile_criterion
-from jedi.spec.queuefile import PARTITION
+from jedi.spec.scheduling.criteria import BadCriterion, Criterion, compile_criterion
+from jedi.spec.scheduling.queue_file import PARTITION
 from jedi.taskbuffer.schema import tables
 
 _KINDS = {Text: "text", Integer: "integer"}

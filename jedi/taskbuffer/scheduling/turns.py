@@ -14,9 +14,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
-from jedi.spec.priority import JUMP
-from jedi.spec.retryrule import FOR_TASKS
-from jedi.spec.task import EXPRESS
+from jedi.spec.jobs.retry_rules import FOR_TASKS
+from jedi.spec.scheduling.priority import JUMP
+from jedi.spec.tasks.refined import EXPRESS
 from jedi.taskbuffer.db.sql_lists import JOB_MAKING_TYPES, listed
 
 WORKING = "'ready', 'scouting', 'running', 'topreprocess', 'preprocessing'"

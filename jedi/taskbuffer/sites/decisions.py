@@ -10,8 +10,8 @@ from typing import Any
 from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
-from jedi.spec.decision import Decision, Pledge
-from jedi.spec.request import RecentJobs
+from jedi.spec.sites.decision import Decision, Pledge
+from jedi.spec.sites.request import RecentJobs
 from jedi.taskbuffer.sites.sites import SPACES
 
 _RECORD = text("""

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, text
 
 from jedi.core import states
 from jedi.host.processes import Process
-from jedi.spec.wire import Delegation
+from jedi.spec.jobs.wire import Delegation
 
 _SERVE = text("""
 WITH l AS (

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from jedi.core import states
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.sites.snapshot import Snapshot
 from jedi.taskbuffer.db.sql_lists import JOB_TO_START
 
 FRESH = {

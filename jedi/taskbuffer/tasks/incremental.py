@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from jedi.core import states
-from jedi.spec.dataset import NewDataset
-from jedi.spec.incremental import Revision
-from jedi.spec.splitrule import render_split_rule
+from jedi.spec.datasets.dataset import NewDataset
+from jedi.spec.splitting.split_rules import render_split_rule
+from jedi.spec.tasks.incremental import Revision
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.schema import tables

@@ -9,8 +9,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
-from jedi.spec.splitrule import render_split_rule
-from jedi.spec.task import RefinedTask, TaskColumns
+from jedi.spec.splitting.split_rules import render_split_rule
+from jedi.spec.tasks.refined import RefinedTask, TaskColumns
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.schema import tables

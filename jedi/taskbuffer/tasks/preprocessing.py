@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
-from jedi.spec.splitrule import PREPROCESSED, TO_PREPROCESS, SplitRules
+from jedi.spec.splitting.split_rules import PREPROCESSED, TO_PREPROCESS, SplitRules
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.tasks import scouting, tasks
 

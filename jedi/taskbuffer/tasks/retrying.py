@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection, text
 
-from jedi.spec.costs import Spent
+from jedi.spec.tasks.costs import Spent
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
 
 _COLUMNS = "jeditaskid, site, status, wall_s, cpu_s, cores"

@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
-from jedi.spec.scouting import (
+from jedi.spec.jobs.scouting import (
     Declared,
     Master,
     Measured,
@@ -24,7 +24,7 @@ from jedi.spec.scouting import (
     Scouted,
     released,
 )
-from jedi.spec.splitrule import SCOUTED, SCOUTING, SplitRules, render_split_rule
+from jedi.spec.splitting.split_rules import SCOUTED, SCOUTING, SplitRules, render_split_rule
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs

@@ -38,7 +38,7 @@ def put_user(
     cap: int | None = None,
 ) -> None:
     """Give a user a role (user, production or operator), special permissions (letters of GRIDPREF,
-    see spec/priority.py) and the most running analysis jobs; what is None stays as it is."""
+    see priority.py) and the most running analysis jobs; what is None stays as it is."""
     tx.execute(_PUT_USER, {"user": user_name, "role": role, "gridpref": gridpref, "cap": cap})
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from jedi.brokerage.generic import GenericBroker
 from jedi.brokerage.requirements import Requirements
 from jedi.spec.arrays import Numbers
-from jedi.spec.snapshot import Snapshot
+from jedi.spec.sites.snapshot import Snapshot
 
 
 class Fastest(GenericBroker):

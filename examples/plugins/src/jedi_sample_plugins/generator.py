@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from jedi.jobgenerator.strategies import Caps, FileStrategy
-from jedi.spec.chunk import Chunk
-from jedi.spec.demand import Demand
-from jedi.spec.snapshot import Snapshot
-from jedi.spec.splitrule import SplitRules
+from jedi.spec.datasets.chunk import Chunk
+from jedi.spec.jobs.demand import Demand
+from jedi.spec.sites.snapshot import Snapshot
+from jedi.spec.splitting.split_rules import SplitRules
 
 
 class Pairs(FileStrategy):

@@ -12,11 +12,11 @@ from pydantic import ValidationError
 
 from jedi.core import strictyaml
 from jedi.core.errors import BadInput, Problem
-from jedi.spec.placeholders import stream_of
-from jedi.spec.preprocessing import with_stand_ins
-from jedi.spec.taskparams import TaskParams
-from jedi.spec.taskproblems import explain
-from jedi.spec.taskrules import contradictions, item_contradictions
+from jedi.spec.tasks.contradictions import contradictions, item_contradictions
+from jedi.spec.tasks.params import TaskParams
+from jedi.spec.tasks.placeholders import stream_of
+from jedi.spec.tasks.preprocessing import with_stand_ins
+from jedi.spec.tasks.problems import explain
 
 Format = Literal["yaml", "json"]
 MAX_CHARACTERS = 4_000_000

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from support.taskparams import INPUT, problems
 
 from jedi.core.errors import BadInput, Problem
-from jedi.spec import unsupported
-from jedi.spec.dataset import Attributes
-from jedi.spec.splitrule import SplitRules, render_split_rule
-from jedi.spec.taskparams import InputItem, TaskParams
-from jedi.spec.tasktext import parse_text, read_task_file, validate
+from jedi.spec.datasets.dataset import Attributes
+from jedi.spec.splitting.split_rules import SplitRules, render_split_rule
+from jedi.spec.tasks import unsupported
+from jedi.spec.tasks.params import InputItem, TaskParams
+from jedi.spec.tasks.text import parse_text, read_task_file, validate
 
-EXAMPLES = sorted(Path(__file__).parents[2].joinpath("examples").glob("*.yaml"))
+EXAMPLES = sorted(Path(__file__).parents[3].joinpath("examples").glob("*.yaml"))
 
 OUTPUT = {"type": "template", "param_type": "output", "value": "> o.${SN}.txt", "dataset": "a:out"}
 NUMBER = {"type": "template", "param_type": "number", "value": "${RNDMSEED}"}

@@ -15,8 +15,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from jedi.spec.listfile import Entry, read_list
-from jedi.spec.splitrule import SplitRules
+from jedi.spec.list_file import Entry, read_list
+from jedi.spec.splitting.split_rules import SplitRules
 
 MEMORY_STEPS = (1000, 2000, 3000, 4000, 6000, 8000)
 """MB that jobs which ran out of memory ask for next; by core where the task counts so."""

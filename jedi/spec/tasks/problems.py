@@ -10,9 +10,9 @@ from pydantic_core import ErrorDetails
 
 from jedi.core.errors import Problem
 from jedi.core.suggest import suggest
-from jedi.spec import unsupported
-from jedi.spec.taskparams import ITEM_MODELS, LogItem, TaskParams
-from jedi.spec.taskrules import NOT_YET
+from jedi.spec.tasks import unsupported
+from jedi.spec.tasks.contradictions import NOT_YET
+from jedi.spec.tasks.params import ITEM_MODELS, LogItem, TaskParams
 
 _WORDS = {
     "missing": ("is mandatory", "Add it"),

@@ -9,10 +9,21 @@ from dataclasses import replace
 
 from jedi.core.errors import Problem
 from jedi.core.suggest import suggest
-from jedi.spec import physical, unsupported
-from jedi.spec.dataset import Attributes
-from jedi.spec.mergerules import merge_contradictions
-from jedi.spec.placeholders import (
+from jedi.spec.datasets import physical
+from jedi.spec.datasets.dataset import Attributes
+from jedi.spec.splitting.split_rules import WHOLE_IDS
+from jedi.spec.tasks import unsupported
+from jedi.spec.tasks.merge_contradictions import merge_contradictions
+from jedi.spec.tasks.params import (
+    ATTRIBUTE_KEYS,
+    InputItem,
+    JobSpec,
+    NumberItem,
+    OutputItem,
+    ParameterItem,
+    TaskParams,
+)
+from jedi.spec.tasks.placeholders import (
     IN_FILE_NAMES,
     LIBRARY,
     SEQUENCE,
@@ -24,16 +35,6 @@ from jedi.spec.placeholders import (
     split_output,
     stream_of,
     unfilled,
-)
-from jedi.spec.splitrule import WHOLE_IDS
-from jedi.spec.taskparams import (
-    ATTRIBUTE_KEYS,
-    InputItem,
-    JobSpec,
-    NumberItem,
-    OutputItem,
-    ParameterItem,
-    TaskParams,
 )
 
 NOT_YET = "not supported yet"

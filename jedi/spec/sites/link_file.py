@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field
 
 from jedi.core import names, strictyaml
 from jedi.core.errors import BadInput, Problem
-from jedi.spec.listfile import Entry, read_entry
+from jedi.spec.list_file import Entry, read_entry
 
 _Name = Annotated[str, AfterValidator(names.site)]
 _Figure = Annotated[float, Field(ge=0, le=1e12)]

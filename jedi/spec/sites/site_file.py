@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
 from jedi.core import names
 from jedi.core.errors import BadInput, Problem
-from jedi.spec.listfile import Entry, read_entry, read_list
+from jedi.spec.list_file import Entry, read_entry, read_list
 
 _Name = Annotated[str, AfterValidator(names.site)]
 _Number = Annotated[int, Field(ge=0, le=2**31 - 1)]

@@ -7,7 +7,7 @@ import json
 from typer.testing import CliRunner
 
 from jedi.cli.task import app
-from jedi.spec.taskreference import KINDS, MEANINGS, parameters, schema
+from jedi.spec.tasks.reference import KINDS, MEANINGS, parameters, schema
 
 
 def test_every_key_has_a_meaning_and_every_meaning_a_key() -> None:

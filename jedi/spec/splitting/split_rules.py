@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from jedi.spec.rules import Count, Flag, Positive, Rules, rule
+from jedi.spec.splitting.given_rules import Count, Flag, Positive, Rules, rule
 
 NO_SCOUT, SCOUTING, SCOUTED = 1, 2, 3
 """Values of use_scout: no scouts are wanted; files are withheld until scouts have measured the

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jedi.spec.chunk import Files
-from jedi.spec.generation import TaskOrder
+from jedi.spec.datasets.chunk import Files
+from jedi.spec.jobs.generation import TaskOrder
 
 GROWTH = 1.2
 """Bytes of a merged file for each byte that goes into it, at most.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jedi.spec.chunk import Files
-from jedi.spec.generation import TaskOrder
+from jedi.spec.datasets.chunk import Files
+from jedi.spec.jobs.generation import TaskOrder
 
 PRIORITY = 2000
 """Of build jobs (docs/reference/inputs.md#builds)."""

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from jedi.core.errors import BadInput, Problem
-from jedi.spec.linkfile import LinkMetric
-from jedi.spec.listfile import read_entry
-from jedi.spec.sitefile import SiteEntry, StorageEntry
+from jedi.spec.list_file import read_entry
+from jedi.spec.sites.link_file import LinkMetric
+from jedi.spec.sites.site_file import SiteEntry, StorageEntry
 
 _Entry = TypeVar("_Entry")
 _MBIT = 8.0

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from jedi.core.errors import BadInput, Problem
-from jedi.spec.criteria import BadCriterion, compile_criterion
-from jedi.spec.listfile import Entry, read_list
+from jedi.spec.list_file import Entry, read_list
+from jedi.spec.scheduling.criteria import BadCriterion, compile_criterion
 
 CAP = r"^(NQUEUELIMIT|NQUEUECAP|NRUNNINGCAP)(_\w+)?$"
 PARTITION = -1

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from jedi.core.errors import Problem
-from jedi.spec import arithmetic
+from jedi.spec.tasks import arithmetic
 
 _PLACEHOLDER = re.compile(r"\$\{((?:TRN_[A-Z]+\d*:)?[A-Z][A-Z0-9_]*)(?:/([^{}]*))?\}")
 

@@ -1,7 +1,7 @@
 """The dictionary that describes a task, typed. Keys are those of PanDA (camelCase).
 
-`tasktext` reads it, `taskrules` knows what does not go together, `taskproblems` puts errors into
-words, `later` lists legal JEDI that is not built yet. Source:
+`text` reads it, `contradictions` compares its keys, `problems` puts errors into words,
+`unsupported` lists legal JEDI that is not built yet. Source:
 docs/reference/task-parameters.md#mandatory-keys-and-defaults.
 """
 
@@ -25,10 +25,11 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from jedi.core import names
-from jedi.spec import period, physical, placeholders
-from jedi.spec.dataset import Attributes
-from jedi.spec.preprocessing import without_stand_ins
-from jedi.spec.rules import Flag, Rules
+from jedi.spec.datasets import physical
+from jedi.spec.datasets.dataset import Attributes
+from jedi.spec.splitting.given_rules import Flag, Rules
+from jedi.spec.tasks import period, placeholders
+from jedi.spec.tasks.preprocessing import without_stand_ins
 
 MAX_PRIORITY = 10_000
 MAX_ATTEMPT = 1_000
@@ -135,7 +136,7 @@ class InputItem(TemplateItem):
 
     `include` and `exclude` are comma-separated patterns of file names, as in the shell; `files`
     names them. `offset` and `num_records` take a part of what is left, by number; for the others
-    see spec.dataset.Attributes, whose short forms may stand in `attributes` instead."""
+    see spec.datasets.dataset.Attributes, whose short forms may stand in `attributes` instead."""
 
     param_type: Literal["input"] = Field(alias="param_type")
     dataset: Annotated[str, AfterValidator(_dataset_list)]

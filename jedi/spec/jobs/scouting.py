@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jedi.spec.demand import SIZES
-from jedi.spec.splitrule import SplitRules
+from jedi.spec.jobs.demand import SIZES
+from jedi.spec.splitting.split_rules import SplitRules
 
 
 @dataclass(frozen=True, slots=True)

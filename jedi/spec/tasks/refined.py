@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from jedi.spec.dataset import NewDataset, OutputTemplate
-from jedi.spec.splitrule import SplitRules
+from jedi.spec.datasets.dataset import NewDataset, OutputTemplate
+from jedi.spec.splitting.split_rules import SplitRules
 
 
 @dataclass(frozen=True, slots=True)

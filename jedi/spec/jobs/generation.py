@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from jedi.core.states import TEMPLATE_TYPES
 from jedi.spec.arrays import Ints
-from jedi.spec.chunk import Files
-from jedi.spec.dataset import Attributes
-from jedi.spec.demand import Demand
-from jedi.spec.request import Request
-from jedi.spec.splitrule import SplitRules
+from jedi.spec.datasets.chunk import Files
+from jedi.spec.datasets.dataset import Attributes
+from jedi.spec.jobs.demand import Demand
+from jedi.spec.sites.request import Request
+from jedi.spec.splitting.split_rules import SplitRules
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from jedi.core import names
 from jedi.core.errors import Problem
 from jedi.core.suggest import suggest
-from jedi.spec.placeholders import (
+from jedi.spec.tasks.params import OutputItem, TaskParams
+from jedi.spec.tasks.placeholders import (
     STREAM_FORMS,
     SYSTEM,
     Form,
@@ -17,7 +18,6 @@ from jedi.spec.placeholders import (
     split_output,
     unfilled,
 )
-from jedi.spec.taskparams import OutputItem, TaskParams
 
 _OWN_KEYS = {
     "mergeSpec": "merge_spec", "log_merge": "log_merge", "umNameAtEnd": "um_name_at_end",

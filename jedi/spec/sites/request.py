@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from jedi.spec.splitrule import SCOUTING
+from jedi.spec.splitting.split_rules import SCOUTING
 
 _NUCLEUS_ONLY = ("only", "require")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jedi.spec.taskparams import TaskParams
+from jedi.spec.tasks.params import TaskParams
 
 KINDS = {
     "task": "TaskParams",

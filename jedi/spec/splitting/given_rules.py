@@ -2,7 +2,7 @@
 
 One line a rule: its type, its two letters in jedi_tasks.splitrule, its meaning, and its key where
 that is not the name in camelCase. Rules that other task parameters stand for, or JEDI itself makes,
-are in `splitrule`. Source: docs/reference/splitting.md#split-rules.
+are in `split_rules`. Source: docs/reference/splitting.md#split-rules.
 """
 
 from __future__ import annotations

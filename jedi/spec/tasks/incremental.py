@@ -14,13 +14,13 @@ from pydantic.alias_generators import to_camel
 
 from jedi.core.errors import Problem
 from jedi.core.suggest import suggest
-from jedi.spec import unsupported
-from jedi.spec.rules import Rules
-from jedi.spec.splitrule import SplitRules
-from jedi.spec.task import RefinedTask
-from jedi.spec.taskparams import TaskParams
-from jedi.spec.taskrules import NOT_YET
-from jedi.spec.tasktext import examine
+from jedi.spec.splitting.given_rules import Rules
+from jedi.spec.splitting.split_rules import SplitRules
+from jedi.spec.tasks import unsupported
+from jedi.spec.tasks.contradictions import NOT_YET
+from jedi.spec.tasks.params import TaskParams
+from jedi.spec.tasks.refined import RefinedTask
+from jedi.spec.tasks.text import examine
 
 _RULES = {
     "nMaxFilesPerJob": "max_files_per_job",

@@ -1,0 +1,1 @@
+"""Datasets and files, as rooms hand them to each other."""

@@ -1,0 +1,1 @@
+"""Jobs: their making, attempts, demand, retries, and the messages of pilots."""

@@ -1,0 +1,1 @@
+"""Work queues, their criteria, resource types and priorities."""

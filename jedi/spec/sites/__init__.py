@@ -1,0 +1,1 @@
+"""Sites, storage and links: operators' files, the brokers' snapshot and decisions."""

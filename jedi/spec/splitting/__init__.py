@@ -1,0 +1,1 @@
+"""How input becomes jobs: split rules and event ranges."""

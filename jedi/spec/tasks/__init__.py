@@ -1,0 +1,1 @@
+"""Tasks: the dictionary that a user submits, its checks, and the refined task."""

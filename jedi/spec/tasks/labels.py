@@ -1,0 +1,3 @@
+"""Groups of prodSourceLabel, which separate production from analysis."""
+
+PRODUCTION_LABELS = ("managed", "test")
