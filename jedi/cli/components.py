@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -108,7 +108,7 @@ def db_downgrade(
     _migrate("downgrade", revision, as_json)
 
 
-def _migrate(direction: str, revision: str, as_json: bool) -> None:
+def _migrate(direction: Literal["upgrade", "downgrade"], revision: str, as_json: bool) -> None:
     from jedi.service import steering
     from jedi.standalone.installation import Installation
     from jedi.taskbuffer.schema import migrate
@@ -118,7 +118,10 @@ def _migrate(direction: str, revision: str, as_json: bool) -> None:
         if before is not None:
             with engine.begin() as tx:
                 steering.may_migrate(tx, caller())
-        getattr(migrate, direction)(engine, revision)
+        if direction == "upgrade":
+            migrate.upgrade(engine, revision, Installation.current().seal)
+        else:
+            migrate.downgrade(engine, revision)
         after = migrate.current(engine)
         if after == migrate.head():
             with engine.begin() as tx:

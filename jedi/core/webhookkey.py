@@ -1,7 +1,8 @@
 """Secrets that sign what is posted to webhooks: made of a key in the home and a seed in the
 database, so that neither the database nor its backup tells them.
 
-A seed is `seed_<key>_<random>`; the first field names the key, without telling it.
+A seed is `seed_<key>_<random>`; the first field names the key, without telling it. A secret that
+an older release kept in clear is sealed: `sealed_1_<key>_<random>_<hidden>`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from jedi.core.errors import NotFound
 _MARK = "seed"
 _BYTES = 32
 _CLEAR = "whsec_"
+_SEALED = "sealed_1_"
 
 
 def key_of(file: Path) -> bytes:
@@ -41,20 +43,39 @@ def new_seed(key: bytes) -> str:
     return f"{_MARK}_{_name(key)}_{secrets.token_hex(_BYTES)}"
 
 
+def seal(key: bytes, user_name: str, clear: str) -> str:
+    """A secret that an older release kept in clear as the database may have it: receivers go on
+    to accept it."""
+    head = f"{_SEALED}{_name(key)}_{secrets.token_hex(_BYTES)}"
+    return f"{head}_{_mask(key, user_name, head, clear.encode()).hex()}"
+
+
 def secret(key: bytes, user_name: str, kept: str) -> str:
-    """The secret of a user, whsec_<base64>. One that an older release kept in clear stays as it
-    is. NotFound: the seed belongs to another key."""
-    if kept.startswith(_CLEAR):
-        return kept
-    if kept.split("_")[1:2] != [_name(key)]:
+    """The secret of a user, whsec_<base64>. NotFound: the seed, or the seal, belongs to another
+    key."""
+    sealed = kept.startswith(_SEALED)
+    if kept.removeprefix(_SEALED if sealed else f"{_MARK}_").split("_")[0] != _name(key):
         raise NotFound(
             "The webhook's secret was made with a key that this home has not (webhook.key). "
             "Put that file back, or make a new secret: "
             f"jedi user notify {user_name} --webhook URL.",
             code="webhook_key_missing",
         )
+    if sealed:
+        head, _, hidden = kept.rpartition("_")
+        return _mask(key, user_name, head, bytes.fromhex(hidden)).decode()
     made = hmac.digest(key, f"{user_name}\0{kept}".encode(), hashlib.sha256)
     return _CLEAR + base64.b64encode(made).decode()
+
+
+def _mask(key: bytes, user_name: str, head: str, hidden: bytes) -> bytes:
+    """The exclusive or with HMACs of a counter, which nobody makes without the key; twice gives
+    the same again. `head` has random bytes: no two secrets get the same mask."""
+    blocks = range(-(-len(hidden) // hashlib.sha256().digest_size))
+    pad = b"".join(
+        hmac.digest(key, f"seal\0{user_name}\0{head}\0{n}".encode(), hashlib.sha256) for n in blocks
+    )
+    return bytes(a ^ b for a, b in zip(hidden, pad, strict=False))
 
 
 def _name(key: bytes) -> str:

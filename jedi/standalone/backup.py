@@ -120,7 +120,7 @@ def _fill(place: Installation, engine: Engine, source: Path) -> None:
     _nobody_else(place, said)
     how = ("--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges")
     _call(place, major, "pg_restore", *how, *_database(place), str(source))
-    migrate.upgrade(engine)
+    migrate.upgrade(engine, seal=place.seal)
 
 
 def _nobody_else(place: Installation, said: bytes) -> None:

@@ -16,7 +16,7 @@ from sqlalchemy import make_url
 
 import jedi
 from jedi.agent.supervisor import Supervised
-from jedi.core import clock
+from jedi.core import clock, webhookkey
 from jedi.core.errors import Forbidden, Refused, Unreachable
 from jedi.core.settings import Settings, account_name, caller
 from jedi.host import processes
@@ -71,6 +71,10 @@ class Installation:
         """The database, as psql and its kin name it."""
         plain = make_url(self.url).set(drivername="postgresql")
         return plain.render_as_string(hide_password=False)
+
+    def seal(self, user_name: str, clear: str) -> str:
+        """A webhook's clear secret as the database may have it."""
+        return webhookkey.seal(webhookkey.key_of(self.home.webhook_key), user_name, clear)
 
     @property
     def notify_socket(self) -> Path:

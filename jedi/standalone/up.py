@@ -243,7 +243,7 @@ def _supervisor(place: Installation, copies: int, said: Any) -> Supervisor:
 def _furnish(engine: Engine, place: Installation, site_file: str | None) -> Notes:
     """The present schema; in an empty database our own sites, queues and knobs. What was not as
     it should be."""
-    before, after = migrate.upgrade(engine)
+    before, after = migrate.upgrade(engine, seal=place.seal)
     changed = before not in (None, after)
     notes = [f"The schema was brought from {before} to {after}."] if changed else []
     defaults = packaged("config")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, make_url, text
+from sqlalchemy.exc import IntegrityError
 from support import merging
 from support.adder import ENDPOINT, Pilot, claimed
 from support.commanding import jobs
@@ -15,6 +17,7 @@ from support.helpers import add_site
 from support.job_rows import make_jobs
 
 from jedi.agent.base import World
+from jedi.core import webhookkey
 from jedi.core.errors import JediError, NotFound, Refused
 from jedi.core.settings import Settings
 from jedi.ddm import factory
@@ -24,7 +27,8 @@ from jedi.service import restoring
 from jedi.service.check import check
 from jedi.service.restoring import _pattern
 from jedi.spec.jobs.wire import Resources
-from jedi.standalone.backup import _database, backup, restore
+from jedi.standalone import binaries
+from jedi.standalone.backup import _database, _major, backup, restore
 from jedi.standalone.installation import Installation
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.housekeeping import knobs
@@ -33,6 +37,8 @@ from jedi.taskbuffer.jobs import dispatch, job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.taskbuffer.schema import migrate
+from jedi.taskbuffer.users import users as user_rows
+from jedi.taskbuffer.users.users import Notices
 
 
 def place_of(home: Path, url: str) -> Installation:
@@ -103,6 +109,53 @@ def test_a_backup_of_an_older_release(
             assert taken.panda_id == made.jobs[2]
     finally:
         again.dispose()
+
+
+def test_no_upgrade_leaves_a_webhook_secret_in_clear(
+    server: str, template: str, empty_url: str, home: Path, tmp_path: Path
+) -> None:
+    """A webhook secret stands in clear in neither database nor backup. One of an older release
+    is sealed by an upgrade and by a restore. It signs as before, with the home's key alone."""
+    clear = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+    old_url = new_database(server, template)
+    place, old = place_of(home, old_url), connect(old_url)
+    migrate.downgrade(old, "0009")
+    with old.begin() as tx:
+        tx.execute(text("DROP SCHEMA seen CASCADE"))
+        wanted = Notices(None, "http://127.0.0.1:9/", "tasks")
+        user_rows.put_notices(tx, "ann", wanted, clear)
+        user_rows.put_notices(tx, "bob", wanted, None)
+    older = backup(place, tmp_path / "older.dump")
+    migrate.upgrade(old, seal=place.seal)
+    assert _signs(old, home) == clear
+    with pytest.raises(IntegrityError, match="webhook_secret"), old.begin() as tx:
+        user_rows.put_notices(tx, "bob", wanted, clear)
+    newer = backup(place, tmp_path / "newer.dump")
+    assert clear in _dumped(old, older)
+    assert clear[6:] not in _dumped(old, newer)
+    restore(place_of(home, empty_url), older)
+    again = connect(empty_url)
+    assert _signs(again, home) == clear
+    again.dispose()
+    migrate.downgrade(old, "0009")  # the older release would say that it lacks the key
+    old.dispose()
+    drop_database(server, old_url)
+
+
+def _signs(engine: Engine, home: Path) -> str:
+    """The secret that signs ann's messages; no row has it."""
+    with engine.begin() as tx:
+        kept = tx.scalars(text("SELECT webhook_secret FROM jedi_users ORDER BY username")).all()
+    secret = webhookkey.secret(webhookkey.key_of(Home(home).webhook_key), "ann", str(kept[0]))
+    assert not any(secret[6:] in str(one) for one in kept)
+    return secret
+
+
+def _dumped(engine: Engine, file: Path) -> str:
+    """A backup as SQL."""
+    program = binaries.client("pg_restore", _major(engine))
+    done = subprocess.run([program, "--file=-", file], capture_output=True, check=True)
+    return done.stdout.decode()
 
 
 def test_what_was_published_and_not_told_of_is_removed_from_the_catalogue_too(world: World) -> None:

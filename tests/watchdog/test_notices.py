@@ -22,7 +22,7 @@ from support.receivers import Dripper, Receiver, Relay
 
 from jedi.agent.base import World
 from jedi.core import clock, webhookkey
-from jedi.core.errors import BadInput, Forbidden
+from jedi.core.errors import BadInput, Forbidden, NotFound
 from jedi.core.settings import caller
 from jedi.host.home import Home
 from jedi.service import jobs, users
@@ -237,8 +237,16 @@ def test_the_database_does_not_tell_secrets(world: World) -> None:
         home.webhook_key.write_bytes(good)
         assert webhookkey.secret(good, OWNER, kept) == secret
         assert webhookkey.secret(good, "eve", kept) != secret
-        old = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-        assert webhookkey.secret(good, OWNER, old) == old
+
+
+def test_a_sealed_secret_needs_the_key_and_the_user() -> None:
+    """A seal opens with the key of its home, for its user alone. No two seals are alike."""
+    key, clear = b"k" * 32, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" + "A" * 40
+    seals = [webhookkey.seal(key, OWNER, clear) for _ in range(2)]
+    assert seals[0].rpartition("_")[2] != seals[1].rpartition("_")[2]
+    assert [webhookkey.secret(key, OWNER, one) for one in seals] == [clear, clear]
+    with pytest.raises(NotFound, match="has not"):
+        webhookkey.secret(b"other", OWNER, seals[0])
 
 
 def test_the_signature_is_that_of_standard_webhooks() -> None:

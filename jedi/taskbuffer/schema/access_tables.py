@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import (
     BigInteger,
     Boolean,
+    CheckConstraint,
     Index,
     Integer,
     LargeBinary,
@@ -41,7 +42,7 @@ users = Table(
         "users.put_user",
     ),
     words("webhook", "URL for messages about tasks", "users.put_notices"),
-    words("webhook_secret", "signs them", "users.put_notices"),
+    words("webhook_secret", "seed of the secret that signs them", "users.put_notices"),
     words(
         "notices",
         "tasks: notices of tasks; jobs: also of jobs",
@@ -52,6 +53,7 @@ users = Table(
     PrimaryKeyConstraint("user_name"),
     one_of("role", ("user", "production", "operator"), "role"),
     one_of("notices", ("tasks", "jobs"), "notices"),
+    CheckConstraint("NOT starts_with(webhook_secret, 'whsec_')", name="webhook_secret"),
     comment="users and their permissions",
 )
 

@@ -7,7 +7,7 @@ a failed step leaves everything as it was.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -60,13 +60,20 @@ def current(engine: Engine) -> str | None:
         return _context(connection).get_current_revision()
 
 
-def upgrade(engine: Engine, revision: str = "head") -> tuple[str | None, str | None]:
+Seal = Callable[[str, str], str]
+"""What the database may have of a user's clear secret (core/webhookkey.py)."""
+
+
+def upgrade(
+    engine: Engine, revision: str = "head", seal: Seal | None = None
+) -> tuple[str | None, str | None]:
     """Bring a database to a revision above its own; nothing happens if it is there. The revisions
-    before (None: it was empty) and after.
+    before (None: it was empty) and after. `seal` hides secrets that older releases kept in clear.
 
     Refused if this release does not know its revision, or the one that is wanted."""
     with engine.begin() as tx, _known(tx, revision):
         config = _config(_locked(tx))
+        config.attributes["seal"] = seal
         before = _context(tx).get_current_revision()
         command.upgrade(config, revision)
         return before, _context(tx).get_current_revision()
