@@ -57,6 +57,8 @@ TASKS: Mapping[str, str] = {
     "output_is_input": "An output would replace an input of its job, since both have the same "
     "name: submit the task anew with another name for the output.",
     "too_many_files_per_job": "A job would have more files than the limit: lower nFilesPerJob.",
+    "boundary_id_too_large": "A boundary id has more files or output than a job may have: raise "
+    "the limit in the reason, or use groupBoundaryID 1 or 2.",
     "serial_numbers_used_up": "No serial number is left for output names.",
     "unresolved_placeholder": "A placeholder has no value: correct the jobParameters.",
     "inputs_changed": "Input files changed while jobs were made from them: JEDI tries again.",

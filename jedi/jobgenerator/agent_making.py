@@ -40,7 +40,8 @@ class JobMaking:
         """Ready files; more than a job may have, so that there is one at least."""
         hard_max = self.world.knobs.jobgen.hard_max_files_per_job
         with self.world.engine.begin() as tx:
-            read = partial(orders.read_ready, tx)
+            order = orders.reading_order(task.rules)
+            read = partial(orders.read_ready, tx, order=order)
             fairly = broker_of(task.vo, task.label, self.world.knobs).by_dataset
             return orders.chunks(read, task, max(n_files, hard_max + 1), hard_max, fairly=fairly)
 

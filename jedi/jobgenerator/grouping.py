@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from jedi.jobgenerator.whole_ids import are_whole, of_equal_memory
 from jedi.spec.datasets.chunk import Chunk, Files, Secondary
 from jedi.spec.splitting.split_rules import SplitRules
 
@@ -21,6 +22,8 @@ def in_order(chunks: Sequence[Chunk], rules: SplitRules) -> list[Chunk]:
     found = []
     for chunk in chunks:
         master = _sorted(chunk.master, rules)
+        if are_whole(rules):
+            master = replace(master, ram_counts=of_equal_memory(master))
         beside = tuple(_beside(one, master, rules) for one in chunk.secondaries)
         found.append(replace(chunk, master=master, secondaries=beside))
     return found
@@ -32,7 +35,10 @@ def _beside(one: Secondary, master: Files, rules: SplitRules) -> Secondary:
     if by_boundary:
         files = files.take(np.flatnonzero(np.isin(files.boundaries, master.boundaries)))
     reusable = one.reusable or bool(rules.reuse_sec_on_demand)
-    return replace(one, files=files, by_boundary=by_boundary, reusable=reusable)
+    undivided = by_boundary and are_whole(rules)
+    return replace(
+        one, files=files, by_boundary=by_boundary, undivided=undivided, reusable=reusable
+    )
 
 
 def _shares_ids(one: Secondary, rules: SplitRules) -> bool:

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from jedi.agent import plugins
 from jedi.brokerage.brokers import broker_of
 from jedi.brokerage.choice import SiteChoice
-from jedi.brokerage.requirements import Requirements, atom
+from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
 from jedi.jobgenerator.grouping import in_order, of_one_memory
 from jedi.jobgenerator.locating import Locate, data_of
 from jedi.jobgenerator.plan import Cut, ShortStream, plan
+from jedi.jobgenerator.whole_ids import are_whole, named_largest, refuse_too_large
 from jedi.spec.datasets.chunk import Chunk
 from jedi.spec.jobs.generation import TaskOrder
 from jedi.spec.sites.request import InputAvailability, RecentJobs
@@ -29,6 +30,8 @@ class DatasetProposal:
     choice: SiteChoice
     cuts: Sequence[Cut]
     short: Sequence[ShortStream] = ()
+    unit: str = ""
+    """The largest unit that is not divided, in words."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +94,10 @@ def propose(
     for some in [[one] for one in chunks] if broker.by_dataset else [list(chunks)]:
         if parts and most <= 0:
             break
-        n_files = strategy.files_per_unit(task.rules, some)
-        unit = atom(some, n_files, strategy.events_per_unit(task.rules, some))
+        for one in some if are_whole(task.rules) else ():
+            of, weights = names[int(one.master.dataset_ids[0])], strategy.weights(task.demand, one)
+            refuse_too_large(weights, one, of, task.rules, knobs)
+        unit = strategy.atom(task.rules, task.demand, some)
         data = data_of(task, some, snapshot, locate) if broker.wants_data else InputAvailability()
         dataset = names[int(some[0].master.dataset_ids[0])] if broker.by_dataset else ""
         need = Requirements(task.demand, unit, task.sites, task.request, data, past, dict(so_far),
@@ -102,7 +107,8 @@ def propose(
         short: Sequence[ShortStream] = ()
         if choice.candidates:
             cuts, short = plan(some, choice, strategy, task.rules, task.demand, knobs, most)
-        parts.append(DatasetProposal(need, choice, cuts, short))
+        named = named_largest(some) if are_whole(task.rules) else ""
+        parts.append(DatasetProposal(need, choice, cuts, short, named))
         most -= sum(map(len, cuts))
         so_far.update(choice.sites.sites[i] for cut in cuts for i in cut.sites.tolist())
     return Proposal(task, broker.name, tuple(parts))

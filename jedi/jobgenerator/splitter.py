@@ -1,7 +1,7 @@
 """Cuts a row of files into jobs. All limits are of one kind: the weights of a job's files must
 not add up to more than a cap. A single file that breaks a cap alone is a job of its own. Some
 files begin a job whatever fits. Where files belong together, such a unit takes the place of the
-file: it breaks caps alone, except the hard ones, which cut it.
+file: it breaks caps alone, and nothing divides it.
 
 Where a job ends depends only on where it begins, so `cuts` finds the end for every possible
 beginning at once, in numpy, and whoever hands out jobs walks from end to end. Thus sites with
@@ -21,8 +21,6 @@ from jedi.spec.arrays import Ints
 Weights = Mapping[str, NDArray[Any]]
 Caps = Mapping[str, float]
 NOWHERE = np.empty(0, np.int64)
-HARD = frozenset({"files", "disk", "output"})
-"""Limits that cut even what belongs together."""
 
 
 class Splitter:
@@ -42,8 +40,7 @@ class Splitter:
         if key not in self._cuts:
             ends = self._ends(caps)
             if self._units is not None:
-                hard = self._ends({name: cap for name, cap in caps.items() if name in HARD})
-                ends = _whole(ends, hard, self._units)
+                ends = _whole(ends, self._units)
             self._cuts[key] = ends
         return self._cuts[key]
 
@@ -52,14 +49,13 @@ class Splitter:
         return _cuts(limits, self._breaks, len(next(iter(self._weights.values()))))
 
 
-def _whole(ends: Ints, hard: Ints, units: Ints) -> Ints:
-    """The ends, moved back to where a unit ends; where no unit is whole by then, one is taken as
-    far as the hard caps let it."""
+def _whole(ends: Ints, units: Ints) -> Ints:
+    """The ends, moved back to where a unit ends; where no unit is whole by then, one is taken."""
     borders = np.append(units, len(ends))
     whole = borders[np.searchsorted(borders, ends, side="right") - 1]
     begins = np.arange(len(ends))
     one = borders[np.searchsorted(borders, begins, side="right")]
-    return np.where(whole > begins, whole, np.minimum(one, hard))
+    return np.where(whole > begins, whole, one)
 
 
 def _cuts(limits: Sequence[tuple[NDArray[Any], float]], breaks: Ints, size: int) -> Ints:

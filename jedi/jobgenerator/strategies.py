@@ -12,34 +12,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jedi.brokerage.requirements import atom
 from jedi.core.errors import JediError
 from jedi.core.knobs import Knobs
 from jedi.jobgenerator.naming import middle_name
 from jedi.jobgenerator.splitter import Caps, Weights
+from jedi.jobgenerator.whole_ids import are_whole, beside, largest, units
 from jedi.spec.arrays import Ints
 from jedi.spec.datasets.chunk import Chunk, Secondary
 from jedi.spec.jobs.demand import GB, MB, Demand, InputSize
 from jedi.spec.sites.snapshot import Snapshot
-from jedi.spec.splitting.split_rules import ONE_ID, WHOLE_IDS, SplitRules
+from jedi.spec.splitting.split_rules import ONE_ID, SplitRules
 
 
 class FileStrategy:
     """Whole files or ranges of their events. A fixed number of files or events per job silences
     the limits on size and time: so many are then the unit that cannot be split."""
 
-    def files_per_unit(self, rules: SplitRules, chunks: Sequence[Chunk]) -> int:
-        """Master files of the smallest possible job."""
-        units = [np.diff(np.append(u, len(c.master))) for c in chunks
-                 if (u := self.units(rules, c)) is not None]  # fmt: skip
-        return max((int(sizes.max()) for sizes in units), default=rules.files_per_job or 1)
-
-    def events_per_unit(self, rules: SplitRules, chunks: Sequence[Chunk]) -> int | None:
-        """Events of the smallest possible job, if jobs have a number of them."""
-        if rules.events_per_job is None:
-            return None
-        units = [np.add.reduceat(c.master.counted_events, u) for c in chunks
-                 if (u := self.units(rules, c)) is not None]  # fmt: skip
-        return max([rules.events_per_job, *(int(events.max()) for events in units)])
+    def atom(self, rules: SplitRules, demand: Demand, chunks: Sequence[Chunk]) -> InputSize:
+        """The largest of the smallest possible jobs."""
+        several = atom(chunks, rules.files_per_job or 1, rules.events_per_job)
+        if not are_whole(rules):
+            return several
+        ones = [largest(self.weights(demand, chunk), chunk) for chunk in chunks]
+        if rules.group_boundary_id not in ONE_ID:
+            ones.append(several)
+        return InputSize(max(one.bytes for one in ones), max(one.events for one in ones))
 
     def breaks(self, rules: SplitRules, chunk: Chunk) -> Ints:
         """The master files that begin a job, whatever the one before has room for."""
@@ -55,9 +53,7 @@ class FileStrategy:
 
     def units(self, rules: SplitRules, chunk: Chunk) -> Ints | None:
         """The master files that begin what must not be divided, if that is not each of them."""
-        if rules.group_boundary_id not in WHOLE_IDS:
-            return None
-        return np.concatenate([np.zeros(1, np.int64), _changes(chunk.master.boundaries)])
+        return units(chunk.master) if are_whole(rules) else None
 
     def weights(self, demand: Demand, chunk: Chunk) -> Weights:
         """What each master file adds to a job: files of both kinds, disk space, events."""
@@ -66,7 +62,10 @@ class FileStrategy:
         ones = np.ones(len(master))
         files, sizes = ones, np.where(master.sizes > 0, master.sizes, MB)
         for one in chunk.secondaries:
-            if not one.fixed:
+            if one.undivided:
+                more_files, more_bytes = beside(one, master)
+                files, sizes = files + more_files, sizes + more_bytes
+            elif not one.fixed:
                 files = files + one.usual(ones, events)
                 sizes = sizes + _sizes_beside(one, events)
         outputs = demand.output_bytes(InputSize(sizes, events))

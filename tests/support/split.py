@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.generic import GenericBroker
-from jedi.brokerage.requirements import Requirements, atom
+from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
 from jedi.jobgenerator.plan import Cut, plan
 from jedi.jobgenerator.strategies import FileStrategy
@@ -84,7 +84,7 @@ def cut(
     """Plan jobs as the generator does."""
     asked = asked or demand()
     strategy = FileStrategy()
-    need = Requirements(asked, atom(chunks, strategy.files_per_unit(rules, chunks)))
+    need = Requirements(asked, strategy.atom(rules, asked, chunks))
     found = choice(world or sites("S"), need, **knobs)
     return plan(chunks, found, strategy, rules, asked, Knobs(knobs), most)[0]
 

@@ -74,7 +74,8 @@ class Secondary:
     `whole`: every job gets all of them. `repeated`: after the last comes the first again;
     `reusable`: a job for which too few are left begins with the first again. The use of files that
     several jobs may have is not kept track of. `by_boundary`: those with the boundary ids of the
-    job's master files go with them, instead, all of them if no other job has files of the id."""
+    job's master files go with them, instead, all of them if no other job has files of the id.
+    `undivided`: no other job has."""
 
     stream: str
     files: Files
@@ -85,6 +86,7 @@ class Secondary:
     per_job: int | None = None
     reusable: bool = False
     by_boundary: bool = False
+    undivided: bool = False
 
     @property
     def tracked(self) -> bool:

@@ -81,6 +81,12 @@ def contradictions(params: TaskParams) -> Iterator[Problem]:
         rule = "files of one boundary id may have several lumi blocks, and groupBoundaryID "
         rule += f"{params.group_boundary_id} does not divide an id"
         yield Problem("respectLB", True, rule, "Leave it out, or use groupBoundaryID 1 or 2")
+    fields = params.add_nth_field_to_lfn and params.use_file_as_source_lfn
+    if fields and params.group_boundary_id in WHOLE_IDS:
+        rule = "files of one boundary id may differ in these fields, and groupBoundaryID "
+        rule += f"{params.group_boundary_id} divides no id"
+        remedy = "Leave useFileAsSourceLFN out, or use groupBoundaryID 1 or 2"
+        yield Problem("addNthFieldToLFN", params.add_nth_field_to_lfn, rule, remedy)
     attempts, failures = params.max_attempt, params.max_failure
     if attempts is not None and failures is not None and failures > attempts:
         rule = f"is more than maxAttempt ({attempts})"

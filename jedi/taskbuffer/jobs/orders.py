@@ -16,7 +16,7 @@ from jedi.spec.datasets.dataset import Attributes
 from jedi.spec.jobs.demand import Demand
 from jedi.spec.jobs.generation import Input, JobOutput, OutputDataset, Predecessor, TaskOrder
 from jedi.spec.sites.request import Request
-from jedi.spec.splitting.split_rules import TO_PREPROCESS, SplitRules
+from jedi.spec.splitting.split_rules import TO_PREPROCESS, WHOLE_IDS, SplitRules
 from jedi.taskbuffer.db.sql_lists import JOB_MAKING_TYPES
 from jedi.taskbuffer.scheduling import turns
 from jedi.taskbuffer.scheduling.turns import Stopped
@@ -190,7 +190,7 @@ def _output(row: Row[Any]) -> JobOutput:
 
 
 # One row a dataset, its files in arrays: 100,000 rows of their own take three times as long.
-_READY = text("""
+_READY = """
 SELECT d.id, r.* FROM unnest(CAST(:ids AS bigint[]), CAST(:limits AS bigint[])) d(id, n), LATERAL (
   SELECT array_agg(fileid) AS file_ids, array_agg(lfn) AS lfns,
     array_agg(coalesce(fsize, 0)) AS sizes,
@@ -202,18 +202,37 @@ SELECT d.id, r.* FROM unnest(CAST(:ids AS bigint[]), CAST(:limits AS bigint[])) 
     array_agg(coalesce(boundaryid, 0)) AS boundaries,
     array_agg(coalesce(lumiblocknr, 0)) AS lumi_blocks,
     array_agg(coalesce(ramcount, 0)) AS ram_counts
-  FROM (SELECT * FROM jedi_dataset_contents c WHERE c.datasetid = d.id AND c.ready
-        ORDER BY c.fileid LIMIT d.n) c) r
-""")
+  FROM ({rows}) c) r
+"""
+_ROWS = "SELECT * FROM jedi_dataset_contents c WHERE c.datasetid = d.id AND c.ready"
+_ID = "coalesce(c.boundaryid, 0)"
+_BY_FILE = f"{_ROWS} ORDER BY c.fileid LIMIT d.n"
+_BY_ID = f"{_ROWS} ORDER BY {_ID}, c.fileid LIMIT d.n"
+# Reads the last id to its end: its files are ties. Files without an id are none.
+_BY_WHOLE_ID = f"""SELECT * FROM (
+    {_ROWS} ORDER BY {_ID}, CASE WHEN {_ID} = 0 THEN c.fileid END
+    FETCH FIRST (d.n) ROWS WITH TIES
+  ) c ORDER BY {_ID}, c.fileid"""
+_IN_ORDER = {one: text(_READY.format(rows=one)) for one in (_BY_FILE, _BY_ID, _BY_WHOLE_ID)}
 
 
 Read = Callable[[Mapping[int, int]], Mapping[int, Files]]
 """The first ready files of datasets, up to a limit for each."""
 
 
-def read_ready(tx: Connection, limits: Mapping[int, int]) -> dict[int, Files]:
+def reading_order(rules: SplitRules) -> str:
+    """The order in which files are read: with boundary ids, the files of an id stand together. If
+    the task divides no id, the last one is read to its end, beyond the limit."""
+    if rules.group_boundary_id in WHOLE_IDS:
+        return _BY_WHOLE_ID
+    return _BY_ID if rules.group_boundary_id else _BY_FILE
+
+
+def read_ready(
+    tx: Connection, limits: Mapping[int, int], order: str = _BY_FILE
+) -> dict[int, Files]:
     """The first ready files of datasets, up to a limit for each."""
-    rows = tx.execute(_READY, {"ids": list(limits), "limits": list(limits.values())})
+    rows = tx.execute(_IN_ORDER[order], {"ids": list(limits), "limits": list(limits.values())})
     return {row.id: _files(row) for row in rows}
 
 
@@ -256,7 +275,7 @@ def chunks(
             stream=master.stream,
             master=masters[master.dataset_id],
             secondaries=_secondaries(master, followers, beside),
-            more=master.ready > limits[master.dataset_id],
+            more=master.ready > max(limits[master.dataset_id], len(masters[master.dataset_id])),
         )
         for master in order.masters
         if len(masters.get(master.dataset_id, ()))

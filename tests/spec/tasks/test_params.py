@@ -169,6 +169,8 @@ def test_hints_stand_among_the_attributes() -> None:
         (task(nFilesPerJob=5, nMaxFilesPerJob=4), "nMaxFilesPerJob"),
         (task(respectLB=True, groupBoundaryID=3), "respectLB"),
         (task(respectLB=True, groupBoundaryID=4), "respectLB"),
+        (task(addNthFieldToLFN=[1], useFileAsSourceLFN=True, groupBoundaryID=3),
+         "addNthFieldToLFN"),
         (task(maxAttempt=2, maxFailure=3), "maxFailure"),
         ({**without_input(transPath=None), "jobParameters": []}, "jobParameters"),
         (task({**OUTPUT, "dataset": "a:other"}), "jobParameters[2].value"),
