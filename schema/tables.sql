@@ -986,7 +986,7 @@ CREATE TABLE jedi_users (
     creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
     cap_running_jobs integer,                              -- most running analysis jobs; NULL: as the knob says, 0: no limit
     webhook text,                                          -- URL for messages about tasks
-    webhook_secret text,                                   -- seed of the secret that signs them
+    webhook_secret text,                                   -- salt of the secret that signs them
     notices text NOT NULL DEFAULT 'tasks',                 -- tasks: notices of tasks; jobs: also of jobs
     CONSTRAINT jedi_users_pk PRIMARY KEY (username),
     CONSTRAINT jedi_users_notices_ck CHECK (notices = ANY (ARRAY['tasks', 'jobs'])),

@@ -131,7 +131,7 @@ class Program(Supervised):
             return "not started"
         code = self._process.poll()
         if code is None:
-            logfiles.turn_over(self._log)
+            logfiles.rotate(self._log)
             return None
         self._let_go()
         return processes.ended(code)

@@ -13,7 +13,7 @@ from jedi.brokerage.brokers import broker_of
 from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.explain import counts, why_nowhere
 from jedi.brokerage.nucleus import NucleusBroker
-from jedi.brokerage.placing import data_of, measured, need_of, with_data
+from jedi.brokerage.nucleus_requirements import data_of, measured, need_of, with_data
 from jedi.brokerage.record import lottery_seed, record
 from jedi.brokerage.requirements import Requirements
 from jedi.core import clock

@@ -11,11 +11,7 @@ from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.filters.cores import ABOVE_MAX_CORES, FEW_CORES, MANY_CORES
 from jedi.brokerage.filters.disk import DIRECT_INPUT, ENDPOINT, STORAGE, WORK_SPACE
-from jedi.brokerage.filters.input import DISK_IO, IO_INTENSITY, LOCAL_ONLY, NO_DATA, data_sites
-from jedi.brokerage.filters.memory import LITTLE_MEMORY, MUCH_MEMORY
-from jedi.brokerage.filters.past import CLOSED, FAILURES
-from jedi.brokerage.filters.pilots import PILOTS_EXPECTED
-from jedi.brokerage.filters.place import (
+from jedi.brokerage.filters.eligibility import (
     EXCLUDED,
     HOSPITAL,
     NOT_FOR_ANALYSIS,
@@ -23,8 +19,12 @@ from jedi.brokerage.filters.place import (
     OTHER_CLOUD,
     PROCESSING,
 )
+from jedi.brokerage.filters.input import DISK_IO, IO_INTENSITY, LOCAL_ONLY, NO_DATA, data_sites
+from jedi.brokerage.filters.memory import LITTLE_MEMORY, MUCH_MEMORY
+from jedi.brokerage.filters.pilots import PILOTS_EXPECTED
 from jedi.brokerage.filters.policy import ZERO_SHARE
 from jedi.brokerage.filters.queues import ANALYSIS_CAP, OVERLOADED
+from jedi.brokerage.filters.recent_failures import CLOSED, FAILURES
 from jedi.brokerage.filters.software import GPU_ONLY, NO_GPU, PLATFORM, RELEASE
 from jedi.brokerage.filters.status import STANDBY, STATUS
 from jedi.brokerage.filters.storage_status import STORAGE_STATUS

@@ -5,10 +5,7 @@ from __future__ import annotations
 
 from jedi.brokerage.filters.cores import ABOVE_MAX_CORES, FEW_CORES, MANY_CORES
 from jedi.brokerage.filters.disk import DIRECT_INPUT, ENDPOINT, STORAGE, WORK_SPACE
-from jedi.brokerage.filters.input import DISK_IO, IO_INTENSITY
-from jedi.brokerage.filters.memory import LITTLE_MEMORY, MUCH_MEMORY
-from jedi.brokerage.filters.pilots import PILOTS_EXPECTED
-from jedi.brokerage.filters.place import (
+from jedi.brokerage.filters.eligibility import (
     EXCLUDED,
     NOT_FOR_PRODUCTION,
     NOT_INCLUDED,
@@ -16,6 +13,9 @@ from jedi.brokerage.filters.place import (
     PROCESSING,
     TEST_NAME,
 )
+from jedi.brokerage.filters.input import DISK_IO, IO_INTENSITY
+from jedi.brokerage.filters.memory import LITTLE_MEMORY, MUCH_MEMORY
+from jedi.brokerage.filters.pilots import PILOTS_EXPECTED
 from jedi.brokerage.filters.policy import ZERO_SHARE
 from jedi.brokerage.filters.queues import MUCH_TRANSFERRING, OVER_PLEDGE
 from jedi.brokerage.filters.software import (

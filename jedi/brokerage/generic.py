@@ -14,9 +14,9 @@ from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.filters.cores import FEW_CORES, MANY_CORES
 from jedi.brokerage.filters.disk import ENDPOINT, SCRATCH, STORAGE
+from jedi.brokerage.filters.eligibility import EXCLUDED, NOT_INCLUDED, PROCESSING
 from jedi.brokerage.filters.memory import LITTLE_MEMORY, MUCH_MEMORY
 from jedi.brokerage.filters.pilots import PILOTS
-from jedi.brokerage.filters.place import EXCLUDED, NOT_INCLUDED, PROCESSING
 from jedi.brokerage.filters.status import STANDBY, STATUS
 from jedi.brokerage.filters.walltime import LITTLE_TIME, MUCH_TIME
 from jedi.brokerage.lottery import candidates

@@ -27,8 +27,8 @@ from jedi.brokerage.filters.urgency import INACTIVE, NOT_T1, OUTSIDE_NUCLEUS
 from jedi.brokerage.generic import GenericBroker
 from jedi.brokerage.lottery import candidates
 from jedi.brokerage.nucleus import NucleusBroker
+from jedi.brokerage.nucleus_filters import BY_WEIGHT
 from jedi.brokerage.requirements import Requirements
-from jedi.brokerage.task import BY_WEIGHT
 from jedi.brokerage.verdict import FilterResults, judge
 from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools, Numbers

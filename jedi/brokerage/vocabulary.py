@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jedi.brokerage import nucleus, task
+from jedi.brokerage import nucleus, nucleus_filters
 from jedi.brokerage.analysis import AnalysisBroker
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.generic import GenericBroker
@@ -14,7 +14,7 @@ FILTERS: Mapping[str, Filter] = {
     one.code: one
     for one in (
         *nucleus.FILTERS,
-        *task.FILTERS,
+        *nucleus_filters.FILTERS,
         *AnalysisBroker.filters,
         *ProductionBroker.filters,
         *GenericBroker.filters,

@@ -12,7 +12,7 @@ import numpy as np
 
 from jedi.brokerage import load
 from jedi.brokerage.filters.input import missing_bytes, missing_files
-from jedi.brokerage.filters.nearness import at_home
+from jedi.brokerage.filters.locality import at_home
 from jedi.brokerage.network import link_weight
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs

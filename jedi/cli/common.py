@@ -126,9 +126,9 @@ def database() -> Iterator[Engine]:
     from jedi.standalone.installation import Installation
     from jedi.taskbuffer.db import engine
 
-    place = Installation.current()
-    place.check_admission()
-    connections = engine.connect(place.url, "jedi cli", pool_size=1)
+    installation = Installation.current()
+    installation.check_admission()
+    connections = engine.connect(installation.url, "jedi cli", pool_size=1)
     try:
         with engine.reachable(connections):
             yield connections

@@ -83,19 +83,19 @@ def up(
     from jedi.standalone.installation import Installation
     from jedi.standalone.up import up
 
-    place, begin = Installation.current(), clock.monotonic()
+    installation, begin = Installation.current(), clock.monotonic()
     site_file = read_file(sites) if sites else None
     if site_file is not None:
         read_sites(site_file)  # its mistakes are reported before anything starts
     if detach:
         options = ["--sites", str(sites.absolute())] if sites else []
         say = partial(typer.echo, err=True)
-        up_detached(place, ["--copies", str(copies), *options], say)
-        _tell_where(place, clock.monotonic() - begin)
+        up_detached(installation, ["--copies", str(copies), *options], say)
+        _tell_where(installation, clock.monotonic() - begin)
         return
     up(
-        place,
-        lambda notes: _tell_where(place, clock.monotonic() - begin, notes),
+        installation,
+        lambda notes: _tell_where(installation, clock.monotonic() - begin, notes),
         site_file=site_file,
         copies=copies,
     )
@@ -117,9 +117,9 @@ def down(
     from jedi.standalone.down import down
     from jedi.standalone.installation import Installation
 
-    place = Installation.current()
-    was_up = down(place, drain, partial(typer.echo, err=True))
-    typer.echo(f"JEDI in {place.home.path} is down." if was_up else "JEDI was not up.")
+    installation = Installation.current()
+    was_up = down(installation, drain, partial(typer.echo, err=True))
+    typer.echo(f"JEDI in {installation.home.path} is down." if was_up else "JEDI was not up.")
 
 
 @app.command()
@@ -133,14 +133,14 @@ def status(as_json: Json = False) -> None:
     from jedi.service.status import system
     from jedi.standalone.installation import Installation
 
-    place = Installation.current()
-    place.check_admission()
-    supervisor, record = place.supervisor(), place.read_record() or []
+    installation = Installation.current()
+    installation.check_admission()
+    supervisor, record = installation.supervisor(), installation.read_record() or []
     value: dict[str, Any] = {
-        "home": str(place.home.path),
-        "database": place.shown_url,
+        "home": str(installation.home.path),
+        "database": installation.shown_url,
         "supervisor": supervisor,
-        "draining": place.settings.draining.exists(),
+        "draining": installation.settings.draining.exists(),
         "processes": record,
     }
     try:
@@ -151,7 +151,7 @@ def status(as_json: Json = False) -> None:
             if not as_json:
                 _show_processes(value)
             raise Unreachable(error.sentence, **error.facts | value) from error
-        where = place.home.path
+        where = installation.home.path
         raise Unreachable(f"JEDI is not up in {where}: `jedi up` starts it.") from error
     late = [row["name"] for row in record if not row["ready"]] if supervisor else []
     healthy = found.healthy and not late
@@ -194,7 +194,7 @@ def _show_status(value: dict[str, Any], found: SystemStatus) -> None:
         console().print(f"{what:<12}{words or 'none'}")
 
 
-def _tell_where(place: Installation, seconds: float, notes: Sequence[str] = ()) -> None:
+def _tell_where(installation: Installation, seconds: float, notes: Sequence[str] = ()) -> None:
     """The one screen of `jedi up`."""
     from jedi.service.sites import list_sites
 
@@ -203,14 +203,14 @@ def _tell_where(place: Installation, seconds: float, notes: Sequence[str] = ()) 
             named = ", ".join(f"{s['site']} ({s['nslots']} slots)" for s in list_sites(tx))
     except Unreachable as error:  # it crashed since; it is healed
         named = error.sentence
-    late = [row for row in place.read_record() or [] if not row["ready"]]
+    late = [row for row in installation.read_record() or [] if not row["ready"]]
     lines = [
         f"JEDI is up after {seconds:.1f} s.",
         "",
-        f"  home      {place.home.path}",
-        f"  database  {place.shown_url}",
-        f"  storage   {place.home.storage}",
-        f"  logs      {place.home.logs}",
+        f"  home      {installation.home.path}",
+        f"  database  {installation.shown_url}",
+        f"  storage   {installation.home.storage}",
+        f"  logs      {installation.home.logs}",
         f"  sites     {named}",
         "",
         "  jedi-task submit FILE.yaml   submit a task",
@@ -222,7 +222,7 @@ def _tell_where(place: Installation, seconds: float, notes: Sequence[str] = ()) 
     if late:
         names = ", ".join(row["name"] for row in late)
         lines[0] = f"JEDI is up, but after {seconds:.1f} s these are not ready: {names}."
-    for log in (place.home.logs / f"{row['name']}.log" for row in late if row["last_end"]):
+    for log in (installation.home.logs / f"{row['name']}.log" for row in late if row["last_end"]):
         said = [line for line in logfiles.tail(log, SAID_BYTES).splitlines() if line.strip()]
         lines += ["", f"{log}:", *said[-SAID_LINES:]]
     console().print("\n".join(lines))

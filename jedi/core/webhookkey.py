@@ -1,7 +1,7 @@
-"""Secrets that sign what is posted to webhooks: made of a key in the home and a seed in the
+"""Secrets that sign what is posted to webhooks: made of a key in the home and a salt in the
 database, so that neither the database nor its backup tells them.
 
-A seed is `seed_<key>_<random>`; the first field names the key, without telling it. A secret that
+A salt is `salt_<key>_<random>`; the first field names the key, without telling it. A secret that
 an older release kept in clear is sealed: `sealed_1_<key>_<random>_<hidden>`.
 """
 
@@ -17,7 +17,6 @@ from pathlib import Path
 
 from jedi.core.errors import NotFound
 
-_MARK = "seed"
 _BYTES = 32
 _CLEAR = "whsec_"
 _SEALED = "sealed_1_"
@@ -38,9 +37,9 @@ def key_of(file: Path) -> bytes:
     return file.read_bytes()
 
 
-def new_seed(key: bytes) -> str:
+def new_salt(key: bytes) -> str:
     """What the database keeps of a new secret."""
-    return f"{_MARK}_{_name(key)}_{secrets.token_hex(_BYTES)}"
+    return f"salt_{_name(key)}_{secrets.token_hex(_BYTES)}"
 
 
 def seal(key: bytes, user_name: str, clear: str) -> str:
@@ -51,10 +50,10 @@ def seal(key: bytes, user_name: str, clear: str) -> str:
 
 
 def secret(key: bytes, user_name: str, kept: str) -> str:
-    """The secret of a user, whsec_<base64>. NotFound: the seed, or the seal, belongs to another
+    """The secret of a user, whsec_<base64>. NotFound: the salt, or the seal, belongs to another
     key."""
     sealed = kept.startswith(_SEALED)
-    if kept.removeprefix(_SEALED if sealed else f"{_MARK}_").split("_")[0] != _name(key):
+    if kept.split("_")[2 if sealed else 1 :][:1] != [_name(key)]:
         raise NotFound(
             "The webhook's secret was made with a key that this home has not (webhook.key). "
             "Put that file back, or make a new secret: "

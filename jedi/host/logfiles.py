@@ -19,7 +19,7 @@ def tail(log: Path, most: int) -> str:
     return ""
 
 
-def turn_over(log: Path) -> None:
+def rotate(log: Path) -> None:
     """Copy a log of more than JEDI_LOG_MB (10) to LOG.1 and cut it; of the older ones, LOG.2 and
     so on, JEDI_LOG_FILES (3) are kept, with 0 none.
 

@@ -118,14 +118,14 @@ class Adder(Agent[ReportedJob, JobVerdict]):
         job_ends.leave_out(tx, good)
         job_ends.acquit(tx, found)
         moved = job_ends.end_jobs(tx, ends, self.name, ["holding"])
-        builds.call(tx, [end.panda_id for end in ends])
+        builds.wake_tasks(tx, [end.panda_id for end in ends])
         moved += job_ends.await_transfer(tx, moves["transferring"], self.name)
         tries = int(self.world.knobs.merge.max_attempt)
         moved += merging.await_merge(tx, moves["merging"], self.name, tries)
         self._stored = frozenset(m.panda_id for m in moved if m.target not in _UNSUCCESSFUL)
         grown = {f.dataset for job, v in results if v == FINISHED for f in job.made
                  if f.type == "output"}  # fmt: skip
-        datasets.call_consumers(tx, grown, float(self.world.knobs.contentsfeeder.quiet_s))
+        datasets.wake_consumers(tx, grown, float(self.world.knobs.contentsfeeder.quiet_s))
 
     def tidy(self, results: Sequence[tuple[ReportedJob, JobVerdict]]) -> None:
         """Remove what was staged, and all that jobs without success left, whoever ended them."""

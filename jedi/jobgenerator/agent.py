@@ -34,7 +34,7 @@ from jedi.taskbuffer.db import locks
 from jedi.taskbuffer.jobs import generation, merging, one_job, orders
 from jedi.taskbuffer.sites import decisions
 from jedi.taskbuffer.sites import snapshot as snapshots
-from jedi.taskbuffer.tasks import tasks, tending
+from jedi.taskbuffer.tasks import interventions, tasks
 from jedi.taskbuffer.tasks.tasks import Move
 from jedi.throttler.decide import Skip
 
@@ -115,7 +115,7 @@ class JobGenerator(Claiming):
         )  # fmt: skip
         task = found.task
         decided = [record(task.jedi_task_id, found.broker, item.snapshot, part.need, knobs,
-                          part.choice, item.used) for part in found.parts]  # fmt: skip
+                          part.choice, item.used) for part in found.proposals]  # fmt: skip
         if found.nowhere:
             return nowhere(found, knobs, decided)
         if not found.cuts:
@@ -158,7 +158,7 @@ class JobGenerator(Claiming):
             ordinary = [(order, jobs) for order, jobs in new
                         if order.columns["kind"] in ("normal", "scout")]  # fmt: skip
             told = {order.jedi_task_id: list(jobs.panda_ids) for order, jobs in ordinary}
-            one_job.hold_as_told(tx, told, self.name)
+            one_job.hold_new_jobs(tx, told, self.name)
         wait_s = self.world.knobs.jobgen.retry_s
         moves = [_move(*i.lease, out, wait_s) for i, out in ours if not isinstance(out, Merges)]
         tasks.move_tasks(tx, moves, self.name)
@@ -174,7 +174,7 @@ class JobGenerator(Claiming):
         knobs = self.world.knobs
         unit_s, by_mean = knobs.throttle.unit_s, knobs.throttle.measure == "mean_failures"
         most = {i: max(jobs.attempts) for (i, _), jobs in made.items() if jobs}
-        tired = tending.tired(tx, most, knobs.throttle.every, by_mean)
+        tired = interventions.due_for_throttling(tx, most, knobs.throttle.every, by_mean)
         leases, moves = dict(made.keys()), []
         for task in tired:
             minutes = unit_s * task.n**2 / 60
@@ -183,7 +183,7 @@ class JobGenerator(Claiming):
             lease = (task.jeditaskid, leases[task.jeditaskid])
             moves.append(Move(*lease, "throttled", "many_attempts", reason, facts))
         tasks.move_tasks(tx, moves, self.name)
-        tending.note_throttled(tx, {task.jeditaskid: task.n for task in tired})
+        interventions.note_throttled(tx, {task.jeditaskid: task.n for task in tired})
 
     def trouble(self, tx: Connection, item: GenerationItem | MergeItem, error: Exception) -> None:
         """The task is held, with the reason; one that merges just says so and is tried again."""

@@ -104,7 +104,7 @@ class JobMaking:
         ordered = None
         if wanted := to_build(known, lacking):
             with self.world.engine.begin() as tx:
-                files = builds.ask(tx, known.order, list(wanted), knobs.build.max_attempt)
+                files = builds.request(tx, known.order, list(wanted), knobs.build.max_attempt)
             build = cut_builds(files, list(wanted.values()))
             ordered = known.order, self.make(known.order, sites, [build], locate)
         if cuts or ordered:

@@ -67,10 +67,10 @@ def nowhere(found: Proposal, knobs: Knobs, decisions: Sequence[Decision]) -> NoJ
     """What passes with time is tried again soon, the rest with the other pending tasks. Of several
     datasets one is named, of those whose turn may come first."""
     task, verdict = found.task, found.nowhere[0].verdict
-    unit = next((one.unit for one in found.parts if one.choice.verdict is verdict), "")
+    unit = next((one.unit for one in found.proposals if one.choice.verdict is verdict), "")
     wait_s = knobs.watchdog.pending_retry_s if verdict.lasting else knobs.jobgen.retry_s
     where = f" among {', '.join(task.sites)}" if task.sites else ""
-    several = f", which has {len(found.parts)} datasets" if len(found.parts) > 1 else ""
+    several = f", which has {len(found.proposals)} datasets" if len(found.proposals) > 1 else ""
     reason = f"No site{where} can run the task{several}: {why_nowhere(verdict)}."
     refused = counts(verdict)
     facts = {"lasting": verdict.lasting, "refused": refused}

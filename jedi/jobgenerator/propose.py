@@ -41,27 +41,27 @@ class Proposal:
 
     task: TaskOrder
     broker: str
-    parts: tuple[DatasetProposal, ...]
+    proposals: tuple[DatasetProposal, ...]
 
     @property
     def sites(self) -> Snapshot:
         """What the sites of all cuts are positions in."""
-        return self.parts[0].choice.sites
+        return self.proposals[0].choice.sites
 
     @property
     def cuts(self) -> list[Cut]:
-        """The jobs of all parts."""
-        return [cut for part in self.parts for cut in part.cuts]
+        """The jobs of all proposals."""
+        return [cut for proposal in self.proposals for cut in proposal.cuts]
 
     @property
     def short(self) -> list[ShortStream]:
         """Streams that do not suffice for a job."""
-        return [one for part in self.parts for one in part.short]
+        return [one for proposal in self.proposals for one in proposal.short]
 
     @property
     def nowhere(self) -> tuple[SiteChoice, ...]:
-        """If no part has a site: the choices, those first that may come out otherwise soon."""
-        choices = [part.choice for part in self.parts]
+        """If no proposal has a site: the choices, those first that may come out otherwise soon."""
+        choices = [proposal.choice for proposal in self.proposals]
         if any(one.candidates for one in choices):
             return ()
         return tuple(sorted(choices, key=lambda one: one.verdict.lasting))
@@ -90,9 +90,9 @@ def propose(
     strategy = plugins.find("generator", task.vo, task.label)()
     broker = broker_of(task.vo, task.label, knobs)
     so_far, names = Counter(made), {one.dataset_id: one.name for one in task.inputs}
-    parts: list[DatasetProposal] = []
+    proposals: list[DatasetProposal] = []
     for some in [[one] for one in chunks] if broker.by_dataset else [list(chunks)]:
-        if parts and most <= 0:
+        if proposals and most <= 0:
             break
         for one in some if are_whole(task.rules) else ():
             of, weights = names[int(one.master.dataset_ids[0])], strategy.weights(task.demand, one)
@@ -108,7 +108,7 @@ def propose(
         if choice.candidates:
             cuts, short = plan(some, choice, strategy, task.rules, task.demand, knobs, most)
         named = named_largest(some) if are_whole(task.rules) else ""
-        parts.append(DatasetProposal(need, choice, cuts, short, named))
+        proposals.append(DatasetProposal(need, choice, cuts, short, named))
         most -= sum(map(len, cuts))
         so_far.update(choice.sites.sites[i] for cut in cuts for i in cut.sites.tolist())
-    return Proposal(task, broker.name, tuple(parts))
+    return Proposal(task, broker.name, tuple(proposals))

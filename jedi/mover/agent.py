@@ -130,7 +130,7 @@ class Mover(Agent[TransferLoad, TransferPlan]):
         done = {job.panda_id for job in ended if job.target == "finished"}
         grown = {dataset for load, _ in results for job in load.jobs if job.panda_id in done
                  for dataset, _ in job.outputs}  # fmt: skip
-        datasets.call_consumers(tx, grown, float(self.world.knobs.contentsfeeder.quiet_s))
+        datasets.wake_consumers(tx, grown, float(self.world.knobs.contentsfeeder.quiet_s))
 
     def tidy(self, results: Sequence[tuple[TransferLoad, TransferPlan]]) -> None:
         """A job that has ended without success leaves no outputs; its log stays."""

@@ -1,4 +1,4 @@
-"""Starts the pilot, or its shepherd, as `python -I <this folder>` or `python -m jedi.pilot`."""
+"""Starts the pilot or its payload monitor: `python -I <this folder>` or `python -m jedi.pilot`."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ if not __package__:  # run as a folder: what lies in it becomes the package `pil
     __package__ = "pilot"
 
 if __name__ == "__main__":
-    module = "shepherd" if sys.argv[1:] == ["shepherd"] else "main"
+    module = "payload_monitor" if sys.argv[1:] == ["payload-monitor"] else "main"
     sys.exit(importlib.import_module(f".{module}", __package__).main())

@@ -13,7 +13,7 @@ from pathlib import Path
 
 TERMINATED = "pilot_terminated"
 STALE = "stale"
-HOLD, GO = b"h", b"g"  # what a shepherd is told of its payload
+HOLD, GO = b"h", b"g"  # to the payload monitor: suspend the payload, or let it go on
 _TAIL_LINES = 20
 _TAIL_CHARS = 4000
 

@@ -1,7 +1,7 @@
 """The disk that payloads share with each other, and often with the database: a part stays free.
 
 When less than the floor is free, the payload that has written most ends, and only that one. Each
-shepherd publishes how much its payload has written, and reads what the others publish.
+payload monitor publishes how much its payload has written, and reads what the others publish.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The pilot's side of a running command: it starts the shepherd and reads what that says."""
+"""The pilot's side of a running command: it starts the monitor and reads what that says."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import IO, Any
 from .base import GO, HOLD, PayloadFailure, Stop, last_lines
 from .procs import Children, PayloadAccount
 
-_SILENCE_S = 120.0  # a shepherd says something each second, and needs at most a minute to end
+_SILENCE_S = 120.0  # a monitor says something each second, and needs at most a minute to end
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 
 PayloadMessage = dict[str, Any]
@@ -74,27 +74,27 @@ def _lets_in(user: PayloadAccount, info: os.stat_result) -> bool:
 def run(spec: Mapping[str, Any], stop: Stop, hear: Callable[[PayloadMessage], None]) -> Ended:
     """Run {command, cwd, env, user: [uid, gid, name]|null, limits, attempt, share} to its end.
 
-    `hear` gets every line of the shepherd; the first one says that the payload runs. When this
+    `hear` gets every line of the monitor; the first one says that the payload runs. When this
     returns or raises, no descendant of the payload is alive. Raises Failure if it was stopped.
     """
     stop.check()
     log = Path(spec["attempt"]) / "pilot.log"
-    shepherd = _start(log)
+    monitor = _start(log)
     end: PayloadMessage | None = None
     try:
         with contextlib.suppress(BrokenPipeError):  # it is dead: its missing end says so below
-            _pipe(shepherd.stdin).write(json.dumps(spec).encode() + b"\n")
-        for line in _lines(shepherd, stop):
+            _pipe(monitor.stdin).write(json.dumps(spec).encode() + b"\n")
+        for line in _lines(monitor, stop):
             hear(line)
             end = line.get("end")
     finally:
-        _bury(shepherd)
+        _end_monitor(monitor)
     stop.check()
     if end is None:
         said = last_lines(log.read_bytes()).strip().rpartition("\n")[2]
         raise PayloadFailure(
             "pilot_error",
-            f"The watcher of the payload ended without a result ({shepherd.returncode}): {said}",
+            f"The payload monitor ended without a result ({monitor.returncode}): {said}",
         )
     return Ended(end["exit_code"], end["failure"] and PayloadFailure(*end["failure"]))
 
@@ -103,7 +103,7 @@ def _start(log: Path) -> subprocess.Popen[bytes]:
     kept = ("LD_LIBRARY_PATH",)  # some Pythons do not start without; nothing else, no token
     with log.open("ab") as stderr:
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", str(Path(__file__).parent), "shepherd"],
+            [sys.executable, "-I", "-S", str(Path(__file__).parent), "payload-monitor"],
             bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -113,18 +113,18 @@ def _start(log: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def _lines(shepherd: subprocess.Popen[bytes], stop: Stop) -> Iterator[PayloadMessage]:
-    """What the shepherd says, until it ends; a stop closes its lifeline meanwhile. It hears of a
+def _lines(monitor: subprocess.Popen[bytes], stop: Stop) -> Iterator[PayloadMessage]:
+    """What the monitor says, until it ends; a stop closes its lifeline meanwhile. It hears of a
     hold, or that it is over, when it has said something, as it does each second."""
-    output = _pipe(shepherd.stdout)
+    output = _pipe(monitor.stdout)
     watched: list[Any] = [output, stop]
     rest, held = b"", False
     while True:
         ready = select.select(watched, [], [], _SILENCE_S)[0]
         if not ready:
-            shepherd.kill()
+            monitor.kill()
         if stop in ready:
-            _pipe(shepherd.stdin).close()
+            _pipe(monitor.stdin).close()
             watched = [output]
         if output in ready:
             data = output.read(1 << 16)
@@ -135,19 +135,19 @@ def _lines(shepherd: subprocess.Popen[bytes], stop: Stop) -> Iterator[PayloadMes
             if stop in watched and held != stop.held:
                 held = stop.held
                 with contextlib.suppress(BrokenPipeError):
-                    _pipe(shepherd.stdin).write(HOLD if held else GO)
+                    _pipe(monitor.stdin).write(HOLD if held else GO)
 
 
-def _bury(shepherd: subprocess.Popen[bytes]) -> None:
-    """See the shepherd and all its flock to their end."""
-    _pipe(shepherd.stdin).close()
-    _pipe(shepherd.stdout).close()
+def _end_monitor(monitor: subprocess.Popen[bytes]) -> None:
+    """End the monitor and all processes of the payload."""
+    _pipe(monitor.stdin).close()
+    _pipe(monitor.stdout).close()
     try:
-        shepherd.wait(_SILENCE_S)
+        monitor.wait(_SILENCE_S)
     except subprocess.TimeoutExpired:
-        shepherd.kill()
-        shepherd.wait()
-    Children().end_all()  # if it was killed, its flock fell to us
+        monitor.kill()
+        monitor.wait()
+    Children().end_all()  # if it was killed, its processes fell to us
 
 
 def _pipe(stream: IO[bytes] | None) -> IO[bytes]:

@@ -43,11 +43,11 @@ class PrivateDirectories:
         self.own.mkdir(mode=0o700)
         before = os.umask(0o022)  # the way is everybody's
         try:
-            self._furnish(user)
+            self._prepare(user)
         finally:
             os.umask(before)
 
-    def _furnish(self, user: procs.PayloadAccount | None) -> None:
+    def _prepare(self, user: procs.PayloadAccount | None) -> None:
         for place, source in self._sources():
             source.mkdir()
             source.chmod(0o1777)

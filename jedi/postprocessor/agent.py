@@ -202,8 +202,8 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
         validation.lose_logs(tx, gone)
         ended = [task for task, outcome in held if outcome.verdict.target in states.TASK.final]
         closed = [d.name for task in ended for d in task.datasets if d.is_output]
-        datasets.call_consumers(tx, closed)
-        family.call_children(tx, [task.jedi_task_id for task in ended])
+        datasets.wake_consumers(tx, closed)
+        family.wake_children(tx, [task.jedi_task_id for task in ended])
         scouting.release(tx, [task.jedi_task_id for task in ended])  # they are given up
         preprocessing.note_done(
             tx, [task.jedi_task_id for task, out in held if out.verdict.code == "preprocessed"]

@@ -14,7 +14,7 @@ from jedi.core.suggest import suggest
 from jedi.service.steering import must_be_operator
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.sites import sites
-from jedi.taskbuffer.tasks import calling
+from jedi.taskbuffer.tasks import waking
 
 PRESET = "core.preset"
 
@@ -74,7 +74,7 @@ def put(tx: Connection, who: str, name: str, value: str) -> Any:
     must_be_operator(tx, who)
     checked = _knob(name).check(value)
     knobs.put(tx, name, checked, who)
-    calling.all_waiting(tx)
+    waking.wake_all(tx)
     return checked
 
 
@@ -89,7 +89,7 @@ def unset(tx: Connection, who: str, name: str) -> Any:
     must_be_operator(tx, who)
     knob = _knob(name)
     knobs.put(tx, name, None, who)
-    calling.all_waiting(tx)
+    waking.wake_all(tx)
     return knob.default(knobs.load(tx)[PRESET])
 
 

@@ -53,7 +53,7 @@ def add_files(
             ddm.close(name)
     finally:
         ddm.drop_staging(target, 0, os.getpid())
-    datasets.call_consumers(tx, [name])
+    datasets.wake_consumers(tx, [name])
     return [info for _, _, info in files]
 
 
@@ -69,7 +69,7 @@ def create_dataset(
 def close_dataset(tx: Connection, ddm: DDM, name: str) -> DatasetInfo:
     """Say that no more files will come; tasks that read the dataset go on to their end."""
     ddm.close(name)
-    datasets.call_consumers(tx, [name])
+    datasets.wake_consumers(tx, [name])
     return ddm.dataset(name)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from jedi.agent import plugins
 from jedi.brokerage.brokers import broker_of
 from jedi.brokerage.choice import SiteChoice
-from jedi.brokerage.placing import data_of, measured, need_of, with_data
+from jedi.brokerage.nucleus_requirements import data_of, measured, need_of, with_data
 from jedi.brokerage.whatif import SiteView, chosen, views
 from jedi.contentsfeeder.feed import Feed, FeedTask, judge, new_files
 from jedi.contentsfeeder.lookup import look_up
@@ -45,7 +45,7 @@ from jedi.taskbuffer.schema import tables
 from jedi.taskbuffer.tasks import new_tasks
 from jedi.taskrefiner.refine import Malformed, Refined, Submission, names_of
 
-Place = Callable[[Mapping[str, Any], str | None], tuple[KnownQueue, str | None]]
+QueueFinder = Callable[[Mapping[str, Any], str | None], tuple[KnownQueue, str | None]]
 """Finds the work queue and the processing type for the columns of a task and the queue's name, if
 the task gives one."""
 
@@ -151,12 +151,12 @@ class Stage:
 
 
 def make(
-    known: SystemState, params: TaskParams, owner: str, priority: int, place: Place,
+    known: SystemState, params: TaskParams, owner: str, priority: int, queue_of: QueueFinder,
     again: Continued | None = None,
 ) -> tuple[TaskPlan, Sequence[SiteChoice]]:  # fmt: skip
     """The plan of a task and the broker's choices of sites for the jobs that come first, if it
     comes to that. BadInput: the task is malformed; JediError tells why its input can't be used."""
-    fed = feed(known, params, owner, priority, place, again)
+    fed = feed(known, params, owner, priority, queue_of, again)
     nucleus: BrokerStep | None = None
     if again and not fed.has_input:
         return replace(_plan(known, fed, owner, None, []), why_not="nothing_left"), ()
@@ -167,19 +167,19 @@ def make(
             return _plan(known, fed, owner, nucleus, []), ()
         fed.row.nucleus = choice.best
     stages = _stages(known, fed)
-    choices = [part.choice for part in stages[0].found.parts]
+    choices = [part.choice for part in stages[0].found.proposals]
     return _plan(known, fed, owner, nucleus, stages), choices
 
 
 def feed(
-    known: SystemState, params: TaskParams, owner: str, priority: int, place: Place,
+    known: SystemState, params: TaskParams, owner: str, priority: int, queue_of: QueueFinder,
     again: Continued | None = None,
 ) -> PlannedTask:  # fmt: skip
     """Refine a task and look its input up; of one submitted again, that not processed yet."""
     task = _refined(known, params, owner)
     columns = {**row_of(params, owner, priority), **new_tasks.columns(0, task)}
     del columns["jeditaskid"]
-    queue, processing_type = place(columns, task.queue_name)
+    queue, processing_type = queue_of(columns, task.queue_name)
     task = task.queued(queue.queue_id, queue.queue_name, processing_type)
     blank = {column.name: None for column in tables.tasks.columns}
     row: Any = SimpleNamespace(
@@ -357,7 +357,7 @@ def _plan(
                if one.masterid is None and one.datasetid in fed.files]  # fmt: skip
     first = stages[0].found if stages else None
     choices = [_choosing(first.broker, part.choice, part.need.dataset)
-               for part in first.parts] if first else []  # fmt: skip
+               for part in first.proposals] if first else []  # fmt: skip
     plan = TaskPlan(
         task_name=row.taskname, owner=owner, work_queue=fed.queue, share=row.gshare or "",
         priority=row.currentpriority, seed=known.seed, jobs=0, scouts=0,
@@ -412,7 +412,7 @@ def _site_jobs(found: Proposal, jobs: Mapping[str, int]) -> list[SiteJobs]:
     already, which begin at the rate at which jobs began lately."""
     rate = found.sites.starts_per_h.tolist()
     result: dict[str, SiteJobs] = {}
-    for choice in (part.choice for part in found.parts):
+    for choice in (part.choice for part in found.proposals):
         queued = choice.queued.tolist()
         for place, weight in zip(choice.candidates, choice.weights, strict=True):
             site, known = found.sites.sites[place], 0 < rate[place] < float("inf")
@@ -423,7 +423,7 @@ def _site_jobs(found: Proposal, jobs: Mapping[str, int]) -> list[SiteJobs]:
     return list(result.values())
 
 
-def place_of(
+def find_queue(
     known: SystemState, columns: Mapping[str, Any], name: str | None
 ) -> tuple[KnownQueue, str | None]:
     """The work queue of a task where no database can try criteria: the one it names, or the first

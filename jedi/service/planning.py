@@ -15,7 +15,7 @@ from jedi.core.errors import BadInput, JediError, NotFound, Problem
 from jedi.core.knobs import Knobs
 from jedi.ddm.interface import DDM
 from jedi.service import submission
-from jedi.service.plan import Place, TaskPlan, make, place_of
+from jedi.service.plan import QueueFinder, TaskPlan, find_queue, make
 from jedi.service.submission_warnings import cautions
 from jedi.service.system_state import KnownQueue, SystemState, from_database
 from jedi.service.unprocessed import Continued
@@ -57,11 +57,11 @@ def now(
     again plans what is left. Nothing is written: the transaction may be read-only."""
     task = submission.check(tx, ddm, who, text, format, base_dir)
     known = from_database(tx, ddm, seed)
-    place, again = partial(_matched, tx), None
+    queue_of, again = partial(_matched, tx), None
     if task.earlier:
         earlier = task.earlier.jedi_task_id
         again = Continued(earlier, contents.processed(tx, earlier))
-    found = _foresee(known, task.params, task.owner, task.priority, place, other, again)
+    found = _foresee(known, task.params, task.owner, task.priority, queue_of, other, again)
     return replace(found, plan=replace(found.plan, warnings=task.warnings))
 
 
@@ -77,9 +77,9 @@ def recorded(
         known = replace(known, seed=seed)
     kind = params.task_type or "anal"
     priority = task_priority(params.task_priority, kind, "", params.working_group)
-    place = partial(place_of, known)
+    queue_of = partial(find_queue, known)
     try:
-        found = _foresee(known, params, params.user_name or who, priority, place, other)
+        found = _foresee(known, params, params.user_name or who, priority, queue_of, other)
     except JediError as error:
         if error.code != "input_unknown":
             raise
@@ -94,14 +94,14 @@ def _foresee(
     params: TaskParams,
     owner: str,
     priority: int,
-    place: Place,
+    queue_of: QueueFinder,
     other: Alternative,
     again: Continued | None = None,
 ) -> PlanWithAlternative:
-    plan, choices = make(known, params, owner, priority, place, again)
+    plan, choices = make(known, params, owner, priority, queue_of, again)
     if not (other.knobs or other.sites):
         return PlanWithAlternative(plan)
-    then, others = make(other.of(known), params, owner, priority, place, again)
+    then, others = make(other.of(known), params, owner, priority, queue_of, again)
     pairs = zip(choices, others, strict=False)
     changes = dict.fromkeys(one for was, now in pairs for one in differences(was, now))
     return PlanWithAlternative(plan, then, tuple(changes))

@@ -18,7 +18,7 @@ from jedi.spec.tasks.refined import EXPRESS
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.scheduling import queues, shares, turns
 from jedi.taskbuffer.scheduling.turns import Stopped
-from jedi.taskbuffer.tasks import calling
+from jedi.taskbuffer.tasks import waking
 
 
 def import_queues(tx: Connection, who: str, text: str) -> list[QueueEntry]:
@@ -35,7 +35,7 @@ def import_queues(tx: Connection, who: str, text: str) -> list[QueueEntry]:
     if wrong := list(_tried(tx, written)):
         raise BadInput(wrong)
     queues.put_queues(tx, [queue.columns() for queue in written])
-    calling.throttled(tx)
+    waking.wake_throttled(tx)
     return written
 
 

@@ -20,7 +20,7 @@ from jedi.spec.sites import cric, link_file, site_file
 from jedi.spec.sites.site_file import Endpoint, SiteEntry
 from jedi.taskbuffer.sites import pilots, sites
 from jedi.taskbuffer.sites.sites import AttributeChange
-from jedi.taskbuffer.tasks import calling
+from jedi.taskbuffer.tasks import waking
 from jedi.taskbuffer.users import users
 
 _T = TypeVar("_T")
@@ -81,7 +81,7 @@ def import_endpoints(
     changes = sites.put_endpoints(tx, patches, owners)
     sites.note_changes(tx, changes, who, comment)
     if changes:
-        calling.unplaced(tx)
+        waking.wake_unbrokered(tx)
     return changes
 
 
@@ -91,7 +91,7 @@ def import_links(tx: Connection, who: str, text: str) -> int:
     must_be_operator(tx, who)
     figures = _read(text, link_file.read_links, cric.read_metrics)
     sites.put_links(tx, figures)
-    calling.unplaced(tx)
+    waking.wake_unbrokered(tx)
     return len(figures)
 
 
@@ -210,5 +210,5 @@ def _put(
         changes += sites.put_sites(tx, {site: {"role": "satellite"} for site in apart})
     sites.note_changes(tx, changes, who, comment)
     if changes:
-        calling.unplaced(tx)
+        waking.wake_unbrokered(tx)
     return changes

@@ -210,7 +210,7 @@ def row_of(params: TaskParams, owner: str, priority: int) -> dict[str, Any]:
         "currentpriority": priority,
         "splitrule": render_split_rule(Refiner().rules(params)),
     }
-    return {**new_tasks.told_columns(params), **said}
+    return {**new_tasks.given_columns(params), **said}
 
 
 def _parent(tx: Connection, params: TaskParams, owner: str) -> tuple[int | None, list[Problem]]:

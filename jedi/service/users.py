@@ -95,13 +95,13 @@ def set_notices(
         old.webhook if webhook is None else webhook or None,
         about or old.about,
     )
-    seed = made = None
+    salt = made = None
     if webhook:
         key = webhookkey.key_of((home or Home.current()).webhook_key)
-        seed = webhookkey.new_seed(key)
-        made = webhookkey.secret(key, user_name, seed)
-    if wanted != old or seed:
-        users.put_notices(tx, user_name, wanted, seed)
+        salt = webhookkey.new_salt(key)
+        made = webhookkey.secret(key, user_name, salt)
+    if wanted != old or salt:
+        users.put_notices(tx, user_name, wanted, salt)
     return NotificationSettings(user_name, wanted.mail, wanted.webhook, wanted.about, made)
 
 

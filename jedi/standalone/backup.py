@@ -44,7 +44,7 @@ class Restored:
     unseen: dict[str, list[str]]
 
 
-def backup(place: Installation, target: Path) -> Path:
+def backup(installation: Installation, target: Path) -> Path:
     """Write a backup to a file, or to a new file in a directory, while everything goes on; the
     file, readable by its owner alone. It is there whole or not at all. A name without an ending
     (`.dump`) means a directory, which is made if it is not there."""
@@ -55,21 +55,28 @@ def backup(place: Installation, target: Path) -> Path:
         raise Refused(f"{target} exists: name a new file, or a directory.", code="backup_exists")
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.part")
-    engine = connect(place.url, "jedi backup", pool_size=1)
+    engine = connect(installation.url, "jedi backup", pool_size=1)
     with reachable(engine):
         major = _major(engine)
     engine.dispose()
     part.unlink(missing_ok=True)
     part.touch(0o600)
     try:
-        _call(place, major, "pg_dump", "--format=custom", f"--file={part}", *_database(place))
+        _call(
+            installation,
+            major,
+            "pg_dump",
+            "--format=custom",
+            f"--file={part}",
+            *_database(installation),
+        )
         part.rename(target)
     finally:
         part.unlink(missing_ok=True)
     return target
 
 
-def restore(place: Installation, source: Path) -> Restored:
+def restore(installation: Installation, source: Path) -> Restored:
     """Make the database of this home, which must be empty and not in use, from a backup.
 
     Refused if it is not empty, if the backup is none of JEDI or of a newer release, and while a
@@ -79,51 +86,51 @@ def restore(place: Installation, source: Path) -> Restored:
     """
     if not source.is_file():
         raise NotFound(f"There is no file {source}.", code="backup_missing", file=str(source))
-    with place.sole("restore"):
-        place.home.prepare()
-        creator = place.creator
+    with installation.sole("restore"):
+        installation.home.prepare()
+        creator = installation.creator
         if caller() != creator:
             raise Forbidden(
-                f"{place.home.path} is a home of {creator}: restore into one of your own.",
+                f"{installation.home.path} is a home of {creator}: restore into one of your own.",
                 code="not_operator",
             )
-        if place.embedded:
-            place.embedded.start()
-        engine = connect(place.url, "jedi restore", pool_size=1)
+        if installation.embedded:
+            installation.embedded.start()
+        engine = connect(installation.url, "jedi restore", pool_size=1)
         try:
             with reachable(engine):
-                _fill(place, engine, source)
+                _fill(installation, engine, source)
                 with engine.begin() as tx:
                     users.put_user(tx, creator, "operator")
                     done = restoring.go_on(tx, factory.load(tx, knobs.load(tx)))
         finally:
             engine.dispose()
-            if place.embedded:
-                place.embedded.stop()
+            if installation.embedded:
+                installation.embedded.stop()
     return Restored(source, *done)
 
 
-def _fill(place: Installation, engine: Engine, source: Path) -> None:
+def _fill(installation: Installation, engine: Engine, source: Path) -> None:
     if not migrate.empty(engine):
         raise Refused(
-            f"The database {place.shown_url} is not empty: restore into a new home.",
+            f"The database {installation.shown_url} is not empty: restore into a new home.",
             code="database_not_empty",
         )
     major = _major(engine)
     tables = [f"--table={name}" for name in (migrate.VERSION_TABLE, "jedi_ddm_endpoints")]
-    said = _call(place, major, "pg_restore", "--data-only", *tables, "--file=-", str(source))
+    said = _call(installation, major, "pg_restore", "--data-only", *tables, "--file=-", str(source))
     found = _REVISION.search(said)
     revision = found[1].decode() if found else None
     if revision is None or not migrate.known(revision):
         what = f"of a newer release (schema {revision})" if revision else "no backup of JEDI"
         raise Refused(f"{source} is {what}.", code="backup_unfit", file=str(source))
-    _nobody_else(place, said)
+    _nobody_else(installation, said)
     how = ("--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges")
-    _call(place, major, "pg_restore", *how, *_database(place), str(source))
-    migrate.upgrade(engine, seal=place.seal)
+    _call(installation, major, "pg_restore", *how, *_database(installation), str(source))
+    migrate.upgrade(engine, seal=installation.seal)
 
 
-def _nobody_else(place: Installation, said: bytes) -> None:
+def _nobody_else(installation: Installation, said: bytes) -> None:
     """Refused if a home that is up has storage among the endpoints that pg_restore tells of."""
     found = _ENDPOINTS.search(said)
     columns, rows = found.groups() if found else (b"path", b"")
@@ -131,8 +138,8 @@ def _nobody_else(place: Installation, said: bytes) -> None:
     paths = [os.fsdecode(row.split(b"\t")[number]) for row in rows.splitlines()]
     roots = [Path(path).resolve() for path in paths if path.startswith("/")]  # not every one has
     for above in {parent for root in roots for parent in root.parents}:
-        other = Installation(Home(above), None, place.settings)
-        if above != place.home.path and (supervisor := other.supervisor()):
+        other = Installation(Home(above), None, installation.settings)
+        if above != installation.home.path and (supervisor := other.supervisor()):
             raise Refused(
                 f"JEDI is up in {above} (process {supervisor.pid}), whose storage this backup "
                 f"knows: end it first (`JEDI_HOME={above} jedi down`).",
@@ -146,15 +153,15 @@ def _major(engine: Engine) -> int:
     return int(number or 0) // 10_000
 
 
-def _database(place: Installation) -> list[str]:
+def _database(installation: Installation) -> list[str]:
     """How the programs are told the database; the password is in their environment."""
-    url = make_url(place.libpq_url)._replace(password=None)  # `set` takes None for "as it is"
+    url = make_url(installation.libpq_url)._replace(password=None)  # `set` takes None for "as is"
     return [f"--dbname={url.render_as_string()}"]
 
 
-def _call(place: Installation, major: int, program: str, *arguments: str) -> bytes:
+def _call(installation: Installation, major: int, program: str, *arguments: str) -> bytes:
     """What a program of PostgreSQL prints."""
-    password = make_url(place.url).password
+    password = make_url(installation.url).password
     environment = {**os.environ, "LC_ALL": "C"} | ({"PGPASSWORD": password} if password else {})
     command = [str(binaries.client(program, major)), *arguments]
     done = subprocess.run(command, capture_output=True, env=environment, check=False)

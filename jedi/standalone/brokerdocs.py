@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from jedi.brokerage import nucleus, task
+from jedi.brokerage import nucleus, nucleus_filters
 from jedi.brokerage.analysis import AnalysisBroker
 from jedi.brokerage.capability import CAPABLE
 from jedi.brokerage.filters import Filter
@@ -79,7 +79,7 @@ def brokerage_page(grid: TableWriter) -> list[str]:
     """The parts of the page; `grid` draws a table."""
     brokers = {
         "nucleus, vo local": nucleus.FILTERS,
-        "nucleus": (*task.FILTERS, *CAPABLE),
+        "nucleus": (*nucleus_filters.FILTERS, *CAPABLE),
         **{b.name: b.filters for b in (ProductionBroker, AnalysisBroker, GenericBroker)},
     }
     users: dict[str, list[str]] = {}

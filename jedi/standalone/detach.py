@@ -19,17 +19,19 @@ _POLL_S = 0.1
 _LONGEST = 65_536
 
 
-def up_detached(place: Installation, options: Sequence[str], say: Callable[[str], None]) -> None:
+def up_detached(
+    installation: Installation, options: Sequence[str], say: Callable[[str], None]
+) -> None:
     """Return when `jedi up` with these options is up, in a session of its own. What it waits for
     and what else there is to be said of its start is told to `say`.
 
     Raises a JediError with what it said if it could not start.
     """
-    place.mine("up")
-    place.check_storage()
-    place.home.prepare()
-    log = place.home.supervisor_log
-    logfiles.turn_over(log)
+    installation.mine("up")
+    installation.check_storage()
+    installation.home.prepare()
+    log = installation.home.supervisor_log
+    logfiles.rotate(log)
     with (
         tempfile.TemporaryDirectory(prefix="jedi-") as directory,
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready,

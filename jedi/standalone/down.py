@@ -19,7 +19,7 @@ from jedi.host.home import Home
 from jedi.host.processes import Process
 from jedi.standalone.installation import Installation
 from jedi.submitter import engines
-from jedi.submitter.port import EngineError, KnownPilot
+from jedi.submitter.interface import EngineError, KnownPilot
 from jedi.taskbuffer.db.engine import connect, reachable
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
@@ -44,26 +44,28 @@ _SAY_S = 1.0
 
 
 def down(
-    place: Installation, drain_s: float = DRAIN_S, say: Callable[[str], None] = lambda _: None
+    installation: Installation,
+    drain_s: float = DRAIN_S,
+    say: Callable[[str], None] = lambda _: None,
 ) -> bool:
     """End everything that belongs to this home; False if nothing was running.
 
     The living supervisor does it itself; in place of one that was killed, we do. What is still
     waited for is told to `say`.
     """
-    place.mine("down")
-    supervisor = place.supervisor()
+    installation.mine("down")
+    supervisor = installation.supervisor()
     if supervisor:
         with suppress(OSError):  # no room on the disk: it waits as long as it does by itself
-            place.settings.draining.write_text(str(drain_s))
+            installation.settings.draining.write_text(str(drain_s))
         supervisor.signal(signal.SIGTERM)
-        _tell(place, supervisor, clock.monotonic() + drain_s, say)
+        _tell(installation, supervisor, clock.monotonic() + drain_s, say)
         deadline = clock.monotonic() + PATIENCE_S
         while supervisor.alive() and clock.monotonic() < deadline:
             time.sleep(_POLL_S)
         processes.end([supervisor], grace_s=0)
-    with place.sole("down", PATIENCE_S):
-        return _tidy(place, say) or supervisor is not None
+    with installation.sole("down", PATIENCE_S):
+        return _tidy(installation, say) or supervisor is not None
 
 
 def left(engine: Engine) -> str:
@@ -102,16 +104,16 @@ def end_pilots(engine: Engine, home: Home) -> None:
         pilots.end_pilots(tx, [p.pilot_id for p in live], "ended")
 
 
-def part(place: Installation, engine: Engine, say: Callable[[str], None]) -> None:
+def part(installation: Installation, engine: Engine, say: Callable[[str], None]) -> None:
     """`end_pilots`, with a database that may be recovering or going down: an embedded one is
     brought back for it. What is waited for is told to `say`."""
     deadline, said = clock.monotonic() + PART_S, ""
     while True:
         try:
-            if place.embedded:
-                place.embedded.start(POLL_S)
+            if installation.embedded:
+                installation.embedded.start(POLL_S)
             with reachable(engine):
-                return end_pilots(engine, place.home)
+                return end_pilots(engine, installation.home)
         except (JediError, DBAPIError) as error:
             if clock.monotonic() > deadline:
                 raise
@@ -121,10 +123,10 @@ def part(place: Installation, engine: Engine, say: Callable[[str], None]) -> Non
 
 
 def _tell(
-    place: Installation, supervisor: Process, deadline: float, say: Callable[[str], None]
+    installation: Installation, supervisor: Process, deadline: float, say: Callable[[str], None]
 ) -> None:
     """Say what is waited for, as often as it changes, until the deadline or the end."""
-    engine, before = connect(place.url, "jedi down", pool_size=1), ""
+    engine, before = connect(installation.url, "jedi down", pool_size=1), ""
     while supervisor.alive() and (rest_s := deadline - clock.monotonic()) > 0:
         if (found := left(engine)) and found != before:
             say(f"{found} (at most {rest_s:.0f} s more)")
@@ -133,18 +135,18 @@ def _tell(
     engine.dispose()
 
 
-def _tidy(place: Installation, say: Callable[[str], None]) -> bool:
+def _tidy(installation: Installation, say: Callable[[str], None]) -> bool:
     """Finish what a killed supervisor could not; True if there was anything to do."""
-    unfinished = place.read_record() is not None
-    embedded = place.embedded
+    unfinished = installation.read_record() is not None
+    embedded = installation.embedded
     running = embedded is not None and embedded.running()
     if unfinished:
-        place.end_recorded()
-        engine = connect(place.url, "jedi down", pool_size=1)
-        part(place, engine, say)
+        installation.end_recorded()
+        engine = connect(installation.url, "jedi down", pool_size=1)
+        part(installation, engine, say)
         engine.dispose()
     if embedded:
         embedded.stop()
-    place.clear_record()
-    place.settings.draining.unlink(missing_ok=True)
+    installation.clear_record()
+    installation.settings.draining.unlink(missing_ok=True)
     return unfinished or running

@@ -281,7 +281,7 @@ class Embedded:
     def _run(self, command: list[object], account: SystemAccount | None) -> None:
         """Run a PostgreSQL program as `account`; it and what it starts write to our log."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PG", "LC_"))}
-        logfiles.turn_over(self.log)
+        logfiles.rotate(self.log)
         with self.log.open("ab") as output:
             begin = output.tell()
             status = subprocess.call(

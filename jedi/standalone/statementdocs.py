@@ -36,10 +36,10 @@ HOT = {
     "jobs.job_ends._LEAVE_OUT": {},
     "jobs.job_ends._PREPARE": {},
     "jobs.merging._STORE": {},
-    "jobs.builds._CALL": {},
+    "jobs.builds._WAKE": {},
     "jobs.retry_rules._MATCHES": {},
-    "users.outbox._TELL_JOBS": {},
-    "inputs.datasets._CALL_QUIET": {},
+    "users.outbox._NOTIFY_JOBS": {},
+    "inputs.datasets._WAKE_QUIET": {},
     "tasks.tasks._RENEW": {},
     "tasks.tasks._MOVE": {},
 }

@@ -85,7 +85,7 @@ class Database(Supervised):
             return "it was told to end (SIGTERM), which all its sessions would have held up"
         if not self._embedded.running():
             return self._embedded.how_it_ended()
-        logfiles.turn_over(self._embedded.log)
+        logfiles.rotate(self._embedded.log)
         return None
 
     def ask_to_end(self) -> None:
@@ -100,7 +100,7 @@ class Database(Supervised):
 
 
 def up(
-    place: Installation,
+    installation: Installation,
     when_up: Callable[[Notes], None],
     *,
     site_file: str | None = None,
@@ -114,30 +114,38 @@ def up(
     serves its database; BadInput if the site file has mistakes.
     """
     requests, said = Requests(), log.setup("supervisor")
-    with place.sole("up"):
-        place.end_recorded()
-        place.settings.draining.unlink(missing_ok=True)
-        place.check_storage()
-        place.home.prepare()
-        engine = connect(place.url, "jedi supervisor", pool_size=1)
-        serving = Serving(engine, place.home, said)
+    with installation.sole("up"):
+        installation.end_recorded()
+        installation.settings.draining.unlink(missing_ok=True)
+        installation.check_storage()
+        installation.home.prepare()
+        engine = connect(installation.url, "jedi supervisor", pool_size=1)
+        serving = Serving(engine, installation.home, said)
         try:
-            notes = _furnished(place, engine, serving, site_file, requests, said)
+            notes = _prepared(installation, engine, serving, site_file, requests, said)
             if notes is not None:
                 serving.go_on()
-                with _supervisor(place, copies, said) as supervisor:
-                    _run(place, supervisor, engine, requests, partial(when_up, notes), notes, said)
+                with _supervisor(installation, copies, said) as supervisor:
+                    _run(
+                        installation,
+                        supervisor,
+                        engine,
+                        requests,
+                        partial(when_up, notes),
+                        notes,
+                        said,
+                    )
                 serving.end()
         finally:
             engine.dispose()
-            if place.embedded:
-                place.embedded.stop()
-        place.clear_record()
-        place.settings.draining.unlink(missing_ok=True)
+            if installation.embedded:
+                installation.embedded.stop()
+        installation.clear_record()
+        installation.settings.draining.unlink(missing_ok=True)
 
 
-def _furnished(
-    place: Installation,
+def _prepared(
+    installation: Installation,
     engine: Engine,
     serving: Serving,
     site_file: str | None,
@@ -153,15 +161,15 @@ def _furnished(
     backoff = Backoff(LONGEST_PAUSE_S)
     while not requests.any():
         try:
-            if place.embedded:
-                place.embedded.start(LOOK_S)
+            if installation.embedded:
+                installation.embedded.start(LOOK_S)
             with reachable(engine):
                 serving.begin()
-                notes = _furnish(engine, place, site_file)
+                notes = _prepare(engine, installation, site_file)
                 serving.begin()  # it may have had no schema
                 return notes
         except Unreachable as error:
-            died = place.embedded is not None and not place.embedded.running()
+            died = installation.embedded is not None and not installation.embedded.running()
             if not (died or isinstance(error, NotYet)):
                 raise
             backoff.failed(clock.monotonic())
@@ -173,7 +181,7 @@ def _furnished(
 
 
 def _run(
-    place: Installation,
+    installation: Installation,
     supervisor: Supervisor,
     engine: Engine,
     requests: Requests,
@@ -182,7 +190,7 @@ def _run(
     said: Any,
 ) -> None:
     def over() -> bool:
-        return requests.any() or not place.ours()
+        return requests.any() or not installation.ours()
 
     patience = clock.monotonic() + PATIENCE_S
     supervisor.run(lambda: over() or supervisor.ready() or clock.monotonic() > patience)
@@ -190,42 +198,46 @@ def _run(
         child.announce(*notes)
         when_up()
     supervisor.run(over)
-    if place.ours():
-        _drain(place, supervisor, engine, requests, said)
-        part(place, engine, said.warning)
+    if installation.ours():
+        _drain(installation, supervisor, engine, requests, said)
+        part(installation, engine, said.warning)
     else:  # `jedi down` would not find us; a database whose data were in there ends by itself
-        said.error("the home is gone: everything ends", home=str(place.home.path))
+        said.error("the home is gone: everything ends", home=str(installation.home.path))
         with suppress(DBAPIError):
-            end_pilots(engine, place.home)
+            end_pilots(engine, installation.home)
 
 
 def _drain(
-    place: Installation, supervisor: Supervisor, engine: Engine, requests: Requests, said: Any
+    installation: Installation,
+    supervisor: Supervisor,
+    engine: Engine,
+    requests: Requests,
+    said: Any,
 ) -> None:
     """Wait for running jobs and their results, as long as `jedi down` said."""
     drain_s = DRAIN_S
     with suppress(FileNotFoundError, ValueError):  # `jedi down` writes it, if there is room
-        drain_s = float(place.settings.draining.read_text())
+        drain_s = float(installation.settings.draining.read_text())
     with suppress(OSError):
-        place.settings.draining.write_text(str(drain_s))
+        installation.settings.draining.write_text(str(drain_s))
     said.info("waiting for running jobs", at_most_s=drain_s, hint="a second signal ends the wait")
     supervisor.halt(*(c.name for c in supervisor.children if c.name.startswith(SENDER)))
     deadline = clock.monotonic() + drain_s
     supervisor.run(lambda: requests.impatient() or clock.monotonic() > deadline or not left(engine))
 
 
-def _supervisor(place: Installation, copies: int, said: Any) -> Supervisor:
+def _supervisor(installation: Installation, copies: int, said: Any) -> Supervisor:
     environment = {
         **os.environ,
-        "JEDI_HOME": str(place.home.path),
-        "NOTIFY_SOCKET": str(place.notify_socket),
+        "JEDI_HOME": str(installation.home.path),
+        "NOTIFY_SOCKET": str(installation.notify_socket),
     }
 
     def program(name: str, *arguments: str) -> Program:
         command = [sys.executable, "-m", "jedi", *arguments, "--leashed"]
-        return Program(name, command, place.home.logs / f"{name}.log", environment)
+        return Program(name, command, installation.home.logs / f"{name}.log", environment)
 
-    children: list[Supervised] = [Database(place.embedded)] if place.embedded else []
+    children: list[Supervised] = [Database(installation.embedded)] if installation.embedded else []
     children.append(program(SERVICE, "api"))
     children += [
         program(name if copy == 1 else f"{name}-{copy}", "agent", "run", name)
@@ -234,26 +246,26 @@ def _supervisor(place: Installation, copies: int, said: Any) -> Supervisor:
     ]
 
     def record(children: Sequence[Supervised]) -> None:
-        place.write_record(children)
-        logfiles.turn_over(place.home.supervisor_log)  # it says something when this happens
+        installation.write_record(children)
+        logfiles.rotate(installation.home.supervisor_log)  # it says something when this happens
 
-    return Supervisor(children, place.notify_socket, record, said)
+    return Supervisor(children, installation.notify_socket, record, said)
 
 
-def _furnish(engine: Engine, place: Installation, site_file: str | None) -> Notes:
+def _prepare(engine: Engine, installation: Installation, site_file: str | None) -> Notes:
     """The present schema; in an empty database our own sites, queues and knobs. What was not as
     it should be."""
-    before, after = migrate.upgrade(engine, seal=place.seal)
+    before, after = migrate.upgrade(engine, seal=installation.seal)
     changed = before not in (None, after)
     notes = [f"The schema was brought from {before} to {after}."] if changed else []
     defaults = packaged("config")
-    creator = place.creator
+    creator = installation.creator
     with engine.begin() as tx:
         steering.found(tx, creator)
         if site_file is not None:
-            import_sites(tx, caller(), site_file, place.home.path)
+            import_sites(tx, caller(), site_file, installation.home.path)
         elif not sites.all_sites(tx):
-            import_sites(tx, creator, (defaults / "sites.yaml").read_text(), place.home.path)
+            import_sites(tx, creator, (defaults / "sites.yaml").read_text(), installation.home.path)
             for name, value in strictyaml.load((defaults / "knobs.yaml").read_text()).items():
                 config.put(tx, creator, name, str(value))
         if not queues.all_queues(tx):

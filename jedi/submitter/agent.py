@@ -20,8 +20,8 @@ from jedi.core.errors import JediError
 from jedi.host.home import Home
 from jedi.spec.scheduling.resource_types import ResourceType
 from jedi.submitter import engines, local
+from jedi.submitter.interface import Engine, EngineError, KnownPilot, PilotEnd, Slot, Start
 from jedi.submitter.plan import SlotDemand, deal, idle, ramp
-from jedi.submitter.port import Engine, EngineError, KnownPilot, PilotEnd, Slot, Start
 from jedi.submitter.shapes import Shape, shapes
 from jedi.submitter.site_visit import SiteVisit, VisitResult
 from jedi.submitter.slots import slot_of

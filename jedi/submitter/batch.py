@@ -23,7 +23,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jedi.submitter import local
-from jedi.submitter.port import EngineError, Handle, KnownPilot, PilotEnd, Seen, Sent, Slot, Start
+from jedi.submitter.interface import (
+    EngineError,
+    Handle,
+    KnownPilot,
+    PilotEnd,
+    Seen,
+    Sent,
+    Slot,
+    Start,
+)
 from jedi.submitter.queues import QUEUES, BatchJob
 
 if TYPE_CHECKING:
@@ -122,7 +131,7 @@ class BatchEngine:
                     self._file(name, suffix).unlink(missing_ok=True)
 
     def tidy(self, attempt: Path) -> None:
-        """The node is not ours; the pilot's shepherd, or the batch system, does it."""
+        """The node is not ours; the pilot's payload monitor, or the batch system, does it."""
 
     def _listing(self) -> dict[str, list[BatchJob]]:
         """The jobs that the queue knows, by name."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from jedi.host.home import Home
 from jedi.submitter.batch import BatchEngine
+from jedi.submitter.interface import Engine
 from jedi.submitter.local import LocalEngine
-from jedi.submitter.port import Engine
 
 LOCAL = "local"
 

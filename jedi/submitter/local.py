@@ -12,7 +12,7 @@ from pathlib import Path
 from jedi.host import logfiles, processes
 from jedi.host.home import SystemAccount
 from jedi.host.processes import Process
-from jedi.submitter.port import Handle, KnownPilot, PilotEnd, Seen, Sent, Slot, Start
+from jedi.submitter.interface import Handle, KnownPilot, PilotEnd, Seen, Sent, Slot, Start
 
 PILOT = Path(__file__).parents[1] / "pilot"
 LOGS_KEPT = 1000
@@ -159,8 +159,8 @@ def prune(logs: Path) -> None:
 def tidy(attempt: Path) -> None:
     """End what is left of a dead pilot's payload, and remove the directory of the attempt.
 
-    Mostly there is nothing to do: a payload and its directory go with the pilot's shepherd. This
-    is for the case that somebody killed that one too.
+    Mostly there is nothing to do: a payload and its directory go with its payload monitor. This
+    is for the case that somebody killed the monitor too.
     """
     before: list[Process] = []
     while (left := _leftovers(attempt)) and left != before:

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from jedi.submitter.port import Engine, Handle, KnownPilot, Seen, Sent, Slot, Start
+from jedi.submitter.interface import Engine, Handle, KnownPilot, Seen, Sent, Slot, Start
 
 
 @dataclass(slots=True, eq=False)

@@ -9,7 +9,7 @@ from typing import Any
 from jedi.core.knobs import Knobs
 from jedi.host.home import Home
 from jedi.submitter import engines
-from jedi.submitter.port import Slot
+from jedi.submitter.interface import Slot
 from jedi.submitter.shapes import Shape
 
 OVERTIME_S = 60

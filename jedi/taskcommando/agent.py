@@ -180,7 +180,9 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         ids = [order.jedi_task_id for order in orders]
         because = ending.reasons(tx, ids)
         told = {i: c.arguments for i, c in commands.last_accepted(tx, ids).items()}
-        reassigning.place(tx, [(i, told[i].get("site"), told[i].get("nucleus")) for i in ids])
+        reassigning.set_destination(
+            tx, [(i, told[i].get("site"), told[i].get("nucleus")) for i in ids]
+        )
         masters = [d for d in ending.datasets(tx, ids) if d.masterid is None]
         refined = {d.jeditaskid for d in masters}
         fed = {d.jeditaskid for d in masters if d.type in states.MASTER_TYPES and d.nfilestobeused}

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 from jedi.agent.base import World
 from jedi.spec.tasks.labels import PRODUCTION_LABELS
 from jedi.spec.tasks.refined import EXPRESS
-from jedi.taskbuffer.tasks import tending
+from jedi.taskbuffer.tasks import interventions
 from jedi.watchdog.dog import Counts, Dog, in_batches
 
 
@@ -19,8 +19,10 @@ def run(world: World) -> Counts:
     percent, to_do = float(knobs.boost.done_percent), int(knobs.boost.jobs)
 
     def step(tx: Connection, limit: int) -> Counts:
-        found = tending.nearly_done(tx, PRODUCTION_LABELS, percent, to_do, priority, EXPRESS, limit)
-        tending.hurry(tx, found, priority, EXPRESS)
+        found = interventions.nearly_done(
+            tx, PRODUCTION_LABELS, percent, to_do, priority, EXPRESS, limit
+        )
+        interventions.boost(tx, found, priority, EXPRESS)
         return Counts(boosted=len(found))
 
     return in_batches(world, step)

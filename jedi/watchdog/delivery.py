@@ -47,7 +47,7 @@ Deliver = Callable[[Notification], None]
 
 
 @contextmanager
-def courier(channel: str, knobs: Knobs) -> Iterator[Deliver]:
+def open_channel(channel: str, knobs: Knobs) -> Iterator[Deliver]:
     """What delivers messages, one after the other, or raises Undelivered."""
     if channel == "mail":
         yield partial(_mail, knobs)
@@ -99,7 +99,7 @@ def sign(secret: str, topic: str, sent: str, body: bytes) -> str:
 
 def _mail(knobs: Knobs, message: Notification) -> None:
     try:
-        mail = letter(str(knobs.notify.mail_from), message)
+        mail = email_of(str(knobs.notify.mail_from), message)
         with _relay(knobs) as server:
             server.send_message(mail)
     except smtplib.SMTPRecipientsRefused as error:
@@ -110,7 +110,7 @@ def _mail(knobs: Knobs, message: Notification) -> None:
         raise Undelivered(str(error), away=error.smtp_code < 500) from error
     except (smtplib.SMTPException, OSError) as error:  # a bad certificate is a ValueError, too
         raise Undelivered(f"{type(error).__name__}: {error}", away=True) from error
-    except ValueError as error:  # of this letter
+    except ValueError as error:  # of this message
         raise Undelivered(str(error), away=False) from error
 
 
@@ -136,7 +136,7 @@ def _relay(knobs: Knobs) -> Iterator[smtplib.SMTP]:
         yield server
 
 
-def letter(sender: str, message: Notification) -> EmailMessage:
+def email_of(sender: str, message: Notification) -> EmailMessage:
     """A message as mail."""
     facts = message.facts
     job = f"job {facts['panda_id']} of " if facts["about"] == "job" else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from jedi.agent.base import World
-from jedi.taskbuffer.tasks import tasks, tending
+from jedi.taskbuffer.tasks import interventions, tasks
 from jedi.taskbuffer.tasks.tasks import Move
 from jedi.watchdog.dog import Counts, Dog, in_batches
 
@@ -18,7 +18,7 @@ def run(world: World) -> Counts:
         moves = [
             Move(task.jeditaskid, task.lock_seq, "finishing", "exhausted_timeout",
                  f"Nobody decided within {timeout_s / 3600:g} h: {task.errordialog}")
-            for task in tending.given_up(tx, timeout_s, limit)
+            for task in interventions.long_exhausted(tx, timeout_s, limit)
         ]  # fmt: skip
         return Counts(exhausted_timeout=len(tasks.move_tasks(tx, moves, "WatchDog")))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from jedi.agent.base import World
-from jedi.taskbuffer.tasks import tasks, tending
+from jedi.taskbuffer.tasks import interventions, tasks
 from jedi.taskbuffer.tasks.tasks import Move
 from jedi.watchdog.dog import Counts, Dog, in_batches
 
@@ -24,7 +24,7 @@ def run(world: World) -> Counts:
                  f"{task.failed} of {task.ended} jobs failed, and {task.to_do} are left: look at "
                  "their errors, then resume the task or end it.",
                  {"failed": task.failed, "ended": task.ended, "to_do": task.to_do})
-            for task in tending.failing(tx, percent, *limits, _CODE, limit)
+            for task in interventions.failing(tx, percent, *limits, _CODE, limit)
         ]  # fmt: skip
         return Counts(**{_CODE: len(tasks.move_tasks(tx, moves, "WatchDog"))})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from jedi.agent.base import World
-from jedi.taskbuffer.tasks import tending
+from jedi.taskbuffer.tasks import interventions
 from jedi.watchdog.dog import Counts, Dog, in_batches
 
 
@@ -13,7 +13,7 @@ def run(world: World) -> Counts:
     """Jobs that run already may end. Source: docs/reference/task-states.md#goal."""
 
     def step(tx: Connection, limit: int) -> Counts:
-        return Counts(told_to_finish=tending.tell_to_finish(tx, "WatchDog", limit))
+        return Counts(told_to_finish=interventions.finish_at_goal(tx, "WatchDog", limit))
 
     return in_batches(world, step)
 

@@ -57,7 +57,7 @@ def _tell(
 ) -> Iterator[tuple[int, str | None]]:
     """Deliver messages to one receiver; for each None, or why it could not be delivered."""
     away, until = False, clock.monotonic() + PATIENCE * float(knobs.notify.timeout_s)
-    with delivery.courier(rows[0].channel, knobs) as deliver:
+    with delivery.open_channel(rows[0].channel, knobs) as deliver:
         for row in rows:
             if away or clock.monotonic() > until:
                 yield row.message_id, _NOT_TRIED
@@ -74,8 +74,8 @@ def _tell(
 
 
 def _message(row: Row[Any], key: Callable[[], bytes]) -> Notification:
-    signs = row.channel == "webhook" and row.seed
-    secret = webhookkey.secret(key(), row.user_name, row.seed) if signs else None
+    signs = row.channel == "webhook" and row.salt
+    secret = webhookkey.secret(key(), row.user_name, row.salt) if signs else None
     return Notification(row.topic, row.address, secret, row.urgent, row.payload)
 
 

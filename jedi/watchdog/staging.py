@@ -28,7 +28,7 @@ def run(world: World) -> Counts:
             if came:
                 counts["staged"] += came
                 with world.engine.begin() as tx:
-                    datasets.call_consumers(tx, [row.datasetname])
+                    datasets.wake_consumers(tx, [row.datasetname])
     return counts
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from jedi.agent.base import World
-from jedi.taskbuffer.tasks import tasks, tending
+from jedi.taskbuffer.tasks import interventions, tasks
 from jedi.taskbuffer.tasks.tasks import Move
 from jedi.watchdog.dog import Counts, Dog, in_batches
 
@@ -19,7 +19,7 @@ def run(world: World) -> Counts:
         reason = "The task rested long enough."
         moves = [
             Move(task.jeditaskid, task.lock_seq, task.oldstatus, "throttle_over", reason)
-            for task in tending.rested(tx, unit_s, limit)
+            for task in interventions.throttle_ended(tx, unit_s, limit)
         ]
         return Counts(throttle_over=len(tasks.move_tasks(tx, moves, "WatchDog")))
 

@@ -28,7 +28,7 @@ def upgrade() -> None:
         f"ALTER TABLE jedi_users ADD CONSTRAINT {CHECK} "
         "CHECK (NOT starts_with(webhook_secret, 'whsec_'))"
     )
-    op.execute(COMMENT.format("seed of the secret that signs them"))
+    op.execute(COMMENT.format("salt of the secret that signs them"))
 
 
 def downgrade() -> None:

@@ -184,9 +184,9 @@ def test_a_log_is_turned_over_when_there_is_room(
     full.write_text("word" * 1000)
     older.write_text("older")
     (tmp_path / "a.log.new").symlink_to(FULL)
-    logfiles.turn_over(full)
+    logfiles.rotate(full)
     assert (full.stat().st_size, older.read_text()) == (4000, "older")
-    logfiles.turn_over(full)
+    logfiles.rotate(full)
     assert (full.stat().st_size, older.stat().st_size) == (0, 4000)
     assert {path.name for path in tmp_path.iterdir()} == {"a.log", "a.log.1", "a.log.2"}
 
@@ -258,43 +258,48 @@ def test_start_time_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def place(home: Path) -> Iterator[Installation]:
+def installation(home: Path) -> Iterator[Installation]:
     settings = Settings(home, "postgresql://nowhere")
     found = Installation(Home(home), None, settings)
     yield found
     found.home.discard()
 
 
-def test_only_one_is_in_charge(place: Installation) -> None:
-    assert place.supervisor() is None
-    with place.sole("up"):
-        assert place.supervisor() == processes.note(os.getpid())
-        with pytest.raises(Refused, match=f"process {os.getpid()}") as caught, place.sole("up"):
+def test_only_one_is_in_charge(installation: Installation) -> None:
+    assert installation.supervisor() is None
+    with installation.sole("up"):
+        assert installation.supervisor() == processes.note(os.getpid())
+        with (
+            pytest.raises(Refused, match=f"process {os.getpid()}") as caught,
+            installation.sole("up"),
+        ):
             pass
         assert caught.value.code == "already_up"
-    with place.sole("down"):
-        assert place.supervisor() is None  # nobody would tell this process to end
-        with pytest.raises(Refused, match="going down"), place.sole("down", patience_s=0.1):
+    with installation.sole("down"):
+        assert installation.supervisor() is None  # nobody would tell this process to end
+        with pytest.raises(Refused, match="going down"), installation.sole("down", patience_s=0.1):
             pass
 
 
-def test_left_overs_of_a_killed_supervisor_are_ended(place: Installation, house: House) -> None:
+def test_left_overs_of_a_killed_supervisor_are_ended(
+    installation: Installation, house: House
+) -> None:
     """Those that were noted, and only if they are still the same processes."""
     ours = house.program("ours", STUBBORN + READY + FOR_EVER)
     stranger = house.program("stranger", READY + FOR_EVER)
     with house.supervise(ours, stranger) as supervisor:
         supervisor.run(eventually(supervisor.ready))
         os.kill(pid_of(ours), signal.SIGSTOP)
-        place.write_record([ours, stranger])
-        record = place.home.path / "processes.json"
+        installation.write_record([ours, stranger])
+        record = installation.home.path / "processes.json"
         rows = json.loads(record.read_text())
         rows[1]["start"] -= 1
         record.write_text(json.dumps(rows))
-        place.end_recorded()
+        installation.end_recorded()
         assert ours.process() is None
         assert stranger.process() is not None
-    place.clear_record()
-    assert place.read_record() is None
+    installation.clear_record()
+    assert installation.read_record() is None
 
 
 def test_pilots_end_and_their_jobs_are_closed(world: World, house: House) -> None:
@@ -376,14 +381,14 @@ def test_what_does_not_come_up_is_told_with_its_last_words(
 ) -> None:
     monkeypatch.setenv("JEDI_DATABASE_URL", world.settings.database_url or "")
     monkeypatch.setenv("JEDI_HOME", str(world.settings.home))
-    place = Installation.current()
-    place.home.prepare()
-    died, slow = (Program(name, [], place.home.logs / name, {}) for name in ("api", "Adder"))
+    installation = Installation.current()
+    installation.home.prepare()
+    died, slow = (Program(name, [], installation.home.logs / name, {}) for name in ("api", "Adder"))
     died.last_end = "exit code 2"
-    place.write_record([died, slow])
+    installation.write_record([died, slow])
     for name in ("api", "Adder"):
-        (place.home.logs / f"{name}.log").write_text(f"it begins\n{name} lacks [bold]\n")
-    _tell_where(place, 30.0)
+        (installation.home.logs / f"{name}.log").write_text(f"it begins\n{name} lacks [bold]\n")
+    _tell_where(installation, 30.0)
     said = capsys.readouterr().out
     assert "after 30.0 s these are not ready: api, Adder." in said
     assert "api lacks [bold]" in said and "Adder lacks" not in said

@@ -11,7 +11,7 @@ import pytest
 from support.nucleus import choose, held, large_input
 from support.production import CURRENT, codes_of, names, need, world
 
-from jedi.brokerage import task
+from jedi.brokerage import nucleus_filters
 from jedi.brokerage.record import refusals
 from jedi.brokerage.requirements import RemainingWork, ahead
 from jedi.core.knobs import Knobs
@@ -56,7 +56,7 @@ def test_the_backlog_does_not_matter_where_all_jobs_are_to_go_there() -> None:
 def test_work_that_is_left_takes_its_room() -> None:
     """277.8 core-days write 69.4 GB (docs/reference/nucleus.md#remaining-work)."""
     days = 2.4e8 / 10 / 86400
-    assert days * task.GB_PER_CORE_DAY == pytest.approx(69.4, abs=0.05)
+    assert days * nucleus_filters.GB_PER_CORE_DAY == pytest.approx(69.4, abs=0.05)
     asked = replace(need(), work=RemainingWork(all={"S": days}))
     assert names(choose(world("S", free_gb=[5190]), asked)) == ["S"]
     assert codes_of(choose(world("S", free_gb=[5189]), asked)) == ["little_room"]

@@ -23,10 +23,10 @@ from jedi.brokerage.agent import TaskBroker
 from jedi.brokerage.analysis import AnalysisBroker
 from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.generic import GenericBroker
+from jedi.brokerage.nucleus_filters import by_weight
 from jedi.brokerage.production import ProductionBroker
 from jedi.brokerage.record import record
 from jedi.brokerage.requirements import Requirements
-from jedi.brokerage.task import by_weight
 from jedi.core.errors import BadInput
 from jedi.core.knobs import Knobs
 from jedi.service import queues, system_state

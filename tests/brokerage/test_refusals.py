@@ -20,7 +20,7 @@ from support.generating import catalogue, document, generate, ready
 from support.refusals import BROKERS, HOME
 
 from jedi.agent.base import World
-from jedi.brokerage import nucleus, task
+from jedi.brokerage import nucleus, nucleus_filters
 from jedi.brokerage.agent import TaskBroker
 from jedi.brokerage.vocabulary import FILTERS
 from jedi.throttler.decide import SAYS
@@ -50,7 +50,7 @@ def test_every_criterion_has_its_case() -> None:
     """Of the brokers that are installed, and of who chooses a nucleus."""
     brokers = {point.load() for point in entry_points(group="jedi.broker")}
     registered = {broker.name: broker.filters for broker in brokers}
-    registered |= {"nucleus": task.FILTERS, "local nucleus": nucleus.FILTERS}
+    registered |= {"nucleus": nucleus_filters.FILTERS, "local nucleus": nucleus.FILTERS}
     assert {name: broker.codes for name, broker in BROKERS.items()} == {
         name: {one.code for one in filters} for name, filters in registered.items()
     }

@@ -242,7 +242,7 @@ def test_a_dataset_that_another_task_makes_is_waited_for(world: World) -> None:
         tx.execute(
             text("UPDATE jedi_tasks SET status = 'done' WHERE jeditaskid = :t"), {"t": maker}
         )
-        datasets.call_consumers(tx, ["demo:made"])
+        datasets.wake_consumers(tx, ["demo:made"])
     assert ContentsFeeder(world).run_once() == 1
     assert statuses(world, task_id) == {"m": "ready"}
 

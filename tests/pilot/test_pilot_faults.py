@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support.pilot_world import DEADLINE_S, PAYLOAD_UID, ROOT, World, alive, end, tar_gz, wait_until
 
-from jedi.pilot import procs, sandbox, shepherd, stage, verdict
+from jedi.pilot import payload_monitor, procs, sandbox, stage, verdict
 from jedi.pilot.base import PayloadFailure, last_lines
 
 KEPT = 10_000_000
@@ -76,7 +76,7 @@ def test_a_killed_pilot_takes_its_payload_along(world: World) -> None:
     wait_until(lambda: not list(world.work.iterdir()), "its directory was left")
 
 
-def test_a_killed_shepherd_leaves_no_orphans(world: World) -> None:
+def test_a_killed_payload_monitor_leaves_no_orphans(world: World) -> None:
     world.order(f"echo $PPID > {world.scratch}/ppid; " + ESCAPE.format(
         trace=world.scratch / "daemon") + "; sleep 600")  # fmt: skip
     pilot = world.start()
@@ -89,7 +89,7 @@ def test_a_killed_shepherd_leaves_no_orphans(world: World) -> None:
 
 
 @pytest.mark.skipif(not ROOT, reason="an ordinary user's payload may kill the user's pilot")
-def test_a_payload_cannot_hurt_pilot_or_shepherd(world: World) -> None:
+def test_a_payload_cannot_hurt_pilot_or_payload_monitor(world: World) -> None:
     world.order("kill -9 $PPID; kill -9 -1; echo still here > out", outputs=[output("out")])
     assert world.start("--payload-user", f"{PAYLOAD_UID + 1}:{PAYLOAD_UID}").wait(DEADLINE_S) == 0
     assert world.service.reports()[-1]["status"] == "finished"
@@ -302,7 +302,7 @@ def test_the_meter_takes_its_time(tmp_path: Path) -> None:
     for number in range(50):
         (tmp_path / str(number)).mkdir()
         (tmp_path / str(number) / "file").write_bytes(bytes(10_000))
-    meter = shepherd.DirectoryMeter([str(tmp_path)])
+    meter = payload_monitor.DirectoryMeter([str(tmp_path)])
     sizes = [meter.step(0.0) for _ in range(60)]
     assert sizes == sorted(sizes) and sizes[0] < sizes[-1]
     assert meter.peak_kb >= 500

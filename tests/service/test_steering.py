@@ -21,7 +21,7 @@ from jedi.service.users import set_user
 from jedi.standalone.backup import backup, restore
 from jedi.standalone.embedded import Embedded
 from jedi.standalone.installation import Installation
-from jedi.standalone.up import _furnish
+from jedi.standalone.up import _prepare
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.users import users
 
@@ -111,15 +111,15 @@ def test_the_only_operator_stays_one(engine: Engine) -> None:
 def test_the_first_operator_created_the_home(empty_url: str, home: Path) -> None:
     """docs/reference/payload-and-processes.md#identity: the first operator created the home."""
     os.chown(home, 1, 1)
-    place = place_of(home, empty_url)
+    installation = place_of(home, empty_url)
     engine = connect(empty_url)
-    _furnish(engine, place, None)
+    _prepare(engine, installation, None)
     with engine.begin() as tx:
         creator = pwd.getpwuid(1).pw_name
-        assert place.home.creator == creator
+        assert installation.home.creator == creator
         assert users.operators(tx) == [creator]
     os.chown(home, 0, 0)
-    _furnish(engine, place, None)
+    _prepare(engine, installation, None)
     with engine.begin() as tx:
         assert users.operators(tx) == [creator]  # there is one: nobody else becomes one by a start
     engine.dispose()
@@ -132,9 +132,9 @@ def test_root_steers_its_own_database_whosever_directory_the_home_is(
     """As a volume of a container is: the embedded database lets nobody in but who runs it, so that
     an operator by the directory's owner would be one that can't come in."""
     os.chown(home, 1, 1)
-    place = Installation(Home(home), Embedded(Home(home)), Settings(home, empty_url))
+    installation = Installation(Home(home), Embedded(Home(home)), Settings(home, empty_url))
     engine = connect(empty_url)
-    _furnish(engine, place, None)
+    _prepare(engine, installation, None)
     with engine.begin() as tx:
         assert users.operators(tx) == [ME]
     engine.dispose()

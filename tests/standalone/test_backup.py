@@ -73,11 +73,11 @@ def test_a_backup_becomes_the_same_database(
 
 def test_a_backup_makes_its_directory(database_url: str, home: Path, tmp_path: Path) -> None:
     """A name without an ending is a directory, for its owner alone."""
-    place = place_of(home, database_url)
-    file = backup(place, tmp_path / "new" / "backups")
+    installation = place_of(home, database_url)
+    file = backup(installation, tmp_path / "new" / "backups")
     assert (file.parent, file.suffix) == (tmp_path / "new" / "backups", ".dump")
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
-    assert backup(place, tmp_path / "other" / "one.dump") == tmp_path / "other" / "one.dump"
+    assert backup(installation, tmp_path / "other" / "one.dump") == tmp_path / "other" / "one.dump"
 
 
 @pytest.mark.parametrize("release", ["0001", "0002", "0003"])
@@ -286,8 +286,8 @@ def test_what_failed_leaves_no_part_of_a_file(
 
 
 def test_a_password_is_in_no_command_line(home: Path) -> None:
-    place = place_of(home, "postgresql+psycopg://me:secret@db.example.org:5433/jedi")
-    assert _database(place) == ["--dbname=postgresql://me@db.example.org:5433/jedi"]
+    installation = place_of(home, "postgresql+psycopg://me:secret@db.example.org:5433/jedi")
+    assert _database(installation) == ["--dbname=postgresql://me@db.example.org:5433/jedi"]
 
 
 def test_names_that_a_template_gives() -> None:

@@ -63,7 +63,7 @@ def test_a_database_that_does_not_answer_is_told_in_a_sentence(tmp_path: Path) -
 
 def test_its_password_is_not_shown(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JEDI_DATABASE_URL", "postgresql://me:secret@db.example.org/jedi")
-    place = Installation.current()
-    assert place.home.path == home
-    assert place.shown_url == "postgresql://me:***@db.example.org/jedi"
-    assert place.url == "postgresql://me:secret@db.example.org/jedi"
+    installation = Installation.current()
+    assert installation.home.path == home
+    assert installation.shown_url == "postgresql://me:***@db.example.org/jedi"
+    assert installation.url == "postgresql://me:secret@db.example.org/jedi"

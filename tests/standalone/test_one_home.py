@@ -31,7 +31,7 @@ STRANGER = 64321
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Installation:
+def installation(tmp_path: Path) -> Installation:
     home = Home(tmp_path / "home")
     return Installation(home, None, Settings(home.path, "postgresql://nowhere/none"))
 
@@ -50,22 +50,23 @@ def as_stranger() -> Iterator[None]:
 
 
 @only_root
-def test_somebody_elses_home_is_a_sentence(place: Installation) -> None:
+def test_somebody_elses_home_is_a_sentence(installation: Installation) -> None:
     """Root's is nobody else's to end, and that of somebody with a database is not root's."""
-    place.home.make()
-    (place.home.path / "pg").mkdir()
-    os.chown(place.home.path, STRANGER, STRANGER)
-    words = f"{place.home.path} belongs to {STRANGER}: it can be brought down by {STRANGER} alone"
+    installation.home.make()
+    (installation.home.path / "pg").mkdir()
+    os.chown(installation.home.path, STRANGER, STRANGER)
+    path = installation.home.path
+    words = f"{path} belongs to {STRANGER}: it can be brought down by {STRANGER} alone"
     with pytest.raises(Forbidden, match=words):
-        down.down(place)
+        down.down(installation)
     with pytest.raises(Forbidden, match="brought up"):
-        up_detached(place, [], print)
-    with pytest.raises(Forbidden, match="restored"), place.sole("restore"):
+        up_detached(installation, [], print)
+    with pytest.raises(Forbidden, match="restored"), installation.sole("restore"):
         pass
-    (place.home.path / "pg").rmdir()
-    place.mine("up")
-    os.chown(place.home.path, 0, 0)
-    place.mine("down")
+    (installation.home.path / "pg").rmdir()
+    installation.mine("up")
+    os.chown(installation.home.path, 0, 0)
+    installation.mine("down")
 
 
 @only_root
@@ -98,35 +99,35 @@ def test_a_database_that_lets_in_another_account_is_a_sentence(tmp_path: Path) -
         assert "The database of this home lets in only the account bob." in said
 
 
-def test_a_home_that_is_not_there_is_nobodys(place: Installation) -> None:
-    place.mine("up")
-    assert not down.down(place)
+def test_a_home_that_is_not_there_is_nobodys(installation: Installation) -> None:
+    installation.mine("up")
+    assert not down.down(installation)
 
 
-def test_storage_that_leads_nowhere_is_refused(place: Installation, tmp_path: Path) -> None:
-    place.home.make()
-    place.home.storage.symlink_to(tmp_path / "not-mounted")
+def test_storage_that_leads_nowhere_is_refused(installation: Installation, tmp_path: Path) -> None:
+    installation.home.make()
+    installation.home.storage.symlink_to(tmp_path / "not-mounted")
     with pytest.raises(Refused, match=r"is a link to .*not-mounted.* Mount it") as caught:
-        up_detached(place, [], print)
+        up_detached(installation, [], print)
     assert caught.value.code == "storage_unwritable"
     (tmp_path / "not-mounted").mkdir()
-    place.check_storage()
+    installation.check_storage()
 
 
 @only_root
 def test_storage_that_cannot_be_written_is_refused() -> None:
     """Today jobs run and lose their results. That of other endpoints is only told."""
     home = Home(Path(f"/var/tmp/jedi-test-{os.getpid()}"))
-    place = Installation(home, None, Settings(home.path, "postgresql://nowhere/none"))
+    installation = Installation(home, None, Settings(home.path, "postgresql://nowhere/none"))
     home.storage.mkdir(parents=True)
     try:
         home.path.chmod(0o755)
         home.storage.chmod(0o755)
-        place.check_storage()
+        installation.check_storage()
         assert up._unwritable({"DISK": str(home.storage), "FAR": "/not/here"}) == []
         with as_stranger():
             with pytest.raises(Refused, match=f"{home.storage} can't be written by {STRANGER}"):
-                place.check_storage()
+                installation.check_storage()
             (said,) = up._unwritable({"DISK": str(home.storage), "FAR": "/not/here"})
         assert said.startswith(f"The storage of DISK, {home.storage}, can't be written")
     finally:
@@ -158,14 +159,14 @@ def test_one_home_serves_a_database(
 def test_that_it_migrated_is_told(server: str, tmp_path: Path) -> None:
     url = new_database(server)
     engine = connect(url)
-    place = Installation(Home(tmp_path / "home"), None, Settings(tmp_path / "home", url))
+    installation = Installation(Home(tmp_path / "home"), None, Settings(tmp_path / "home", url))
     try:
-        assert up._furnish(engine, place, None) == []  # it was empty
-        assert up._furnish(engine, place, None) == []
+        assert up._prepare(engine, installation, None) == []  # it was empty
+        assert up._prepare(engine, installation, None) == []
         migrate.downgrade(engine, "-1")
         before, after = migrate.current(engine), migrate.head()
         assert before != after
-        assert up._furnish(engine, place, None) == [
+        assert up._prepare(engine, installation, None) == [
             f"The schema was brought from {before} to {after}."
         ]
     finally:

@@ -25,7 +25,7 @@ from jedi.standalone.down import end_pilots
 from jedi.submitter import local
 from jedi.submitter.agent import Submitter
 from jedi.submitter.batch import BatchEngine
-from jedi.submitter.port import EngineError, KnownPilot, Slot, Start
+from jedi.submitter.interface import EngineError, KnownPilot, Slot, Start
 from jedi.submitter.shapes import Shape
 
 PILOT = "HERE.0123456789ab"

@@ -22,7 +22,7 @@ from jedi.host.home import SystemAccount
 from jedi.host.processes import Process
 from jedi.submitter import local
 from jedi.submitter.agent import Submitter
-from jedi.submitter.port import Slot
+from jedi.submitter.interface import Slot
 from jedi.submitter.shapes import Shape
 
 # --------------------------------------------------------------------------------------- pure
@@ -204,7 +204,7 @@ def test_a_site_that_runs_jobs_does_not_wait_for_pilots_that_died_between_them(
     assert field.sql("SELECT count(*) FROM jedi_site_metrics")[0][0] == 0
 
 
-def test_what_a_payload_hid_from_a_killed_shepherd_is_found(field: Field) -> None:
+def test_what_a_payload_hid_from_a_killed_payload_monitor_is_found(field: Field) -> None:
     marks = field.home.work / "pids"
     marks.touch(0o666)
     marks.chmod(0o666)
@@ -214,15 +214,15 @@ def test_what_a_payload_hid_from_a_killed_shepherd_is_found(field: Field) -> Non
     field.until(lambda: marks.read_text().endswith("\n"))
     escaped = int(marks.read_text())
     marks.unlink()
-    (shepherd,) = [
+    (monitor,) = [
         int(entry.name)
         for entry in Path("/proc").iterdir()
         if entry.name.isdigit() and _parent(int(entry.name)) == pilot.pid
     ]
     for number in (signal.SIGSTOP, signal.SIGKILL):  # stopped, neither can help the other
-        for pid in (pilot.pid, shepherd):
+        for pid in (pilot.pid, monitor):
             os.kill(pid, number)
-    field.until(lambda: not process.alive() and not alive(shepherd))
+    field.until(lambda: not process.alive() and not alive(monitor))
     assert alive(escaped)
     field.until(lambda: field.pilots("endtime IS NOT NULL"), submitter)
     assert not alive(escaped)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jedi.brokerage import task
+from jedi.brokerage import nucleus_filters
 from jedi.brokerage.choice import SiteChoice
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
@@ -13,7 +13,7 @@ from support.production import CLASSIC
 
 
 def choose(at: Snapshot, asked: Requirements, knobs: Knobs = CLASSIC, seed: int = 1) -> SiteChoice:
-    return task.by_weight(at, asked, knobs, seed)
+    return nucleus_filters.by_weight(at, asked, knobs, seed)
 
 
 def held(size: float, n: int, disk: bool = True) -> SiteInput:

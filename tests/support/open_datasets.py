@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from jedi.agent.base import World
 from jedi.service import tasks as service
-from jedi.taskbuffer.inputs.datasets import call_consumers
+from jedi.taskbuffer.inputs.datasets import wake_consumers
 from support.helpers import put_file_dataset
 from support.working import ENDPOINT
 
@@ -17,7 +17,7 @@ def grow(world: World, *lfns: str, name: str = "demo:in") -> None:
     """Add files to an open dataset, as a person does."""
     put_file_dataset(world, name, {lfn: lfn.encode() for lfn in lfns}, ENDPOINT, closed=False)
     with world.engine.begin() as tx:
-        call_consumers(tx, [name])
+        wake_consumers(tx, [name])
 
 
 def statuses(world: World, task_id: int) -> dict[str, str]:

@@ -38,7 +38,7 @@ def end_jobs(world: World, target: str = "finished", of: Sequence[int] | None = 
         )
         ids = sorted(row.pandaid for row in rows)
         if target == "finished":
-            datasets.call_consumers(tx, publish(world, tx, ids, ENDPOINT))
+            datasets.wake_consumers(tx, publish(world, tx, ids, ENDPOINT))
         for source, now in (("activated", "sent"), ("sent", "holding")):
             jobs.move_jobs(tx, [JobMove(job, now, "c", "r") for job in ids], "test", [source])
         ended = job_ends.end_jobs(tx, [JobEnd(job, target, "c", "r") for job in ids], "test")

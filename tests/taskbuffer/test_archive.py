@@ -17,7 +17,7 @@ from jedi.taskbuffer.inputs import validation
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.schema import tables
-from jedi.taskbuffer.tasks import scouting, tending
+from jedi.taskbuffer.tasks import interventions, scouting
 from jedi.watchdog.dog import Counts
 
 DAY = 86_400.0
@@ -85,7 +85,7 @@ def test_those_who_judge_a_task_see_archived_jobs(
     def judged() -> list[object]:
         with world.engine.begin() as tx:
             tx.execute(text("UPDATE jedi_tasks SET failurerate = 100"))
-            found = tending.failing(tx, 50.0, 3, 0, "failure_rate", 10)
+            found = interventions.failing(tx, 50.0, 3, 0, "failure_rate", 10)
             return [found, validation.duplicates(tx, [made.task]),
                     scouting.to_measure(tx, [1], 10)]  # fmt: skip
 

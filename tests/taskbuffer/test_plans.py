@@ -41,9 +41,9 @@ ONCE: dict[str, str | TextClause] = {
     "merged": merging._OUTCOME,
     "retry rules": retry_rules._MATCHES,
     "obey": retry_rules._OBEY,
-    "notices": outbox._TELL_JOBS,
-    "builds": builds._CALL,
-    "consumers": datasets._CALL_QUIET,
+    "notices": outbox._NOTIFY_JOBS,
+    "builds": builds._WAKE,
+    "consumers": datasets._WAKE_QUIET,
 }
 LARGE = ("jedi_jobs", "jedi_job_files", "jedi_job_params", "jedi_dataset_contents", "jedi_datasets")
 KEYS = ("_pk", "_datasetname_type_ix")

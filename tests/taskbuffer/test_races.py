@@ -155,7 +155,7 @@ def chain(world: World) -> tuple[ContentsFeeder, list[FeedTask]]:
 
 def finish_maker(tx: Connection) -> None:
     """As the PostProcessor does it."""
-    datasets.call_consumers(tx, ["demo:made"])
+    datasets.wake_consumers(tx, ["demo:made"])
     (maker,) = tx.scalars(text("SELECT jeditaskid FROM jedi_tasks WHERE status = 'prepared'"))
     tasks.move_tasks(tx, [Move(maker, None, "done", "test", "test")], "test")
 

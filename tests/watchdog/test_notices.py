@@ -154,8 +154,8 @@ def test_a_hold_in_a_slot_is_urgent(world: World) -> None:
     with world.engine.begin() as tx:
         tx.execute(text("UPDATE jedi_jobs SET hold_kind = 'failed_recoverable', "
                         "hold_since = jedi_now()"))  # fmt: skip
-        outbox.tell_jobs(tx, made.jobs)
-        outbox.tell_jobs(tx, made.jobs)
+        outbox.notify_of_jobs(tx, made.jobs)
+        outbox.notify_of_jobs(tx, made.jobs)
     assert [message.urgent for message in written(world)] == [True]
 
 
@@ -217,7 +217,7 @@ def test_a_webhook_is_told_and_can_tell_who_tells(world: World) -> None:
 
 @pytest.mark.usefixtures("later")
 def test_the_database_does_not_tell_secrets(world: World) -> None:
-    """ "Webhook secrets stand in clear in database and backups": they are made of a seed, which is
+    """ "Webhook secrets stand in clear in database and backups": they are made of a salt, which is
     there, and a key, which is in the home and only its owner's. With another key nothing is posted,
     and the message says what to do. A secret that was in clear before signs on."""
     home, receiver = Home(world.settings.home), Receiver()

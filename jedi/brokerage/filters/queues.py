@@ -10,7 +10,7 @@ import numpy as np
 from jedi.brokerage import load
 from jedi.brokerage.filters import Filter, always, wanted
 from jedi.brokerage.filters.input import missing_files
-from jedi.brokerage.filters.nearness import in_nucleus
+from jedi.brokerage.filters.locality import in_nucleus
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools, Numbers

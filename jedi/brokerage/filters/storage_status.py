@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jedi.brokerage.filters import Filter, wanted
-from jedi.brokerage.filters.nearness import in_nucleus
+from jedi.brokerage.filters.locality import in_nucleus
 from jedi.brokerage.requirements import Requirements
 from jedi.core.knobs import Knobs
 from jedi.spec.arrays import Bools

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from jedi.brokerage.filters import Filter, wanted
-from jedi.brokerage.filters.nearness import at_home, t1s
+from jedi.brokerage.filters.locality import at_home, t1s
 from jedi.brokerage.requirements import Requirements
 from jedi.core import states
 from jedi.core.knobs import Knobs

@@ -273,7 +273,7 @@ def reserve_outputs(tx: Connection, names: Iterable[str]) -> None:
         tx.execute(_RESERVE_OUTPUTS, {"names": wanted})
 
 
-_CALL = """
+_WAKE = """
 WITH l AS (
   SELECT datasetid FROM jedi_datasets
   WHERE datasetname = ANY(:names) AND type = 'input' AND status = 'running'
@@ -294,11 +294,11 @@ WITH l AS (
 )
 SELECT EXISTS (SELECT FROM u) OR EXISTS (SELECT FROM t)
 """
-_CALL_ALL = text(_CALL.format(skip=""))
-_CALL_QUIET = text(_CALL.format(skip="SKIP LOCKED"))
+_WAKE_ALL = text(_WAKE.format(skip=""))
+_WAKE_QUIET = text(_WAKE.format(skip="SKIP LOCKED"))
 
 
-def call_consumers(tx: Connection, names: Iterable[str], quiet_s: float = 0.0) -> None:
+def wake_consumers(tx: Connection, names: Iterable[str], quiet_s: float = 0.0) -> None:
     """Datasets were closed or got files: tasks that read them look at once. A task that is just
     being told to wait is called after that.
 
@@ -306,5 +306,5 @@ def call_consumers(tx: Connection, names: Iterable[str], quiet_s: float = 0.0) -
     come often, and hold locks themselves.
     """
     values = {"names": sorted(set(names)), "quiet_s": quiet_s}
-    if values["names"] and tx.scalar(_CALL_QUIET if quiet_s else _CALL_ALL, values):
+    if values["names"] and tx.scalar(_WAKE_QUIET if quiet_s else _WAKE_ALL, values):
         wake(tx, "files:more")

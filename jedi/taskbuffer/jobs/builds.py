@@ -85,7 +85,7 @@ _FENCE = text(
     "SELECT FROM jedi_tasks WHERE jeditaskid = :task AND lock_seq = :seq FOR NO KEY UPDATE"
 )
 _LOCK = text("SELECT FROM jedi_datasets WHERE datasetid = :id FOR NO KEY UPDATE")
-_ASK = text("""
+_REQUEST = text("""
 WITH e AS (SELECT unnest(CAST(:endpoints AS text[])) AS name), again AS (
   UPDATE jedi_dataset_contents c SET status = 'ready', proc_status = 'ready',
     maxattempt = c.attemptnr + :tries
@@ -102,7 +102,7 @@ FROM n WHERE datasetid = :id
 """)
 
 
-def ask(tx: Connection, order: TaskOrder, endpoints: Sequence[str], tries: int) -> Files:
+def request(tx: Connection, order: TaskOrder, endpoints: Sequence[str], tries: int) -> Files:
     """The pseudo files of builds at these endpoints, which are ready from now on; each is tried so
     often. LockLost: the task was claimed anew."""
     dataset_id = order.inputs[0].dataset_id
@@ -111,13 +111,13 @@ def ask(tx: Connection, order: TaskOrder, endpoints: Sequence[str], tries: int) 
         raise LockLost(f"Task {order.jedi_task_id} was claimed anew.")
     tx.execute(_LOCK, {"id": dataset_id})
     values = {"id": dataset_id, "task": order.jedi_task_id, "tries": tries}
-    tx.execute(_ASK, {**values, "endpoints": list(endpoints)})
+    tx.execute(_REQUEST, {**values, "endpoints": list(endpoints)})
     ready = orders.read_ready(tx, {dataset_id: 1000})[dataset_id]
     rows = {lfn: row for row, lfn in enumerate(ready.lfns)}
     return ready.take(np.array([rows[name] for name in endpoints], np.int64))
 
 
-_CALL = text("""
+_WAKE = text("""
 UPDATE jedi_tasks SET next_run_at = NULL WHERE jeditaskid IN (
   SELECT jeditaskid FROM jedi_tasks WHERE next_run_at IS NOT NULL AND jeditaskid IN (
     SELECT jeditaskid FROM jedi_jobs
@@ -126,6 +126,6 @@ UPDATE jedi_tasks SET next_run_at = NULL WHERE jeditaskid IN (
 """)
 
 
-def call(tx: Connection, panda_ids: Sequence[int]) -> None:
+def wake_tasks(tx: Connection, panda_ids: Sequence[int]) -> None:
     """Tasks with builds among these jobs need not wait any longer."""
-    tx.execute(_CALL, {"ids": list(panda_ids)})
+    tx.execute(_WAKE, {"ids": list(panda_ids)})

@@ -164,7 +164,7 @@ def _settle(tx: Connection, panda_ids: Sequence[int]) -> None:
         if ranges:
             tx.execute(_END_EVENTS, ids)
         if asked:
-            outbox.tell_jobs(tx, panda_ids)
+            outbox.notify_of_jobs(tx, panda_ids)
         wake(tx, *["files:ready"] * ready, *["files:done"] * done)
 
 
@@ -328,7 +328,7 @@ WHERE pandaid = :id AND lock_seq = :seq AND status = 'holding'
 def hold(tx: Connection, panda_id: int, lock_seq: int, reason: str, wait_s: float) -> None:
     """Let the results of a job wait, with the reason; the next status change ends the hold."""
     tx.execute(_HOLD, {"id": panda_id, "seq": lock_seq, "reason": reason, "wait_s": wait_s})
-    outbox.tell_jobs(tx, [panda_id])
+    outbox.notify_of_jobs(tx, [panda_id])
 
 
 _STATUSES = text("""

@@ -190,7 +190,7 @@ def hold(
     next heartbeat. Those that are held, or that nobody may hold now, are left alone."""
     lock_jobs(tx, panda_ids)
     held = _told(tx, _HOLD, panda_ids, agent, "held", reason, kind=kind, most_s=most_s)
-    outbox.tell_jobs(tx, sorted(held))
+    outbox.notify_of_jobs(tx, sorted(held))
     return held
 
 
@@ -202,7 +202,7 @@ def hold_next(tx: Connection, attempts: Sequence[tuple[int, int]], agent: str) -
     ids, seqs = map(list, zip(*attempts, strict=True))
     reason = "It was to be held when its payload has ended."
     held = _told(tx, _HOLD_NEXT, ids, agent, "held", reason, seqs=seqs)
-    outbox.tell_jobs(tx, sorted(held))
+    outbox.notify_of_jobs(tx, sorted(held))
     return held
 
 
@@ -211,7 +211,7 @@ def plan_hold(tx: Connection, panda_ids: Sequence[int], kind: str | None) -> Non
     tx.execute(_PLAN, {"ids": list(panda_ids), "kind": kind})
 
 
-def hold_as_told(tx: Connection, jobs: Mapping[int, Sequence[int]], agent: str) -> None:
+def hold_new_jobs(tx: Connection, jobs: Mapping[int, Sequence[int]], agent: str) -> None:
     """Hold new jobs, by task, now or after they have run, if the task says so (holdJobs)."""
     rows = tx.execute(_HOLD_JOBS, {"tasks": list(jobs)}).all()
     for kind in ("manual_stage_in", "manual_stage_out", "user_request"):

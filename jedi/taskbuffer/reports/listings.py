@@ -15,7 +15,7 @@ from jedi.spec.splitting.split_rules import SCOUTED
 from jedi.taskbuffer.db.sql_lists import FED_FILE_TYPES
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.scheduling.patterns import like
-from jedi.taskbuffer.tasks.tending import REST_OVER
+from jedi.taskbuffer.tasks.interventions import THROTTLED_UNTIL
 
 _MASTER = "masterid IS NULL AND type IN ('input', 'pseudo_input')"
 _TASK = f"""
@@ -23,7 +23,7 @@ SELECT t.jeditaskid AS jedi_task_id, t.taskname AS task_name, t.username AS user
   t.prodsourcelabel AS prod_source_label, t.currentpriority AS priority, t.attemptnr AS attempt_nr,
   t.reason_code, t.errordialog AS reason, t.creationdate AS creation_date,
   t.statechangetime AS state_change_time, t.endtime AS end_time,
-  coalesce({REST_OVER}, t.next_run_at) AS next_run_at,
+  coalesce({THROTTLED_UNTIL}, t.next_run_at) AS next_run_at,
   d.n_files, d.n_files_finished, d.n_files_failed, j.n_jobs_running
 FROM jedi_tasks t, LATERAL (
   SELECT count(*) AS n_jobs_running FROM jedi_jobs o

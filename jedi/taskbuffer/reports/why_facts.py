@@ -8,12 +8,12 @@ from sqlalchemy import Connection, Row, text
 
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, JOB_MAKING_TYPES
 from jedi.taskbuffer.scheduling.turns import OPEN_RULES, PRIORITY
-from jedi.taskbuffer.tasks.tending import REST_OVER
+from jedi.taskbuffer.tasks.interventions import THROTTLED_UNTIL
 
 _FREE = "(coalesce(hold_kind, 'failed_recoverable') = 'failed_recoverable')"
 _TASK = text(f"""
 SELECT t.jeditaskid, t.status, t.reason_code, t.reason_facts, t.errordialog AS reason,
-  t.statechangetime, t.frozentime, t.next_run_at, {REST_OVER} AS rest_over, t.nextperiod,
+  t.statechangetime, t.frozentime, t.next_run_at, {THROTTLED_UNTIL} AS rest_over, t.nextperiod,
   t.workqueue_id, t.resource_type,
   t.gshare, t.eventservice, {PRIORITY} AS priority, jedi_now() AS now, f.waiting AS files_waiting,
   coalesce(t.rules ->> 'use_scout', '') AS scout, t.prodsourcelabel AS label, j.*,

@@ -42,7 +42,7 @@ users = Table(
         "users.put_user",
     ),
     words("webhook", "URL for messages about tasks", "users.put_notices"),
-    words("webhook_secret", "seed of the secret that signs them", "users.put_notices"),
+    words("webhook_secret", "salt of the secret that signs them", "users.put_notices"),
     words(
         "notices",
         "tasks: notices of tasks; jobs: also of jobs",
@@ -112,23 +112,23 @@ agents = Table(
     comment="heartbeats of agents",
 )
 
-_TELL = "outbox.tell_jobs outbox.tell_tasks"
+_NOTIFY = "outbox.notify_of_jobs outbox.notify_of_tasks"
 
 outbox = Table(
     "jedi_outbox",
     metadata,
-    col("message_id", BigInteger, "order", _TELL, autoincrement=True, nullable=False),
-    words("topic", "subject; a user gets one message of each by each channel", _TELL,
+    col("message_id", BigInteger, "order", _NOTIFY, autoincrement=True, nullable=False),
+    words("topic", "subject; a user gets one message of each by each channel", _NOTIFY,
           nullable=False),
-    col("payload", JSONB, "the message", _TELL, nullable=False),
-    col("urgent", Boolean, "urgent", _TELL, nullable=False,
+    col("payload", JSONB, "the message", _NOTIFY, nullable=False),
+    col("urgent", Boolean, "urgent", _NOTIFY, nullable=False,
         server_default=text("false")),
-    stamp("creationtime:creation_time", "when", _TELL, now=True),
+    stamp("creationtime:creation_time", "when", _NOTIFY, now=True),
     stamp("sent_at", "when it was delivered", "outbox.note"),
     col("attempts", Integer, "deliveries tried", "outbox.claim", nullable=False,
         server_default=text("0")),
-    words("username:user_name", "the recipient", _TELL),
-    words("channel", "mail or webhook", _TELL),
+    words("username:user_name", "the recipient", _NOTIFY),
+    words("channel", "mail or webhook", _NOTIFY),
     stamp("next_try_at", "not tried again before; NULL: not tried yet", "outbox.claim"),
     words("error", "error of the last delivery", "outbox.note"),
     PrimaryKeyConstraint("message_id"),

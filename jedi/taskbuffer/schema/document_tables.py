@@ -46,7 +46,7 @@ _SUBMIT = "new_tasks.insert_task"
 _REFINE = "new_tasks.define_tasks"
 _MERGE = "incremental.merge_parameters"
 _REVISE = "incremental.revise_tasks"
-_PLACE = "reassigning.place"
+_REASSIGN = "reassigning.set_destination"
 _MOVE = "tasks.move_tasks"
 _CLAIM = "tasks.claim"
 _SCOUT = "scouting.store_measured"
@@ -74,7 +74,7 @@ tasks = Table(
     words("processingtype:processing_type", "the type of the process", _SUBMIT),
     col("taskpriority:task_priority", Integer, "the assigned priority", f"{_SUBMIT} {_MERGE}"),
     col("currentpriority:current_priority", Integer, "the present priority",
-        f"{_SUBMIT} commands.begin_attempt tending.hurry"),
+        f"{_SUBMIT} commands.begin_attempt interventions.boost"),
     words("status", "the task's status", f"{_SUBMIT} {_MOVE}", nullable=False),
     words("oldstatus:old_status", "the status before the present one", _MOVE),
     words("architecture", "the architecture on which the task runs", _REFINE),
@@ -108,7 +108,7 @@ tasks = Table(
     words("errordialog:error_dialog", "the diagnosis for people", _MOVE),
     words("cloud", "the cloud where the task is assigned", f"{_REFINE} {_REVISE}"),
     words("site", "the site where the task is assigned; NULL: brokerage",
-          f"{_REFINE} {_REVISE} {_PLACE}"),
+          f"{_REFINE} {_REVISE} {_REASSIGN}"),
     key("reqid", "the request's identifier; the task's own if none", _SUBMIT),
     words("countrygroup:country_group", "the user's country group", _SUBMIT),
     col("parent_tid", BigInteger, "the parent task; the task itself if none", _SUBMIT),
@@ -125,9 +125,9 @@ tasks = Table(
     col("mergewalltime:merge_walltime", BigInteger, "walltime of merge jobs", _LATER),
     words("mergewalltimeunit:merge_walltime_unit", "unit of mergewalltime", _LATER),
     stamp("throttledtime:throttled_time", "when the task was throttled last",
-        "tending.note_throttled"),
+        "interventions.note_throttled"),
     col("numthrottled:num_throttled", SmallInteger, "how often the task was throttled",
-        "tending.note_throttled"),
+        "interventions.note_throttled"),
     col("mergecorecount:merge_core_count", Integer, "cores per merge job", _REFINE),
     col("goal", SmallInteger, "goal in percent multiplied by 10", _REFINE),
     stamp("assessmenttime:assessment_time", "when statistics were updated",
@@ -139,7 +139,7 @@ tasks = Table(
     col("basewalltime:base_walltime", Integer, "offset of the walltime in seconds", _REFINE),
     words("amiflag:ami_flag", "READY when the task is done or finished", _MOVE),
     words("nucleus", "the site that collects the outputs",
-          f"{_REFINE} decisions.assign_nuclei {_PLACE}"),
+          f"{_REFINE} decisions.assign_nuclei {_REASSIGN}"),
     col("baseramcount:base_ram_count", BigInteger, "memory in MB that does not scale with cores",
         _REFINE),
     stamp("rescuetime:rescue_time", "when a dog took the task from a dead process",
@@ -150,7 +150,7 @@ tasks = Table(
     words("diskiounit:disk_io_unit", "kBPerS", _SCOUT),
     # ours
     words("gshare", "the global share of the task's jobs",
-          f"{_REFINE} tending.hurry commands.begin_attempt"),
+          f"{_REFINE} interventions.boost commands.begin_attempt"),
     words("resource_type", "the shape of the task's jobs", f"{_REFINE} {_REVISE} {_SCOUT}"),
     col("rules", JSONB, "the typed split rules", f"{_REFINE} {_REVISE} {_WITHHOLD}"),
     col("attemptnr:attempt_nr", Integer, "the task's attempt, raised by retry",
@@ -201,7 +201,9 @@ task_params = Table(
     "jedi_taskparams",
     metadata,
     key("jeditaskid:jedi_task_id", "the task", _SUBMIT),
-    col("taskparams:task_params", JSONB, "the task's parameters", f"{_SUBMIT} {_MERGE} {_PLACE}"),
+    col(
+        "taskparams:task_params", JSONB, "the task's parameters", f"{_SUBMIT} {_MERGE} {_REASSIGN}"
+    ),
     # ours
     words("source_text", "the submitted text, byte for byte", _SUBMIT),
     words("source_format", "json or yaml", _SUBMIT),
@@ -243,7 +245,7 @@ datasets = Table(
     words("state", "open or closed in data management, when last looked up",
           f"{_FED} expiry.note_gone"),
     stamp("statechecktime:state_check_time", "when the state was looked up",
-          "datasets.note_look datasets.call_consumers expiry.note_gone"),
+          "datasets.note_look datasets.wake_consumers expiry.note_gone"),
     stamp("statecheckexpiration:state_check_expiration", "look-ups end here; NULL: none needed",
           _LATER),
     count("nfiles:n_files", "files in the dataset", f"{_FED} {_GEN}"),
@@ -270,7 +272,7 @@ datasets = Table(
     words("streamname:stream_name", "its placeholder in the job parameters", _NEW_DS),
     words("storagetoken:storage_token", "where files are while the task runs", _NEW_DS),
     words("destination", "the endpoint where outputs go",
-          f"{_NEW_DS} decisions.assign_nuclei {_PLACE}"),
+          f"{_NEW_DS} decisions.assign_nuclei {_REASSIGN}"),
     col("templateid:template_id", BigInteger, "the container it was made for",
         "instances.at_sites"),
     count("nfileswaiting:n_files_waiting", "files waiting for real co-jumbo jobs", _LATER),

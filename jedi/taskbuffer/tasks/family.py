@@ -87,7 +87,7 @@ def claim_orphans(tx: Connection, me: str, lease_s: float, limit: int) -> list[R
                        ruined=list(RUINED))  # fmt: skip
 
 
-_CALL_CHILDREN = text("""
+_WAKE_CHILDREN = text("""
 UPDATE jedi_tasks SET next_run_at = NULL WHERE jeditaskid = ANY(ARRAY(
 SELECT jeditaskid FROM jedi_tasks WHERE parent_tid = ANY(CAST(:ids AS bigint[]))
   AND parent_tid <> jeditaskid AND status = 'registered'
@@ -95,10 +95,10 @@ ORDER BY jeditaskid FOR NO KEY UPDATE))
 """)
 
 
-def call_children(tx: Connection, task_ids: Sequence[int]) -> None:
+def wake_children(tx: Connection, task_ids: Sequence[int]) -> None:
     """Tasks have ended: children that wait to be refined need wait no longer. A child that is just
     being told to wait is called after that."""
-    called = tx.execute(_CALL_CHILDREN, {"ids": list(task_ids)})
+    called = tx.execute(_WAKE_CHILDREN, {"ids": list(task_ids)})
     if called.rowcount:
         wake(tx, "task:registered")
 

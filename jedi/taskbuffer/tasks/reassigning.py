@@ -29,7 +29,7 @@ def spare_inputs(tx: Connection, task_ids: Sequence[int], panda_ids: Sequence[in
     tx.execute(_SPARE, {"ids": list(panda_ids)})
 
 
-_PLACE = text(f"""
+_SET_DESTINATION = text(f"""
 WITH p AS (
   SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:sites AS text[]), CAST(:nuclei AS text[]))
     p(id, site, nucleus)
@@ -46,9 +46,9 @@ FROM p WHERE d.jeditaskid = p.id AND p.nucleus IS NOT NULL AND d.type IN ({PRODU
 """)
 
 
-def place(tx: Connection, places: Sequence[tuple[int, str | None, str | None]]) -> None:
+def set_destination(tx: Connection, places: Sequence[tuple[int, str | None, str | None]]) -> None:
     """Give tasks another site or nucleus, or leave the one they have: (task, site, nucleus). With a
     nucleus, where the outputs go is to be found anew."""
     ids, sites, nuclei = map(list, zip(*places, strict=True))
     tx.execute(_LOCK_DATASETS, {"ids": ids})
-    tx.execute(_PLACE, {"ids": ids, "sites": sites, "nuclei": nuclei})
+    tx.execute(_SET_DESTINATION, {"ids": ids, "sites": sites, "nuclei": nuclei})

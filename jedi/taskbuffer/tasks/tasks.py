@@ -237,7 +237,7 @@ def move_tasks(tx: Connection, moves: Sequence[Move], agent: str) -> list[Moved]
     moved = [Moved(r.jeditaskid, r.source, r.target) for r in rows]
     wake(tx, *sorted({f"task:{m.target}" for m in moved if m.source != m.target}))
     news = [m.jedi_task_id for m in moved if m.target in outbox.NEWS and m.source != m.target]
-    outbox.tell_tasks(tx, news)
+    outbox.notify_of_tasks(tx, news)
     return moved
 
 

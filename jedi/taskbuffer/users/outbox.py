@@ -1,8 +1,8 @@
-"""jedi_outbox: what users are told, written together with what it is about and delivered later.
+"""jedi_outbox: notices to users, written in the transaction that causes them, delivered later.
 
-Whoever moves, holds or ends something calls `tell_jobs` or `tell_tasks` in the same transaction;
-they look at where it is then. A user is told of a topic once in each way, however often they are
-called. Nobody is told of anything who has not asked.
+Code that moves, holds or ends something calls `notify_of_jobs` or `notify_of_tasks` in the same
+transaction; they read its state then. A user gets one notice of a topic by each channel, however
+often they are called. Only users who asked for notices get any.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ w.address IS NOT NULL AND (w.channel <> 'mail' OR p.taskparams -> 'noEmail' IS D
 ASKED = "EXISTS (SELECT FROM jedi_users WHERE notices = 'jobs')"
 """Somebody wants to be told of jobs: looked at once, and all there is to it while nobody does."""
 
-_TELL_JOBS = text(f"""
+_NOTIFY_JOBS = text(f"""
 INSERT INTO jedi_outbox (topic, username, channel, urgent, payload)
 SELECT format('job-%s-%s-%s', j.pandaid, lower(s.pgi_state), {_MICROSECONDS.format("e.since")}),
   u.username, w.channel, s.pgi_state IN ({_URGENT}), jsonb_build_object(
@@ -52,7 +52,7 @@ WHERE {ASKED}
       AND c.pandaid = j.pandaid AND c.status = 'ready'))
 ON CONFLICT DO NOTHING
 """)
-_TELL_TASKS = text(f"""
+_NOTIFY_TASKS = text(f"""
 INSERT INTO jedi_outbox (topic, username, channel, payload)
 SELECT format('task-%s-%s-%s', t.jeditaskid, t.status, {_MICROSECONDS.format("t.statechangetime")}),
   u.username, w.channel, jsonb_build_object(
@@ -67,16 +67,16 @@ NEWS = (*sorted(states.TASK.final), "exhausted")
 """Statuses of tasks that their owners are told of: nothing follows unless a person says so."""
 
 
-def tell_jobs(tx: Connection, panda_ids: Sequence[int]) -> None:
+def notify_of_jobs(tx: Connection, panda_ids: Sequence[int]) -> None:
     """Tell owners of jobs that are now where PGI wants them to be told, and who asked to be."""
     if panda_ids:
-        tx.execute(_TELL_JOBS, {"ids": list(panda_ids)})
+        tx.execute(_NOTIFY_JOBS, {"ids": list(panda_ids)})
 
 
-def tell_tasks(tx: Connection, task_ids: Sequence[int]) -> None:
+def notify_of_tasks(tx: Connection, task_ids: Sequence[int]) -> None:
     """Tell owners of tasks where these are now, if they asked to be told."""
     if task_ids:
-        tx.execute(_TELL_TASKS, {"ids": list(task_ids)})
+        tx.execute(_NOTIFY_TASKS, {"ids": list(task_ids)})
 
 
 _CLAIM = text(f"""
@@ -90,7 +90,7 @@ WHERE u.username = o.username AND o.message_id = ANY(ARRAY(
     AND w.channel = m.channel AND w.address IS NOT NULL  -- still wanted
   ORDER BY m.urgent DESC, m.message_id LIMIT :limit FOR UPDATE OF m SKIP LOCKED))
 RETURNING o.message_id, o.topic, o.username AS user_name, o.channel, o.urgent, o.payload,
-  CASE o.channel WHEN 'mail' THEN u.email ELSE u.webhook END AS address, u.webhook_secret AS seed
+  CASE o.channel WHEN 'mail' THEN u.email ELSE u.webhook END AS address, u.webhook_secret AS salt
 """)
 
 
@@ -98,7 +98,7 @@ def claim(
     tx: Connection, channels: Sequence[str], wait_s: float, longest_s: float, limit: int
 ) -> list[Row[Any]]:
     """Messages to be delivered now, urgent ones first: message_id, topic, user_name, channel,
-    urgent, payload, address, seed (core/webhookkey.py).
+    urgent, payload, address, salt (core/webhookkey.py).
 
     Each counts as tried and is put off, longer from time to time: whoever dies with it, or can't
     deliver it, need not say so.

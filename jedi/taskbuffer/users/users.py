@@ -105,10 +105,10 @@ ON CONFLICT (username) DO UPDATE SET email = excluded.email,
 """)
 
 
-def put_notices(tx: Connection, user_name: str, wanted: Notices, seed: str | None) -> None:
-    """Tell a user in these ways from now on; of `seed` the secret is made that signs what is posted
+def put_notices(tx: Connection, user_name: str, wanted: Notices, salt: str | None) -> None:
+    """Tell a user in these ways from now on; of `salt` the secret is made that signs what is posted
     (None: as before)."""
-    tx.execute(_PUT_NOTICES, {"user": user_name, "secret": seed, **asdict(wanted)})
+    tx.execute(_PUT_NOTICES, {"user": user_name, "secret": salt, **asdict(wanted)})
 
 
 def new_token() -> str:

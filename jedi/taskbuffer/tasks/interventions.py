@@ -19,7 +19,7 @@ _JOBS = all_jobs("jeditaskid, status, attemptnr, n_inputs, postprocessed_at")
 # ---------------------------------------------------------------------------------- throttling
 
 # A mean of so many failures needs a job of as many attempts: jobs are fewer than files.
-_TIRED = text(f"""
+_DUE_FOR_THROTTLING = text(f"""
 SELECT t.jeditaskid, j.most,
   CASE WHEN :by_mean THEN coalesce(t.numthrottled, 0) + 1 ELSE j.most / :every END AS n
 FROM unnest(CAST(:ids AS bigint[]), CAST(:most AS int[])) j(id, most)
@@ -36,7 +36,9 @@ ORDER BY t.jeditaskid
 """)
 
 
-def tired(tx: Connection, most: Mapping[int, int], every: int, by_mean: bool) -> list[Row[Any]]:
+def due_for_throttling(
+    tx: Connection, most: Mapping[int, int], every: int, by_mean: bool
+) -> list[Row[Any]]:
     """Those of tasks, which the caller has locked and of which jobs were made now, the highest
     attempt being `most`, that have come to another `every` attempts, of a job or (`by_mean`) failed
     ones of the files that are left: jeditaskid, most, n (their n-th rest)."""
@@ -44,7 +46,7 @@ def tired(tx: Connection, most: Mapping[int, int], every: int, by_mean: bool) ->
     if not reached:
         return []
     found = {"ids": list(reached), "most": list(reached.values())}
-    return list(tx.execute(_TIRED, {**found, "every": every, "by_mean": by_mean}))
+    return list(tx.execute(_DUE_FOR_THROTTLING, {**found, "every": every, "by_mean": by_mean}))
 
 
 _NOTE_THROTTLED = text("""
@@ -61,28 +63,28 @@ def note_throttled(tx: Connection, times: Mapping[int, int]) -> None:
     tx.execute(_NOTE_THROTTLED, {"ids": list(times), "times": list(times.values())})
 
 
-REST_OVER = """
+THROTTLED_UNTIL = """
 CASE WHEN t.status = 'throttled'
   THEN t.throttledtime + make_interval(secs => :unit_s * t.numthrottled ^ 2) END
 """
 """SQL: until when a task `t` makes no jobs; binds `unit_s`, which may have changed meanwhile."""
 
-_RESTED = text(f"""
+_THROTTLE_ENDED = text(f"""
 SELECT t.jeditaskid, t.lock_seq, t.oldstatus FROM jedi_tasks t
-WHERE t.status = 'throttled' AND t.{UNCLAIMED} AND {REST_OVER} < jedi_now()
+WHERE t.status = 'throttled' AND t.{UNCLAIMED} AND {THROTTLED_UNTIL} < jedi_now()
 ORDER BY t.jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
 """)
 
 
-def rested(tx: Connection, unit_s: float, limit: int) -> list[Row[Any]]:
+def throttle_ended(tx: Connection, unit_s: float, limit: int) -> list[Row[Any]]:
     """Tasks that were throttled for `unit_s` x the square of how often they were: jeditaskid,
     lock_seq, oldstatus."""
-    return list(tx.execute(_RESTED, {"unit_s": unit_s, "limit": limit}))
+    return list(tx.execute(_THROTTLE_ENDED, {"unit_s": unit_s, "limit": limit}))
 
 
 # ----------------------------------------------------------------------------- enough, too long
 
-_GIVEN_UP = text(f"""
+_LONG_EXHAUSTED = text(f"""
 SELECT t.jeditaskid, t.lock_seq, t.errordialog FROM jedi_tasks t
 WHERE t.status = 'exhausted' AND t.{UNCLAIMED}
   AND t.statechangetime < jedi_now() - make_interval(secs => :timeout_s)
@@ -91,15 +93,15 @@ ORDER BY t.jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
 """)
 
 
-def given_up(tx: Connection, timeout_s: float, limit: int) -> list[Row[Any]]:
+def long_exhausted(tx: Connection, timeout_s: float, limit: int) -> list[Row[Any]]:
     """Tasks that nobody cared about for that long since they were exhausted, but for those that
     forbid it: jeditaskid, lock_seq, errordialog."""
-    return list(tx.execute(_GIVEN_UP, {"timeout_s": timeout_s, "limit": limit}))
+    return list(tx.execute(_LONG_EXHAUSTED, {"timeout_s": timeout_s, "limit": limit}))
 
 
 # Events count where they are known. A goal only saves further attempts: files that never failed are
 # worked on. A termination condition is about them, too.
-_CONTENT = text(f"""
+_FINISH_AT_GOAL = text(f"""
 WITH enough AS (
   SELECT t.jeditaskid, t.goal / 10.0 AS goal, t.termcondition,
     100.0 * d.files_done / nullif(d.files, 0) AS of_files,
@@ -134,10 +136,10 @@ FROM met GROUP BY jeditaskid ORDER BY jeditaskid LIMIT :limit
 """)
 
 
-def tell_to_finish(tx: Connection, who: str, limit: int) -> int:
+def finish_at_goal(tx: Connection, who: str, limit: int) -> int:
     """Ask those tasks to finish softly that have reached their goal, or their condition to end; how
     many."""
-    told = tx.execute(_CONTENT, {"who": who, "limit": limit}).rowcount
+    told = tx.execute(_FINISH_AT_GOAL, {"who": who, "limit": limit}).rowcount
     if told:
         wake(tx, "command")
     return told
@@ -205,11 +207,11 @@ def nearly_done(
     return list(tx.scalars(_NEARLY_DONE, found))
 
 
-_HURRY = text("""
+_BOOST = text("""
 UPDATE jedi_tasks SET gshare = :share, currentpriority = greatest(currentpriority, :priority)
 WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
 """)
-_HURRY_JOBS = text("""
+_BOOST_JOBS = text("""
 WITH old AS (
   SELECT pandaid, gshare FROM jedi_jobs
   WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND postprocessed_at IS NULL
@@ -230,9 +232,9 @@ GROUP BY site, workqueue_id, s.gshare, resource_type, status
 """)
 
 
-def hurry(tx: Connection, task_ids: Sequence[int], priority: int, share: str) -> None:
+def boost(tx: Connection, task_ids: Sequence[int], priority: int, share: str) -> None:
     """Raise the priority of tasks (which the transaction holds) and of their live jobs, and give
     them another share."""
     values = {"ids": list(task_ids), "priority": priority, "share": share}
-    tx.execute(_HURRY, values)
-    tx.execute(_HURRY_JOBS, values)
+    tx.execute(_BOOST, values)
+    tx.execute(_BOOST_JOBS, values)

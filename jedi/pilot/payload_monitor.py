@@ -1,11 +1,11 @@
-"""The shepherd: a process between the pilot and the payload that starts, watches and ends it.
+"""The payload monitor: a process between pilot and payload that starts, watches and ends it.
 
 Why a process of its own: when the pilot is killed with SIGKILL nobody could tidy up after it.
-The shepherd holds a *lifeline*, its standard input: the pilot keeps the other end and the kernel
+The monitor holds a *lifeline*, its standard input: the pilot keeps the other end and the kernel
 closes it when the pilot dies, however it dies. A closed lifeline ends the payload; what comes over
-it suspends the payload or lets it go on. The shepherd is
+it suspends the payload or lets it go on. The monitor is
 a subreaper, so every descendant, also one that forked twice and left its session, stays below it
-and is found. If the shepherd itself is killed, the shell dies with it (PDEATHSIG) and the orphans
+and is found. If the monitor itself is killed, the shell dies with it (PDEATHSIG) and the orphans
 fall to the pilot, a subreaper too.
 
 It starts as a fresh Python without the pilot's environment: the token is nowhere in it.
@@ -134,7 +134,7 @@ class DirectoryMeter:
         self._counted_kb += max(1, info.st_blocks // 2)
 
 
-class Shepherd:
+class PayloadMonitor:
     """One payload: `run()` returns when neither it nor a descendant is alive."""
 
     def __init__(self, spec: dict[str, Any]) -> None:
@@ -210,7 +210,7 @@ class Shepherd:
 
     def _child_setup(self) -> Callable[[], None]:
         """What the child does between fork and exec."""
-        shepherd = os.getpid()
+        monitor = os.getpid()
         rlimits = self._rlimits()
 
         def setup() -> None:
@@ -226,7 +226,7 @@ class Shepherd:
             if self._user:
                 procs.become(self._user)
             procs.gain_no_rights()
-            procs.die_with_parent(shepherd)
+            procs.die_with_parent(monitor)
 
         return setup
 
@@ -395,4 +395,4 @@ def main() -> None:
     os.umask(0o077)  # the payload's own is another one
     signal.pthread_sigmask(signal.SIG_SETMASK, [])  # the pilot blocks what its threads wait for
     procs.become_subreaper()
-    Shepherd(json.loads(sys.stdin.buffer.readline())).run()
+    PayloadMonitor(json.loads(sys.stdin.buffer.readline())).run()

@@ -30,22 +30,22 @@ def _waiting_for(*holds: str) -> list[str]:
     return [code for code, hold in BY_REASON.items() if hold in holds]
 
 
-_UNPLACED = _waiting_for("brokerage", "nucleus", "build")
+_UNBROKERED = _waiting_for("brokerage", "nucleus", "build")
 _THROTTLED = _waiting_for("throttler")
 
 
-def unplaced(tx: Connection) -> None:
+def wake_unbrokered(tx: Connection) -> None:
     """Sites, storage or links have changed: tasks for which there was no site need wait no
     longer."""
-    _tasks(tx, _UNPLACED)
+    _tasks(tx, _UNBROKERED)
 
 
-def throttled(tx: Connection) -> None:
+def wake_throttled(tx: Connection) -> None:
     """Work queues have changed: tasks that theirs held back need wait no longer."""
     _tasks(tx, _THROTTLED)
 
 
-def all_waiting(tx: Connection) -> None:
+def wake_all(tx: Connection) -> None:
     """Knobs have changed, which decide how long is waited and for what: no task is put off any
     longer, results that could not be stored are tried again, every agent looks at the knobs. Those
     that are somewhere else at this moment hear it by their next poll."""
