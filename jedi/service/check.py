@@ -1,4 +1,4 @@
-"""Whether the system's own records agree with each other, and with the files in storage."""
+"""Consistency checks: the system's records against each other and against the files in storage."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from jedi.taskbuffer.housekeeping.checks import SHOWN, Finding
 
 
 def check(tx: Connection, ddm: DDM | None = None) -> list[Finding]:
-    """Check every invariant of the database; with `ddm` also that every finished output lies in
-    storage with its size and adler32 (this reads all of them), and nothing of what was merged."""
+    """Check every invariant of the database. With `ddm`, also check that storage holds every
+    finished output with its size and adler32 (this reads all of them), and no unmerged files of
+    ended tasks."""
     found = checks.examine(tx)
     return found if ddm is None else [*found, _left(tx, ddm), _files(tx, ddm)]
 
@@ -25,7 +26,7 @@ def check(tx: Connection, ddm: DDM | None = None) -> list[Finding]:
 def _left(tx: Connection, ddm: DDM) -> Finding:
     names = checks.merged_datasets(tx)
     bad: list[int | str] = [name for name in names if _there(ddm, name)]
-    meaning = "nothing that was to be merged lies in storage when its task has ended"
+    meaning = "storage holds no unmerged files of ended tasks"
     return Finding("merged_left", meaning, "dataset", len(names), len(bad), bad[:SHOWN])
 
 
@@ -47,12 +48,12 @@ def _files(tx: Connection, ddm: DDM) -> Finding:
             datasets[row.datasetname].append(row)
         for name, rows in datasets.items():
             bad += _differing(ddm, name, rows)
-    meaning = "finished outputs lie in storage as they were made"
+    meaning = "storage holds every finished output, unchanged since its job wrote it"
     return Finding("files", meaning, "file", examined, len(bad), bad[:SHOWN])
 
 
 def _differing(ddm: DDM, name: str, rows: Sequence[Row[Any]]) -> list[str]:
-    """The files of a dataset that have no replica, or one of other content."""
+    """Return the files of a dataset that have no replica or a wrong one."""
     try:
         places = ddm.locate(name, [row.lfn for row in rows])
     except NotFound:

@@ -27,8 +27,8 @@ class Document:
 
 
 def collect(files: Mapping[str, Document]) -> list[Document]:
-    """The tasks in files, by name: one, or a collection, which several files are, a list, and
-    several documents of YAML in one."""
+    """Return the tasks in files, by name. Several files, a list, or several YAML documents in one
+    file are a collection."""
     found = []
     for name, file in files.items():
         parts = split(file.text, file.format)
@@ -49,9 +49,9 @@ def submit_all(
     *,
     validate: bool = False,
 ) -> list[Submitted]:
-    """Store tasks in their order, so that one may build on those before it, or none of them:
-    BadInput tells what is wrong with each. In a collection each gets a `key` of its own, KEY/1 and
-    so on. `validate`: nothing is stored in any case."""
+    """Store tasks in their order, so that each may build on those before it; or store none, and
+    BadInput lists the mistakes of each. In a collection each task gets its own `key`: KEY/1, KEY/2
+    and so on. `validate`: nothing is stored in any case."""
     if validate or len(documents) > 1:
         with tx.begin_nested() as point:  # what is refused uses up no ids
             ids = new_tasks.trial_ids(tx, len(documents))

@@ -1,4 +1,4 @@
-"""Knobs as operators see and set them, with who did it when."""
+"""Knobs as operators see and set them, with the history of changes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class KnobChange:
-    """A knob was set; value None: given back to the preset."""
+    """A change of a knob; value None: the preset decides again."""
 
     at: datetime
     by: str
@@ -42,7 +42,7 @@ class KnobChange:
 
 
 def settings(tx: Connection) -> list[Setting]:
-    """Every knob, in the order of declaration."""
+    """Return every knob, in the order of declaration."""
     present, changed = knobs.load(tx), {row.name: row for row in knobs.overrides(tx)}
     rows = [(knob, changed.get(name)) for name, knob in KNOBS.items()]
     return [
@@ -60,7 +60,7 @@ def settings(tx: Connection) -> list[Setting]:
 
 
 def get(tx: Connection, name: str) -> tuple[Setting, list[KnobChange]]:
-    """A knob and its history, newest change first; BadInput with the nearest name."""
+    """Return a knob and its history, newest change first. BadInput suggests the nearest name."""
     _knob(name)
     [setting] = [one for one in settings(tx) if one.name == name]
     return setting, [
@@ -69,8 +69,8 @@ def get(tx: Connection, name: str) -> tuple[Setting, list[KnobChange]]:
 
 
 def put(tx: Connection, who: str, name: str, value: str) -> Any:
-    """Set a knob to a value written as text; returns it in its own type. Forbidden: `who` is no
-    operator."""
+    """Set a knob to a value written as text. Return the value in its own type. Forbidden: `who` is
+    no operator."""
     must_be_operator(tx, who)
     checked = _knob(name).check(value)
     knobs.put(tx, name, checked, who)
@@ -79,13 +79,14 @@ def put(tx: Connection, who: str, name: str, value: str) -> Any:
 
 
 def unknown_sites(tx: Connection) -> list[str]:
-    """The words of the knob hold.sites that name no site, though one may come."""
+    """Return the words of the knob hold.sites that name no site yet."""
     known = {site.site for site in sites.all_sites(tx)}
     return [name for name in words(knobs.load(tx).hold.sites) if name not in known]
 
 
 def unset(tx: Connection, who: str, name: str) -> Any:
-    """Give a knob back to the preset; returns the preset's value. Forbidden as above."""
+    """Remove a knob's value, so that the preset decides. Return the preset's value. Forbidden as
+    above."""
     must_be_operator(tx, who)
     knob = _knob(name)
     knobs.put(tx, name, None, who)

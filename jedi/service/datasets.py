@@ -1,4 +1,4 @@
-"""Datasets as people handle them: put local files in, look at what is there."""
+"""Datasets as people handle them: add local files, show contents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jedi.taskbuffer.sites import sites
 
 @dataclass(frozen=True, slots=True)
 class DatasetDetails:
-    """A dataset with its files and where they lie."""
+    """A dataset with its files and their locations."""
 
     info: DatasetInfo
     files: list[FileInfo]
@@ -30,11 +30,10 @@ class DatasetDetails:
 def add_files(
     tx: Connection, ddm: DDM, name: str, paths: Sequence[Path], endpoint: str | None = None
 ) -> list[FileInfo]:
-    """Copy local files into a dataset of JEDI's own, made if need be. One that is open stays so,
-    and tasks that read it get the files; any other is closed.
-
-    Without `endpoint` they go to the only one there is. Files that are there already with the same
-    content are left alone; BadInput holds every mistake, and then nothing is copied.
+    """Copy local files into a dataset of JEDI's own; create it if it does not exist. An open "
+    "dataset stays open, and tasks that read it get the files; any other is closed. Without "
+    "`endpoint` the files go to the only one. JEDI skips files that the dataset has with the same "
+    "content. BadInput holds every mistake, and then nothing is copied.
     """
     target = endpoint or _only_endpoint(tx)
     _check(paths)
@@ -60,14 +59,14 @@ def add_files(
 def create_dataset(
     tx: Connection, ddm: DDM, name: str, endpoint: str | None = None, *, is_open: bool = False
 ) -> DatasetInfo:
-    """Make an empty dataset of JEDI's own, or open or close one; tasks work on what comes into an
-    open one until it is closed."""
+    """Create an empty dataset of JEDI's own, or open or close one. Tasks process files that arrive
+    in an open dataset until it is closed."""
     ddm.create(name, endpoint or _only_endpoint(tx), "open" if is_open else "closed")
     return ddm.dataset(name)
 
 
 def close_dataset(tx: Connection, ddm: DDM, name: str) -> DatasetInfo:
-    """Say that no more files will come; tasks that read the dataset go on to their end."""
+    """Close a dataset: no more files will come, and tasks that read it can end."""
     ddm.close(name)
     datasets.wake_consumers(tx, [name])
     return ddm.dataset(name)
@@ -75,19 +74,19 @@ def close_dataset(tx: Connection, ddm: DDM, name: str) -> DatasetInfo:
 
 @dataclass(frozen=True, slots=True)
 class NamedDataset:
-    """A dataset or container by its name; state None: what is written of it can't be read."""
+    """A dataset or container by its name; state None: its record is unreadable."""
 
     name: str
     state: str | None
 
 
 def find_datasets(ddm: DDM, pattern: str) -> list[NamedDataset]:
-    """Datasets and containers by name; `*` stands for anything."""
+    """Return datasets and containers by name; `*` stands for anything."""
     return [NamedDataset(name, state) for name, state in ddm.find(pattern)]
 
 
 def show_dataset(ddm: DDM, name: str) -> DatasetDetails:
-    """A dataset or container; NotFound if it is nowhere."""
+    """Return a dataset or container; NotFound if it does not exist."""
     return DatasetDetails(ddm.dataset(name), ddm.list_files(name), ddm.replicas(name))
 
 

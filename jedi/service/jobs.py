@@ -1,6 +1,5 @@
-"""One job in its owner's hands: look at it, cancel it, hold it.
-
-Every command names one attempt, a PandaID: it never touches the attempt that comes after.
+"""Jobs as their owners handle them: show, cancel, hold, release. Every command names one attempt, a
+PandaID, and never touches later attempts.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ TOLD = 10
 
 @dataclass(frozen=True, slots=True)
 class OneJob:
-    """A job, one attempt, with its state as PGI calls it."""
+    """A job (one attempt) with its PGI state."""
 
     panda_id: int
     origin_panda_id: int
@@ -88,7 +87,7 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class UsedFile:
-    """A file that a job reads or is to make, or which of its events; size in bytes."""
+    """A file that a job reads or writes, or a range of its events; size in bytes."""
 
     type: str
     lfn: str
@@ -118,8 +117,8 @@ class OwnedJob:
 
 @dataclass(frozen=True, slots=True)
 class JobDetails:
-    """A job, the command that its payload runs (None: forgotten), what it reads and makes, its
-    history, what it held when, and the attempts that stand for it by now: itself, or later ones."""
+    """A job with the command of its payload (None: removed), its files, its history, the resources
+    that it held, and the attempts that replace it now: itself, or later ones."""
 
     job: OneJob
     command: str | None
@@ -130,7 +129,7 @@ class JobDetails:
 
 
 def get(tx: Connection, panda_ids: Sequence[int]) -> list[OneJob]:
-    """Jobs by their ids; NotFound if one of them is not known."""
+    """Return jobs by their ids; NotFound if one of them is unknown."""
     found = [OneJob(**row._mapping) for row in one_job.found(tx, panda_ids)]
     for missing in sorted(set(panda_ids) - {job.panda_id for job in found}):
         raise NotFound(f"There is no job {missing}.", panda_id=missing)
@@ -138,7 +137,7 @@ def get(tx: Connection, panda_ids: Sequence[int]) -> list[OneJob]:
 
 
 def show(tx: Connection, panda_id: int) -> JobDetails:
-    """A job in detail; NotFound if there is none."""
+    """Return a job in detail; NotFound if there is none."""
     [job] = get(tx, [panda_id])
     latest = [one.panda_id for one in tasks.descendants(tx, job.jedi_task_id, panda_id)]
     steps = [JobStep(**row._mapping) for row in one_job.steps(tx, panda_id)]
@@ -148,14 +147,14 @@ def show(tx: Connection, panda_id: int) -> JobDetails:
 
 
 def printed(tx: Connection, ddm: DDM, panda_id: int) -> Printed:
-    """What a job printed; NotFound if there is no such job, or nothing of it has come."""
+    """Return the output of a job's payload; NotFound if there is no such job or no output yet."""
     [job] = get(tx, [panda_id])
     return results.printed(tx, ddm, job.jedi_task_id, panda_id)
 
 
 def pilot_printed(tx: Connection, logs: Path, panda_id: int) -> Printed:
-    """What the pilot of a job printed, and what its batch system did, as far as it is kept in
-    `logs`; NotFound if there is no such job or log."""
+    """Return the logs of a job's pilot and of its batch system, as far as `logs` has them.
+    NotFound: there is no such job or log."""
     [job] = get(tx, [panda_id])
     log = logs / f"{job.pilot_id}.log"
     try:
@@ -168,8 +167,8 @@ def pilot_printed(tx: Connection, logs: Path, panda_id: int) -> Printed:
 
 
 def outputs(tx: Connection, panda_id: int) -> list[FileSummary]:
-    """What a job has made, as far as it is still kept; of one that is `holding`, what its pilot has
-    laid down for its owner to look at. NotFound if there is no such job."""
+    """Return the outputs of a job that still exist. For a `holding` job these are the files that
+    its pilot stored for the owner to check. NotFound: there is no such job."""
     [job] = get(tx, [panda_id])
     if (laid := moving.laid_down(tx, panda_id)) is None:
         return tasks.outputs(tx, job.jedi_task_id, panda_id=panda_id)
@@ -183,7 +182,7 @@ def outputs(tx: Connection, panda_id: int) -> list[FileSummary]:
 
 
 def plan_copies(tx: Connection, ddm: DDM, panda_id: int, directory: Path) -> list[OutputCopy]:
-    """How a job's outputs get into a directory; NotFound if there is no such job."""
+    """Plan the copies of a job's outputs into a directory; NotFound if there is no such job."""
     [job] = get(tx, [panda_id])
     if (laid := moving.laid_down(tx, panda_id)) is None:
         return results.plan_copies(tx, ddm, job.jedi_task_id, directory, panda_id=panda_id)
@@ -193,21 +192,21 @@ def plan_copies(tx: Connection, ddm: DDM, panda_id: int, directory: Path) -> lis
 
 
 def newest(tx: Connection, user_name: str, begins: str, limit: int) -> list[tuple[int, str]]:
-    """The newest jobs of a user, whose ids begin so, with their statuses."""
+    """Return a user's newest jobs whose ids have this prefix, with their statuses."""
     return [(row.pandaid, row.status) for row in one_job.newest(tx, user_name, begins, limit)]
 
 
 def owned(
     tx: Connection, user_name: str, statuses: Sequence[str] | None, limit: int
 ) -> list[OwnedJob]:
-    """The newest jobs of a user, of all tasks, in these statuses (None: all)."""
+    """Return a user's newest jobs, of all tasks, in these statuses (None: all)."""
     found = one_job.owned(tx, user_name, statuses, limit)
     return [OwnedJob(**row._mapping) for row in found]
 
 
 def cancel(tx: Connection, who: str, panda_ids: Sequence[int], comment: str | None) -> list[OneJob]:
-    """Cancel jobs, all or none: those in pilots end with the next heartbeat, others now. What they
-    made is for `tidy` to remove, when this is committed.
+    """Cancel jobs, all or none: jobs in pilots end with the next heartbeat, others now. Call `tidy`
+    after the commit to remove their outputs.
 
     NotFound, Forbidden; Refused: a job has ended, or a merge job has its outputs.
     """
@@ -232,8 +231,8 @@ def cancel(tx: Connection, who: str, panda_ids: Sequence[int], comment: str | No
 
 
 def tidy(tx: Connection, ddm: DDM, panda_ids: Sequence[int]) -> None:
-    """Remove what cancelled jobs left in data management. An agent that publishes it at this moment
-    removes it itself. JediError, OSError: not everything could be removed."""
+    """Remove outputs of cancelled jobs from data management. An agent that is publishing one at
+    this moment removes it itself. JediError, OSError: some files remain."""
     for job in job_ends.left_behind(tx, panda_ids):
         leftovers.remove(ddm, job)
 
@@ -241,11 +240,11 @@ def tidy(tx: Connection, ddm: DDM, panda_ids: Sequence[int]) -> None:
 def hold(
     tx: Connection, who: str, panda_ids: Sequence[int], comment: str | None, *, after: bool = False
 ) -> list[OneJob]:
-    """Hold jobs where they are, all or none, until they are released; held ones stay so. `after`:
-    when their payloads have ended with success, before anything is stored.
+    """Hold jobs in their present state, all or none, until they are released. Held jobs stay held.
+    `after`: hold them after their payloads succeed, before JEDI stores outputs.
 
-    NotFound, Forbidden; Refused: a job has ended or is merging, or a pilot has it at a site where
-    it may not be held (knob hold.sites).
+    NotFound, Forbidden; Refused: a job has ended or is merging, or a pilot has it at a site that
+    does not allow holds (knob hold.sites).
     """
     going = (*states.JOB_QUEUED, *states.JOB_AT_SITE)
     possible = (*one_job.HOLDABLE, *states.JOB_AT_SITE, *one_job.STORED)
@@ -270,13 +269,13 @@ def hold(
 
 
 def inputs_to_bring(tx: Connection, panda_ids: Sequence[int]) -> list[tuple[int, JobFile]]:
-    """What owners were to bring to the sites of jobs that are held for that, by job."""
+    """Return the inputs that owners must copy to the sites of held jobs, by job."""
     return moving.brought_by_owners(tx, panda_ids)
 
 
 def must_be_there(ddm: DDM, inputs: Iterable[tuple[int, JobFile]]) -> None:
-    """Refused, with what is wrong: inputs of jobs are not where the jobs read them, or not with
-    their size and adler32. Source: docs/reference/pgi.md#holds."""
+    """Raise Refused, with the mistakes, unless all inputs are where the jobs read them, with their
+    size and adler32. Source: docs/reference/pgi.md#holds."""
     found = [(job, file, _lacking(ddm, file)) for job, file in inputs]
     wrong = [f"{file.dataset}/{file.lfn} of job {job} {why}" for job, file, why in found if why]
     if wrong:
@@ -290,7 +289,7 @@ def must_be_there(ddm: DDM, inputs: Iterable[tuple[int, JobFile]]) -> None:
 
 
 def _lacking(ddm: DDM, file: JobFile) -> str:
-    """Why a job could not read a file; empty if it can."""
+    """Return the reason why a job can't read a file; empty if it can."""
     path = ddm.path(file.endpoint or "", file.dataset, file.lfn)
     try:
         size = path.stat().st_size
@@ -307,8 +306,8 @@ def _lacking(ddm: DDM, file: JobFile) -> str:
 def release(
     tx: Connection, who: str, panda_ids: Sequence[int], comment: str | None
 ) -> list[OneJob]:
-    """Let jobs go on that are held, all or none; those that are not, but were to be when they have
-    run, will not be. Look before whether inputs that owners bring are there (`must_be_there`).
+    """Release held jobs, all or none. A job whose hold is still to come loses it. Call
+    `must_be_there` first, if owners bring inputs.
 
     NotFound, Forbidden; Refused: a job has ended.
     """
@@ -321,10 +320,11 @@ def release(
 def purge(
     tx: Connection, who: str, panda_ids: Sequence[int], comment: str | None, keep_days: float = 0.0
 ) -> list[OneJob]:
-    """Keep outputs of jobs for so many days more, all or none: then the dog `purge` removes them.
+    """Mark outputs of jobs, all or none, for removal after so many days: then the dog `purge`
+    removes them.
 
     NotFound, Forbidden; Refused: a job, or its task, has not ended, another task needs them, or
-    they are being removed already.
+    JEDI is removing them already.
     """
     jobs = _held_fast(tx, who, panda_ids, "purge", sorted(states.JOB.final))
     if keep_days:
@@ -341,7 +341,8 @@ def purge(
 def _held_fast(
     tx: Connection, who: str, panda_ids: Sequence[int], verb: str, possible: Sequence[str]
 ) -> list[OneJob]:
-    """The jobs, locked to the transaction's end, if `who` may do that to all of them now."""
+    """Return the jobs, locked to the transaction's end. Raise Forbidden or Refused unless `who` may
+    do that to all of them now."""
     job_ends.lock(tx, panda_ids)
     jobs = get(tx, panda_ids)
     operator = users.role(tx, who) == "operator"

@@ -1,6 +1,5 @@
-"""What pilots may ask for: jobs, to be heard, and the sandboxes of tasks.
-
-`who` is whom the pilot's token stands for. Answers are what goes over the wire.
+"""Requests of pilots: jobs, reports, heartbeats, logs, and sandboxes of tasks. `who` is the user
+and site of the pilot's token. Answers have the form of the wire.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _PSEUDO = ("pseudo_input", "pp_input", "random_seed")
 
 
 def identify(tx: Connection, token: str) -> Identity:
-    """Whom a token stands for; Forbidden if nobody."""
+    """Return the owner of a token; Forbidden if it is unknown."""
     who = users.check_token(tx, token)
     if who is None:
         raise Forbidden("The token is unknown, expired or revoked.", code="bad_token")
@@ -45,12 +44,12 @@ def acquire(
     anew: Callable[[], DDM] | None = None,
     first_waiting: FirstWaiting | None = None,
 ) -> Answer:
-    """Jobs for a slot at the pilot's site, with all a pilot must know to run them.
+    """Return jobs for a slot at the pilot's site, with all data that a pilot needs to run them.
 
-    A job whose files have no place fails here, with the reason. Storage is asked after the jobs
-    are committed: no row is locked meanwhile, and a lost answer is repeated by request_id. `anew`
-    is data management as configured now, in case an endpoint is younger than `ddm`; `first_waiting`
-    what the process knows of sites.
+    A job whose files have no location fails here, with the reason. JEDI asks storage after the
+    commit: no row is locked meanwhile, and a lost answer is repeated by request_id. `anew` returns
+    data management as configured now, for endpoints newer than `ddm`; `first_waiting` is the
+    process's cache of sites.
     """
     site = _site(who)
     if request.site != site:
@@ -75,8 +74,8 @@ def acquire(
 
 
 def report(tx: Connection, who: Identity, reports: Sequence[Report]) -> Answer:
-    """Take down what became of jobs. A `stale` attempt's work is to be thrown away. `stands` is
-    what counts of the others: their first end, whatever is said later."""
+    """Record the ends of jobs. The pilot discards the work of a `stale` attempt. `stands` is the
+    end that counts for the others: the first reported one."""
     answer = dispatch.accept_reports(tx, _site(who), reports)
     results = _results(reports, [stands is not None for stands in answer])
     for result, stands in zip(results["results"], answer, strict=True):
@@ -85,7 +84,7 @@ def report(tx: Connection, who: Identity, reports: Sequence[Report]) -> Answer:
 
 
 def heartbeat(tx: Connection, who: Identity, beats: Sequence[Beat]) -> Answer:
-    """Note that jobs are alive; tells which are to be killed, and why, and which to be held."""
+    """Record that jobs are alive. Return the jobs to kill, with reasons, and the jobs to hold."""
     told = dispatch.beat(tx, _site(who), beats)
     return {
         "commands": [
@@ -96,12 +95,12 @@ def heartbeat(tx: Connection, who: Identity, beats: Sequence[Beat]) -> Answer:
 
 
 def log(tx: Connection, who: Identity, entries: Sequence[LogEntry]) -> Answer:
-    """Keep what payloads printed last."""
+    """Record the last output of payloads."""
     return _results(entries, dispatch.store_tails(tx, _site(who), entries))
 
 
 def sandbox(tx: Connection, who: Identity, sha256: str) -> bytes:
-    """A task's input sandbox, a tar.gz."""
+    """Return a task's input sandbox, a tar.gz."""
     _site(who)
     data = dispatch.sandbox(tx, sha256)
     if data is None:
@@ -137,7 +136,7 @@ def _claim(
 def _orders(
     jobs: Sequence[HeldJob], ddm: DDM, knobs: Knobs
 ) -> tuple[list[Answer], list[tuple[HeldJob, JediError]]]:
-    """The jobs as the wire describes them, and those whose files have no place."""
+    """Return the jobs in the wire's form, and the jobs whose files have no location."""
     orders, wrong = [], []
     for job in jobs:
         try:
@@ -148,7 +147,7 @@ def _orders(
 
 
 def _order(job: HeldJob, ddm: DDM, knobs: Knobs) -> Answer:
-    """A job as the wire describes it; JediError if a file has no place."""
+    """Return a job in the wire's form; JediError if a file has no location."""
     outputs = [file for file in job.files if file.type == "output"]
     wall_s = _wall_limit(job, knobs)
     return {
@@ -181,14 +180,15 @@ def _order(job: HeldJob, ddm: DDM, knobs: Knobs) -> Answer:
 
 
 def _is_read(file: JobFile) -> bool:
-    """Whether the pilot brings a file to the payload."""
+    """Return True if the pilot brings the file to the payload."""
     if file.type in _PSEUDO:
         return file.source_name is not None
     return file.type not in ("output", "log") and bool(file.endpoint or file.type != "trn_log")
 
 
 def _input(file: JobFile, ddm: DDM) -> Answer:
-    """A file that is read; of one that the task tells of, nobody knows the size."""
+    """Return an input file in the wire's form; files that the task itself names have no known "
+    "size."""
     told = file.source_name
     return {
         "lfn": file.lfn,
@@ -199,8 +199,8 @@ def _input(file: JobFile, ddm: DDM) -> Answer:
 
 
 def _wall_limit(job: HeldJob, knobs: Knobs) -> int:
-    """Seconds after which a job is ended: what its owner said, else more than it is thought to
-    need; 0: nobody knows."""
+    """Return the time limit of a job in seconds: the owner's, else more than its estimate; 0: "
+    "none."""
     if job.max_walltime_h and job.measures_within_s is not None:
         return job.measures_within_s
     if job.max_walltime_h and job.walltime_s:
@@ -210,8 +210,8 @@ def _wall_limit(job: HeldJob, knobs: Knobs) -> int:
 
 
 def _memory_limit(job: HeldJob, knobs: Knobs) -> int:
-    """MB beyond which a job is ended: what its owner said, or more than its scouts used; 0: nobody
-    knows."""
+    """Return the memory limit of a job in MB: the owner's, or more than its scouts used; 0: "
+    "none."""
     if not (job.measured and job.memory_mb):
         return ceil(job.memory_mb)
     most = ceil(job.memory_mb * float(knobs.scout.limit_factor))

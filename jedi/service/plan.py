@@ -1,4 +1,4 @@
-"""`jedi-task plan`: what would become of a task, before it is submitted. Nothing is written.
+"""`jedi-task plan`: forecast of a task before its submission. It writes nothing.
 
 The functions are those of the agents: refiner, feeder, brokers and generator.
 """
@@ -52,7 +52,7 @@ the task gives one."""
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The least and the most of a figure over all jobs."""
+    """The least and the largest value of a quantity over all jobs."""
 
     least: float
     most: float
@@ -60,7 +60,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class SiteJobs:
-    """Jobs at a site, and how long the first of them would wait; None: `unknown` says why."""
+    """Jobs at a site, and the wait in seconds of the first; None: `unknown` has the reason."""
 
     site: str
     weight: float
@@ -71,8 +71,8 @@ class SiteJobs:
 
 @dataclass(frozen=True, slots=True)
 class BrokerStep:
-    """A broker's choice: `chosen` sites, best first, and what it thinks of every site. `dataset`:
-    the one it is for, where each is brokered by itself, else empty."""
+    """A broker's choice: `chosen` sites, best first, and its verdict on every site. `dataset`: its
+    dataset if each is brokered alone, else empty."""
 
     broker: str
     chosen: tuple[str, ...]
@@ -82,12 +82,12 @@ class BrokerStep:
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """What would become of a task. Files are those of its masters; `scouts` of the jobs come
-    first, 0: it has none. `walltime_s` None: nothing says how long jobs take, memory and disk in
-    MB. `local` jobs find all their input at their site. `brokerage`, `at` and `wait_s` are those of
-    the jobs that come first; `others`: the choices for further datasets. `wait_s`: until the first
-    job starts, None: `unknown` says why. `why_not`: why there are no jobs. `continues`: the task
-    that a submission continues; then files are those that it has left."""
+    """The forecast of a task. Files are those of its master datasets; `scouts` of the jobs come
+    first, 0: it has none. `walltime_s` None: the walltime is unknown; memory and disk in MB.
+    `local` jobs find all their input at their site. `brokerage`, `at` and `wait_s` are those of the
+    jobs that come first; `others`: the choices for further datasets. `wait_s`: until the first job
+    starts, None: `unknown` has the reason. `why_not`: the reason for no jobs. `continues`: the task
+    that a submission continues; then files are its remaining ones."""
 
     task_name: str
     owner: str
@@ -121,7 +121,7 @@ class TaskPlan:
 @dataclass(frozen=True, eq=False)
 class PlannedTask:
     """A task as the feeder leaves it: its work queue, the row of jedi_tasks, those of its input
-    datasets, their files by dataset, and what its scouts would get. `again`: the task that it
+    datasets, their files by dataset, and the files of its scouts. `again`: the task that it
     continues, if it is submitted again."""
 
     task: RefinedTask
@@ -135,15 +135,15 @@ class PlannedTask:
 
     @property
     def has_input(self) -> bool:
-        """Whether a master has files."""
+        """Return True if a master has files."""
         masters = (one.datasetid for one in self.inputs if one.masterid is None)
         return any(len(self.files.get(i, ())) for i in masters)
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """Jobs that are made at once: who chose their sites, what they are, column by column, and the
-    files that no others get then."""
+    """Jobs of one stage: the broker's choice, the jobs column by column, and the files that they
+    use."""
 
     found: Proposal
     figures: Mapping[str, list[Any]]
@@ -154,8 +154,8 @@ def make(
     known: SystemState, params: TaskParams, owner: str, priority: int, queue_of: QueueFinder,
     again: Continued | None = None,
 ) -> tuple[TaskPlan, Sequence[SiteChoice]]:  # fmt: skip
-    """The plan of a task and the broker's choices of sites for the jobs that come first, if it
-    comes to that. BadInput: the task is malformed; JediError tells why its input can't be used."""
+    """Return the plan of a task and, if it gets jobs, the broker's choices of sites for the first
+    of them. BadInput: the task is malformed; JediError: its input is unusable."""
     fed = feed(known, params, owner, priority, queue_of, again)
     nucleus: BrokerStep | None = None
     if again and not fed.has_input:
@@ -175,7 +175,7 @@ def feed(
     known: SystemState, params: TaskParams, owner: str, priority: int, queue_of: QueueFinder,
     again: Continued | None = None,
 ) -> PlannedTask:  # fmt: skip
-    """Refine a task and look its input up; of one submitted again, that not processed yet."""
+    """Refine a task and look up its input; for a resubmitted task only the unprocessed part."""
     task = _refined(known, params, owner)
     columns = {**row_of(params, owner, priority), **new_tasks.columns(0, task)}
     del columns["jeditaskid"]
@@ -239,7 +239,7 @@ def _below(data: PlanCatalogue, name: str) -> list[str]:
 
 
 def _input(number: int, one: Any) -> SimpleNamespace:
-    """A dataset as its row of jedi_datasets."""
+    """Return a dataset as its row of jedi_datasets."""
     return SimpleNamespace(
         jeditaskid=0, datasetid=number, datasetname=one.name, containername=one.container,
         type=one.type, masterid=None if one.master is None else one.master + 1, status="ready",
@@ -261,13 +261,12 @@ def _nucleus(known: SystemState, fed: PlannedTask) -> SiteChoice:
 
 
 def _all_at_once(knobs: Knobs) -> Knobs:
-    """The knobs where no site has to wait for others to get their first jobs: all jobs are planned,
-    not those of one cycle."""
+    """Return the knobs with no limits per cycle: the plan covers all jobs, not those of one cycle."""
     return Knobs({**knobs, "broker.bootstrap_empty": 0})
 
 
 def _stages(known: SystemState, fed: PlannedTask) -> list[Stage]:
-    """The scouts, if there are any, and then the other jobs, as if scouts told nothing new."""
+    """Yield the scouts, if there are any, then the other jobs, with unchanged estimates."""
     if not fed.scouts:
         return [_stage(known, fed, fed.files, None)]
     limits = {one.dataset_id: one for one in fed.scouts}
@@ -283,7 +282,7 @@ def _stages(known: SystemState, fed: PlannedTask) -> list[Stage]:
 
 
 def _first(files: Files, limit: Release) -> Files:
-    """The files, or ranges of events, that scouts get of a dataset."""
+    """Return the files or ranges of events of a dataset that scouts get."""
     rows = np.arange(min(limit.n_files, len(files)))
     if limit.n_events is not None:
         rows = rows[np.cumsum(files.events[rows]) <= limit.n_events]
@@ -293,7 +292,7 @@ def _first(files: Files, limit: Release) -> Files:
 def _stage(
     known: SystemState, fed: PlannedTask, files: Mapping[int, Files], before: Stage | None
 ) -> Stage:
-    """The jobs that are made of these files, after others were."""
+    """Return the jobs that these files make after the earlier jobs."""
     inputs: list[Any] = [
         SimpleNamespace(**{**vars(one), "nfilestobeused": len(files[one.datasetid])})
         if one.datasetid in files
@@ -318,7 +317,7 @@ def _stage(
 
 
 def _figures(known: SystemState, found: Proposal) -> Stage:
-    """What the jobs of a proposal are."""
+    """Return the needs of a proposal's jobs."""
     sites, cuts = found.sites, found.cuts
     if not cuts:
         return Stage(found, {}, np.empty(0, np.int64))
@@ -408,8 +407,8 @@ def _span(figures: Sequence[float]) -> Span:
 
 
 def _site_jobs(found: Proposal, jobs: Mapping[str, int]) -> list[SiteJobs]:
-    """Jobs at the sites that were chosen for any dataset. A new job waits for those that wait there
-    already, which begin at the rate at which jobs began lately."""
+    """Return the jobs at the chosen sites of all datasets. A new job waits for the jobs that
+    already wait there; these start at the recent rate."""
     rate = found.sites.starts_per_h.tolist()
     result: dict[str, SiteJobs] = {}
     for choice in (part.choice for part in found.proposals):
@@ -426,8 +425,8 @@ def _site_jobs(found: Proposal, jobs: Mapping[str, int]) -> list[SiteJobs]:
 def find_queue(
     known: SystemState, columns: Mapping[str, Any], name: str | None
 ) -> tuple[KnownQueue, str | None]:
-    """The work queue of a task where no database can try criteria: the one it names, or the first
-    of its vo and label that has none."""
+    """Return the work queue of a task without a database to evaluate criteria: the named one, or
+    the first of its vo and label without criteria."""
     vo, label = columns["vo"], columns["prodsourcelabel"]
     for queue in known.queues:
         mine = (queue.vo, queue.label) == (vo, label) and not queue.criteria

@@ -1,4 +1,4 @@
-"""A plan from the text of a task: in the world of the database or of a file, and in others."""
+"""Plans from the text of a task, for the database's world, a snapshot, or alternatives."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from jedi.taskbuffer.scheduling import queues
 
 @dataclass(frozen=True, slots=True)
 class PlanWithAlternative:
-    """The plan of a task; `then`: its plan in another world, if one was asked for, with what
-    changes at sites."""
+    """The plan of a task; `then`: its plan under the assumptions, if there are any, with the
+    differences at sites."""
 
     plan: TaskPlan
     then: TaskPlan | None = None
@@ -38,13 +38,13 @@ class PlanWithAlternative:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """Another world: `knob=value` and `NAME.attribute=value` hold there."""
+    """Assumptions: `knob=value` and `NAME.attribute=value`."""
 
     knobs: Sequence[str] = ()
     sites: Sequence[str] = ()
 
     def of(self, known: SystemState) -> SystemState:
-        """What that world knows; BadInput tells what is wrong with it."""
+        """Return a world's state under these assumptions; BadInput lists mistakes in them."""
         sites, knobs = alternative(known.sites, self.sites, known.knobs, self.knobs)
         return replace(known, knobs=Knobs(knobs), sites=sites)
 
@@ -53,8 +53,8 @@ def now(
     tx: Connection, ddm: DDM, who: str, text: str, format: str, base_dir: Path, seed: int,
     other: Alternative,
 ) -> PlanWithAlternative:  # fmt: skip
-    """What would become of a task submitted now; BadInput as `submission.submit`. One submitted
-    again plans what is left. Nothing is written: the transaction may be read-only."""
+    """Plan a task as if submitted now; BadInput as `submission.submit`. A resubmitted task plans
+    its remaining files. The function writes nothing: the transaction may be read-only."""
     task = submission.check(tx, ddm, who, text, format, base_dir)
     known = from_database(tx, ddm, seed)
     queue_of, again = partial(_matched, tx), None
@@ -68,8 +68,8 @@ def now(
 def recorded(
     known: SystemState, who: str, text: str, format: str, seed: int | None, other: Alternative
 ) -> PlanWithAlternative:
-    """What would become of a task in the world of a file. Its owner has no special permissions;
-    what only a database can tell of the task is not checked."""
+    """Plan a task in the world of a snapshot. Its owner has no special permissions. Checks that
+    need a database are left out."""
     params, problems = examine(parse_text(text, format))
     if params is None or problems:
         raise BadInput(problems)
@@ -110,7 +110,7 @@ def _foresee(
 def _matched(
     tx: Connection, columns: Mapping[str, Any], name: str | None
 ) -> tuple[KnownQueue, str | None]:
-    """The work queue that takes a task."""
+    """Return the work queue that takes a task."""
     (found,) = queues.match(tx, [columns], [name])
     queue = found.queue
     if queue is None:

@@ -1,4 +1,4 @@
-"""Another priority for a task, while it is under way."""
+"""Change of an active task's priority."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A task with its priority, and how many queued jobs follow it."""
+    """A task with its priority, and the number of queued jobs that got it."""
 
     jedi_task_id: int
     priority: int
@@ -25,9 +25,9 @@ class Changed:
 
 
 def change(tx: Connection, who: str, jedi_task_id: int, priority: int) -> Changed:
-    """Give a task a priority, which its queued jobs follow. Users choose among what they may submit
-    with. NotFound; Forbidden: somebody else's, unless `who` is an operator; Refused: it has ended;
-    BadInput."""
+    """Set the priority of a task and of its queued jobs. Users have the same range as at
+    submission. NotFound; Forbidden: the task belongs to another user, and `who` is no operator;
+    Refused: it has ended; BadInput."""
     task, role = tasks.get(tx, jedi_task_id), users.role(tx, who)
     if who != task.user_name and role != "operator":
         raise Forbidden(

@@ -1,4 +1,4 @@
-"""What operators ask about work queues, and how they change them."""
+"""Work queues: list, test, explain, import."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ from jedi.taskbuffer.tasks import waking
 
 
 def import_queues(tx: Connection, who: str, text: str) -> list[QueueEntry]:
-    """Insert or replace the queues of a queue file, told apart by queue_id; others stay.
-
-    BadInput holds every mistake, also those that show only beside the queues there are; then
-    nothing is stored. Forbidden: `who` is no operator.
+    """Insert or replace the queues of a queue file by queue_id; others stay. BadInput holds every "
+    "mistake, including conflicts with existing queues; then nothing is stored. Forbidden: `who` "
+    "is no operator.
     """
     must_be_operator(tx, who)
     written = read_queues(text)
@@ -40,7 +39,7 @@ def import_queues(tx: Connection, who: str, text: str) -> list[QueueEntry]:
 
 
 def _tried(tx: Connection, written: list[QueueEntry]) -> Iterator[Problem]:
-    """What goes wrong when the database tries the criteria."""
+    """Yield the errors of the database when it evaluates the criteria."""
     for queue in written:
         if queue.criteria and (rule := queues.mistake(tx, queue.criteria, queue.variables)):
             path = f"{queue.queue_name}.criteria"
@@ -48,14 +47,14 @@ def _tried(tx: Connection, written: list[QueueEntry]) -> Iterator[Problem]:
 
 
 def list_queues(tx: Connection) -> list[dict[str, Any]]:
-    """All queues, in the order in which they are tried."""
+    """Return all queues in the order in which JEDI tries them."""
     return [dict(row._mapping) for row in queues.all_queues(tx)]
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A task that wants jobs; `ratio` is what its share uses of its allocation, `reason` why it
-    stands where it does."""
+    """A task that wants jobs; `ratio` is usage over allocation of its share, `reason` explains its
+    position."""
 
     jedi_task_id: int
     task_name: str
@@ -69,7 +68,7 @@ class Turn:
 
 
 def by_turn(tx: Connection, limit: int) -> list[Turn]:
-    """Tasks that want jobs, in the order in which they get them."""
+    """Return the tasks that want jobs, in the order in which they get them."""
     stopped = [Stopped(*one) for one in throttle_of(tx, knobs.load(tx)).full()]
     return [
         Turn(
@@ -88,7 +87,7 @@ def by_turn(tx: Connection, limit: int) -> list[Turn]:
 
 
 def _turn(row: Row[Any]) -> str:
-    """What puts a task where it is in the order."""
+    """Return the reason for a task's position in the order."""
     if row.stopped:
         return "throttled: its work queue has enough jobs"
     if row.gshare == EXPRESS:
@@ -102,8 +101,8 @@ def _turn(row: Row[Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a work queue takes: tasks that are its own now, and tasks that its criteria hold for
-    (the first queue, by order, takes a task)."""
+    """The tasks of a work queue: its own now, and those for which its criteria hold (a task goes to
+    the first such queue by order)."""
 
     queue_id: int
     queue_name: str
@@ -115,8 +114,8 @@ class Taken:
 
 
 def test_queues(tx: Connection, jedi_task_id: int | None = None) -> list[Taken]:
-    """For each queue, the tasks that it would take now, of all that have not ended, or of one;
-    NotFound if there is none."""
+    """Return, for each queue, the tasks that it would take now, of all active tasks or of one.
+    NotFound: there is no such task."""
     rows = queues.live_tasks(tx, jedi_task_id)
     if jedi_task_id is not None and not rows:
         raise NotFound(f"There is no task {jedi_task_id}.", jedi_task_id=jedi_task_id)
@@ -137,7 +136,7 @@ def test_queues(tx: Connection, jedi_task_id: int | None = None) -> list[Taken]:
 
 
 def _written(queue: Row[Any]) -> str | None:
-    """The criteria with the variables in their places, for people."""
+    """Return the criteria with the variables replaced by their values, for people."""
     text = queue.criteria
     for pair in filter(None, (queue.variables or "").split(",")):
         name, _, value = pair.partition(":")
@@ -146,5 +145,5 @@ def _written(queue: Row[Any]) -> str | None:
 
 
 def explain_shares(tx: Connection) -> list[dict[str, Any]]:
-    """What each queue may use and uses, in cores, in the order in which they are served."""
+    """Return the allocation and usage of each queue in cores, in the order of service."""
     return [dict(row._mapping) for row in shares.last(tx)]

@@ -1,4 +1,4 @@
-"""Outputs that are lost: which they are, and what has to be made again to have them back."""
+"""Recovery of lost outputs: finds them and the tasks that make them again."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from jedi.service.commands import command
 from jedi.taskbuffer.inputs import recovery
 
 Listings = dict[str, Mapping[str, FileInfo]]
-"""What data management says of datasets, by LFN."""
+"""Contents of datasets in data management, by LFN."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """A task that makes lost files (LFNs by dataset) again, and the command that says so."""
+    """A task that makes lost files (LFNs by dataset) again, and the id of its command."""
 
     jedi_task_id: int
     files: dict[str, list[str]]
@@ -31,8 +31,8 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What is done about lost files: makers of inputs come before those who read them. `gone`:
-    inputs (dataset, LFN) that are lost as well, and which no task can make again."""
+    """The tasks that make lost files again; makers of inputs come before their readers. `gone`:
+    lost inputs (dataset, LFN) that no task can make again."""
 
     tasks: list[Recovery]
     gone: list[tuple[str, str]]
@@ -49,22 +49,23 @@ def recover(
     sole: bool = False,
     comment: str | None = None,
 ) -> Recovered:
-    """Let tasks, or whoever made a dataset, make again what is lost of their outputs: what they
-    made and data management does not have, or has otherwise; or the `files` that are named. If
-    their inputs are lost, too, the tasks that made those make them first.
-
-    NotFound: no such task, or nobody made the dataset; BadInput: no such files; Refused: nothing is
-    lost, or a task is not in a status to be recovered; Forbidden: somebody else's.
+    """Command tasks, or the makers of a dataset, to make lost outputs again: outputs that data
+    management lacks or has with other content, or the named `files`. If their inputs are lost, too,
+    the makers of those come first. NotFound: no such task, or no task made the dataset; BadInput:
+    no such files; Refused: nothing is lost, or a task's status forbids recovery; Forbidden: another
+    user's task.
     """
     for task_id in jedi_task_ids:
         tasks.get(tx, task_id)
     made = recovery.made(tx, jedi_task_ids, [dataset] if dataset else [])
     if dataset and not made:
-        raise NotFound(f"No task has made files of {dataset}.", dataset=dataset)
+        raise NotFound(f"No task has written files of {dataset}.", dataset=dataset)
     listings: Listings = {}
     lost = _named(made, files) if files else _lost(ddm, made, listings)
     if not lost:
-        raise Refused(f"Nothing is lost: all {len(made)} outputs are there.", code="nothing_lost")
+        raise Refused(
+            f"Nothing is lost: data management has all {len(made)} outputs.", code="nothing_lost"
+        )
     chain, gone = _climb(tx, ddm, lost, listings)
     more = {"sole": True} if sole else {}
     found = [
@@ -88,7 +89,7 @@ def _named(made: Sequence[Row[Any]], files: Sequence[str]) -> list[Row[Any]]:
 
 
 def _lost(ddm: DDM, made: Sequence[Row[Any]], listings: Listings) -> list[Row[Any]]:
-    """The files that are not there as they were made."""
+    """Return the files that are missing or changed since their job wrote them."""
     _look(ddm, {row.datasetname for row in made}, listings)
     return [row for row in made if not _is(row, listings[row.datasetname].get(row.lfn))]
 
@@ -111,8 +112,8 @@ def _look(ddm: DDM, names: Iterable[str], listings: Listings) -> None:
 def _climb(
     tx: Connection, ddm: DDM, lost: Sequence[Row[Any]], listings: Listings
 ) -> tuple[list[tuple[int, dict[str, list[str]]]], list[tuple[str, str]]]:
-    """From lost files to the tasks that make them and, where inputs of these are lost, too, on to
-    their makers, who come first. And what nobody can make again."""
+    """Return the tasks that make the lost files again, with the makers of their lost inputs before
+    them; and the files that no task can make again."""
     wanted: dict[int, dict[str, list[str]]] = {}
     gone: list[tuple[str, str]] = []
     seen: set[tuple[str, str]] = set()

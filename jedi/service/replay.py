@@ -1,4 +1,4 @@
-"""`jedi replay`: a broker's decision made again from what it knew, and in other worlds."""
+"""`jedi replay`: repeats a broker's decision from its snapshot, also under other assumptions."""
 
 from __future__ import annotations
 
@@ -32,10 +32,9 @@ NUCLEUS = "nucleus"
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A decision made again. `same`: the same sites with the same weights and reasons, to the bit;
-    `departures` are the sites where it is not. `recorded` and `chosen` are sites with their
-    weights, best first; `sites`, `chosen` and `differences` speak of the other world, if one was
-    asked for."""
+    """A repeated decision. `same`: the same sites with the same weights and reasons, to the bit;
+    `departures`: the sites that differ. `recorded` and `chosen` are sites with their weights, best
+    first. With assumptions, `sites`, `chosen` and `differences` are those of the changed world."""
 
     decision_id: int
     jedi_task_id: int
@@ -52,18 +51,17 @@ class Replay:
 def replay(
     tx: Connection, decision_id: int, knobs: Sequence[str] = (), sites: Sequence[str] = ()
 ) -> Replay:
-    """Make a decision again, and once more where `knob=value` and `NAME.attribute=value` hold.
-
-    NotFound: there is no such decision, or what its broker knew is not kept any more; BadInput
-    tells what is wrong with the other world.
+    """Repeat a decision, and repeat it once more if `knob=value` and `NAME.attribute=value` are
+    given. NotFound: there is no such decision, or JEDI has removed its snapshot; BadInput lists
+    mistakes in the assumptions.
     """
     row = decisions.get(tx, decision_id)
     if row is None:
         raise NotFound(f"There is no decision {decision_id}.", decision_id=decision_id)
     if row.data is None:
         raise NotFound(
-            f"What the broker knew when it made decision {decision_id} is not kept any more "
-            "(knobs retention.snapshots_days, decisions.snapshot_max_mb, decisions.total_max_mb).",
+            f"JEDI has removed the snapshot of decision {decision_id} (knobs "
+            "retention.snapshots_days, decisions.snapshot_max_mb, decisions.total_max_mb).",
             code="snapshot_gone",
             decision_id=decision_id,
         )
@@ -90,7 +88,7 @@ def replay(
 
 
 def choose(row: Row[Any], snapshot: Snapshot, need: Requirements, knobs: Knobs) -> SiteChoice:
-    """What the broker of a recorded decision chooses."""
+    """Return the choice of a recorded decision's broker."""
     broker = broker_of(need.request.vo, need.request.label, knobs)
     if row.broker == NUCLEUS:
         return broker.nucleus.choose(snapshot, need, knobs, row.seed)
@@ -98,7 +96,7 @@ def choose(row: Row[Any], snapshot: Snapshot, need: Requirements, knobs: Knobs) 
 
 
 def _departures(row: Row[Any], reasons: Sequence[Row[Any]], again: SiteChoice) -> tuple[str, ...]:
-    """The sites whose place, weight or reasons are not as they were recorded."""
+    """Return the sites whose rank, weight or reasons differ from the record."""
     before = _by_place(zip(row.chosen, row.weights, strict=True))
     after = _by_place(chosen(again))
     told = {one.site: Refusal(one.site, one.codes, one.observed, one.limits) for one in reasons}

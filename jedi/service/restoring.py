@@ -1,4 +1,4 @@
-"""A restored database goes on: nothing is given, run or written twice."""
+"""Continuation after a restore: JEDI gives, runs and writes nothing twice."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _PLACEHOLDER = re.compile(r"\$\{(\w+)[^}]*\}")
 
 
 def go_on(tx: Connection, ddm: DDM) -> tuple[int, int, dict[str, list[str]]]:
-    """Put database and storage where work can go on; how many jobs are tried again, how many files
-    that were made after the backup were removed, for they are made again, and which files that wait
-    to be merged, by endpoint, nobody can look for, since there is no such endpoint any more.
+    """Prepare database and storage for the next start. Return the number of retried jobs, the
+    number of removed files (made after the backup, so made again), and the unmerged files of
+    endpoints that no longer exist, by endpoint.
 
-    Outputs of tasks that had not ended: a file is removed if its name is one that such a task
-    gives and no job had told of it. Their datasets are open again. What waited to be merged may
-    have been merged and removed since: then it is made again.
+    For tasks that had not ended, remove files that match the task's output names and that no job
+    had reported, and open the datasets again. Unmerged files may be merged and removed since the
+    backup: then jobs make them again.
     """
     templates = restoring.open_templates(tx)
     made = restoring.made(tx, templates)
@@ -53,7 +53,7 @@ def go_on(tx: Connection, ddm: DDM) -> tuple[int, int, dict[str, list[str]]]:
 
 
 def _lying(tx: Connection, ddm: DDM, name: str) -> Iterator[Path]:
-    """What lies in the directories of a dataset; not all of it need be in the catalogue."""
+    """Return the files in the directories of a dataset, whether in the catalogue or not."""
     for endpoint in sites.roots(tx):
         home = ddm.path(endpoint, name, "any").parent
         if home.is_dir():
@@ -70,7 +70,8 @@ def _open(ddm: DDM, name: str) -> None:
 
 
 def _pattern(template: str) -> re.Pattern[str]:
-    """The names that a template gives: serial numbers are digits, anything else may be there."""
+    """Return a pattern for the names of a template: serial numbers are digits, other placeholders
+    match anything."""
     fixed = iter(_PLACEHOLDER.split(template))
     parts = [re.escape(next(fixed))]
     for placeholder, text in zip(fixed, fixed, strict=True):

@@ -1,5 +1,5 @@
-"""Submitting a task again: whoever submits under the name and with the output dataset of a task of
-theirs that has ended means that task, which goes on with what is unused or failed.
+"""Resubmission: a submission with the name and output dataset of the user's own ended task
+continues that task with its unused and failed files.
 
 Source: JEDI document, "Task retry and resubmission" and "Broken tasks";
 docs/reference/retries-and-timeouts.md#resubmission.
@@ -28,12 +28,12 @@ _ABOUT_SUBMISSION = (
     *("useNewCode", "allowTaskDuplication", "uniqueTaskName", "userName"),
     *("sandbox", "lostFiles", "lostFilesDataset", "recoverInto"),
 )
-"""Keys that say how to submit, not what."""
+"""Keys about the submission itself, not about the task."""
 
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """A task that is submitted again, and what of it changes."""
+    """A resubmitted task, and its changes."""
 
     jedi_task_id: int
     status: str
@@ -41,7 +41,7 @@ class Earlier:
 
 
 def find(tx: Connection, owner: str, params: TaskParams, makers: Collection[int]) -> Earlier | None:
-    """The task that these parameters submit again; `makers` are those of the output datasets."""
+    """Return the task that these parameters resubmit; `makers` are those of the output datasets."""
     if params.allow_task_duplication or params.lost_files:
         return None
     row = family.newest(tx, owner, params.task_name)
@@ -58,10 +58,10 @@ def examine_again(
     sandbox: Sandbox | None,
     may_change: Collection[str],
 ) -> tuple[Earlier, list[Problem]]:
-    """What changes in a task that is submitted again, and all that must not."""
+    """Return the changes of a resubmitted task, and problems for keys that must not change."""
     task = earlier.jedi_task_id
     if earlier.status == "broken":
-        rule = f"is that of task {task}, which is broken"
+        rule = f"belongs to task {task}, which is broken"
         return earlier, [Problem("taskName", params.task_name, rule, ANEW.rstrip("."))]
     stored, _ = examine(new_tasks.params_of(tx, [task])[task])
     old, new = stored.dump() if stored else {}, params.dump()
@@ -74,7 +74,7 @@ def examine_again(
         changes["sandbox"] = params.sandbox
         if not params.use_new_code:
             rule = f"the files differ from those of task {task}"
-            remedy = "Say useNewCode: true to replace them"
+            remedy = "Set useNewCode: true to replace them"
             problems.append(Problem("sandbox", params.sandbox, rule, remedy))
     return Earlier(task, earlier.status, arguments), problems
 
@@ -87,7 +87,7 @@ def _fixed(
             continue
         if key not in may_change or key not in CHANGEABLE:
             for path, had, stands in _differences(key, old.get(key), value, key):
-                rule = f"is not what task {task} has, and can't change when that is submitted again"
+                rule = f"differs from task {task}, and can't change at resubmission"
                 has = "Leave it out" if had is None else "Change it back"
                 if had is not None and len(shown := _shown(had)) < 80:
                     has = f"Task {task} has {shown}"
@@ -96,8 +96,8 @@ def _fixed(
 
 
 def _differences(key: str, old: Any, new: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
-    """Where two values of a key differ, down to the keys of items, with both values there. The
-    datasets of inputs may differ."""
+    """Yield the paths where two values of a key differ, down to the keys of items, with both
+    values. The datasets of inputs may differ."""
     if isinstance(old, list) and isinstance(new, list) and key == INPUTS:
         for i, (was, now) in enumerate(zip_longest(old, new)):
             yield from _differences("", was, now, f"{path}[{i}]")
@@ -111,16 +111,16 @@ def _differences(key: str, old: Any, new: Any, path: str) -> Iterator[tuple[str,
 
 
 def _shown(value: Any) -> str:
-    """A value as people write it."""
+    """Return a value as people write it."""
     return f"`{value}`" if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def apart(unlike: Iterable[Problem], problems: Collection[Problem]) -> list[Problem]:
-    """What must not change, without items that are wrong in themselves."""
+    """Return keys that must not change, without invalid items."""
     wrong = {one.path.partition(".")[0] for one in problems}
     return [one for one in unlike if one.path.partition(".")[0] not in wrong]
 
 
 def resubmit(tx: Connection, who: str, earlier: Earlier) -> int:
-    """Let the task go on; the number of the command."""
+    """Command the task to continue; return the number of the command."""
     return command(tx, who, earlier.jedi_task_id, "incexec", earlier.arguments, "Submitted again.")

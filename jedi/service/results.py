@@ -1,4 +1,4 @@
-"""What a task has made, for people: its outputs in a directory of theirs, what a job printed."""
+"""Results of tasks for people: copies of outputs, and the output of payloads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jedi.taskbuffer.reports import listings
 
 @dataclass(frozen=True, slots=True)
 class OutputCopy:
-    """An output, where it lies and where a person wants it."""
+    """An output, its location and its destination."""
 
     file: FileSummary
     source: Path
@@ -29,7 +29,7 @@ class OutputCopy:
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What a job wrote to stdout and stderr; `source` says where that was found."""
+    """The stdout and stderr of a job; `source` names the place where JEDI found them."""
 
     panda_id: int
     status: str
@@ -47,9 +47,9 @@ def plan_copies(
     logs: bool = False,
     panda_id: int | None = None,
 ) -> list[OutputCopy]:
-    """How the finished outputs of a task, or of one of its jobs, get into a directory. Names that
-    several datasets hold go below directories named after their datasets; NotFound if a file is
-    nowhere."""
+    """Plan the copies of finished outputs of a task, or of one of its jobs, into a directory. If
+    several datasets have the same file name, each file goes into a directory named after its
+    dataset. NotFound: a file is lost."""
     files = tasks.outputs(tx, jedi_task_id, logs=logs, panda_id=panda_id)
     uses = Counter(file.lfn for file in files)
     sources = _sources(ddm, files)
@@ -64,14 +64,14 @@ def plan_copies(
 
 
 def fetch(copy: OutputCopy) -> bool:
-    """Copy an output, its adler32 verified; False: it was there already. Refused if another file
-    is there, or the output is not what its job made."""
+    """Copy an output and verify its adler32; False: the copy existed. Refused: another file has
+    this name, or the output has changed since its job wrote it."""
     target = copy.target
     if target.exists():
         if target.is_file() and adler32(target) == copy.file.adler32:
             return False
         raise Refused(
-            f"{target} exists and is another file. Name a directory of its own.",
+            f"{target} exists with other content. Name another directory.",
             code="target_exists",
             path=str(target),
         )
@@ -84,7 +84,8 @@ def fetch(copy: OutputCopy) -> bool:
 
 
 def printed(tx: Connection, ddm: DDM, jedi_task_id: int, panda_id: int) -> Printed:
-    """What a job printed: from its log file, else what its pilot sent last."""
+    """Return the output of a job's payload: from its log file, else the last part that its pilot
+    sent."""
     row = listings.printed(tx, jedi_task_id, panda_id)
     if row is None:
         raise NotFound(
@@ -97,7 +98,7 @@ def printed(tx: Connection, ddm: DDM, jedi_task_id: int, panda_id: int) -> Print
         return Printed(panda_id, row.status, row.log_lfn, *_unpack(archive))
     if row.time is None:
         raise NotFound(
-            f"Job {panda_id} is {row.status} and nothing that it printed has come.",
+            f"Job {panda_id} is {row.status} and has sent no output.",
             code="nothing_printed",
             panda_id=panda_id,
             status=row.status,
@@ -120,7 +121,7 @@ def _sources(ddm: DDM, files: Iterable[FileSummary]) -> dict[int, Path]:
         endpoints = places[file.dataset].get(file.lfn)
         if not endpoints:
             raise NotFound(
-                f"{file.lfn} of {file.dataset} is not in storage any more.",
+                f"{file.lfn} of {file.dataset} is no longer in storage.",
                 code="file_missing",
                 lfn=file.lfn,
                 dataset=file.dataset,
@@ -138,15 +139,17 @@ def _place(ddm: DDM, dataset: str, lfn: str) -> Path | None:
 
 
 def _unpack(archive: Path) -> tuple[str, str]:
-    """stdout and stderr in a log file."""
+    """Return stdout and stderr from a log file."""
     try:
         with tarfile.open(archive) as tar:
             return _member(tar, "payload.stdout"), _member(tar, "payload.stderr")
     except (tarfile.TarError, EOFError, OSError) as error:
-        raise Refused(f"{archive} is no readable log: {error}.", code="log_unreadable") from error
+        raise Refused(
+            f"{archive} is not a readable log: {error}.", code="log_unreadable"
+        ) from error
 
 
 def _member(tar: tarfile.TarFile, name: str) -> str:
-    """A text in a log file; nothing where the pilot could not keep it."""
+    """Return a text from a log file; empty if the pilot could not store it."""
     stream = tar.extractfile(name) if name in tar.getnames() else None
     return stream.read().decode(errors="replace") if stream else ""

@@ -1,4 +1,4 @@
-"""What operators ask about retry rules, and how they change them."""
+"""Retry rules: list, import, change, test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jedi.taskbuffer.jobs import retry_rules
 
 @dataclass(frozen=True, slots=True)
 class Tested:
-    """A rule, and how many failed jobs it holds for, with the last of these."""
+    """A rule, with the number of failed jobs that it matches and the last of them."""
 
     rule_id: int
     active: bool
@@ -30,13 +30,13 @@ class Tested:
 
 
 def list_rules(tx: Connection) -> list[RetryRule]:
-    """All rules, in order."""
+    """Return all rules, in order."""
     return [_rule(row) for row in retry_rules.rules(tx)]
 
 
 def import_rules(tx: Connection, user_name: str, text: str) -> list[RetryRule]:
-    """Insert or replace the rules of a file, told apart by rule_id; others stay. BadInput holds
-    every mistake; then nothing is stored. Forbidden: `user_name` is no operator."""
+    """Insert or replace the rules of a file by rule_id; others stay. BadInput holds every mistake;
+    then nothing is stored. Forbidden: `user_name` is no operator."""
     must_be_operator(tx, user_name)
     written = read_rules(text)
     _put(tx, user_name, written)
@@ -44,7 +44,8 @@ def import_rules(tx: Connection, user_name: str, text: str) -> list[RetryRule]:
 
 
 def set_rule(tx: Connection, user_name: str, rule_id: int, settings: Sequence[str]) -> RetryRule:
-    """Change a rule: NAME=VALUE, values as in a file; NotFound if there is none. Forbidden, too."""
+    """Change a rule: NAME=VALUE, values as in a file. NotFound: there is no such rule; Forbidden as
+    above."""
     must_be_operator(tx, user_name)
     rows = retry_rules.rules(tx, [rule_id])
     if not rows:
@@ -53,19 +54,26 @@ def set_rule(tx: Connection, user_name: str, rule_id: int, settings: Sequence[st
     for setting in settings:
         name, sign, value = setting.partition("=")
         if not sign:
-            raise BadInput([Problem(setting, setting, "it has no =", "Write NAME=VALUE")])
+            raise BadInput([Problem(setting, setting, "lacks a =", "Write NAME=VALUE")])
         given[name] = strictyaml.load(value, name)
     rule = read_entry(_rule(rows[0]).model_dump() | given, RetryRule, str(rule_id))
     if rule.rule_id != rule_id:
         raise BadInput(
-            [Problem("rule_id", rule.rule_id, "it names the rule", "Import another one")]
+            [
+                Problem(
+                    "rule_id",
+                    rule.rule_id,
+                    "is the id of the rule and can't change",
+                    "Import another one",
+                )
+            ]
         )
     _put(tx, user_name, [rule])
     return rule
 
 
 def test_rules(tx: Connection, jedi_task_id: int | None = None) -> list[Tested]:
-    """For each rule, the failed jobs, of all or of one task, that it holds for."""
+    """Return, for each rule, the matching failed jobs of all tasks or of one task."""
     return [Tested(**row._mapping) for row in retry_rules.test(tx, jedi_task_id)]
 
 

@@ -1,8 +1,8 @@
 """The input sandbox: files of the submitter's own, checked and packed into one archive.
 
-Listed files lie under their own names in the job's directory; archives among them (told by their
-suffix) are unpacked here and their members packed. The archive of the same files is the same, byte
-for byte, so that it is stored once.
+Listed files lie under their own names in the job's directory; archives among them (recognised by
+their suffix) are unpacked here and their members packed. The same files give the same archive, byte
+for byte, so JEDI stores it once.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class _Member:
 
 
 class _UnusableFile(Exception):
-    """Why something can't be in a sandbox, and what to do."""
+    """The reason why a file can't be in a sandbox, and the remedy."""
 
 
 class _Contents:
-    """What the sandbox holds so far: plain files below the job's directory, each name once."""
+    """The contents of the sandbox so far: plain files below the job's directory, each name once."""
 
     def __init__(self, max_mb: int) -> None:
         self.members: dict[str, _Member] = {}
@@ -61,11 +61,13 @@ class _Contents:
         path = PurePosixPath(member.name)
         if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in member.name:
             raise _UnusableFile(
-                f"member {member.name!r} leads out of the job's directory", "Leave it out"
+                f"member {member.name!r} lies outside the job's directory", "Leave it out"
             )
         name, parents = str(path), [str(parent) for parent in path.parents]
         if name in self.members or name in self._directories or self.members.keys() & set(parents):
-            raise _UnusableFile(f"{name!r} is there already", "Give each file a name of its own")
+            raise _UnusableFile(
+                f"the sandbox already has a file {name!r}", "Give each file its own name"
+            )
         self.left -= len(member.data)
         if self.left < 0 or len(self.members) == MAX_MEMBERS:
             most = f"{self._max_mb} MB (knob sandbox.max_mb) or {MAX_MEMBERS} files"
@@ -90,7 +92,7 @@ def bundle(
             rule = f"can't be read: {getattr(error, 'strerror', None) or error}"
             problems.append(Problem(f"sandbox[{i}]", path, rule, "Correct the path"))
         except _UNREADABLE as error:
-            rule = f"is no archive that can be read: {error}"
+            rule = f"is not a readable archive: {error}"
             problems.append(Problem(f"sandbox[{i}]", path, rule, "Pack it again"))
     if problems or not contents.members:
         return None, problems
@@ -99,12 +101,12 @@ def bundle(
 
 
 def _members(path: Path, most: int) -> Iterator[_Member]:
-    """What a listed file brings in; of each at most `most` bytes and one are read."""
+    """Yield the members of a listed file; at most `most` + 1 bytes of each are read."""
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
-        raise _UnusableFile("is a directory", "List its files, or a .tar.gz of it")
+        raise _UnusableFile("is a directory", "List its files, or a .tar.gz file with them")
     if not stat.S_ISREG(mode):
-        raise _UnusableFile("is no plain file", "List plain files")
+        raise _UnusableFile("is not a plain file", "List plain files")
     if path.name.endswith(_TARS):
         yield from _tar_members(path, most)
     elif path.name.endswith(".zip"):

@@ -1,5 +1,5 @@
-"""What operators ask about sites and their storage, and how they change them: Forbidden for
-others."""
+"""Sites and their storage: list, import, change. Only operators may change them; others get
+Forbidden."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from jedi.taskbuffer.users import users
 
 _T = TypeVar("_T")
 _HISTORY = 20
-"""Changes that are shown of a site."""
+"""Number of changes shown for a site."""
 _DAY_S = 86_400.0
 _DATE = "%Y-%m-%d %H:%M:%S %Z"
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What pilots of a site say who they are with, and until when."""
+    """A token that authenticates pilots of a site, with its expiry."""
 
     site: str
     token: str
@@ -53,11 +53,10 @@ class SiteDetails:
 def import_sites(
     tx: Connection, who: str, text: str, home: Path, comment: str | None = None
 ) -> list[AttributeChange]:
-    """Insert or update the sites of a site file, or of a schedconfig dump of CRIC; what it leaves
-    out stays as it is.
-
-    Relative directories of endpoints lie below `home`. With the first nuclei of a grid this machine
-    ceases to be one: no outputs of the grid are collected here, unless it is set back. BadInput
+    """Insert or update the sites of a site file, or of a schedconfig dump of CRIC; attributes "
+    "that it leaves out stay unchanged. Relative directories of endpoints lie below `home`. The "
+    "first nuclei of a grid replace this machine as nucleus: it collects no outputs of the grid, "
+    "unless an operator sets its role back. BadInput
     holds every mistake of the file; then nothing is stored.
     """
     must_be_operator(tx, who)
@@ -86,8 +85,8 @@ def import_endpoints(
 
 
 def import_links(tx: Connection, who: str, text: str) -> int:
-    """Insert or update what a file, or a dump of network metrics, says of links, as measured now;
-    how many figures there are. BadInput holds every mistake; then nothing is stored."""
+    """Insert or update the link measurements of a file, or of a dump of network metrics, with the
+    present time. Return their number. BadInput holds every mistake; then nothing is stored."""
     must_be_operator(tx, who)
     figures = _read(text, link_file.read_links, cric.read_metrics)
     sites.put_links(tx, figures)
@@ -96,12 +95,12 @@ def import_links(tx: Connection, who: str, text: str) -> int:
 
 
 def list_links(tx: Connection, place: str | None) -> list[dict[str, Any]]:
-    """What is known of links, of all places or from and to one."""
+    """Return the measurements of all links, or of the links from and to one place."""
     return [dict(row._mapping) for row in sites.all_links(tx, place)]
 
 
 def _read(text: str, plain: Callable[[str], list[_T]], dump: Callable[[str], list[_T]]) -> list[_T]:
-    """A dump is a JSON object; what people write is a list."""
+    """Read a file: a dump is a JSON object, a file by hand is a list."""
     return dump(text) if text.lstrip().startswith("{") else plain(text)
 
 
@@ -119,7 +118,8 @@ def set_site(
 
 
 def new_token(tx: Connection, who: str, site: str, days: float) -> Token:
-    """A token for pilots of a site that nobody sends; it can't be read again. NotFound."""
+    """Return a new token for pilots that the submitter does not send; JEDI can't show it again.
+    NotFound: no such site."""
     must_be_operator(tx, who)
     _row(tx, site)
     until = clock.now() + timedelta(days=days)
@@ -131,17 +131,17 @@ def new_token(tx: Connection, who: str, site: str, days: float) -> Token:
 
 
 def revoke_token(tx: Connection, who: str, site: str, token: str) -> None:
-    """Take a token of a site back. NotFound: there is no such site, or token of it."""
+    """Revoke a token of a site. NotFound: there is no such site, or token of it."""
     must_be_operator(tx, who)
     _row(tx, site)
     if users.check_token(tx, token) != users.Identity("pilot", site, None):
-        raise NotFound(f"That is no valid token of {site}.", code="bad_token", site=site)
+        raise NotFound(f"{site} has no such valid token.", code="bad_token", site=site)
     users.revoke_token(tx, users.token_hash(token))
     sites.note_changes(tx, [AttributeChange(site, "token", "valid", "taken back")], who, None)
 
 
 def attributes() -> list[tuple[str, Any, str]]:
-    """What may stand in a site file: (name, value of a new site, meaning with its unit)."""
+    """Return the attributes of a site file: (name, default, meaning with its unit)."""
     models = (("", SiteEntry), ("endpoints[].", Endpoint))
     return [
         (prefix + name, None if field.is_required() else field.default, field.description or "")
@@ -151,17 +151,17 @@ def attributes() -> list[tuple[str, Any, str]]:
 
 
 def list_sites(tx: Connection) -> list[dict[str, Any]]:
-    """All sites, with the names of their endpoints."""
+    """Return all sites, with the names of their endpoints."""
     return [dict(row._mapping) for row in sites.all_sites(tx)]
 
 
 def list_endpoints(tx: Connection) -> list[dict[str, Any]]:
-    """All storage endpoints, with the names of the sites that use them."""
+    """Return all storage endpoints, with the names of the sites that use them."""
     return [dict(row._mapping) for row in sites.all_endpoints(tx)]
 
 
 def show_site(tx: Connection, name: str) -> SiteDetails:
-    """Everything about one site; NotFound with the nearest name."""
+    """Return one site in detail; NotFound suggests the nearest name."""
     attributes = _row(tx, name)
     endpoints = [e for e in list_endpoints(tx) if name in e["sites"]]
     history = [dict(row._mapping) for row in sites.history(tx, name, _HISTORY)]

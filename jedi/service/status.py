@@ -1,4 +1,4 @@
-"""How the system is: its agents, tasks, jobs and sites."""
+"""State of the system: its agents, tasks, jobs and sites."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ from jedi.taskbuffer.reports import overview
 from jedi.taskbuffer.sites import sites
 
 _LATELY = 3
-"""A process was heard of lately if it has missed at most so many heartbeats."""
+"""A process counts as alive if it has missed at most this many heartbeats."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentStatus:
-    """An agent: its processes heard of lately, and the latest heartbeat of any. Dead processes of
-    this host do not count.
-
-    It is healthy if that one is no older than a lease. A long cycle has no heartbeat; but who is
-    silent for a lease has lost its work to others.
+    """An agent: its processes with recent heartbeats, and the latest heartbeat of any. Dead
+    processes of this host do not count. It is healthy if the latest heartbeat is no older than a
+    lease. A long cycle has no heartbeat, but an agent that is silent for a lease has lost its work
+    to others.
     """
 
     agent: str
@@ -58,12 +57,12 @@ class SystemStatus:
 
     @property
     def healthy(self) -> bool:
-        """Every agent is alive."""
+        """Return True if every agent is healthy."""
         return all(agent.healthy for agent in self.agents)
 
 
 def system(tx: Connection) -> SystemStatus:
-    """Look at everything in a handful of statements."""
+    """Return the state of the system, by a handful of statements."""
     jobs: Counter[str] = Counter()
     at_site: dict[str, dict[str, int]] = {}
     for row in overview.jobs_by_site(tx):

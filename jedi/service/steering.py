@@ -9,11 +9,15 @@ from jedi.taskbuffer.users import users
 
 
 def must_be_operator(tx: Connection, who: str) -> None:
-    """Forbidden, with those who may, unless `who` is an operator."""
+    """Raise Forbidden, with the names of operators, unless `who` is an operator."""
     there = users.operators(tx)
     if who in there:
         return
-    remedy = f"ask {' or '.join(there)}" if there else "`jedi up` makes who created the home one"
+    remedy = (
+        f"ask {' or '.join(there)}"
+        if there
+        else "`jedi up` makes the creator of the home an operator"
+    )
     raise Forbidden(
         f"{who} is no operator, and only operators steer JEDI: {remedy}.",
         code="not_operator",
@@ -22,19 +26,19 @@ def must_be_operator(tx: Connection, who: str) -> None:
 
 
 def found(tx: Connection, creator: str) -> None:
-    """Whoever created the home is the first operator; nothing happens where there is one."""
+    """Make the creator of the home the first operator, unless there is an operator."""
     if not users.operators(tx):
         users.put_user(tx, creator, "operator")
 
 
 def may_migrate(tx: Connection, who: str) -> None:
-    """Forbidden unless `who` is an operator, or there is none yet."""
+    """Raise Forbidden unless `who` is an operator, or there is none yet."""
     if users.operators(tx):
         must_be_operator(tx, who)
 
 
 def must_leave_one(tx: Connection, user_name: str) -> None:
-    """Refused if nobody else is an operator: then nobody could make one."""
+    """Raise Refused if there is no other operator: then nobody could make one."""
     if users.operators(tx) == [user_name]:
         raise Refused(
             f"{user_name} is the only operator: make another one first "

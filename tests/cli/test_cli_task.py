@@ -303,7 +303,7 @@ def test_live_output_of_a_job_is_shown(run: Run, made: Made) -> None:
     assert (answer.code, answer.out) == (0, "half [way]\n")
     assert "line 29" in answer.err
     nothing = run("log", made.task, "--job", made.jobs[2])
-    assert (nothing.code, "nothing that it printed" in nothing.err) == (1, True)
+    assert (nothing.code, "has sent no output" in nothing.err) == (1, True)
     assert run("log", made.task, "--job", 4711).code == 1
 
 

@@ -58,7 +58,9 @@ def jobs(world: World, task_id: int) -> int:
 
 
 def test_what_is_lost_is_made_again_under_another_name(world: World, first: int) -> None:
-    with pytest.raises(Refused, match="Nothing is lost: all 3 outputs are there") as refused:
+    with pytest.raises(
+        Refused, match="Nothing is lost: data management has all 3 outputs"
+    ) as refused:
         recover(world, first)
     assert refused.value.code == "nothing_lost"
     lose(world, "a:p", "p.000002")
@@ -230,7 +232,7 @@ def test_who_may_recover_what_and_when(world: World, first: int) -> None:
         recover(world, first, who="bob")
     with pytest.raises(NotFound, match="There is no task 99"):
         recover(world, 99)
-    with pytest.raises(NotFound, match="No task has made files of demo:in"):
+    with pytest.raises(NotFound, match="No task has written files of demo:in"):
         recover(world, dataset="demo:in")
     recover(world, first)
     TaskCommando(world).run_once()

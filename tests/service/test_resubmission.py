@@ -77,7 +77,7 @@ def test_only_what_is_unused_or_failed_is_processed(world: World, first: int) ->
 def test_what_can_not_change_is_refused_all_at_once(world: World, first: int) -> None:
     found = problems(world, nEventsPerJob=5, nEventsPerInputFile=10, ramCount=2000, nFiles=3)
     assert found.keys() == {"nEventsPerJob", "nEventsPerInputFile", "ramCount"}
-    assert all(f"is not what task {first} has" in words for words in found.values())
+    assert all(f"differs from task {first}" in words for words in found.values())
     assert "Leave it out; for a new task" in found["ramCount"]
     with world.engine.begin() as tx:
         knobs.put(tx, "core.preset", "current", "op")
@@ -103,14 +103,14 @@ def test_the_item_and_the_key_that_differ_are_named(world: World, first: int) ->
     item is wrong in itself, there is nothing to compare."""
     found = problems(world, jobParameters=[INPUT, {**OUT, "value": "| wc > p.${SN}"}])
     assert found == {
-        "jobParameters[1].value": f"is not what task {first} has, and can't change when that is "
-        f"submitted again Task {first} has `> p.${{SN}}`; "
+        "jobParameters[1].value": f"differs from task {first}, and can't change at "
+        f"resubmission Task {first} has `> p.${{SN}}`; "
         "for a new task choose other output datasets"
     }
     found = problems(world, jobParameters=[INPUT, OUT, {"type": "constant", "value": "-v"}])
     assert found.keys() == {"jobParameters[2]"} and "Leave it out" in found["jobParameters[2]"]
     found = problems(world, jobParameters=[INPUT, {**OUT, "value": "> ${NOSUCH}"}])
-    assert found and not any("is not what task" in words for words in found.values())
+    assert found and not any("differs from task" in words for words in found.values())
 
 
 def test_new_code_is_asked_for(world: World, tmp_path: Path) -> None:
