@@ -261,7 +261,7 @@ def _nucleus(known: SystemState, fed: PlannedTask) -> SiteChoice:
 
 
 def _all_at_once(knobs: Knobs) -> Knobs:
-    """Return the knobs with no limits per cycle: the plan covers all jobs, not those of one cycle."""
+    """Return the knobs without limits per cycle: the plan covers all jobs."""
     return Knobs({**knobs, "broker.bootstrap_empty": 0})
 
 
