@@ -29,6 +29,7 @@ from jedi.core.errors import JediError, LockLost, NotWritten
 from jedi.core.knobs import Knobs
 from jedi.core.settings import Settings
 from jedi.ddm.interface import DDM
+from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.tasks import tasks
 
 
@@ -91,6 +92,8 @@ class Agent(ABC, Generic[Item, Result]):
     """Topics of `engine.wake` that mean work for this agent."""
     plans_once: ClassVar[bool] = False
     """Its process plans each statement once (`engine.plan_once`): they are many, and short."""
+    serves: ClassVar[Sequence[str]] = ()
+    """Statuses of the tasks that it claims; see `waiting`."""
     breath_s: ClassVar[float] = 0.0
     """How long it lets work gather when a batch was not full: a cycle has its price, too."""
     _known: Knobs | None = None
@@ -113,6 +116,11 @@ class Agent(ABC, Generic[Item, Result]):
     def poll_s(self) -> float:
         """How long an idle agent waits before it looks again unasked, in seconds."""
         return float(self.world.knobs.agent.poll_s)
+
+    def waiting(self, tx: Connection) -> bool:
+        """Whether there may be something to claim, by one statement: an idle agent asks nothing
+        else."""
+        return not self.serves or tasks.any_in(tx, self.serves)
 
     @abstractmethod
     def claim(self, tx: Connection, limit: int) -> list[Item]:
@@ -148,8 +156,14 @@ class Agent(ABC, Generic[Item, Result]):
     def knobs_changed(self) -> None:
         """Forget what was put off in memory: how long, and for what, may be otherwise now."""
 
+    def look(self) -> int:
+        """A cycle, if there may be something to do."""
+        with at_once(self.world.engine) as tx:
+            waiting = self.waiting(tx)
+        return self.run_once() if waiting else 0
+
     def run_once(self) -> int:
-        """One cycle; returns how many items were claimed."""
+        """One cycle, with knobs and endpoints as they are now; how many items were claimed."""
         with self.world.engine.begin() as tx:
             self.world.read(tx)
             if self._known is not None and self._known != self.world.knobs:

@@ -49,13 +49,15 @@ class Loop:
                 self.stopping.wait(pause)
 
     def _serve(self, wake_up: WakeUp) -> None:
+        called = True
         while not self.stopping.is_set():
-            items = self.agent.run_once()
+            items = self.agent.run_once() if called else self.agent.look()
             self.cycles += 1
             self.items += items
             self._beat()
+            called = True
             if not items:
-                wake_up.wait(self.agent.poll_s, self.stopping)
+                called = wake_up.wait(self.agent.poll_s, self.stopping)
             elif self.agent.breath_s and items < self.agent.batch:
                 self.stopping.wait(self.agent.breath_s)
 
@@ -63,7 +65,7 @@ class Loop:
         every = float(self.agent.world.knobs.agent.heartbeat_s)
         if self._beat_at and clock.monotonic() - self._beat_at < every:
             return
-        with self.agent.world.engine.begin() as tx:
+        with engine.at_once(self.agent.world.engine) as tx:
             agents.beat(tx, self.agent.name, self.agent.world.me, self.cycles, self.items,
                         self.last_error, resident_kb())  # fmt: skip
         if not self._beat_at:
@@ -87,14 +89,16 @@ class WakeUp:
         if self.connection is not None:
             self.connection.close()
 
-    def wait(self, seconds: float, stopping: threading.Event) -> None:
-        """Return on a call for us, after `seconds`, or when `stopping` is set."""
+    def wait(self, seconds: float, stopping: threading.Event) -> bool:
+        """Return on a call for us, after `seconds`, or when `stopping` is set. False: nobody has
+        called, though we listened."""
         end = clock.monotonic() + seconds
         while not stopping.is_set() and (left := end - clock.monotonic()) > 0:
             if self.connection is None:
                 stopping.wait(left)
             elif self._called(min(left, 0.5)):
-                return
+                return True
+        return self.connection is None
 
     def _called(self, seconds: float) -> bool:
         assert self.connection is not None

@@ -13,7 +13,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
 from jedi.agent.base import World
-from jedi.api.authentication import PilotAuthentication
+from jedi.api.authentication import Caller, PilotAuthentication
 from jedi.api.errors import handle_errors
 from jedi.api.health import Health
 from jedi.api.openapi import ALWAYS, KNOWN, SENT, describe, says
@@ -24,7 +24,6 @@ from jedi.service.pilots import Answer
 from jedi.spec.jobs.wire import AcquireRequest, Beats, LogEntries, Reports
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
-from jedi.taskbuffer.users.users import Identity
 
 REFRESH_S = 5.0
 """Knobs and endpoints are at most this old."""
@@ -86,7 +85,8 @@ def _pilots(app: FastAPI, world: World, door: PilotAuthentication) -> None:
 
     @app.post("/v1/pilot/acquire", **says(*sent, 409, body=AcquireRequest))
     async def acquire(request: Request) -> Response:
-        def give(who: Identity, asked: AcquireRequest) -> Answer:
+        def give(caller: Caller, asked: AcquireRequest) -> Answer:
+            who = caller.confirm_in(world.engine)
             now = fresh()
             if world.settings.draining.exists():  # `jedi down` waits for what is running
                 return {"jobs": [], "wait_s": now.knobs.pilot.poll_s}
@@ -98,34 +98,34 @@ def _pilots(app: FastAPI, world: World, door: PilotAuthentication) -> None:
 
     @app.post("/v1/pilot/report", **says(*sent, body=Reports))
     async def report(request: Request) -> Response:
-        def note(who: Identity, said: Reports) -> Answer:
+        def note(caller: Caller, said: Reports) -> Answer:
             with world.engine.begin() as tx:  # all of it or nothing
-                return pilots.report(tx, who, said.reports)
+                return pilots.report(tx, caller.confirm(tx), said.reports)
 
         return await door.answer(request, Reports, BODY_MAX, note)
 
     @app.post("/v1/pilot/heartbeat", **says(*sent, body=Beats))
     async def heartbeat(request: Request) -> Response:
-        def note(who: Identity, said: Beats) -> Answer:
+        def note(caller: Caller, said: Beats) -> Answer:
             with once() as tx:
-                return pilots.heartbeat(tx, who, said.beats)
+                return pilots.heartbeat(tx, caller.confirm(tx), said.beats)
 
         return await door.answer(request, Beats, HEARTBEAT_MAX, note)
 
     @app.post("/v1/pilot/log", **says(*sent, body=LogEntries))
     async def log(request: Request) -> Response:
-        def keep(who: Identity, said: LogEntries) -> Answer:
+        def keep(caller: Caller, said: LogEntries) -> Answer:
             with once() as tx:
-                return pilots.log(tx, who, said.entries)
+                return pilots.log(tx, caller.confirm(tx), said.entries)
 
         return await door.answer(request, LogEntries, BODY_MAX, keep)
 
     @app.get("/v1/sandbox/{sha256}", **says(*ALWAYS, *KNOWN, 404))
     async def sandbox(request: Request, sha256: str) -> Response:
-        who = await door.who(request)
+        caller = await door.who(request)
 
         def get() -> bytes:
             with once() as tx:
-                return pilots.sandbox(tx, who, sha256)
+                return pilots.sandbox(tx, caller.confirm(tx), sha256)
 
         return Response(await to_thread.run_sync(get), media_type="application/gzip")

@@ -2,6 +2,9 @@
 
 The token is checked before a byte of the body is read, and a body is read in full before a thread
 takes it: the event loop parses nothing and waits for no database.
+
+A token that was good TRUSTED_S ago or less opens the door without the database. The work itself
+confirms it in its own connection: a revoked token does nothing more.
 """
 
 from __future__ import annotations
@@ -9,23 +12,49 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from pydantic import BaseModel
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 from starlette.requests import Request
 from starlette.responses import Response
 
 from jedi.api.bodies import LARGE, Bodies, read, refuse
+from jedi.core import clock
 from jedi.core.errors import Forbidden, JediError
 from jedi.service import pilots
 from jedi.service.pilots import Answer
 from jedi.taskbuffer.db.engine import at_once
+from jedi.taskbuffer.users import users
 from jedi.taskbuffer.users.users import Identity
+
+TRUSTED_S = 5.0
+TRUSTED_MOST = 100_000
+"""Tokens that are known at a time."""
 
 Model = TypeVar("Model", bound=BaseModel)
 _BEARER = re.compile(r"bearer +(\S{1,256}) *", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whoever sent a request. `identity` is None if the token was good a moment ago."""
+
+    token: str
+    identity: Identity | None
+
+    def confirm(self, tx: Connection) -> Identity:
+        """Whom the token stands for now; Forbidden if nobody any more."""
+        return self.identity or pilots.identify(tx, self.token)
+
+    def confirm_in(self, engine: Engine) -> Identity:
+        """The same, in a connection of its own if it takes one."""
+        if self.identity:
+            return self.identity
+        with at_once(engine) as tx:
+            return self.confirm(tx)
 
 
 class PilotAuthentication:
@@ -33,17 +62,22 @@ class PilotAuthentication:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._trusted: dict[str, float] = {}
+        """Until when, by the hashes of tokens."""
         self._bodies = Bodies()
         self._large = CapacityLimiter(1)  # at a time
 
-    async def who(self, request: Request) -> Identity:
-        """Whom the request's token stands for. Forbidden, its body unread."""
+    async def who(self, request: Request) -> Caller:
+        """The request's sender, who has a good token. Forbidden, its body unread."""
         found = _BEARER.fullmatch(request.headers.get("authorization", ""))
         if found is None:
             said = "Say who you are: Authorization: Bearer TOKEN."
             await refuse(request, Forbidden(said, code="no_token"))
+        token = found[1]
+        if self._trusted.get(users.token_hash(token), 0.0) > clock.monotonic():
+            return Caller(token, None)
         try:
-            return await to_thread.run_sync(self._identify, found[1])
+            return Caller(token, await to_thread.run_sync(self._identify, token))
         except JediError as error:
             await refuse(request, error)
 
@@ -52,7 +86,7 @@ class PilotAuthentication:
         request: Request,
         model: type[Model],
         most: int,
-        work: Callable[[Identity, Model], Answer],
+        work: Callable[[Caller, Model], Answer],
     ) -> Response:
         """What `work` answers to the request's body, a `model` of at most so many bytes."""
         who = await self.who(request)
@@ -63,11 +97,15 @@ class PilotAuthentication:
 
     def _identify(self, token: str) -> Identity:
         with at_once(self._engine) as tx:
-            return pilots.identify(tx, token)
+            who = pilots.identify(tx, token)
+        if len(self._trusted) >= TRUSTED_MOST:
+            self._trusted.clear()
+        self._trusted[users.token_hash(token)] = clock.monotonic() + TRUSTED_S
+        return who
 
 
 def _work(
-    who: Identity, model: type[Model], body: bytearray, work: Callable[[Identity, Model], Answer]
+    who: Caller, model: type[Model], body: bytearray, work: Callable[[Caller, Model], Answer]
 ) -> bytes:
     """The whole of it, in a thread."""
     found = read(model, body)

@@ -60,11 +60,12 @@ class TaskBroker(TaskAgent[BrokerageItem, Chosen]):
     """Chooses a nucleus for each task."""
 
     name = "TaskBroker"
+    serves = ("assigning",)
     wakes = frozenset({"task:assigning"})
 
     def claim(self, tx: Connection, limit: int) -> list[BrokerageItem]:
         """Tasks whose outputs have no destination yet."""
-        rows = tasks.claim(tx, ["assigning"], self.world.me, self.lease_s, limit)
+        rows = tasks.claim(tx, self.serves, self.world.me, self.lease_s, limit)
         if not rows:
             return []
         snapshot = measured(snapshots.load(tx), self.world.ddm.space)

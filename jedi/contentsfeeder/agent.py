@@ -38,6 +38,7 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
     """Looks input datasets up, without a transaction, and writes their new files."""
 
     name = "ContentsFeeder"
+    serves = datasets.TO_FEED
     wakes = frozenset({"task:defined", "files:more"})
 
     def claim(self, tx: Connection, limit: int) -> list[FeedTask]:

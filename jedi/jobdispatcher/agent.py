@@ -44,6 +44,9 @@ class Adder(Agent[ReportedJob, JobVerdict]):
     _published: frozenset[int] = frozenset()
     _stored: frozenset[int] = frozenset()
 
+    def waiting(self, tx: Connection) -> bool:
+        return job_ends.any_reported(tx)
+
     def claim(self, tx: Connection, limit: int) -> list[ReportedJob]:
         """From where work was found the last time: beside an old snapshot the index keeps all jobs
         before, 1 us each. All are looked at when there is none, and now and then."""

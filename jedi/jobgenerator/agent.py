@@ -44,6 +44,7 @@ class JobGenerator(Claiming):
     Merge jobs come first: they are not throttled, and run where their files lie."""
 
     name = "JobGenerator"
+    serves = ("topreprocess", "preprocessing", *merging.STATUSES)
     wakes = frozenset({"task:ready", "files:ready"})
 
     def __init__(self, world: World) -> None:

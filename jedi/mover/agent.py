@@ -74,10 +74,13 @@ class Mover(Agent[TransferLoad, TransferPlan]):
         self._not_before: dict[int, datetime] = {}
         """Jobs whose last try failed, and when the next one is due."""
 
+    def waiting(self, tx: Connection) -> bool:
+        return bool(self._busy(tx))
+
     def claim(self, tx: Connection, limit: int) -> list[TransferLoad]:
         now = clock.now()
         self._not_before = {job: due for job, due in self._not_before.items() if due > now}
-        busy = {row.status for row in overview.jobs_by_site(tx)}
+        busy = self._busy(tx)
         loads = [
             TransferLoad(direction, site, [_waiting(row, direction.activity) for row in rows])
             for direction in (INWARD, OUTWARD)
@@ -145,6 +148,11 @@ class Mover(Agent[TransferLoad, TransferPlan]):
         for job in load.jobs:
             self._wait(job)
         locks.release(tx, load.lock, self.world.me)
+
+    def _busy(self, tx: Connection) -> set[str]:
+        """Which of our statuses jobs have."""
+        there = {row.status for row in overview.jobs_by_site(tx)}
+        return there & {INWARD.status, OUTWARD.status}
 
     def _waiting(self, tx: Connection, direction: Direction, limit: int) -> list[Row[Any]]:
         return moving.moving_jobs(tx, direction.status, direction.types, self._not_before, limit)

@@ -93,6 +93,7 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
     prepared, passed → done, finished, failed; toabort → aborted; tobroken → broken."""
 
     name = "PostProcessor"
+    serves = tuple({*ending.FINALISABLE, *ending.PREPARABLE, "preprocessing", *family.ABORTABLE})
     wakes = frozenset(
         {"files:done", *(f"task:{s}" for s in (*ending.FINALISABLE, *states.TASK.final))}
     )

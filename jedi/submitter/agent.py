@@ -74,6 +74,9 @@ class Submitter(Agent[SiteVisit, VisitResult]):
         least = PATIENCE_S if self._out else float(self.world.knobs.submitter.check_s)
         return min(super().poll_s, least)
 
+    def waiting(self, tx: Connection) -> bool:
+        return bool(self._out) or pilots.any_to_serve(tx, self._host)
+
     def claim(self, tx: Connection, limit: int) -> list[SiteVisit]:
         now = clock.monotonic()
         pilots.renew_tokens(tx, self._host, self.world.knobs.submitter.token_s)

@@ -53,6 +53,9 @@ class TaskCommando(Agent[CommandedTask, str | None]):
     name = "TaskCommando"
     wakes = frozenset({"command", *(f"task:{status}" for status in _DOING)})
 
+    def waiting(self, tx: Connection) -> bool:
+        return commands.any_open(tx, _DOING)
+
     def claim(self, tx: Connection, limit: int) -> list[CommandedTask]:
         asked = commands.claim_commanded(tx, self.world.me, self.lease_s, limit)
         found = commands.next_commands(tx, [row.jeditaskid for row in asked])

@@ -71,12 +71,12 @@ class TaskRefiner(TaskAgent[Registered, RefinerOutcome]):
     """Asks data management what stands behind the input names and lets the plug-in do the rest."""
 
     name = "TaskRefiner"
-    wakes = frozenset({"task:registered", "task:staged", "task:rerefine"})
+    serves = ("registered", "staged", "rerefine")
+    wakes = frozenset(f"task:{status}" for status in serves)
 
     def claim(self, tx: Connection, limit: int) -> list[Registered]:
         """Tasks to refine with their parameters."""
-        statuses = ["registered", "staged", "rerefine"]
-        rows = tasks.claim(tx, statuses, self.world.me, self.lease_s, limit)
+        rows = tasks.claim(tx, self.serves, self.world.me, self.lease_s, limit)
         if not rows:
             return []
         ids = [row.jeditaskid for row in rows]

@@ -12,6 +12,7 @@ from apscheduler.triggers.interval import IntervalTrigger  # type: ignore[import
 from sqlalchemy import Connection
 
 from jedi.agent.base import Agent, World
+from jedi.taskbuffer.db.engine import notifying
 from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import Counts, Dog, walk
 
@@ -34,6 +35,13 @@ class WatchDog(Agent[Dog, Counts]):
             timezone=UTC,
         )
         self.timetable.add_listener(self._failed, EVENT_JOB_ERROR)
+
+    @property
+    def poll_s(self) -> float:
+        """A cycle only reads knobs and endpoints for the dogs, which nobody waits for: knobs that
+        change wake us."""
+        least = float(self.world.knobs.agent.heartbeat_s) if notifying() else 0.0
+        return max(super().poll_s, least)
 
     def claim(self, tx: Connection, limit: int) -> list[Dog]:
         """The dogs that are not on the timetable yet, which are put there; the others get their

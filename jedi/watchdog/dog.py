@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from jedi.agent.base import World
 from jedi.core.errors import JediError
 from jedi.taskbuffer.db import locks
+from jedi.taskbuffer.db.engine import at_once
 
 Counts = Counter[str]
 """What a dog did: how many, by reason."""
@@ -19,12 +20,14 @@ Counts = Counter[str]
 
 @dataclass(frozen=True, slots=True)
 class Dog:
-    """`period` is the knob that says how often it runs; `run` does the work once."""
+    """`period` is the knob that says how often it runs; `run` does the work once. `due` says by one
+    statement whether there may be any (None: always)."""
 
     name: str
     period: str
     about: str
     run: Callable[[World], Counts]
+    due: Callable[[Connection], bool] | None = None
 
 
 def walk(world: World, dog: Dog) -> Counts:
@@ -33,6 +36,10 @@ def walk(world: World, dog: Dog) -> Counts:
     The lock only saves work: whatever a dog writes is guarded by itself.
     """
     lock = (f"dog {dog.name}", world.me)
+    if dog.due:
+        with at_once(world.engine) as tx:
+            if not dog.due(tx):
+                return Counts()
     with world.engine.begin() as tx:
         if not locks.take(tx, *lock, float(world.knobs.agent.lease_s)):
             return Counts(locked=1)

@@ -79,4 +79,10 @@ def _message(row: Row[Any], key: Callable[[], bytes]) -> Notification:
     return Notification(row.topic, row.address, secret, row.urgent, row.payload)
 
 
-DOG = Dog("notifier", "watchdog.notifier_period_s", "users are told what they asked for", run)
+DOG = Dog(
+    "notifier",
+    "watchdog.notifier_period_s",
+    "users are told what they asked for",
+    run,
+    outbox.any_open,
+)

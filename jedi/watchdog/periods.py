@@ -31,4 +31,10 @@ def run(world: World) -> Counts:
     return in_batches(world, step)
 
 
-DOG = Dog("periods", "watchdog.periods_period_s", "periodical tasks get their next job", run)
+DOG = Dog(
+    "periods",
+    "watchdog.periods_period_s",
+    "periodical tasks get their next job",
+    run,
+    periods.any_periodical,
+)

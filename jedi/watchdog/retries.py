@@ -73,4 +73,10 @@ def _longer(task: Row[Any], cause: Row[Any]) -> dict[str, Any]:
     return {"cputime": time, "cputimeunit": "HS06sPerEvent"} if time > present else {}
 
 
-DOG = Dog("retries", "watchdog.retries_period_s", "tasks are changed as retry rules say", run)
+DOG = Dog(
+    "retries",
+    "watchdog.retries_period_s",
+    "tasks are changed as retry rules say",
+    run,
+    retry_rules.any_due,
+)

@@ -18,4 +18,10 @@ def run(world: World) -> Counts:
     return in_batches(world, step)
 
 
-DOG = Dog("statistics", "watchdog.statistics_period_s", "job statistics are folded", run)
+DOG = Dog(
+    "statistics",
+    "watchdog.statistics_period_s",
+    "job statistics are folded",
+    run,
+    statistics.any_changes,
+)

@@ -22,7 +22,7 @@ import httpx
 import pytest
 import trustme
 from fastapi.testclient import TestClient
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Engine, create_engine, event, text
 from support.databases import on_server
 from support.helpers import put_file_dataset
 from support.job_rows import make_jobs
@@ -170,6 +170,43 @@ def test_who_may_ask(client: TestClient, world: World, engine: Engine) -> None:
     assert asking("guess") == asking(old) == asking(revoked) == (401, "bad_token")
     assert asking(other) == (403, "wrong_site")
     assert asking(person) == (403, "not_a_pilot")
+
+
+def test_a_known_token_takes_one_connection(client: TestClient, world: World) -> None:
+    """A heartbeat takes one connection and one thread: a token that was good up to 5 s ago is
+    confirmed where the work is done."""
+    taken: list[Any] = []
+    event.listen(world.engine, "checkout", lambda *_: taken.append(1))
+
+    def beats() -> int:
+        taken.clear()
+        assert client.post("/v1/pilot/heartbeat", json={"beats": []}).status_code == 200
+        return len(taken)
+
+    assert [beats(), beats(), beats()] == [2, 1, 1]
+
+
+@pytest.mark.parametrize("how", ["revoked_at", "expires_at"])
+def test_a_known_token_that_is_revoked_ends_at_once(
+    client: TestClient, world: World, how: str
+) -> None:
+    """It was good a moment ago, and does nothing more on any route."""
+    asked: dict[str, Any] = {
+        "acquire": order(), "report": {"reports": []}, "heartbeat": {"beats": []},
+        "log": {"entries": []},
+    }  # fmt: skip
+    with world.engine.begin() as tx:
+        jobs_there = make_jobs(tx, 1).jobs
+    assert client.post("/v1/pilot/heartbeat", json=asked["heartbeat"]).status_code == 200
+    with world.engine.begin() as tx:
+        tx.execute(text(f"UPDATE jedi_tokens SET {how} = jedi_now()"))
+    answers = {route: client.post(f"/v1/pilot/{route}", json=body) for route, body in asked.items()}
+    answers["sandbox"] = client.get("/v1/sandbox/0")
+    got = {route: (answer.status_code, answer.json()["code"]) for route, answer in answers.items()}
+    assert got == dict.fromkeys(answers, (401, "bad_token"))
+    with world.engine.begin() as tx:
+        status = text("SELECT status FROM jedi_jobs WHERE pandaid = :job")
+        assert tx.scalar(status, {"job": jobs_there[0]}) == "activated"
 
 
 def test_roles(engine: Engine) -> None:

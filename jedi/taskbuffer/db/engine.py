@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -10,15 +11,15 @@ from typing import Any
 
 import psycopg
 from psycopg.adapt import Dumper, PyFormat
+from psycopg.pq import ConnStatus
 from psycopg.types.array import ListDumper
-from sqlalchemy import Connection, Dialect, Engine, create_engine, event, make_url, text
+from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import DBAPIError, InvalidatePoolError, OperationalError, ProgrammingError
 
 from jedi.core import clock
 from jedi.core.errors import JediError, NotYet, Unreachable
 
 CHANNEL = "jedi"
-_FRESH_S = 0.1  # no server restarts faster
 _PING_S = 5
 _INT8_ARRAY = 1016
 _UNKNOWN = (
@@ -75,25 +76,28 @@ def connect(url: str, name: str = "jedi", *, pool_size: int = 5) -> Engine:
             "options": "-c timezone=UTC -c idle_in_transaction_session_timeout=300000 -c jit=off",
         },
     )
-    event.listen(engine, "checkin", _note_time)
-    event.listen(engine, "checkout", partial(_still_there, engine.dialect))
+    event.listen(engine, "checkout", _still_there)
     event.listen(engine, "checkout", _hand_over_clock)
     return engine
 
 
-def _note_time(_connection: Any, record: Any) -> None:
-    record.info["jedi.used"] = clock.monotonic()
+def _still_there(connection: Any, _record: Any, _proxy: Any) -> None:
+    """Replace connections that are dead: their server has closed them. A statement would cost each
+    short transaction a way there and back."""
+    server = connection.pgconn
+    try:
+        while server.status == ConnStatus.OK and _heard(server.socket):
+            server.consume_input()  # what it said at its end, and then the end
+    except psycopg.Error as error:
+        raise InvalidatePoolError from error
+    if server.status != ConnStatus.OK:
+        raise InvalidatePoolError
 
 
-def _still_there(dialect: Dialect, connection: Any, record: Any, _proxy: Any) -> None:
-    """Replace connections that are dead. One that was used a moment ago is not asked: that would
-    cost each short transaction a way there and back."""
-    used = record.info.get("jedi.used")
-    if used is not None and clock.monotonic() > used + _FRESH_S:
-        try:
-            dialect.do_ping(connection)
-        except psycopg.Error as error:
-            raise InvalidatePoolError from error
+def _heard(descriptor: int) -> bool:
+    poll = select.poll()  # select() takes no descriptor above 1023
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _hand_over_clock(connection: Any, record: Any, _proxy: Any) -> None:

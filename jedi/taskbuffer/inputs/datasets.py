@@ -146,6 +146,9 @@ def move_datasets(
         )
 
 
+TO_FEED = ("defined", "ready", "scouting", "running", "throttled", "pending")
+"""Tasks that may have input to be looked up."""
+
 _OPEN_AND_DUE = """
 AND (status = 'defined' AND (next_run_at IS NULL OR next_run_at <= jedi_now()) OR EXISTS (
   SELECT FROM jedi_datasets d WHERE d.jeditaskid = jedi_tasks.jeditaskid
@@ -161,8 +164,7 @@ def claim_to_feed(
 ) -> list[Row[Any]]:
     """Take defined tasks, and tasks with open input that is to be looked up again, whatever else
     they wait for."""
-    statuses = ("defined", "ready", "scouting", "running", "throttled", "pending")
-    return claim(tx, statuses, me, lease_s, limit, _OPEN_AND_DUE, early=True,
+    return claim(tx, TO_FEED, me, lease_s, limit, _OPEN_AND_DUE, early=True,
                  recheck_s=recheck_s)  # fmt: skip
 
 

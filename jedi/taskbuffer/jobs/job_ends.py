@@ -253,6 +253,16 @@ _REPORTED = text(
          OR (j.hold_kind = 'failed_recoverable' AND j.hold_deadline <= jedi_now()))
   ORDER BY j.pandaid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED""")
 )
+_ANY_REPORTED = text(
+    "SELECT EXISTS (SELECT FROM jedi_jobs WHERE postprocessed_at IS NULL AND status = 'holding')"
+)
+
+
+def any_reported(tx: Connection) -> bool:
+    """Whether the end of a job was reported, be it held or not."""
+    return bool(tx.scalar(_ANY_REPORTED))
+
+
 # What a lost claim costs is worth no wait for the disk. A bitmap would read and sort all.
 _CLAIMING = plain(
     "SELECT set_config('synchronous_commit', 'off', true), "

@@ -202,6 +202,14 @@ GROUP BY jeditaskid
 """)
 
 
+_ANY_DUE = text("SELECT EXISTS (SELECT FROM jedi_retry_matches WHERE settled_at IS NULL)")
+
+
+def any_due(tx: Connection) -> bool:
+    """Whether a match waits to change its task."""
+    return bool(tx.scalar(_ANY_DUE))
+
+
 def due(tx: Connection, limit: int) -> dict[int, Row[Any]]:
     """Tasks (rows of jedi_tasks) that rules are to change, locked now."""
     return {row.jeditaskid: row for row in tx.execute(_OPEN, {"limit": limit})}

@@ -30,6 +30,14 @@ SELECT count(*) FROM d
 """)
 
 
+_ANY_CHANGES = text("SELECT EXISTS (SELECT FROM job_stats_delta)")
+
+
+def any_changes(tx: Connection) -> bool:
+    """Whether there is something to fold."""
+    return bool(tx.scalar(_ANY_CHANGES))
+
+
 def fold(tx: Connection, limit: int) -> int:
     """Add up to `limit` changes to job_stats and to the bucket of this hour; how many there were.
 

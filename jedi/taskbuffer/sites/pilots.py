@@ -44,6 +44,21 @@ def serve(tx: Connection, host: str, limit: int) -> list[Row[Any]]:
     return list(tx.execute(_SERVE, {"host": host, "limit": limit}))
 
 
+_ANY_TO_SERVE = text("""
+SELECT EXISTS (SELECT FROM jedi_pilots WHERE endtime IS NULL AND host = :host)
+  OR EXISTS (SELECT FROM jedi_job_ready)
+  OR EXISTS (SELECT FROM jedi_sites WHERE submitter <> 'none' AND nslots > 0
+    AND status NOT IN ('offline', 'paused')
+    AND (lastpilot IS NULL OR lastpilot < jedi_now() - interval '30 s'))
+""")
+
+
+def any_to_serve(tx: Connection, host: str) -> bool:
+    """Whether the host has pilots, a job waits for one, or `serve` has to note again that a site
+    is looked after."""
+    return bool(tx.scalar(_ANY_TO_SERVE, {"host": host}))
+
+
 _DEMAND = text("""
 SELECT s.site, s.name, (
   SELECT count(*) FROM (

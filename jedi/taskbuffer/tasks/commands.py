@@ -48,6 +48,18 @@ def append(
     return command_id
 
 
+_ANY_OPEN = text("""
+SELECT EXISTS (SELECT FROM jedi_commands WHERE acknowledged_at IS NULL)
+  OR EXISTS (SELECT FROM jedi_tasks WHERE status = ANY(:doing))
+""")
+
+
+def any_open(tx: Connection, doing: Sequence[str]) -> bool:
+    """Whether a command is not acknowledged, or a task in one of the statuses `doing`, in which
+    commands are carried out."""
+    return bool(tx.scalar(_ANY_OPEN, {"doing": list(doing)}))
+
+
 def claim_commanded(tx: Connection, me: str, lease_s: float, limit: int) -> list[Row[Any]]:
     """Take tasks of which something is asked, put off or not, whatever their status."""
     return tasks.claim(

@@ -23,6 +23,16 @@ ORDER BY jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
 """)
 
 
+_ANY_PERIODICAL = text("""
+SELECT EXISTS (SELECT FROM jedi_tasks WHERE period IS NOT NULL AND status IN ('ready', 'running'))
+""")
+
+
+def any_periodical(tx: Connection) -> bool:
+    """Whether there is a task whose time may come."""
+    return bool(tx.scalar(_ANY_PERIODICAL))
+
+
 def due(tx: Connection, limit: int) -> list[Row[Any]]:
     """Lock tasks whose time has come, or was never computed: jeditaskid, period, nextperiod,
     now."""

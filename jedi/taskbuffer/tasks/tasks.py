@@ -96,6 +96,14 @@ def claim_chosen(
     return tx.execute(claim, {"me": me, "lease_s": lease_s, **values}).all()
 
 
+_ANY_IN = text("SELECT EXISTS (SELECT FROM jedi_tasks WHERE status = ANY(:statuses))")
+
+
+def any_in(tx: Connection, statuses: Sequence[str]) -> bool:
+    """Whether there is a task in one of these statuses, claimed, put off or not."""
+    return bool(tx.scalar(_ANY_IN, {"statuses": list(statuses)}))
+
+
 _RENEW = text("""
 UPDATE jedi_tasks t SET lease_until = clock_timestamp() + make_interval(secs => :s)  -- real time
 FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) h(id, seq)

@@ -79,6 +79,14 @@ def notify_of_tasks(tx: Connection, task_ids: Sequence[int]) -> None:
         tx.execute(_NOTIFY_TASKS, {"ids": list(task_ids)})
 
 
+_ANY_OPEN = text("SELECT EXISTS (SELECT FROM jedi_outbox WHERE sent_at IS NULL)")
+
+
+def any_open(tx: Connection) -> bool:
+    """Whether a message is not delivered."""
+    return bool(tx.scalar(_ANY_OPEN))
+
+
 _CLAIM = text(f"""
 UPDATE jedi_outbox o SET attempts = o.attempts + 1, next_try_at = jedi_now() + make_interval(
   secs => least(:longest_s, :wait_s * 2 ^ least(o.attempts, 30)))
