@@ -20,6 +20,8 @@ TASKS: Mapping[str, str] = {
     "jobs_generated": "Jobs were made.",
     "builds_generated": "A build job makes the software first, where jobs are to run.",
     "build_running": "The task waits for the build of its software.",
+    "scouts_anew": "Scout jobs had too little time: ranges of events are cut smaller, and scouts "
+    "follow anew.",
     "scouts_succeeded": "Scout jobs succeeded: all others follow.",
     "needs_preprocessing": "A pre-processing job runs first and defines the work.",
     "preprocessing_job_generated": "The pre-processing job was made.",

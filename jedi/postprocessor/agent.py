@@ -221,7 +221,10 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
         or the task is broken."""
         if not found:
             return
-        good = {t.jedi_task_id: j for t, j in found if j.target != "tobroken"}
+        kept = ("tobroken", "scouting")
+        good = {t.jedi_task_id: j for t, j in found if j.target not in kept}
+        anew = {t.jedi_task_id: j.n_events_per_job or 1 for t, j in found if j.target == "scouting"}
+        recutting.scout_anew(tx, anew, self.world.knobs.scout.chunks)
         if good:
             measured = {i: (j.measured, int(j.facts["scouts"])) for i, j in good.items()}
             scouting.store_measured(tx, measured)

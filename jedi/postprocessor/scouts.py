@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import ceil
+from math import ceil, inf
 from statistics import median
 from typing import Any
 
 from jedi.core.knobs import Knobs
 from jedi.spec.jobs.demand import SIZES
-from jedi.spec.jobs.scouting import Declared, Judgement, Measured, Scout, Scouted
+from jedi.spec.jobs.scouting import Declared, Judgement, Measured, Scout, Scouted, TimedOut
 from jedi.spec.scheduling.resource_types import ResourceType, resource_type
 from jedi.spec.tasks.labels import PRODUCTION_LABELS
 
@@ -39,7 +39,7 @@ def judge(found: Scouted, knobs: Knobs) -> Judgement:
     """Whether the rest of a task's jobs may follow its scouts, none of which is at work any
     more."""
     task, progress, scouts = found.declared, found.progress, found.finished
-    tried = progress.finished + progress.failed
+    tried = progress.finished + max(0, progress.failed - _outdated(found))
     facts: dict[str, Any] = {"scouts": len(scouts), "files_finished": progress.finished,
                              "files_failed": progress.failed}  # fmt: skip
     percent = 0.0 if _is_production(task) else knobs.scout.min_success_percent
@@ -48,7 +48,13 @@ def judge(found: Scouted, knobs: Knobs) -> Judgement:
     rate = 100 * progress.finished / max(tried, 1)
     done = f"Scout jobs could process {progress.finished} of {tried} files"
     measured = measure(task, scouts[: knobs.scout.sample], knobs)
+    events = _job_events(task, scouts, found.timed_out)
     if not (scouts and progress.finished) or rate < percent:
+        if events and found.timed_out:
+            reason = f"{done}; {len(found.timed_out)} had too little time. Ranges get {events} "
+            reason += f"event{'s' if events > 1 else ''} instead of {task.events_per_range}, and "
+            return Judgement("scouting", "scouts_anew", f"{reason}scouts follow anew.", facts,
+                             measured, None, events)  # fmt: skip
         if 0 < knobs.scout.exhaust_from_percent <= rate:
             reason = f"{done}, less than {percent:g} %. Retry the task to run it all the same."
             return Judgement("exhausted", "scouts_partly_failed", reason, facts, measured)
@@ -65,7 +71,6 @@ def judge(found: Scouted, knobs: Knobs) -> Judgement:
                                  measured)  # fmt: skip
     reason = f"Scout jobs processed {progress.finished} of {tried} files: all others follow."
     size = _job_size(task, scouts, found.largest_output, measured, knobs)
-    events = _job_events(task, scouts)
     return Judgement("scouted", "scouts_succeeded", reason, facts, measured, size, events)
 
 
@@ -94,16 +99,34 @@ def _job_size(
     return min(max(size, _LEAST_GB), _MOST_GB)
 
 
-def _job_events(task: Declared, scouts: Sequence[Scout]) -> int | None:
-    """Events of a job that the task's wall time suffices for, where each file is cut evenly and the
-    task aims at more."""
-    if not (task.events_per_range and task.max_walltime_s):
+def _job_events(
+    task: Declared, scouts: Sequence[Scout], timed_out: Sequence[TimedOut]
+) -> int | None:
+    """Events of a job that the time suffices for, where each file is cut evenly and the task aims
+    at more. Scouts that had too little time limit it as maxWalltime does, and count as if they
+    needed twice what they had.
+
+    Source: docs/reference/event-ranges.md#cutting-unused-ranges-anew.
+    """
+    if not task.events_per_range:
         return None
-    spent = [(_seconds(s) - task.base_walltime_s) / s.n_events for s in scouts if s.n_events]
-    if max(spent, default=0.0) <= 0:
-        return None
-    fit = (task.max_walltime_s - task.base_walltime_s) / max(spent)
+    base = task.base_walltime_s
+    limits = [task.max_walltime_s] if task.max_walltime_s else []
+    limits += [one.lasted_s for one in timed_out if one.lasted_s > base]
+    spent = [(_seconds(s) - base) / s.n_events for s in scouts if s.n_events]
+    spent += [2 * (t.lasted_s - base) / t.n_events for t in timed_out if t.lasted_s > base]
+    halves = [t.n_events / 2 for t in timed_out if t.lasted_s <= base]
+    fits = list(halves)
+    if limits and max(spent, default=0.0) > 0:
+        fits.append((min(limits) - base) / max(spent))
+    fit = min(fits, default=inf)
     return max(1, int(fit)) if fit < task.events_per_range else None
+
+
+def _outdated(found: Scouted) -> int:
+    """Scouts that had too little time with more events than ranges have by now."""
+    now = found.declared.events_per_range
+    return sum(one.n_events > now for one in found.timed_out) if now else 0
 
 
 # --------------------------------------------------------------------------------- measuring

@@ -98,14 +98,25 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class TimedOut:
+    """A scout that a limit on time ended, of the pilot, the site or its batch system, and that
+    finished in no attempt: how long it lasted, and its events."""
+
+    lasted_s: float
+    n_events: int
+
+
+@dataclass(frozen=True, slots=True)
 class Scouted:
     """A task whose scouts have ended, all or enough of them, with those that finished, in that
-    order, and the bytes of the largest of their outputs, all jobs together."""
+    order, and the bytes of the largest of their outputs, all jobs together. `timed_out`: those
+    that had too little time."""
 
     declared: Declared
     progress: Progress
     finished: tuple[Scout, ...]
     largest_output: int = 0
+    timed_out: tuple[TimedOut, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +142,9 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a task's scouts lead to: its next status and why, and what they measured; how large its
-    other jobs are, if they are to be that large (input and outputs, in GB, or events)."""
+    """What a task's scouts lead to: its next status (scouting: scouts are made anew) and why, and
+    what they measured; how large its other jobs are, if they are to be that large (input and
+    outputs, in GB, or events)."""
 
     target: str
     code: str

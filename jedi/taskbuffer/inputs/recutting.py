@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from sqlalchemy import Connection, text
 
 from jedi.spec.splitting.split_rules import SplitRules
+from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
 from jedi.taskbuffer.tasks import scouting
 
@@ -42,12 +43,38 @@ UPDATE jedi_datasets d SET nfiles = nfiles + more.n, nfilestobeused = nfilestobe
   modificationtime = jedi_now()
 FROM more WHERE d.datasetid = more.datasetid
 """)
+_SCOUTS = text(f"""
+WITH d AS (
+  SELECT datasetid, jeditaskid FROM jedi_datasets
+  WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND masterid IS NULL AND type IN ({MASTER_TYPES})
+), f AS (
+  SELECT datasetid, endevent - startevent + 1 AS events,
+    row_number() OVER (PARTITION BY d.jeditaskid ORDER BY datasetid, fileid) AS nr
+  FROM d JOIN jedi_dataset_contents c USING (datasetid) WHERE c.ready
+), s AS (
+  SELECT datasetid, count(f.nr) AS n, coalesce(sum(f.events), 0) AS events
+  FROM d LEFT JOIN f USING (datasetid) WHERE f.nr IS NULL OR f.nr <= :scouts GROUP BY datasetid
+)
+UPDATE jedi_datasets d SET nfilestobeused = d.nfilesused + d.nfilesmissing + coalesce(s.n, 0),
+  neventstobeused = coalesce(d.neventstobeused, 0) + coalesce(s.events, 0)
+FROM d AS m LEFT JOIN s USING (datasetid) WHERE d.datasetid = m.datasetid
+""")
 _RULES = text("SELECT jeditaskid, rules FROM jedi_tasks WHERE jeditaskid = ANY(:ids)")
+
+
+def scout_anew(tx: Connection, sizes: Mapping[int, int], scouts: int) -> None:
+    """Cut the ranges of scouting tasks likewise, and release as many as there are to be `scouts`,
+    the first ones."""
+    if sizes:
+        recut(tx, sizes)
+        tx.execute(_SCOUTS, {"ids": list(sizes), "scouts": scouts})
+        wake(tx, "files:ready")
 
 
 def recut(tx: Connection, sizes: Mapping[int, int]) -> None:
     """Cut the released ranges that no job ever had into such of at most so many events, by task,
-    and keep to that size. The caller has locked the tasks, none of which is scouting."""
+    and keep to that size. The caller has locked the tasks; of those that are scouting
+    `scout_anew` counts anew what is released."""
     if sizes:
         tx.execute(_RECUT, {"tasks": list(sizes), "sizes": list(sizes.values())})
         rows = tx.execute(_RULES, {"ids": list(sizes)})

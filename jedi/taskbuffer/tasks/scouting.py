@@ -22,6 +22,7 @@ from jedi.spec.jobs.scouting import (
     Release,
     Scout,
     Scouted,
+    TimedOut,
     released,
 )
 from jedi.spec.splitting.split_rules import SCOUTED, SCOUTING, SplitRules, render_split_rule
@@ -168,10 +169,31 @@ WHERE j.jeditaskid = ANY(CAST(:ids AS bigint[])) AND j.kind = ANY(:kinds)
 """
 _ALL = all_jobs("jeditaskid, pandaid, kind, status")
 _UNITS = all_jobs("jeditaskid, unit_nr, kind")
+_UNIT_STATES = all_jobs("jeditaskid, unit_nr, kind, status")
+_TIMED = all_jobs(
+    "jeditaskid, unit_nr, kind, n_events, endtime, starttime, wall_s, site, error_code, error_diag"
+)
 _FILES = all_files("pandaid, datasetid, type, fsize")
 _JOBS = text(f"""
 {_JOB.format(table="jedi_jobs")} UNION ALL {_JOB.format(table="jedi_jobs_archived")}
 ORDER BY jeditaskid, endtime, pandaid
+""")
+_LIMITS_OF_TIME = ("wall_limit", "cpu_limit")
+_PILOT_ENDED = ("lost_pilot", "pilot_terminated", "lost_heartbeat")
+_TIMED_OUT = text(f"""
+SELECT jeditaskid, unit_nr, max(lasted_s) AS lasted_s, max(n_events) AS n_events FROM (
+  SELECT j.jeditaskid, j.unit_nr, j.n_events, coalesce(
+      nullif(greatest(extract(epoch FROM j.endtime - j.starttime), 0), 0), j.wall_s, 0) AS lasted_s
+  FROM {_TIMED} j LEFT JOIN jedi_sites s USING (site)
+  WHERE j.jeditaskid = ANY(CAST(:ids AS bigint[])) AND j.kind = 'scout' AND j.n_events > 1
+    AND (j.error_code = ANY(:limits) OR j.error_code = ANY(:ended) AND (
+      -- the site's own limit, or what the batch system says of the end
+      s.maxtime > 0 AND j.endtime - j.starttime >= make_interval(secs => s.maxtime)
+      OR j.error_diag ~* '(time-?out|time ?limit|runlimit|walltime)'))
+    AND NOT EXISTS (
+      SELECT FROM {_UNIT_STATES} f WHERE f.jeditaskid = j.jeditaskid AND f.unit_nr = j.unit_nr
+        AND f.kind = 'scout' AND f.status = 'finished' OFFSET 0)) j
+GROUP BY jeditaskid, unit_nr ORDER BY jeditaskid, unit_nr
 """)
 _LARGEST = text(f"""
 SELECT jeditaskid, max(size) AS size FROM (
@@ -214,6 +236,11 @@ def scouted(tx: Connection, claimed: Sequence[Row[Any]]) -> dict[int, Scouted]:
     finished: dict[int, list[Scout]] = {task_id: [] for task_id in rows}
     for job in tx.execute(_JOBS, {**ids, "kinds": ["scout"]}):
         finished[job.jeditaskid].append(_scout(job))
+    late: dict[int, list[TimedOut]] = {task_id: [] for task_id in rows}
+    codes = {"limits": list(_LIMITS_OF_TIME), "ended": list(_PILOT_ENDED)}
+    ranged = [i for i, t in rows.items() if Declared.of(t).events_per_range]
+    for job in tx.execute(_TIMED_OUT, {**codes, "ids": ranged}) if ranged else ():
+        late[job.jeditaskid].append(TimedOut(float(job.lasted_s), job.n_events))
     largest = {row.jeditaskid: int(row.size or 0) for row in tx.execute(_LARGEST, ids)}
     return {
         row.jeditaskid: Scouted(
@@ -221,6 +248,7 @@ def scouted(tx: Connection, claimed: Sequence[Row[Any]]) -> dict[int, Scouted]:
             progress=Progress(row.n_files, row.finished, row.failed),
             finished=tuple(finished[row.jeditaskid]),
             largest_output=largest.get(row.jeditaskid, 0),
+            timed_out=tuple(late[row.jeditaskid]),
         )
         for row in tx.execute(_PROGRESS, ids)
     }

@@ -1,0 +1,106 @@
+"""Scouts of ranges of events that a limit on time ended: ranges are cut smaller."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from support.commanding import add_inputs, everything, jobs, soon, sound, status, take
+from support.generating import document, generate, ready, rows
+from support.scouting import end, history, set_knobs, task_row
+
+from jedi.agent.base import World
+from jedi.postprocessor.agent import PostProcessor
+from jedi.taskbuffer.jobs import dispatch, job_ends
+from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
+
+
+def ranged(world: World, maxtime: int, **keys: Any) -> int:
+    """A task of three files of 40 events, in ranges of 10, whose three scouts are made."""
+    rows(world, "UPDATE jedi_sites SET maxtime = :n RETURNING 1", n=maxtime)
+    set_knobs(world, chunks=3)
+    add_inputs(world, 3)
+    items = {"tgtNumEventsPerJob": 10, "nEventsPerInputFile": 40, "site": "SITE_A",
+             "skipScout": False, "maxAttempt": 1}  # fmt: skip
+    [task] = ready(world, document(**{**items, **keys}))
+    assert generate(world) == 1
+    return task
+
+
+def cut_short(world: World, ids: Sequence[int], code: str, diag: str, lasted_s: float) -> None:
+    """Jobs fail so, after so many seconds."""
+    take(world, ids)
+    begin = datetime(2030, 1, 1, tzinfo=UTC)
+    rows(world, "UPDATE jedi_jobs SET starttime = :a, endtime = :b WHERE pandaid = ANY(:ids) "
+                "RETURNING 1",
+         a=begin, b=begin + timedelta(seconds=lasted_s), ids=list(ids))  # fmt: skip
+    with world.engine.begin() as tx:
+        moves = [JobMove(job, "holding", "reported", "Reported.") for job in ids]
+        move_jobs(tx, moves, dispatch.AGENT, ["sent"])
+        job_ends.end_jobs(tx, [JobEnd(job, "failed", code, diag) for job in ids], "Adder")
+    assert PostProcessor(world).run_once() == 1
+
+
+def sizes(world: World, task: int) -> dict[int, int]:
+    """How many jobs have so many events."""
+    found = rows(world, "SELECT n_events, count(*) AS n FROM jedi_jobs WHERE jeditaskid = :t "
+                        "GROUP BY 1 ORDER BY 1", t=task)  # fmt: skip
+    return {row.n_events: row.n for row in found}
+
+
+@pytest.mark.parametrize(
+    ("code", "diag", "maxtime", "lasted_s", "keys"),
+    [
+        ("wall_limit", "The payload ran longer than its limit.", 0, 3600, {}),
+        ("wall_limit", "The payload ran longer than its limit.", 3600, 3600, {"maxWalltime": 1}),
+        ("pilot_terminated", "The site ended the pilot.", 3600, 3660, {}),
+        ("lost_pilot", "(slurm job 7) is gone: TIMEOUT", 0, 3600, {}),
+        ("wall_limit", "Shorter than the time that no event takes.", 0, 300, {}),
+    ],
+)
+def test_scouts_that_have_too_little_time_are_made_anew(
+    world: World, code: str, diag: str, maxtime: int, lasted_s: int, keys: dict[str, Any]
+) -> None:
+    """JEDI document: "The number of events per job is changed if necessary"; unused ranges are cut
+    anew (docs/reference/event-ranges.md#cutting-unused-ranges-anew). Scouts of 10 events end at a
+    limit on time: they count as if they needed twice that time, so ranges get 5, then 2, and other
+    scouts are made. These finish, and the rest follows. Of 12 ranges of 10, 3 are used; the other 9
+    make 18 of 5, of which 3 are used; the other 15 make 30 of 2 and 15 of 1."""
+    task = ranged(world, maxtime, **keys)
+    cut_short(world, jobs(world, task, "activated"), code, diag, lasted_s)
+    assert (status(world, task), task_row(world, task).reason_code) == ("scouting", "scouts_anew")
+    soon(world)
+    everything(world)
+    assert sizes(world, task) == {10: 3, 5: 3}
+    cut_short(world, jobs(world, task, "activated"), code, diag, lasted_s)
+    soon(world)
+    everything(world)
+    assert sizes(world, task) == {10: 3, 5: 3, 2: 2, 1: 1}  # the first range makes 2, 2 and 1
+    sound(world)
+    end(world, jobs(world, task, "activated"), wall_s=100.0)
+    soon(world)
+    everything(world)
+    assert status(world, task) == "running"
+    assert sizes(world, task) == {10: 3, 5: 3, 2: 30, 1: 15}
+    sound(world)
+    [made] = rows(world, "SELECT sum(n_events) AS n FROM jedi_jobs WHERE jeditaskid = :t", t=task)
+    assert made.n == 120
+
+
+def test_other_failures_of_scouts_break_the_task_as_ever(world: World) -> None:
+    """No limit on time ended the scouts: a pilot that was lost after a minute says nothing."""
+    task = ranged(world, 3600)
+    cut_short(world, jobs(world, task, "activated"), "lost_pilot", "The pilot died.", 60)
+    everything(world)
+    assert history(world, task)[-2:] == ["tobroken", "broken"]
+
+
+def test_a_single_event_is_not_cut(world: World) -> None:
+    """Scouts of one event end at the limit: no smaller range exists, and the task is broken."""
+    task = ranged(world, 0, tgtNumEventsPerJob=1)
+    cut_short(world, jobs(world, task, "activated"), "wall_limit", "Too long.", 3600)
+    everything(world)
+    assert history(world, task)[-2:] == ["tobroken", "broken"]
