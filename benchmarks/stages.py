@@ -41,9 +41,9 @@ class Kept(Held):
         """The same; there is nothing."""
         return Path(self.where(endpoint, name, lfn))
 
-    def staging_where(self, endpoint: str, pandaid: int, lock_seq: int) -> str:
+    def staging_where(self, endpoint: str, panda_id: int, lock_seq: int) -> str:
         """Where outputs would lie."""
-        return f"/{endpoint}/.staging/{pandaid}.{lock_seq}"
+        return f"/{endpoint}/.staging/{panda_id}.{lock_seq}"
 
     def publish(self, _endpoint: str, _files: object) -> None:
         """They are there."""

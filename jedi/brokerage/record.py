@@ -36,7 +36,7 @@ def record(
 ) -> Decision:
     """The decision that a choice was. `used` are the sites that the task had jobs at."""
     return Decision(
-        jeditaskid=jedi_task_id,
+        jedi_task_id=jedi_task_id,
         broker=broker,
         snapshot_hash=snapshot.hash,
         seed=choice.seed,

@@ -123,20 +123,20 @@ class Directories(ABC):
         usage = shutil.disk_usage(root)
         return Space(free_gb=usage.free / 2**30, total_gb=usage.total / 2**30)
 
-    def staging_where(self, endpoint: str, pandaid: int, lock_seq: int) -> str:
-        return f"{self._storage(endpoint).staging}/{pandaid:d}.{lock_seq:d}"
+    def staging_where(self, endpoint: str, panda_id: int, lock_seq: int) -> str:
+        return f"{self._storage(endpoint).staging}/{panda_id:d}.{lock_seq:d}"
 
-    def staging_dir(self, endpoint: str, pandaid: int, lock_seq: int) -> Path:
-        return Path(self.staging_where(endpoint, pandaid, lock_seq))
+    def staging_dir(self, endpoint: str, panda_id: int, lock_seq: int) -> Path:
+        return Path(self.staging_where(endpoint, panda_id, lock_seq))
 
     def staged(self, endpoint: str) -> list[tuple[int, int]]:
         places = self._storage(endpoint).staging.glob("*.*")
         found = (re.fullmatch(r"(\d+)\.(\d+)", place.name) for place in places)
         return [(int(match[1]), int(match[2])) for match in found if match]
 
-    def drop_staging(self, endpoint: str, pandaid: int, lock_seq: int) -> None:
+    def drop_staging(self, endpoint: str, panda_id: int, lock_seq: int) -> None:
         with suppress(FileNotFoundError):
-            shutil.rmtree(self.staging_dir(endpoint, pandaid, lock_seq))
+            shutil.rmtree(self.staging_dir(endpoint, panda_id, lock_seq))
 
     def publish(self, endpoint: str, files: Sequence[Staged]) -> None:
         storage = self._storage(endpoint)

@@ -142,10 +142,10 @@ class DDM(Protocol):
     def add_members(self, container: str, names: Sequence[str]) -> None:
         """Attach existing datasets to a container of JEDI's own; a cycle is Refused."""
 
-    def staging_where(self, endpoint: str, pandaid: int, lock_seq: int) -> str:
+    def staging_where(self, endpoint: str, panda_id: int, lock_seq: int) -> str:
         """Where this attempt's pilot lays its outputs down (the pilot creates it)."""
 
-    def staging_dir(self, endpoint: str, pandaid: int, lock_seq: int) -> Path:
+    def staging_dir(self, endpoint: str, panda_id: int, lock_seq: int) -> Path:
         """The same, for who opens it."""
 
     def publish(self, endpoint: str, files: Sequence[Staged]) -> None:
@@ -157,9 +157,9 @@ class DDM(Protocol):
         """
 
     def staged(self, endpoint: str) -> list[tuple[int, int]]:
-        """The attempts (pandaid, lock_seq) of which staged files lie at an endpoint."""
+        """The attempts (panda_id, lock_seq) of which staged files lie at an endpoint."""
 
-    def drop_staging(self, endpoint: str, pandaid: int, lock_seq: int) -> None:
+    def drop_staging(self, endpoint: str, panda_id: int, lock_seq: int) -> None:
         """Throw an attempt's staged files away."""
 
     def transfer(

@@ -95,7 +95,7 @@ class Adder(Agent[ReportedJob, JobVerdict]):
         try:
             self._publish(job, logs(job))
         except JediError as error:
-            self.log.warning("log not published", pandaid=job.panda_id, error=error.sentence)
+            self.log.warning("log not published", panda_id=job.panda_id, error=error.sentence)
         return verdict
 
     def apply(self, tx: Connection, results: Sequence[tuple[ReportedJob, JobVerdict]]) -> None:
@@ -181,4 +181,4 @@ class Adder(Agent[ReportedJob, JobVerdict]):
         try:
             remove(self.world.ddm, job)
         except (JediError, OSError) as error:  # the sweeping dog comes by
-            self.log.warning("left behind", pandaid=job.panda_id, error=str(error))
+            self.log.warning("left behind", panda_id=job.panda_id, error=str(error))

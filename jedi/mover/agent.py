@@ -173,7 +173,7 @@ class Mover(Agent[TransferLoad, TransferPlan]):
         """Try again later; a job that can't but fail and has waited too long fails."""
         if not patient and job.age_s >= float(self.world.knobs.mover.patience_s):
             return [JobEnd(job.panda_id, "failed", "transfer_failed", lacking, error_source="jedi")]
-        self.log.warning("transfer put off", pandaid=job.panda_id, reason=lacking)
+        self.log.warning("transfer put off", panda_id=job.panda_id, reason=lacking)
         self._wait(job)
         return []
 
@@ -186,7 +186,7 @@ class Mover(Agent[TransferLoad, TransferPlan]):
             for dataset, lfn in job.outputs:
                 self.world.ddm.remove_files(dataset, [lfn])
         except (JediError, OSError) as error:
-            self.log.warning("left behind", pandaid=job.panda_id, error=str(error))
+            self.log.warning("left behind", panda_id=job.panda_id, error=str(error))
 
 
 def _waiting(row: Row[Any], usual: str) -> WaitingJob:

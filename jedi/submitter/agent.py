@@ -280,7 +280,7 @@ class Submitter(Agent[SiteVisit, VisitResult]):
         ends = []
         for job in jobs:
             reason = f"Pilot {job.pilot_id} {gone[job.pilot_id].how} while it had this job."
-            self.log.warning("pilot lost", pandaid=job.pandaid, reason=reason)
+            self.log.warning("pilot lost", panda_id=job.pandaid, reason=reason)
             ends.append(job_ends.JobEnd(job.pandaid, "failed", LOST, reason, error_source="pilot"))
         job_ends.end_jobs(tx, ends, self.name)
         return {job.pilot_id for job in jobs}

@@ -48,7 +48,7 @@ def _published(world: World) -> Counts:
         with world.engine.begin() as tx:
             jobs = job_ends.may_lie(tx, after, size)
         for job in jobs:
-            with later(world, "not removed", pandaid=job.panda_id):
+            with later(world, "not removed", panda_id=job.panda_id):
                 counts["published"] += leftovers.remove(world.ddm, job)
         if len(jobs) < size:
             return counts

@@ -154,14 +154,14 @@ class TestConformance:
         staged = stage(ddm, "A", "f", b"abc")
         ddm.publish("A", [(staged, "s:d", file)])
         ddm.publish("A", [(staged, "s:d", file)])
-        again = stage(ddm, "A", "f", b"abc", pandaid=2)
+        again = stage(ddm, "A", "f", b"abc", panda_id=2)
         ddm.publish("A", [(again, "s:d", file)])
         ddm.close("s:d")
         ddm.publish("A", [(staged, "s:d", file)])
         assert ddm.list_files("s:d") == [file]
-        for pandaid in (1, 2, 2):
-            ddm.drop_staging("A", pandaid, 1)
-            assert not ddm.staging_dir("A", pandaid, 1).exists()
+        for panda_id in (1, 2, 2):
+            ddm.drop_staging("A", panda_id, 1)
+            assert not ddm.staging_dir("A", panda_id, 1).exists()
 
     def test_a_storage_that_vanished_is_no_fault_of_the_dataset(
         self, ddm: DDM, roots: Roots, tmp_path: Path
@@ -244,8 +244,8 @@ class TestConformance:
     def test_a_file_that_comes_twice_at_once(self, ddm: DDM) -> None:
         ddm.create("s:d", "A")
         same, file = stage(ddm, "A", "f", b"abc"), FileInfo("f", 3, adler(b"abc"))
-        twin = stage(ddm, "A", "f", b"abc", pandaid=2)
-        other = stage(ddm, "A", "f", b"abd", pandaid=3)
+        twin = stage(ddm, "A", "f", b"abc", panda_id=2)
+        other = stage(ddm, "A", "f", b"abd", panda_id=3)
         twice = [(same, "s:d", file), (other, "s:d", FileInfo("f", 3, adler(b"abd")))]
         refused("target_differs", ddm.publish, "A", twice)
         assert ddm.list_files("s:d") == []
@@ -268,9 +268,9 @@ class TestConformance:
         files = {f"f{i:03}": f"{i}".encode() for i in range(100)}
         make(roots).create("s:d", "A")
 
-        def work(pandaid: int) -> None:
-            order = sorted(files, reverse=pandaid % 2 == 0)
-            publish(make(roots), "A", "s:d", {lfn: files[lfn] for lfn in order}, pandaid)
+        def work(panda_id: int) -> None:
+            order = sorted(files, reverse=panda_id % 2 == 0)
+            publish(make(roots), "A", "s:d", {lfn: files[lfn] for lfn in order}, panda_id)
 
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(work, range(4)))
@@ -280,8 +280,8 @@ class TestConformance:
 
     def test_attempts_are_staged_and_dropped_one_by_one(self, ddm: DDM) -> None:
         assert ddm.staged("A") == []
-        for pandaid in (1, 12):
-            stage(ddm, "A", "f", b"x", pandaid)
+        for panda_id in (1, 12):
+            stage(ddm, "A", "f", b"x", panda_id)
         (ddm.staging_dir("A", 1, 1).parent / "no.attempt").mkdir()
         assert sorted(ddm.staged("A")) == [(1, 1), (12, 1)]
         assert ddm.staged("B") == []

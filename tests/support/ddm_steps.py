@@ -20,9 +20,9 @@ def adler(data: bytes) -> str:
     return f"{zlib.adler32(data):08x}"
 
 
-def stage(ddm: DDM, endpoint: str, lfn: str, data: bytes, pandaid: int = 1) -> Path:
+def stage(ddm: DDM, endpoint: str, lfn: str, data: bytes, panda_id: int = 1) -> Path:
     """Do what a pilot does with an output."""
-    directory = ddm.staging_dir(endpoint, pandaid, 1)
+    directory = ddm.staging_dir(endpoint, panda_id, 1)
     directory.mkdir(parents=True, exist_ok=True)
     (directory / lfn).write_bytes(data)
     return directory / lfn
@@ -37,10 +37,10 @@ def put(ddm: DDM, endpoint: str, name: str, files: dict[str, bytes]) -> None:
     ddm.close(name)
 
 
-def publish(ddm: DDM, endpoint: str, name: str, data: dict[str, bytes], pandaid: int = 1) -> None:
+def publish(ddm: DDM, endpoint: str, name: str, data: dict[str, bytes], panda_id: int = 1) -> None:
     """Publish what a job has written."""
     staged = [
-        (stage(ddm, endpoint, f, text, pandaid), name, FileInfo(f, len(text), adler(text)))
+        (stage(ddm, endpoint, f, text, panda_id), name, FileInfo(f, len(text), adler(text)))
         for f, text in data.items()
     ]
     ddm.publish(endpoint, staged)

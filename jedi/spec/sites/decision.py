@@ -22,7 +22,7 @@ class Decision:
     """`chosen` with their `weights`, best first (empty: no site would do), from the snapshot, the
     seed, the knobs, what the task needed and the sites it `used` before."""
 
-    jeditaskid: int
+    jedi_task_id: int
     broker: str
     snapshot_hash: str
     seed: int

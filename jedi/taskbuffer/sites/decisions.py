@@ -17,13 +17,13 @@ from jedi.taskbuffer.sites.sites import SPACES
 _RECORD = text("""
 WITH d AS (
   SELECT nextval('jedi_broker_decisions_decision_id_seq') AS decision_id, r.*
-  FROM jsonb_to_recordset(CAST(:decisions AS jsonb)) AS r(jeditaskid bigint, broker text,
+  FROM jsonb_to_recordset(CAST(:decisions AS jsonb)) AS r(jedi_task_id bigint, broker text,
     snapshot_hash text, seed bigint, knobs jsonb, need jsonb, chosen text[], weights float8[],
     refusals jsonb, used text[])
 ), i AS (
   INSERT INTO jedi_broker_decisions (decision_id, jeditaskid, broker, snapshot_hash, seed, knobs,
     outcome, chosen, weights, need, used)
-  SELECT decision_id, jeditaskid, broker, snapshot_hash, seed, knobs,
+  SELECT decision_id, jedi_task_id, broker, snapshot_hash, seed, knobs,
     CASE WHEN cardinality(chosen) > 0 THEN 'chosen' ELSE 'none' END, chosen, weights, need,
     used
   FROM d
