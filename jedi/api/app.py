@@ -16,7 +16,9 @@ from jedi.agent.base import World
 from jedi.api.authentication import Caller, PilotAuthentication
 from jedi.api.errors import handle_errors
 from jedi.api.health import Health
+from jedi.api.identity import CallerAuthentication
 from jedi.api.openapi import ALWAYS, KNOWN, SENT, describe, says
+from jedi.api.operations import add_operations
 from jedi.core import clock
 from jedi.ddm.interface import DDM
 from jedi.service import pilots
@@ -70,6 +72,7 @@ def create_app(world: World) -> FastAPI:
         return Response(b'{"status":"ok"}', media_type="application/json")
 
     _pilots(app, world, PilotAuthentication(world.engine))
+    add_operations(app, world, CallerAuthentication(world.engine))
     describe(app, (AcquireRequest, Reports, Beats, LogEntries))
     handle_errors(app, world.log)
     return app

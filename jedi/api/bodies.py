@@ -122,8 +122,13 @@ def read(model: type[Model], body: bytearray) -> Model:
     try:
         return model.model_validate(found)
     except ValidationError as error:
-        wrong = error.errors(include_url=False, include_context=False)[:MISTAKES_MAX]
-        raise BadInput([_problem(dict(one)) for one in wrong]) from None
+        raise BadInput(problems_of(error)) from None
+
+
+def problems_of(error: ValidationError) -> list[Problem]:
+    """The first mistakes that a model found."""
+    wrong = error.errors(include_url=False, include_context=False)[:MISTAKES_MAX]
+    return [_problem(dict(one)) for one in wrong]
 
 
 def _large(body: bytearray) -> Any:

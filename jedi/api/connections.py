@@ -31,6 +31,8 @@ _RESERVE = 3 * AT_ONCE
 
 _ENOUGH = 65_536
 _HEADERS, _BODY, _NOTHING = "headers", "body", "nothing"
+UNIX = "unix"
+"""The host of a peer on the unix socket; its port is its uid. No peer can say so itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +168,24 @@ def _peer(visit: socket.socket, address: Any) -> Any:
     """An address of the network, or a process of this machine."""
     if visit.family != socket.AF_UNIX:
         return address[0]
+    return _credentials(visit)[0] if sys.platform == "linux" else None
+
+
+def _credentials(peer: socket.socket) -> tuple[int, int, int]:
+    """Process, user and group at the other end of a unix socket, as Linux' kernel knows them."""
+    found = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    pid, uid, gid = struct.unpack("3i", found)
+    return pid, uid, gid
+
+
+def peer_uid(peer: socket.socket) -> int:
+    """The user at the other end of a unix socket, by the kernel."""
     if sys.platform == "linux":
-        found = visit.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        return struct.unpack("3i", found)[0]
-    return None
+        return _credentials(peer)[1]
+    sol_local, local_peercred = 0, 1  # macOS: struct xucred begins with version and uid
+    found = peer.getsockopt(sol_local, local_peercred, 128)
+    uid: int = struct.unpack_from("2I", found)[1]
+    return uid
 
 
 def protocol(gate: ConnectionLimits) -> type[H11Protocol]:
@@ -184,6 +200,8 @@ def protocol(gate: ConnectionLimits) -> type[H11Protocol]:
             self.visit = gate.visit(found.fileno()) if found else None
             if self.visit:
                 self.visit.transport = transport
+            if found and found.family == socket.AF_UNIX:
+                self.client = (UNIX, peer_uid(found))
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)

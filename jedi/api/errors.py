@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -37,6 +38,8 @@ _STATUS = {
     Busy: 503,
 }
 _UNKNOWN_CALLER = ("no_token", "bad_token")
+PROBLEM = "application/problem+json"
+"""RFC 9457."""
 
 
 def handle_errors(app: FastAPI, log: Any) -> None:
@@ -78,6 +81,18 @@ def _status(error: JediError) -> int:
 
 def _answer(request: Request, status: int, error: JediError) -> JSONResponse:
     """What was not read of a request can't be followed by another: the connection ends."""
-    body = {"code": error.code, "sentence": error.sentence, "facts": error.facts}
-    ends = {"Connection": "close"} if getattr(request.state, "unread", False) else None
-    return JSONResponse(jsonable_encoder(body), status_code=status, headers=ends)
+    body = {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": error.sentence,
+        "code": error.code,
+        "sentence": error.sentence,
+        "facts": error.facts,
+    }
+    headers = {"Connection": "close"} if getattr(request.state, "unread", False) else {}
+    if status == HTTPStatus.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = 'Bearer realm="jedi"'
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        headers["Retry-After"] = "1"
+    return JSONResponse(jsonable_encoder(body), status, headers, PROBLEM)

@@ -9,13 +9,15 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from jedi.service.operations.table import Operation
+
 _REF = "#/components/schemas/{model}"
 _SAID = {
     400: "The request ended early, or is no HTTP",
     401: "No token, or one that is unknown, expired or revoked (no_token, bad_token)",
-    403: "The token is not a pilot's, or another site's (not_a_pilot, wrong_site)",
-    404: "There is none (sandbox_missing)",
-    409: "The present state does not allow it (request_id_taken)",
+    403: "The caller may not do this (forbidden, not_operator, scope_too_small, not_a_pilot, …)",
+    404: "There is none (not_found, sandbox_missing)",
+    409: "The present state does not allow it (wrong_status, request_id_taken, key_reused, …)",
     413: "The request is longer than its route takes (http_413)",
     422: "The request has mistakes; the first hundred are in facts.problems (bad_input)",
     500: "The service failed; its log says why (internal)",
@@ -52,6 +54,72 @@ def says(*statuses: int, token: bool = True, body: type[BaseModel] | None = None
         "openapi_extra": more,
         "responses": {n: {"description": _SAID[n], "content": content} for n in sorted(statuses)},
     }
+
+
+_CHANGES = (409,)
+_KEY_HEADER = "a repeated request with the same key gets the first one's answer"
+
+
+def describe_operation(operation: Operation) -> dict[str, Any]:
+    """Arguments of an operation's route, from its row in the table."""
+    schema = operation.arguments.model_json_schema(ref_template=_REF)
+    required = {*schema.get("required", ())} | {*operation.in_path}
+    asked = {name: _inline(one, schema.get("$defs", {})) for name, one in
+             schema.get("properties", {}).items()}  # fmt: skip
+    reads = operation.method == "GET"
+    more: dict[str, Any] = {
+        "operationId": operation.name,
+        "security": [{"token": []}],
+        "x-policy": operation.policy.name,
+        "x-scope": operation.scope,
+        "parameters": [
+            {"name": name, "in": "path" if name in operation.in_path else "query",
+             "required": name in required, "schema": one}
+            for name, one in asked.items() if reads or name in operation.in_path
+        ],
+    }  # fmt: skip
+    if operation.changes:
+        more["parameters"].append(
+            {"name": "Idempotency-Key", "in": "header", "required": False,
+             "description": _KEY_HEADER,
+             "schema": {"type": "string", "pattern": "^[!-~]{1,200}$"}}
+        )  # fmt: skip
+    in_body = {name: one for name, one in asked.items() if name not in operation.in_path}
+    if not reads and in_body:
+        needed = sorted(required & in_body.keys())
+        body = {"type": "object", "properties": in_body, "additionalProperties": False,
+                **({"required": needed} if needed else {})}  # fmt: skip
+        more["requestBody"] = {
+            "required": bool(needed), "content": {"application/json": {"schema": body}}
+        }  # fmt: skip
+    answer = operation.answer.json_schema(mode="serialization", ref_template=_REF)
+    answer = _inline(answer, answer.pop("$defs", {}))
+    statuses = (*ALWAYS, *KNOWN, *SENT, 404, *(_CHANGES if operation.changes else ()))
+    error = {"application/problem+json": {"schema": {"$ref": _REF.format(model="Error")}}}
+    responses: dict[int | str, Any] = {
+        200: {"description": "The answer", "content": {"application/json": {"schema": answer}}},
+        **{one: {"description": _SAID[one], "content": error} for one in sorted(statuses)},
+    }
+    if reads:
+        responses[304] = {"description": "Unchanged since the ETag of If-None-Match"}
+    return {
+        "response_model": None, "openapi_extra": more, "responses": responses,
+        "summary": operation.summary, "description": f"For {operation.policy.sentence}.",
+        "tags": [operation.name.partition(".")[0]],
+    }  # fmt: skip
+
+
+def _inline(schema: Any, models: dict[str, Any]) -> Any:
+    """The schema with its models in the place of references to them."""
+    match schema:
+        case {"$ref": str(ref)}:
+            return _inline(models[ref.rpartition("/")[2]], models)
+        case dict():
+            return {name: _inline(one, models) for name, one in schema.items()}
+        case list():
+            return [_inline(one, models) for one in schema]
+        case _:
+            return schema
 
 
 def describe(app: FastAPI, bodies: Iterable[type[BaseModel]]) -> None:

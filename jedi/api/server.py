@@ -59,6 +59,7 @@ def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
         log_config=None,
         log_level="critical",  # ours says what happens
         access_log=False,
+        proxy_headers=False,  # no header says who the peer is
         lifespan="off",
         timeout_graceful_shutdown=_GRACE_S,
     )

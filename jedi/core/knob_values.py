@@ -257,6 +257,8 @@ class ResubmissionKnobs:
 
 @dataclass(frozen=True, slots=True)
 class RetentionKnobs:
+    answers_days: float
+    audit_days: float
     decisions_days: float
     jobs_days: float
     messages_days: float

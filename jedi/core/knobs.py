@@ -563,6 +563,9 @@ _DECLARED = [
     _knob("retention.messages_days", "d", 28.0, "life of sent and undeliverable messages to users",
           least=0.0),
     _knob("retention.sandboxes_days", "d", 365.0, "life of sandboxes of ended tasks", least=0.0),
+    _knob("retention.answers_days", "d", 1.0, "life of answers to requests with an "
+          "Idempotency-Key", least=0.0),
+    _knob("retention.audit_days", "d", 365.0, "life of the audit's entries", least=0.0),
     _knob("retention.rates_days", "d", 90.0, "life of hourly numbers of jobs", least=0.0),
     _knob("watchdog.notifier_period_s", "s", 5.0, "interval between deliveries of messages to "
           "users", least=0.1),

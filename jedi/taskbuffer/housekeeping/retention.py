@@ -80,6 +80,12 @@ RULES = (
          "SELECT FROM jedi_taskparams p JOIN jedi_tasks t USING (jeditaskid) "
          f"WHERE p.sandbox_sha256 = s.sha256 AND (t.endtime {_OLD}) IS NOT TRUE) "
          "ORDER BY creationtime FOR UPDATE SKIP LOCKED"),
+    RetentionRule("answers", "answers to requests that may be repeated", "request_key",
+         ("jedi_requests",),
+         f"SELECT request_key FROM jedi_requests WHERE creationtime {_OLD} ORDER BY creationtime"),
+    RetentionRule("audit", "changes that callers of the service made", "audit_id",
+         ("jedi_audit",),
+         f"SELECT audit_id FROM jedi_audit WHERE creationtime {_OLD} ORDER BY creationtime"),
     RetentionRule("rates", "numbers of jobs by hour", "hour", ("job_stats_hourly",),
          f"SELECT DISTINCT hour FROM job_stats_hourly WHERE hour {_OLD} ORDER BY hour"),
 )  # fmt: skip

@@ -69,7 +69,11 @@ tokens = Table(
     stamp("creationtime:creation_time", "when", _TOKEN, now=True),
     stamp("expires_at", "until when", f"{_TOKEN} pilots.renew_tokens"),
     stamp("revoked_at", "taken back", "users.revoke_token pilots.end_pilots"),
+    words("name", "the user's name for it", "access.put_user_token"),
+    words("scope", "its use: read, submit or all", "access.put_user_token"),
+    stamp("used_at", "last use, to the minute", "access.note_use"),
     PrimaryKeyConstraint("token_hash"),
+    one_of("scope", ("read", "submit", "all"), "scope"),
     comment="tokens for the service",
 )
 
@@ -151,4 +155,33 @@ sandboxes = Table(
     stamp("creationtime:creation_time", "when", "new_tasks.put_sandbox", now=True),
     PrimaryKeyConstraint("sha256"),
     comment="input sandboxes, stored once",
+)
+
+audit = Table(
+    "jedi_audit",
+    metadata,
+    col("audit_id", BigInteger, "order", "audit.note", nullable=False, autoincrement=True),
+    stamp("creationtime:creation_time", "when", "audit.note", now=True),
+    words("username:user_name", "the caller", "audit.note", nullable=False),
+    words("way", "socket, token or oidc", "audit.note", nullable=False),
+    words("operation", "the operation's name", "audit.note", nullable=False),
+    words("subject", "the object, such as task 17", "audit.note"),
+    col("arguments", JSONB, "the arguments, long texts cut", "audit.note", nullable=False),
+    words("address", "the peer's address; a process id on the unix socket", "audit.note"),
+    words("request_id", "the request, as the access log names it", "audit.note"),
+    PrimaryKeyConstraint("audit_id"),
+    Index("jedi_audit_time_ix", "creation_time"),
+    comment="changes that callers of the service made",
+)
+
+requests = Table(
+    "jedi_requests",
+    metadata,
+    words("request_key", "the caller and his key", "audit.begin", nullable=False),
+    words("digest", "sha256 of operation and arguments", "audit.begin", nullable=False),
+    words("answer", "the answer in JSON", "audit.end"),
+    stamp("creationtime:creation_time", "when", "audit.begin", now=True),
+    PrimaryKeyConstraint("request_key"),
+    Index("jedi_requests_time_ix", "creation_time"),
+    comment="answers to requests with an Idempotency-Key",
 )

@@ -5,7 +5,16 @@
 
 from __future__ import annotations
 
-from jedi.taskbuffer.schema.access_tables import agents, outbox, pilots, sandboxes, tokens, users
+from jedi.taskbuffer.schema.access_tables import (
+    agents,
+    audit,
+    outbox,
+    pilots,
+    requests,
+    sandboxes,
+    tokens,
+    users,
+)
 from jedi.taskbuffer.schema.catalogue_tables import (
     ddm_datasets,
     ddm_files,
@@ -61,6 +70,7 @@ from jedi.taskbuffer.schema.statistics_tables import job_stats, job_stats_delta,
 __all__ = [
     "acquire_requests",
     "agents",
+    "audit",
     "broker_decisions",
     "broker_reasons",
     "commands",
@@ -95,6 +105,7 @@ __all__ = [
     "pilots",
     "process_lock",
     "queue_shares",
+    "requests",
     "resource_types",
     "retry_matches",
     "retry_rules",

@@ -1,0 +1,234 @@
+"""The routes of the table of operations.
+
+A request passes in this order: identity, body, arguments, policy, operation, audit. All that waits
+for the database runs in a thread, in one transaction; the audit's entry commits with the change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import secrets
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Union, get_args, get_origin
+
+from anyio import to_thread
+from fastapi import FastAPI
+from pydantic import BaseModel, ValidationError
+from sqlalchemy import Connection
+from starlette.requests import Request
+from starlette.responses import Response
+
+from jedi.agent.base import World
+from jedi.api.bodies import Bodies, problems_of, read
+from jedi.api.identity import CallerAuthentication
+from jedi.api.openapi import describe_operation
+from jedi.core.errors import BadInput, Problem
+from jedi.host.home import Home
+from jedi.service.operations.all_operations import OPERATIONS
+from jedi.service.operations.table import Call, Caller, Operation
+from jedi.taskbuffer.users import audit
+
+TEXT_MAX = 500
+"""Characters of a text in the audit."""
+
+_KEY = re.compile(r"[\x21-\x7e]{1,200}")
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The origin of a request, for the audit."""
+
+    request_id: str
+    address: str | None
+    key: str | None
+
+
+def add_operations(app: FastAPI, world: World, authentication: CallerAuthentication) -> None:
+    """Add a route for each operation."""
+    bodies, home = Bodies(), Home(world.settings.home)
+    for one in OPERATIONS:
+        app.add_api_route(
+            one.path,
+            _endpoint(one, world, home, authentication, bodies),
+            methods=[one.method],
+            name=one.name,
+            **describe_operation(one),
+        )
+
+
+def _endpoint(
+    operation: Operation,
+    world: World,
+    home: Home,
+    authentication: CallerAuthentication,
+    bodies: Bodies,
+) -> Callable[[Request], Any]:
+    async def endpoint(request: Request) -> Response:
+        caller = await authentication(request)
+        request.state.caller = caller.user_name
+        origin = _origin(request, operation)
+        async with bodies.taken(request, operation.body_max) as body:
+            answer = await to_thread.run_sync(
+                _run, operation, world, home, caller, origin, request, body
+            )
+        return _respond(request, operation, answer, origin)
+
+    return endpoint
+
+
+def _origin(request: Request, operation: Operation) -> Origin:
+    given = request.headers.get("x-request-id", "")
+    request_id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+    key = request.headers.get("idempotency-key") if operation.changes else None
+    if key is not None and not _KEY.fullmatch(key):
+        rule = "has 1 to 200 printable characters without blanks"
+        raise BadInput([Problem("Idempotency-Key", key[:80], rule, "Choose another one")])
+    return Origin(request_id, address_of(request), key)
+
+
+def address_of(request: Request) -> str | None:
+    """The address of the peer; its uid on the unix socket."""
+    client = request.client
+    return f"{client.host}:{client.port}" if client else None
+
+
+def _run(
+    operation: Operation,
+    world: World,
+    home: Home,
+    caller: Caller,
+    origin: Origin,
+    request: Request,
+    body: bytearray,
+) -> bytes:
+    """The answer in JSON, its transaction committed."""
+    arguments = read_arguments(operation, request, body)
+    if operation.changes:
+        return _change(operation, world, home, caller, origin, arguments)
+    with world.engine.connect() as connection:
+        tx = connection.execution_options(postgresql_readonly=True)
+        return _answer(operation, Call(tx, caller, home), arguments)
+
+
+def _change(
+    operation: Operation,
+    world: World,
+    home: Home,
+    caller: Caller,
+    origin: Origin,
+    arguments: dict[str, Any],
+) -> bytes:
+    written = json.dumps(plain(arguments), sort_keys=True, default=str)
+    digest = hashlib.sha256(f"{operation.name} {written}".encode()).hexdigest()
+    who = caller.user_name
+    with world.engine.begin() as tx:
+        if origin.key and (known := audit.begin(tx, who, origin.key, digest)) is not None:
+            return known.encode()
+        call = Call(tx, caller, home)
+        answer = _answer(operation, call, arguments)
+        if not arguments.get("dry_run"):
+            _note(tx, operation, call, arguments, origin)
+        if origin.key:
+            audit.end(tx, who, origin.key, answer.decode())
+    for step in call.afterwards:
+        with world.engine.begin() as tx:
+            step(tx)
+    return answer
+
+
+def _answer(operation: Operation, call: Call, arguments: dict[str, Any]) -> bytes:
+    return operation.answer.dump_json(operation(call, **arguments))
+
+
+def _note(
+    tx: Connection, operation: Operation, call: Call, arguments: dict[str, Any], origin: Origin
+) -> None:
+    shown = json.dumps(_short(plain(arguments)), default=str)
+    audit.note(tx, call.who, call.caller.way, operation.name, call.subject, shown,
+               origin.address, origin.request_id)  # fmt: skip
+
+
+def plain(value: Any) -> Any:
+    """A value in JSON's own types."""
+    match value:
+        case BaseModel():
+            return value.model_dump(mode="json")
+        case dict():
+            return {key: plain(one) for key, one in value.items()}
+        case list() | tuple():
+            return [plain(one) for one in value]
+        case _:
+            return value
+
+
+def _short(value: Any) -> Any:
+    match value:
+        case str() if len(value) > TEXT_MAX:
+            return f"{value[:TEXT_MAX]}… ({len(value)} characters)"
+        case dict():
+            return {key: _short(one) for key, one in value.items()}
+        case list() if len(value) > 100:
+            return [*map(_short, value[:100]), f"… ({len(value)} values)"]
+        case list():
+            return [_short(one) for one in value]
+        case _:
+            return value
+
+
+def read_arguments(operation: Operation, request: Request, body: bytearray) -> dict[str, Any]:
+    """The named arguments of a request: from its path, and its query or its body. BadInput."""
+    if operation.method == "GET":
+        found: dict[str, Any] = _query(operation, request)
+    else:
+        found = read(_AnyObject, body).model_extra or {} if body else {}
+        body.clear()
+    if twice := found.keys() & request.path_params.keys():
+        rule = "stands in the path already"
+        raise BadInput([Problem(name, found[name], rule, "Leave it out") for name in sorted(twice)])
+    try:
+        model = operation.arguments.model_validate({**found, **request.path_params})
+    except ValidationError as error:
+        raise BadInput(problems_of(error)) from None
+    return {name: getattr(model, name) for name in operation.parameters}
+
+
+class _AnyObject(BaseModel, extra="allow"):
+    """A JSON object."""
+
+
+def _query(operation: Operation, request: Request) -> dict[str, Any]:
+    given = request.query_params
+    problems = []
+    found: dict[str, Any] = {}
+    for name in given:
+        values = given.getlist(name)
+        many = name in operation.parameters and is_list(operation.hints[name])
+        found[name] = values if many else values[0]
+        if not many and len(values) > 1:
+            problems.append(Problem(name, values, "is given several times", "Give it once"))
+    if problems:
+        raise BadInput(problems)
+    return found
+
+
+def is_list(annotation: Any) -> bool:
+    """Whether an argument takes a list, or nothing."""
+    origin = get_origin(annotation)
+    if origin in (Union, types.UnionType) or hasattr(annotation, "__metadata__"):
+        return any(is_list(one) for one in get_args(annotation)[: None if origin else 1])
+    return origin is list
+
+
+def _respond(request: Request, operation: Operation, answer: bytes, origin: Origin) -> Response:
+    headers = {"X-Request-Id": origin.request_id}
+    if not operation.changes:
+        headers["ETag"] = f'"{hashlib.sha256(answer).hexdigest()[:32]}"'
+        headers["Cache-Control"] = "private, no-cache"
+        if headers["ETag"] in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+    return Response(answer, media_type="application/json", headers=headers)

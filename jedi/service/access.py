@@ -1,0 +1,67 @@
+"""Access: the caller behind a token, and the tokens of users."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from jedi.core.errors import BadInput, Forbidden, NotFound, Problem
+from jedi.service.operations.table import SCOPES, Caller, Scope
+from jedi.taskbuffer.users import access
+from jedi.taskbuffer.users.access import TokenFacts
+
+DAYS_MAX = 3_660
+DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    """A token, which can't be read again."""
+
+    token: str
+    scope: str
+    days: float
+
+
+def identify(tx: Connection, token: str) -> Caller:
+    """The user behind a token. Forbidden if it is unknown, expired or revoked, or a pilot's."""
+    found = access.holder(tx, token)
+    if found is None:
+        raise Forbidden("The token is unknown, expired or revoked.", code="bad_token")
+    if found.kind != "user" or found.user_name is None:
+        raise Forbidden("This token is a pilot's: it speaks for no user.", code="not_a_user")
+    if found.stale_use:
+        access.note_use(tx, token)
+    scope: Scope = next((one for one in SCOPES if one == found.scope), "all")
+    return Caller(found.user_name, "token", scope)
+
+
+def create_token(
+    tx: Connection, user_name: str, name: str | None, scope: Scope, days: float, holds: Scope
+) -> NewToken:
+    """Make a token of a user. Forbidden: the caller's own token `holds` less than `scope`."""
+    if not 0 < days <= DAYS_MAX:
+        rule = f"a token lives more than 0 and at most {DAYS_MAX} days"
+        raise BadInput([Problem("days", days, rule, "Choose a number of days")])
+    if SCOPES.index(scope) > SCOPES.index(holds):
+        raise Forbidden(
+            f"A token for `{holds}` makes none for `{scope}`.", code="scope_too_small",
+            scope=holds, needed=scope,
+        )  # fmt: skip
+    token = access.put_user_token(tx, user_name, name, scope, days * DAY_S)
+    return NewToken(token, scope, days)
+
+
+def tokens_of(tx: Connection, user_name: str) -> Sequence[TokenFacts]:
+    """The valid tokens of a user."""
+    return access.tokens_of(tx, user_name)
+
+
+def revoke_token(tx: Connection, user_name: str, token_id: str) -> None:
+    """Revoke a token of a user at once. NotFound."""
+    if not access.revoke(tx, user_name, token_id):
+        raise NotFound(
+            f"You have no token {token_id}: jedi-task token list shows them.", token_id=token_id
+        )

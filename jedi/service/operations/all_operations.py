@@ -1,0 +1,12 @@
+"""All operations, in the order of their paths."""
+
+from __future__ import annotations
+
+from jedi.service.operations import me, tasks
+from jedi.service.operations.table import TABLE, Operation
+
+MODULES = (tasks, me)
+OPERATIONS: tuple[Operation, ...] = tuple(
+    sorted(TABLE.values(), key=lambda one: (one.path.count("{"), one.path, one.method))
+)
+"""Fixed paths come before those with a name in braces, which would match them as well."""

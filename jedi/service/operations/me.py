@@ -1,0 +1,68 @@
+"""Operations on one's own access, and the audit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from jedi.service import access
+from jedi.service.operations.table import ANYBODY, OPERATOR, SELF, Call, Scope, operation
+from jedi.taskbuffer.users import audit
+from jedi.taskbuffer.users.access import TokenFacts
+from jedi.taskbuffer.users.audit import AuditEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Me:
+    """The caller as the service knows him: role, the way of his identity, the scope of his token."""
+
+    user_name: str
+    role: str
+    way: str
+    scope: str
+
+
+@operation("me.show", "GET", "/v1/me", ANYBODY)
+def whoami(call: Call) -> Me:
+    """Show the caller's identity and role."""
+    return Me(call.who, call.role, call.caller.way, call.caller.scope)
+
+
+@operation("token.create", "POST", "/v1/tokens", SELF, scope="read")
+def create_token(
+    call: Call,
+    name: Annotated[str | None, Field(max_length=100)] = None,
+    scope: Scope = "all",
+    days: float = 90.0,
+) -> access.NewToken:
+    """Make a token of the caller for scripts and other machines."""
+    return access.create_token(call.tx, call.who, name, scope, days, call.caller.scope)
+
+
+@operation("token.list", "GET", "/v1/tokens", SELF)
+def list_tokens(call: Call) -> Sequence[TokenFacts]:
+    """List the caller's valid tokens."""
+    return access.tokens_of(call.tx, call.who)
+
+
+@operation("token.revoke", "DELETE", "/v1/tokens/{token_id}", SELF, scope="read")
+def revoke_token(call: Call, token_id: str) -> None:
+    """Revoke a token of the caller at once."""
+    call.subject = f"token {token_id[:20]}"
+    access.revoke_token(call.tx, call.who, token_id)
+
+
+@operation("audit.list", "GET", "/v1/audit", OPERATOR)
+def list_audit(
+    call: Call,
+    user: str | None = None,
+    operation: str | None = None,
+    subject: str | None = None,
+    before: int | None = None,
+    limit: Annotated[int, Field(ge=1, le=10_000)] = 100,
+) -> Sequence[AuditEntry]:
+    """List changes that callers made, the newest first."""
+    return audit.entries(call.tx, user, operation, subject, before, limit)

@@ -1,0 +1,193 @@
+"""The table of operations: routes, the OpenAPI document, docs/api.md, the client's methods and the
+policy test all follow from it.
+
+An operation is a function of a Call and of named arguments; its annotations say which requests it
+takes and which answers it gives. Its policy says who may ask for it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, TypeVar, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
+from sqlalchemy import Connection
+
+from jedi.core.errors import Forbidden
+from jedi.core.knobs import Knobs
+from jedi.ddm import factory
+from jedi.ddm.interface import DDM
+from jedi.host.home import Home
+from jedi.service import steering
+from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.users import users
+
+Method = Literal["GET", "POST", "PUT", "DELETE"]
+Scope = Literal["read", "submit", "all"]
+SCOPES: tuple[Scope, ...] = ("read", "submit", "all")
+"""What a token may be used for; each includes those before it."""
+
+BODY_MAX = 2**20
+"""Bytes of a request, unless its operation takes more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A known user: the way of the identity (socket, token, oidc), and the scope of the token."""
+
+    user_name: str
+    way: str
+    scope: Scope = "all"
+
+
+@dataclass
+class Call:
+    """One request of a caller: its transaction, and the system as it is now."""
+
+    tx: Connection
+    caller: Caller
+    home: Home
+    subject: str | None = None
+    """The object of the request as the audit names it, such as `task 17`."""
+
+    afterwards: list[Callable[[Connection], None]] = field(default_factory=list)
+    """Steps in a transaction of their own, once that of the call is committed."""
+
+    @property
+    def who(self) -> str:
+        return self.caller.user_name
+
+    @cached_property
+    def role(self) -> str:
+        return users.role(self.tx, self.who)
+
+    @cached_property
+    def knobs(self) -> Knobs:
+        return knobs.load(self.tx)
+
+    @cached_property
+    def ddm(self) -> DDM:
+        return factory.load(self.tx, self.knobs)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A rule of access. `check` runs before the operation; an operation whose policy names the
+    owner checks it by itself, under the lock of the row."""
+
+    name: str
+    sentence: str
+    check: Callable[[Call], None] = lambda _call: None
+
+
+def _operators_only(call: Call) -> None:
+    steering.must_be_operator(call.tx, call.who)
+
+
+ANYBODY = Policy("anybody", "everybody with an identity")
+OPERATOR = Policy("operator", "operators", _operators_only)
+OWNER = Policy("owner", "the owner, and operators")
+OWNER_OR_PRODUCTION = Policy(
+    "owner_or_production", "the owner, users of role production, and operators"
+)
+SELF = Policy("self", "the user himself, and operators")
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A row of the table. `changes`: it writes, and the audit notes it; `dry`: it has an argument
+    dry_run; `body_max`: bytes of its request."""
+
+    name: str
+    method: Method
+    path: str
+    policy: Policy
+    run: Callable[..., Any]
+    scope: Scope
+    changes: bool
+    body_max: int
+
+    @cached_property
+    def in_path(self) -> tuple[str, ...]:
+        """The arguments that the path holds."""
+        return tuple(re.findall(r"{(\w+)}", self.path))
+
+    @cached_property
+    def hints(self) -> dict[str, Any]:
+        return get_type_hints(self.run, include_extras=True)
+
+    @cached_property
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """The named arguments, in their order."""
+        given = inspect.signature(self.run).parameters
+        return {name: one for name, one in given.items() if name != "call"}
+
+    @cached_property
+    def arguments(self) -> type[BaseModel]:
+        """The model of the named arguments. Names that it does not have are mistakes."""
+        fields: Any = {
+            name: (self.hints[name], ... if one.default is one.empty else one.default)
+            for name, one in self.parameters.items()
+        }
+        title = "".join(part.title() for part in re.split(r"[._]", self.name)) + "Arguments"
+        return create_model(title, __config__=ConfigDict(extra="forbid"), **fields)
+
+    @cached_property
+    def answer(self) -> TypeAdapter[Any]:
+        """The type of the answer."""
+        return TypeAdapter(self.hints["return"])
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of the function's docstring."""
+        return (inspect.getdoc(self.run) or "").partition("\n\n")[0].replace("\n", " ")
+
+    def __call__(self, call: Call, **arguments: Any) -> Any:
+        """Run it for a caller who may. Forbidden."""
+        self.must_be_allowed(call)
+        return self.run(call, **arguments)
+
+    def must_be_allowed(self, call: Call) -> None:
+        """Forbidden: the caller's token, or role, does not suffice."""
+        if SCOPES.index(call.caller.scope) < SCOPES.index(self.scope):
+            raise Forbidden(
+                f"This token is for `{call.caller.scope}`; {self.name} needs `{self.scope}`. Make "
+                f"another one: jedi-task token create --scope {self.scope}.",
+                code="scope_too_small",
+                scope=call.caller.scope,
+                needed=self.scope,
+            )
+        self.policy.check(call)
+
+
+TABLE: dict[str, Operation] = {}
+"""All operations by name; `all_operations` fills it."""
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def operation(
+    name: str,
+    method: Method,
+    path: str,
+    policy: Policy,
+    *,
+    scope: Scope | None = None,
+    body_max: int = BODY_MAX,
+) -> Callable[[_F], _F]:
+    """Enter a function into the table. GET reads; all other methods change something."""
+
+    def enter(run: _F) -> _F:
+        if name in TABLE:
+            raise ValueError(f"two operations are called {name}")
+        changes = method != "GET"
+        needed: Scope = scope or ("all" if changes else "read")
+        TABLE[name] = Operation(name, method, path, policy, run, needed, changes, body_max)
+        return run
+
+    return enter
+

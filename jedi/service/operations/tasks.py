@@ -1,0 +1,234 @@
+"""Operations on tasks: look at them, command them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from jedi.core.errors import BadInput, JediError
+from jedi.service import cleaning, commands, priorities, tasks, waiting
+from jedi.service import why as reasons
+from jedi.service.operations.table import (
+    ANYBODY,
+    OWNER,
+    OWNER_OR_PRODUCTION,
+    Call,
+    operation,
+)
+
+TaskId = Annotated[int, Field(ge=1, le=2**63 - 1)]
+TaskIds = Annotated[list[TaskId], Field(min_length=1, max_length=10_000)]
+Limit = Annotated[int, Field(ge=1, le=tasks.MOST_ROWS)]
+Days = Annotated[float, Field(ge=0, le=36_500)]
+PAGE = 1_000
+
+
+@operation("task.list", "GET", "/v1/tasks", ANYBODY)
+def find(
+    call: Call,
+    status: list[str] | None = None,
+    user: str | None = None,
+    name: str | None = None,
+    begins: str = "",
+    limit: Limit = PAGE,
+) -> list[tasks.TaskSummary]:
+    """List tasks, the newest first. `*` in a name matches anything; `begins`: digits with which
+    ids begin."""
+    return tasks.find(call.tx, user_name=user, name=name, statuses=status, begins=begins,
+                      limit=limit)  # fmt: skip
+
+
+@operation("task.show", "GET", "/v1/tasks/{jedi_task_id}", ANYBODY)
+def show(call: Call, jedi_task_id: TaskId) -> tasks.TaskDetails:
+    """Show a task: status, reason, datasets, jobs by status, causes of failures."""
+    return tasks.show(call.tx, jedi_task_id)
+
+
+@operation("task.jobs", "GET", "/v1/tasks/{jedi_task_id}/jobs", ANYBODY)
+def jobs(
+    call: Call, jedi_task_id: TaskId, status: list[str] | None = None, limit: Limit = PAGE
+) -> list[tasks.JobSummary]:
+    """List the jobs of a task."""
+    return tasks.jobs(call.tx, jedi_task_id, statuses=status, limit=limit)
+
+
+@operation("task.descendants", "GET", "/v1/tasks/{jedi_task_id}/jobs/{panda_id}/descendants",
+           ANYBODY)  # fmt: skip
+def descendants(call: Call, jedi_task_id: TaskId, panda_id: TaskId) -> list[tasks.JobSummary]:
+    """List the jobs that replace a job of a task now, the worst first."""
+    return tasks.descendants(call.tx, jedi_task_id, panda_id)
+
+
+@operation("task.files", "GET", "/v1/tasks/{jedi_task_id}/files", ANYBODY)
+def files(
+    call: Call,
+    jedi_task_id: TaskId,
+    type: list[str] | None = None,
+    status: list[str] | None = None,
+    limit: Limit = PAGE,
+) -> list[tasks.FileSummary]:
+    """List the files of a task, inputs and outputs."""
+    return tasks.files(call.tx, jedi_task_id, types=type, statuses=status, limit=limit)
+
+
+@operation("task.history", "GET", "/v1/tasks/{jedi_task_id}/history", ANYBODY)
+def history(call: Call, jedi_task_id: TaskId) -> list[tasks.Step]:
+    """List the statuses that a task had."""
+    return tasks.history(call.tx, jedi_task_id)
+
+
+@operation("task.why", "GET", "/v1/tasks/{jedi_task_id}/why", ANYBODY)
+def why(call: Call, jedi_task_id: TaskId) -> reasons.TaskHold:
+    """Explain what a task waits for, or why it ended as it did."""
+    return reasons.why(call.tx, jedi_task_id)
+
+
+@operation("task.look", "GET", "/v1/tasks/look", ANYBODY)
+def look(call: Call, jedi_task_ids: TaskIds) -> list[waiting.Watched]:
+    """Show tasks at a glance, each with whether waiting for it is over."""
+    return waiting.look(call.tx, jedi_task_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The answer for one task of many: accepted as command `command_id`, or refused with the code
+    and the sentence of the error."""
+
+    jedi_task_id: int
+    accepted: bool
+    sentence: str
+    command_id: int | None = None
+    error: str | None = None
+
+
+def _command(
+    call: Call, name: str, ids: Sequence[int], comment: str | None, **arguments: Any
+) -> list[Answered]:
+    """Command each task; a refusal does not stop the others. Wrong arguments stop all."""
+    given = {key: value for key, value in arguments.items() if value}
+    call.subject = f"task {', '.join(map(str, ids))}"[:200]
+    return [*_answers(call, name, dict.fromkeys(ids), given, comment)]
+
+
+def _answers(
+    call: Call, name: str, ids: Iterable[int], given: dict[str, Any],
+    comment: str | None,
+) -> Iterator[Answered]:  # fmt: skip
+    for one in ids:
+        try:
+            with call.tx.begin_nested():
+                number = commands.command(call.tx, call.who, one, name, given, comment)
+        except BadInput:
+            raise
+        except JediError as error:
+            yield Answered(one, False, error.sentence, error=error.code)
+        else:
+            yield Answered(one, True, f"{name} is asked for.", number)
+
+
+@operation("task.kill", "POST", "/v1/tasks/kill", OWNER)
+def kill(call: Call, jedi_task_ids: TaskIds, comment: str | None = None) -> list[Answered]:
+    """Kill tasks: their jobs end, and finished outputs stay."""
+    return _command(call, "kill", jedi_task_ids, comment)
+
+
+@operation("task.finish", "POST", "/v1/tasks/finish", OWNER)
+def finish(
+    call: Call, jedi_task_ids: TaskIds, soft: bool = False, comment: str | None = None
+) -> list[Answered]:
+    """Finish tasks early with their present outputs; `soft` lets running jobs end."""
+    return _command(call, "finish", jedi_task_ids, comment, soft=soft)
+
+
+@operation("task.retry", "POST", "/v1/tasks/retry", OWNER_OR_PRODUCTION)
+def retry(
+    call: Call,
+    jedi_task_ids: TaskIds,
+    keep: bool = False,
+    sole: bool = False,
+    discard: bool = False,
+    staged: bool = False,
+    transcend: bool = False,
+    sandbox: str | None = None,
+    comment: str | None = None,
+) -> list[Answered]:
+    """Try failed files of tasks again; `sandbox`: sha256 of new code."""
+    return _command(call, "retry", jedi_task_ids, comment, keep=keep, sole=sole, discard=discard,
+                    staged=staged, transcend=transcend, sandbox=sandbox)  # fmt: skip
+
+
+@operation("task.incexec", "POST", "/v1/tasks/incexec", OWNER)
+def incexec(
+    call: Call,
+    jedi_task_ids: TaskIds,
+    parameters: dict[str, Any] | None = None,
+    sandbox: str | None = None,
+    comment: str | None = None,
+) -> list[Answered]:
+    """Continue tasks that have ended, with new files of their inputs or changed parameters."""
+    return _command(call, "incexec", jedi_task_ids, comment, parameters=parameters,
+                    sandbox=sandbox)  # fmt: skip
+
+
+@operation("task.pause", "POST", "/v1/tasks/pause", OWNER)
+def pause(call: Call, jedi_task_ids: TaskIds, comment: str | None = None) -> list[Answered]:
+    """Pause tasks: they start nothing new, and running jobs run to their end."""
+    return _command(call, "pause", jedi_task_ids, comment)
+
+
+@operation("task.resume", "POST", "/v1/tasks/resume", OWNER)
+def resume(call: Call, jedi_task_ids: TaskIds, comment: str | None = None) -> list[Answered]:
+    """Resume paused tasks."""
+    return _command(call, "resume", jedi_task_ids, comment)
+
+
+@operation("task.avalanche", "POST", "/v1/tasks/avalanche", OWNER)
+def avalanche(call: Call, jedi_task_ids: TaskIds, comment: str | None = None) -> list[Answered]:
+    """Release all jobs of tasks without waiting for their scouts."""
+    return _command(call, "avalanche", jedi_task_ids, comment)
+
+
+@operation("task.release", "POST", "/v1/tasks/release", OWNER)
+def release(call: Call, jedi_task_ids: TaskIds, comment: str | None = None) -> list[Answered]:
+    """Stop waiting for files from tape: jobs read the tape themselves."""
+    return _command(call, "release", jedi_task_ids, comment)
+
+
+@operation("task.reassign", "POST", "/v1/tasks/reassign", OWNER)
+def reassign(
+    call: Call,
+    jedi_task_ids: TaskIds,
+    site: str | None = None,
+    nucleus: str | None = None,
+    soft: bool = False,
+    nokill: bool = False,
+    comment: str | None = None,
+) -> list[Answered]:
+    """Send tasks to another site or nucleus."""
+    return _command(call, "reassign", jedi_task_ids, comment, site=site, nucleus=nucleus,
+                    soft=soft, nokill=nokill)  # fmt: skip
+
+
+@operation("task.set_priority", "PUT", "/v1/tasks/{jedi_task_id}/priority", OWNER)
+def set_priority(call: Call, jedi_task_id: TaskId, priority: int) -> priorities.Changed:
+    """Change the priority of a task and of its waiting jobs."""
+    call.subject = f"task {jedi_task_id}"
+    return priorities.change(call.tx, call.who, jedi_task_id, priority)
+
+
+@operation("task.clean", "POST", "/v1/tasks/{jedi_task_id}/clean", OWNER)
+def clean(
+    call: Call,
+    jedi_task_id: TaskId,
+    after_days: Days = 0.0,
+    comment: str | None = None,
+    dry_run: bool = False,
+) -> list[cleaning.Cleaned]:
+    """Remove the outputs of a task that has ended, now or in some days."""
+    call.subject = f"task {jedi_task_id}"
+    return cleaning.clean(
+        call.tx, call.who, jedi_task_id, after_days, comment, dry_run=dry_run
+    )

@@ -1,0 +1,101 @@
+"""jedi_tokens of users: made, listed, revoked, their use noted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, text
+
+from jedi.taskbuffer.users.users import new_token, token_hash
+
+ID_LENGTH = 12
+"""Digits of a token's hash that name it in lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFacts:
+    """A user's token, without itself."""
+
+    token_id: str
+    name: str | None
+    scope: str
+    creation_time: datetime
+    expires_at: datetime | None
+    used_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenHolder:
+    """The holder of a token: a user, or a pilot of a site; `stale_use`: its use is to be noted."""
+
+    kind: str
+    site: str | None
+    user_name: str | None
+    scope: str | None
+    stale_use: bool
+
+
+_CHECK = text("""
+SELECT kind, site, username, scope,
+  kind = 'user' AND (used_at IS NULL OR used_at < jedi_now() - interval '1 minute')
+FROM jedi_tokens WHERE token_hash = :hash
+  AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > jedi_now())
+""")
+
+
+def holder(tx: Connection, token: str) -> TokenHolder | None:
+    """The holder of a token; None if it is unknown, expired or revoked."""
+    row = tx.execute(_CHECK, {"hash": token_hash(token)}).one_or_none()
+    return TokenHolder(*row) if row else None
+
+
+_USED = text("UPDATE jedi_tokens SET used_at = jedi_now() WHERE token_hash = :hash")
+
+
+def note_use(tx: Connection, token: str) -> None:
+    """Note that a token is used now."""
+    tx.execute(_USED, {"hash": token_hash(token)})
+
+
+_PUT = text("""
+INSERT INTO jedi_tokens (token_hash, kind, username, name, scope, expires_at)
+VALUES (:hash, 'user', :user, :name, :scope,
+  jedi_now() + make_interval(secs => CAST(:lifetime_s AS float8)))
+""")
+
+
+def put_user_token(
+    tx: Connection, user_name: str, name: str | None, scope: str, lifetime_s: float
+) -> str:
+    """Make a token of a user; it can't be read again."""
+    token = new_token()
+    tx.execute(_PUT, {"hash": token_hash(token), "user": user_name, "name": name, "scope": scope,
+                      "lifetime_s": lifetime_s})  # fmt: skip
+    return token
+
+
+_LIST = text(f"""
+SELECT left(token_hash, {ID_LENGTH}), name, scope, creationtime, expires_at, used_at
+FROM jedi_tokens WHERE kind = 'user' AND username = :user AND revoked_at IS NULL
+  AND (expires_at IS NULL OR expires_at > jedi_now())
+ORDER BY creationtime
+""")
+
+
+def tokens_of(tx: Connection, user_name: str) -> Sequence[TokenFacts]:
+    """The valid tokens of a user, the oldest first."""
+    return [TokenFacts(*row) for row in tx.execute(_LIST, {"user": user_name})]
+
+
+_REVOKE = text(f"""
+UPDATE jedi_tokens SET revoked_at = jedi_now()
+WHERE kind = 'user' AND username = :user AND left(token_hash, {ID_LENGTH}) = :id
+  AND revoked_at IS NULL
+""")
+
+
+def revoke(tx: Connection, user_name: str, token_id: str) -> bool:
+    """Revoke a token of a user; False: he has none of this id."""
+    return tx.execute(_REVOKE, {"user": user_name, "id": token_id}).rowcount > 0

@@ -1,0 +1,104 @@
+"""jedi_audit and jedi_requests: changes that callers of the service made, and what they were
+answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from jedi.core.errors import Refused
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """A change: when, the user, the way by which he was known, the operation, its object and
+    arguments, and the peer's address."""
+
+    audit_id: int
+    time: datetime
+    user_name: str
+    way: str
+    operation: str
+    subject: str | None
+    arguments: dict[str, Any]
+    address: str | None
+    request_id: str | None
+
+
+_NOTE = text("""
+INSERT INTO jedi_audit (username, way, operation, subject, arguments, address, request_id)
+VALUES (:user, :way, :operation, :subject, CAST(:arguments AS jsonb), :address, :request_id)
+""")
+
+
+def note(
+    tx: Connection,
+    user_name: str,
+    way: str,
+    operation: str,
+    subject: str | None,
+    arguments: str,
+    address: str | None,
+    request_id: str | None,
+) -> None:
+    """Note a change, in its own transaction; `arguments` are a JSON object."""
+    tx.execute(_NOTE, {"user": user_name, "way": way, "operation": operation, "subject": subject,
+                       "arguments": arguments, "address": address,
+                       "request_id": request_id})  # fmt: skip
+
+
+_ENTRIES = text("""
+SELECT audit_id, creationtime, username, way, operation, subject, arguments, address, request_id
+FROM jedi_audit
+WHERE (CAST(:user AS text) IS NULL OR username = :user)
+  AND (CAST(:operation AS text) IS NULL OR operation = :operation)
+  AND (CAST(:subject AS text) IS NULL OR subject = :subject)
+  AND (CAST(:before AS bigint) IS NULL OR audit_id < :before)
+ORDER BY audit_id DESC LIMIT :limit
+""")
+
+
+def entries(
+    tx: Connection,
+    user_name: str | None,
+    operation: str | None,
+    subject: str | None,
+    before: int | None,
+    limit: int,
+) -> Sequence[AuditEntry]:
+    """Changes, the newest first; None: of all. `before`: older than this entry."""
+    values = {"user": user_name, "operation": operation, "subject": subject, "before": before,
+              "limit": limit}  # fmt: skip
+    return [AuditEntry(*row) for row in tx.execute(_ENTRIES, values)]
+
+
+_BEGIN = text("""
+INSERT INTO jedi_requests (request_key, digest) VALUES (:key, :digest)
+ON CONFLICT DO NOTHING RETURNING 1
+""")
+_FOUND = text("SELECT digest, answer FROM jedi_requests WHERE request_key = :key")
+_END = text("UPDATE jedi_requests SET answer = :answer WHERE request_key = :key")
+
+
+def begin(tx: Connection, user_name: str, key: str, digest: str) -> str | None:
+    """Begin a request under a caller's key: None, or the answer that it was given before. Waits
+    for the same request in progress. Refused: the key belongs to another request."""
+    values = {"key": f"{user_name} {key}", "digest": digest}
+    if tx.execute(_BEGIN, values).first():
+        return None
+    row = tx.execute(_FOUND, values).one()
+    if row.digest != digest:
+        raise Refused(
+            "This Idempotency-Key belongs to another request: choose a new one.", code="key_reused"
+        )
+    answer: str = row.answer
+    return answer
+
+
+def end(tx: Connection, user_name: str, key: str, answer: str) -> None:
+    """Keep the answer to a request."""
+    tx.execute(_END, {"key": f"{user_name} {key}", "answer": answer})
