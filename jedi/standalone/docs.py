@@ -28,6 +28,7 @@ from jedi.core.states import Edge, Machine
 from jedi.spec.tasks import reference, unsupported
 from jedi.standalone import dogdocs, pgidocs, simulatordocs
 from jedi.standalone.brokerdocs import brokerage_page
+from jedi.standalone.clientdocs import api_page, models_module, operations_module
 from jedi.standalone.knobclasses import knob_values_module
 from jedi.standalone.scratch import database
 from jedi.standalone.statementdocs import statements_page
@@ -53,6 +54,9 @@ def pages(tx: Connection, root: Path = ROOT) -> dict[Path, str]:
     return {
         **{root / "schema" / name: sql for name, sql in picture.draw(tx).items()},
         root / "docs/brokerage.md": _page(brokerage_page(_grid)),
+        root / "docs/api.md": _page(api_page()),
+        root / "client/src/jedi_client/models.py": models_module(),
+        root / "client/src/jedi_client/operations.py": operations_module(),
         root / "docs/columns.md": columns_page(),
         root / "docs/states.md": states_page(),
         root / "docs/reasons.md": reasons_page(),

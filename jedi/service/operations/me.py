@@ -17,7 +17,7 @@ from jedi.taskbuffer.users.audit import AuditEntry
 
 @dataclass(frozen=True, slots=True)
 class Me:
-    """The caller as the service knows him: role, the way of his identity, the scope of his token."""
+    """The caller: role, way of the identity (socket, token, oidc), scope of the token."""
 
     user_name: str
     role: str

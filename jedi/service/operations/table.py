@@ -190,4 +190,3 @@ def operation(
         return run
 
     return enter
-

@@ -229,6 +229,4 @@ def clean(
 ) -> list[cleaning.Cleaned]:
     """Remove the outputs of a task that has ended, now or in some days."""
     call.subject = f"task {jedi_task_id}"
-    return cleaning.clean(
-        call.tx, call.who, jedi_task_id, after_days, comment, dry_run=dry_run
-    )
+    return cleaning.clean(call.tx, call.who, jedi_task_id, after_days, comment, dry_run=dry_run)

@@ -1,0 +1,221 @@
+"""Requests over the unix socket, HTTP or HTTPS, on one kept connection, and their errors.
+
+A change carries an Idempotency-Key of its own: it is repeated once if the connection was lost, and
+happens once all the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import secrets
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
+
+from jedi_client.errors import (
+    BadInput,
+    Forbidden,
+    JediError,
+    NotFound,
+    Problem,
+    Refused,
+    Unreachable,
+)
+from jedi_client.profiles import Profile
+from jedi_client.typed import typed
+
+ANSWER_S = 120.0
+PIECE = 2**18
+"""Bytes read at a time."""
+
+_KINDS: Mapping[int, type[JediError]] = {
+    401: Forbidden, 403: Forbidden, 404: NotFound, 409: Refused, 503: Unreachable,
+}  # fmt: skip
+_LOST = (http.client.HTTPException, ConnectionError, TimeoutError, OSError)
+
+T = TypeVar("T")
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over a unix socket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("jedi", timeout=ANSWER_S)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+class _PinnedConnection(http.client.HTTPSConnection):
+    """HTTPS with a server that has one certificate and no other."""
+
+    def __init__(self, host: str, port: int | None, pin: str) -> None:
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE  # the pin says more than a chain of signatures
+        super().__init__(host, port, timeout=ANSWER_S, context=context)
+        self._pin = pin.replace(":", "").lower()
+
+    def connect(self) -> None:
+        super().connect()
+        shown = self.sock.getpeercert(binary_form=True) or b""
+        if not secrets.compare_digest(hashlib.sha256(shown).hexdigest(), self._pin):
+            self.close()
+            raise Forbidden(
+                f"{self.host} shows another certificate than the pinned one: do not trust it, or "
+                "log in again with --pin.", code="wrong_certificate",
+            )  # fmt: skip
+
+
+class Transport:
+    """A connection to a service, opened by the first request."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self._connection: http.client.HTTPConnection | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; the next request opens another."""
+        if self._connection:
+            self._connection.close()
+            self._connection = None
+
+    def call(
+        self, method: str, path: str, names: Mapping[str, object], arguments: Mapping[str, Any],
+        answer: type[T] | Any,
+    ) -> T:  # fmt: skip
+        """Ask for an operation: `names` fill its path, None in `arguments` is left out. The answer
+        as a value of type `answer`."""
+        given = {key: value for key, value in arguments.items() if value is not None}
+        place = path.format(**{key: quote(str(one), safe="") for key, one in names.items()})
+        if method == "GET":
+            query = urlencode({key: _in_query(value) for key, value in given.items()}, doseq=True)
+            body, headers = None, {}
+            place = f"{place}?{query}" if query else place
+        else:
+            body = json.dumps(given).encode()
+            headers = {"Content-Type": "application/json", "Idempotency-Key": secrets.token_hex(16)}
+        with self.request(method, place, body, headers) as response:
+            found: T = typed(answer, json.loads(response.read() or b"null"))
+        return found
+
+    @contextmanager
+    def request(
+        self, method: str, place: str, body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Iterator[http.client.HTTPResponse]:  # fmt: skip
+        """The response to a request, to be read within the block. Any JediError that the service
+        answers; Unreachable."""
+        known = {"Accept": "application/json", **(headers or {})}
+        if self.profile.token:
+            known["Authorization"] = f"Bearer {self.profile.token}"
+        response = self._send(method, place, body, known)
+        try:
+            if response.status >= 400:
+                raise error_of(response.status, response.read(), self.profile.url)
+            yield response
+        finally:
+            if not response.isclosed() or response.will_close:
+                self.close()
+
+    def _send(
+        self, method: str, place: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> http.client.HTTPResponse:
+        fresh = self._connection is None
+        try:
+            return self._once(method, place, body, headers)
+        except ssl.SSLCertVerificationError as error:
+            raise Unreachable(
+                f"{self.profile.url} has a certificate that nobody vouches for "
+                f"({error.verify_message}). Log in with --ca FILE or --pin SHA256.",
+                code="bad_certificate",
+            ) from error
+        except _LOST as error:
+            self.close()
+            if isinstance(error, FileNotFoundError | ConnectionRefusedError | PermissionError):
+                raise self._away(error) from error
+            if fresh and not isinstance(error, ConnectionError | http.client.HTTPException):
+                raise self._away(error) from error
+        try:  # a kept connection may have ended meanwhile, or the service was started again
+            return self._once(method, place, body, headers)
+        except _LOST as error:
+            self.close()
+            raise self._away(error) from error
+
+    def _once(
+        self, method: str, place: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> http.client.HTTPResponse:
+        if self._connection is None:
+            self._connection = _connection(self.profile)
+        self._connection.request(method, place, body, dict(headers))
+        return self._connection.getresponse()
+
+    def _away(self, error: Exception) -> Unreachable:
+        url = self.profile.url
+        if isinstance(error, PermissionError):
+            return Unreachable(
+                f"You may not open {url.removeprefix('unix:')}: ask its owner (knob "
+                "api.socket_group), or log in at the service's URL with jedi-task login.",
+                code="socket_closed",
+            )
+        remedy = "Start it with `jedi up`" if url.startswith("unix:") else "Ask its operators"
+        why = getattr(error, "strerror", None) or type(error).__name__
+        return Unreachable(f"JEDI does not answer at {url} ({why}). {remedy}.")
+
+
+def _in_query(value: Any) -> Any:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case list() | tuple():
+            return [_in_query(one) for one in value]
+        case _:
+            return value
+
+
+def _connection(profile: Profile) -> http.client.HTTPConnection:
+    if profile.url.startswith("unix:"):
+        return _UnixConnection(profile.url.removeprefix("unix:"))
+    url = urlsplit(profile.url)
+    host = url.hostname or ""
+    if url.scheme == "http":
+        return http.client.HTTPConnection(host, url.port, timeout=ANSWER_S)
+    if profile.pin:
+        return _PinnedConnection(host, url.port, profile.pin)
+    context = ssl.create_default_context(cafile=profile.ca)
+    return http.client.HTTPSConnection(host, url.port, timeout=ANSWER_S, context=context)
+
+
+def error_of(status: int, body: bytes, url: str) -> JediError:
+    """The error that an answer stands for."""
+    try:
+        found = json.loads(body)
+        code, sentence, facts = found["code"], found["sentence"], found["facts"]
+    except (ValueError, KeyError, TypeError):
+        return Unreachable(
+            f"{url} answers with status {status} and not as JEDI does: is it the right server?",
+            code="not_jedi", status=status,
+        )  # fmt: skip
+    if problems := facts.get("problems"):
+        return BadInput([Problem(p["path"], p["value"], p["rule"], p.get("remedy", ""))
+                         for p in problems])  # fmt: skip
+    facts = {key: value for key, value in facts.items() if key not in ("code", "sentence")}
+    return _KINDS.get(status, JediError)(sentence, code=code, **facts)

@@ -1,0 +1,92 @@
+"""The client's transport against the service's process: unix socket, TCP with a token, TLS."""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from jedi_client import connect, profiles
+from jedi_client.errors import BadInput, Forbidden, JediError, NotFound, Unreachable
+from jedi_client.operations import Client
+from jedi_client.profiles import Profile
+from support.service_process import running
+from support.task_rows import good, put
+
+from jedi.agent.base import World
+from jedi.core.settings import caller
+from jedi.host.home import Home
+
+
+@pytest.fixture
+def client(world: World) -> Iterator[Client]:
+    with running(world), Client(Profile(f"unix:{Home(world.settings.home).api_socket}")) as client:
+        yield client
+
+
+def test_answers_have_the_types_that_the_table_promises(world: World, client: Client) -> None:
+    [task] = put(world, good())
+    [summary] = client.task_list(user="anna")
+    assert (summary.jedi_task_id, summary.status) == (task, "registered")
+    assert summary.creation_date.tzinfo is not None
+    details = client.task_show(task)
+    assert details.task == summary and details.datasets == []
+    [refused] = client.task_kill(jedi_task_ids=[task], comment="not mine")
+    assert (refused.accepted, refused.error) == (False, "forbidden")
+
+
+def test_errors_are_the_services(client: Client) -> None:
+    with pytest.raises(NotFound, match="There is no task 99") as missing:
+        client.task_show(99)
+    assert missing.value.facts == {"jedi_task_id": 99}
+    with pytest.raises(BadInput) as wrong:
+        client.task_kill(jedi_task_ids=[])
+    assert [problem.path for problem in wrong.value.problems] == ["jedi_task_ids"]
+    with pytest.raises(NotFound, match="token list"):
+        client.token_revoke("000000000000")
+
+
+def test_a_lost_connection_is_opened_again(client: Client) -> None:
+    client.me_show()
+    assert client._connection is not None and client._connection.sock is not None
+    client._connection.sock.shutdown(2)
+    assert client.me_show().user_name == caller()
+
+
+def test_no_service_is_a_sentence_with_its_remedy(tmp_path: Path) -> None:
+    with pytest.raises(Unreachable, match="jedi up"), Client(Profile(f"unix:{tmp_path}/x")) as none:
+        none.me_show()
+    with pytest.raises(Unreachable, match="does not answer at http"):
+        Client(Profile("http://127.0.0.1:1")).me_show()
+
+
+def test_profiles_lie_in_a_file_of_the_users_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "settings" / "profiles.json"
+    monkeypatch.setenv("JEDI_PROFILES", str(path))
+    grid = Profile("https://jedi.example.org", "secret", pin=hashlib.sha256(b"").hexdigest())
+    profiles.save({"grid": grid})
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert profiles.chosen(name="grid") == grid
+    assert profiles.chosen("https://jedi.example.org/") == grid
+    with pytest.raises(BadInput, match="no such profile"):
+        profiles.chosen(name="moon")
+    path.chmod(0o644)
+    with pytest.raises(JediError, match="others may read it"):
+        profiles.load()
+
+
+def test_a_url_is_checked() -> None:
+    with pytest.raises(BadInput, match="https://"):
+        connect("ftp://jedi")
+
+
+def test_tokens_speak_from_elsewhere(world: World, client: Client) -> None:
+    made = client.token_create(name="laptop", scope="read", days=1)
+    other = Client(Profile(client.profile.url, made.token))
+    assert (other.me_show().way, other.me_show().scope) == ("token", "read")
+    with pytest.raises(Forbidden, match="needs `all`"):
+        other.task_pause(jedi_task_ids=[1])
