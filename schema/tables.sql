@@ -79,6 +79,21 @@ CREATE TABLE jedi_agents (
     CONSTRAINT jedi_agents_pk PRIMARY KEY (agent, process)
 );
 
+-- changes that callers of the service made
+CREATE TABLE jedi_audit (
+    audit_id bigserial,                                    -- order
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    username text NOT NULL,                                -- the caller
+    way text NOT NULL,                                     -- socket, token or oidc
+    operation text NOT NULL,                               -- the operation's name
+    subject text,                                          -- the object, such as task 17
+    arguments jsonb NOT NULL,                              -- the arguments, long texts cut
+    address text,                                          -- the peer's address; a process id on the unix socket
+    request_id text,                                       -- the request, as the access log names it
+    CONSTRAINT jedi_audit_pk PRIMARY KEY (audit_id)
+);
+CREATE INDEX jedi_audit_time_ix ON jedi_audit (creationtime);
+
 -- decisions of brokers
 CREATE TABLE jedi_broker_decisions (
     decision_id bigserial,                                 -- order
@@ -681,6 +696,16 @@ CREATE TABLE jedi_queue_shares (
     CONSTRAINT jedi_queue_shares_pk PRIMARY KEY (queue_id)
 );
 
+-- answers to requests with an Idempotency-Key
+CREATE TABLE jedi_requests (
+    request_key text NOT NULL,                             -- the caller and his key
+    digest text NOT NULL,                                  -- sha256 of operation and arguments
+    answer text,                                           -- the answer in JSON
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    CONSTRAINT jedi_requests_pk PRIMARY KEY (request_key)
+);
+CREATE INDEX jedi_requests_time_ix ON jedi_requests (creationtime);
+
 -- shapes of jobs; the first that matches wins
 CREATE TABLE jedi_resource_types (
     resource_type text NOT NULL,  -- name
@@ -974,7 +999,11 @@ CREATE TABLE jedi_tokens (
     creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
     expires_at timestamptz,                                -- until when
     revoked_at timestamptz,                                -- taken back
-    CONSTRAINT jedi_tokens_pk PRIMARY KEY (token_hash)
+    name text,                                             -- the user's name for it
+    scope text,                                            -- its use: read, submit or all
+    used_at timestamptz,                                   -- last use, to the minute
+    CONSTRAINT jedi_tokens_pk PRIMARY KEY (token_hash),
+    CONSTRAINT jedi_tokens_scope_ck CHECK (scope = ANY (ARRAY['read', 'submit', 'all']))
 );
 
 -- users and their permissions

@@ -112,7 +112,7 @@ class JobMetric:
 
 @dataclass(frozen=True, slots=True)
 class DatasetSummary:
-    """A dataset of a task, with its counters and how it is used (spec.dataset.Attributes)."""
+    """A dataset of a task, with its counters and how it is used (see Attributes)."""
 
     dataset_id: int
     name: str
@@ -180,7 +180,7 @@ class TaskDetails:
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """A dataset, and the files in it that are not to be kept any longer."""
+    """A dataset, and its files that JEDI will remove."""
 
     dataset: str
     files: int
@@ -261,7 +261,7 @@ class JobSummary:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A task with its priority, and how many queued jobs follow it."""
+    """A task with its priority, and the number of queued jobs that got it."""
 
     jedi_task_id: int
     priority: int
