@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 STRESS_S ?= 1800
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo test test-slurm stress lint generate verify docs lock bench clean
+.PHONY: help demo test test-all test-slurm stress lint generate verify docs lock bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -31,7 +31,10 @@ $(STAMP): $(DEMO) requirements-dev.txt
 demo: $(DEMO) ## run real tasks in a scratch home and show the result
 	@$(BIN)/python -m jedi.demo
 
-test: $(STAMP) ## run all tests on a private PostgreSQL
+test: $(STAMP) ## run all but the long tests, at most 12 minutes on two cores
+	@$(BIN)/python -m pytest -n $(WORKERS) -m 'not long'
+
+test-all: $(STAMP) ## run all tests, about half an hour on two cores
 	@$(BIN)/python -m pytest -n $(WORKERS)
 
 test-slurm: $(STAMP) ## 1,000 jobs through a real Slurm while things die (root, Debian's slurmd)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import structlog
 from sqlalchemy import Engine
-from support.databases import drop_database, new_database
+from support.databases import drop_database, leave, new_database
 from support.dogs import START
 from support.helpers import make_world
 from support.seen import (  # noqa: F401 - pytest finds its hooks here
@@ -40,9 +40,11 @@ def server() -> Iterator[str]:
     """The URL of a PostgreSQL server where databases may be created."""
     if given := os.environ.get("JEDI_TEST_DATABASE_URL"):
         yield given
+        leave(given)
         return
     with scratch.server(shared_buffers="128MB", **scratch.CARELESS) as url:
         yield url
+        leave(url)
 
 
 @pytest.fixture(autouse=True)

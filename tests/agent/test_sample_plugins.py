@@ -17,6 +17,8 @@ from jedi.agent.plugins import ROOMS
 from jedi.demo.__main__ import still_running
 from jedi.host.home import Home
 
+pytestmark = pytest.mark.long
+
 CHECKOUT = Path(__file__).parents[2]
 PLUGINS = CHECKOUT / "examples" / "plugins"
 QUEUE = "- {queue_id: 10, queue_name: sample, queue_type: user, vo: sample, queue_order: 10}\n"

@@ -1,5 +1,7 @@
 """The service's routes and its process."""
 
+# Raw UPDATEs: a command that the job builder does not take.
+
 from __future__ import annotations
 
 import hashlib

@@ -6,6 +6,8 @@ data"; "Throttled jobs and tasks": "when one task uses 100 input datasets and 1 
 only at busy sites, the first jobs go to data and thus jobs for the 99 datasets keep running".
 """
 
+# Raw UPDATEs: a task that waits is ready again without its cause going.
+
 from __future__ import annotations
 
 import json
@@ -14,9 +16,9 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
-from support.commanding import soon
 from support.generating import document, generate, ready, rows
 from support.helpers import put_file_dataset
+from support.situations import set_sites, soon
 from support.task_rows import INPUT, OUTPUT, row_of
 
 from jedi.agent.base import World
@@ -88,7 +90,7 @@ def test_each_dataset_goes_to_its_site(grid: World) -> None:
 def test_a_dataset_that_has_no_site_keeps_no_other_waiting(grid: World) -> None:
     """Not even if it comes first and has more files than a cycle takes."""
     (task,) = ready(grid, document(**BOTH))
-    do(grid, "UPDATE jedi_sites SET status = 'offline' WHERE site = 'SITE_A'")
+    set_sites(grid, "SITE_A", status="offline")
     with grid.engine.begin() as tx:
         for name, value in {"jobgen.n_files": 1, "jobgen.hard_max_files_per_job": 1}.items():
             knobs.put(tx, name, value, "olga")
@@ -108,7 +110,7 @@ def test_a_dataset_that_has_no_site_keeps_no_other_waiting(grid: World) -> None:
     assert made(grid) == {("demo:two", "SITE_B", 4)}
     row = row_of(grid, task)
     assert (row.status, row.reason_code) == ("pending", "no_site_now")
-    do(grid, "UPDATE jedi_sites SET status = 'online'")
+    set_sites(grid, status="online")
     for _ in range(4):
         soon(grid)
         do(grid, f"UPDATE jedi_tasks SET status = 'running' WHERE jeditaskid = {task}")

@@ -1,6 +1,8 @@
 """Figures that say nothing or nonsense: files and `jedi site set` refuse them; where they were put
 into rows by hand, whoever reads them takes them as not said."""
 
+# Raw UPDATEs: odd figures are the point.
+
 from __future__ import annotations
 
 import json

@@ -1,6 +1,8 @@
 """Every reason of every broker, really produced: a site for each, with one fault, is refused by the
 real agents for that fault alone, and `jedi-task why` says so."""
 
+# Raw UPDATEs: tasks skip the nucleus brokerage.
+
 from __future__ import annotations
 
 import json

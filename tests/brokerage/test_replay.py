@@ -1,5 +1,7 @@
 """Decisions of real tasks made again, to the bit, and in other worlds."""
 
+# Raw UPDATEs: a stored decision is altered, so that its replay must differ.
+
 from __future__ import annotations
 
 import json
@@ -9,6 +11,7 @@ import pytest
 from sqlalchemy import text
 from support.generating import catalogue, document, generate, ready, rows, use
 from support.helpers import add_site
+from support.situations import set_sites, soon
 
 from jedi.agent.base import World
 from jedi.brokerage.agent import TaskBroker
@@ -70,9 +73,9 @@ def test_later_decisions_remember_the_sites_used_before(grid: World) -> None:
     do(grid, "UPDATE jedi_sites SET status = 'paused' WHERE site <> 'SITE_B'")
     do(grid, "UPDATE jedi_datasets SET nfilestobeused = 2 WHERE type = 'input'")
     generate(grid)
-    do(grid, "UPDATE jedi_sites SET status = 'online'")
+    set_sites(grid, status="online")
     do(grid, "UPDATE jedi_datasets SET nfilestobeused = 6 WHERE type = 'input'")
-    do(grid, "UPDATE jedi_tasks SET next_run_at = NULL")
+    soon(grid)
     generate(grid)
     found = ask(grid, decided(grid))
     assert found.same and found.chosen[0][0] == "SITE_B"

@@ -1,5 +1,7 @@
 """Fifty sites without pilots: jobs spread by the weights that brokers say, slots by shares."""
 
+# Raw UPDATEs: all but a few sites are offline.
+
 from __future__ import annotations
 
 import random
@@ -11,6 +13,7 @@ from math import sqrt
 import pytest
 from sqlalchemy import text
 from support.generating import catalogue, document, generate, ready, rows
+from support.situations import soon
 
 from jedi.agent.base import World
 from jedi.spec.jobs.wire import Resources
@@ -143,6 +146,7 @@ def fill(world: World, site: str, slots: int, request: str) -> list[int]:
     return [job.panda_id for job in held]
 
 
+@pytest.mark.long
 def test_slots_go_to_shares_by_what_they_may_use(grid: World) -> None:
     dice = random.Random(5)
     catalogue(grid, in_=300).endpoints = ["SITE_A_DATADISK"]
@@ -154,7 +158,7 @@ def test_slots_go_to_shares_by_what_they_may_use(grid: World) -> None:
     used: deque[Counter[str]] = deque(maxlen=15)
     for turn in range(18):
         with grid.engine.begin() as tx:
-            tx.execute(text("UPDATE jedi_tasks SET next_run_at = NULL"))
+            soon(tx)
         generate(grid)
         ended = {site: [job for job in jobs if dice.random() < 0.2] for site, jobs in at.items()}
         finish(grid, sorted(job for jobs in ended.values() for job in jobs))

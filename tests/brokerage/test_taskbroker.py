@@ -1,5 +1,7 @@
 """The TaskBroker on a real database: production tasks get a nucleus, or a reason."""
 
+# Raw UPDATEs: space of endpoints that a dog measures; a task changes in between.
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -7,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import text
 from support.generating import Catalogue, catalogue, document, generate, ready, rows
+from support.situations import set_sites, soon
 from support.task_rows import row_of
 
 from jedi.agent.base import World
@@ -87,7 +90,7 @@ def test_a_nucleus_that_is_down_is_passed_over(world: World) -> None:
     (task,) = assigning(world)
     set_space(world, SITE_A=500, SITE_B=900)
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_sites SET state = 'DOWN' WHERE site = 'SITE_B'"))
+        set_sites(tx, "SITE_B", state="DOWN")
     TaskBroker(world).run_once()
     assert row_of(world, task).nucleus == "SITE_A"
 
@@ -96,7 +99,7 @@ def test_no_nucleus_yet(world: World) -> None:
     catalogue(world, in_=2)
     (task,) = assigning(world)
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_sites SET state = 'DOWN'"))
+        set_sites(tx, state="DOWN")
     TaskBroker(world).run_once()
     row = row_of(world, task)
     assert (row.status, row.nucleus, row.reason_code) == ("assigning", None, "no_nucleus")
@@ -106,8 +109,8 @@ def test_no_nucleus_yet(world: World) -> None:
     assert row.next_run_at is not None
     assert TaskBroker(world).run_once() == 0  # it waits
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_sites SET state = 'ACTIVE'"))
-        tx.execute(text("UPDATE jedi_tasks SET next_run_at = NULL"))
+        set_sites(tx, state="ACTIVE")
+        soon(tx)
     TaskBroker(world).run_once()
     assert row_of(world, task).status == "ready"
 

@@ -1,6 +1,8 @@
 """The world as brokers see it, from a real database: counts, links, freshness, and rows that say
 nothing or nonsense. Then tasks of a grid through both brokerages."""
 
+# Raw UPDATEs: odd values of sites are the point; scouts that measure tasks do not run here.
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,7 @@
 """`jedi` as people type it."""
 
+# Raw UPDATEs: a command that the job builder does not take.
+
 from __future__ import annotations
 
 import os
@@ -240,6 +242,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
         select.select([], [], [], 0.05)
 
 
+@pytest.mark.long
 def test_somebody_elses_database_is_used_and_left(empty_url: str, tmp_path: Path) -> None:
     system = System(tmp_path / "home", JEDI_DATABASE_URL=empty_url)
     try:
@@ -280,6 +283,7 @@ def test_a_second_start_is_refused_politely(system: System) -> None:
     assert f"process {pid}" in system.spawn("up", "--detach", code=1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["JobGenerator", "api", "PostgreSQL"])
 def test_what_is_killed_comes_back(system: System, name: str) -> None:
     victim = system.processes()[name]
@@ -315,6 +319,7 @@ def test_the_log_of_the_supervisor_is_cut_while_it_lives(system: System) -> None
     wait_until(lambda: system.ready("Mover", 2))
 
 
+@pytest.mark.long
 def test_a_killed_supervisor_leaves_a_field_that_can_be_used_again(system: System) -> None:
     before = system.processes()
     before.pop("PostgreSQL")
@@ -332,6 +337,7 @@ def test_down_ends_everything_and_may_be_repeated(system: System) -> None:
     system.run("status", code=3)
 
 
+@pytest.mark.long
 def test_down_tidies_up_after_a_killed_supervisor(system: System) -> None:
     system.spawn("up", "--detach", "--copies", "2")
     before = system.processes()
@@ -343,6 +349,7 @@ def test_down_tidies_up_after_a_killed_supervisor(system: System) -> None:
     assert system.processes() == {}
 
 
+@pytest.mark.long
 def test_who_deletes_the_home_ends_everything(system: System) -> None:
     system.spawn("up", "--detach")
     before = system.processes()
@@ -368,6 +375,7 @@ def job(engine: Engine, panda_id: int) -> Any:
         ).one()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "drain", "status", "reported"),
     [("sleep 600", "0", "closed", None), ("sleep 2", "60", "failed", "failed")],
@@ -398,6 +406,7 @@ def test_down_waits_for_jobs_and_closes_the_others(
     assert (found.pilot_result, found.status) == (reported, status)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_the_foreground_ends_in_order(system: System, number: signal.Signals) -> None:
     foreground = subprocess.Popen(

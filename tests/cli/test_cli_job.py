@@ -1,5 +1,7 @@
 """`jedi-job`: jobs in their owners' hands, looked at, cancelled, held and released."""
 
+# Raw UPDATEs: ages and owners of jobs that the builder makes for one user.
+
 from __future__ import annotations
 
 import re

@@ -1,5 +1,7 @@
 """`jedi-task` as people and programs use it: what it prints, and its exit codes."""
 
+# Raw UPDATEs: long and odd texts are the point; counts of jobs that do not run here.
+
 from __future__ import annotations
 
 import fcntl

@@ -1,5 +1,7 @@
 """Inputs that are missing or damaged where a job runs are skipped, and do no harm to others."""
 
+# Raw UPDATEs: pilots that report bad files are not there.
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,7 @@
 """Feeding: what is in the input datasets becomes rows, each file once."""
 
+# Raw UPDATEs: files and tasks end without their jobs.
+
 from __future__ import annotations
 
 import threading
@@ -14,6 +16,8 @@ from sqlalchemy import text
 from support.feed import look_again, named
 from support.helpers import put_file_dataset
 from support.job_rows import watch
+from support.situations import lose_task
+from support.statuses import input_statuses, statuses
 from support.task_rows import INPUT, OUTPUT, good, put, row_of
 
 from jedi.agent.base import World
@@ -58,11 +62,6 @@ def feed(world: World, *documents: dict[str, Any], label: str = "user") -> list[
     assert TaskRefiner(world).run_once() == len(ids)
     assert ContentsFeeder(world).run_once() == len(ids)
     return ids
-
-
-def statuses(world: World, task_id: int) -> dict[str, str]:
-    with world.engine.begin() as tx:
-        return {file.lfn: file.status for file in service.files(tx, task_id)}
 
 
 def dataset(world: World, task_id: int, name: str = "demo:in") -> service.DatasetSummary:
@@ -143,12 +142,12 @@ def test_new_files_come_lost_files_go_and_come_back(world: World) -> None:
     ddm.files = {"demo:in": files[2:]}
     look_again(world, task_id)
     expected = {"f00000": "running", "f00001": "lost", "f00002": "ready", "f00003": "ready"}
-    assert statuses(world, task_id) == expected
+    assert input_statuses(world, task_id) == expected
     found = dataset(world, task_id)
     assert (found.n_files, found.n_files_to_be_used, found.n_files_missing) == (4, 4, 1)
     ddm.files = {"demo:in": files}
     look_again(world, task_id)
-    assert statuses(world, task_id) == {**expected, "f00001": "ready"}
+    assert input_statuses(world, task_id) == {**expected, "f00001": "ready"}
     assert dataset(world, task_id).n_files_missing == 0
 
 
@@ -192,7 +191,7 @@ def test_unusable_input_breaks_the_task(
     assert (task.status, task.reason_code) == ("tobroken", code)
     assert word in task.errordialog and task.reason_facts == {"datasets": ["demo:in"]}
     assert dataset(world, task_id).status == "broken"
-    assert not statuses(world, task_id)
+    assert not statuses(world, task_id, "files")
 
 
 def test_an_unknown_dataset_breaks_the_task(world: World) -> None:
@@ -244,7 +243,7 @@ def test_a_dataset_that_another_task_makes_is_waited_for(world: World) -> None:
         )
         datasets.wake_consumers(tx, ["demo:made"])
     assert ContentsFeeder(world).run_once() == 1
-    assert statuses(world, task_id) == {"m": "ready"}
+    assert input_statuses(world, task_id) == {"m": "ready"}
 
 
 def test_a_dataset_that_was_never_made_breaks_the_task(world: World) -> None:
@@ -326,11 +325,10 @@ def test_a_stale_worker_writes_nothing(world: World) -> None:
         items = feeder.claim(tx, 10)
     results = [(item, feeder.work(item)) for item in items]
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_tasks SET lock_seq = lock_seq + 1 WHERE jeditaskid = :t"),
-                   {"t": lost})  # fmt: skip
+        lose_task(tx, lost)
     with world.engine.begin() as tx:
         feeder.apply(tx, results)
-    assert not statuses(world, lost) and len(statuses(world, kept)) == 3
+    assert not statuses(world, lost, "files") and len(input_statuses(world, kept)) == 3
     assert (row_of(world, lost).status, row_of(world, kept).status) == ("defined", "ready")
 
 
@@ -354,7 +352,7 @@ def test_two_feeders_feed_each_task_once(world: World) -> None:
         thread.join()
     assert sum(fed) == 30
     for task_id in ids:
-        assert dataset(world, task_id).n_files == len(statuses(world, task_id)) == 50
+        assert dataset(world, task_id).n_files == len(input_statuses(world, task_id)) == 50
 
 
 def test_a_long_look_up_keeps_the_leases_of_the_whole_batch(world: World) -> None:

@@ -1,5 +1,7 @@
 """Open datasets: files are worked on as they come, and the end is the dataset's end."""
 
+# Raw UPDATEs: time passes.
+
 from __future__ import annotations
 
 import json
@@ -8,7 +10,9 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 from support.helpers import put_file_dataset
-from support.open_datasets import grow, master, statuses
+from support.open_datasets import grow, master
+from support.situations import soon
+from support.statuses import input_statuses
 from support.task_rows import INPUT, OUTPUT, good, put, row_of
 from support.working import ENDPOINT, cycle, end_jobs
 
@@ -38,13 +42,13 @@ def test_files_are_worked_on_as_they_come(world: World) -> None:
     task_id = start(world)
     assert (master(world).status, master(world).state) == ("running", "open")
     cycle(world)
-    assert statuses(world, task_id) == {"a": "finished", "b": "finished"}
+    assert input_statuses(world, task_id) == {"a": "finished", "b": "finished"}
     assert (row_of(world, task_id).status, row_of(world, task_id).reason_code) == (
         "defined", "input_open",
     )  # fmt: skip
     grow(world, "c")
     cycle(world)
-    assert statuses(world, task_id)["c"] == "finished"
+    assert input_statuses(world, task_id)["c"] == "finished"
     assert row_of(world, task_id).status == "defined"
     close(world)
     cycle(world)
@@ -80,16 +84,16 @@ def test_a_dataset_that_closes_empty_breaks_the_task(world: World) -> None:
 def test_files_of_an_open_dataset_come_in_full_jobs(world: World) -> None:
     grow(world, "a", "b", "c")
     task_id = start(world, nFilesPerJob=2)
-    assert statuses(world, task_id) == {"a": "ready", "b": "ready", "c": "pending"}
+    assert input_statuses(world, task_id) == {"a": "ready", "b": "ready", "c": "pending"}
     assert (master(world).nfiles, master(world).nfilestobeused) == (3, 2)
     cycle(world)
     grow(world, "d", "e")
     cycle(world)
     expected = dict.fromkeys("abcd", "finished") | {"e": "pending"}
-    assert statuses(world, task_id) == expected
+    assert input_statuses(world, task_id) == expected
     close(world)
     cycle(world)
-    assert statuses(world, task_id) == expected | {"e": "finished"}
+    assert input_statuses(world, task_id) == expected | {"e": "finished"}
     with world.engine.begin() as tx:
         sizes = tx.scalars(text("SELECT n_inputs FROM jedi_jobs ORDER BY pandaid")).all()
     assert list(sizes) == [2, 2, 1]
@@ -99,10 +103,10 @@ def test_files_of_an_open_dataset_come_in_full_jobs(world: World) -> None:
 def test_a_task_may_wait_for_several_jobs_worth_of_files(world: World) -> None:
     grow(world, *"abc")
     task_id = start(world, nFilesPerJob=2, nChunksToWait=2)
-    assert set(statuses(world, task_id).values()) == {"pending"}
+    assert set(input_statuses(world, task_id).values()) == {"pending"}
     grow(world, "d", "e")
     cycle(world, jobs_end_too=False)
-    assert statuses(world, task_id) == {**dict.fromkeys("abcd", "running"), "e": "pending"}
+    assert input_statuses(world, task_id) == {**dict.fromkeys("abcd", "running"), "e": "pending"}
 
 
 @pytest.mark.parametrize(("pooled", "expected"), [(True, "pending"), (False, "ready")])
@@ -112,7 +116,7 @@ def test_a_preset_may_wait_for_more_jobs(world: World, pooled: bool, expected: s
     world.refresh()
     grow(world, *"ab")
     task_id = start(world, noInputPooling=not pooled)
-    assert set(statuses(world, task_id).values()) == {expected}
+    assert set(input_statuses(world, task_id).values()) == {expected}
 
 
 def test_events_of_an_open_dataset_come_in_full_jobs(world: World) -> None:
@@ -139,7 +143,7 @@ def test_lumi_blocks_of_an_open_dataset_come_when_the_next_has_begun(world: Worl
     home = world.ddm.path(ENDPOINT, "demo:in", "a").parent
     (home / ".dataset.yaml").write_text(json.dumps(said))
     task_id = start(world, releasePerLB=True)
-    assert statuses(world, task_id) == {"a": "ready", "b": "ready", "c": "pending"}
+    assert input_statuses(world, task_id) == {"a": "ready", "b": "ready", "c": "pending"}
     cycle(world)
     close(world)
     cycle(world)
@@ -161,13 +165,13 @@ def test_a_workflow_says_when_nothing_more_comes(world: World) -> None:
     task_id = start(world, nFilesPerJob=2, workflowHoldup=True)
     assert (master(world).status, master(world).state) == ("running", "closed")
     cycle(world)
-    assert statuses(world, task_id) == {"a": "finished", "b": "finished", "c": "pending"}
+    assert input_statuses(world, task_id) == {"a": "finished", "b": "finished", "c": "pending"}
     task = row_of(world, task_id)
     assert (task.status, task.reason_code) == ("defined", "workflow_hold")
     with world.engine.begin() as tx:
         commands.command(tx, "anna", task_id, "release")
     cycle(world)
-    assert set(statuses(world, task_id).values()) == {"finished"}
+    assert set(input_statuses(world, task_id).values()) == {"finished"}
     assert row_of(world, task_id).status == "done"
 
 
@@ -184,13 +188,13 @@ def test_followers_of_an_open_master_grow_at_once(world: World) -> None:
     grow(world, "a", "b")
     grow(world, "x", name="demo:second")
     task_id = start(world, nFilesPerJob=2, jobParameters=[INPUT, second, OUTPUT])
-    assert statuses(world, task_id) == dict.fromkeys("abx", "ready")
+    assert input_statuses(world, task_id) == dict.fromkeys("abx", "ready")
     cycle(world)
-    assert set(statuses(world, task_id).values()) == {"ready"}
+    assert set(input_statuses(world, task_id).values()) == {"ready"}
     assert row_of(world, task_id).reason_code == "secondary_files_short"
     grow(world, "y", name="demo:second")
     cycle(world)
-    assert set(statuses(world, task_id).values()) == {"finished"}
+    assert set(input_statuses(world, task_id).values()) == {"finished"}
     close(world)
     cycle(world)
     assert row_of(world, task_id).status == "done"
@@ -206,7 +210,7 @@ def test_a_task_at_work_looks_again_in_time(world: World) -> None:
         tx.execute(text("UPDATE jedi_datasets SET statechecktime = statechecktime - "
                         "interval '301 s'"))  # fmt: skip
     assert ContentsFeeder(world).run_once() == 1
-    assert statuses(world, task_id) == {"a": "running", "b": "ready"}
+    assert input_statuses(world, task_id) == {"a": "running", "b": "ready"}
     assert row_of(world, task_id).status == "running"
     assert ContentsFeeder(world).run_once() == 0
 
@@ -219,12 +223,12 @@ def test_files_that_vanish_are_lost_until_they_are_back(world: World) -> None:
     with world.engine.begin() as tx:
         tx.execute(text("UPDATE jedi_datasets SET statechecktime = NULL"))
     assert ContentsFeeder(world).run_once() == 1
-    assert statuses(world, task_id) == {"a": "ready", "b": "lost", "c": "lost"}
+    assert input_statuses(world, task_id) == {"a": "ready", "b": "lost", "c": "lost"}
     assert (master(world).nfilestobeused, master(world).nfilesmissing) == (3, 2)
     cycle(world)
     grow(world, "b")
     cycle(world)
-    assert statuses(world, task_id) == {"a": "finished", "b": "finished", "c": "lost"}
+    assert input_statuses(world, task_id) == {"a": "finished", "b": "finished", "c": "lost"}
     close(world)
     cycle(world)
     task = row_of(world, task_id)
@@ -239,7 +243,7 @@ def test_a_dataset_that_vanishes_ends_the_task_with_what_it_has(world: World) ->
     cycle(world)
     world.ddm.delete("demo:in")
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_tasks SET next_run_at = NULL"))
+        soon(tx)
     cycle(world)
     assert master(world).status == "broken"
     assert row_of(world, task_id).status == "finished"

@@ -9,7 +9,8 @@ from sqlalchemy import text
 from support.commanding import ask, status
 from support.ddm_steps import swap
 from support.helpers import put_file_dataset
-from support.open_datasets import grow, master, statuses
+from support.open_datasets import grow, master
+from support.statuses import input_statuses
 from support.task_rows import INPUT, OUTPUT, good, put, row_of
 from support.working import ENDPOINT, cycle
 
@@ -73,7 +74,12 @@ def test_a_task_begins_with_the_first_of_its_input(tape: World) -> None:
     assert status(tape, task_id) == "staged"
     TaskRefiner(tape).run_once()
     ContentsFeeder(tape).run_once()
-    assert statuses(tape, task_id) == {"a": "ready", "b": "ready", "c": "staging", "d": "staging"}
+    assert input_statuses(tape, task_id) == {
+        "a": "ready",
+        "b": "ready",
+        "c": "staging",
+        "d": "staging",
+    }
     assert (master(tape).status, master(tape).nfiles, master(tape).nfilestobeused) == (
         "running", 4, 2,
     )  # fmt: skip
@@ -93,7 +99,7 @@ def test_what_came_fills_whole_jobs(tape: World) -> None:
     task_id = start(tape, nFilesPerJob=2, panda_data_carousel=True, inputPreStaging=False)
     assert status(tape, task_id) == "defined"
     ContentsFeeder(tape).run_once()
-    assert statuses(tape, task_id) == {
+    assert input_statuses(tape, task_id) == {
         **dict.fromkeys("abde", "staging"), "c": "pending"
     }  # fmt: skip
     dog(tape)
@@ -112,7 +118,7 @@ def test_what_stalls_is_asked_for_again(tape: World) -> None:
     task_id = start(tape)
     cycle(tape)
     assert dog(tape) == {}
-    assert statuses(tape, task_id) == {"a": "finished", "b": "staging"}
+    assert input_statuses(tape, task_id) == {"a": "finished", "b": "staging"}
     swap(path, "b")
     assert dog(tape) == {"staged": 1}
     cycle(tape)
@@ -129,11 +135,11 @@ def test_a_user_has_so_much_staged_at_a_time(tape: World) -> None:
     turn(tape, "staging.limit_gb", 1.5 / 2**30)
     cycle(tape)
     expected = {"a": "staging", "b": "staging", "c": "staging", "x": "finished"}
-    assert statuses(tape, task_id) == expected
+    assert input_statuses(tape, task_id) == expected
     for first, came in (("a", 2), ("c", 1)):
         assert dog(tape) == {"staged": came}
         cycle(tape)
-        assert statuses(tape, task_id)[first] == "finished"
+        assert input_statuses(tape, task_id)[first] == "finished"
     assert status(tape, task_id) == "done"
 
 
@@ -183,7 +189,7 @@ def test_resume_does_not_wait_for_the_first_file(tape: World) -> None:
     assert status(tape, task_id) == "staged"
     TaskRefiner(tape).run_once()
     ContentsFeeder(tape).run_once()
-    assert (status(tape, task_id), statuses(tape, task_id)) == ("defined", {"a": "staging"})
+    assert (status(tape, task_id), input_statuses(tape, task_id)) == ("defined", {"a": "staging"})
 
 
 def test_a_retry_may_do_without_what_is_on_tape(tape: World) -> None:
@@ -196,7 +202,7 @@ def test_a_retry_may_do_without_what_is_on_tape(tape: World) -> None:
     assert status(tape, task_id) == "finished"
     ask(tape, task_id, "retry", staged=True)
     cycle(tape)
-    assert (status(tape, task_id), statuses(tape, task_id)["b"]) == ("done", "finished")
+    assert (status(tape, task_id), input_statuses(tape, task_id)["b"]) == ("done", "finished")
 
 
 def test_without_pre_staging_jobs_read_tapes(tape: World) -> None:

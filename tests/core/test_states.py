@@ -1,5 +1,7 @@
 """The database lets every declared move pass and refuses every other one."""
 
+# Raw UPDATEs: the guards of statuses are the point.
+
 from __future__ import annotations
 
 import json

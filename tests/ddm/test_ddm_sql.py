@@ -83,6 +83,7 @@ def test_a_tree_of_containers_is_read_at_once(engine: Engine, ddm: SqlCatalogueD
     assert len(statements) == 2
 
 
+@pytest.mark.long
 def test_100_000_files(engine: Engine, ddm: SqlCatalogueDDM) -> None:
     n = 100_000
     ddm.create("s:d", "A")

@@ -1,5 +1,7 @@
 """Hosts whose clocks are wrong, disks that are full: nothing is lost, nothing changes hands."""
 
+# Raw UPDATEs: leases end while clocks differ.
+
 from __future__ import annotations
 
 import os

@@ -6,6 +6,8 @@ import pytest
 
 from benchmarks.__main__ import main
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize(("words", "code"), [(["--help"], 0), (["lief"], 2), (["--smok"], 2)])
 def test_what_it_does_not_know_runs_nothing(

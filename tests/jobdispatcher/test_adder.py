@@ -1,5 +1,7 @@
 """The Adder on real files: published once, whoever dies, stalls or is faster."""
 
+# Raw UPDATEs: deadlines pass; attributes of datasets that other plug-ins set.
+
 from __future__ import annotations
 
 import os
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 from support.adder import ENDPOINT, Pilot, adder, claimed
+from support.situations import lose_job
 
 from jedi.agent.base import World
 from jedi.agent.loop import Loop
@@ -156,6 +159,7 @@ def test_a_job_whose_dataset_is_gone_fails_by_a_known_reason(world: World) -> No
     assert "dataset_missing" in REASONS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mount_point", [True, False], ids=["empty", "missing"])
 @pytest.mark.parametrize("result", ["finished", "failed"])
 def test_a_storage_that_vanishes_costs_no_attempt(
@@ -256,6 +260,7 @@ def test_reported_jobs_gather_for_a_moment_unless_there_are_enough(world: World)
 # ----------------------------------------------------------------- who dies, stalls, is faster
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("point", ["claimed", "before_commit", "after_commit"])
 def test_an_adder_that_dies_is_no_loss(world: World, point: str, tmp_path: Path) -> None:
     pilot = Pilot(world, 3)
@@ -414,7 +419,7 @@ def test_jobs_of_a_task_that_moved_on_are_left_alone(world: World) -> None:
     pilot.finish()
     agent, [job] = claimed(world)
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_jobs SET lock_seq = lock_seq + 1"))
+        lose_job(tx)
     with world.engine.begin() as tx:
         agent.apply(tx, [(job, FINISHED)])
     assert pilot.statuses() == ["holding"]

@@ -1,5 +1,7 @@
 """acquire, report, heartbeat and log: what pilots say and get, against the database."""
 
+# Raw UPDATEs: columns of jobs that their builder leaves at defaults.
+
 from __future__ import annotations
 
 import json
@@ -16,6 +18,7 @@ from pydantic import ValidationError
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError
 from support.job_rows import make_jobs, watch
+from support.situations import lose_job, set_sites
 
 from jedi.agent.base import World
 from jedi.core.errors import Forbidden, Refused
@@ -329,7 +332,7 @@ def test_another_site_may_not_ask(engine: Engine, world: World) -> None:
 def test_orders_name_paths_and_limits(engine: Engine, world: World) -> None:
     with engine.begin() as tx:
         made = make_jobs(tx, 1, cores=2, memory_mb=500)
-        tx.execute(text("UPDATE jedi_sites SET maxwdir = 1000"))
+        set_sites(tx, maxwdir=1000)
         tx.execute(text("UPDATE jedi_taskparams SET sandbox_sha256 = 'abc'"))
         # two event ranges of one file
         tx.execute(text("UPDATE jedi_job_files SET lfn = 'in', checksum = '00000001' "
@@ -372,7 +375,7 @@ def test_a_job_has_more_time_than_it_is_thought_to_need_or_what_its_owner_said(
     with engine.begin() as tx:
         make_jobs(tx, 1)
         tx.execute(text("UPDATE jedi_jobs SET walltime_s = :s"), {"s": needed_s})
-        tx.execute(text("UPDATE jedi_sites SET maxtime = 7200"))
+        set_sites(tx, maxtime=7200)
         tx.execute(text("UPDATE jedi_tasks SET rules = CAST(:r AS jsonb)"),
                    {"r": json.dumps(rules)})  # fmt: skip
     request = AcquireRequest(
@@ -479,7 +482,7 @@ def test_a_report_after_another_dispatch_is_stale(engine: Engine) -> None:
         make_jobs(tx, 1)
     (job,) = take(engine)
     with engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_jobs SET lock_seq = lock_seq + 1"))
+        lose_job(tx)
     assert tell(engine, ends_well(job)) == [False]
     assert row(engine, job.panda_id).status == "sent"
     with engine.begin() as tx:
@@ -570,7 +573,7 @@ def test_what_payloads_print_is_made_storable() -> None:
 def test_sites_know_when_pilots_were_seen_and_jobs_started(engine: Engine) -> None:
     with engine.begin() as tx:
         make_jobs(tx, 1)
-        tx.execute(text("UPDATE jedi_sites SET lastpilot = NULL, laststart = NULL"))
+        set_sites(tx, lastpilot=None, laststart=None)
     (job,) = take(engine)
 
     def seen() -> list[tuple[bool, bool]]:

@@ -1,5 +1,7 @@
 """Holds in pilots and after a job has run, and cancelling what is being stored."""
 
+# Raw UPDATEs: deadlines pass; holds that a pilot asks for.
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -9,7 +11,8 @@ from sqlalchemy import text
 from support.adder import Pilot, adder, claimed
 from support.commanding import OWNER, ask, cycle, running
 from support.commanding import jobs as command_jobs
-from support.mover import statuses, transferring_jobs
+from support.mover import transferring_jobs
+from support.statuses import statuses
 
 from jedi.agent.base import World
 from jedi.core.errors import Refused
@@ -136,11 +139,11 @@ def test_the_mover_leaves_held_outputs(world: World) -> None:
     with world.engine.begin() as tx:
         jobs.hold(tx, ME, made.jobs[1:], None)  # too late for the copy, not for the job
         mover.apply(tx, plans)
-    assert statuses(world, made) == ["transferring"] * 2
+    assert statuses(world, made.task) == ["transferring"] * 2
     with world.engine.begin() as tx:
         jobs.release(tx, ME, made.jobs, None)
     mover.run_once()
-    assert statuses(world, made) == ["finished"] * 2
+    assert statuses(world, made.task) == ["finished"] * 2
 
 
 def test_in_a_pilot_only_where_it_is_allowed(world: World) -> None:
@@ -245,7 +248,7 @@ def test_cancel_while_outputs_move(world: World) -> None:
     with world.engine.begin() as tx:
         jobs.tidy(tx, world.ddm, made.jobs)
     assert world.ddm.list_files(f"test:{made.task}.output") == []
-    assert statuses(world, made) == ["cancelled"]
+    assert statuses(world, made.task) == ["cancelled"]
 
 
 def test_a_task_says_where_its_jobs_stop(world: World) -> None:

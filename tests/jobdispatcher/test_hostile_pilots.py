@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import text
 from support.helpers import put_file_dataset
 from support.job_rows import Made, make_jobs
+from support.statuses import statuses
 
 from jedi.agent.base import World
 from jedi.api.app import create_app
@@ -82,11 +83,6 @@ def made(world: World) -> Made:
         for name in names.all():
             put_file_dataset(world, name, {}, "SITE_A_DATADISK", closed=False)
     return jobs
-
-
-def statuses(world: World) -> list[str]:
-    with world.engine.begin() as tx:
-        return list(tx.scalars(text("SELECT status FROM jedi_jobs ORDER BY pandaid")))
 
 
 def settle(world: World) -> None:

@@ -1,5 +1,7 @@
 """The job machine: what reports may change, why jobs were killed, which job stands for which."""
 
+# Raw UPDATEs: every status is tried.
+
 from __future__ import annotations
 
 from typing import Any
@@ -7,10 +9,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 from sqlalchemy import Engine, text
-from support.commanding import end, everything, files, jobs, running, soon, take
+from support.commanding import end, everything, files, jobs, running, take
 from support.generating import document, generate, ready, rows
 from support.helpers import put_file_dataset, unguard
 from support.job_rows import make_jobs
+from support.situations import soon
 
 from jedi.agent.base import World
 from jedi.core import states

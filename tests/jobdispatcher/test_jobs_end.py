@@ -1,5 +1,7 @@
 """What the end of jobs means for files and datasets; many who end jobs at once."""
 
+# Raw UPDATEs: pilots that report files are not there.
+
 from __future__ import annotations
 
 import random
@@ -11,6 +13,7 @@ import pytest
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 from support.job_rows import Made, make_jobs, watch
+from support.situations import lead
 
 from jedi.agent.base import World
 from jedi.spec.jobs.wire import Report, Resources
@@ -23,12 +26,10 @@ def _sites(world: World) -> None:
     """Every test has SITE_A and SITE_B."""
 
 
-def reach(tx: Connection, status: str) -> None:
+def reach(tx: Connection, jobs: list[int], status: str) -> None:
     """All jobs are in this status, as if they had come there."""
     path = ("activated", "sent", "starting", "running", "holding", "transferring")
-    for step in path[1 : path.index(status) + 1]:
-        tx.execute(text("UPDATE jedi_jobs SET status = :status"), {"status": step})
-    tx.execute(text("DELETE FROM jedi_job_ready"))
+    lead(tx, jobs, *path[1 : path.index(status) + 1])
 
 
 def end(engine: Engine, *ends: JobEnd) -> list[int]:
@@ -74,7 +75,7 @@ def wrong_counters(engine: Engine) -> list[Any]:
 def test_success(engine: Engine) -> None:
     with engine.begin() as tx:
         made = make_jobs(tx, 2)
-        reach(tx, "holding")
+        reach(tx, made.jobs, "holding")
         tx.execute(text("UPDATE jedi_job_files SET fsize = 5, checksum = 'c', guid = 'g' "
                         "WHERE type = 'output'"))  # fmt: skip
     one = made.jobs[0]
@@ -122,7 +123,7 @@ def test_failure(
 ) -> None:  # fmt: skip
     with engine.begin() as tx:
         made = make_jobs(tx, 1, attempt=attempt, max_attempt=max_attempt, max_failure=max_failure)
-        reach(tx, "running")
+        reach(tx, made.jobs, "running")
     assert end(engine, JobEnd(made.jobs[0], target, "why", "Because.", None, "pilot"))
     assert files(engine, made.input) == [(status, failures)] * 2
     assert files(engine, made.seeds)[0][0] == "ready"
@@ -140,7 +141,7 @@ def test_failure(
 def test_a_second_end_and_a_stale_fence_change_nothing(engine: Engine) -> None:
     with engine.begin() as tx:
         made = make_jobs(tx, 2)
-        reach(tx, "running")
+        reach(tx, made.jobs, "running")
         tx.execute(text("UPDATE jedi_jobs SET lock_seq = 5"))
     one, other = made.jobs
     assert end(engine, JobEnd(one, "failed", "a", "a"), JobEnd(one, "failed", "a", "a")) == [one]
@@ -164,7 +165,7 @@ def test_a_queued_job_leaves_the_queue(engine: Engine) -> None:
 def test_an_input_that_another_job_uses_now_is_left_alone(engine: Engine) -> None:
     with engine.begin() as tx:
         made = make_jobs(tx, 2, files=1)
-        reach(tx, "running")
+        reach(tx, made.jobs, "running")
         one, other = made.jobs
         tx.execute(
             text("UPDATE jedi_dataset_contents SET pandaid = :to "
@@ -184,7 +185,7 @@ def test_success_must_come_from_where_it_can(engine: Engine) -> None:
 def test_transferring(engine: Engine) -> None:
     with engine.begin() as tx:
         made = make_jobs(tx, 1)
-        reach(tx, "holding")
+        reach(tx, made.jobs, "holding")
     (job,) = made.jobs
     with engine.begin() as tx:
         move = jobs.JobMove(job, "transferring", "outputs_move", "On their way.")
@@ -199,7 +200,7 @@ def test_transferring(engine: Engine) -> None:
 def test_statements_do_not_grow_with_the_batch(engine: Engine) -> None:
     with engine.begin() as tx:
         made = make_jobs(tx, 101)
-        reach(tx, "holding")
+        reach(tx, made.jobs, "holding")
     seen = watch(engine)
     end(engine, JobEnd(made.jobs[0], "finished", "x", "x"))
     for_one = len(seen)

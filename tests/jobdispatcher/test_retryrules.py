@@ -1,5 +1,7 @@
 """Retry rules: which failed jobs they concern, what becomes of inputs, and of the task."""
 
+# Raw UPDATEs: figures that pilots report and limits that tasks submit.
+
 from __future__ import annotations
 
 import json
@@ -10,6 +12,7 @@ import pytest
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 from support.job_rows import Made, make_jobs, watch
+from support.situations import set_sites
 from typer.testing import CliRunner
 
 from jedi.agent.base import World
@@ -259,7 +262,7 @@ def test_more_time_for_an_event(engine: Engine, world: World) -> None:
     """1.5 times what the slot gave: 3600 s of 4 cores of 10 HS06 at 90 %, for 8 events."""
     give(engine, "rule_id: 2, error_code: wall_limit, action: increase_cputime")
     with engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_sites SET maxtime = 3600, corepower = 10"))
+        set_sites(tx, maxtime=3600, corepower=10)
         made = make_jobs(tx, 3, cores=4)
         set_task(tx, made, cputime=10, cputimeunit="HS06sPerEvent", measured_jobs=5)
         set_job(tx, made.jobs[0], n_events=8, n_inputs=2)

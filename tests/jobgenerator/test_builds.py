@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 from support.helpers import publish, put_file_dataset
+from support.situations import pilots_ask, set_sites, soon
 from support.task_rows import OUTPUT, good, put, row_of
 from support.working import ENDPOINT, cycle, end_jobs
 
@@ -50,7 +51,7 @@ def again(world: World, *, target: str = "finished") -> None:
     """Jobs end; whoever waits for them is looked at."""
     end_jobs(world, target)
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_tasks SET next_run_at = NULL"))
+        soon(tx)
     cycle(world, jobs_end_too=False)
 
 
@@ -74,7 +75,7 @@ def test_jobs_read_what_was_built_first(world: World) -> None:
 def test_a_task_says_that_it_waits_for_its_build(world: World) -> None:
     task_id = start(world)
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_tasks SET next_run_at = NULL"))
+        soon(tx)
     cycle(world, jobs_end_too=False)
     task = row_of(world, task_id)
     assert (task.status, task.reason_code) == ("running", "build_running")
@@ -109,7 +110,7 @@ def test_what_was_built_is_used_again_for_a_week(world: World) -> None:
     try:
         clock.turn_to(clock.now() + timedelta(days=8))
         with world.engine.begin() as tx:
-            tx.execute(text("UPDATE jedi_sites SET lastpilot = jedi_now(), laststart = jedi_now()"))
+            pilots_ask(tx)
         again(world, target="failed")
         assert [one[0] for one in jobs(world)] == ["build", "normal", "normal", "build"]
         again(world)
@@ -129,7 +130,7 @@ def test_what_was_lost_is_built_again(world: World) -> None:
 
 def test_each_storage_has_its_build(world: World) -> None:
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_sites SET nslots = 1"))
+        set_sites(tx, nslots=1)
     put_file_dataset(world, "demo:in", {f"f{i}": b"f" for i in range(40)}, ENDPOINT)
     document = good(buildSpec=SPEC, jobParameters=[READ, OUTPUT], skipScout=True, nFilesPerJob=1)
     (task_id,) = put(world, document)
@@ -158,7 +159,7 @@ def end_jobs_where_they_are(world: World) -> int:
                                 ("sent", "holding")):  # fmt: skip
                 move_jobs(tx, [JobMove(job, now, "c", "r") for job in row.ids], "test", [source])
             job_ends.end_jobs(tx, [JobEnd(job, "finished", "c", "r") for job in row.ids], "test")
-        tx.execute(text("UPDATE jedi_tasks SET next_run_at = NULL"))
+        soon(tx)
     return len(rows)
 
 

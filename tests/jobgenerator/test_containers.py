@@ -1,5 +1,7 @@
 """Output containers: a dataset for each site, made when jobs need it, and what people see of it."""
 
+# Raw UPDATEs: counts that a feed of many files would leave.
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -7,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.commanding import ask, cycle, end, everything, jobs, soon, sound, status, take
+from support.commanding import ask, cycle, end, everything, jobs, sound, status, take
 from support.generating import document, generate, ready, rows
 from support.helpers import publish, put_file_dataset
 from support.merging import merged_at_last
+from support.situations import soon
 from support.task_rows import INPUT, put, row_of
 
 from jedi.agent.base import World

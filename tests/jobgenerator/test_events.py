@@ -218,7 +218,7 @@ JOIN jedi_job_params USING (pandaid) WHERE jeditaskid = :t ORDER BY pandaid
 _FILES = "SELECT lfn, status, ranges FROM jedi_files WHERE jeditaskid = :t AND type = 'input'"
 
 
-def statuses(world: World, task: int) -> dict[int, list[str]]:
+def ranges_of_jobs(world: World, task: int) -> dict[int, list[str]]:
     """The status of the ranges of each job."""
     names = {code: name for name, code in states.EVENT_CODES.items()}
     found: dict[int, list[str]] = {}
@@ -262,7 +262,7 @@ def test_ranges_become_jobs_and_end_with_them(world: World) -> None:
     end(world, "finished", first, fourth)
     end(world, "failed", second)
     end(world, "closed", third)
-    assert statuses(world, task) == {
+    assert ranges_of_jobs(world, task) == {
         first: ["done"], second: ["failed", "failed"], third: ["cancelled"], fourth: ["done"],
     }  # fmt: skip
     upto = {e.pandaid: e.processed_upto_eventid for e in rows(world, _EVENTS, t=task)}
@@ -283,7 +283,7 @@ def test_ranges_become_jobs_and_end_with_them(world: World) -> None:
     ]  # fmt: skip
     end(world, "failed", again[0].pandaid)
     end(world, "finished", again[1].pandaid)
-    found = statuses(world, task)
+    found = ranges_of_jobs(world, task)
     assert (found[again[0].pandaid], found[again[1].pandaid]) == (["fatal"] * 2, ["done"])
     assert {e.attemptnr for e in rows(world, _EVENTS, t=task)} == {1, 2}
     clean(world)
@@ -320,7 +320,7 @@ def test_events_without_input(world: World) -> None:
     jobs = rows(world, _JOBS, t=task)
     assert [j.command.split(" >")[0] for j in jobs] == ["0 100 1", "100 100 101", "200 50 201"]
     end(world, "finished", *(j.pandaid for j in jobs))
-    assert [*statuses(world, task).values()] == [["done"]] * 3
+    assert [*ranges_of_jobs(world, task).values()] == [["done"]] * 3
     clean(world)
 
 

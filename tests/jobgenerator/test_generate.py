@@ -1,5 +1,7 @@
 """The JobGenerator on a real database: ready files become jobs, once, with all that is theirs."""
 
+# Raw UPDATEs: rules and templates that the refiner refuses; priorities that a dog raises.
+
 from __future__ import annotations
 
 from collections import Counter
@@ -14,6 +16,7 @@ from support.generate import end, inputs_of, jobs_of, turn
 from support.generating import SECOND, Catalogue, catalogue, document, generate, ready, rows, use
 from support.helpers import put_file_dataset
 from support.job_rows import watch
+from support.situations import set_sites, soon
 from support.task_rows import OUTPUT, row_of
 
 from jedi.agent.base import World
@@ -467,7 +470,7 @@ def test_a_full_queue_takes_no_more(world: World) -> None:
     assert row.next_run_at is not None
     assert row.lockedby is None
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_tasks SET next_run_at = NULL"))
+        soon(tx)
     assert generate(world) == 0  # nobody looks at the tasks of a full queue
     (other,) = ready(world, document(nFilesPerJob=1, output="a:3", coreCount=8))
     assert generate(world) == 1  # unless of a resource type that has no jobs yet
@@ -526,7 +529,7 @@ def test_two_generators_serve_a_throttled_queue_one_after_the_other(world: World
     with world.engine.begin() as tx:
         first.apply(tx, [(item, first.work(item)) for item in held])
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_tasks SET next_run_at = NULL"))
+        soon(tx)
         assert [item.jedi_task_id for item in second.claim(tx, 1)] == [two]
 
 
@@ -537,10 +540,9 @@ def test_nowhere_to_run(world: World) -> None:
         world, document(ramCount=5000, output="a:1"), document(site="SITE_A", output="a:2")
     )
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_sites SET maxrss = 2000 WHERE site = 'SITE_A'"))
-        tx.execute(text("UPDATE jedi_sites SET maxrss = 1000, status = 'paused', lastpilot = NULL "
-                        "WHERE site = 'SITE_B'"))  # fmt: skip
-        tx.execute(text("UPDATE jedi_sites SET lastpilot = NULL WHERE site = 'SITE_A'"))
+        set_sites(tx, "SITE_A", maxrss=2000)
+        set_sites(tx, "SITE_B", maxrss=1000, status="paused", lastpilot=None)  # fmt: skip
+        set_sites(tx, "SITE_A", lastpilot=None)
     assert generate(world) == 2
     row = row_of(world, big)
     assert (row.status, row.oldstatus, row.reason_code) == ("pending", "ready", "no_site_fits")
@@ -572,7 +574,7 @@ def test_a_hold_lasts_from_its_first_failure_to_the_first_job(world: World) -> N
     catalogue(world, in_=2)
     (task,) = ready(world, document())
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_sites SET lastpilot = NULL"))
+        set_sites(tx, lastpilot=None)
     generate(world)
     frozen = row_of(world, task).frozentime
     assert frozen is not None

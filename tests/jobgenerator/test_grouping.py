@@ -1,5 +1,7 @@
 """What belongs together: boundary ids, lumi blocks, fields of names, files of equal memory."""
 
+# Raw UPDATEs: files in all statuses, without the jobs that lead to them.
+
 from __future__ import annotations
 
 from dataclasses import replace

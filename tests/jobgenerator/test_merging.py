@@ -1,5 +1,7 @@
 """Merging, from pre-merge files to finished inputs, without pilots: jobs end as a test wants."""
 
+# Raw UPDATEs: measurements and lost files of jobs that do not run here.
+
 from __future__ import annotations
 
 from collections import Counter
@@ -18,7 +20,6 @@ from support.commanding import (
     files,
     jobs,
     obey,
-    soon,
     sound,
     status,
     take,
@@ -27,6 +28,7 @@ from support.generating import document, generate, ready, rows
 from support.helpers import put_file_dataset
 from support.job_rows import watch
 from support.merging import SPEC, kinds, make, merge_jobs, merged_at_last, run, task_of
+from support.situations import soon
 from support.task_rows import OUTPUT
 
 from jedi.agent.base import World

@@ -1,12 +1,15 @@
 """Numbers that jobs are told: random seeds, which the next job takes over, and sequence numbers,
 which a retry keeps."""
 
+# Raw UPDATEs: a rule that the refiner derives from other keys.
+
 from __future__ import annotations
 
 from typing import Any
 
-from support.commanding import add_inputs, end, everything, jobs, soon, sound, take
+from support.commanding import add_inputs, end, everything, jobs, sound, take
 from support.generating import document, ready, rows
+from support.situations import soon
 
 from jedi.agent.base import World
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 from support.helpers import put_file_dataset
+from support.situations import pilots_ask
 from support.task_rows import good, put, row_of
 from support.working import ENDPOINT, cycle
 
@@ -35,7 +36,7 @@ def at(world: World, minutes: float) -> None:
     """So long after noon; pilots are about."""
     clock.turn_to(NOON + timedelta(minutes=minutes))
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_sites SET lastpilot = jedi_now(), laststart = jedi_now()"))
+        pilots_ask(tx)
 
 
 def start(world: World, **keys: Any) -> int:

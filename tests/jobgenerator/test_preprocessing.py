@@ -1,5 +1,7 @@
 """Pre-processing: a job tells first what there is to do, then the task is refined with that."""
 
+# Raw UPDATEs: what a preprocessing job reports; it does not run here.
+
 from __future__ import annotations
 
 import json

@@ -1,5 +1,7 @@
 """Ranges of events that nobody used are cut anew where scouts were slower than expected."""
 
+# Raw UPDATEs: an attempt whose job does not run here.
+
 from __future__ import annotations
 
 from dataclasses import replace

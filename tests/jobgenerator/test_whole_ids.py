@@ -1,11 +1,14 @@
 """Boundary ids that no job divides: one job each, or a refusal with a reason."""
 
+# Raw UPDATEs: boundaries that an event catalogue would give; a held task is ready again.
+
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
 from support.generating import SECOND, catalogue, document, generate, ready, rows
+from support.situations import set_sites, soon
 from support.split import chunk, cut, demand, files, sites, spans
 
 from jedi.agent.base import World
@@ -89,7 +92,7 @@ def test_an_id_is_whole_wherever_its_files_stand(world: World) -> None:
                 "WHERE lfn LIKE 'f%' RETURNING 1")  # fmt: skip
     for _ in range(3):
         generate(world)
-        rows(world, "UPDATE jedi_tasks SET next_run_at = NULL RETURNING 1")
+        soon(world)
     assert inputs(world) == ["f00 f02 f04 f06 f08 f10", "f01 f03 f05 f07 f09 f11"]
 
 
@@ -123,7 +126,7 @@ def test_the_output_of_an_id_has_a_limit_too() -> None:
 
 def test_a_site_without_scratch_space_for_an_id_is_refused(world: World) -> None:
     """The whole id is the smallest possible job: a site has to have the space for it."""
-    rows(world, "UPDATE jedi_sites SET maxwdir = 100 RETURNING 1")
+    set_sites(world, maxwdir=100)
     ids = listed([1, 2, 2, 2])
     large = [FileInfo(one.lfn, 40 * 2**20, "00000001", boundary=one.boundary) for one in ids]
     catalogue(world, in_=large)

@@ -1,5 +1,7 @@
 """The Mover: inputs come to the sites of jobs, outputs go where they belong, each file once."""
 
+# Raw UPDATEs: jobs change hands while a copy runs.
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -12,7 +14,9 @@ import pytest
 from sqlalchemy import text
 from support.helpers import put_file_dataset, unguard
 from support.job_rows import Made, make_jobs
-from support.mover import A, B, assigned_jobs, statuses, transferring_jobs
+from support.mover import A, B, assigned_jobs, transferring_jobs
+from support.situations import end_leases
+from support.statuses import statuses
 
 from jedi.agent.base import World
 from jedi.core import clock
@@ -77,7 +81,7 @@ def real_time() -> Iterator[None]:
 def test_inputs_come_and_jobs_are_activated(world: World) -> None:
     made = assigned_jobs(world, 3)
     assert Mover(world).run_once() == 1
-    assert statuses(world, made) == ["activated"] * 3
+    assert statuses(world, made.task) == ["activated"] * 3
     with world.engine.begin() as tx:
         assert tx.scalar(text("SELECT count(*) FROM jedi_job_ready")) == 3
         job = dispatch.acquire(tx, "SITE_A", 1, Resources(cores=1), "r", "p")[0]
@@ -117,9 +121,9 @@ def test_only_so_many_jobs_in_one_claim(world: World) -> None:
         knobs.put(tx, "mover.batch", 2, "test")
     mover = Mover(world)
     assert mover.run_once() == 1
-    assert sorted(statuses(world, made)) == ["activated", "activated", "assigned"]
+    assert sorted(statuses(world, made.task)) == ["activated", "activated", "assigned"]
     assert mover.run_once() == 1
-    assert statuses(world, made) == ["activated"] * 3
+    assert statuses(world, made.task) == ["activated"] * 3
 
 
 def test_a_shared_input_is_copied_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,14 +143,14 @@ def test_a_shared_input_is_copied_once(world: World, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(FileSystemDDM, "transfer", listened)
     Mover(world).run_once()
     assert asked == [(f"test:{made.task}.input", lfn)]
-    assert statuses(world, made) == ["activated"] * 4
+    assert statuses(world, made.task) == ["activated"] * 4
 
 
 def test_a_missing_input_holds_up_only_its_job_and_not_for_ever(world: World) -> None:
     made = assigned_jobs(world, 2, missing=1)
     mover = Mover(world)
     assert mover.run_once() == 1
-    assert statuses(world, made) == ["activated", "assigned"]
+    assert statuses(world, made.task) == ["activated", "assigned"]
     assert mover.run_once() == 0  # it is tried again later, not at once
 
     patience_s = world.knobs["mover.patience_s"]
@@ -154,10 +158,10 @@ def test_a_missing_input_holds_up_only_its_job_and_not_for_ever(world: World) ->
         since = tx.scalar(text("SELECT statechangetime FROM jedi_jobs WHERE status = 'assigned'"))
     clock.turn_to(since + timedelta(seconds=patience_s - 1))
     Mover(world).run_once()
-    assert statuses(world, made) == ["activated", "assigned"]
+    assert statuses(world, made.task) == ["activated", "assigned"]
     clock.turn_to(since + timedelta(seconds=patience_s))
     Mover(world).run_once()
-    assert statuses(world, made) == ["activated", "failed"]
+    assert statuses(world, made.task) == ["activated", "failed"]
     with world.engine.begin() as tx:
         job = tx.execute(text("SELECT * FROM jedi_jobs WHERE status = 'failed'")).one()
         assert (job.error_source, job.error_code) == ("jedi", "transfer_failed")
@@ -179,12 +183,12 @@ def test_what_is_on_its_way_is_waited_for(world: World, monkeypatch: pytest.Monk
     with monkeypatch.context() as patch:
         patch.setattr(FileSystemDDM, "transfer", ask)
         Mover(world).run_once()
-        assert statuses(world, made) == ["assigned"] * 2
+        assert statuses(world, made.task) == ["assigned"] * 2
         clock.turn_to(clock.now() + timedelta(seconds=world.knobs["mover.patience_s"] + 60))
         Mover(world).run_once()
-    assert sorted(statuses(world, made)) == ["assigned", "failed"]
+    assert sorted(statuses(world, made.task)) == ["assigned", "failed"]
     Mover(world).run_once()
-    assert sorted(statuses(world, made)) == ["activated", "failed"]
+    assert sorted(statuses(world, made.task)) == ["activated", "failed"]
 
 
 def test_an_input_that_comes_later_is_found(world: World) -> None:
@@ -196,9 +200,9 @@ def test_an_input_that_comes_later_is_found(world: World) -> None:
     path = world.ddm.path(B, f"test:{made.task}.input", f"input.{made.jobs[0]}.2")
     path.write_bytes(b"abc")
     deadline = clock.monotonic() + 10
-    while statuses(world, made) != ["activated"] and clock.monotonic() < deadline:
+    while statuses(world, made.task) != ["activated"] and clock.monotonic() < deadline:
         mover.run_once()
-    assert statuses(world, made) == ["activated"]
+    assert statuses(world, made.task) == ["activated"]
 
 
 def description(world: World, made: Made) -> Path:
@@ -211,13 +215,13 @@ def test_a_dataset_that_cannot_be_looked_up_keeps_no_other_waiting(world: World)
     said = description(world, bad)
     said.write_text("state: [")
     Mover(world).run_once()
-    assert (statuses(world, bad), statuses(world, good)) == (["assigned"], ["activated"])
+    assert (statuses(world, bad.task), statuses(world, good.task)) == (["assigned"], ["activated"])
     clock.turn_to(clock.now() + timedelta(seconds=world.knobs["mover.patience_s"] + 1))
     Mover(world).run_once()  # people have to mend it: it does not fail for that
-    assert statuses(world, bad) == ["assigned"]
+    assert statuses(world, bad.task) == ["assigned"]
     said.unlink()
     Mover(world).run_once()
-    assert statuses(world, bad) == ["activated"]
+    assert statuses(world, bad.task) == ["activated"]
 
 
 def test_a_storage_that_fails_on_one_route_keeps_no_other_waiting(world: World) -> None:
@@ -226,10 +230,10 @@ def test_a_storage_that_fails_on_one_route_keeps_no_other_waiting(world: World) 
     notes = world.ddm.path(A, f"test:{bad.task}.input", "x").with_name(".files.jsonl")
     notes.mkdir(parents=True)
     Mover(world).run_once()
-    assert (statuses(world, bad), statuses(world, good)) == (["assigned"], ["activated"])
+    assert (statuses(world, bad.task), statuses(world, good.task)) == (["assigned"], ["activated"])
     notes.rmdir()
     Mover(world).run_once()
-    assert statuses(world, bad) == ["activated"]
+    assert statuses(world, bad.task) == ["activated"]
 
 
 def test_nor_does_it_keep_the_dog_from_others(world: World) -> None:
@@ -239,7 +243,7 @@ def test_nor_does_it_keep_the_dog_from_others(world: World) -> None:
     here = {f"input.{job}.{number}": b"abc" for number in (1, 2)}
     put_file_dataset(world, f"test:{good.task}.input", here, A)
     assert run_lookup(world) == {"activated": 1}
-    assert (statuses(world, bad), statuses(world, good)) == (["assigned"], ["activated"])
+    assert (statuses(world, bad.task), statuses(world, good.task)) == (["assigned"], ["activated"])
 
 
 def test_two_movers_share_the_work_and_do_no_harm(world: World) -> None:
@@ -252,13 +256,13 @@ def test_two_movers_share_the_work_and_do_no_harm(world: World) -> None:
     assert second.run_once() == 0  # the site's jobs are being seen to
     plan = first.work(load)
     with world.engine.begin() as tx:  # the first one stalls, its lease ends
-        tx.execute(text("UPDATE jedi_process_lock SET lease_until = clock_timestamp()"))
+        end_leases(tx)
     assert second.run_once() == 1
-    assert statuses(world, made) == ["activated"] * 2
+    assert statuses(world, made.task) == ["activated"] * 2
     with world.engine.begin() as tx:
         dispatch.acquire(tx, "SITE_A", 2, Resources(cores=1), "r", "p")
     first._apply_all([(load, plan)])
-    assert statuses(world, made) == ["sent"] * 2
+    assert statuses(world, made.task) == ["sent"] * 2
     with world.engine.begin() as tx:
         assert locks.take(tx, load.lock, "a third one", 1.0)
 
@@ -270,7 +274,7 @@ def test_a_killed_job_is_left_alone(world: World) -> None:
         (load,) = mover.claim(tx, 10)
         tx.execute(text("UPDATE jedi_jobs SET status = 'cancelled'"))
     mover._apply_all([(load, mover.work(load))])
-    assert statuses(world, made) == ["cancelled"]
+    assert statuses(world, made.task) == ["cancelled"]
 
 
 # ------------------------------------------------------------------------------------- outputs
@@ -279,7 +283,7 @@ def test_a_killed_job_is_left_alone(world: World) -> None:
 def test_outputs_go_where_they_belong_and_jobs_finish(world: World) -> None:
     made = transferring_jobs(world, 2)
     assert Mover(world).run_once() == 1
-    assert statuses(world, made) == ["finished"] * 2
+    assert statuses(world, made.task) == ["finished"] * 2
     for kind in ("output", "log"):
         lfn = f"{kind}.{made.jobs[0]}.1"
         assert world.ddm.path(B, f"test:{made.task}.{kind}", lfn).read_text() == lfn
@@ -306,7 +310,7 @@ def test_who_reads_outputs_looks_when_they_have_arrived(world: World) -> None:
             "statechecktime = jedi_now() - interval '1 minute' WHERE datasetid = :d"), values
         )  # fmt: skip
     assert Mover(world).run_once() == 1
-    assert statuses(world, made) == ["finished"]
+    assert statuses(world, made.task) == ["finished"]
     with world.engine.begin() as tx:
         looked_at = text("SELECT statechecktime FROM jedi_datasets WHERE datasetid = :d")
         assert tx.scalar(looked_at, values) is None
@@ -319,10 +323,10 @@ def test_an_output_that_cannot_be_moved_fails_its_job_and_leaves_nothing(world: 
     world.ddm.path(B, dataset, lfn).write_bytes(b"something else")
     mover = Mover(world)
     mover.run_once()
-    assert statuses(world, made) == ["transferring", "finished"]
+    assert statuses(world, made.task) == ["transferring", "finished"]
     with world.engine.begin() as tx:
         since = tx.scalar(text("SELECT max(statechangetime) FROM jedi_jobs"))
     clock.turn_to(since + timedelta(seconds=world.knobs["mover.patience_s"] + 1))
     Mover(world).run_once()
-    assert statuses(world, made) == ["failed", "finished"]
+    assert statuses(world, made.task) == ["failed", "finished"]
     assert [file.lfn for file in world.ddm.list_files(dataset)] == [f"output.{made.jobs[1]}.1"]

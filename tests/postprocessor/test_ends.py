@@ -1,16 +1,19 @@
 """What a task is in the end: goals, products that are compared with data management, input that is
 missing."""
 
+# Raw UPDATEs: damaged rows are the point.
+
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
 from sqlalchemy import text
-from support.commanding import ask, end, everything, jobs, running, soon, sound, status, take
+from support.commanding import ask, end, everything, jobs, running, sound, status, take
 from support.generating import document, ready, rows
 from support.helpers import put_file_dataset
 from support.postprocessor import PLUGIN, master
+from support.situations import soon
 from support.task_rows import row_of
 
 from jedi.agent.base import World

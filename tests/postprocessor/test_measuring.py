@@ -1,5 +1,7 @@
 """What tasks say of their scouts, scouts judged early, tasks measured anew."""
 
+# Raw UPDATEs: sizes of files whose jobs do not run here.
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -7,10 +9,11 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
-from support.commanding import counts, everything, jobs, running, soon, sound, status
+from support.commanding import counts, everything, jobs, running, sound, status
 from support.generating import rows
 from support.scouting import end, fed, history, scouting, set_knobs, task_row
 from support.scouts import CURRENT, JOB, MANAGED, USER, judged
+from support.situations import soon
 
 from jedi.agent.base import World
 from jedi.core.knobs import Knobs

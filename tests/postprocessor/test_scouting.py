@@ -1,5 +1,7 @@
 """Scouts among the agents: files are withheld, measured for, released."""
 
+# Raw UPDATEs: a priority that a dog raises.
+
 from __future__ import annotations
 
 from typing import Any
@@ -14,7 +16,6 @@ from support.commanding import (
     everything,
     files,
     jobs,
-    soon,
     sound,
     status,
     work_off,
@@ -24,6 +25,7 @@ from support.generating import document, generate, ready, rows
 from support.helpers import put_file_dataset
 from support.job_rows import watch
 from support.scouting import end, fed, history, scouting, set_knobs, task_row
+from support.situations import soon
 
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
@@ -368,6 +370,7 @@ def test_several_masters_share_the_scouts(world: World) -> None:
     sound(world)
 
 
+@pytest.mark.long
 def test_many_tasks_are_judged_in_as_many_statements_as_one(world: World) -> None:
     add_inputs(world, 12)
     statements = watch(world.engine)

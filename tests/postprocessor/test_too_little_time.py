@@ -1,5 +1,7 @@
 """Scouts of ranges of events that a limit on time ended: ranges are cut smaller."""
 
+# Raw UPDATEs: begin and end of jobs that no pilot runs here.
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -7,9 +9,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from support.commanding import add_inputs, everything, jobs, soon, sound, status, take
+from support.commanding import add_inputs, everything, jobs, sound, status, take
 from support.generating import document, generate, ready, rows
 from support.scouting import end, history, set_knobs, task_row
+from support.situations import set_sites, soon
 
 from jedi.agent.base import World
 from jedi.postprocessor.agent import PostProcessor
@@ -20,7 +23,7 @@ from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 
 def ranged(world: World, maxtime: int, **keys: Any) -> int:
     """A task of three files of 40 events, in ranges of 10, whose three scouts are made."""
-    rows(world, "UPDATE jedi_sites SET maxtime = :n RETURNING 1", n=maxtime)
+    set_sites(world, maxtime=maxtime)
     set_knobs(world, chunks=3)
     add_inputs(world, 3)
     items = {"tgtNumEventsPerJob": 10, "nEventsPerInputFile": 40, "site": "SITE_A",

@@ -202,11 +202,6 @@ class System:
         with self.engine.begin() as tx:
             return tasks.show(tx, task)
 
-    def file_statuses(self, task: int) -> list[str]:
-        """The statuses of the inputs of a task."""
-        with self.engine.begin() as tx:
-            return [file.status for file in tasks.files(tx, task, types=["input"])]
-
     def outputs(self, task: int) -> list[Path]:
         """Where the finished outputs of a task lie."""
         with self.engine.begin() as tx:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from scenarios.real_system import System, until
+
+pytestmark = pytest.mark.long
 
 
 def describe(system: System, dataset: str, said: dict[str, str]) -> None:

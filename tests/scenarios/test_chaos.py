@@ -24,6 +24,8 @@ from jedi.core import clock
 from jedi.demo.__main__ import still_running
 from jedi.service import waiting
 
+pytestmark = pytest.mark.long
+
 STRESS_S = float(os.environ.get("JEDI_STRESS", "0"))
 CHAOS_S = STRESS_S or 40.0
 PAUSE_S = 1.5

@@ -7,9 +7,13 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 
+import pytest
 from scenarios.real_system import System, until
+from support.statuses import statuses
 
 from jedi.service import tasks
+
+pytestmark = pytest.mark.long
 
 AGENTS = (
     "taskrefiner", "contentsfeeder", "taskbroker", "jobgenerator", "mover", "submitter", "adder",
@@ -45,7 +49,7 @@ def test_whoever_dies_wherever_no_work_is_lost_or_done_twice(home: System, tmp_p
     assert POINTS - {mark.name for mark in tmp_path.iterdir()} == set()
     assert home.lines(far) == home.lines(late) == lines
     assert home.lines(endless) == []
-    assert {*home.file_statuses(endless)} <= {"ready", "failed"}
+    assert {*statuses(home.engine, endless, "files", type="input")} <= {"ready", "failed"}
     home.check()
     home.down()
 

@@ -13,6 +13,8 @@ from jedi.core.settings import caller
 from jedi.service import config, datasets, recovery, submission, tasks
 from jedi.standalone.installation import packaged
 
+pytestmark = pytest.mark.long
+
 
 def test_events(system: System) -> None:
     """Every line of three files of 150 is read once, 100 by a job."""

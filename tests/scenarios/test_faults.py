@@ -9,6 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 from scenarios.real_system import System, until
+from support.statuses import statuses
+
+pytestmark = pytest.mark.long
 
 FILLING = "i=0; while :; do head -c 20000000 /dev/zero > $i; i=$((i+1)); done"
 BAD: dict[str, tuple[str, dict[str, float]]] = {
@@ -61,7 +64,7 @@ def test_a_killed_task_leaves_nothing_running(system: System) -> None:
     assert system.settle(task) == ["aborted"]
     assert system.payloads(task) == []
     assert system.show(task).jobs == {"cancelled": 10}
-    assert system.file_statuses(task) == ["ready"] * 10
+    assert statuses(system.engine, task, "files", type="input") == ["ready"] * 10
     assert system.outputs(task) == []
 
 

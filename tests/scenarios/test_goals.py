@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from scenarios.real_system import System, until
 
 from jedi.core.settings import caller
 from jedi.service import config, tasks
+
+pytestmark = pytest.mark.long
 
 PICKY = "grep -hv 001"
 """Fails for the second file of a dataset."""

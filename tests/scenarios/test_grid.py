@@ -1,5 +1,7 @@
 """Tasks of a real system through the brokers of a grid, which a knob gives to vo local."""
 
+# Raw UPDATEs: time passes.
+
 from __future__ import annotations
 
 from collections import Counter
@@ -7,10 +9,13 @@ from collections import Counter
 import pytest
 from scenarios.real_system import System
 from sqlalchemy import text
+from support.situations import set_sites
 
 from jedi.core.settings import caller
 from jedi.service import config, sites
 from jedi.service.replay import replay
+
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +83,7 @@ def test_scouts_spread_over_sites_where_nothing_ever_started(grid: System) -> No
     lines = grid.texts("user:fresh", 22, "DISK_A")
     grid.put("scout.chunks", 20)
     with grid.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_sites SET laststart = NULL"))
+        set_sites(tx, laststart=None)
         for table in ("job_stats", "job_stats_delta"):  # and nothing waited since yesterday
             tx.execute(text(f"UPDATE {table} SET modificationtime = jedi_now() - interval '1 d'"))
     task = grid.copying(

@@ -15,6 +15,8 @@ from jedi.core.settings import caller
 from jedi.service import jobs, tasks
 from jedi.service.jobs import OneJob
 
+pytestmark = pytest.mark.long
+
 ME = caller()
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from scenarios.real_system import System
 
 from jedi.service import tasks
+
+pytestmark = pytest.mark.long
 
 GREEDY = "python3 -c 'b = bytearray(300 << 20)' && cat"
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import yaml
 from scenarios.real_system import System, until
 
 from jedi.service import datasets, tasks
+
+pytestmark = pytest.mark.long
 
 SOURCE = {"type": "template", "param_type": "input", "value": "${IN/S}"}
 SINK = {"type": "template", "param_type": "output", "value": "> out.${SN}.txt"}

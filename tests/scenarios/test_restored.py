@@ -11,6 +11,8 @@ from sqlalchemy import text
 
 from jedi.demo.__main__ import still_running
 
+pytestmark = pytest.mark.long
+
 
 def test_what_was_restored_goes_on(home: System, tmp_path: Path) -> None:
     """All tasks end after the backup: what they made since is made again, and nothing twice. Parts

@@ -11,6 +11,8 @@ from jedi.demo import truth
 from jedi.service import config, submission
 from jedi.standalone.installation import packaged
 
+pytestmark = pytest.mark.long
+
 EXAMPLES = packaged("examples")
 
 

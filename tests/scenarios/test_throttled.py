@@ -1,10 +1,14 @@
 """Work queues with limits of their own, on a real system: two generators, pilots that take time."""
 
+# Raw UPDATEs: shares of queues have no verb for a running test.
+
 from __future__ import annotations
 
 import pytest
 from scenarios.real_system import System
 from sqlalchemy import text
+
+pytestmark = pytest.mark.long
 
 CAP = 10
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from scenarios.real_system import System, until
 from support.receivers import Receiver
 
 from jedi.core.settings import caller
 from jedi.service import cleaning, jobs, tasks, users
+
+pytestmark = pytest.mark.long
 
 
 def test_told_and_cleaned(system: System) -> None:

@@ -1,5 +1,7 @@
 """Parents and children: who waits for whom, who is taken along, who follows."""
 
+# Raw UPDATEs: a parent of a parent that has ended.
+
 from __future__ import annotations
 
 import json
@@ -10,6 +12,8 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 from support.helpers import put_file_dataset
+from support.situations import soon
+from support.statuses import input_statuses
 from support.task_rows import INPUT, OUTPUT, row_of
 from support.working import ENDPOINT, cycle, end_jobs
 
@@ -17,7 +21,6 @@ from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core.errors import BadInput
 from jedi.postprocessor.agent import PostProcessor
-from jedi.service import tasks as service
 from jedi.service.commands import command
 from jedi.service.submission import submit
 from jedi.taskbuffer.housekeeping import knobs
@@ -57,11 +60,6 @@ def status(world: World, task_id: int) -> tuple[str, str]:
     return row.status, row.reason_code
 
 
-def files(world: World, task_id: int) -> dict[str, str]:
-    with world.engine.begin() as tx:
-        return {f.lfn: f.status for f in service.files(tx, task_id, types=["input"])}
-
-
 def work(world: World) -> None:
     cycle(world, jobs_end_too=False)
 
@@ -74,7 +72,7 @@ def test_a_child_waits_for_its_parent(world: World, parent: int) -> None:
     assert TaskRefiner(world).run_once() == 0
     cycle(world)
     assert [row_of(world, i).status for i in (parent, child)] == ["done", "done"]
-    assert len(files(world, child)) == 2
+    assert len(input_statuses(world, child)) == 2
 
 
 def test_a_child_that_does_not_wait_works_on_what_its_parent_makes(
@@ -86,7 +84,7 @@ def test_a_child_that_does_not_wait_works_on_what_its_parent_makes(
     end_jobs(world, of=[parent])
     ContentsFeeder(world).run_once()
     assert row_of(world, child).status == "ready"
-    assert set(files(world, child).values()) == {"ready"}
+    assert set(input_statuses(world, child).values()) == {"ready"}
     cycle(world)
     assert [row_of(world, i).status for i in (parent, child)] == ["done", "done"]
 
@@ -140,7 +138,7 @@ def test_a_child_whose_parent_made_nothing_ends_with_it(
     world.ddm.close("a:p")
     assert row_of(world, parent).status == ("failed" if ended else "prepared")
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_tasks SET next_run_at = NULL"))
+        soon(tx)
     assert ContentsFeeder(world).run_once() == 1
     assert row_of(world, child).status == "defined"
     work(world)
@@ -189,7 +187,7 @@ def test_children_follow_a_retry(world: World, parent: int) -> None:
     assert status(world, child)[0] == status(world, grandchild)[0] == "registered"
     cycle(world)
     assert [row_of(world, i).status for i in (parent, child, grandchild)] == ["done"] * 3
-    assert [len(files(world, i)) for i in (child, grandchild)] == [2, 2]
+    assert [len(input_statuses(world, i)) for i in (child, grandchild)] == [2, 2]
     assert row_of(world, child).attemptnr == 2
 
 
@@ -217,7 +215,7 @@ def test_a_child_at_work_sees_what_a_retry_makes(world: World, parent: int) -> N
     assert row_of(world, child).status == "defined"
     cycle(world)
     assert [row_of(world, i).status for i in (parent, child)] == ["done", "done"]
-    assert len(files(world, child)) == 2
+    assert len(input_statuses(world, child)) == 2
 
 
 def test_aborted_children_do_not_follow(world: World, parent: int) -> None:
@@ -260,7 +258,7 @@ def test_an_eager_child_looks_as_its_parent_publishes(world: World, parent: int)
     work(world)
     end_jobs(world, of=[parent])
     assert ContentsFeeder(world).run_once() == 1
-    assert len(files(world, child)) == 2
+    assert len(input_statuses(world, child)) == 2
 
 
 def test_parents_form_no_circle(world: World, parent: int) -> None:

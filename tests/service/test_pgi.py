@@ -1,5 +1,7 @@
 """PGI states: the 121 pairs, what real moves may lead to, the view that says the same in SQL."""
 
+# Raw UPDATEs: every combination of columns is tried.
+
 from __future__ import annotations
 
 import random
@@ -267,6 +269,7 @@ def allocated(tx: Connection, jobs: list[int]) -> tuple[list[set[str]], int]:
     return list(held.values()), sum(row.released_at is not None for row in rows)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("world")
 def test_random_walk(engine: Engine) -> None:
     """10,000 real steps of jobs, seeded: none leaves PGI's table; after each they hold what their

@@ -1,5 +1,7 @@
 """Plans tell what then happens; they write nothing; a file of the world gives the same plan."""
 
+# Raw UPDATEs: measurements of jobs that do not run here.
+
 from __future__ import annotations
 
 import json
@@ -15,6 +17,7 @@ from support import resubmission
 from support.generating import SECOND, Catalogue, catalogue, document, generate, ready, rows, use
 from support.helpers import add_site, put_file_dataset
 from support.resubmission import OUT
+from support.situations import set_sites
 from support.task_rows import INPUT
 from support.working import ENDPOINT, cycle
 
@@ -214,7 +217,7 @@ def test_scouts_that_have_no_site_are_no_jobs(t1s: World) -> None:
         tx.execute(text("INSERT INTO job_stats (site, workqueue, gshare, resource_type, status, "
                         "jobs, cores) SELECT site, 1, 'x', 'SCORE', 'activated', 1, 1 "
                         "FROM jedi_sites"))  # fmt: skip
-        tx.execute(text("UPDATE jedi_sites SET laststart = NULL"))
+        set_sites(tx, laststart=None)
     plan = foresee(t1s, scouted()).plan
     assert (plan.jobs, plan.scouts, plan.why_not) == (0, 0, "no_nucleus")
     assert plan.nucleus is not None

@@ -1,5 +1,7 @@
 """Another priority for a task that is under way."""
 
+# Raw UPDATEs: owners and kinds of jobs whose builder knows one of each.
+
 from __future__ import annotations
 
 from itertools import pairwise

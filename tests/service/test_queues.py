@@ -1,5 +1,7 @@
 """Work queues: which tasks are theirs, and what an operator may write."""
 
+# Raw UPDATEs: criteria that the service refuses.
+
 from __future__ import annotations
 
 import json
@@ -173,7 +175,7 @@ def test_all_queues_whose_criteria_hold(engine: Engine) -> None:
     ],
 )
 def test_a_criterion_is_a_condition_and_nothing_else(
-    engine: Engine, criteria: str | None, variables: str | None, rule: str
+    criteria: str | None, variables: str | None, rule: str
 ) -> None:
     with pytest.raises(BadCriterion) as caught:
         compile_criterion(criteria, variables, COLUMNS, "v")

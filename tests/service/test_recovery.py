@@ -1,6 +1,8 @@
 """Outputs that were made and are lost: they are made again, with what they are made of; nobody
 reads the same twice."""
 
+# Raw UPDATEs: the size of a file whose job does not run here.
+
 from __future__ import annotations
 
 import json
@@ -14,6 +16,7 @@ from support.commanding import sound
 from support.helpers import put_file_dataset
 from support.merging import kinds, merged_at_last, task_of
 from support.recovery import fail_one, jobs_of, task, there
+from support.situations import end_leases
 from support.task_rows import OUTPUT, row_of
 from support.working import ENDPOINT, cycle
 
@@ -249,7 +252,7 @@ def test_a_lost_worker_leaves_the_rest_to_another(world: World, first: int) -> N
     assert there(world, "a:p") == ["p.000001", "p.000002", "p.000003"]
     with world.engine.begin() as tx:
         [order] = agent.claim(tx, 10)  # and dies
-        tx.exec_driver_sql("UPDATE jedi_tasks SET lease_until = clock_timestamp()")
+        end_leases(tx)
     cycle(world)
     with world.engine.begin() as tx:
         agent.apply(tx, [(order, agent.work(order))])

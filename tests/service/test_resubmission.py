@@ -1,6 +1,8 @@
 """Tasks that are submitted again, that share outputs, that want to be the only ones, and tasks that
 make lost files of others."""
 
+# Raw UPDATEs: a status to which no short way leads.
+
 from __future__ import annotations
 
 import json

@@ -1,5 +1,7 @@
 """Submission: what is stored, what is refused, and that repeating is safe."""
 
+# Raw UPDATEs: a status to which no short way leads.
+
 from __future__ import annotations
 
 import gzip

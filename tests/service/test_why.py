@@ -1,5 +1,7 @@
 """`jedi-task why`: the one thing that holds a task, as the real agents left it."""
 
+# Raw UPDATEs: each hold is made alone, without the days, users and pilots that lead to it.
+
 from __future__ import annotations
 
 import json
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 from support.generating import catalogue, document, generate, ready, rows, use
+from support.situations import set_sites, soon
 from support.task_rows import good, put
 
 from jedi.agent.base import World
@@ -88,8 +91,8 @@ def test_trouble_with_data_management(world: World) -> None:
 def test_no_site_and_the_near_misses(world: World) -> None:
     catalogue(world, in_=2)
     (task,) = ready(world, document(ramCount=3000))
-    do(world, "UPDATE jedi_sites SET maxrss = CASE site WHEN 'SITE_A' THEN 2700 ELSE 1000 END, "
-       "status = CASE site WHEN 'SITE_A' THEN 'online' ELSE 'paused' END")  # fmt: skip
+    set_sites(world, "SITE_A", maxrss=2700, status="online")
+    set_sites(world, "SITE_B", maxrss=1000, status="paused")
     generate(world)
     found = ask(world, task)
     assert (found.code, found.facts["reason_code"]) == ("brokerage", "no_site_fits")
@@ -117,7 +120,7 @@ def test_near_misses_say_how_many_cores_the_task_wants(world: World) -> None:
     (those with two take it as before: test_broker.py)."""
     catalogue(world, in_=2)
     (task,) = ready(world, document(coreCount=64))
-    do(world, "UPDATE jedi_sites SET corecount = 1")
+    set_sites(world, corecount=1)
     generate(world)
     found = ask(world, task)
     assert found.brokerage is not None
@@ -164,7 +167,7 @@ def test_a_problem_that_stays_is_one_hold_with_a_remedy(world: World) -> None:
 def test_a_changed_site_is_tried_at_once(world: World) -> None:
     catalogue(world, in_=2)
     (task,) = ready(world, document(ramCount=3000))
-    do(world, "UPDATE jedi_sites SET maxrss = 1000")
+    set_sites(world, maxrss=1000)
     generate(world)
     assert ask(world, task).code == "brokerage"
     for change, status in (("maxrss=1000", "pending"), ("maxrss=4000", "ready")):
@@ -183,7 +186,7 @@ def test_jobs_that_became_too_large_for_their_site(world: World) -> None:
     assert found.detail.endswith("jobs wait at SITE_A.")
     do(world, "UPDATE jedi_jobs SET memory_mb = 1000 WHERE pandaid = (SELECT min(pandaid) "
        "FROM jedi_jobs)")  # fmt: skip
-    do(world, "UPDATE jedi_sites SET maxrss = 2500")
+    set_sites(world, maxrss=2500)
     found = ask(world, task)
     assert (found.code, found.facts["too_large"]) == ("slots", 1)
     assert "1 of them ask for more cores, memory or disk than any slot there has" in found.detail
@@ -195,7 +198,7 @@ def test_jobs_that_became_too_large_for_their_site(world: World) -> None:
 def test_sites_where_there_never_was_a_pilot(world: World) -> None:
     catalogue(world, in_=2)
     (task,) = ready(world, document())
-    do(world, "UPDATE jedi_sites SET lastpilot = NULL")
+    set_sites(world, lastpilot=None)
     generate(world)
     found = ask(world, task).brokerage
     assert found is not None
@@ -211,16 +214,16 @@ def test_a_throttled_queue(world: World) -> None:
         knobs.put(tx, "throttler.queue_cap", 3, "test")
     first, second = ready(world, document(nFilesPerJob=1), document(nFilesPerJob=1, output="a:two"))
     generate(world)
-    do(world, "UPDATE jedi_tasks SET next_run_at = NULL")
+    soon(world)
     found = ask(world, second)
     assert (found.code, found.facts["queued"]) == ("throttler", 3)
     assert "3 jobs wait" in found.detail
     assert ask(world, first).code == "slots"
     do(world, "UPDATE jedi_sites SET lastpilot = jedi_now() - interval '1 day'")
     assert ask(world, first).code == "pilots"
-    do(world, "UPDATE jedi_sites SET submitter = 'local', nslots = 0 WHERE site = 'SITE_A'")
+    set_sites(world, "SITE_A", submitter="local", nslots=0)
     assert ask(world, first).detail.endswith("SITE_A: no pilots are sent: status online, nslots 0")
-    do(world, "UPDATE jedi_sites SET submitter = 'none' WHERE site = 'SITE_A'")
+    set_sites(world, "SITE_A", submitter="none")
     with world.engine.begin() as tx:
         pilots.note_trouble(tx, "SITE_A", {"reason": "sbatch: no such partition"})
     assert ask(world, first).detail.endswith(
@@ -382,7 +385,7 @@ def test_people_and_programs_read_it(
     monkeypatch.setenv("JEDI_DATABASE_URL", world.settings.database_url or "")
     catalogue(world, in_=2)
     held, waits = ready(world, document(ramCount=3000), document(output="a:2", nFilesPerJob=1))
-    do(world, "UPDATE jedi_sites SET maxrss = 2700")
+    set_sites(world, maxrss=2700)
 
     def run(*words: str) -> str:
         monkeypatch.setattr(sys, "argv", ["jedi-task", *words])

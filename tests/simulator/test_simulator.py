@@ -123,6 +123,7 @@ def test_a_scenario_is_a_mapping() -> None:
 # ------------------------------------------------------------------------------------ simulations
 
 
+@pytest.mark.long
 def test_shares_become_what_is_allocated_and_no_task_starves(engine: Engine) -> None:
     record = simulate_in(engine, example("shares", 0.2, days=1, tick_s=1800))
     outcome = sound(record)
@@ -136,6 +137,7 @@ def test_shares_become_what_is_allocated_and_no_task_starves(engine: Engine) -> 
     assert {row.jeditaskid for row in record.tasks if row.creationdate < noon} <= served
 
 
+@pytest.mark.long
 def test_an_outage_drains_and_recovers(engine: Engine) -> None:
     record = simulate_in(engine, example("outage", 0.2, days=1.25, tick_s=1200))
     curves = sound(record).curves
@@ -165,6 +167,7 @@ def test_scouts_go_first_and_the_others_follow(engine: Engine) -> None:
     assert outcome.ends.keys() == {"payload_exit"}
 
 
+@pytest.mark.long
 def test_stuck_transfers_are_given_up_and_tried_again(engine: Engine) -> None:
     outcome = sound(simulate_in(engine, example("transfers", 0.2, tick_s=7200)))
     assert outcome.ends["transfer_timeout"] > 10
@@ -186,6 +189,7 @@ LIMITS_H = {
 """By task of the example: why its jobs end, and after how long."""
 
 
+@pytest.mark.long
 def test_every_timeout_fires_in_its_day(engine: Engine) -> None:
     record = simulate_in(engine, example("timeouts", tick_s=21_600))
     assert sound(record).ends.keys() == {rule.code for rule in TIMEOUTS}
@@ -201,6 +205,7 @@ def test_every_timeout_fires_in_its_day(engine: Engine) -> None:
         assert limit_h < ends[name][1] < limit_h + 24, name
 
 
+@pytest.mark.long
 def test_people_hold_jobs_and_kill_tasks(engine: Engine) -> None:
     scenario = read_scenario("""
 days: 0.5
@@ -230,6 +235,7 @@ commands:
     assert times == 1
 
 
+@pytest.mark.long
 def test_production_begins_on_a_fresh_grid_and_after_idle_hours(engine: Engine) -> None:
     """docs/reference/brokerage.md#inactive-queues: where nothing waited nothing could start, so
     that none did is no reason against a site. Without that scouts, which go only where jobs start,
@@ -267,6 +273,7 @@ tasks:
 # -------------------------------------------------------------------------------------- the result
 
 
+@pytest.mark.long
 def test_two_runs_with_one_seed_are_equal_and_another_seed_differs(tmp_path: Path) -> None:
     runs = [sound(simulate(read_scenario(TINY + f"seed: {seed}"))) for seed in (1, 1, 2)]
     tables = [
@@ -451,6 +458,7 @@ def test_draws_depend_on_their_names_only() -> None:
     assert streams.stream("job", 7).random() == first != RandomStreams(2).stream("job", 7).random()
 
 
+@pytest.mark.long
 def test_two_sets_of_knobs_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tiny.yaml").write_text(TINY)
     (tmp_path / "current.yaml").write_text(yaml.safe_dump({"core.preset": "current"}))

@@ -18,9 +18,12 @@ import pytest
 import yaml
 from scenarios.real_system import System, until
 from slurm.cluster import Cluster
+from support.statuses import statuses
 
 from jedi.host import processes
 from jedi.service import waiting
+
+pytestmark = pytest.mark.long
 
 JOBS = int(os.environ.get("JEDI_SLURM_JOBS", "40"))
 SITES = [
@@ -84,5 +87,5 @@ def test_whatever_dies_each_file_counts_once(system: System, cluster: Cluster) -
     print(f"{died} deaths")
     assert system.settle(task) == ["done"]
     assert system.lines(task) == lines
-    assert set(system.file_statuses(task)) == {"finished"}
+    assert set(statuses(system.engine, task, "files", type="input")) == {"finished"}
     system.check()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from slurm.cluster import Cluster
 from sqlalchemy import Row
+from support.situations import set_sites
 from support.submitter import Field, at_end
 
 from jedi.agent.base import World
@@ -19,11 +20,13 @@ from jedi.submitter import batch
 from jedi.submitter.agent import Submitter
 from jedi.taskbuffer.sites import pilots
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def field(world: World, cluster: Cluster) -> Iterator[Field]:
     field = Field(world)
-    field.sql("UPDATE jedi_sites SET submitter = 'slurm', queue = 'main' WHERE site = 'SITE_A'")
+    set_sites(field.engine, "SITE_A", submitter="slurm", queue="main")
     field.knob("submitter.queue_s", 0.1)
     yield field
     clock.turn_to(None)
@@ -87,7 +90,7 @@ def test_a_pilot_that_slurm_ends_says_so_itself(field: Field) -> None:
 
 def test_a_submission_that_nobody_noted_is_found_by_name(field: Field, cluster: Cluster) -> None:
     field.jobs(1, ":")
-    field.sql("UPDATE jedi_sites SET queue = NULL, nslots = 1 WHERE site = 'SITE_A'")
+    set_sites(field.engine, "SITE_A", queue=None, nslots=1)
     with field.engine.begin() as tx:
         (visit,) = Submitter(field.world).claim(tx, 10)
     (handle,) = Submitter(field.world).work(visit).found().values()
@@ -145,7 +148,7 @@ def test_pilots_that_wait_for_nothing_are_cancelled(field: Field, cluster: Clust
 
 
 def test_pilots_of_a_unified_site_ask_for_parts_of_its_slots(field: Field) -> None:
-    field.sql("UPDATE jedi_sites SET capability = 'ucore', corecount = 4 WHERE site = 'SITE_A'")
+    set_sites(field.engine, "SITE_A", capability="ucore", corecount=4)
     field.serve()
     for cores in (1, 4):
         field.jobs(1, "sleep 1000", cores=cores)

@@ -1,5 +1,7 @@
 """What is backed up, what is not restored, and numbers after a restore."""
 
+# Raw UPDATEs: damaged rows are the point.
+
 from __future__ import annotations
 
 import stat
@@ -39,6 +41,8 @@ from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.taskbuffer.schema import migrate
 from jedi.taskbuffer.users import users as user_rows
 from jedi.taskbuffer.users.users import Notices
+
+pytestmark = pytest.mark.long
 
 
 def place_of(home: Path, url: str) -> Installation:

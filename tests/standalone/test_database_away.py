@@ -22,6 +22,8 @@ from jedi.standalone.embedded import Embedded
 from jedi.standalone.up import Database
 from jedi.taskbuffer.db.engine import connect, reachable
 
+pytestmark = pytest.mark.long
+
 DEADLINE_S = 120.0
 
 

@@ -122,6 +122,7 @@ def test_it_starts_on_nothing_and_keeps_its_data(
     assert count(server) == 1000
 
 
+@pytest.mark.long
 def test_a_killed_postmaster_with_a_working_child(server: Embedded) -> None:
     fill(server)
     with connect(server) as busy:
@@ -181,6 +182,7 @@ def test_a_lost_socket_costs_a_restart(server: Embedded) -> None:
     assert count(server) == 1000
 
 
+@pytest.mark.long
 def test_recovery_is_awaited_however_long_even_if_its_starter_dies(server: Embedded) -> None:
     fill(server, 300_000)
     for pid in cluster(server):
@@ -205,6 +207,7 @@ def test_recovery_is_awaited_however_long_even_if_its_starter_dies(server: Embed
     assert count(server) == 300_000
 
 
+@pytest.mark.long
 def test_a_kill_while_the_data_directory_is_being_made(home: Home) -> None:
     starter = subprocess.Popen(child(home))
     wait_for(lambda: any(home.root.glob("pg-new-*/base")))
@@ -319,6 +322,7 @@ except psycopg.OperationalError as error:
 """
 
 
+@pytest.mark.long
 @only_root
 @pytest.mark.parametrize("uid", [64001, 65534, 63999])
 def test_nobody_but_who_runs_jedi_becomes_the_databases_superuser(

@@ -15,6 +15,8 @@ from jedi.demo.__main__ import still_running
 from jedi.host.home import Home
 from jedi.standalone.installation import Installation, packaged
 
+pytestmark = pytest.mark.long
+
 
 class Outside:
     """Runs `jedi` and `jedi-task` in a home whose database is elsewhere."""

@@ -71,6 +71,7 @@ def left(parts: tuple[Callable[[], bool], ...]) -> list[bool]:
     return [is_there() for is_there in parts]
 
 
+@pytest.mark.long
 def test_what_one_that_was_killed_has_left_goes_and_what_others_use_stays(place: Path) -> None:
     with running(place, "-c", SERVE) as (killed, first), running(place, "-c", SERVE) as (_, second):
         abandoned, used = parts(first), parts(second)
@@ -87,6 +88,7 @@ def test_what_one_that_was_killed_has_left_goes_and_what_others_use_stays(place:
     assert [*place.iterdir()] == []
 
 
+@pytest.mark.long
 def test_nothing_is_left_of_a_simulation_that_is_ended(place: Path) -> None:
     """A second signal does not disturb it."""
     scenario = place / "tiny.yaml"

@@ -15,6 +15,8 @@ import pytest
 from jedi.demo.__main__ import still_running
 from jedi.host.home import Home
 
+pytestmark = pytest.mark.long
+
 CHECKOUT = Path(__file__).parents[2]
 
 

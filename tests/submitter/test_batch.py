@@ -1,6 +1,8 @@
 """Batch systems that are not installed here, and ones that misbehave: their commands are played
 back, what they are told is noted."""
 
+# Raw UPDATEs: a pilot that is not there holds the job.
+
 from __future__ import annotations
 
 import json
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.situations import set_sites
 from support.submitter import Field
 
 from jedi.agent.base import World
@@ -410,7 +413,7 @@ def test_commands_learn_nothing_of_the_database(
 @pytest.fixture
 def field(world: World, commands: Commands) -> Iterator[Field]:
     field = Field(world)
-    field.sql("UPDATE jedi_sites SET submitter = 'slurm', nslots = 8 WHERE site = 'SITE_A'")
+    set_sites(field.engine, "SITE_A", submitter="slurm", nslots=8)
     field.knob("submitter.queue_s", 0.1)
     field.knob("submitter.command_s", 0.5)
     commands.plays("squeue")
@@ -478,7 +481,7 @@ def test_a_system_that_hangs_holds_up_its_own_sites_alone(
     commands.plays("condor_q")
     commands.plays("condor_submit", "18.0 - 18.0")
     field.knob("submitter.command_s", 60.0)
-    field.sql("UPDATE jedi_sites SET submitter = 'htcondor', nslots = 1 WHERE site = 'SITE_B'")
+    set_sites(field.engine, "SITE_B", submitter="htcondor", nslots=1)
     field.jobs(1, ":")
     field.jobs(1, ":", site="SITE_B")
     submitter = Submitter(field.world)

@@ -1,5 +1,7 @@
 """The local submitter: real pilots, a real service, real deaths."""
 
+# Raw UPDATEs: sites change in every way.
+
 from __future__ import annotations
 
 import os
@@ -14,6 +16,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Row
+from support.situations import set_sites
 from support.submitter import Field, at_end
 
 from jedi.core import clock
@@ -86,13 +89,13 @@ def test_a_pilot_without_work_ends_in_order(field: Field) -> None:
 
 
 def test_only_jobs_that_fit_into_a_slot_count(field: Field) -> None:
-    field.sql("UPDATE jedi_sites SET maxrss = 2000 WHERE site = 'SITE_A'")
+    set_sites(field.engine, "SITE_A", maxrss=2000)
     field.jobs(1, ":", cores=8)
     field.jobs(1, ":", memory_mb=4000)
     field.jobs(1, ":", site="SITE_B")
     submitter = Submitter(field.world)
     assert submitter.run_once() == 0
-    field.sql("UPDATE jedi_sites SET lastpilot = NULL")
+    set_sites(field.engine, lastpilot=None)
     submitter.run_once()
     seen = field.sql("SELECT site FROM jedi_sites WHERE lastpilot IS NOT NULL")
     assert [row.site for row in seen] == ["SITE_A"]  # it has a submitter, so pilots will come
@@ -108,7 +111,7 @@ def test_no_pilots_where_none_are_wanted(field: Field, change: str) -> None:
 def test_a_unified_site_gets_pilots_of_the_shapes_that_its_jobs_need(field: Field) -> None:
     field.serve()
     field.knob("pilot.idle_s", 0.5)
-    field.sql("UPDATE jedi_sites SET capability = 'ucore', corecount = 2, maxrss = 8000")
+    set_sites(field.engine, capability="ucore", corecount=2, maxrss=8000)
     made = [
         field.jobs(3, "sleep 0.2; : > $OUT", cores=1, memory_mb=1500),
         field.jobs(2, "sleep 0.2; : > $OUT", cores=2, memory_mb=3000),
@@ -128,7 +131,7 @@ def test_a_unified_site_gets_pilots_of_the_shapes_that_its_jobs_need(field: Fiel
 
 
 def test_a_shape_that_is_refused_leaves_the_others_alone(field: Field) -> None:
-    field.sql("UPDATE jedi_sites SET capability = 'ucore', corecount = 8, nslots = 1")
+    set_sites(field.engine, capability="ucore", corecount=8, nslots=1)
     field.jobs(1, ":", cores=8)
     submitter = Submitter(field.world)
     submitter._starting["SITE_A", "MCORE"].failed(clock.monotonic() + 1000)

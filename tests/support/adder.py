@@ -12,8 +12,9 @@ from jedi.agent.base import World
 from jedi.jobdispatcher.agent import Adder
 from jedi.spec.jobs.attempt import HeldJob, ReportedJob
 from jedi.spec.jobs.wire import Report, Resources, StagedOutput
-from jedi.taskbuffer.jobs import dispatch, job_ends
+from jedi.taskbuffer.jobs import dispatch
 from support.job_rows import Made, make_jobs
+from support.statuses import statuses
 
 SITE, ENDPOINT = "SITE_A", "SITE_A_DATADISK"
 
@@ -62,8 +63,7 @@ class Pilot:
         return [file.lfn for file in self.world.ddm.list_files(self.dataset(kind))]
 
     def statuses(self) -> list[str]:
-        with self.world.engine.begin() as tx:
-            return [job_ends.statuses(tx, self.made.jobs)[job] for job in self.made.jobs]
+        return statuses(self.world, self.made.task)
 
     def error(self) -> tuple[str, str, str]:
         with self.world.engine.begin() as tx:

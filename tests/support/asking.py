@@ -1,5 +1,7 @@
 """Builders that several tests share with tests of asking."""
 
+# Raw UPDATEs: columns of tasks that scouts and nuclei set.
+
 from __future__ import annotations
 
 import json

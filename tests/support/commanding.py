@@ -3,6 +3,7 @@ as they are told to."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,8 @@ from jedi.taskcommando.agent import TaskCommando
 from jedi.taskrefiner.agent import TaskRefiner
 from support.generating import document, generate, ready, rows
 from support.helpers import publish, put_file_dataset
+from support.situations import soon
+from support.statuses import statuses
 
 OWNER = "anna"
 KILLED_BY = {"killed": "cancelled", "reassigned": "closed"}
@@ -57,35 +60,26 @@ def everything(world: World) -> None:
     cycle(world, TaskRefiner, ContentsFeeder, JobGenerator, Mover)
 
 
-def soon(world: World) -> None:
-    """What was put off is due."""
-    with world.engine.begin() as tx:
-        tx.exec_driver_sql("UPDATE jedi_tasks SET next_run_at = NULL")
-
-
 def status(world: World, task: int) -> str:
-    [row] = rows(world, "SELECT status FROM jedi_tasks WHERE jeditaskid = :t", t=task)
-    return str(row.status)
+    [found] = statuses(world, task, "tasks")
+    return found
 
 
-def jobs(world: World, task: int, *statuses: str) -> list[int]:
+def jobs(world: World, task: int, *named: str) -> list[int]:
     """The jobs of a task in these statuses."""
     query = ("SELECT pandaid FROM jedi_jobs WHERE jeditaskid = :t AND status = ANY(:s) "
              "ORDER BY pandaid")  # fmt: skip
-    return [row.pandaid for row in rows(world, query, t=task, s=list(statuses))]
+    return [row.pandaid for row in rows(world, query, t=task, s=list(named))]
 
 
-def counts(world: World, task: int) -> dict[str, int]:
+def counts(world: World, task: int) -> Counter[str]:
     """Jobs of a task by status."""
-    query = "SELECT status, count(*) AS n FROM jedi_jobs WHERE jeditaskid = :t GROUP BY status"
-    return {row.status: row.n for row in rows(world, query, t=task)}
+    return Counter(statuses(world, task))
 
 
-def files(world: World, task: int) -> dict[str, int]:
+def files(world: World, task: int) -> Counter[str]:
     """Input files of a task by status."""
-    query = ("SELECT status, count(*) AS n FROM jedi_dataset_contents WHERE jeditaskid = :t "
-             "AND type = 'input' GROUP BY status")  # fmt: skip
-    return {row.status: row.n for row in rows(world, query, t=task)}
+    return Counter(statuses(world, task, "files", type="input"))
 
 
 def take(world: World, panda_ids: Sequence[int]) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from itertools import count
 
-from sqlalchemy import make_url, text
+from sqlalchemy import Engine, make_url, text
 
 from jedi.taskbuffer.db.engine import connect
 
@@ -22,10 +23,19 @@ def new_database(server: str, template: str | None = None) -> str:
 
 def on_server(server: str, statement: str) -> None:
     """Run a statement that no transaction may hold."""
-    engine = connect(server)
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+    with _sessions(server).connect() as connection:
         connection.execute(text(statement))
-    engine.dispose()
+
+
+@cache
+def _sessions(server: str) -> Engine:
+    """One session that lasts: a new one for each database costs as much as a small test."""
+    return connect(server, pool_size=1).execution_options(isolation_level="AUTOCOMMIT")
+
+
+def leave(server: str) -> None:
+    """End the session: the server stops, or is somebody else's."""
+    _sessions(server).dispose()
 
 
 def drop_database(server: str, url: str) -> None:

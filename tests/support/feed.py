@@ -1,5 +1,7 @@
 """Builders that several tests share with tests of feed."""
 
+# Raw UPDATEs: time passes until the feeder looks again.
+
 from __future__ import annotations
 
 from sqlalchemy import text

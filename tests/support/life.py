@@ -41,6 +41,8 @@ from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import walk
 from support import life_truths as truths
 from support.helpers import put_file_dataset
+from support.situations import end_leases
+from support.statuses import statuses
 
 OWNER = "anna"
 TAPE = "SITE_A_TAPE"
@@ -234,8 +236,7 @@ class Life(RuleBasedStateMachine):
             return list(tx.execute(text(query), values))
 
     def statuses(self) -> dict[int, str]:
-        found = self.rows("SELECT jeditaskid, status FROM jedi_tasks ORDER BY jeditaskid")
-        return {row.jeditaskid: row.status for row in found}
+        return statuses(self.world, of="tasks", by="jeditaskid")
 
     @rule(what=st.sampled_from(WHAT), seed=SEEDS)
     def happen(self, what: str, seed: int) -> None:
@@ -308,10 +309,7 @@ class Life(RuleBasedStateMachine):
 
     def leases_end(self) -> None:
         """Whoever claimed something and has not written yet has lost it."""
-        with self.world.engine.begin() as tx:
-            tx.execute(text("UPDATE jedi_tasks SET lease_until = clock_timestamp() "
-                            "WHERE lease_until IS NOT NULL"))  # fmt: skip
-            tx.execute(text("UPDATE jedi_process_lock SET lease_until = clock_timestamp()"))
+        end_leases(self.world)
 
     # --------------------------------------------------------------------------------------- time
 

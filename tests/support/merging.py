@@ -1,5 +1,7 @@
 """Builders that several tests share with tests of merging."""
 
+# Raw UPDATEs: sizes of outputs; the pilots are not there.
+
 from __future__ import annotations
 
 from collections import Counter
@@ -9,18 +11,10 @@ from typing import Any
 from jedi.agent.base import World
 from jedi.taskbuffer.jobs import dispatch, merging
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
-from support.commanding import (
-    add_inputs,
-    counts,
-    end,
-    everything,
-    jobs,
-    soon,
-    status,
-    take,
-)
+from support.commanding import add_inputs, counts, end, everything, jobs, status, take
 from support.generating import document, generate, ready, rows
 from support.helpers import publish
+from support.situations import soon
 
 SPEC = {"transPath": "sort -m", "jobParameters": "${TRN_OUTPUT0/S} > ${OUTPUT0}"}
 

@@ -1,5 +1,7 @@
 """Builders that several tests share with tests of mover."""
 
+# Raw UPDATEs: the generator makes such jobs only with data management that has copies elsewhere.
+
 from __future__ import annotations
 
 import zlib
@@ -13,6 +15,7 @@ from jedi.spec.jobs.wire import Report, Resources, StagedOutput
 from jedi.taskbuffer.jobs import dispatch
 from support.helpers import put_file_dataset
 from support.job_rows import Made, make_jobs
+from support.statuses import statuses
 
 A, B = "SITE_A_DATADISK", "SITE_B_DATADISK"
 
@@ -40,15 +43,6 @@ def assigned_jobs(world: World, n: int, missing: int = 0, **options: Any) -> Mad
     return made
 
 
-def statuses(world: World, made: Made) -> list[str]:
-    with world.engine.begin() as tx:
-        found = tx.scalars(
-            text("SELECT status FROM jedi_jobs WHERE jeditaskid = :t ORDER BY pandaid"),
-            {"t": made.task},
-        )
-        return list(found)
-
-
 def transferring_jobs(world: World, n: int) -> Made:
     """`n` jobs that ran at SITE_A, whose outputs and logs belong to SITE_B."""
     with world.engine.begin() as tx:
@@ -72,5 +66,5 @@ def transferring_jobs(world: World, n: int) -> Made:
     with world.engine.begin() as tx:
         dispatch.accept_reports(tx, "SITE_A", reports)
     Adder(world).run_once()
-    assert statuses(world, made) == ["transferring"] * n
+    assert statuses(world, made.task) == ["transferring"] * n
     return made

@@ -7,7 +7,6 @@ from typing import Any
 from sqlalchemy import text
 
 from jedi.agent.base import World
-from jedi.service import tasks as service
 from jedi.taskbuffer.inputs.datasets import wake_consumers
 from support.helpers import put_file_dataset
 from support.working import ENDPOINT
@@ -18,11 +17,6 @@ def grow(world: World, *lfns: str, name: str = "demo:in") -> None:
     put_file_dataset(world, name, {lfn: lfn.encode() for lfn in lfns}, ENDPOINT, closed=False)
     with world.engine.begin() as tx:
         wake_consumers(tx, [name])
-
-
-def statuses(world: World, task_id: int) -> dict[str, str]:
-    with world.engine.begin() as tx:
-        return {f.lfn: f.status for f in service.files(tx, task_id, types=["input"])}
 
 
 def master(world: World) -> Any:

@@ -1,5 +1,7 @@
 """Builders that several tests share with tests of postprocessor."""
 
+# Raw UPDATEs: inputs in every status, also those to which no short way leads.
+
 from __future__ import annotations
 
 from typing import Any
@@ -11,6 +13,7 @@ from jedi.postprocessor.outcome import EndingDataset, PostProcessing
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from support.job_rows import Made, make_jobs
+from support.situations import lead
 
 PLUGIN = PostProcessing()
 
@@ -31,9 +34,7 @@ def end(tx: Connection, made: Made, targets: list[str]) -> None:
 
 
 def finish_jobs(tx: Connection, made: Made, targets: list[str]) -> None:
-    tx.execute(text("UPDATE jedi_jobs SET status = 'sent' WHERE status = 'activated'"))
-    tx.execute(text("DELETE FROM jedi_job_ready"))
-    tx.execute(text("UPDATE jedi_jobs SET status = 'holding' WHERE status = 'sent'"))
+    lead(tx, made.jobs, "sent", "holding")
     end(tx, made, targets)
 
 

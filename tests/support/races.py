@@ -14,6 +14,7 @@ from jedi.core import clock
 from jedi.taskbuffer.tasks import commands
 from jedi.taskcommando.agent import TaskCommando
 from support.job_rows import Made, make_jobs
+from support.situations import lead
 
 DEADLINE_S = 20.0
 
@@ -47,9 +48,7 @@ def killed(world: World) -> tuple[Made, Callable[[Connection], None]]:
     """A task with an activated job and a running one, and what will end them."""
     with world.engine.begin() as tx:
         made = make_jobs(tx, 2)
-        for status in ("sent", "running"):
-            tx.execute(text("UPDATE jedi_jobs SET status = :s WHERE pandaid = :job"),
-                       {"s": status, "job": made.jobs[1]})  # fmt: skip
+        lead(tx, made.jobs[1:], "sent", "running")
         commands.append(tx, made.task, "kill", "alice")
     commando = TaskCommando(world)
     assert commando.run_once() == 1

@@ -1,5 +1,7 @@
 """Builders that several tests share with tests of scouting."""
 
+# Raw UPDATEs: measurements; the pilots are not there.
+
 from __future__ import annotations
 
 from collections.abc import Sequence

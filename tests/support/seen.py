@@ -103,13 +103,6 @@ def _move(table: str, kind: str, source: str, target: str) -> str:
     return f"{machine.name}: {source} > {target}"
 
 
-def _is_all(config: pytest.Config) -> bool:
-    """Whether nothing was left out."""
-    chosen = [config.option.keyword, config.option.markexpr, config.option.collectonly,
-              config.option.deselect, getattr(config.option, "lf", False)]  # fmt: skip
-    return config.args_source is pytest.Config.ArgsSource.TESTPATHS and not any(chosen)
-
-
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(skips)
     if not hasattr(config, "workerinput"):
@@ -117,14 +110,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    if exitstatus == 0 and _is_all(session.config) and _missing(session.config):
+    if exitstatus == 0 and skips.is_all(session.config) and _missing(session.config):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
 ) -> None:
-    if _is_all(config) and (missing := _missing(config)):
+    if skips.is_all(config) and (missing := _missing(config)):
         terminalreporter.section("reasons, and moves, that no test produced")
         terminalreporter.line(", ".join(missing))
 

@@ -1,5 +1,7 @@
 """Builders that several tests share with tests of submitter."""
 
+# Raw UPDATEs: commands that the job builder does not take.
+
 from __future__ import annotations
 
 import os
@@ -21,6 +23,8 @@ from jedi.submitter import local
 from jedi.submitter.agent import Submitter
 from jedi.taskbuffer.housekeeping import knobs
 from support.job_rows import Made, make_jobs
+from support.situations import set_sites
+from support.statuses import statuses
 
 DEADLINE_S = 20.0
 TICK_S = 0.02
@@ -33,7 +37,7 @@ class Field:
         self.world, self.engine = world, world.engine
         self.home = Home(world.settings.home)
         self.home.prepare()
-        self.sql("UPDATE jedi_sites SET submitter = 'local', nslots = 2 WHERE site = 'SITE_A'")
+        set_sites(self.engine, "SITE_A", submitter="local", nslots=2)
         self.knob("pilot.poll_s", 0.1)
         self.knob("pilot.idle_s", 5.0)
         self.knob("pilot.heartbeat_s", 0.5)
@@ -80,7 +84,7 @@ class Field:
         return [process for process in found if process]
 
     def statuses(self) -> list[str]:
-        return [row.status for row in self.sql("SELECT status FROM jedi_jobs ORDER BY pandaid")]
+        return statuses(self.world)
 
     def until(self, what: Callable[[], object], *submitters: Submitter) -> None:
         """Wait for something, while submitters do their cycles."""

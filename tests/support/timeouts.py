@@ -1,5 +1,7 @@
 """Builders that several tests share with tests of timeouts."""
 
+# Raw UPDATEs: pilots that brought jobs to every status are not there.
+
 from __future__ import annotations
 
 from sqlalchemy import text

@@ -1,5 +1,7 @@
 """Ended jobs go to the archive, and what is old is forgotten, each at both sides of its border."""
 
+# Raw UPDATEs: a rate that many failed jobs lead to.
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """Every invariant is broken once, by hand, and `jedi check` names it and what breaks it."""
 
+# Raw UPDATEs: damaged rows are the point.
+
 from __future__ import annotations
 
 import json

@@ -3,6 +3,8 @@
 100,000 tasks, most of them long done; 1.1 million files, a tenth of them in one large task.
 """
 
+# Raw UPDATEs: plans and write amplification of single statements are measured.
+
 from __future__ import annotations
 
 import json
@@ -14,6 +16,8 @@ from sqlalchemy import Engine, text
 from support.databases import drop_database, new_database
 
 from jedi.taskbuffer.db.engine import connect
+
+pytestmark = pytest.mark.long
 
 FILL = (
     """

@@ -1,5 +1,7 @@
 """Two who want the same at once: nothing is lost, nothing happens twice, nobody waits for ever."""
 
+# Raw UPDATEs: the race begins in the middle of a move.
+
 from __future__ import annotations
 
 from collections.abc import Iterable

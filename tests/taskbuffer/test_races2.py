@@ -1,6 +1,8 @@
 """Who comes late, and who locks what: workers whose lease ended, dogs beside commands, rules beside
 failing jobs."""
 
+# Raw UPDATEs: the race begins in the middle of a move.
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -8,6 +10,7 @@ from collections.abc import Callable
 from sqlalchemy import Connection, text
 from support.job_rows import make_jobs
 from support.races import blocked, killed
+from support.situations import lead
 
 from jedi.agent.base import World
 from jedi.jobdispatcher.agent import Adder
@@ -84,9 +87,9 @@ def test_the_adder_locks_jobs_in_one_order(world: World) -> None:
     """Those whose outputs move come after others that end."""
     with world.engine.begin() as tx:
         made = make_jobs(tx, 2)
-        for status in ("sent", "running", "holding"):
-            tx.execute(text("UPDATE jedi_jobs SET status = :s, pilot_result = 'failed'"),
-                       {"s": status})  # fmt: skip
+        lead(tx, made.jobs, "sent", "running", "holding")
+        # raw: what a pilot reports without staging files
+        tx.execute(text("UPDATE jedi_jobs SET pilot_result = 'failed'"))
         found = job_ends.reported(tx, 2)
     verdicts = (TRANSFERRING, JobVerdict("failed", "payload_exit", "It failed.", "payload"))
     results = list(zip(found, verdicts, strict=True))

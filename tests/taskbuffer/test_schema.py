@@ -1,5 +1,7 @@
 """The schema: all of the JEDI document is there, the migrations build what tables.py declares."""
 
+# Raw UPDATEs: a schema of the future is the point.
+
 from __future__ import annotations
 
 import ast

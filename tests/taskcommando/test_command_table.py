@@ -1,5 +1,7 @@
 """Every command to a task in every status, through the service and TaskCommando."""
 
+# Raw UPDATEs: every status is tried.
+
 from __future__ import annotations
 
 import csv

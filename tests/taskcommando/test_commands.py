@@ -1,6 +1,8 @@
 """What people ask of tasks: who may ask what and when; finish, pause and resume, and what happens
 when they come at a bad moment. After each the records agree."""
 
+# Raw UPDATEs: a priority that a dog raises.
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -16,13 +18,13 @@ from support.commanding import (
     jobs,
     obey,
     running,
-    soon,
     sound,
     status,
     take,
     work_off,
 )
 from support.generating import generate, rows
+from support.situations import end_leases, soon
 
 from jedi.agent.base import World
 from jedi.core import states
@@ -221,7 +223,7 @@ def test_a_generator_that_lost_its_lease_makes_nothing_for_a_paused_task(world: 
     generator = JobGenerator(world)
     with world.engine.begin() as tx:
         [item] = generator.claim(tx, 1)
-        tx.exec_driver_sql("UPDATE jedi_tasks SET lease_until = clock_timestamp()")
+        end_leases(tx)
     ask(world, task, "pause")
     cycle(world)
     made = generator.work(item)

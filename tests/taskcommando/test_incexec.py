@@ -1,6 +1,8 @@
 """Incremental execution: tasks that have ended go on with what is new, and other parameters. The
 records agree."""
 
+# Raw UPDATEs: measurements of scouts that do not run here.
+
 from __future__ import annotations
 
 from typing import Any
@@ -17,7 +19,6 @@ from support.commanding import (
     files,
     jobs,
     running,
-    soon,
     sound,
     status,
     take,
@@ -25,6 +26,7 @@ from support.commanding import (
 )
 from support.generating import document, ready, rows
 from support.helpers import put_file_dataset
+from support.situations import end_leases, soon
 from support.task_rows import put
 
 from jedi.agent.base import World
@@ -272,7 +274,7 @@ def test_a_lost_worker_leaves_the_rest_to_another(world: World) -> None:
     assert status(world, task) == "toincexec"
     with world.engine.begin() as tx:
         [order] = agent.claim(tx, 10)  # and dies
-        tx.exec_driver_sql("UPDATE jedi_tasks SET lease_until = clock_timestamp()")
+        end_leases(tx)
     cycle(world, TaskRefiner)
     with world.engine.begin() as tx:
         agent.apply(tx, [(order, None)])

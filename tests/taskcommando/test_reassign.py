@@ -1,5 +1,7 @@
 """Tasks that are sent to another site or nucleus, with their jobs or without. The records agree."""
 
+# Raw UPDATEs: a status to which no short way leads.
+
 from __future__ import annotations
 
 from typing import Any
@@ -15,13 +17,13 @@ from support.commanding import (
     jobs,
     obey,
     running,
-    soon,
     sound,
     status,
     take,
     work_off,
 )
 from support.generating import generate, rows
+from support.situations import set_sites, soon
 
 from jedi.agent.base import World
 from jedi.brokerage.agent import TaskBroker
@@ -111,7 +113,7 @@ def test_many_queued_jobs_are_closed_batch_by_batch(world: World) -> None:
 
 def test_another_nucleus_collects_what_is_made_from_now_on(world: World) -> None:
     task = running(world, 3)
-    rows(world, "UPDATE jedi_sites SET state = 'INACTIVE' WHERE site = 'SITE_A' RETURNING 1")
+    set_sites(world, "SITE_A", state="INACTIVE")
     first = jobs(world, task, "activated")[:1]
     take(world, first)
     end(world, first)

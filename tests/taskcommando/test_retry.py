@@ -1,5 +1,7 @@
 """Retrying: its qualifiers, its limits, tasks that wait for a person, and broken ones."""
 
+# Raw UPDATEs: a counter that disagrees is the point.
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Commands: what is accepted when, killing, finishing, retrying."""
 
+# Raw UPDATEs: statuses and priorities that many steps lead to.
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -10,6 +12,8 @@ import pytest
 from sqlalchemy import Connection, Row, text
 from support.helpers import publish
 from support.job_rows import Made, make_jobs
+from support.situations import end_leases, lead, soon
+from support.statuses import statuses
 
 from jedi.agent.base import World
 from jedi.core import clock, states
@@ -120,35 +124,27 @@ def end(tx: Connection, jobs: list[int], target: str) -> None:
     assert len(job_ends.end_jobs(tx, [JobEnd(j, target, "c", "r") for j in jobs], "test"))
 
 
-def set_status(tx: Connection, jobs: list[int], *statuses: str) -> None:
-    for status in statuses:
-        tx.execute(
-            text("UPDATE jedi_jobs SET status = :s WHERE pandaid = ANY(:ids)"),
-            {"s": status, "ids": jobs},
-        )
-
-
-def job_statuses(tx: Connection, column: str = "status") -> list[str | None]:
-    return list(tx.scalars(text(f"SELECT {column} FROM jedi_jobs ORDER BY pandaid")))
+def kill_codes(tx: Connection) -> list[str | None]:
+    return list(tx.scalars(text("SELECT kill_code FROM jedi_jobs ORDER BY pandaid")))
 
 
 def test_kill_ends_queued_jobs_at_once_and_asks_pilots_for_the_others(world: World) -> None:
     with world.engine.begin() as tx:
         made = make_jobs(tx, 4)
-        set_status(tx, made.jobs[1:], "sent")
-        set_status(tx, made.jobs[2:], "running")
-        set_status(tx, made.jobs[3:], "holding")
+        lead(tx, made.jobs[1:], "sent")
+        lead(tx, made.jobs[2:], "running")
+        lead(tx, made.jobs[3:], "holding")
         command = ask(tx, made.task, "kill")
     cycle(world)
     with world.engine.begin() as tx:
         assert command_row(tx, command) == ("accepted", "Accepted.")
-        assert job_statuses(tx) == ["cancelled", "sent", "running", "holding"]
-        assert job_statuses(tx, "kill_code") == ["killed", "killed", "killed", None]
+        assert statuses(tx) == ["cancelled", "sent", "running", "holding"]
+        assert kill_codes(tx) == ["killed", "killed", "killed", None]
         task = task_row(tx)
         assert task.status == "aborting"
         assert task.errordialog == "Killed by alice: it is wrong"
         end(tx, made.jobs[1:], "cancelled")
-        tx.execute(text("UPDATE jedi_tasks SET next_run_at = NULL"))
+        soon(tx)
     cycle(world)
     with world.engine.begin() as tx:
         task = task_row(tx)
@@ -173,8 +169,8 @@ def test_tasks_that_wait_for_their_jobs_are_looked_at_ever_more_seldom(world: Wo
         with world.engine.begin() as tx:
             made = [make_jobs(tx, 1) for _ in range(2)]
             for one in made:
-                set_status(tx, one.jobs, "sent")
-                set_status(tx, one.jobs, "running")
+                lead(tx, one.jobs, "sent")
+                lead(tx, one.jobs, "running")
                 ask(tx, one.task, "kill")
         agent, looks = TaskCommando(world), 0
         for second in range(0, 600, 2):
@@ -306,7 +302,7 @@ def test_a_lost_worker_changes_nothing(world: World) -> None:
     world.refresh()
     with world.engine.begin() as tx:
         orders = agent.claim(tx, 10)
-        tx.execute(text("UPDATE jedi_tasks SET lease_until = clock_timestamp()"))
+        end_leases(tx)
     with world.engine.begin() as tx:
         tasks.claim(tx, ["running"], "somebody else", 60, 1)
     with world.engine.begin() as tx:
@@ -323,18 +319,18 @@ def test_a_lost_worker_changes_nothing(world: World) -> None:
 def test_finish_counts_what_was_not_tried_as_failed(world: World, soft: bool) -> None:
     with world.engine.begin() as tx:
         made = make_jobs(tx, 4)
-        set_status(tx, made.jobs[1:], "sent", "running")
-        set_status(tx, made.jobs[3:], "holding")
+        lead(tx, made.jobs[1:], "sent", "running")
+        lead(tx, made.jobs[3:], "holding")
         ask(tx, made.task, "finish", soft=soft)
     cycle(world)
     with world.engine.begin() as tx:
         assert task_row(tx).status == "finishing"
         asked = None if soft else "killed"
-        assert job_statuses(tx) == ["cancelled", "running", "running", "holding"]
-        assert job_statuses(tx, "kill_code") == ["killed", asked, asked, None]
+        assert statuses(tx) == ["cancelled", "running", "running", "holding"]
+        assert kill_codes(tx) == ["killed", asked, asked, None]
         end(tx, made.jobs[1:3], "failed" if soft else "cancelled")
         end(tx, made.jobs[3:], "finished")
-        tx.execute(text("UPDATE jedi_tasks SET next_run_at = NULL"))
+        soon(tx)
     cycle(world)
     with world.engine.begin() as tx:
         assert_counters(tx)
@@ -371,7 +367,7 @@ def ended_task(world: World, targets: list[str], **more: Any) -> Made:
             text("UPDATE jedi_datasets SET masterid = :i WHERE datasetid = :s"),
             {"i": made.input, "s": made.seeds},
         )
-        set_status(tx, made.jobs, "sent", "holding")
+        lead(tx, made.jobs, "sent", "holding")
         for job, target in zip(made.jobs, targets, strict=True):
             end(tx, [job], target)
             if target == "finished":

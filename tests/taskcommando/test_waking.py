@@ -1,5 +1,7 @@
 """What operators change is heard at once by all that waited for it."""
 
+# Raw UPDATEs: every wake-up is tried from its status.
+
 from __future__ import annotations
 
 import threading
@@ -11,7 +13,9 @@ from sqlalchemy import text
 from support.adder import ENDPOINT, Pilot, adder
 from support.generate import jobs_of, turn
 from support.generating import catalogue, document, generate, ready, rows
-from support.mover import B, assigned_jobs, statuses
+from support.mover import B, assigned_jobs
+from support.situations import set_sites
+from support.statuses import statuses
 from support.task_rows import good, put
 from support.timeouts import put as put_job
 
@@ -50,7 +54,7 @@ def held_by_the_throttler(world: World) -> int:
     catalogue(world, in_=3)
     turn(world, throttler__queue_cap=3)
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_sites SET corecount = 8 WHERE site = 'SITE_B'"))
+        set_sites(tx, "SITE_B", corecount=8)
     ready(world, document(nFilesPerJob=1, output="a:1"))
     assert generate(world) == 1
     (task,) = ready(world, document(nFilesPerJob=1, output="a:2", coreCount=8))
@@ -127,7 +131,7 @@ def test_timeouts_go_by_a_new_limit_at_once(world: World) -> None:
     set_knob(world, "timeout.assigned_s", 3600)
     assert agent.run_once() == 0
     try:
-        assert soon(lambda: statuses(world, made) == ["closed"])
+        assert soon(lambda: statuses(world, made.task) == ["closed"])
         assert soon(lambda: rows(world, "SELECT count(*) AS n FROM job_stats")[0].n > 0)
     finally:
         agent.timetable.shutdown()
@@ -140,10 +144,10 @@ def test_the_mover_tries_at_once(world: World) -> None:
     mover.run_once()
     world.ddm.path(B, f"test:{made.task}.input", f"input.{made.jobs[0]}.2").write_bytes(b"abc")
     mover.run_once()
-    assert statuses(world, made) == ["assigned"]
+    assert statuses(world, made.task) == ["assigned"]
     set_knob(world, "mover.patience_s", 5)
     mover.run_once()
-    assert statuses(world, made) == ["activated"]
+    assert statuses(world, made.task) == ["activated"]
 
 
 def test_results_that_could_not_be_stored_are_tried_at_once(world: World) -> None:

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import text
 from support.helpers import put_file_dataset
 from support.job_rows import watch
+from support.situations import lose_task
 from support.task_rows import INPUT, OUTPUT, good, put, row_of
 
 from jedi.agent.base import World
@@ -264,8 +265,7 @@ def test_a_stale_worker_writes_nothing(world: World) -> None:
         items = refiner.claim(tx, 10)
     results = [(item, refiner.work(item)) for item in items]
     with world.engine.begin() as tx:
-        tx.execute(text("UPDATE jedi_tasks SET lock_seq = lock_seq + 1 WHERE jeditaskid = :t"),
-                   {"t": lost})  # fmt: skip
+        lose_task(tx, lost)
     with world.engine.begin() as tx:
         refiner.apply(tx, results)
         assert not service.show(tx, lost).datasets

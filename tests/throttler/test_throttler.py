@@ -1,5 +1,7 @@
 """Are there enough jobs? The throttler's tests, in their order."""
 
+# Raw UPDATEs: catchall in forms that no site file may have.
+
 from __future__ import annotations
 
 import json

@@ -1,11 +1,17 @@
 """Running caps of users and groups; the look-up of inputs that nobody said have come."""
 
+# Raw UPDATEs: jobs of many users, whom submission would check one by one.
+
 from __future__ import annotations
+
+from collections import Counter
 
 import pytest
 from sqlalchemy import text
 from support.helpers import put_file_dataset, unguard
 from support.job_rows import make_jobs, watch
+from support.situations import lose_job
+from support.statuses import statuses
 from typer.testing import CliRunner
 
 from jedi.agent.base import World
@@ -57,11 +63,9 @@ def knob(world: World, name: str, value: str) -> None:
                    {"c": component, "k": key, "v": value})  # fmt: skip
 
 
-def statuses(world: World, user: str = "anna") -> dict[str, int]:
-    with world.engine.begin() as tx:
-        found = text("SELECT status, count(*) AS n FROM jedi_jobs WHERE username = :u "
-                     "AND postprocessed_at IS NULL GROUP BY status")  # fmt: skip
-        return {row.status: row.n for row in tx.execute(found, {"u": user})}
+def live(world: World, user: str = "anna") -> Counter[str]:
+    """The living jobs of a user by status."""
+    return Counter(statuses(world, username=user, postprocessed_at=None))
 
 
 def test_who_has_enough_gets_no_more_until_fewer_run(world: World) -> None:
@@ -72,8 +76,8 @@ def test_who_has_enough_gets_no_more_until_fewer_run(world: World) -> None:
     more = put(world, 1, 1)
     assert run(world, "caps") == Counts(throttled=3)
     assert run(world, "caps") == Counts()
-    assert statuses(world) == {"running": 3, "throttled": 3}
-    assert statuses(world, "bert") == {"activated": 2}
+    assert live(world) == {"running": 3, "throttled": 3}
+    assert live(world, "bert") == {"activated": 2}
     with world.engine.begin() as tx:
         assert tx.scalar(text("SELECT count(*) FROM jedi_job_ready")) == 2
         said = text("SELECT DISTINCT reason FROM jedi_jobs_statuslog WHERE reason_code = :code")
@@ -84,7 +88,7 @@ def test_who_has_enough_gets_no_more_until_fewer_run(world: World) -> None:
     assert run(world, "caps") == Counts(activated=3)
     end(world, running[0])
     assert run(world, "caps") == Counts()
-    assert statuses(world) == {"running": 1, "activated": 3}
+    assert live(world) == {"running": 1, "activated": 3}
 
 
 def test_who_runs_is_counted_once_however_many_jobs_are_moved(world: World) -> None:
@@ -110,8 +114,7 @@ def test_what_changes_after_the_count_is_left_alone(world: World) -> None:
         assert [job.pandaid for job in found] == [taken, locked, *rest, *paused]
     with world.engine.begin() as tx:
         unguard(tx)
-        tx.execute(text("UPDATE jedi_jobs SET lock_seq = lock_seq + 1 WHERE pandaid = :job"),
-                   {"job": taken})  # fmt: skip
+        lose_job(tx, taken)
         tx.execute(text("UPDATE jedi_tasks SET status = 'paused' FROM jedi_jobs j WHERE "
                         "j.jeditaskid = jedi_tasks.jeditaskid AND pandaid = :job"),
                    {"job": paused[0]})  # fmt: skip
@@ -129,7 +132,7 @@ def test_a_user_may_have_a_number_of_his_own(world: World) -> None:
         users.put_user(tx, "anna", cap=2)
         users.put_user(tx, "bert", cap=0)
     assert run(world, "caps") == Counts(throttled=1)
-    assert statuses(world, "carl") == {"running": 2, "throttled": 1}
+    assert live(world, "carl") == {"running": 2, "throttled": 1}
 
 
 def test_a_group_counts_as_one(world: World) -> None:
@@ -139,8 +142,8 @@ def test_a_group_counts_as_one(world: World) -> None:
         put(world, 2, 1, user=user, group="higgs")
     put(world, 1, 1)
     assert run(world, "caps") == Counts(throttled=2)
-    assert statuses(world, "bert") == {"running": 2, "throttled": 1}
-    assert statuses(world) == {"running": 3, "throttled": 1, "activated": 1}
+    assert live(world, "bert") == {"running": 2, "throttled": 1}
+    assert live(world) == {"running": 3, "throttled": 1, "activated": 1}
 
 
 @pytest.mark.parametrize("column", ["kind = 'merge'", "prodsourcelabel = 'managed'"])

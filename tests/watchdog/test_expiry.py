@@ -1,5 +1,7 @@
 """What tasks have made for a while, at both sides of the borders of its time."""
 
+# Raw UPDATEs: time passes.
+
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,7 @@
 """Tasks that rest, end, stop or hurry by themselves, each at both sides of its border."""
 
+# Raw UPDATEs: counts and ages that only many failed attempts lead to.
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -17,7 +19,6 @@ from support.commanding import (
     everything,
     jobs,
     running,
-    soon,
     sound,
     status,
     take,
@@ -25,6 +26,7 @@ from support.commanding import (
 from support.dogs import START, run
 from support.generating import document, generate, ready, rows
 from support.job_rows import make_jobs
+from support.situations import pilots_ask, soon
 
 from jedi.agent.base import World
 from jedi.service import why
@@ -85,7 +87,7 @@ def again(world: World, task: int, attempts: int) -> None:
 
 def next_jobs(world: World) -> int:
     """One cycle of the JobGenerator while pilots come; how many tasks it had."""
-    sql(world, "UPDATE jedi_sites SET lastpilot = jedi_now(), laststart = jedi_now()")
+    pilots_ask(world)
     return generate(world)
 
 

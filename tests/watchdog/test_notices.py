@@ -1,6 +1,8 @@
 """Users are told of their tasks and jobs: what is written, and that it arrives, whatever happens to
 those who take it: real HTTP and SMTP servers on this machine."""
 
+# Raw UPDATEs: owners of tasks whose builder knows one user.
+
 from __future__ import annotations
 
 import base64

@@ -1,6 +1,8 @@
 """Outputs of jobs and tasks are fetched, and go when they are not to be kept any longer; what is
 old of jobs and tasks is forgotten with them."""
 
+# Raw UPDATEs: a sandbox whose file is of no interest here.
+
 from __future__ import annotations
 
 import json

@@ -1,5 +1,7 @@
 """How long jobs may be in a status: each rule at both sides of its border."""
 
+# Raw UPDATEs: attempts that have been used up.
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """The dogs, each at both sides of its border; the timetable."""
 
+# Raw UPDATEs: pilots that fall silent and workers that die are not there.
+
 from __future__ import annotations
 
 import json
@@ -21,6 +23,7 @@ from structlog.testing import capture_logs
 from support.adder import Pilot, claimed
 from support.dogs import START, run
 from support.job_rows import make_jobs
+from support.situations import end_leases, lead
 from typer.testing import CliRunner
 
 from jedi.agent.base import World
@@ -95,9 +98,7 @@ def test_a_silent_pilot_costs_a_failure(
 
 def test_a_heartbeat_saves_a_job(world: World, at: Callable[[float], None]) -> None:
     with world.engine.begin() as tx:
-        make_jobs(tx, 1)
-        tx.execute(text("UPDATE jedi_jobs SET status = 'sent', statechangetime = jedi_now()"))
-        tx.execute(text("UPDATE jedi_jobs SET status = 'running'"))
+        lead(tx, make_jobs(tx, 1).jobs, "sent", "running")
     at(7000)
     with world.engine.begin() as tx:
         tx.execute(text("UPDATE jedi_jobs SET heartbeat_at = jedi_now()"))
@@ -107,8 +108,7 @@ def test_a_heartbeat_saves_a_job(world: World, at: Callable[[float], None]) -> N
 
 def test_many_silent_jobs_end_in_batches(world: World, at: Callable[[float], None]) -> None:
     with world.engine.begin() as tx:
-        make_jobs(tx, 7)
-        tx.execute(text("UPDATE jedi_jobs SET status = 'sent', statechangetime = jedi_now()"))
+        lead(tx, make_jobs(tx, 7).jobs, "sent")
         tx.execute(
             text("INSERT INTO jedi_knobs (component, key, value) VALUES ('watchdog', 'batch', '3')")
         )
@@ -119,17 +119,13 @@ def test_many_silent_jobs_end_in_batches(world: World, at: Callable[[float], Non
 # ----------------------------------------------------------------------------------- leases
 
 
-def expire(tx: Connection) -> None:
-    tx.execute(text("UPDATE jedi_tasks SET lease_until = clock_timestamp() - interval '1 s'"))
-
-
 def test_a_stale_lease_is_released_and_a_good_one_stays(world: World) -> None:
     with world.engine.begin() as tx:
         insert_task(tx)
         tasks.claim(tx, ["ready"], "worker", 60, 1)
     assert run(world, "leases") == Counts()
     with world.engine.begin() as tx:
-        expire(tx)
+        end_leases(tx)
     assert run(world, "leases") == Counts(lease_over=1)
     with world.engine.begin() as tx:
         task = task_row(tx)
@@ -144,7 +140,7 @@ def test_a_task_that_kills_its_workers_is_set_aside(world: World, released: bool
     for death in range(3):
         with world.engine.begin() as tx:
             (held,) = tasks.claim(tx, ["ready"], f"worker {death}", 60, 1)
-            expire(tx)
+            end_leases(tx)
         if released and death < 2:
             assert run(world, "leases") == Counts(lease_over=1)
     assert run(world, "leases") == Counts(worker_killed=1)
@@ -161,7 +157,7 @@ def test_the_next_victim_is_spared(world: World) -> None:
     with world.engine.begin() as tx:
         insert_task(tx)
         tx.execute(text("UPDATE jedi_tasks SET worker_deaths = 2, lockedby = 'third'"))
-        expire(tx)
+        end_leases(tx)
         (fourth,) = tasks.claim(tx, ["ready"], "fourth", 60, 1)
     assert run(world, "leases") == Counts(worker_killed=1)
     with world.engine.begin() as tx:
@@ -186,7 +182,7 @@ def test_where_nobody_can_work_a_task_goes_aside_or_waits(world: World) -> None:
     with world.engine.begin() as tx:
         insert_task(tx, "aborting")
         tx.execute(text("UPDATE jedi_tasks SET worker_deaths = 3, lockedby = 'w'"))
-        expire(tx)
+        end_leases(tx)
     assert run(world, "leases") == Counts(worker_killed=1)
     with world.engine.begin() as tx:
         task = task_row(tx)

@@ -21,6 +21,8 @@ from jedi.core import clock, states
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskcommando.commands import COMMANDS
 
+pytestmark = pytest.mark.long
+
 STRESS_S = float(os.environ.get("JEDI_STRESS", "0"))
 """For so long other examples each time, instead of always the same few."""
 

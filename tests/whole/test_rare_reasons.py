@@ -1,5 +1,7 @@
 """Reasons that little else gives: faults of ours, races, and what people do behind JEDI's back."""
 
+# Raw UPDATEs: rare states are the point.
+
 from __future__ import annotations
 
 import socket

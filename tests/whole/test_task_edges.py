@@ -4,6 +4,8 @@ That no declared move is without a test is seen to at the end of a run of all te
 are those that stories of single features do not come by.
 """
 
+# Raw UPDATEs: every status is tried, also those to which no short way leads.
+
 from __future__ import annotations
 
 import json
@@ -16,6 +18,7 @@ from support.dogs import run
 from support.generating import rows
 from support.helpers import put_file_dataset
 from support.postprocessor import processed
+from support.statuses import statuses
 from support.task_rows import good, put
 
 from jedi.agent.base import Agent, World
@@ -183,19 +186,17 @@ def with_inputs(world: World, task_status: str, **more: Any) -> int:
     return task
 
 
-def statuses(world: World) -> dict[str, str]:
+def became(world: World) -> dict[str, str]:
     """What the datasets have become, by what they were."""
-    return {
-        row.datasetname.removeprefix("demo:"): row.status
-        for row in rows(world, "SELECT datasetname, status FROM jedi_datasets")
-    }
+    found = statuses(world, of="datasets", by="datasetname")
+    return {name.removeprefix("demo:"): status for name, status in found.items()}
 
 
 def test_incremental_execution_looks_at_all_input_again(world: World) -> None:
     task = with_inputs(world, "done")
     ask(world, task, "incexec")
     cycle(world)
-    found = statuses(world)
+    found = became(world)
     assert {found.pop("defined"), found.pop("pending")} == {"defined", "pending"}
     assert set(found.values()) == {"toupdate"}
 
@@ -204,7 +205,7 @@ def test_a_retry_looks_for_what_is_missing(world: World) -> None:
     task = with_inputs(world, "finished", nfilesmissing=1)
     ask(world, task, "retry")
     cycle(world)
-    found = statuses(world)
+    found = became(world)
     due = {name: found.pop(name) for name in ("defined", "toupdate", "pending")}
     assert due == {name: name for name in due}
     assert found.pop("removed") == "removed"
@@ -219,7 +220,7 @@ def test_a_retry_goes_on_with_open_input(world: World) -> None:
            "FROM jedi_datasets WHERE status IN ('done', 'finished', 'failed')")  # fmt: skip
     ask(world, task, "retry")
     cycle(world)
-    found = statuses(world)
+    found = became(world)
     assert {found[name] for name in ("done", "finished", "failed")} == {"running"}
 
 

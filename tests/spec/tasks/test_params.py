@@ -337,6 +337,7 @@ def test_any_value_of_any_key_is_accepted_or_explained(key: str, value: object) 
         assert all(p.rule and p.remedy and str(p) for p in error.problems)
 
 
+@pytest.mark.long
 @given(st.lists(st.dictionaries(st.sampled_from(sorted({*INPUT, "offset", "ratio"})), JSON)))
 def test_any_item_is_accepted_or_explained(items: list[dict[str, Any]]) -> None:
     try:

@@ -1,0 +1,53 @@
+"""Tests keep to the house as well: builders in support/, raw UPDATEs with a reason."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+RAW = re.compile(r"\bUPDATE (?:\{|jedi_|job_)")
+"""An UPDATE of JEDI's tables, as text."""
+
+
+def sources() -> dict[str, str]:
+    return {str(path.relative_to(TESTS)): path.read_text() for path in TESTS.rglob("*.py")}
+
+
+def test_raw_updates_say_why() -> None:
+    """Builders, agents and the service change rows; other UPDATEs have their reason above."""
+    found = [
+        name
+        for name, source in sources().items()
+        if RAW.search(source) and not re.search(r"\bRaw(?: UPDATEs)?:", source)
+    ]
+    assert found == []
+
+
+def test_no_test_imports_a_test() -> None:
+    found = [
+        f"{name}: {line}"
+        for name, source in sources().items()
+        for line in source.splitlines()
+        if re.match(r"\s*(?:from|import) (?:\S+\.)?test_", line)
+    ]
+    assert found == []
+
+
+def test_there_is_one_helper_for_statuses() -> None:
+    found = [
+        name
+        for name, source in sources().items()
+        for node in ast.parse(source).body
+        if isinstance(node, ast.FunctionDef) and node.name == "statuses"
+    ]
+    assert {*found} == {"support/statuses.py"}
+
+
+def test_the_worked_example_is_a_test() -> None:
+    """docs/write-a-test.md shows the test as it stands in the tree."""
+    page = (TESTS.parent / "docs" / "write-a-test.md").read_text()
+    shown = page.partition("```python\n")[2].partition("```")[0]
+    test = (TESTS / "whole" / "test_worked_example.py").read_text()
+    assert shown == test[test.index("from support") :]
