@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Protocol
@@ -13,6 +14,9 @@ from jedi.jobgenerator.naming import padded
 from jedi.spec.tasks import unsupported
 from jedi.spec.tasks.params import InputItem, OutputItem, TaskParams
 from jedi.spec.tasks.placeholders import MIDDLE, SERIAL, TASK_ID, split_output
+
+_REDIRECTED = re.compile(r">\s*([^\s<>|&;-][^\s<>|&;]*)\s+$")
+"""A word after a redirection, right before the name of an output."""
 
 _NUMBERS = 1000
 _DATASETS = 20
@@ -30,8 +34,25 @@ class CautionCatalogue(Protocol):
 
 def cautions(ddm: CautionCatalogue, params: TaskParams) -> tuple[str, ...]:
     """Warnings, in order, each once."""
-    found = [*unsupported.kept(params.dump()), *_alike(ddm, params), *_too_few(ddm, params)]
+    found = [
+        *unsupported.kept(params.dump()),
+        *_blanks(params),
+        *_alike(ddm, params),
+        *_too_few(ddm, params),
+    ]
     return tuple(dict.fromkeys(found))
+
+
+def _blanks(params: TaskParams) -> Iterator[str]:
+    """Names of outputs that seem to have a blank: the shell writes to the first word."""
+    for item in params.items(OutputItem):
+        before, name = split_output(item.value)
+        if found := _REDIRECTED.search(before):
+            yield (
+                f"The shell writes to the file {found[1]} in `{item.value.strip()}`, and the "
+                f"output is {name}. Names have no blanks: write > {found[1]}.{name} if both "
+                "are one name."
+            )
 
 
 def _alike(ddm: CautionCatalogue, params: TaskParams) -> Iterator[str]:

@@ -40,8 +40,11 @@ def set_user(
     """Give a user a role, special permissions and the most running analysis jobs; None leaves them
     as they are. Forbidden: `who` is no operator; Refused: no operator would be left; BadInput:
     there is no such letter."""
+    demotes = role not in (None, "operator")
+    if demotes:  # others may do so at this moment
+        users.lock_operators(tx)
     steering.must_be_operator(tx, who)
-    if role not in (None, "operator"):
+    if demotes:
         steering.must_leave_one(tx, user_name)
     if strange := sorted(set(gridpref or "") - PERMISSIONS.keys()):
         known = ", ".join(f"{letter} ({what})" for letter, what in PERMISSIONS.items())

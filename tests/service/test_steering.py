@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine, text
 from support.cli_jedi import Shell
+from support.races import blocked
 
 from jedi.core.errors import Forbidden, Refused
 from jedi.core.settings import Settings, account_name, caller
@@ -185,3 +186,29 @@ def test_a_process_of_its_own_is_its_account(others: Shell) -> None:
     done = subprocess.run([sys.executable, "-c", asked], env=others.environment, text=True,
                           capture_output=True, check=True)  # fmt: skip
     assert done.stdout == f"{ME}\n"
+
+
+@pytest.mark.parametrize(
+    ("of_ann", "of_bob", "refusal"),
+    [("bob", "ann", Forbidden), ("ann", "bob", Refused)],
+    ids=["each the other", "each themselves"],
+)
+def test_two_demotions_at_once_leave_an_operator(
+    engine: Engine, of_ann: str, of_bob: str, refusal: type[Exception]
+) -> None:
+    """The second one waits for the first, and sees the roles as they are then."""
+    with engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_users SET role = 'user'"))
+        for name in ("ann", "bob"):
+            users.put_user(tx, name, "operator")
+
+    def second(tx: Connection) -> None:
+        with pytest.raises(refusal):
+            set_user(tx, "bob", of_bob, "user", None)
+
+    with engine.connect() as tx:
+        set_user(tx, "ann", of_ann, "user", None)
+        with blocked(engine, second):
+            tx.commit()
+    with engine.begin() as tx:
+        assert len(users.operators(tx)) == 1

@@ -256,6 +256,21 @@ def test_warnings_of_what_the_jobs_would_meet(world: World, submit: Submit) -> N
     assert submit(document(jobParameters=fine, **keys)).warnings == ()
 
 
+def test_a_blank_in_the_name_of_an_output_is_warned_of(submit: Submit) -> None:
+    """`> count ${SN}.txt` writes to the file `count`; the output `${SN}.txt` never exists."""
+
+    def warned(value: str) -> tuple[str, ...]:
+        item = {**OUTPUT, "value": value, "dataset": "a:$JEDITASKID"}
+        return tuple(submit(document(jobParameters=[item])).warnings)
+
+    assert warned("> count ${SN}.txt") == (
+        "The shell writes to the file count in `> count ${SN}.txt`, and the output is ${SN}.txt. "
+        "Names have no blanks: write > count.${SN}.txt if both are one name.",
+    )
+    for fine in ("> count.${SN}.txt", "> ${SN}.txt", "2>&1 > c.${SN}", "> log -o ${SN}.txt"):
+        assert warned(fine) == ()
+
+
 def test_the_sandbox_is_packed_and_stored_once(
     world: World, submit: Submit, tmp_path: Path
 ) -> None:

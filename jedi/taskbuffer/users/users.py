@@ -60,6 +60,16 @@ def operators(tx: Connection) -> list[str]:
     return [*found]
 
 
+_LOCK_OPERATORS = text(
+    "SELECT FROM jedi_users WHERE role = 'operator' ORDER BY username FOR NO KEY UPDATE"
+)
+
+
+def lock_operators(tx: Connection) -> None:
+    """Let nobody else demote an operator before the transaction's end."""
+    tx.execute(_LOCK_OPERATORS)
+
+
 _GRIDPREF = text("SELECT gridpref FROM jedi_users WHERE username = :user")
 
 
