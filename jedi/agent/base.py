@@ -45,7 +45,7 @@ class Leased(Protocol):
 _ITEMS_FAULT = (
     JediError, OSError, ValueError, ArithmeticError, LookupError, TypeError, AttributeError,
 )  # fmt: skip
-"""What an item may bring about that nobody thought of; it is set aside, the others go on."""
+"""Unforeseen errors of one item: the agent sets it aside, and the others continue."""
 
 Item = TypeVar("Item")
 Task = TypeVar("Task", bound=Leased)
@@ -95,7 +95,7 @@ class Agent(ABC, Generic[Item, Result]):
     serves: ClassVar[Sequence[str]] = ()
     """Statuses of the tasks that it claims; see `waiting`."""
     breath_s: ClassVar[float] = 0.0
-    """How long it lets work gather when a batch was not full: a cycle has its price, too."""
+    """Seconds to let work gather after a batch that was not full: a cycle has its price, too."""
     _known: Knobs | None = None
 
     def __init__(self, world: World) -> None:

@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 
 GRACE_S = 10.0
-"""An orphan that has not ended by itself after this time ends at once."""
+"""Seconds after which an orphan that has not ended by itself is killed."""
 
 
 def announce(*notes: str) -> None:

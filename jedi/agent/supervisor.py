@@ -24,11 +24,11 @@ from jedi.host.processes import Process
 
 LONGEST_PAUSE_S = 30.0
 GOOD_LIFE_S = 60.0
-"""Who lived this long is started again after the first pause."""
+"""Seconds of life after which a child restarts with the first pause."""
 
 POLL_S = 1.0
 GRACE_S = 10.0
-"""A child that has not ended this long after SIGTERM is killed."""
+"""Seconds after SIGTERM until the supervisor kills a child."""
 
 
 class Supervised(ABC):

@@ -15,7 +15,7 @@ from jedi.taskbuffer.housekeeping import knobs
 def make_world(settings: Settings, name: str) -> World:
     """What the process `name` works in; `settings` says where the database is."""
     if settings.database_url is None:
-        raise ValueError("settings name no database")
+        raise ValueError("the settings have no database URL")
     # What is loaded by now stays. To look at it again whenever garbage is sought takes 40 ms, and
     # made up a third of what a job costs the service and the Adder.
     gc.freeze()

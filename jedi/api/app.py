@@ -31,12 +31,12 @@ REFRESH_S = 5.0
 """Knobs and endpoints are at most this old."""
 
 BODY_MAX = 16 * 2**20
-"""Bytes of a request. A job's report with the longest tail and as much metadata as its pilot takes
-has 0.2 MB."""
+"""Maximum bytes of a request. A job's report with the longest tail and the most metadata has 0.2
+MB."""
 
 ACQUIRE_MAX = 2**18
 HEARTBEAT_MAX = 2**20
-"""A thousand beats with all figures have 0.4 MB."""
+"""Maximum bytes of heartbeats: a thousand with all figures have 0.4 MB."""
 
 
 class CurrentContext:

@@ -1,4 +1,4 @@
-"""Who is at the door: a pilot's request from its token to the answer.
+"""Authentication: a pilot's request from its token to the answer.
 
 The token is checked before a byte of the body is read, and a body is read in full before a thread
 takes it: the event loop parses nothing and waits for no database.
@@ -88,7 +88,7 @@ class PilotAuthentication:
         most: int,
         work: Callable[[Caller, Model], Answer],
     ) -> Response:
-        """What `work` answers to the request's body, a `model` of at most so many bytes."""
+        """Return the answer of `work` to the request's body, a `model` of at most so many bytes."""
         who = await self.who(request)
         async with self._bodies.taken(request, most) as body:
             limiter = self._large if len(body) > LARGE else None
@@ -107,7 +107,7 @@ class PilotAuthentication:
 def _work(
     who: Caller, model: type[Model], body: bytearray, work: Callable[[Caller, Model], Answer]
 ) -> bytes:
-    """The whole of it, in a thread."""
+    """Do all of the work, in a thread."""
     found = read(model, body)
     body.clear()
     return json.dumps(work(who, found), ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,4 +1,4 @@
-"""Bodies of requests: how much of them is taken, and what they say.
+"""Bodies of requests: limits and parsing.
 
 A stranger's is thrown away. A pilot's is read after its token is known, up to the bound of its
 route, and all that is read and not yet answered together up to ALL_MAX.
@@ -19,11 +19,11 @@ from jedi.api.errors import Busy, TooLarge
 from jedi.core.errors import BadInput, Problem
 
 ALL_MAX = 64 * 2**20
-"""Bytes of all bodies in hand."""
+"""Maximum bytes of all bodies in memory."""
 
 STRANGER_MAX = 64 * 2**10
-"""Bytes that are thrown away before a refusal. Whoever sends more may not hear it: an end while
-something is on its way is a reset."""
+"""Bytes that the service discards before a refusal. A sender of more may not get the answer:
+closing while data arrive resets the connection."""
 
 LARGE = 64 * 2**10
 """Bytes of a body that becomes, in Python, as much as 15 times what it was."""
@@ -68,7 +68,7 @@ class Bodies:
     def _why(request: Request, length: int, most: int) -> TooLarge | Busy:
         if length > most:
             return _too_large(request, most)
-        return Busy("The service has as many requests in hand as it may. Try again.")
+        return Busy("The service is busy with the maximum number of requests. Try again.")
 
 
 def _too_large(request: Request, most: int) -> TooLarge:
@@ -78,7 +78,7 @@ def _too_large(request: Request, most: int) -> TooLarge:
 
 
 async def refuse(request: Request, why: Exception) -> NoReturn:
-    """Raise, after a little of the body is thrown away, so that the refusal is heard."""
+    """Raise after discarding a part of the body, so that the sender gets the refusal."""
     await _spill(request)
     raise why
 
@@ -110,7 +110,7 @@ _JSON = json.JSONDecoder(parse_constant=_no_number)
 
 
 def read(model: type[Model], body: bytearray) -> Model:
-    """What a body says; BadInput has its first MISTAKES_MAX mistakes."""
+    """Parse a body; BadInput has its first MISTAKES_MAX mistakes."""
     if len(body) > LARGE and body.count(b"[") + body.count(b"{") > NESTED_MAX:
         rule = f"has more than {NESTED_MAX} lists and objects"
         raise BadInput([Problem("", f"{len(body)} bytes", rule, "Send fewer at once")])
@@ -145,13 +145,13 @@ _REMEDY = "Correct the request"
 
 
 def _problem(error: dict[str, Any]) -> Problem:
-    """What pydantic found, in ASCII: the input may hold what UTF-8 does not."""
+    """Return pydantic's problem in ASCII: the input may hold characters that UTF-8 can't."""
     path = ".".join(_shown(part).strip("'") for part in error["loc"])
     return Problem(path, _shown(error.get("input")), error["msg"][:_SHOWN], _REMEDY)
 
 
 def _shown(value: Any) -> str:
-    """A little of what was there; to show all of it would take as long as to read it."""
+    """Return the beginning of the value; showing all of it would take as long as reading it."""
     if isinstance(value, dict | list):
         return f"{len(value)} {'fields' if isinstance(value, dict) else 'values'}"
     return ascii(value[:_SHOWN] if isinstance(value, str) else value)[:_SHOWN]

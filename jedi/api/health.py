@@ -1,4 +1,4 @@
-"""Whether the service can do its work, answered however much of it there is."""
+"""Health of the service, answered under any load."""
 
 from __future__ import annotations
 

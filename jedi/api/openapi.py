@@ -1,4 +1,4 @@
-"""What /openapi.json says of routes that read their requests themselves."""
+"""Descriptions for /openapi.json of routes that read their requests themselves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SAID = {
     413: "The request is longer than its route takes (http_413)",
     422: "The request has mistakes; the first hundred are in facts.problems (bad_input)",
     500: "The service failed; its log says why (internal)",
-    503: "Again later: the database does not answer, or too much is in hand (unreachable, busy)",
+    503: "Try again later: the database does not answer, or the service is busy (unreachable, busy)",
 }
 ALWAYS = (500, 503)
 KNOWN = (400, 401, 403)

@@ -115,10 +115,10 @@ def listen_tcp(address: str, secure: bool) -> socket.socket:
         if ip.is_unspecified or not host or not (port.isdecimal() and int(port) < 65_536):
             raise ValueError
     except (OSError, ValueError):
-        rule = "is no address of this machine and a port"
+        rule = "must be an address of this machine and a port"
         raise BadInput([Problem("api.listen", address, rule, "Set 127.0.0.1:8765")]) from None
     if not (secure or ip.is_loopback):
-        rule = "needs a certificate, since it is no loopback address"
+        rule = "needs a certificate, since it is not a loopback address"
         remedy = "Make JEDI_HOME/service.crt and service.key (docs/sites.md)"
         raise BadInput([Problem("api.listen", address, rule, remedy)])
     try:
@@ -136,6 +136,6 @@ def _check(certificate: Path, private_key: Path) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, private_key, password="")  # else it asks a person
     except OSError as error:
-        rule = f"with {private_key.name} it is no certificate and its key ({error})"
-        remedy = "Make both anew (docs/sites.md), or remove both"
+        rule = f"it and {private_key.name} are not a certificate with its key ({error})"
+        remedy = "Create both again (docs/sites.md), or remove both"
         raise BadInput([Problem(certificate.name, None, rule, remedy)]) from error

@@ -1,4 +1,5 @@
-"""The Python package index has another `jedi`, a completion library: both can't be installed."""
+"""Check for the completion library `jedi` of the Python package index, which can't share an
+environment."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from jedi.core.errors import Refused
 
 
 def refuse_namesake() -> None:
-    """Refused if the completion library `jedi` is installed in this environment."""
+    """Raise Refused if the completion library `jedi` is installed in this environment."""
     try:
         found = distribution("jedi")
     except PackageNotFoundError:

@@ -110,7 +110,7 @@ def submit(
     as_json: Json = False,
 ) -> None:
     """Submit a task, or a collection: several files, a list, or several documents of YAML in one.
-    All are stored or none, and everything that is wrong is told at once.
+    JEDI stores all or none, and reports all mistakes at once.
 
     Example: `jedi-task submit hello.yaml`
     """

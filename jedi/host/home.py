@@ -1,4 +1,4 @@
-"""Where everything lies: the home, the service root behind it, and the accounts that work there.
+"""The home, the service root behind it, and the accounts that work there.
 
 For an ordinary user the service root is the home itself. Root may not run PostgreSQL, and the
 account that does cannot enter a home below a 0700 directory: so root's service root is
@@ -126,12 +126,12 @@ class Home:
 
     @property
     def supervisor_log(self) -> Path:
-        """What `jedi up --detach` says."""
+        """Log of `jedi up --detach`."""
         return self.logs / "supervisor.log"
 
     @property
     def pilot_logs(self) -> Path:
-        """Where pilots print, a file each."""
+        """Directory of the pilots' logs, one file each."""
         return self.logs / "pilots"
 
     @property
@@ -149,7 +149,8 @@ class Home:
         return self._noted("sockets") or self.root
 
     def database_account(self) -> SystemAccount | None:
-        """Who runs PostgreSQL; None stands for the present user. Data stay with their owner.
+        """The account that runs PostgreSQL; None stands for the present user. Data stay with their
+        owner.
 
         Root's database has an account that no payload can have, for whoever has it is the
         database's superuser. JediError if the data belong to another one.
@@ -163,8 +164,8 @@ class Home:
             new = _unnamed_account()
             raise JediError(
                 f"The database in {self.pg} belongs to user {owner.st_uid}, which payloads may "
-                f"have, too: they would be its superuser. `chown -R {new.uid}:{new.gid} "
-                f"{self.pg}` gives it an account of its own, once `ps -u {owner.st_uid}` shows "
+                f"use, too: they would become its superuser. `chown -R {new.uid}:{new.gid} "
+                f"{self.pg}` gives it its own account, once `ps -u {owner.st_uid}` shows "
                 "no process `postgres` of it.",
                 code="database_account",
                 uid=owner.st_uid,
@@ -172,7 +173,8 @@ class Home:
         return SystemAccount(owner.st_uid, owner.st_gid)
 
     def payload_account(self, pilot: str) -> SystemAccount | None:
-        """Who runs a pilot's payloads, never the database's account; None: the present user.
+        """The account that runs a pilot's payloads, never the database's account; None: the present
+        user.
 
         An account for each pilot: payloads under one could end each other, and one that forks
         would use up the processes that the others may have.
@@ -208,8 +210,8 @@ class Home:
             self.path.mkdir(0o700)
 
     def _close(self, directory: Path) -> None:
-        """Let nobody into a directory who may not enter the home. A link to one of somebody's is
-        left alone."""
+        """Restrict a directory to the users who may enter the home. Links to other users'
+        directories stay unchanged."""
         mode, ours = directory.lstat().st_mode, self.path.stat().st_mode
         if stat.S_ISDIR(mode) and mode & 0o077 & ~ours:
             directory.chmod(stat.S_IMODE(mode) & (ours | 0o7700))
@@ -276,8 +278,8 @@ def write_file(path: Path, text: str) -> None:
 
 
 def maker_account(owner: SystemAccount) -> SystemAccount:
-    """Who makes the data of `owner`: initdb insists on an account with a name. JediError if there
-    is none that payloads can't have."""
+    """Return the account that creates the data of `owner`: initdb insists on an account with a
+    name. JediError if there is none that payloads can't have."""
     if has_name(owner.uid):
         return owner
     for name in LENDERS:
@@ -285,15 +287,14 @@ def maker_account(owner: SystemAccount) -> SystemAccount:
             entry = pwd.getpwnam(name)
             return SystemAccount(entry.pw_uid, entry.pw_gid)
     raise JediError(
-        "Root may not make a database, and there is none of the accounts "
-        f"{', '.join(LENDERS)} that could: `useradd --system {SYSTEMS}` makes one. "
-        "Or work as an ordinary user.",
+        "Root can't run a database, and none of the accounts {', '.join(LENDERS)} exists: `useradd "
+        "--system {SYSTEMS}` creates one. Or work as an ordinary user.",
         code="no_database_account",
     )
 
 
 def has_name(uid: int) -> bool:
-    """It is an account that this machine knows."""
+    """Return True if this machine knows the account."""
     try:
         return bool(pwd.getpwuid(uid))
     except KeyError:
@@ -320,13 +321,15 @@ def _uids(name: str) -> list[int]:
 
 
 def writable(directory: Path) -> bool:
-    """This process may make files in a directory; root, too, may not on what is mounted to read."""
+    """Return True if this process may create files in a directory; even root may not in read-only
+    mounts."""
     effective = os.access in os.supports_effective_ids
     return os.access(directory, os.W_OK | os.X_OK, effective_ids=effective)
 
 
 def owned(directory: Path | None) -> bool:
-    """It exists and is ours; a temporary directory may vanish and come back as a stranger's."""
+    """Return True if it exists and is ours; a temporary directory may vanish and come back as
+    another user's."""
     return bool(directory and directory.is_dir() and directory.lstat().st_uid == os.geteuid())
 
 

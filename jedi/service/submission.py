@@ -1,4 +1,4 @@
-"""Submitting a task: it is stored whole, or everything that is wrong with it is told."""
+"""Submission of a task: JEDI stores it whole, or reports all mistakes."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ from jedi.taskrefiner.refine import Refiner
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A task that can be stored; `warnings` are what to tell people all the same. `earlier`: the
-    task that goes on instead."""
+    """A valid task; `warnings` are for people to read. `earlier`: the task that goes on instead."""
 
     params: TaskParams
     warnings: tuple[str, ...]
@@ -71,9 +70,9 @@ def submit(
 ) -> Submitted:
     """Store the task in a text (yaml or json); local files in it are relative to `base_dir`.
 
-    BadInput tells everything that is wrong, and nothing is stored. A `key` makes repeating safe:
-    the same user's second submission under it finds the first one's task. A task that has ended,
-    submitted again, goes on. A new one gets the next id, unless it is tried out under another.
+    BadInput lists all mistakes, and nothing is stored. A `key` makes repeating safe: the same
+    user's second submission under it finds the first one's task. A task that has ended, submitted
+    again, goes on. A new one gets the next id, unless it is tried out under another.
     """
     if key is not None:
         params, _ = examine(parse_text(text, format))
@@ -287,12 +286,12 @@ def _lost(tx: Connection, ddm: DDM, params: TaskParams) -> Iterator[Problem]:
     again = recovery.made_again(tx, name) if same else {}
     there = {file.lfn for file in ddm.list_files(name)} if same and _is(ddm, name) else ()
     for lfn in params.lost_files:
-        remedy = "Leave it out, say recoverInto: new, or use: jedi-task recover"
+        remedy = "Leave it out, set recoverInto: new, or use: jedi-task recover"
         if lfn not in known:
-            rule = f"no task has made this file of {name}"
+            rule = f"no task has written this file of {name}"
             yield Problem("lostFiles", lfn, rule, suggest(lfn, known, "Correct the name"))
         elif lfn in there:
-            yield Problem("lostFiles", lfn, f"is in {name} still", remedy)
+            yield Problem("lostFiles", lfn, f"still exists in {name}", remedy)
         elif lfn in again:
             yield Problem("lostFiles", lfn, f"task {again[lfn]} has made it again", remedy)
 

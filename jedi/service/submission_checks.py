@@ -20,7 +20,7 @@ _DatasetItem = TypeVar("_DatasetItem", InputItem, OutputItem)
 
 
 def recheck(tx: Connection, who: str, params: TaskParams, keys: Collection[str]) -> list[Problem]:
-    """What is wrong outside the text with these keys of a task whose parameters change."""
+    """Return the mistakes of changed parameters that depend on the database."""
     found = [
         *person(params, who, users.role(tx, who)),
         *places(tx, params),
@@ -30,8 +30,8 @@ def recheck(tx: Connection, who: str, params: TaskParams, keys: Collection[str])
 
 
 def person(params: TaskParams, who: str, role: str) -> Iterator[Problem]:
-    """Keys that ordinary users may not set.
-    Source: docs/reference/task-parameters.md#keys-of-ordinary-users."""
+    """Yield problems of keys that ordinary users may not set. Source:
+    docs/reference/task-parameters.md#keys-of-ordinary-users."""
     if role in ("production", "operator"):
         return
     if params.user_name not in (None, who):
@@ -39,7 +39,7 @@ def person(params: TaskParams, who: str, role: str) -> Iterator[Problem]:
         yield Problem("userName", params.user_name, rule, f"Leave it out: you are {who}")
     if params.gshare is not None:
         rule = "only production users and operators choose a share"
-        yield Problem("gshare", params.gshare, rule, "Leave it out: it is your work queue's")
+        yield Problem("gshare", params.gshare, rule, "Leave it out: the work queue sets the share")
     if params.work_queue_name is not None:
         rule = "only production users and operators choose a work queue"
         remedy = "Leave it out: its criteria choose it"
@@ -58,7 +58,7 @@ def person(params: TaskParams, who: str, role: str) -> Iterator[Problem]:
 
 
 def places(tx: Connection, params: TaskParams) -> Iterator[Problem]:
-    """The sites and endpoints that the task names exist."""
+    """Yield problems of sites and endpoints that do not exist."""
     wanted = [("site", one) for one in (params.site or "").split(",")]
     wanted += [(key, getattr(params, key) or "") for key in ("nucleus", "cloud", "destination")]
     wanted += [(path, item.destination or "")

@@ -1,4 +1,4 @@
-"""What to tell people about a task that can be stored all the same."""
+"""Warnings about valid tasks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REDIRECTED = re.compile(r">\s*([^\s<>|&;-][^\s<>|&;]*)\s+$")
 
 _NUMBERS = 1000
 _DATASETS = 20
-"""So many serial numbers, and datasets of a container, are tried: names are not listed."""
+"""Number of serial numbers, and of datasets in a container, that the checks try."""
 
 
 class CautionCatalogue(Protocol):
@@ -67,13 +67,13 @@ def _alike(ddm: CautionCatalogue, params: TaskParams) -> Iterator[str]:
         for dataset in dict.fromkeys(read):
             if there := _there(ddm, dataset, names):
                 yield (
-                    f"Output {template} makes names that files of {dataset} have, such as "
+                    f"Output {template} can produce names of existing files of {dataset}, such as "
                     f"{there[0]}: a job that reads one gets another serial number."
                 )
             if item.source_name and (lost := _there(ddm, dataset, [item.source_name])):
                 yield (
-                    f"sourceName {lost[0]} is a file of {dataset}, too: no job is made that would "
-                    "write its output over that."
+                    f"sourceName {lost[0]} is a file of {dataset}, too: JEDI makes no job that "
+                    "would overwrite it."
                 )
 
 

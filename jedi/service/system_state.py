@@ -145,13 +145,13 @@ def read(text: str) -> SystemState:
             pledges=tuple(Pledge(**one) for one in said.get("pledges", ())),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        rule = f"it is not the file of a world: {type(error).__name__} {error}"
+        rule = f"it is not a snapshot: {type(error).__name__} {error}"
         remedy = "Write one with: jedi snapshot export"
         raise BadInput([Problem("--snapshot", text[:40], rule, remedy)]) from error
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no figure; null is no limit")
+    raise ValueError(f"{constant} is not a valid number; write null for no limit")
 
 
 def _sites(said: Mapping[str, Any]) -> Snapshot:
@@ -164,7 +164,7 @@ def _sites(said: Mapping[str, Any]) -> Snapshot:
     ]
     n = len(said["sites"])
     if odd := [name for name, column in columns if len(column) != n]:
-        raise ValueError(f"sites: {', '.join(odd)}: {n} values are wanted, one a site")
+        raise ValueError(f"sites: {', '.join(odd)}: the column needs {n} values, one for each site")
     return Snapshot.read({"queued": {}, **said})
 
 
@@ -193,7 +193,7 @@ class Recorded:
     def dataset(self, name: str) -> DatasetInfo:
         """Its state; NotFound: the file does not tell of it."""
         if name not in self._infos:
-            raise NotFound(f"The file of the world does not tell of dataset {name}.", dataset=name)
+            raise NotFound(f"The snapshot has no dataset {name}.", dataset=name)
         return self._infos[name]
 
     def constituents(self, name: str) -> list[str]:
@@ -223,5 +223,5 @@ class Recorded:
     def space(self, endpoint: str) -> Space:
         """The room that was measured."""
         if endpoint not in self._space:
-            raise NotFound(f"The file of the world does not tell the room at {endpoint}.")
+            raise NotFound(f"The snapshot does not have the free space at {endpoint}.")
         return self._space[endpoint]

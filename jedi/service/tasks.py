@@ -18,7 +18,7 @@ from jedi.taskbuffer.housekeeping import knobs, purging
 from jedi.taskbuffer.reports import listings
 
 MOST_ROWS = 1_000_000
-"""What a list holds at most unless told otherwise."""
+"""Default maximum length of a list."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import numpy as np
 from jedi.spec.datasets.chunk import Files
 
 Done = Counter[tuple[str, int]]
-"""How often a file, from which event on, is processed."""
+"""Number of times that a file is processed, by its first event."""
 
 
 @dataclass(frozen=True, slots=True)

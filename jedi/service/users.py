@@ -1,4 +1,4 @@
-"""What operators say of users, and how users want to be told of their tasks."""
+"""Users: their roles and permissions, and their notifications."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def set_user(
         steering.must_leave_one(tx, user_name)
     if strange := sorted(set(gridpref or "") - PERMISSIONS.keys()):
         known = ", ".join(f"{letter} ({what})" for letter, what in PERMISSIONS.items())
-        rule = f"{', '.join(strange)} permits nothing"
+        rule = f"{', '.join(strange)} is not a known letter"
         raise BadInput([Problem("gridpref", gridpref, rule, f"There are {known}")])
     users.put_user(tx, user_name, role, gridpref, cap)
     return User(
@@ -61,7 +61,8 @@ def set_user(
 
 @dataclass(frozen=True, slots=True)
 class NotificationSettings:
-    """How a user is told of tasks, or of jobs, too; `secret` is new and can't be read again."""
+    """A user's notifications about tasks, or also about jobs; `secret` is new, and JEDI can't show
+    it again."""
 
     user: str
     mail: str | None
@@ -79,16 +80,18 @@ def set_notices(
     about: str | None = None,
     home: Home | None = None,
 ) -> NotificationSettings:
-    """Let a user be told by mail, or by messages posted to a URL; '' ends it, None leaves it as it
-    is. A new URL gets a new secret, made with the key of `home` (else the present one). BadInput;
-    Forbidden: somebody else, unless `who` is an operator."""
+    """Set a user's notifications by mail, or by messages posted to a URL; '' ends them, None leaves
+    them unchanged. A new URL gets a new secret, made with the key of `home` (else the present one).
+    BadInput; Forbidden: somebody else, unless `who` is an operator."""
     if who != user_name and users.role(tx, who) != "operator":
-        raise Forbidden(f"Only {user_name} and operators may say how {user_name} is told.")
+        raise Forbidden(
+            f"Only {user_name} and operators may change the notifications of {user_name}."
+        )
     problems = []
     if mail and not _is_address(mail):
         problems.append(Problem("--mail", mail, "is no address", "Write name@example.org"))
     if webhook and not _is_url(webhook):
-        rule = "is no URL of http or https with a host"
+        rule = "is not a URL of http or https with a host"
         problems.append(Problem("--webhook", webhook, rule, "Write https://example.org/path"))
     if problems:
         raise BadInput(problems)

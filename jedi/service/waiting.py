@@ -1,4 +1,4 @@
-"""Whether tasks have come to an end, for those who wait for them."""
+"""State of tasks for people who wait for their end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`jedi-task why`: the one thing that holds a task now, and what would have to change."""
+"""`jedi-task why`: the reason that holds a task now, and the remedy."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class NearMiss:
 
 @dataclass(frozen=True, slots=True)
 class BrokerOutcome:
-    """A broker's last decision: whom it chose, whom its criteria refused, and who came near.
-    `dataset`: the one it was for, where each is brokered by itself, else empty."""
+    """A broker's last decision: the sites that it chose, those that its criteria refused, and the
+    near misses. `dataset`: its dataset if each is brokered alone, else empty."""
 
     decision_id: int
     broker: str
@@ -71,7 +71,7 @@ class BrokerOutcome:
 
 @dataclass(frozen=True, slots=True)
 class TaskHold:
-    """What holds a task (a code of core/holds.py), since when, and when it is tried next.
+    """The reason that holds a task (a code of core/holds.py), its start, and the next try.
     `sentence` is the code in words, `detail` the case in words, `facts` the case in figures;
     `remedy`: what helps, if it does not pass by itself."""
 
@@ -88,7 +88,7 @@ class TaskHold:
 
 
 def why(tx: Connection, jedi_task_id: int) -> TaskHold:
-    """Why a task is where it is; NotFound if there is none."""
+    """Return the reason that holds a task; NotFound if there is none."""
     settings = knobs.load(tx)
     row = why_facts.facts(tx, jedi_task_id, settings.throttle.unit_s)
     if row is None:
@@ -170,7 +170,7 @@ def _jobs(row: Row[Any], settings: Knobs) -> HoldFacts:
 
 
 def _too_large(row: Row[Any], settings: Knobs) -> list[str]:
-    """What is said of jobs that no slot of their site will take: the site is not what it was."""
+    """Return a sentence about jobs that no slot of their site can take since the site changed."""
     if not row.too_large:
         return []
     knob = f"timeout.{'activated' if row.label in PRODUCTION_LABELS else 'analysis'}_s"

@@ -24,7 +24,7 @@ class Entry(BaseModel):
     def _storable(cls, value: Any) -> Any:
         """PostgreSQL takes neither NUL nor half a surrogate pair."""
         if any("\0" in one or one.encode(errors="ignore").decode() != one for one in _texts(value)):
-            raise ValueError("it has characters that can't be stored")
+            raise ValueError("it has characters that JEDI can't store")
         return value
 
 
@@ -58,7 +58,9 @@ def read_list(text: str, model: type[_Entry], key: str) -> list[_Entry]:
             problems += error.problems
         name = str(entry.get(key))
         if key in entry and name in seen:
-            problems.append(Problem(name, entry[key], f"this {key} stands twice", "Remove one"))
+            problems.append(
+                Problem(name, entry[key], f"another entry has this {key}, too", "Remove one")
+            )
         seen.add(name)
     if problems:
         raise BadInput(problems)
@@ -91,7 +93,7 @@ def _problem(name: str, model: type[BaseModel], error: Any) -> Problem:
         case "missing":
             return Problem(path, None, "is mandatory", "Add it")
         case "string_type":
-            return Problem(path, error["input"], "it is text", "Write it in quotes")
+            return Problem(path, error["input"], "must be text", "Write it in quotes")
         case _:
             message = rule_of(error)
             meaning = fields[last].description if last in fields else None

@@ -18,7 +18,7 @@ reason against a site is known, not only the first; each has a code that can be 
 sites that pass, the best by weight become candidates, and batches of jobs are drawn among them in
 proportion to the weights, with a seed that is kept: any decision can be explained and repeated.
 
-Who decides: the plug-in (entry point `jedi.broker`) for the task's vo and prodSourceLabel.
+The broker is the plug-in (entry point `jedi.broker`) for the task's vo and prodSourceLabel.
 `managed` and `test` have the production broker, `user` and `panda` the analysis broker. Tasks of
 vo `local` have the generic one; knob `broker.local` = `full` gives them what other vos get.
 

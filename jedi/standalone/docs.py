@@ -83,8 +83,8 @@ def columns_page() -> str:
     parts = [
         "# Tables and columns",
         "*Written by* names functions of `jedi/taskbuffer` (`tasks.claim` stands in `tasks.py`). "
-        "A migration fills what says *migration*; *not yet written* is a column whose feature is "
-        "still to come.",
+        "A migration fills the columns marked *migration*; no feature writes the columns marked "
+        "*not yet written* yet.",
     ]
     for table in metadata.tables.values():
         rows = [
@@ -114,9 +114,9 @@ def states_page() -> str:
     """Every machine: its statuses, a drawing, and who makes which move and why."""
     parts = [
         "# Statuses and moves",
-        "The database refuses every move that is not listed here. The drawings show what agents "
-        "do by themselves; commands, watchdogs and what can happen almost anywhere (holding, "
-        "killing, failing) stand only in the tables.",
+        "The database refuses every move that is not listed here. The drawings show the moves of "
+        "agents. Only the tables list commands, watchdogs and moves from almost any status "
+        "(holding, killing, failing).",
     ]
     for machine in states.MACHINES:
         parts += [
@@ -200,8 +200,9 @@ def reasons_page() -> str:
     """Every reason code and what it means, by what it is a reason of."""
     parts = [
         "# Reasons",
-        "Why a task, a dataset or a job is where it is: the `reason_code` of its log, and the "
-        "`error_code` of a job. The sentence beside a code has the facts of the case; this list is "
+        "Reasons for the status of tasks, datasets and jobs: the `reason_code` of their logs, and "
+        "the `error_code` of a job. The sentence beside a code has the facts of the case; this "
+        "list is "
         "complete.",
     ]
     for title, codes in (
@@ -228,11 +229,12 @@ def why_page() -> str:
             "and for how many the only one (*only*), with what the nearest of them lacks and what "
             "can be done about it. A *near miss* is a site with one reason only: with a little "
             "more memory, or one knob turned, it would take the jobs.",
-            "Whose turn it is: `jedi-task list --order generation` lists the tasks that want jobs "
+            "The order of job generation: `jedi-task list --order generation` lists the tasks that "
+            "want jobs "
             "in the order in which they get them. Urgent work comes first (`processingType: "
             "urgent`, and tasks that are almost done), then work queues by what they use of their "
-            "share (`jedi queue explain`), then priority, then age. `jedi queue test` tells which "
-            "tasks each work queue takes.",
+            "share (`jedi queue explain`), then priority, then age. `jedi queue test` shows the "
+            "tasks that each work queue takes.",
         ]
     )
 
@@ -244,8 +246,8 @@ def knobs_page() -> str:
     """Every live setting with both presets."""
     parts = [
         "# Knobs",
-        "Live settings: `jedi config set NAME VALUE`. The preset (`jedi config preset NAME`) fills "
-        "in what is not set: `classic` is the behaviour as first described, `current` that of "
+        "Live settings: `jedi config set NAME VALUE`. The preset (`jedi config preset NAME`) sets "
+        "all other knobs: `classic` is the behaviour as first described, `current` that of "
         "PanDA today.",
     ]
     ordered = sorted(KNOBS.values(), key=lambda knob: knob.component)
@@ -272,7 +274,7 @@ def params_page() -> str:
     parts = [
         "# Task parameters",
         "What a task may contain; `jedi-task params` shows the same, `jedi-task schema` is for "
-        "editors. [splitting.md](splitting.md) tells how these keys work together.",
+        "editors. [splitting.md](splitting.md) explains how these keys work together.",
     ]
     for where, found in groupby(reference.parameters(), key=lambda one: one.where):
         rows = [(_key(one), one.values, _default(one), one.meaning) for one in found]

@@ -26,17 +26,17 @@ from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.sites import pilots
 
 DRAIN_S = 10.0
-"""Running jobs are waited for so long unless somebody says otherwise."""
+"""Default seconds to wait for running jobs."""
 
 PATIENCE_S = 60.0
-"""A supervisor that has not ended this long after the wait is killed."""
+"""Seconds after the wait until JEDI kills a supervisor."""
 
 COMMAND_S = 10.0
-"""A batch system that does not answer in this time is left alone: the tokens of its pilots are
-taken back, so they end by themselves."""
+"""Seconds to wait for a batch system. If it does not answer, JEDI revokes the tokens of its pilots,
+so they end by themselves."""
 
 PART_S = 30.0
-"""A database that is away is waited for so long to close the jobs of pilots."""
+"""Seconds to wait for an unreachable database to close the jobs of pilots."""
 
 POLL_S = 1.0
 _POLL_S = 0.05

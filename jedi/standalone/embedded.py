@@ -39,10 +39,10 @@ _IDENT = "pg_ident.conf"
 PORT = 5432
 POLL_S = 0.02
 STOP_S = 60.0
-"""How long a fast shutdown (sessions end, a checkpoint is written) may take."""
+"""Maximum seconds of a fast shutdown (sessions end, PostgreSQL writes a checkpoint)."""
 
 START_S = 86_400.0
-"""Crash recovery takes what it takes; pg_ctl notices by itself when the server dies."""
+"""Maximum seconds of crash recovery; pg_ctl notices by itself when the server dies."""
 
 SETTINGS = {
     "listen_addresses": "",
@@ -182,7 +182,7 @@ class Embedded:
                     return False
                 if last:
                     why = str(error).partition("\n")[0]
-                    said = f"PostgreSQL runs, but does not let us in: {why}"
+                    said = f"PostgreSQL runs, but refuses the connection: {why}"
                     raise JediError(said, code="database_start", log=str(self.log)) from error
         return True
 

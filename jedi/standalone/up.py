@@ -42,12 +42,12 @@ Notes = Sequence[str]
 SERVICE = "api"
 SENDER = "Submitter"
 LOOK_S = 1.0
-"""So long a look at the database takes that starts or recovers; other things are tended to then."""
+"""Maximum seconds of one check of a database that starts or recovers."""
 
 POLL_S = 0.1
 PATIENCE_S = 30.0
-"""After this time the system counts as up although something is not ready: `jedi status` says
-what."""
+"""Seconds after which the system counts as up although parts are not ready; `jedi status` shows
+them."""
 
 
 class Requests:
@@ -82,7 +82,7 @@ class Database(Supervised):
     def dead(self) -> str | None:
         if self._embedded.stopping():
             self._embedded.stop()
-            return "it was told to end (SIGTERM), which all its sessions would have held up"
+            return "it got SIGTERM, and its sessions would have delayed its end"
         if not self._embedded.running():
             return self._embedded.how_it_ended()
         logfiles.rotate(self._embedded.log)
@@ -202,7 +202,7 @@ def _run(
         _drain(installation, supervisor, engine, requests, said)
         part(installation, engine, said.warning)
     else:  # `jedi down` would not find us; a database whose data were in there ends by itself
-        said.error("the home is gone: everything ends", home=str(installation.home.path))
+        said.error("the home no longer exists: everything ends", home=str(installation.home.path))
         with suppress(DBAPIError):
             end_pilots(engine, installation.home)
 
@@ -257,7 +257,7 @@ def _prepare(engine: Engine, installation: Installation, site_file: str | None) 
     it should be."""
     before, after = migrate.upgrade(engine, seal=installation.seal)
     changed = before not in (None, after)
-    notes = [f"The schema was brought from {before} to {after}."] if changed else []
+    notes = [f"JEDI migrated the schema from {before} to {after}."] if changed else []
     defaults = packaged("config")
     creator = installation.creator
     with engine.begin() as tx:

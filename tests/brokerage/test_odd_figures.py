@@ -271,7 +271,7 @@ def test_queues_that_make_no_sense_stop_nobody(world: World) -> None:
         turns = [one.jedi_task_id for one in queues.by_turn(tx, 10)]
     assert [shares[name] for name in names] == [None, None, 0, 0, 8, 8]
     assert taken["drop"] == (0, "comments are not allowed")
-    assert taken["typing"] == (0, "campaing is no column of jedi_tasks")
+    assert taken["typing"] == (0, "campaing is not a column of jedi_tasks")
     assert {taken[row.gshare][1] for row in told} == {None}
     assert turns == [tasks[n] for n in (0, 1, 4, 5, 2, 3)]
     assert [ask_why(world, task_id).code for task_id in tasks] == ["in_turn"] * 6

@@ -65,10 +65,10 @@ def test_no_sums(text: str) -> None:
 @pytest.mark.parametrize(
     ("value", "rule"),
     [
-        ("${IN/L[0]}", "has brackets that hold no slice such as [0:2]"),
-        ("${IN/LL}", "is no form of a placeholder"),
+        ("${IN/L[0]}", "has brackets without a slice such as [0:2]"),
+        ("${IN/LL}", "is not a form of a placeholder"),
         ("${IN/M[#]}", "has no such form"),
-        ("${IN/F[1:]}", "has brackets that hold no slice such as [0:2]"),
+        ("${IN/F[1:]}", "has brackets without a slice such as [0:2]"),
         ("${MIDDLENAME}", "addNthFieldToLFN is missing"),
         ("${SURL}", "the task has no source URL"),
         ("${IN} ${SN/M[#+]}", "a value is missing"),

@@ -72,8 +72,8 @@ def test_queues_that_do_not_go_together_are_refused(engine: Engine) -> None:
     assert found == {
         "one.queue_name": "queue 1 (one) has this queue_name too",
         "one.queue_order": "queue 1 (one) has this queue_order too",
-        "three.partitionid": "there is no such partition",
-        "four.criteria": "a is no column of jedi_tasks",
+        "three.partitionid": "no such partition",
+        "four.criteria": "a is not a column of jedi_tasks",
     }
 
 
@@ -135,22 +135,22 @@ def test_all_queues_whose_criteria_hold(engine: Engine) -> None:
         ("nextval('jedi_task_id_seq') = 1", None, "NEXTVAL"),
         ("CASE WHEN vo = 'a' THEN 1 ELSE 0 END = 1", None, "CASE"),
         ("vo::int = 1", None, "CAST"),
-        ("noSuchColumn = 'a'", None, "noSuchColumn is no column"),
+        ("noSuchColumn = 'a'", None, "noSuchColumn is not a column"),
         ("processinType = 'a'", None, "Did you mean processingtype?"),
         ("jedi_users.role = 'operator'", None, "names a table"),
         ("rules = 'a'", None, "can't be compared"),
         ("vo = :p1", None, ":p1 has no value"),
         ("vo = ?", None, "has no value"),
-        ("vo = :p1", "p1:a,p2:b", "p2 stands nowhere"),
+        ("vo = :p1", "p1:a,p2:b", "the criteria do not use p2"),
         ("vo = :p1", "p1:a,p1:b", "p1 stands twice"),
         ("vo = :p1", "p1", "no name:value"),
         (None, "p1:a", "without criteria"),
         ("coreCount = :p1", "p1:many", "compared with a number"),
         ("coreCount = 99999999999999999999", None, "compared with a number"),
-        ("coreCount = vo", None, "differ in kind"),
+        ("coreCount = vo", None, "a value of another type"),
         ("coreCount LIKE '1%'", None, "LIKE compares text"),
         ("coreCount", None, "not allowed"),
-        ("vo IN ()", None, "holds for nothing"),
+        ("vo IN ()", None, "is never true"),
         ("vo =", None, "no SQL condition"),
         ("taskName LIKE '\\'", None, "ends with a backslash"),
         ("taskName LIKE 'a\\\\\\'", None, "ends with a backslash"),
@@ -291,7 +291,7 @@ def test_bad_criteria_loops_and_partitions_with_criteria_are_refused(engine: Eng
     with engine.begin() as tx, pytest.raises(BadInput) as caught:
         queues.import_queues(tx, "me", file)
     found = {p.path: p.rule for p in caught.value.problems}
-    loop = "the queue would be a part of itself"
+    loop = "a queue can't be its own part"
     assert found == {
         "drop.criteria": "comments are not allowed",
         "self.partitionid": loop,

@@ -125,7 +125,7 @@ def test_new_code_is_asked_for(world: World, tmp_path: Path) -> None:
     cycle(world)
     code.write_text("true")
     found = problems(world, tmp_path, sandbox=["run.sh"])
-    assert "Say useNewCode: true" in found["sandbox"]
+    assert "Set useNewCode: true" in found["sandbox"]
     query = "SELECT sandbox_sha256 FROM jedi_taskparams WHERE jeditaskid = :t"
     with world.engine.begin() as tx:
         before = tx.scalar(text(query), {"t": task})
@@ -148,7 +148,7 @@ def test_a_task_at_work_or_broken_is_not_submitted_again(world: World, first: in
 
 def test_validating_says_the_same(world: World, first: int) -> None:
     document = {"taskName": "p", "jobParameters": [INPUT, OUT]}
-    with world.engine.begin() as tx, pytest.raises(BadInput, match="when that is submitted again"):
+    with world.engine.begin() as tx, pytest.raises(BadInput, match="can't change at resubmission"):
         submission.check(tx, world.ddm, "anna", json.dumps(document), "json", Path())
     assert jobs(world) == 2
 

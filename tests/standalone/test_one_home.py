@@ -167,7 +167,7 @@ def test_that_it_migrated_is_told(server: str, tmp_path: Path) -> None:
         before, after = migrate.current(engine), migrate.head()
         assert before != after
         assert up._prepare(engine, installation, None) == [
-            f"The schema was brought from {before} to {after}."
+            f"JEDI migrated the schema from {before} to {after}."
         ]
     finally:
         engine.dispose()

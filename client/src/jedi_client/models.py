@@ -295,8 +295,8 @@ class NearMiss:
 
 @dataclass(frozen=True, slots=True)
 class BrokerOutcome:
-    """A broker's last decision: whom it chose, whom its criteria refused, and who came near.
-    `dataset`: the one it was for, where each is brokered by itself, else empty."""
+    """A broker's last decision: the sites that it chose, those that its criteria refused, and the
+    near misses. `dataset`: its dataset if each is brokered alone, else empty."""
 
     decision_id: int
     broker: str
@@ -309,7 +309,7 @@ class BrokerOutcome:
 
 @dataclass(frozen=True, slots=True)
 class TaskHold:
-    """What holds a task (a code of core/holds.py), since when, and when it is tried next.
+    """The reason that holds a task (a code of core/holds.py), its start, and the next try.
     `sentence` is the code in words, `detail` the case in words, `facts` the case in figures;
     `remedy`: what helps, if it does not pass by itself."""
 

@@ -46,11 +46,13 @@ def files(texts: Iterable[str]) -> list[Physical]:
 def _read(text: str) -> Physical:
     found = _WRITTEN.fullmatch(text)
     if not found:
-        raise ValueError("is an absolute path, /data/hits or file:///data/hits, with ^ and the "
-                         "number of its events where that matters: /data/hits^500")  # fmt: skip
+        raise ValueError(
+            "must be an absolute path, /data/hits or file:///data/hits, with ^ and the number of "
+            "events if it matters: /data/hits^500"
+        )
     path = PurePosixPath(found["path"])
     if ".." in path.parts or len(text) > 4096:
-        raise ValueError("has at most 4096 characters and no ..")
+        raise ValueError("must have at most 4096 characters and no ..")
     lfn, events = names.lfn(path.name), found["events"]
     names.lfn(_numbered(0, lfn))
     return Physical(lfn, str(path), int(events) if events else None)

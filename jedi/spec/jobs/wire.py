@@ -1,4 +1,4 @@
-"""What a pilot says to the service: strict values, unknown fields refused, all mistakes at once.
+"""Messages of pilots to the service: strict values, unknown fields refused, all mistakes at once.
 
 The fields are those of the wire, because the database reads these messages as they are.
 """
@@ -70,7 +70,7 @@ FileList = Annotated[list[_Any], Field(max_length=FILES_MAX, fail_fast=True)]
 
 
 class Resources(PilotMessage):
-    """What a slot offers (0: not bounded), and the least that a job for it takes."""
+    """Resources of a slot (0: unlimited), and the least resources of a job for it."""
 
     cores: Small
     memory_mb: Small = 0
@@ -81,8 +81,8 @@ class Resources(PilotMessage):
 
 
 class Delegation(PilotMessage):
-    """Who runs the pilot: the batch engine with its queue and its id of the pilot's job, `grid`
-    with an id that another grid gave it, or `local`, a process."""
+    """The system that runs the pilot: the batch engine with its queue and its id of the pilot's
+    job, `grid` with an id that another grid gave it, or `local`, a process."""
 
     kind: Literal["local", "slurm", "lsf", "pbs", "htcondor", "grid"]
     queue: Name | None = None
@@ -101,7 +101,7 @@ class AcquireRequest(PilotMessage):
 
 
 class Measures(PilotMessage):
-    """What a payload used so far; named as the columns of jedi_jobs."""
+    """Resources that a payload has used so far; named as the columns of jedi_jobs."""
 
     cpu_s: Seconds | None = None
     max_rss_kb: KB | None = None
@@ -115,7 +115,7 @@ class Measures(PilotMessage):
 
 
 class Attempt(PilotMessage):
-    """Who speaks: an attempt of a job. A later dispatch has a higher `lock_seq`."""
+    """The sender: an attempt of a job. A later dispatch has a higher `lock_seq`."""
 
     pandaid: LongNumber
     lock_seq: LongNumber
@@ -150,7 +150,7 @@ Metadata = Annotated[
     Field(max_length=FILES_MAX),
     BeforeValidator(_few),
 ]
-"""What a payload wants to be known of its job."""
+"""Metadata that a payload reports about its job."""
 
 
 class Report(Attempt):
@@ -177,7 +177,7 @@ class Beat(Attempt):
 
 
 class LogEntry(Attempt):
-    """What the payload printed last."""
+    """The last output of the payload."""
 
     stdout_tail: TailText | None = None
     stderr_tail: TailText | None = None

@@ -22,11 +22,11 @@ from jedi.core.suggest import suggest
 
 DIALECT = "postgres"
 CASTS = {"text": "text", "integer": "bigint"}
-"""What a column may hold, and the type its values are compared as."""
+"""Types of columns, with the type in which their values are compared."""
 MAX_NESTED = 20
-"""How many parentheses may stand in each other, and how often a condition may be negated."""
+"""Maximum depth of parentheses and of negations."""
 MAX_JOINED = 200
-"""How often AND and OR may stand in a criterion: each is a level of the parsed condition."""
+"""Maximum number of AND and OR in a criterion: each is a level of the parsed condition."""
 
 _COMPARED: Mapping[type[exp.Expr], str] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<=",
@@ -40,7 +40,7 @@ _KNOWN = "=, <>, <, <=, >, >=, IN, LIKE, ILIKE, BETWEEN, IS NULL, AND, OR, NOT, 
 
 
 class BadCriterion(ValueError):
-    """What is wrong with a criterion or its variables, and what to do about it."""
+    """The mistake in a criterion or its variables, and the remedy."""
 
     def __init__(self, rule: str, remedy: str, *, variables: bool = False) -> None:
         super().__init__(rule)
@@ -65,7 +65,7 @@ def read_variables(text: str | None) -> dict[str, str]:
         name, colon, value = pair.partition(":")
         name = name.strip()
         if not (colon and name.isidentifier()):
-            raise BadCriterion(f"{pair!r} is no name:value", "Write p1:value,p2:value",
+            raise BadCriterion(f"{pair!r} is not name:value", "Write p1:value,p2:value",
                                variables=True)  # fmt: skip
         if name in found:
             raise BadCriterion(f"{name} stands twice", "Give each variable once", variables=True)
@@ -94,7 +94,7 @@ def compile_criterion(
     except RecursionError:  # a::text::text..., say
         raise _too_deep() from None
     if unused := sorted(given.keys() - writer.used):
-        raise BadCriterion(f"{', '.join(unused)} stands nowhere in the criteria",
+        raise BadCriterion(f"the criteria do not use {', '.join(unused)}",
                            "Leave it out, or use it", variables=True)  # fmt: skip
     return Criterion(sql, writer.values, frozenset(writer.columns))
 
@@ -107,21 +107,23 @@ def _parse(criteria: str) -> exp.Expr:
         if any(token.comments for token in tokens):
             raise BadCriterion("comments are not allowed", "Leave them out")
         if any(token.text == ";" for token in tokens):
-            raise BadCriterion("it is more than one condition", "Write one, without a semicolon")
+            raise BadCriterion(
+                "the criteria have more than one condition", "Write one, without a semicolon"
+            )
         words = [token.text.upper() for token in tokens if token.token_type not in _QUOTED]
         if sum(word in _JOINS for word in words) > MAX_JOINED:
-            rule = f"it joins more than {MAX_JOINED} conditions"
+            rule = f"the criteria join more than {MAX_JOINED} conditions"
             raise BadCriterion(rule, "Write IN (...) instead of many OR")
         if _nested(words) > MAX_NESTED:
             raise _too_deep()
         return sqlglot.parse_one(criteria, into=exp.Condition, dialect=DIALECT)
     except (SqlglotError, RecursionError) as error:
-        rule = "it is no SQL condition"
+        rule = "the criteria are not an SQL condition"
         raise BadCriterion(rule, "Write one, such as processingType IN (:p1,:p2)") from error
 
 
 def _too_deep() -> BadCriterion:
-    return BadCriterion("it is nested too deeply", f"Nest at most {MAX_NESTED} levels")
+    return BadCriterion("the criteria are nested too deeply", f"Nest at most {MAX_NESTED} levels")
 
 
 def _nested(words: Iterable[str]) -> int:
@@ -197,13 +199,14 @@ class _Writer:
 
     def among(self, node: exp.In) -> str:
         if not node.expressions:
-            raise BadCriterion("IN () holds for nothing", "List values in it")
+            raise BadCriterion("IN () is never true", "List values in it")
         of = self.kind(node.this, *node.expressions)
         listed = ", ".join(self.operand(one, of) for one in node.expressions)
         return f"({self.operand(node.this, of)} IN ({listed}))"
 
     def kind(self, *nodes: exp.Expr) -> str:
-        """What is compared: as the column among the operands, else text, or all numbers."""
+        """Return the type of a comparison: that of the column among the operands, else text, or
+        number if all are."""
         for node in nodes:
             for column in node.find_all(exp.Column):
                 return self.kind_of(column)
@@ -229,13 +232,13 @@ class _Writer:
         raise self.refusal(node)
 
     def kind_of(self, node: exp.Column) -> str:
-        """What a column holds: a key of CASTS."""
+        """Return the type of a column: a key of CASTS."""
         name = node.name.lower()
         if node.table:
             raise BadCriterion(f"{node.sql(DIALECT)} names a table", f"Write {node.name}")
         if name not in self.known:
             remedy = suggest(name, self.known, "See docs/columns.md")
-            raise BadCriterion(f"{node.name} is no column of jedi_tasks", remedy)
+            raise BadCriterion(f"{node.name} is not a column of jedi_tasks", remedy)
         if self.known[name] not in CASTS:
             raise BadCriterion(f"{node.name} can't be compared", "Use another column")
         return self.known[name]
@@ -243,7 +246,7 @@ class _Writer:
     def column(self, node: exp.Column, of: str) -> str:
         name = node.name.lower()
         if self.kind_of(node) != of:
-            raise BadCriterion(f"{node.name} and what it is compared with differ in kind",
+            raise BadCriterion(f"{node.name} is compared with a value of another type",
                                "Compare text with text, numbers with numbers")  # fmt: skip
         self.columns.add(name)
         return f"t.{name}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DEFAULT = 1000
 OF_USERS = (900, 1100)
-"""What users may ask for."""
+"""Range of priorities that users may set."""
 JUMP = 1500
 """Analysis tasks of this priority jump over all others when jobs are made."""
 

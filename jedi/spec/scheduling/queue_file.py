@@ -82,7 +82,7 @@ def _repeated(queues: list[QueueEntry]) -> list[Problem]:
             value = getattr(queue, key)
             first = owners.setdefault(value, queue)
             if value is not None and first is not queue:
-                rule = f"queue {first.queue_id} ({first.queue_name}) has this {key} too"
+                rule = f"queue {first.queue_id} ({first.queue_name}) has this {key}, too"
                 path = f"{queue.queue_name}.{key}"
                 problems.append(Problem(path, value, rule, "Each queue has its own"))
     return problems
@@ -98,7 +98,7 @@ def _homeless(queues: list[QueueEntry]) -> Iterator[Problem]:
             above = partition.get(above)
         path, root = f"{q.queue_name}.partitionid", q.partitionid
         if above in seen:
-            yield Problem(path, root, "the queue would be a part of itself", "Break the loop")
+            yield Problem(path, root, "a queue can't be its own part", "Break the loop")
         elif above is None and root is not None:
-            yield Problem(path, root, "there is no such partition",
+            yield Problem(path, root, "no such partition",
                           "Give the queue_id of a queue with partitionid -1")  # fmt: skip

@@ -26,7 +26,7 @@ KEYS = {
     "mb_s_1d": "mbps_1d",
     "mb_s_1w": "mbps_1w",
 }
-"""What may be said of a link, and under which key it is stored."""
+"""Measurements of a link, with the keys under which they are stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,13 @@ class LinkMetric:
 class Link(Entry):
     """What is known of the way from one place to another."""
 
-    src: _Name = Field(description="where files come from")
+    src: _Name = Field(description="the source of the files")
     dst: _Name = Field(description="where they go")
     closeness: Annotated[float, Field(ge=-1, le=11)] | None = Field(
         None, description="0 best to 11 worst, -1 = closed"
     )
-    production_queued: _Figure | None = Field(None, description="output files that wait")
-    express_queued: _Figure | None = Field(None, description="files of urgent jobs that wait")
+    production_queued: _Figure | None = Field(None, description="queued output files")
+    express_queued: _Figure | None = Field(None, description="queued files of urgent jobs")
     mb_s_1h: _Figure | None = Field(None, description="MB/s over the last hour")
     mb_s_1d: _Figure | None = Field(None, description="MB/s over the last day")
     mb_s_1w: _Figure | None = Field(None, description="MB/s over the last week")

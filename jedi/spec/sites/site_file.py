@@ -28,7 +28,7 @@ _Switch = Literal["ON", "OFF", "TEST"]
 def _slots(value: Any) -> Any:
     """One mistake, not one for each thing that it might be."""
     if value != "auto" and (type(value) is not int or not 0 <= value < 2**31):
-        raise ValueError("it is a whole number from 0, or auto")
+        raise ValueError("must be a whole number from 0, or auto")
     return value
 
 
@@ -94,7 +94,7 @@ _RELATION = frozenset(
 
 
 _Word = Annotated[str, Field(pattern=r"^[\w@%+=:,./-]+$", coerce_numbers_to_str=True)]
-"""What shells and submit scripts take as it is."""
+"""Characters that need no quotes in shells and submit scripts."""
 
 
 class BatchSettings(Entry):
@@ -210,10 +210,10 @@ def _contradictions(sites: list[SiteEntry]) -> list[Problem]:
         for number, endpoint in enumerate(site.endpoints or []):
             name, path = endpoint.ddm_endpoint, f"{site.site}.endpoints[{number}]"
             if (name, endpoint.scope) in used:
-                problems.append(Problem(path, name, "it stands twice here", "Remove one"))
+                problems.append(Problem(path, name, "the file has it twice", "Remove one"))
             used.add((name, endpoint.scope))
             if storages.setdefault(name, endpoint.storage()) != endpoint.storage():
-                rule = "it is described in another way above"
+                rule = "an earlier entry describes it differently"
                 problems.append(Problem(path, name, rule, "Describe it in the same way"))
             if endpoint.path and directories.setdefault(endpoint.path, name) != name:
                 rule = f"this directory is {directories[endpoint.path]}'s"

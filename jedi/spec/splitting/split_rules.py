@@ -43,7 +43,7 @@ class SplitRules(Rules):
     use_pre_pro: _Stage = rule("UP", "pre-processing is to be done, done, consumed")
     first_contents_feed: Flag = rule("FC", "the input was never looked up")
     pfn_list: Flag = rule("PL", "files are named by the task")
-    load_xml: Flag = rule("LX", "jobs are told by a document")
+    load_xml: Flag = rule("LX", "a document describes the jobs")
     included_site: list[str] | None = None
     excluded_site: list[str] | None = None
     limited_sites: Literal["allow", "deny", "both"] | None = rule(

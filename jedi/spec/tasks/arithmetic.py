@@ -23,12 +23,12 @@ _LEVELS: tuple[dict[str, Callable[[int, int], int]], ...] = (
 
 
 def parse(text: str) -> Sum:
-    """The sum behind a text; ValueError says where it ends to make sense."""
+    """Parse a sum from a text; ValueError names the first invalid part."""
     tokens, at = [], 0
     while at < len(text.rstrip()) and len(text) <= _LONGEST:
         found = _TOKEN.match(text, at)
         if not found:
-            raise ValueError(f"{text[at:]!r} is no part of a sum")
+            raise ValueError(f"{text[at:]!r} is not part of a sum")
         tokens.append(found[1])
         at = found.end()
     rest = tokens[::-1]
@@ -67,4 +67,4 @@ def _value(rest: list[str]) -> Sum:
         if rest and rest.pop() == ")":
             return inner
         raise ValueError("a parenthesis is not closed")
-    raise ValueError(f"{token!r} is no value" if token else "a value is missing")
+    raise ValueError(f"{token!r} is not a value" if token else "a value is missing")

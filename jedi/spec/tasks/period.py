@@ -39,7 +39,7 @@ class Period:
                 period.after(_SOME_DAY, _SOME_DAY)
                 return period
         raise ValueError(
-            "is like '10 min' (s, min, h, d), or has the fields of cron: '0 */6 * * *'"
+            "must be like '10 min' (s, min, h, d), or have the fields of cron: '0 */6 * * *'"
         )
 
     def first(self, now: datetime) -> datetime:
@@ -54,8 +54,8 @@ class Period:
         return found
 
     def serve(self, due: datetime | None, now: datetime, grace: timedelta) -> tuple[bool, datetime]:
-        """Whether it is time now, and the next instant. One that is late by more than `grace`, or
-        that another has followed, is missed: it is not made up for."""
+        """Return True if it is time now, and the next instant. One that is late by more than
+        `grace`, or that another has followed, is missed: it is not made up for."""
         due = due or self.first(now)
         if due > now:
             return False, due

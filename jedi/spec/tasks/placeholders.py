@@ -1,4 +1,4 @@
-"""What stands for a job's own values in job parameters and file names: ${IN}, ${SN}, $JEDITASKID.
+"""Placeholders for a job's own values in job parameters and file names: ${IN}, ${SN}, $JEDITASKID.
 
 Braces mark JEDI's placeholders when the name is in capitals; everything else with a dollar sign
 belongs to the shell. Source: docs/reference/task-parameters.md#placeholders.
@@ -32,7 +32,7 @@ SYSTEM = {
 """Placeholders that JEDI fills by itself, with the kinds of forms they have."""
 
 LIBRARY = "LIB"
-"""What stands for the software that was built."""
+"""Placeholder of the software that a build job built."""
 
 STREAM_FORMS = ("", "L", "S", "A", "T", "E", "F")
 """The kinds of forms of an input's placeholder."""
@@ -56,7 +56,7 @@ class Form:
         """`S`, `L[0:2]`, `[1:]`, `M[#*2]`; ValueError says what is wrong."""
         found = _FORM.fullmatch(text)
         if not found:
-            raise ValueError("is no form of a placeholder")
+            raise ValueError("is not a form of a placeholder")
         kind, inner = found[1], found[2]
         if kind == "M":
             return cls(kind, sum=arithmetic.parse(inner or ""))
@@ -64,7 +64,7 @@ class Form:
             return cls(kind)
         ends = _SLICE.fullmatch(inner)
         if not ends or kind in ("P", "F"):
-            raise ValueError("has brackets that hold no slice such as [0:2]")
+            raise ValueError("has brackets without a slice such as [0:2]")
         return cls(kind, slice(*(int(end) if end else None for end in ends.groups())))
 
 
@@ -95,7 +95,7 @@ def unfilled(path: str, text: str | None, known: Collection[str]) -> Iterator[Pr
         remedy = f"Write ${found.name} if it is a variable of the shell"
         if found.name in known:
             remedy = "Put it into the job parameters"
-        yield Problem(path, found.text, "nothing fills it in transPath", remedy)
+        yield Problem(path, found.text, "transPath has no value for the placeholder", remedy)
 
 
 def stream_of(value: str, position: int) -> str:

@@ -1,4 +1,4 @@
-"""Pre-processing: a job that runs before the others tells what stands for ${PP_...} in a task."""
+"""Pre-processing: a job that runs before the others and reports the values of ${PP_...}."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SPEC = "preproSpec"
 _NAME = "PP(?:_[A-Z0-9]+)+"
 _TOLD = re.compile(rf"\$\{{({_NAME})\}}")
 _STAND_IN = re.compile(f"__({_NAME})__")
-"""What stands for ${PP_...} where names are checked before it is told."""
+"""Stand-in for ${PP_...} in name checks before the pre-processing job reports its value."""
 
 
 def fill(document: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def fill(document: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]
 
 
 def with_stand_ins(document: Any) -> Any:
-    """The document with names, as they might be told, so that it can be checked."""
+    """Return the document with stand-ins for the names, for checks."""
     if not isinstance(document, dict) or not document.get(SPEC):
         return document
     return _changed(document, _TOLD, lambda found: f"__{found[1]}__")
@@ -35,13 +35,13 @@ def without_stand_ins(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_told(name: str) -> bool:
-    """Whether a name (of the checked document) will only be known when the job has told it."""
+    """Return True if a name (of the checked document) is unknown until the job reports it."""
     return _STAND_IN.search(name) is not None
 
 
 def untold(document: Mapping[str, Any]) -> list[Problem]:
-    """What the job should have told and did not."""
-    rule, remedy = "the pre-processing job did not tell it", "Let it write to jedi_metadata.json"
+    """Return the names that the job should have reported and did not."""
+    rule, remedy = "the pre-processing job did not report it", "Let it write to jedi_metadata.json"
     names: dict[str, None] = {}
     _changed(document, _TOLD, lambda found: str(names.setdefault(found[1])))
     return [

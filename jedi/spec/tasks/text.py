@@ -1,4 +1,4 @@
-"""From the text of a task to its typed parameters, with everything that is wrong in it."""
+"""Conversion of a task's text to typed parameters, with all mistakes."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ def read_task_file(path: Path) -> tuple[str, Format]:
     try:
         return path.read_bytes().decode(), _SUFFIXES[path.suffix.lower()]
     except OSError as error:
-        rule = f"it can't be read: {error.strerror}"
+        rule = f"the file can't be read: {error.strerror}"
         raise BadInput([Problem(str(path), path.name, rule, "Correct the name")]) from error
     except UnicodeDecodeError as error:
-        rule = "a task file is written in UTF-8"
+        rule = "a task file must be in UTF-8"
         raise BadInput([Problem(str(path), path.name, rule, "Convert it")]) from error
 
 
 def parse_text(text: str, format: str) -> Any:
     """The document in a text; BadInput if it is not well formed."""
     if format not in get_args(Format):
-        raise _malformed(format, "the format is yaml or json", "Say which it is")
+        raise _malformed(format, "the format must be yaml or json", "Give the format")
     if len(text) > MAX_CHARACTERS:
         raise _malformed(text[:40], f"a task has at most {MAX_CHARACTERS} characters", "Shorten it")
     if format == "yaml":
@@ -118,7 +118,9 @@ def with_datasets(document: Any) -> tuple[Any, list[Problem]]:
     first = 1 if document.get("pfnList") else 0
     fed = {i: stream_of(items[i]["value"], position) for position, i in enumerate(inputs, first)}
     problems = [
-        Problem(key, value, "names datasets for a stream that an input item feeds", "Correct it")
+        Problem(
+            key, value, "names datasets, but an input item already feeds this stream", "Correct it"
+        )
         for key, value in more.items()
         if not isinstance(value, str) or key.removeprefix(DATASETS_FOR) not in fed.values()
     ]

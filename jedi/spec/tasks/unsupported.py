@@ -1,7 +1,6 @@
-"""What is legal JEDI but not built yet: refused with what to do instead, or kept and shown with a
-warning that says what happens, never ignored.
-
-Whoever builds a feature takes its keys from here. Source:
+"""Keys of JEDI that are not built yet: JEDI refuses them with a remedy, or keeps and shows them "
+"with a warning about the effect. It never ignores them. A new feature removes its keys from here. "
+"Source:
 docs/reference/task-parameters.md#later-keys.
 """
 
@@ -45,7 +44,7 @@ _KEPT_BECAUSE = {
     _STORED: "objectStore stayOutputOnSite altStageOut putLogToOS ddmBackEnd",
     _SANDBOX: "fixedSandbox tarBallViaDDM useSecrets",
     _PLACED: "container_name osInfo osMatching onlyTagsForFC cloudAsVO",
-    "the payload is one command; what is to follow it belongs there": "multiStepExec onSiteMerging",
+    "the payload is one command; put further steps into it": "multiStepExec onSiteMerging",
     "priorities say what comes first": "ttcrTimestamp",
     "workingGroup and gshare say whose work it is": "official",
     "the payload's events say nothing of its files": "nEventsPerOutputFile",
@@ -66,13 +65,13 @@ KEPT = _by_key(_KEPT_BECAUSE)
 
 ITEM_KEPT = {
     "pseudo": "the files are copied like any others: a task without files says noInput",
-    "consolidate": "the files of each dataset go to jobs of their own",
+    "consolidate": "the files of each dataset go to separate jobs",
 }
 """The same in items."""
 
 
 def kept(document: Mapping[str, Any]) -> Iterator[str]:
-    """What is worth a warning in a task: keys that are kept, but change nothing."""
+    """Yield warnings about keys that are kept, but change nothing."""
     found = [(key, document[key], KEPT[key]) for key in sorted(KEPT.keys() & document.keys())]
     for item in document.get("jobParameters", ()):
         keys = sorted(ITEM_KEPT.keys() & item.keys())
