@@ -21,7 +21,7 @@ _SAID = {
     413: "The request is longer than its route takes (http_413)",
     422: "The request has mistakes; the first hundred are in facts.problems (bad_input)",
     500: "The service failed; its log says why (internal)",
-    503: "Try again later: the database does not answer, or the service is busy (unreachable, busy)",
+    503: "Later: the database does not answer, or the service is busy (unreachable, busy)",
 }
 ALWAYS = (500, 503)
 KNOWN = (400, 401, 403)

@@ -70,8 +70,8 @@ def test_queues_that_do_not_go_together_are_refused(engine: Engine) -> None:
         assert len(queues.list_queues(tx)) == 1
     found = {p.path: p.rule for p in caught.value.problems}
     assert found == {
-        "one.queue_name": "queue 1 (one) has this queue_name too",
-        "one.queue_order": "queue 1 (one) has this queue_order too",
+        "one.queue_name": "queue 1 (one) has this queue_name, too",
+        "one.queue_order": "queue 1 (one) has this queue_order, too",
         "three.partitionid": "no such partition",
         "four.criteria": "a is not a column of jedi_tasks",
     }
