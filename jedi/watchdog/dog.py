@@ -36,17 +36,15 @@ def walk(world: World, dog: Dog) -> Counts:
     The lock only saves work: whatever a dog writes is guarded by itself.
     """
     lock = (f"dog {dog.name}", world.me)
-    if dog.due:
-        with at_once(world.engine) as tx:
-            if not dog.due(tx):
-                return Counts()
-    with world.engine.begin() as tx:
+    with at_once(world.engine) as tx:
+        if dog.due and not dog.due(tx):
+            return Counts()
         if not locks.take(tx, *lock, float(world.knobs.agent.lease_s)):
             return Counts(locked=1)
     try:
         return +dog.run(world)  # without zeros
     finally:
-        with world.engine.begin() as tx:
+        with at_once(world.engine) as tx:
             locks.release(tx, *lock)
 
 
