@@ -1,4 +1,4 @@
-"""What a queue must be and have to run jobs of a task, wherever inputs and outputs lie. The task
+"""Requirements of a task on queues, independent of the locations of inputs and outputs. The task
 brokerage asks it of the queues of a nucleus before jobs are made."""
 
 from __future__ import annotations

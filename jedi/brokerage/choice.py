@@ -1,4 +1,4 @@
-"""What a broker found, whatever its criteria were."""
+"""Result of a broker, independent of its criteria."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why there is no place: a verdict in a sentence."""
+"""The reason for no site: a verdict in a sentence."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def starting(sites: Snapshot, need: Requirements, resource_type: str | None = No
 
 
 def defined(sites: Snapshot, need: Requirements, resource_type: str | None = None) -> Numbers:
-    """Jobs that nobody has looked at yet, with those made since the sites were read."""
+    """Return jobs in status defined, with those made since the sites were read."""
     made = sites.given({site: float(n) for site, n in need.made.items()})
     return count(sites, need, _DEFINED, resource_type) + made
 

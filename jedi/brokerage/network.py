@@ -43,7 +43,7 @@ def closeness(sites: Snapshot, need: Requirements) -> Numbers:
 
 
 def queued(sites: Snapshot, need: Requirements, express: bool) -> Numbers:
-    """Files that wait on the link to the nucleus; 0 where nobody counted them lately."""
+    """Return the queued files on the link to the nucleus; 0 without a recent count."""
     found = _figure(sites, need, "express_queued" if express else "production_queued", 0.0)
     return np.where(np.isinf(found), 0.0, found)
 

@@ -1,4 +1,5 @@
-"""Who chooses the nucleus of a task, and the simplest way: the active one with the most space."""
+"""Plug-ins that choose the nucleus of a task, and the simplest of them: the active one with the
+most space."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a nucleus is chosen by: the world with the room that is seen, and what the task needs."""
+"""Input of the choice of a nucleus: the world with its free space, and the needs of the task."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FreeSpace(Protocol):
 
 
 class DatasetCopy(Protocol):
-    """What an endpoint holds of a dataset: files and bytes."""
+    """The replica of a dataset at an endpoint: files and bytes."""
 
     @property
     def endpoint(self) -> str: ...
@@ -36,7 +36,7 @@ class DatasetCopy(Protocol):
 
 
 def measured(snapshot: Snapshot, space: Callable[[str], FreeSpace]) -> Snapshot:
-    """With the room that data management sees where nobody has noted any."""
+    """Return the world with the free space from data management where no one has recorded it."""
     usable, free = snapshot.usable_gb.copy(), snapshot.free_gb.copy()
     for row in np.flatnonzero(np.isinf(usable)):
         if endpoint := snapshot.endpoint[row]:
@@ -50,7 +50,7 @@ def data_of(
     replicas: Callable[[str], Sequence[DatasetCopy]],
     knobs: Knobs,
 ) -> InputAvailability:
-    """Where datasets lie, each with its number of files."""
+    """Return the locations of datasets, each with its number of files."""
     found = []
     for name, n_files in datasets:
         at = {one.endpoint: (one.n_files, float(one.size)) for one in replicas(name)}
@@ -60,7 +60,7 @@ def data_of(
 
 
 def need_of(row: Any, knobs: Knobs) -> Requirements:
-    """What a task (a row of jedi_tasks) needs of a nucleus, wherever its data lie."""
+    """Return the needs of a task (a row of jedi_tasks) on a nucleus, independent of its data."""
     return Requirements(
         demand=Demand.of(row, None).roomier(knobs.broker.spare_work_mb),
         atom=InputSize(0.0, 0.0),

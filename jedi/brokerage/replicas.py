@@ -1,4 +1,4 @@
-"""Where the input of jobs lies, as brokers ask for it: by site."""
+"""Locations of the input of jobs, by site, for brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task asks of a site: the smallest job that must fit, its data, and what it may use."""
+"""Requirements of a task on a site: the smallest job that must fit, its data and its rights."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RemainingWork:
 
 
 def ahead(pledges: Sequence[Pledge], work_queue: int, priority: int) -> RemainingWork:
-    """What is left at each nucleus, as a task of this queue and priority sees it."""
+    """Return the remaining work at each nucleus ahead of a task of this queue and priority."""
     of_all: defaultdict[str, float] = defaultdict(float)
     before: defaultdict[str, float] = defaultdict(float)
     for one in pledges:

@@ -1,4 +1,4 @@
-"""What sites that passed are worth: factors with names, whose product is the weight.
+"""Weights of sites that passed the filters: the product of named factors.
 
 Source: JEDI document, "Job brokerage explained", "T1 weight";
 docs/reference/network-and-weights.md.
@@ -60,7 +60,7 @@ def data_factor(sites: Snapshot, need: Requirements) -> Numbers:
 
 
 def t1_weight(need: Requirements, knobs: Knobs) -> float:
-    """What a task's jobs are worth at home."""
+    """Return the T1 weight of a task."""
     asked = need.request
     weight = float(max(asked.t1_weight, 0))
     if asked.t1_weight == 0:

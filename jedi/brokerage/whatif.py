@@ -53,7 +53,7 @@ class SiteView:
 
 @dataclass(frozen=True, slots=True)
 class SiteDifference:
-    """What changed at a site; `before` and `after` are its weights, None: it was not chosen."""
+    """The change at a site; `before` and `after` are its weights, None: it was not chosen."""
 
     site: str
     change: ChangeKind
@@ -122,7 +122,7 @@ def alternative(
     snapshot: Snapshot, sites: Sequence[str], knobs: Knobs, settings: Sequence[str]
 ) -> tuple[Snapshot, Knobs]:
     """A world where `NAME.attribute=value` holds of sites, and knobs with what `knob=value` says of
-    some of them; BadInput tells all that is wrong. Attributes are the columns of a snapshot, or the
+    some of them; BadInput lists all mistakes. Attributes are the columns of a snapshot, or the
     words of a site file for them; a maximum of 0 is none."""
     problems: list[Problem] = []
     found = _other_sites(snapshot, sites, problems), _other_knobs(knobs, settings, problems)

@@ -289,8 +289,8 @@ def _move(
     task: FeedTask, outcome: FeedOutcome, recheck_s: float, idle: Collection[int],
     staging: Collection[int],
 ) -> Move:  # fmt: skip
-    """What becomes of a task; one at work stays where it is. Those of `idle` have open input and
-    no file of it to work on; that of those in `staging` is on tape."""
+    """Return the move of a task; a working task stays in its status. Those of `idle` have open
+    input and no file of it to work on; that of those in `staging` is on tape."""
     held = task.jedi_task_id, task.lock_seq
     match outcome:
         case Unusable(code, reason, blamed) if not task.files_fed:

@@ -37,7 +37,7 @@ class Listed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PseudoFile:
-    """What stands for a file in a task without input."""
+    """A stand-in for a file in a task without input."""
 
     lfn: str = PSEUDO_LFN
     size: int = 0
@@ -141,7 +141,7 @@ class Listing:
 
     @property
     def is_complete(self) -> bool:
-        """It gets no more files: it is closed, and nobody who makes it is alive."""
+        """Return True if it gets no more files: it is closed, and no active task fills it."""
         return self.state == "closed" and not self.dataset.produced
 
     @property
@@ -191,7 +191,7 @@ FeedOutcome = Feed | Unusable | Wait
 
 
 def judge(task: FeedTask, listings: Sequence[Listing], max_records: int) -> FeedOutcome:
-    """What follows from the listings of all datasets of a task."""
+    """Return the outcome of the listings of all datasets of a task."""
     rules = task.rules
     if rules.ignore_missing_in_ds or rules.allow_empty_input:  # what is unknown is empty
         listings = [

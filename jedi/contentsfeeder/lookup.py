@@ -1,4 +1,4 @@
-"""What data management says of an input dataset."""
+"""Listing of input datasets in data management."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class _Stated(Protocol):
 
 
 class ListingCatalogue(Protocol):
-    """What is asked of data management."""
+    """The methods of data management that listings use."""
 
     def dataset(self, name: str) -> _Stated: ...
     def list_files(self, name: str) -> Sequence[Listed]: ...

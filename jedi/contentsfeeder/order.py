@@ -1,4 +1,4 @@
-"""What there is to feed, from the rows of a task and its datasets."""
+"""The datasets to feed, from the rows of a task and its datasets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done with the bytes of one file: checksum, verified copy, event count."""
+"""Operations on the bytes of one file: checksum, verified copy, event count."""
 
 from __future__ import annotations
 

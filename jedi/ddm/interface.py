@@ -1,4 +1,4 @@
-"""What JEDI asks of data management, whatever stands behind it.
+"""Interface of data management.
 
 A dataset is called `scope:name`; a container is a dataset of datasets. Files are told apart by LFN
 within their dataset. Endpoints are the storages where replicas lie. Every verb may be repeated:
@@ -51,7 +51,7 @@ class DatasetInfo:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """What an endpoint holds of a dataset: number of files and their bytes, complete or not."""
+    """The replica of a dataset at an endpoint: number of files, bytes, complete or not."""
 
     endpoint: str
     n_files: int
@@ -129,7 +129,8 @@ class DDM(Protocol):
         LFN. What nobody holds, in whatever there is by that name, is left out."""
 
     def where(self, endpoint: str, name: str, lfn: str) -> str:
-        """Where the file lies, or would lie; only for endpoints mounted on this machine."""
+        """Return the path of a file, existing or not; only for endpoints mounted on this
+        machine."""
 
     def path(self, endpoint: str, name: str, lfn: str) -> Path:
         """The same, for who opens it."""
@@ -143,7 +144,8 @@ class DDM(Protocol):
         """Attach existing datasets to a container of JEDI's own; a cycle is Refused."""
 
     def staging_where(self, endpoint: str, panda_id: int, lock_seq: int) -> str:
-        """Where this attempt's pilot lays its outputs down (the pilot creates it)."""
+        """Return the directory where this attempt's pilot stages its outputs (the pilot creates
+        it)."""
 
     def staging_dir(self, endpoint: str, panda_id: int, lock_seq: int) -> Path:
         """The same, for who opens it."""

@@ -1,4 +1,4 @@
-"""What a job without success left in data management."""
+"""Leftovers of unsuccessful jobs in data management."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from jedi.spec.jobs.attempt import JobFile, ReportedJob
 
 
 def remove(ddm: DDM, job: ReportedJob) -> int:
-    """Remove what a job without success left, staged or published, except its log; how many were
-    published. Its end is final: nobody will publish again. What stood in the way of its outputs is
-    not its own.
+    """Remove the leftovers of an unsuccessful job, staged or published, except its log. Return the
+    number of published files. Its end is final: nobody will publish again. What stood in the way of
+    its outputs is not its own.
 
     Raises JediError, OSError; may be repeated.
     """

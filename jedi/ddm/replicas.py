@@ -1,4 +1,4 @@
-"""Where replicas of files are; datasets that can't be looked up keep no others waiting."""
+"""Locations of replicas; a dataset whose lookup fails does not block others."""
 
 from __future__ import annotations
 

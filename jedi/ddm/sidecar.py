@@ -1,4 +1,4 @@
-"""What is written beside the files of a dataset directory.
+"""Files that describe a dataset, beside its data files.
 
 `.dataset.yaml` is people's: {state, members, files: {lfn: {guid, adler32, nevents, boundary,
 lumiblock}}}; JEDI reads it and never writes it. JEDI's own words go to three journals of JSON lines
@@ -40,7 +40,7 @@ class _SidecarEntry(BaseModel):
 
 
 class Described(_SidecarEntry):
-    """What a person says about one file."""
+    """A person's description of one file."""
 
     guid: Annotated[str, Field(min_length=1, max_length=64)] | None = None
     adler32: Annotated[str, Field(pattern="^[0-9a-fA-F]{8}$"), AfterValidator(str.lower)] | None = (
@@ -52,7 +52,7 @@ class Described(_SidecarEntry):
 
 
 class Declaration(_SidecarEntry):
-    """What a person says about a dataset."""
+    """A person's description of a dataset."""
 
     state: OpenOrClosed | None = None
     members: tuple[Annotated[str, AfterValidator(canonical)], ...] | None = None
@@ -127,7 +127,7 @@ def words(home: Path) -> DatasetState:
 
 
 def is_ours(home: Path) -> bool:
-    """Whether JEDI made the dataset here."""
+    """Return True if JEDI made the dataset here."""
     return (home / _DATASET_JOURNAL).exists()
 
 

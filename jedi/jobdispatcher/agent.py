@@ -131,7 +131,7 @@ class Adder(Agent[ReportedJob, JobVerdict]):
         datasets.wake_consumers(tx, grown, float(self.world.knobs.contentsfeeder.quiet_s))
 
     def tidy(self, results: Sequence[tuple[ReportedJob, JobVerdict]]) -> None:
-        """Remove what was staged, and all that jobs without success left, whoever ended them."""
+        """Remove staged files, and all leftovers of unsuccessful jobs."""
         rest = [job for job, _ in results if job.panda_id not in self._stored]
         for job, _ in results:
             if job.panda_id in self._stored:

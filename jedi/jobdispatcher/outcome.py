@@ -1,4 +1,4 @@
-"""What a pilot's last report means: pure functions from a reported job to its end."""
+"""Evaluation of a pilot's last report: pure functions from a reported job to its end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PAYLOADS_FAULT = frozenset(
 
 
 class JobVerdict(NamedTuple):
-    """What becomes of a job: its next status with code and sentence, and who is to blame."""
+    """The end of a job: its next status with code and sentence, and the files to blame."""
 
     target: str
     code: str
@@ -56,7 +56,7 @@ def judge(job: ReportedJob) -> JobVerdict:
 
 
 def stored(job: ReportedJob) -> JobVerdict:
-    """What comes for a job whose files are published at its site."""
+    """Return the end of a job whose files are published at its site."""
     if job.to_merge:
         return MERGING
     away = any(file.endpoint != job.site_endpoint for file in job.made)
@@ -69,5 +69,5 @@ def not_stored(error: JediError) -> JobVerdict:
 
 
 def logs(job: ReportedJob) -> list[JobFile]:
-    """What is published of a job that did not succeed."""
+    """Return the files to publish of an unsuccessful job."""
     return [file for file in job.files if file.type == "log" and file.size is not None]

@@ -200,7 +200,8 @@ class JobGenerator(Claiming):
 
 
 def _move(jedi_task_id: int, lock_seq: int, outcome: GenerationOutcome, wait_s: float) -> Move:
-    """What becomes of a task; one that waits for builds alone is looked at again after `wait_s`."""
+    """Return the move of a task; JEDI checks a task that only waits for builds again after `wait_s`
+    seconds."""
     match outcome:
         case Made(_, jobs):
             return Move(jedi_task_id, lock_seq, *told(outcome), wait_s=0.0 if jobs else wait_s)

@@ -39,8 +39,8 @@ _MOST = 2**31 - 1
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """What the jobs of a task are made of. `where` goes with `cuts`; `seeds` are those that came
-    back from earlier jobs, lowest first; `ids` and `file_ids` are fresh, see `ids_needed`."""
+    """The material of a task's jobs. `where` goes with `cuts`; `seeds` are those that came back
+    from earlier jobs, lowest first; `ids` and `file_ids` are fresh, see `ids_needed`."""
 
     task: TaskOrder
     sites: Snapshot

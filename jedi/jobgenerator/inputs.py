@@ -50,7 +50,7 @@ class StreamUse:
 
 
 class InputNames:
-    """What the files are called that jobs read."""
+    """The names of the files that jobs read."""
 
     def __init__(self, reads: Sequence[StreamUse]) -> None:
         self._reads = reads
@@ -61,7 +61,7 @@ class InputNames:
         return frozenset(r.files.lfns[i] for r in self._reads for i in np.unique(r.rows).tolist())
 
     def of(self, job: int, name: str) -> bool:
-        """Whether a job reads a file of this name."""
+        """Return True if a job reads a file of this name."""
         return name in self.all and (job, name) in self._pairs
 
     @cached_property
@@ -140,8 +140,9 @@ def _places(
     sites: Snapshot,
     endpoints: Sequence[str],
 ) -> tuple[NDArray[np.int16], Bools]:
-    """Where each file is read, and whether it is there: at the first of the site's endpoints that
-    has it, else at the one the site writes to, where it must be brought."""
+    """Return the endpoint from which jobs read each file, and whether it has the file: at the first
+    of the site's endpoints that has it, else at the one the site writes to, where it must be
+    brought."""
     places = np.zeros(len(rows), np.int16)
     if where is None:
         return places, np.ones(len(rows), bool)

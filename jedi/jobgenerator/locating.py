@@ -1,4 +1,4 @@
-"""Where the input of jobs lies: by site for the broker, by endpoint and file for the jobs."""
+"""Locations of the input of jobs: by site for the broker, by endpoint and file for the jobs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def once(locate: Locate) -> Locate:
 def data_of(
     task: TaskOrder, chunks: Sequence[Chunk], snapshot: Snapshot, locate: Locate
 ) -> InputAvailability:
-    """Where the files of chunks lie."""
+    """Return the locations of the files of chunks."""
     names = {one.dataset_id: one for one in task.inputs}
     streams = [(chunk.master, *(one.files for one in chunk.secondaries)) for chunk in chunks]
     real = [one for one in chain.from_iterable(streams) if _is_real(one, names)]
@@ -48,7 +48,7 @@ def data_of(
 
 
 def where_of(task: TaskOrder, cut: Cut, locate: Locate) -> Where:
-    """Where the files of a cut lie."""
+    """Return the locations of the files of a cut."""
     names = {one.dataset_id: one for one in task.inputs}
     streams = {cut.chunk.stream: (cut.chunk.master, cut.stops)}
     for one, (_, last) in zip(cut.chunk.secondaries, cut.follow, strict=True):

@@ -92,7 +92,7 @@ def plan_merges(
 
 
 def _weights(logs: Stream, others: Sequence[Stream]) -> dict[str, Any]:
-    """What the files of one job add to a merge job."""
+    """Return the weights that the files of one job add to a merge job."""
     ones = np.ones(len(logs.files))
     made = {one.stream: GROWTH * one.files.sizes for one in others}
     inputs = sum((one.files.sizes for one in others), logs.files.sizes)

@@ -1,4 +1,4 @@
-"""What comes of a look at a task: jobs to be written, or why there are none."""
+"""Result for one task: its new jobs, or the reason for none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the outputs of jobs go: datasets, and the endpoints where these lie."""
+"""Destinations of outputs: datasets and their endpoints."""
 
 from __future__ import annotations
 

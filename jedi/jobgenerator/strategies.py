@@ -1,4 +1,4 @@
-"""What one job is: the plug-in of the room (entry point `jedi.generator`).
+"""Strategies that define the size of a job: the plug-in of the room (entry point `jedi.generator`).
 
 A strategy gives every file its weights and every site its caps; the splitter does the rest.
 Source: docs/reference/splitting.md#limits-of-a-job; docs/reference/estimates.md.
@@ -56,7 +56,7 @@ class FileStrategy:
         return units(chunk.master) if are_whole(rules) else None
 
     def weights(self, demand: Demand, chunk: Chunk) -> Weights:
-        """What each master file adds to a job: files of both kinds, disk space, events."""
+        """Return the weights of each master file: files of both kinds, disk space, events."""
         master = chunk.master
         events = master.counted_events.astype(float)
         ones = np.ones(len(master))
@@ -127,7 +127,7 @@ def _size_caps(n_gb: float | None, demand: Demand, fixed: float, knobs: Knobs) -
 
 
 def _changes(column: NDArray[Any]) -> Ints:
-    """Where the value differs from the one before."""
+    """Return a mask of the positions where the value differs from the previous one."""
     return np.flatnonzero(column[1:] != column[:-1]) + 1
 
 

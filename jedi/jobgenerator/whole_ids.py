@@ -21,7 +21,7 @@ from jedi.spec.splitting.split_rules import WHOLE_IDS, SplitRules
 
 
 def are_whole(rules: SplitRules) -> bool:
-    """Whether the task divides no id."""
+    """Return True if the task divides no id."""
     return rules.group_boundary_id in WHOLE_IDS
 
 

@@ -1,4 +1,4 @@
-"""What must be moved, from where to where: each file once, however many jobs need it."""
+"""Plan of transfers: each file once, however many jobs need it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class TransferPlan:
         return self.coming.issuperset(need for need in job.needs if need in self.problems)
 
     def lacking(self, job: WaitingJob) -> str:
-        """Why a job must go on waiting, naming a file; empty if it need not."""
+        """Return the reason why a job must still wait, with a file's name; empty if it need not."""
         missing = [need for need in job.needs if need in self.problems]
         if not missing:
             return ""
@@ -67,7 +67,7 @@ class TransferPlan:
 
 
 def activity(usual: str, processing_type: str | None, priority: int) -> str:
-    """What a transfer is called: urgent tasks and priorities from 1000 on are express.
+    """Return the activity of a transfer: urgent tasks and priorities from 1000 on are express.
     Source: docs/reference/brokerage.md#express."""
     return EXPRESS if processing_type == "urgent" or priority >= 1000 else usual
 
@@ -75,9 +75,9 @@ def activity(usual: str, processing_type: str | None, priority: int) -> str:
 def make_plan(
     jobs: Iterable[WaitingJob], holders: Mapping[FileKey, Sequence[str]], unknown: Mapping[str, str]
 ) -> TransferPlan:
-    """How the needs of jobs are met; `holders` says which endpoints have a file, best first,
-    `unknown` why that can't be told of a dataset: people mend that, so its files count as coming.
-    What one job wants express comes express to all, and what one keeps is kept."""
+    """Return the transfers that meet the needs of jobs; `holders` says which endpoints have a file,
+    best first, `unknown` why that can't be told of a dataset: people mend that, so its files count
+    as coming. What one job wants express comes express to all, and what one keeps is kept."""
     wanted: dict[NeededFile, str] = {}
     kept: set[NeededFile] = set()
     for job in jobs:

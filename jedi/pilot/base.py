@@ -1,4 +1,4 @@
-"""What every part of the pilot shares: clock, failures, the stop, crash points, tails."""
+"""Parts that the whole pilot shares: clock, failures, the stop, crash points, tails."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _TAIL_CHARS = 4000
 
 
 class PayloadFailure(Exception):
-    """Why a job did not succeed: a code that can be counted, a sentence a person understands, and
-    the inputs to blame ({lfn: missing or broken})."""
+    """The reason of a job's failure: a code that can be counted, a sentence a person understands,
+    and the inputs to blame ({lfn: missing or broken})."""
 
     def __init__(
         self, code: str, sentence: str, bad_inputs: Mapping[str, str] | None = None

@@ -1,4 +1,4 @@
-"""Who runs this pilot: what a batch engine, or another grid, has told it."""
+"""The system that runs this pilot: a batch engine or another grid, from its environment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ comes first: it has an engine behind it. HTCondor's are our submitter's."""
 
 
 def delegation(environment: Mapping[str, str], pid: int) -> dict[str, str | None]:
-    """What the service is told when jobs are asked for."""
+    """Return the part of a request for jobs that describes this system."""
     for kind, (job, queue) in _ENGINES.items():
         if environment.get(job):
             return {"kind": kind, "queue": environment.get(queue) or None, "id": environment[job]}

@@ -17,8 +17,8 @@ ReportFields = dict[str, Any]
 class HeartbeatThread(threading.Thread):
     """Sends early reports in order, then heartbeats with figures and the last lines of output.
 
-    Each try is one exchange: a service that is away costs the job nothing, and what could not be
-    told is told with the next beat. What the service answers may stop the job.
+    Each try is one exchange: an unreachable service costs the job nothing, and the next beat
+    repeats unsent data. The service's answer may stop the job.
     """
 
     def __init__(self, wire: Wire, stop: Stop, key: dict[str, int], interval_s: float) -> None:

@@ -36,7 +36,7 @@ _LAST_WORD_S = 10.0  # a pilot told to end tries that long to say how its job en
 
 @dataclass(frozen=True)
 class PilotSetup:
-    """What all jobs of this pilot share."""
+    """Settings that all jobs of this pilot share."""
 
     wire: Wire
     stop: Stop

@@ -1,4 +1,4 @@
-"""What a payload wants to be known of its job: names and values in a JSON file."""
+"""Metadata of a job from its payload: names and values in a JSON file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a payload's figures and end mean: pure functions to a failure, or none."""
+"""Evaluation of a payload's measurements and end: pure functions to a failure, or none."""
 
 from __future__ import annotations
 

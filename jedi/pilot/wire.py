@@ -136,6 +136,6 @@ def _connector(url: str, certificate: str | None) -> Callable[[], http.client.HT
 
 
 def verdict(answer: ServiceAnswer) -> str:
-    """What the service made of one report: accepted or stale."""
+    """The service's verdict on one report: accepted or stale."""
     found: str = answer["results"][0]["verdict"]
     return found

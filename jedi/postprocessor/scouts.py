@@ -1,4 +1,4 @@
-"""What scout jobs taught about their task, and whether the rest of its jobs may follow.
+"""Evaluation of scout jobs: measurements, and the decision whether the other jobs may follow.
 
 Source: JEDI document, "Memory probe and brokerage", "IO intensity", "HS06sPerEvent" and
 "Transition of task status"; docs/reference/scouts.md.
@@ -36,8 +36,7 @@ _REAL_WALLTIME_S = 3600.0
 
 
 def judge(found: Scouted, knobs: Knobs) -> Judgement:
-    """Whether the rest of a task's jobs may follow its scouts, none of which is at work any
-    more."""
+    """Decide whether a task's other jobs may follow its scouts, which have all ended."""
     task, progress, scouts = found.declared, found.progress, found.finished
     tried = progress.finished + max(0, progress.failed - _outdated(found))
     facts: dict[str, Any] = {"scouts": len(scouts), "files_finished": progress.finished,

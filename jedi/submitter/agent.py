@@ -185,7 +185,7 @@ class Submitter(Agent[SiteVisit, VisitResult]):
     def _plan(
         self, tx: Connection, site: Row[Any], rows: Sequence[Row[Any]], asked: Sequence[SlotRequest]
     ) -> list[SiteVisit]:
-        """What is to be done at a site; the engine that it had before may still have pilots."""
+        """Return the plan for a site; its previous engine may still have pilots."""
         visits = []
         names = {row.engine for row in rows} | ({site.submitter} if site.nslots else set())
         for name in sorted(names):

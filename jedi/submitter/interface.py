@@ -1,4 +1,4 @@
-"""What the submitter asks of an engine, be it this machine or a batch system."""
+"""Interface of engines: this machine, or a batch system."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class EngineError(JediError):
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """What the pilots of a site are told, and what an engine is asked for them."""
+    """Settings of a site's pilots, and their request to the engine."""
 
     site: str
     shape: Shape
@@ -96,7 +96,7 @@ class PilotEnd:
 
 @dataclass(slots=True)
 class Seen:
-    """What an engine says of pilots."""
+    """An engine's report about pilots."""
 
     found: dict[str, Handle] = field(default_factory=dict)
     """Of whom something new is known."""
@@ -120,14 +120,14 @@ class Sent:
 
 
 class Engine(Protocol):
-    """Where pilots run. All may raise EngineError."""
+    """An engine that runs pilots. All methods may raise EngineError."""
 
     @property
     def at_hand(self) -> bool:
         """Looking costs next to nothing, and is done as often as one likes."""
 
     def look(self, pilots: Sequence[KnownPilot]) -> Seen:
-        """What has become of all living pilots of a site."""
+        """Return the states of all living pilots of a site."""
 
     def submit(self, slot: Slot, starts: Sequence[Start]) -> Sent:
         """Start pilots that outlive us."""

@@ -100,7 +100,8 @@ def command(
 
 
 def told(slot: Slot, token: str) -> dict[str, str]:
-    """What a pilot learns otherwise than by its command line, which others can read."""
+    """Return the settings that a pilot gets outside its command line, which other users can
+    read."""
     certificate = {"JEDI_PILOT_CERTIFICATE": str(slot.certificate)} if slot.certificate else {}
     return {"JEDI_PILOT_URL": slot.url, "JEDI_PILOT_TOKEN": token, **certificate}
 

@@ -1,4 +1,4 @@
-"""What the commands of batch systems say of our jobs: one listing tells ids, names and states."""
+"""Listings of batch systems: ids, names and states of our jobs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ BatchState = Literal["queued", "running", "ended"]
 
 @dataclass(frozen=True, slots=True)
 class BatchJob:
-    """A job as its queue tells of it; `said` is the queue's own word for its state, or the reason
-    for it."""
+    """A job as its queue lists it; `said` is the queue's own word for its state, or the reason for
+    it."""
 
     batch_id: str
     name: str

@@ -14,8 +14,9 @@ from jedi.spec.sites.site_file import UNIFIED
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a pilot offers (0 MB: no limit), and the least that a job must ask for to get it, lest
-    a job of one core keep the others busy. `name` is the resource type; empty: a whole slot."""
+    """The resources that a pilot offers (0 MB: no limit), and the least that a job must need to get
+    it, lest a job of one core keep the others busy. `name` is the resource type; empty: a whole
+    slot."""
 
     name: str
     cores: int

@@ -1,4 +1,4 @@
-"""What the submitter does at a site in one cycle, and what comes of it."""
+"""One cycle of the submitter at a site, and its result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jedi.submitter.interface import Engine, Handle, KnownPilot, Seen, Sent, Slo
 
 @dataclass(slots=True, eq=False)
 class SiteVisit:
-    """What is to be done at a site (a row of `pilots.serve`), by one of its engines."""
+    """The work of one engine at a site (a row of `pilots.serve`)."""
 
     site: Any
     name: str
@@ -57,7 +57,7 @@ class SiteVisit:
 
 @dataclass(slots=True)
 class VisitResult:
-    """What was seen and done there."""
+    """The pilots seen and the actions done there."""
 
     seen: Seen
     sent: dict[str, Sent]
@@ -67,10 +67,10 @@ class VisitResult:
     """Pilots that go on although they were noted to have ended."""
 
     def found(self) -> dict[str, Handle]:
-        """Of whom something new is known."""
+        """Return the pilots with new states."""
         started = {k: v for sent in self.sent.values() for k, v in sent.started.items()}
         return self.seen.found | started
 
     def refused(self) -> list[str]:
-        """Who was certainly not started."""
+        """Return the pilots that certainly did not start."""
         return [pilot for sent in self.sent.values() for pilot in sent.refused]

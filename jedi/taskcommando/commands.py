@@ -1,5 +1,5 @@
-"""What may be asked of a task, and when: the command table.
-Source: docs/reference/task-states.md#commands."""
+"""The command table: commands on tasks, and the statuses that allow them. Source:
+docs/reference/task-states.md#commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class Command:
     ends: frozenset[str] = frozenset()
 
     def refusal(self, status: str) -> str | None:
-        """Why a task in this status can't be told so, and what it can be told; None: it can."""
+        """Return the reason why a task's status forbids a command, with the allowed ones; None: it
+        is allowed."""
         if status in self.allowed:
             return None
         if status in self.ends:

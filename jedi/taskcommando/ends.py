@@ -1,4 +1,4 @@
-"""How the jobs of a task end when the task is killed, told to finish or sent elsewhere."""
+"""Ends of a task's jobs at kill, finish and reassign."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class CommandedEnd:
     source: str
 
     def at_once(self, job: Any, *, mild: bool) -> bool:
-        """Whether a job (its row) may be ended without a pilot's help."""
+        """Return True if a job (its row) may end without a pilot's help."""
         if self is REASSIGNED:
             return job.status in states.JOB_QUEUED
         merges = job.status == "merging" or job.kind == "merge"
         return job.status in (*states.JOB_QUEUED, "merging") and not (mild and merges)
 
     def awaits(self, job: Any, *, mild: bool) -> bool:
-        """Whether the command is not carried out as long as a job lives."""
+        """Return True if the command waits for the end of the job."""
         if self is REASSIGNED and job.status == "merging":
             return False
         return self is KILLED or job.status in states.JOB_QUEUED or not mild

@@ -1,5 +1,4 @@
-"""Jobs of whoever has too many running ones are kept from pilots, so that slots are left to others;
-when fewer run they go on."""
+"""Caps on running jobs: pilots get no jobs of a user above the cap until fewer of them run."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from jedi.watchdog.dog import Counts, Dog, later
 
 
 def run(world: World) -> Counts:
-    """What a job may have at the moment stays. Source:
+    """Remove unneeded copies; files that a job may be using stay. Source:
     docs/reference/inputs.md#one-time-and-many-time-input."""
     size = int(world.knobs.watchdog.batch)
     copies = world.ddm.copies()
@@ -27,7 +27,7 @@ def run(world: World) -> Counts:
 
 
 def _over(world: World, copies: Sequence[TemporaryCopy]) -> list[TemporaryCopy]:
-    """Those of the copies that nobody needs, and those whose time is over and that nobody uses."""
+    """Return the copies that no job needs, and the expired copies that no job uses."""
     with world.engine.begin() as tx:
         needed = staging.needed(tx, [(copy.dataset, copy.lfn) for copy in copies])
     now = clock.now()

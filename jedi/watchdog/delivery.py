@@ -25,8 +25,8 @@ from jedi.core.knobs import Knobs
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """What one receiver is told. `topic` is the same whenever it is delivered: receivers drop what
-    they have had."""
+    """A message to one receiver. `topic` is the same at each delivery, so that receivers can drop
+    duplicates."""
 
     topic: str
     address: str
@@ -48,7 +48,7 @@ Deliver = Callable[[Notification], None]
 
 @contextmanager
 def open_channel(channel: str, knobs: Knobs) -> Iterator[Deliver]:
-    """What delivers messages, one after the other, or raises Undelivered."""
+    """Open a channel that delivers messages one after the other, or raises Undelivered."""
     if channel == "mail":
         yield partial(_mail, knobs)
         return

@@ -1,4 +1,4 @@
-"""What running jobs read and write at each site is averaged: brokers spare busy disks."""
+"""Average disk I/O of running jobs at each site: brokers spare busy disks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a dog is: something small to look after, every now and then, by one process at a time."""
+"""Dogs: small periodic checks, each run by one process at a time."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def walk(world: World, dog: Dog) -> Counts:
 
 @contextmanager
 def later(world: World, sentence: str, **facts: object) -> Iterator[None]:
-    """What can't be done now is told, keeps nothing else waiting, and is tried the next time."""
+    """Report a failure; it blocks nothing else, and the next run tries again."""
     try:
         yield
     except (JediError, OSError) as error:

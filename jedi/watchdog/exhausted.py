@@ -1,4 +1,4 @@
-"""Exhausted tasks that nobody cares about end with what they have."""
+"""Exhausted tasks without a command for a long time finish with their present outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tasks have made for a while goes when that is over."""
+"""Removal of temporary outputs of tasks when their lifetime is over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks that have done as much as they were to do are told to finish."""
+"""Tasks that reach their goal finish."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def _move(task: Row[Any], max_deaths: int, retry_s: float) -> Move:
 
 
 def aside(status: str) -> str:
-    """Where a task goes that nobody can work on; where no way leads there, it only waits."""
+    """Return the status of a task that no agent can work on; without a legal move it only waits."""
     ways = ("exhausted", "tobroken")
     return next((target for target in ways if states.TASK.allows(status, target)), status)
 

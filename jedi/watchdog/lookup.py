@@ -10,8 +10,8 @@ from jedi.watchdog.dog import Counts, Dog
 
 
 def run(world: World) -> Counts:
-    """Who brings the files may have forgotten to say so. Source: JEDI document, "Direct replica
-    lookup for assigned jobs"."""
+    """Look for replicas of inputs that arrived without a notification. Source: JEDI document,
+    "Direct replica lookup for assigned jobs"."""
     above, limit = int(world.knobs.lookup.above), int(world.knobs.watchdog.batch)
     counts, last = Counts(), 0
     while True:

@@ -1,4 +1,4 @@
-"""Users are told what they asked for; see taskbuffer/users/outbox.py."""
+"""Delivery of notifications to users; see taskbuffer/users/outbox.py."""
 
 from __future__ import annotations
 

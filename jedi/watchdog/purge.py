@@ -1,4 +1,4 @@
-"""What jobs have made goes when it is not to be kept any longer."""
+"""Removal of outputs of jobs at the end of their retention."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from jedi.watchdog.expiry import DAY_S, remove
 
 
 def run(world: World) -> Counts:
-    """Files go first, what was made for them goes when it is empty. Whoever dies in between leaves
-    the jobs to be purged again. Tasks that have a dataset which can't be removed wait for the next
-    run: there may be more jobs of theirs than fit into a batch."""
+    """Remove files first, then their empty containers. After a crash in between the next run purges
+    the jobs again. Tasks with a dataset that can't be removed wait for the next run: they may have
+    more jobs than fit into a batch."""
     limit = int(world.knobs.watchdog.batch)
     age_s = DAY_S * float(world.knobs.lifetime.job_outputs_days)
     counts, stuck = Counts(), set[int]()

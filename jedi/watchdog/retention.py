@@ -1,4 +1,4 @@
-"""What is old is forgotten; see taskbuffer/housekeeping/retention.py."""
+"""Removal of old records; see taskbuffer/housekeeping/retention.py."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from jedi.watchdog.dog import Counts, Dog
 
 
 def run(world: World) -> Counts:
-    """What runs now is divided as the shares say. An order comes of it even when nothing runs."""
+    """Divide the running cores by shares; the order of shares exists even if nothing runs."""
     by_demand = world.knobs.shares.demand_cap == "on"
     with world.engine.begin() as tx:
         nodes = [

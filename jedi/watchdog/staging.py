@@ -16,8 +16,9 @@ _ACTIVITY = "Staging"
 
 
 def run(world: World) -> Counts:
-    """What came is used while the rest is on its way: ContentsFeeder looks for it after each batch.
-    Source: docs/reference/inputs.md#tape; docs/reference/throttler-and-shares.md#prestage-limit."""
+    """Release staged files while others are still on their way: ContentsFeeder checks after each
+    batch. Source: docs/reference/inputs.md#tape;
+    docs/reference/throttler-and-shares.md#prestage-limit."""
     size = int(world.knobs.staging.batch)
     with world.engine.begin() as tx:
         wanted = staging.wanted(tx, float(world.knobs.staging.limit_gb) * _GB)

@@ -1,4 +1,4 @@
-"""What attempts left behind at storage endpoints is removed."""
+"""Sweep removes the leftovers of attempts from storage endpoints."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from jedi.watchdog.dog import Counts, Dog, later
 
 
 def run(world: World) -> Counts:
-    """What was staged for attempts that are over; what was published for jobs that were ended
-    meanwhile, by somebody who died before it was removed."""
+    """Remove staged files of ended attempts, and published files of jobs that another process ended
+    before it crashed."""
     counts = Counts()
     with world.engine.begin() as tx:
         endpoints = list(sites.roots(tx))

@@ -149,7 +149,7 @@ def test_all_mistakes_of_a_site_file_are_told_at_once(engine: Engine) -> None:
     assert "'..'" in found["ALPHA.endpoints[1].ddm_endpoint"]
     assert "ALPHA.endpoints[1].detailed_status.read_lan" in found
     assert found["entry 2.site"] == "is mandatory. Add it"
-    assert "stands twice" in found["ALPHA"]
+    assert "another entry has this" in found["ALPHA"]
     assert rows(engine, "SELECT site FROM jedi_sites") == []
 
 

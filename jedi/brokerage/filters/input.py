@@ -1,4 +1,4 @@
-"""What would have to be brought to a site before its jobs can start."""
+"""Filters on the input that a site needs before its jobs can start."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def missing_files(sites: Snapshot, need: Requirements) -> Numbers:
 
 def io_kb_s(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
     """How much a job reads a second, in units of 1000 bytes: input divided by execution time, or
-    what scouts measured; 0 if nobody knows."""
+    the scouts' measurement; 0 if unknown."""
     measured = np.full(len(sites), need.request.io_kb_s or 0.0)
     if not knobs.broker.io_from_input:
         return measured

@@ -131,7 +131,7 @@ WAITING_CAP = Filter(
 
 
 def _overload(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
-    """What waits where it waits as long as on the average, and somewhat more."""
+    """The number of queued jobs with an average wait, and a margin."""
     waiting, at_work = load.activated(sites, need), load.running(sites, need, knobs)
     ratio = waiting.sum() / max(at_work.sum(), 1.0) * knobs.analysis.overload_offset
     return np.asarray(np.maximum(knobs.analysis.overload_jobs, ratio * at_work))

@@ -39,7 +39,7 @@ MUCH_TIME = Filter(
 
 
 def _slot_h(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Numbers:
-    """What a slot gives, as hours on cores of 10 HS06."""
+    """Return the capacity of a slot, as hours on cores of 10 HS06."""
     budget = need.demand.budget(sites.max_time_s, 1.0, sites.core_power)
     return np.asarray(budget / (_REFERENCE * _HOUR_S))
 

@@ -39,7 +39,7 @@ WHERE component = :component AND lease_until > clock_timestamp()
 
 
 def holder(tx: Connection, component: str) -> str | None:
-    """Who holds the lock of a component."""
+    """Return the holder of a component's lock."""
     found: str | None = tx.scalar(_HOLDER, {"component": component})
     return found
 

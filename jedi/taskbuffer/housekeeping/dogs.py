@@ -1,5 +1,5 @@
-"""What the dogs of the WatchDog look for. Every search is bounded, and what it finds is locked to
-the end of the transaction; rows that somebody is writing to are passed over.
+"""Searches of the WatchDog's dogs. Every search is bounded, and what it finds is locked to the end
+of the transaction; rows that somebody is writing to are passed over.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What ended tasks have made and is not to stay for ever."""
+"""Temporary outputs of ended tasks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a database that was restored must not repeat: numbers that were given, jobs that were run,
-and files that were made after the backup."""
+"""Protection of a restored database from repeats: given numbers, jobs that have run, and files made
+after the backup."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""What is forgotten when it is old: a table of rules, each of which deletes by age.
-
-Tasks, datasets, files and archived jobs are never forgotten.
+"""Removal of old records: a table of rules, each of which deletes by age. JEDI never removes tasks,
+datasets, files and archived jobs.
 """
 
 from __future__ import annotations

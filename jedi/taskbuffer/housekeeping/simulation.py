@@ -1,4 +1,4 @@
-"""What a simulation asks of its scratch database, and how it keeps that in shape."""
+"""Statements of a simulation on its scratch database, and its maintenance."""
 
 from __future__ import annotations
 

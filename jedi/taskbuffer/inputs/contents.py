@@ -37,8 +37,8 @@ WHERE datasetid = ANY(:ids) GROUP BY datasetid
 
 
 def known(tx: Connection, dataset_ids: Sequence[int]) -> dict[int, KnownFiles]:
-    """What is there of datasets that have rows, in one statement: one text a dataset, because
-    100,000 rows cost three times as much."""
+    """Return the known contents of datasets that have rows, in one statement: one text a dataset,
+    because 100,000 rows cost three times as much."""
     rows = tx.execute(_KNOWN, {"ids": list(dataset_ids)})
     return {
         row.datasetid: KnownFiles(*map(_words, (row.lfns, row.gone, row.broken))) for row in rows
@@ -207,7 +207,7 @@ def find_again(tx: Connection, files: Sequence[tuple[int, str, int, str | None]]
 
 @dataclass(frozen=True, slots=True)
 class ReleaseGroup:
-    """What is released together: so many files, or events; or all but the last lumi block."""
+    """A group of files for release: so many files, or events; or all but the last lumi block."""
 
     size: int
     by_events: bool = False
@@ -228,7 +228,7 @@ def release(tx: Connection, bunches: Mapping[int, ReleaseGroup]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FeedResult:
-    """What a look-up brought: rows added, those of them that may be used at once, their events,
+    """The result of a look-up: rows added, those of them that may be used at once, their events,
     and the state that data management told (None: nothing was looked up)."""
 
     dataset_id: int

@@ -38,7 +38,7 @@ ORDER BY d.jeditaskid, c.fileid
 
 
 def made(tx: Connection, task_ids: Iterable[int] = (), names: Iterable[str] = ()) -> list[Row[Any]]:
-    """What tasks have made, or what was made in datasets: jeditaskid, datasetname, lfn, fsize,
+    """Return the outputs of tasks, or the outputs in datasets: jeditaskid, datasetname, lfn, fsize,
     checksum, outpandaid."""
     return list(tx.execute(_MADE, {"ids": list(task_ids), "names": list(names)}))
 

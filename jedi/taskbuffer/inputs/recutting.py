@@ -1,5 +1,5 @@
-"""Ranges of events that nobody used are cut anew, into smaller ones.
-Source: docs/reference/event-ranges.md#cutting-unused-ranges-anew."""
+"""Cutting of unused event ranges into smaller ones. Source:
+docs/reference/event-ranges.md#cutting-unused-ranges-anew."""
 
 from __future__ import annotations
 

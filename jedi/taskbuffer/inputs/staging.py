@@ -1,4 +1,4 @@
-"""Input files that wait until they are brought from tape, and copies that nobody needs any more."""
+"""Input files that wait for staging from tape, and copies that no job needs any more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the database says of a task's products, to be compared with data management at its end."""
+"""The database's record of a task's products, for its comparison with data management."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Products:
 
 
 def products(tx: Connection, task_ids: Sequence[int]) -> dict[str, Products]:
-    """What is known of the output and log datasets of tasks, by name."""
+    """Return the records of the output and log datasets of tasks, by name."""
     rows = tx.execute(_PRODUCTS, {"ids": list(task_ids)})
     return {row.name: Products(_words(row.made), _words(row.bad)) for row in rows}
 

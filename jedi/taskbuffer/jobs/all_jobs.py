@@ -1,4 +1,4 @@
-"""Jobs and their files, archived ones too, for whoever looks for jobs that may have ended."""
+"""Jobs and their files, including archived ones, for queries about jobs that may have ended."""
 
 from __future__ import annotations
 

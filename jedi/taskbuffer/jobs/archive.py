@@ -1,7 +1,7 @@
 """Ended jobs move to tables of their own, so that those of live jobs stay small.
 
-Whoever looks for jobs that may have ended reads both (alljobs.py). Parameters, output and log of a
-job stay where they are, until they are forgotten.
+Queries about jobs that may have ended read both (all_jobs.py). Parameters, output and log of a job
+stay where they are, until they are forgotten.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pilots and jobs: acquire, report, heartbeat, live output. One statement serves many jobs.
 
-An attempt is (pandaid, lock_seq). Whoever speaks for another one, or for a job of another site, is
-not heard: the answer is that the attempt is stale.
+An attempt is (pandaid, lock_seq). A report for another attempt, or for a job of another site, gets
+the answer `stale`.
 """
 
 from __future__ import annotations

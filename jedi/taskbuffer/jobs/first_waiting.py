@@ -36,7 +36,7 @@ FROM (SELECT s.* FROM s LEFT JOIN jedi_work_queue w ON w.queue_name = s.gshare
 
 
 class FirstWaiting:
-    """What a process knows of sites."""
+    """A process's cache of the first waiting job of sites."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[float, First | None]] = {}

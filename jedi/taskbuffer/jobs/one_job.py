@@ -150,13 +150,13 @@ def steps(tx: Connection, panda_id: int) -> list[Row[Any]]:
 
 
 def command(tx: Connection, panda_id: int) -> str | None:
-    """What the payload of a job runs; None: it is forgotten."""
+    """Return the command of a job's payload; None: JEDI has removed it."""
     found: str | None = tx.scalar(_COMMAND, {"id": panda_id})
     return found
 
 
 def files(tx: Connection, panda_id: int) -> list[Row[Any]]:
-    """What a job reads and is to make, archived ones too."""
+    """Return the files that a job reads and writes, including archived ones."""
     return list(tx.execute(_FILES, {"id": panda_id}))
 
 
@@ -168,7 +168,7 @@ def owned(
 
 
 def allocations(tx: Connection, panda_id: int) -> list[Row[Any]]:
-    """What a job holds or held: resource, allocated_at, released_at."""
+    """Return the resources that a job holds or held: resource, allocated_at, released_at."""
     return list(tx.execute(_ALLOCATIONS, {"id": panda_id}))
 
 

@@ -1,4 +1,4 @@
-"""What the job generator reads: tasks that want jobs, their ready files, fresh ids."""
+"""Input of the job generator: tasks that want jobs, their ready files, fresh ids."""
 
 from __future__ import annotations
 
@@ -341,7 +341,7 @@ WHERE pandaid = ANY(:ids)
 
 
 def earlier_jobs(tx: Connection, panda_ids: Sequence[int]) -> dict[int, Predecessor]:
-    """What is known of jobs that had files before."""
+    """Return the records of jobs that had these files before."""
     rows = tx.execute(_EARLIER, {"ids": list(panda_ids)})
     return {
         row.pandaid: Predecessor(

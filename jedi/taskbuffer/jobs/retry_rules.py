@@ -58,7 +58,7 @@ _MISTAKE = text("SELECT '' ~ :pattern")
 
 
 def mistake(tx: Connection, pattern: str) -> str | None:
-    """What is wrong with a regular expression; None: nothing."""
+    """Return the mistake in a regular expression; None: it is valid."""
     try:
         with tx.begin_nested():
             tx.execute(_MISTAKE, {"pattern": pattern})

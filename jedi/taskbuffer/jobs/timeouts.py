@@ -1,7 +1,6 @@
-"""How long a job may be in a status, and what becomes of it then.
-
-A job that does not get on is closed: its inputs are tried elsewhere, an attempt but no failure.
-One that was lost on its way fails. Source: JEDI document, "Timeout values for production
+"""Time-outs of jobs: the longest time in a status, and the effect. A stalled job is
+closed: other jobs try its inputs elsewhere, which counts as an attempt but not as a failure. A
+lost job fails. Source: JEDI document, "Timeout values for production
 jobs" and "Job rebrokerage"; docs/reference/retries-and-timeouts.md#job-time-outs.
 """
 

@@ -1,4 +1,4 @@
-"""What people look at: tasks, their datasets, files and jobs. Nothing is written here.
+"""Lists for people: tasks, their datasets, files and jobs. Nothing is written here.
 
 Columns come under their Python names, as the values of `service/tasks.py` call them.
 """
@@ -144,7 +144,7 @@ ORDER BY m.place
 
 
 def measured(tx: Connection, jedi_task_id: int) -> list[Row[Any]]:
-    """What is known of a task's jobs since its scouts have ended: name, value and unit."""
+    """Return the measurements of a task's scouts: name, value and unit."""
     return list(tx.execute(_MEASURED, {"task": jedi_task_id}))
 
 

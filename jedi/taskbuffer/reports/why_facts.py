@@ -1,4 +1,4 @@
-"""What `jedi-task why` looks at: a task with its files and jobs, and its last decision."""
+"""Facts for `jedi-task why`: a task with its files and jobs, and its last decision."""
 
 from __future__ import annotations
 

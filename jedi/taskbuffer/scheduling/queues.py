@@ -157,7 +157,7 @@ def _conditions(queues: Iterable[Row[Any]]) -> tuple[list[str], dict[str, Any]]:
 
 
 def criterion(queue: Row[Any], prefix: str) -> Criterion:
-    """What a queue demands of its tasks besides their vo and prodSourceLabel."""
+    """Return the criterion of a queue beyond vo and prodSourceLabel."""
     return compile_criterion(queue.criteria, queue.variables, COLUMNS, prefix)
 
 

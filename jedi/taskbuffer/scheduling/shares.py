@@ -80,5 +80,5 @@ ORDER BY s.place, q.queue_order NULLS LAST, q.queue_id
 
 
 def last(tx: Connection) -> list[Row[Any]]:
-    """What the last run found, in the order in which queues are served."""
+    """Return the result of the last run, in the order in which queues are served."""
     return list(tx.execute(_LAST))

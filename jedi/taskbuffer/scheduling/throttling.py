@@ -1,4 +1,4 @@
-"""What the throttler compares: jobs by work queue and resource type, and the most urgent work."""
+"""Input of the throttler: jobs by work queue and resource type, and the most urgent work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose turn it is: the order in which tasks get jobs.
+"""The order in which tasks get jobs.
 
 Shares come first (urgent work before all, then who has used least of its allocation), then
 priority (scouts a step above), then age. Where a work queue has no share users take turns, a task
@@ -133,7 +133,7 @@ class Stopped:
 
 
 def values(stopped: Sequence[Stopped]) -> dict[str, list[Any]]:
-    """What NEXT binds."""
+    """Return the values that NEXT binds."""
     return {
         "queues": [one.queue_id for one in stopped],
         "types": [one.resource_type for one in stopped],

@@ -1,4 +1,4 @@
-"""What the database has besides tables: the clock, the guards of the edges, the views.
+"""Objects of the database besides tables: the clock, the guards of the edges, the views.
 
 All guards are generated from core/states.py. A guard is a row trigger whose WHEN clause lists the
 allowed moves; the function behind it only raises, so an allowed move costs less than 3 %, where a

@@ -54,7 +54,7 @@ _ZERO = text("0")
 
 
 def _wanted_columns() -> list[Column[Any]]:
-    """What a job is, and what it asks for."""
+    """Return the columns of a job's identity and needs."""
     return [
         key("pandaid:panda_id", "one attempt", _GEN),
         key("jeditaskid:jedi_task_id", "the task", _GEN),
@@ -89,7 +89,7 @@ def _wanted_columns() -> list[Column[Any]]:
 
 
 def _seen_columns() -> list[Column[Any]]:
-    """What becomes of it."""
+    """Return the columns of a job's progress and end."""
     return [
         stamp("creationtime:creation_time", "when it was made", _GEN, now=True),
         stamp("statechangetime:state_change_time", "when the status changed", _MOVE, now=True),

@@ -29,7 +29,8 @@ _LOCK = 0x6A656469  # "jedi"
 
 
 def scripts() -> Path:
-    """Where the migrations lie: inside the installed package, else beside it in a checkout."""
+    """Return the directory of the migrations: inside the installed package, else beside it in a
+    checkout."""
     package = Path(jedi.__file__).parent
     installed = package / "_migrations"
     return installed if installed.is_dir() else package.parent / "migrations"

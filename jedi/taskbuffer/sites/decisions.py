@@ -1,4 +1,4 @@
-"""What brokers decided and what they knew, so that a decision can be explained and replayed."""
+"""Decisions of brokers with their input, so that people can explain and replay them."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def renew_tokens(tx: Connection, host: str, lifetime_s: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PilotSighting:
-    """What is known of a pilot from now on: its process or its batch job, and whether it runs."""
+    """New state of a pilot: its process or batch job, and whether it runs."""
 
     process: Process | None
     batch_id: str | None
@@ -311,6 +311,7 @@ WHERE site = :site AND gshare = '' AND metric = 'submitter'
 
 
 def trouble(tx: Connection, site: str) -> str | None:
-    """Why the submitter waits before it sends more pilots to a site; None: it does not."""
+    """Return the reason why the submitter waits before it sends more pilots to a site; None: it
+    does not."""
     found: str | None = tx.scalar(_TROUBLE, {"site": site})
     return found

@@ -213,7 +213,7 @@ def load(tx: Connection, nuclei: Collection[str] = ()) -> Snapshot:
 def _links(
     tx: Connection, places: list[str], nuclei: dict[str, str]
 ) -> dict[tuple[str, ...], list[float | None]]:
-    """What is known of the links from the places of sites to nuclei, at their places."""
+    """Return the link measurements from sites to nuclei, at their positions."""
     if not nuclei:
         return {}
     wanted = {"keys": list(FRESH), "fresh": list(FRESH.values()), "places": list(nuclei.values())}

@@ -1,5 +1,5 @@
-"""What dogs look after in tasks that work or wait: those that have to rest, to stop or to hurry,
-and those that have done enough. Every search is bounded; tasks that somebody holds are passed over.
+"""Searches of dogs for active tasks that must pause, stop or hurry, and for tasks that have reached
+their goal. Every search is bounded; tasks that somebody holds are passed over.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ _HAS_SANDBOX = text("SELECT EXISTS (SELECT FROM jedi_sandboxes WHERE sha256 = :s
 
 
 def has_sandbox(tx: Connection, sha256: str) -> bool:
-    """Whether a sandbox is kept."""
+    """Return True if JEDI still has the sandbox."""
     return bool(tx.scalar(_HAS_SANDBOX, {"sha256": sha256}))
 
 

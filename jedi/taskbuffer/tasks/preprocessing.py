@@ -49,7 +49,7 @@ FROM jedi_tasks t JOIN jedi_taskparams p USING (jeditaskid) WHERE jeditaskid = :
 
 
 def lies_ahead(tx: Connection, task_id: int) -> bool:
-    """Whether the task still needs a pre-processing job."""
+    """Return True if the task still needs a pre-processing job."""
     found = tx.scalar(_LIES_AHEAD, {"id": task_id, "due": TO_PREPROCESS})
     return bool(found)
 
@@ -91,7 +91,7 @@ _NOTE_DONE = text("SELECT jeditaskid, rules FROM jedi_tasks WHERE jeditaskid = A
 
 
 def note_done(tx: Connection, task_ids: Sequence[int]) -> None:
-    """What the pre-processing jobs of tasks, which are locked, told may be used."""
+    """Record that the pre-processing jobs of these locked tasks have reported their results."""
     if task_ids:
         rows = tx.execute(_NOTE_DONE, {"ids": list(task_ids)})
         rules = {row.jeditaskid: SplitRules.model_validate(row.rules) for row in rows}

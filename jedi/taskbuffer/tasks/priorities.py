@@ -1,4 +1,4 @@
-"""Another priority for a task and for its jobs that nobody has taken yet."""
+"""Change of the priority of a task and of its queued jobs."""
 
 from __future__ import annotations
 

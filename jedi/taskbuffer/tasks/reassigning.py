@@ -1,4 +1,4 @@
-"""What it takes to send a task elsewhere: its new place, and attempts that were not its fault."""
+"""Reassignment of a task: its new place, and the return of attempts that were not its fault."""
 
 from __future__ import annotations
 

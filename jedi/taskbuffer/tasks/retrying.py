@@ -1,4 +1,4 @@
-"""What a retry needs besides new attempts of files: what a task has cost, the code that it runs."""
+"""Parts of a retry besides new attempts of files: the cost of a task, and its code."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[]))
 
 
 def spent(tx: Connection, task_ids: Sequence[int]) -> dict[int, Spent]:
-    """What tasks have cost."""
+    """Return the costs of tasks."""
     rows = [dict(row._mapping) for row in tx.execute(_SPENT, {"ids": list(task_ids)})]
     return {row.pop("jeditaskid"): Spent(**row) for row in rows}
 

@@ -125,7 +125,7 @@ WHERE o.message_id = r.id AND o.sent_at IS NULL
 
 
 def note(tx: Connection, results: Sequence[tuple[int, str | None]]) -> None:
-    """What became of messages: delivered (None), or why not."""
+    """Record the result of messages: delivered (None), or the reason for the failure."""
     if results:
         ids, errors = map(list, zip(*results, strict=True))
         tx.execute(_NOTE, {"ids": ids, "errors": errors})

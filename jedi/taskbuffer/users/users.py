@@ -46,7 +46,7 @@ _ROLE = text("SELECT role FROM jedi_users WHERE username = :user")
 
 
 def role(tx: Connection, user_name: str) -> str:
-    """A user's role; whoever is not listed is a user."""
+    """Return a user's role; unlisted people are users."""
     found: str | None = tx.scalar(_ROLE, {"user": user_name})
     return found or "user"
 
@@ -90,7 +90,7 @@ def cap(tx: Connection, user_name: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Notices:
-    """How a user is told of `about`: tasks (their ends) or jobs (those of jobs, too)."""
+    """A user's notifications; `about`: tasks (their ends) or jobs (also the ends of jobs)."""
 
     mail: str | None
     webhook: str | None
@@ -101,7 +101,7 @@ _NOTICES = text("SELECT email, webhook, notices FROM jedi_users WHERE username =
 
 
 def notices(tx: Connection, user_name: str) -> Notices:
-    """How a user wants to be told."""
+    """Return a user's notifications."""
     row = tx.execute(_NOTICES, {"user": user_name}).one_or_none()
     return Notices(*row) if row else Notices(None, None, "tasks")
 
@@ -122,12 +122,12 @@ def put_notices(tx: Connection, user_name: str, wanted: Notices, salt: str | Non
 
 
 def new_token() -> str:
-    """What nobody guesses."""
+    """Return a random token."""
     return secrets.token_urlsafe(32)
 
 
 def token_hash(token: str) -> str:
-    """What the database keeps of a token."""
+    """Return the hash of a token, which the database stores."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
