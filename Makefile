@@ -14,18 +14,18 @@ WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
-$(DEMO): pyproject.toml
+$(DEMO): pyproject.toml client/pyproject.toml
 	@if [ -x $(BIN)/python ]; then :; else \
 	  echo 'Making a virtual environment in $(VENV) …' && $(PYTHON) -m venv $(VENV); fi
 	@echo 'Installing JEDI and PostgreSQL into $(VENV), about 270 MB …'
-	@$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on --editable . \
+	@$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on --editable ./client --editable . \
 	  | sed -un 's/^Collecting \([^ ]*\).*/  \1/p; s/^Successfully installed.*/Installed./p'
 	@touch $@
 
 $(STAMP): $(DEMO) requirements-dev.txt
 	@echo 'Installing the tools of tests and lint …'
 	@$(BIN)/python -m pip install --disable-pip-version-check --quiet \
-	  --constraint requirements-dev.txt --editable '.[test,lint,docs]'
+	  --constraint requirements-dev.txt --editable ./client --editable '.[test,lint,docs]'
 	@touch $@
 
 demo: $(DEMO) ## run real tasks in a scratch home and show the result
@@ -61,7 +61,7 @@ docs: $(STAMP) ## build the documentation site into site/
 	@echo 'Open site/index.html'
 
 lock: $(STAMP) ## write requirements-dev.txt: the newest versions that pyproject.toml allows
-	@$(BIN)/python -m pip install --quiet --upgrade --upgrade-strategy eager --editable '.[test,lint,docs]'
+	@$(BIN)/python -m pip install --quiet --upgrade --upgrade-strategy eager --editable ./client --editable '.[test,lint,docs]'
 	@{ head -1 requirements-dev.txt; $(BIN)/python -m pip freeze --exclude-editable; } > $(VENV)/lock
 	@mv $(VENV)/lock requirements-dev.txt
 

@@ -85,7 +85,10 @@ def describe_operation(operation: Operation) -> dict[str, Any]:
              "schema": {"type": "string", "pattern": "^[!-~]{1,200}$"}}
         )  # fmt: skip
     in_body = {name: one for name, one in asked.items() if name not in operation.in_path}
-    if not reads and in_body:
+    if operation.raw:
+        content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+        more["requestBody"] = {"required": True, "content": content}
+    elif not reads and in_body:
         needed = sorted(required & in_body.keys())
         body = {"type": "object", "properties": in_body, "additionalProperties": False,
                 **({"required": needed} if needed else {})}  # fmt: skip
@@ -94,10 +97,12 @@ def describe_operation(operation: Operation) -> dict[str, Any]:
         }  # fmt: skip
     answer = operation.answer.json_schema(mode="serialization", ref_template=_REF)
     answer = _inline(answer, answer.pop("$defs", {}))
+    kind = "application/octet-stream" if operation.streams else "application/json"
+    answer = {"type": "string", "format": "binary"} if operation.streams else answer
     statuses = (*ALWAYS, *KNOWN, *SENT, 404, *(_CHANGES if operation.changes else ()))
     error = {"application/problem+json": {"schema": {"$ref": _REF.format(model="Error")}}}
     responses: dict[int | str, Any] = {
-        200: {"description": "The answer", "content": {"application/json": {"schema": answer}}},
+        200: {"description": "The answer", "content": {kind: {"schema": answer}}},
         **{one: {"description": _SAID[one], "content": error} for one in sorted(statuses)},
     }
     if reads:

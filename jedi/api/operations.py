@@ -20,7 +20,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel, ValidationError
 from sqlalchemy import Connection
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import FileResponse, Response
 
 from jedi.agent.base import World
 from jedi.api.bodies import Bodies, problems_of, read
@@ -29,8 +29,11 @@ from jedi.api.openapi import describe_operation
 from jedi.core.errors import BadInput, Problem
 from jedi.host.home import Home
 from jedi.service.operations.all_operations import OPERATIONS
-from jedi.service.operations.table import Call, Caller, Operation
+from jedi.service.operations.table import Call, Caller, FileContent, Operation
 from jedi.taskbuffer.users import audit
+
+UPLOADS_MAX = 512 * 2**20
+"""Bytes of all uploads in hand."""
 
 TEXT_MAX = 500
 """Characters of a text in the audit."""
@@ -50,11 +53,11 @@ class Origin:
 
 def add_operations(app: FastAPI, world: World, authentication: CallerAuthentication) -> None:
     """Add a route for each operation."""
-    bodies, home = Bodies(), Home(world.settings.home)
+    bodies, uploads, home = Bodies(), Bodies(UPLOADS_MAX), Home(world.settings.home)
     for one in OPERATIONS:
         app.add_api_route(
             one.path,
-            _endpoint(one, world, home, authentication, bodies),
+            _endpoint(one, world, home, authentication, uploads if one.raw else bodies),
             methods=[one.method],
             name=one.name,
             **describe_operation(one),
@@ -105,14 +108,16 @@ def _run(
     origin: Origin,
     request: Request,
     body: bytearray,
-) -> bytes:
-    """The answer in JSON, its transaction committed."""
+) -> bytes | FileContent:
+    """The answer in JSON, or a file; its transaction is committed."""
     arguments = read_arguments(operation, request, body)
     if operation.changes:
         return _change(operation, world, home, caller, origin, arguments)
     with world.engine.connect() as connection:
         tx = connection.execution_options(postgresql_readonly=True)
-        return _answer(operation, Call(tx, caller, home), arguments)
+        call = Call(tx, caller, home)
+        return operation(call, **arguments) if operation.streams else (
+            _answer(operation, call, arguments))  # fmt: skip
 
 
 def _change(
@@ -123,8 +128,7 @@ def _change(
     origin: Origin,
     arguments: dict[str, Any],
 ) -> bytes:
-    written = json.dumps(plain(arguments), sort_keys=True, default=str)
-    digest = hashlib.sha256(f"{operation.name} {written}".encode()).hexdigest()
+    digest = _digest(operation, arguments)
     who = caller.user_name
     with world.engine.begin() as tx:
         if origin.key and (known := audit.begin(tx, who, origin.key, digest)) is not None:
@@ -139,6 +143,12 @@ def _change(
         with world.engine.begin() as tx:
             step(tx)
     return answer
+
+
+def _digest(operation: Operation, arguments: dict[str, Any]) -> str:
+    raw = arguments.get("data", b"") if operation.raw else b""
+    written = json.dumps(plain(arguments), sort_keys=True, default=str)
+    return hashlib.sha256(f"{operation.name} {written} ".encode() + raw).hexdigest()
 
 
 def _answer(operation: Operation, call: Call, arguments: dict[str, Any]) -> bytes:
@@ -156,6 +166,8 @@ def _note(
 def plain(value: Any) -> Any:
     """A value in JSON's own types."""
     match value:
+        case bytes():
+            return f"{len(value)} bytes"
         case BaseModel():
             return value.model_dump(mode="json")
         case dict():
@@ -184,6 +196,9 @@ def read_arguments(operation: Operation, request: Request, body: bytearray) -> d
     """The named arguments of a request: from its path, and its query or its body. BadInput."""
     if operation.method == "GET":
         found: dict[str, Any] = _query(operation, request)
+    elif operation.raw:
+        found = {"data": bytes(body)}
+        body.clear()
     else:
         found = read(_AnyObject, body).model_extra or {} if body else {}
         body.clear()
@@ -224,8 +239,14 @@ def is_list(annotation: Any) -> bool:
     return origin is list
 
 
-def _respond(request: Request, operation: Operation, answer: bytes, origin: Origin) -> Response:
+def _respond(
+    request: Request, operation: Operation, answer: bytes | FileContent, origin: Origin
+) -> Response:
     headers = {"X-Request-Id": origin.request_id}
+    if isinstance(answer, FileContent):
+        if answer.adler32:
+            headers["X-Adler32"] = answer.adler32
+        return FileResponse(answer.path, headers=headers, filename=answer.name)
     if not operation.changes:
         headers["ETag"] = f'"{hashlib.sha256(answer).hexdigest()[:32]}"'
         headers["Cache-Control"] = "private, no-cache"

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
-from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from jedi.cli.common import Json, show, transaction
 from jedi.core import clock
 from jedi.core.settings import caller
-
-_SEVERAL = re.compile(r"[;&|\n]")
-"""A line with these is several commands."""
-_INPUT = "${IN"
 
 
 def execute(
@@ -50,6 +42,7 @@ def execute(
     """
     from jedi.ddm import factory
     from jedi.service import collection
+    from jedi.service.execution import task_of
     from jedi.taskbuffer.housekeeping import knobs
 
     document = task_of(command, caller(), clock.now(), dataset, per_job, files or (), name)
@@ -61,32 +54,3 @@ def execute(
     value = {"jedi_task_id": task, "status": done.status}
     get = f"`jedi-task watch {task}` follows it, `jedi-task get {task}` gets its output."
     show(value, as_json, lambda: typer.echo(f"Task {task} is submitted ({done.status}). {get}"))
-
-
-def task_of(
-    command: Sequence[str],
-    who: str,
-    now: datetime,
-    dataset: str | None = None,
-    per_job: int = 1,
-    files: Sequence[str] = (),
-    name: str | None = None,
-) -> dict[str, Any]:
-    """The parameters of a task for a command: one argument is a line for the shell, several are
-    the words of one command. The names of outputs are the task's own."""
-    line = command[0] if len(command) == 1 else shlex.join(command)
-    word = re.sub(r"[^A-Za-z0-9_]+", "_", Path((line.split() or ["it"])[0]).name).strip("_")
-    name = name or f"exec.{word or 'it'}.{now:%Y%m%dT%H%M%S.%f}"
-    if dataset and _INPUT not in line:
-        line += " ${IN/S}"
-    if _SEVERAL.search(line):
-        line = f"({line})"
-    source: dict[str, Any] = {"type": "constant", "value": line}
-    if dataset:
-        source = {"type": "template", "param_type": "input", "value": line, "dataset": dataset}
-    scope = f"user.{re.sub(r'[^A-Za-z0-9_]+', '_', who)}"[:30]
-    printed = {"type": "template", "param_type": "output", "value": "> printed.${SN}.txt",
-               "dataset": f"{scope}:exec.$JEDITASKID"}  # fmt: skip
-    many = {"nFilesPerJob": per_job} if dataset else {"noInput": True, "nFiles": 1}
-    return {"taskName": name, **many, **({"sandbox": [*files]} if files else {}),
-            "jobParameters": [source, printed]}  # fmt: skip

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from sqlalchemy import Connection
 
 from jedi.core.errors import BadInput, Problem
 from jedi.ddm.interface import DDM
+from jedi.service.sandbox import LocalFiles
 from jedi.service.submission import Submitted, submit
 from jedi.spec.tasks.text import split
 from jedi.taskbuffer.tasks import new_tasks
@@ -17,12 +17,12 @@ from jedi.taskbuffer.tasks import new_tasks
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The text of a task and the directory of its local files; `name`: its place in a collection,
+    """The text of a task and the source of its local files; `name`: its place in a collection,
     empty if it is alone."""
 
     text: str
     format: str
-    base_dir: Path
+    files: LocalFiles
     name: str = ""
 
 
@@ -76,7 +76,7 @@ def _submit(
     for number, (one, task_id) in enumerate(zip(documents, ids, strict=True), 1):
         its_key = f"{key}/{number}" if key and one.name else key
         try:
-            found.append(submit(tx, ddm, who, one.text, one.format, one.base_dir, its_key, task_id))
+            found.append(submit(tx, ddm, who, one.text, one.format, one.files, its_key, task_id))
         except BadInput as error:
             place = f"{one.name}: " if one.name else ""
             problems += [replace(p, path=place + p.path) for p in error.problems]

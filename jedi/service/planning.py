@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection
@@ -16,6 +15,7 @@ from jedi.core.knobs import Knobs
 from jedi.ddm.interface import DDM
 from jedi.service import submission
 from jedi.service.plan import QueueFinder, TaskPlan, find_queue, make
+from jedi.service.sandbox import LocalFiles
 from jedi.service.submission_warnings import cautions
 from jedi.service.system_state import KnownQueue, SystemState, from_database
 from jedi.service.unprocessed import Continued
@@ -50,12 +50,12 @@ class Alternative:
 
 
 def now(
-    tx: Connection, ddm: DDM, who: str, text: str, format: str, base_dir: Path, seed: int,
+    tx: Connection, ddm: DDM, who: str, text: str, format: str, files: LocalFiles, seed: int,
     other: Alternative,
 ) -> PlanWithAlternative:  # fmt: skip
     """Plan a task as if submitted now; BadInput as `submission.submit`. A resubmitted task plans
     its remaining files. The function writes nothing: the transaction may be read-only."""
-    task = submission.check(tx, ddm, who, text, format, base_dir)
+    task = submission.check(tx, ddm, who, text, format, files)
     known = from_database(tx, ddm, seed)
     queue_of, again = partial(_matched, tx), None
     if task.earlier:

@@ -19,9 +19,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from jedi.core.errors import Problem
+from jedi.core.errors import BadInput, Problem
 
 MAX_MEMBERS = 10_000
+_FRAMES = 1_024 * MAX_MEMBERS + 10_240
+"""Bytes of a tar beside the contents of its members: headers, and blocks filled up."""
 _TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 _UNREADABLE = (
     tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError,
@@ -76,6 +78,51 @@ class _Contents:
         self._directories.update(parents)
 
 
+@dataclass(frozen=True, slots=True)
+class Uploaded:
+    """A sandbox that the submitter packed and uploaded before; None: he has not."""
+
+    sandbox: Sandbox | None
+
+
+LocalFiles = Path | Uploaded
+"""The source of the local files that a task names: a directory of this machine, or an upload."""
+
+
+def packed(
+    files: LocalFiles, paths: Sequence[str], max_mb: int
+) -> tuple[Sandbox | None, list[Problem]]:
+    """The sandbox of these paths; None if there are none or some are bad."""
+    if isinstance(files, Path):
+        return bundle(paths, files, max_mb)
+    if paths and files.sandbox is None:
+        remedy = "Upload their sandbox first, and name its sha256"
+        return None, [Problem("sandbox", [*paths], "its files are not here", remedy)]
+    return files.sandbox if paths else None, []
+
+
+def verify(data: bytes, sha256: str, max_mb: int) -> Sandbox:
+    """A sandbox that somebody packed elsewhere: its checksum is right, and its members are plain
+    files below the job's directory. BadInput."""
+    if (found := hashlib.sha256(data).hexdigest()) != sha256:
+        raise BadInput([Problem("sha256", sha256, f"the body has {found}", "Send it again")])
+    contents = _Contents(max_mb)
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+            plain = stream.read(max_mb * 2**20 + _FRAMES)
+            if stream.read(1):
+                raise _UnusableFile(f"has more than {max_mb} MB (knob sandbox.max_mb)", "Split it")
+        with tarfile.open(fileobj=io.BytesIO(plain)) as archive:
+            for member in _plain_members(archive, contents.left):
+                contents.add(member)
+    except _UnusableFile as error:
+        raise BadInput([Problem("sandbox", None, *error.args)]) from error
+    except (*_UNREADABLE, OSError, ValueError) as error:
+        rule = f"is no .tar.gz that can be read: {error}"
+        raise BadInput([Problem("sandbox", None, rule, "Pack it again")]) from error
+    return Sandbox(sha256, data)
+
+
 def bundle(
     paths: Sequence[str], base_dir: Path, max_mb: int
 ) -> tuple[Sandbox | None, list[Problem]]:
@@ -118,13 +165,17 @@ def _members(path: Path, most: int) -> Iterator[_Member]:
 
 def _tar_members(path: Path, most: int) -> Iterator[_Member]:
     with tarfile.open(path) as archive:
-        for info in archive:
-            if info.isdir():
-                continue
-            content = archive.extractfile(info) if info.isreg() and not info.issparse() else None
-            if content is None:
-                raise _not_plain(info.name)
-            yield _Member(info.name, content.read(most + 1), bool(info.mode & 0o111))
+        yield from _plain_members(archive, most)
+
+
+def _plain_members(archive: tarfile.TarFile, most: int) -> Iterator[_Member]:
+    for info in archive:
+        if info.isdir():
+            continue
+        content = archive.extractfile(info) if info.isreg() and not info.issparse() else None
+        if content is None:
+            raise _not_plain(info.name)
+        yield _Member(info.name, content.read(most + 1), bool(info.mode & 0o111))
 
 
 def _zip_members(path: Path, most: int) -> Iterator[_Member]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection
@@ -14,7 +13,7 @@ from jedi.core.suggest import suggest
 from jedi.ddm.interface import DDM
 from jedi.service import resubmission
 from jedi.service.resubmission import Earlier
-from jedi.service.sandbox import Sandbox, bundle
+from jedi.service.sandbox import LocalFiles, Sandbox, packed
 from jedi.service.submission_checks import limits, paths, person, places
 from jedi.service.submission_warnings import cautions
 from jedi.spec.scheduling.priority import task_priority
@@ -64,11 +63,11 @@ def submit(
     who: str,
     text: str,
     format: str,
-    base_dir: Path,
+    files: LocalFiles,
     key: str | None = None,
     task_id: int | None = None,
 ) -> Submitted:
-    """Store the task in a text (yaml or json); local files in it are relative to `base_dir`.
+    """Store the task in a text (yaml or json); its local files come from `files`.
 
     BadInput lists all mistakes, and nothing is stored. A `key` makes repeating safe: the same
     user's second submission under it finds the first one's task. A task that has ended, submitted
@@ -78,7 +77,7 @@ def submit(
         params, _ = examine(parse_text(text, format))
         if params and (known := _known(tx, params.user_name or who, key)):
             return known
-    task = check(tx, ddm, who, text, format, base_dir)
+    task = check(tx, ddm, who, text, format, files)
     params, sandbox = task.params, task.sandbox
     if sandbox:
         new_tasks.put_sandbox(tx, sandbox.sha256, sandbox.data)
@@ -120,10 +119,10 @@ def _known(tx: Connection, owner: str, key: str) -> Submitted | None:
     return Submitted(row.jeditaskid, row.status, False) if row else None
 
 
-def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, base_dir: Path) -> Checked:
+def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, files: LocalFiles) -> Checked:
     """The task in a text; BadInput with everything that is wrong, also outside the text.
 
-    Datasets are looked up and the sandbox (relative to `base_dir`) is packed.
+    Datasets are looked up and the sandbox is packed.
     """
     params, problems = examine(parse_text(text, format))
     if params is None:
@@ -141,7 +140,7 @@ def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, base_dir: 
         problems += _outputs(tx, ddm, params, makers)
     parent_id, no_parent = _parent(tx, params, params.user_name or who)
     problems += no_parent
-    sandbox, bad_files = bundle(params.sandbox, base_dir, int(settings.sandbox.max_mb))
+    sandbox, bad_files = packed(files, params.sandbox, int(settings.sandbox.max_mb))
     problems += bad_files
     if earlier is not None:
         may_change = settings.resubmission.may_change.split()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jedi.cli.execute import task_of
+from jedi.service.execution import task_of
 from jedi.spec.tasks.text import examine
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)

@@ -28,6 +28,54 @@ class AuditEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnedJob:
+    """A job of a user among those of all tasks."""
+
+    panda_id: int
+    jedi_task_id: int
+    task_name: str
+    attempt_nr: int
+    status: str
+    site: str
+    creation_time: datetime
+    start_time: datetime | None
+    wall_s: float | None
+    exit_code: int | None
+    error_code: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OneJob:
+    """A job (one attempt) with its PGI state."""
+
+    panda_id: int
+    origin_panda_id: int
+    jedi_task_id: int
+    user_name: str | None
+    attempt_nr: int
+    status: str
+    pgi_state: str
+    pgi_substate: str | None
+    site: str
+    priority: int
+    pilot_id: str | None
+    kill_code: str | None
+    hold_kind: str | None
+    hold_reason: str | None
+    hold_since: datetime | None
+    hold_deadline: datetime | None
+    hold_next: str | None
+    delegation_kind: str | None
+    delegation_queue: str | None
+    delegation_id: str | None
+    exit_code: int | None
+    error_code: str | None
+    error_diag: str | None
+    retention: datetime | None
+    purged_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Me:
     """The caller: role, way of the identity (socket, token, oidc), scope of the token."""
 
@@ -61,6 +109,18 @@ class TaskSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class Submitted:
+    """A stored task; `created` False: it was there. Then the user's key was known, or `again`: it
+    goes on with what is unused or failed."""
+
+    jedi_task_id: int
+    status: str
+    created: bool
+    warnings: tuple[str, ...] = ()
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Answered:
     """The answer for one task of many: accepted as command `command_id`, or refused with the code
     and the sentence of the error."""
@@ -78,6 +138,136 @@ class Watched:
 
     task: TaskSummary
     settled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The least and the largest value of a quantity over all jobs."""
+
+    least: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
+class SiteJobs:
+    """Jobs at a site, and the wait in seconds of the first; None: `unknown` has the reason."""
+
+    site: str
+    weight: float
+    jobs: int
+    wait_s: float | None
+    unknown: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a site is refused: what was seen, and the limit (None: infinite, or no figure)."""
+
+    code: str
+    observed: float | None
+    limit: float | None
+    unit: str
+    lasting: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SiteView:
+    """A site in the eyes of a broker. `kept`: nothing refuses it, or it was chosen all the same;
+    the weight is the product of the factors (None: infinite)."""
+
+    site: str
+    kept: bool
+    reasons: tuple[Reason, ...]
+    weight: float | None
+    factors: dict[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStep:
+    """A broker's choice: `chosen` sites, best first, and its verdict on every site. `dataset`: its
+    dataset if each is brokered alone, else empty."""
+
+    broker: str
+    chosen: tuple[str, ...]
+    sites: tuple[SiteView, ...]
+    dataset: str = ''
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlan:
+    """The forecast of a task. Files are those of its master datasets; `scouts` of the jobs come
+    first, 0: it has none. `walltime_s` None: the walltime is unknown; memory and disk in MB.
+    `local` jobs find all their input at their site. `brokerage`, `at` and `wait_s` are those of the
+    jobs that come first; `others`: the choices for further datasets. `wait_s`: until the first job
+    starts, None: `unknown` has the reason. `why_not`: the reason for no jobs. `continues`: the task
+    that a submission continues; then files are its remaining ones."""
+
+    task_name: str
+    owner: str
+    work_queue: str
+    share: str
+    priority: int
+    seed: int
+    jobs: int
+    scouts: int
+    files: int
+    files_left: int
+    events: int
+    files_per_job: Span | None
+    events_per_job: Span | None
+    cores: Span | None
+    walltime_s: Span | None
+    memory_mb: Span | None
+    disk_mb: Span | None
+    local: int
+    at: tuple[SiteJobs, ...]
+    wait_s: float | None
+    unknown: str | None
+    nucleus: BrokerStep | None
+    brokerage: BrokerStep | None
+    others: tuple[BrokerStep, ...] = ()
+    why_not: str | None = None
+    warnings: tuple[str, ...] = ()
+    continues: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SiteDifference:
+    """The change at a site; `before` and `after` are its weights, None: it was not chosen."""
+
+    site: str
+    change: Literal["gained", "lost", "weight", "kept", "refused", "reasons"]
+    before: float | None
+    after: float | None
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanWithAlternative:
+    """The plan of a task; `then`: its plan under the assumptions, if there are any, with the
+    differences at sites."""
+
+    plan: TaskPlan
+    then: TaskPlan | None = None
+    differences: tuple[SiteDifference, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """A task that makes lost files (LFNs by dataset) again, and the id of its command."""
+
+    jedi_task_id: int
+    files: dict[str, list[str]]
+    command_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """The tasks that make lost files again; makers of inputs come before their readers. `gone`:
+    lost inputs (dataset, LFN) that no task can make again."""
+
+    tasks: list[Recovery]
+    gone: list[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +289,87 @@ class NewToken:
     token: str
     scope: str
     days: float
+
+
+@dataclass(frozen=True, slots=True)
+class UsedFile:
+    """A file that a job reads or writes, or a range of its events; size in bytes."""
+
+    type: str
+    lfn: str
+    dataset: str
+    endpoint: str | None
+    size: int | None
+    start_event: int | None
+    end_event: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobStep:
+    """A change of a job's status, or a hold or a release beside it: when, who, why."""
+
+    time: datetime
+    from_status: str | None
+    status: str
+    agent: str | None
+    reason_code: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """A resource that a job holds, or held until then."""
+
+    resource: str
+    allocated_at: datetime
+    released_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobDetails:
+    """A job with the command of its payload (None: removed), its files, its history, the resources
+    that it held, and the attempts that replace it now: itself, or later ones."""
+
+    job: OneJob
+    command: str | None
+    files: list[UsedFile]
+    latest: list[int]
+    steps: list[JobStep]
+    allocations: list[Allocation]
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """The stdout and stderr of a job; `source` names the place where JEDI found them."""
+
+    panda_id: int
+    status: str
+    source: str
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileSummary:
+    """A file of a task, or the part of it from `start_event` to `end_event`; size in bytes, adler32
+    in 8 hex digits. `gone`: it was made, and is not kept any more."""
+
+    file_id: int
+    dataset: str
+    lfn: str
+    type: str
+    status: str
+    size: int | None
+    adler32: str | None
+    guid: str | None
+    n_events: int | None
+    start_event: int | None
+    end_event: int | None
+    attempt_nr: int
+    max_attempt: int | None
+    failed_attempt: int
+    panda_id: int | None
+    gone: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,29 +456,6 @@ class Cleaned:
     dataset: str
     files: int
     bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class FileSummary:
-    """A file of a task, or the part of it from `start_event` to `end_event`; size in bytes, adler32
-    in 8 hex digits. `gone`: it was made, and is not kept any more."""
-
-    file_id: int
-    dataset: str
-    lfn: str
-    type: str
-    status: str
-    size: int | None
-    adler32: str | None
-    guid: str | None
-    n_events: int | None
-    start_event: int | None
-    end_event: int | None
-    attempt_nr: int
-    max_attempt: int | None
-    failed_attempt: int
-    panda_id: int | None
-    gone: bool
 
 
 @dataclass(frozen=True, slots=True)

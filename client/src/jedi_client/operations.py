@@ -13,17 +13,25 @@ from jedi_client.models import (
     Changed,
     Cleaned,
     FileSummary,
+    Forecast,
+    JobDetails,
     JobSummary,
     Me,
     NewToken,
+    OneJob,
+    OwnedJob,
+    PlanWithAlternative,
+    Printed,
+    Recovered,
     Step,
+    Submitted,
     TaskDetails,
     TaskHold,
     TaskSummary,
     TokenFacts,
     Watched,
 )
-from jedi_client.transport import Transport
+from jedi_client.transport import Response, Transport
 
 
 class Client(Transport):
@@ -44,6 +52,94 @@ class Client(Transport):
             {},
             {"user": user, "operation": operation, "subject": subject, "before": before, "limit": limit},
             list[AuditEntry],
+        )
+
+    def job_list(
+        self,
+        *,
+        user: str | None = None,
+        status: list[str] | None = None,
+        limit: int = 50,
+    ) -> list[OwnedJob]:
+        """List the newest jobs of a user, of all tasks; default: of the caller."""
+        return self.call(
+            "GET", "/v1/jobs",
+            {},
+            {"user": user, "status": status, "limit": limit},
+            list[OwnedJob],
+        )
+
+    def job_cancel(
+        self,
+        *,
+        panda_ids: list[int],
+        comment: str | None = None,
+    ) -> list[OneJob]:
+        """Cancel jobs, all or none: their inputs are tried again if attempts are left."""
+        return self.call(
+            "POST", "/v1/jobs/cancel",
+            {},
+            {"panda_ids": panda_ids, "comment": comment},
+            list[OneJob],
+        )
+
+    def job_hold(
+        self,
+        *,
+        panda_ids: list[int],
+        after: bool = False,
+        comment: str | None = None,
+    ) -> list[OneJob]:
+        """Hold jobs, all or none; `after`: when they have run, before outputs are stored."""
+        return self.call(
+            "POST", "/v1/jobs/hold",
+            {},
+            {"panda_ids": panda_ids, "after": after, "comment": comment},
+            list[OneJob],
+        )
+
+    def job_newest(
+        self,
+        *,
+        begins: str = '',
+        limit: int = 50,
+    ) -> list[tuple[int, str]]:
+        """List the caller's newest jobs whose ids begin so, with their statuses."""
+        return self.call(
+            "GET", "/v1/jobs/newest",
+            {},
+            {"begins": begins, "limit": limit},
+            list[tuple[int, str]],
+        )
+
+    def job_purge(
+        self,
+        *,
+        panda_ids: list[int],
+        after_days: float = 0.0,
+        comment: str | None = None,
+    ) -> list[OneJob]:
+        """Remove the outputs of jobs, now or in some days; logs stay."""
+        return self.call(
+            "POST", "/v1/jobs/purge",
+            {},
+            {"panda_ids": panda_ids, "after_days": after_days, "comment": comment},
+            list[OneJob],
+        )
+
+    def job_release(
+        self,
+        *,
+        panda_ids: list[int],
+        force: bool = False,
+        comment: str | None = None,
+    ) -> list[OneJob]:
+        """Release held jobs, all or none; `force`: without a look whether their inputs exist."""
+        return self.call(
+            "POST", "/v1/jobs/release",
+            {},
+            {"panda_ids": panda_ids, "force": force, "comment": comment},
+            list[OneJob],
         )
 
     def me_show(
@@ -74,6 +170,22 @@ class Client(Transport):
             list[TaskSummary],
         )
 
+    def task_submit(
+        self,
+        *,
+        texts: list[Any],
+        sandboxes: list[str | None] | None = None,
+        key: str | None = None,
+        dry_run: bool = False,
+    ) -> list[Submitted]:
+        """Submit tasks: all are stored, or none, with everything that is wrong. `sandboxes`: for each task the sha256 of its local files; `key`: the same key gives the same tasks again."""
+        return self.call(
+            "POST", "/v1/tasks",
+            {},
+            {"texts": texts, "sandboxes": sandboxes, "key": key, "dry_run": dry_run},
+            list[Submitted],
+        )
+
     def task_avalanche(
         self,
         *,
@@ -86,6 +198,38 @@ class Client(Transport):
             {},
             {"jedi_task_ids": jedi_task_ids, "comment": comment},
             list[Answered],
+        )
+
+    def task_cautions(
+        self,
+        *,
+        jedi_task_ids: list[int],
+        sandbox: str,
+    ) -> list[str]:
+        """Warn of tasks whose commands do not use new code that is to replace theirs."""
+        return self.call(
+            "POST", "/v1/tasks/cautions",
+            {},
+            {"jedi_task_ids": jedi_task_ids, "sandbox": sandbox},
+            list[str],
+        )
+
+    def task_exec(
+        self,
+        *,
+        command: list[str],
+        dataset: str | None = None,
+        files_per_job: int = 1,
+        name: str | None = None,
+        files: list[str] | None = None,
+        sandbox: str | None = None,
+    ) -> Submitted:
+        """Run a command as a job, or once for some files of a dataset; its stdout is the output. `files`: names of the local files in `sandbox`."""
+        return self.call(
+            "POST", "/v1/tasks/exec",
+            {},
+            {"command": command, "dataset": dataset, "files_per_job": files_per_job, "name": name, "files": files, "sandbox": sandbox},
+            Submitted,
         )
 
     def task_finish(
@@ -146,6 +290,19 @@ class Client(Transport):
             list[Watched],
         )
 
+    def task_needs(
+        self,
+        *,
+        texts: list[Any],
+    ) -> list[list[str]]:
+        """List, for each task in texts, the paths of its local files: they are packed and uploaded before the task is submitted."""
+        return self.call(
+            "POST", "/v1/tasks/needs",
+            {},
+            {"texts": texts},
+            list[list[str]],
+        )
+
     def task_pause(
         self,
         *,
@@ -158,6 +315,24 @@ class Client(Transport):
             {},
             {"jedi_task_ids": jedi_task_ids, "comment": comment},
             list[Answered],
+        )
+
+    def task_plan(
+        self,
+        *,
+        text: Any,
+        sandbox: str | None = None,
+        seed: int | None = None,
+        snapshot: str | None = None,
+        knobs: list[str] | None = None,
+        sites: list[str] | None = None,
+    ) -> PlanWithAlternative:
+        """Forecast a task: its jobs, their sites and their needs; nothing is written. `knobs` (knob=value) and `sites` (NAME.attribute=value) are assumptions for a second plan."""
+        return self.call(
+            "POST", "/v1/tasks/plan",
+            {},
+            {"text": text, "sandbox": sandbox, "seed": seed, "snapshot": snapshot, "knobs": knobs, "sites": sites},
+            PlanWithAlternative,
         )
 
     def task_reassign(
@@ -176,6 +351,23 @@ class Client(Transport):
             {},
             {"jedi_task_ids": jedi_task_ids, "site": site, "nucleus": nucleus, "soft": soft, "nokill": nokill, "comment": comment},
             list[Answered],
+        )
+
+    def task_recover(
+        self,
+        *,
+        jedi_task_ids: list[int] | None = None,
+        dataset: str | None = None,
+        files: list[str] | None = None,
+        sole: bool = False,
+        comment: str | None = None,
+    ) -> Recovered:
+        """Make lost outputs of tasks, or of a dataset, again, and their inputs if these are lost."""
+        return self.call(
+            "POST", "/v1/tasks/recover",
+            {},
+            {"jedi_task_ids": jedi_task_ids, "dataset": dataset, "files": files, "sole": sole, "comment": comment},
+            Recovered,
         )
 
     def task_release(
@@ -252,6 +444,70 @@ class Client(Transport):
             NewToken,
         )
 
+    def job_show(
+        self,
+        panda_id: int,
+    ) -> JobDetails:
+        """Show a job: status and PGI state, command, files, history, later attempts."""
+        return self.call(
+            "GET", "/v1/jobs/{panda_id}",
+            {"panda_id": panda_id},
+            {},
+            JobDetails,
+        )
+
+    def job_log(
+        self,
+        panda_id: int,
+        *,
+        pilot: bool = False,
+    ) -> Printed:
+        """Show the output of a payload, or of its pilot; while it runs, the last lines."""
+        return self.call(
+            "GET", "/v1/jobs/{panda_id}/log",
+            {"panda_id": panda_id},
+            {"pilot": pilot},
+            Printed,
+        )
+
+    def job_outputs(
+        self,
+        panda_id: int,
+    ) -> list[FileSummary]:
+        """List the outputs of a job; of one that is held before they are stored, too."""
+        return self.call(
+            "GET", "/v1/jobs/{panda_id}/outputs",
+            {"panda_id": panda_id},
+            {},
+            list[FileSummary],
+        )
+
+    def sandbox_known(
+        self,
+        sha256: str,
+    ) -> bool:
+        """Tell whether a sandbox is kept, so that nobody uploads it twice."""
+        return self.call(
+            "GET", "/v1/sandboxes/{sha256}",
+            {"sha256": sha256},
+            {},
+            bool,
+        )
+
+    def sandbox_put(
+        self,
+        sha256: str,
+        *,
+        data: bytes,
+    ) -> None:
+        """Keep a sandbox: a .tar.gz of plain files, by its sha256. Its members are checked."""
+        self.call(
+            "PUT", "/v1/sandboxes/{sha256}",
+            {"sha256": sha256},
+            {},
+            None, data,
+        )
+
     def task_show(
         self,
         jedi_task_id: int,
@@ -323,6 +579,20 @@ class Client(Transport):
             list[JobSummary],
         )
 
+    def task_outputs(
+        self,
+        jedi_task_id: int,
+        *,
+        logs: bool = False,
+    ) -> list[FileSummary]:
+        """List the finished outputs of a task that are kept; with logs if wanted."""
+        return self.call(
+            "GET", "/v1/tasks/{jedi_task_id}/outputs",
+            {"jedi_task_id": jedi_task_id},
+            {"logs": logs},
+            list[FileSummary],
+        )
+
     def task_set_priority(
         self,
         jedi_task_id: int,
@@ -361,6 +631,22 @@ class Client(Transport):
             None,
         )
 
+    def job_content(
+        self,
+        panda_id: int,
+        file_id: int,
+    ) -> Response:
+        """Download an output of a job; of one that is held before they are stored, too."""
+        return self.stream("/v1/jobs/{panda_id}/outputs/{file_id}/content", {"panda_id": panda_id, "file_id": file_id})
+
+    def file_content(
+        self,
+        jedi_task_id: int,
+        file_id: int,
+    ) -> Response:
+        """Download a finished output or a log of a task; ranges of bytes are served."""
+        return self.stream("/v1/tasks/{jedi_task_id}/files/{file_id}/content", {"jedi_task_id": jedi_task_id, "file_id": file_id})
+
     def task_descendants(
         self,
         jedi_task_id: int,
@@ -372,4 +658,17 @@ class Client(Transport):
             {"jedi_task_id": jedi_task_id, "panda_id": panda_id},
             {},
             list[JobSummary],
+        )
+
+    def task_log(
+        self,
+        jedi_task_id: int,
+        panda_id: int,
+    ) -> Printed:
+        """Show the output of a job of a task."""
+        return self.call(
+            "GET", "/v1/tasks/{jedi_task_id}/jobs/{panda_id}/log",
+            {"jedi_task_id": jedi_task_id, "panda_id": panda_id},
+            {},
+            Printed,
         )

@@ -13,7 +13,7 @@ import secrets
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -38,6 +38,9 @@ _KINDS: Mapping[int, type[JediError]] = {
     401: Forbidden, 403: Forbidden, 404: NotFound, 409: Refused, 503: Unreachable,
 }  # fmt: skip
 _LOST = (http.client.HTTPException, ConnectionError, TimeoutError, OSError)
+
+Response = AbstractContextManager[http.client.HTTPResponse]
+"""A response that is read within a `with` block."""
 
 T = TypeVar("T")
 
@@ -100,22 +103,30 @@ class Transport:
 
     def call(
         self, method: str, path: str, names: Mapping[str, object], arguments: Mapping[str, Any],
-        answer: type[T] | Any,
+        answer: type[T] | Any, data: bytes | None = None,
     ) -> T:  # fmt: skip
-        """Ask for an operation: `names` fill its path, None in `arguments` is left out. The answer
-        as a value of type `answer`."""
+        """Ask for an operation: `names` fill its path, None in `arguments` is left out; `data` is
+        the body as it is. The answer as a value of type `answer`."""
         given = {key: value for key, value in arguments.items() if value is not None}
-        place = path.format(**{key: quote(str(one), safe="") for key, one in names.items()})
-        if method == "GET":
+        place = _place(path, names)
+        if data is not None:
+            body, headers = data, {"Content-Type": "application/octet-stream"}
+        elif method == "GET":
             query = urlencode({key: _in_query(value) for key, value in given.items()}, doseq=True)
-            body, headers = None, {}
+            body, headers = b"", {}
             place = f"{place}?{query}" if query else place
         else:
             body = json.dumps(given).encode()
             headers = {"Content-Type": "application/json", "Idempotency-Key": secrets.token_hex(16)}
-        with self.request(method, place, body, headers) as response:
+        with self.request(method, place, body or None, headers) as response:
             found: T = typed(answer, json.loads(response.read() or b"null"))
         return found
+
+    def stream(
+        self, path: str, names: Mapping[str, object], headers: Mapping[str, str] | None = None
+    ) -> Response:
+        """The content of a file, to be read within a `with` block."""
+        return self.request("GET", _place(path, names), None, headers)
 
     @contextmanager
     def request(
@@ -179,6 +190,10 @@ class Transport:
         remedy = "Start it with `jedi up`" if url.startswith("unix:") else "Ask its operators"
         why = getattr(error, "strerror", None) or type(error).__name__
         return Unreachable(f"JEDI does not answer at {url} ({why}). {remedy}.")
+
+
+def _place(path: str, names: Mapping[str, object]) -> str:
+    return path.format(**{key: quote(str(one), safe="") for key, one in names.items()})
 
 
 def _in_query(value: Any) -> Any:

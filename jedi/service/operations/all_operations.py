@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from jedi.service.operations import me, tasks
+from jedi.service.operations import files, jobs, me, submission, tasks
 from jedi.service.operations.table import TABLE, Operation
 
-MODULES = (tasks, me)
+MODULES = (tasks, submission, files, jobs, me)
 OPERATIONS: tuple[Operation, ...] = tuple(
     sorted(TABLE.values(), key=lambda one: (one.path.count("{"), one.path, one.method))
 )

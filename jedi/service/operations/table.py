@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
@@ -97,10 +98,19 @@ OWNER_OR_PRODUCTION = Policy(
 SELF = Policy("self", "the user himself, and operators")
 
 
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """An answer that is a file: its place, its name, and its adler32 in 8 hex digits."""
+
+    path: Path
+    name: str
+    adler32: str | None
+
+
 @dataclass(frozen=True)
 class Operation:
-    """A row of the table. `changes`: it writes, and the audit notes it; `dry`: it has an argument
-    dry_run; `body_max`: bytes of its request."""
+    """A row of the table. `changes`: it writes, and the audit notes it; `raw`: its argument `data`
+    is the request's body, byte for byte; `body_max`: bytes of its request."""
 
     name: str
     method: Method
@@ -109,6 +119,7 @@ class Operation:
     run: Callable[..., Any]
     scope: Scope
     changes: bool
+    raw: bool
     body_max: int
 
     @cached_property
@@ -135,6 +146,11 @@ class Operation:
         }
         title = "".join(part.title() for part in re.split(r"[._]", self.name)) + "Arguments"
         return create_model(title, __config__=ConfigDict(extra="forbid"), **fields)
+
+    @property
+    def streams(self) -> bool:
+        """Whether the answer is the content of a file."""
+        return self.hints["return"] is FileContent
 
     @cached_property
     def answer(self) -> TypeAdapter[Any]:
@@ -177,6 +193,7 @@ def operation(
     policy: Policy,
     *,
     scope: Scope | None = None,
+    raw: bool = False,
     body_max: int = BODY_MAX,
 ) -> Callable[[_F], _F]:
     """Enter a function into the table. GET reads; all other methods change something."""
@@ -186,7 +203,8 @@ def operation(
             raise ValueError(f"two operations are called {name}")
         changes = method != "GET"
         needed: Scope = scope or ("all" if changes else "read")
-        TABLE[name] = Operation(name, method, path, policy, run, needed, changes, body_max)
+        TABLE[name] = Operation(name, method, path, policy, run, needed, changes, raw,
+                                body_max)  # fmt: skip
         return run
 
     return enter

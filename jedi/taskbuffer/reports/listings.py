@@ -6,6 +6,7 @@ Columns come under their Python names, as the values of `service/tasks.py` call 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Row, text
@@ -254,6 +255,29 @@ def files(
               "job": panda_id,
               "hidden": list(states.PRE_MERGE_TYPES)}  # fmt: skip
     return list(tx.execute(_FILES, values))
+
+
+_OUTPUT = text("""
+SELECT d.datasetname AS dataset, c.lfn, c.checksum AS adler32
+FROM jedi_dataset_contents c JOIN jedi_datasets d USING (jeditaskid, datasetid)
+WHERE c.jeditaskid = :task AND c.fileid = :file AND c.status = 'finished'
+  AND c.type IN ('output', 'log')
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFile:
+    """A finished output or log of a task."""
+
+    dataset: str
+    lfn: str
+    adler32: str | None
+
+
+def output(tx: Connection, jedi_task_id: int, file_id: int) -> OutputFile | None:
+    """A finished output or log of a task, by its id."""
+    row = tx.execute(_OUTPUT, {"task": jedi_task_id, "file": file_id}).one_or_none()
+    return OutputFile(*row) if row else None
 
 
 def history(tx: Connection, jedi_task_id: int) -> list[Row[Any]]:

@@ -1,0 +1,168 @@
+"""Operations that bring tasks in: their local files, their texts, their forecast."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from jedi.core import clock
+from jedi.core.errors import BadInput, NotFound, Problem
+from jedi.service import collection, execution, newcode, planning, system_state
+from jedi.service.operations.table import ANYBODY, Call, operation
+from jedi.service.operations.tasks import TaskIds
+from jedi.service.planning import Alternative, PlanWithAlternative
+from jedi.service.sandbox import Sandbox, Uploaded, verify
+from jedi.service.submission import Submitted
+from jedi.spec.tasks.text import MAX_CHARACTERS, examine, parse_text
+from jedi.taskbuffer.jobs import dispatch
+from jedi.taskbuffer.tasks import new_tasks
+
+TEXTS_MAX = 16 * 2**20
+"""Bytes of a submission."""
+SANDBOX_MAX = 512 * 2**20
+"""Bytes of an upload; the knob sandbox.max_mb may ask for less."""
+SNAPSHOT_MAX = 64 * 2**20
+
+Format = Literal["yaml", "json"]
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+Text = Annotated[str, Field(max_length=MAX_CHARACTERS)]
+
+
+class TaskText(BaseModel, extra="forbid"):
+    """A task, or several, in a text; `name`: the file's, for errors."""
+
+    text: Text
+    format: Format = "yaml"
+    name: Annotated[str, Field(max_length=1_000)] = "task"
+
+
+Texts = Annotated[list[TaskText], Field(min_length=1, max_length=1_000)]
+
+
+@operation("task.needs", "POST", "/v1/tasks/needs", ANYBODY, scope="submit", body_max=TEXTS_MAX)
+def needs(call: Call, texts: Texts) -> list[list[str]]:
+    """List, for each task in texts, the paths of its local files: they are packed and uploaded
+    before the task is submitted."""
+    return [_paths(one) for one in _documents(call, texts, None)]
+
+
+def _paths(one: collection.Document) -> list[str]:
+    try:
+        params, _ = examine(parse_text(one.text, one.format))
+    except BadInput:  # the submission tells what is wrong
+        return []
+    return [*params.sandbox] if params else []
+
+
+@operation("sandbox.put", "PUT", "/v1/sandboxes/{sha256}", ANYBODY, scope="submit", raw=True,
+           body_max=SANDBOX_MAX)  # fmt: skip
+def put_sandbox(call: Call, sha256: Sha256, data: bytes) -> None:
+    """Keep a sandbox: a .tar.gz of plain files, by its sha256. Its members are checked."""
+    call.subject = f"sandbox {sha256[:12]}"
+    sandbox = verify(data, sha256, int(call.knobs.sandbox.max_mb))
+    new_tasks.put_sandbox(call.tx, sandbox.sha256, sandbox.data)
+
+
+@operation("sandbox.known", "GET", "/v1/sandboxes/{sha256}", ANYBODY)
+def sandbox_known(call: Call, sha256: Sha256) -> bool:
+    """Tell whether a sandbox is kept, so that nobody uploads it twice."""
+    return new_tasks.has_sandbox(call.tx, sha256)
+
+
+@operation("task.submit", "POST", "/v1/tasks", ANYBODY, scope="submit", body_max=TEXTS_MAX)
+def submit(
+    call: Call,
+    texts: Texts,
+    sandboxes: list[Sha256 | None] | None = None,
+    key: Annotated[str | None, Field(max_length=200)] = None,
+    dry_run: bool = False,
+) -> list[Submitted]:
+    """Submit tasks: all are stored, or none, with everything that is wrong. `sandboxes`: for each
+    task the sha256 of its local files; `key`: the same key gives the same tasks again."""
+    documents = _documents(call, texts, sandboxes)
+    done = collection.submit_all(call.tx, call.ddm, call.who, documents, key, validate=dry_run)
+    call.subject = f"task {', '.join(str(one.jedi_task_id) for one in done)}"[:200]
+    return done
+
+
+def _documents(
+    call: Call, texts: Sequence[TaskText], sandboxes: Sequence[str | None] | None
+) -> list[collection.Document]:
+    """The tasks in texts, in their order, with their uploaded files."""
+    names = [one.name for one in texts]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        rule = "several texts have this name"
+        raise BadInput([Problem("texts", name, rule, "Name each once") for name in twice])
+    found = collection.collect(
+        {one.name: collection.Document(one.text, one.format, Uploaded(None)) for one in texts}
+    )
+    if sandboxes is None:
+        return found
+    if len(sandboxes) != len(found):
+        rule = f"names {len(sandboxes)} sandboxes for {len(found)} tasks"
+        raise BadInput([Problem("sandboxes", None, rule, "Name one for each task, or null")])
+    return [replace(one, files=_uploaded(call, sha256))
+            for one, sha256 in zip(found, sandboxes, strict=True)]  # fmt: skip
+
+
+def _uploaded(call: Call, sha256: str | None) -> Uploaded:
+    """The files that were uploaded under this sum. NotFound."""
+    if sha256 is None:
+        return Uploaded(None)
+    data = dispatch.sandbox(call.tx, sha256)
+    if data is None:
+        raise NotFound(
+            f"There is no sandbox {sha256}: upload it first.", code="sandbox_missing", sha256=sha256
+        )
+    return Uploaded(Sandbox(sha256, data))
+
+
+@operation("task.exec", "POST", "/v1/tasks/exec", ANYBODY, scope="submit")
+def execute(
+    call: Call,
+    command: Annotated[list[str], Field(min_length=1, max_length=10_000)],
+    dataset: str | None = None,
+    files_per_job: Annotated[int, Field(ge=1)] = 1,
+    name: str | None = None,
+    files: list[str] | None = None,
+    sandbox: Sha256 | None = None,
+) -> Submitted:
+    """Run a command as a job, or once for some files of a dataset; its stdout is the output.
+    `files`: names of the local files in `sandbox`."""
+    document = execution.task_of(command, call.who, clock.now(), dataset, files_per_job,
+                                 files or (), name)  # fmt: skip
+    task = collection.Document(json.dumps(document), "json", _uploaded(call, sandbox))
+    [done] = collection.submit_all(call.tx, call.ddm, call.who, [task])
+    call.subject = f"task {done.jedi_task_id}"
+    return done
+
+
+@operation("task.plan", "POST", "/v1/tasks/plan", ANYBODY, scope="read", body_max=SNAPSHOT_MAX)
+def plan(
+    call: Call,
+    text: TaskText,
+    sandbox: Sha256 | None = None,
+    seed: int | None = None,
+    snapshot: str | None = None,
+    knobs: list[str] | None = None,
+    sites: list[str] | None = None,
+) -> PlanWithAlternative:
+    """Forecast a task: its jobs, their sites and their needs; nothing is written. `knobs`
+    (knob=value) and `sites` (NAME.attribute=value) are assumptions for a second plan."""
+    other = Alternative(knobs or (), sites or ())
+    if snapshot:
+        known = system_state.read(snapshot)
+        return planning.recorded(known, call.who, text.text, text.format, seed, other)
+    files = _uploaded(call, sandbox)
+    return planning.now(call.tx, call.ddm, call.who, text.text, text.format, files, seed or 0,
+                        other)  # fmt: skip
+
+
+@operation("task.cautions", "POST", "/v1/tasks/cautions", ANYBODY, scope="submit")
+def cautions(call: Call, jedi_task_ids: TaskIds, sandbox: Sha256) -> list[str]:
+    """Warn of tasks whose commands do not use new code that is to replace theirs."""
+    return newcode.cautions(call.tx, jedi_task_ids, sandbox)
