@@ -55,8 +55,7 @@ SELECT EXISTS (SELECT FROM jedi_commands WHERE acknowledged_at IS NULL)
 
 
 def any_open(tx: Connection, doing: Sequence[str]) -> bool:
-    """Whether a command is not acknowledged, or a task in one of the statuses `doing`, in which
-    commands are carried out."""
+    """Whether a command waits, or a task is in one of `doing`: agents carry commands out there."""
     return bool(tx.scalar(_ANY_OPEN, {"doing": list(doing)}))
 
 
