@@ -51,3 +51,12 @@ def test_the_worked_example_is_a_test() -> None:
     shown = page.partition("```python\n")[2].partition("```")[0]
     test = (TESTS / "whole" / "test_worked_example.py").read_text()
     assert shown == test[test.index("from support") :]
+
+
+def test_the_short_run_covers_each_room() -> None:
+    """`make test` leaves out whole files marked `long`; every room keeps another one."""
+    files = [*TESTS.rglob("test_*.py")]
+    rooms = {path.parent.name for path in files}
+    short = {path.parent.name for path in files if "\npytestmark = pytest.mark.long" not in
+             path.read_text()}  # fmt: skip
+    assert rooms - short == {"scenarios", "slurm"}
