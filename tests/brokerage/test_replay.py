@@ -141,7 +141,7 @@ def test_snapshots_take_no_more_room_than_they_may(grid: World) -> None:
     assert [one.snapshot_hash for one in kept] == ["1", "2"]
     ready(grid, document())
     generate(grid)
-    with pytest.raises(NotFound, match="not kept"):
+    with pytest.raises(NotFound, match="has removed the snapshot"):
         ask(grid, decided(grid))
 
 
@@ -169,7 +169,7 @@ def test_what_differs_is_told(
     assert (code, found["same"], found["departures"]) == (1, False, [found["recorded"][1][0]])
     do(grid, "DELETE FROM jedi_snapshots")
     assert run("replay", number)[0] == 1
-    with pytest.raises(NotFound, match="not kept"):
+    with pytest.raises(NotFound, match="has removed the snapshot"):
         ask(grid, int(number))
     with pytest.raises(NotFound, match="no decision"):
         ask(grid, 999)
