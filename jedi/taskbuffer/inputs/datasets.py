@@ -291,7 +291,9 @@ WITH l AS (
     WHERE datasetname = ANY(:names) AND type = 'input' AND status IN ('defined', 'toupdate'))
   ORDER BY jeditaskid FOR NO KEY UPDATE {skip}
 ), t AS (
-  UPDATE jedi_tasks SET next_run_at = NULL WHERE jeditaskid IN (SELECT jeditaskid FROM w)
+  UPDATE jedi_tasks SET
+    next_run_at = CASE WHEN lease_until IS NOT NULL THEN statechangetime END
+  WHERE jeditaskid IN (SELECT jeditaskid FROM w)
   RETURNING jeditaskid
 )
 SELECT EXISTS (SELECT FROM u) OR EXISTS (SELECT FROM t)

@@ -118,8 +118,11 @@ def request(tx: Connection, order: TaskOrder, endpoints: Sequence[str], tries: i
 
 
 _WAKE = text("""
-UPDATE jedi_tasks SET next_run_at = NULL WHERE jeditaskid IN (
-  SELECT jeditaskid FROM jedi_tasks WHERE next_run_at IS NOT NULL AND jeditaskid IN (
+UPDATE jedi_tasks SET
+  next_run_at = CASE WHEN lease_until IS NOT NULL THEN statechangetime END
+WHERE jeditaskid IN (
+  SELECT jeditaskid FROM jedi_tasks
+  WHERE (next_run_at IS NOT NULL OR lease_until IS NOT NULL) AND jeditaskid IN (
     SELECT jeditaskid FROM jedi_jobs
     WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND kind = 'build')
   ORDER BY jeditaskid FOR NO KEY UPDATE SKIP LOCKED)

@@ -88,7 +88,9 @@ def claim_orphans(tx: Connection, me: str, lease_s: float, limit: int) -> list[R
 
 
 _WAKE_CHILDREN = text("""
-UPDATE jedi_tasks SET next_run_at = NULL WHERE jeditaskid = ANY(ARRAY(
+UPDATE jedi_tasks SET
+  next_run_at = CASE WHEN lease_until IS NOT NULL THEN statechangetime END
+WHERE jeditaskid = ANY(ARRAY(
 SELECT jeditaskid FROM jedi_tasks WHERE parent_tid = ANY(CAST(:ids AS bigint[]))
   AND parent_tid <> jeditaskid AND status = 'registered'
 ORDER BY jeditaskid FOR NO KEY UPDATE))

@@ -47,7 +47,9 @@ UPDATE jedi_tasks t
 SET lockedby = :me, lockedtime = jedi_now(), lock_seq = lock_seq + 1,
     -- real time: a lease protects processes, and those live in real time
     lease_until = clock_timestamp() + make_interval(secs => :lease_s),
-    worker_deaths = t.worker_deaths + CAST(t.lockedby IS NOT NULL AS int)
+    worker_deaths = t.worker_deaths + CAST(t.lockedby IS NOT NULL AS int),
+    -- from now on a time in the past says that the task was called during the lease
+    next_run_at = CASE WHEN t.status = 'pending' OR next_run_at > jedi_now() THEN next_run_at END
 WHERE jeditaskid = ANY(ARRAY({chosen}))
 RETURNING t.*
 """
@@ -166,6 +168,10 @@ def seize(tx: Connection, task_ids: Sequence[int]) -> dict[int, str]:
     return {row.jeditaskid: row.status for row in rows}
 
 
+CALLED = """
+  (t.lockedby IS NOT NULL AND t.status <> 'pending' AND t.next_run_at <= jedi_now())"""
+"""SQL: a task `t` was called (waking) during its lease: its holder may not have seen the reason, so
+it does not wait."""
 _MOVE = text(f"""
 WITH m AS (
   SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[]), CAST(:targets AS text[]),
@@ -196,7 +202,8 @@ WITH m AS (
     amiflag = CASE WHEN m.target IN ('done', 'finished') THEN 'READY' END,
     reason_code = m.code, reason_facts = CAST(m.facts AS jsonb), errordialog = m.reason,
     next_run_at = CASE WHEN greatest(m.wait_s, old.wait_s) > 0
-      THEN jedi_now() + make_interval(secs => greatest(m.wait_s, old.wait_s)) END,
+      THEN CASE WHEN {CALLED} THEN jedi_now()
+        ELSE jedi_now() + make_interval(secs => greatest(m.wait_s, old.wait_s)) END END,
     lockedby = NULL, lockedtime = NULL, lease_until = NULL, worker_deaths = 0
   FROM m JOIN old ON old.jeditaskid = m.id
   WHERE t.jeditaskid = m.id
@@ -249,9 +256,9 @@ def move_tasks(tx: Connection, moves: Sequence[Move], agent: str) -> list[Moved]
     return moved
 
 
-_PUT_OFF = text("""
+_PUT_OFF = text(f"""
 UPDATE jedi_tasks t SET lockedby = NULL, lockedtime = NULL, lease_until = NULL,
-  worker_deaths = 0, next_run_at = CASE WHEN :wait_s > 0 THEN
+  worker_deaths = 0, next_run_at = CASE WHEN :wait_s > 0 AND NOT coalesce({CALLED}, false) THEN
   jedi_now() + greatest(make_interval(secs => :wait_s), least(
   make_interval(secs => :most_s), (jedi_now() - statechangetime) / 10))
   ELSE next_run_at END

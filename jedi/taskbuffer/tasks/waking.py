@@ -13,9 +13,12 @@ from jedi.taskbuffer.db.sql_lists import TASK_FINAL
 _TASKS = text(f"""
 UPDATE jedi_tasks SET next_run_at = statechangetime WHERE jeditaskid = ANY(ARRAY(
   SELECT jeditaskid FROM jedi_tasks
-  WHERE status NOT IN ({TASK_FINAL}) AND (status = 'pending' OR next_run_at > jedi_now())
-    AND (CAST(:codes AS text[]) IS NULL OR reason_code = ANY(:codes))
-  ORDER BY jeditaskid FOR NO KEY UPDATE SKIP LOCKED))
+  WHERE status NOT IN ({TASK_FINAL}) AND (
+    (status = 'pending' OR next_run_at > jedi_now())
+      AND (CAST(:codes AS text[]) IS NULL OR reason_code = ANY(:codes))
+    -- an agent thinks about it, and may have read the state of before
+    OR lease_until IS NOT NULL)
+  ORDER BY jeditaskid FOR NO KEY UPDATE))
 """)
 _RESULTS = text("""
 UPDATE jedi_jobs SET hold_deadline = jedi_now() WHERE pandaid = ANY(ARRAY(
