@@ -36,4 +36,4 @@ def _move(job: Row[Any]) -> JobMove:
     return JobMove(job.pandaid, "activated", "user_cap_over", reason, job.lock_seq)
 
 
-DOG = Dog("caps", "watchdog.caps_period_s", "who has enough running jobs gets no more", run)
+DOG = Dog("caps", "watchdog.caps_period_s", "users above their cap get no more jobs", run)

@@ -39,6 +39,4 @@ def _over(world: World, copies: Sequence[TemporaryCopy]) -> list[TemporaryCopy]:
     ]
 
 
-DOG = Dog(
-    "copies", "watchdog.copies_period_s", "copies that nobody needs any more are removed", run
-)
+DOG = Dog("copies", "watchdog.copies_period_s", "unneeded copies are removed", run)

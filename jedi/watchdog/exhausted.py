@@ -25,4 +25,4 @@ def run(world: World) -> Counts:
     return in_batches(world, step)
 
 
-DOG = Dog("exhausted", "watchdog.exhausted_period_s", "exhausted tasks end after a time", run)
+DOG = Dog("exhausted", "watchdog.exhausted_period_s", "exhausted tasks finish after a time", run)

@@ -49,4 +49,4 @@ def remove(world: World, name: str, lfns: Sequence[str]) -> bool:
     return True
 
 
-DOG = Dog("expiry", "watchdog.expiry_period_s", "what was made for a while is removed", run)
+DOG = Dog("expiry", "watchdog.expiry_period_s", "temporary outputs are removed", run)

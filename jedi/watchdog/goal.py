@@ -18,4 +18,4 @@ def run(world: World) -> Counts:
     return in_batches(world, step)
 
 
-DOG = Dog("goal", "watchdog.goal_period_s", "tasks that have done enough finish", run)
+DOG = Dog("goal", "watchdog.goal_period_s", "tasks that reach their goal finish", run)

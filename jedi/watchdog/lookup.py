@@ -34,4 +34,6 @@ def run(world: World) -> Counts:
         last = jobs[-1].pandaid
 
 
-DOG = Dog("lookup", "watchdog.lookup_period_s", "whether inputs of urgent jobs have come", run)
+DOG = Dog(
+    "lookup", "watchdog.lookup_period_s", "replicas of inputs of urgent jobs are looked up", run
+)

@@ -31,4 +31,4 @@ def run(world: World) -> Counts:
     return in_batches(world, step)
 
 
-DOG = Dog("measure", "watchdog.measure_period_s", "running tasks are measured anew", run)
+DOG = Dog("measure", "watchdog.measure_period_s", "running tasks are measured again", run)

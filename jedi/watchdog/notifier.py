@@ -82,7 +82,7 @@ def _message(row: Row[Any], key: Callable[[], bytes]) -> Notification:
 DOG = Dog(
     "notifier",
     "watchdog.notifier_period_s",
-    "users are told what they asked for",
+    "users get their notifications",
     run,
     outbox.any_open,
 )

@@ -24,4 +24,4 @@ def run(world: World) -> Counts:
     return in_batches(world, step)
 
 
-DOG = Dog("progress", "watchdog.progress_period_s", "progress of tasks is noted", run)
+DOG = Dog("progress", "watchdog.progress_period_s", "progress of tasks is recorded", run)

@@ -38,4 +38,4 @@ def run(world: World) -> Counts:
             return counts
 
 
-DOG = Dog("purge", "watchdog.purge_period_s", "outputs that are not to be kept are removed", run)
+DOG = Dog("purge", "watchdog.purge_period_s", "outputs are removed after their retention", run)

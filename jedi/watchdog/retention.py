@@ -32,4 +32,4 @@ def _forget(world: World, rule: RetentionRule, days: float) -> Counts:
     return in_batches(world, step)
 
 
-DOG = Dog("retention", "watchdog.retention_period_s", "what is old is forgotten", run)
+DOG = Dog("retention", "watchdog.retention_period_s", "old records are removed", run)

@@ -76,7 +76,7 @@ def _longer(task: Row[Any], cause: Row[Any]) -> dict[str, Any]:
 DOG = Dog(
     "retries",
     "watchdog.retries_period_s",
-    "tasks are changed as retry rules say",
+    "retry rules change tasks",
     run,
     retry_rules.any_due,
 )

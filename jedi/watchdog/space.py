@@ -33,4 +33,4 @@ def run(world: World) -> Counts:
     return counts
 
 
-DOG = Dog("space", "watchdog.space_period_s", "the room at storage endpoints is measured", run)
+DOG = Dog("space", "watchdog.space_period_s", "free space of storage endpoints is measured", run)

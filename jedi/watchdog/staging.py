@@ -61,4 +61,4 @@ def _stage(world: World, name: str, lfns: Sequence[str]) -> int:
     return sum(end.done for end in ends)
 
 
-DOG = Dog("staging", "watchdog.staging_period_s", "files on tape are asked for", run)
+DOG = Dog("staging", "watchdog.staging_period_s", "files are staged from tape", run)

@@ -55,4 +55,4 @@ def _published(world: World) -> Counts:
         after = jobs[-1].panda_id
 
 
-DOG = Dog("sweep", "watchdog.sweep_period_s", "what attempts left behind is removed", run)
+DOG = Dog("sweep", "watchdog.sweep_period_s", "leftovers of attempts are removed", run)

@@ -26,4 +26,4 @@ def run(world: World) -> Counts:
     return in_batches(world, release)
 
 
-DOG = Dog("throttle", "watchdog.throttle_period_s", "tasks that have rested go on", run)
+DOG = Dog("throttle", "watchdog.throttle_period_s", "throttled tasks resume", run)

@@ -44,4 +44,4 @@ def _end(rule: Timeout, job: Row[Any]) -> JobEnd:
     return JobEnd(job.pandaid, rule.target, rule.code, reason, job.lock_seq, source)
 
 
-DOG = Dog("timeouts", "watchdog.timeouts_period_s", "jobs that do not get on end", run)
+DOG = Dog("timeouts", "watchdog.timeouts_period_s", "stalled jobs time out", run)

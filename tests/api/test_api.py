@@ -318,7 +318,7 @@ def test_a_lost_database_is_said_and_comes_back(world: World, place: Home, serve
 def test_plain_tcp_is_loopback_only(world: World) -> None:
     for bad in ("0.0.0.0:1", "no-such-host.invalid:80", "127.0.0.1:", "::1:80", "127.0.0.1", ":1",
                 "127.0.0.1:65536"):  # fmt: skip
-        with pytest.raises(BadInput, match="is no address of this machine and a port"):
+        with pytest.raises(BadInput, match="must be an address of this machine and a port"):
             listen_tcp(bad, secure=True)
     with pytest.raises(BadInput, match=r"needs a certificate, .*service\.crt and service\.key"):
         listen_tcp("192.0.2.1:8765", secure=False)
@@ -349,7 +349,7 @@ def test_a_service_with_a_certificate(world: World, place: Home, token: str) -> 
     address = free_address(world, "localhost")
     place.certificate.write_text("no certificate")
     died = start(world)
-    assert "service.key it is no certificate and its key" in died.communicate(timeout=30)[1]
+    assert "service.key are not a certificate with its key" in died.communicate(timeout=30)[1]
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost",
          "-addext", "subjectAltName=DNS:localhost",

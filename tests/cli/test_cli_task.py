@@ -322,7 +322,7 @@ def test_log_file_of_a_job_is_unpacked(run: Run, made: Made, world: World) -> No
     path = world.ddm.path("SITE_A_DATADISK", f"test:{made.task}.log", log_name(made))
     path.chmod(0o644)
     path.write_bytes(packed.getvalue()[:50])
-    assert "no readable log" in run("log", made.task, "--job", made.jobs[1]).err
+    assert "not a readable log" in run("log", made.task, "--job", made.jobs[1]).err
     assert (value["stdout"], value["stderr"]) == ("all �\n", "")
     assert value["source"] == log_name(made)
 

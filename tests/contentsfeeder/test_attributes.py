@@ -213,8 +213,13 @@ def test_bad_attributes_are_refused(text: str) -> None:
         ({"eventRatio": 2}, {}, "[0].eventRatio", "the first input is the master"),
         ({"attributes": "np=3,of=2"}, {}, "[0].attributes", "the first input is the master"),
         ({"reusable": True}, {}, "[0].reusable", "the first input is the master"),
-        ({}, {"nFilesPerJob": 3, "ratio": 2}, "[1].attributes", "ratio and np each say"),
-        ({}, {"eventRatio": 3, "attributes": "er=2"}, "[1].eventRatio", "the attributes say it"),
+        ({}, {"nFilesPerJob": 3, "ratio": 2}, "[1].attributes", "ratio and np each set"),
+        (
+            {},
+            {"eventRatio": 3, "attributes": "er=2"},
+            "[1].eventRatio",
+            "the item's attributes set it",
+        ),
         ({"files": ["a"], "include": "b"}, {}, "[0].include", "the item already names its files"),
     ],
 )

@@ -149,7 +149,10 @@ def test_the_mover_leaves_held_outputs(world: World) -> None:
 def test_in_a_pilot_only_where_it_is_allowed(world: World) -> None:
     pilot = Pilot(world)
     [job] = pilot.made.jobs
-    with world.engine.begin() as tx, pytest.raises(Refused, match="at SITE_A none may be held"):
+    with (
+        world.engine.begin() as tx,
+        pytest.raises(Refused, match="SITE_A does not allow held jobs"),
+    ):
         jobs.hold(tx, ME, [job], None)
     allow(world)
     with world.engine.begin() as tx:

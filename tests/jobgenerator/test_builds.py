@@ -182,7 +182,7 @@ def test_a_retry_builds_again_what_failed(world: World) -> None:
 @pytest.mark.parametrize(
     ("spec", "wrong"),
     [
-        ({"jobParameters": "x"}, "where the build goes"),
+        ({"jobParameters": "x"}, "the name of its output"),
         ({"jobParameters": "${OUT} ${LIB}"}, "no value for the placeholder"),
         ({"jobParameters": "${OUT/S}"}, "no value for the placeholder"),
     ],

@@ -186,9 +186,9 @@ def test_parameters_are_checked_before_anything_is_told() -> None:
     ]
     with pytest.raises(BadInput, match="PP_SET"):
         validate(good(jobParameters=[READ, WRITE]))
-    with pytest.raises(BadInput, match="nothing to run"):
+    with pytest.raises(BadInput, match="it has no command"):
         validate(good(preproSpec={"jobParameters": " "}))
-    with pytest.raises(BadInput, match="in this job"):
+    with pytest.raises(BadInput, match="this job has no value"):
         validate(good(preproSpec={"jobParameters": "${IN}"}))
 
 

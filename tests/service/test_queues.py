@@ -124,7 +124,7 @@ def test_all_queues_whose_criteria_hold(engine: Engine) -> None:
     [
         ("1=1); drop table jedi_tasks; --", None, "comments"),
         ("1=1); drop table jedi_tasks", None, "more than one"),
-        ("1=1) or (1=1", None, "no SQL condition"),
+        ("1=1) or (1=1", None, "not an SQL condition"),
         ("vo = 'a'; delete from jedi_tasks", None, "more than one"),
         ("vo = 'a' /* no */", None, "comments"),
         ("vo IN (SELECT vo FROM jedi_users)", None, "SELECT"),
@@ -143,7 +143,7 @@ def test_all_queues_whose_criteria_hold(engine: Engine) -> None:
         ("vo = ?", None, "has no value"),
         ("vo = :p1", "p1:a,p2:b", "the criteria do not use p2"),
         ("vo = :p1", "p1:a,p1:b", "p1 stands twice"),
-        ("vo = :p1", "p1", "no name:value"),
+        ("vo = :p1", "p1", "not name:value"),
         (None, "p1:a", "without criteria"),
         ("coreCount = :p1", "p1:many", "compared with a number"),
         ("coreCount = 99999999999999999999", None, "compared with a number"),
@@ -151,7 +151,7 @@ def test_all_queues_whose_criteria_hold(engine: Engine) -> None:
         ("coreCount LIKE '1%'", None, "LIKE compares text"),
         ("coreCount", None, "not allowed"),
         ("vo IN ()", None, "is never true"),
-        ("vo =", None, "no SQL condition"),
+        ("vo =", None, "not an SQL condition"),
         ("taskName LIKE '\\'", None, "ends with a backslash"),
         ("taskName LIKE 'a\\\\\\'", None, "ends with a backslash"),
         ("taskName ILIKE :p1", "p1:a\\", "ends with a backslash"),
@@ -169,7 +169,7 @@ def test_all_queues_whose_criteria_hold(engine: Engine) -> None:
         ("NOT " * 60 + "vo = 'a'", None, "nested too deeply"),
         ("coreCount = " + "- " * 60 + "1", None, "nested too deeply"),
         ("vo = " + "lower(" * 60 + "vo" + ")" * 60, None, "nested too deeply"),
-        (" OR ".join(["vo = 'a'"] * 2000), None, "joins more than"),
+        (" OR ".join(["vo = 'a'"] * 2000), None, "join more than"),
         ("NOT vo = " * 900 + "'a'", None, "nested too deeply"),
         ("vo = 'a'" + "::text" * 5000, None, "nested too deeply"),
     ],
@@ -350,7 +350,7 @@ def test_special_permissions_are_letters(engine: Engine) -> None:
         assert set_user(tx, "me", "anna", "production", "sk") == User("anna", "production", "sk")
         assert set_user(tx, "me", "anna", None, None) == User("anna", "production", "sk")
         assert set_user(tx, "me", "anna", "user", "") == User("anna", "user", "")
-        with pytest.raises(BadInput, match="x permits nothing"):
+        with pytest.raises(BadInput, match="x is not a known letter"):
             set_user(tx, "me", "anna", None, "sx")
 
 

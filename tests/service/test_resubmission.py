@@ -212,7 +212,7 @@ def test_a_task_makes_lost_files_again(world: World, made: int, into: str) -> No
         found = problems(
             world, taskName="r", jobParameters=items, **lost | {"lostFiles": ["p.000002"]}
         )
-        assert "is in a:p still" in found["lostFiles"]
+        assert "still exists in a:p" in found["lostFiles"]
     done = submit(world, taskName="r", nFilesPerJob=2, jobParameters=items, **lost)
     assert done.created
     cycle(world)

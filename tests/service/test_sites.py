@@ -173,7 +173,7 @@ def test_all_mistakes_of_a_site_file_are_told_at_once(engine: Engine) -> None:
             "- {site: A, endpoints: [{ddm_endpoint: X, path: p}]}\n"
             "- {site: B, endpoints: [{ddm_endpoint: X, path: q}]}",
             "B.endpoints[0]",
-            "another way",
+            "describes it differently",
         ),
     ],
 )

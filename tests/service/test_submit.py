@@ -246,10 +246,9 @@ def test_warnings_of_what_the_jobs_would_meet(world: World, submit: Submit) -> N
     items = [INPUT, second, three, out]
     warned = submit(document(jobParameters=items, **keys)).warnings
     assert warned == (
-        "Output o.${SN} makes names that files of demo:in have, such as o.000001: a job that reads "
-        "one gets another serial number.",
-        "sourceName b is a file of demo:second, too: no job is made that would write its output "
-        "over that.",
+        "Output o.${SN} can produce names of existing files of demo:in, such as o.000001: a job "
+        "that reads one gets another serial number.",
+        "sourceName b is a file of demo:second, too: JEDI makes no job that would overwrite it.",
         "A job needs 3 files of demo:three, which has 2: the task would wait for more.",
     )
     fine = [INPUT, second, {**OUTPUT, "value": "> p.${SN}", "dataset": "a:other"}]

@@ -529,7 +529,7 @@ def test_what_the_pilot_printed_is_shown(field: Field) -> None:
     field.sql("UPDATE jedi_jobs SET pilot_id = 'SITE_A.1'")
     field.home.pilot_logs.mkdir(parents=True)
     with field.engine.begin() as tx:
-        with pytest.raises(NotFound, match="no log of a pilot here"):
+        with pytest.raises(NotFound, match="no pilot log"):
             jobs.pilot_printed(tx, field.home.pilot_logs, made.jobs[0])
         (field.home.pilot_logs / "SITE_A.1.log").write_text("no python3 here\n")
         printed = jobs.pilot_printed(tx, field.home.pilot_logs, made.jobs[0])

@@ -487,4 +487,6 @@ def test_by_hand(world: World) -> None:
     said = shell.run("user", "notify", "--mail", "me@example.org", "--webhook", "")
     assert said == f"{caller()} gets notices of tasks and jobs by mail to me@example.org.\n"
     assert "Write https" in shell.run("user", "notify", "--webhook", "example.org", code=2)
-    assert "may say how" in shell.run("user", "notify", "eve", "--mail", "e@example.org", code=1)
+    assert "may change the notifications" in shell.run(
+        "user", "notify", "eve", "--mail", "e@example.org", code=1
+    )
