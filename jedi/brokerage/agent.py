@@ -29,8 +29,8 @@ from jedi.taskbuffer.tasks.tasks import Move
 
 @dataclass(frozen=True, eq=False)
 class BrokerageItem:
-    """A claimed task, the world as it was, its input and the work that is left to it; `pledges` is
-    the work of all nuclei, that of tasks assigned in this cycle included."""
+    """A claimed task, the snapshot of sites, the task's input and remaining work; `pledges` is the
+    work of all nuclei, that of tasks assigned in this cycle included."""
 
     row: Row[Any]
     snapshot: Snapshot

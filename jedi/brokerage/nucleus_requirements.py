@@ -1,4 +1,4 @@
-"""Input of the choice of a nucleus: the world with its free space, and the needs of the task."""
+"""Input of the choice of a nucleus: the snapshot with measured space, and the needs of the task."""
 
 from __future__ import annotations
 

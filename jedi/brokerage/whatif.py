@@ -1,4 +1,4 @@
-"""A choice for people and programs, site by site, and what another world would change in it."""
+"""A broker's choice site by site, and how changes of the snapshot change it."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def views(choice: SiteChoice) -> list[SiteView]:
 
 
 def differences(before: SiteChoice, after: SiteChoice) -> list[SiteDifference]:
-    """What another world or other knobs change: sites gained and lost, other weights, sites that
+    """What another snapshot or other knobs change: sites gained and lost, other weights, sites that
     are kept or refused now without being chosen, and those that are refused for other reasons."""
     old, new = ({one.site: one for one in views(choice)} for choice in (before, after))
     was, now = (dict(chosen(choice)) for choice in (before, after))

@@ -1,4 +1,4 @@
-"""`jedi snapshot`: the world that brokers see, as a file."""
+"""`jedi snapshot`: the data that brokers use, as a file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from jedi.cli.common import application, reading
 
-snapshot_app = application("The world that brokers see, as a file for `jedi-task plan`.")
+snapshot_app = application("The data that brokers use, as a file for `jedi-task plan`.")
 GROUPS = {"snapshot": snapshot_app}
 
 
@@ -33,7 +33,7 @@ def export(
 
     Its form is in docs/plan.md.
 
-    Example: `jedi snapshot export world.json --dataset user.me:texts`
+    Example: `jedi snapshot export snapshot.json --dataset user.me:texts`
     """
     from jedi.service import system_state
 

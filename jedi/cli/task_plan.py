@@ -21,7 +21,7 @@ def plan(
     seed: Annotated[
         int | None, typer.Option("--seed", min=0, help="Seed; default the snapshot's, or 0.")
     ] = None,
-    world: Annotated[
+    snapshot: Annotated[
         Path | None,
         typer.Option(
             "--snapshot", exists=True, dir_okay=False,
@@ -43,9 +43,9 @@ def plan(
 
     text, format = read_task_file(file)
     other = planning.Alternative(knobs or (), sites or ())
-    if world:
+    if snapshot:
         found = planning.recorded(
-            system_state.read(world.read_text()), caller(), text, format, seed, other
+            system_state.read(snapshot.read_text()), caller(), text, format, seed, other
         )
     else:
         with reading() as (tx, ddm):
@@ -60,7 +60,7 @@ def plan(
 def _tell(found: PlanWithAlternative) -> None:
     _tell_plan(found.plan)
     if found.then:
-        console().print("\nIn the other world:")
+        console().print("\nWith these changes:")
         _tell_plan(found.then)
         show_differences(found.differences)
 

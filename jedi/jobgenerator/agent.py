@@ -24,7 +24,7 @@ from jedi.jobgenerator.outcome import (
     Merges,
     NoJobs,
     nowhere,
-    told,
+    status_and_reason,
     too_few,
 )
 from jedi.jobgenerator.propose import propose
@@ -204,6 +204,8 @@ def _move(jedi_task_id: int, lock_seq: int, outcome: GenerationOutcome, wait_s: 
     seconds."""
     match outcome:
         case Made(_, jobs):
-            return Move(jedi_task_id, lock_seq, *told(outcome), wait_s=0.0 if jobs else wait_s)
+            return Move(
+                jedi_task_id, lock_seq, *status_and_reason(outcome), wait_s=0.0 if jobs else wait_s
+            )
         case NoJobs(code, reason, target, wait_s, facts):
             return Move(jedi_task_id, lock_seq, target, code, reason, facts, wait_s)

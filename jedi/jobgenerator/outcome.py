@@ -48,7 +48,7 @@ class NoJobs:
 GenerationOutcome = Made | NoJobs
 
 
-def told(made: Made) -> tuple[str, str, str]:
+def status_and_reason(made: Made) -> tuple[str, str, str]:
     """The status of a task that gets jobs, with the code and the sentence of the reason."""
     task, jobs = made.task, made.jobs
     if jobs is None:

@@ -94,8 +94,8 @@ class Findings:
         return {name: n for name, n in counts.items() if n}
 
     @property
-    def told(self) -> list[str]:
-        """What the reason says besides the inputs: what was made and is gone."""
+    def losses(self) -> list[str]:
+        """Outputs and logs that are gone, for the reason."""
         counts = (("lost", "output"), ("lost_logs", "log"))
         return [f"{self.facts[name]} {kind} files are gone from data management"
                 for name, kind in counts if name in self.facts]  # fmt: skip
@@ -174,7 +174,7 @@ class PostProcessing:
         failed = sum(d.failed for d in masters)
         missing = sum(d.missing for d in masters)
         counted = [f"{n} {what}" for n, what in ((failed, "failed"), (missing, "missing")) if n]
-        details = ", ".join(counted + doubts + found.told)
+        details = ", ".join(counted + doubts + found.losses)
         reason = f"{reason}{details and f'; {details}'}."
         percent = _percent_done(masters)
         if target == "finished" and percent < wishes.goal:

@@ -49,7 +49,7 @@ def clean(
         )
     must_be_over(tx, [jedi_task_id])
     if not dry_run:
-        reason = told(who, keep_days, comment)
+        reason = reason_of(who, keep_days, comment)
         purging.keep_task_until(tx, jedi_task_id, DAY_S * keep_days, "jedi-task", reason)
         if keep_days:
             must_stay(purging.going(tx, [jedi_task_id]))
@@ -86,7 +86,7 @@ def must_stay(going: Iterable[int]) -> None:
         )
 
 
-def told(who: str, keep_days: float, comment: str | None) -> str:
+def reason_of(who: str, keep_days: float, comment: str | None) -> str:
     """Return the sentence for the logs of jobs."""
     why = f": {comment}" if comment else ""
     how = f"stay {keep_days:g} more days" if keep_days else "may be removed now"

@@ -76,7 +76,7 @@ def command(
     if name == "reassign":
         problems += _wrong_place(tx, jedi_task_id, arguments)
     if name == "incexec":
-        _told(tx, jedi_task_id)
+        _must_be_preprocessed(tx, jedi_task_id)
     if name == "incexec" and not problems:
         problems += _wrong_parameters(tx, who, jedi_task_id, arguments.get("parameters", {}))
     if problems:
@@ -109,7 +109,7 @@ def _runnable(tx: Connection, jedi_task_id: int, arguments: Mapping[str, Any]) -
         )
 
 
-def _told(tx: Connection, jedi_task_id: int) -> None:
+def _must_be_preprocessed(tx: Connection, jedi_task_id: int) -> None:
     """Refuse if the task has a pre-processing job that has not reported its result."""
     if preprocessing.lies_ahead(tx, jedi_task_id):
         raise Refused(

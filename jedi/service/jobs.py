@@ -331,7 +331,7 @@ def purge(
         cleaning.must_stay(job.panda_id for job in jobs if job.purged_at)
     of_tasks = sorted({job.jedi_task_id for job in jobs})
     cleaning.must_be_over(tx, of_tasks)
-    reason = cleaning.told(who, keep_days, comment)
+    reason = cleaning.reason_of(who, keep_days, comment)
     purging.keep_until(tx, panda_ids, cleaning.DAY_S * keep_days, AGENT, reason)
     if keep_days:
         cleaning.must_stay(job for job in purging.going(tx, of_tasks) if job in panda_ids)

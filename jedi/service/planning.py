@@ -68,7 +68,7 @@ def now(
 def recorded(
     known: SystemState, who: str, text: str, format: str, seed: int | None, other: Alternative
 ) -> PlanWithAlternative:
-    """Plan a task in the world of a snapshot. Its owner has no special permissions. Checks that
+    """Plan a task by a snapshot. Its owner has no special permissions. Checks that
     need a database are left out."""
     params, problems = examine(parse_text(text, format))
     if params is None or problems:

@@ -1,4 +1,4 @@
-"""What a plan is made from: the world as the database and data management have it, or a file."""
+"""The data of a plan: from the database and data management, or from a snapshot file."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from jedi.core.holds import BY_REASON
-from jedi.simulator.lives import JobTimes, Part, hours_after
+from jedi.simulator.job_times import JobTimes, Part, hours_after
 from jedi.simulator.record import Record, Sample
 from jedi.simulator.scenario import ScenarioSite
 from jedi.spec.arrays import Bools, Numbers

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jedi.core.errors import JediError
-from jedi.simulator.lives import BOOSTED
+from jedi.simulator.job_times import BOOSTED
 from jedi.simulator.measure import Curve, SimulationOutcome
 
 if TYPE_CHECKING:

@@ -282,16 +282,16 @@ def params_page() -> str:
     parts += [
         "## Kept, not acted upon",
         "These are stored and shown, and `jedi-task submit` warns of them.",
-        _told("what happens instead", unsupported.KEPT, unsupported.ITEM_KEPT),
+        _with_advice("what happens instead", unsupported.KEPT, unsupported.ITEM_KEPT),
         "## Refused",
         "These are legal JEDI, but not here.",
-        _told("what to do instead", unsupported.TASK_KEYS, unsupported.ITEM_KEYS),
+        _with_advice("what to do instead", unsupported.TASK_KEYS, unsupported.ITEM_KEYS),
     ]
     return _page(parts)
 
 
-def _told(what: str, task: Mapping[str, str], items: Mapping[str, str]) -> str:
-    """Keys of tasks and of their items, and what is told of them."""
+def _with_advice(what: str, task: Mapping[str, str], items: Mapping[str, str]) -> str:
+    """Keys of tasks and of their items, each with its advice."""
     rows = [(f"`{key}`", text) for key, text in task.items()]
     rows += [(f"`{key}` of an item", text) for key, text in items.items()]
     return _grid(("key", what), rows)

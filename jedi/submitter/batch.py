@@ -159,7 +159,7 @@ class BatchEngine:
         name = start.pilot_id
         secrets = self._place / f"{name}.env"
         secrets.touch(0o600)
-        told = local.told(slot, start.token).items()
+        told = local.pilot_environment(slot, start.token).items()
         secrets.write_text("".join(f"{key}={shlex.quote(value)}\n" for key, value in told))
         job = Job(self._spec(slot, start, secrets))
         script = self._file(name, "job")

@@ -58,7 +58,7 @@ class LocalEngine:
         for pilot in starts:
             argv = command(slot, pilot.pilot_id, pilot.account)
             log = self._logs / f"{pilot.pilot_id}.log"
-            self._children[pilot.pilot_id] = start(argv, told(slot, pilot.token), log)
+            self._children[pilot.pilot_id] = start(argv, pilot_environment(slot, pilot.token), log)
         noted = {p.pilot_id: processes.note(self._children[p.pilot_id].pid) for p in starts}
         return Sent({pilot: Handle(process) for pilot, process in noted.items() if process})
 
@@ -99,7 +99,7 @@ def command(
     return [slot.python, "-I", str(folder or PILOT), *(word for pair in words for word in pair)]
 
 
-def told(slot: Slot, token: str) -> dict[str, str]:
+def pilot_environment(slot: Slot, token: str) -> dict[str, str]:
     """Return the settings that a pilot gets outside its command line, which other users can
     read."""
     certificate = {"JEDI_PILOT_CERTIFICATE": str(slot.certificate)} if slot.certificate else {}
@@ -107,7 +107,7 @@ def told(slot: Slot, token: str) -> dict[str, str]:
 
 
 def start(argv: list[str], secrets: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
-    """Start a pilot that outlives us and knows of the world only what it needs."""
+    """Start a pilot that outlives us and gets only the environment that it needs."""
     crash = {name: os.environ[name] for name in _CRASH if name in os.environ}
     with log.open("ab") as output:
         return subprocess.Popen(

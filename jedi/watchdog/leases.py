@@ -33,7 +33,7 @@ def run(world: World) -> Counts:
 
 
 def _move(task: Row[Any], max_deaths: int, retry_s: float) -> Move:
-    target = aside(task.status)
+    target = status_aside(task.status)
     reason = (
         f"Processes that worked on the task in status {task.status} died {max_deaths} times in a "
         f"row, the last one was {task.lockedby}."
@@ -42,7 +42,7 @@ def _move(task: Row[Any], max_deaths: int, retry_s: float) -> Move:
     return Move(task.jeditaskid, task.lock_seq, target, _CODE, reason, wait_s=wait_s)
 
 
-def aside(status: str) -> str:
+def status_aside(status: str) -> str:
     """Return the status of a task that no agent can work on; without a legal move it only waits."""
     ways = ("exhausted", "tobroken")
     return next((target for target in ways if states.TASK.allows(status, target)), status)

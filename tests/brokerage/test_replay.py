@@ -1,4 +1,4 @@
-"""Decisions of real tasks made again, to the bit, and in other worlds."""
+"""Decisions of real tasks made again, to the bit, and with changed snapshots."""
 
 # Raw UPDATEs: a stored decision is altered, so that its replay must differ.
 

@@ -1,4 +1,4 @@
-"""Plans tell what then happens; they write nothing; a file of the world gives the same plan."""
+"""Plans tell what then happens; they write nothing; a snapshot file gives the same plan."""
 
 # Raw UPDATEs: measurements of jobs that do not run here.
 

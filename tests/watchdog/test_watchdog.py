@@ -40,7 +40,7 @@ from jedi.taskbuffer.tasks.tasks import Move
 from jedi.watchdog.agent import WatchDog
 from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import Counts, walk
-from jedi.watchdog.leases import aside
+from jedi.watchdog.leases import status_aside
 
 HOUR, DAY = 3600.0, 86_400.0
 
@@ -174,11 +174,11 @@ def test_work_that_succeeds_forgives_deaths(world: World) -> None:
 
 
 def test_where_nobody_can_work_a_task_goes_aside_or_waits(world: World) -> None:
-    assert aside("running") == "exhausted"
-    assert aside("rerefine") == "tobroken"
-    assert aside("aborting") == "aborting"
+    assert status_aside("running") == "exhausted"
+    assert status_aside("rerefine") == "tobroken"
+    assert status_aside("aborting") == "aborting"
     assert all(a == b or states.TASK.allows(a, b) for a in states.TASK_STATES
-               for b in [aside(a)])  # fmt: skip
+               for b in [status_aside(a)])  # fmt: skip
     with world.engine.begin() as tx:
         insert_task(tx, "aborting")
         tx.execute(text("UPDATE jedi_tasks SET worker_deaths = 3, lockedby = 'w'"))

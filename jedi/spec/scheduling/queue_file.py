@@ -55,7 +55,7 @@ def read_queues(text: str) -> list[QueueEntry]:
 def check_queues(queues: list[QueueEntry], columns: Mapping[str, str]) -> None:
     """BadInput with everything that does not go together among all queues there will be, and with
     every criterion that is none; `columns` are those of jedi_tasks, as for `compile_criterion`."""
-    problems = [*_criteria(queues, columns), *_repeated(queues), *_homeless(queues)]
+    problems = [*_criteria(queues, columns), *_repeated(queues), *_wrong_partitions(queues)]
     if problems:
         raise BadInput(problems)
 
@@ -88,7 +88,7 @@ def _repeated(queues: list[QueueEntry]) -> list[Problem]:
     return problems
 
 
-def _homeless(queues: list[QueueEntry]) -> Iterator[Problem]:
+def _wrong_partitions(queues: list[QueueEntry]) -> Iterator[Problem]:
     """Every chain of partitions ends at one that stands in none."""
     partition = {q.queue_id: q.partitionid for q in queues}
     for q in queues:

@@ -1,4 +1,4 @@
-"""What a broker knows of the world: one immutable value, kept with every decision.
+"""Snapshot: the data that a broker uses, one immutable value, kept with every decision.
 
 Each property of sites is a column, in the order of `sites`. Where the database says 0 or NULL for
 "no limit" or "unknown", the column says infinity, so that filters compare plain numbers.

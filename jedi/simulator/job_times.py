@@ -1,4 +1,4 @@
-"""The lives of simulated jobs as columns, and whose curve each part of them belongs to."""
+"""The times of simulated jobs in columns, and the curve that each part of a job belongs to."""
 
 from __future__ import annotations
 
