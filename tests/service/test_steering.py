@@ -1,5 +1,7 @@
 """Who somebody is, and who may steer the system."""
 
+# Raw UPDATEs: every user is an ordinary one, also whoever runs the test.
+
 from __future__ import annotations
 
 import os
