@@ -37,4 +37,4 @@ def _after(engine: Engine, tasks: int) -> dict[str, float]:
 
     real.until(told)
     with engine.begin() as tx:
-        return {row.agent: row.rss_kb / 1024 for row in agents.all_agents(tx)}
+        return {row.agent: (row.rss_kb or 0) / 1024 for row in agents.all_agents(tx)}

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
 from jedi.agent.base import TaskAgent
 from jedi.brokerage.brokers import broker_of
@@ -21,8 +20,10 @@ from jedi.core.errors import JediError
 from jedi.spec.sites.decision import Pledge
 from jedi.spec.sites.request import InputAvailability
 from jedi.spec.sites.snapshot import Snapshot
+from jedi.spec.tasks.rows import ClaimedTask
 from jedi.taskbuffer.sites import decisions
 from jedi.taskbuffer.sites import snapshot as snapshots
+from jedi.taskbuffer.sites.decisions import InputFileCount
 from jedi.taskbuffer.tasks import tasks
 from jedi.taskbuffer.tasks.tasks import Move
 
@@ -32,15 +33,15 @@ class BrokerageItem:
     """A claimed task, the snapshot of sites, the task's input and remaining work; `pledges` is the
     work of all nuclei, that of tasks assigned in this cycle included."""
 
-    row: Row[Any]
+    row: ClaimedTask
     snapshot: Snapshot
-    inputs: Sequence[Row[Any]]
+    inputs: Sequence[InputFileCount]
     days: float
     pledges: list[Pledge]
 
     @property
     def jedi_task_id(self) -> int:
-        return int(self.row.jeditaskid)
+        return int(self.row.jedi_task_id)
 
     @property
     def lock_seq(self) -> int:
@@ -69,7 +70,7 @@ class TaskBroker(TaskAgent[BrokerageItem, Chosen]):
         if not rows:
             return []
         snapshot = measured(snapshots.load(tx), self.world.ddm.space)
-        ids = [row.jeditaskid for row in rows if self._broker(row).wants_data]
+        ids = [row.jedi_task_id for row in rows if self._broker(row).wants_data]
         inputs = decisions.inputs(tx, ids) if ids else {}
         days = decisions.work_of(tx, ids) if ids else {}
         pledges = decisions.work_at_nuclei(tx) if ids else []
@@ -77,8 +78,8 @@ class TaskBroker(TaskAgent[BrokerageItem, Chosen]):
             BrokerageItem(
                 row,
                 snapshot,
-                inputs.get(row.jeditaskid, ()),
-                days.get(row.jeditaskid, 0.0),
+                inputs.get(row.jedi_task_id, ()),
+                days.get(row.jedi_task_id, 0.0),
                 pledges,
             )
             for row in rows
@@ -89,7 +90,7 @@ class TaskBroker(TaskAgent[BrokerageItem, Chosen]):
         broker, row = self._broker(item.row), item.row
         need = need_of(row, self.world.knobs)
         if broker.wants_data:
-            waits = clock.now() - (row.statechangetime or clock.now())
+            waits = clock.now() - (row.state_change_time or clock.now())
             need = with_data(
                 need,
                 row.workqueue_id or 0,
@@ -105,12 +106,12 @@ class TaskBroker(TaskAgent[BrokerageItem, Chosen]):
             )
         return Chosen(choice, need, broker)
 
-    def _broker(self, row: Row[Any]) -> NucleusBroker:
-        return broker_of(row.vo or "", row.prodsourcelabel or "", self.world.knobs).nucleus
+    def _broker(self, row: ClaimedTask) -> NucleusBroker:
+        return broker_of(row.vo or "", row.prod_source_label or "", self.world.knobs).nucleus
 
     def _data(self, item: BrokerageItem) -> InputAvailability:
         """Where the input lies, dataset by dataset."""
-        names = [(one.datasetname, one.nfiles) for one in item.inputs]
+        names = [(one.dataset_name, one.n_files) for one in item.inputs]
         return data_of(item.snapshot, names, self.world.ddm.replicas, self.world.knobs)
 
     def apply(self, tx: Connection, results: Sequence[tuple[BrokerageItem, Chosen]]) -> None:

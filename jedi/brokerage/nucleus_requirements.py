@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from jedi.spec.jobs.demand import Demand, InputSize
 from jedi.spec.sites.decision import Pledge
 from jedi.spec.sites.request import InputAvailability, Request
 from jedi.spec.sites.snapshot import Snapshot
+from jedi.spec.tasks.rows import ClaimedTask
 
 
 class FreeSpace(Protocol):
@@ -59,7 +60,7 @@ def data_of(
     return of_replicas(snapshot, found, knobs.taskbroker.complete_percent)
 
 
-def need_of(row: Any, knobs: Knobs) -> Requirements:
+def need_of(row: ClaimedTask, knobs: Knobs) -> Requirements:
     """Return the needs of a task (a row of jedi_tasks) on a nucleus, independent of its data."""
     return Requirements(
         demand=Demand.of(row, None).roomier(knobs.broker.spare_work_mb),

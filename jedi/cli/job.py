@@ -21,7 +21,8 @@ from jedi.host.home import Home
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from jedi.service.jobs import JobDetails, OneJob, UsedFile
+    from jedi.service.jobs import JobDetails
+    from jedi.taskbuffer.jobs.one_job import OneJob, UsedFile
 
 app = application(
     "Jobs: look at one, hold it, release it, cancel it, have what it made. Each command names "

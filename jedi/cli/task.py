@@ -49,7 +49,8 @@ from jedi.core.terminal import harmless
 
 if TYPE_CHECKING:
     from jedi.service.submission import Submitted
-    from jedi.service.tasks import FailureCause, FileSummary, JobSummary, TaskDetails
+    from jedi.service.tasks import JobSummary, TaskDetails
+    from jedi.taskbuffer.reports.listings import FailureCause, FileSummary
 
 app = application(
     "Tasks: submit them, look at them, steer them, get what they made.\n\n"

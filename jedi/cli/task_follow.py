@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Group
     from sqlalchemy import Engine
 
-    from jedi.service.tasks import TaskSummary
+    from jedi.taskbuffer.reports.listings import TaskSummary
 
 POLL_S = 0.5
 HELD = ("pending", "throttled", "paused", "staging", "exhausted")

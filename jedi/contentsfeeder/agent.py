@@ -47,18 +47,20 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
         rows = datasets.claim_to_feed(tx, self.world.me, self.lease_s, limit, recheck_s)
         if not rows:
             return []
-        ids = [row.jeditaskid for row in rows]
+        ids = [row.jedi_task_id for row in rows]
         params = new_tasks.params_of(tx, ids)
         recovery.rename(tx, ids)
         inputs = datasets.inputs(tx, ids)
-        names = {one.datasetname for one in inputs if one.due and one.type == "input"}
+        names = {one.dataset_name for one in inputs if one.due and one.type == "input"}
         made = datasets.producers(tx, names)
-        datasets.note_look(tx, [one.datasetid for one in inputs if one.due])
-        live = [(one.datasetname, one.jeditaskid) for one in made if one.live]
+        datasets.note_look(tx, [one.dataset_id for one in inputs if one.due])
+        live = [(one.dataset_name, one.jedi_task_id) for one in made if one.live]
         only = recovery.made_of(tx, {i: lost for i in ids if (lost := lost_of(params[i]))})
         default = int(self.world.knobs.attempts.max_attempt)
         return [
-            feed_task(row, params[row.jeditaskid], inputs, live, default, only.get(row.jeditaskid))
+            feed_task(
+                row, params[row.jedi_task_id], inputs, live, default, only.get(row.jedi_task_id)
+            )
             for row in rows
         ]
 
@@ -249,7 +251,7 @@ def _ours(
     parents = family.parents(tx, unusable) if unusable else {}
     left = {i: row for i, row in parents.items() if row.status in family.RUINED}
     return [
-        (task, Wait("parent_failed", f"Its parent, task {row.jeditaskid}, is {row.status}."))
+        (task, Wait("parent_failed", f"Its parent, task {row.jedi_task_id}, is {row.status}."))
         if (row := left.get(task.jedi_task_id))
         else (task, out)
         for task, out in results
@@ -260,7 +262,7 @@ def _made(tx: Connection, waiting: Sequence[FeedTask]) -> set[int]:
     """Tasks one of whose inputs was being made when it was looked up, and is so no more: nobody
     will call these tasks again."""
     names = {one.name for task in waiting for one in task.datasets if one.produced}
-    live = {one.datasetname for one in datasets.producers(tx, names) if one.live}
+    live = {one.dataset_name for one in datasets.producers(tx, names) if one.live}
     return {
         task.jedi_task_id
         for task in waiting

@@ -11,12 +11,13 @@ from jedi.contentsfeeder.select import Selection
 from jedi.spec.datasets import physical
 from jedi.spec.datasets.dataset import Attributes
 from jedi.spec.splitting.split_rules import SplitRules
+from jedi.spec.tasks.rows import ClaimedTask, FedDataset
 
 
 def feed_task(
-    row: Any,
+    row: ClaimedTask,
     params: Mapping[str, Any],
-    inputs: Sequence[Any],
+    inputs: Sequence[FedDataset],
     produced: Collection[tuple[str, int]],
     max_attempt: int,
     only: Mapping[str, Collection[str]] | None,
@@ -25,32 +26,32 @@ def feed_task(
     datasets, also of other tasks, with what they were fed (`files`) and whether they are `due`;
     `produced`: datasets that living tasks make, with these; `only`: by dataset, the files that
     lost ones were made of."""
-    ours = [one for one in inputs if one.jeditaskid == row.jeditaskid]
-    masters = [one for one in ours if one.masterid is None]
+    ours = [one for one in inputs if one.jedi_task_id == row.jedi_task_id]
+    masters = [one for one in ours if one.master_id is None]
     parent = row.parent_tid if params.get("noWaitParent") else None
     rules, per_job = SplitRules.model_validate(row.rules or {}), params.get("nFilesPerJob") or 1
     return FeedTask(
-        jedi_task_id=row.jeditaskid,
+        jedi_task_id=row.jedi_task_id,
         lock_seq=row.lock_seq,
         needs_nucleus=needs_nucleus(
-            row.prodsourcelabel, asked=bool(row.nucleus), placed=bool(row.site or row.cloud)
+            row.prod_source_label, asked=bool(row.nucleus), placed=bool(row.site or row.cloud)
         ),
         datasets=tuple(_dataset(one, params, produced, parent, only) for one in ours if one.due),
         max_attempt=1 if rules.disable_auto_retry else params.get("maxAttempt", max_attempt),
         max_failure=params.get("maxFailure"),
         n_files=params.get("nFiles"),
         files_fed=sum(one.files for one in masters),
-        files_released=sum(one.nfilestobeused for one in masters),
+        files_released=sum(one.n_files_to_be_used for one in masters),
         n_events=params.get("nEvents"),
-        events_fed=sum(one.nevents or 0 for one in masters),
+        events_fed=sum(one.n_events or 0 for one in masters),
         n_pseudo_files=1 if rules.by_events else params.get("nFiles") or per_job,
         rules=rules,
         bunch=rules.events_per_job or per_job,
         least_events=params.get("skipShortInput", 0) and params.get("nEventsPerInputFile", 0),
         whole_jobs=params.get("skipShortOutput", 0) and (rules.files_per_job or 0),
         skipped=tuple(params.get("skipFilesUsedBy", ())),
-        parent=None if row.parent_tid == row.jeditaskid else row.parent_tid,
-        status=row.oldstatus if row.status == "pending" else row.status,
+        parent=None if row.parent_tid == row.jedi_task_id else row.parent_tid,
+        status=(row.old_status if row.status == "pending" else None) or row.status,
         periodical=row.period is not None,
     )
 
@@ -62,42 +63,42 @@ def lost_of(params: Mapping[str, Any]) -> tuple[str, Sequence[str]] | None:
 
 
 def _dataset(
-    row: Any,
+    row: FedDataset,
     params: Mapping[str, Any],
     produced: Collection[tuple[str, int]],
     parent: int | None,
     only: Mapping[str, Collection[str]] | None,
 ) -> InputDataset:
     """A dataset to feed; what only the `parent` makes need not be waited for."""
-    makers = {maker for name, maker in produced if name == row.datasetname}
+    makers = {maker for name, maker in produced if name == row.dataset_name}
     named = params.get("pfnList", ()) if row.type == "pseudo_input" else ()
     return InputDataset(
-        dataset_id=row.datasetid,
-        name=row.datasetname,
+        dataset_id=row.dataset_id,
+        name=row.dataset_name,
         type=row.type,
-        is_master=row.masterid is None,
+        is_master=row.master_id is None,
         produced=bool(makers),
         eager=makers == {parent},
         followed=row.status == "running",
-        n_files=row.nfiles,
-        n_events=row.nevents or 0,
+        n_files=row.n_files,
+        n_events=row.n_events or 0,
         selection=_selection(row, params, only),
-        master_id=row.masterid,
+        master_id=row.master_id,
         told=[PseudoFile(one.lfn, nevents=one.nevents) for one in physical.files(named)],
     )
 
 
 def _selection(
-    dataset: Any, params: Mapping[str, Any], only: Mapping[str, Collection[str]] | None
+    dataset: FedDataset, params: Mapping[str, Any], only: Mapping[str, Collection[str]] | None
 ) -> Selection:
     """What the item that names a dataset, or its container, says of its files; or those `only`
     that lost files were made of."""
     if dataset.type != "input":
         return Selection()
-    names = {dataset.datasetname, dataset.containername}
+    names = {dataset.dataset_name, dataset.container_name}
     items = [i for i in params["jobParameters"] if i.get("param_type") == "input"]
     item: dict[str, Any] = next((i for i in items if names & {*i["dataset"].split(",")}), {})
-    found = Selection.of(item, Attributes.parse(dataset.attributes), dataset.datasetid)
+    found = Selection.of(item, Attributes.parse(dataset.attributes), dataset.dataset_id)
     if only is None:
         return found
-    return replace(found, files=frozenset(only.get(dataset.datasetname, ())))
+    return replace(found, files=frozenset(only.get(dataset.dataset_name, ())))

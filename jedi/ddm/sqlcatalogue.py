@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row
+from sqlalchemy import Connection, Engine
 
 from jedi.core.errors import NotFound, Refused
 from jedi.ddm.content import adler32
@@ -32,6 +32,7 @@ from jedi.ddm.interface import (
 from jedi.ddm.storage import Storage, valid_dataset, valid_lfn
 from jedi.spec.datasets.dataset import FileKey
 from jedi.taskbuffer.inputs import catalogue
+from jedi.taskbuffer.inputs.catalogue import CatalogueFile
 
 _COLUMNS = ("lfn", "size", "adler32", "guid", "nevents", "boundary", "lumiblock")
 
@@ -226,7 +227,7 @@ class SqlCatalogueDDM(Directories):
 
     # What is where
 
-    def _counted(self, rows: Iterable[Row[Any]]) -> dict[FileKey, FileInfo]:
+    def _counted(self, rows: Iterable[CatalogueFile]) -> dict[FileKey, FileInfo]:
         """The events of these files, counted where a replica lies and noted."""
         places = {
             self.path(endpoint, row.name, row.lfn): row
@@ -242,12 +243,12 @@ class SqlCatalogueDDM(Directories):
             counted |= named
         return counted
 
-    def _find(self, files: Collection[FileKey]) -> list[Row[Any]]:
+    def _find(self, files: Collection[FileKey]) -> list[CatalogueFile]:
         """Those of these files (datasets by their canonical names) that are known."""
         with self._engine.begin() as tx:
             return catalogue.find_files(tx, [n for n, _ in files], [lfn for _, lfn in files])
 
-    def _known_endpoints(self, row: Row[Any]) -> list[str]:
+    def _known_endpoints(self, row: CatalogueFile) -> list[str]:
         """Where a file lies, of the endpoints that are configured, in their order."""
         return [endpoint for endpoint in self._storages if endpoint in row.endpoints]
 
@@ -282,7 +283,7 @@ def _constituents(tx: Connection, name: str) -> list[str]:
     return flatten(name, lambda name: _one(known, name))
 
 
-def _file(row: Row[Any]) -> FileInfo:
+def _file(row: CatalogueFile) -> FileInfo:
     return FileInfo(**{column: getattr(row, column) for column in _COLUMNS})
 
 

@@ -92,7 +92,7 @@ class JobGenerator(Claiming):
 
     def _generate(self, item: GenerationItem) -> GenerationOutcome:
         knobs, task, row = self.world.knobs, item.claimed.order(), item.claimed.row
-        pair, gate, owner = pair_of(row), item.gate, row.workinggroup or row.username or ""
+        pair, gate, owner = pair_of(row), item.gate, row.working_group or row.user_name or ""
         if isinstance(gate, Skip):
             wait_s, facts = knobs.jobgen.retry_s, dict(gate.facts)
             return NoJobs(gate.code, gate.reason, task.status, wait_s, facts)
@@ -181,10 +181,10 @@ class JobGenerator(Claiming):
             minutes = unit_s * task.n**2 / 60
             reason = f"Inputs needed {task.most} attempts: no jobs are made for {minutes:g} min."
             facts = {"attempts": task.most, "times": task.n}
-            lease = (task.jeditaskid, leases[task.jeditaskid])
+            lease = (task.jedi_task_id, leases[task.jedi_task_id])
             moves.append(Move(*lease, "throttled", "many_attempts", reason, facts))
         tasks.move_tasks(tx, moves, self.name)
-        interventions.note_throttled(tx, {task.jeditaskid: task.n for task in tired})
+        interventions.note_throttled(tx, {task.jedi_task_id: task.n for task in tired})
 
     def trouble(self, tx: Connection, item: GenerationItem | MergeItem, error: Exception) -> None:
         """The task is held, with the reason; one that merges just says so and is tried again."""

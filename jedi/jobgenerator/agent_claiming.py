@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
 from jedi.agent.base import TaskAgent, World
 from jedi.brokerage.brokers import broker_of
@@ -21,6 +20,7 @@ from jedi.jobgenerator.outcome import (
 from jedi.spec.sites.request import RecentJobs
 from jedi.spec.sites.snapshot import Snapshot
 from jedi.spec.tasks.labels import PRODUCTION_LABELS
+from jedi.spec.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db import locks
 from jedi.taskbuffer.jobs import orders
 from jedi.taskbuffer.jobs.orders import Claimed
@@ -53,7 +53,7 @@ class GenerationItem:
 
     @property
     def jedi_task_id(self) -> int:
-        return int(self.claimed.row.jeditaskid)
+        return int(self.claimed.row.jedi_task_id)
 
     @property
     def lock_seq(self) -> int:
@@ -82,7 +82,7 @@ class Claiming(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Merges]
         if not found:
             return []
         snapshot = snapshots.load(tx, {one.row.nucleus for one in found if one.row.nucleus})
-        used = decisions.used_sites(tx, [one.row.jeditaskid for one in found])
+        used = decisions.used_sites(tx, [one.row.jedi_task_id for one in found])
         past = self._past(tx, found)
         shares = share_out([one.ready for one in found], self.world.knobs.jobgen.n_files)
         room: dict[Pair, int] = {}
@@ -92,13 +92,13 @@ class Claiming(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Merges]
             GenerationItem(
                 one,
                 share,
-                used.get(one.row.jeditaskid, ()),
+                used.get(one.row.jedi_task_id, ()),
                 snapshot,
                 throttle.decide(*pair_of(one.row)),
                 room,
                 made,
                 crowds,
-                past.get(one.row.jeditaskid, RecentJobs()),
+                past.get(one.row.jedi_task_id, RecentJobs()),
             )
             for one, share in zip(found, shares, strict=True)
         ]
@@ -125,27 +125,27 @@ class Claiming(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Merges]
         self._locks = sorted(held)
         others = {pair for pair, name in shared.items() if name not in held}
         late = [one for one in found if pair_of(one.row) in others]
-        tasks.put_off(tx, [(one.row.jeditaskid, one.row.lock_seq) for one in late], self.poll_s)
+        tasks.put_off(tx, [(one.row.jedi_task_id, one.row.lock_seq) for one in late], self.poll_s)
         return [one for one in found if pair_of(one.row) not in others]
 
     def _crowds(self, tx: Connection, found: Sequence[Claimed]) -> dict[str, int]:
         """The jobs of owners, where these lower the priority of new ones."""
         if not self.world.knobs.jobgen.jobs_per_step:
             return {}
-        return capping.crowds(tx, [one.row.jeditaskid for one in found], PRODUCTION_LABELS)
+        return capping.crowds(tx, [one.row.jedi_task_id for one in found], PRODUCTION_LABELS)
 
     def _past(self, tx: Connection, found: Sequence[Claimed]) -> dict[int, RecentJobs]:
         """How jobs fared lately, of the tasks whose broker asks."""
         knobs = self.world.knobs
         ids = [
-            one.row.jeditaskid
+            one.row.jedi_task_id
             for one in found
-            if broker_of(one.row.vo, one.row.prodsourcelabel, knobs).wants_past
+            if broker_of(one.row.vo, one.row.prod_source_label, knobs).wants_past
         ]
         return decisions.past_jobs(tx, ids, knobs.analysis.past_s) if ids else {}
 
 
-def pair_of(row: Row[Any]) -> Pair:
+def pair_of(row: ClaimedTask) -> Pair:
     """What is throttled together: a work queue and a resource type, or all types (None) of event
     service, whose tasks make jobs of several (JEDI document, "Job throttling")."""
-    return row.workqueue_id or 0, None if row.eventservice else row.resource_type or ""
+    return row.workqueue_id or 0, None if row.event_service else row.resource_type or ""

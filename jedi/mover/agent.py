@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
 from jedi.agent.base import Agent, World
 from jedi.core import clock, states
@@ -24,6 +23,7 @@ from jedi.taskbuffer.jobs import job_ends, moving
 from jedi.taskbuffer.jobs.dispatch import job_files
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
+from jedi.taskbuffer.jobs.moving import MovingJob
 from jedi.taskbuffer.reports import overview
 
 _UNSUCCESSFUL = states.JOB.final - {"finished"}
@@ -154,7 +154,7 @@ class Mover(Agent[TransferLoad, TransferPlan]):
         there = {row.status for row in overview.jobs_by_site(tx)}
         return there & {INWARD.status, OUTWARD.status}
 
-    def _waiting(self, tx: Connection, direction: Direction, limit: int) -> list[Row[Any]]:
+    def _waiting(self, tx: Connection, direction: Direction, limit: int) -> list[MovingJob]:
         return moving.moving_jobs(tx, direction.status, direction.types, self._not_before, limit)
 
     def _lock(self, tx: Connection, loads: Sequence[TransferLoad]) -> set[str]:
@@ -189,12 +189,12 @@ class Mover(Agent[TransferLoad, TransferPlan]):
             self.log.warning("left behind", panda_id=job.panda_id, error=str(error))
 
 
-def _waiting(row: Row[Any], usual: str) -> WaitingJob:
+def _waiting(row: MovingJob, usual: str) -> WaitingJob:
     files = [file for file in job_files(row.files) if not file.left_out]
     return WaitingJob(
-        row.pandaid,
+        row.panda_id,
         row.age_s,
-        activity(usual, row.processingtype, row.priority),
+        activity(usual, row.processing_type, row.priority),
         tuple(
             NeededFile((file.dataset, file.lfn), file.endpoint or "")
             for file in files

@@ -7,9 +7,8 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
 from jedi.agent import plugins
 from jedi.agent.base import TaskAgent
@@ -25,7 +24,6 @@ from jedi.postprocessor.outcome import (
 )
 from jedi.postprocessor.scouts import shaped
 from jedi.spec.jobs.scouting import Judgement, Scouted
-from jedi.spec.scheduling.resource_types import ResourceType
 from jedi.taskbuffer.inputs import datasets, recutting, validation
 from jedi.taskbuffer.scheduling import statistics
 from jedi.taskbuffer.tasks import (
@@ -37,6 +35,7 @@ from jedi.taskbuffer.tasks import (
     scouting,
     tasks,
 )
+from jedi.taskbuffer.tasks.family import ParentTask
 from jedi.taskbuffer.tasks.tasks import Move
 
 _VALIDATED = ("prepared", "passed", "toabort")
@@ -61,7 +60,7 @@ class Ending:
     datasets: tuple[EndingDataset, ...]
     scouted: Scouted | None
     wishes: EndingRules
-    parent: Row[Any] | None = None
+    parent: ParentTask | None = None
     busy: bool = False
 
     @property
@@ -119,26 +118,26 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
         working = [row for row in rows if row.status not in ending.FINALISABLE]
         scouted = scouting.scouted(tx, working)
         if scouted:
-            self._types = [ResourceType(**row._mapping) for row in new_tasks.resource_types(tx)]
-        ids = [row.jeditaskid for row in rows]
-        first = [row.jeditaskid for row in rows if row.status == "preprocessing"]
+            self._types = new_tasks.resource_types(tx)
+        ids = [row.jedi_task_id for row in rows]
+        first = [row.jedi_task_id for row in rows if row.status == "preprocessing"]
         self._first_jobs = preprocessing.last_jobs(tx, first)
         because = ending.reasons(tx, ids)
         parents = family.parents(tx, ids)
-        busy = {job.jeditaskid for job in commands.live_jobs(tx, list(parents))}
+        busy = {job.jedi_task_id for job in commands.live_jobs(tx, list(parents))}
         found: dict[int, list[EndingDataset]] = defaultdict(list)
         for d in ending.datasets(tx, ids):
-            found[d.jeditaskid].append(
-                EndingDataset(d.datasetid, d.datasetname, d.type, d.masterid, d.status,
-                        d.nfilestobeused, d.nfilesfinished, d.nfilesfailed, d.nfilesmissing,
-                        d.nevents, d.neventsused, d.containername,
-                        d.nfiles - d.nfilestobeused)
+            found[d.jedi_task_id].append(
+                EndingDataset(d.dataset_id, d.dataset_name, d.type, d.master_id, d.status,
+                        d.n_files_to_be_used, d.n_files_finished, d.n_files_failed,
+                        d.n_files_missing, d.n_events, d.n_events_used, d.container_name,
+                        d.n_files - d.n_files_to_be_used)
             )  # fmt: skip
         return [
-            Ending(row.jeditaskid, row.lock_seq, row.status, row.vo, row.prodsourcelabel,
-                   because[row.jeditaskid], tuple(found[row.jeditaskid]),
-                   scouted.get(row.jeditaskid), EndingRules.of(row), parents.get(row.jeditaskid),
-                   row.jeditaskid in busy)
+            Ending(row.jedi_task_id, row.lock_seq, row.status, row.vo, row.prod_source_label,
+                   because[row.jedi_task_id], tuple(found[row.jedi_task_id]),
+                   scouted.get(row.jedi_task_id), EndingRules.of(row),
+                   parents.get(row.jedi_task_id), row.jedi_task_id in busy)
             for row in rows
         ]  # fmt: skip
 
@@ -301,5 +300,5 @@ def _preprocessed(task: Ending, status: str, error: str) -> EndingOutcome:
 def _with_parent(task: Ending) -> TaskVerdict:
     """A child ends with its parent; its jobs are ended first."""
     assert task.parent is not None
-    reason = f"Its parent, task {task.parent.jeditaskid}, is {task.parent.status}."
+    reason = f"Its parent, task {task.parent.jedi_task_id}, is {task.parent.status}."
     return TaskVerdict("aborting" if task.busy else "toabort", "parent_failed", reason)

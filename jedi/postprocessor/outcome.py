@@ -11,6 +11,7 @@ from jedi.core.knobs import Knobs
 from jedi.postprocessor import scouts
 from jedi.spec.jobs.scouting import Judgement, Scouted
 from jedi.spec.splitting.split_rules import SplitRules
+from jedi.spec.tasks.rows import ClaimedTask
 
 _IN_USE = ("ready", "running")
 _NOT_SETTLED = ("defined", "toupdate", "pending", *_IN_USE)
@@ -64,7 +65,7 @@ class EndingRules:
     by_events: bool = False
 
     @classmethod
-    def of(cls, task: Any) -> EndingRules:
+    def of(cls, task: ClaimedTask) -> EndingRules:
         """From a row of jedi_tasks."""
         rules = SplitRules.model_validate(task.rules or {})
         return cls(

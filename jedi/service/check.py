@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
 from jedi.core.errors import NotFound
 from jedi.ddm.content import adler32
 from jedi.ddm.interface import DDM
 from jedi.taskbuffer.housekeeping import checks
-from jedi.taskbuffer.housekeeping.checks import SHOWN, Finding
+from jedi.taskbuffer.housekeeping.checks import SHOWN, Finding, FinishedOutput
 
 
 def check(tx: Connection, ddm: DDM | None = None) -> list[Finding]:
@@ -43,16 +42,16 @@ def _files(tx: Connection, ddm: DDM) -> Finding:
     bad: list[int | str] = []
     for page in checks.made_files(tx):
         examined += len(page)
-        datasets: dict[str, list[Row[Any]]] = defaultdict(list)
+        datasets: dict[str, list[FinishedOutput]] = defaultdict(list)
         for row in page:
-            datasets[row.datasetname].append(row)
+            datasets[row.dataset_name].append(row)
         for name, rows in datasets.items():
             bad += _differing(ddm, name, rows)
     meaning = "storage holds every finished output, unchanged since its job wrote it"
     return Finding("files", meaning, "file", examined, len(bad), bad[:SHOWN])
 
 
-def _differing(ddm: DDM, name: str, rows: Sequence[Row[Any]]) -> list[str]:
+def _differing(ddm: DDM, name: str, rows: Sequence[FinishedOutput]) -> list[str]:
     """Return the files of a dataset that have no replica or a wrong one."""
     try:
         places = ddm.locate(name, [row.lfn for row in rows])
@@ -66,7 +65,7 @@ def _differing(ddm: DDM, name: str, rows: Sequence[Row[Any]]) -> list[str]:
     ]
 
 
-def _same(ddm: DDM, endpoint: str, name: str, row: Row[Any]) -> bool:
+def _same(ddm: DDM, endpoint: str, name: str, row: FinishedOutput) -> bool:
     path = ddm.path(endpoint, name, row.lfn)
     try:
         return (path.stat().st_size, adler32(path)) == (row.fsize, row.checksum)

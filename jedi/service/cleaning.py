@@ -9,8 +9,8 @@ from sqlalchemy import Connection
 
 from jedi.core.errors import Forbidden, Refused
 from jedi.service import tasks
-from jedi.service.tasks import FileSummary
 from jedi.taskbuffer.housekeeping import purging
+from jedi.taskbuffer.reports.listings import FileSummary
 from jedi.taskbuffer.users import users
 
 DAY_S = 86_400.0
@@ -69,10 +69,10 @@ def must_be_over(tx: Connection, task_ids: Sequence[int]) -> None:
             )
         for row in purging.in_use(tx, task.jedi_task_id):
             raise Refused(
-                f"Task {row.jeditaskid} still uses {row.datasetname}: wait for its end.",
+                f"Task {row.jedi_task_id} still uses {row.dataset_name}: wait for its end.",
                 code="output_in_use",
-                jedi_task_id=row.jeditaskid,
-                dataset=row.datasetname,
+                jedi_task_id=row.jedi_task_id,
+                dataset=row.dataset_name,
             )
 
 

@@ -89,10 +89,10 @@ def _alone(tx: Connection, jedi_task_id: int) -> None:
     another task: their file names would be the same."""
     for row in datasets.fellows(tx, jedi_task_id):
         raise Refused(
-            f"Task {row.jeditaskid} fills {row.datasetname}, too: wait for its end.",
+            f"Task {row.jedi_task_id} fills {row.dataset_name}, too: wait for its end.",
             code="output_in_use",
-            jedi_task_id=row.jeditaskid,
-            dataset=row.datasetname,
+            jedi_task_id=row.jedi_task_id,
+            dataset=row.dataset_name,
         )
 
 
@@ -157,7 +157,7 @@ def _wrong_place(
         yield Problem(
             "nokill", True, "soft kills queued jobs, nokill kills none", "Remove one of the two"
         )
-    known = [row.site for row in sites.all_sites(tx)]
+    known = [row["site"] for row in sites.all_sites(tx)]
     for key in given:
         if (place := arguments[key]) not in known:
             remedy = suggest(str(place), known, "Look at the output of: jedi site list")

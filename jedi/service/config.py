@@ -80,7 +80,7 @@ def put(tx: Connection, who: str, name: str, value: str) -> Any:
 
 def unknown_sites(tx: Connection) -> list[str]:
     """Return the words of the knob hold.sites that name no site yet."""
-    known = {site.site for site in sites.all_sites(tx)}
+    known = {row["site"] for row in sites.all_sites(tx)}
     return [name for name in words(knobs.load(tx).hold.sites) if name not in known]
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 
 from sqlalchemy import Connection
@@ -19,100 +18,19 @@ from jedi.ddm.content import adler32
 from jedi.ddm.interface import DDM
 from jedi.service import cleaning, results, tasks
 from jedi.service.results import OutputCopy, Printed
-from jedi.service.tasks import FileSummary
 from jedi.spec.jobs.attempt import JobFile
 from jedi.taskbuffer.housekeeping import knobs, purging
 from jedi.taskbuffer.jobs import job_ends, merging, moving, one_job
 from jedi.taskbuffer.jobs import jobs as job_rows
 from jedi.taskbuffer.jobs.job_ends import JobEnd
+from jedi.taskbuffer.jobs.one_job import Allocation, JobStep, OneJob, OwnedJob, UsedFile
+from jedi.taskbuffer.reports.listings import FileSummary
 from jedi.taskbuffer.users import users
 
 AGENT = "jedi-job"
 CANCELLED = "cancelled_by_user"
 TOLD = 10
 """Number of wrong files that a refusal names."""
-
-
-@dataclass(frozen=True, slots=True)
-class OneJob:
-    """A job (one attempt) with its PGI state."""
-
-    panda_id: int
-    origin_panda_id: int
-    jedi_task_id: int
-    user_name: str | None
-    attempt_nr: int
-    status: str
-    pgi_state: str
-    pgi_substate: str | None
-    site: str
-    priority: int
-    pilot_id: str | None
-    kill_code: str | None
-    hold_kind: str | None
-    hold_reason: str | None
-    hold_since: datetime | None
-    hold_deadline: datetime | None
-    hold_next: str | None
-    delegation_kind: str | None
-    delegation_queue: str | None
-    delegation_id: str | None
-    exit_code: int | None
-    error_code: str | None
-    error_diag: str | None
-    retention: datetime | None
-    purged_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class JobStep:
-    """A change of a job's status, or a hold or a release beside it: when, who, why."""
-
-    time: datetime
-    from_status: str | None
-    status: str
-    agent: str | None
-    reason_code: str | None
-    reason: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Allocation:
-    """A resource that a job holds, or held until then."""
-
-    resource: str
-    allocated_at: datetime
-    released_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class UsedFile:
-    """A file that a job reads or writes, or a range of its events; size in bytes."""
-
-    type: str
-    lfn: str
-    dataset: str
-    endpoint: str | None
-    size: int | None
-    start_event: int | None
-    end_event: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class OwnedJob:
-    """A job of a user among those of all tasks."""
-
-    panda_id: int
-    jedi_task_id: int
-    task_name: str
-    attempt_nr: int
-    status: str
-    site: str
-    creation_time: datetime
-    start_time: datetime | None
-    wall_s: float | None
-    exit_code: int | None
-    error_code: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +48,7 @@ class JobDetails:
 
 def get(tx: Connection, panda_ids: Sequence[int]) -> list[OneJob]:
     """Return jobs by their ids; NotFound if one of them is unknown."""
-    found = [OneJob(**row._mapping) for row in one_job.found(tx, panda_ids)]
+    found = one_job.found(tx, panda_ids)
     for missing in sorted(set(panda_ids) - {job.panda_id for job in found}):
         raise NotFound(f"There is no job {missing}.", panda_id=missing)
     return found
@@ -140,9 +58,9 @@ def show(tx: Connection, panda_id: int) -> JobDetails:
     """Return a job in detail; NotFound if there is none."""
     [job] = get(tx, [panda_id])
     latest = [one.panda_id for one in tasks.descendants(tx, job.jedi_task_id, panda_id)]
-    steps = [JobStep(**row._mapping) for row in one_job.steps(tx, panda_id)]
-    held = [Allocation(**row._mapping) for row in one_job.allocations(tx, panda_id)]
-    used = [UsedFile(**row._mapping) for row in one_job.files(tx, panda_id)]
+    steps = one_job.steps(tx, panda_id)
+    held = one_job.allocations(tx, panda_id)
+    used = one_job.files(tx, panda_id)
     return JobDetails(job, one_job.command(tx, panda_id), used, latest, steps, held)
 
 
@@ -193,7 +111,7 @@ def plan_copies(tx: Connection, ddm: DDM, panda_id: int, directory: Path) -> lis
 
 def newest(tx: Connection, user_name: str, begins: str, limit: int) -> list[tuple[int, str]]:
     """Return a user's newest jobs whose ids have this prefix, with their statuses."""
-    return [(row.pandaid, row.status) for row in one_job.newest(tx, user_name, begins, limit)]
+    return [(row.panda_id, row.status) for row in one_job.newest(tx, user_name, begins, limit)]
 
 
 def owned(
@@ -201,7 +119,7 @@ def owned(
 ) -> list[OwnedJob]:
     """Return a user's newest jobs, of all tasks, in these statuses (None: all)."""
     found = one_job.owned(tx, user_name, statuses, limit)
-    return [OwnedJob(**row._mapping) for row in found]
+    return found
 
 
 def cancel(tx: Connection, who: str, panda_ids: Sequence[int], comment: str | None) -> list[OneJob]:

@@ -9,7 +9,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -35,12 +34,15 @@ from jedi.service.system_state import KnownQueue, PlanCatalogue, SystemState
 from jedi.service.unprocessed import Continued
 from jedi.spec.arrays import Ints
 from jedi.spec.datasets.chunk import Files
+from jedi.spec.datasets.dataset import NewDataset
 from jedi.spec.jobs.scouting import Master, Release, released
 from jedi.spec.sites.request import RecentJobs
 from jedi.spec.splitting.split_rules import SCOUTED, SCOUTING
 from jedi.spec.tasks.params import TaskParams
 from jedi.spec.tasks.refined import RefinedTask
+from jedi.spec.tasks.rows import ClaimedTask, FedDataset
 from jedi.taskbuffer.jobs import orders
+from jedi.taskbuffer.jobs.orders import InputRow
 from jedi.taskbuffer.schema import tables
 from jedi.taskbuffer.tasks import new_tasks
 from jedi.taskrefiner.refine import Malformed, Refined, Submission, names_of
@@ -127,8 +129,8 @@ class PlannedTask:
     task: RefinedTask
     queue: str
     feed: FeedTask
-    row: Any
-    inputs: Sequence[Any]
+    row: ClaimedTask
+    inputs: Sequence[InputRow]
     files: Mapping[int, Files]
     scouts: Sequence[Release]
     again: Continued | None = None
@@ -136,7 +138,7 @@ class PlannedTask:
     @property
     def has_input(self) -> bool:
         """Return True if a master has files."""
-        masters = (one.datasetid for one in self.inputs if one.masterid is None)
+        masters = (one.dataset_id for one in self.inputs if one.master_id is None)
         return any(len(self.files.get(i, ())) for i in masters)
 
 
@@ -165,7 +167,7 @@ def make(
         nucleus = _choosing("nucleus", choice)
         if choice.best is None:
             return _plan(known, fed, owner, nucleus, []), ()
-        fed.row.nucleus = choice.best
+        fed = replace(fed, row=fed.row._replace(nucleus=choice.best))
     stages = _stages(known, fed)
     choices = [part.choice for part in stages[0].found.proposals]
     return _plan(known, fed, owner, nucleus, stages), choices
@@ -181,13 +183,9 @@ def feed(
     del columns["jeditaskid"]
     queue, processing_type = queue_of(columns, task.queue_name)
     task = task.queued(queue.queue_id, queue.queue_name, processing_type)
-    blank = {column.name: None for column in tables.tasks.columns}
-    row: Any = SimpleNamespace(
-        **{**blank, **columns, **new_tasks.columns(0, task), "lock_seq": 0, "status": "ready",
-           "parent_tid": 0, "processingtype": processing_type}
-    )  # fmt: skip
-    inputs = [_input(i, one) for i, one in enumerate(task.datasets, 1) if one.provenance is None]
-    real = [one for one in inputs if one.type in states.FED_TYPES]
+    row = _as_claimed({**columns, **new_tasks.columns(0, task), "processingtype": processing_type})
+    named = [(i, one) for i, one in enumerate(task.datasets, 1) if one.provenance is None]
+    real = [_fed(i, one) for i, one in named if one.type in states.FED_TYPES]
     max_attempt = int(known.knobs.attempts.max_attempt)
     asked = feed_task(row, params.dump(), real, (), max_attempt, None)
     listings = [look_up(known.data, one, None) for one in asked.datasets]
@@ -201,15 +199,14 @@ def feed(
         found = as_read(one, first)
         files[one.dataset.dataset_id] = again.left(one.dataset.name, found) if again else found
         first += len(found)
-    for dataset in real:
-        dataset.nfiles = dataset.nfilestobeused = len(files[dataset.datasetid])
+    inputs = [_input(i, one, len(files.get(i, ()))) for i, one in named]
     masters = [Master(r.dataset.dataset_id, len(r), r.events or 0)
                for r in rows if r.dataset.is_master]  # fmt: skip
     first_jobs, more = int(known.knobs.scout.chunks), not outcome.is_complete
     scouts: list[Release] = []
     wants_scouts = asked.may_scout and not (again and again.done)  # else it had its own
     if wants_scouts and (scouts := released(masters, asked.rules, first_jobs, more=more)):
-        row.rules = {**(row.rules or {}), "use_scout": SCOUTING}
+        row = row._replace(rules={**(row.rules or {}), "use_scout": SCOUTING})
     return PlannedTask(task, queue.queue_name, asked, row, inputs, files, scouts, again)
 
 
@@ -238,25 +235,46 @@ def _below(data: PlanCatalogue, name: str) -> list[str]:
         return [name]  # the feeder knows what to do about it
 
 
-def _input(number: int, one: Any) -> SimpleNamespace:
-    """Return a dataset as its row of jedi_datasets."""
-    return SimpleNamespace(
-        jeditaskid=0, datasetid=number, datasetname=one.name, containername=one.container,
-        type=one.type, masterid=None if one.master is None else one.master + 1, status="ready",
-        attributes=one.attributes, streamname=one.stream_name, due=True, files=0, nfiles=0,
-        nevents=0, nfilestobeused=0, nfilesused=0, nfilesmissing=0,
+def _as_claimed(columns: Mapping[str, Any]) -> ClaimedTask:
+    """A task that has no row yet, by the columns that submission and refining know."""
+    known: dict[str, Any] = {
+        column.key: columns.get(column.name) for column in tables.tasks.columns
+    }
+    known |= {"req_id": 0, "lock_seq": 0, "status": "ready", "parent_tid": 0}
+    return ClaimedTask(**{name: known[name] for name in ClaimedTask._fields})
+
+
+def _fed(number: int, one: NewDataset) -> FedDataset:
+    """Return a dataset as the feeder reads it before there are files."""
+    return FedDataset(
+        jedi_task_id=0, dataset_id=number, dataset_name=one.name, container_name=one.container,
+        type=one.type, master_id=_master(one), status="ready", attributes=one.attributes,
+        due=True, files=0, n_files=0, n_files_to_be_used=0, n_events=0,
     )  # fmt: skip
+
+
+def _input(number: int, one: NewDataset, n_files: int) -> InputRow:
+    """A dataset as the generator reads it, with so many files."""
+    return InputRow(
+        jedi_task_id=0, dataset_id=number, dataset_name=one.name, type=one.type,
+        stream_name=one.stream_name, master_id=_master(one), attributes=one.attributes,
+        n_files=n_files, n_files_to_be_used=n_files, n_files_used=0, n_files_missing=0,
+    )  # fmt: skip
+
+
+def _master(one: NewDataset) -> int | None:
+    return None if one.master is None else one.master + 1
 
 
 def _nucleus(known: SystemState, fed: PlannedTask) -> SiteChoice:
     row = fed.row
-    broker = broker_of(row.vo, row.prodsourcelabel, known.knobs).nucleus
+    broker = broker_of(row.vo, row.prod_source_label, known.knobs).nucleus
     snapshot, need = measured(known.sites, known.data.space), need_of(row, known.knobs)
     if broker.wants_data:
-        names = [(one.datasetname, len(set(fed.files[one.datasetid].lfns)))
+        names = [(one.dataset_name, len(set(fed.files[one.dataset_id].lfns)))
                  for one in fed.inputs if one.type == "input"]  # fmt: skip
         data = data_of(snapshot, names, known.data.replicas, known.knobs)
-        need = with_data(need, row.workqueue_id, data, known.pledges, 0.0)
+        need = with_data(need, row.workqueue_id or 0, data, known.pledges, 0.0)
     return broker.choose(snapshot, need, known.knobs, known.seed)
 
 
@@ -277,8 +295,9 @@ def _stages(known: SystemState, fed: PlannedTask) -> list[Stage]:
             for i, files in fed.files.items()}  # fmt: skip
     if not first.found.cuts or not any(len(left[i]) for i in limits):
         return [first]
-    fed.row.rules = {**fed.row.rules, "use_scout": SCOUTED}
-    return [first, _stage(known, fed, left, first)]
+    rules = {**(fed.row.rules or {}), "use_scout": SCOUTED}
+    rest = replace(fed, row=fed.row._replace(rules=rules))
+    return [first, _stage(known, rest, left, first)]
 
 
 def _first(files: Files, limit: Release) -> Files:
@@ -293,11 +312,8 @@ def _stage(
     known: SystemState, fed: PlannedTask, files: Mapping[int, Files], before: Stage | None
 ) -> Stage:
     """Return the jobs that these files make after the earlier jobs."""
-    inputs: list[Any] = [
-        SimpleNamespace(**{**vars(one), "nfilestobeused": len(files[one.datasetid])})
-        if one.datasetid in files
-        else one
-        for one in fed.inputs
+    inputs = [
+        one._replace(n_files_to_be_used=len(files.get(one.dataset_id, ()))) for one in fed.inputs
     ]
     order = orders.Claimed(fed.row, inputs, (), fed.task.job_params_template).order()
 
@@ -352,14 +368,14 @@ def _plan(
     stages: Sequence[Stage],
 ) -> TaskPlan:
     row = fed.row
-    masters = [fed.files[one.datasetid] for one in fed.inputs
-               if one.masterid is None and one.datasetid in fed.files]  # fmt: skip
+    masters = [fed.files[one.dataset_id] for one in fed.inputs
+               if one.master_id is None and one.dataset_id in fed.files]  # fmt: skip
     first = stages[0].found if stages else None
     choices = [_choosing(first.broker, part.choice, part.need.dataset)
                for part in first.proposals] if first else []  # fmt: skip
     plan = TaskPlan(
-        task_name=row.taskname, owner=owner, work_queue=fed.queue, share=row.gshare or "",
-        priority=row.currentpriority, seed=known.seed, jobs=0, scouts=0,
+        task_name=row.task_name, owner=owner, work_queue=fed.queue, share=row.gshare or "",
+        priority=row.current_priority, seed=known.seed, jobs=0, scouts=0,
         files=sum(map(len, masters)), files_left=sum(map(len, masters)),
         events=sum(int(one.events.sum()) for one in masters),
         files_per_job=None, events_per_job=None, cores=None, walltime_s=None, memory_mb=None,

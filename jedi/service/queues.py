@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
 from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.service.steering import must_be_operator
@@ -17,7 +17,8 @@ from jedi.spec.scheduling.queue_file import QueueEntry, check_queues, read_queue
 from jedi.spec.tasks.refined import EXPRESS
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.scheduling import queues, shares, turns
-from jedi.taskbuffer.scheduling.turns import Stopped
+from jedi.taskbuffer.scheduling.queues import WorkQueue
+from jedi.taskbuffer.scheduling.turns import Stopped, TaskInTurn
 from jedi.taskbuffer.tasks import waking
 
 
@@ -48,7 +49,7 @@ def _tried(tx: Connection, written: list[QueueEntry]) -> Iterator[Problem]:
 
 def list_queues(tx: Connection) -> list[dict[str, Any]]:
     """Return all queues in the order in which JEDI tries them."""
-    return [dict(row._mapping) for row in queues.all_queues(tx)]
+    return [row._asdict() for row in queues.all_queues(tx)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +73,9 @@ def by_turn(tx: Connection, limit: int) -> list[Turn]:
     stopped = [Stopped(*one) for one in throttle_of(tx, knobs.load(tx)).full()]
     return [
         Turn(
-            jedi_task_id=row.jeditaskid,
-            task_name=row.taskname,
-            user_name=row.username,
+            jedi_task_id=row.jedi_task_id,
+            task_name=row.task_name,
+            user_name=row.user_name,
             status=row.status,
             share=row.gshare,
             ratio=row.ratio,
@@ -86,7 +87,7 @@ def by_turn(tx: Connection, limit: int) -> list[Turn]:
     ]
 
 
-def _turn(row: Row[Any]) -> str:
+def _turn(row: TaskInTurn) -> str:
     """Return the reason for a task's position in the order."""
     if row.stopped:
         return "throttled: its work queue has enough jobs"
@@ -135,9 +136,9 @@ def test_queues(tx: Connection, jedi_task_id: int | None = None) -> list[Taken]:
     return found
 
 
-def _written(queue: Row[Any]) -> str | None:
+def _written(queue: WorkQueue) -> str | None:
     """Return the criteria with the variables replaced by their values, for people."""
-    text = queue.criteria
+    text = queue.criteria or ""
     for pair in filter(None, (queue.variables or "").split(",")):
         name, _, value = pair.partition(":")
         text = text.replace(f":{name.strip()}", repr(value.strip()))
@@ -146,4 +147,4 @@ def _written(queue: Row[Any]) -> str | None:
 
 def explain_shares(tx: Connection) -> list[dict[str, Any]]:
     """Return the allocation and usage of each queue in cores, in the order of service."""
-    return [dict(row._mapping) for row in shares.last(tx)]
+    return [row._asdict() for row in shares.last(tx)]

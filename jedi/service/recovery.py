@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
 from jedi.core.errors import BadInput, NotFound, Problem, Refused
 from jedi.core.suggest import suggest
@@ -15,6 +14,7 @@ from jedi.ddm.interface import DDM, FileInfo
 from jedi.service import tasks
 from jedi.service.commands import command
 from jedi.taskbuffer.inputs import recovery
+from jedi.taskbuffer.inputs.recovery import MadeOutput
 
 Listings = dict[str, Mapping[str, FileInfo]]
 """Contents of datasets in data management, by LFN."""
@@ -75,7 +75,7 @@ def recover(
     return Recovered(found, gone)
 
 
-def _named(made: Sequence[Row[Any]], files: Sequence[str]) -> list[Row[Any]]:
+def _named(made: Sequence[MadeOutput], files: Sequence[str]) -> list[MadeOutput]:
     known = {row.lfn for row in made}
     problems = [
         Problem("files", lfn, "no such output", suggest(lfn, known, "Look at jedi-task files"))
@@ -88,13 +88,13 @@ def _named(made: Sequence[Row[Any]], files: Sequence[str]) -> list[Row[Any]]:
     return [row for row in made if row.lfn in wanted]
 
 
-def _lost(ddm: DDM, made: Sequence[Row[Any]], listings: Listings) -> list[Row[Any]]:
+def _lost(ddm: DDM, made: Sequence[MadeOutput], listings: Listings) -> list[MadeOutput]:
     """Return the files that are missing or changed since their job wrote them."""
-    _look(ddm, {row.datasetname for row in made}, listings)
-    return [row for row in made if not _is(row, listings[row.datasetname].get(row.lfn))]
+    _look(ddm, {row.dataset_name for row in made}, listings)
+    return [row for row in made if not _is(row, listings[row.dataset_name].get(row.lfn))]
 
 
-def _is(made: Row[Any], found: FileInfo | None) -> bool:
+def _is(made: MadeOutput, found: FileInfo | None) -> bool:
     if found is None or made.fsize not in (None, found.size):
         return False
     return None in (made.checksum, found.adler32) or made.checksum == found.adler32
@@ -110,7 +110,7 @@ def _look(ddm: DDM, names: Iterable[str], listings: Listings) -> None:
 
 
 def _climb(
-    tx: Connection, ddm: DDM, lost: Sequence[Row[Any]], listings: Listings
+    tx: Connection, ddm: DDM, lost: Sequence[MadeOutput], listings: Listings
 ) -> tuple[list[tuple[int, dict[str, list[str]]]], list[tuple[str, str]]]:
     """Return the tasks that make the lost files again, with the makers of their lost inputs before
     them; and the files that no task can make again."""
@@ -118,15 +118,17 @@ def _climb(
     gone: list[tuple[str, str]] = []
     seen: set[tuple[str, str]] = set()
     while lost:
-        for task in dict.fromkeys(row.jeditaskid for row in lost):
+        for task in dict.fromkeys(row.jedi_task_id for row in lost):
             wanted[task] = wanted.pop(task, defaultdict(list))  # the last ones come first
         for row in lost:
-            wanted[row.jeditaskid][row.datasetname].append(row.lfn)
-        inputs = {(r.datasetname, r.lfn) for r in recovery.read(tx, {r.outpandaid for r in lost})}
+            wanted[row.jedi_task_id][row.dataset_name].append(row.lfn)
+        inputs = {
+            (r.dataset_name, r.lfn) for r in recovery.read(tx, {r.out_panda_id for r in lost})
+        }
         _look(ddm, {name for name, _ in inputs}, listings)
         absent = {(name, lfn) for name, lfn in inputs - seen if lfn not in listings[name]}
         seen |= absent
         makers = recovery.made(tx, names={name for name, _ in absent}) if absent else []
-        lost = [row for row in makers if (row.datasetname, row.lfn) in absent]
-        gone += sorted(absent - {(row.datasetname, row.lfn) for row in lost})
+        lost = [row for row in makers if (row.dataset_name, row.lfn) in absent]
+        gone += sorted(absent - {(row.dataset_name, row.lfn) for row in lost})
     return list(reversed(wanted.items())), gone

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
 from jedi.brokerage.brokers import broker_of
 from jedi.brokerage.choice import SiteChoice
@@ -25,7 +25,9 @@ from jedi.core.knobs import Knobs
 from jedi.spec.sites.decision import Refusal
 from jedi.spec.sites.snapshot import Snapshot
 from jedi.taskbuffer.reports import why_facts
+from jedi.taskbuffer.reports.why_facts import RefusedSite
 from jedi.taskbuffer.sites import decisions
+from jedi.taskbuffer.sites.decisions import RecordedDecision
 
 NUCLEUS = "nucleus"
 
@@ -75,7 +77,7 @@ def replay(
         found = choose(row, other, need, changed)
     return Replay(
         decision_id=decision_id,
-        jedi_task_id=row.jeditaskid,
+        jedi_task_id=row.jedi_task_id,
         broker=row.broker,
         seed=row.seed,
         same=not departures,
@@ -87,7 +89,9 @@ def replay(
     )
 
 
-def choose(row: Row[Any], snapshot: Snapshot, need: Requirements, knobs: Knobs) -> SiteChoice:
+def choose(
+    row: RecordedDecision, snapshot: Snapshot, need: Requirements, knobs: Knobs
+) -> SiteChoice:
     """Return the choice of a recorded decision's broker."""
     broker = broker_of(need.request.vo, need.request.label, knobs)
     if row.broker == NUCLEUS:
@@ -95,7 +99,9 @@ def choose(row: Row[Any], snapshot: Snapshot, need: Requirements, knobs: Knobs) 
     return broker.choose(snapshot, need, knobs, row.used, row.seed)
 
 
-def _departures(row: Row[Any], reasons: Sequence[Row[Any]], again: SiteChoice) -> tuple[str, ...]:
+def _departures(
+    row: RecordedDecision, reasons: Sequence[RefusedSite], again: SiteChoice
+) -> tuple[str, ...]:
     """Return the sites whose rank, weight or reasons differ from the record."""
     before = _by_place(zip(row.chosen, row.weights, strict=True))
     after = _by_place(chosen(again))

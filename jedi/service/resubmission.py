@@ -45,10 +45,10 @@ def find(tx: Connection, owner: str, params: TaskParams, makers: Collection[int]
     if params.allow_task_duplication or params.lost_files:
         return None
     row = family.newest(tx, owner, params.task_name)
-    if row is None or row.jeditaskid not in makers:
+    if row is None or row.jedi_task_id not in makers:
         return None
     ended = row.status == "broken" or row.status in COMMANDS["incexec"].allowed
-    return Earlier(row.jeditaskid, row.status) if ended else None
+    return Earlier(row.jedi_task_id, row.status) if ended else None
 
 
 def examine_again(

@@ -14,8 +14,8 @@ from jedi.core.errors import NotFound, Refused
 from jedi.ddm.content import adler32, copy_verified
 from jedi.ddm.interface import DDM
 from jedi.service import tasks
-from jedi.service.tasks import FileSummary
-from jedi.taskbuffer.reports import listings
+from jedi.taskbuffer.jobs import one_job
+from jedi.taskbuffer.reports.listings import FileSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +86,16 @@ def fetch(copy: OutputCopy) -> bool:
 def printed(tx: Connection, ddm: DDM, jedi_task_id: int, panda_id: int) -> Printed:
     """Return the output of a job's payload: from its log file, else the last part that its pilot
     sent."""
-    row = listings.printed(tx, jedi_task_id, panda_id)
+    row = one_job.printed(tx, jedi_task_id, panda_id)
     if row is None:
         raise NotFound(
             f"Task {jedi_task_id} has no job {panda_id}: jedi-task jobs {jedi_task_id} lists them.",
             jedi_task_id=jedi_task_id,
             panda_id=panda_id,
         )
-    archive = _place(ddm, row.log_dataset, row.log_lfn) if row.log_lfn else None
-    if archive:
-        return Printed(panda_id, row.status, row.log_lfn, *_unpack(archive))
+    dataset, lfn = row.log_dataset or "", row.log_lfn or ""
+    if lfn and (archive := _place(ddm, dataset, lfn)):
+        return Printed(panda_id, row.status, lfn, *_unpack(archive))
     if row.time is None:
         raise NotFound(
             f"Job {panda_id} is {row.status} and has sent no output.",

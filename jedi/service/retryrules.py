@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
 from jedi.core import strictyaml
 from jedi.core.errors import BadInput, NotFound, Problem
@@ -14,19 +13,7 @@ from jedi.service.steering import must_be_operator
 from jedi.spec.jobs.retry_rules import RetryRule, read_rules
 from jedi.spec.list_file import read_entry
 from jedi.taskbuffer.jobs import retry_rules
-
-
-@dataclass(frozen=True, slots=True)
-class Tested:
-    """A rule, with the number of failed jobs that it matches and the last of them."""
-
-    rule_id: int
-    active: bool
-    action: str
-    attempts: int | None
-    description: str | None
-    jobs: int
-    examples: list[int] | None
+from jedi.taskbuffer.jobs.retry_rules import RetryRuleRow, Tested
 
 
 def list_rules(tx: Connection) -> list[RetryRule]:
@@ -74,11 +61,11 @@ def set_rule(tx: Connection, user_name: str, rule_id: int, settings: Sequence[st
 
 def test_rules(tx: Connection, jedi_task_id: int | None = None) -> list[Tested]:
     """Return, for each rule, the matching failed jobs of all tasks or of one task."""
-    return [Tested(**row._mapping) for row in retry_rules.test(tx, jedi_task_id)]
+    return retry_rules.test(tx, jedi_task_id)
 
 
-def _rule(row: Row[Any]) -> RetryRule:
-    return RetryRule.model_construct(**{n: row._mapping[n] for n in RetryRule.model_fields})
+def _rule(row: RetryRuleRow) -> RetryRule:
+    return RetryRule.model_construct(**row._asdict())
 
 
 def _put(tx: Connection, user_name: str, rules: Sequence[RetryRule]) -> None:

@@ -96,7 +96,7 @@ def import_links(tx: Connection, who: str, text: str) -> int:
 
 def list_links(tx: Connection, place: str | None) -> list[dict[str, Any]]:
     """Return the measurements of all links, or of the links from and to one place."""
-    return [dict(row._mapping) for row in sites.all_links(tx, place)]
+    return [row._asdict() for row in sites.all_links(tx, place)]
 
 
 def _read(text: str, plain: Callable[[str], list[_T]], dump: Callable[[str], list[_T]]) -> list[_T]:
@@ -152,19 +152,19 @@ def attributes() -> list[tuple[str, Any, str]]:
 
 def list_sites(tx: Connection) -> list[dict[str, Any]]:
     """Return all sites, with the names of their endpoints."""
-    return [dict(row._mapping) for row in sites.all_sites(tx)]
+    return sites.all_sites(tx)
 
 
 def list_endpoints(tx: Connection) -> list[dict[str, Any]]:
     """Return all storage endpoints, with the names of the sites that use them."""
-    return [dict(row._mapping) for row in sites.all_endpoints(tx)]
+    return sites.all_endpoints(tx)
 
 
 def show_site(tx: Connection, name: str) -> SiteDetails:
     """Return one site in detail; NotFound suggests the nearest name."""
     attributes = _row(tx, name)
     endpoints = [e for e in list_endpoints(tx) if name in e["sites"]]
-    history = [dict(row._mapping) for row in sites.history(tx, name, _HISTORY)]
+    history = sites.history(tx, name, _HISTORY)
     return SiteDetails(attributes, endpoints, history, pilots.trouble(tx, name))
 
 

@@ -73,7 +73,7 @@ def system(tx: Connection) -> SystemStatus:
         overview.tasks_by_status(tx),
         dict(jobs),
         [
-            SiteStatus(row.site, row.status, row.nslots, at_site.get(row.site, {}))
+            SiteStatus(row["site"], row["status"], row["nslots"], at_site.get(row["site"], {}))
             for row in sites.all_sites(tx)
         ],
     )

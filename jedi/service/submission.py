@@ -116,7 +116,7 @@ def submit(
 
 def _known(tx: Connection, owner: str, key: str) -> Submitted | None:
     row = new_tasks.by_key(tx, owner, key)
-    return Submitted(row.jeditaskid, row.status, False) if row else None
+    return Submitted(row.jedi_task_id, row.status, False) if row else None
 
 
 def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, files: LocalFiles) -> Checked:
@@ -220,10 +220,10 @@ def _parent(tx: Connection, params: TaskParams, owner: str) -> tuple[int | None,
     if row is None:
         rule, remedy = f"{owner} has no task of this name", "Submit the parent first"
     elif row.status in family.RUINED:
-        rule = f"task {row.jeditaskid}, the last one of this name, is {row.status}"
+        rule = f"task {row.jedi_task_id}, the last one of this name, is {row.status}"
         remedy = "Retry it, or submit it again, before its children"
     else:
-        return int(row.jeditaskid), []
+        return int(row.jedi_task_id), []
     return None, [Problem("parentTaskName", name, rule, remedy)]
 
 
@@ -231,7 +231,7 @@ def _inputs(tx: Connection, ddm: DDM, params: TaskParams) -> Iterator[Problem]:
     """Inputs exist, or another task makes them."""
     named = paths(params, InputItem)
     unknown = {name: path for path, item in named for name in item.datasets if not _is(ddm, name)}
-    made = {row.datasetname for row in datasets.producers(tx, unknown)}
+    made = {row.dataset_name for row in datasets.producers(tx, unknown)}
     for name, path in unknown.items():
         if name not in made and not is_told(name):
             rule = "neither data management nor another task knows this dataset"
@@ -251,7 +251,7 @@ def _makers(tx: Connection, params: TaskParams) -> dict[str, int]:
     names = _wanted(params)
     datasets.reserve_outputs(tx, names)
     rows = sorted(datasets.producers(tx, names), key=lambda row: row.live)
-    return {row.datasetname: row.jeditaskid for row in rows}
+    return {row.dataset_name: row.jedi_task_id for row in rows}
 
 
 def _outputs(
@@ -260,7 +260,7 @@ def _outputs(
     """Outputs belong to this task alone (JEDI document, "Broken tasks"), unless it
     says that it shares those of a task that has ended."""
     wanted = _wanted(params)
-    live = {row.jeditaskid for row in datasets.producers(tx, wanted) if row.live}
+    live = {row.jedi_task_id for row in datasets.producers(tx, wanted) if row.live}
     shares = params.allow_task_duplication or (params.lost_files and params.recover_into != "new")
     for name, path in wanted.items():
         remedy = f"Choose another name, or one with {TASK_ID} in it, such as {name}.{TASK_ID}"

@@ -66,9 +66,9 @@ def places(tx: Connection, params: TaskParams) -> Iterator[Problem]:
     if not any(name for _, name in wanted):
         return
     rows = sites.all_sites(tx)
-    names, endpoints = {row.site for row in rows}, sites.all_endpoints(tx)
-    known = {"site": names, "nucleus": names, "cloud": {row.cloud for row in rows},
-             "destination": {row.ddm_endpoint for row in endpoints}}  # fmt: skip
+    names, endpoints = {row["site"] for row in rows}, sites.all_endpoints(tx)
+    known = {"site": names, "nucleus": names, "cloud": {row["cloud"] for row in rows},
+             "destination": {row["ddm_endpoint"] for row in endpoints}}  # fmt: skip
     for path, name in wanted:
         kind = path.rpartition(".")[2]
         if name and name not in known[kind]:

@@ -67,14 +67,14 @@ class SystemState:
 
 def from_database(tx: Connection, ddm: PlanCatalogue, seed: int = 0) -> SystemState:
     """The world as it is now, with the links to all nuclei."""
-    nuclei = [row.site for row in sites.all_sites(tx) if row.role == "nucleus"]
+    nuclei = [row["site"] for row in sites.all_sites(tx) if row["role"] == "nucleus"]
     return SystemState(
         time=clock.now(),
         seed=seed,
         knobs=knobs.load(tx),
         sites=snapshot.load(tx, nuclei),
         data=ddm,
-        resource_types=tuple(ResourceType(**r._mapping) for r in new_tasks.resource_types(tx)),
+        resource_types=tuple(new_tasks.resource_types(tx)),
         queues=tuple(
             KnownQueue(row.queue_id, row.queue_name, row.vo, row.queue_type, row.criteria)
             for row in queues.matchable(tx)

@@ -7,92 +7,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
-from jedi.core import states
 from jedi.core.errors import NotFound
 from jedi.core.kills import kill
 from jedi.taskbuffer.housekeeping import knobs, purging
+from jedi.taskbuffer.housekeeping.purging import Purging
 from jedi.taskbuffer.reports import listings
+from jedi.taskbuffer.reports.listings import (
+    DatasetSummary,
+    FailureCause,
+    FileSummary,
+    JobMetric,
+    JobRow,
+    Step,
+    TaskSummary,
+)
 
 MOST_ROWS = 1_000_000
 """Default maximum length of a list."""
-
-
-@dataclass(frozen=True, slots=True)
-class TaskSummary:
-    """A task at a glance; files are those of its master inputs, also those that wait for scouts."""
-
-    jedi_task_id: int
-    task_name: str
-    user_name: str
-    status: str
-    prod_source_label: str
-    priority: int
-    attempt_nr: int
-    reason_code: str | None
-    reason: str | None
-    creation_date: datetime
-    state_change_time: datetime
-    end_time: datetime | None
-    next_run_at: datetime | None
-    n_files: int
-    n_files_finished: int
-    n_files_failed: int
-    n_jobs_running: int
-
-    @property
-    def percent(self) -> int | None:
-        """How much of the input is finished; None: there is none yet."""
-        return 100 * self.n_files_finished // self.n_files if self.n_files else None
-
-    @property
-    def is_final(self) -> bool:
-        """Nothing more will happen unless somebody asks."""
-        return self.status in states.TASK.final
-
-
-@dataclass(frozen=True, slots=True)
-class DatasetSummary:
-    """A dataset of a task, with its counters and how it is used (see Attributes)."""
-
-    dataset_id: int
-    name: str
-    type: str
-    status: str
-    state: str | None
-    master_id: int | None
-    stream_name: str | None
-    n_files: int
-    n_files_to_be_used: int
-    n_files_used: int
-    n_files_finished: int
-    n_files_failed: int
-    n_files_missing: int
-    attributes: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class FailureCause:
-    """A cause of failed jobs: how many, and the latest of them."""
-
-    error_code: str | None
-    error_source: str | None
-    exit_code: int | None
-    jobs: int
-    panda_id: int
-    error_diag: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class JobMetric:
-    """What is known of a task's jobs since scouts measured them, such as ramCount."""
-
-    name: str
-    value: int
-    unit: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +38,6 @@ class Forecast:
     foreseen: float | tuple[str, ...] | None
     true: float | tuple[str, ...] | None
     unit: str
-
-
-@dataclass(frozen=True, slots=True)
-class Purging:
-    """Of how many finished jobs the outputs are gone, or are to go, the first at `leaving_at`."""
-
-    gone: int
-    leaving: int
-    leaving_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,43 +91,6 @@ class JobSummary:
     kill_number: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class FileSummary:
-    """A file of a task, or the part of it from `start_event` to `end_event`; size in bytes, adler32
-    in 8 hex digits. `gone`: it was made, and is not kept any more."""
-
-    file_id: int
-    dataset: str
-    lfn: str
-    type: str
-    status: str
-    size: int | None
-    adler32: str | None
-    guid: str | None
-    n_events: int | None
-    start_event: int | None
-    end_event: int | None
-    attempt_nr: int
-    max_attempt: int | None
-    failed_attempt: int
-    panda_id: int | None
-    gone: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A change of a task's status: when, who, why."""
-
-    time: datetime
-    from_status: str | None
-    status: str
-    agent: str | None
-    reason_code: str | None
-    reason: str | None
-    attempt_nr: int | None
-    user_name: str | None
-
-
 def find(
     tx: Connection,
     *,
@@ -216,7 +104,7 @@ def find(
     """Tasks, newest first; `*` in a name stands for anything; `begins`: how their ids do."""
     unit_s = knobs.load(tx)["throttle.unit_s"]
     found = listings.tasks(tx, limit, user_name, name, statuses, ids, begins, unit_s=unit_s)
-    return [TaskSummary(**row._mapping) for row in found]
+    return found
 
 
 def show(tx: Connection, jedi_task_id: int) -> TaskDetails:
@@ -224,11 +112,11 @@ def show(tx: Connection, jedi_task_id: int) -> TaskDetails:
     return TaskDetails(
         task=get(tx, jedi_task_id),
         pgi=listings.pgi_state(tx, jedi_task_id),
-        measured=[JobMetric(**row._mapping) for row in listings.measured(tx, jedi_task_id)],
-        datasets=[DatasetSummary(**row._mapping) for row in listings.datasets(tx, jedi_task_id)],
+        measured=listings.measured(tx, jedi_task_id),
+        datasets=listings.datasets(tx, jedi_task_id),
         jobs=listings.job_counts(tx, jedi_task_id),
-        purging=Purging(**purging.of_task(tx, jedi_task_id)._mapping),
-        failures=[FailureCause(**row._mapping) for row in listings.failures(tx, jedi_task_id)],
+        purging=purging.of_task(tx, jedi_task_id),
+        failures=listings.failures(tx, jedi_task_id),
         forecasts=_forecasts(tx, jedi_task_id),
     )
 
@@ -280,9 +168,9 @@ def descendants(tx: Connection, jedi_task_id: int, panda_id: int) -> list[JobSum
     return [_job(found[one]) for one in ids]
 
 
-def _job(row: Row[Any]) -> JobSummary:
+def _job(row: JobRow) -> JobSummary:
     killed = kill(row.kill_code)
-    return JobSummary(**row._mapping, kill_number=killed.number if killed else None)
+    return JobSummary(**row._asdict(), kill_number=killed.number if killed else None)
 
 
 def files(
@@ -298,7 +186,7 @@ def files(
     one of its jobs was to make."""
     get(tx, jedi_task_id)
     found = listings.files(tx, jedi_task_id, types, statuses, limit, panda_id)
-    return [FileSummary(**row._mapping) for row in found]
+    return found
 
 
 def outputs(
@@ -314,4 +202,4 @@ def outputs(
 def history(tx: Connection, jedi_task_id: int) -> list[Step]:
     """Every status the task had."""
     get(tx, jedi_task_id)
-    return [Step(**row._mapping) for row in listings.history(tx, jedi_task_id)]
+    return listings.history(tx, jedi_task_id)

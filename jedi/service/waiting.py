@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from jedi.core import states
 from jedi.core.errors import NotFound
 from jedi.service import tasks
-from jedi.service.tasks import TaskSummary
+from jedi.taskbuffer.reports.listings import TaskSummary
 from jedi.taskbuffer.tasks import commands
 
 SETTLED = states.TASK.final | {"exhausted"}

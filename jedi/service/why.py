@@ -10,7 +10,7 @@ from functools import partial
 from math import inf
 from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
 from jedi.brokerage.filters import Filter
 from jedi.brokerage.vocabulary import FILTERS
@@ -22,6 +22,7 @@ from jedi.spec.splitting.split_rules import SCOUTED
 from jedi.spec.tasks.labels import PRODUCTION_LABELS
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.reports import why_facts
+from jedi.taskbuffer.reports.why_facts import LastDecision, RefusedSite, TaskFacts
 from jedi.taskbuffer.scheduling import queues, shares, throttling, turns
 from jedi.taskbuffer.scheduling.turns import Stopped
 from jedi.throttler.decide import Skip, Throttle
@@ -95,8 +96,8 @@ def why(tx: Connection, jedi_task_id: int) -> TaskHold:
         raise NotFound(f"There is no task {jedi_task_id}.", jedi_task_id=jedi_task_id)
     code, detail, found = _hold(tx, row, settings)
     decision = why_facts.last_decision(tx, jedi_task_id)
-    helps = REASONS.get(row.reason_code) if code == "problem" else None
-    times = [row.rest_over or row.next_run_at, row.nextperiod if code == "period" else None]
+    helps = REASONS.get(row.reason_code or "") if code == "problem" else None
+    times = [row.rest_over or row.next_run_at, row.next_period if code == "period" else None]
     ahead = min((at for at in times if at and at > row.now), default=None)
     return TaskHold(
         jedi_task_id=jedi_task_id,
@@ -112,17 +113,16 @@ def why(tx: Connection, jedi_task_id: int) -> TaskHold:
     )
 
 
-def _since(row: Row[Any], code: str) -> datetime | None:
+def _since(row: TaskFacts, code: str) -> datetime | None:
     if code in ("running", "transfers", "merging", "user_cap", "jobs_held", "pilots", "slots"):
-        since: datetime | None = row.jobs_since
-        return since
-    return row.statechangetime  # type: ignore[no-any-return]
+        return row.jobs_since
+    return row.state_change_time
 
 
 HoldFacts = tuple[str, str | None, Mapping[str, Any]]
 
 
-def _hold(tx: Connection, row: Row[Any], settings: Knobs) -> HoldFacts:
+def _hold(tx: Connection, row: TaskFacts, settings: Knobs) -> HoldFacts:
     """The first thing that the task waits for, in the order in which it would meet them."""
     told = {"reason_code": row.reason_code, **(row.reason_facts or {})}
     if row.status in BY_STATUS:
@@ -135,21 +135,21 @@ def _hold(tx: Connection, row: Row[Any], settings: Knobs) -> HoldFacts:
         return _jobs(row, settings)
     if row.status in WORKING and row.files_waiting:
         return _generation(tx, row, settings)
-    if row.status in WORKING and row.nextperiod and row.nextperiod > row.now:
-        return "period", None, {"next_period": row.nextperiod}
+    if row.status in WORKING and row.next_period and row.next_period > row.now:
+        return "period", None, {"next_period": row.next_period}
     if row.reason_code == "scouts_generated":
         return "scouts", "While the input is open, more scouts are waited for.", told
-    if row.reason_code in BY_REASON:
-        return BY_REASON[row.reason_code], row.reason, told
+    if (code := row.reason_code or "") in BY_REASON:
+        return BY_REASON[code], row.reason, told
     return "problem" if row.status == "pending" else "in_turn", row.reason, told
 
 
-def _jobs(row: Row[Any], settings: Knobs) -> HoldFacts:
+def _jobs(row: TaskFacts, settings: Knobs) -> HoldFacts:
     """A task with jobs waits for them."""
     names = ("at_site", "activated", "throttled", "moving", "merging", "held", "files_waiting")
-    found = {name: row._mapping[name] for name in names}
+    found = {name: getattr(row, name) for name in names}
     if row.at_site:
-        scouting = row.status == "scouting" and row.scout != SCOUTED
+        scouting = row.status == "scouting" and row.scout != str(SCOUTED)
         return ("scouts" if scouting else "running"), f"{row.at_site} jobs are at sites.", found
     if row.activated:
         fresh = timedelta(seconds=settings.broker.pilot_fresh_s)
@@ -169,7 +169,7 @@ def _jobs(row: Row[Any], settings: Knobs) -> HoldFacts:
     return "jobs_held", f"{row.held} jobs are held by a person.", found
 
 
-def _too_large(row: Row[Any], settings: Knobs) -> list[str]:
+def _too_large(row: TaskFacts, settings: Knobs) -> list[str]:
     """Return a sentence about jobs that no slot of their site can take since the site changed."""
     if not row.too_large:
         return []
@@ -178,14 +178,14 @@ def _too_large(row: Row[Any], settings: Knobs) -> list[str]:
             f"they are given back after {settings[knob] / 3600:g} h ({knob})."]  # fmt: skip
 
 
-def _generation(tx: Connection, row: Row[Any], settings: Knobs) -> HoldFacts:
+def _generation(tx: Connection, row: TaskFacts, settings: Knobs) -> HoldFacts:
     """A task with files and without jobs waits for retry rules, the throttler or its turn."""
     if row.open_rules:
         numbers = ", ".join(map(str, row.open_rules))
         detail = f"Rules that hold for its failed jobs: {numbers}."
         return "retry_rule", detail, {"rules": row.open_rules}
     throttle = throttle_of(tx, settings)
-    shape = None if row.eventservice else row.resource_type or ""
+    shape = None if row.event_service else row.resource_type or ""
     gate = throttle.decide(row.workqueue_id or 0, shape)
     if isinstance(gate, Skip):
         return "throttler", gate.reason, gate.facts
@@ -194,14 +194,14 @@ def _generation(tx: Connection, row: Row[Any], settings: Knobs) -> HoldFacts:
         return "throttler", detail, {"least": gate.least, "priority": row.priority}
     stopped = [Stopped(*one) for one in throttle.full()]
     order = [one for one in turns.in_order(tx, MOST_AHEAD, stopped) if not one.stopped]
-    places = {one.jeditaskid: place for place, one in enumerate(order)}
-    ahead = places.get(row.jeditaskid, MOST_AHEAD)
-    share = {one.queue_id: one for one in shares.last(tx)}.get(row.workqueue_id)
+    places = {one.jedi_task_id: place for place, one in enumerate(order)}
+    ahead = places.get(row.jedi_task_id, MOST_AHEAD)
+    share = {one.queue_id: one for one in shares.last(tx)}.get(row.workqueue_id or 0)
     found = {"ahead": ahead, "share": row.gshare, "priority": row.priority,
              **({"usage": share.usage, "allocation": share.allocation, "ratio": share.ratio}
                 if share else {})}  # fmt: skip
     if row.next_run_at and row.next_run_at > row.now:
-        return BY_REASON.get(row.reason_code, "in_turn"), row.reason, found
+        return BY_REASON.get(row.reason_code or "", "in_turn"), row.reason, found
     if ahead >= settings.jobgen.batch:
         return "share", f"{ahead} tasks come first.", found
     return "in_turn", f"{ahead} tasks come first, all of them in the next cycle.", found
@@ -213,7 +213,7 @@ def throttle_of(tx: Connection, settings: Knobs) -> Throttle:
     return Throttle.of(queues.all_queues(tx), throttling.loads(tx), settings, closely)
 
 
-def explain(decision: Row[Any], refused: Sequence[Row[Any]]) -> BrokerOutcome:
+def explain(decision: LastDecision, refused: Sequence[RefusedSite]) -> BrokerOutcome:
     """A decision for people: how many sites each criterion refused, and who came near."""
     codes = Counter(code for site in refused for code in site.codes)
     first = Counter(site.codes[0] for site in refused)
@@ -221,7 +221,7 @@ def explain(decision: Row[Any], refused: Sequence[Row[Any]]) -> BrokerOutcome:
     return BrokerOutcome(
         decision_id=decision.decision_id,
         broker=decision.broker,
-        time=decision.creationtime,
+        time=decision.creation_time,
         chosen=tuple(decision.chosen),
         funnel=tuple(
             _refused(code, sites, first[code], only[code], refused)
@@ -236,7 +236,7 @@ def explain(decision: Row[Any], refused: Sequence[Row[Any]]) -> BrokerOutcome:
 
 
 def _refused(
-    code: str, sites: int, first: int, only: int, refused: Sequence[Row[Any]]
+    code: str, sites: int, first: int, only: int, refused: Sequence[RefusedSite]
 ) -> RefusingCriterion:
     found = FILTERS.get(code)
     nearest = min((_figures(site, code) for site in refused if code in site.codes), key=_gap)
@@ -251,7 +251,7 @@ def _refused(
     )
 
 
-def _near(code: str, sites: Sequence[Row[Any]]) -> NearMiss:
+def _near(code: str, sites: Sequence[RefusedSite]) -> NearMiss:
     """Sites that lack one thing only, with what the nearest has and what the task wants."""
     figures, found = min((_figures(site, code) for site in sites), key=_gap), FILTERS.get(code)
     nearest, said = _gap(figures), _say(found, figures)
@@ -267,7 +267,7 @@ def _near(code: str, sites: Sequence[Row[Any]]) -> NearMiss:
     return NearMiss(code, tuple(site.site for site in sites), gap, unit, sentence)
 
 
-def _figures(site: Row[Any], code: str) -> tuple[float, float]:
+def _figures(site: RefusedSite, code: str) -> tuple[float, float]:
     """What a criterion saw at a site that it refused, and its limit; NULL stands for infinity."""
     at = site.codes.index(code)
     observed, limit = site.observed[at], site.limits[at]

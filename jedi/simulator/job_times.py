@@ -35,18 +35,18 @@ class JobTimes:
         self.sites, self.status = words(lambda row: row.site), words(lambda row: row.status)
         self.shares, self.queues = words(lambda row: row.share), words(lambda row: row.queue)
         self.cores = np.array([row.cores for row in rows], dtype=np.float64)
-        self.made = column(lambda row: row.creationtime)
-        self.begins = column(lambda row: row.starttime)
-        ended, moved = column(lambda row: row.endtime), column(lambda row: row.statechangetime)
+        self.made = column(lambda row: row.creation_time)
+        self.begins = column(lambda row: row.start_time)
+        ended, moved = column(lambda row: row.end_time), column(lambda row: row.state_change_time)
         live = np.isin(self.status, _LIVE)
         gone = np.where(np.isnan(ended), moved, ended)
         self.ends = np.where(live & np.isnan(ended), np.inf, gone)
         """When the payload ended; of others when they were given up."""
-        left = np.array([record.left.get(row.pandaid, np.inf) for row in rows], dtype=np.float64)
+        left = np.array([record.left.get(row.panda_id, np.inf) for row in rows], dtype=np.float64)
         self.free = np.minimum(np.minimum(self.ends, left), self.end_h)
         """When its slot was free again: of a lost job before anybody noticed that."""
         boosted = [
-            record.boosted.get(row.jeditaskid, 0.0) if row.gshare != row.share else np.inf
+            record.boosted.get(row.jedi_task_id, 0.0) if row.gshare != row.share else np.inf
             for row in rows
         ]
         self.boosted = np.maximum(np.array(boosted, dtype=np.float64), self.made)

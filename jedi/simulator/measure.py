@@ -249,9 +249,9 @@ def _later_mean(curve: Curve | None) -> float | None:
 
 def _task_end(row: Any, record: Record) -> TaskEnd:
     start: datetime = record.scenario.start
-    came = hours_after(row.creationdate, start)
-    took = hours_after(row.endtime, start) - came if row.endtime else None
-    return TaskEnd(row.taskname, row.share or "", row.jeditaskid in record.boosted, row.status,
+    came = hours_after(row.creation_date, start)
+    took = hours_after(row.end_time, start) - came if row.end_time else None
+    return TaskEnd(row.task_name, row.share or "", row.jedi_task_id in record.boosted, row.status,
                    round(came, 3), _or_none(took))  # fmt: skip
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
 from jedi.simulator.scenario import Scenario
+from jedi.taskbuffer.housekeeping.simulation import JobLife, TaskLife
 
 
 @dataclass(slots=True)
@@ -27,8 +27,8 @@ class Record:
     with, and what `jedi check` found wrong."""
 
     scenario: Scenario
-    jobs: list[Any] = field(default_factory=list)
-    tasks: list[Any] = field(default_factory=list)
+    jobs: list[JobLife] = field(default_factory=list)
+    tasks: list[TaskLife] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     left: dict[int, float] = field(default_factory=dict)
     boosted: dict[int, float] = field(default_factory=dict)

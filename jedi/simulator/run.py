@@ -295,7 +295,7 @@ class Simulation:
                 with self.engine.begin() as tx:
                     if verb := _OF_JOBS.get(command.command):
                         found = live_jobs(tx, [number], _NOT_RUN)
-                        verb(tx, USER, [job.pandaid for job in found], None)
+                        verb(tx, USER, [job.panda_id for job in found], None)
                     else:
                         commands.command(tx, USER, number, command.command)
             except JediError as error:

@@ -9,16 +9,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import asdict
-from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
 from jedi.agent.base import Agent, World
 from jedi.core import clock
 from jedi.core.backoff import Backoff
 from jedi.core.errors import JediError
 from jedi.host.home import Home
-from jedi.spec.scheduling.resource_types import ResourceType
 from jedi.submitter import engines, local
 from jedi.submitter.interface import Engine, EngineError, KnownPilot, PilotEnd, Slot, Start
 from jedi.submitter.plan import SlotDemand, deal, idle, ramp
@@ -27,10 +25,11 @@ from jedi.submitter.site_visit import SiteVisit, VisitResult
 from jedi.submitter.slots import slot_of
 from jedi.taskbuffer.jobs import job_ends
 from jedi.taskbuffer.sites import pilots, sites
+from jedi.taskbuffer.sites.pilots import PilotRow, ServedSite, SlotJobs
 from jedi.taskbuffer.tasks import new_tasks
 from jedi.taskbuffer.users import users
 
-SlotRequest = tuple[Shape, Row[Any]]
+SlotRequest = tuple[Shape, SlotJobs]
 """A shape of a site's slots, and what pilots.demand says of it."""
 
 LOST = "lost_pilot"
@@ -84,7 +83,7 @@ class Submitter(Agent[SiteVisit, VisitResult]):
             s for s in pilots.serve(tx, self._host, limit) if self._troubled[s.site].until <= now
         ]
         demand = self._demand(tx, served)
-        known: defaultdict[str, list[Row[Any]]] = defaultdict(list)
+        known: defaultdict[str, list[PilotRow]] = defaultdict(list)
         for pilot in pilots.live_pilots(tx, self._host):
             known[pilot.site].append(pilot)
         planned = [
@@ -146,10 +145,10 @@ class Submitter(Agent[SiteVisit, VisitResult]):
 
     def _do(self, visit: SiteVisit) -> VisitResult:
         for attempt in visit.attempts:
-            visit.engine.tidy(self._home.work / f"{attempt.pandaid}.{attempt.lock_seq}")
+            visit.engine.tidy(self._home.work / f"{attempt.panda_id}.{attempt.lock_seq}")
             for endpoint in visit.endpoints:
                 try:
-                    self.world.ddm.drop_staging(endpoint, attempt.pandaid, attempt.lock_seq)
+                    self.world.ddm.drop_staging(endpoint, attempt.panda_id, attempt.lock_seq)
                 except (JediError, OSError) as error:  # the dog `sweep` tries it again
                     self.log.warning("left behind", endpoint=endpoint, error=str(error))
         seen = visit.engine.look(visit.known) if visit.seen is None else visit.seen
@@ -163,12 +162,12 @@ class Submitter(Agent[SiteVisit, VisitResult]):
                           resource_type=slot.shape.name)  # fmt: skip
         return VisitResult(seen, sent)
 
-    def _demand(self, tx: Connection, served: Sequence[Row[Any]]) -> dict[str, list[SlotRequest]]:
+    def _demand(self, tx: Connection, served: Sequence[ServedSite]) -> dict[str, list[SlotRequest]]:
         """By site, the shapes of its slots with the jobs that wait for them."""
-        types = [ResourceType(**row._mapping) for row in new_tasks.resource_types(tx)]
+        types = new_tasks.resource_types(tx)
         factor = self.world.knobs.broker.memory_factor
         shaped = {site.site: shapes(site, types, factor) for site in served}
-        most = {site.site: site.nslots * max(site.corecount, 1) for site in served}
+        most = {site.site: site.n_slots * max(site.core_count, 1) for site in served}
         asked = pilots.demand(
             tx,
             [
@@ -183,11 +182,15 @@ class Submitter(Agent[SiteVisit, VisitResult]):
         }
 
     def _plan(
-        self, tx: Connection, site: Row[Any], rows: Sequence[Row[Any]], asked: Sequence[SlotRequest]
+        self,
+        tx: Connection,
+        site: ServedSite,
+        rows: Sequence[PilotRow],
+        asked: Sequence[SlotRequest],
     ) -> list[SiteVisit]:
         """Return the plan for a site; its previous engine may still have pilots."""
         visits = []
-        names = {row.engine for row in rows} | ({site.submitter} if site.nslots else set())
+        names = {row.engine for row in rows} | ({site.submitter} if site.n_slots else set())
         for name in sorted(names):
             try:
                 engine = self._engine(name)
@@ -208,7 +211,7 @@ class Submitter(Agent[SiteVisit, VisitResult]):
                 visits.append(visit)
         return visits
 
-    def _inspect(self, tx: Connection, visit: SiteVisit, rows: Sequence[Row[Any]]) -> SiteVisit:
+    def _inspect(self, tx: Connection, visit: SiteVisit, rows: Sequence[PilotRow]) -> SiteVisit:
         """Gather what is known of the pilots of an engine; look at them if that takes no time."""
         visit.known = [KnownPilot.of(row) for row in rows if row.status != "lost"]
         visit.lost = [row.pilot_id for row in rows if row.status == "lost"]
@@ -223,11 +226,11 @@ class Submitter(Agent[SiteVisit, VisitResult]):
         self,
         tx: Connection,
         visit: SiteVisit,
-        alive: Sequence[Row[Any]],
+        alive: Sequence[PilotRow],
         asked: Sequence[SlotRequest],
     ) -> None:
         """Take slots for new pilots, or find pilots for which there is nothing to do."""
-        site, whole = visit.site, max(visit.site.corecount, 1)
+        site, whole = visit.site, max(visit.site.core_count, 1)
         wants = [self._want(site.site, shape, row.waiting, alive) for shape, row in asked]
         spare = idle(wants, max((row.busy for _, row in asked), default=0))
         idle_s = self.world.knobs.pilot.idle_s
@@ -237,12 +240,12 @@ class Submitter(Agent[SiteVisit, VisitResult]):
             return
         cores = {shape.name: shape.cores for shape, _ in asked}
         taken = sum(cores.get(row.resource_type, whole) for row in alive)
-        numbers = deal(wants, spare, site.nslots * whole - taken)
+        numbers = deal(wants, spare, site.n_slots * whole - taken)
         for (shape, _), number in zip(asked, numbers, strict=True):
             if number:
                 visit.orders.append(self._order(tx, site, shape, number))
 
-    def _want(self, site: str, shape: Shape, waiting: int, alive: Sequence[Row[Any]]) -> SlotDemand:
+    def _want(self, site: str, shape: Shape, waiting: int, alive: Sequence[PilotRow]) -> SlotDemand:
         own = [row.status for row in alive if row.resource_type == shape.name]
         queued, patience = own.count("submitted"), self._starting[site, shape.name]
         first = self.world.knobs.submitter.first_pilots
@@ -251,7 +254,7 @@ class Submitter(Agent[SiteVisit, VisitResult]):
         return SlotDemand(shape.cores, waiting, len(own), queued, most=0 if paused else most)
 
     def _order(
-        self, tx: Connection, site: Row[Any], shape: Shape, number: int
+        self, tx: Connection, site: ServedSite, shape: Shape, number: int
     ) -> tuple[Slot, list[Start]]:
         """Note new pilots, with their tokens."""
         names = [f"{site.site}.{uuid.uuid4().hex[:12]}" for _ in range(number)]
@@ -280,8 +283,8 @@ class Submitter(Agent[SiteVisit, VisitResult]):
         ends = []
         for job in jobs:
             reason = f"Pilot {job.pilot_id} {gone[job.pilot_id].how} while it had this job."
-            self.log.warning("pilot lost", panda_id=job.pandaid, reason=reason)
-            ends.append(job_ends.JobEnd(job.pandaid, "failed", LOST, reason, error_source="pilot"))
+            self.log.warning("pilot lost", panda_id=job.panda_id, reason=reason)
+            ends.append(job_ends.JobEnd(job.panda_id, "failed", LOST, reason, error_source="pilot"))
         job_ends.end_jobs(tx, ends, self.name)
         return {job.pilot_id for job in jobs}
 

@@ -29,7 +29,7 @@ class Shape:
 def shapes(site: Any, types: Iterable[ResourceType], factor: float) -> list[Shape]:
     """The shapes of a site (a row of `pilots.serve`). `factor` is the part of the memory asked
     that jobs insist on (knob broker.memory_factor)."""
-    whole = Shape("", max(site.corecount, 1), site.maxrss, site.maxwdir)
+    whole = Shape("", max(site.core_count, 1), site.max_rss, site.max_wdir)
     if site.capability != UNIFIED:
         return [whole]
     parts = [_part(whole, one, (factor or 1.0) / MARGIN) for one in types]

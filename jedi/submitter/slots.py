@@ -24,7 +24,7 @@ def slot_of(site: Any, shape: Shape, knobs: Knobs, home: Home) -> Slot:
         certificate = home.certificate if home.certificate.exists() else None
         url = f"{'https' if certificate else 'http'}://{listen}"
     most = min(knobs.pilot.max_jobs, knobs.submitter.part_jobs)
-    walltime_s = site.maxtime + OVERTIME_S if site.maxtime else knobs.submitter.walltime_s
+    walltime_s = site.max_time + OVERTIME_S if site.max_time else knobs.submitter.walltime_s
     return Slot(
         site=site.site,
         shape=shape,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
 from jedi.agent.base import Agent
 from jedi.core import states
@@ -28,6 +28,7 @@ from jedi.taskbuffer.tasks import (
     scouting,
     tasks,
 )
+from jedi.taskbuffer.tasks.commands import TaskCommand
 from jedi.taskbuffer.tasks.tasks import Move
 from jedi.taskcommando.commands import COMMANDS
 from jedi.taskcommando.ends import KILLED, REASSIGNED, CommandedEnd
@@ -58,7 +59,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
 
     def claim(self, tx: Connection, limit: int) -> list[CommandedTask]:
         asked = commands.claim_commanded(tx, self.world.me, self.lease_s, limit)
-        found = commands.next_commands(tx, [row.jeditaskid for row in asked])
+        found = commands.next_commands(tx, [row.jedi_task_id for row in asked])
         doing = []
         if len(asked) < limit:
             left = limit - len(asked)
@@ -66,13 +67,13 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         rows = [*asked, *doing]
         if not rows:
             return []
-        before = commands.before_hold(tx, [row.jeditaskid for row in rows])
-        lost = recovery.to_remove(tx, [r.jeditaskid for r in rows if r.status == "toretry"])
+        before = commands.before_hold(tx, [row.jedi_task_id for row in rows])
+        lost = recovery.to_remove(tx, [r.jedi_task_id for r in rows if r.status == "toretry"])
         return [
-            CommandedTask(row.jeditaskid, row.lock_seq, row.status, row.oldstatus,
-                  before.get(row.jeditaskid), row.attemptnr,
-                  SplitRules.model_validate(row.rules or {}).scouting, found.get(row.jeditaskid),
-                  lost.get(row.jeditaskid, {}))
+            CommandedTask(row.jedi_task_id, row.lock_seq, row.status, row.old_status or row.status,
+                  before.get(row.jedi_task_id), row.attempt_nr,
+                  SplitRules.model_validate(row.rules or {}).scouting, found.get(row.jedi_task_id),
+                  lost.get(row.jedi_task_id, {}))
             for row in rows
         ]  # fmt: skip
 
@@ -122,7 +123,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         tasks.move_tasks(tx, [move], self.name)
 
     def _answer(
-        self, tx: Connection, answers: Sequence[tuple[CommandedTask, Row[Any], str | None]]
+        self, tx: Connection, answers: Sequence[tuple[CommandedTask, TaskCommand, str | None]]
     ) -> None:
         """Accept or refuse commands, and tell the tasks."""
         if not answers:
@@ -131,10 +132,10 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         for order, command, refusal in answers:
             if refusal is None:
                 asked = COMMANDS[command.command]
-                reason = f"{asked.participle.capitalize()} by {command.username}"
+                reason = f"{asked.participle.capitalize()} by {command.user_name}"
                 reason += f": {command.comment}" if command.comment else "."
                 moves.append(Move(*order.held, order.goes_to(asked), asked.name, reason,
-                                  user_name=command.username))  # fmt: skip
+                                  user_name=command.user_name))  # fmt: skip
         tasks.move_tasks(tx, moves, self.name)
         code = {o.jedi_task_id: c.arguments.get("sandbox") for o, c, why in answers if not why}
         retrying.use_code(tx, {task: sha for task, sha in code.items() if sha})
@@ -186,9 +187,13 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         reassigning.set_destination(
             tx, [(i, told[i].get("site"), told[i].get("nucleus")) for i in ids]
         )
-        masters = [d for d in ending.datasets(tx, ids) if d.masterid is None]
-        refined = {d.jeditaskid for d in masters}
-        fed = {d.jeditaskid for d in masters if d.type in states.MASTER_TYPES and d.nfilestobeused}
+        masters = [d for d in ending.datasets(tx, ids) if d.master_id is None]
+        refined = {d.jedi_task_id for d in masters}
+        fed = {
+            d.jedi_task_id
+            for d in masters
+            if d.type in states.MASTER_TYPES and d.n_files_to_be_used
+        }
         moves = []
         for order in orders:
             i = order.jedi_task_id
@@ -210,31 +215,31 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         told = self._arguments(tx, orders)
         mild = {i for i, arguments in told.items() if arguments.get("soft")}
         live = commands.live_jobs(tx, [i for i in told if not told[i].get("nokill")])
-        queued = [job for job in live if end.at_once(job, mild=job.jeditaskid in mild)]
+        queued = [job for job in live if end.at_once(job, mild=job.jedi_task_id in mild)]
         batch = queued[: int(self.world.knobs.taskcommando.kill_batch)]
         to_kill = [
-            job.pandaid
+            job.panda_id
             for job in live
-            if job.status in states.JOB_AT_SITE and job.jeditaskid not in mild
+            if job.status in states.JOB_AT_SITE and job.jedi_task_id not in mild
         ]
-        ids = [*(job.pandaid for job in batch), *to_kill]
+        ids = [*(job.panda_id for job in batch), *to_kill]
         running = (*states.JOB_AT_SITE, *one_job.STORED)
-        after = [job.pandaid for job in live if job.status in running]
+        after = [job.panda_id for job in live if job.status in running]
         job_ends.lock(tx, [*ids, *after])
         one_job.let_end(tx, after, self.name)
         if end is REASSIGNED:
             reassigning.spare_inputs(tx, list(told), ids)
         jobs.ask_to_kill(tx, to_kill, end.code)
         ends = [
-            JobEnd(job.pandaid, end.target, end.code, because[job.jeditaskid][1], job.lock_seq,
+            JobEnd(job.panda_id, end.target, end.code, because[job.jedi_task_id][1], job.lock_seq,
                    end.source)
             for job in batch
         ]  # fmt: skip
         ended = {job.panda_id for job in job_ends.end_jobs(tx, ends, self.name)}
         busy = {
-            job.jeditaskid
+            job.jedi_task_id
             for job in live
-            if job.pandaid not in ended and end.awaits(job, mild=job.jeditaskid in mild)
+            if job.panda_id not in ended and end.awaits(job, mild=job.jedi_task_id in mild)
         }
         wait_s = 0.0 if len(batch) < len(queued) else self.poll_s
         most_s = float(self.world.knobs.taskcommando.longest_wait_s)
@@ -278,7 +283,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         limit: int | None = None,
     ) -> None:  # fmt: skip
         found = commands.live_jobs(tx, ids, [source])[:limit] if ids else []
-        moves = [JobMove(job.pandaid, target, code, reason) for job in found]
+        moves = [JobMove(job.panda_id, target, code, reason) for job in found]
         jobs.move_jobs(tx, moves, self.name, [source])
 
     def _retry(self, tx: Connection, orders: Sequence[CommandedTask]) -> list[int]:
@@ -294,9 +299,9 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         found: dict[int, list[RetriedDataset]] = defaultdict(list)
         for d in ending.datasets(tx, ids):
             one = RetriedDataset.of(
-                d, revived.get(d.datasetid, 0), stale="files" in told[d.jeditaskid]
+                d, revived.get(d.dataset_id, 0), stale="files" in told[d.jedi_task_id]
             )
-            found[d.jeditaskid].append(one)
+            found[d.jedi_task_id].append(one)
         plans = {order: plan(found[order.jedi_task_id]) for order in orders}
         reopened = [move for p in plans.values() for move in p.datasets]
         datasets.move_datasets(tx, reopened, self.name, "retry")
@@ -347,7 +352,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         scouting.release(tx, ids)
         commands.revive(tx, ids, int(self.world.knobs.attempts.retry_adds))
         reopened = [
-            (d.datasetid, status)
+            (d.dataset_id, status)
             for d in ending.datasets(tx, ids)
             if (status := reopen(d.type, d.status))
         ]

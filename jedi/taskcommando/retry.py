@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from jedi.core import states
+from jedi.spec.tasks.rows import TaskDataset
 
 _ENDED = ("prepared", "done", "finished", "failed")
 _DUE = ("defined", "toupdate", "pending")
@@ -29,11 +29,11 @@ class RetriedDataset:
     stale: bool = False
 
     @classmethod
-    def of(cls, row: Any, revived: int, *, stale: bool) -> RetriedDataset:
+    def of(cls, row: TaskDataset, revived: int, *, stale: bool) -> RetriedDataset:
         """From its row, and how many of its files were just revived."""
-        left = row.nfilestobeused - row.nfilesused - row.nfilesmissing
-        return cls(row.datasetid, row.type, row.masterid, row.status, row.state,
-                   row.nfilesused + revived, left, row.nfilesmissing, stale)  # fmt: skip
+        left = row.n_files_to_be_used - row.n_files_used - row.n_files_missing
+        return cls(row.dataset_id, row.type, row.master_id, row.status, row.state,
+                   row.n_files_used + revived, left, row.n_files_missing, stale)  # fmt: skip
 
     @property
     def is_master(self) -> bool:

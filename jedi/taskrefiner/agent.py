@@ -7,13 +7,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
 from jedi.agent import plugins
 from jedi.agent.base import TaskAgent
 from jedi.contentsfeeder.select import Selection
 from jedi.core.errors import BadInput, NotFound, Problem
-from jedi.spec.scheduling.resource_types import ResourceType
 from jedi.spec.splitting.split_rules import PREPROCESSED, TO_PREPROCESS, SplitRules
 from jedi.spec.tasks.incremental import revise
 from jedi.spec.tasks.params import InputItem, TaskParams
@@ -23,6 +22,8 @@ from jedi.spec.tasks.text import validate
 from jedi.taskbuffer.inputs import instances
 from jedi.taskbuffer.scheduling import queues
 from jedi.taskbuffer.tasks import commands, family, incremental, new_tasks, preprocessing, tasks
+from jedi.taskbuffer.tasks.commands import TaskCommand
+from jedi.taskbuffer.tasks.family import ParentTask
 from jedi.taskbuffer.tasks.tasks import Move
 from jedi.taskrefiner.refine import (
     Malformed,
@@ -53,7 +54,7 @@ class Registered:
     document: Mapping[str, Any]
     rules: SplitRules | None
     changed: Collection[str]
-    parent: Row[Any] | None
+    parent: ParentTask | None
     earlier: int | None
 
     @property
@@ -79,29 +80,29 @@ class TaskRefiner(TaskAgent[Registered, RefinerOutcome]):
         rows = tasks.claim(tx, self.serves, self.world.me, self.lease_s, limit)
         if not rows:
             return []
-        ids = [row.jeditaskid for row in rows]
+        ids = [row.jedi_task_id for row in rows]
         params = new_tasks.params_of(tx, ids)
         told = commands.last_accepted(tx, ids, "incexec")
         parents = family.parents(tx, ids)
         alone = [i for i in ids if params[i].get("uniqueTaskName")]
         namesakes = family.namesakes(tx, alone) if alone else {}
-        first = [r.jeditaskid for r in rows if (r.rules or {}).get("use_pre_pro") == PREPROCESSED]
+        first = [r.jedi_task_id for r in rows if (r.rules or {}).get("use_pre_pro") == PREPROCESSED]
         for task_id, job in preprocessing.last_jobs(tx, first).items():
             params[task_id] = fill(params[task_id], job.metadata)
-        self._types = [ResourceType(**row._mapping) for row in new_tasks.resource_types(tx)]
+        self._types = new_tasks.resource_types(tx)
         return [
             Registered(
-                jedi_task_id=row.jeditaskid,
+                jedi_task_id=row.jedi_task_id,
                 lock_seq=row.lock_seq,
                 status=row.status,
-                user_name=row.username,
+                user_name=row.user_name,
                 vo=row.vo,
-                label=row.prodsourcelabel,
-                document=params[row.jeditaskid],
+                label=row.prod_source_label,
+                document=params[row.jedi_task_id],
                 rules=None if row.rules is None else SplitRules.model_validate(row.rules),
-                changed=_changed(told.get(row.jeditaskid)),
-                parent=parents.get(row.jeditaskid),
-                earlier=namesakes.get(row.jeditaskid),
+                changed=_changed(told.get(row.jedi_task_id)),
+                parent=parents.get(row.jedi_task_id),
+                earlier=namesakes.get(row.jedi_task_id),
             )
             for row in rows
         ]
@@ -185,7 +186,7 @@ class TaskRefiner(TaskAgent[Registered, RefinerOutcome]):
             return None
         if params.no_wait_parent and item.parent.status not in family.RUINED:
             return None
-        reason = f"Its parent, task {item.parent.jeditaskid}, is {item.parent.status}."
+        reason = f"Its parent, task {item.parent.jedi_task_id}, is {item.parent.status}."
         wait_s = float(self.world.knobs.contentsfeeder.recheck_s)
         return TryLater("parent_not_ready", reason, wait_s)
 
@@ -272,7 +273,7 @@ def _comes_first(outcome: RefinerOutcome) -> bool:
     return isinstance(outcome, RepeatPreprocessing)
 
 
-def _changed(command: Row[Any] | None) -> Collection[str]:
+def _changed(command: TaskCommand | None) -> Collection[str]:
     """The parameters that an incexec changes."""
     return command.arguments.get("parameters", ()) if command else ()
 

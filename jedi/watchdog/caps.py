@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from sqlalchemy import Row
-
 from jedi.agent.base import World
 from jedi.spec.tasks.labels import PRODUCTION_LABELS
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.taskbuffer.scheduling import capping
+from jedi.taskbuffer.scheduling.capping import CappedJob
 from jedi.watchdog.dog import Counts, Dog
 
 
@@ -28,12 +25,12 @@ def run(world: World) -> Counts:
     return counts
 
 
-def _move(job: Row[Any]) -> JobMove:
+def _move(job: CappedJob) -> JobMove:
     if job.status == "activated":
         reason = f"{job.owner} has {job.running} running jobs, and may have {job.cap}."
-        return JobMove(job.pandaid, "throttled", "user_cap", reason, job.lock_seq)
+        return JobMove(job.panda_id, "throttled", "user_cap", reason, job.lock_seq)
     reason = f"{job.owner} has {job.running} running jobs."
-    return JobMove(job.pandaid, "activated", "user_cap_over", reason, job.lock_seq)
+    return JobMove(job.panda_id, "activated", "user_cap_over", reason, job.lock_seq)
 
 
 DOG = Dog("caps", "watchdog.caps_period_s", "users above their cap get no more jobs", run)

@@ -23,11 +23,11 @@ def run(world: World) -> Counts:
     while True:
         with world.engine.begin() as tx:
             found = expiry.expired(tx, transient_s, failed_logs_s, logs_s, limit, stuck)
-        gone = [row.datasetid for row in found if remove(world, row.datasetname, row.lfns)]
+        gone = [row.dataset_id for row in found if remove(world, row.dataset_name, row.lfns)]
         with world.engine.begin() as tx:
             expiry.note_gone(tx, gone)
         counts["expired"] += len(gone)
-        stuck |= {row.datasetid for row in found}.difference(gone)
+        stuck |= {row.dataset_id for row in found}.difference(gone)
         if len(found) < limit:
             return counts
 

@@ -20,7 +20,7 @@ def run(world: World) -> Counts:
 
     def step(tx: Connection, limit: int) -> Counts:
         moves = [
-            Move(task.jeditaskid, task.lock_seq, "paused", _CODE,
+            Move(task.jedi_task_id, task.lock_seq, "paused", _CODE,
                  f"{task.failed} of {task.ended} jobs failed, and {task.to_do} are left: look at "
                  "their errors, then resume the task or end it.",
                  {"failed": task.failed, "ended": task.ended, "to_do": task.to_do})

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
 from jedi.agent.base import World
 from jedi.core import states
 from jedi.taskbuffer.housekeeping import dogs
+from jedi.taskbuffer.housekeeping.dogs import KillerTask
 from jedi.taskbuffer.tasks import tasks
 from jedi.taskbuffer.tasks.tasks import Move
 from jedi.watchdog.dog import Counts, Dog, in_batches
@@ -32,14 +31,14 @@ def run(world: World) -> Counts:
     return in_batches(world, set_aside) + in_batches(world, release)
 
 
-def _move(task: Row[Any], max_deaths: int, retry_s: float) -> Move:
+def _move(task: KillerTask, max_deaths: int, retry_s: float) -> Move:
     target = status_aside(task.status)
     reason = (
         f"Processes that worked on the task in status {task.status} died {max_deaths} times in a "
-        f"row, the last one was {task.lockedby}."
+        f"row, the last one was {task.locked_by}."
     )
     wait_s = retry_s if target == task.status else 0.0
-    return Move(task.jeditaskid, task.lock_seq, target, _CODE, reason, wait_s=wait_s)
+    return Move(task.jedi_task_id, task.lock_seq, target, _CODE, reason, wait_s=wait_s)
 
 
 def status_aside(status: str) -> str:

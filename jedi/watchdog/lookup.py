@@ -23,7 +23,7 @@ def run(world: World) -> Counts:
             world.log.warning("not looked up", dataset=name, error=why)
         reason = "Data management has the inputs at the site."
         moves = [
-            JobMove(job.pandaid, "activated", "input_ready", reason, job.lock_seq)
+            JobMove(job.panda_id, "activated", "input_ready", reason, job.lock_seq)
             for job in jobs
             if all(end in holders.get((data, lfn), ()) for data, lfn, end in job.inputs or ())
         ]
@@ -31,7 +31,7 @@ def run(world: World) -> Counts:
             counts += Counts(activated=len(move_jobs(tx, moves, "WatchDog", ["assigned"])))
         if len(jobs) < limit:
             return counts
-        last = jobs[-1].pandaid
+        last = jobs[-1].panda_id
 
 
 DOG = Dog(

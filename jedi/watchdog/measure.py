@@ -6,7 +6,6 @@ from sqlalchemy import Connection
 
 from jedi.agent.base import World
 from jedi.postprocessor.scouts import measure, shaped
-from jedi.spec.scheduling.resource_types import ResourceType
 from jedi.taskbuffer.tasks import new_tasks, scouting
 from jedi.watchdog.dog import Counts, Dog, in_batches
 
@@ -20,7 +19,7 @@ def run(world: World) -> Counts:
 
     def step(tx: Connection, limit: int) -> Counts:
         found = scouting.to_measure(tx, steps, limit)
-        types = [ResourceType(**row._mapping) for row in new_tasks.resource_types(tx)]
+        types = new_tasks.resource_types(tx)
         measured = {
             task_id: (shaped(task, measure(task, jobs[:sample], world.knobs), types), n)
             for task_id, (task, n, jobs) in found.items()

@@ -19,7 +19,7 @@ def run(world: World) -> Counts:
     def step(tx: Connection, limit: int) -> Counts:
         stuck = merging.stuck(tx, timeout_s, limit)
         ends = [
-            JobEnd(job.pandaid, "closed", "merge_stuck", reason, job.lock_seq, "jedi")
+            JobEnd(job.panda_id, "closed", "merge_stuck", reason, job.lock_seq, "jedi")
             for job in stuck
         ]
         return Counts(closed=len(job_ends.end_jobs(tx, ends, "WatchDog")))

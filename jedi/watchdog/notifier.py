@@ -6,9 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any
-
-from sqlalchemy import Row
 
 from jedi.agent.base import World
 from jedi.core import clock, webhookkey
@@ -16,6 +13,7 @@ from jedi.core.errors import NotFound
 from jedi.core.knobs import Knobs
 from jedi.host.home import Home
 from jedi.taskbuffer.users import outbox
+from jedi.taskbuffer.users.outbox import OutgoingMessage
 from jedi.watchdog import delivery
 from jedi.watchdog.delivery import Notification, Undelivered
 from jedi.watchdog.dog import Counts, Dog
@@ -53,7 +51,7 @@ def run(world: World) -> Counts:
 
 
 def _tell(
-    knobs: Knobs, key: Callable[[], bytes], rows: Sequence[Row[Any]]
+    knobs: Knobs, key: Callable[[], bytes], rows: Sequence[OutgoingMessage]
 ) -> Iterator[tuple[int, str | None]]:
     """Deliver messages to one receiver; for each None, or why it could not be delivered."""
     away, until = False, clock.monotonic() + PATIENCE * float(knobs.notify.timeout_s)
@@ -73,9 +71,9 @@ def _tell(
                 yield row.message_id, None
 
 
-def _message(row: Row[Any], key: Callable[[], bytes]) -> Notification:
-    signs = row.channel == "webhook" and row.salt
-    secret = webhookkey.secret(key(), row.user_name, row.salt) if signs else None
+def _message(row: OutgoingMessage, key: Callable[[], bytes]) -> Notification:
+    salt = row.salt if row.channel == "webhook" else None
+    secret = webhookkey.secret(key(), row.user_name, salt) if salt else None
     return Notification(row.topic, row.address, secret, row.urgent, row.payload)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
 from jedi.agent.base import World
 from jedi.core.holds import backs_off
 from jedi.taskbuffer.housekeeping import dogs
+from jedi.taskbuffer.housekeeping.dogs import HeldTask
 from jedi.taskbuffer.tasks import tasks
 from jedi.taskbuffer.tasks.tasks import Move
 from jedi.watchdog.dog import Counts, Dog, in_batches
@@ -22,25 +23,25 @@ def run(world: World) -> Counts:
 
     def step(tx: Connection, limit: int) -> Counts:
         held = dogs.on_hold(tx, retry_s, timeout_s, limit)
-        moves = {task.jeditaskid: _move(task, retry_s, timeout_s) for task in held}
+        moves = {task.jedi_task_id: _move(task, retry_s, timeout_s) for task in held}
         moved = tasks.move_tasks(tx, [*moves.values()], "WatchDog")
         return Counts(moves[one.jedi_task_id].reason_code for one in moved)
 
     return in_batches(world, step)
 
 
-def _move(task: Row[Any], retry_s: float, timeout_s: float) -> Move:
+def _move(task: HeldTask, retry_s: float, timeout_s: float) -> Move:
     facts: dict[str, Any] = {"held_by": task.reason_code}
     if task.too_long:
-        reason = f"On hold for more than {timeout_s:.0f} s: {task.errordialog}"
+        reason = f"On hold for more than {timeout_s:.0f} s: {task.error_dialog}"
         target, code = "exhausted", "pending_timeout"
     else:
-        reason = f"Tried again after: {task.errordialog}"
-        target, code = task.oldstatus, "hold_over"
+        reason = f"Tried again after: {task.error_dialog}"
+        target, code = task.old_status, "hold_over"
         wait_s = min(retry_s, task.held_s) if task.soon else retry_s
-        facts |= {"since": task.statechangetime}
+        facts |= {"since": task.state_change_time}
         facts |= {"wait_s": wait_s} if backs_off(task.reason_code) or not task.soon else {}
-    return Move(task.jeditaskid, task.lock_seq, target, code, reason, facts)
+    return Move(task.jedi_task_id, task.lock_seq, target, code, reason, facts)
 
 
 DOG = Dog("pending", "watchdog.pending_period_s", "tasks on hold are tried again", run)

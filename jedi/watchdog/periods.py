@@ -19,7 +19,7 @@ def run(world: World) -> Counts:
 
     def step(tx: Connection, limit: int) -> Counts:
         found = {
-            row.jeditaskid: Period.parse(row.period).serve(row.nextperiod, row.now, grace)
+            row.jedi_task_id: Period.parse(row.period).serve(row.next_period, row.now, grace)
             for row in periods.due(tx, limit)
         }
         if not found:

@@ -22,14 +22,14 @@ def run(world: World) -> Counts:
             found = purging.claim(tx, age_s, limit, stuck)
         files: dict[str, list[str]] = defaultdict(list)
         for row in found:
-            if row.datasetname:
-                files[row.datasetname] += row.lfns
+            if row.dataset_name:
+                files[row.dataset_name] += row.lfns
         stays = {name for name, lfns in files.items() if not remove(world, name, lfns)}
-        stuck |= {row.jeditaskid for row in found if row.datasetname in stays}
-        for name in {row.containername for row in found if row.containername}:
+        stuck |= {row.jedi_task_id for row in found if row.dataset_name in stays}
+        for name in {row.container_name for row in found if row.container_name}:
             remove(world, name, [])
-        jobs = {row.pandaid for row in found}
-        gone = sorted(jobs - {row.pandaid for row in found if row.datasetname in stays})
+        jobs = {row.panda_id for row in found}
+        gone = sorted(jobs - {row.panda_id for row in found if row.dataset_name in stays})
         with world.engine.begin() as tx:
             purging.note_purged(tx, gone, "purge")
         removed = sum(len(lfns) for name, lfns in files.items() if name not in stays)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from math import ceil
 from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
 from jedi.agent.base import World
 from jedi.spec.jobs.retry_rules import reduced
 from jedi.spec.jobs.scouting import Declared
 from jedi.spec.scheduling.resource_types import ResourceType, resource_type
 from jedi.spec.splitting.split_rules import SplitRules
+from jedi.spec.tasks.rows import ClaimedTask
 from jedi.taskbuffer.jobs import retry_rules
+from jedi.taskbuffer.jobs.retry_rules import RetryCause
 from jedi.taskbuffer.tasks import new_tasks
 from jedi.watchdog.dog import Counts, Dog, in_batches
 
@@ -33,26 +35,26 @@ def run(world: World) -> Counts:
         if not tasks:
             return Counts()
         causes = retry_rules.causes(tx, [*tasks])  # before what they have done to files is counted
-        types = [ResourceType(**row._mapping) for row in new_tasks.resource_types(tx)]
+        types = new_tasks.resource_types(tx)
         wanted = retry_rules.wanted_memory(tx, [*tasks], percent)
         columns = {i: _larger(tasks[i], ram, types) for i, ram in wanted.items()}
         columns = {i: given for i, given in columns.items() if given}
         rules: dict[int, SplitRules] = {}
         for cause in causes:
-            task = tasks[cause.jeditaskid]
+            task = tasks[cause.jedi_task_id]
             if cause.action == "increase_cputime":
-                columns.setdefault(task.jeditaskid, {}).update(_longer(task, cause))
+                columns.setdefault(task.jedi_task_id, {}).update(_longer(task, cause))
             elif cause.action == "reduce_input_per_job":
                 present = SplitRules.model_validate(task.rules or {})
                 if less := reduced(present, cause.attempt_nr, most_files):
-                    rules[task.jeditaskid] = less
+                    rules[task.jedi_task_id] = less
         retry_rules.change(tx, columns, rules)
         return Counts(tasks=len(tasks))
 
     return in_batches(world, step)
 
 
-def _larger(task: Row[Any], ram_mb: int, types: list[ResourceType]) -> dict[str, Any]:
+def _larger(task: ClaimedTask, ram_mb: int, types: list[ResourceType]) -> dict[str, Any]:
     """More memory for all jobs of a task, unless its own figure is fixed."""
     told = Declared.of(task)
     if told.ram_unit.endswith("Fixed"):
@@ -61,7 +63,7 @@ def _larger(task: Row[Any], ram_mb: int, types: list[ResourceType]) -> dict[str,
     return {"ramcount": ram_mb, "resource_type": shape}
 
 
-def _longer(task: Row[Any], cause: Row[Any]) -> dict[str, Any]:
+def _longer(task: ClaimedTask, cause: RetryCause) -> dict[str, Any]:
     """More time for an event; a task of which jobs have finished is measured anew."""
     told = Declared.of(task)
     if told.cpu_time_unit.endswith("Fixed"):

@@ -25,11 +25,11 @@ def run(world: World) -> Counts:
     counts = _begin(world)
     for row in wanted:
         for at in range(0, len(row.lfns), size):
-            came = _stage(world, row.datasetname, row.lfns[at : at + size])
+            came = _stage(world, row.dataset_name, row.lfns[at : at + size])
             if came:
                 counts["staged"] += came
                 with world.engine.begin() as tx:
-                    datasets.wake_consumers(tx, [row.datasetname])
+                    datasets.wake_consumers(tx, [row.dataset_name])
     return counts
 
 
@@ -43,7 +43,7 @@ def _begin(world: World) -> Counts:
         if "files" not in task.facts or _stage(world, task.facts["dataset"], task.facts["files"])
     ]
     reason = "The first of the input is on disk."
-    moves = [Move(task.jeditaskid, task.lock_seq, "staged", "staged", reason) for task in came]
+    moves = [Move(task.jedi_task_id, task.lock_seq, "staged", "staged", reason) for task in came]
     with world.engine.begin() as tx:
         return Counts(begun=len(tasks.move_tasks(tx, moves, "WatchDog")))
 

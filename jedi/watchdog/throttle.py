@@ -18,7 +18,7 @@ def run(world: World) -> Counts:
     def release(tx: Connection, limit: int) -> Counts:
         reason = "The task rested long enough."
         moves = [
-            Move(task.jeditaskid, task.lock_seq, task.oldstatus, "throttle_over", reason)
+            Move(task.jedi_task_id, task.lock_seq, task.old_status, "throttle_over", reason)
             for task in interventions.throttle_ended(tx, unit_s, limit)
         ]
         return Counts(throttle_over=len(tasks.move_tasks(tx, moves, "WatchDog")))

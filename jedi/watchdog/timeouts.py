@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
 from jedi.agent.base import World
 from jedi.core.knobs import Knobs, words
 from jedi.spec.tasks.labels import PRODUCTION_LABELS
 from jedi.taskbuffer.jobs import job_ends, timeouts
 from jedi.taskbuffer.jobs.job_ends import JobEnd
-from jedi.taskbuffer.jobs.timeouts import Timeout
+from jedi.taskbuffer.jobs.timeouts import OverdueJob, Timeout
 from jedi.watchdog.dog import Counts, Dog, in_batches
 
 
@@ -21,7 +21,7 @@ def run(world: World) -> Counts:
 
     def step(tx: Connection, limit: int) -> Counts:
         found = timeouts.overdue(tx, world.knobs, given, limit)
-        ends = {job.pandaid: _end(rule, job) for rule, job in found}
+        ends = {job.panda_id: _end(rule, job) for rule, job in found}
         ended = job_ends.end_jobs(tx, [*ends.values()], "WatchDog")
         return Counts(ends[job.panda_id].code for job in ended)
 
@@ -38,10 +38,10 @@ def _given(knobs: Knobs) -> dict[str, Any]:
     }
 
 
-def _end(rule: Timeout, job: Row[Any]) -> JobEnd:
-    reason = f"{rule.said.format_map(job._mapping)} for {job.age_s / 3600:.3g} h."
+def _end(rule: Timeout, job: OverdueJob) -> JobEnd:
+    reason = f"{rule.said.format_map(job._asdict())} for {job.age_s / 3600:.3g} h."
     source = "pilot" if "{pilot_id}" in rule.said else "jedi"
-    return JobEnd(job.pandaid, rule.target, rule.code, reason, job.lock_seq, source)
+    return JobEnd(job.panda_id, rule.target, rule.code, reason, job.lock_seq, source)
 
 
 DOG = Dog("timeouts", "watchdog.timeouts_period_s", "stalled jobs time out", run)

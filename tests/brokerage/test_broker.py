@@ -43,8 +43,8 @@ def codes(world: Snapshot, asked: Requirements, **knobs: Any) -> list[str]:
 # Each attribute at both sides of its limit: 8-core jobs of 2000 MB a core and 1000 MB besides
 # take 17,000 MB; 1000 events of 1000 HS06 s take 13,889 s + 600 s; 100 MB of input and as much
 # work space make 200 MB; there is room besides only in the preset of today.
-MULTI = {"corecount": 8, "ramcount": 2000, "ramunit": "MBPerCore", "baseramcount": 1000,
-         "cputime": 1000, "workdiskcount": 100, "workdiskunit": "MB"}  # fmt: skip
+MULTI = {"core_count": 8, "ram_count": 2000, "ram_unit": "MBPerCore", "base_ram_count": 1000,
+         "cpu_time": 1000, "work_disk_count": 100, "work_disk_unit": "MB"}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -76,20 +76,20 @@ def test_each_filter_at_its_border(column: str, good: Any, bad: Any, code: str) 
 
 def test_cores() -> None:
     single, several = sites("S", cores=[1]), sites("S", cores=[8])
-    assert codes(single, need(corecount=1)) == codes(several, need(corecount=8)) == []
-    assert codes(single, need(corecount=4)) == ["few_cores"]
-    assert codes(several, need(corecount=1)) == ["many_cores"]
-    assert codes(single, need(corecount=0)) == codes(several, need(corecount=0)) == []
+    assert codes(single, need(core_count=1)) == codes(several, need(core_count=8)) == []
+    assert codes(single, need(core_count=4)) == ["few_cores"]
+    assert codes(several, need(core_count=1)) == ["many_cores"]
+    assert codes(single, need(core_count=0)) == codes(several, need(core_count=0)) == []
 
 
 def test_a_unified_site_gives_parts_of_its_slots() -> None:
     world = sites("S", cores=[8], unified=[1], max_rss_mb=[16000], min_rss_mb=[800])
-    single = need(corecount=1, ramcount=2000, ramunit="MB")
+    single = need(core_count=1, ram_count=2000, ram_unit="MB")
     assert codes(world, single) == []
-    assert codes(world, need(corecount=8, ramcount=2000, ramunit="MBPerCore")) == []
-    assert codes(world, need(corecount=1, ramcount=2001, ramunit="MB")) == ["little_memory"]
-    assert codes(world, need(corecount=1, ramcount=99, ramunit="MB")) == ["much_memory"]
-    assert codes(sites("S", cores=[1], unified=[1]), need(corecount=4)) == ["few_cores"]
+    assert codes(world, need(core_count=8, ram_count=2000, ram_unit="MBPerCore")) == []
+    assert codes(world, need(core_count=1, ram_count=2001, ram_unit="MB")) == ["little_memory"]
+    assert codes(world, need(core_count=1, ram_count=99, ram_unit="MB")) == ["much_memory"]
+    assert codes(sites("S", cores=[1], unified=[1]), need(core_count=4)) == ["few_cores"]
 
 
 def test_what_is_not_said_is_no_limit() -> None:
@@ -105,14 +105,14 @@ def test_a_task_that_says_nothing_of_memory_may_go_anywhere(preset: str) -> None
     known."""
     kept = sites("S", min_rss_mb=[1000])
     assert codes(kept, need(), **{"core.preset": preset}) == []
-    said = need(ramcount=900, ramunit="MB")
+    said = need(ram_count=900, ram_unit="MB")
     assert codes(kept, said, **{"core.preset": preset}) == ["much_memory"]
 
 
 def test_single_core_jobs_get_their_part_of_a_slot_s_scratch() -> None:
-    asked = need(InputSize(1000 * MB, 1.0), corecount=0)
+    asked = need(InputSize(1000 * MB, 1.0), core_count=0)
     assert codes(sites("S", cores=[4], max_wdir_mb=[1000]), asked) == []
-    alone = replace(asked, demand=demand(corecount=1))
+    alone = replace(asked, demand=demand(core_count=1))
     assert "little_scratch" in codes(sites("S", cores=[4], max_wdir_mb=[3999]), alone)
 
 
@@ -122,7 +122,7 @@ def test_all_reasons_are_kept_not_the_first() -> None:
 
 
 def test_the_memory_factor_is_a_knob() -> None:
-    asked = need(ramcount=1000, ramunit="MB")
+    asked = need(ram_count=1000, ram_unit="MB")
     assert codes(sites("S", max_rss_mb=[950]), asked) == ["little_memory"]
     assert codes(sites("S", max_rss_mb=[950]), asked, **{"core.preset": "current"}) == []
 
@@ -205,7 +205,7 @@ def test_a_draw_is_always_a_site(weights: list[float], seed: int) -> None:
 
 def test_the_reasons_in_a_sentence() -> None:
     world = sites("A", "B", "C", max_rss_mb=[1000, 1500, None], pilot_age_s=[0, None, None])
-    verdict = choice(world, need(ramcount=2000, ramunit="MB")).verdict
+    verdict = choice(world, need(ram_count=2000, ram_unit="MB")).verdict
     assert why_nowhere(verdict) == (
         "3 sites: 2 little_memory (slots of 1500 MB, the jobs need 2000 MB), "
         "2 no_pilots (no pilot was seen for 10800 s)"
@@ -240,7 +240,7 @@ def test_a_snapshot_survives_storage() -> None:
 
 def test_a_decision_can_be_replayed_from_its_record() -> None:
     world = sites("A", "B", "C", max_rss_mb=[1000, None, None], running=[5, 3, 50])
-    asked, seed = need(ramcount=2000, ramunit="MB"), lottery_seed(12, 3)
+    asked, seed = need(ram_count=2000, ram_unit="MB"), lottery_seed(12, 3)
     found = choice(world, asked, seed)
     kept = record(12, "generic", world, asked, Knobs(), found)
     stored = json.loads(json.dumps(asdict(kept), allow_nan=False))
@@ -282,7 +282,7 @@ def test_the_order_of_filters_and_sites_does_not_matter(
     rows: list[tuple[int, int, int]], ram: int, cores: int, random: Any
 ) -> None:
     names = [f"S{i}" for i in range(len(rows))]
-    asked = need(InputSize(10 * GB, 5.0), ramcount=ram, ramunit="MB", corecount=cores)
+    asked = need(InputSize(10 * GB, 5.0), ram_count=ram, ram_unit="MB", core_count=cores)
 
     def passed(order: list[int], filters: tuple[Any, ...]) -> set[str]:
         world = sites(

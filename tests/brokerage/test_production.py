@@ -138,18 +138,20 @@ def test_t1_weight(asked: dict[str, Any], classic: float, current: float) -> Non
 
 def test_estimates_of_the_specification() -> None:
     """docs/reference/estimates.md#walltime: budget, walltime, memory."""
-    figures = demand(cputime=250, cpuefficiency=90, basewalltime=600, ramcount=2200,
-                     ramunit="MBPerCore", baseramcount=1000)  # fmt: skip
+    figures = demand(cpu_time=250, cpu_efficiency=90, base_walltime=600, ram_count=2200,
+                     ram_unit="MBPerCore", base_ram_count=1000)  # fmt: skip
     assert figures.budget(172_800, 8.0, 12.0) == pytest.approx(14_878_080)
     cores, power = np.array([8.0]), np.array([12.0])
     walltime = figures.walltime_s(InputSize(0.0, 2000.0), cores, power)
     assert walltime is not None
     assert round(float(walltime[0])) == 6387
     assert figures.memory_mb(np.array([8.0, 1.0]), 0.9).tolist() == [16_740, 2_880]
-    flat = demand(cputime=250, cpuefficiency=0).walltime_s(InputSize(0.0, 2000.0), cores, power)
+    flat = demand(cpu_time=250, cpu_efficiency=0).walltime_s(InputSize(0.0, 2000.0), cores, power)
     assert flat is not None
     assert flat[0] == 600
-    disk = demand(workdiskcount=100, workdiskunit="MB", outdiskcount=1, outdiskunit="MBPerEvent")
+    disk = demand(
+        work_disk_count=100, work_disk_unit="MB", out_disk_count=1, out_disk_unit="MBPerEvent"
+    )
     assert disk.disk_mb(InputSize(100 * MB, 10.0), 2560.0) == 2560 + 100 + 100
     spare = disk.roomier(300.0)
     assert spare.disk_mb(InputSize(100 * MB, 10.0), 2560.0) == 2560 + 400 + 100
@@ -182,7 +184,7 @@ URGENT = {"priority": 901}
          "other_processing"),
         ({"disk_io_kb_s": [100], "max_disk_io_kb_s": [99]},
          {"disk_io_kb_s": [100], "max_disk_io_kb_s": [49]}, {"disk_io_kb_s": 50.0}, "disk_io"),
-        ({"cores": [1]}, {"cores": [8]}, {"max_cores": 7, "columns": {"corecount": 0}},
+        ({"cores": [1]}, {"cores": [8]}, {"max_cores": 7, "columns": {"core_count": 0}},
          "above_max_cores"),
         ({"releases": ["A,B"]}, {"releases": ["A"]}, {"release": "B"}, "no_release"),
         ({"releases": ["AUTO"], "software": ["B"]}, {"releases": ["AUTO"], "software": ["A"]},
@@ -441,8 +443,8 @@ site_rows = st.lists(
 asked_rows = st.builds(
     need, priority=st.sampled_from([0, 801, 901]), scout=st.booleans(),
     nucleus=st.sampled_from(["", "NUC"]),
-    columns=st.fixed_dictionaries({"corecount": st.sampled_from([0, 1, 8]),
-                                   "ramcount": st.sampled_from([0, 2000])}),
+    columns=st.fixed_dictionaries({"core_count": st.sampled_from([0, 1, 8]),
+                                   "ram_count": st.sampled_from([0, 2000])}),
 )  # fmt: skip
 
 

@@ -393,6 +393,7 @@ def test_down_waits_for_jobs_and_closes_the_others(
         [pilot] = pilots.live_pilots(tx, socket.gethostname())
     told = system.run("down", "--drain", drain)
     assert ("running jobs: 1, results to add: 0 (at most" in told) == (drain != "0")
+    assert pilot.pid and pilot.process_start
     assert not Process(pilot.pid, pilot.process_start).alive()
     engine.dispose()
     embedded = system.place.embedded

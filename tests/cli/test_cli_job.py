@@ -131,9 +131,9 @@ def test_the_mover_leaves_held_jobs(made: Made, engine: Engine) -> None:
         unguard(tx)
         tx.execute(text("DELETE FROM jedi_job_ready"))
         tx.execute(text("UPDATE jedi_jobs SET status = 'assigned'"))
-        assert [row.pandaid for row in moving.moving_jobs(tx, *asked)] == made.jobs
+        assert [row.panda_id for row in moving.moving_jobs(tx, *asked)] == made.jobs
         jobs.hold(tx, caller(), [first], None)
-        assert [row.pandaid for row in moving.moving_jobs(tx, *asked)] == made.jobs[1:]
+        assert [row.panda_id for row in moving.moving_jobs(tx, *asked)] == made.jobs[1:]
 
 
 def test_holding_and_taking_at_once(made: Made, engine: Engine) -> None:

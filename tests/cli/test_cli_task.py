@@ -496,7 +496,7 @@ def test_commands_are_noted_and_refusals_told_one_by_one(
     assert (answer.code, [one["accepted"] for one in answer.value]) == (1, [False, True])
     with engine.begin() as tx:
         asked = commands.next_commands(tx, [made.task])[made.task]
-    assert (asked.command, asked.username, asked.comment) == ("kill", caller(), "wrong input")
+    assert (asked.command, asked.user_name, asked.comment) == ("kill", caller(), "wrong input")
     refused = run("retry", made.task)
     assert (refused.code, "running" in refused.out) == (1, True)
 

@@ -29,6 +29,7 @@ from jedi.ddm.interface import DatasetInfo, FileInfo
 from jedi.service import tasks as service
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.inputs import datasets
+from jedi.taskbuffer.reports.listings import DatasetSummary
 from jedi.taskrefiner.agent import TaskRefiner
 
 SECOND = {**INPUT, "value": "${IN2}", "dataset": "demo:second"}
@@ -64,7 +65,7 @@ def feed(world: World, *documents: dict[str, Any], label: str = "user") -> list[
     return ids
 
 
-def dataset(world: World, task_id: int, name: str = "demo:in") -> service.DatasetSummary:
+def dataset(world: World, task_id: int, name: str = "demo:in") -> DatasetSummary:
     with world.engine.begin() as tx:
         return next(d for d in service.show(tx, task_id).datasets if d.name == name)
 

@@ -48,7 +48,7 @@ def test_no_lease_changes_hands_by_a_wrong_clock(world: World, wrong: timedelta)
             assert not locks.take(tx, "dog caps", "wrong", 60)
         assert walk(world, DOGS["leases"]) == Counts()
         with world.engine.begin() as tx:
-            assert tasks.fence(tx, [(held.jeditaskid, held.lock_seq)]) == {held.jeditaskid}
+            assert tasks.fence(tx, [(held.jedi_task_id, held.lock_seq)]) == {held.jedi_task_id}
             tx.execute(text("UPDATE jedi_tasks SET lease_until = NULL, lockedby = NULL"))
             (other,) = tasks.claim(tx, ["ready"], "wrong", 60, 1)
             assert locks.take(tx, "dog archive", "wrong", 60)

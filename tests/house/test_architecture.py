@@ -42,7 +42,7 @@ DOORS_ONLY = (
 )
 """What a room's pure files never touch."""
 
-SQL_TYPES = {"Connection", "Engine", "Row", "exc"}
+SQL_TYPES = {"Connection", "Engine", "exc"}
 """What floors above taskbuffer may take from SQLAlchemy: types, and errors to catch."""
 
 

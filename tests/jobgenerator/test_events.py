@@ -198,7 +198,7 @@ def test_a_site_must_hold_all_events_of_a_job() -> None:
 
 def test_output_is_limited_where_its_size_is_known() -> None:
     many = chunk(files(20, [2**20] * 20, [1] * 20))
-    asked = demand(outdiskcount=512, outdiskunit="MBPerEvent")
+    asked = demand(out_disk_count=512, out_disk_unit="MBPerEvent")
     jobs = spans(cut([many], SplitRules(max_output_gb=2), asked))
     assert [b - a for a, b in jobs] == [4] * 5
     assert len(cut([many], SplitRules(max_output_gb=2))[0]) == 1

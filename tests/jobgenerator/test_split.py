@@ -120,14 +120,14 @@ GB_ = 2**30
         # input + max(output, 2.5 GB) + work directory < nGBPerJob
         (SplitRules(n_gb_per_job=5), demand(), [4] * 5),
         (SplitRules(n_gb_per_job=5.1), demand(), [5] * 4),
-        (SplitRules(n_gb_per_job=5), demand(workdiskcount=1, workdiskunit="GB"), [2] * 10),
+        (SplitRules(n_gb_per_job=5), demand(work_disk_count=1, work_disk_unit="GB"), [2] * 10),
         (SplitRules(n_gb_per_job=2), demand(), [1] * 20),
         (SplitRules(n_gb_per_job=0.1), demand(), [1] * 20),
         (SplitRules(max_files_per_job=6), demand(), [6, 6, 6, 2]),
         (SplitRules(), demand(), [20]),
         # half a MB of output for each MB of input: 7.5 + 3.75 < 12, and 8 + 4 is not
-        (SplitRules(n_gb_per_job=12), demand(outdiskcount=512, outdiskunit="kB"), [15, 5]),
-        (SplitRules(n_gb_per_job=12), demand(outdiskcount=256, outdiskunit="MBPerEvent"),
+        (SplitRules(n_gb_per_job=12), demand(out_disk_count=512, out_disk_unit="kB"), [15, 5]),
+        (SplitRules(n_gb_per_job=12), demand(out_disk_count=256, out_disk_unit="MBPerEvent"),
          [15, 5]),
     ],
 )  # fmt: skip
@@ -147,12 +147,18 @@ def test_twenty_files_of_half_a_gigabyte(
     [
         ("classic", 15, 10, demand(), [7, 7, 1]),  # 7 + 2.5 < 10
         ("classic", 24, 2, demand(), [1] * 24),
-        ("classic", 30, 40, demand(outdiskcount=1, outdiskunit="MB"), [19, 11]),  # 19 + 19 < 40
+        ("classic", 30, 40, demand(out_disk_count=1, out_disk_unit="MB"), [19, 11]),  # 19 + 19 < 40
         # 10 + 1.46 <= 10 + 1.46; 5 + 5 <= 8 + 1.46 is not; the work directory comes on top
-        ("current", 15, 10, demand(workdiskcount=2, workdiskunit="GB"), [10, 5]),
+        ("current", 15, 10, demand(work_disk_count=2, work_disk_unit="GB"), [10, 5]),
         ("current", 24, 2, demand(), [2] * 12),
-        ("current", 8, 8, demand(outdiskcount=1, outdiskunit="MB"), [4, 4]),
-        ("current", 30, 40, demand(outdiskcount=1, outdiskunit="MB"), [10, 10, 10]),  # 10 GB out
+        ("current", 8, 8, demand(out_disk_count=1, out_disk_unit="MB"), [4, 4]),
+        (
+            "current",
+            30,
+            40,
+            demand(out_disk_count=1, out_disk_unit="MB"),
+            [10, 10, 10],
+        ),  # 10 GB out
     ],
 )
 def test_the_size_of_jobs_of_files_of_a_gigabyte(
@@ -184,7 +190,7 @@ def test_no_job_gets_more_than_a_thousand_files() -> None:
 
 def test_walltime_limits_jobs_where_cpu_time_is_known() -> None:
     # 100 HS06 s an event, 90 %, 10 HS06 a core: 3600 s leave 3000 s for 270 events
-    asked = demand(1.0, cputime=100)
+    asked = demand(1.0, cpu_time=100)
     many = chunk(files(30, [1] * 30, [100] * 30))
     assert {b - a for a, b in spans(cut([many], SplitRules(max_walltime_h=1), asked))} == {2}
     # 300 s for each MB leave room for 10 MB in those 3000 s
@@ -192,7 +198,7 @@ def test_walltime_limits_jobs_where_cpu_time_is_known() -> None:
     found = spans(cut([by_size], SplitRules(max_walltime_h=1), demand(1.0, walltime=300)))
     assert {b - a for a, b in found} == {3}
     # the site's limit, on 4 cores
-    asked = demand(cputime=100, corecount=4)
+    asked = demand(cpu_time=100, core_count=4)
     world = sites("S", max_time_s=[3600], cores=[4])
     assert [b - a for a, b in spans(cut([many], SplitRules(), asked, world))] == [10, 10, 10]
 
@@ -404,7 +410,9 @@ def test_files_of_a_cycle_are_shared_out_fairly(wanted: list[int], total: int) -
 def test_figures_of_the_specification() -> None:
     """docs/reference/estimates.md#walltime: 172,800 s on 8 cores of 12 HS06; 2000 events of 250
     HS06 s."""
-    asked = demand(cputime=250, corecount=8, ramcount=2200, ramunit="MBPerCore", baseramcount=1000)
+    asked = demand(
+        cpu_time=250, core_count=8, ram_count=2200, ram_unit="MBPerCore", base_ram_count=1000
+    )
     eight, power = np.array([8.0]), np.array([12.0])
     assert asked.events_within(172_800, 8, 12) * 250 == pytest.approx(14_878_080)
     walltime = asked.walltime_s(InputSize(0.0, 2000.0), eight, power)
@@ -422,18 +430,20 @@ def test_what_is_not_said_costs_nothing() -> None:
     assert asked.memory_mb(one, 1.0)[0] == 0
     assert asked.disk_mb(InputSize(5 * MB, 1.0)) == 5
     assert asked.events_within(1.0, 1.0, 1.0) == np.inf
-    assert demand(cputime=5, cpuefficiency=0).walltime_s(InputSize(0.0, 9.0), one, one) == 600
-    assert demand(corecount=0).cores_at(np.array([8.0]))[0] == 8
-    assert demand(corecount=1).cores_at(np.array([8.0]))[0] == 1
+    assert demand(cpu_time=5, cpu_efficiency=0).walltime_s(InputSize(0.0, 9.0), one, one) == 600
+    assert demand(core_count=0).cores_at(np.array([8.0]))[0] == 8
+    assert demand(core_count=1).cores_at(np.array([8.0]))[0] == 1
     by_size = demand(walltime=60)
     assert by_size.walltime_s(InputSize(5 * MB, 1.0), 2 * one, one) == 600 + 60 * 5 / 2
     assert by_size.bytes_within(720.0, 2.0) == 4 * MB
-    both = demand(walltime=60, cputime=5)
+    both = demand(walltime=60, cpu_time=5)
     assert both.walltime_s(InputSize(5 * MB, 1.0), one, one) == 600 + 5 / 0.9
     assert both.bytes_within(720.0, 2.0) == np.inf
-    milli = demand(cputime=5000, cputimeunit="mHS06sPerEvent")
+    milli = demand(cpu_time=5000, cpu_time_unit="mHS06sPerEvent")
     assert milli.hs06_s_per_event == 5
-    work = demand(workdiskcount=1, workdiskunit="GB", outdiskcount=2, outdiskunit="GBPerEvent")
+    work = demand(
+        work_disk_count=1, work_disk_unit="GB", out_disk_count=2, out_disk_unit="GBPerEvent"
+    )
     assert work.disk_mb(InputSize(GB, 3.0)) == 1024 + 3 * 2048 + 1024
 
 

@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from jedi.core.settings import caller
 from jedi.service import jobs, tasks
-from jedi.service.jobs import OneJob
+from jedi.taskbuffer.jobs.one_job import OneJob
 
 pytestmark = pytest.mark.long
 

@@ -383,8 +383,8 @@ def test_a_few_turns_are_the_first_of_all(engine: Engine) -> None:
                 "FROM generate_series(1, 60) n WHERE n % 5 > 0"
             )
         )
-        all_turns = [row.jeditaskid for row in turns.in_order(tx, 1000, [])]
+        all_turns = [row.jedi_task_id for row in turns.in_order(tx, 1000, [])]
         assert len(all_turns) == 48
         for few in (1, 2, 7, 20):
-            found = [row.jeditaskid for row in turns.in_order(tx, few, [])]
+            found = [row.jedi_task_id for row in turns.in_order(tx, few, [])]
             assert found == all_turns[:few]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,6 +23,7 @@ from jedi.simulator.record import Record, Sample
 from jedi.simulator.report import differences, write_tables
 from jedi.simulator.run import simulate, simulate_in
 from jedi.simulator.scenario import Scenario, read_scenario
+from jedi.taskbuffer.housekeeping.simulation import JobLife, TaskLife
 from jedi.taskbuffer.jobs.timeouts import TIMEOUTS
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "simulations"
@@ -132,9 +132,9 @@ def test_shares_become_what_is_allocated_and_no_task_starves(engine: Engine) -> 
         assert shares[share].allocation == pytest.approx(part, abs=0.01)
         assert shares[share].usage == pytest.approx(part, rel=0.1)
     assert outcome.utilisation > 0.8
-    served = {row.jeditaskid for row in record.jobs if row.starttime}
+    served = {row.jedi_task_id for row in record.jobs if row.start_time}
     noon = record.scenario.start + timedelta(hours=12)
-    assert {row.jeditaskid for row in record.tasks if row.creationdate < noon} <= served
+    assert {row.jedi_task_id for row in record.tasks if row.creation_date < noon} <= served
 
 
 @pytest.mark.long
@@ -151,10 +151,10 @@ def test_an_outage_drains_and_recovers(engine: Engine) -> None:
     lost = {row.site for row in record.jobs if row.error_code == "lost_heartbeat"}
     assert lost == {"GREEN_1"}
     begin = record.scenario.start + timedelta(hours=12)
-    down = [row for row in record.jobs if row.site in ("GREEN_1", "RED") and row.starttime
-            and begin < row.starttime < begin + timedelta(hours=8)]  # fmt: skip
+    down = [row for row in record.jobs if row.site in ("GREEN_1", "RED") and row.start_time
+            and begin < row.start_time < begin + timedelta(hours=8)]  # fmt: skip
     assert down == []
-    early = [row for row in record.tasks if row.creationdate < begin]
+    early = [row for row in record.tasks if row.creation_date < begin]
     assert {row.status for row in early} == {"done"}
 
 
@@ -193,11 +193,11 @@ LIMITS_H = {
 def test_every_timeout_fires_in_its_day(engine: Engine) -> None:
     record = simulate_in(engine, example("timeouts", tick_s=21_600))
     assert sound(record).ends.keys() == {rule.code for rule in TIMEOUTS}
-    names = {row.jeditaskid: row.taskname.partition(".")[0] for row in record.tasks}
+    names = {row.jedi_task_id: row.task_name.partition(".")[0] for row in record.tasks}
     ends = {}
     for row in record.jobs:
-        took_h = (row.statechangetime - row.creationtime) / timedelta(hours=1)
-        ends[names[row.jeditaskid]] = (row.error_code, took_h)
+        took_h = (row.state_change_time - row.creation_time) / timedelta(hours=1)
+        ends[names[row.jedi_task_id]] = (row.error_code, took_h)
     assert {name: code for name, (code, _) in ends.items()} == {
         name: code for name, (code, _) in LIMITS_H.items()
     }
@@ -224,8 +224,9 @@ commands:
   - {tasks: killed, at_h: 9, command: resume}
 """)
     record = simulate_in(engine, scenario)
-    names = {row.jeditaskid: row.taskname.partition(".")[0] for row in record.tasks}
-    ends = {names[row.jeditaskid]: (row.status, row.endtime - row.starttime) for row in record.jobs}
+    names = {row.jedi_task_id: row.task_name.partition(".")[0] for row in record.tasks}
+    lives: list[Any] = record.jobs
+    ends = {names[row.jedi_task_id]: (row.status, row.end_time - row.start_time) for row in lives}
     assert ends["free"] == ("finished", timedelta(hours=2))
     assert ends["held"] == ("finished", timedelta(hours=5))
     assert ends["killed"][0] == "cancelled"
@@ -247,13 +248,14 @@ def test_production_begins_on_a_fresh_grid_and_after_idle_hours(engine: Engine) 
     ))  # fmt: skip
     record = simulate_in(engine, scenario)
     sound(record)
-    assert {row.taskname[:-2]: row.status for row in record.tasks} == dict.fromkeys(
+    assert {row.task_name[:-2]: row.status for row in record.tasks} == dict.fromkeys(
         PRODUCTION, "done"
     )
     for row in record.tasks:
-        starts = [job.starttime for job in record.jobs if job.jeditaskid == row.jeditaskid]
+        jobs = [job for job in record.jobs if job.jedi_task_id == row.jedi_task_id]
+        starts = [job.start_time for job in jobs if job.start_time]
         took = min(starts) - record.scenario.start
-        assert took < timedelta(hours=PRODUCTION[row.taskname[:-2]] + 1), row.taskname
+        assert took < timedelta(hours=PRODUCTION[row.task_name[:-2]] + 1), row.task_name
 
 
 PRODUCTION = {"first": 0.5, "second": 0.5, "soon": 1.0, "later": 16.0}
@@ -290,10 +292,10 @@ def test_two_runs_with_one_seed_are_equal_and_another_seed_differs(tmp_path: Pat
 
 def test_what_holds_tasks_in_the_end_is_told() -> None:
     scenario = read_scenario(TINY)
-    task = {"jeditaskid": 1, "taskname": "t", "share": "user", "creationdate": scenario.start,
-            "endtime": None}  # fmt: skip
+    task: dict[str, Any] = {"jedi_task_id": 1, "task_name": "t", "share": "user",
+            "creation_date": scenario.start, "end_time": None}  # fmt: skip
     reasons = {"assigning": "no_nucleus", "running": "generated", "pending": "queue_full"}
-    tasks = [SimpleNamespace(**task, status=s, reason_code=code) for s, code in reasons.items()]
+    tasks = [TaskLife(**task, status=s, reason_code=code) for s, code in reasons.items()]
     assert measure(Record(scenario, tasks=tasks)).held == {"no_nucleus": 1, "queue_full": 1}
 
 
@@ -312,7 +314,7 @@ tasks:
 """
 
 
-def lived(pandaid: int, made: float, begins: float | None, ends: float, **other: Any) -> Any:
+def lived(panda_id: int, made: float, begins: float | None, ends: float, **other: Any) -> Any:
     """A job, with the hours of its life."""
     start = read_scenario(DAY).start
 
@@ -320,12 +322,12 @@ def lived(pandaid: int, made: float, begins: float | None, ends: float, **other:
         return None if hour is None else start + timedelta(hours=hour)
 
     row = {
-        "pandaid": pandaid, "jeditaskid": 1, "site": "GREEN", "queue": "large", "share": "large",
-        "gshare": "large", "status": "finished", "error_code": None, "cores": 1,
-        "creationtime": at(made), "starttime": at(begins), "endtime": at(ends),
-        "statechangetime": at(ends),
+        "panda_id": panda_id, "jedi_task_id": 1, "site": "GREEN", "queue": "large",
+        "share": "large", "gshare": "large", "status": "finished", "error_code": None, "cores": 1,
+        "creation_time": at(made), "start_time": at(begins), "end_time": at(ends),
+        "state_change_time": at(ends),
     }  # fmt: skip
-    return SimpleNamespace(**{**row, **other})
+    return JobLife(**{**row, **other})
 
 
 def known(curve: Curve) -> list[float]:
@@ -342,7 +344,7 @@ def test_there_is_one_utilisation() -> None:
         lived(3, 0, 18.5, 24.5),
         lived(4, 0, None, 3, status="closed"),
     ]
-    jobs[2].endtime -= timedelta(minutes=30)
+    jobs[2] = jobs[2]._replace(end_time=jobs[2].end_time - timedelta(minutes=30))
     jobs.append(lived(5, 0, 23.5, 30))
     outcome = measure(Record(read_scenario(DAY), jobs=jobs))
     blue, green = outcome.sites
@@ -370,7 +372,7 @@ def test_a_lost_job_does_not_use_its_slot_until_that_is_noticed() -> None:
 
 def test_a_curve_goes_from_the_first_job_of_its_share_to_the_end_of_the_last() -> None:
     """No zeros before a share exists or after it ended."""
-    small = {"queue": "small", "share": "small", "gshare": "small", "jeditaskid": 2}
+    small = {"queue": "small", "share": "small", "gshare": "small", "jedi_task_id": 2}
     jobs = [lived(1, 0, 1, 24), lived(2, 6.5, 8, 10.25, **small), lived(3, 7, 9, 10, **small)]
     samples = [Sample(at, "large", 4.0, True) for at in (5, 7, 9, 11)]
     samples += [Sample(at, "small", float(at in (7, 9)), at in (7, 9)) for at in (5, 7, 9, 11)]
@@ -399,17 +401,16 @@ def test_boosted_jobs_and_tasks_are_shown_as_such() -> None:
     """The dog `boost` gives a task the share Express after 10 h. The job that waits since 9 h
     belongs to its own share until then, the one that is made after it never does. A task that
     came as an urgent one is no boosted one."""
-    hurried = {"jeditaskid": 2, "gshare": "Express"}
-    urgent = {"jeditaskid": 3, "gshare": "Express", "share": "Express"}
+    hurried = {"jedi_task_id": 2, "gshare": "Express"}
+    urgent = {"jedi_task_id": 3, "gshare": "Express", "share": "Express"}
     jobs = [
         lived(1, 0, 1, 24), lived(2, 9, 12, 13, **hurried), lived(3, 11, 14, 15, **hurried),
         lived(4, 2, 4, 6, **hurried), lived(5, 3, 4, 5, **urgent),
     ]  # fmt: skip
-    jobs[3].gshare = "large"
+    jobs[3] = jobs[3]._replace(gshare="large")
     start = read_scenario(DAY).start
     tasks = [
-        SimpleNamespace(jeditaskid=number, taskname=str(number), share=share, status="done",
-                        reason_code=None, creationdate=start, endtime=start + timedelta(hours=15))
+        TaskLife(number, str(number), "done", share, None, start, start + timedelta(hours=15))
         for number, share in ((1, "large"), (2, "large"), (3, "Express"))
     ]  # fmt: skip
     outcome = measure(Record(read_scenario(DAY), jobs=jobs, tasks=tasks, boosted={2: 10.0}))

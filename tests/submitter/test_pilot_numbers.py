@@ -70,7 +70,7 @@ TYPES = [
 
 
 def shaped(factor: float = 0.9, **site: Any) -> list[Shape]:
-    given = {"capability": "ucore", "corecount": 8, "maxrss": 32000, "maxwdir": 800, **site}
+    given = {"capability": "ucore", "core_count": 8, "max_rss": 32000, "max_wdir": 800, **site}
     return shapes(SimpleNamespace(**given), TYPES, factor)
 
 
@@ -84,9 +84,9 @@ def test_the_shapes_of_a_site() -> None:
     ]
     # who insists on all that is asked for has jobs of 2222 MB of which 0.9 are below the border
     assert shaped(1.0)[:1] == [Shape("SCORE", 1, 2223, 100, 1, 0)]
-    assert [shape.name for shape in shaped(maxrss=16000)] == ["SCORE", "MCORE"]
-    assert [shape.name for shape in shaped(corecount=1)] == ["SCORE", "SCORE_HIMEM"]
-    assert [shape.memory_mb for shape in shaped(maxrss=0)] == [2000, 16000, 0, 0]
+    assert [shape.name for shape in shaped(max_rss=16000)] == ["SCORE", "MCORE"]
+    assert [shape.name for shape in shaped(core_count=1)] == ["SCORE", "SCORE_HIMEM"]
+    assert [shape.memory_mb for shape in shaped(max_rss=0)] == [2000, 16000, 0, 0]
 
 
 @pytest.mark.parametrize(

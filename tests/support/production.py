@@ -23,7 +23,7 @@ def need(
 ) -> Requirements:
     """A production task with 10 events of 1000 HS06 s a job that asks for this besides."""
     request = Request(**{"vo": "atlas", "label": "managed", "gshare": SHARE, **asked})
-    figures = demand(**{"cputime": 1000, **(columns or {})})
+    figures = demand(**{"cpu_time": 1000, **(columns or {})})
     return Requirements(
         figures, InputSize(100 * MB, 10.0), request=request, data=data or InputAvailability()
     )
@@ -63,7 +63,7 @@ def names(found: SiteChoice) -> list[str]:
 
 
 HELD = {"S": SiteInput(5 * GB, 50, 8 * GB, 80)}
-HEAVY = {"cputime": 1}  # 100 MB in 600 s are 174 kB/s; 1 GB is much more
+HEAVY = {"cpu_time": 1}  # 100 MB in 600 s are 174 kB/s; 1 GB is much more
 
 
 def data(size_gb: float, n: int) -> InputAvailability:

@@ -18,17 +18,13 @@ from jedi.spec.datasets.chunk import Chunk, Files, Secondary
 from jedi.spec.jobs.demand import Demand
 from jedi.spec.sites.snapshot import Snapshot
 from jedi.spec.splitting.split_rules import SplitRules
-
-NOTHING_SAID: dict[str, Any] = dict.fromkeys(
-    ("corecount", "cputime", "cputimeunit", "cpuefficiency", "basewalltime", "walltime", "ramcount",
-     "ramunit", "baseramcount", "outdiskcount", "outdiskunit", "workdiskcount", "workdiskunit")
-)  # fmt: skip
+from jedi.spec.tasks.rows import ClaimedTask
 
 
 def demand(max_walltime_h: float | None = None, **columns: Any) -> Demand:
-    """From a row of jedi_tasks that says only this."""
-    row = type("Row", (), {**NOTHING_SAID, **columns})
-    return Demand.of(row, max_walltime_h)
+    """Of a task that says only this."""
+    task = ClaimedTask(**{**dict.fromkeys(ClaimedTask._fields), **columns})
+    return Demand.of(task, max_walltime_h)
 
 
 def files(

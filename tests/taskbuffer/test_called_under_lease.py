@@ -39,7 +39,7 @@ def waits(world: World) -> bool:
 def claim(world: World) -> tuple[int, int]:
     with world.engine.begin() as tx:
         (row,) = tasks.claim(tx, ["ready", "pending"], "me", 60.0, 1, early=True)
-    return row.jeditaskid, row.lock_seq
+    return row.jedi_task_id, row.lock_seq
 
 
 @pytest.mark.parametrize("write", [hold, stay, put_off])

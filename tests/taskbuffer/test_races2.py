@@ -37,7 +37,7 @@ def test_a_worker_whose_lease_ended_writes_nothing_any_more(world: World) -> Non
     assert walk(world, DOGS["leases"]) == Counts(lease_over=1)
     with world.engine.begin() as tx:
         assert tasks.fence(tx, [(task, held.lock_seq)]) == set()
-        assert [row.jeditaskid for row in dogs.on_hold(tx, -1.0, 1e9, 10)] == [task]
+        assert [row.jedi_task_id for row in dogs.on_hold(tx, -1.0, 1e9, 10)] == [task]
 
 
 def test_a_command_locks_jobs_in_one_order(world: World) -> None:

@@ -111,7 +111,7 @@ def test_what_changes_after_the_count_is_left_alone(world: World) -> None:
         moves = [JobMove(job, "throttled", "c", "r") for job in paused]
         jobs.move_jobs(tx, moves, "test", ["activated"])
         found = capping.capped(tx, PRODUCTION_LABELS, 1, 0)
-        assert [job.pandaid for job in found] == [taken, locked, *rest, *paused]
+        assert [job.panda_id for job in found] == [taken, locked, *rest, *paused]
     with world.engine.begin() as tx:
         unguard(tx)
         lose_job(tx, taken)
@@ -121,7 +121,7 @@ def test_what_changes_after_the_count_is_left_alone(world: World) -> None:
     with world.engine.begin() as tx:
         jobs.lock_jobs(tx, [locked])
         with world.engine.begin() as other:
-            assert [job.pandaid for job in capping.lock(other, found)] == rest
+            assert [job.panda_id for job in capping.lock(other, found)] == rest
 
 
 def test_a_user_may_have_a_number_of_his_own(world: World) -> None:

@@ -54,7 +54,7 @@ def test_transient_outputs_go_and_a_task_that_goes_on_makes_them_anew(
         world.ddm.dataset("a:while")
     assert len(there(world, "a:kept")) == 2
     with world.engine.begin() as tx:
-        looked_at = {row.datasetname for page in checks.made_files(tx) for row in page}
+        looked_at = {row.dataset_name for page in checks.made_files(tx) for row in page}
         assert "a:while" not in looked_at
         commands.command(tx, "anna", done, "incexec")
     put_file_dataset(world, "demo:in", {"c": b"c"}, ENDPOINT)

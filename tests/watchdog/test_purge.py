@@ -75,8 +75,8 @@ def missing(world: World) -> list[str]:
     """Datasets of which `jedi check --files` would look for files that are not there."""
     with world.engine.begin() as tx:
         made = [row for page in checks.made_files(tx) for row in page]
-    outputs = [row for row in made if not row.datasetname.endswith(".log")]
-    return [row.lfn for row in outputs if row.lfn not in there(world, row.datasetname)]
+    outputs = [row for row in made if not row.dataset_name.endswith(".log")]
+    return [row.lfn for row in outputs if row.lfn not in there(world, row.dataset_name)]
 
 
 def test_a_job_is_purged_and_the_others_are_not(world: World, done: int) -> None:

@@ -161,7 +161,7 @@ def test_the_next_victim_is_spared(world: World) -> None:
         (fourth,) = tasks.claim(tx, ["ready"], "fourth", 60, 1)
     assert run(world, "leases") == Counts(worker_killed=1)
     with world.engine.begin() as tx:
-        assert tasks.fence(tx, [(fourth.jeditaskid, fourth.lock_seq)]) == set()
+        assert tasks.fence(tx, [(fourth.jedi_task_id, fourth.lock_seq)]) == set()
 
 
 def test_work_that_succeeds_forgives_deaths(world: World) -> None:
@@ -169,7 +169,7 @@ def test_work_that_succeeds_forgives_deaths(world: World) -> None:
         insert_task(tx)
         tx.execute(text("UPDATE jedi_tasks SET worker_deaths = 2"))
         (task,) = tasks.claim(tx, ["ready"], "worker", 60, 1)
-        tasks.put_off(tx, [(task.jeditaskid, task.lock_seq)])
+        tasks.put_off(tx, [(task.jedi_task_id, task.lock_seq)])
         assert task_row(tx).worker_deaths == 0
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from jedi.service import contents, recovery, results, tasks
 from jedi.service.operations.table import ANYBODY, OWNER, Call, FileContent, operation
 from jedi.service.operations.tasks import TaskId
+from jedi.taskbuffer.reports.listings import FileSummary
 
 
 @operation("task.outputs", "GET", "/v1/tasks/{jedi_task_id}/outputs", ANYBODY)
-def outputs(call: Call, jedi_task_id: TaskId, logs: bool = False) -> list[tasks.FileSummary]:
+def outputs(call: Call, jedi_task_id: TaskId, logs: bool = False) -> list[FileSummary]:
     """List the finished outputs of a task that are kept; with logs if wanted."""
     return tasks.outputs(call.tx, jedi_task_id, logs=logs)
 

@@ -10,7 +10,8 @@ from pydantic import Field
 from jedi.service import jobs, results
 from jedi.service.operations.table import ANYBODY, OWNER, Call, operation
 from jedi.service.operations.tasks import Days, Limit, TaskId
-from jedi.service.tasks import FileSummary
+from jedi.taskbuffer.jobs.one_job import OneJob, OwnedJob
+from jedi.taskbuffer.reports.listings import FileSummary
 
 PandaIds = Annotated[list[TaskId], Field(min_length=1, max_length=10_000)]
 
@@ -18,7 +19,7 @@ PandaIds = Annotated[list[TaskId], Field(min_length=1, max_length=10_000)]
 @operation("job.list", "GET", "/v1/jobs", ANYBODY)
 def owned(
     call: Call, user: str | None = None, status: list[str] | None = None, limit: Limit = 50
-) -> list[jobs.OwnedJob]:
+) -> list[OwnedJob]:
     """List the newest jobs of a user, of all tasks; default: of the caller."""
     return jobs.owned(call.tx, user or call.who, status, limit)
 
@@ -54,7 +55,7 @@ def _named(call: Call, panda_ids: Sequence[int]) -> None:
 
 
 @operation("job.cancel", "POST", "/v1/jobs/cancel", OWNER)
-def cancel(call: Call, panda_ids: PandaIds, comment: str | None = None) -> list[jobs.OneJob]:
+def cancel(call: Call, panda_ids: PandaIds, comment: str | None = None) -> list[OneJob]:
     """Cancel jobs, all or none: their inputs are tried again if attempts are left."""
     _named(call, panda_ids)
     found = jobs.cancel(call.tx, call.who, panda_ids, comment)
@@ -66,7 +67,7 @@ def cancel(call: Call, panda_ids: PandaIds, comment: str | None = None) -> list[
 @operation("job.hold", "POST", "/v1/jobs/hold", OWNER)
 def hold(
     call: Call, panda_ids: PandaIds, after: bool = False, comment: str | None = None
-) -> list[jobs.OneJob]:
+) -> list[OneJob]:
     """Hold jobs, all or none; `after`: when they have run, before outputs are stored."""
     _named(call, panda_ids)
     return jobs.hold(call.tx, call.who, panda_ids, comment, after=after)
@@ -75,7 +76,7 @@ def hold(
 @operation("job.release", "POST", "/v1/jobs/release", OWNER)
 def release(
     call: Call, panda_ids: PandaIds, force: bool = False, comment: str | None = None
-) -> list[jobs.OneJob]:
+) -> list[OneJob]:
     """Release held jobs, all or none; `force`: without a look whether their inputs exist."""
     _named(call, panda_ids)
     if not force:
@@ -86,7 +87,7 @@ def release(
 @operation("job.purge", "POST", "/v1/jobs/purge", OWNER)
 def purge(
     call: Call, panda_ids: PandaIds, after_days: Days = 0.0, comment: str | None = None
-) -> list[jobs.OneJob]:
+) -> list[OneJob]:
     """Remove the outputs of jobs, now or in some days; logs stay."""
     _named(call, panda_ids)
     return jobs.purge(call.tx, call.who, panda_ids, comment, after_days)

@@ -18,6 +18,7 @@ from jedi.service.operations.table import (
     Call,
     operation,
 )
+from jedi.taskbuffer.reports.listings import FileSummary, Step, TaskSummary
 
 TaskId = Annotated[int, Field(ge=1, le=2**63 - 1)]
 TaskIds = Annotated[list[TaskId], Field(min_length=1, max_length=10_000)]
@@ -34,7 +35,7 @@ def find(
     name: str | None = None,
     begins: str = "",
     limit: Limit = PAGE,
-) -> list[tasks.TaskSummary]:
+) -> list[TaskSummary]:
     """List tasks, the newest first. `*` in a name matches anything; `begins`: digits with which
     ids begin."""
     return tasks.find(call.tx, user_name=user, name=name, statuses=status, begins=begins,
@@ -69,13 +70,13 @@ def files(
     type: list[str] | None = None,
     status: list[str] | None = None,
     limit: Limit = PAGE,
-) -> list[tasks.FileSummary]:
+) -> list[FileSummary]:
     """List the files of a task, inputs and outputs."""
     return tasks.files(call.tx, jedi_task_id, types=type, statuses=status, limit=limit)
 
 
 @operation("task.history", "GET", "/v1/tasks/{jedi_task_id}/history", ANYBODY)
-def history(call: Call, jedi_task_id: TaskId) -> list[tasks.Step]:
+def history(call: Call, jedi_task_id: TaskId) -> list[Step]:
     """List the statuses that a task had."""
     return tasks.history(call.tx, jedi_task_id)
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from jedi.spec.arrays import Numbers
+from jedi.spec.tasks.rows import ClaimedTask
 
 MB = 2.0**20
 GB = 2.0**30
@@ -45,21 +46,21 @@ class Demand:
     s_per_mb: float | None = None  # decisions kept from before it counted do not say it
 
     @classmethod
-    def of(cls, task: Any, max_walltime_h: float | None) -> Demand:
+    def of(cls, task: ClaimedTask, max_walltime_h: float | None) -> Demand:
         """From a row of jedi_tasks."""
-        milli = (task.cputimeunit or "").startswith("m")
-        out_unit = task.outdiskunit or "kB"
-        work = (task.workdiskcount or 0) * SIZES[task.workdiskunit or "kB"] / MB
+        milli = (task.cpu_time_unit or "").startswith("m")
+        out_unit = task.out_disk_unit or "kB"
+        work = (task.work_disk_count or 0) * SIZES[task.work_disk_unit or "kB"] / MB
         return cls(
-            cores=1 if task.corecount is None else task.corecount,
-            ram_mb=float(task.ramcount or 0),
-            ram_per_core=(task.ramunit or "").startswith("MBPerCore"),
-            base_ram_mb=float(task.baseramcount or 0),
-            hs06_s_per_event=task.cputime / (1000 if milli else 1) if task.cputime else None,
-            efficiency=(90 if task.cpuefficiency is None else task.cpuefficiency) / 100,
-            base_walltime_s=float(600 if task.basewalltime is None else task.basewalltime),
+            cores=1 if task.core_count is None else task.core_count,
+            ram_mb=float(task.ram_count or 0),
+            ram_per_core=(task.ram_unit or "").startswith("MBPerCore"),
+            base_ram_mb=float(task.base_ram_count or 0),
+            hs06_s_per_event=task.cpu_time / (1000 if milli else 1) if task.cpu_time else None,
+            efficiency=(90 if task.cpu_efficiency is None else task.cpu_efficiency) / 100,
+            base_walltime_s=float(600 if task.base_walltime is None else task.base_walltime),
             max_walltime_s=max_walltime_h and max_walltime_h * 3600,
-            out_bytes=(task.outdiskcount or 0) * SIZES[out_unit.removesuffix("PerEvent")],
+            out_bytes=(task.out_disk_count or 0) * SIZES[out_unit.removesuffix("PerEvent")],
             out_per_event=out_unit.endswith("PerEvent"),
             work_mb=work,
             s_per_mb=task.walltime or None,

@@ -9,6 +9,7 @@ from typing import Any
 
 from jedi.spec.jobs.demand import SIZES
 from jedi.spec.splitting.split_rules import SplitRules
+from jedi.spec.tasks.rows import ClaimedTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,22 +64,22 @@ class Declared:
     max_walltime_s: float | None = None
 
     @classmethod
-    def of(cls, task: Any) -> Declared:
+    def of(cls, task: ClaimedTask) -> Declared:
         """From a row of jedi_tasks; unset figures have the defaults of
         docs/reference/estimates.md#walltime."""
-        work = (task.workdiskcount or 0) * SIZES[task.workdiskunit or "kB"]
+        work = (task.work_disk_count or 0) * SIZES[task.work_disk_unit or "kB"]
         rules = SplitRules.model_validate(task.rules or {})
         rate = rules.scout_success_rate
         return cls(
-            label=task.prodsourcelabel,
-            cpu_time=task.cputime,
-            cpu_time_unit=task.cputimeunit or "HS06sPerEvent",
-            cpu_efficiency=90 if task.cpuefficiency is None else task.cpuefficiency,
-            base_walltime_s=600 if task.basewalltime is None else task.basewalltime,
-            core_count=1 if task.corecount is None else task.corecount,
-            ram_count=task.ramcount,
-            ram_unit=task.ramunit or "MB",
-            base_ram_mb=task.baseramcount or 0,
+            label=task.prod_source_label,
+            cpu_time=task.cpu_time,
+            cpu_time_unit=task.cpu_time_unit or "HS06sPerEvent",
+            cpu_efficiency=90 if task.cpu_efficiency is None else task.cpu_efficiency,
+            base_walltime_s=600 if task.base_walltime is None else task.base_walltime,
+            core_count=1 if task.core_count is None else task.core_count,
+            ram_count=task.ram_count,
+            ram_unit=task.ram_unit or "MB",
+            base_ram_mb=task.base_ram_count or 0,
             work_disk_kb=work / SIZES["kB"],
             success_percent=None if rate is None else 10.0 * rate,
             min_cpu_efficiency=rules.min_cpu_efficiency or 0,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jedi.spec.splitting.split_rules import SCOUTING
+from jedi.spec.tasks.rows import ClaimedTask
 
 _NUCLEUS_ONLY = ("only", "require")
 
@@ -47,31 +48,31 @@ class Request:
     excluded: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, row: Any) -> Request:
+    def of(cls, row: ClaimedTask) -> Request:
         """From a row of jedi_tasks."""
         rules = row.rules or {}
         return cls(
             vo=row.vo or "",
-            label=row.prodsourcelabel or "",
+            label=row.prod_source_label or "",
             cloud=row.cloud or "",
             nucleus=row.nucleus or "",
-            priority=int(row.currentpriority or 0),
+            priority=int(row.current_priority or 0),
             scout=rules.get("use_scout") == SCOUTING,
             merges=bool(rules.get("merge_output")),
-            processing_type=row.processingtype or "",
-            working_group=row.workinggroup or "",
+            processing_type=row.processing_type or "",
+            working_group=row.working_group or "",
             gshare=row.gshare or "",
             resource_type=row.resource_type or "",
-            release=row.transhome or row.transuses or "",
+            release=row.trans_home or row.trans_uses or "",
             platform=row.architecture or "",
-            io_kb_s=_figure(row.iointensity),
-            disk_io_kb_s=_figure(row.diskio),
+            io_kb_s=_figure(row.io_intensity),
+            disk_io_kb_s=_figure(row.disk_io),
             t1_weight=rules.get("t1_weight") or 0,
             max_cores=rules.get("max_core_count"),
             connectivity=rules.get("ip_connectivity") or "",
             ip_stack=rules.get("ip_stack") or "",
-            event_service=bool(row.eventservice),
-            jumbo=bool(row.usejumbo),
+            event_service=bool(row.event_service),
+            jumbo=bool(row.use_jumbo),
             full_chain=rules.get("full_chain") in _NUCLEUS_ONLY,
             copy_input=bool(rules.get("use_local_io")),
             lan_input=rules.get("allow_input_lan") or "",

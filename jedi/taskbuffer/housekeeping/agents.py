@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
+
+from jedi.taskbuffer.db.rows import rows_of
 
 _BEAT = text("""
 WITH old AS (DELETE FROM jedi_agents
@@ -40,11 +43,25 @@ def beat(
 
 
 _ALL_AGENTS = text("""
-SELECT *, extract(epoch FROM clock_timestamp() - heartbeat_at)::float8 AS age_s
+SELECT agent, process, heartbeat_at, cycles, items, last_error, rss_kb,
+  extract(epoch FROM clock_timestamp() - heartbeat_at)::float8 AS age_s
 FROM jedi_agents ORDER BY agent, process
 """)
 
 
-def all_agents(tx: Connection) -> list[Row[Any]]:
+class AgentBeat(NamedTuple):
+    """The last heartbeat of an agent process, its age in seconds."""
+
+    agent: str
+    process: str
+    heartbeat_at: datetime | None
+    cycles: int
+    items: int
+    last_error: str | None
+    rss_kb: int | None
+    age_s: float
+
+
+def all_agents(tx: Connection) -> list[AgentBeat]:
     """Every agent process with the age of its last heartbeat in seconds."""
-    return list(tx.execute(_ALL_AGENTS))
+    return rows_of(AgentBeat, tx.execute(_ALL_AGENTS))

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.core.states import Machine
 from jedi.spec.splitting.split_rules import SCOUTING
 from jedi.taskbuffer.db.engine import bulk
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import (
     INPUT_TYPES,
     JOB_LIVE,
@@ -267,7 +268,7 @@ def _examine(tx: Connection, rule: Invariant) -> Finding:
 
 
 _MADE = text(f"""
-SELECT c.fileid, d.datasetname, c.lfn, c.fsize, c.checksum
+SELECT c.fileid AS file_id, d.datasetname AS dataset_name, c.lfn, c.fsize, c.checksum
 FROM jedi_dataset_contents c JOIN jedi_datasets d USING (datasetid, jeditaskid)
 WHERE c.type IN ({OUTPUT_TYPES}) AND c.status = 'finished' AND c.fileid > :after
   AND d.state IS DISTINCT FROM 'missing' AND NOT EXISTS (
@@ -277,12 +278,22 @@ ORDER BY c.fileid LIMIT :page
 """)
 
 
-def made_files(tx: Connection, page: int = 1000) -> Iterator[list[Row[Any]]]:
-    """Finished outputs, page by page: fileid, datasetname, lfn, fsize, checksum."""
+class FinishedOutput(NamedTuple):
+    """A finished output, its size and adler32."""
+
+    file_id: int
+    dataset_name: str
+    lfn: str
+    fsize: int | None
+    checksum: str | None
+
+
+def made_files(tx: Connection, page: int = 1000) -> Iterator[list[FinishedOutput]]:
+    """Finished outputs, page by page."""
     after = 0
-    while rows := tx.execute(_MADE, {"after": after, "page": page}).all():
-        yield list(rows)
-        after = rows[-1].fileid
+    while rows := rows_of(FinishedOutput, tx.execute(_MADE, {"after": after, "page": page})):
+        yield rows
+        after = rows[-1].file_id
 
 
 _MERGED_DATASETS = text(f"""

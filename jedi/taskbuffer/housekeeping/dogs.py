@@ -5,10 +5,12 @@ of the transaction; rows that somebody is writing to are passed over.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import FILE_TYPES, JOB_LIVE
 from jedi.taskbuffer.tasks import tasks
 
@@ -19,14 +21,23 @@ UPDATE jedi_tasks t SET lock_seq = lock_seq + 1 WHERE jeditaskid = ANY(ARRAY(
   WHERE lockedby IS NOT NULL
     AND worker_deaths + CAST(lease_until < clock_timestamp() AS int) >= :max_deaths
   ORDER BY jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED))
-RETURNING jeditaskid, lock_seq, status, lockedby, worker_deaths
+RETURNING jeditaskid AS jedi_task_id, lock_seq, status, lockedby AS locked_by, worker_deaths
 """)
 
 
-def claim_killers(tx: Connection, max_deaths: int, limit: int) -> list[Row[Any]]:
-    """Take tasks whose workers died `max_deaths` times in a row from whoever has them now:
-    jeditaskid, lock_seq, status, lockedby, worker_deaths."""
-    return list(tx.execute(_KILLERS, {"max_deaths": max_deaths, "limit": limit}))
+class KillerTask(NamedTuple):
+    """A task whose workers died, and the last of them."""
+
+    jedi_task_id: int
+    lock_seq: int
+    status: str
+    locked_by: str | None
+    worker_deaths: int
+
+
+def claim_killers(tx: Connection, max_deaths: int, limit: int) -> list[KillerTask]:
+    """Take tasks whose workers died `max_deaths` times in a row from whoever has them now."""
+    return rows_of(KillerTask, tx.execute(_KILLERS, {"max_deaths": max_deaths, "limit": limit}))
 
 
 _RELEASE = text("""
@@ -47,7 +58,8 @@ def release_stale(tx: Connection, limit: int) -> int:
 
 
 _ON_HOLD = text(f"""
-SELECT jeditaskid, lock_seq, oldstatus, reason_code, errordialog, statechangetime,
+SELECT jeditaskid AS jedi_task_id, lock_seq, oldstatus AS old_status, reason_code,
+  errordialog AS error_dialog, statechangetime AS state_change_time,
   next_run_at IS NOT NULL AS soon,
   CAST(extract(epoch FROM jedi_now() - statechangetime) AS float8) AS held_s,
   frozentime < jedi_now() - make_interval(secs => :timeout_s) AS too_long
@@ -59,12 +71,26 @@ ORDER BY jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
 """)
 
 
-def on_hold(tx: Connection, retry_s: float, timeout_s: float, limit: int) -> list[Row[Any]]:
+class HeldTask(NamedTuple):
+    """A pending task to try again or (`too_long`) to give up; `held_s`: how long for this reason;
+    `soon`: its holder said when."""
+
+    jedi_task_id: int
+    lock_seq: int
+    old_status: str
+    reason_code: str | None
+    error_dialog: str | None
+    state_change_time: datetime
+    soon: bool
+    held_s: float
+    too_long: bool
+
+
+def on_hold(tx: Connection, retry_s: float, timeout_s: float, limit: int) -> list[HeldTask]:
     """Pending tasks to try again, when whoever held them said or `retry_s` later, or (`too_long`)
-    to give up: jeditaskid, lock_seq, oldstatus, reason_code, errordialog, statechangetime,
-    too_long; `held_s`: how long for this reason; `soon`: their holder said when."""
+    to give up."""
     found = {"retry_s": retry_s, "timeout_s": timeout_s, "limit": limit}
-    return list(tx.execute(_ON_HOLD, found))
+    return rows_of(HeldTask, tx.execute(_ON_HOLD, found))
 
 
 _LIVING = text(f"""
@@ -75,14 +101,14 @@ SELECT j.pandaid, j.lock_seq FROM jedi_jobs j
 
 
 def living(tx: Connection, attempts: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Those of the attempts (pandaid, lock_seq) that are their job's present one and go on."""
+    """Those of the attempts (panda_id, lock_seq) that are their job's present one and go on."""
     pairs = list(attempts)
     rows = tx.execute(_LIVING, {"ids": [p[0] for p in pairs], "seqs": [p[1] for p in pairs]})
     return {(row.pandaid, row.lock_seq) for row in rows}
 
 
 _AWAITING = text(f"""
-SELECT j.pandaid, j.lock_seq, (
+SELECT j.pandaid AS panda_id, j.lock_seq, (
   SELECT jsonb_agg(jsonb_build_array(d.datasetname, f.lfn, f.endpoint))
   FROM jedi_job_files f JOIN jedi_datasets d USING (datasetid, jeditaskid)
   WHERE f.pandaid = j.pandaid AND f.type IN ({FILE_TYPES})
@@ -94,7 +120,17 @@ ORDER BY j.pandaid LIMIT :limit
 """)
 
 
-def awaiting_inputs(tx: Connection, above: int, after: int, limit: int) -> list[Row[Any]]:
-    """Assigned jobs of a priority above this, with ids above `after`: pandaid, lock_seq, inputs
-    (lists of dataset, LFN and the endpoint where it is to be; None: there is none)."""
-    return list(tx.execute(_AWAITING, {"above": above, "after": after, "limit": limit}))
+class AwaitingJob(NamedTuple):
+    """An assigned job and its inputs: lists of dataset, LFN and the endpoint where it is to be
+    (None: there is none)."""
+
+    panda_id: int
+    lock_seq: int
+    inputs: Any
+
+
+def awaiting_inputs(tx: Connection, above: int, after: int, limit: int) -> list[AwaitingJob]:
+    """Assigned jobs of a priority above this, with ids above `after`, and their inputs."""
+    return rows_of(
+        AwaitingJob, tx.execute(_AWAITING, {"above": above, "after": after, "limit": limit})
+    )

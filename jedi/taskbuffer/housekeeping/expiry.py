@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import PRODUCT_TYPES, TASK_FINAL, listed
 
 _IN_VAIN = listed(("aborted", "broken", "failed"))
 _EXPIRED = text(f"""
-SELECT d.datasetid, d.datasetname, ARRAY(
+SELECT d.datasetid AS dataset_id, d.datasetname AS dataset_name, ARRAY(
   SELECT c.lfn FROM jedi_dataset_contents c
   WHERE c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid) AS lfns
 FROM jedi_tasks t JOIN jedi_datasets d USING (jeditaskid)
@@ -31,6 +32,14 @@ ORDER BY t.endtime, d.datasetid LIMIT :limit
 """)
 
 
+class ExpiredDataset(NamedTuple):
+    """A dataset whose time is over, and the files of its task."""
+
+    dataset_id: int
+    dataset_name: str
+    lfns: list[str]
+
+
 def expired(
     tx: Connection,
     transient_s: float,
@@ -38,13 +47,14 @@ def expired(
     logs_s: float,
     limit: int,
     stuck: Collection[int],
-) -> list[Row[Any]]:
+) -> list[ExpiredDataset]:
     """Datasets whose time is over: transient outputs, logs of tasks that came to nothing, and those
-    of others, so many seconds after the task's end (0: never). Not those that another task fills
-    as well, or still reads, nor those in `stuck`. datasetid, datasetname, lfns of the task's
-    files."""
+    of others, so many seconds after the task's end (0: never). Not those that another task fills as
+    well, or still reads, nor those in `stuck`."""
     times = {"transient_s": transient_s, "failed_logs_s": failed_logs_s, "logs_s": logs_s}
-    return list(tx.execute(_EXPIRED, {**times, "limit": limit, "stuck": list(stuck)}))
+    return rows_of(
+        ExpiredDataset, tx.execute(_EXPIRED, {**times, "limit": limit, "stuck": list(stuck)})
+    )
 
 
 _NOTE_GONE = text("""

@@ -6,10 +6,13 @@ stay. Source: docs/reference/pgi.md#purge.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_FINAL, TASK_FINAL
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.jobs.jobs import lock_jobs
@@ -18,7 +21,7 @@ _TABLES = ("jedi_jobs", "jedi_jobs_archived")
 GOING = "to_timestamp(0)"
 """The `retention` of jobs whose outputs are being removed: nobody can keep them any more."""
 _IN_USE = f"""
-SELECT o.jeditaskid, d.datasetname FROM jedi_datasets d
+SELECT o.jeditaskid AS jedi_task_id, d.datasetname AS dataset_name FROM jedi_datasets d
   JOIN jedi_datasets o ON o.datasetname = d.datasetname OR o.containername = d.datasetname
   JOIN jedi_tasks u ON u.jeditaskid = o.jeditaskid
 WHERE d.jeditaskid = {{task}} AND d.type IN ('output', 'tmpl_output')
@@ -27,10 +30,16 @@ WHERE d.jeditaskid = {{task}} AND d.type IN ('output', 'tmpl_output')
 _USERS = text(f"{_IN_USE.format(task=':task')} ORDER BY o.jeditaskid, o.datasetid")
 
 
-def in_use(tx: Connection, task_id: int) -> list[Row[Any]]:
-    """Other tasks that have not ended and read or fill outputs of a task: jeditaskid,
-    datasetname."""
-    return list(tx.execute(_USERS, {"task": task_id}))
+class OutputUse(NamedTuple):
+    """A task that reads or fills an output dataset of another."""
+
+    jedi_task_id: int
+    dataset_name: str
+
+
+def in_use(tx: Connection, task_id: int) -> list[OutputUse]:
+    """Other tasks that have not ended and read or fill outputs of a task."""
+    return rows_of(OutputUse, tx.execute(_USERS, {"task": task_id}))
 
 
 def _on_both(change: str, where: str, more: str = "") -> str:
@@ -97,7 +106,8 @@ WITH due AS (
     AND NOT EXISTS ({_IN_USE.format(task="j.jeditaskid")})
   LIMIT :limit
 )
-SELECT due.pandaid, due.jeditaskid, d.datasetname, d.containername, array_agg(c.lfn) AS lfns
+SELECT due.pandaid AS panda_id, due.jeditaskid AS jedi_task_id, d.datasetname AS dataset_name,
+  d.containername AS container_name, array_agg(c.lfn) AS lfns
 FROM due LEFT JOIN ({_FILES} f
   JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
     AND c.outpandaid = f.pandaid AND c.status = 'finished' AND f.type = 'output'
@@ -122,10 +132,19 @@ _KEPT_OF_TASK = text(
 )
 
 
-def of_task(tx: Connection, task_id: int) -> Row[Any]:
-    """Of how many finished jobs of a task the outputs are gone, or leave (the first at
-    `leaving_at`): gone, leaving, leaving_at."""
-    return tx.execute(_KEPT_OF_TASK, {"task": task_id}).one()
+@dataclass(frozen=True, slots=True)
+class Purging:
+    """Of how many finished jobs the outputs are gone, or are to go, the first at `leaving_at`."""
+
+    gone: int
+    leaving: int
+    leaving_at: datetime | None
+
+
+def of_task(tx: Connection, task_id: int) -> Purging:
+    """The outputs of a task's finished jobs that are gone, or leave."""
+    (found,) = rows_of(Purging, tx.execute(_KEPT_OF_TASK, {"task": task_id}))
+    return found
 
 
 def going(tx: Connection, task_ids: Sequence[int]) -> list[int]:
@@ -133,18 +152,29 @@ def going(tx: Connection, task_ids: Sequence[int]) -> list[int]:
     return list(tx.scalars(_GOING, {"tasks": list(task_ids)}))
 
 
-def claim(tx: Connection, age_s: float, limit: int, stuck: Collection[int] = ()) -> list[Row[Any]]:
+class PurgedFiles(NamedTuple):
+    """The outputs of a job in a dataset; None: it made nothing."""
+
+    panda_id: int
+    jedi_task_id: int
+    dataset_name: str | None
+    container_name: str | None
+    lfns: list[str]
+
+
+def claim(
+    tx: Connection, age_s: float, limit: int, stuck: Collection[int] = ()
+) -> list[PurgedFiles]:
     """Begin to remove the outputs of up to `limit` jobs of tasks that have ended, but for tasks in
     `stuck`: of those that are not to be kept any longer, or (`age_s` > 0) that ended so long ago
     and of which nothing was said; not while another task reads or fills outputs of theirs. A row a
-    job and dataset: pandaid, jeditaskid, datasetname, containername, lfns; a job that made nothing
-    has None for the last three."""
+    job and dataset."""
     query, ages = (_DUE_OR_OLD, {"age_s": age_s}) if age_s else (_DUE_ALONE, {})
-    due = tx.execute(query, {"limit": limit, "stuck": list(stuck), **ages}).all()
-    ids = sorted({row.pandaid for row in due})
+    due = rows_of(PurgedFiles, tx.execute(query, {"limit": limit, "stuck": list(stuck), **ages}))
+    ids = sorted({row.panda_id for row in due})
     lock_jobs(tx, ids)
     claimed = set(tx.scalars(_CLAIM, {"ids": ids}))  # somebody may have kept them meanwhile
-    return [row for row in due if row.pandaid in claimed]
+    return [row for row in due if row.panda_id in claimed]
 
 
 def note_purged(tx: Connection, panda_ids: Sequence[int], agent: str) -> None:

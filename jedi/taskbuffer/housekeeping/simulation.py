@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.jobs.all_jobs import all_jobs
 from jedi.taskbuffer.scheduling.turns import OWN_SHARE
 
@@ -33,27 +34,61 @@ FROM u, LATERAL (VALUES ('activated', -1), (u.status, 1)) s(status, n)
 
 
 _JOBS = text(f"""
-SELECT j.*, q.queue_name AS queue, {OWN_SHARE} AS share
+SELECT j.pandaid AS panda_id, j.jeditaskid AS jedi_task_id, j.site, j.gshare, j.status,
+  j.error_code, j.cores, j.creationtime AS creation_time, j.starttime AS start_time,
+  j.endtime AS end_time, j.statechangetime AS state_change_time, q.queue_name AS queue,
+  {OWN_SHARE} AS share
 FROM {all_jobs(_COLUMNS)} j JOIN jedi_tasks t USING (jeditaskid)
   LEFT JOIN jedi_work_queue q ON q.queue_id = t.workqueue_id ORDER BY pandaid
 """)
 
 
-def jobs(tx: Connection) -> list[Row[Any]]:
+class JobLife(NamedTuple):
+    """A job with the times of its life, its work queue and the share that its task came with."""
+
+    panda_id: int
+    jedi_task_id: int
+    site: str
+    gshare: str
+    status: str
+    error_code: str | None
+    cores: int
+    creation_time: datetime
+    start_time: datetime | None
+    end_time: datetime | None
+    state_change_time: datetime
+    queue: str | None
+    share: str | None
+
+
+def jobs(tx: Connection) -> list[JobLife]:
     """All jobs there ever were, by PandaID, with the times of their lives, their work queue and the
     share that their task came with."""
-    return list(tx.execute(_JOBS))
+    return rows_of(JobLife, tx.execute(_JOBS))
 
 
 _TASKS = text(f"""
-SELECT jeditaskid, taskname, status, {OWN_SHARE} AS share, reason_code,
-  creationdate, endtime FROM jedi_tasks t ORDER BY jeditaskid
+SELECT jeditaskid AS jedi_task_id, taskname AS task_name, status, {OWN_SHARE} AS share,
+  reason_code, creationdate AS creation_date, endtime AS end_time
+FROM jedi_tasks t ORDER BY jeditaskid
 """)
 
 
-def tasks(tx: Connection) -> list[Row[Any]]:
+class TaskLife(NamedTuple):
+    """A task, the share that it came with, and when it came and ended."""
+
+    jedi_task_id: int
+    task_name: str
+    status: str
+    share: str
+    reason_code: str | None
+    creation_date: datetime
+    end_time: datetime | None
+
+
+def tasks(tx: Connection) -> list[TaskLife]:
     """All tasks by id, the share that they came with, and when they came and ended."""
-    return list(tx.execute(_TASKS))
+    return rows_of(TaskLife, tx.execute(_TASKS))
 
 
 _BOOSTED = text(f"SELECT jeditaskid FROM jedi_tasks t WHERE gshare <> {OWN_SHARE}")

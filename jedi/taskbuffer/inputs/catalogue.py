@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.scheduling.patterns import like
 
 _TREE = text("""
@@ -65,10 +66,18 @@ SELECT count(*) FROM f
 """)
 
 
-def tree(tx: Connection, names: Collection[str]) -> list[Row[Any]]:
-    """These datasets and all below them, in no order: name, state, is_container, members. Names
-    that nothing is known of are left out."""
-    return list(tx.execute(_TREE, {"names": list(names)}))
+class CatalogueDataset(NamedTuple):
+    """A dataset of the catalogue; a container has members."""
+
+    name: str
+    state: Literal["open", "closed"]
+    is_container: bool
+    members: list[str]
+
+
+def tree(tx: Connection, names: Collection[str]) -> list[CatalogueDataset]:
+    """These datasets and all below them, in no order. Unknown names are left out."""
+    return rows_of(CatalogueDataset, tx.execute(_TREE, {"names": list(names)}))
 
 
 _FIND_DATASETS = text("""
@@ -76,9 +85,16 @@ SELECT name, state FROM ddm_datasets WHERE name LIKE :name ORDER BY name COLLATE
 """)
 
 
-def find_datasets(tx: Connection, pattern: str) -> list[Row[Any]]:
-    """Datasets by name, of which `*` stands for anything: name, state."""
-    return list(tx.execute(_FIND_DATASETS, {"name": like(pattern)}))
+class FoundDataset(NamedTuple):
+    """A dataset found by its name."""
+
+    name: str
+    state: Literal["open", "closed"]
+
+
+def find_datasets(tx: Connection, pattern: str) -> list[FoundDataset]:
+    """Datasets by name, of which `*` stands for anything."""
+    return rows_of(FoundDataset, tx.execute(_FIND_DATASETS, {"name": like(pattern)}))
 
 
 _PUT_DATASET = text("""
@@ -134,15 +150,28 @@ def add_members(tx: Connection, container: str, names: Sequence[str]) -> None:
     tx.execute(_ADD_MEMBERS, {"container": container, "names": list(names)})
 
 
-def list_files(tx: Connection, names: Collection[str]) -> list[Row[Any]]:
-    """All files of plain datasets, in no order: name (the dataset's), lfn, size, adler32, guid,
-    nevents, boundary, lumiblock, endpoints."""
-    return list(tx.execute(_LIST, {"names": list(names)}))
+class CatalogueFile(NamedTuple):
+    """A file of a dataset (`name`) with its replicas."""
+
+    name: str
+    lfn: str
+    size: int
+    adler32: str
+    guid: str
+    nevents: int | None
+    boundary: int | None
+    lumiblock: int | None
+    endpoints: list[str]
 
 
-def find_files(tx: Connection, names: Sequence[str], lfns: Sequence[str]) -> list[Row[Any]]:
-    """Those of the named files that are known, as `list_files` tells them."""
-    return list(tx.execute(_FIND, {"names": list(names), "lfns": list(lfns)}))
+def list_files(tx: Connection, names: Collection[str]) -> list[CatalogueFile]:
+    """All files of plain datasets, in no order."""
+    return rows_of(CatalogueFile, tx.execute(_LIST, {"names": list(names)}))
+
+
+def find_files(tx: Connection, names: Sequence[str], lfns: Sequence[str]) -> list[CatalogueFile]:
+    """Those of the named files that are known."""
+    return rows_of(CatalogueFile, tx.execute(_FIND, {"names": list(names), "lfns": list(lfns)}))
 
 
 _REPLICAS = text("""
@@ -153,9 +182,17 @@ GROUP BY r.endpoint
 """)
 
 
-def replicas(tx: Connection, names: Collection[str]) -> list[Row[Any]]:
-    """What endpoints hold of plain datasets together: endpoint, files, size in bytes."""
-    return list(tx.execute(_REPLICAS, {"names": list(names)}))
+class EndpointShare(NamedTuple):
+    """The number and bytes of files that an endpoint holds."""
+
+    endpoint: str
+    files: int
+    size: int
+
+
+def replicas(tx: Connection, names: Collection[str]) -> list[EndpointShare]:
+    """What endpoints hold of plain datasets together."""
+    return rows_of(EndpointShare, tx.execute(_REPLICAS, {"names": list(names)}))
 
 
 def put_files(
@@ -194,9 +231,18 @@ WHERE r.expires_at IS NOT NULL
 """)
 
 
-def copies(tx: Connection) -> list[Row[Any]]:
-    """The replicas that are not to stay: name (the dataset's), lfn, endpoint, expires_at."""
-    return list(tx.execute(_COPIES))
+class ExpiringReplica(NamedTuple):
+    """A replica of a file of a dataset (`name`) that expires."""
+
+    name: str
+    lfn: str
+    endpoint: str
+    expires_at: datetime
+
+
+def copies(tx: Connection) -> list[ExpiringReplica]:
+    """The replicas that are not to stay."""
+    return rows_of(ExpiringReplica, tx.execute(_COPIES))
 
 
 _DROP_COPIES = text("""

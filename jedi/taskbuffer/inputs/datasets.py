@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.spec.datasets.dataset import NewDataset, OutputTemplate
+from jedi.spec.tasks.rows import ClaimedTask, FedDataset
 from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import PRODUCT_TYPES, TASK_FINAL
 from jedi.taskbuffer.tasks.tasks import claim
 
@@ -161,7 +163,7 @@ AND (status = 'defined' AND (next_run_at IS NULL OR next_run_at <= jedi_now()) O
 
 def claim_to_feed(
     tx: Connection, me: str, lease_s: float, limit: int, recheck_s: float
-) -> list[Row[Any]]:
+) -> list[ClaimedTask]:
     """Take defined tasks, and tasks with open input that is to be looked up again, whatever else
     they wait for."""
     return claim(tx, TO_FEED, me, lease_s, limit, _OPEN_AND_DUE, early=True,
@@ -205,8 +207,9 @@ def with_ready_files(tx: Connection, task_ids: Iterable[int]) -> set[int]:
 
 
 _READ_INPUTS = text("""
-SELECT d.datasetid, d.jeditaskid, d.datasetname, d.containername, d.attributes, d.type,
-  d.masterid, d.status, d.nfiles, d.nfilestobeused, d.nevents,
+SELECT d.datasetid AS dataset_id, d.jeditaskid AS jedi_task_id, d.datasetname AS dataset_name,
+  d.containername AS container_name, d.attributes, d.type, d.masterid AS master_id, d.status,
+  d.nfiles AS n_files, d.nfilestobeused AS n_files_to_be_used, d.nevents AS n_events,
   CASE WHEN d.nfiles > 0 AND d.masterid IS NULL AND t.rules ?| CAST(:ranges AS text[])
        THEN (SELECT count(DISTINCT lfn) FROM jedi_dataset_contents c
              WHERE c.datasetid = d.datasetid) ELSE d.nfiles END AS files,
@@ -216,7 +219,7 @@ WHERE jeditaskid = ANY(:ids) AND d.type = ANY(:types) ORDER BY d.datasetid
 """)
 
 
-def inputs(tx: Connection, task_ids: Sequence[int]) -> list[Row[Any]]:
+def inputs(tx: Connection, task_ids: Sequence[int]) -> list[FedDataset]:
     """Input datasets of tasks that their own jobs do not fill, but for what stands for the input of
     a pre-processing job or a build. `due`: to be looked up; `files`: how many files their rows
     stand for, of which each may have many (ranges of events)."""
@@ -225,11 +228,12 @@ def inputs(tx: Connection, task_ids: Sequence[int]) -> list[Row[Any]]:
         "types": [kind for kind in states.FED_TYPES if kind != "pp_input"],
         "ranges": ["n_events_per_job", "target_events_per_job"],
     }
-    return list(tx.execute(_READ_INPUTS, values))
+    return rows_of(FedDataset, tx.execute(_READ_INPUTS, values))
 
 
 _PRODUCERS = text(f"""
-SELECT d.datasetname, t.jeditaskid, t.status NOT IN ({TASK_FINAL}) OR EXISTS (
+SELECT d.datasetname AS dataset_name, t.jeditaskid AS jedi_task_id,
+  t.status NOT IN ({TASK_FINAL}) OR EXISTS (
   SELECT FROM jedi_commands m WHERE m.jeditaskid = t.jeditaskid AND m.acknowledged_at IS NULL)
   AS live
 FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
@@ -243,24 +247,40 @@ ORDER BY 2
 """)
 
 
-def producers(tx: Connection, names: Iterable[str]) -> list[Row[Any]]:
-    """Tasks that make datasets of these names (datasetname, jeditaskid, live), the oldest first;
-    tasks that are not refined yet, too. One that is just being told to go on lives."""
+class Producer(NamedTuple):
+    """A task that makes a dataset of this name; `live`: it may still do so."""
+
+    dataset_name: str
+    jedi_task_id: int
+    live: bool
+
+
+def producers(tx: Connection, names: Iterable[str]) -> list[Producer]:
+    """Tasks that make datasets of these names, the oldest first; tasks that are not refined yet,
+    too. One that is just being told to go on lives."""
     wanted = sorted(set(names))
-    return list(tx.execute(_PRODUCERS, {"names": wanted})) if wanted else []
+    return rows_of(Producer, tx.execute(_PRODUCERS, {"names": wanted})) if wanted else []
 
 
 _FELLOWS = text(f"""
-SELECT o.jeditaskid, o.datasetname FROM jedi_datasets d JOIN jedi_datasets o
+SELECT o.jeditaskid AS jedi_task_id, o.datasetname AS dataset_name
+FROM jedi_datasets d JOIN jedi_datasets o
   USING (datasetname, type) JOIN jedi_tasks t ON t.jeditaskid = o.jeditaskid
 WHERE d.jeditaskid = :task AND d.type IN ({PRODUCT_TYPES})
   AND o.jeditaskid <> :task AND t.status NOT IN ({TASK_FINAL}) ORDER BY o.jeditaskid
 """)
 
 
-def fellows(tx: Connection, task_id: int) -> list[Row[Any]]:
-    """Other tasks that are making the same output datasets: jeditaskid, datasetname."""
-    return list(tx.execute(_FELLOWS, {"task": task_id}))
+class FellowTask(NamedTuple):
+    """Another task that makes the same output dataset."""
+
+    jedi_task_id: int
+    dataset_name: str
+
+
+def fellows(tx: Connection, task_id: int) -> list[FellowTask]:
+    """Other tasks that are making the same output datasets."""
+    return rows_of(FellowTask, tx.execute(_FELLOWS, {"task": task_id}))
 
 
 _RESERVE_OUTPUTS = text("""

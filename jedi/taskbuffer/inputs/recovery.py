@@ -10,11 +10,12 @@ docs/reference/inputs.md#recovery.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from jedi.core import states
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import FED_TYPES, MASTER_TYPES, PRE_MERGE_TYPES
 
 FilesByTask = Mapping[int, Mapping[str, Iterable[str]]]
@@ -28,7 +29,8 @@ _ALL_FILES = (
 _FILES = f"(SELECT * FROM {_ALL_FILES} f WHERE f.pandaid = ANY(CAST(:jobs AS bigint[])))"
 
 _MADE = text("""
-SELECT d.jeditaskid, d.datasetname, c.lfn, c.fsize, c.checksum, c.outpandaid
+SELECT d.jeditaskid AS jedi_task_id, d.datasetname AS dataset_name, c.lfn, c.fsize, c.checksum,
+  c.outpandaid AS out_panda_id
 FROM jedi_datasets d JOIN jedi_dataset_contents c USING (jeditaskid, datasetid)
 WHERE d.type = 'output' AND c.status = 'finished'
   AND (d.jeditaskid = ANY(CAST(:ids AS bigint[])) OR d.datasetname = ANY(:names)
@@ -37,10 +39,22 @@ ORDER BY d.jeditaskid, c.fileid
 """)
 
 
-def made(tx: Connection, task_ids: Iterable[int] = (), names: Iterable[str] = ()) -> list[Row[Any]]:
-    """Return the outputs of tasks, or the outputs in datasets: jeditaskid, datasetname, lfn, fsize,
-    checksum, outpandaid."""
-    return list(tx.execute(_MADE, {"ids": list(task_ids), "names": list(names)}))
+class MadeOutput(NamedTuple):
+    """A finished output of a task."""
+
+    jedi_task_id: int
+    dataset_name: str
+    lfn: str
+    fsize: int | None
+    checksum: str | None
+    out_panda_id: int
+
+
+def made(
+    tx: Connection, task_ids: Iterable[int] = (), names: Iterable[str] = ()
+) -> list[MadeOutput]:
+    """Return the outputs of tasks, or the outputs in datasets."""
+    return rows_of(MadeOutput, tx.execute(_MADE, {"ids": list(task_ids), "names": list(names)}))
 
 
 _BEHIND = text(f"""
@@ -114,20 +128,28 @@ def made_of(
     found: dict[int, dict[str, set[str]]] = {}
     for row in tx.execute(_MADE_OF, {"tasks": tasks, "names": names, "lfns": lfns}):
         for file in read(tx, row.jobs):
-            found.setdefault(row.task, {}).setdefault(file.datasetname, set()).add(file.lfn)
+            found.setdefault(row.task, {}).setdefault(file.dataset_name, set()).add(file.lfn)
     return found
 
 
 _READ = text(f"""
-SELECT DISTINCT f.pandaid, d.datasetname, f.lfn
+SELECT DISTINCT f.pandaid AS panda_id, d.datasetname AS dataset_name, f.lfn
 FROM {_FILES} f JOIN jedi_datasets d USING (jeditaskid, datasetid)
 WHERE f.type = 'input'
 """)
 
 
-def read(tx: Connection, panda_ids: Iterable[int]) -> list[Row[Any]]:
-    """The input files of jobs and of those whose files they merged: pandaid, datasetname, lfn."""
-    return list(tx.execute(_READ, {"jobs": _behind(tx, panda_ids)}))
+class ReadInput(NamedTuple):
+    """An input file that a job has read."""
+
+    panda_id: int
+    dataset_name: str
+    lfn: str
+
+
+def read(tx: Connection, panda_ids: Iterable[int]) -> list[ReadInput]:
+    """The input files of jobs and of those whose files they merged."""
+    return rows_of(ReadInput, tx.execute(_READ, {"jobs": _behind(tx, panda_ids)}))
 
 
 def _behind(tx: Connection, panda_ids: Iterable[int]) -> list[int]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from jedi.spec.splitting.split_rules import SplitRules
 from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import INPUT_TYPES, TASK_FINAL
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.tasks import scouting
@@ -30,7 +31,7 @@ def release(tx: Connection, task_ids: Sequence[int]) -> None:
     """Files that wait for tape count as staged. The caller has locked the tasks."""
     if not task_ids:
         return
-    ids = [one.datasetid for one in datasets.inputs(tx, task_ids)]
+    ids = [one.dataset_id for one in datasets.inputs(tx, task_ids)]
     datasets.lock(tx, ids)
     tx.execute(_RELEASE, {"ids": ids})
     wake(tx, "files:ready", "files:more")
@@ -51,7 +52,7 @@ def let_go(tx: Connection, task_ids: Sequence[int]) -> None:
     so."""
     if not task_ids:
         return
-    datasets.lock(tx, [one.datasetid for one in datasets.inputs(tx, task_ids)])
+    datasets.lock(tx, [one.dataset_id for one in datasets.inputs(tx, task_ids)])
     rows = tx.execute(_HELD, {"ids": list(task_ids)}).all()
     free = {"workflow_holdup": None}
     rules = {row.jeditaskid: SplitRules.model_validate(row.rules) for row in rows}
@@ -67,30 +68,45 @@ WITH f AS (
   WHERE t.status NOT IN ({TASK_FINAL}) AND d.type = 'input' AND d.status = 'running'
     AND t.rules ? 'input_pre_staging'
 )
-SELECT datasetname, array_agg(DISTINCT lfn) AS lfns FROM f
+SELECT datasetname AS dataset_name, array_agg(DISTINCT lfn) AS lfns FROM f
 WHERE before < :limit OR :limit = 0
 GROUP BY datasetname ORDER BY max(currentpriority) DESC, min(fileid)
 """)
 
 
-def wanted(tx: Connection, limit: float) -> list[Row[Any]]:
-    """What is to be brought from tape, the most urgent dataset first: datasetname, lfns. Of what a
-    user waits for no more than so many bytes at a time (0: all), and one file at least."""
-    return list(tx.execute(_WANTED, {"limit": limit}))
+class WantedFiles(NamedTuple):
+    """The files of a dataset that are to be brought from tape."""
+
+    dataset_name: str
+    lfns: list[str]
+
+
+def wanted(tx: Connection, limit: float) -> list[WantedFiles]:
+    """Files to be brought from tape, the most urgent dataset first. Of what a user waits for no
+    more than so many bytes at a time (0: all), and one file at least."""
+    return rows_of(WantedFiles, tx.execute(_WANTED, {"limit": limit}))
 
 
 _WAITING = text(f"""
-SELECT jeditaskid, lock_seq, coalesce(reason_facts, '{{}}') AS facts
+SELECT jeditaskid AS jedi_task_id, lock_seq, coalesce(reason_facts, '{{}}') AS facts
 FROM jedi_tasks WHERE status = 'staging'
   AND {UNCLAIMED}
 ORDER BY currentpriority DESC, jeditaskid
 """)
 
 
-def waiting(tx: Connection) -> list[Row[Any]]:
-    """Tasks that wait for the first of their input: jeditaskid, lock_seq, facts (dataset and files
-    that they wait for, if they were not held meanwhile)."""
-    return list(tx.execute(_WAITING))
+class StagingTask(NamedTuple):
+    """A task that waits for the first of its input; `facts`: the dataset and the files that it
+    waits for, if it was not held meanwhile."""
+
+    jedi_task_id: int
+    lock_seq: int
+    facts: Any
+
+
+def waiting(tx: Connection) -> list[StagingTask]:
+    """Tasks that wait for the first of their input."""
+    return rows_of(StagingTask, tx.execute(_WAITING))
 
 
 _NEEDED = text(f"""

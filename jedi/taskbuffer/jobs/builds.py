@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from jedi.core.errors import LockLost
 from jedi.spec.datasets.chunk import Files
@@ -21,14 +21,15 @@ from jedi.spec.jobs.building import PRIORITY, Builds
 from jedi.spec.jobs.generation import Input, TaskOrder
 from jedi.spec.splitting.split_rules import SplitRules
 from jedi.spec.tasks.placeholders import LIBRARY
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.jobs import orders
 from jedi.taskbuffer.jobs.orders import Claimed
 
 _BUILDS = text("""
 SELECT b.datasetid AS build_dataset, b.datasetname AS build_name,
-  p.taskparams -> 'buildSpec' AS spec,
-  p.taskparams ->> 'sourceURL' AS url, l.datasetid, l.datasetname,
-  c.lfn AS endpoint, c.status, f.fileid, f.lfn, f.fsize
+  p.taskparams -> 'buildSpec' AS spec, p.taskparams ->> 'sourceURL' AS url,
+  l.datasetid AS dataset_id, l.datasetname AS dataset_name, c.lfn AS endpoint, c.status,
+  f.fileid AS file_id, f.lfn, f.fsize
 FROM jedi_taskparams p JOIN jedi_datasets b USING (jeditaskid)
   JOIN jedi_datasets l USING (jeditaskid)
   LEFT JOIN jedi_dataset_contents c ON c.datasetid = b.datasetid
@@ -40,23 +41,40 @@ ORDER BY c.lfn
 """)
 
 
+class BuildRow(NamedTuple):
+    """A build of a task (none yet: no endpoint) and the library that it made."""
+
+    build_dataset: int
+    build_name: str
+    spec: dict[str, Any]
+    url: str | None
+    dataset_id: int
+    dataset_name: str
+    endpoint: str | None
+    status: str | None
+    file_id: int | None
+    lfn: str | None
+    fsize: int | None
+
+
 def of_task(tx: Connection, claimed: Claimed, kept_s: float) -> Builds:
     """The builds of a claimed task; what is older than that is built anew."""
-    rows = tx.execute(_BUILDS, {"task": claimed.row.jeditaskid, "kept_s": kept_s}).all()
-    known = [row for row in rows if row.endpoint]
+    rows = rows_of(
+        BuildRow, tx.execute(_BUILDS, {"task": claimed.row.jedi_task_id, "kept_s": kept_s})
+    )
     return Builds(
         order=_order(claimed, rows[0]),
-        statuses={row.endpoint: row.status for row in known},
-        libraries={row.endpoint: _file(row) for row in known if row.fileid},
+        statuses={row.endpoint: row.status for row in rows if row.endpoint and row.status},
+        libraries={row.endpoint: _file(row) for row in rows if row.endpoint and row.file_id},
     )
 
 
-def _order(claimed: Claimed, row: Row[Any]) -> TaskOrder:
+def _order(claimed: Claimed, row: BuildRow) -> TaskOrder:
     """The task's order with what build jobs read, run and make instead."""
     order, spec = claimed.order(building=True), row.spec
     read = Input(row.build_dataset, row.build_name, "pp_input", "BUILD", None, Attributes(), 0, 0)
     made = Input(
-        row.datasetid, row.datasetname, "lib", LIBRARY, row.build_dataset, Attributes(), 0, 0
+        row.dataset_id, row.dataset_name, "lib", LIBRARY, row.build_dataset, Attributes(), 0, 0
     )
     template = spec.get("jobParameters", "").replace("${IN}", spec.get("archiveName") or "")
     columns = {**order.columns, "kind": "build", "priority": PRIORITY}
@@ -72,12 +90,12 @@ def _order(claimed: Claimed, row: Row[Any]) -> TaskOrder:
     )
 
 
-def _file(row: Row[Any]) -> Files:
+def _file(row: BuildRow) -> Files:
     zero = np.zeros(1, np.int64)
-    columns = {f.name: zero for f in fields(Files)}
+    columns: dict[str, Any] = {f.name: zero for f in fields(Files)}
     return Files(**{
-        **columns, "lfns": [row.lfn], "file_ids": zero + row.fileid,
-        "dataset_ids": zero + row.datasetid, "sizes": zero + (row.fsize or 0),
+        **columns, "lfns": [row.lfn], "file_ids": zero + (row.file_id or 0),
+        "dataset_ids": zero + row.dataset_id, "sizes": zero + (row.fsize or 0),
     })  # fmt: skip
 
 

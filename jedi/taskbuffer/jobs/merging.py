@@ -11,20 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.spec.datasets.chunk import Files
 from jedi.spec.datasets.dataset import Attributes
 from jedi.spec.jobs.generation import Input, TaskOrder
 from jedi.spec.jobs.merging import GROWTH, LOGS, MergeOrder, Stream
+from jedi.spec.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_QUEUED, MASTER_TYPES, OUTPUT_TYPES, PRE_MERGE_TYPES
 from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, move_jobs
-from jedi.taskbuffer.jobs.orders import Claimed, outputs_of
+from jedi.taskbuffer.jobs.orders import Claimed, OutputRow, outputs_of
 from jedi.taskbuffer.tasks import tasks
 
 STATUSES = (
@@ -135,20 +137,30 @@ WHERE j.pandaid = s.id AND j.status = 'merging'
 """)
 
 
+class MergeOutcome(NamedTuple):
+    """A maker whose files are merged, or given up with the last merge job."""
+
+    maker: int
+    merger: int
+    status: str
+    error_diag: str | None
+    merged: bool
+
+
 def outcomes(tx: Connection, tied: Mapping[int, int]) -> list[JobMove]:
     """How makers end whose merge jobs have ended and were settled: finished if their files are
     merged, cancelled if the merge is given up. The others wait for the next try."""
     if not tied:
         return []
     ids, mergers = list(tied), list(tied.values())
-    rows = tx.execute(_OUTCOME, {"makers": ids, "mergers": mergers}).all()
+    rows = rows_of(MergeOutcome, tx.execute(_OUTCOME, {"makers": ids, "mergers": mergers}))
     if lost := [row for row in rows if not row.merged]:
         words = [_LOST[row.status] for row in lost]
         tx.execute(_DETAIL, {"ids": [row.maker for row in lost], "words": words})
     return [_end(row) for row in rows]
 
 
-def _end(row: Row[Any]) -> JobMove:
+def _end(row: MergeOutcome) -> JobMove:
     if row.merged:
         reason = f"Job {row.merger} merged what it made."
         return JobMove(row.maker, "finished", "merged", reason)
@@ -187,7 +199,7 @@ def claim(
     max_files: int,
     max_gb: float,
     not_yet: Iterable[int] = (),
-) -> list[Row[Any]]:
+) -> list[ClaimedTask]:
     """Take tasks that have files for merge jobs, put off or not: at a site where all jobs of the
     task have ended, or more than one merge job may have (`max_files`, `max_gb` where the task says
     nothing); but for those of `not_yet`."""
@@ -213,13 +225,13 @@ WITH f AS (
   WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND postprocessed_at IS NULL
     AND kind <> 'merge' AND status <> 'merging'
 )
-SELECT r.jeditaskid, r.site, r.datasetid AS dataset_id, r.datasetname AS name, r.type,
-  r.streamname AS stream, bool_and(live.site IS NULL) AS complete,
+SELECT r.jeditaskid AS jedi_task_id, r.site, r.datasetid AS dataset_id, r.datasetname AS name,
+  r.type, r.streamname AS stream, bool_and(live.site IS NULL) AS complete,
   array_agg(fileid ORDER BY place) AS file_ids, array_agg(lfn ORDER BY place) AS lfns,
   array_agg(coalesce(fsize, 0) ORDER BY place) AS sizes,
   array_agg(coalesce(n_events, 0) ORDER BY place) AS events,
-  array_agg(attemptnr ORDER BY place) AS attempts,
-  array_agg(pandaid ORDER BY place) AS previous, max(ramcount) AS ram_mb
+  array_agg(attemptnr ORDER BY place) AS attempts, array_agg(pandaid ORDER BY place) AS previous,
+  max(ramcount) AS ram_mb
 FROM r LEFT JOIN live ON live.jeditaskid = r.jeditaskid AND live.site = r.site
 WHERE place <= :most
 GROUP BY r.jeditaskid, r.site, r.datasetid, r.datasetname, r.type, r.streamname
@@ -227,15 +239,34 @@ ORDER BY r.jeditaskid, r.site, r.datasetid
 """)
 
 
-def orders(tx: Connection, rows: Sequence[Row[Any]], most: int) -> list[MergeOrder]:
+class ReadyPreMerge(NamedTuple):
+    """Ready pre-merge files of one site and dataset, in arrays."""
+
+    jedi_task_id: int
+    site: str
+    dataset_id: int
+    name: str
+    type: str
+    stream: str
+    complete: bool
+    file_ids: list[int]
+    lfns: list[str]
+    sizes: list[int]
+    events: list[int]
+    attempts: list[int]
+    previous: list[int]
+    ram_mb: int | None
+
+
+def orders(tx: Connection, rows: Sequence[ClaimedTask], most: int) -> list[MergeOrder]:
     """What merge jobs of claimed tasks are made of, of the files of up to `most` jobs each."""
-    ids = {"ids": [row.jeditaskid for row in rows]}
-    streams: dict[int, list[Stream]] = {row.jeditaskid: [] for row in rows}
-    ram_mb = {row.jeditaskid: row.mergeramcount for row in rows}
-    for row in tx.execute(_READY, {**ids, "most": most}):
+    ids = {"ids": [row.jedi_task_id for row in rows]}
+    streams: dict[int, list[Stream]] = {row.jedi_task_id: [] for row in rows}
+    ram_mb = {row.jedi_task_id: row.merge_ram_count for row in rows}
+    for row in rows_of(ReadyPreMerge, tx.execute(_READY, {**ids, "most": most})):
         if row.ram_mb:  # a merge of them ran out of memory
-            ram_mb[row.jeditaskid] = max(row.ram_mb, ram_mb[row.jeditaskid] or 0)
-        streams[row.jeditaskid].append(
+            ram_mb[row.jedi_task_id] = max(row.ram_mb, ram_mb[row.jedi_task_id] or 0)
+        streams[row.jedi_task_id].append(
             Stream(row.site, row.dataset_id, row.name, row.type, row.stream, row.complete,
                    _files(row))
         )  # fmt: skip
@@ -243,11 +274,11 @@ def orders(tx: Connection, rows: Sequence[Row[Any]], most: int) -> list[MergeOrd
     specs = {row.jeditaskid: row.spec or {} for row in tx.execute(_SPECS, ids)}
     return [
         MergeOrder(
-            order=_order(row, outputs[row.jeditaskid], specs[row.jeditaskid],
-                         streams[row.jeditaskid]),
-            streams=tuple(streams[row.jeditaskid]),
-            ram_mb=ram_mb[row.jeditaskid],
-            cores=row.mergecorecount,
+            order=_order(row, outputs[row.jedi_task_id], specs[row.jedi_task_id],
+                         streams[row.jedi_task_id]),
+            streams=tuple(streams[row.jedi_task_id]),
+            ram_mb=ram_mb[row.jedi_task_id],
+            cores=row.merge_core_count,
         )
         for row in rows
     ]  # fmt: skip
@@ -260,7 +291,10 @@ WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
 
 
 def _order(
-    row: Row[Any], outputs: Sequence[Row[Any]], spec: Mapping[str, Any], streams: Sequence[Stream]
+    row: ClaimedTask,
+    outputs: Sequence[OutputRow],
+    spec: Mapping[str, Any],
+    streams: Sequence[Stream],
 ) -> TaskOrder:
     """The task's order with what merge jobs read, run and make instead; logs are read if they are
     merged, too."""
@@ -284,17 +318,17 @@ def _order(
     )
 
 
-def _files(row: Row[Any]) -> Files:
+def _files(row: ReadyPreMerge) -> Files:
     nothing = np.zeros(len(row.lfns), np.int64)
     known = ("file_ids", "sizes", "events", "attempts", "previous")
-    columns = {f.name: nothing for f in fields(Files)} | {
-        name: np.array(row._mapping[name], np.int64) for name in known
+    columns: dict[str, Any] = {f.name: nothing for f in fields(Files)} | {
+        name: np.array(getattr(row, name), np.int64) for name in known
     }
     return Files(**{**columns, "dataset_ids": nothing + row.dataset_id, "lfns": row.lfns})
 
 
 _STUCK = text(f"""
-SELECT j.pandaid, j.lock_seq FROM jedi_tasks t JOIN jedi_jobs j USING (jeditaskid)
+SELECT j.pandaid AS panda_id, j.lock_seq FROM jedi_tasks t JOIN jedi_jobs j USING (jeditaskid)
 WHERE t.rules @> '{{"merge_output": true}}' AND t.status NOT IN ('paused', 'aborting')
   AND j.postprocessed_at IS NULL AND j.kind = 'merge' AND j.status IN ({JOB_QUEUED})
   AND j.statechangetime < jedi_now() - make_interval(secs => :timeout_s)
@@ -302,7 +336,13 @@ ORDER BY j.pandaid LIMIT :limit
 """)
 
 
-def stuck(tx: Connection, timeout_s: float, limit: int) -> list[Row[Any]]:
-    """Merge jobs that no pilot has taken for so long, though their task is not paused: pandaid,
-    lock_seq."""
-    return list(tx.execute(_STUCK, {"timeout_s": timeout_s, "limit": limit}))
+class StuckMerge(NamedTuple):
+    """A merge job that no pilot takes."""
+
+    panda_id: int
+    lock_seq: int
+
+
+def stuck(tx: Connection, timeout_s: float, limit: int) -> list[StuckMerge]:
+    """Merge jobs that no pilot has taken for so long, though their task is not paused."""
+    return rows_of(StuckMerge, tx.execute(_STUCK, {"timeout_s": timeout_s, "limit": limit}))

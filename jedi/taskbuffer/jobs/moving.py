@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.spec.jobs.attempt import JobFile
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import PRODUCT_TYPES
 from jedi.taskbuffer.jobs.dispatch import JOB_FILES, STAGING, job_files, staging
 
@@ -19,7 +20,7 @@ WITH waiting AS (
   FROM jedi_jobs WHERE moving AND status = :status AND hold_kind IS NULL
     AND pandaid <> ALL(:not_yet)
 )
-SELECT pandaid, site, priority, processingtype,
+SELECT pandaid AS panda_id, site, priority, processingtype AS processing_type,
   ARRAY(SELECT d.datasetname FROM jedi_datasets d WHERE d.jeditaskid = j.jeditaskid
     AND (d.type IN ({PRODUCT_TYPES})
       OR 'manytime' = ANY(string_to_array(d.attributes, ',')))) AS kept,
@@ -56,12 +57,23 @@ def brought_by_owners(tx: Connection, panda_ids: Sequence[int]) -> list[tuple[in
     return [(row.pandaid, file) for row in rows for file in job_files(row.files) if file.endpoint]
 
 
+class MovingJob(NamedTuple):
+    """A job whose files are on their way, for `age_s`; `kept`: datasets whose files stay where
+    they are brought to; `files`: for `job_files()`."""
+
+    panda_id: int
+    site: str
+    priority: int
+    processing_type: str | None
+    kept: list[str]
+    age_s: float
+    files: Any
+
+
 def moving_jobs(
     tx: Connection, status: str, types: Collection[str], not_yet: Collection[int], limit: int
-) -> list[Row[Any]]:
+) -> list[MovingJob]:
     """Up to `limit` jobs of each site in this status that are not held, by site, highest priority
-    first, but for those of `not_yet`: pandaid, site, priority, processingtype, kept (datasets whose
-    files stay where they are brought to: outputs and many-time inputs), age_s (in this status),
-    files of these types for `job_files()`."""
+    first, but for those of `not_yet`; their files of these types."""
     values = {"status": status, "types": list(types), "not_yet": list(not_yet), "limit": limit}
-    return list(tx.execute(_MOVING, values))
+    return rows_of(MovingJob, tx.execute(_MOVING, values))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, TextClause, text
+from sqlalchemy import Connection, TextClause, text
 
 from jedi.core import states
 from jedi.core.pgi import LIVE
 from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.rows import row_of, rows_of
 from jedi.taskbuffer.db.sql_lists import listed
 from jedi.taskbuffer.housekeeping.purging import GOING
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
@@ -50,7 +53,7 @@ SELECT resource, allocated_at, released_at FROM jedi_job_allocations WHERE panda
 ORDER BY allocated_at, resource
 """)
 _NEWEST = text("""
-SELECT pandaid, status FROM jedi_jobs
+SELECT pandaid AS panda_id, status FROM jedi_jobs
 WHERE username = :user AND starts_with(CAST(pandaid AS text), :begins)
 ORDER BY pandaid DESC LIMIT :limit
 """)
@@ -139,14 +142,96 @@ WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND status IN ({_QUEUED}, {_AT_SITE}
 """)
 
 
-def found(tx: Connection, panda_ids: Sequence[int]) -> list[Row[Any]]:
+@dataclass(frozen=True, slots=True)
+class OneJob:
+    """A job (one attempt) with its PGI state."""
+
+    panda_id: int
+    origin_panda_id: int
+    jedi_task_id: int
+    user_name: str | None
+    attempt_nr: int
+    status: str
+    pgi_state: str
+    pgi_substate: str | None
+    site: str
+    priority: int
+    pilot_id: str | None
+    kill_code: str | None
+    hold_kind: str | None
+    hold_reason: str | None
+    hold_since: datetime | None
+    hold_deadline: datetime | None
+    hold_next: str | None
+    delegation_kind: str | None
+    delegation_queue: str | None
+    delegation_id: str | None
+    exit_code: int | None
+    error_code: str | None
+    error_diag: str | None
+    retention: datetime | None
+    purged_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobStep:
+    """A change of a job's status, or a hold or a release beside it: when, who, why."""
+
+    time: datetime
+    from_status: str | None
+    status: str
+    agent: str | None
+    reason_code: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """A resource that a job holds, or held until then."""
+
+    resource: str
+    allocated_at: datetime
+    released_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class UsedFile:
+    """A file that a job reads or writes, or a range of its events; size in bytes."""
+
+    type: str
+    lfn: str
+    dataset: str
+    endpoint: str | None
+    size: int | None
+    start_event: int | None
+    end_event: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedJob:
+    """A job of a user among those of all tasks."""
+
+    panda_id: int
+    jedi_task_id: int
+    task_name: str
+    attempt_nr: int
+    status: str
+    site: str
+    creation_time: datetime
+    start_time: datetime | None
+    wall_s: float | None
+    exit_code: int | None
+    error_code: str | None
+
+
+def found(tx: Connection, panda_ids: Sequence[int]) -> list[OneJob]:
     """Jobs, archived ones too, with their owners and PGI states."""
-    return list(tx.execute(_ONE, {"ids": list(panda_ids)}))
+    return rows_of(OneJob, tx.execute(_ONE, {"ids": list(panda_ids)}))
 
 
-def steps(tx: Connection, panda_id: int) -> list[Row[Any]]:
+def steps(tx: Connection, panda_id: int) -> list[JobStep]:
     """Every status that a job had, holds and releases between them."""
-    return list(tx.execute(_STEPS, {"id": panda_id}))
+    return rows_of(JobStep, tx.execute(_STEPS, {"id": panda_id}))
 
 
 def command(tx: Connection, panda_id: int) -> str | None:
@@ -155,26 +240,37 @@ def command(tx: Connection, panda_id: int) -> str | None:
     return found
 
 
-def files(tx: Connection, panda_id: int) -> list[Row[Any]]:
+def files(tx: Connection, panda_id: int) -> list[UsedFile]:
     """Return the files that a job reads and writes, including archived ones."""
-    return list(tx.execute(_FILES, {"id": panda_id}))
+    return rows_of(UsedFile, tx.execute(_FILES, {"id": panda_id}))
 
 
 def owned(
     tx: Connection, user_name: str, statuses: Sequence[str] | None, limit: int
-) -> list[Row[Any]]:
+) -> list[OwnedJob]:
     """The newest jobs of a user, of all tasks, in these statuses (None: all), archived ones too."""
-    return list(tx.execute(_OWNED, {"user": user_name, "statuses": statuses, "limit": limit}))
+    return rows_of(
+        OwnedJob, tx.execute(_OWNED, {"user": user_name, "statuses": statuses, "limit": limit})
+    )
 
 
-def allocations(tx: Connection, panda_id: int) -> list[Row[Any]]:
-    """Return the resources that a job holds or held: resource, allocated_at, released_at."""
-    return list(tx.execute(_ALLOCATIONS, {"id": panda_id}))
+def allocations(tx: Connection, panda_id: int) -> list[Allocation]:
+    """The resources that a job holds or held."""
+    return rows_of(Allocation, tx.execute(_ALLOCATIONS, {"id": panda_id}))
 
 
-def newest(tx: Connection, user_name: str, begins: str, limit: int) -> list[Row[Any]]:
-    """The newest jobs of a user that are not archived, whose ids begin so: pandaid, status."""
-    return list(tx.execute(_NEWEST, {"user": user_name, "begins": begins, "limit": limit}))
+class JobName(NamedTuple):
+    """A job of a user, by its id and status."""
+
+    panda_id: int
+    status: str
+
+
+def newest(tx: Connection, user_name: str, begins: str, limit: int) -> list[JobName]:
+    """The newest jobs of a user that are not archived, whose ids begin so."""
+    return rows_of(
+        JobName, tx.execute(_NEWEST, {"user": user_name, "begins": begins, "limit": limit})
+    )
 
 
 def hold(
@@ -251,3 +347,35 @@ def _told(
 ) -> set[int]:
     values = {"ids": list(panda_ids), "agent": agent, "code": code, "reason": reason, **given}
     return set(tx.scalars(statement, values))
+
+
+_PRINTED = text("""
+SELECT j.status, t.stdout_tail, t.stderr_tail, t.modificationtime AS time,
+  d.datasetname AS log_dataset, f.lfn AS log_lfn
+FROM (
+  SELECT pandaid, jeditaskid, status FROM jedi_jobs
+  UNION ALL SELECT pandaid, jeditaskid, status FROM jedi_jobs_archived) j
+  LEFT JOIN jedi_job_tail t USING (pandaid)
+  LEFT JOIN (
+    SELECT pandaid, datasetid, type, lfn FROM jedi_job_files
+    UNION ALL SELECT pandaid, datasetid, type, lfn FROM jedi_job_files_archived) f
+    ON f.pandaid = j.pandaid AND f.type = 'log'
+  LEFT JOIN jedi_datasets d ON d.datasetid = f.datasetid AND d.jeditaskid = j.jeditaskid
+WHERE j.pandaid = :job AND j.jeditaskid = :task
+""")
+
+
+class PrintedTail(NamedTuple):
+    """The last output of a job, and the name of its log file."""
+
+    status: str
+    stdout_tail: str | None
+    stderr_tail: str | None
+    time: datetime | None
+    log_dataset: str | None
+    log_lfn: str | None
+
+
+def printed(tx: Connection, jedi_task_id: int, panda_id: int) -> PrintedTail | None:
+    """What a job of a task printed last, and the name of its log file; None: no such job."""
+    return row_of(PrintedTail, tx.execute(_PRINTED, {"task": jedi_task_id, "job": panda_id}))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple, TypeVar
 
 import numpy as np
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.spec.datasets import physical
@@ -17,6 +17,8 @@ from jedi.spec.jobs.demand import Demand
 from jedi.spec.jobs.generation import Input, JobOutput, OutputDataset, Predecessor, TaskOrder
 from jedi.spec.sites.request import Request
 from jedi.spec.splitting.split_rules import TO_PREPROCESS, WHOLE_IDS, SplitRules
+from jedi.spec.tasks.rows import ClaimedTask
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_MAKING_TYPES
 from jedi.taskbuffer.scheduling import turns
 from jedi.taskbuffer.scheduling.turns import Stopped
@@ -27,22 +29,30 @@ STATUSES: tuple[str, ...] = ("ready", "scouting", "running", "topreprocess", "pr
 SCOUT_PRIORITY = 901
 
 _READ_INPUTS = text(f"""
-SELECT * FROM jedi_datasets WHERE jeditaskid = ANY(:ids)
+SELECT jeditaskid AS jedi_task_id, datasetid AS dataset_id, datasetname AS dataset_name, type,
+  streamname AS stream_name, masterid AS master_id, attributes, nfiles AS n_files,
+  nfilestobeused AS n_files_to_be_used, nfilesused AS n_files_used,
+  nfilesmissing AS n_files_missing
+FROM jedi_datasets WHERE jeditaskid = ANY(:ids)
   AND type IN ({JOB_MAKING_TYPES}, 'random_seed') AND status IN ('ready', 'running')
 ORDER BY datasetid
 """)
 _READ_OUTPUTS = text(f"""
-SELECT o.*, d.datasetname, d.containername, d.status, d.type, d.destination, (
+SELECT o.jeditaskid AS jedi_task_id, o.outtempid AS template_id, o.datasetid AS dataset_id,
+  o.filenametemplate AS file_name_template, o.sourcename AS source_name,
+  o.maxserialnr AS max_serial_nr, o.streamname AS stream_name, o.outtype AS out_type,
+  d.datasetname AS dataset_name, d.containername AS container_name, d.status, d.type,
+  d.destination, (
   -- other tasks may have filled the same dataset
   SELECT max(s.serialnr)
   FROM jedi_datasets e JOIN jedi_output_template s USING (jeditaskid, datasetid)
   WHERE e.datasetname = d.datasetname AND s.filenametemplate = o.filenametemplate
-) AS last_serialnr, {SPACES} AS spaces
+) AS last_serial_nr, {SPACES} AS spaces
 FROM jedi_output_template o JOIN jedi_datasets d USING (jeditaskid, datasetid)
 WHERE o.jeditaskid = ANY(:ids) ORDER BY o.outtempid
 """)
 _PARAMS = text("""
-SELECT j.*, CASE WHEN t.rules @> '{"pfn_list": true}'
+SELECT j.jeditaskid, j.jobparamstemplate, CASE WHEN t.rules @> '{"pfn_list": true}'
   THEN (SELECT p.taskparams -> 'pfnList' FROM jedi_taskparams p WHERE p.jeditaskid = t.jeditaskid)
   END AS pfns
 FROM jedi_jobparams_template j JOIN jedi_tasks t USING (jeditaskid)
@@ -50,20 +60,57 @@ WHERE j.jeditaskid = ANY(:ids)
 """)
 
 
+class InputRow(NamedTuple):
+    """A dataset of which jobs are made."""
+
+    jedi_task_id: int
+    dataset_id: int
+    dataset_name: str
+    type: str
+    stream_name: str
+    master_id: int | None
+    attributes: str | None
+    n_files: int
+    n_files_to_be_used: int
+    n_files_used: int
+    n_files_missing: int
+
+
+class OutputRow(NamedTuple):
+    """An output template with its dataset. `last_serial_nr`: of all tasks that fill the dataset;
+    `spaces`: endpoints with its storage token, by site."""
+
+    jedi_task_id: int
+    template_id: int
+    dataset_id: int
+    file_name_template: str
+    source_name: str | None
+    max_serial_nr: int | None
+    stream_name: str
+    out_type: str
+    dataset_name: str
+    container_name: str | None
+    status: str
+    type: str
+    destination: str | None
+    last_serial_nr: int
+    spaces: dict[str, str] | None
+
+
 @dataclass(frozen=True, slots=True)
 class Claimed:
     """A claimed task as it stands in the database."""
 
-    row: Row[Any]
-    inputs: Sequence[Row[Any]]
-    outputs: Sequence[Row[Any]]
+    row: ClaimedTask
+    inputs: Sequence[InputRow]
+    outputs: Sequence[OutputRow]
     params_template: str
     pfns: Sequence[str] = ()
 
     @property
     def ready(self) -> int:
         """Master files that wait for jobs."""
-        masters = [d for d in self.inputs if d.masterid is None]
+        masters = [d for d in self.inputs if d.master_id is None]
         return sum(max(0, _ready(d)) for d in masters)
 
     def order(self, *, merging: bool = False, building: bool = False) -> TaskOrder:
@@ -73,14 +120,14 @@ class Claimed:
         rules = SplitRules.model_validate(row.rules or {})
         preparing = rules.use_pre_pro == TO_PREPROCESS
         return TaskOrder(
-            jedi_task_id=row.jeditaskid,
+            jedi_task_id=row.jedi_task_id,
             lock_seq=row.lock_seq,
             status=row.status,
             vo=row.vo,
-            label=row.prodsourcelabel,
+            label=row.prod_source_label,
             work_queue=row.workqueue_id or 0,
             sites=tuple(filter(None, (row.site or "").split(","))),
-            trans_path=row.transpath,
+            trans_path=row.trans_path,
             params_template=self.params_template,
             rules=rules.of_scouts() if rules.scouting else rules,
             demand=Demand.of(row, rules.max_walltime_h),
@@ -99,11 +146,11 @@ class Claimed:
                 )
             ),
             columns={
-                "jeditaskid": row.jeditaskid,
-                "taskid": row.reqid,
-                "prodsourcelabel": row.prodsourcelabel,
-                "processingtype": row.processingtype,
-                "username": row.username,
+                "jeditaskid": row.jedi_task_id,
+                "taskid": row.req_id,
+                "prodsourcelabel": row.prod_source_label,
+                "processingtype": row.processing_type,
+                "username": row.user_name,
                 "vo": row.vo,
                 "nucleus": row.nucleus,
                 "workqueue_id": row.workqueue_id or 0,
@@ -124,66 +171,69 @@ def claim(
     rows = tasks.claim_chosen(tx, turns.NEXT, me, lease_s, limit=limit, **found)
     if not rows:
         return []
-    ids = {"ids": [row.jeditaskid for row in rows]}
-    inputs = _by_task(tx.execute(_READ_INPUTS, ids).all())
+    ids = {"ids": [row.jedi_task_id for row in rows]}
+    inputs = _by_task(rows_of(InputRow, tx.execute(_READ_INPUTS, ids)))
     outputs = outputs_of(tx, ids["ids"])
     params = {
         row.jeditaskid: (row.jobparamstemplate, row.pfns or ()) for row in tx.execute(_PARAMS, ids)
     }
     return [
-        Claimed(row, inputs.get(row.jeditaskid, []), outputs.get(row.jeditaskid, []),
-                *params.get(row.jeditaskid, ("",)))
-        for row in sorted(rows, key=lambda row: (-(row.currentpriority or 0), row.jeditaskid))
+        Claimed(row, inputs.get(row.jedi_task_id, []), outputs.get(row.jedi_task_id, []),
+                *params.get(row.jedi_task_id, ("",)))
+        for row in sorted(rows, key=lambda row: (-(row.current_priority or 0), row.jedi_task_id))
     ]  # fmt: skip
 
 
-def outputs_of(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[Row[Any]]]:
+def outputs_of(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[OutputRow]]:
     """The output templates of tasks with their datasets."""
-    return _by_task(tx.execute(_READ_OUTPUTS, {"ids": list(task_ids)}).all())
+    return _by_task(rows_of(OutputRow, tx.execute(_READ_OUTPUTS, {"ids": list(task_ids)})))
 
 
-def _priority(row: Row[Any], rules: SplitRules) -> int:
+def _priority(row: ClaimedTask, rules: SplitRules) -> int:
     """Of a task's jobs: scouts come before all others."""
-    priority = int(row.currentpriority or 0)
+    priority = int(row.current_priority or 0)
     return max(SCOUT_PRIORITY, priority + 1) if rules.scouting else priority
 
 
-def _by_task(rows: Sequence[Row[Any]]) -> dict[int, list[Row[Any]]]:
-    found: dict[int, list[Row[Any]]] = {}
+_OfTask = TypeVar("_OfTask", InputRow, OutputRow)
+
+
+def _by_task(rows: Sequence[_OfTask]) -> dict[int, list[_OfTask]]:
+    found: dict[int, list[_OfTask]] = {}
     for row in rows:
-        found.setdefault(row.jeditaskid, []).append(row)
+        found.setdefault(row.jedi_task_id, []).append(row)
     return found
 
 
-def _ready(row: Row[Any]) -> int:
+def _ready(row: InputRow) -> int:
     """Files of a dataset that wait for jobs."""
-    return int(row.nfilestobeused - row.nfilesused - row.nfilesmissing)
+    return int(row.n_files_to_be_used - row.n_files_used - row.n_files_missing)
 
 
-def _input(row: Row[Any]) -> Input:
+def _input(row: InputRow) -> Input:
     return Input(
-        dataset_id=row.datasetid,
-        name=row.datasetname,
+        dataset_id=row.dataset_id,
+        name=row.dataset_name,
         type=row.type,
-        stream=row.streamname,
-        master_id=row.masterid,
+        stream=row.stream_name,
+        master_id=row.master_id,
         attributes=Attributes.parse(row.attributes),
-        n_files=row.nfiles,
+        n_files=row.n_files,
         ready=_ready(row),
     )
 
 
-def _output(row: Row[Any]) -> JobOutput:
+def _output(row: OutputRow) -> JobOutput:
     return JobOutput(
-        template_id=row.outtempid,
-        dataset=OutputDataset(row.datasetid, row.datasetname, row.status, row.containername),
+        template_id=row.template_id,
+        dataset=OutputDataset(row.dataset_id, row.dataset_name, row.status, row.container_name),
         type=row.type,
-        role=row.outtype,
-        stream=row.streamname,
-        template=row.filenametemplate,
-        source_name=row.sourcename,
-        serial_nr=row.last_serialnr,
-        max_serial_nr=row.maxserialnr,
+        role=row.out_type,
+        stream=row.stream_name,
+        template=row.file_name_template,
+        source_name=row.source_name,
+        serial_nr=row.last_serial_nr,
+        max_serial_nr=row.max_serial_nr,
         destination=row.destination,
         spaces=row.spaces or {},
     )
@@ -191,7 +241,8 @@ def _output(row: Row[Any]) -> JobOutput:
 
 # One row a dataset, its files in arrays: 100,000 rows of their own take three times as long.
 _READY = """
-SELECT d.id, r.* FROM unnest(CAST(:ids AS bigint[]), CAST(:limits AS bigint[])) d(id, n), LATERAL (
+SELECT d.id AS dataset_id, r.*
+FROM unnest(CAST(:ids AS bigint[]), CAST(:limits AS bigint[])) d(id, n), LATERAL (
   SELECT array_agg(fileid) AS file_ids, array_agg(lfn) AS lfns,
     array_agg(coalesce(fsize, 0)) AS sizes,
     array_agg(coalesce(endevent - startevent + 1, nevents, 0)) AS events,
@@ -216,6 +267,24 @@ _BY_WHOLE_ID = f"""SELECT * FROM (
 _IN_ORDER = {one: text(_READY.format(rows=one)) for one in (_BY_FILE, _BY_ID, _BY_WHOLE_ID)}
 
 
+class ReadyFiles(NamedTuple):
+    """Ready files of a dataset, column by column; None: there are none."""
+
+    dataset_id: int
+    file_ids: list[int] | None
+    lfns: list[str] | None
+    sizes: list[int] | None
+    events: list[int] | None
+    start_events: list[int] | None
+    events_left: list[int] | None
+    first_events: list[int] | None
+    attempts: list[int] | None
+    previous: list[int] | None
+    boundaries: list[int] | None
+    lumi_blocks: list[int] | None
+    ram_counts: list[int] | None
+
+
 Read = Callable[[Mapping[int, int]], Mapping[int, Files]]
 """The first ready files of datasets, up to a limit for each."""
 
@@ -232,14 +301,15 @@ def read_ready(
     tx: Connection, limits: Mapping[int, int], order: str = _BY_FILE
 ) -> dict[int, Files]:
     """The first ready files of datasets, up to a limit for each."""
-    rows = tx.execute(_IN_ORDER[order], {"ids": list(limits), "limits": list(limits.values())})
-    return {row.id: _files(row) for row in rows}
+    values = {"ids": list(limits), "limits": list(limits.values())}
+    rows = rows_of(ReadyFiles, tx.execute(_IN_ORDER[order], values))
+    return {row.dataset_id: _files(row) for row in rows}
 
 
-def _files(row: Row[Any]) -> Files:
-    arrays = dict(row._mapping)
+def _files(row: ReadyFiles) -> Files:
+    arrays = row._asdict()
     lfns = arrays.pop("lfns") or []
-    dataset_id = arrays.pop("id")
+    dataset_id = arrays.pop("dataset_id")
     return Files(
         lfns=lfns,
         dataset_ids=np.full(len(lfns), dataset_id, np.int64),

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import DataError
 
 from jedi.spec.jobs.retry_rules import CONDITIONS, FOR_JOBS, RetryRule, RuleMatch, effect
 from jedi.spec.splitting.split_rules import SplitRules
+from jedi.spec.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import INPUT_FILE_TYPES, MASTER_TYPES, PRE_MERGE_TYPES
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs.all_jobs import all_jobs
-from jedi.taskbuffer.tasks import scouting
+from jedi.taskbuffer.tasks import scouting, tasks
 from jedi.taskbuffer.tasks.tasks import UNCLAIMED
 
 _FIELDS = (*RetryRule.model_fields,)
@@ -28,15 +31,35 @@ _FIELDS = (*RetryRule.model_fields,)
 # ------------------------------------------------------------------------------------- rules
 
 
-_RULES = text("""
-SELECT * FROM jedi_retry_rules WHERE CAST(:ids AS int[]) IS NULL
+_RULES = text(f"""
+SELECT {", ".join(_FIELDS)} FROM jedi_retry_rules WHERE CAST(:ids AS int[]) IS NULL
   OR rule_id = ANY(:ids) ORDER BY rule_id
 """)
 
 
-def rules(tx: Connection, rule_ids: Sequence[int] | None = None) -> list[Row[Any]]:
+class RetryRuleRow(NamedTuple):
+    """A retry rule; its fields are those of RetryRule."""
+
+    rule_id: int
+    active: bool
+    error_source: str | None
+    error_code: str | None
+    exit_code: int | None
+    message: str | None
+    site: str | None
+    queue_id: int | None
+    label: str | None
+    architecture: str | None
+    release: str | None
+    action: str
+    attempts: int | None
+    description: str | None
+
+
+def rules(tx: Connection, rule_ids: Sequence[int] | None = None) -> list[RetryRuleRow]:
     """All rules, or these, in order."""
-    return list(tx.execute(_RULES, {"ids": None if rule_ids is None else list(rule_ids)}))
+    values = {"ids": None if rule_ids is None else list(rule_ids)}
+    return rows_of(RetryRuleRow, tx.execute(_RULES, values))
 
 
 _PUT = text(f"""
@@ -133,7 +156,7 @@ def obey(tx: Connection, panda_ids: Sequence[int]) -> None:
     statements. Their datasets are locked, and their files not yet given back."""
     factor = knobs.load(tx)["broker.memory_factor"] or 1.0
     rows = tx.execute(_MATCHES, {"ids": list(panda_ids), "factor": factor})
-    found = [RuleMatch(**row._mapping) for row in rows]
+    found = rows_of(RuleMatch, rows)
     if not found:
         return
     effects = [effect(one) for one in found]
@@ -164,7 +187,7 @@ def obey(tx: Connection, panda_ids: Sequence[int]) -> None:
 # ------------------------------------------------------------------------- what tasks are due
 
 _OPEN = text(f"""
-SELECT * FROM jedi_tasks t WHERE jeditaskid IN (
+SELECT {tasks.COLUMNS} FROM jedi_tasks t WHERE jeditaskid IN (
     SELECT jeditaskid FROM jedi_retry_matches WHERE settled_at IS NULL)
   AND {UNCLAIMED}
 ORDER BY jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
@@ -174,7 +197,7 @@ WITH m AS (
   UPDATE jedi_retry_matches SET settled_at = jedi_now()
   WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND settled_at IS NULL RETURNING *
 )
-SELECT m.jeditaskid, r.action, max(j.attemptnr) AS attempt_nr,
+SELECT m.jeditaskid AS jedi_task_id, r.action, max(j.attemptnr) AS attempt_nr,
   EXISTS (SELECT FROM {all_jobs("jeditaskid, status")} k
           WHERE k.jeditaskid = m.jeditaskid AND k.status = 'finished') AS succeeded, max(
     s.maxtime * coalesce(nullif(s.corepower, 0), 10) * j.cores / greatest(j.n_events, j.n_inputs, 1)
@@ -210,16 +233,26 @@ def any_due(tx: Connection) -> bool:
     return bool(tx.scalar(_ANY_DUE))
 
 
-def due(tx: Connection, limit: int) -> dict[int, Row[Any]]:
+def due(tx: Connection, limit: int) -> dict[int, ClaimedTask]:
     """Tasks (rows of jedi_tasks) that rules are to change, locked now."""
-    return {row.jeditaskid: row for row in tx.execute(_OPEN, {"limit": limit})}
+    rows = rows_of(ClaimedTask, tx.execute(_OPEN, {"limit": limit}))
+    return {row.jedi_task_id: row for row in rows}
 
 
-def causes(tx: Connection, task_ids: Sequence[int]) -> list[Row[Any]]:
-    """What rules want of tasks, told once: jeditaskid, action, the highest attempt of the jobs
-    concerned, whether another job succeeded, and the time that they had for an event, in HS06 s
-    (NULL: no limit is known)."""
-    return list(tx.execute(_CAUSES, {"ids": list(task_ids)}))
+class RetryCause(NamedTuple):
+    """The change that rules want of a task: the highest attempt of the jobs concerned, whether
+    another job succeeded, and their time for an event in HS06 s (None: no limit is known)."""
+
+    jedi_task_id: int
+    action: str
+    attempt_nr: int
+    succeeded: bool
+    hs06_s_per_event: float | None
+
+
+def causes(tx: Connection, task_ids: Sequence[int]) -> list[RetryCause]:
+    """What rules want of tasks, told once."""
+    return rows_of(RetryCause, tx.execute(_CAUSES, {"ids": list(task_ids)}))
 
 
 def wanted_memory(tx: Connection, task_ids: Sequence[int], percent: float) -> dict[int, int]:
@@ -269,7 +302,20 @@ GROUP BY r.rule_id ORDER BY r.rule_id
 """)
 
 
-def test(tx: Connection, jedi_task_id: int | None) -> list[Row[Any]]:
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """A rule, with the number of failed jobs that it matches and the last of them."""
+
+    rule_id: int
+    active: bool
+    action: str
+    attempts: int | None
+    description: str | None
+    jobs: int
+    examples: list[int] | None
+
+
+def test(tx: Connection, jedi_task_id: int | None) -> list[Tested]:
     """For each rule, how many failed jobs (of one task, if it is given) it holds for, and the last
     of these."""
-    return list(tx.execute(_TEST, {"task": jedi_task_id}))
+    return rows_of(Tested, tx.execute(_TEST, {"task": jedi_task_id}))

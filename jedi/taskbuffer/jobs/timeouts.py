@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, listed
 
 
@@ -120,7 +121,8 @@ def _when(number: int, rule: Timeout) -> str:
 _SINCE = " ".join(f"WHEN {i} THEN j.{rule.since}" for i, rule in enumerate(TIMEOUTS))
 # One look at the live jobs for all rules. What a person holds outside a pilot has no time-out.
 _OVERDUE = text(f"""
-SELECT j.pandaid, j.lock_seq, j.site, j.pilot_id, w.number, CAST(extract(epoch FROM jedi_now() -
+SELECT j.pandaid AS panda_id, j.lock_seq, j.site, j.pilot_id, w.number,
+  CAST(extract(epoch FROM jedi_now() -
     CASE w.number {_SINCE} END)
   AS float8) AS age_s
 FROM jedi_jobs j LEFT JOIN jedi_sites s USING (site) LEFT JOIN (
@@ -137,11 +139,21 @@ ORDER BY j.pandaid LIMIT :limit
 """)
 
 
+class OverdueJob(NamedTuple):
+    """A job that is too long in its status; `number`: the rule in TIMEOUTS."""
+
+    panda_id: int
+    lock_seq: int
+    site: str
+    pilot_id: str | None
+    number: int
+    age_s: float
+
+
 def overdue(tx: Connection, limits: Mapping[str, float], given: Mapping[str, Any], limit: int
-            ) -> list[tuple[Timeout, Row[Any]]]:  # fmt: skip
-    """Jobs that are too long in their status, each with the rule that says so: pandaid, lock_seq,
-    site, pilot_id, age_s. They are not locked: older ones may end with them, and come first.
-    `limits` are the knobs of the rules."""
+            ) -> list[tuple[Timeout, OverdueJob]]:  # fmt: skip
+    """Jobs that are too long in their status, each with the rule that says so. They are not locked:
+    older ones may end with them, and come first. `limits` are the knobs of the rules."""
     binds = {_bind(rule): limits[rule.limit] for rule in TIMEOUTS if "." in rule.limit}
-    rows = tx.execute(_OVERDUE, {**binds, **given, "limit": limit})
+    rows = rows_of(OverdueJob, tx.execute(_OVERDUE, {**binds, **given, "limit": limit}))
     return [(TIMEOUTS[row.number], row) for row in rows]

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.spec.splitting.split_rules import SCOUTED
+from jedi.taskbuffer.db.rows import row_of, rows_of
 from jedi.taskbuffer.db.sql_lists import FED_FILE_TYPES
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.scheduling.patterns import like
@@ -45,6 +47,39 @@ ORDER BY t.jeditaskid DESC LIMIT :limit
 """)
 
 
+@dataclass(frozen=True, slots=True)
+class TaskSummary:
+    """A task at a glance; files are those of its master inputs, also those that wait for scouts."""
+
+    jedi_task_id: int
+    task_name: str
+    user_name: str
+    status: str
+    prod_source_label: str
+    priority: int
+    attempt_nr: int
+    reason_code: str | None
+    reason: str | None
+    creation_date: datetime
+    state_change_time: datetime
+    end_time: datetime | None
+    next_run_at: datetime | None
+    n_files: int
+    n_files_finished: int
+    n_files_failed: int
+    n_jobs_running: int
+
+    @property
+    def percent(self) -> int | None:
+        """How much of the input is finished; None: there is none yet."""
+        return 100 * self.n_files_finished // self.n_files if self.n_files else None
+
+    @property
+    def is_final(self) -> bool:
+        """Nothing more will happen unless somebody asks."""
+        return self.status in states.TASK.final
+
+
 def tasks(
     tx: Connection,
     limit: int,
@@ -55,13 +90,13 @@ def tasks(
     begins: str = "",
     *,
     unit_s: float,
-) -> list[Row[Any]]:
+) -> list[TaskSummary]:
     """Tasks with the counts of their master files, newest first; `name` may hold `*`, `begins` is
     how their ids do. `unit_s`: the first rest of throttled ones."""
     values = {"limit": limit, "user_name": user_name, "name": name and like(name),
               "statuses": statuses, "ids": ids and list(ids), "begins": begins,
               "unit_s": unit_s}  # fmt: skip
-    return list(tx.execute(_FIND, values))
+    return rows_of(TaskSummary, tx.execute(_FIND, values))
 
 
 _DATASETS = text("""
@@ -144,9 +179,18 @@ ORDER BY m.place
 """)
 
 
-def measured(tx: Connection, jedi_task_id: int) -> list[Row[Any]]:
-    """Return the measurements of a task's scouts: name, value and unit."""
-    return list(tx.execute(_MEASURED, {"task": jedi_task_id}))
+@dataclass(frozen=True, slots=True)
+class JobMetric:
+    """What is known of a task's jobs since scouts measured them, such as ramCount."""
+
+    name: str
+    value: int
+    unit: str | None
+
+
+def measured(tx: Connection, jedi_task_id: int) -> list[JobMetric]:
+    """Return the measurements of a task's scouts."""
+    return rows_of(JobMetric, tx.execute(_MEASURED, {"task": jedi_task_id}))
 
 
 _COLUMNS = ("unit_nr, attemptnr, status, site, walltime_s, memory_mb, disk_mb, wall_s, max_pss_kb, "
@@ -157,7 +201,8 @@ WITH j AS (
   UNION ALL
   SELECT {_COLUMNS} FROM jedi_jobs_archived WHERE jeditaskid = :task AND kind = ANY(:kinds)
 )
-SELECT f.*, m.*, CAST(ARRAY(
+SELECT f.units, f.walltime_s, f.memory_mb, f.disk_mb, m.jobs, m.wall_s,
+  m.used_memory_mb, m.used_disk_mb, m.sites, CAST(ARRAY(
     SELECT DISTINCT unnest(chosen) FROM jedi_broker_decisions
     WHERE jeditaskid = :task AND broker <> 'nucleus' ORDER BY 1) AS text[]) AS chosen
 FROM (
@@ -172,16 +217,51 @@ WHERE m.sites IS NOT NULL
 """)
 
 
-def foreseen(tx: Connection, jedi_task_id: int) -> Row[Any] | None:
+class ForeseenJobs(NamedTuple):
+    """The largest figures that were foreseen of a task's jobs, and those of finished jobs."""
+
+    units: int
+    walltime_s: int | None
+    memory_mb: int | None
+    disk_mb: int | None
+    jobs: int
+    wall_s: float | None
+    used_memory_mb: int | None
+    used_disk_mb: int | None
+    sites: list[str]
+    chosen: list[str]
+
+
+def foreseen(tx: Connection, jedi_task_id: int) -> ForeseenJobs | None:
     """What was foreseen of a task's jobs when they were made, the largest figures of all first
     attempts, and what finished jobs took; None: no job has finished. Merging is left out."""
     values = {"task": jedi_task_id, "kinds": ["normal", "scout"]}
-    return tx.execute(_FORESEEN, values).one_or_none()
+    return row_of(ForeseenJobs, tx.execute(_FORESEEN, values))
 
 
-def datasets(tx: Connection, jedi_task_id: int) -> list[Row[Any]]:
+@dataclass(frozen=True, slots=True)
+class DatasetSummary:
+    """A dataset of a task, with its counters and how it is used (see Attributes)."""
+
+    dataset_id: int
+    name: str
+    type: str
+    status: str
+    state: str | None
+    master_id: int | None
+    stream_name: str | None
+    n_files: int
+    n_files_to_be_used: int
+    n_files_used: int
+    n_files_finished: int
+    n_files_failed: int
+    n_files_missing: int
+    attributes: str | None
+
+
+def datasets(tx: Connection, jedi_task_id: int) -> list[DatasetSummary]:
     """The datasets of a task."""
-    return list(tx.execute(_DATASETS, {"task": jedi_task_id}))
+    return rows_of(DatasetSummary, tx.execute(_DATASETS, {"task": jedi_task_id}))
 
 
 def job_counts(tx: Connection, jedi_task_id: int) -> dict[str, int]:
@@ -199,9 +279,52 @@ def pgi_state(tx: Connection, jedi_task_id: int) -> tuple[str, str] | None:
     return row and (row.pgi_state, row.pgi_substate)
 
 
-def failures(tx: Connection, jedi_task_id: int) -> list[Row[Any]]:
+@dataclass(frozen=True, slots=True)
+class FailureCause:
+    """A cause of failed jobs: how many, and the latest of them."""
+
+    error_code: str | None
+    error_source: str | None
+    exit_code: int | None
+    jobs: int
+    panda_id: int
+    error_diag: str | None
+
+
+def failures(tx: Connection, jedi_task_id: int) -> list[FailureCause]:
     """The causes of a task's failed jobs, the most frequent first, each with its latest job."""
-    return list(tx.execute(_FAILURES, {"task": jedi_task_id}))
+    return rows_of(FailureCause, tx.execute(_FAILURES, {"task": jedi_task_id}))
+
+
+class JobRow(NamedTuple):
+    """A job of a task as people look at it."""
+
+    panda_id: int
+    origin_panda_id: int
+    unit_nr: int
+    attempt_nr: int
+    predecessors: list[int] | None
+    relation: str | None
+    kind: str
+    status: str
+    substatus: str | None
+    kill_code: str | None
+    site: str
+    priority: int
+    n_inputs: int
+    memory_mb: int
+    creation_time: datetime
+    start_time: datetime | None
+    end_time: datetime | None
+    exit_code: int | None
+    error_source: str | None
+    error_code: str | None
+    error_diag: str | None
+    cpu_s: float | None
+    wall_s: float | None
+    max_rss_kb: int | None
+    stderr_tail: str | None
+    retry_effects: list[str] | None
 
 
 def jobs(
@@ -210,10 +333,10 @@ def jobs(
     statuses: Sequence[str] | None,
     limit: int,
     ids: Sequence[int] | None = None,
-) -> list[Row[Any]]:
+) -> list[JobRow]:
     """The jobs of a task in these statuses (None: all), or those of `ids`, archived ones too."""
     values = {"task": jedi_task_id, "statuses": statuses, "limit": limit, "ids": ids}
-    return list(tx.execute(_JOBS, values))
+    return rows_of(JobRow, tx.execute(_JOBS, values))
 
 
 _STANDING = text(f"""
@@ -241,6 +364,29 @@ def standing(tx: Connection, jedi_task_id: int, panda_id: int) -> list[int]:
     return list(tx.scalars(_STANDING, values))
 
 
+@dataclass(frozen=True, slots=True)
+class FileSummary:
+    """A file of a task, or the part of it from `start_event` to `end_event`; size in bytes, adler32
+    in 8 hex digits. `gone`: it was made, and is not kept any more."""
+
+    file_id: int
+    dataset: str
+    lfn: str
+    type: str
+    status: str
+    size: int | None
+    adler32: str | None
+    guid: str | None
+    n_events: int | None
+    start_event: int | None
+    end_event: int | None
+    attempt_nr: int
+    max_attempt: int | None
+    failed_attempt: int
+    panda_id: int | None
+    gone: bool
+
+
 def files(
     tx: Connection,
     jedi_task_id: int,
@@ -248,13 +394,13 @@ def files(
     statuses: Sequence[str] | None,
     limit: int,
     panda_id: int | None = None,
-) -> list[Row[Any]]:
+) -> list[FileSummary]:
     """The files of a task, or those that one of its jobs was to make, whose datasets have these
     types (None: all but what is to be merged)."""
     values = {"task": jedi_task_id, "types": types, "statuses": statuses, "limit": limit,
               "job": panda_id,
               "hidden": list(states.PRE_MERGE_TYPES)}  # fmt: skip
-    return list(tx.execute(_FILES, values))
+    return rows_of(FileSummary, tx.execute(_FILES, values))
 
 
 _OUTPUT = text("""
@@ -276,31 +422,23 @@ class OutputFile:
 
 def output(tx: Connection, jedi_task_id: int, file_id: int) -> OutputFile | None:
     """A finished output or log of a task, by its id."""
-    row = tx.execute(_OUTPUT, {"task": jedi_task_id, "file": file_id}).one_or_none()
-    return OutputFile(*row) if row else None
+    return row_of(OutputFile, tx.execute(_OUTPUT, {"task": jedi_task_id, "file": file_id}))
 
 
-def history(tx: Connection, jedi_task_id: int) -> list[Row[Any]]:
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A change of a task's status: when, who, why."""
+
+    time: datetime
+    from_status: str | None
+    status: str
+    agent: str | None
+    reason_code: str | None
+    reason: str | None
+    attempt_nr: int | None
+    user_name: str | None
+
+
+def history(tx: Connection, jedi_task_id: int) -> list[Step]:
     """Every status a task had, the first one first."""
-    return list(tx.execute(_HISTORY, {"task": jedi_task_id}))
-
-
-_PRINTED = text("""
-SELECT j.status, t.stdout_tail, t.stderr_tail, t.modificationtime AS time,
-  d.datasetname AS log_dataset, f.lfn AS log_lfn
-FROM (
-  SELECT pandaid, jeditaskid, status FROM jedi_jobs
-  UNION ALL SELECT pandaid, jeditaskid, status FROM jedi_jobs_archived) j
-  LEFT JOIN jedi_job_tail t USING (pandaid)
-  LEFT JOIN (
-    SELECT pandaid, datasetid, type, lfn FROM jedi_job_files
-    UNION ALL SELECT pandaid, datasetid, type, lfn FROM jedi_job_files_archived) f
-    ON f.pandaid = j.pandaid AND f.type = 'log'
-  LEFT JOIN jedi_datasets d ON d.datasetid = f.datasetid AND d.jeditaskid = j.jeditaskid
-WHERE j.pandaid = :job AND j.jeditaskid = :task
-""")
-
-
-def printed(tx: Connection, jedi_task_id: int, panda_id: int) -> Row[Any] | None:
-    """What a job of a task printed last, and the name of its log file; None: no such job."""
-    return tx.execute(_PRINTED, {"task": jedi_task_id, "job": panda_id}).one_or_none()
+    return rows_of(Step, tx.execute(_HISTORY, {"task": jedi_task_id}))

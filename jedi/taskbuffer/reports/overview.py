@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
+
+from jedi.taskbuffer.db.rows import rows_of
 
 _TASKS_BY_STATUS = text("""
 SELECT status, count(*) AS tasks FROM jedi_tasks GROUP BY status ORDER BY 1
@@ -26,6 +28,15 @@ GROUP BY site, status HAVING sum(jobs) <> 0 ORDER BY site, status
 """)
 
 
-def jobs_by_site(tx: Connection) -> list[Row[Any]]:
+class SiteStatusJobs(NamedTuple):
+    """Jobs of a site in a status, and their cores."""
+
+    site: str
+    status: str
+    jobs: int
+    cores: int
+
+
+def jobs_by_site(tx: Connection) -> list[SiteStatusJobs]:
     """Jobs and their cores by site and status, from the statistics and what is not folded yet."""
-    return list(tx.execute(_JOBS_BY_SITE))
+    return rows_of(SiteStatusJobs, tx.execute(_JOBS_BY_SITE))

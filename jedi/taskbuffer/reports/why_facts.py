@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
+from jedi.taskbuffer.db.rows import row_of, rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, JOB_MAKING_TYPES
 from jedi.taskbuffer.scheduling.turns import OPEN_RULES, PRIORITY
 from jedi.taskbuffer.tasks.interventions import THROTTLED_UNTIL
 
 _FREE = "(coalesce(hold_kind, 'failed_recoverable') = 'failed_recoverable')"
 _TASK = text(f"""
-SELECT t.jeditaskid, t.status, t.reason_code, t.reason_facts, t.errordialog AS reason,
-  t.statechangetime, t.frozentime, t.next_run_at, {THROTTLED_UNTIL} AS rest_over, t.nextperiod,
-  t.workqueue_id, t.resource_type,
-  t.gshare, t.eventservice, {PRIORITY} AS priority, jedi_now() AS now, f.waiting AS files_waiting,
-  coalesce(t.rules ->> 'use_scout', '') AS scout, t.prodsourcelabel AS label, j.*,
-  b.too_large, p.last_pilot, m.troubles,
+SELECT t.jeditaskid AS jedi_task_id, t.status, t.reason_code, t.reason_facts,
+  t.errordialog AS reason, t.statechangetime AS state_change_time, t.frozentime AS frozen_time,
+  t.next_run_at, {THROTTLED_UNTIL} AS rest_over, t.nextperiod AS next_period, t.workqueue_id,
+  t.resource_type, t.gshare, t.eventservice AS event_service, {PRIORITY} AS priority,
+  jedi_now() AS now, f.waiting AS files_waiting, coalesce(t.rules ->> 'use_scout', '') AS scout,
+  t.prodsourcelabel AS label, j.at_site, j.activated, j.throttled, j.moving, j.merging, j.held,
+  j.jobs_since, j.recoverable, j.sites, b.too_large, p.last_pilot, m.troubles,
   ARRAY(SELECT DISTINCT rule_id FROM {OPEN_RULES} ORDER BY rule_id) AS open_rules
 FROM jedi_tasks t, LATERAL (
   SELECT coalesce(sum(greatest(0, nfilestobeused - nfilesused - nfilesmissing)), 0)::bigint
@@ -49,14 +52,52 @@ WHERE t.jeditaskid = :task
 """)
 
 
-def facts(tx: Connection, task_id: int, unit_s: float) -> Row[Any] | None:
+class TaskFacts(NamedTuple):
+    """All that the diagnosis of a task needs."""
+
+    jedi_task_id: int
+    status: str
+    reason_code: str | None
+    reason_facts: Any
+    reason: str | None
+    state_change_time: datetime
+    frozen_time: datetime | None
+    next_run_at: datetime | None
+    rest_over: datetime
+    next_period: datetime | None
+    workqueue_id: int | None
+    resource_type: str | None
+    gshare: str | None
+    event_service: int | None
+    priority: int
+    now: datetime
+    files_waiting: int
+    scout: str
+    label: str | None
+    at_site: int
+    activated: int
+    throttled: int
+    moving: int
+    merging: int
+    held: int
+    jobs_since: datetime
+    recoverable: str
+    sites: list[str]
+    too_large: int
+    last_pilot: datetime
+    troubles: list[str]
+    open_rules: list[int]
+
+
+def facts(tx: Connection, task_id: int, unit_s: float) -> TaskFacts | None:
     """All that the diagnosis of a task needs; None: there is no such task. `unit_s`: the first rest
     of a throttled one."""
-    return tx.execute(_TASK, {"task": task_id, "unit_s": unit_s}).one_or_none()
+    return row_of(TaskFacts, tx.execute(_TASK, {"task": task_id, "unit_s": unit_s}))
 
 
 _LAST_DECISION = text("""
-SELECT d.* FROM jedi_broker_decisions d, (
+SELECT d.decision_id, d.broker, d.creationtime AS creation_time, d.chosen, d.need
+FROM jedi_broker_decisions d, (
 SELECT seed FROM jedi_broker_decisions WHERE jeditaskid = :task
 ORDER BY decision_id DESC LIMIT 1) l
 WHERE d.jeditaskid = :task AND d.seed = l.seed
@@ -64,15 +105,37 @@ ORDER BY (d.outcome = 'none') DESC, d.decision_id DESC LIMIT 1
 """)
 
 
-def last_decision(tx: Connection, task_id: int) -> Row[Any] | None:
+class LastDecision(NamedTuple):
+    """The last decision about a task."""
+
+    decision_id: int
+    broker: str
+    creation_time: datetime
+    chosen: list[str]
+    need: Any
+
+
+def last_decision(tx: Connection, task_id: int) -> LastDecision | None:
     """What a broker last decided about a task: of several datasets the last that has no site, if
     one has none. Decisions of one claim have one seed."""
-    return tx.execute(_LAST_DECISION, {"task": task_id}).one_or_none()
+    return row_of(LastDecision, tx.execute(_LAST_DECISION, {"task": task_id}))
 
 
-_REFUSALS = text("SELECT * FROM jedi_broker_reasons WHERE decision_id = :id ORDER BY site")
+_REFUSALS = text("""
+SELECT site, codes, observed, limits FROM jedi_broker_reasons
+WHERE decision_id = :id ORDER BY site
+""")
 
 
-def refusals(tx: Connection, decision_id: int) -> list[Row[Any]]:
+class RefusedSite(NamedTuple):
+    """A site that a decision refused: each reason, the figure observed and its limit."""
+
+    site: str
+    codes: list[str]
+    observed: list[float]
+    limits: list[float]
+
+
+def refusals(tx: Connection, decision_id: int) -> list[RefusedSite]:
     """The sites that a decision refused, with every reason."""
-    return list(tx.execute(_REFUSALS, {"id": decision_id}))
+    return rows_of(RefusedSite, tx.execute(_REFUSALS, {"id": decision_id}))

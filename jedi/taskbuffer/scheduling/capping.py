@@ -4,11 +4,12 @@ from pilots, and whose new jobs come later."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from jedi.core import states
+from jedi.taskbuffer.db.rows import rows_of
 
 # A working group counts as one, instead of its members. What merges is not counted: it makes room.
 _CAPPED = text("""
@@ -25,7 +26,7 @@ WITH live AS (
     nullif(CASE WHEN grp IS NULL THEN coalesce(min(own), :user_cap) ELSE :group_cap END, 0) AS cap
   FROM live GROUP BY owner, grp
 )
-SELECT l.pandaid, l.lock_seq, l.status, o.owner, o.running, o.cap
+SELECT l.pandaid AS panda_id, l.lock_seq, l.status, o.owner, o.running, o.cap
 FROM owners o JOIN live l ON l.owner = o.owner AND l.grp IS NOT DISTINCT FROM o.grp
 WHERE l.status = CASE WHEN o.running > o.cap THEN 'activated' ELSE 'throttled' END
   AND (l.status = 'activated' OR l.task <> 'paused')
@@ -40,22 +41,34 @@ FOR NO KEY UPDATE OF j SKIP LOCKED FOR SHARE OF t SKIP LOCKED
 """)
 
 
+class CappedJob(NamedTuple):
+    """A job to keep from pilots (activated), or no longer (throttled): its owner has so many
+    running ones and may have `cap`."""
+
+    panda_id: int
+    lock_seq: int
+    status: str
+    owner: str
+    running: int
+    cap: int | None
+
+
 def capped(
     tx: Connection, production: Sequence[str], user_cap: int, group_cap: int
-) -> list[Row[Any]]:
+) -> list[CappedJob]:
     """Analysis jobs to be kept from pilots (activated) or no longer (throttled), since their owner,
-    a user or a working group, has more running ones than the cap, or not: pandaid, lock_seq,
-    status, owner, running, cap. A cap of 0 is none; users may have their own."""
+    a user or a working group, has more running ones than the cap, or not. A cap of 0 is none; users
+    may have their own."""
     found = {"production": list(production), "user_cap": user_cap, "group_cap": group_cap}
-    return list(tx.execute(_CAPPED, found))
+    return rows_of(CappedJob, tx.execute(_CAPPED, found))
 
 
-def lock(tx: Connection, jobs: Sequence[Row[Any]]) -> list[Row[Any]]:
+def lock(tx: Connection, jobs: Sequence[CappedJob]) -> list[CappedJob]:
     """Those of `capped` jobs that are as they were and that nobody else works on. Their tasks are
     locked, too, so that none is paused meanwhile: jobs of paused tasks stay throttled."""
-    wanted = {"ids": [job.pandaid for job in jobs], "seqs": [job.lock_seq for job in jobs]}
+    wanted = {"ids": [job.panda_id for job in jobs], "seqs": [job.lock_seq for job in jobs]}
     held = {(row.pandaid, row.status) for row in tx.execute(_HELD, wanted)}
-    return [job for job in jobs if (job.pandaid, job.status) in held]
+    return [job for job in jobs if (job.panda_id, job.status) in held]
 
 
 _CROWDS = text("""

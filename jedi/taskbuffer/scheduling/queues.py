@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Integer, Row, Text, text
+from sqlalchemy import Connection, Integer, Text, text
 from sqlalchemy.exc import DBAPIError
 
 from jedi.core import states
 from jedi.spec.scheduling.criteria import BadCriterion, Criterion, compile_criterion
 from jedi.spec.scheduling.queue_file import PARTITION
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.schema import tables
 
 _KINDS = {Text: "text", Integer: "integer"}
@@ -33,12 +34,29 @@ ORDER BY r.place
 """
 
 
+class WorkQueue(NamedTuple):
+    """A work queue as its operator declared it."""
+
+    queue_id: int
+    queue_name: str
+    queue_type: str
+    vo: str
+    queue_share: int | None
+    queue_order: int | None
+    criteria: str | None
+    variables: str | None
+    partitionid: int | None
+    stretchable: int | None
+    status: str | None
+    caps: Any
+
+
 @dataclass(frozen=True, slots=True)
 class QueueMatch:
     """The work queue of a task, if any takes it, among those `asked`: all of its vo and label, or
     of its vo if the task names its queue."""
 
-    queue: Row[Any] | None
+    queue: WorkQueue | None
     asked: tuple[str, ...]
     label: str | None
     processing_type: str | None
@@ -80,7 +98,7 @@ def match_all(tx: Connection, rows: Sequence[Mapping[str, Any]]) -> list[list[in
     return list(tx.scalars(text(_MATCH.format(found=every)), {**values, "rows": _texts(rows)}))
 
 
-def matchable(tx: Connection) -> list[Row[Any]]:
+def matchable(tx: Connection) -> list[WorkQueue]:
     """The queues that tasks may belong to, in the order in which they are tried."""
     rows = all_queues(tx)
     partitions = {row.partitionid for row in rows}
@@ -139,7 +157,7 @@ def live_tasks(tx: Connection, task_id: int | None) -> list[int]:
     return list(tx.scalars(_LIVE_TASKS, {"id": task_id, "final": sorted(states.TASK.final)}))
 
 
-def _conditions(queues: Iterable[Row[Any]]) -> tuple[list[str], dict[str, Any]]:
+def _conditions(queues: Iterable[WorkQueue]) -> tuple[list[str], dict[str, Any]]:
     """For each queue the SQL condition on a task `t`, and the values bound in all of them; what is
     no condition, which no file brings, holds for no task."""
     cases: list[str] = []
@@ -156,7 +174,7 @@ def _conditions(queues: Iterable[Row[Any]]) -> tuple[list[str], dict[str, Any]]:
     return cases, values
 
 
-def criterion(queue: Row[Any], prefix: str) -> Criterion:
+def criterion(queue: WorkQueue, prefix: str) -> Criterion:
     """Return the criterion of a queue beyond vo and prodSourceLabel."""
     return compile_criterion(queue.criteria, queue.variables, COLUMNS, prefix)
 
@@ -165,12 +183,16 @@ def _texts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return [json.dumps(dict(row), default=str) for row in rows]
 
 
-_ALL_QUEUES = text("SELECT * FROM jedi_work_queue ORDER BY queue_order NULLS LAST, queue_id")
+_ALL_QUEUES = text("""
+SELECT queue_id, queue_name, queue_type, vo, queue_share, queue_order, criteria, variables,
+  partitionid, stretchable, status, caps
+FROM jedi_work_queue ORDER BY queue_order NULLS LAST, queue_id
+""")
 
 
-def all_queues(tx: Connection) -> list[Row[Any]]:
+def all_queues(tx: Connection) -> list[WorkQueue]:
     """Every queue, in the order in which they are tried."""
-    return list(tx.execute(_ALL_QUEUES))
+    return rows_of(WorkQueue, tx.execute(_ALL_QUEUES))
 
 
 _PUT = text("""

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE, JOB_MAKING_TYPES, JOB_QUEUED
 from jedi.taskbuffer.scheduling.turns import WORKING
 
@@ -42,10 +44,22 @@ WHERE q.status = 'active' ORDER BY q.queue_order NULLS LAST, q.queue_id
 """)
 
 
-def read(tx: Connection, *, files: bool) -> list[Row[Any]]:
+class QueueUse(NamedTuple):
+    """Cores that an active work queue uses and demands."""
+
+    queue_id: int
+    partitionid: int | None
+    stretchable: int | None
+    queue_share: int
+    active: bool
+    usage: float
+    demand: float
+
+
+def read(tx: Connection, *, files: bool) -> list[QueueUse]:
     """What active queues use, in cores: their jobs at sites; what they demand: queued jobs too,
     and, with `files`, a core for each input file that waits for a job."""
-    return list(tx.execute(_READ, {"files": files}))
+    return rows_of(QueueUse, tx.execute(_READ, {"files": files}))
 
 
 _PUT = text("""
@@ -73,12 +87,33 @@ def put(tx: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 _LAST = text("""
-SELECT q.queue_name, q.partitionid, q.queue_share, q.stretchable, s.*
+SELECT q.queue_name, q.partitionid, q.queue_share, q.stretchable, s.queue_id, s.active,
+  s.entitlement, s.allocation, s.usage, s.demand, s.ratio,
+  s.place, s.turn, s.computed_at
 FROM jedi_queue_shares s JOIN jedi_work_queue q USING (queue_id)
 ORDER BY s.place, q.queue_order NULLS LAST, q.queue_id
 """)
 
 
-def last(tx: Connection) -> list[Row[Any]]:
+class QueueShare(NamedTuple):
+    """A work queue as the last run of the shares found it; `place`: its order."""
+
+    queue_name: str
+    partitionid: int | None
+    queue_share: int | None
+    stretchable: int | None
+    queue_id: int
+    active: bool
+    entitlement: float | None
+    allocation: float | None
+    usage: float | None
+    demand: float | None
+    ratio: float | None
+    place: int
+    turn: int
+    computed_at: datetime
+
+
+def last(tx: Connection) -> list[QueueShare]:
     """Return the result of the last run, in the order in which queues are served."""
-    return list(tx.execute(_LAST))
+    return rows_of(QueueShare, tx.execute(_LAST))

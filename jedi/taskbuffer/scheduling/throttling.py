@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from jedi.core import states
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.scheduling.turns import WANTS_JOBS, WORKING
 
 # Places that a standby site keeps for a share and resource type: catchall.num_slots_map, by names.
@@ -40,9 +41,20 @@ GROUP BY workqueue, resource_type
 """)
 
 
-def loads(tx: Connection) -> list[Row[Any]]:
+class QueueLoad(NamedTuple):
+    """Live jobs of a work queue and resource type."""
+
+    queue_id: int
+    resource_type: str
+    running: int
+    not_running: int
+    defined: int
+    waiting: int
+
+
+def loads(tx: Connection) -> list[QueueLoad]:
     """Live jobs of each work queue and resource type, with the slots that standby sites keep."""
-    return list(tx.execute(_LOADS))
+    return rows_of(QueueLoad, tx.execute(_LOADS))
 
 
 _URGENT = text(f"""
@@ -75,9 +87,28 @@ GROUP BY workqueue_id, resource_type
 """)
 
 
+class UrgentQueue(NamedTuple):
+    """The highest priority of tasks of a work queue that want jobs (`waiting`), of its activated
+    jobs (`queued`) with their number, and of jobs on their way (`coming`)."""
+
+    queue_id: int
+    waiting: int | None
+    queued: int | None
+    jobs: int | None
+    coming: int | None
+
+
+class QueueWalltime(NamedTuple):
+    """The walltime of queued jobs of a work queue and resource type; None: no one's is known."""
+
+    queue_id: int
+    resource_type: str
+    seconds: float | None
+
+
 def closely(
     tx: Connection, queue_ids: Sequence[int], capped: Sequence[int] = (), *, timed: bool
-) -> tuple[list[Row[Any]], list[Row[Any]]]:
+) -> tuple[list[UrgentQueue], list[QueueWalltime]]:
     """Of work queues, first the highest priority of tasks that want jobs and of activated jobs,
     with how many of these there are; all activated jobs are read; of those that are `capped`, also
     that of jobs that are not activated yet, or start, but for merges. Second, if `timed`, the
@@ -85,8 +116,8 @@ def closely(
     (NULL: no one's is known); all live jobs are read."""
     found = {"ids": list(queue_ids), "capped": list(capped), "coming": list(_COMING),
              "over": sorted(states.TASK.final)}  # fmt: skip
-    urgent = list(tx.execute(_URGENT, found))
+    urgent = rows_of(UrgentQueue, tx.execute(_URGENT, found))
     if not timed:
         return urgent, []
     asked = {"ids": list(queue_ids), "queued": list(states.JOB_QUEUED)}
-    return urgent, list(tx.execute(_WORK, asked))
+    return urgent, rows_of(QueueWalltime, tx.execute(_WORK, asked))

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from jedi.spec.jobs.retry_rules import FOR_TASKS
 from jedi.spec.scheduling.priority import JUMP
 from jedi.spec.tasks.refined import EXPRESS
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_MAKING_TYPES, listed
 
 WORKING = "'ready', 'scouting', 'running', 'topreprocess', 'preprocessing'"
@@ -143,14 +145,30 @@ def values(stopped: Sequence[Stopped]) -> dict[str, list[Any]]:
 
 _LIST = text(f"""
 {_FIRST.format(condition=WANTS_JOBS)}
-SELECT t.jeditaskid, t.taskname, t.username, t.status, f.gshare, f.turn, f.ratio, f.shared,
-  f.priority, NOT {_ALLOWED} AS stopped, t.next_run_at
+SELECT t.jeditaskid AS jedi_task_id, t.taskname AS task_name, t.username AS user_name, t.status,
+  f.gshare, f.turn, f.ratio, f.shared, f.priority, NOT {_ALLOWED} AS stopped, t.next_run_at
 FROM best f JOIN jedi_tasks t USING (jeditaskid)
 ORDER BY f.turn, f.round, f.priority DESC, t.jeditaskid LIMIT :limit
 """)
 
 
-def in_order(tx: Connection, limit: int, stopped: Sequence[Stopped]) -> list[Row[Any]]:
+class TaskInTurn(NamedTuple):
+    """A task that wants jobs, in its place of the order."""
+
+    jedi_task_id: int
+    task_name: str
+    user_name: str
+    status: str
+    gshare: str
+    turn: int
+    ratio: float | None
+    shared: bool
+    priority: int
+    stopped: bool
+    next_run_at: datetime | None
+
+
+def in_order(tx: Connection, limit: int, stopped: Sequence[Stopped]) -> list[TaskInTurn]:
     """Tasks that want jobs, in the order in which they get them, also those that are put off or
     being served at this moment, with what the order comes from."""
-    return list(tx.execute(_LIST, {**values(stopped), "limit": limit}))
+    return rows_of(TaskInTurn, tx.execute(_LIST, {**values(stopped), "limit": limit}))

@@ -9,10 +9,11 @@ import re
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any
+from typing import NamedTuple, TypeVar
 
-from sqlalchemy import Connection, Row, TextClause, text
+from sqlalchemy import Connection, text
 
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.schema.migrate import VERSION_TABLE
 
 WIDTH = 100
@@ -83,6 +84,41 @@ FROM pg_class WHERE relkind = 'v' AND relnamespace = current_schema()::regnamesp
 """)
 
 
+class ColumnRow(NamedTuple):
+    """A column as PostgreSQL's catalogue has it."""
+
+    table: str
+    name: str
+    type: str
+    mandatory: bool
+    generated: bool
+    value: str | None
+    serial: bool
+    meaning: str | None
+
+
+class ConstraintRow(NamedTuple):
+    """A constraint of a table."""
+
+    table: str
+    name: str
+    definition: str
+
+
+class IndexRow(NamedTuple):
+    """An index of a table that no constraint made."""
+
+    table: str
+    definition: str
+
+
+class ViewRow(NamedTuple):
+    """A view and its query."""
+
+    name: str
+    definition: str
+
+
 def draw(tx: Connection) -> dict[str, str]:
     """File name -> SQL text of the current schema, the migrations' own table left out."""
     functions = [f"{row.definition.rstrip()};" for row in tx.execute(_FUNCTIONS)]
@@ -90,8 +126,11 @@ def draw(tx: Connection) -> dict[str, str]:
         "functions.sql": _file(functions),
         "tables.sql": _file([_sequences(tx), *_tables(tx)]),
         "guards.sql": _file(_wrap(f"{r.definition};") for r in tx.execute(_TRIGGERS)),
-        "views.sql": _file(_view(r) for r in tx.execute(_VIEWS)),
+        "views.sql": _file(map(_view, rows_of(ViewRow, tx.execute(_VIEWS)))),
     }
+
+
+_OfTable = TypeVar("_OfTable", ColumnRow, ConstraintRow, IndexRow)
 
 
 def _file(parts: Iterable[str]) -> str:
@@ -105,9 +144,9 @@ def _sequences(tx: Connection) -> str:
 
 
 def _tables(tx: Connection) -> Iterable[str]:
-    columns, constraints, indexes = (
-        _by_table(tx, query) for query in (_COLUMNS, _CONSTRAINTS, _INDEXES)
-    )
+    columns = _by_table(rows_of(ColumnRow, tx.execute(_COLUMNS)))
+    constraints = _by_table(rows_of(ConstraintRow, tx.execute(_CONSTRAINTS)))
+    indexes = _by_table(rows_of(IndexRow, tx.execute(_INDEXES)))
     for row in tx.execute(_TABLES, {"hidden": VERSION_TABLE}):
         body = [*map(_column, columns[row.name]), *map(_constraint, constraints[row.name])]
         options = f" WITH ({row.options})" if row.options else ""
@@ -116,14 +155,14 @@ def _tables(tx: Connection) -> Iterable[str]:
         yield "\n".join([f"-- {row.meaning}", made, *created])
 
 
-def _by_table(tx: Connection, query: TextClause) -> dict[str, list[Row[Any]]]:
+def _by_table(rows: Iterable[_OfTable]) -> dict[str, list[_OfTable]]:
     found = defaultdict(list)
-    for row in tx.execute(query):
+    for row in rows:
         found[row.table].append(row)
     return found
 
 
-def _column(row: Row[Any]) -> tuple[str, str]:
+def _column(row: ColumnRow) -> tuple[str, str]:
     if row.serial:
         return f"{row.name} bigserial", row.meaning or ""
     made = "GENERATED ALWAYS AS {} STORED" if row.generated else "DEFAULT {}"
@@ -131,7 +170,7 @@ def _column(row: Row[Any]) -> tuple[str, str]:
     return f"{row.name} {row.type}{' NOT NULL' if row.mandatory else ''}{value}", row.meaning or ""
 
 
-def _constraint(row: Row[Any]) -> tuple[str, str]:
+def _constraint(row: ConstraintRow) -> tuple[str, str]:
     return f"CONSTRAINT {row.name} {row.definition}", ""
 
 
@@ -147,7 +186,7 @@ def _lined_up(body: list[tuple[str, str]]) -> str:
     )
 
 
-def _view(row: Row[Any]) -> str:
+def _view(row: ViewRow) -> str:
     """Versions before 16 put the table's name before each column of a one-table view."""
     tables = set(re.findall(r"FROM (\w+)", row.definition))
     body = row.definition

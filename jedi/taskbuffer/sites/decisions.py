@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.spec.sites.decision import Decision, Pledge
 from jedi.spec.sites.request import RecentJobs
+from jedi.taskbuffer.db.rows import row_of, rows_of
 from jedi.taskbuffer.sites.sites import SPACES
 
 _RECORD = text("""
@@ -55,14 +56,31 @@ def put_snapshot(tx: Connection, snapshot_hash: str, packed: bytes, max_mb: int)
 
 
 _GET = text("""
-SELECT d.*, s.data FROM jedi_broker_decisions d LEFT JOIN jedi_snapshots s USING (snapshot_hash)
+SELECT d.decision_id, d.jeditaskid AS jedi_task_id, d.broker, d.seed, d.knobs, d.chosen,
+  d.weights, d.need, d.used, s.data
+FROM jedi_broker_decisions d LEFT JOIN jedi_snapshots s USING (snapshot_hash)
 WHERE d.decision_id = :id
 """)
 
 
-def get(tx: Connection, decision_id: int) -> Row[Any] | None:
+class RecordedDecision(NamedTuple):
     """A decision with the snapshot it was made from (`data` None: it is not kept any more)."""
-    return tx.execute(_GET, {"id": decision_id}).one_or_none()
+
+    decision_id: int
+    jedi_task_id: int
+    broker: str
+    seed: int
+    knobs: Any
+    chosen: list[str]
+    weights: list[float]
+    need: Any
+    used: list[str]
+    data: bytes | None
+
+
+def get(tx: Connection, decision_id: int) -> RecordedDecision | None:
+    """A decision with the snapshot it was made from (`data` None: it is not kept any more)."""
+    return row_of(RecordedDecision, tx.execute(_GET, {"id": decision_id}))
 
 
 _USED = text("""
@@ -114,21 +132,29 @@ def past_jobs(tx: Connection, task_ids: Sequence[int], seconds: float) -> dict[i
 
 
 _READ_INPUTS = text("""
-SELECT jeditaskid, d.datasetname, CASE
+SELECT jeditaskid AS jedi_task_id, d.datasetname AS dataset_name, CASE
   WHEN t.rules ?| ARRAY['n_events_per_job', 'target_events_per_job']
   THEN (SELECT count(DISTINCT c.lfn) FROM jedi_dataset_contents c  -- a file has several rows
         WHERE c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid)
-  ELSE greatest(d.nfiles, 0) END AS nfiles
+  ELSE greatest(d.nfiles, 0) END AS n_files
 FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
 WHERE jeditaskid = ANY(:ids) AND d.type = 'input' ORDER BY jeditaskid, d.datasetid
 """)
 
 
-def inputs(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[Row[Any]]]:
+class InputFileCount(NamedTuple):
+    """An input dataset of a task and its number of files."""
+
+    jedi_task_id: int
+    dataset_name: str
+    n_files: int
+
+
+def inputs(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[InputFileCount]]:
     """The input datasets of tasks: name and number of files."""
-    found: dict[int, list[Row[Any]]] = {}
-    for row in tx.execute(_READ_INPUTS, {"ids": list(task_ids)}):
-        found.setdefault(row.jeditaskid, []).append(row)
+    found: dict[int, list[InputFileCount]] = {}
+    for row in rows_of(InputFileCount, tx.execute(_READ_INPUTS, {"ids": list(task_ids)})):
+        found.setdefault(row.jedi_task_id, []).append(row)
     return found
 
 

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.host.processes import Process
 from jedi.spec.jobs.wire import Delegation
+from jedi.taskbuffer.db.rows import rows_of
 
 _SERVE = text("""
 WITH l AS (
@@ -29,19 +30,35 @@ WITH l AS (
   WHERE s.site = l.site AND l.nslots > 0
     AND (l.lastpilot IS NULL OR l.lastpilot < jedi_now() - interval '30 s')
 )
-SELECT * FROM l ORDER BY site
+SELECT site, capability, corecount AS core_count, maxrss AS max_rss, maxwdir AS max_wdir,
+  maxtime AS max_time, submitter, queue, batch, nslots AS n_slots
+FROM l ORDER BY site
 """)
 
 
-def serve(tx: Connection, host: str, limit: int) -> list[Row[Any]]:
+class ServedSite(NamedTuple):
+    """A locked site; `submitter` is its engine, `n_slots` 0: no more pilots."""
+
+    site: str
+    capability: str | None
+    core_count: int
+    max_rss: int
+    max_wdir: int
+    max_time: int
+    submitter: str
+    queue: str | None
+    batch: Any
+    n_slots: int
+
+
+def serve(tx: Connection, host: str, limit: int) -> list[ServedSite]:
     """Lock the sites that a submitter looks after, to the transaction's end, and note that they
-    are: site, submitter (the engine), queue, batch, nslots (0: no more pilots), capability,
-    corecount, maxrss, maxwdir, maxtime.
+    are.
 
     Sites that somebody else has locked are left out. What is read of a site's pilots after this
     holds until the commit, so two submitters never fill the same slots.
     """
-    return list(tx.execute(_SERVE, {"host": host, "limit": limit}))
+    return rows_of(ServedSite, tx.execute(_SERVE, {"host": host, "limit": limit}))
 
 
 _ANY_TO_SERVE = text("""
@@ -78,25 +95,50 @@ FROM jsonb_to_recordset(CAST(:slots AS jsonb)) s(site text, name text, cores int
 """)
 
 
-def demand(tx: Connection, slots: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Row[Any]]:
+class SlotJobs(NamedTuple):
+    """The jobs that wait for a slot of a site (counted to `most`), and those that keep pilots of
+    the site busy."""
+
+    site: str
+    name: str
+    waiting: int
+    busy: int
+
+
+def demand(tx: Connection, slots: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], SlotJobs]:
     """By site and name of a slot: `waiting` jobs that fit into it (counted to `most`), and jobs
     that keep the site's pilots `busy`. Both at one instant: a job that is just taken counts once.
 
     Slots: site, name, cores, memory_mb and disk_mb (0: no limit), min_cores, min_memory_mb, most.
     """
     values = {"slots": json.dumps(slots), "statuses": list(states.JOB_AT_SITE)}
-    return {(row.site, row.name): row for row in tx.execute(_DEMAND, values)}
+    return {(row.site, row.name): row for row in rows_of(SlotJobs, tx.execute(_DEMAND, values))}
 
 
 _LIVE_PILOTS = text("""
-SELECT *, CAST(extract(epoch FROM jedi_now() - creationtime) AS float8) AS age_s
+SELECT pilot_id, site, engine, status, resource_type, pid, process_start, batch_id,
+  CAST(extract(epoch FROM jedi_now() - creationtime) AS float8) AS age_s
 FROM jedi_pilots WHERE endtime IS NULL AND host = :host ORDER BY pilot_id
 """)
 
 
-def live_pilots(tx: Connection, host: str) -> list[Row[Any]]:
-    """The pilots of a host that have not ended: pilot_id, engine, pid, age_s, ..."""
-    return list(tx.execute(_LIVE_PILOTS, {"host": host}))
+class PilotRow(NamedTuple):
+    """A pilot, `age_s` seconds old."""
+
+    pilot_id: str
+    site: str
+    engine: str
+    status: str
+    resource_type: str
+    pid: int | None
+    process_start: int | None
+    batch_id: str | None
+    age_s: float
+
+
+def live_pilots(tx: Connection, host: str) -> list[PilotRow]:
+    """The pilots of a host that have not ended."""
+    return rows_of(PilotRow, tx.execute(_LIVE_PILOTS, {"host": host}))
 
 
 _INSERT_PILOTS = text("""
@@ -184,14 +226,15 @@ def note_found(tx: Connection, found: Mapping[str, PilotSighting]) -> None:
 
 
 _HAVE_ENDED = text("""
-SELECT *, CAST(0 AS float8) AS age_s FROM jedi_pilots
+SELECT pilot_id, site, engine, status, resource_type, pid, process_start, batch_id,
+  CAST(0 AS float8) AS age_s FROM jedi_pilots
 WHERE pilot_id = ANY(CAST(:names AS text[])) AND endtime IS NOT NULL
 """)
 
 
-def have_ended(tx: Connection, names: Sequence[str]) -> list[Row[Any]]:
+def have_ended(tx: Connection, names: Sequence[str]) -> list[PilotRow]:
     """Which of these names are pilots that have ended."""
-    return list(tx.execute(_HAVE_ENDED, {"names": list(names)}))
+    return rows_of(PilotRow, tx.execute(_HAVE_ENDED, {"names": list(names)}))
 
 
 _JOBS_IN_PILOTS = text("""
@@ -228,17 +271,23 @@ def have_worked(tx: Connection, pilot_ids: Sequence[str]) -> set[str]:
 
 
 _LOCK_JOBS = text("""
-SELECT pandaid, pilot_id FROM jedi_jobs WHERE pilot_id = ANY(:ids)
+SELECT pandaid AS panda_id, pilot_id FROM jedi_jobs WHERE pilot_id = ANY(:ids)
   AND status = ANY(:statuses) AND postprocessed_at IS NULL
 ORDER BY pandaid FOR NO KEY UPDATE
 """)
 
 
-def lock_jobs(tx: Connection, pilot_ids: Sequence[str]) -> list[Row[Any]]:
-    """Lock the jobs that pilots have taken and not reported to be through: pandaid, pilot_id."""
-    return list(
-        tx.execute(_LOCK_JOBS, {"ids": list(pilot_ids), "statuses": list(states.JOB_AT_SITE)})
-    )
+class PilotHeldJob(NamedTuple):
+    """A job that a pilot has taken."""
+
+    panda_id: int
+    pilot_id: str
+
+
+def lock_jobs(tx: Connection, pilot_ids: Sequence[str]) -> list[PilotHeldJob]:
+    """Lock the jobs that pilots have taken and not reported to be through."""
+    values = {"ids": list(pilot_ids), "statuses": list(states.JOB_AT_SITE)}
+    return rows_of(PilotHeldJob, tx.execute(_LOCK_JOBS, values))
 
 
 _NOTE_DELEGATION = text("""
@@ -256,20 +305,19 @@ class LostAttempt(NamedTuple):
     """An attempt that ended because its pilot died."""
 
     pilot_id: str
-    pandaid: int
+    panda_id: int
     lock_seq: int
 
 
 _LOST_ATTEMPTS = text("""
-SELECT pilot_id, pandaid, lock_seq FROM jedi_jobs
+SELECT pilot_id, pandaid AS panda_id, lock_seq FROM jedi_jobs
 WHERE pilot_id = ANY(:ids) AND error_code = :code ORDER BY pandaid
 """)
 
 
 def lost_attempts(tx: Connection, pilot_ids: Sequence[str], code: str) -> list[LostAttempt]:
     """The attempts that ended with `code` because their pilots died."""
-    rows = tx.execute(_LOST_ATTEMPTS, {"ids": list(pilot_ids), "code": code})
-    return [LostAttempt(*row) for row in rows]
+    return rows_of(LostAttempt, tx.execute(_LOST_ATTEMPTS, {"ids": list(pilot_ids), "code": code}))
 
 
 _END = text("""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from jedi.spec.sites.link_file import LinkMetric
+from jedi.taskbuffer.db.rows import rows_of
 
 Patches = Mapping[str, Mapping[str, Any]]
 """By name of a row: the columns to set (SQL names, JSON values). Others stay as they are."""
@@ -97,9 +99,9 @@ WHERE e.site = s.site ORDER BY e.default_write DESC, e.order_write,
 """)
 
 
-def all_sites(tx: Connection) -> list[Row[Any]]:
+def all_sites(tx: Connection) -> list[dict[str, Any]]:
     """Every site, with the names of its endpoints, first choice first."""
-    return list(tx.execute(_ALL_SITES))
+    return [dict(row) for row in tx.execute(_ALL_SITES).mappings()]
 
 
 _ALL_ENDPOINTS = text("""
@@ -109,9 +111,9 @@ FROM jedi_ddm_endpoints d ORDER BY d.ddm_endpoint
 """)
 
 
-def all_endpoints(tx: Connection) -> list[Row[Any]]:
+def all_endpoints(tx: Connection) -> list[dict[str, Any]]:
     """Every endpoint, with the names of the sites that use it."""
-    return list(tx.execute(_ALL_ENDPOINTS))
+    return [dict(row) for row in tx.execute(_ALL_ENDPOINTS).mappings()]
 
 
 _PUT_LINKS = text("""
@@ -142,9 +144,19 @@ WHERE CAST(:place AS text) IS NULL OR :place IN (src, dst) ORDER BY 1, 2, 3
 """)
 
 
-def all_links(tx: Connection, place: str | None) -> list[Row[Any]]:
+class LinkFigure(NamedTuple):
+    """A figure of a link, and when it was measured."""
+
+    src: str
+    dst: str
+    key: str
+    value: float | None
+    ts: datetime
+
+
+def all_links(tx: Connection, place: str | None) -> list[LinkFigure]:
     """Figures of links, of all places or from and to one."""
-    return list(tx.execute(_ALL_LINKS, {"place": place}))
+    return rows_of(LinkFigure, tx.execute(_ALL_LINKS, {"place": place}))
 
 
 _ROOTS = text(
@@ -221,9 +233,10 @@ FROM jedi_sites_history WHERE site = :site ORDER BY change_id DESC LIMIT :limit
 """)
 
 
-def history(tx: Connection, site: str, limit: int) -> list[Row[Any]]:
+def history(tx: Connection, site: str, limit: int) -> list[dict[str, Any]]:
     """The last changes of a site, newest first."""
-    return list(tx.execute(_HISTORY, {"site": site, "limit": limit}))
+    rows = tx.execute(_HISTORY, {"site": site, "limit": limit}).mappings()
+    return [dict(row) for row in rows]
 
 
 _RELATIONS = text("""

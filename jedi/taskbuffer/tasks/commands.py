@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from jedi.core import states
+from jedi.spec.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import FED_TYPES, MASTER_TYPES
 from jedi.taskbuffer.scheduling import statistics
 from jedi.taskbuffer.scheduling.turns import OWN_SHARE
@@ -59,7 +61,7 @@ def any_open(tx: Connection, doing: Sequence[str]) -> bool:
     return bool(tx.scalar(_ANY_OPEN, {"doing": list(doing)}))
 
 
-def claim_commanded(tx: Connection, me: str, lease_s: float, limit: int) -> list[Row[Any]]:
+def claim_commanded(tx: Connection, me: str, lease_s: float, limit: int) -> list[ClaimedTask]:
     """Take tasks of which something is asked, put off or not, whatever their status."""
     return tasks.claim(
         tx, tuple(states.TASK_STATES), me, lease_s, limit,
@@ -93,7 +95,7 @@ AND (status <> 'paused' OR EXISTS (
 
 def claim_doing(
     tx: Connection, statuses: Sequence[str], me: str, lease_s: float, limit: int
-) -> list[Row[Any]]:
+) -> list[ClaimedTask]:
     """Take tasks in these statuses, in which commands are carried out; a paused one only if a
     pilot could still get a job of it."""
     return tasks.claim(tx, statuses, me, lease_s, limit, _ACTIVATED)
@@ -116,16 +118,29 @@ def before_hold(tx: Connection, task_ids: Sequence[int]) -> dict[int, str]:
 
 
 _NEXT_COMMANDS = text("""
-SELECT DISTINCT ON (jeditaskid) * FROM jedi_commands
+SELECT DISTINCT ON (jeditaskid) command_id, jeditaskid AS jedi_task_id, command, arguments,
+  username AS user_name, comment
+FROM jedi_commands
 WHERE acknowledged_at IS NULL AND jeditaskid = ANY(CAST(:ids AS bigint[]))
 ORDER BY jeditaskid, command_id
 """)
 
 
-def next_commands(tx: Connection, task_ids: Sequence[int]) -> dict[int, Row[Any]]:
+class TaskCommand(NamedTuple):
+    """A command that a person gave a task."""
+
+    command_id: int
+    jedi_task_id: int
+    command: str
+    arguments: dict[str, Any]
+    user_name: str
+    comment: str | None
+
+
+def next_commands(tx: Connection, task_ids: Sequence[int]) -> dict[int, TaskCommand]:
     """The oldest command of each task that is not acknowledged."""
-    rows = tx.execute(_NEXT_COMMANDS, {"ids": list(task_ids)})
-    return {row.jeditaskid: row for row in rows}
+    rows = rows_of(TaskCommand, tx.execute(_NEXT_COMMANDS, {"ids": list(task_ids)}))
+    return {row.jedi_task_id: row for row in rows}
 
 
 _ACKNOWLEDGE = text("""
@@ -144,21 +159,35 @@ def acknowledge(tx: Connection, answers: Sequence[tuple[int, str, str]]) -> None
 
 
 _LIVE_JOBS = text("""
-SELECT jeditaskid, pandaid, lock_seq, status, kind FROM jedi_jobs
+SELECT jeditaskid AS jedi_task_id, pandaid AS panda_id, lock_seq, status, kind FROM jedi_jobs
 WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND postprocessed_at IS NULL
   AND status = ANY(:statuses) ORDER BY pandaid
 """)
 
 
+class LiveJob(NamedTuple):
+    """A job of a task that has not ended."""
+
+    jedi_task_id: int
+    panda_id: int
+    lock_seq: int
+    status: str
+    kind: str
+
+
 def live_jobs(
     tx: Connection, task_ids: Sequence[int], statuses: Sequence[str] = states.JOB_LIVE
-) -> list[Row[Any]]:
-    """The jobs of tasks that have not ended: jeditaskid, pandaid, lock_seq, status, kind."""
-    return list(tx.execute(_LIVE_JOBS, {"ids": list(task_ids), "statuses": list(statuses)}))
+) -> list[LiveJob]:
+    """The jobs of tasks that have not ended."""
+    return rows_of(
+        LiveJob, tx.execute(_LIVE_JOBS, {"ids": list(task_ids), "statuses": list(statuses)})
+    )
 
 
 _LAST_ACCEPTED = text("""
-SELECT DISTINCT ON (jeditaskid) * FROM jedi_commands
+SELECT DISTINCT ON (jeditaskid) command_id, jeditaskid AS jedi_task_id, command, arguments,
+  username AS user_name, comment
+FROM jedi_commands
 WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND outcome = 'accepted'
   AND command = coalesce(:command, command) ORDER BY jeditaskid, command_id DESC
 """)
@@ -166,10 +195,12 @@ WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND outcome = 'accepted'
 
 def last_accepted(
     tx: Connection, task_ids: Sequence[int], command: str | None = None
-) -> dict[int, Row[Any]]:
+) -> dict[int, TaskCommand]:
     """The command, or the one of this name, that each task was told last."""
-    rows = tx.execute(_LAST_ACCEPTED, {"ids": list(task_ids), "command": command})
-    return {row.jeditaskid: row for row in rows}
+    rows = rows_of(
+        TaskCommand, tx.execute(_LAST_ACCEPTED, {"ids": list(task_ids), "command": command})
+    )
+    return {row.jedi_task_id: row for row in rows}
 
 
 _LOCK_INPUTS = text(f"""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from jedi.core import states
+from jedi.spec.tasks.rows import ClaimedTask, TaskDataset
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES, PRODUCT_TYPES, TASK_FINAL, listed
 from jedi.taskbuffer.tasks import scouting, tasks
 
@@ -47,7 +49,7 @@ AND (coalesce(parent_tid, jeditaskid) = jeditaskid
 
 def claim_processed(
     tx: Connection, me: str, lease_s: float, limit: int, scouts: Mapping[str, Any]
-) -> list[Row[Any]]:
+) -> list[ClaimedTask]:
     """Take working tasks whose masters are all fed and processed as far as they are known, and
     that have no live job. A child does not end before its parent. `scouts`: values of
     scouting.HEARD."""
@@ -55,23 +57,25 @@ def claim_processed(
     return tasks.claim(tx, PREPARABLE, me, lease_s, limit, condition, **scouts)
 
 
-def claim_final(tx: Connection, me: str, lease_s: float, limit: int) -> list[Row[Any]]:
+def claim_final(tx: Connection, me: str, lease_s: float, limit: int) -> list[ClaimedTask]:
     """Take tasks that only have to be closed."""
     return tasks.claim(tx, FINALISABLE, me, lease_s, limit)
 
 
 _DATASETS = text("""
-SELECT jeditaskid, datasetid, datasetname, containername, type, masterid, status,
-  state, nfiles, nfilestobeused, nfilesused, nfilesfinished, nfilesfailed,
-  nfilesmissing, nevents, neventsused
+SELECT jeditaskid AS jedi_task_id, datasetid AS dataset_id, datasetname AS dataset_name,
+  containername AS container_name, type, masterid AS master_id, status, state, nfiles AS n_files,
+  nfilestobeused AS n_files_to_be_used, nfilesused AS n_files_used,
+  nfilesfinished AS n_files_finished, nfilesfailed AS n_files_failed,
+  nfilesmissing AS n_files_missing, nevents AS n_events, neventsused AS n_events_used
 FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
 ORDER BY datasetid
 """)
 
 
-def datasets(tx: Connection, task_ids: Sequence[int]) -> list[Row[Any]]:
+def datasets(tx: Connection, task_ids: Sequence[int]) -> list[TaskDataset]:
     """The datasets of tasks with their counters, in the order of their ids."""
-    return list(tx.execute(_DATASETS, {"ids": list(task_ids)}))
+    return rows_of(TaskDataset, tx.execute(_DATASETS, {"ids": list(task_ids)}))
 
 
 _STILL_FILLED = text(f"""

@@ -7,12 +7,14 @@ children, hence there are no circles. Source: docs/reference/task-states.md#pare
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from jedi.core import states
+from jedi.spec.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.rows import row_of, rows_of
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.tasks import tasks
 
@@ -38,14 +40,22 @@ _AT_WORK = (
 
 
 _NEWEST = text("""
-SELECT jeditaskid, status FROM jedi_tasks WHERE username = :user AND taskname = :name
+SELECT jeditaskid AS jedi_task_id, status
+FROM jedi_tasks WHERE username = :user AND taskname = :name
 ORDER BY jeditaskid DESC LIMIT 1
 """)
 
 
-def newest(tx: Connection, user_name: str, task_name: str) -> Row[Any] | None:
+class TaskStatus(NamedTuple):
+    """A task and its status."""
+
+    jedi_task_id: int
+    status: str
+
+
+def newest(tx: Connection, user_name: str, task_name: str) -> TaskStatus | None:
     """Id and status of the last task that a user gave this name."""
-    return tx.execute(_NEWEST, {"user": user_name, "name": task_name}).one_or_none()
+    return row_of(TaskStatus, tx.execute(_NEWEST, {"user": user_name, "name": task_name}))
 
 
 _NAMESAKES = text("""
@@ -62,15 +72,23 @@ def namesakes(tx: Connection, task_ids: Sequence[int]) -> dict[int, int]:
 
 
 _PARENTS = text("""
-SELECT t.jeditaskid AS child, p.jeditaskid, p.status FROM jedi_tasks t
+SELECT t.jeditaskid AS child, p.jeditaskid AS jedi_task_id, p.status FROM jedi_tasks t
   JOIN jedi_tasks p ON p.jeditaskid = t.parent_tid AND p.jeditaskid <> t.jeditaskid
 WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[]))
 """)
 
 
-def parents(tx: Connection, task_ids: Sequence[int]) -> dict[int, Row[Any]]:
+class ParentTask(NamedTuple):
+    """The parent of a task (`child`) and its status."""
+
+    child: int
+    jedi_task_id: int
+    status: str
+
+
+def parents(tx: Connection, task_ids: Sequence[int]) -> dict[int, ParentTask]:
     """Id and status of the parent, by child; who has none is not there."""
-    rows = tx.execute(_PARENTS, {"ids": list(task_ids)})
+    rows = rows_of(ParentTask, tx.execute(_PARENTS, {"ids": list(task_ids)}))
     return {row.child: row for row in rows}
 
 
@@ -81,7 +99,7 @@ AND parent_tid <> jeditaskid AND EXISTS (
 """
 
 
-def claim_orphans(tx: Connection, me: str, lease_s: float, limit: int) -> list[Row[Any]]:
+def claim_orphans(tx: Connection, me: str, lease_s: float, limit: int) -> list[ClaimedTask]:
     """Take tasks that go on although their parent has failed, is broken or was aborted."""
     return tasks.claim(tx, ABORTABLE, me, lease_s, limit, _ORPHANED, early=True,
                        ruined=list(RUINED))  # fmt: skip

@@ -5,11 +5,12 @@ their goal. Every search is bounded; tasks that somebody holds are passed over.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES, TASK_FINAL
 from jedi.taskbuffer.jobs.all_jobs import all_jobs
 from jedi.taskbuffer.tasks.tasks import UNCLAIMED
@@ -20,7 +21,7 @@ _JOBS = all_jobs("jeditaskid, status, attemptnr, n_inputs, postprocessed_at")
 
 # A mean of so many failures needs a job of as many attempts: jobs are fewer than files.
 _DUE_FOR_THROTTLING = text(f"""
-SELECT t.jeditaskid, j.most,
+SELECT t.jeditaskid AS jedi_task_id, j.most,
   CASE WHEN :by_mean THEN coalesce(t.numthrottled, 0) + 1 ELSE j.most / :every END AS n
 FROM unnest(CAST(:ids AS bigint[]), CAST(:most AS int[])) j(id, most)
   JOIN jedi_tasks t ON t.jeditaskid = j.id JOIN jedi_taskparams p USING (jeditaskid)
@@ -36,17 +37,28 @@ ORDER BY t.jeditaskid
 """)
 
 
+class TaskDueForThrottling(NamedTuple):
+    """A task to throttle for the `n`-th time; `most`: the highest attempt of its jobs."""
+
+    jedi_task_id: int
+    most: int
+    n: int
+
+
 def due_for_throttling(
     tx: Connection, most: Mapping[int, int], every: int, by_mean: bool
-) -> list[Row[Any]]:
+) -> list[TaskDueForThrottling]:
     """Those of tasks, which the caller has locked and of which jobs were made now, the highest
     attempt being `most`, that have come to another `every` attempts, of a job or (`by_mean`) failed
-    ones of the files that are left: jeditaskid, most, n (their n-th rest)."""
+    ones of the files that are left."""
     reached = {task: n for task, n in most.items() if n >= every}
     if not reached:
         return []
     found = {"ids": list(reached), "most": list(reached.values())}
-    return list(tx.execute(_DUE_FOR_THROTTLING, {**found, "every": every, "by_mean": by_mean}))
+    return rows_of(
+        TaskDueForThrottling,
+        tx.execute(_DUE_FOR_THROTTLING, {**found, "every": every, "by_mean": by_mean}),
+    )
 
 
 _NOTE_THROTTLED = text("""
@@ -70,22 +82,29 @@ CASE WHEN t.status = 'throttled'
 """SQL: until when a task `t` makes no jobs; binds `unit_s`, which may have changed meanwhile."""
 
 _THROTTLE_ENDED = text(f"""
-SELECT t.jeditaskid, t.lock_seq, t.oldstatus FROM jedi_tasks t
+SELECT t.jeditaskid AS jedi_task_id, t.lock_seq, t.oldstatus AS old_status FROM jedi_tasks t
 WHERE t.status = 'throttled' AND t.{UNCLAIMED} AND {THROTTLED_UNTIL} < jedi_now()
 ORDER BY t.jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
 """)
 
 
-def throttle_ended(tx: Connection, unit_s: float, limit: int) -> list[Row[Any]]:
-    """Tasks that were throttled for `unit_s` x the square of how often they were: jeditaskid,
-    lock_seq, oldstatus."""
-    return list(tx.execute(_THROTTLE_ENDED, {"unit_s": unit_s, "limit": limit}))
+class ThrottledTask(NamedTuple):
+    """A task that was throttled long enough, and its status before."""
+
+    jedi_task_id: int
+    lock_seq: int
+    old_status: str
+
+
+def throttle_ended(tx: Connection, unit_s: float, limit: int) -> list[ThrottledTask]:
+    """Tasks that were throttled for `unit_s` x the square of how often they were."""
+    return rows_of(ThrottledTask, tx.execute(_THROTTLE_ENDED, {"unit_s": unit_s, "limit": limit}))
 
 
 # ----------------------------------------------------------------------------- enough, too long
 
 _LONG_EXHAUSTED = text(f"""
-SELECT t.jeditaskid, t.lock_seq, t.errordialog FROM jedi_tasks t
+SELECT t.jeditaskid AS jedi_task_id, t.lock_seq, t.errordialog AS error_dialog FROM jedi_tasks t
 WHERE t.status = 'exhausted' AND t.{UNCLAIMED}
   AND t.statechangetime < jedi_now() - make_interval(secs => :timeout_s)
   AND NOT coalesce(CAST(t.rules ->> 'disable_auto_finish' AS bool), false)
@@ -93,10 +112,20 @@ ORDER BY t.jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
 """)
 
 
-def long_exhausted(tx: Connection, timeout_s: float, limit: int) -> list[Row[Any]]:
+class LongExhaustedTask(NamedTuple):
+    """An exhausted task that nobody cared about."""
+
+    jedi_task_id: int
+    lock_seq: int
+    error_dialog: str | None
+
+
+def long_exhausted(tx: Connection, timeout_s: float, limit: int) -> list[LongExhaustedTask]:
     """Tasks that nobody cared about for that long since they were exhausted, but for those that
-    forbid it: jeditaskid, lock_seq, errordialog."""
-    return list(tx.execute(_LONG_EXHAUSTED, {"timeout_s": timeout_s, "limit": limit}))
+    forbid it."""
+    return rows_of(
+        LongExhaustedTask, tx.execute(_LONG_EXHAUSTED, {"timeout_s": timeout_s, "limit": limit})
+    )
 
 
 # Events count where they are known. A goal only saves further attempts: files that never failed are
@@ -161,7 +190,7 @@ LATERAL (
 LATERAL (SELECT j.live + ceil(d.unused / greatest(j.per_job, 1)) AS to_do) w
 """
 _FAILING = text(f"""
-SELECT t.jeditaskid, t.lock_seq, j.failed, j.ended, CAST(w.to_do AS int) AS to_do
+SELECT t.jeditaskid AS jedi_task_id, t.lock_seq, j.failed, j.ended, CAST(w.to_do AS int) AS to_do
 FROM jedi_tasks t, {_WORK}
 WHERE t.status = 'running' AND t.failurerate > 0 AND t.{UNCLAIMED}
   AND NOT coalesce(CAST(t.rules ->> 'no_auto_pause' AS bool), false)
@@ -172,14 +201,23 @@ ORDER BY t.jeditaskid LIMIT :limit FOR NO KEY UPDATE OF t SKIP LOCKED
 """)
 
 
+class FailingTask(NamedTuple):
+    """A task whose jobs fail: failed and ended ones, and how many are to do."""
+
+    jedi_task_id: int
+    lock_seq: int
+    failed: int
+    ended: int
+    to_do: int
+
+
 def failing(
     tx: Connection, percent: float, ended: int, to_do: int, code: str, limit: int
-) -> list[Row[Any]]:
+) -> list[FailingTask]:
     """Tasks of which so many percent of at least so many ended jobs have failed and that have so
-    many to do, but for those that were paused for it (`code`) in this attempt already: jeditaskid,
-    lock_seq, failed, ended, to_do."""
+    many to do, but for those that were paused for it (`code`) in this attempt already."""
     found = {"percent": percent, "ended": ended, "to_do": to_do, "code": code, "limit": limit}
-    return list(tx.execute(_FAILING, found))
+    return rows_of(FailingTask, tx.execute(_FAILING, found))
 
 
 _NEARLY_DONE = text(f"""

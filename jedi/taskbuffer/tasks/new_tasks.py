@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
+from jedi.spec.scheduling.resource_types import ResourceType
 from jedi.spec.splitting.split_rules import render_split_rule
 from jedi.spec.tasks.refined import RefinedTask, TaskColumns
 from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.rows import row_of, rows_of
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.schema import tables
 
@@ -87,14 +89,21 @@ def trial_ids(tx: Connection, number: int) -> list[int]:
 
 
 _BY_KEY = text("""
-SELECT jeditaskid, status FROM jedi_tasks
+SELECT jeditaskid AS jedi_task_id, status FROM jedi_tasks
 WHERE username = :user AND idempotency_key = :key
 """)
 
 
-def by_key(tx: Connection, user_name: str, key: str) -> Row[Any] | None:
+class SubmittedTask(NamedTuple):
+    """A task that was submitted under a key, and its status."""
+
+    jedi_task_id: int
+    status: str
+
+
+def by_key(tx: Connection, user_name: str, key: str) -> SubmittedTask | None:
     """Id and status of the task that a user submitted under a key."""
-    return tx.execute(_BY_KEY, {"user": user_name, "key": key}).one_or_none()
+    return row_of(SubmittedTask, tx.execute(_BY_KEY, {"user": user_name, "key": key}))
 
 
 _PUT_SANDBOX = text("""
@@ -156,9 +165,9 @@ FROM jedi_resource_types ORDER BY minrampercore NULLS FIRST, mincore
 """)
 
 
-def resource_types(tx: Connection) -> list[Row[Any]]:
+def resource_types(tx: Connection) -> list[ResourceType]:
     """Shapes of jobs, in the order in which they are tried: few cores and little memory first."""
-    return list(tx.execute(_RESOURCE_TYPES))
+    return rows_of(ResourceType, tx.execute(_RESOURCE_TYPES))
 
 
 def columns(task_id: int, task: RefinedTask) -> dict[str, Any]:

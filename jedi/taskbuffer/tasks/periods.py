@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
 
 _DUE = text("""
-SELECT jeditaskid, period, nextperiod, jedi_now() AS now FROM jedi_tasks
+SELECT jeditaskid AS jedi_task_id, period, nextperiod AS next_period, jedi_now() AS now
+FROM jedi_tasks
 WHERE period IS NOT NULL AND status IN ('ready', 'running')
   AND (nextperiod IS NULL OR nextperiod <= jedi_now())
 ORDER BY jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
@@ -33,10 +35,18 @@ def any_periodical(tx: Connection) -> bool:
     return bool(tx.scalar(_ANY_PERIODICAL))
 
 
-def due(tx: Connection, limit: int) -> list[Row[Any]]:
-    """Lock tasks whose time has come, or was never computed: jeditaskid, period, nextperiod,
-    now."""
-    return list(tx.execute(_DUE, {"limit": limit}))
+class PeriodicalTask(NamedTuple):
+    """A task with a period that is due, or was never computed, at the time `now`."""
+
+    jedi_task_id: int
+    period: str
+    next_period: datetime | None
+    now: datetime
+
+
+def due(tx: Connection, limit: int) -> list[PeriodicalTask]:
+    """Lock tasks whose time has come, or was never computed."""
+    return rows_of(PeriodicalTask, tx.execute(_DUE, {"limit": limit}))
 
 
 _SET_NEXT = text("""

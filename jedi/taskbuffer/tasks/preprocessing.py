@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from jedi.spec.splitting.split_rules import PREPROCESSED, TO_PREPROCESS, SplitRules
+from jedi.spec.tasks.rows import ClaimedTask
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.tasks import scouting, tasks
 
@@ -63,14 +65,14 @@ AND EXISTS (SELECT FROM jedi_datasets d WHERE d.jeditaskid = jedi_tasks.jeditask
 """
 
 
-def claim_through(tx: Connection, me: str, lease_s: float, limit: int) -> list[Row[Any]]:
+def claim_through(tx: Connection, me: str, lease_s: float, limit: int) -> list[ClaimedTask]:
     """Take tasks whose pre-processing job has ended for good."""
     return tasks.claim(tx, ["preprocessing"], me, lease_s, limit, _THROUGH)
 
 
 _LAST = text("""
-SELECT DISTINCT ON (jeditaskid) jeditaskid, status, coalesce(metadata, '{}') AS metadata,
-  coalesce(error_diag, '') AS error_diag
+SELECT DISTINCT ON (jeditaskid) jeditaskid AS jedi_task_id, status,
+  coalesce(metadata, '{}') AS metadata, coalesce(error_diag, '') AS error_diag
 FROM (SELECT jeditaskid, pandaid, kind, status, metadata, error_diag FROM jedi_jobs
       WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
       UNION ALL
@@ -80,11 +82,23 @@ WHERE kind = 'preprocess' ORDER BY jeditaskid, pandaid DESC
 """)
 
 
-def last_jobs(tx: Connection, task_ids: Sequence[int]) -> dict[int, Row[Any]]:
-    """By task, its last pre-processing job: status, metadata, error_diag."""
+class PreprocessingJob(NamedTuple):
+    """The last pre-processing job of a task."""
+
+    jedi_task_id: int
+    status: str
+    metadata: Any
+    error_diag: str
+
+
+def last_jobs(tx: Connection, task_ids: Sequence[int]) -> dict[int, PreprocessingJob]:
+    """By task, its last pre-processing job."""
     if not task_ids:
         return {}
-    return {row.jeditaskid: row for row in tx.execute(_LAST, {"ids": list(task_ids)})}
+    return {
+        row.jedi_task_id: row
+        for row in rows_of(PreprocessingJob, tx.execute(_LAST, {"ids": list(task_ids)}))
+    }
 
 
 _NOTE_DONE = text("SELECT jeditaskid, rules FROM jedi_tasks WHERE jeditaskid = ANY(:ids)")

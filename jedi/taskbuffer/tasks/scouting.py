@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
+from datetime import datetime
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from jedi.spec.jobs.scouting import (
     Declared,
@@ -26,7 +27,9 @@ from jedi.spec.jobs.scouting import (
     released,
 )
 from jedi.spec.splitting.split_rules import SCOUTED, SCOUTING, SplitRules, render_split_rule
+from jedi.spec.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.schema import tables
@@ -36,8 +39,9 @@ _AS_THEY_ARE: Mapping[int, float | None] = MappingProxyType({})
 
 
 _FED = text(f"""
-SELECT jeditaskid, datasetid, nfiles, coalesce(nevents, 0) AS nevents,
-  nfilestobeused - nfilesmissing AS files, coalesce(neventstobeused, 0) AS events
+SELECT jeditaskid AS jedi_task_id, datasetid AS dataset_id, nfiles AS n_files,
+  coalesce(nevents, 0) AS n_events, nfilestobeused - nfilesmissing AS files,
+  coalesce(neventstobeused, 0) AS events
 FROM jedi_datasets
 WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND masterid IS NULL AND type IN ({MASTER_TYPES})
 ORDER BY datasetid FOR NO KEY UPDATE
@@ -63,19 +67,31 @@ FROM r LEFT JOIN c USING (id) WHERE d.datasetid = r.id
 """)
 
 
+class FedMaster(NamedTuple):
+    """A master of a task: all files and events, and those that may be used."""
+
+    jedi_task_id: int
+    dataset_id: int
+    n_files: int
+    n_events: int
+    files: int
+    events: int
+
+
 def withhold(
     tx: Connection, rules: Mapping[int, SplitRules], jobs: int, growing: Collection[int]
 ) -> None:
     """Of tasks that were just fed and have more jobs than that, or may get them (`growing`),
     release the input of the first `jobs` only: those are scouts, and no more while these are at
     work. `rules` by task; the caller has locked the tasks."""
-    found: dict[int, list[Row[Any]]] = {}
-    for row in tx.execute(_FED, {"ids": list(rules)}) if rules else ():
-        found.setdefault(row.jeditaskid, []).append(row)
+    found: dict[int, list[FedMaster]] = {}
+    rows = rows_of(FedMaster, tx.execute(_FED, {"ids": list(rules)})) if rules else []
+    for row in rows:
+        found.setdefault(row.jedi_task_id, []).append(row)
     releases: dict[int, list[Release]] = {}
     for task_id, some in found.items():
-        known = [Master(row.datasetid, row.nfiles, row.nevents) for row in some]
-        usable = [Master(row.datasetid, row.files, row.events) for row in some]
+        known = [Master(row.dataset_id, row.n_files, row.n_events) for row in some]
+        usable = [Master(row.dataset_id, row.files, row.events) for row in some]
         more = task_id in growing or bool(released(known, rules[task_id], jobs))
         releases[task_id] = released(usable, rules[task_id], jobs, more=more)
     limits = [one for some in releases.values() for one in some]
@@ -154,7 +170,8 @@ def set_rules(tx: Connection, rules: Mapping[int, SplitRules]) -> None:
 
 
 _JOB = """
-SELECT j.jeditaskid, coalesce(j.wall_s, extract(epoch FROM j.endtime - j.starttime), 0) AS wall_s,
+SELECT j.jeditaskid AS jedi_task_id,
+  coalesce(j.wall_s, extract(epoch FROM j.endtime - j.starttime), 0) AS wall_s,
   coalesce(nullif(greatest(extract(epoch FROM j.endtime - j.starttime), 0), 0), j.wall_s, 0)
     AS lasted_s,
   coalesce(j.cpu_s, 0) AS cpu_s, j.cores, coalesce(nullif(s.corepower, 0), 10) AS core_power,
@@ -162,7 +179,8 @@ SELECT j.jeditaskid, coalesce(j.wall_s, extract(epoch FROM j.endtime - j.startti
   coalesce(nullif(j.max_pss_kb, 0), j.max_rss_kb, 0) AS memory_kb,
   coalesce(j.workdir_kb, 0) AS workdir_kb, coalesce(j.input_bytes, 0) AS input_bytes,
   coalesce(j.output_bytes, 0) AS output_bytes,
-  coalesce(j.read_bytes, 0) + coalesce(j.write_bytes, 0) AS local_bytes, j.endtime, j.pandaid
+  coalesce(j.read_bytes, 0) + coalesce(j.write_bytes, 0) AS local_bytes,
+  j.endtime AS end_time, j.pandaid AS panda_id
 FROM {table} j LEFT JOIN jedi_sites s USING (site)
 WHERE j.jeditaskid = ANY(CAST(:ids AS bigint[])) AND j.kind = ANY(:kinds)
   AND j.status = 'finished'
@@ -176,7 +194,7 @@ _TIMED = all_jobs(
 _FILES = all_files("pandaid, datasetid, type, fsize")
 _JOBS = text(f"""
 {_JOB.format(table="jedi_jobs")} UNION ALL {_JOB.format(table="jedi_jobs_archived")}
-ORDER BY jeditaskid, endtime, pandaid
+ORDER BY jedi_task_id, end_time, panda_id
 """)
 _LIMITS_OF_TIME = ("wall_limit", "cpu_limit")
 _PILOT_ENDED = ("lost_pilot", "pilot_terminated", "lost_heartbeat")
@@ -206,6 +224,26 @@ GROUP BY jeditaskid
 """)
 
 
+class ScoutJob(NamedTuple):
+    """A finished job as its scout figures (see Scout), in the order in which jobs ended."""
+
+    jedi_task_id: int
+    wall_s: float
+    lasted_s: float
+    cpu_s: float
+    cores: int
+    core_power: float
+    n_files: int
+    n_events: int | None
+    memory_kb: int
+    workdir_kb: int
+    input_bytes: int
+    output_bytes: int
+    local_bytes: int
+    end_time: datetime
+    panda_id: int
+
+
 HEARD = f"""
 AND (rules ->> 'use_scout' IS DISTINCT FROM '{SCOUTING}'
   OR statechangetime <= jedi_now() - make_interval(secs => :open_wait_s)
@@ -227,20 +265,20 @@ GROUP BY jeditaskid
 """)
 
 
-def scouted(tx: Connection, claimed: Sequence[Row[Any]]) -> dict[int, Scouted]:
+def scouted(tx: Connection, claimed: Sequence[ClaimedTask]) -> dict[int, Scouted]:
     """What there is to judge of those tasks (rows of jedi_tasks) whose files are withheld."""
-    rows = {t.jeditaskid: t for t in claimed if (t.rules or {}).get("use_scout") == SCOUTING}
+    rows = {t.jedi_task_id: t for t in claimed if (t.rules or {}).get("use_scout") == SCOUTING}
     if not rows:
         return {}
     ids = {"ids": list(rows)}
     finished: dict[int, list[Scout]] = {task_id: [] for task_id in rows}
-    for job in tx.execute(_JOBS, {**ids, "kinds": ["scout"]}):
-        finished[job.jeditaskid].append(_scout(job))
+    for job in rows_of(ScoutJob, tx.execute(_JOBS, {**ids, "kinds": ["scout"]})):
+        finished[job.jedi_task_id].append(_scout(job))
     late: dict[int, list[TimedOut]] = {task_id: [] for task_id in rows}
     codes = {"limits": list(_LIMITS_OF_TIME), "ended": list(_PILOT_ENDED)}
     ranged = [i for i, t in rows.items() if Declared.of(t).events_per_range]
-    for job in tx.execute(_TIMED_OUT, {**codes, "ids": ranged}) if ranged else ():
-        late[job.jeditaskid].append(TimedOut(float(job.lasted_s), job.n_events))
+    for row in tx.execute(_TIMED_OUT, {**codes, "ids": ranged}) if ranged else ():
+        late[row.jeditaskid].append(TimedOut(float(row.lasted_s), row.n_events))
     largest = {row.jeditaskid: int(row.size or 0) for row in tx.execute(_LARGEST, ids)}
     return {
         row.jeditaskid: Scouted(
@@ -254,9 +292,8 @@ def scouted(tx: Connection, claimed: Sequence[Row[Any]]) -> dict[int, Scouted]:
     }
 
 
-def _scout(row: Row[Any]) -> Scout:
-    columns = row._mapping
-    return Scout(**{name: columns[name] for name in Scout.__dataclass_fields__})
+def _scout(row: ScoutJob) -> Scout:
+    return Scout(**{name: getattr(row, name) for name in Scout.__dataclass_fields__})
 
 
 _COLUMNS = {name: tables.tasks.c[name].name for name in Measured.__dataclass_fields__}
@@ -283,7 +320,7 @@ AND NOT EXISTS (
 
 def claim_early(
     tx: Connection, me: str, lease_s: float, limit: int, percent: float, scouts: Mapping[str, Any]
-) -> list[Row[Any]]:
+) -> list[ClaimedTask]:
     """Take tasks so many percent of whose scouts have finished, though others are at work yet.
     `scouts`: values of HEARD."""
     return tasks.claim(tx, ["scouting"], me, lease_s, limit, _ENOUGH + HEARD, percent=percent,
@@ -291,7 +328,7 @@ def claim_early(
 
 
 _TO_MEASURE = text(f"""
-SELECT t.*, j.n FROM jedi_tasks t, LATERAL (
+SELECT {tasks.COLUMNS} FROM jedi_tasks t, LATERAL (
   SELECT CAST(count(*) AS int) AS n FROM {_ALL} j WHERE j.jeditaskid = t.jeditaskid
     AND j.kind IN ('scout', 'normal') AND j.status = 'finished' OFFSET 0) j
 WHERE t.status = 'running' AND t.measured_jobs < :last
@@ -308,13 +345,14 @@ def to_measure(
     """Working tasks that have come to one of these numbers of finished jobs since they were
     measured, and are locked now: what they say, that number, and these jobs, the first first."""
     values = {"steps": list(steps), "last": max(steps, default=0), "limit": limit}
-    rows = {row.jeditaskid: row for row in tx.execute(_TO_MEASURE, values)}
+    claimed = rows_of(ClaimedTask, tx.execute(_TO_MEASURE, values))
+    rows = {row.jedi_task_id: row for row in claimed}
     jobs: dict[int, list[Scout]] = {task_id: [] for task_id in rows}
     if rows:
         found = {"ids": list(rows), "kinds": ["scout", "normal"]}
-        for job in tx.execute(_JOBS, found):
-            jobs[job.jeditaskid].append(_scout(job))
-    return {i: (Declared.of(row), row.n, tuple(jobs[i])) for i, row in rows.items()}
+        for job in rows_of(ScoutJob, tx.execute(_JOBS, found)):
+            jobs[job.jedi_task_id].append(_scout(job))
+    return {i: (Declared.of(row), len(jobs[i]), tuple(jobs[i])) for i, row in rows.items()}
 
 
 def store_measured(tx: Connection, found: Mapping[int, tuple[Measured, int]]) -> None:

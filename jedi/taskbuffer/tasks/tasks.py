@@ -7,9 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
+from jedi.spec.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import TASK_FINAL
 from jedi.taskbuffer.users import outbox
 
@@ -42,6 +44,25 @@ class Moved:
     target: str
 
 
+COLUMNS = """
+t.jeditaskid AS jedi_task_id, t.reqid AS req_id, t.parent_tid, t.lock_seq, t.worker_deaths,
+t.status, t.oldstatus AS old_status, t.statechangetime AS state_change_time,
+t.attemptnr AS attempt_nr, t.vo, t.prodsourcelabel AS prod_source_label,
+t.processingtype AS processing_type, t.username AS user_name, t.taskname AS task_name,
+t.workinggroup AS working_group, t.currentpriority AS current_priority,
+t.eventservice AS event_service, t.usejumbo AS use_jumbo, t.workqueue_id, t.gshare,
+t.resource_type, t.cloud, t.nucleus, t.site, t.transpath AS trans_path,
+t.transhome AS trans_home, t.transuses AS trans_uses, t.architecture, t.corecount AS core_count,
+t.ramcount AS ram_count, t.ramunit AS ram_unit, t.baseramcount AS base_ram_count,
+t.cputime AS cpu_time, t.cputimeunit AS cpu_time_unit, t.cpuefficiency AS cpu_efficiency,
+t.basewalltime AS base_walltime, t.walltime, t.outdiskcount AS out_disk_count,
+t.outdiskunit AS out_disk_unit, t.workdiskcount AS work_disk_count,
+t.workdiskunit AS work_disk_unit, t.iointensity AS io_intensity, t.diskio AS disk_io,
+t.mergeramcount AS merge_ram_count, t.mergecorecount AS merge_core_count, t.goal, t.period,
+t.rules
+"""
+"""SQL: the columns of a task `t` as the fields of ClaimedTask."""
+
 _CLAIM = """
 UPDATE jedi_tasks t
 SET lockedby = :me, lockedtime = jedi_now(), lock_seq = lock_seq + 1,
@@ -51,7 +72,7 @@ SET lockedby = :me, lockedtime = jedi_now(), lock_seq = lock_seq + 1,
     -- from now on a time in the past says that the task was called during the lease
     next_run_at = CASE WHEN t.status = 'pending' OR next_run_at > jedi_now() THEN next_run_at END
 WHERE jeditaskid = ANY(ARRAY({chosen}))
-RETURNING t.*
+RETURNING {columns}
 """
 _CHOSEN = """
 SELECT jeditaskid FROM jedi_tasks
@@ -74,7 +95,7 @@ def claim(
     *,
     early: bool = False,
     **values: Any,
-) -> list[Row[Any]]:
+) -> list[ClaimedTask]:
     """Take up to `limit` tasks under a lease, highest priority first; `early`: also tasks that
     were put off.
 
@@ -85,17 +106,17 @@ def claim(
         tx, _CHOSEN.format(condition=condition), me, lease_s,
         statuses=list(statuses), limit=limit, early=early, **values,
     )  # fmt: skip
-    return sorted(rows, key=lambda r: (-(r.currentpriority or 0), r.jeditaskid))
+    return sorted(rows, key=lambda r: (-(r.current_priority or 0), r.jedi_task_id))
 
 
 def claim_chosen(
     tx: Connection, chosen: str, me: str, lease_s: float, **values: Any
-) -> Sequence[Row[Any]]:
+) -> list[ClaimedTask]:
     """Take the tasks that a query of ids, which locks them, finds under a lease; in any order.
 
     `chosen` is SQL of a caller in taskbuffer, never text from outside."""
-    claim = text(_CLAIM.format(chosen=chosen))
-    return tx.execute(claim, {"me": me, "lease_s": lease_s, **values}).all()
+    claim = text(_CLAIM.format(chosen=chosen, columns=COLUMNS))
+    return rows_of(ClaimedTask, tx.execute(claim, {"me": me, "lease_s": lease_s, **values}))
 
 
 _ANY_IN = text("SELECT EXISTS (SELECT FROM jedi_tasks WHERE status = ANY(:statuses))")

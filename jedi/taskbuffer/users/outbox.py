@@ -8,11 +8,12 @@ often they are called. Only users who asked for notices get any.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from jedi.core import pgi, states
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import INPUT_FILE_TYPES, listed
 
 _WORTH = listed(state for state, held in pgi.STATES.items() if held.notify)
@@ -102,17 +103,29 @@ RETURNING o.message_id, o.topic, o.username AS user_name, o.channel, o.urgent, o
 """)
 
 
+class OutgoingMessage(NamedTuple):
+    """A message to be delivered now; `salt`: see core/webhookkey.py."""
+
+    message_id: int
+    topic: str
+    user_name: str
+    channel: str
+    urgent: bool
+    payload: Any
+    address: str
+    salt: str | None
+
+
 def claim(
     tx: Connection, channels: Sequence[str], wait_s: float, longest_s: float, limit: int
-) -> list[Row[Any]]:
-    """Messages to be delivered now, urgent ones first: message_id, topic, user_name, channel,
-    urgent, payload, address, salt (core/webhookkey.py).
+) -> list[OutgoingMessage]:
+    """Messages to be delivered now, urgent ones first.
 
     Each counts as tried and is put off, longer from time to time: whoever dies with it, or can't
     deliver it, need not say so.
     """
     values = {"channels": list(channels), "wait_s": wait_s, "longest_s": longest_s, "limit": limit}
-    rows = tx.execute(_CLAIM, values).all()
+    rows = rows_of(OutgoingMessage, tx.execute(_CLAIM, values))
     return sorted(rows, key=lambda row: (not row.urgent, row.message_id))
 
 
