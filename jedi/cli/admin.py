@@ -238,13 +238,13 @@ def config_set(knob: KnobName, value: str, as_json: Json = False) -> None:
 
     Example: `jedi config set pilot.idle_s 30`
     """
-    from jedi.service.config import put, unknown_sites
+    from jedi.service.config import put, warnings
 
     with transaction() as tx:
         now = put(tx, caller(), knob, value)
-        unknown = unknown_sites(tx) if knob == "hold.sites" else []
-    for site in unknown:
-        typer.echo(f"Warning: there is no site {site!r}; `jedi site list` shows all.", err=True)
+        remarks = warnings(tx, knob)
+    for remark in remarks:
+        typer.echo(f"Warning: {remark[0].lower()}{remark[1:]}", err=True)
     _show_knob(knob, now, as_json)
 
 

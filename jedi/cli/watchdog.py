@@ -27,17 +27,13 @@ def watchdog_list(as_json: Json = False) -> None:
 
     Example: `jedi watchdog list`
     """
-    from jedi.taskbuffer.housekeeping import knobs
-    from jedi.watchdog.all_dogs import DOGS
+    from jedi.service.dogs import list_dogs
 
     with transaction() as tx:
-        values = knobs.load(tx)
-    rows = [
-        {"dog": dog.name, "about": dog.about, "period_s": values[dog.period], "knob": dog.period}
-        for dog in DOGS.values()
-    ]
+        dogs = list_dogs(tx)
     headers = ["dog", "work", "every s", "knob"]
-    show(rows, as_json, lambda: table(headers, [[*row.values()] for row in rows]))
+    rows = [[one.dog, one.about, one.period_s, one.knob] for one in dogs]
+    show(dogs, as_json, lambda: table(headers, rows))
 
 
 @app.command("run")

@@ -68,9 +68,9 @@ def get(tx: Connection, name: str) -> tuple[Setting, list[KnobChange]]:
     ]
 
 
-def put(tx: Connection, who: str, name: str, value: str) -> Any:
-    """Set a knob to a value written as text. Return the value in its own type. Forbidden: `who` is
-    no operator."""
+def put(tx: Connection, who: str, name: str, value: Any) -> Any:
+    """Set a knob to a value, perhaps written as text. Return the value in its own type. Forbidden:
+    `who` is no operator."""
     must_be_operator(tx, who)
     checked = _knob(name).check(value)
     knobs.put(tx, name, checked, who)
@@ -82,6 +82,12 @@ def unknown_sites(tx: Connection) -> list[str]:
     """Return the words of the knob hold.sites that name no site yet."""
     known = {row["site"] for row in sites.all_sites(tx)}
     return [name for name in words(knobs.load(tx).hold.sites) if name not in known]
+
+
+def warnings(tx: Connection, name: str) -> list[str]:
+    """Return remarks on the present value of a knob."""
+    unknown = unknown_sites(tx) if name == "hold.sites" else []
+    return [f"There is no site {site!r}; `jedi site list` shows all." for site in unknown]
 
 
 def unset(tx: Connection, who: str, name: str) -> Any:

@@ -10,12 +10,13 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from jedi.core import names
-from jedi.core.errors import BadInput, NotFound, Problem
+from jedi.core.errors import BadInput, Forbidden, NotFound, Problem
 from jedi.ddm.content import copy_verified
-from jedi.ddm.interface import DDM, DatasetInfo, FileInfo, Replica
+from jedi.ddm.interface import DDM, DatasetInfo, FileInfo, OpenOrClosed, Replica
 from jedi.ddm.storage import make_below
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.sites import sites
+from jedi.taskbuffer.users import users
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,54 @@ def find_datasets(ddm: DDM, pattern: str) -> list[NamedDataset]:
 def show_dataset(ddm: DDM, name: str) -> DatasetDetails:
     """Return a dataset or container; NotFound if it does not exist."""
     return DatasetDetails(ddm.dataset(name), ddm.list_files(name), ddm.replicas(name))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDataset:
+    """A dataset with its files and their locations; `members` are a container's datasets."""
+
+    name: str
+    state: str
+    is_container: bool
+    members: list[str]
+    files: list[FileInfo]
+    replicas: list[Replica]
+
+
+def summary(ddm: DDM, name: str) -> StoredDataset:
+    """Return a dataset or container. NotFound."""
+    found = show_dataset(ddm, name)
+    info = found.info
+    return StoredDataset(info.name, info.state, info.is_container, [*info.members], found.files,
+                          found.replicas)  # fmt: skip
+
+
+def put_dataset(
+    tx: Connection, ddm: DDM, who: str, name: str, endpoint: str | None, state: OpenOrClosed
+) -> NamedDataset:
+    """Create an empty dataset, or open or close one. Forbidden: a task of another user makes it."""
+    must_be_free(tx, who, name)
+    made = create_dataset(tx, ddm, name, endpoint, is_open=state == "open")
+    return NamedDataset(made.name, made.state)
+
+
+def close_own(tx: Connection, ddm: DDM, who: str, name: str) -> NamedDataset:
+    """Close a dataset. Forbidden as above."""
+    must_be_free(tx, who, name)
+    closed = close_dataset(tx, ddm, name)
+    return NamedDataset(closed.name, closed.state)
+
+
+def must_be_free(tx: Connection, who: str, name: str) -> None:
+    """Forbidden: the dataset is made by tasks of others, and `who` is no operator. Every known user
+    may handle datasets that no task makes."""
+    owners = datasets.makers(tx, name)
+    if owners and who not in owners and users.role(tx, who) != "operator":
+        raise Forbidden(
+            f"{name} is made by a task of {owners[0]}: only its owner and operators may change it.",
+            dataset=name,
+            owner=owners[0],
+        )
 
 
 def _is_open(ddm: DDM, name: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from jedi.core.errors import BadInput, NotFound, Problem
+from jedi.service.site_reports import typed
 from jedi.service.steering import must_be_operator
 from jedi.service.why import throttle_of
 from jedi.spec.scheduling.criteria import BadCriterion
@@ -45,6 +46,30 @@ def _tried(tx: Connection, written: list[QueueEntry]) -> Iterator[Problem]:
         if queue.criteria and (rule := queues.mistake(tx, queue.criteria, queue.variables)):
             path = f"{queue.queue_name}.criteria"
             yield Problem(path, queue.criteria, rule, "Write a simpler condition, or try again")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkQueueSummary:
+    """A work queue: tasks with its label (queue_type) go there if its criteria hold; `caps`: its
+    limits in jobs by their names."""
+
+    queue_id: int
+    queue_name: str
+    vo: str
+    queue_type: str
+    queue_share: int | None
+    queue_order: int | None
+    criteria: str | None
+    variables: str | None
+    partitionid: int | None
+    stretchable: int | None
+    status: str | None
+    caps: dict[str, Any] | None
+
+
+def queue_summaries(tx: Connection) -> list[WorkQueueSummary]:
+    """Return all queues in the order in which JEDI tries them."""
+    return typed(WorkQueueSummary, list_queues(tx))
 
 
 def list_queues(tx: Connection) -> list[dict[str, Any]]:
@@ -148,3 +173,26 @@ def _written(queue: WorkQueue) -> str | None:
 def explain_shares(tx: Connection) -> list[dict[str, Any]]:
     """Return the allocation and usage of each queue in cores, in the order of service."""
     return [row._asdict() for row in shares.last(tx)]
+
+
+@dataclass(frozen=True, slots=True)
+class ShareSummary:
+    """A work queue as the last run of the shares found it, in cores: `entitlement` by its share
+    alone, `allocation` with stretched shares; `ratio` is usage by allocation."""
+
+    queue_id: int
+    queue_name: str
+    queue_share: int | None
+    stretchable: int | None
+    active: bool
+    entitlement: float | None
+    allocation: float | None
+    usage: float | None
+    demand: float | None
+    ratio: float | None
+    computed_at: datetime
+
+
+def share_summaries(tx: Connection) -> list[ShareSummary]:
+    """Return the allocation and usage of each queue, in the order of service."""
+    return typed(ShareSummary, explain_shares(tx))

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from jedi.core.errors import BadInput, NotFound, Problem, Refused
+from jedi.core.errors import BadInput, Forbidden, NotFound, Problem, Refused
 from jedi.core.suggest import suggest
 from jedi.ddm.interface import DDM, FileInfo
 from jedi.service import tasks
 from jedi.service.commands import command
 from jedi.taskbuffer.inputs import recovery
 from jedi.taskbuffer.inputs.recovery import MadeOutput
+from jedi.taskbuffer.reports.listings import TaskSummary
+from jedi.taskbuffer.users import users
 
 Listings = dict[str, Mapping[str, FileInfo]]
 """Contents of datasets in data management, by LFN."""
@@ -56,7 +58,7 @@ def recover(
     user's task.
     """
     for task_id in jedi_task_ids:
-        tasks.get(tx, task_id)
+        _must_own(tx, who, tasks.get(tx, task_id))
     made = recovery.made(tx, jedi_task_ids, [dataset] if dataset else [])
     if dataset and not made:
         raise NotFound(f"No task has written files of {dataset}.", dataset=dataset)
@@ -73,6 +75,16 @@ def recover(
         for task, named in chain
     ]
     return Recovered(found, gone)
+
+
+def _must_own(tx: Connection, who: str, task: TaskSummary) -> None:
+    if who != task.user_name and users.role(tx, who) != "operator":
+        raise Forbidden(
+            f"Task {task.jedi_task_id} belongs to {task.user_name}: only its owner and operators "
+            "may recover it.",
+            jedi_task_id=task.jedi_task_id,
+            owner=task.user_name,
+        )
 
 
 def _named(made: Sequence[MadeOutput], files: Sequence[str]) -> list[MadeOutput]:

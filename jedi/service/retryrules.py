@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection
@@ -16,9 +17,34 @@ from jedi.taskbuffer.jobs import retry_rules
 from jedi.taskbuffer.jobs.retry_rules import RetryRuleRow, Tested
 
 
+@dataclass(frozen=True, slots=True)
+class RuleSummary:
+    """A retry rule: its conditions, its action, and for limit_retry the most attempts."""
+
+    rule_id: int
+    active: bool
+    error_source: str | None
+    error_code: str | None
+    exit_code: int | None
+    message: str | None
+    site: str | None
+    queue_id: int | None
+    label: str | None
+    architecture: str | None
+    release: str | None
+    action: str
+    attempts: int | None
+    description: str | None
+
+
 def list_rules(tx: Connection) -> list[RetryRule]:
     """Return all rules, in order."""
     return [_rule(row) for row in retry_rules.rules(tx)]
+
+
+def summaries(rules: Sequence[RetryRule]) -> list[RuleSummary]:
+    """Return rules as typed answers."""
+    return [RuleSummary(**rule.model_dump()) for rule in rules]
 
 
 def import_rules(tx: Connection, user_name: str, text: str) -> list[RetryRule]:

@@ -31,7 +31,7 @@ _DATE = "%Y-%m-%d %H:%M:%S %Z"
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class PilotToken:
     """A token that authenticates pilots of a site, with its expiry."""
 
     site: str
@@ -117,7 +117,7 @@ def set_site(
     return _put(tx, who, [site_file.read_attributes(name, written)], Path(), comment)
 
 
-def new_token(tx: Connection, who: str, site: str, days: float) -> Token:
+def new_token(tx: Connection, who: str, site: str, days: float) -> PilotToken:
     """Return a new token for pilots that the submitter does not send; JEDI can't show it again.
     NotFound: no such site."""
     must_be_operator(tx, who)
@@ -127,7 +127,7 @@ def new_token(tx: Connection, who: str, site: str, days: float) -> Token:
         tx, [AttributeChange(site, "token", None, f"until {until:{_DATE}}")], who, None
     )
     token = users.put_token(tx, "pilot", site=site, lifetime_s=days * _DAY_S)
-    return Token(site, token, until)
+    return PilotToken(site, token, until)
 
 
 def revoke_token(tx: Connection, who: str, site: str, token: str) -> None:
@@ -135,7 +135,7 @@ def revoke_token(tx: Connection, who: str, site: str, token: str) -> None:
     must_be_operator(tx, who)
     _row(tx, site)
     if users.check_token(tx, token) != users.Identity("pilot", site, None):
-        raise NotFound(f"{site} has no such valid token.", code="bad_token", site=site)
+        raise NotFound(f"{site} has no such valid token.", code="no_such_token", site=site)
     users.revoke_token(tx, users.token_hash(token))
     sites.note_changes(tx, [AttributeChange(site, "token", "valid", "taken back")], who, None)
 

@@ -84,8 +84,13 @@ def from_database(tx: Connection, ddm: PlanCatalogue, seed: int = 0) -> SystemSt
 
 
 def write(known: SystemState, datasets: Sequence[str]) -> str:
-    """The world as a file, with these datasets or containers and all that is below them. NotFound:
-    data management does not know one."""
+    """The world as a file, as `plain` gives it."""
+    return json.dumps(plain(known, datasets), indent=1, allow_nan=False) + "\n"
+
+
+def plain(known: SystemState, datasets: Sequence[str]) -> dict[str, Any]:
+    """The world in JSON's own types, with these datasets or containers and all that is below them.
+    NotFound: data management does not know one."""
     measured = {
         name: asdict(known.data.space(name))
         for name, usable in zip(known.sites.endpoint, known.sites.usable_gb.tolist(), strict=True)
@@ -94,7 +99,7 @@ def write(known: SystemState, datasets: Sequence[str]) -> str:
     names: dict[str, None] = {}
     for name in datasets:
         names |= dict.fromkeys([name, *known.data.constituents(name)])
-    said = {
+    return {
         "format": FORMAT,
         "time": known.time.isoformat(),
         "seed": known.seed,
@@ -106,7 +111,6 @@ def write(known: SystemState, datasets: Sequence[str]) -> str:
         "queues": [asdict(one) for one in known.queues],
         "pledges": [asdict(one) for one in known.pledges],
     }
-    return json.dumps(said, indent=1, allow_nan=False) + "\n"
 
 
 def _dataset(data: PlanCatalogue, name: str) -> dict[str, Any]:

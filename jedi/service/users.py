@@ -29,6 +29,11 @@ class User:
     running_jobs: int | None = None
 
 
+def list_users(tx: Connection) -> list[User]:
+    """Return all users who are known by name: whoever has a role, a limit or notices."""
+    return [User(*one) for one in users.all_users(tx)]
+
+
 def set_user(
     tx: Connection,
     who: str,
@@ -69,6 +74,12 @@ class NotificationSettings:
     webhook: str | None
     about: str
     secret: str | None = None
+
+
+def show_notices(tx: Connection, who: str, user_name: str) -> NotificationSettings:
+    """Return the notices that a user gets. Forbidden: somebody else, unless `who` is an
+    operator."""
+    return set_notices(tx, who, user_name)
 
 
 def set_notices(

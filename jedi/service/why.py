@@ -108,7 +108,9 @@ def why(tx: Connection, jedi_task_id: int) -> TaskHold:
         since=_since(row, code),
         next_try=None if code in ("ended", "running") else ahead,
         facts=found,
-        brokerage=decision and explain(decision, why_facts.refusals(tx, decision.decision_id)),
+        brokerage=explain(decision, why_facts.refusals(tx, decision.decision_id))
+        if decision
+        else None,
         remedy=helps,
     )
 

@@ -18,6 +18,7 @@ from jedi.brokerage.agent import TaskBroker
 from jedi.cli import jedi as cli
 from jedi.core.errors import BadInput, NotFound
 from jedi.ddm.interface import Replica
+from jedi.service import decisions
 from jedi.service.replay import Replay, replay
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.watchdog.all_dogs import DOGS
@@ -64,6 +65,27 @@ def test_a_decision_is_made_again_to_the_bit(grid: World) -> None:
     assert not refused.kept
     memory = next(one for one in refused.reasons if one.code == "little_memory")
     assert (memory.observed, memory.limit, memory.unit, memory.lasting) == (1000, 2000, "MB", True)
+
+
+def test_decisions_are_listed_and_explained(grid: World) -> None:
+    """Refusals by criterion: SITE_C has 1000 MB of 2000, and no replica."""
+    catalogue(grid, in_=20)
+    ready(grid, document(ramCount=2000))
+    generate(grid)
+    with grid.engine.begin() as tx:
+        newest, *older = decisions.newest(tx, None, None, 10)
+        assert decisions.newest(tx, newest.jedi_task_id, None, 10) == [newest, *older]
+        assert decisions.newest(tx, None, newest.decision_id, 10) == older
+        assert (newest.decision_id, newest.chosen, newest.refused) == (
+            decided(grid), ["SITE_A", "SITE_B"], 1
+        )  # fmt: skip
+        told = decisions.explain(tx, newest.decision_id)
+        with pytest.raises(NotFound, match="There is no decision 999"):
+            decisions.explain(tx, 999)
+    assert told.chosen == ("SITE_A", "SITE_B")
+    refused = {one.code: (one.sites, one.only) for one in told.funnel}
+    assert refused == {"little_memory": (1, 0), "no_data": (1, 0)}
+    assert told.near_misses == ()  # SITE_C lacks two things
 
 
 def test_later_decisions_remember_the_sites_used_before(grid: World) -> None:

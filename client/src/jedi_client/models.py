@@ -28,6 +28,98 @@ class AuditEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Finding:
+    """What an invariant's check found: `ids` are the first SHOWN of the violating ones."""
+
+    invariant: str
+    meaning: str
+    of: str
+    examined: int
+    violations: int
+    ids: list[int | str]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """The invariants of the records; `healthy` if none is violated."""
+
+    healthy: bool
+    invariants: list[Finding]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A knob with its value in force; `set_by` is None where the preset decides."""
+
+    name: str
+    value: Any
+    unit: str
+    meaning: str
+    default: Any
+    set_by: str | None
+    set_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class NamedDataset:
+    """A dataset or container by its name; state None: its record is unreadable."""
+
+    name: str
+    state: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionSummary:
+    """A decision of a broker: the sites that it chose, best first, and the number of refused
+    ones."""
+
+    decision_id: int
+    jedi_task_id: int
+    broker: str
+    time: datetime
+    chosen: list[str]
+    refused: int
+
+
+@dataclass(frozen=True, slots=True)
+class DogSummary:
+    """A dog with its work, the interval between its runs, and the knob of the interval."""
+
+    dog: str
+    about: str
+    period_s: float
+    knob: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointSummary:
+    """A storage endpoint with its space in GB and the sites that use it."""
+
+    ddm_endpoint: str
+    site: str | None
+    type: str
+    token: str | None
+    path: str | None
+    is_tape: bool
+    space_total: float | None
+    space_free: float | None
+    space_min_free: float | None
+    space_timestamp: datetime | None
+    detailed_status: dict[str, Any]
+    sites: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeChange:
+    """An attribute that was set to another value; values as text, None: not set."""
+
+    site: str
+    attribute: str
+    old: str | None
+    new: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class OwnedJob:
     """A job of a user among those of all tasks."""
 
@@ -76,6 +168,17 @@ class OneJob:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkFigure:
+    """A figure of the link from `src` to `dst`, and the time of its measurement."""
+
+    src: str
+    dst: str
+    key: str
+    value: float | None
+    ts: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Me:
     """The caller: role, way of the identity (socket, token, oidc), scope of the token."""
 
@@ -83,6 +186,173 @@ class Me:
     role: str
     way: str
     scope: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkQueueSummary:
+    """A work queue: tasks with its label (queue_type) go there if its criteria hold; `caps`: its
+    limits in jobs by their names."""
+
+    queue_id: int
+    queue_name: str
+    vo: str
+    queue_type: str
+    queue_share: int | None
+    queue_order: int | None
+    criteria: str | None
+    variables: str | None
+    partitionid: int | None
+    stretchable: int | None
+    status: str | None
+    caps: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShareSummary:
+    """A work queue as the last run of the shares found it, in cores: `entitlement` by its share
+    alone, `allocation` with stretched shares; `ratio` is usage by allocation."""
+
+    queue_id: int
+    queue_name: str
+    queue_share: int | None
+    stretchable: int | None
+    active: bool
+    entitlement: float | None
+    allocation: float | None
+    usage: float | None
+    demand: float | None
+    ratio: float | None
+    computed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The tasks of a work queue: its own now, and those for which its criteria hold (a task goes to
+    the first such queue by order)."""
+
+    queue_id: int
+    queue_name: str
+    criteria: str | None
+    tasks: int
+    holds_for: int
+    examples: list[int]
+    wrong: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A task that wants jobs; `ratio` is usage over allocation of its share, `reason` explains its
+    position."""
+
+    jedi_task_id: int
+    task_name: str
+    user_name: str
+    status: str
+    share: str
+    ratio: float | None
+    priority: int
+    reason: str
+    next_run_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSummary:
+    """A retry rule: its conditions, its action, and for limit_retry the most attempts."""
+
+    rule_id: int
+    active: bool
+    error_source: str | None
+    error_code: str | None
+    exit_code: int | None
+    message: str | None
+    site: str | None
+    queue_id: int | None
+    label: str | None
+    architecture: str | None
+    release: str | None
+    action: str
+    attempts: int | None
+    description: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """A rule, with the number of failed jobs that it matches and the last of them."""
+
+    rule_id: int
+    active: bool
+    action: str
+    attempts: int | None
+    description: str | None
+    jobs: int
+    examples: list[int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class SiteAttribute:
+    """An attribute of a site file: its default, and its meaning with the unit."""
+
+    name: str
+    default: Any
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class SiteSummary:
+    """A site: slots (nslots), cores a slot (corecount), memory of a slot in MB (maxrss; 0: no
+    limit), engine of its pilots (submitter), and endpoints, the first choice first."""
+
+    site: str
+    status: str
+    type: str
+    cloud: str
+    role: str
+    nslots: int
+    corecount: int
+    maxrss: int
+    submitter: str
+    endpoints: list[str]
+    lastpilot: datetime | None
+    comment: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStatus:
+    """An agent: its processes with recent heartbeats, and the latest heartbeat of any. Dead
+    processes of this host do not count. It is healthy if the latest heartbeat is no older than a
+    lease. A long cycle has no heartbeat, but an agent that is silent for a lease has lost its work
+    to others."""
+
+    agent: str
+    healthy: bool
+    processes: int
+    age_s: float | None
+    rss_kb: int
+    items: int
+    last_error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SiteStatus:
+    """A site with its jobs by status."""
+
+    site: str
+    status: str
+    n_slots: int
+    jobs: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SystemOverview:
+    """The system: `healthy` if every agent is; `draining`: pilots get no more jobs. Tasks and jobs
+    are counted by status."""
+
+    healthy: bool
+    draining: bool
+    agents: list[AgentStatus]
+    tasks: dict[str, int]
+    jobs: dict[str, int]
+    sites: list[SiteStatus]
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +562,127 @@ class NewToken:
 
 
 @dataclass(frozen=True, slots=True)
+class User:
+    """A user with the role, the special permissions and the most running analysis jobs (None: as
+    many as others) there are now."""
+
+    user: str
+    role: str
+    gridpref: str
+    running_jobs: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KnobValue:
+    """A knob with its new value, and warnings about it."""
+
+    name: str
+    value: Any
+    warnings: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class KnobChange:
+    """A change of a knob; value None: the preset decides again."""
+
+    at: datetime
+    by: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """A file of a dataset: size in bytes, adler32 as 8 lower-case hex digits. What belongs together
+    has the same boundary; lumiblock: the one its events are of."""
+
+    lfn: str
+    size: int
+    adler32: str | None = None
+    guid: str | None = None
+    nevents: int | None = None
+    boundary: int | None = None
+    lumiblock: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """The replica of a dataset at an endpoint: number of files, bytes, complete or not."""
+
+    endpoint: str
+    n_files: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDataset:
+    """A dataset with its files and their locations; `members` are a container's datasets."""
+
+    name: str
+    state: str
+    is_container: bool
+    members: list[str]
+    files: list[FileInfo]
+    replicas: list[Replica]
+
+
+@dataclass(frozen=True, slots=True)
+class RefusingCriterion:
+    """A criterion that refused sites: how many, for how many of them it is the first reason, for
+    how many the only one, and what its nearest site lacks, in words."""
+
+    code: str
+    sites: int
+    first: int
+    only: int
+    nearest: str
+    remedy: str
+    lasting: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NearMiss:
+    """Sites that lack one thing only: `gap` is what the nearest lacks in `unit`, if it has one."""
+
+    code: str
+    sites: tuple[str, ...]
+    gap: float | None
+    unit: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerOutcome:
+    """A broker's last decision: the sites that it chose, those that its criteria refused, and the
+    near misses. `dataset`: its dataset if each is brokered alone, else empty."""
+
+    decision_id: int
+    broker: str
+    time: datetime
+    chosen: tuple[str, ...]
+    funnel: tuple[RefusingCriterion, ...]
+    near_misses: tuple[NearMiss, ...]
+    dataset: str = ''
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A repeated decision. `same`: the same sites with the same weights and reasons, to the bit;
+    `departures`: the sites that differ. `recorded` and `chosen` are sites with their weights, best
+    first. With assumptions, `sites`, `chosen` and `differences` are those of the changed world."""
+
+    decision_id: int
+    jedi_task_id: int
+    broker: str
+    seed: int
+    same: bool
+    departures: tuple[str, ...]
+    recorded: tuple[tuple[str, float], ...]
+    chosen: tuple[tuple[str, float], ...]
+    differences: tuple[SiteDifference, ...]
+    sites: tuple[SiteView, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class UsedFile:
     """A file that a job reads or writes, or a range of its events; size in bytes."""
 
@@ -370,6 +761,38 @@ class FileSummary:
     failed_attempt: int
     panda_id: int | None
     gone: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SiteChange:
+    """A change of a site's attribute; values as text, None: not set."""
+
+    modificationtime: datetime
+    username: str | None
+    attribute: str
+    oldvalue: str | None
+    newvalue: str | None
+    comment: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SiteReport:
+    """A site with all attributes by their names, its endpoints and its last changes; `trouble`:
+    the reason for no pilots, or for fewer."""
+
+    attributes: dict[str, Any]
+    endpoints: list[EndpointSummary]
+    history: list[SiteChange]
+    trouble: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PilotToken:
+    """A token that authenticates pilots of a site, with its expiry."""
+
+    site: str
+    token: str
+    expires_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -517,45 +940,6 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class RefusingCriterion:
-    """A criterion that refused sites: how many, for how many of them it is the first reason, for
-    how many the only one, and what its nearest site lacks, in words."""
-
-    code: str
-    sites: int
-    first: int
-    only: int
-    nearest: str
-    remedy: str
-    lasting: bool
-
-
-@dataclass(frozen=True, slots=True)
-class NearMiss:
-    """Sites that lack one thing only: `gap` is what the nearest lacks in `unit`, if it has one."""
-
-    code: str
-    sites: tuple[str, ...]
-    gap: float | None
-    unit: str
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerOutcome:
-    """A broker's last decision: the sites that it chose, those that its criteria refused, and the
-    near misses. `dataset`: its dataset if each is brokered alone, else empty."""
-
-    decision_id: int
-    broker: str
-    time: datetime
-    chosen: tuple[str, ...]
-    funnel: tuple[RefusingCriterion, ...]
-    near_misses: tuple[NearMiss, ...]
-    dataset: str = ''
-
-
-@dataclass(frozen=True, slots=True)
 class TaskHold:
     """The reason that holds a task (a code of core/holds.py), its start, and the next try.
     `sentence` is the code in words, `detail` the case in words, `facts` the case in figures;
@@ -571,3 +955,15 @@ class TaskHold:
     facts: dict[str, Any] | None = None
     brokerage: BrokerOutcome | None = None
     remedy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationSettings:
+    """A user's notifications about tasks, or also about jobs; `secret` is new, and JEDI can't show
+    it again."""
+
+    user: str
+    mail: str | None
+    webhook: str | None
+    about: str
+    secret: str | None = None

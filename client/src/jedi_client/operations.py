@@ -9,27 +9,53 @@ from typing import Any, Literal
 
 from jedi_client.models import (
     Answered,
+    AttributeChange,
     AuditEntry,
+    BrokerOutcome,
     Changed,
+    CheckReport,
     Cleaned,
+    DecisionSummary,
+    DogSummary,
+    EndpointSummary,
     FileSummary,
     Forecast,
     JobDetails,
     JobSummary,
+    KnobChange,
+    KnobValue,
+    LinkFigure,
     Me,
+    NamedDataset,
     NewToken,
+    NotificationSettings,
     OneJob,
     OwnedJob,
+    PilotToken,
     PlanWithAlternative,
     Printed,
     Recovered,
+    Replay,
+    RuleSummary,
+    Setting,
+    ShareSummary,
+    SiteAttribute,
+    SiteReport,
+    SiteSummary,
     Step,
+    StoredDataset,
     Submitted,
+    SystemOverview,
+    Taken,
     TaskDetails,
     TaskHold,
     TaskSummary,
+    Tested,
     TokenFacts,
+    Turn,
+    User,
     Watched,
+    WorkQueueSummary,
 )
 from jedi_client.transport import Response, Transport
 
@@ -52,6 +78,94 @@ class Client(Transport):
             {},
             {"user": user, "operation": operation, "subject": subject, "before": before, "limit": limit},
             list[AuditEntry],
+        )
+
+    def system_check(
+        self,
+        *,
+        files: bool = False,
+    ) -> CheckReport:
+        """Check the invariants of the records; `files`: also read every finished output in storage."""
+        return self.call(
+            "GET", "/v1/check",
+            {},
+            {"files": files},
+            CheckReport,
+        )
+
+    def config_list(
+        self,
+    ) -> list[Setting]:
+        """List every knob with the value in force."""
+        return self.call(
+            "GET", "/v1/config",
+            {},
+            {},
+            list[Setting],
+        )
+
+    def dataset_list(
+        self,
+        *,
+        pattern: str = '*',
+    ) -> list[NamedDataset]:
+        """List the datasets and containers that match a pattern; `*` stands for anything."""
+        return self.call(
+            "GET", "/v1/datasets",
+            {},
+            {"pattern": pattern},
+            list[NamedDataset],
+        )
+
+    def decision_list(
+        self,
+        *,
+        jedi_task_id: int | None = None,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> list[DecisionSummary]:
+        """List brokers' decisions, the newest first; `before`: only older ones than this number."""
+        return self.call(
+            "GET", "/v1/decisions",
+            {},
+            {"jedi_task_id": jedi_task_id, "before": before, "limit": limit},
+            list[DecisionSummary],
+        )
+
+    def dog_list(
+        self,
+    ) -> list[DogSummary]:
+        """List the dogs of the WatchDog with their work and interval."""
+        return self.call(
+            "GET", "/v1/dogs",
+            {},
+            {},
+            list[DogSummary],
+        )
+
+    def endpoint_list(
+        self,
+    ) -> list[EndpointSummary]:
+        """List the storage endpoints, with the sites that use them."""
+        return self.call(
+            "GET", "/v1/endpoints",
+            {},
+            {},
+            list[EndpointSummary],
+        )
+
+    def endpoint_import(
+        self,
+        *,
+        text: str,
+        comment: str | None = None,
+    ) -> list[AttributeChange]:
+        """Insert or update the endpoints of a file's text, YAML or a JSON dump of CRIC."""
+        return self.call(
+            "POST", "/v1/endpoints/import",
+            {},
+            {"text": text, "comment": comment},
+            list[AttributeChange],
         )
 
     def job_list(
@@ -142,6 +256,32 @@ class Client(Transport):
             list[OneJob],
         )
 
+    def link_list(
+        self,
+        *,
+        place: str | None = None,
+    ) -> list[LinkFigure]:
+        """List the figures of links; `place`: only of the links from and to it."""
+        return self.call(
+            "GET", "/v1/links",
+            {},
+            {"place": place},
+            list[LinkFigure],
+        )
+
+    def link_import(
+        self,
+        *,
+        text: str,
+    ) -> int:
+        """Insert or update the link figures of a file's text, and count them."""
+        return self.call(
+            "POST", "/v1/links/import",
+            {},
+            {"text": text},
+            int,
+        )
+
     def me_show(
         self,
     ) -> Me:
@@ -151,6 +291,165 @@ class Client(Transport):
             {},
             {},
             Me,
+        )
+
+    def queue_list(
+        self,
+    ) -> list[WorkQueueSummary]:
+        """List the work queues in the order in which JEDI tries them for a task."""
+        return self.call(
+            "GET", "/v1/queues",
+            {},
+            {},
+            list[WorkQueueSummary],
+        )
+
+    def queue_import(
+        self,
+        *,
+        text: str,
+    ) -> list[WorkQueueSummary]:
+        """Insert or replace the work queues of a file's text, by queue_id."""
+        return self.call(
+            "POST", "/v1/queues/import",
+            {},
+            {"text": text},
+            list[WorkQueueSummary],
+        )
+
+    def queue_shares(
+        self,
+    ) -> list[ShareSummary]:
+        """Show the allocation and use of each work queue in cores, in the order of service."""
+        return self.call(
+            "GET", "/v1/queues/shares",
+            {},
+            {},
+            list[ShareSummary],
+        )
+
+    def queue_test(
+        self,
+        *,
+        jedi_task_id: int | None = None,
+    ) -> list[Taken]:
+        """Show which tasks each work queue would take now, of all active tasks or of one."""
+        return self.call(
+            "GET", "/v1/queues/test",
+            {},
+            {"jedi_task_id": jedi_task_id},
+            list[Taken],
+        )
+
+    def queue_turns(
+        self,
+        *,
+        limit: int = 100,
+    ) -> list[Turn]:
+        """List the tasks that want jobs, in the order in which they get them."""
+        return self.call(
+            "GET", "/v1/queues/turns",
+            {},
+            {"limit": limit},
+            list[Turn],
+        )
+
+    def retry_rule_list(
+        self,
+    ) -> list[RuleSummary]:
+        """List the retry rules."""
+        return self.call(
+            "GET", "/v1/retry-rules",
+            {},
+            {},
+            list[RuleSummary],
+        )
+
+    def retry_rule_import(
+        self,
+        *,
+        text: str,
+    ) -> list[RuleSummary]:
+        """Insert or replace the retry rules of a file's text, by rule_id."""
+        return self.call(
+            "POST", "/v1/retry-rules/import",
+            {},
+            {"text": text},
+            list[RuleSummary],
+        )
+
+    def retry_rule_test(
+        self,
+        *,
+        jedi_task_id: int | None = None,
+    ) -> list[Tested]:
+        """Show for each retry rule the number of failed jobs that match it, and the last ones."""
+        return self.call(
+            "GET", "/v1/retry-rules/test",
+            {},
+            {"jedi_task_id": jedi_task_id},
+            list[Tested],
+        )
+
+    def site_attributes(
+        self,
+    ) -> list[SiteAttribute]:
+        """List the attributes of a site file, with their defaults and units."""
+        return self.call(
+            "GET", "/v1/site-attributes",
+            {},
+            {},
+            list[SiteAttribute],
+        )
+
+    def site_list(
+        self,
+    ) -> list[SiteSummary]:
+        """List the sites."""
+        return self.call(
+            "GET", "/v1/sites",
+            {},
+            {},
+            list[SiteSummary],
+        )
+
+    def site_import(
+        self,
+        *,
+        text: str,
+        comment: str | None = None,
+    ) -> list[AttributeChange]:
+        """Insert or update the sites of a file's text, YAML or a JSON dump of CRIC."""
+        return self.call(
+            "POST", "/v1/sites/import",
+            {},
+            {"text": text, "comment": comment},
+            list[AttributeChange],
+        )
+
+    def snapshot_export(
+        self,
+        *,
+        dataset: list[str] | None = None,
+        seed: int = 0,
+    ) -> dict[str, Any]:
+        """Show the world that brokers see, as a file for plans, with the files of these datasets."""
+        return self.call(
+            "GET", "/v1/snapshot",
+            {},
+            {"dataset": dataset, "seed": seed},
+            dict[str, Any],
+        )
+
+    def system_status(
+        self,
+    ) -> SystemOverview:
+        """Show agents, tasks, jobs and sites."""
+        return self.call(
+            "GET", "/v1/status",
+            {},
+            {},
+            SystemOverview,
         )
 
     def task_list(
@@ -444,6 +743,145 @@ class Client(Transport):
             NewToken,
         )
 
+    def user_list(
+        self,
+    ) -> list[User]:
+        """List the users with a role, a limit or notices."""
+        return self.call(
+            "GET", "/v1/users",
+            {},
+            {},
+            list[User],
+        )
+
+    def config_unset(
+        self,
+        name: str,
+    ) -> KnobValue:
+        """Unset a knob: the preset's value holds again."""
+        return self.call(
+            "DELETE", "/v1/config/{name}",
+            {"name": name},
+            {},
+            KnobValue,
+        )
+
+    def config_show(
+        self,
+        name: str,
+    ) -> Setting:
+        """Show a knob with its meaning and the value in force."""
+        return self.call(
+            "GET", "/v1/config/{name}",
+            {"name": name},
+            {},
+            Setting,
+        )
+
+    def config_set(
+        self,
+        name: str,
+        *,
+        value: bool | int | float | str,
+    ) -> KnobValue:
+        """Set a knob, `core.preset` too. Agents use it from their next cycle."""
+        return self.call(
+            "PUT", "/v1/config/{name}",
+            {"name": name},
+            {"value": value},
+            KnobValue,
+        )
+
+    def config_history(
+        self,
+        name: str,
+    ) -> list[KnobChange]:
+        """List the changes of a knob, the newest first."""
+        return self.call(
+            "GET", "/v1/config/{name}/history",
+            {"name": name},
+            {},
+            list[KnobChange],
+        )
+
+    def dataset_show(
+        self,
+        name: str,
+    ) -> StoredDataset:
+        """Show the files of a dataset or container, and the endpoints that hold them."""
+        return self.call(
+            "GET", "/v1/datasets/{name}",
+            {"name": name},
+            {},
+            StoredDataset,
+        )
+
+    def dataset_create(
+        self,
+        name: str,
+        *,
+        state: Literal["open", "closed"] = 'closed',
+        endpoint: str | None = None,
+    ) -> NamedDataset:
+        """Make an empty dataset, or set the state of one. Tasks process the files of an open dataset as they arrive."""
+        return self.call(
+            "PUT", "/v1/datasets/{name}",
+            {"name": name},
+            {"state": state, "endpoint": endpoint},
+            NamedDataset,
+        )
+
+    def dataset_close(
+        self,
+        name: str,
+    ) -> NamedDataset:
+        """Close a dataset: no more files come, and its tasks can end."""
+        return self.call(
+            "POST", "/v1/datasets/{name}/close",
+            {"name": name},
+            {},
+            NamedDataset,
+        )
+
+    def decision_show(
+        self,
+        decision_id: int,
+    ) -> BrokerOutcome:
+        """Show a decision: chosen sites, refusals by criterion, near misses."""
+        return self.call(
+            "GET", "/v1/decisions/{decision_id}",
+            {"decision_id": decision_id},
+            {},
+            BrokerOutcome,
+        )
+
+    def decision_replay(
+        self,
+        decision_id: int,
+        *,
+        knobs: list[str] | None = None,
+        sites: list[str] | None = None,
+    ) -> Replay:
+        """Repeat a decision from its snapshot, and once more under other `knobs` (KNOB=VALUE) and `sites` (NAME.ATTRIBUTE=VALUE)."""
+        return self.call(
+            "GET", "/v1/decisions/{decision_id}/replay",
+            {"decision_id": decision_id},
+            {"knobs": knobs, "sites": sites},
+            Replay,
+        )
+
+    def dog_run(
+        self,
+        dog: str,
+    ) -> dict[str, int]:
+        """Run a dog once, and count its actions by reason; `locked`: it runs elsewhere just now."""
+        return self.call(
+            "POST", "/v1/dogs/{dog}/run",
+            {"dog": dog},
+            {},
+            dict[str, int],
+        )
+
     def job_show(
         self,
         panda_id: int,
@@ -482,6 +920,20 @@ class Client(Transport):
             list[FileSummary],
         )
 
+    def retry_rule_set(
+        self,
+        rule_id: int,
+        *,
+        settings: list[str],
+    ) -> RuleSummary:
+        """Change a retry rule, each setting NAME=VALUE with its value as in a file."""
+        return self.call(
+            "PUT", "/v1/retry-rules/{rule_id}",
+            {"rule_id": rule_id},
+            {"settings": settings},
+            RuleSummary,
+        )
+
     def sandbox_known(
         self,
         sha256: str,
@@ -506,6 +958,61 @@ class Client(Transport):
             {"sha256": sha256},
             {},
             None, data,
+        )
+
+    def site_show(
+        self,
+        site: str,
+    ) -> SiteReport:
+        """Show all attributes of a site, its endpoints and its last changes."""
+        return self.call(
+            "GET", "/v1/sites/{site}",
+            {"site": site},
+            {},
+            SiteReport,
+        )
+
+    def site_set(
+        self,
+        site: str,
+        *,
+        settings: list[str],
+        comment: str | None = None,
+    ) -> list[AttributeChange]:
+        """Set attributes of a site, each NAME=VALUE with its value as in a site file."""
+        return self.call(
+            "PUT", "/v1/sites/{site}",
+            {"site": site},
+            {"settings": settings, "comment": comment},
+            list[AttributeChange],
+        )
+
+    def site_create_token(
+        self,
+        site: str,
+        *,
+        days: float = 30.0,
+    ) -> PilotToken:
+        """Make a token for pilots that another system starts at a site."""
+        return self.call(
+            "POST", "/v1/sites/{site}/tokens",
+            {"site": site},
+            {"days": days},
+            PilotToken,
+        )
+
+    def site_revoke_token(
+        self,
+        site: str,
+        *,
+        token: str,
+    ) -> None:
+        """Revoke a token of a site's pilots."""
+        self.call(
+            "POST", "/v1/sites/{site}/tokens/revoke",
+            {"site": site},
+            {"token": token},
+            None,
         )
 
     def task_show(
@@ -629,6 +1136,50 @@ class Client(Transport):
             {"token_id": token_id},
             {},
             None,
+        )
+
+    def user_set(
+        self,
+        user: str,
+        *,
+        role: Literal["user", "production", "operator"] | None = None,
+        gridpref: str | None = None,
+        running_jobs: int | None = None,
+    ) -> User:
+        """Set the role of a user, special permissions, and the limit of running jobs (0: none). Omitted arguments change nothing."""
+        return self.call(
+            "PUT", "/v1/users/{user}",
+            {"user": user},
+            {"role": role, "gridpref": gridpref, "running_jobs": running_jobs},
+            User,
+        )
+
+    def user_notices(
+        self,
+        user: str,
+    ) -> NotificationSettings:
+        """Show the notices that a user gets."""
+        return self.call(
+            "GET", "/v1/users/{user}/notices",
+            {"user": user},
+            {},
+            NotificationSettings,
+        )
+
+    def user_notify(
+        self,
+        user: str,
+        *,
+        mail: str | None = None,
+        webhook: str | None = None,
+        about: Literal["tasks", "jobs"] | None = None,
+    ) -> NotificationSettings:
+        """Send a user notices of tasks, or also of jobs, by mail or to a webhook; '' ends it. Omitted arguments change nothing."""
+        return self.call(
+            "PUT", "/v1/users/{user}/notices",
+            {"user": user},
+            {"mail": mail, "webhook": webhook, "about": about},
+            NotificationSettings,
         )
 
     def job_content(

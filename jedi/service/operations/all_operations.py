@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-from jedi.service.operations import files, jobs, me, submission, tasks
+from jedi.service.operations import (
+    brokerage,
+    config,
+    datasets,
+    files,
+    jobs,
+    me,
+    queues,
+    rules,
+    sites,
+    submission,
+    system,
+    tasks,
+    users,
+)
 from jedi.service.operations.table import TABLE, Operation
 
-MODULES = (tasks, submission, files, jobs, me)
+MODULES = (
+    tasks, submission, files, jobs, me, sites, queues, config, datasets, users, rules, brokerage,
+    system,
+)  # fmt: skip
 OPERATIONS: tuple[Operation, ...] = tuple(
     sorted(TABLE.values(), key=lambda one: (one.path.count("{"), one.path, one.method))
 )

@@ -60,7 +60,8 @@ def cancel(call: Call, panda_ids: PandaIds, comment: str | None = None) -> list[
     _named(call, panda_ids)
     found = jobs.cancel(call.tx, call.who, panda_ids, comment)
     if any(job.status == "cancelled" for job in found):
-        call.afterwards.append(lambda tx: jobs.tidy(tx, call.ddm, panda_ids))
+        ddm = call.ddm  # loaded in the transaction of the call, which is over by then
+        call.afterwards.append(lambda tx: jobs.tidy(tx, ddm, panda_ids))
     return found
 
 

@@ -332,3 +332,14 @@ def wake_consumers(tx: Connection, names: Iterable[str], quiet_s: float = 0.0) -
     values = {"names": sorted(set(names)), "quiet_s": quiet_s}
     if values["names"] and tx.scalar(_WAKE_QUIET if quiet_s else _WAKE_ALL, values):
         wake(tx, "files:more")
+
+
+_MAKERS = text("""
+SELECT DISTINCT t.username FROM jedi_datasets d JOIN jedi_tasks t USING (jeditaskid)
+WHERE d.datasetname = :name AND d.type = ANY(:types) ORDER BY 1
+""")
+
+
+def makers(tx: Connection, name: str) -> list[str]:
+    """The users whose tasks make a dataset."""
+    return [*tx.scalars(_MAKERS, {"name": name, "types": list(states.MADE_TYPES)})]

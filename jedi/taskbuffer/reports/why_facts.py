@@ -121,6 +121,17 @@ def last_decision(tx: Connection, task_id: int) -> LastDecision | None:
     return row_of(LastDecision, tx.execute(_LAST_DECISION, {"task": task_id}))
 
 
+_DECISION = text("""
+SELECT decision_id, broker, creationtime AS creation_time, chosen, need
+FROM jedi_broker_decisions WHERE decision_id = :id
+""")
+
+
+def decision(tx: Connection, decision_id: int) -> LastDecision | None:
+    """A decision, as `last_decision` gives it."""
+    return row_of(LastDecision, tx.execute(_DECISION, {"id": decision_id}))
+
+
 _REFUSALS = text("""
 SELECT site, codes, observed, limits FROM jedi_broker_reasons
 WHERE decision_id = :id ORDER BY site

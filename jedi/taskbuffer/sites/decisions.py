@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, text
@@ -81,6 +82,39 @@ class RecordedDecision(NamedTuple):
 def get(tx: Connection, decision_id: int) -> RecordedDecision | None:
     """A decision with the snapshot it was made from (`data` None: it is not kept any more)."""
     return row_of(RecordedDecision, tx.execute(_GET, {"id": decision_id}))
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionSummary:
+    """A decision of a broker: the sites that it chose, best first, and the number of refused
+    ones."""
+
+    decision_id: int
+    jedi_task_id: int
+    broker: str
+    time: datetime
+    chosen: list[str]
+    refused: int
+
+
+_NEWEST = text("""
+SELECT d.decision_id, d.jeditaskid, d.broker, d.creationtime, d.chosen, (
+    SELECT count(*) FROM jedi_broker_reasons r WHERE r.decision_id = d.decision_id) AS refused
+FROM (
+  SELECT * FROM jedi_broker_decisions
+  WHERE (CAST(:task AS bigint) IS NULL OR jeditaskid = :task)
+    AND (CAST(:before AS bigint) IS NULL OR decision_id < :before)
+  ORDER BY decision_id DESC LIMIT :limit) d
+ORDER BY d.decision_id DESC
+""")
+
+
+def newest(
+    tx: Connection, jedi_task_id: int | None, before: int | None, limit: int
+) -> list[DecisionSummary]:
+    """Decisions of all tasks or of one, the newest first; `before`: only older ones than this."""
+    values = {"task": jedi_task_id, "before": before, "limit": limit}
+    return [DecisionSummary(*row) for row in tx.execute(_NEWEST, values)]
 
 
 _USED = text("""

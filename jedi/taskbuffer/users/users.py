@@ -70,6 +70,14 @@ def lock_operators(tx: Connection) -> None:
     tx.execute(_LOCK_OPERATORS)
 
 
+_ALL = text("SELECT username, role, gridpref, cap_running_jobs FROM jedi_users ORDER BY username")
+
+
+def all_users(tx: Connection) -> list[tuple[str, str, str, int | None]]:
+    """Every user with a row: name, role, special permissions, most running jobs."""
+    return [(*row,) for row in tx.execute(_ALL)]
+
+
 _GRIDPREF = text("SELECT gridpref FROM jedi_users WHERE username = :user")
 
 

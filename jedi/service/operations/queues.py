@@ -1,0 +1,41 @@
+"""Operations on work queues: list, import, test, shares, turns."""
+
+from __future__ import annotations
+
+from jedi.service import queues
+from jedi.service.operations.arguments import FILE_MAX, FileText
+from jedi.service.operations.table import ANYBODY, OPERATOR, Call, operation
+from jedi.service.operations.tasks import Limit, TaskId
+
+
+@operation("queue.list", "GET", "/v1/queues", ANYBODY)
+def find(call: Call) -> list[queues.WorkQueueSummary]:
+    """List the work queues in the order in which JEDI tries them for a task."""
+    return queues.queue_summaries(call.tx)
+
+
+@operation("queue.import", "POST", "/v1/queues/import", OPERATOR, body_max=FILE_MAX)
+def put_file(call: Call, text: FileText) -> list[queues.WorkQueueSummary]:
+    """Insert or replace the work queues of a file's text, by queue_id."""
+    written = queues.import_queues(call.tx, call.who, text)
+    names = [one.queue_name for one in written]
+    call.subject = f"queue {', '.join(names)}"[:200]
+    return [one for one in queues.queue_summaries(call.tx) if one.queue_name in names]
+
+
+@operation("queue.test", "GET", "/v1/queues/test", ANYBODY)
+def test(call: Call, jedi_task_id: TaskId | None = None) -> list[queues.Taken]:
+    """Show which tasks each work queue would take now, of all active tasks or of one."""
+    return queues.test_queues(call.tx, jedi_task_id)
+
+
+@operation("queue.shares", "GET", "/v1/queues/shares", ANYBODY)
+def shares(call: Call) -> list[queues.ShareSummary]:
+    """Show the allocation and use of each work queue in cores, in the order of service."""
+    return queues.share_summaries(call.tx)
+
+
+@operation("queue.turns", "GET", "/v1/queues/turns", ANYBODY)
+def turns(call: Call, limit: Limit = 100) -> list[queues.Turn]:
+    """List the tasks that want jobs, in the order in which they get them."""
+    return queues.by_turn(call.tx, limit)

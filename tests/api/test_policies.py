@@ -1,0 +1,327 @@
+"""Identities by operations, on one running service. The expectations are data of this file."""
+
+# Raw UPDATEs: the owner of a task, which nothing else changes.
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import text
+from support.databases import drop_database, new_database
+from support.helpers import make_world, put_file_dataset
+from support.job_rows import make_jobs
+from support.service_process import running
+from support.task_rows import good, put
+
+from jedi.agent.base import World
+from jedi.api.app import create_app
+from jedi.host.home import Home
+from jedi.service.operations.all_operations import OPERATIONS
+from jedi.taskbuffer.db.engine import connect
+from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.users import access, users
+
+TASK, JOB, MISSING = "{task}", "{job}", 987_654_321
+"""A fresh task or job of anna's stands in the place of the first; none has the last number."""
+
+ROLES = ("user", "owner", "production", "operator")
+MAY = {
+    "anybody": {*ROLES},
+    "own": {*ROLES},  # each caller's own things
+    "operator": {"operator"},
+    "owner": {"owner", "operator"},
+    "owner_or_production": {"owner", "production", "operator"},
+}
+"""Users who may, by rule: anna is the owner, and the named user."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """The rule of an operation, the least scope of a token, and arguments that are in order;
+    `done`: statuses of an answer to someone who may."""
+
+    rule: str
+    scope: str
+    arguments: dict[str, Any]
+    done: frozenset[int] = frozenset({200})
+
+
+def reads(rule: str = "anybody", *done: int, **arguments: Any) -> Row:
+    return Row(rule, "read", arguments, frozenset(done or (200,)))
+
+
+def changes(rule: str, *done: int, scope: str = "all", **arguments: Any) -> Row:
+    return Row(rule, scope, arguments, frozenset(done or (200,)))
+
+
+SITES = "- {site: SITE_A, nslots: 5}"
+ENDPOINTS = "- {ddm_endpoint: SITE_A_DATADISK, space_min_free: 1}"
+LINKS = "- {src: SITE_A, dst: SITE_B, closeness: 3}"
+QUEUES = "- {queue_id: 7, queue_name: seventh, queue_type: user, vo: other, queue_order: 7}"
+RULES = "- {rule_id: 1, error_code: memory_limit, action: increase_memory}"
+SHA256 = "0" * 64
+MADE = "anna:made"
+"""An output of a task of anna's."""
+
+ROWS: dict[str, Row] = {
+    "audit.list": reads("operator"),
+    "config.history": reads(name="agent.poll_s"),
+    "config.list": reads(),
+    "config.set": changes("operator", name="agent.poll_s", value=3),
+    "config.show": reads(name="agent.poll_s"),
+    "config.unset": changes("operator", name="agent.poll_s"),
+    "dataset.close": changes("owner", scope="submit", name=MADE),
+    "dataset.create": changes("owner", scope="submit", name=MADE, endpoint="SITE_A_DATADISK"),
+    "dataset.list": reads(pattern="anna:*"),
+    "dataset.show": reads(name=MADE),
+    "decision.list": reads(),
+    "decision.replay": reads("anybody", 404, decision_id=1),
+    "decision.show": reads("anybody", 404, decision_id=1),
+    "endpoint.import": changes("operator", text=ENDPOINTS),
+    "endpoint.list": reads(),
+    "job.cancel": changes("owner", panda_ids=[JOB]),
+    "job.content": reads("anybody", 404, panda_id=JOB, file_id=1),
+    "job.hold": changes("owner", panda_ids=[JOB]),
+    "job.list": reads(),
+    "job.log": reads("anybody", 404, 409, panda_id=JOB),
+    "job.newest": reads(),
+    "job.outputs": reads(panda_id=JOB),
+    "job.purge": changes("owner", 200, 409, panda_ids=[JOB]),
+    "job.release": changes("owner", 200, 409, panda_ids=[JOB], force=True),
+    "job.show": reads(panda_id=JOB),
+    "me.show": reads(),
+    "file.content": reads("anybody", 404, jedi_task_id=TASK, file_id=1),
+    "link.import": changes("operator", text=LINKS),
+    "link.list": reads(),
+    "queue.import": changes("operator", text=QUEUES),
+    "queue.list": reads(),
+    "queue.shares": reads(),
+    "queue.test": reads(jedi_task_id=TASK),
+    "queue.turns": reads(),
+    "retry_rule.import": changes("operator", text=RULES),
+    "retry_rule.list": reads(),
+    "retry_rule.set": changes("operator", rule_id=5, settings=["active=false"]),
+    "retry_rule.test": reads(jedi_task_id=TASK),
+    "sandbox.known": reads(sha256=SHA256),
+    "sandbox.put": changes("anybody", 422, scope="submit", sha256=SHA256, data="x"),
+    "site.attributes": reads(),
+    "site.create_token": changes("operator", site="SITE_A", days=1),
+    "site.import": changes("operator", text=SITES),
+    "site.list": reads(),
+    "site.revoke_token": changes("operator", 404, site="SITE_A", token="none"),
+    "site.set": changes("operator", site="SITE_A", settings=["nslots=6"]),
+    "site.show": reads(site="SITE_A"),
+    "snapshot.export": reads(),
+    "system.check": reads("operator"),
+    "system.status": reads(),
+    "task.avalanche": changes("owner", jedi_task_ids=[TASK]),
+    "task.cautions": changes(
+        "anybody", 200, 404, scope="submit", jedi_task_ids=[TASK], sandbox=SHA256
+    ),
+    "task.clean": changes("owner", 409, jedi_task_id=TASK),
+    "task.descendants": reads("anybody", 404, jedi_task_id=TASK, panda_id=1),
+    "task.exec": changes("anybody", 200, 422, scope="submit", command=["true"]),
+    "task.files": reads(jedi_task_id=TASK),
+    "task.finish": changes("owner", jedi_task_ids=[TASK]),
+    "task.history": reads(jedi_task_id=TASK),
+    "task.incexec": changes("owner", jedi_task_ids=[TASK]),
+    "task.jobs": reads(jedi_task_id=TASK),
+    "task.kill": changes("owner", jedi_task_ids=[TASK]),
+    "task.list": reads(),
+    "task.log": reads("anybody", 404, jedi_task_id=TASK, panda_id=1),
+    "task.look": reads(jedi_task_ids=[TASK]),
+    "task.needs": changes("anybody", scope="submit", texts=[{"text": "taskName: x"}]),
+    "task.outputs": reads(jedi_task_id=TASK),
+    "task.pause": changes("owner", jedi_task_ids=[TASK]),
+    "task.plan": changes("anybody", 422, scope="read", text={"text": "taskName: x"}),
+    "task.reassign": changes("owner", jedi_task_ids=[TASK], site="SITE_B"),
+    "task.recover": changes("owner", 409, 422, jedi_task_ids=[TASK]),
+    "task.release": changes("owner", jedi_task_ids=[TASK]),
+    "task.resume": changes("owner", jedi_task_ids=[TASK]),
+    "task.retry": changes("owner_or_production", jedi_task_ids=[TASK]),
+    "task.set_priority": changes("owner", jedi_task_id=TASK, priority=1000),
+    "task.show": reads(jedi_task_id=TASK),
+    "task.submit": changes("anybody", 422, scope="submit", texts=[{"text": "taskName: x"}]),
+    "task.why": reads(jedi_task_id=TASK),
+    "token.create": changes("own", scope="read", **{"scope_": "read", "days": 1}),
+    "token.list": reads("own"),
+    "token.revoke": changes("own", 404, scope="read", token_id="0123456789ab"),
+    "user.list": reads(),
+    "user.notices": reads("owner", user="anna"),
+    "user.notify": changes("owner", user="anna", mail="anna@example.org"),
+    "user.set": changes("operator", user="carl", role="production"),
+    "dog.list": reads(),
+    "dog.run": changes("operator", dog="shares"),
+}
+BY_NAME = {one.name: one for one in OPERATIONS}
+POLICY = {"own": "self"}
+"""Rules that a policy of another name contains."""
+
+OTHERS = {
+    "/health", "/openapi.json", "/v1/pilot/acquire", "/v1/pilot/report", "/v1/pilot/heartbeat",
+    "/v1/pilot/log", "/v1/sandbox/{sha256}",
+}  # fmt: skip
+"""Routes of pilots and of nobody in particular."""
+
+
+@dataclass
+class Door:
+    """The service, and the headers of each identity."""
+
+    world: World
+    client: httpx.Client
+    headers: dict[str, dict[str, str]]
+
+    def ask(self, identity: str, name: str, task: int | None = None) -> httpx.Response:
+        """Ask for an operation with the arguments of its row; `task`: instead of a fresh one."""
+        one, row = BY_NAME[name], ROWS[name]
+        given = {key.rstrip("_"): value for key, value in row.arguments.items()}
+        if places(ROWS[name]):
+            number = task or fresh(self.world, ROWS[name])
+            given = {key: _filled(value, number) for key, value in given.items()}
+        url = one.path.format(**given)
+        rest = {key: value for key, value in given.items() if key not in one.in_path}
+        headers = self.headers[identity]
+        if one.raw:
+            return self.client.put(url, headers=headers, content=rest["data"])
+        if one.method == "GET":
+            return self.client.get(url, headers=headers, params=rest)
+        return self.client.request(one.method, url, headers=headers, json=rest)
+
+
+def places(row: Row) -> bool:
+    """Whether its arguments name a task or a job."""
+    return TASK in str(row.arguments) or JOB in str(row.arguments)
+
+
+def fresh(world: World, row: Row) -> int:
+    """The number of a new task of anna's, or of a new job of hers."""
+    if TASK in str(row.arguments):
+        return put(world, good())[0]
+    with world.engine.begin() as tx:
+        made = make_jobs(tx, 1)
+        tx.execute(text("UPDATE jedi_tasks SET username = 'anna' WHERE jeditaskid = :task"),
+                   {"task": made.task})  # fmt: skip
+        return made.jobs[0]
+
+
+def _filled(value: Any, number: int) -> Any:
+    if isinstance(value, list):
+        return [_filled(one, number) for one in value]
+    return number if value in (TASK, JOB) else value
+
+
+@pytest.fixture(scope="module")
+def door(server: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+    """One service on TCP, where a request without a token has no identity at all."""
+    url = new_database(server, template)
+    engine, home = connect(url), tmp_path_factory.mktemp("home")
+    world = make_world(engine, home)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    headers = _prepare(world, address)
+    try:
+        with running(world), httpx.Client(base_url=f"http://{address}", timeout=60) as client:
+            yield Door(world, client, headers)
+    finally:
+        Home(home).discard()
+        engine.dispose()
+        drop_database(server, url)
+
+
+def _prepare(world: World, address: str) -> dict[str, dict[str, str]]:
+    [task] = put(world, good())
+    put_file_dataset(world, MADE, {"one": b"1"}, "SITE_A_DATADISK")
+    with world.engine.begin() as tx:
+        knobs.put(tx, "api.listen", address, "olga")
+        users.put_user(tx, "paul", "production")
+        users.put_user(tx, "olga", "operator")
+        tx.execute(text("INSERT INTO jedi_datasets (jeditaskid, datasetname, type, status) "
+                        "VALUES (:task, :name, 'output', 'defined')"),
+                   {"task": task, "name": MADE})  # fmt: skip
+        tx.execute(text("INSERT INTO jedi_retry_rules (rule_id, active, error_code, action) "
+                        "VALUES (5, true, 'x', 'no_retry')"))  # fmt: skip
+        made = {
+            "pilot": users.put_token(tx, "pilot", site="SITE_A"),
+            "reader": access.put_user_token(tx, "olga", None, "read", 600.0),
+            "user": access.put_user_token(tx, "bea", None, "all", 600.0),
+            "owner": access.put_user_token(tx, "anna", None, "all", 600.0),
+            "production": access.put_user_token(tx, "paul", None, "all", 600.0),
+            "operator": access.put_user_token(tx, "olga", None, "all", 600.0),
+        }
+    known = {name: {"Authorization": f"Bearer {token}"} for name, token in made.items()}
+    return {"nobody": {}, "wrong": {"Authorization": "Bearer " + "x" * 43}, **known}
+
+
+def expected(row: Row) -> dict[str, str]:
+    """The outcome for each identity. The token for reading is an operator's: its scope alone
+    stands in the way."""
+    users_ = {name: "done" if name in MAY[row.rule] else "refused" for name in ROLES}
+    reader = "done" if row.scope == "read" else "scope_too_small"
+    return {"nobody": "no_token", "wrong": "bad_token", "pilot": "not_a_user", "reader": reader,
+            **users_}  # fmt: skip
+
+
+STATUS = {"no_token": 401, "bad_token": 401, "not_a_user": 403, "scope_too_small": 403}
+
+
+def outcome(answer: httpx.Response, row: Row) -> str:
+    """The outcome of an answer; of an operation on many tasks, that of its one task."""
+    said = answer.json()
+    if answer.status_code in (401, 403):
+        code = str(said["code"])
+        if STATUS.get(code) == answer.status_code:
+            return code
+        return "refused" if answer.status_code == 403 else f"401 {code}"
+    if isinstance(said, list) and [
+        one for one in said if isinstance(one, dict) and one.get("error") == "forbidden"
+    ]:
+        return "refused"
+    return "done" if answer.status_code in row.done else f"{answer.status_code} {said}"
+
+
+@pytest.mark.parametrize("name", sorted(BY_NAME))
+def test_identities_get_what_the_rule_allows(door: Door, name: str) -> None:
+    row = ROWS[name]
+    found = {who: outcome(door.ask(who, name), row) for who in expected(row)}
+    assert found == expected(row)
+
+
+@pytest.mark.parametrize("name", sorted(name for name in ROWS if places(ROWS[name])))
+def test_strangers_learn_nothing_of_tasks(door: Door, name: str) -> None:
+    """`A stranger learns neither that a task exists nor its owner's name from an error`: the answer
+    about a task is the same, byte for byte, as that about none."""
+    task = fresh(door.world, ROWS[name])
+    for stranger in ("nobody", "wrong", "pilot"):
+        there, absent = door.ask(stranger, name, task), door.ask(stranger, name, MISSING)
+        assert (there.status_code, there.content) == (absent.status_code, absent.content)
+        assert "anna" not in there.text and str(task) not in there.text
+
+
+def test_every_operation_stands_in_the_table_of_this_test(door: Door) -> None:
+    """A new operation needs a row above: its rule, its scope, and arguments."""
+    document = door.client.get("/openapi.json").json()["paths"]
+    routes = {
+        route["operationId"]: (route["x-policy"], route["x-scope"])
+        for methods in document.values() for route in methods.values() if "x-policy" in route
+    }  # fmt: skip
+    rules = {name: (POLICY.get(row.rule, row.rule), row.scope) for name, row in ROWS.items()}
+    rules |= {name: ("self", ROWS[name].scope) for name in ("user.notices", "user.notify")}
+    assert routes == rules
+
+
+def test_every_route_belongs_to_an_operation(world: World) -> None:
+    """A route that no row of the table makes has no policy."""
+    found = {
+        (method, path)
+        for route in create_app(world).routes
+        for method in (getattr(route, "methods", None) or {"ANY"}) - {"HEAD"}
+        if (path := getattr(route, "path", "")) not in OTHERS
+    }  # a route without methods, such as a mount, takes all of them
+    assert found == {(one.method, one.path) for one in OPERATIONS}
+    assert all(one.policy.sentence and one.policy.name for one in OPERATIONS)
