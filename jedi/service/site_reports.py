@@ -84,7 +84,7 @@ class SiteAttribute:
 
 
 @dataclass(frozen=True, slots=True)
-class LinkFigure:
+class LinkSummary:
     """A figure of the link from `src` to `dst`, and the time of its measurement."""
 
     src: str
@@ -104,9 +104,9 @@ def endpoint_summaries(tx: Connection) -> list[EndpointSummary]:
     return typed(EndpointSummary, sites.list_endpoints(tx))
 
 
-def link_figures(tx: Connection, place: str | None) -> list[LinkFigure]:
+def link_figures(tx: Connection, place: str | None) -> list[LinkSummary]:
     """Return the figures of all links, or of the links from and to one place."""
-    return typed(LinkFigure, sites.list_links(tx, place))
+    return typed(LinkSummary, sites.list_links(tx, place))
 
 
 def site_report(tx: Connection, name: str) -> SiteReport:

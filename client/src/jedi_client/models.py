@@ -168,7 +168,7 @@ class OneJob:
 
 
 @dataclass(frozen=True, slots=True)
-class LinkFigure:
+class LinkSummary:
     """A figure of the link from `src` to `dst`, and the time of its measurement."""
 
     src: str

@@ -24,7 +24,7 @@ from jedi_client.models import (
     JobSummary,
     KnobChange,
     KnobValue,
-    LinkFigure,
+    LinkSummary,
     Me,
     NamedDataset,
     NewToken,
@@ -260,13 +260,13 @@ class Client(Transport):
         self,
         *,
         place: str | None = None,
-    ) -> list[LinkFigure]:
+    ) -> list[LinkSummary]:
         """List the figures of links; `place`: only of the links from and to it."""
         return self.call(
             "GET", "/v1/links",
             {},
             {"place": place},
-            list[LinkFigure],
+            list[LinkSummary],
         )
 
     def link_import(

@@ -78,7 +78,7 @@ def put_endpoints(call: Call, text: FileText, comment: Comment = None) -> list[A
 
 
 @operation("link.list", "GET", "/v1/links", ANYBODY)
-def links(call: Call, place: NameText | None = None) -> list[site_reports.LinkFigure]:
+def links(call: Call, place: NameText | None = None) -> list[site_reports.LinkSummary]:
     """List the figures of links; `place`: only of the links from and to it."""
     return site_reports.link_figures(call.tx, place)
 

@@ -10,7 +10,7 @@ from jedi.service import users
 from jedi.service.operations.arguments import NameText, RowId
 from jedi.service.operations.table import ANYBODY, OPERATOR, SELF, Call, operation
 
-Text = Annotated[str, Field(max_length=2_000, pattern=r"^[^\x00]*$")]
+NoticeText = Annotated[str, Field(max_length=2_000, pattern=r"^[^\x00]*$")]
 
 
 @operation("user.list", "GET", "/v1/users", ANYBODY)
@@ -24,7 +24,7 @@ def change(
     call: Call,
     user: NameText,
     role: Literal["user", "production", "operator"] | None = None,
-    gridpref: Text | None = None,
+    gridpref: NoticeText | None = None,
     running_jobs: RowId | None = None,
 ) -> users.User:
     """Set the role of a user, special permissions, and the limit of running jobs (0: none).
@@ -43,8 +43,8 @@ def notices(call: Call, user: NameText) -> users.NotificationSettings:
 def notify(
     call: Call,
     user: NameText,
-    mail: Text | None = None,
-    webhook: Text | None = None,
+    mail: NoticeText | None = None,
+    webhook: NoticeText | None = None,
     about: Literal["tasks", "jobs"] | None = None,
 ) -> users.NotificationSettings:
     """Send a user notices of tasks, or also of jobs, by mail or to a webhook; '' ends it. Omitted
