@@ -14,7 +14,7 @@ from jedi.api.connections import UNIX
 from jedi.core.errors import Forbidden, JediError
 from jedi.core.settings import account_name
 from jedi.service import access
-from jedi.service.operations.table import Caller
+from jedi.service.operations.table import KnownCaller
 from jedi.taskbuffer.db.engine import at_once
 
 _BEARER = re.compile(r"bearer +(\S{1,8192}) *", re.IGNORECASE)
@@ -26,7 +26,7 @@ class CallerAuthentication:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def __call__(self, request: Request) -> Caller:
+    async def __call__(self, request: Request) -> KnownCaller:
         """The caller. Forbidden, the body unread. A token comes before the peer's account."""
         header = request.headers.get("authorization")
         found = _BEARER.fullmatch(header or "")
@@ -41,10 +41,10 @@ class CallerAuthentication:
         except JediError as error:
             await refuse(request, error)
 
-    def _by_token(self, token: str) -> Caller:
+    def _by_token(self, token: str) -> KnownCaller:
         with at_once(self._engine) as tx:
             return access.identify(tx, token)
 
 
-def _by_account(uid: int) -> Caller:
-    return Caller(account_name(uid), "socket")
+def _by_account(uid: int) -> KnownCaller:
+    return KnownCaller(account_name(uid), "socket")

@@ -29,7 +29,7 @@ from jedi.api.openapi import describe_operation
 from jedi.core.errors import BadInput, Problem
 from jedi.host.home import Home
 from jedi.service.operations.all_operations import OPERATIONS
-from jedi.service.operations.table import Call, Caller, FileContent, Operation
+from jedi.service.operations.table import Call, FileContent, KnownCaller, Operation
 from jedi.taskbuffer.users import audit
 
 UPLOADS_MAX = 512 * 2**20
@@ -104,7 +104,7 @@ def _run(
     operation: Operation,
     world: World,
     home: Home,
-    caller: Caller,
+    caller: KnownCaller,
     origin: Origin,
     request: Request,
     body: bytearray,
@@ -124,7 +124,7 @@ def _change(
     operation: Operation,
     world: World,
     home: Home,
-    caller: Caller,
+    caller: KnownCaller,
     origin: Origin,
     arguments: dict[str, Any],
 ) -> bytes:

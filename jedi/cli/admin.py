@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from jedi_client.cli.common import Json, application, read_file, show, table
 
 from jedi.cli import notify
-from jedi.cli.common import Json, application, read_file, show, table, transaction
+from jedi.cli.database import transaction
 from jedi.cli.queue import queue_app
 from jedi.core.errors import JediError
 from jedi.core.settings import Settings, caller

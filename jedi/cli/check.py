@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from jedi_client.cli.common import NO, Json, console, show, table
 
-from jedi.cli.common import NO, Json, console, show, table, transaction
+from jedi.cli.database import transaction
 
 
 def check(

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from jedi_client.cli.common import NO, Json, application, show, table
 
-from jedi.cli.common import NO, Json, application, database, show, table
+from jedi.cli.database import database
 from jedi.core.settings import caller
 
 agent_app = application("The agents: each moves tasks or jobs from one status to the next.")

@@ -8,10 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-
-from jedi.cli import admin, components, network, retry_rule, snapshot, watchdog
-from jedi.cli.check import check
-from jedi.cli.common import (
+from jedi_client.cli.common import (
     NO,
     Json,
     Version,
@@ -21,8 +18,11 @@ from jedi.cli.common import (
     run,
     show,
     table,
-    transaction,
 )
+
+from jedi.cli import admin, components, network, retry_rule, snapshot, watchdog
+from jedi.cli.check import check
+from jedi.cli.database import transaction
 from jedi.cli.replay import replay
 from jedi.cli.simulate import simulate
 from jedi.core import clock

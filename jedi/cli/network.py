@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from jedi_client.cli.common import Json, application, read_file, show
 
 from jedi.cli.admin import ChangeComment, ImportedFile, show_changes, show_columns
-from jedi.cli.common import Json, application, read_file, show, transaction
+from jedi.cli.database import transaction
 from jedi.core.settings import Settings, caller
 
 endpoint_app = application("Storage endpoints of sites.")

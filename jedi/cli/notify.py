@@ -6,8 +6,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from jedi_client.cli.common import Json, show
 
-from jedi.cli.common import Json, show, transaction
+from jedi.cli.database import transaction
 from jedi.core.settings import caller
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from jedi_client.cli.common import Json, application, read_file, show, table
+from jedi_client.cli.task_common import task_ids
 
-from jedi.cli.common import Json, application, read_file, show, table, transaction
-from jedi.cli.task_common import task_ids
+from jedi.cli.database import transaction
 from jedi.core.settings import caller
 
 queue_app = application("Work queues: shares and limits of the workload.")

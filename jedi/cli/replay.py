@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
+from jedi_client.cli.brokerage import OtherKnobs, OtherSites, show_differences, show_sites
+from jedi_client.cli.common import NO, Json, console, show
 
-from jedi.cli.brokerage import OtherKnobs, OtherSites, show_differences, show_sites
-from jedi.cli.common import NO, Json, console, show, transaction
+from jedi.cli.database import transaction
 
 if TYPE_CHECKING:
     from jedi.service.replay import Replay
@@ -49,5 +50,5 @@ def _tell(found: Replay, *, other: bool) -> None:
         print_line(f"replay    differs at {', '.join(found.departures)}")
     if other:
         print_line(f"then      {', '.join(site for site, _ in found.chosen) or 'no site'}")
-        show_differences(found.differences)
-    show_sites(found.sites, [site for site, _ in found.chosen])
+        show_differences(cast(Any, found.differences))
+    show_sites(cast(Any, found.sites), [site for site, _ in found.chosen])

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from jedi_client.cli.common import Json, application, cell, read_file, show, table
+from jedi_client.cli.task_common import task_ids
 
 from jedi.cli.admin import ImportedFile
-from jedi.cli.common import Json, application, cell, read_file, show, table, transaction
-from jedi.cli.task_common import task_ids
+from jedi.cli.database import transaction
 from jedi.core.settings import caller
 
 if TYPE_CHECKING:

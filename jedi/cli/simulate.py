@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-
-from jedi.cli.common import NO, Json, cleaning_up, console, read_file, show, table
+from jedi_client.cli.common import NO, Json, cleaning_up, console, read_file, show, table
 
 if TYPE_CHECKING:
     from jedi.simulator.measure import SimulationOutcome

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from jedi_client.cli.common import application
 
-from jedi.cli.common import application, reading
+from jedi.cli.database import reading
 
 snapshot_app = application("The data that brokers use, as a file for `jedi-task plan`.")
 GROUPS = {"snapshot": snapshot_app}

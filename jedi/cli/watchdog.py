@@ -9,8 +9,9 @@ from functools import partial
 from typing import Annotated
 
 import typer
+from jedi_client.cli.common import Json, application, show, table
 
-from jedi.cli.common import Json, application, show, table, transaction
+from jedi.cli.database import transaction
 
 app = application("The dogs of the WatchDog: each does one check at regular intervals.")
 

@@ -1,47 +1,30 @@
-"""Errors carry a code, a sentence and their facts as fields."""
+"""Errors carry a code, a sentence and their facts as fields. Those that a caller of the service
+meets are declared in the client."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from jedi_client.errors import (
+    BadInput,
+    Forbidden,
+    JediError,
+    NotFound,
+    Problem,
+    Refused,
+    Unreachable,
+)
 
-
-class JediError(Exception):
-    """Something a person can act on: `code` can be counted, the sentence can be read."""
-
-    code = "error"
-
-    def __init__(self, sentence: str, /, *, code: str | None = None, **facts: Any) -> None:
-        super().__init__(sentence)
-        self.sentence = sentence
-        self.facts = facts
-        if code is not None:
-            self.code = code
-
-
-class NotFound(JediError):
-    """What was asked for does not exist."""
-
-    code = "not_found"
-
-
-class Forbidden(JediError):
-    """The caller may not do this."""
-
-    code = "forbidden"
-
-
-class Refused(JediError):
-    """The request is well formed but the present state does not allow it."""
-
-    code = "refused"
-
-
-class Unreachable(JediError):
-    """A service this process needs does not answer."""
-
-    code = "unreachable"
+__all__ = [
+    "BadInput",
+    "Forbidden",
+    "JediError",
+    "LockLost",
+    "NotFound",
+    "NotWritten",
+    "NotYet",
+    "Problem",
+    "Refused",
+    "Unreachable",
+]
 
 
 class NotYet(Unreachable):
@@ -65,29 +48,3 @@ class NotWritten(Exception):
             f"the database did not take what was to be written ({kind}): the agent's log tells why"
         )
         self.passing = passing
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One mistake in an input: where, what was there, the rule, and what to do."""
-
-    path: str
-    value: Any
-    rule: str
-    remedy: str
-
-    def __str__(self) -> str:
-        shown = repr(self.value)
-        shown = shown if len(shown) <= 60 else shown[:57] + "..."
-        end = "" if self.remedy.endswith("?") else "."
-        return f"{self.path}: {shown}: {self.rule}. {self.remedy}{end}"
-
-
-class BadInput(JediError):
-    """An input is wrong; all its mistakes at once, nothing stored."""
-
-    code = "bad_input"
-
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("\n".join(str(p) for p in self.problems), problems=self.problems)

@@ -63,7 +63,7 @@ class Demo:
         self, program: str, *words: str, show: bool = False, ok: tuple[int, ...] = (0,)
     ) -> str:
         """Run `jedi` or `jedi-task`; its output is returned, or shown as it comes."""
-        module = {"jedi": "jedi.cli.jedi", "jedi-task": "jedi.cli.task"}[program]
+        module = {"jedi": "jedi.cli.jedi", "jedi-task": "jedi_client.cli.task"}[program]
         done = subprocess.run(
             [sys.executable, "-c", f"from {module} import main; main()", *words],
             env=self.environment, stdout=None if show else subprocess.PIPE, text=True, check=False,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from jedi.core.errors import BadInput, Forbidden, NotFound, Problem
-from jedi.service.operations.table import SCOPES, Caller, Scope
+from jedi.service.operations.table import SCOPES, KnownCaller, Scope
 from jedi.taskbuffer.users import access
 from jedi.taskbuffer.users.access import TokenFacts
 
@@ -25,7 +25,7 @@ class NewToken:
     days: float
 
 
-def identify(tx: Connection, token: str) -> Caller:
+def identify(tx: Connection, token: str) -> KnownCaller:
     """The user behind a token. Forbidden if it is unknown, expired or revoked, or a pilot's."""
     found = access.holder(tx, token)
     if found is None:
@@ -35,7 +35,7 @@ def identify(tx: Connection, token: str) -> Caller:
     if found.stale_use:
         access.note_use(tx, token)
     scope: Scope = next((one for one in SCOPES if one == found.scope), "all")
-    return Caller(found.user_name, "token", scope)
+    return KnownCaller(found.user_name, "token", scope)
 
 
 def create_token(

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import Connection
 
+from jedi.core import strictyaml
 from jedi.core.errors import BadInput, Forbidden, Problem, Refused
 from jedi.core.suggest import suggest
 from jedi.service import tasks
-from jedi.service.sandbox import bundle
 from jedi.service.submission_checks import recheck
 from jedi.spec.tasks.incremental import change
-from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.sites import sites
 from jedi.taskbuffer.tasks import commands, new_tasks, preprocessing
@@ -120,14 +118,21 @@ def _must_be_preprocessed(tx: Connection, jedi_task_id: int) -> None:
         )
 
 
-def keep_code(tx: Connection, files: Sequence[str], base_dir: Path) -> str:
-    """Store local files, relative to `base_dir`, as the new sandbox of a task. Return its sha256,
-    an argument of the command. BadInput: a file is not there, or not plain."""
-    sandbox, problems = bundle(files, base_dir, int(knobs.load(tx)["sandbox.max_mb"]))
-    if sandbox is None or problems:
+def settings(written: Sequence[str]) -> dict[str, Any]:
+    """Parameters from texts KEY=VALUE, their values as in a task file. BadInput."""
+    found: dict[str, Any] = {}
+    problems: list[Problem] = []
+    for one in written:
+        key, equals, value = one.partition("=")
+        try:
+            found[key] = strictyaml.load(value, f"--set {key}")
+        except BadInput as bad:
+            problems += bad.problems
+        if not equals:
+            problems.append(Problem("--set", one, "is KEY=VALUE", "Write nFilesPerJob=2"))
+    if problems:
         raise BadInput(problems)
-    new_tasks.put_sandbox(tx, sandbox.sha256, sandbox.data)
-    return sandbox.sha256
+    return found
 
 
 def _wrong(name: str, arguments: Mapping[str, Any]) -> Iterator[Problem]:

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
+from jedi_client.sandbox import Sandbox
 from sqlalchemy import Connection
 
 from jedi.core.errors import Problem
 from jedi.service.commands import command
-from jedi.service.sandbox import Sandbox
 from jedi.spec.tasks.incremental import CHANGEABLE, INPUTS, same_but_inputs
 from jedi.spec.tasks.params import TaskParams
 from jedi.spec.tasks.text import examine

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from jedi_client.sandbox import Sandbox
 from sqlalchemy import Connection
 
 from jedi.core.errors import BadInput, NotFound, Problem
@@ -13,7 +14,7 @@ from jedi.core.suggest import suggest
 from jedi.ddm.interface import DDM
 from jedi.service import resubmission
 from jedi.service.resubmission import Earlier
-from jedi.service.sandbox import LocalFiles, Sandbox, packed
+from jedi.service.sandbox import LocalFiles, packed
 from jedi.service.submission_checks import limits, paths, person, places
 from jedi.service.submission_warnings import cautions
 from jedi.spec.scheduling.priority import task_priority

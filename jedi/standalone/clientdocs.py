@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import types
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import MISSING, fields, is_dataclass
@@ -11,6 +12,9 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
 
+from jedi.core import states
+from jedi.core.holds import FAULTS
+from jedi.service import waiting
 from jedi.service.operations.all_operations import OPERATIONS
 from jedi.service.operations.table import Call, FileContent, Operation
 
@@ -44,6 +48,20 @@ def operations_module() -> str:
         '    """A service, one method an operation. Each may raise any JediError."""\n',
         body,
     ])  # fmt: skip
+
+
+def statuses_module() -> str:
+    """client/…/statuses.py: words that commands complete and look for."""
+    sets = {"TASK_FINAL": states.TASK.final, "TASK_SETTLED": waiting.SETTLED,
+            "JOB_LIVE": states.JOB_LIVE, "FAULTS": FAULTS}  # fmt: skip
+    words = {"TASK_STATUSES": states.TASK_STATES, "JOB_STATUSES": states.JOB.states}
+    parts = [_HEAD.format("Statuses, and reasons at which an agent failed."), _FUTURE]
+    for name, meanings in words.items():
+        rows = "".join(f"    {json.dumps(k)}: {json.dumps(v)},\n" for k, v in meanings.items())
+        parts.append(f"{name} = {{\n{rows}}}")
+    for name, members in sets.items():
+        parts.append(f"{name} = frozenset({json.dumps(sorted(members))})")
+    return "\n".join(parts) + "\n"
 
 
 def api_page() -> Iterator[str]:

@@ -28,7 +28,12 @@ from jedi.core.states import Edge, Machine
 from jedi.spec.tasks import reference, unsupported
 from jedi.standalone import dogdocs, pgidocs, simulatordocs
 from jedi.standalone.brokerdocs import brokerage_page
-from jedi.standalone.clientdocs import api_page, models_module, operations_module
+from jedi.standalone.clientdocs import (
+    api_page,
+    models_module,
+    operations_module,
+    statuses_module,
+)
 from jedi.standalone.knobclasses import knob_values_module
 from jedi.standalone.scratch import database
 from jedi.standalone.statementdocs import statements_page
@@ -57,6 +62,7 @@ def pages(tx: Connection, root: Path = ROOT) -> dict[Path, str]:
         root / "docs/api.md": _page(api_page()),
         root / "client/src/jedi_client/models.py": models_module(),
         root / "client/src/jedi_client/operations.py": operations_module(),
+        root / "client/src/jedi_client/statuses.py": statuses_module(),
         root / "docs/columns.md": columns_page(),
         root / "docs/states.md": states_page(),
         root / "docs/reasons.md": reasons_page(),

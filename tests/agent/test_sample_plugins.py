@@ -34,7 +34,7 @@ jobParameters:
 FIND = "from jedi.agent import plugins; print(plugins.find({room!r}, 'sample', 'user').__module__)"
 CAMPAIGN = """
 from sqlalchemy import text
-from jedi.cli.common import transaction
+from jedi.cli.database import transaction
 with transaction() as tx:
     print(tx.scalar(text("SELECT campaign FROM jedi_tasks")))
 """
@@ -71,7 +71,7 @@ class Place:
 
     def task(self, *words: str) -> Any:
         """What `jedi-task` tells as JSON."""
-        program = "import sys; from jedi.cli.task import main; main()"
+        program = "import sys; from jedi_client.cli.task import main; main()"
         return json.loads(self.run(self.python, "-c", program, *words, "--json"))
 
     def found(self) -> dict[str, str]:

@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 import typer
+from jedi_client.cli.common import table
 from sqlalchemy import Engine, text
 from support.cli_jedi import Shell
 from support.job_rows import make_jobs
 
-from jedi.cli.common import table
 from jedi.cli.jedi import app
 from jedi.core import clock
 from jedi.core.knobs import KNOBS

@@ -9,6 +9,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from jedi_client.cli import job
+from jedi_client.cli.common import console
+from jedi_client.cli.job_log import news
+from jedi_client.cli.task_common import job_ids
+from jedi_client.terminal import harmless
 from sqlalchemy import Engine, text
 from support.commanding import OWNER, ask, cycle, everything, files, running
 from support.commanding import jobs as command_jobs
@@ -16,13 +21,8 @@ from support.helpers import Run, script, unguard
 from support.job_rows import Made, make_jobs
 
 from jedi.agent.base import World
-from jedi.cli import job
-from jedi.cli.common import console
-from jedi.cli.job_log import news
-from jedi.cli.task_common import job_ids
 from jedi.core.errors import Forbidden, NotFound
 from jedi.core.settings import caller
-from jedi.core.terminal import harmless
 from jedi.jobdispatcher.agent import Adder
 from jedi.service import check, jobs, why
 from jedi.spec.jobs.wire import Beat, Report, Resources
@@ -32,9 +32,11 @@ from jedi.taskbuffer.users import users
 
 
 @pytest.fixture
-def run(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Run]:
     """Runs `jedi-job` in the world."""
-    return script(job.main, "jedi-job", world, monkeypatch, capsys)
+    yield from script(job.main, "jedi-job", world, monkeypatch, capsys)
 
 
 @pytest.fixture

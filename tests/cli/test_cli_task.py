@@ -15,19 +15,19 @@ import sys
 import tarfile
 import termios
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from jedi_client.cli import task
+from jedi_client.cli.task_common import statuses, task_ids
 from sqlalchemy import Connection, Engine, text
 from support.cli_task import HELLO
 from support.helpers import Run, put_file_dataset, script, unguard
 from support.job_rows import Made, make_jobs
 
 from jedi.agent.base import World
-from jedi.cli import task
-from jedi.cli.task_common import statuses, task_ids
 from jedi.core.settings import caller
 from jedi.taskbuffer.jobs.job_ends import JobEnd, end_jobs
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
@@ -38,9 +38,11 @@ COMMAND = Path(sys.executable).with_name("jedi-task")
 
 
 @pytest.fixture
-def run(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Run]:
     """Runs `jedi-task` in the world."""
-    return script(task.main, "jedi-task", world, monkeypatch, capsys)
+    yield from script(task.main, "jedi-task", world, monkeypatch, capsys)
 
 
 @pytest.fixture
@@ -545,7 +547,7 @@ def test_every_verb_has_an_example_and_json() -> None:
 
 def test_listing_imports_nothing_that_it_does_not_need(run: Run) -> None:
     """It is to feel instant: half a second for the interpreter, SQLAlchemy, psycopg and Typer."""
-    listed = "import sys; from jedi.cli import task; sys.argv = ['', 'list']\n" \
+    listed = "import sys; from jedi_client.cli import task; sys.argv = ['', 'list']\n" \
              "try: task.main()\nfinally: print(*sys.modules)"  # fmt: skip
     told = subprocess.run([sys.executable, "-c", listed], capture_output=True, text=True,
                           timeout=60, check=True)  # fmt: skip

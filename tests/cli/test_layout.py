@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
-from jedi.cli import layout
-from jedi.cli.pace import Pace, span
+from jedi_client.cli import layout
+from jedi_client.cli.pace import Pace, span
 
 
 def test_the_least_important_columns_go_first() -> None:

@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from jedi.cli.task_commands import _settings
 from jedi.core import strictyaml
 from jedi.core.errors import BadInput
 from jedi.ddm import sidecar
+from jedi.service.commands import settings
 from jedi.simulator.knobsets import read_knobs
 from jedi.simulator.scenario import read_scenario
 from jedi.spec.jobs.retry_rules import read_rules
@@ -167,7 +167,7 @@ READERS: dict[str, Callable[[Path, str], object]] = {
     "scenario": lambda _, text: read_scenario(text),
     "knobs": _knobs,
     "sidecar": _sidecar,
-    "setting": lambda _, text: _settings([f"nFiles={text}"]),
+    "setting": lambda _, text: settings([f"nFiles={text}"]),
 }
 """All that read what people write."""
 

@@ -27,7 +27,7 @@ SEVERAL_DOORS = {"watchdog"}
 """Every dog is a door of its own."""
 
 THIRD_PARTY = {
-    "core": {"yaml", "structlog"},
+    "core": {"yaml", "structlog", "jedi_client"},
     "spec": {"pydantic", "pydantic_core", "numpy", "sqlglot", "croniter"},
 }
 """What the lowest floors may use besides the standard library."""

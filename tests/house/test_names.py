@@ -12,8 +12,9 @@ from typing import Any, get_args
 
 import pytest
 import typer
+from jedi_client.cli import job, task
 
-from jedi.cli import jedi, job, task
+from jedi.cli import jedi
 from jedi.core import pgi, states
 from jedi.core.knobs import KNOBS
 from jedi.spec.sites import site_file

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jedi_client.cli import task as task_cli
 from sqlalchemy import text
 from support import resubmission
 from support.generating import SECOND, Catalogue, catalogue, document, generate, ready, rows, use
@@ -25,7 +26,6 @@ from jedi.agent.base import World
 from jedi.brokerage.agent import TaskBroker
 from jedi.brokerage.record import lottery_seed
 from jedi.cli import jedi as cli
-from jedi.cli import task as task_cli
 from jedi.core.errors import BadInput, JediError, NotFound
 from jedi.core.settings import caller
 from jedi.ddm.interface import DatasetInfo, FileInfo, Replica

@@ -4,15 +4,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
+from jedi_client.cli import task as cli
 from sqlalchemy import Engine, text
 from support.helpers import Run, script, unguard
 from support.job_rows import Made, make_jobs
 
 from jedi.agent.base import World
-from jedi.cli import task as cli
 from jedi.core.errors import BadInput, Forbidden, NotFound, Refused
 from jedi.core.settings import caller
 from jedi.service import check
@@ -38,8 +39,10 @@ def made(world: World) -> Made:
 
 
 @pytest.fixture
-def run(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    return script(cli.main, "jedi-task", world, monkeypatch, capsys)
+def run(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Run]:
+    yield from script(cli.main, "jedi-task", world, monkeypatch, capsys)
 
 
 def test_jobs_that_wait_follow(run: Run, made: Made, engine: Engine) -> None:

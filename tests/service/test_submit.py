@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 import yaml
+from jedi_client.sandbox import bundle
 from sqlalchemy import Engine, text
 from support.helpers import put_file_dataset
 
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, Forbidden, NotFound, Problem, Refused
 from jedi.service import commands, submission, tasks
-from jedi.service.sandbox import bundle
 from jedi.service.submission import Submitted
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import users

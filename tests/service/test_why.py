@@ -10,13 +10,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from jedi_client.cli import task as cli
 from sqlalchemy import text
 from support.generating import catalogue, document, generate, ready, rows, use
 from support.situations import set_sites, soon
 from support.task_rows import good, put
 
 from jedi.agent.base import World
-from jedi.cli import task as cli
 from jedi.core.errors import NotFound, Unreachable
 from jedi.core.holds import BY_REASON, BY_STATUS, HOLDS
 from jedi.core.reasons import REASONS

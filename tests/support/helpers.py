@@ -6,7 +6,7 @@ import json
 import sys
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from jedi.core.states import Machine
 from jedi.ddm.filesystem import FileSystemDDM
 from jedi.ddm.interface import FileInfo
 from jedi.taskbuffer.housekeeping import knobs
+from support.service_process import served
 
 
 def add_site(tx: Connection, site: str, endpoint: str, root: Path, **attributes: object) -> None:
@@ -171,9 +172,10 @@ def script(
     world: World,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> Run:
-    """Runs the console script `name` in the world."""
+) -> Iterator[Run]:
+    """Runs the console script `name` against the world's service."""
     monkeypatch.setenv("JEDI_DATABASE_URL", world.settings.database_url or "")
+    monkeypatch.setenv("JEDI_HOME", str(world.settings.home))
 
     def run(*words: object) -> Answer:
         monkeypatch.setattr(sys, "argv", [name, *map(str, words)])
@@ -183,4 +185,5 @@ def script(
         assert "Traceback" not in printed.err
         return Answer(int(end.value.code or 0), printed.out, printed.err)
 
-    return run
+    with served(world):
+        yield run

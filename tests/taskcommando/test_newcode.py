@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from jedi_client.cli.task import main
 from support.helpers import Run, put_file_dataset, script
 from support.resubmission import submit
 from support.task_rows import INPUT, OUTPUT, good
 
 from jedi.agent.base import World
-from jedi.cli.task import main
 from jedi.core.errors import BadInput
 from jedi.service.newcode import lacking
 from jedi.spec.tasks.text import validate
@@ -27,8 +28,10 @@ def test_what_a_command_lacks() -> None:
 
 
 @pytest.fixture
-def run(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    return script(main, "jedi-task", world, monkeypatch, capsys)
+def run(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Run]:
+    yield from script(main, "jedi-task", world, monkeypatch, capsys)
 
 
 def test_new_code_without_what_the_command_runs_is_warned_of(

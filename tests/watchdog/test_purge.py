@@ -14,6 +14,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from jedi_client.cli import job as job_cli
+from jedi_client.cli import task as task_cli
 from sqlalchemy import text
 from structlog.testing import capture_logs
 from support.helpers import put_file_dataset
@@ -23,8 +25,6 @@ from support.task_rows import row_of
 from support.working import ENDPOINT, cycle
 
 from jedi.agent.base import World
-from jedi.cli import job as job_cli
-from jedi.cli import task as task_cli
 from jedi.core import clock
 from jedi.core.errors import Forbidden, NotFound, Refused
 from jedi.service import cleaning, commands, config, jobs, tasks
@@ -250,8 +250,8 @@ def test_by_hand(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("jedi.cli.job.caller", lambda: OWNER)
-    monkeypatch.setattr("jedi.cli.task_results.caller", lambda: OWNER)
+    monkeypatch.setattr("jedi_client.cli.job.caller", lambda: OWNER)
+    monkeypatch.setattr("jedi_client.cli.task_results.caller", lambda: OWNER)
     first, _ = jobs_of(world, done)
     code, out = run(job_cli, "output", first, "--json")
     [file] = json.loads(out)

@@ -411,6 +411,20 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True)
+class Parameter:
+    """A key: where it stands, what it may be, its default (None: none), what it means. `code`: its
+    letters in the text of split rules."""
+
+    where: str
+    key: str
+    mandatory: bool
+    values: str
+    default: Any
+    meaning: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
 class Span:
     """The least and the largest value of a quantity over all jobs."""
 
@@ -538,6 +552,22 @@ class Recovered:
 
     tasks: list[Recovery]
     gone: list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A task that wants jobs; `ratio` is usage over allocation of its share, `reason` explains its
+    position."""
+
+    jedi_task_id: int
+    task_name: str
+    user_name: str
+    status: str
+    share: str
+    ratio: float | None
+    priority: int
+    reason: str
+    next_run_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

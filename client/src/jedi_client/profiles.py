@@ -77,7 +77,7 @@ def chosen(server: str | None = None, name: str | None = None) -> Profile:
     """The service to ask: `server`, else the profile `name` or JEDI_PROFILE, else JEDI_URL, else
     the unix socket of JEDI_HOME if it is there, else the default profile.
 
-    JEDI_TOKEN is the token of a URL that no profile has. Source: docs/operate.md.
+    JEDI_TOKEN is the token of a URL that no profile has.
     """
     known = load()
     name = name or os.environ.get("JEDI_PROFILE")

@@ -7,9 +7,10 @@ from typing import Annotated
 
 from pydantic import Field
 
+from jedi.core.states import JOB
 from jedi.service import jobs, results
-from jedi.service.operations.table import ANYBODY, OWNER, Call, operation
-from jedi.service.operations.tasks import Days, Limit, TaskId
+from jedi.service.operations.table import ANYBODY, OWNER, Call, must_be_known, operation
+from jedi.service.operations.tasks import Days, MostRows, TaskId
 from jedi.taskbuffer.jobs.one_job import OneJob, OwnedJob
 from jedi.taskbuffer.reports.listings import FileSummary
 
@@ -18,14 +19,21 @@ PandaIds = Annotated[list[TaskId], Field(min_length=1, max_length=10_000)]
 
 @operation("job.list", "GET", "/v1/jobs", ANYBODY)
 def owned(
-    call: Call, user: str | None = None, status: list[str] | None = None, limit: Limit = 50
+    call: Call, user: str | None = None, status: list[str] | None = None, limit: MostRows = 50
 ) -> list[OwnedJob]:
     """List the newest jobs of a user, of all tasks; default: of the caller."""
+    must_be_known("status", status, JOB.states, "no such status of a job")
     return jobs.owned(call.tx, user or call.who, status, limit)
 
 
+@operation("job.look", "GET", "/v1/jobs/look", ANYBODY)
+def look(call: Call, panda_ids: PandaIds) -> list[OneJob]:
+    """Show jobs at a glance."""
+    return jobs.get(call.tx, panda_ids)
+
+
 @operation("job.newest", "GET", "/v1/jobs/newest", ANYBODY)
-def newest(call: Call, begins: str = "", limit: Limit = 50) -> list[tuple[int, str]]:
+def newest(call: Call, begins: str = "", limit: MostRows = 50) -> list[tuple[int, str]]:
     """List the caller's newest jobs whose ids begin so, with their statuses."""
     return jobs.newest(call.tx, call.who, begins, limit)
 

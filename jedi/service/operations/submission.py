@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
 
+from jedi_client.sandbox import Sandbox, verify
 from pydantic import BaseModel, Field
 
 from jedi.core import clock
 from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.service import collection, execution, newcode, planning, system_state
 from jedi.service.operations.table import ANYBODY, Call, operation
-from jedi.service.operations.tasks import TaskIds
+from jedi.service.operations.tasks import ManyTasks
 from jedi.service.planning import Alternative, PlanWithAlternative
-from jedi.service.sandbox import Sandbox, Uploaded, verify
+from jedi.service.sandbox import Uploaded
 from jedi.service.submission import Submitted
 from jedi.spec.tasks.text import MAX_CHARACTERS, examine, parse_text
 from jedi.taskbuffer.jobs import dispatch
@@ -27,7 +28,7 @@ SANDBOX_MAX = 512 * 2**20
 """Bytes of an upload; the knob sandbox.max_mb may ask for less."""
 SNAPSHOT_MAX = 64 * 2**20
 
-Format = Literal["yaml", "json"]
+TextFormat = Literal["yaml", "json"]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Text = Annotated[str, Field(max_length=MAX_CHARACTERS)]
 
@@ -36,7 +37,7 @@ class TaskText(BaseModel, extra="forbid"):
     """A task, or several, in a text; `name`: the file's, for errors."""
 
     text: Text
-    format: Format = "yaml"
+    format: TextFormat = "yaml"
     name: Annotated[str, Field(max_length=1_000)] = "task"
 
 
@@ -163,6 +164,6 @@ def plan(
 
 
 @operation("task.cautions", "POST", "/v1/tasks/cautions", ANYBODY, scope="submit")
-def cautions(call: Call, jedi_task_ids: TaskIds, sandbox: Sha256) -> list[str]:
+def cautions(call: Call, jedi_task_ids: ManyTasks, sandbox: Sha256) -> list[str]:
     """Warn of tasks whose commands do not use new code that is to replace theirs."""
     return newcode.cautions(call.tx, jedi_task_ids, sandbox)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,8 +18,9 @@ from typing import Any, Literal, TypeVar, get_type_hints
 from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 from sqlalchemy import Connection
 
-from jedi.core.errors import Forbidden
+from jedi.core.errors import BadInput, Forbidden, Problem
 from jedi.core.knobs import Knobs
+from jedi.core.suggest import suggest
 from jedi.ddm import factory
 from jedi.ddm.interface import DDM
 from jedi.host.home import Home
@@ -37,7 +38,7 @@ BODY_MAX = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class KnownCaller:
     """A known user: the way of the identity (socket, token, oidc), and the scope of the token."""
 
     user_name: str
@@ -50,7 +51,7 @@ class Call:
     """One request of a caller: its transaction, and the system as it is now."""
 
     tx: Connection
-    caller: Caller
+    caller: KnownCaller
     home: Home
     subject: str | None = None
     """The object of the request as the audit names it, such as `task 17`."""
@@ -208,3 +209,14 @@ def operation(
         return run
 
     return enter
+
+
+def must_be_known(
+    argument: str, given: Iterable[str] | None, known: Collection[str], rule: str
+) -> None:
+    """BadInput names unknown words of an argument, each with the nearest known one."""
+    listed = f"There are {', '.join(known)}"
+    problems = [Problem(argument, one, rule, suggest(one, known, listed))
+                for one in given or () if one not in known]  # fmt: skip
+    if problems:
+        raise BadInput(problems)

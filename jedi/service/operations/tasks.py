@@ -9,20 +9,23 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from jedi.core.errors import BadInput, JediError
-from jedi.service import cleaning, commands, priorities, tasks, waiting
+from jedi.core.states import JOB, TASK_STATES
+from jedi.service import cleaning, commands, priorities, queues, tasks, waiting
 from jedi.service import why as reasons
 from jedi.service.operations.table import (
     ANYBODY,
     OWNER,
     OWNER_OR_PRODUCTION,
     Call,
+    must_be_known,
     operation,
 )
+from jedi.spec.tasks import reference
 from jedi.taskbuffer.reports.listings import FileSummary, Step, TaskSummary
 
 TaskId = Annotated[int, Field(ge=1, le=2**63 - 1)]
-TaskIds = Annotated[list[TaskId], Field(min_length=1, max_length=10_000)]
-Limit = Annotated[int, Field(ge=1, le=tasks.MOST_ROWS)]
+ManyTasks = Annotated[list[TaskId], Field(min_length=1, max_length=10_000)]
+MostRows = Annotated[int, Field(ge=1, le=tasks.MOST_ROWS)]
 Days = Annotated[float, Field(ge=0, le=36_500)]
 PAGE = 1_000
 
@@ -34,10 +37,11 @@ def find(
     user: str | None = None,
     name: str | None = None,
     begins: str = "",
-    limit: Limit = PAGE,
+    limit: MostRows = PAGE,
 ) -> list[TaskSummary]:
     """List tasks, the newest first. `*` in a name matches anything; `begins`: digits with which
     ids begin."""
+    must_be_known("status", status, TASK_STATES, "no such status")
     return tasks.find(call.tx, user_name=user, name=name, statuses=status, begins=begins,
                       limit=limit)  # fmt: skip
 
@@ -50,9 +54,10 @@ def show(call: Call, jedi_task_id: TaskId) -> tasks.TaskDetails:
 
 @operation("task.jobs", "GET", "/v1/tasks/{jedi_task_id}/jobs", ANYBODY)
 def jobs(
-    call: Call, jedi_task_id: TaskId, status: list[str] | None = None, limit: Limit = PAGE
+    call: Call, jedi_task_id: TaskId, status: list[str] | None = None, limit: MostRows = PAGE
 ) -> list[tasks.JobSummary]:
     """List the jobs of a task."""
+    must_be_known("status", status, JOB.states, "no such status of a job")
     return tasks.jobs(call.tx, jedi_task_id, statuses=status, limit=limit)
 
 
@@ -69,7 +74,7 @@ def files(
     jedi_task_id: TaskId,
     type: list[str] | None = None,
     status: list[str] | None = None,
-    limit: Limit = PAGE,
+    limit: MostRows = PAGE,
 ) -> list[FileSummary]:
     """List the files of a task, inputs and outputs."""
     return tasks.files(call.tx, jedi_task_id, types=type, statuses=status, limit=limit)
@@ -87,8 +92,26 @@ def why(call: Call, jedi_task_id: TaskId) -> reasons.TaskHold:
     return reasons.why(call.tx, jedi_task_id)
 
 
+@operation("task.turns", "GET", "/v1/tasks/turns", ANYBODY)
+def turns(call: Call, limit: MostRows = PAGE) -> list[queues.Turn]:
+    """List the tasks that want jobs, in the order in which they get them."""
+    return queues.by_turn(call.tx, limit)
+
+
+@operation("task.parameters", "GET", "/v1/tasks/parameters", ANYBODY)
+def parameters(call: Call) -> list[reference.Parameter]:
+    """List the keys of a task with their values, defaults and meanings."""
+    return [*reference.parameters()]
+
+
+@operation("task.schema", "GET", "/v1/tasks/schema", ANYBODY)
+def schema(call: Call) -> dict[str, Any]:
+    """Show the JSON Schema of a task, for editors."""
+    return reference.schema()
+
+
 @operation("task.look", "GET", "/v1/tasks/look", ANYBODY)
-def look(call: Call, jedi_task_ids: TaskIds) -> list[waiting.Watched]:
+def look(call: Call, jedi_task_ids: ManyTasks) -> list[waiting.Watched]:
     """Show tasks at a glance, each with whether waiting for it is over."""
     return waiting.look(call.tx, jedi_task_ids)
 
@@ -131,14 +154,14 @@ def _answers(
 
 
 @operation("task.kill", "POST", "/v1/tasks/kill", OWNER)
-def kill(call: Call, jedi_task_ids: TaskIds, comment: str | None = None) -> list[Answered]:
+def kill(call: Call, jedi_task_ids: ManyTasks, comment: str | None = None) -> list[Answered]:
     """Kill tasks: their jobs end, and finished outputs stay."""
     return _command(call, "kill", jedi_task_ids, comment)
 
 
 @operation("task.finish", "POST", "/v1/tasks/finish", OWNER)
 def finish(
-    call: Call, jedi_task_ids: TaskIds, soft: bool = False, comment: str | None = None
+    call: Call, jedi_task_ids: ManyTasks, soft: bool = False, comment: str | None = None
 ) -> list[Answered]:
     """Finish tasks early with their present outputs; `soft` lets running jobs end."""
     return _command(call, "finish", jedi_task_ids, comment, soft=soft)
@@ -147,7 +170,7 @@ def finish(
 @operation("task.retry", "POST", "/v1/tasks/retry", OWNER_OR_PRODUCTION)
 def retry(
     call: Call,
-    jedi_task_ids: TaskIds,
+    jedi_task_ids: ManyTasks,
     keep: bool = False,
     sole: bool = False,
     discard: bool = False,
@@ -164,36 +187,38 @@ def retry(
 @operation("task.incexec", "POST", "/v1/tasks/incexec", OWNER)
 def incexec(
     call: Call,
-    jedi_task_ids: TaskIds,
+    jedi_task_ids: ManyTasks,
     parameters: dict[str, Any] | None = None,
+    settings: list[str] | None = None,
     sandbox: str | None = None,
     comment: str | None = None,
 ) -> list[Answered]:
-    """Continue tasks that have ended, with new files of their inputs or changed parameters."""
-    return _command(call, "incexec", jedi_task_ids, comment, parameters=parameters,
-                    sandbox=sandbox)  # fmt: skip
+    """Continue tasks that have ended, with new files of their inputs or changed parameters.
+    `settings`: parameters as KEY=VALUE, the values as in a task file."""
+    changed = {**(parameters or {}), **commands.settings(settings or ())}
+    return _command(call, "incexec", jedi_task_ids, comment, parameters=changed, sandbox=sandbox)
 
 
 @operation("task.pause", "POST", "/v1/tasks/pause", OWNER)
-def pause(call: Call, jedi_task_ids: TaskIds, comment: str | None = None) -> list[Answered]:
+def pause(call: Call, jedi_task_ids: ManyTasks, comment: str | None = None) -> list[Answered]:
     """Pause tasks: they start nothing new, and running jobs run to their end."""
     return _command(call, "pause", jedi_task_ids, comment)
 
 
 @operation("task.resume", "POST", "/v1/tasks/resume", OWNER)
-def resume(call: Call, jedi_task_ids: TaskIds, comment: str | None = None) -> list[Answered]:
+def resume(call: Call, jedi_task_ids: ManyTasks, comment: str | None = None) -> list[Answered]:
     """Resume paused tasks."""
     return _command(call, "resume", jedi_task_ids, comment)
 
 
 @operation("task.avalanche", "POST", "/v1/tasks/avalanche", OWNER)
-def avalanche(call: Call, jedi_task_ids: TaskIds, comment: str | None = None) -> list[Answered]:
+def avalanche(call: Call, jedi_task_ids: ManyTasks, comment: str | None = None) -> list[Answered]:
     """Release all jobs of tasks without waiting for their scouts."""
     return _command(call, "avalanche", jedi_task_ids, comment)
 
 
 @operation("task.release", "POST", "/v1/tasks/release", OWNER)
-def release(call: Call, jedi_task_ids: TaskIds, comment: str | None = None) -> list[Answered]:
+def release(call: Call, jedi_task_ids: ManyTasks, comment: str | None = None) -> list[Answered]:
     """Stop waiting for files from tape: jobs read the tape themselves."""
     return _command(call, "release", jedi_task_ids, comment)
 
@@ -201,7 +226,7 @@ def release(call: Call, jedi_task_ids: TaskIds, comment: str | None = None) -> l
 @operation("task.reassign", "POST", "/v1/tasks/reassign", OWNER)
 def reassign(
     call: Call,
-    jedi_task_ids: TaskIds,
+    jedi_task_ids: ManyTasks,
     site: str | None = None,
     nucleus: str | None = None,
     soft: bool = False,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
+from jedi_client.cli.task import app
 from typer.testing import CliRunner
 
-from jedi.cli.task import app
 from jedi.spec.tasks.reference import KINDS, MEANINGS, parameters, schema
 
 

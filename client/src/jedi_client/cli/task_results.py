@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jedi.cli.common import NO, Json, console, show, table, transaction
-from jedi.cli.task_commands import CommandComment
-from jedi.cli.task_common import TaskArgument, job_ids
-from jedi.core.settings import caller
-from jedi.core.terminal import harmless
+from jedi_client.cli.common import NO, Json, console, service, show, table
+from jedi_client.cli.download import OutputCopy, fetch, plan_copies
+from jedi_client.cli.task_commands import CommandComment
+from jedi_client.cli.task_common import TaskArgument, job_ids
+from jedi_client.terminal import harmless
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from jedi_client.models import Printed
 
-    from jedi.service.results import OutputCopy, Printed
+
+MOST_FILES = 1_000_000
 
 
 def get(
@@ -33,16 +34,12 @@ def get(
 
     Example: `jedi-task get 1 results`
     """
-    from jedi.ddm import factory
-    from jedi.service import results, tasks
-    from jedi.taskbuffer.housekeeping import knobs
-
     where = directory or Path(f"task-{task}")
-    with transaction() as tx:
-        copies = results.plan_copies(tx, factory.load(tx, knobs.load(tx)), task, where, logs=logs)
-        made = tasks.files(tx, task, types=["output"], statuses=["finished"])
+    with service() as jedi:
+        made = jedi.task_files(task, type=["output"], status=["finished"], limit=MOST_FILES)
+        copies = plan_copies(jedi.task_outputs(task, logs=logs), f"tasks/{task}/files", where)
+        copied = fetch(jedi, copies)
     gone = sum(file.gone for file in made)
-    copied = fetch(copies)
     value = {
         "directory": str(where),
         "copied": copied,
@@ -56,17 +53,6 @@ def get(
     show(value, as_json, lambda: typer.echo(f"{sentence if copies else none}{lost}"))
     if not copies:
         raise typer.Exit(NO)
-
-
-def fetch(copies: Sequence[OutputCopy]) -> int:
-    """Copy all, with a bar on stderr where that is a terminal; how many were not there yet."""
-    from rich.progress import Progress
-
-    from jedi.service import results
-
-    screen = console(stderr=True)
-    with Progress(console=screen, disable=not screen.is_terminal, transient=True) as progress:
-        return sum(results.fetch(one) for one in progress.track(copies, description="copying"))
 
 
 def _facts(copy: OutputCopy) -> dict[str, object]:
@@ -96,10 +82,8 @@ def clean(
 
     Example: `jedi-task clean 1 --dry-run`
     """
-    from jedi.service import cleaning
-
-    with transaction() as tx:
-        found = cleaning.clean(tx, caller(), task, after, comment, dry_run=dry_run)
+    with service() as jedi:
+        found = jedi.task_clean(task, after_days=after, comment=comment, dry_run=dry_run)
 
     def people() -> None:
         table(["dataset", "files", "bytes"], [[one.dataset, one.files, one.bytes] for one in found])
@@ -124,17 +108,12 @@ def log(
 
     Example: `jedi-task log 1 --job 17`
     """
-    from jedi.ddm import factory
-    from jedi.service import results, tasks
-    from jedi.taskbuffer.housekeeping import knobs
-
-    with transaction() as tx:
+    with service() as jedi:
         if job is not None:
-            ddm = factory.load(tx, knobs.load(tx))
-            printed = results.printed(tx, ddm, task, job)
+            printed = jedi.task_log(task, job)
             show(printed, as_json, lambda: show_printed(printed))
             return
-        steps = tasks.history(tx, task)
+        steps = jedi.task_history(task)
     rows = [[s.time, s.status, s.agent, s.user_name, s.reason or s.reason_code] for s in steps]
     show(steps, as_json, lambda: table(["since", "status", "agent", "user", "reason"], rows))
 

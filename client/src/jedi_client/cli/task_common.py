@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from jedi.core.errors import BadInput, JediError, Problem
-from jedi.core.settings import caller
+from jedi_client.cli.common import service
+from jedi_client.errors import JediError
+from jedi_client.statuses import JOB_STATUSES, TASK_STATUSES
 
 NEWEST = 50
 """How many tasks completion offers."""
@@ -16,12 +16,9 @@ NEWEST = 50
 
 def task_ids(incomplete: str) -> list[tuple[str, str]]:
     """The newest tasks whose ids begin so."""
-    from jedi.cli.common import transaction
-    from jedi.service import tasks
-
     try:
-        with transaction() as tx:
-            found = tasks.find(tx, begins=incomplete, limit=NEWEST)
+        with service() as jedi:
+            found = jedi.task_list(begins=incomplete, limit=NEWEST)
     except JediError:  # completion has nobody to complain to
         return []
     return [(str(t.jedi_task_id), f"{t.task_name}, {t.status}") for t in found]
@@ -29,44 +26,22 @@ def task_ids(incomplete: str) -> list[tuple[str, str]]:
 
 def job_ids(incomplete: str) -> list[tuple[str, str]]:
     """The caller's newest jobs whose ids begin so."""
-    from jedi.cli.common import transaction
-    from jedi.service import jobs
-
     try:
-        with transaction() as tx:
+        with service() as jedi:
             return [(str(job), status) for job, status in
-                    jobs.newest(tx, caller(), incomplete, NEWEST)]  # fmt: skip
+                    jedi.job_newest(begins=incomplete, limit=NEWEST)]  # fmt: skip
     except JediError:  # completion has nobody to complain to
         return []
 
 
 def job_statuses(incomplete: str) -> list[tuple[str, str]]:
     """The statuses of jobs that begin so, with their meaning."""
-    from jedi.core.states import JOB
-
-    return [pair for pair in JOB.states.items() if pair[0].startswith(incomplete)]
-
-
-def must_be_job_statuses(told: Sequence[str]) -> None:
-    """BadInput names what is no status of a job, with the nearest one."""
-    from jedi.core.states import JOB
-    from jedi.core.suggest import suggest
-
-    problems = [
-        Problem("--status", one, "no such status of a job",
-                suggest(one, JOB.states, f"There are {', '.join(JOB.states)}"))
-        for one in told
-        if one not in JOB.states
-    ]  # fmt: skip
-    if problems:
-        raise BadInput(problems)
+    return [pair for pair in JOB_STATUSES.items() if pair[0].startswith(incomplete)]
 
 
 def statuses(incomplete: str) -> list[tuple[str, str]]:
     """The statuses of tasks that begin so, with their meaning."""
-    from jedi.core.states import TASK_STATES
-
-    return [pair for pair in TASK_STATES.items() if pair[0].startswith(incomplete)]
+    return [pair for pair in TASK_STATUSES.items() if pair[0].startswith(incomplete)]
 
 
 TaskArgument = Annotated[

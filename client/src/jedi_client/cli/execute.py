@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from jedi.cli.common import Json, show, transaction
-from jedi.core import clock
-from jedi.core.settings import caller
+from jedi_client.cli.common import Json, service, show
+from jedi_client.cli.upload import upload
 
 
 def execute(
@@ -40,16 +38,10 @@ def execute(
 
     Example: `jedi-task exec --input user.me:texts -- wc -w`
     """
-    from jedi.ddm import factory
-    from jedi.service import collection
-    from jedi.service.execution import task_of
-    from jedi.taskbuffer.housekeeping import knobs
-
-    document = task_of(command, caller(), clock.now(), dataset, per_job, files or (), name)
-    text = collection.Document(json.dumps(document), "json", Path.cwd())
-    with transaction() as tx:
-        ddm = factory.load(tx, knobs.load(tx))
-        (done,) = collection.submit_all(tx, ddm, caller(), [text])
+    with service() as jedi:
+        sandbox = upload(jedi, files, Path.cwd()) if files else None
+        done = jedi.task_exec(command=command, dataset=dataset, files_per_job=per_job, name=name,
+                              files=files, sandbox=sandbox)  # fmt: skip
     task = done.jedi_task_id
     value = {"jedi_task_id": task, "status": done.status}
     get = f"`jedi-task watch {task}` follows it, `jedi-task get {task}` gets its output."

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jedi.cli.common import NO, Json, Version, application, run, show, table, transaction
-from jedi.cli.job_log import follow_log
-from jedi.cli.task_commands import CommandComment
-from jedi.cli.task_common import job_ids, job_statuses, must_be_job_statuses
-from jedi.cli.task_results import KeepDays, fetch, show_printed
-from jedi.core import states
-from jedi.core.settings import caller
-from jedi.host.home import Home
+from jedi_client.cli.common import (
+    NO,
+    Json,
+    ProfileName,
+    Server,
+    Version,
+    application,
+    run,
+    service,
+    show,
+    table,
+)
+from jedi_client.cli.download import fetch, plan_copies
+from jedi_client.cli.job_log import follow_log
+from jedi_client.cli.task_commands import CommandComment
+from jedi_client.cli.task_common import job_ids, job_statuses
+from jedi_client.cli.task_results import KeepDays, show_printed
+from jedi_client.statuses import JOB_LIVE
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
-    from jedi.service.jobs import JobDetails
-    from jedi.taskbuffer.jobs.one_job import OneJob, UsedFile
+    from jedi_client.models import JobDetails, OneJob, UsedFile
+    from jedi_client.operations import Client
 
 app = application(
     "Jobs: look at one, hold it, release it, cancel it, have what it made. Each command names "
@@ -42,10 +50,8 @@ def main() -> None:
 
 
 @app.callback()
-def _first(version: Version = False) -> None:
-    from jedi.cli.namesake import refuse_namesake
-
-    refuse_namesake()
+def _first(server: Server = None, profile: ProfileName = None, version: Version = False) -> None:
+    """Options of all commands."""
 
 
 @app.command("show")
@@ -54,10 +60,8 @@ def show_job(job: Job, as_json: Json = False) -> None:
 
     Example: `jedi-job show 17`
     """
-    from jedi.service import jobs
-
-    with transaction() as tx:
-        found = jobs.show(tx, job)
+    with service() as jedi:
+        found = jedi.job_show(job)
     show(found, as_json, lambda: _show(found))
 
 
@@ -75,7 +79,7 @@ def _show(found: JobDetails) -> None:
         "held": job.hold_reason,
         "held since": job.hold_since,
         "held until": job.hold_deadline,
-        "to be held": job.hold_next if job.status in states.JOB_LIVE else None,
+        "to be held": job.hold_next if job.status in JOB_LIVE else None,
         "kill code": job.kill_code,
         "site": job.site,
         "pilot": job.pilot_id,
@@ -123,11 +127,8 @@ def list_jobs(
 
     Example: `jedi-job list --status running --status failed`
     """
-    from jedi.service import jobs
-
-    must_be_job_statuses(status or ())
-    with transaction() as tx:
-        found = jobs.owned(tx, user or caller(), status, limit)
+    with service() as jedi:
+        found = jedi.job_list(user=user, status=status, limit=limit)
     headers = [
         "job",
         "task",
@@ -155,14 +156,7 @@ def cancel(jobs: Jobs, comment: CommandComment = None, as_json: Json = False) ->
 
     To end the work as a whole, kill the task. Example: `jedi-job cancel 17 --comment "hangs"`
     """
-    from jedi.ddm import factory
-    from jedi.service import jobs as service
-    from jedi.taskbuffer.housekeeping import knobs
-
-    found = _command(service.cancel, jobs, comment, as_json)
-    if any(job.status == "cancelled" for job in found):
-        with transaction() as tx:
-            service.tidy(tx, factory.load(tx, knobs.load(tx)), jobs)
+    _command(lambda jedi: jedi.job_cancel(panda_ids=jobs, comment=comment), as_json)
 
 
 @app.command()
@@ -180,9 +174,7 @@ def hold(
     Jobs in pilots can be held only at sites that allow it, and for a limited time.
     Example: `jedi-job hold 17 18`
     """
-    from jedi.service import jobs as service
-
-    _command(partial(service.hold, after=after), jobs, comment, as_json)
+    _command(lambda jedi: jedi.job_hold(panda_ids=jobs, after=after, comment=comment), as_json)
 
 
 @app.command()
@@ -199,31 +191,16 @@ def release(
 
     Example: `jedi-job release 17 18`
     """
-    from jedi.ddm import factory
-    from jedi.service import jobs as service
-    from jedi.taskbuffer.housekeeping import knobs
-
-    if not force:
-        with transaction() as tx:
-            inputs = service.inputs_to_bring(tx, jobs)
-            ddm = factory.load(tx, knobs.load(tx))
-        service.must_be_there(ddm, inputs)
-    _command(service.release, jobs, comment, as_json)
+    _command(lambda jedi: jedi.job_release(panda_ids=jobs, force=force, comment=comment), as_json)
 
 
-def _command(
-    command: Callable[[Connection, str, Sequence[int], str | None], list[OneJob]],
-    jobs: Sequence[int],
-    comment: str | None,
-    as_json: bool,
-) -> list[OneJob]:
-    with transaction() as tx:
-        found = command(tx, caller(), jobs, comment)
+def _command(command: Callable[[Client], list[OneJob]], as_json: bool) -> None:
+    with service() as jedi:
+        found = command(jedi)
     rows = [[job.panda_id, job.status, job.pgi_state, job.hold_next, job.kill_code]
             for job in found]  # fmt: skip
     headers = ["job", "status", "PGI state", "to be held", "kill code"]
     show(found, as_json, lambda: table(headers, rows))
-    return found
 
 
 @app.command()
@@ -241,18 +218,11 @@ def log(
 
     Example: `jedi-job log -f 17`
     """
-    from jedi.ddm import factory
-    from jedi.service import jobs
-    from jedi.taskbuffer.housekeeping import knobs
-
     if follow and not pilot and not as_json:
         follow_log(job)
         return
-    with transaction() as tx:
-        if pilot:
-            printed = jobs.pilot_printed(tx, Home.current().pilot_logs, job)
-        else:
-            printed = jobs.printed(tx, factory.load(tx, knobs.load(tx)), job)
+    with service() as jedi:
+        printed = jedi.job_log(job, pilot=pilot)
     show(printed, as_json, lambda: show_printed(printed))
 
 
@@ -269,14 +239,9 @@ def output(
 
     Example: `jedi-job output 17 --to results`
     """
-    from jedi.ddm import factory
-    from jedi.service import jobs
-    from jedi.taskbuffer.housekeeping import knobs
-
-    with transaction() as tx:
-        found = jobs.outputs(tx, job)
-        copies = jobs.plan_copies(tx, factory.load(tx, knobs.load(tx)), job, to) if to else []
-    fetch(copies)
+    with service() as jedi:
+        found = jedi.job_outputs(job)
+        fetch(jedi, plan_copies(found, f"jobs/{job}/outputs", to) if to else [])
     rows = [[file.lfn, file.dataset, file.size, file.adler32] for file in found]
     show(found, as_json, lambda: table(["file", "dataset", "bytes", "adler32"], rows))
     if not found:
@@ -295,6 +260,6 @@ def purge(
 
     Example: `jedi-job purge 17 18`
     """
-    from jedi.service import jobs as service
-
-    _command(partial(service.purge, keep_days=after), jobs, comment, as_json)
+    _command(
+        lambda jedi: jedi.job_purge(panda_ids=jobs, after_days=after, comment=comment), as_json
+    )

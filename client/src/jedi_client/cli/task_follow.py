@@ -7,26 +7,28 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jedi.cli.common import NO, Json, console, database, plain, show, status, table
-from jedi.cli.layout import GAP, TASKS
-from jedi.cli.pace import Pace
-from jedi.cli.task_common import AnyTaskIds, TaskIds
-from jedi.core import clock
-from jedi.core.errors import JediError
-from jedi.core.terminal import harmless
+from jedi_client.cli.common import NO, Json, console, plain, service, show, status, table
+from jedi_client.cli.layout import GAP, TASKS
+from jedi_client.cli.pace import Pace
+from jedi_client.cli.task_common import AnyTaskIds, TaskIds
+from jedi_client.errors import JediError
+from jedi_client.statuses import FAULTS, TASK_FINAL, TASK_SETTLED, TASK_STATUSES
+from jedi_client.terminal import harmless
 
 if TYPE_CHECKING:
     from rich.console import Group
-    from sqlalchemy import Engine
 
-    from jedi.taskbuffer.reports.listings import TaskSummary
+    from jedi_client.models import TaskSummary
+    from jedi_client.operations import Client
 
 POLL_S = 0.5
+MOST_WATCHED = 1_000
 HELD = ("pending", "throttled", "paused", "staging", "exhausted")
 """Statuses in which a task waits for something."""
 BAR, WIDE = 30, 110
@@ -41,9 +43,9 @@ def watch(tasks: AnyTaskIds = None, as_json: Json = False) -> None:
 
     Example: `jedi-task watch 1 2`
     """
-    with database() as engine:
-        ids = list(dict.fromkeys(tasks)) if tasks else _at_work(engine)
-        seen = _follow(engine, ids, None)
+    with service() as jedi:
+        ids = list(dict.fromkeys(tasks)) if tasks else _at_work(jedi)
+        seen = _follow(jedi, ids, None)
         if as_json:
             last = _lines(seen, lambda task: json.dumps(plain(task), default=str))
         elif sys.stdout.isatty():
@@ -67,38 +69,31 @@ def wait(
 
     Example: `jedi-task wait 1 2 --timeout 600`
     """
-    with database() as engine:
-        *_, last = _follow(engine, list(dict.fromkeys(tasks)), timeout)
+    with service() as jedi:
+        *_, last = _follow(jedi, list(dict.fromkeys(tasks)), timeout)
     rows = [[t.jedi_task_id, t.task_name, t.status, t.reason] for t in last]
     headers = ["task", "name", "status", "reason"]
     show(last, as_json, lambda: table(headers, rows, short=("name",), colours=TASKS))
     _exit(last)
 
 
-def _at_work(engine: Engine) -> list[int]:
-    from jedi.core.states import TASK_STATES
-    from jedi.service import tasks, waiting
-
-    statuses = [status for status in TASK_STATES if status not in waiting.SETTLED]
-    with engine.begin() as tx:
-        return sorted(t.jedi_task_id for t in tasks.find(tx, statuses=statuses))
+def _at_work(jedi: Client) -> list[int]:
+    statuses = [status for status in TASK_STATUSES if status not in TASK_SETTLED]
+    return sorted(t.jedi_task_id for t in jedi.task_list(status=statuses, limit=MOST_WATCHED))
 
 
 def _follow(
-    engine: Engine, ids: list[int], timeout_s: float | None
+    jedi: Client, ids: list[int], timeout_s: float | None
 ) -> Iterator[Sequence[TaskSummary]]:
     """The tasks as they are, again and again until all are settled."""
-    from jedi.service import waiting
-
-    end = None if timeout_s is None else clock.monotonic() + timeout_s
+    end = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
-        with engine.begin() as tx:
-            found = waiting.look(tx, ids)
+        found = jedi.task_look(jedi_task_ids=ids) if ids else []
         yield [one.task for one in found]
         open_ids = [one.task.jedi_task_id for one in found if not one.settled]
         if not open_ids:
             return
-        left = POLL_S if end is None else end - clock.monotonic()
+        left = POLL_S if end is None else end - time.monotonic()
         if left <= 0:
             raise JediError(
                 f"Tasks not ended after {timeout_s:g} s: {', '.join(map(str, open_ids))}.",
@@ -135,25 +130,23 @@ class Paces(defaultdict[int, Pace]):
         """The rate and the time that is left, once they are known and as long as it works."""
         through = task.n_files_finished + task.n_files_failed
         pace = self[task.jedi_task_id]
-        pace.note(clock.monotonic(), through)
-        return "" if task.is_final else pace.sentence(task.n_files - through)
+        pace.note(time.monotonic(), through)
+        return "" if task.status in TASK_FINAL else pace.sentence(task.n_files - through)
 
 
 def _sentence(paces: Paces, task: TaskSummary) -> str:
     parts = [
-        f"{clock.now().astimezone():%H:%M:%S} task {task.jedi_task_id} {task.task_name}: "
+        f"{datetime.now().astimezone():%H:%M:%S} task {task.jedi_task_id} {task.task_name}: "
         f"{task.status}, {_files(task)}",
         f"{task.n_jobs_running} jobs run" if task.n_jobs_running else "",
         paces.look(task),
-        (task.reason or task.reason_code or "") if _held(task) or task.is_final else "",
+        (task.reason or task.reason_code or "") if _held(task) or task.status in TASK_FINAL else "",
     ]
     return harmless("; ".join(filter(None, parts)))
 
 
 def _held(task: TaskSummary) -> bool:
     """True if the task is held, so that people need the reason."""
-    from jedi.core.holds import FAULTS
-
     return task.status in HELD or task.reason_code in FAULTS
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jedi.cli.common import Json, cell, console, show, table, transaction
-from jedi.cli.layout import TASKS
-from jedi.cli.task_common import TaskArgument
+from jedi_client.cli.common import Json, cell, console, service, show, table
+from jedi_client.cli.layout import TASKS
+from jedi_client.cli.task_common import TaskArgument
 
 if TYPE_CHECKING:
-    from jedi.service.why import BrokerOutcome, TaskHold
+    from jedi_client.models import BrokerOutcome, TaskHold
 
 
 def why(task: TaskArgument, as_json: Json = False) -> None:
@@ -20,10 +20,8 @@ def why(task: TaskArgument, as_json: Json = False) -> None:
 
     Example: `jedi-task why 1`
     """
-    from jedi.service.why import why as ask
-
-    with transaction() as tx:
-        found = ask(tx, task)
+    with service() as jedi:
+        found = jedi.task_why(task)
     show(found, as_json, lambda: _tell(found))
 
 
@@ -61,10 +59,8 @@ def _tell_choice(choice: BrokerOutcome) -> None:
 
 def list_by_turn(limit: int, as_json: bool) -> None:
     """Tasks that want jobs, in the order in which they get them, and why."""
-    from jedi.service.queues import by_turn
-
-    with transaction() as tx:
-        found = by_turn(tx, limit)
+    with service() as jedi:
+        found = jedi.task_turns(limit=limit)
     headers = ["task", "name", "user", "status", "share", "used", "priority", "why here"]
     rows = [
         [t.jedi_task_id, t.task_name, t.user_name, t.status, t.share, t.ratio, t.priority, t.reason]

@@ -11,23 +11,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jedi.cli import task_follow, task_reference, task_results
-from jedi.cli.common import (
+from jedi_client.cli import task_follow, task_reference, task_results
+from jedi_client.cli.common import (
     Json,
+    ProfileName,
+    Server,
     Version,
     application,
     cell,
     console,
+    percent,
     read_file,
     run,
+    service,
     show,
     table,
-    transaction,
 )
-from jedi.cli.common import status as status_of
-from jedi.cli.execute import execute
-from jedi.cli.layout import TASKS
-from jedi.cli.task_commands import (
+from jedi_client.cli.common import status as status_of
+from jedi_client.cli.execute import execute
+from jedi_client.cli.layout import TASKS
+from jedi_client.cli.task_commands import (
     avalanche,
     change,
     finish,
@@ -40,17 +43,14 @@ from jedi.cli.task_commands import (
     resume,
     retry,
 )
-from jedi.cli.task_common import TaskArgument, job_ids, job_statuses, must_be_job_statuses, statuses
-from jedi.cli.task_plan import plan
-from jedi.cli.task_why import list_by_turn, why
-from jedi.core.errors import BadInput, Problem
-from jedi.core.settings import caller
-from jedi.core.terminal import harmless
+from jedi_client.cli.task_common import TaskArgument, job_ids, job_statuses, statuses
+from jedi_client.cli.task_plan import plan
+from jedi_client.cli.task_why import list_by_turn, why
+from jedi_client.cli.upload import upload_all
+from jedi_client.terminal import harmless
 
 if TYPE_CHECKING:
-    from jedi.service.submission import Submitted
-    from jedi.service.tasks import JobSummary, TaskDetails
-    from jedi.taskbuffer.reports.listings import FailureCause, FileSummary
+    from jedi_client.models import FailureCause, FileSummary, JobSummary, Submitted, TaskDetails
 
 app = application(
     "Tasks: submit them, look at them, steer them, get what they made.\n\n"
@@ -59,6 +59,8 @@ app = application(
 )
 
 
+MOST_ROWS = 1_000_000
+"""Rows that the service gives at most."""
 PAGE = 1000
 """Default number of rows for people; programs get all."""
 
@@ -80,10 +82,8 @@ def main() -> None:
 
 
 @app.callback()
-def _first(version: Version = False) -> None:
-    from jedi.cli.namesake import refuse_namesake
-
-    refuse_namesake()
+def _first(server: Server = None, profile: ProfileName = None, version: Version = False) -> None:
+    """Options of all commands."""
 
 
 def _must_exist(files: list[Path]) -> list[Path]:
@@ -115,28 +115,22 @@ def submit(
 
     Example: `jedi-task submit hello.yaml`
     """
-    from jedi.ddm import factory
-    from jedi.service import collection
-    from jedi.taskbuffer.housekeeping import knobs
-
     texts = {file: sys.stdin.read() if str(file) == "-" else read_file(file) for file in files}
-    read = {
-        str(file): collection.Document(text, _format(file, text), file.parent)
-        for file, text in texts.items()
-    }
-    tasks = collection.collect(read)
-    with transaction() as tx:
-        ddm = factory.load(tx, knobs.load(tx))
-        done = collection.submit_all(tx, ddm, caller(), tasks, key, validate=validate)
+    written = [{"name": str(file), "text": text, "format": _format(file, text)}
+               for file, text in texts.items()]  # fmt: skip
+    with service() as jedi:
+        sandboxes = upload_all(jedi, written, [file.parent for file in texts])
+        done = jedi.task_submit(texts=written, sandboxes=sandboxes, key=key, dry_run=validate)
     for warning in dict.fromkeys(warning for one in done for warning in one.warnings):
         typer.echo(f"Warning: {warning}", err=True)
     if validate:
-        names = ", ".join(read)
+        names = ", ".join(map(str, texts))
         show({"valid": True}, as_json, lambda: typer.echo(f"{names} can be submitted."))
         return
     ids = [{"jedi_task_id": one.jedi_task_id, "status": one.status} for one in done]
     sentences = "\n".join(map(_submitted, done))
-    show(ids if tasks[0].name else ids[0], as_json, lambda: typer.echo(sentences))
+    show(ids if len(ids) > 1 or len(files) > 1 else ids[0], as_json,
+         lambda: typer.echo(sentences))  # fmt: skip
 
 
 def _format(file: Path, text: str) -> str:
@@ -173,19 +167,15 @@ def list_tasks(
 
     Example: `jedi-task list --status running --name "word*"`
     """
-    from jedi.service import tasks
-
     if order is ListOrder.GENERATION:
         list_by_turn(limit, as_json)
         return
-    for one in status or ():
-        _check_status(one)
-    with transaction() as tx:
-        found = tasks.find(tx, user_name=user, name=name, statuses=status, limit=limit)
+    with service() as jedi:
+        found = jedi.task_list(user=user, name=name, status=status, limit=limit)
     headers = ["task", "name", "user", "status", "%", "files", "done", "failed", "running",
                "since", "reason"]  # fmt: skip
     rows = [
-        [t.jedi_task_id, t.task_name, t.user_name, t.status, t.percent, t.n_files,
+        [t.jedi_task_id, t.task_name, t.user_name, t.status, percent(t), t.n_files,
          t.n_files_finished, t.n_files_failed, t.n_jobs_running, t.state_change_time,
          t.reason_code]
         for t in found
@@ -195,25 +185,14 @@ def list_tasks(
          lambda: table(headers, rows, spare=spare, short=short, colours=TASKS))  # fmt: skip
 
 
-def _check_status(status: str) -> None:
-    from jedi.core.states import TASK_STATES
-    from jedi.core.suggest import suggest
-
-    if status not in TASK_STATES:
-        remedy = suggest(status, TASK_STATES, f"There are {', '.join(TASK_STATES)}")
-        raise BadInput([Problem("--status", status, "no such status", remedy)])
-
-
 @app.command("show")
 def show_task(task: TaskArgument, as_json: Json = False) -> None:
     """Show a task: its status and reason, its datasets, its jobs, errors of jobs.
 
     Example: `jedi-task show 1`
     """
-    from jedi.service import tasks
-
-    with transaction() as tx:
-        found = tasks.show(tx, task)
+    with service() as jedi:
+        found = jedi.task_show(task)
     show(found, as_json, lambda: _show_details(found))
 
 
@@ -292,15 +271,12 @@ def jobs(
 
     Example: `jedi-task jobs 1 --status running`
     """
-    from jedi.service import tasks
-
-    must_be_job_statuses(status or ())
     wanted = ["failed", *(status or ())] if failed else status
-    with transaction() as tx:
+    with service() as jedi:
         if of is None:
-            found = tasks.jobs(tx, task, statuses=wanted, limit=_most(limit, as_json))
+            found = jedi.task_jobs(task, status=wanted, limit=_most(limit, as_json))
         else:
-            found = tasks.descendants(tx, task, of)
+            found = jedi.task_descendants(task, of)
 
     def people() -> None:
         (_show_failed if failed else _show_jobs)(found)
@@ -360,11 +336,8 @@ def files(
 
     Example: `jedi-task files 1 --type input --status failed`
     """
-    from jedi.service import tasks
-
-    with transaction() as tx:
-        most = _most(limit, as_json)
-        found = tasks.files(tx, task, types=kind, statuses=status, limit=most)
+    with service() as jedi:
+        found = jedi.task_files(task, type=kind, status=status, limit=_most(limit, as_json))
     rows = [
         [_part(f), f.type, f.status, f.size, f.adler32, f.attempt_nr, f.failed_attempt, f.panda_id]
         for f in found
@@ -386,8 +359,6 @@ def _part(file: FileSummary) -> str:
 
 
 def _most(limit: int | None, as_json: bool) -> int:
-    from jedi.service.tasks import MOST_ROWS
-
     return limit or (MOST_ROWS if as_json else PAGE)
 
 

@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from textwrap import shorten
@@ -19,17 +19,18 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from jedi.cli import layout
-from jedi.core.errors import BadInput, JediError, Problem, Unreachable
-from jedi.core.terminal import harmless
+from jedi_client.cli import layout
+from jedi_client.errors import BadInput, JediError, Problem, Unreachable
+from jedi_client.profiles import chosen
+from jedi_client.terminal import harmless
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
-    from sqlalchemy import Connection, Engine
 
-    from jedi.ddm.interface import DDM
+    from jedi_client.models import TaskSummary
+    from jedi_client.operations import Client
 
 NO, USAGE, UNREACHABLE, TIMEOUT = 1, 2, 3, 4
 WIDTH = 100
@@ -76,9 +77,9 @@ def application(about: str) -> typer.Typer:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        import jedi
+        import jedi_client
 
-        typer.echo(f"JEDI {jedi.__version__}")
+        typer.echo(f"JEDI {jedi_client.__version__}")
         raise typer.Exit
 
 
@@ -121,37 +122,47 @@ def exit_code(error: JediError) -> int:
 
 
 @contextmanager
-def database() -> Iterator[Engine]:
-    """The database of the present home; Unreachable if it does not answer."""
-    from jedi.standalone.installation import Installation
-    from jedi.taskbuffer.db import engine
+def service() -> Iterator[Client]:
+    """The service that this command asks: of --server or --profile, else as `profiles.chosen`."""
+    from jedi_client.operations import Client
 
-    installation = Installation.current()
-    installation.check_admission()
-    connections = engine.connect(installation.url, "jedi cli", pool_size=1)
-    try:
-        with engine.reachable(connections):
-            yield connections
-    finally:
-        connections.dispose()
+    with Client(chosen(_CHOICE.server, _CHOICE.profile)) as client:
+        yield client
 
 
-@contextmanager
-def transaction() -> Iterator[Connection]:
-    """One transaction in the database of the present home; Unreachable if it does not answer."""
-    with database() as engine, engine.begin() as tx:
-        yield tx
+@dataclass
+class _Choice:
+    server: str | None = None
+    profile: str | None = None
 
 
-@contextmanager
-def reading() -> Iterator[tuple[Connection, DDM]]:
-    """A transaction that can't write anything, and data management as it is now."""
-    from jedi.ddm import factory
-    from jedi.taskbuffer.housekeeping import knobs
+_CHOICE = _Choice()
 
-    with database() as engine, engine.connect() as connection:
-        tx = connection.execution_options(postgresql_readonly=True)
-        yield tx, factory.load(tx, knobs.load(tx))
+
+def _choose_server(url: str | None) -> str | None:
+    _CHOICE.server = url
+    return url
+
+
+def _choose_profile(name: str | None) -> str | None:
+    _CHOICE.profile = name
+    return name
+
+
+Server = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        metavar="URL",
+        callback=_choose_server,
+        help="The service: https://HOST, http://HOST:PORT or unix:PATH. Default: JEDI_URL, or the "
+        "service of JEDI_HOME on this machine.",
+    ),
+]
+ProfileName = Annotated[
+    str | None,
+    typer.Option("--profile", callback=_choose_profile, help="A profile of `jedi-task login`."),
+]
 
 
 def read_file(file: Path) -> str:
@@ -249,6 +260,11 @@ def _drawn(
             Text(row[i], colours.get(row[i], "") if headers[i] == "status" else "") for i in shown
         ))  # fmt: skip
     return drawn
+
+
+def percent(task: TaskSummary) -> int | None:
+    """The finished part of a task's input; None: there is none yet."""
+    return 100 * task.n_files_finished // task.n_files if task.n_files else None
 
 
 def status(name: str, colours: Mapping[str, str] = layout.TASKS) -> Text:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jedi.cli.common import cell, console, table
+from jedi_client.cli.common import cell, console, table
 
 if TYPE_CHECKING:
-    from jedi.brokerage.whatif import SiteDifference, SiteView
+    from jedi_client.models import SiteDifference, SiteView
 
 OtherKnobs = Annotated[
     list[str] | None,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from jedi.cli.common import Json, show, table
+from jedi_client.cli.common import Json, service, show, table
 
 
 def params(
@@ -20,11 +20,11 @@ def params(
 
     Example: `jedi-task params event`
     """
-    from jedi.spec.tasks.reference import parameters
-
     wanted = [word.lower() for word in words or [""]]
+    with service() as jedi:
+        known = jedi.task_parameters()
     found = [
-        one for one in parameters()
+        one for one in known
         if any(word in f"{one.where} {one.key} {one.meaning}".lower() for word in wanted)
     ]  # fmt: skip
     rows = [(one.where, one.key, one.values, one.default or None, one.meaning) for one in found]
@@ -36,6 +36,6 @@ def schema(as_json: Json = True) -> None:
 
     Example: `jedi-task schema > task.schema.json`
     """
-    from jedi.spec.tasks.reference import schema as made
-
-    show(made(), as_json, lambda: None)  # it has no other form
+    with service() as jedi:
+        found = jedi.task_schema()
+    show(found, as_json, lambda: None)  # it has no other form

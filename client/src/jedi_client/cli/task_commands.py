@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jedi.cli.common import NO, Json, show, transaction
-from jedi.cli.task_common import AnyTaskIds, TaskArgument, TaskIds
-from jedi.core.errors import BadInput, JediError, Problem, Unreachable
-from jedi.core.settings import caller
+from jedi_client.cli.common import NO, Json, service, show
+from jedi_client.cli.task_common import AnyTaskIds, TaskArgument, TaskIds
+from jedi_client.cli.upload import upload
+from jedi_client.errors import BadInput, Problem
+
+if TYPE_CHECKING:
+    from jedi_client.models import Answered
 
 
 class ChangeableAttribute(StrEnum):
@@ -82,12 +87,9 @@ def retry(
 
 def _keep(tasks: list[int], files: list[str]) -> str:
     """Keep new code; warn of commands that do not use it."""
-    from jedi.service.commands import keep_code
-    from jedi.service.newcode import cautions
-
-    with transaction() as tx:
-        sandbox = keep_code(tx, files, Path.cwd())
-        for warning in cautions(tx, tasks, sandbox):
+    with service() as jedi:
+        sandbox = upload(jedi, files, Path.cwd())
+        for warning in jedi.task_cautions(jedi_task_ids=tasks, sandbox=sandbox):
             typer.echo(f"Warning: {warning}", err=True)
     return sandbox
 
@@ -113,17 +115,12 @@ def recover(
 
     Example: `jedi-task recover 1` or `jedi-task recover --dataset me:out --files out.000003.txt`
     """
-    from jedi.ddm import factory
-    from jedi.service import recovery
-    from jedi.taskbuffer.housekeeping import knobs
-
     if not tasks and not dataset:
         remedy = "Name tasks, or a dataset with --dataset"
         raise BadInput([Problem("ID", None, "nothing is named", remedy)])
-    with transaction() as tx:
-        ddm = factory.load(tx, knobs.load(tx))
-        found = recovery.recover(tx, ddm, caller(), tasks or (), dataset, files or (),
-                                 sole=sole, comment=comment)  # fmt: skip
+    with service() as jedi:
+        found = jedi.task_recover(jedi_task_ids=tasks, dataset=dataset, files=files, sole=sole,
+                                  comment=comment)  # fmt: skip
 
     def people() -> None:
         for one in found.tasks:
@@ -148,26 +145,7 @@ def incexec(
 
     Example: `jedi-task incexec 1 --set nFilesPerJob=2 --set maxAttempt=5`
     """
-    _command("incexec", tasks, comment, as_json, parameters=_settings(settings or []))
-
-
-def _settings(written: list[str]) -> dict[str, Any]:
-    """KEY=VALUE, the value as in a task file."""
-    from jedi.core import strictyaml
-
-    found: dict[str, Any] = {}
-    problems: list[Problem] = []
-    for text in written:
-        key, equals, value = text.partition("=")
-        try:
-            found[key] = strictyaml.load(value, f"--set {key}")
-        except BadInput as bad:
-            problems += bad.problems
-        if not equals:
-            problems.append(Problem("--set", text, "is KEY=VALUE", "Write nFilesPerJob=2"))
-    if problems:
-        raise BadInput(problems)
-    return found
+    _command("incexec", tasks, comment, as_json, settings=settings)
 
 
 def pause(tasks: TaskIds, comment: CommandComment = None, as_json: Json = False) -> None:
@@ -234,10 +212,8 @@ def change(
 
     Example: `jedi-task set 1 priority 1100`
     """
-    from jedi.service.priorities import change as give
-
-    with transaction() as tx:
-        done = give(tx, caller(), task, value)
+    with service() as jedi:
+        done = jedi.task_set_priority(task, priority=value)
     sentence = f"Task {task} has priority {done.priority}; waiting jobs that follow: {done.jobs}."
     show(done, as_json, lambda: typer.echo(sentence))
 
@@ -247,27 +223,15 @@ def _command(
 ) -> None:
     """Command each task; a refusal does not stop the others."""
     given = {key: value for key, value in arguments.items() if value}
-    answers = [_ask(name, task, comment, given) for task in tasks]
+    with service() as jedi:
+        ask: Callable[..., list[Answered]] = getattr(jedi, f"task_{name}")
+        answers = ask(jedi_task_ids=tasks, comment=comment, **given)
 
     def people() -> None:
         for one in answers:
-            typer.echo(f"Task {one['jedi_task_id']}: {one['sentence']}")
+            typer.echo(f"Task {one.jedi_task_id}: {one.sentence}")
 
-    show(answers, as_json, people)
-    if not all(one["accepted"] for one in answers):
+    show([{key: value for key, value in asdict(one).items() if value is not None}
+          for one in answers], as_json, people)  # fmt: skip
+    if not all(one.accepted for one in answers):
         raise typer.Exit(NO)
-
-
-def _ask(name: str, task: int, comment: str | None, arguments: dict[str, Any]) -> dict[str, Any]:
-    from jedi.service.commands import command
-
-    try:
-        with transaction() as tx:
-            number = command(tx, caller(), task, name, arguments, comment)
-    except (Unreachable, BadInput):
-        raise
-    except JediError as error:
-        return {"jedi_task_id": task, "accepted": False, "error": error.code,
-                "sentence": error.sentence}  # fmt: skip
-    return {"jedi_task_id": task, "accepted": True, "command_id": number,
-            "sentence": f"{name} is asked for."}  # fmt: skip

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jedi.cli.brokerage import OtherKnobs, OtherSites, show_differences, show_sites
-from jedi.cli.common import NO, Json, cell, console, reading, show, table
-from jedi.core.settings import caller
+from jedi_client.cli.brokerage import OtherKnobs, OtherSites, show_differences, show_sites
+from jedi_client.cli.common import NO, Json, cell, console, read_file, service, show, table
+from jedi_client.cli.upload import task_format, upload_all
 
 if TYPE_CHECKING:
-    from jedi.service.plan import Span, TaskPlan
-    from jedi.service.planning import PlanWithAlternative
+    from jedi_client.models import PlanWithAlternative, Span, TaskPlan
 
 
 def plan(
@@ -38,18 +37,13 @@ def plan(
 
     Example: `jedi-task plan hello.yaml --set broker.max_sites=2`
     """
-    from jedi.service import planning, system_state
-    from jedi.spec.tasks.text import read_task_file
-
-    text, format = read_task_file(file)
-    other = planning.Alternative(knobs or (), sites or ())
-    if snapshot:
-        found = planning.recorded(
-            system_state.read(snapshot.read_text()), caller(), text, format, seed, other
-        )
-    else:
-        with reading() as (tx, ddm):
-            found = planning.now(tx, ddm, caller(), text, format, file.parent, seed or 0, other)
+    text = {"name": str(file), "text": read_file(file), "format": task_format(file)}
+    with service() as jedi:
+        [sandbox, *_] = [None] if snapshot else upload_all(jedi, [text], [file.parent]) or [None]
+        found = jedi.task_plan(
+            text=text, sandbox=sandbox, seed=seed, knobs=knobs, sites=sites,
+            snapshot=read_file(snapshot) if snapshot else None,
+        )  # fmt: skip
     for warning in found.plan.warnings:
         typer.echo(f"Warning: {warning}", err=True)
     show(found, as_json, lambda: _tell(found))

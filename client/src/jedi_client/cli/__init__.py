@@ -1,0 +1,1 @@
+"""The commands jedi-task and jedi-job."""

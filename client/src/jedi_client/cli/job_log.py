@@ -1,0 +1,52 @@
+"""`jedi-job log -f`: what a job prints, as its pilot sends it."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import typer
+
+from jedi_client.cli.common import console, service
+from jedi_client.errors import NotFound
+from jedi_client.statuses import JOB_LIVE
+from jedi_client.terminal import harmless
+
+POLL_S = 1.0
+
+
+def follow_log(job: int) -> None:
+    """Print what is new until the job has ended, stdout to stdout and stderr to stderr."""
+    out = err = told = ""
+    with service() as jedi:
+        while True:
+            [one] = jedi.job_look(panda_ids=[job])
+            live = one.status in JOB_LIVE
+            if one.status != told:
+                told = one.status
+                console(stderr=True).print(f"job {job} is {told}")
+            try:
+                printed = jedi.job_log(job)
+            except NotFound:
+                if not live:
+                    raise
+            else:
+                typer.echo(harmless(news(out, printed.stdout)), nl=False)
+                typer.echo(harmless(news(err, printed.stderr)), nl=False, err=True)
+                sys.stdout.flush()
+                out, err = printed.stdout, printed.stderr
+            if not live:
+                return
+            time.sleep(POLL_S)
+
+
+def news(before: str, now: str) -> str:
+    """What came since: each is the end of all that was printed, or all of it."""
+    if not before:
+        return now
+    if (at := now.rfind(before)) >= 0:
+        return now[at + len(before):]  # fmt: skip
+    for length in range(min(len(before), len(now)), 0, -1):
+        if before.endswith(now[:length]):
+            return now[length:]
+    return now
