@@ -25,6 +25,7 @@ from support.seen import (  # noqa: F401 - pytest finds its hooks here
     pytest_terminal_summary,
     pytest_unconfigure,
 )
+from support.service_process import served
 
 from jedi.agent.base import World
 from jedi.core import clock
@@ -122,3 +123,11 @@ def at() -> Iterator[Callable[[float], None]]:
     clock.turn_to(START)
     yield lambda seconds: clock.turn_to(START + timedelta(seconds=seconds))
     clock.turn_to(None)
+
+
+@pytest.fixture
+def service(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The world's service, which commands of JEDI_HOME ask."""
+    monkeypatch.setenv("JEDI_HOME", str(world.settings.home))
+    with served(world):
+        yield

@@ -19,6 +19,7 @@ from anyio import to_thread
 from fastapi import FastAPI
 from pydantic import BaseModel, ValidationError
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
@@ -26,7 +27,7 @@ from jedi.agent.base import World
 from jedi.api.bodies import Bodies, problems_of, read
 from jedi.api.identity import CallerAuthentication
 from jedi.api.openapi import describe_operation
-from jedi.core.errors import BadInput, Problem
+from jedi.core.errors import BadInput, JediError, Problem
 from jedi.host.home import Home
 from jedi.service.operations.all_operations import OPERATIONS
 from jedi.service.operations.table import Call, FileContent, KnownCaller, Operation
@@ -39,6 +40,7 @@ TEXT_MAX = 500
 """Characters of a text in the audit."""
 
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -138,11 +140,19 @@ def _change(
         if not arguments.get("dry_run"):
             _note(tx, operation, call, arguments, origin)
         if origin.key:
-            audit.end(tx, who, origin.key, answer.decode())
+            audit.end(tx, who, origin.key, None if operation.secret else answer.decode())
     for step in call.afterwards:
+        _follow_up(operation, world, step)
+    return answer
+
+
+def _follow_up(operation: Operation, world: World, step: Callable[[Connection], None]) -> None:
+    """Run a step that follows a committed change; if it fails, the change stands all the same."""
+    try:
         with world.engine.begin() as tx:
             step(tx)
-    return answer
+    except (JediError, OSError, DBAPIError) as error:
+        world.log.warning("step after a change failed", operation=operation.name, error=str(error))
 
 
 def _digest(operation: Operation, arguments: dict[str, Any]) -> str:
@@ -206,10 +216,27 @@ def read_arguments(operation: Operation, request: Request, body: bytearray) -> d
         rule = "stands in the path already"
         raise BadInput([Problem(name, found[name], rule, "Leave it out") for name in sorted(twice)])
     try:
-        model = operation.arguments.model_validate({**found, **request.path_params})
+        given = {**found, **request.path_params}
+        must_be_storable(given)
+        model = operation.arguments.model_validate(given)
     except ValidationError as error:
         raise BadInput(problems_of(error)) from None
     return {name: getattr(model, name) for name in operation.parameters}
+
+
+def must_be_storable(value: Any, path: str = "") -> None:
+    """BadInput: a text holds NUL or half of a surrogate pair, which PostgreSQL takes nowhere."""
+    match value:
+        case str() if _UNSTORABLE.search(value):
+            rule = "holds a character that can't be stored (NUL, or half of a surrogate pair)"
+            raise BadInput([Problem(path, ascii(value[:80]), rule, "Remove it")])
+        case dict():
+            for key, one in value.items():
+                must_be_storable(key, path)
+                must_be_storable(one, f"{path}.{key}".lstrip("."))
+        case list():
+            for number, one in enumerate(value):
+                must_be_storable(one, f"{path}.{number}".lstrip("."))
 
 
 class _AnyObject(BaseModel, extra="allow"):

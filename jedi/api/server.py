@@ -4,6 +4,7 @@ behind TCP: on the loopback interface, or with TLS on any other."""
 from __future__ import annotations
 
 import ipaddress
+import shutil
 import signal
 import socket
 import ssl
@@ -47,7 +48,11 @@ def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
     secure = bool(address) and home.certificate.exists()
     if secure:
         _check(home.certificate, home.private_key)
-    listener = listen_tcp(address, secure) if address else listen_unix(home.api_socket)
+    listener = (
+        listen_tcp(address, secure)
+        if address
+        else listen_unix(home.api_socket, world.knobs.api.socket_group)
+    )
     gate = ConnectionLimits(raise_descriptors(), lambda: _bounds(world.knobs))
     config = uvicorn.Config(
         create_app(world),
@@ -76,8 +81,9 @@ def _bounds(knobs: Knobs) -> PeerLimits:
     return PeerLimits(knobs.api.peer_connections, knobs.api.headers_s, knobs.api.body_s)
 
 
-def listen_unix(path: Path) -> socket.socket:
-    """Listen at `path`, in the place of a socket whose server is dead."""
+def listen_unix(path: Path, group: str = "") -> socket.socket:
+    """Listen at `path`, in the place of a socket whose server is dead; for our own account, and the
+    members of `group`. BadInput: there is no such group, or we are not of it."""
     if _answers(path):
         raise Refused(
             f"A service answers at {path} already. Stop it first (jedi down).",
@@ -89,9 +95,22 @@ def listen_unix(path: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(str(fresh))
     fresh.chmod(0o600)
+    if group:
+        _open_to(fresh, group)
     listener.listen(QUEUE)
     fresh.rename(path)  # whoever connects finds a listening socket, with its final mode
     return listener
+
+
+def _open_to(path: Path, group: str) -> None:
+    try:
+        shutil.chown(path, group=group)
+        path.chmod(0o660)
+    except (LookupError, PermissionError) as error:
+        rule = f"is no group that this account may open the socket to ({error})"
+        raise BadInput(
+            [Problem("api.socket_group", group, rule, "Name a group of the service's account")]
+        ) from error
 
 
 def _answers(path: Path) -> bool:

@@ -21,6 +21,7 @@ from jedi_client.cli.common import (
 )
 
 from jedi.cli import admin, components, network, retry_rule, snapshot, watchdog
+from jedi.cli.audit import audit_app
 from jedi.cli.check import check
 from jedi.cli.database import transaction
 from jedi.cli.replay import replay
@@ -42,6 +43,7 @@ app = application(
 )
 _GROUPS = {**components.GROUPS, **admin.GROUPS, **network.GROUPS, **snapshot.GROUPS,
            "retry-rule": retry_rule.app, "watchdog": watchdog.app}  # fmt: skip
+_GROUPS["audit"] = audit_app
 for _name, _group in _GROUPS.items():
     app.add_typer(_group, name=_name)
 app.command()(check)

@@ -41,6 +41,7 @@ class ApiKnobs:
     headers_s: float
     listen: str
     peer_connections: int
+    socket_group: str
 
 
 @dataclass(frozen=True, slots=True)

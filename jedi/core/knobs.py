@@ -419,6 +419,8 @@ _DECLARED = [
           least=1),
     _knob("api.listen", "host:port", "", "address of the service for pilots and users; beyond "
           "loopback it needs service.crt and service.key in the home; empty: a unix socket"),
+    _knob("api.socket_group", "", "", "group whose members may use the unix socket; they need the "
+          "right to enter its directory, too"),
     _knob("api.peer_connections", "connections", 512, "most connections of one address, or of one "
           "process at the unix socket; a new one replaces the one that has kept the service "
           "waiting longest", least=1),

@@ -161,8 +161,10 @@ def test_wrong_use_is_told_apart(run: Run) -> None:
     assert "Did you mean running?" in run("list", "--status", "runing").err
 
 
-def test_unreachable_database_is_exit_code_3(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JEDI_DATABASE_URL", "postgresql://127.0.0.1:1/none")
+def test_an_unreachable_service_is_exit_code_3(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JEDI_HOME", str(tmp_path))
     for words in (["list"], ["wait", 1], ["watch"], ["kill", 1], ["submit", HELLO]):
         assert run(*words).code == 3
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from jedi_client import connect, profiles
+from jedi_client.cli import task
 from jedi_client.errors import BadInput, Forbidden, JediError, NotFound, Unreachable
 from jedi_client.operations import Client
 from jedi_client.profiles import Profile
 from support.service_process import running
 from support.task_rows import good, put
+from typer.testing import CliRunner
 
 from jedi.agent.base import World
 from jedi.core.settings import caller
@@ -90,3 +93,23 @@ def test_tokens_speak_from_elsewhere(world: World, client: Client) -> None:
     assert (other.me_show().way, other.me_show().scope) == ("token", "read")
     with pytest.raises(Forbidden, match="needs `all`"):
         other.task_pause(jedi_task_ids=[1])
+
+
+def test_a_profile_is_made_used_and_forgotten(
+    world: World, service: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`jedi-task login` with a token of `token create`; then the profile asks the same service."""
+    monkeypatch.setenv("JEDI_PROFILES", str(tmp_path / "profiles.json"))
+    shell = CliRunner()
+    made = shell.invoke(task.app, ["token", "create", "--name", "laptop", "--scope", "read"])
+    url = f"unix:{Home(world.settings.home).api_socket}"
+    said = shell.invoke(task.app, ["login", url, "--token-file", "-"], input=made.stdout)
+    assert (said.exit_code, f"You are {caller()} (user)" in said.stdout) == (0, True)
+    who = json.loads(shell.invoke(task.app, ["--profile", "default", "whoami", "--json"]).stdout)
+    assert (who["way"], who["scope"], who["service"]) == ("token", "read", url)
+    [listed] = json.loads(shell.invoke(task.app, ["token", "list", "--json"]).stdout)
+    shell.invoke(task.app, ["token", "revoke", listed["token_id"]])
+    gone = shell.invoke(task.app, ["--profile", "default", "whoami"])
+    assert isinstance(gone.exception, Forbidden)
+    assert shell.invoke(task.app, ["logout"]).exit_code == 0
+    assert profiles.load() == {}

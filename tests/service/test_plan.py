@@ -307,6 +307,7 @@ def test_a_nucleus_and_a_file_of_the_world(world: World, tmp_path: Path) -> None
     assert row.status == "ready" and row.nucleus.startswith("SITE")
 
 
+@pytest.mark.usefixtures("service")
 def test_the_command_line(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -343,6 +344,7 @@ def test_the_command_line(
     assert code == 1 and "status_offline" in told and "lost" in told
 
 
+@pytest.mark.usefixtures("service")
 def test_a_task_submitted_again_plans_what_is_left(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     tmp_path: Path,

@@ -379,6 +379,7 @@ def test_queues_are_tested_against_the_tasks_there_are(world: World) -> None:
             queues.test_queues(tx, 99)
 
 
+@pytest.mark.usefixtures("service")
 def test_people_and_programs_read_it(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,5 +1,7 @@
 """A task that is called while an agent thinks about it does not wait."""
 
+# Raw UPDATEs: tasks wait, and are leased, without an agent.
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -21,16 +21,19 @@ from structlog.testing import capture_logs
 from support.helpers import put_file_dataset
 from support.races import blocked
 from support.recovery import fail_one, jobs_of, task, there
+from support.service_process import served
 from support.task_rows import row_of
 from support.working import ENDPOINT, cycle
 
 from jedi.agent.base import World
 from jedi.core import clock
 from jedi.core.errors import Forbidden, NotFound, Refused
+from jedi.host.home import Home
 from jedi.service import cleaning, commands, config, jobs, tasks
 from jedi.taskbuffer.housekeeping import checks, purging
 from jedi.taskbuffer.jobs import archive
 from jedi.taskbuffer.tasks import new_tasks
+from jedi.taskbuffer.users import access
 from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import Counts, walk
 
@@ -230,9 +233,12 @@ def test_a_cleaned_task_goes_on(world: World, done: int) -> None:
 @pytest.fixture
 def run(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str]]:
+) -> Iterator[Callable[..., tuple[int, str]]]:
     """Runs a command as anna: its exit code and what it printed."""
-    monkeypatch.setenv("JEDI_DATABASE_URL", world.settings.database_url or "")
+    with world.engine.begin() as tx:
+        token = access.put_user_token(tx, OWNER, None, "all", 600.0)
+    monkeypatch.setenv("JEDI_URL", f"unix:{Home(world.settings.home).api_socket}")
+    monkeypatch.setenv("JEDI_TOKEN", token)
 
     def run(module: ModuleType, *words: object) -> tuple[int, str]:
         monkeypatch.setattr(sys, "argv", [module.__name__, *map(str, words)])
@@ -240,7 +246,8 @@ def run(
             module.main()
         return int(end.value.code or 0), capsys.readouterr().out
 
-    return run
+    with served(world):
+        yield run
 
 
 def test_by_hand(
@@ -250,8 +257,6 @@ def test_by_hand(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("jedi_client.cli.job.caller", lambda: OWNER)
-    monkeypatch.setattr("jedi_client.cli.task_results.caller", lambda: OWNER)
     first, _ = jobs_of(world, done)
     code, out = run(job_cli, "output", first, "--json")
     [file] = json.loads(out)

@@ -19,6 +19,7 @@ from jedi.service.operations import (
 )
 from jedi.service.operations.table import TABLE, Operation
 
+__all__ = ["MODULES", "OPERATIONS", "TABLE"]
 MODULES = (
     tasks, submission, files, jobs, me, sites, queues, config, datasets, users, rules, brokerage,
     system,

@@ -9,7 +9,7 @@ from pydantic import Field
 from jedi.service import decisions, replay, system_state, why
 from jedi.service.operations.arguments import NameText, Seed, SettingText
 from jedi.service.operations.table import ANYBODY, Call, operation
-from jedi.service.operations.tasks import Limit, TaskId
+from jedi.service.operations.tasks import MostRows, TaskId
 from jedi.taskbuffer.sites.decisions import DecisionSummary
 
 Assumptions = Annotated[list[SettingText], Field(max_length=1_000)] | None
@@ -20,7 +20,7 @@ def find(
     call: Call,
     jedi_task_id: TaskId | None = None,
     before: TaskId | None = None,
-    limit: Limit = 100,
+    limit: MostRows = 100,
 ) -> list[DecisionSummary]:
     """List brokers' decisions, the newest first; `before`: only older ones than this number."""
     return decisions.newest(call.tx, jedi_task_id, before, limit)

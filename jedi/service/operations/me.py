@@ -31,7 +31,7 @@ def whoami(call: Call) -> Me:
     return Me(call.who, call.role, call.caller.way, call.caller.scope)
 
 
-@operation("token.create", "POST", "/v1/tokens", SELF, scope="read")
+@operation("token.create", "POST", "/v1/tokens", SELF, scope="read", secret=True)
 def create_token(
     call: Call,
     name: Annotated[str | None, Field(max_length=100)] = None,

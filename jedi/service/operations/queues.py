@@ -5,7 +5,7 @@ from __future__ import annotations
 from jedi.service import queues
 from jedi.service.operations.arguments import FILE_MAX, FileText
 from jedi.service.operations.table import ANYBODY, OPERATOR, Call, operation
-from jedi.service.operations.tasks import Limit, TaskId
+from jedi.service.operations.tasks import MostRows, TaskId
 
 
 @operation("queue.list", "GET", "/v1/queues", ANYBODY)
@@ -36,6 +36,6 @@ def shares(call: Call) -> list[queues.ShareSummary]:
 
 
 @operation("queue.turns", "GET", "/v1/queues/turns", ANYBODY)
-def turns(call: Call, limit: Limit = 100) -> list[queues.Turn]:
+def turns(call: Call, limit: MostRows = 100) -> list[queues.Turn]:
     """List the tasks that want jobs, in the order in which they get them."""
     return queues.by_turn(call.tx, limit)

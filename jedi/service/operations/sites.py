@@ -47,7 +47,7 @@ def change(
     return sites.set_site(call.tx, call.who, site, settings, comment)
 
 
-@operation("site.create_token", "POST", "/v1/sites/{site}/tokens", OPERATOR)
+@operation("site.create_token", "POST", "/v1/sites/{site}/tokens", OPERATOR, secret=True)
 def create_token(
     call: Call, site: NameText, days: Annotated[float, Field(ge=0, le=36_500)] = 30.0
 ) -> sites.PilotToken:

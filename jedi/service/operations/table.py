@@ -111,7 +111,8 @@ class FileContent:
 @dataclass(frozen=True)
 class Operation:
     """A row of the table. `changes`: it writes, and the audit notes it; `raw`: its argument `data`
-    is the request's body, byte for byte; `body_max`: bytes of its request."""
+    is the request's body, byte for byte; `secret`: its answer holds one, and is kept nowhere;
+    `body_max`: bytes of its request."""
 
     name: str
     method: Method
@@ -121,6 +122,7 @@ class Operation:
     scope: Scope
     changes: bool
     raw: bool
+    secret: bool
     body_max: int
 
     @cached_property
@@ -195,6 +197,7 @@ def operation(
     *,
     scope: Scope | None = None,
     raw: bool = False,
+    secret: bool = False,
     body_max: int = BODY_MAX,
 ) -> Callable[[_F], _F]:
     """Enter a function into the table. GET reads; all other methods change something."""
@@ -204,7 +207,7 @@ def operation(
             raise ValueError(f"two operations are called {name}")
         changes = method != "GET"
         needed: Scope = scope or ("all" if changes else "read")
-        TABLE[name] = Operation(name, method, path, policy, run, needed, changes, raw,
+        TABLE[name] = Operation(name, method, path, policy, run, needed, changes, raw, secret,
                                 body_max)  # fmt: skip
         return run
 

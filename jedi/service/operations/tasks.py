@@ -10,7 +10,7 @@ from pydantic import Field
 
 from jedi.core.errors import BadInput, JediError
 from jedi.core.states import JOB, TASK_STATES
-from jedi.service import cleaning, commands, priorities, queues, tasks, waiting
+from jedi.service import cleaning, commands, priorities, tasks, waiting
 from jedi.service import why as reasons
 from jedi.service.operations.table import (
     ANYBODY,
@@ -90,12 +90,6 @@ def history(call: Call, jedi_task_id: TaskId) -> list[Step]:
 def why(call: Call, jedi_task_id: TaskId) -> reasons.TaskHold:
     """Explain what a task waits for, or why it ended as it did."""
     return reasons.why(call.tx, jedi_task_id)
-
-
-@operation("task.turns", "GET", "/v1/tasks/turns", ANYBODY)
-def turns(call: Call, limit: MostRows = PAGE) -> list[queues.Turn]:
-    """List the tasks that want jobs, in the order in which they get them."""
-    return queues.by_turn(call.tx, limit)
 
 
 @operation("task.parameters", "GET", "/v1/tasks/parameters", ANYBODY)

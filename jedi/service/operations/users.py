@@ -39,7 +39,7 @@ def notices(call: Call, user: NameText) -> users.NotificationSettings:
     return users.show_notices(call.tx, call.who, user)
 
 
-@operation("user.notify", "PUT", "/v1/users/{user}/notices", SELF)
+@operation("user.notify", "PUT", "/v1/users/{user}/notices", SELF, secret=True)
 def notify(
     call: Call,
     user: NameText,

@@ -86,7 +86,8 @@ _END = text("UPDATE jedi_requests SET answer = :answer WHERE request_key = :key"
 
 def begin(tx: Connection, user_name: str, key: str, digest: str) -> str | None:
     """Begin a request under a caller's key: None, or the answer that it was given before. Waits
-    for the same request in progress. Refused: the key belongs to another request."""
+    for the same request in progress. Refused: the key belongs to another request, or the answer was
+    a secret, which is kept nowhere."""
     values = {"key": f"{user_name} {key}", "digest": digest}
     if tx.execute(_BEGIN, values).first():
         return None
@@ -95,10 +96,16 @@ def begin(tx: Connection, user_name: str, key: str, digest: str) -> str | None:
         raise Refused(
             "This Idempotency-Key belongs to another request: choose a new one.", code="key_reused"
         )
+    if row.answer is None:
+        raise Refused(
+            "This request was answered before, and its answer is a secret that is kept nowhere: "
+            "ask again under another key.",
+            code="answer_not_kept",
+        )
     answer: str = row.answer
     return answer
 
 
-def end(tx: Connection, user_name: str, key: str, answer: str) -> None:
-    """Keep the answer to a request."""
+def end(tx: Connection, user_name: str, key: str, answer: str | None) -> None:
+    """Keep the answer to a request; None: it is a secret."""
     tx.execute(_END, {"key": f"{user_name} {key}", "answer": answer})

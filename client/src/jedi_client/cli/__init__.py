@@ -1,1 +1,1 @@
-"""The commands jedi-task and jedi-job."""
+"""The commands of the client."""

@@ -6,11 +6,12 @@ import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from jedi_client.cli.common import console
-from jedi_client.errors import JediError, Refused, Unreachable
+from jedi_client.errors import Refused, Unreachable
 from jedi_client.transport import PIECE, Response
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from jedi_client.operations import Client
 
 TRIES = 5
+OK, BEYOND_THE_END = 200, 416
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,26 +86,34 @@ def _fetch(jedi: Client, copy: OutputCopy) -> bool:
 
 
 def _pull(jedi: Client, copy: OutputCopy, part: Path) -> None:
-    """Append to `part` until it is whole."""
+    """Append to `part` until the service has sent all of it."""
     for left in reversed(range(TRIES)):
-        there = part.stat().st_size if part.exists() else 0
-        if copy.file.size is not None and there >= copy.file.size:
-            if there == copy.file.size:
-                return
-            part.unlink()
-            there = 0
+        start = part.stat().st_size if part.exists() else 0
         try:
-            with _content(jedi, copy, there) as response, part.open("ab") as file:
-                if response.status == 200:
+            with _content(jedi, copy, start) as response, part.open("ab") as file:
+                if response.status == OK:
                     file.truncate(0)
-                while piece := response.read(PIECE):
-                    file.write(piece)
-        except Unreachable:
-            if not left:
+                if _write(response, file):
+                    return
+        except Unreachable as error:
+            if error.facts.get("status") == BEYOND_THE_END:
+                if start == copy.file.size:
+                    return
+                part.unlink()
+            elif not left:
                 raise
-        if copy.file.size is None or part.stat().st_size == copy.file.size:
-            return
-    raise JediError(f"{copy.file.lfn} broke off {TRIES} times. Try again.", code="cut_off")
+    raise Unreachable(f"{copy.file.lfn} broke off {TRIES} times. Try again.", code="cut_off")
+
+
+def _write(response: HTTPResponse, file: BinaryIO) -> bool:
+    """Write a response into a file; False: it broke off."""
+    announced, came = int(response.headers.get("Content-Length") or 0), 0
+    try:
+        while piece := response.read(PIECE):
+            came += file.write(piece)
+    except (HTTPException, OSError):
+        return False
+    return came == announced
 
 
 def _content(jedi: Client, copy: OutputCopy, start: int) -> Response:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jedi_client.cli import task_follow, task_reference, task_results
+from jedi_client.cli import access, task_follow, task_reference, task_results
 from jedi_client.cli.common import (
     Json,
     ProfileName,
@@ -382,3 +382,7 @@ app.command("watch")(task_follow.watch)
 app.command("wait")(task_follow.wait)
 app.command("get")(task_results.get)
 app.command("clean")(task_results.clean)
+app.command()(access.login)
+app.command()(access.logout)
+app.command()(access.whoami)
+app.add_typer(access.token_app, name="token")

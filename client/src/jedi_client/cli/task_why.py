@@ -60,7 +60,7 @@ def _tell_choice(choice: BrokerOutcome) -> None:
 def list_by_turn(limit: int, as_json: bool) -> None:
     """Tasks that want jobs, in the order in which they get them, and why."""
     with service() as jedi:
-        found = jedi.task_turns(limit=limit)
+        found = jedi.queue_turns(limit=limit)
     headers = ["task", "name", "user", "status", "share", "used", "priority", "why here"]
     rows = [
         [t.jedi_task_id, t.task_name, t.user_name, t.status, t.share, t.ratio, t.priority, t.reason]

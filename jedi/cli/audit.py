@@ -1,0 +1,35 @@
+"""`jedi audit`: changes that callers of the service made."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from jedi_client.cli.common import Json, application, service, show, table
+
+audit_app = application("The audit: changes that callers of the service made.")
+
+
+@audit_app.command("list")
+def list_entries(
+    user: Annotated[str | None, typer.Option("--user", help="Changes of this user.")] = None,
+    operation: Annotated[str | None, typer.Option("--operation", help="Such as task.kill.")] = None,
+    subject: Annotated[str | None, typer.Option("--subject", help='Such as "task 17".')] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Most rows.")] = 50,
+    as_json: Json = False,
+) -> None:
+    """List changes, the newest first: when, who, by which way, what, from where.
+
+    Example: `jedi audit list --user ana --operation task.kill`
+    """
+    with service() as jedi:
+        found = jedi.audit_list(user=user, operation=operation, subject=subject, limit=limit)
+    headers = ["time", "user", "way", "operation", "subject", "arguments", "from"]
+    rows = [
+        [one.time, one.user_name, one.way, one.operation, one.subject,
+         json.dumps(one.arguments), one.address]
+        for one in found
+    ]  # fmt: skip
+    spare, short = ("from", "way", "arguments"), ("arguments", "subject")
+    show(found, as_json, lambda: table(headers, rows, spare=spare, short=short))
