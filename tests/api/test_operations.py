@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import httpx
@@ -134,3 +135,25 @@ def test_only_operators_read_the_audit(world: World, door: httpx.Client) -> None
     [entry] = door.get("/v1/audit", headers=token(world, "olga"), params={"user": "bea"}).json()
     assert (entry["operation"], entry["request_id"]) == ("token.create", "mine-1")
     assert entry["address"].startswith("unix:")
+
+
+def test_secrets_are_kept_nowhere(world: World, door: httpx.Client) -> None:
+    """`only a hash is stored`: a repeated request does not show the token again."""
+    keyed = {"Idempotency-Key": "once"}
+    made = door.post("/v1/tokens", headers=keyed, json={"name": "laptop"}).json()
+    again = door.post("/v1/tokens", headers=keyed, json={"name": "laptop"})
+    assert (again.status_code, again.json()["code"]) == (409, "answer_not_kept")
+    with world.engine.begin() as tx:
+        kept = [str(row) for table in ("jedi_requests", "jedi_audit", "jedi_tokens")
+                for row in tx.execute(text(f"SELECT * FROM {table}"))]  # fmt: skip
+    assert len(kept) == 3 and made["token"] not in "".join(kept)
+
+
+@pytest.mark.parametrize("bad", ["a\x00b", "\ud800"])
+def test_texts_that_cannot_be_stored_are_named(door: httpx.Client, bad: str) -> None:
+    body = json.dumps({"jedi_task_ids": [1], "comment": bad})
+    answer = door.post("/v1/tasks/kill", content=body)
+    [problem] = answer.json()["facts"]["problems"]
+    assert (answer.status_code, problem["path"]) == (422, "comment")
+    asked = door.get("/v1/tasks?name=%00")
+    assert asked.status_code == 422

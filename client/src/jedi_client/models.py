@@ -555,22 +555,6 @@ class Recovered:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """A task that wants jobs; `ratio` is usage over allocation of its share, `reason` explains its
-    position."""
-
-    jedi_task_id: int
-    task_name: str
-    user_name: str
-    status: str
-    share: str
-    ratio: float | None
-    priority: int
-    reason: str
-    next_run_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
 class TokenFacts:
     """A user's token, without itself."""
 

@@ -31,6 +31,7 @@ from jedi_client.models import (
     NotificationSettings,
     OneJob,
     OwnedJob,
+    Parameter,
     PilotToken,
     PlanWithAlternative,
     Printed,
@@ -209,6 +210,19 @@ class Client(Transport):
             "POST", "/v1/jobs/hold",
             {},
             {"panda_ids": panda_ids, "after": after, "comment": comment},
+            list[OneJob],
+        )
+
+    def job_look(
+        self,
+        *,
+        panda_ids: list[int],
+    ) -> list[OneJob]:
+        """Show jobs at a glance."""
+        return self.call(
+            "GET", "/v1/jobs/look",
+            {},
+            {"panda_ids": panda_ids},
             list[OneJob],
         )
 
@@ -551,14 +565,15 @@ class Client(Transport):
         *,
         jedi_task_ids: list[int],
         parameters: dict[str, Any] | None = None,
+        settings: list[str] | None = None,
         sandbox: str | None = None,
         comment: str | None = None,
     ) -> list[Answered]:
-        """Continue tasks that have ended, with new files of their inputs or changed parameters."""
+        """Continue tasks that have ended, with new files of their inputs or changed parameters. `settings`: parameters as KEY=VALUE, the values as in a task file."""
         return self.call(
             "POST", "/v1/tasks/incexec",
             {},
-            {"jedi_task_ids": jedi_task_ids, "parameters": parameters, "sandbox": sandbox, "comment": comment},
+            {"jedi_task_ids": jedi_task_ids, "parameters": parameters, "settings": settings, "sandbox": sandbox, "comment": comment},
             list[Answered],
         )
 
@@ -600,6 +615,17 @@ class Client(Transport):
             {},
             {"texts": texts},
             list[list[str]],
+        )
+
+    def task_parameters(
+        self,
+    ) -> list[Parameter]:
+        """List the keys of a task with their values, defaults and meanings."""
+        return self.call(
+            "GET", "/v1/tasks/parameters",
+            {},
+            {},
+            list[Parameter],
         )
 
     def task_pause(
@@ -715,6 +741,17 @@ class Client(Transport):
             {},
             {"jedi_task_ids": jedi_task_ids, "keep": keep, "sole": sole, "discard": discard, "staged": staged, "transcend": transcend, "sandbox": sandbox, "comment": comment},
             list[Answered],
+        )
+
+    def task_schema(
+        self,
+    ) -> dict[str, Any]:
+        """Show the JSON Schema of a task, for editors."""
+        return self.call(
+            "GET", "/v1/tasks/schema",
+            {},
+            {},
+            dict[str, Any],
         )
 
     def token_list(
