@@ -29,6 +29,7 @@ def models_module() -> str:
         _HEAD.format("Answers of the service."), _FUTURE,
         "from dataclasses import dataclass\nfrom datetime import datetime\n"
         "from typing import Any, Literal\n",
+        "from jedi_client.typed import Value",
     ]  # fmt: skip
     return "\n".join([*parts, *(f"\n{_model(one)}" for one in _models())])
 
@@ -118,7 +119,7 @@ def _collect(hint: Any, found: dict[type, None]) -> None:
 
 def _model(kind: type) -> str:
     hints = get_type_hints(kind)
-    lines = ["\n@dataclass(frozen=True, slots=True)", f"class {kind.__name__}:",
+    lines = ["\n@dataclass(eq=False, repr=False)", f"class {kind.__name__}(Value):",
              *_docstring(inspect.getdoc(kind) or "", "    "), ""]  # fmt: skip
     defaulted = False
     for one in fields(kind):

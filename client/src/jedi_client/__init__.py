@@ -8,13 +8,18 @@ with connect() as jedi:
 
 from __future__ import annotations
 
-from jedi_client.operations import Client
-from jedi_client.profiles import Profile, chosen
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jedi_client.operations import Client
 
 __version__ = "0.1.0"
-__all__ = ["Client", "Profile", "connect"]
+__all__ = ["connect"]
 
 
 def connect(server: str | None = None, profile: str | None = None) -> Client:
     """A client of `server`, else of JEDI_URL, of a profile, or of the unix socket of JEDI_HOME."""
+    from jedi_client.operations import Client
+    from jedi_client.profiles import chosen
+
     return Client(chosen(server, profile))

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from jedi_client.typed import Value
 
 
-@dataclass(frozen=True, slots=True)
-class AuditEntry:
+@dataclass(eq=False, repr=False)
+class AuditEntry(Value):
     """A change: when, the user, the way by which he was known, the operation, its object and
     arguments, and the peer's address."""
 
@@ -27,8 +28,8 @@ class AuditEntry:
     request_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+@dataclass(eq=False, repr=False)
+class Finding(Value):
     """What an invariant's check found: `ids` are the first SHOWN of the violating ones."""
 
     invariant: str
@@ -39,16 +40,16 @@ class Finding:
     ids: list[int | str]
 
 
-@dataclass(frozen=True, slots=True)
-class CheckReport:
+@dataclass(eq=False, repr=False)
+class CheckReport(Value):
     """The invariants of the records; `healthy` if none is violated."""
 
     healthy: bool
     invariants: list[Finding]
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+@dataclass(eq=False, repr=False)
+class Setting(Value):
     """A knob with its value in force; `set_by` is None where the preset decides."""
 
     name: str
@@ -60,16 +61,16 @@ class Setting:
     set_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class NamedDataset:
+@dataclass(eq=False, repr=False)
+class NamedDataset(Value):
     """A dataset or container by its name; state None: its record is unreadable."""
 
     name: str
     state: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionSummary:
+@dataclass(eq=False, repr=False)
+class DecisionSummary(Value):
     """A decision of a broker: the sites that it chose, best first, and the number of refused
     ones."""
 
@@ -81,8 +82,8 @@ class DecisionSummary:
     refused: int
 
 
-@dataclass(frozen=True, slots=True)
-class DogSummary:
+@dataclass(eq=False, repr=False)
+class DogSummary(Value):
     """A dog with its work, the interval between its runs, and the knob of the interval."""
 
     dog: str
@@ -91,8 +92,8 @@ class DogSummary:
     knob: str
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointSummary:
+@dataclass(eq=False, repr=False)
+class EndpointSummary(Value):
     """A storage endpoint with its space in GB and the sites that use it."""
 
     ddm_endpoint: str
@@ -109,8 +110,8 @@ class EndpointSummary:
     sites: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class AttributeChange:
+@dataclass(eq=False, repr=False)
+class AttributeChange(Value):
     """An attribute that was set to another value; values as text, None: not set."""
 
     site: str
@@ -119,8 +120,8 @@ class AttributeChange:
     new: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class OwnedJob:
+@dataclass(eq=False, repr=False)
+class OwnedJob(Value):
     """A job of a user among those of all tasks."""
 
     panda_id: int
@@ -136,8 +137,8 @@ class OwnedJob:
     error_code: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class OneJob:
+@dataclass(eq=False, repr=False)
+class OneJob(Value):
     """A job (one attempt) with its PGI state."""
 
     panda_id: int
@@ -167,8 +168,8 @@ class OneJob:
     purged_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class LinkSummary:
+@dataclass(eq=False, repr=False)
+class LinkSummary(Value):
     """A figure of the link from `src` to `dst`, and the time of its measurement."""
 
     src: str
@@ -178,8 +179,8 @@ class LinkSummary:
     ts: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Me:
+@dataclass(eq=False, repr=False)
+class Me(Value):
     """The caller: role, way of the identity (socket, token, oidc), scope of the token."""
 
     user_name: str
@@ -188,8 +189,8 @@ class Me:
     scope: str
 
 
-@dataclass(frozen=True, slots=True)
-class WorkQueueSummary:
+@dataclass(eq=False, repr=False)
+class WorkQueueSummary(Value):
     """A work queue: tasks with its label (queue_type) go there if its criteria hold; `caps`: its
     limits in jobs by their names."""
 
@@ -207,8 +208,8 @@ class WorkQueueSummary:
     caps: dict[str, Any] | None
 
 
-@dataclass(frozen=True, slots=True)
-class ShareSummary:
+@dataclass(eq=False, repr=False)
+class ShareSummary(Value):
     """A work queue as the last run of the shares found it, in cores: `entitlement` by its share
     alone, `allocation` with stretched shares; `ratio` is usage by allocation."""
 
@@ -225,8 +226,8 @@ class ShareSummary:
     computed_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+@dataclass(eq=False, repr=False)
+class Taken(Value):
     """The tasks of a work queue: its own now, and those for which its criteria hold (a task goes to
     the first such queue by order)."""
 
@@ -239,8 +240,8 @@ class Taken:
     wrong: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+@dataclass(eq=False, repr=False)
+class Turn(Value):
     """A task that wants jobs; `ratio` is usage over allocation of its share, `reason` explains its
     position."""
 
@@ -255,8 +256,8 @@ class Turn:
     next_run_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class RuleSummary:
+@dataclass(eq=False, repr=False)
+class RuleSummary(Value):
     """A retry rule: its conditions, its action, and for limit_retry the most attempts."""
 
     rule_id: int
@@ -275,8 +276,8 @@ class RuleSummary:
     description: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Tested:
+@dataclass(eq=False, repr=False)
+class Tested(Value):
     """A rule, with the number of failed jobs that it matches and the last of them."""
 
     rule_id: int
@@ -288,8 +289,8 @@ class Tested:
     examples: list[int] | None
 
 
-@dataclass(frozen=True, slots=True)
-class SiteAttribute:
+@dataclass(eq=False, repr=False)
+class SiteAttribute(Value):
     """An attribute of a site file: its default, and its meaning with the unit."""
 
     name: str
@@ -297,8 +298,8 @@ class SiteAttribute:
     meaning: str
 
 
-@dataclass(frozen=True, slots=True)
-class SiteSummary:
+@dataclass(eq=False, repr=False)
+class SiteSummary(Value):
     """A site: slots (nslots), cores a slot (corecount), memory of a slot in MB (maxrss; 0: no
     limit), engine of its pilots (submitter), and endpoints, the first choice first."""
 
@@ -316,8 +317,8 @@ class SiteSummary:
     comment: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class AgentStatus:
+@dataclass(eq=False, repr=False)
+class AgentStatus(Value):
     """An agent: its processes with recent heartbeats, and the latest heartbeat of any. Dead
     processes of this host do not count. It is healthy if the latest heartbeat is no older than a
     lease. A long cycle has no heartbeat, but an agent that is silent for a lease has lost its work
@@ -332,8 +333,8 @@ class AgentStatus:
     last_error: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class SiteStatus:
+@dataclass(eq=False, repr=False)
+class SiteStatus(Value):
     """A site with its jobs by status."""
 
     site: str
@@ -342,8 +343,8 @@ class SiteStatus:
     jobs: dict[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class SystemOverview:
+@dataclass(eq=False, repr=False)
+class SystemOverview(Value):
     """The system: `healthy` if every agent is; `draining`: pilots get no more jobs. Tasks and jobs
     are counted by status."""
 
@@ -355,8 +356,8 @@ class SystemOverview:
     sites: list[SiteStatus]
 
 
-@dataclass(frozen=True, slots=True)
-class TaskSummary:
+@dataclass(eq=False, repr=False)
+class TaskSummary(Value):
     """A task at a glance; files are those of its master inputs, also those that wait for scouts."""
 
     jedi_task_id: int
@@ -378,8 +379,8 @@ class TaskSummary:
     n_jobs_running: int
 
 
-@dataclass(frozen=True, slots=True)
-class Submitted:
+@dataclass(eq=False, repr=False)
+class Submitted(Value):
     """A stored task; `created` False: it was there. Then the user's key was known, or `again`: it
     goes on with what is unused or failed."""
 
@@ -390,8 +391,8 @@ class Submitted:
     again: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+@dataclass(eq=False, repr=False)
+class Answered(Value):
     """The answer for one task of many: accepted as command `command_id`, or refused with the code
     and the sentence of the error."""
 
@@ -402,16 +403,16 @@ class Answered:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
+@dataclass(eq=False, repr=False)
+class Watched(Value):
     """A task, and whether waiting for it is over."""
 
     task: TaskSummary
     settled: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+@dataclass(eq=False, repr=False)
+class Parameter(Value):
     """A key: where it stands, what it may be, its default (None: none), what it means. `code`: its
     letters in the text of split rules."""
 
@@ -424,16 +425,16 @@ class Parameter:
     code: str
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+@dataclass(eq=False, repr=False)
+class Span(Value):
     """The least and the largest value of a quantity over all jobs."""
 
     least: float
     most: float
 
 
-@dataclass(frozen=True, slots=True)
-class SiteJobs:
+@dataclass(eq=False, repr=False)
+class SiteJobs(Value):
     """Jobs at a site, and the wait in seconds of the first; None: `unknown` has the reason."""
 
     site: str
@@ -443,8 +444,8 @@ class SiteJobs:
     unknown: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+@dataclass(eq=False, repr=False)
+class Reason(Value):
     """Why a site is refused: what was seen, and the limit (None: infinite, or no figure)."""
 
     code: str
@@ -454,8 +455,8 @@ class Reason:
     lasting: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SiteView:
+@dataclass(eq=False, repr=False)
+class SiteView(Value):
     """A site in the eyes of a broker. `kept`: nothing refuses it, or it was chosen all the same;
     the weight is the product of the factors (None: infinite)."""
 
@@ -466,8 +467,8 @@ class SiteView:
     factors: dict[str, float | None]
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerStep:
+@dataclass(eq=False, repr=False)
+class BrokerStep(Value):
     """A broker's choice: `chosen` sites, best first, and its verdict on every site. `dataset`: its
     dataset if each is brokered alone, else empty."""
 
@@ -477,8 +478,8 @@ class BrokerStep:
     dataset: str = ''
 
 
-@dataclass(frozen=True, slots=True)
-class TaskPlan:
+@dataclass(eq=False, repr=False)
+class TaskPlan(Value):
     """The forecast of a task. Files are those of its master datasets; `scouts` of the jobs come
     first, 0: it has none. `walltime_s` None: the walltime is unknown; memory and disk in MB.
     `local` jobs find all their input at their site. `brokerage`, `at` and `wait_s` are those of the
@@ -515,8 +516,8 @@ class TaskPlan:
     continues: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SiteDifference:
+@dataclass(eq=False, repr=False)
+class SiteDifference(Value):
     """The change at a site; `before` and `after` are its weights, None: it was not chosen."""
 
     site: str
@@ -526,8 +527,8 @@ class SiteDifference:
     reasons: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PlanWithAlternative:
+@dataclass(eq=False, repr=False)
+class PlanWithAlternative(Value):
     """The plan of a task; `then`: its plan under the assumptions, if there are any, with the
     differences at sites."""
 
@@ -536,8 +537,8 @@ class PlanWithAlternative:
     differences: tuple[SiteDifference, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Recovery:
+@dataclass(eq=False, repr=False)
+class Recovery(Value):
     """A task that makes lost files (LFNs by dataset) again, and the id of its command."""
 
     jedi_task_id: int
@@ -545,8 +546,8 @@ class Recovery:
     command_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class Recovered:
+@dataclass(eq=False, repr=False)
+class Recovered(Value):
     """The tasks that make lost files again; makers of inputs come before their readers. `gone`:
     lost inputs (dataset, LFN) that no task can make again."""
 
@@ -554,8 +555,8 @@ class Recovered:
     gone: list[tuple[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class TokenFacts:
+@dataclass(eq=False, repr=False)
+class TokenFacts(Value):
     """A user's token, without itself."""
 
     token_id: str
@@ -566,8 +567,8 @@ class TokenFacts:
     used_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class NewToken:
+@dataclass(eq=False, repr=False)
+class NewToken(Value):
     """A token, which can't be read again."""
 
     token: str
@@ -575,8 +576,8 @@ class NewToken:
     days: float
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+@dataclass(eq=False, repr=False)
+class User(Value):
     """A user with the role, the special permissions and the most running analysis jobs (None: as
     many as others) there are now."""
 
@@ -586,8 +587,8 @@ class User:
     running_jobs: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class KnobValue:
+@dataclass(eq=False, repr=False)
+class KnobValue(Value):
     """A knob with its new value, and warnings about it."""
 
     name: str
@@ -595,8 +596,8 @@ class KnobValue:
     warnings: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class KnobChange:
+@dataclass(eq=False, repr=False)
+class KnobChange(Value):
     """A change of a knob; value None: the preset decides again."""
 
     at: datetime
@@ -604,8 +605,8 @@ class KnobChange:
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class FileInfo:
+@dataclass(eq=False, repr=False)
+class FileInfo(Value):
     """A file of a dataset: size in bytes, adler32 as 8 lower-case hex digits. What belongs together
     has the same boundary; lumiblock: the one its events are of."""
 
@@ -618,8 +619,8 @@ class FileInfo:
     lumiblock: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Replica:
+@dataclass(eq=False, repr=False)
+class Replica(Value):
     """The replica of a dataset at an endpoint: number of files, bytes, complete or not."""
 
     endpoint: str
@@ -627,8 +628,8 @@ class Replica:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class StoredDataset:
+@dataclass(eq=False, repr=False)
+class StoredDataset(Value):
     """A dataset with its files and their locations; `members` are a container's datasets."""
 
     name: str
@@ -639,8 +640,8 @@ class StoredDataset:
     replicas: list[Replica]
 
 
-@dataclass(frozen=True, slots=True)
-class RefusingCriterion:
+@dataclass(eq=False, repr=False)
+class RefusingCriterion(Value):
     """A criterion that refused sites: how many, for how many of them it is the first reason, for
     how many the only one, and what its nearest site lacks, in words."""
 
@@ -653,8 +654,8 @@ class RefusingCriterion:
     lasting: bool
 
 
-@dataclass(frozen=True, slots=True)
-class NearMiss:
+@dataclass(eq=False, repr=False)
+class NearMiss(Value):
     """Sites that lack one thing only: `gap` is what the nearest lacks in `unit`, if it has one."""
 
     code: str
@@ -664,8 +665,8 @@ class NearMiss:
     sentence: str
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerOutcome:
+@dataclass(eq=False, repr=False)
+class BrokerOutcome(Value):
     """A broker's last decision: the sites that it chose, those that its criteria refused, and the
     near misses. `dataset`: its dataset if each is brokered alone, else empty."""
 
@@ -678,8 +679,8 @@ class BrokerOutcome:
     dataset: str = ''
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
+@dataclass(eq=False, repr=False)
+class Replay(Value):
     """A repeated decision. `same`: the same sites with the same weights and reasons, to the bit;
     `departures`: the sites that differ. `recorded` and `chosen` are sites with their weights, best
     first. With assumptions, `sites`, `chosen` and `differences` are those of the changed world."""
@@ -696,8 +697,8 @@ class Replay:
     sites: tuple[SiteView, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class UsedFile:
+@dataclass(eq=False, repr=False)
+class UsedFile(Value):
     """A file that a job reads or writes, or a range of its events; size in bytes."""
 
     type: str
@@ -709,8 +710,8 @@ class UsedFile:
     end_event: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class JobStep:
+@dataclass(eq=False, repr=False)
+class JobStep(Value):
     """A change of a job's status, or a hold or a release beside it: when, who, why."""
 
     time: datetime
@@ -721,8 +722,8 @@ class JobStep:
     reason: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Allocation:
+@dataclass(eq=False, repr=False)
+class Allocation(Value):
     """A resource that a job holds, or held until then."""
 
     resource: str
@@ -730,8 +731,8 @@ class Allocation:
     released_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class JobDetails:
+@dataclass(eq=False, repr=False)
+class JobDetails(Value):
     """A job with the command of its payload (None: removed), its files, its history, the resources
     that it held, and the attempts that replace it now: itself, or later ones."""
 
@@ -743,8 +744,8 @@ class JobDetails:
     allocations: list[Allocation]
 
 
-@dataclass(frozen=True, slots=True)
-class Printed:
+@dataclass(eq=False, repr=False)
+class Printed(Value):
     """The stdout and stderr of a job; `source` names the place where JEDI found them."""
 
     panda_id: int
@@ -754,8 +755,8 @@ class Printed:
     stderr: str
 
 
-@dataclass(frozen=True, slots=True)
-class FileSummary:
+@dataclass(eq=False, repr=False)
+class FileSummary(Value):
     """A file of a task, or the part of it from `start_event` to `end_event`; size in bytes, adler32
     in 8 hex digits. `gone`: it was made, and is not kept any more."""
 
@@ -777,8 +778,8 @@ class FileSummary:
     gone: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SiteChange:
+@dataclass(eq=False, repr=False)
+class SiteChange(Value):
     """A change of a site's attribute; values as text, None: not set."""
 
     modificationtime: datetime
@@ -789,8 +790,8 @@ class SiteChange:
     comment: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class SiteReport:
+@dataclass(eq=False, repr=False)
+class SiteReport(Value):
     """A site with all attributes by their names, its endpoints and its last changes; `trouble`:
     the reason for no pilots, or for fewer."""
 
@@ -800,8 +801,8 @@ class SiteReport:
     trouble: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class PilotToken:
+@dataclass(eq=False, repr=False)
+class PilotToken(Value):
     """A token that authenticates pilots of a site, with its expiry."""
 
     site: str
@@ -809,8 +810,8 @@ class PilotToken:
     expires_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class JobMetric:
+@dataclass(eq=False, repr=False)
+class JobMetric(Value):
     """What is known of a task's jobs since scouts measured them, such as ramCount."""
 
     name: str
@@ -818,8 +819,8 @@ class JobMetric:
     unit: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class DatasetSummary:
+@dataclass(eq=False, repr=False)
+class DatasetSummary(Value):
     """A dataset of a task, with its counters and how it is used (see Attributes)."""
 
     dataset_id: int
@@ -838,8 +839,8 @@ class DatasetSummary:
     attributes: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Purging:
+@dataclass(eq=False, repr=False)
+class Purging(Value):
     """Of how many finished jobs the outputs are gone, or are to go, the first at `leaving_at`."""
 
     gone: int
@@ -847,8 +848,8 @@ class Purging:
     leaving_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class FailureCause:
+@dataclass(eq=False, repr=False)
+class FailureCause(Value):
     """A cause of failed jobs: how many, and the latest of them."""
 
     error_code: str | None
@@ -859,8 +860,8 @@ class FailureCause:
     error_diag: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
+@dataclass(eq=False, repr=False)
+class Forecast(Value):
     """A figure as foreseen when jobs were made, beside what finished jobs took (the most of each);
     None: nothing was known."""
 
@@ -870,8 +871,8 @@ class Forecast:
     unit: str
 
 
-@dataclass(frozen=True, slots=True)
-class TaskDetails:
+@dataclass(eq=False, repr=False)
+class TaskDetails(Value):
     """A task with what its scouts measured, its datasets, its jobs by status, what is not kept of
     theirs, why jobs failed, and what was foreseen of them (once one has finished). `pgi`: PGI state
     and substate before there is a job."""
@@ -886,8 +887,8 @@ class TaskDetails:
     forecasts: list[Forecast]
 
 
-@dataclass(frozen=True, slots=True)
-class Cleaned:
+@dataclass(eq=False, repr=False)
+class Cleaned(Value):
     """A dataset, and its files that JEDI will remove."""
 
     dataset: str
@@ -895,8 +896,8 @@ class Cleaned:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+@dataclass(eq=False, repr=False)
+class Step(Value):
     """A change of a task's status: when, who, why."""
 
     time: datetime
@@ -909,8 +910,8 @@ class Step:
     user_name: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class JobSummary:
+@dataclass(eq=False, repr=False)
+class JobSummary(Value):
     """A job of a task; times in seconds, measured memory in kB, 0 MB: no limit. `predecessors`:
     the jobs whose inputs it has, for the reason that `relation` tells; `retry_effects`: what retry
     rules made of its failure; `kill_number`: what PanDA calls its kill code."""
@@ -944,8 +945,8 @@ class JobSummary:
     kill_number: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+@dataclass(eq=False, repr=False)
+class Changed(Value):
     """A task with its priority, and the number of queued jobs that got it."""
 
     jedi_task_id: int
@@ -953,8 +954,8 @@ class Changed:
     jobs: int
 
 
-@dataclass(frozen=True, slots=True)
-class TaskHold:
+@dataclass(eq=False, repr=False)
+class TaskHold(Value):
     """The reason that holds a task (a code of core/holds.py), its start, and the next try.
     `sentence` is the code in words, `detail` the case in words, `facts` the case in figures;
     `remedy`: what helps, if it does not pass by itself."""
@@ -971,8 +972,8 @@ class TaskHold:
     remedy: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NotificationSettings:
+@dataclass(eq=False, repr=False)
+class NotificationSettings(Value):
     """A user's notifications about tasks, or also about jobs; `secret` is new, and JEDI can't show
     it again."""
 

@@ -10,6 +10,21 @@ from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 
+class Value:
+    """An answer: equal to others with the same fields. The models share these methods, since a
+    dataclass that makes its own takes four times as long to import."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({shown})"
+
+
 def typed(kind: Any, value: Any) -> Any:
     """`value` as `kind`: a dataclass, datetime, list, tuple, dict, or one of JSON's own types.
     Fields that a newer service adds are left out, those that an older one lacks are None."""
