@@ -12,9 +12,11 @@ from sqlalchemy import Connection
 
 from jedi.core.errors import NotFound
 from jedi.core.kills import kill
+from jedi.spec.conditions import parse_conditions
 from jedi.taskbuffer.housekeeping import knobs, purging
 from jedi.taskbuffer.housekeeping.purging import Purging
 from jedi.taskbuffer.reports import listings
+from jedi.taskbuffer.reports.conditions import TASK_FIELDS
 from jedi.taskbuffer.reports.listings import (
     DatasetSummary,
     FailureCause,
@@ -99,12 +101,17 @@ def find(
     statuses: Sequence[str] | None = None,
     ids: Sequence[int] | None = None,
     begins: str = "",
+    before: int | None = None,
+    where: Sequence[str] = (),
     limit: int = MOST_ROWS,
 ) -> list[TaskSummary]:
-    """Tasks, newest first; `*` in a name stands for anything; `begins`: how their ids do."""
+    """Return tasks, newest first. `*` in a name matches anything; `begins`: digits with which ids
+    begin; `before`: only smaller ids; `where`: conditions (spec/conditions.py). BadInput."""
+    kinds = {name: field.kind for name, field in TASK_FIELDS.items()}
+    conditions = parse_conditions(where, kinds)
     unit_s = knobs.load(tx)["throttle.unit_s"]
-    found = listings.tasks(tx, limit, user_name, name, statuses, ids, begins, unit_s=unit_s)
-    return found
+    return listings.tasks(tx, limit, user_name, name, statuses, ids, begins, before, conditions,
+                          unit_s=unit_s)  # fmt: skip
 
 
 def show(tx: Connection, jedi_task_id: int) -> TaskDetails:

@@ -17,7 +17,9 @@ def test_what_it_does_not_know_runs_nothing(
     assert "Benchmarks: tasks, feed" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["dispatch", "ends", "timeouts", "life", "archive", "snapshot", "api"])
+@pytest.mark.parametrize(
+    "name", ["dispatch", "ends", "timeouts", "life", "archive", "snapshot", "api"]
+)
 def test_a_benchmark_runs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([name, "--smoke"]) == 0
     assert "jobs/s" in capsys.readouterr().out

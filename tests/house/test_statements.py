@@ -15,6 +15,7 @@ BUILT = {
     "housekeeping/checks.py:_examine",
     "housekeeping/retention.py:statement",
     "jobs/generation.py:_use_inputs",
+    "reports/listings.py:tasks",
     "scheduling/queues.py:match",
     "scheduling/queues.py:match_all",
     "scheduling/queues.py:mistake",

@@ -473,13 +473,15 @@ class Client(Transport):
         user: str | None = None,
         name: str | None = None,
         begins: str = '',
+        where: list[str] | None = None,
+        before: int | None = None,
         limit: int = 1000,
     ) -> list[TaskSummary]:
-        """List tasks, the newest first. `*` in a name matches anything; `begins`: digits with which ids begin."""
+        """List tasks, the newest first. `*` in a name matches anything; `begins`: digits with which ids begin; `where`: conditions such as status=running,pending, user!=ana, name~higgs*, since>2026-11-01; `before`: the last id of the page before."""
         return self.call(
             "GET", "/v1/tasks",
             {},
-            {"status": status, "user": user, "name": name, "begins": begins, "limit": limit},
+            {"status": status, "user": user, "name": name, "begins": begins, "where": where, "before": before, "limit": limit},
             list[TaskSummary],
         )
 

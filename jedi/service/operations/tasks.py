@@ -37,13 +37,16 @@ def find(
     user: str | None = None,
     name: str | None = None,
     begins: str = "",
+    where: Annotated[list[str], Field(max_length=50)] | None = None,
+    before: TaskId | None = None,
     limit: MostRows = PAGE,
 ) -> list[TaskSummary]:
     """List tasks, the newest first. `*` in a name matches anything; `begins`: digits with which
-    ids begin."""
+    ids begin; `where`: conditions such as status=running,pending, user!=ana, name~higgs*,
+    since>2026-11-01; `before`: the last id of the page before."""
     must_be_known("status", status, TASK_STATES, "no such status")
     return tasks.find(call.tx, user_name=user, name=name, statuses=status, begins=begins,
-                      limit=limit)  # fmt: skip
+                      where=where or (), before=before, limit=limit)  # fmt: skip
 
 
 @operation("task.show", "GET", "/v1/tasks/{jedi_task_id}", ANYBODY)

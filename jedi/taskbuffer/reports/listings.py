@@ -13,10 +13,12 @@ from typing import NamedTuple
 from sqlalchemy import Connection, text
 
 from jedi.core import states
+from jedi.spec.conditions import Condition
 from jedi.spec.splitting.split_rules import SCOUTED
 from jedi.taskbuffer.db.rows import row_of, rows_of
 from jedi.taskbuffer.db.sql_lists import FED_FILE_TYPES
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
+from jedi.taskbuffer.reports.conditions import TASK_FIELDS, where
 from jedi.taskbuffer.scheduling.patterns import like
 from jedi.taskbuffer.tasks.interventions import THROTTLED_UNTIL
 
@@ -37,14 +39,17 @@ LATERAL (
     coalesce(sum(nfilesfailed), 0)::bigint AS n_files_failed
   FROM jedi_datasets WHERE jeditaskid = t.jeditaskid AND {_MASTER}) d
 """
-_FIND = text(f"""
+_FIND = f"""
 {_TASK} WHERE (CAST(:user_name AS text) IS NULL OR t.username = :user_name)
   AND (CAST(:name AS text) IS NULL OR t.taskname LIKE :name)
   AND (CAST(:statuses AS text[]) IS NULL OR t.status = ANY(:statuses))
   AND (CAST(:ids AS bigint[]) IS NULL OR t.jeditaskid = ANY(:ids))
   AND (:begins = '' OR starts_with(CAST(t.jeditaskid AS text), :begins))
+  AND (CAST(:before AS bigint) IS NULL OR t.jeditaskid < :before)
+  AND {{conditions}}
 ORDER BY t.jeditaskid DESC LIMIT :limit
-""")
+"""
+"""Completed by conditions.where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +93,18 @@ def tasks(
     statuses: Sequence[str] | None = None,
     ids: Sequence[int] | None = None,
     begins: str = "",
+    before: int | None = None,
+    conditions: Sequence[Condition] = (),
     *,
     unit_s: float,
 ) -> list[TaskSummary]:
     """Tasks with the counts of their master files, newest first; `name` may hold `*`, `begins` is
-    how their ids do. `unit_s`: the first rest of throttled ones."""
+    how their ids do; `before`: only smaller ids. `unit_s`: the first rest of throttled ones."""
+    more, given = where(conditions, TASK_FIELDS)
     values = {"limit": limit, "user_name": user_name, "name": name and like(name),
               "statuses": statuses, "ids": ids and list(ids), "begins": begins,
-              "unit_s": unit_s}  # fmt: skip
-    return rows_of(TaskSummary, tx.execute(_FIND, values))
+              "unit_s": unit_s, "before": before, **given}  # fmt: skip
+    return rows_of(TaskSummary, tx.execute(text(_FIND.format(conditions=more)), values))
 
 
 _DATASETS = text("""

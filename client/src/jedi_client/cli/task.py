@@ -157,6 +157,15 @@ def list_tasks(
     name: Annotated[
         str | None, typer.Option("--name", help="With this name; * is anything.")
     ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--where",
+            metavar="CONDITION",
+            help="Such as status=running,pending, user!=ana, name~higgs*, priority>=900 or "
+            "since>2026-11-01; repeatable, all hold.",
+        ),
+    ] = None,
     order: Annotated[
         ListOrder, typer.Option("--order", help="generation: the order in which tasks get jobs.")
     ] = ListOrder.NEWEST,
@@ -165,13 +174,13 @@ def list_tasks(
 ) -> None:
     """List tasks, the newest first; or those without all jobs, in the order of job generation.
 
-    Example: `jedi-task list --status running --name "word*"`
+    Example: `jedi-task list --status running --name "word*" --where "since>2026-11-01"`
     """
     if order is ListOrder.GENERATION:
         list_by_turn(limit, as_json)
         return
     with service() as jedi:
-        found = jedi.task_list(user=user, name=name, status=status, limit=limit)
+        found = jedi.task_list(user=user, name=name, status=status, where=where, limit=limit)
     headers = ["task", "name", "user", "status", "%", "files", "done", "failed", "running",
                "since", "reason"]  # fmt: skip
     rows = [

@@ -1,0 +1,80 @@
+"""Conditions on lists, as people write them: `status=running,pending`, `user!=ana`, `name~higgs*`,
+`since>2026-11-01`. The service, the commands and pages share this language."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from jedi.core.errors import BadInput, Problem
+from jedi.core.suggest import suggest
+
+Kind = Literal["text", "number", "time"]
+_FORM = re.compile(r"\s*(\w+)\s*(!=|!~|<=|>=|=|~|<|>)(.*)", re.DOTALL)
+_OPERATORS: Mapping[Kind, tuple[str, ...]] = {
+    "text": ("=", "!=", "~", "!~"),
+    "number": ("=", "!=", "<", "<=", ">", ">="),
+    "time": ("<", "<=", ">", ">="),
+}
+_KINDS: Mapping[Kind, str] = {
+    "text": "text", "number": "a whole number", "time": "a time, such as 2026-11-01T12:00+01:00",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition: several values of `=` and `~` are alternatives."""
+
+    field: str
+    operator: str
+    values: tuple[Any, ...]
+
+
+def parse_conditions(texts: Sequence[str], fields: Mapping[str, Kind]) -> list[Condition]:
+    """The conditions in texts on fields of these kinds. BadInput names all mistakes."""
+    found: list[Condition] = []
+    problems: list[Problem] = []
+    for text in texts:
+        one = _parse(text, fields)
+        (problems if isinstance(one, Problem) else found).append(one)  # type: ignore[arg-type]
+    if problems:
+        raise BadInput(problems)
+    return found
+
+
+def _parse(text: str, fields: Mapping[str, Kind]) -> Condition | Problem:
+    form = _FORM.fullmatch(text)
+    if form is None:
+        rule = "is FIELD OPERATOR VALUE"
+        return Problem("where", text, rule, f"Write status=running; fields: {', '.join(fields)}")
+    name, operator, written = form.groups()
+    if name not in fields:
+        return Problem("where", text, f"no field is called {name}",
+                       suggest(name, fields, f"There are {', '.join(fields)}"))  # fmt: skip
+    kind = fields[name]
+    if operator not in _OPERATORS[kind]:
+        rule = f"{name} is {_KINDS[kind]}, which takes no {operator}"
+        return Problem("where", text, rule, f"Write one of {' '.join(_OPERATORS[kind])}")
+    try:
+        values = tuple(_value(kind, part.strip()) for part in written.split(","))
+    except (ValueError, OverflowError):
+        return Problem("where", text, f"{name} is {_KINDS[kind]}", "Correct the value")
+    if len(values) > 1 and operator[0] in "<>":
+        return Problem("where", text, f"{operator} takes one value", "Write one")
+    return Condition(name, operator, values)
+
+
+def _value(kind: Kind, text: str) -> Any:
+    """A value; a time without offset is UTC."""
+    if kind == "number":
+        number = int(text)
+        if abs(number) >= 2**63:
+            raise OverflowError
+        return number
+    if kind == "time":
+        found = datetime.fromisoformat(text)
+        return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return text

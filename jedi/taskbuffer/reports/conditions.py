@@ -1,0 +1,55 @@
+"""Conditions on lists as SQL: columns from a closed list, values always as parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jedi.spec.conditions import Condition, Kind
+from jedi.taskbuffer.scheduling.patterns import like
+
+
+@dataclass(frozen=True, slots=True)
+class ListField:
+    """A field of a list: its column and kind."""
+
+    column: str
+    kind: Kind
+
+
+TASK_FIELDS: Mapping[str, ListField] = {
+    "id": ListField("t.jeditaskid", "number"),
+    "status": ListField("t.status", "text"),
+    "user": ListField("t.username", "text"),
+    "name": ListField("t.taskname", "text"),
+    "label": ListField("t.prodsourcelabel", "text"),
+    "priority": ListField("t.currentpriority", "number"),
+    "reason": ListField("t.reason_code", "text"),
+    "since": ListField("t.creationdate", "time"),
+    "changed": ListField("t.statechangetime", "time"),
+}
+"""Fields of the list of tasks."""
+
+_TYPES: Mapping[Kind, str] = {"text": "text", "number": "bigint", "time": "timestamptz"}
+_FORMS = {
+    "=": "coalesce({column} = ANY(CAST(:{name} AS {type}[])), false)",
+    "!=": "coalesce({column} <> ALL(CAST(:{name} AS {type}[])), true)",
+    "~": "coalesce({column} LIKE ANY(CAST(:{name} AS {type}[])), false)",
+    "!~": "NOT coalesce({column} LIKE ANY(CAST(:{name} AS {type}[])), false)",
+}
+
+
+def where(
+    conditions: Sequence[Condition], fields: Mapping[str, ListField]
+) -> tuple[str, dict[str, Any]]:
+    """The conditions as SQL, and its parameters; `true` without conditions."""
+    parts, values = ["true"], {}
+    for number, one in enumerate(conditions):
+        field, name = fields[one.field], f"condition_{number}"
+        form = _FORMS.get(one.operator, f"{{column}} {one.operator} CAST(:{{name}} AS {{type}})")
+        parts.append(form.format(column=field.column, name=name, type=_TYPES[field.kind]))
+        patterns = one.operator in ("~", "!~")
+        given = [like(value) for value in one.values] if patterns else [*one.values]
+        values[name] = given if one.operator in _FORMS else given[0]
+    return " AND ".join(parts), values

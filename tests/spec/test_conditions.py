@@ -1,0 +1,72 @@
+"""Conditions on lists. The language of the door: `status=running,pending`, `user!=ana`,
+`name~higgs*`, `since>2026-11-01`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+from support.task_rows import good, put
+
+from jedi.agent.base import World
+from jedi.core.errors import BadInput
+from jedi.service import tasks
+from jedi.spec.conditions import Condition, parse_conditions
+
+FIELDS: Any = {"status": "text", "user": "text", "name": "text", "priority": "number",
+               "since": "time"}  # fmt: skip
+
+
+def test_conditions_are_read() -> None:
+    written = ["status=running, pending", "user!=ana", "name~higgs*", "priority>=900",
+               "since>2026-11-01"]  # fmt: skip
+    assert parse_conditions(written, FIELDS) == [
+        Condition("status", "=", ("running", "pending")), Condition("user", "!=", ("ana",)),
+        Condition("name", "~", ("higgs*",)), Condition("priority", ">=", (900,)),
+        Condition("since", ">", (datetime(2026, 11, 1, tzinfo=UTC),)),
+    ]  # fmt: skip
+
+
+def test_all_mistakes_are_named_with_their_remedy() -> None:
+    wrong = ["status", "staus=running", "priority~9", "since>soon", "priority>1,2", "since=2026"]
+    with pytest.raises(BadInput) as found:
+        parse_conditions(wrong, FIELDS)
+    assert [problem.value for problem in found.value.problems] == wrong
+    assert found.value.problems[1].remedy == "Did you mean status?"
+
+
+@pytest.mark.parametrize(
+    ("where", "names"),
+    [
+        (["name=abc"], ["abc"]),
+        (["name=abc,x_y"], ["x_y", "abc"]),
+        (["name!=abc"], ["100%", "x_y"]),
+        (["name~a*,x_*"], ["x_y", "abc"]),
+        (["name!~*%"], ["x_y", "abc"]),
+        (["name~x%"], []),
+        (["user=anna", "since>2000-01-01", "since<2000-01-02"], []),
+        (["priority>=1000", "priority<1001", "status=registered"], ["100%", "x_y", "abc"]),
+        (["reason=nothing"], []),
+        (["reason!=nothing", "name=abc"], ["abc"]),
+        (["name='; DROP TABLE jedi_tasks; --"], []),
+    ],
+)
+def test_lists_are_filtered(world: World, where: list[str], names: list[str]) -> None:
+    ids = put(world, *(good(f"a:o{n}") for n in range(3)))
+    with world.engine.begin() as tx:
+        for task, name in zip(ids, ("abc", "x_y", "100%"), strict=True):
+            # Raw: names are given when tasks are submitted
+            tx.execute(text("UPDATE jedi_tasks SET taskname = :n WHERE jeditaskid = :t"),
+                       {"n": name, "t": task})  # fmt: skip
+        assert [one.task_name for one in tasks.find(tx, where=where)] == names
+
+
+def test_pages_follow_each_other(world: World) -> None:
+    """Keyset cursors: the last id of a page begins the next one."""
+    ids = put(world, *(good(f"a:o{n}") for n in range(5)))
+    with world.engine.begin() as tx:
+        first = tasks.find(tx, limit=2)
+        second = tasks.find(tx, limit=2, before=first[-1].jedi_task_id)
+        assert [one.jedi_task_id for one in (*first, *second)] == ids[:0:-1]
