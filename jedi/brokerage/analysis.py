@@ -28,6 +28,7 @@ from jedi.brokerage.filters.recent_failures import CLOSED, FAILURES
 from jedi.brokerage.filters.software import GPU_ONLY, NO_GPU, PLATFORM, RELEASE
 from jedi.brokerage.filters.status import STANDBY, STATUS
 from jedi.brokerage.filters.storage_status import STORAGE_STATUS
+from jedi.brokerage.filters.task_sites import MANY_SITES
 from jedi.brokerage.filters.walltime import LITTLE_TIME, MUCH_TIME, SHORT_SLOTS
 from jedi.brokerage.generic import GenericBroker
 from jedi.brokerage.lottery import candidates
@@ -49,7 +50,7 @@ class AnalysisBroker(GenericBroker):
         FEW_CORES, MANY_CORES, ABOVE_MAX_CORES, NO_GPU, GPU_ONLY, CLOSED, RELEASE, PLATFORM,
         LITTLE_MEMORY, MUCH_MEMORY, DIRECT_INPUT, WORK_SPACE, ENDPOINT, STORAGE, *STORAGE_STATUS,
         LITTLE_TIME, MUCH_TIME, SHORT_SLOTS, PILOTS_EXPECTED, OTHER_CLOUD, NOT_INCLUDED, EXCLUDED,
-        HOSPITAL, LOCAL_ONLY, ANALYSIS_CAP, OVERLOADED, FAILURES,
+        HOSPITAL, LOCAL_ONLY, ANALYSIS_CAP, OVERLOADED, FAILURES, MANY_SITES,
     )  # fmt: skip
     wants_data: ClassVar[bool] = True
     wants_past: ClassVar[bool] = True
@@ -63,7 +64,8 @@ class AnalysisBroker(GenericBroker):
         used: Collection[str],
         seed: int,
     ) -> SiteChoice:
-        """The sites for a task: those it has used first, then by weight."""
+        """The sites for a task: those with its jobs first, then those it has used, then by weight.
+        The limit on sites holds for the task: sites with its jobs count, for whichever dataset."""
         sites = snapshot.only(need.sites) if need.sites else snapshot
         verdict = judge(self.filters, sites, need, knobs)
         passed = verdict.passed
@@ -72,7 +74,9 @@ class AnalysisBroker(GenericBroker):
             passed = verdict.passed_but((NO_DATA,))
         factors = weights.analysis(sites, need, knobs, moving)
         worth = weights.product(factors)
-        found = candidates(sites.sites, passed, worth, used, knobs.analysis.max_sites)
+        taken = need.past.live if MANY_SITES.when(need, knobs) else ()
+        most = knobs.analysis.max_sites
+        found = candidates(sites.sites, passed, worth, used, most, taken)
         queued = load.activated(sites, need) + load.starting(sites, need)
         return SiteChoice.of(verdict, found, sites, factors, worth, queued, seed)
 

@@ -12,13 +12,22 @@ from jedi.spec.arrays import Bools, Numbers
 
 
 def candidates(
-    names: Sequence[str], passed: Bools, weights: Numbers, used: Collection[str], most: int
+    names: Sequence[str],
+    passed: Bools,
+    weights: Numbers,
+    used: Collection[str],
+    most: int,
+    taken: Collection[str] = (),
 ) -> list[int]:
     """Positions of up to `most` sites: those the task has used first, then those of weight 0, which
-    get a batch of jobs before others do, then by weight."""
+    get a batch of jobs before others do, then by weight. Sites that are `taken` come before all
+    and count towards `most`, even those that did not pass."""
     found = [int(i) for i in np.flatnonzero(passed)]
     order = {i: (names[i] not in used, weights[i] > 0, -weights[i], names[i]) for i in found}
-    return sorted(found, key=order.__getitem__)[:most]
+    best = sorted(found, key=order.__getitem__)
+    here = [i for i in best if names[i] in taken]
+    others = [i for i in best if names[i] not in taken]
+    return (here + others[: max(0, most - len(taken))])[:most]
 
 
 class Lottery:

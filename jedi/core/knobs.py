@@ -220,7 +220,7 @@ _DECLARED = [
     _knob("network.weight_from_50", "", 1.7, "weight of a speed between 50 and 75 MB/s", 1.6),
     _knob("network.express_threshold", "", 1.7, "least network weight of sites for urgent jobs"),
     _knob("network.express_multiplier", "", 1.0, "factor on that threshold"),
-    _knob("analysis.max_sites", "sites", 10, "most sites that the analysis broker offers", least=1),
+    _knob("analysis.max_sites", "sites", 10, "most sites with jobs of an analysis task", least=1),
     _knob("analysis.transfer_input", "when", "closed", "closed: input moves after jobs of the task "
           "were closed at all sites that have it; always: it moves whenever jobs cannot go to it",
           "always", among=("closed", "always")),

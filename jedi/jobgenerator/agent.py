@@ -116,7 +116,7 @@ class JobGenerator(Claiming):
         )  # fmt: skip
         task = found.task
         decided = [record(task.jedi_task_id, found.broker, item.snapshot, part.need, knobs,
-                          part.choice, item.used) for part in found.proposals]  # fmt: skip
+                          part.choice, part.used) for part in found.proposals]  # fmt: skip
         if found.nowhere:
             return nowhere(found, knobs, decided)
         if not found.cuts:

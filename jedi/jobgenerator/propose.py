@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from jedi.agent import plugins
@@ -30,6 +30,8 @@ class DatasetProposal:
     choice: SiteChoice
     cuts: Sequence[Cut]
     short: Sequence[ShortStream] = ()
+    used: Sequence[str] = ()
+    """The sites that the task has used before, in earlier cycles or for earlier datasets."""
     unit: str = ""
     """The largest unit that is not divided, in words."""
 
@@ -76,7 +78,7 @@ def propose(
     *,
     seed: int,
     most: int,
-    used: Collection[str],
+    used: Sequence[str],
     past: RecentJobs,
     made: Mapping[str, int],
 ) -> Proposal:
@@ -89,7 +91,8 @@ def propose(
     task = replace(task, demand=demand)
     strategy = plugins.find("generator", task.vo, task.label)()
     broker = broker_of(task.vo, task.label, knobs)
-    so_far, names = Counter(made), {one.dataset_id: one.name for one in task.inputs}
+    names = {one.dataset_id: one.name for one in task.inputs}
+    so_far, live = Counter(made), Counter(past.live)
     proposals: list[DatasetProposal] = []
     for some in [[one] for one in chunks] if broker.by_dataset else [list(chunks)]:
         if proposals and most <= 0:
@@ -100,15 +103,17 @@ def propose(
         unit = strategy.atom(task.rules, task.demand, some)
         data = data_of(task, some, snapshot, locate) if broker.wants_data else InputAvailability()
         dataset = names[int(some[0].master.dataset_ids[0])] if broker.by_dataset else ""
-        need = Requirements(task.demand, unit, task.sites, task.request, data, past, dict(so_far),
-                    dataset=dataset)  # fmt: skip
+        need = Requirements(task.demand, unit, task.sites, task.request, data,
+                    replace(past, live=dict(live)), dict(so_far), dataset=dataset)  # fmt: skip
         choice = broker.choose(snapshot, need, knobs, used, seed)
         cuts: Sequence[Cut] = ()
         short: Sequence[ShortStream] = ()
         if choice.candidates:
             cuts, short = plan(some, choice, strategy, task.rules, task.demand, knobs, most)
         named = named_largest(some) if are_whole(task.rules) else ""
-        proposals.append(DatasetProposal(need, choice, cuts, short, named))
+        proposals.append(DatasetProposal(need, choice, cuts, short, used, named))
         most -= sum(map(len, cuts))
-        so_far.update(choice.sites.sites[i] for cut in cuts for i in cut.sites.tolist())
+        at = Counter(choice.sites.sites[i] for cut in cuts for i in cut.sites.tolist())
+        so_far, live = so_far + at, live + at
+        used = [*dict.fromkeys([*used, *at])]
     return Proposal(task, broker.name, tuple(proposals))

@@ -137,3 +137,29 @@ def test_twenty_jobs_of_a_type_may_always_wait() -> None:
     assert codes_of(choose(at, asked)) == ["waiting_cap", "overloaded"]
     other = replace(asked, request=replace(asked.request, resource_type="MCORE"))
     assert codes_of(choose(at, other)) == ["overloaded"]
+
+
+def test_jobs_of_a_task_are_at_ten_sites_at_most() -> None:
+    """JEDI document, "Workflow for analysis": "There would be an upper limit on the number of sites
+    where jobs are assigned." Nine sites have jobs: of three others that have the data one gets
+    jobs. Ten have jobs: none of them does. Preset current moves data to the ten."""
+    busy = [f"S{n}" for n in range(10)]
+    at = world(*busy, "X", "Y", "Z")
+    asked = user_task(dict.fromkeys(("S1", "X", "Y", "Z"), FULL))
+
+    def having(n: int) -> Requirements:
+        return replace(asked, past=RecentJobs(live=dict.fromkeys(busy[:n], 5)))
+
+    assert names(choose(at, having(0))) == ["S1", "X", "Y", "Z"]
+    assert names(choose(at, having(9), used=("Y",))) == ["S1", "Y"]
+    full = choose(at, having(10), used=("Y",))
+    assert names(full) == ["S1"]
+    [refused] = full.verdict.reasons(10)
+    assert full.verdict.filters[refused].code == "many_sites"
+    elsewhere = replace(having(10), data=replace(asked.data, at={"X": FULL}))
+    assert names(choose(at, elsewhere)) == []
+    assert names(choose(at, elsewhere, CURRENT)) == sorted(busy)
+    named = replace(elsewhere, sites=("X", "Y"))
+    assert names(choose(at, named)) == ["X"]
+    merging = replace(elsewhere, request=replace(asked.request, merging=True))
+    assert names(choose(at, merging)) == ["X"]

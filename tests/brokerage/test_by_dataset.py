@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from support.commanding import end, take
 from support.generating import document, generate, ready, rows
 from support.helpers import put_file_dataset
 from support.situations import set_sites, soon
@@ -143,3 +144,64 @@ def test_the_plan_tells_it_dataset_by_dataset(grid: World) -> None:
     assert told == [("demo:one", ("SITE_A",)), ("demo:two", ("SITE_B",))]
     assert (plan.jobs, plan.local) == (8, 8)
     assert {one.site: one.jobs for one in plan.at} == {"SITE_A": 4, "SITE_B": 4}
+
+
+def put_knobs(world: World, **values: int) -> None:
+    with world.engine.begin() as tx:
+        for name, value in values.items():
+            knobs.put(tx, name.replace("__", "."), value, "olga")
+    world.refresh()
+
+
+def test_the_limit_on_sites_holds_for_all_datasets_of_a_task(grid: World) -> None:
+    """JEDI document, "Workflow for analysis": "There would be an upper limit on the number of sites
+    where jobs are assigned." With a limit of one, the dataset at the second site waits until the
+    jobs at the first have ended."""
+    put_knobs(grid, analysis__max_sites=1)
+    (task,) = ready(grid, document(**BOTH))
+    assert generate(grid) == 1
+    assert made(grid) == {("demo:one", "SITE_A", 4)}
+    last = decided(grid)[-1]
+    assert last == ("demo:two", [])
+    with grid.engine.begin() as tx:
+        ids = [row.decision_id for row in rows(grid, "SELECT * FROM jedi_broker_decisions")]
+        assert [replay(tx, one).same for one in ids] == [True, True]
+        said = why(tx, task).brokerage
+    assert said is not None
+    assert {one.code: one.sites for one in said.near_misses}["many_sites"] == ("SITE_B",)
+    soon(grid)
+    generate(grid)
+    assert made(grid) == {("demo:one", "SITE_A", 4)}
+    ids = [row.pandaid for row in rows(grid, "SELECT pandaid FROM jedi_jobs")]
+    take(grid, ids)
+    end(grid, ids)
+    soon(grid)
+    do(grid, f"UPDATE jedi_tasks SET status = 'running' WHERE jeditaskid = {task}")
+    generate(grid)
+    assert {(name, site) for name, site, _ in made(grid)} == {
+        ("demo:one", "SITE_A"), ("demo:two", "SITE_B")
+    }  # fmt: skip
+
+
+def test_a_cycle_reads_no_more_than_it_uses(grid: World) -> None:
+    """JEDI document, "Workflow for analysis": "JEDI takes a few files from the Contents table per
+    dataset". Thirty datasets with four files each, and a cycle for 24 files, with two files of each
+    dataset at least: a cycle reads twelve datasets, and in the end all have their jobs."""
+    many = [f"demo:x{n:02}" for n in range(30)]
+    for name in many:
+        files = {f"{name[5:]}.{n}": b"12345" for n in range(4)}
+        put_file_dataset(grid, name, files, "SITE_A_DATADISK")
+    grid.ddm.create("demo:many", "SITE_A_DATADISK", container=True)
+    grid.ddm.add_members("demo:many", many)
+    grid.ddm.close("demo:many")
+    put_knobs(grid, jobgen__n_files=24, jobgen__hard_max_files_per_job=1, analysis__cap_jobs=1000,
+              analysis__overload_jobs=1000)  # fmt: skip
+    ready(grid, document(**{**BOTH, "jobParameters": [{**INPUT, "dataset": "demo:many"}, OUTPUT]}))
+    generate(grid)
+    first = [name for name, _ in decided(grid)]
+    assert len(first) == 12
+    assert first == sorted(first) != many[:12]
+    for _ in range(40):
+        soon(grid)
+        generate(grid)
+    assert made(grid) == {(name, "SITE_A", 4) for name in many}

@@ -121,6 +121,8 @@ def build(world: World, broker: Broker, tasks: Sequence[int]) -> None:
             for code, fault in ask.cases.items():
                 build_site(tx, site := name_of(code, fault), fault)
                 occupy(tx, site, fault, broker.label, ask.row.get("nucleus", ""), task_id)
+            for site in ask.at:
+                occupy(tx, site, Fault(past={"running": 1}), broker.label, "", task_id)
             for column, value in {"currentpriority": 100, **ask.row}.items():
                 tx.execute(text(f"UPDATE jedi_tasks SET {column} = :v WHERE jeditaskid = :t"),
                            {"v": value, "t": task_id})  # fmt: skip

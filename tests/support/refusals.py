@@ -36,12 +36,14 @@ class Fault:
 @dataclass(frozen=True)
 class Ask:
     """A task: what its document says besides, what it reads, what others write into its row later
-    (scouts, brokers, the event service), and the sites that are refused to it, by code."""
+    (scouts, brokers, the event service), the sites that are refused to it, by code, and other sites
+    that have a job of it."""
 
     document: Mapping[str, Any]
     cases: Mapping[str, Fault]
     reads: str = "demo:in"
     row: Columns = field(default_factory=dict)
+    at: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -168,8 +170,9 @@ ANALYSIS = Broker(
         *MACHINE_ASKS,
         Ask(PLAIN, stores(output_stuck=off("read_wan")), row={"nucleus": HOME}),
         Ask(PLAIN, {"no_source": Fault(holds=False, also=("no_data",))}, "demo:hidden"),
+        Ask(PLAIN, sites(many_sites={}), at=(HOME, "BUSY")),
     ),
-    {"broker.local": "full", "broker.site_io_limits": 1},
+    {"broker.local": "full", "broker.site_io_limits": 1, "analysis.max_sites": 2},
     {"BUSY": Fault(jobs={"running": 1000})},
 )  # fmt: skip
 

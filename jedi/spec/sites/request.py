@@ -114,8 +114,9 @@ class InputAvailability:
 
 @dataclass(frozen=True, slots=True)
 class RecentJobs:
-    """Jobs of the task that ended lately, by site."""
+    """Jobs of the task by site: those that ended lately, and those at the site now (`live`)."""
 
     closed: Mapping[str, int] = field(default_factory=dict)
     failed: Mapping[str, int] = field(default_factory=dict)
     finished: Mapping[str, int] = field(default_factory=dict)
+    live: Mapping[str, int] = field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
@@ -27,6 +28,8 @@ from jedi.taskbuffer.tasks import tasks
 
 STATUSES: tuple[str, ...] = ("ready", "scouting", "running", "topreprocess", "preprocessing")
 SCOUT_PRIORITY = 901
+FEWEST_DATASETS = 10
+"""Datasets of a container that one cycle reads at least: some of them may have no site."""
 
 _READ_INPUTS = text(f"""
 SELECT jeditaskid AS jedi_task_id, datasetid AS dataset_id, datasetname AS dataset_name, type,
@@ -323,9 +326,11 @@ def chunks(
     """Up to `n_files` ready files of a task's masters in the order of the datasets, with the
     files that may follow them (of those that go with every job, one more than a job may have).
     `fairly`: some of each dataset, for one that has no site may not keep the others waiting; a
-    job's worth of each at least."""
+    job's worth of each at least. If the files exceed what a cycle uses, the datasets take turns."""
     ready = [master for master in order.masters if master.ready > 0]
     each = max(hard_max + 1, n_files // max(1, len(ready)))
+    if fairly:
+        ready = _in_turn(ready, each, n_files, order)
     limits: dict[int, int] = {}
     for master in ready:
         if left := each if fairly else n_files - sum(limits.values()):
@@ -350,6 +355,18 @@ def chunks(
         for master in order.masters
         if len(masters.get(master.dataset_id, ()))
     ]
+
+
+def _in_turn(ready: list[Input], each: int, n_files: int, order: TaskOrder) -> list[Input]:
+    """The datasets of one cycle: all, or a random selection with `n_files` files if up to `each` of
+    all are more. Other claims of the task select others."""
+    if sum(min(one.ready, each) for one in ready) <= n_files or len(ready) <= FEWEST_DATASETS:
+        return ready
+    turns_of = random.Random(order.jedi_task_id * 1_000_003 + order.lock_seq)
+    shuffled = turns_of.sample(range(len(ready)), len(ready))
+    sums = np.cumsum([min(ready[i].ready, each) for i in shuffled])
+    chosen = shuffled[: max(FEWEST_DATASETS, int(np.searchsorted(sums, n_files, side="right")))]
+    return [ready[i] for i in sorted(chosen)]
 
 
 def _limit(follower: Input, masters: int, hard_max: int) -> int:

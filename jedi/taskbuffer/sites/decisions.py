@@ -14,6 +14,7 @@ from jedi.core import states
 from jedi.spec.sites.decision import Decision, Pledge
 from jedi.spec.sites.request import RecentJobs
 from jedi.taskbuffer.db.rows import row_of, rows_of
+from jedi.taskbuffer.db.sql_lists import listed
 from jedi.taskbuffer.sites.sites import SPACES
 
 _RECORD = text("""
@@ -139,8 +140,11 @@ def used_sites(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[str]]:
     return {row.id: row.chosen for row in rows}
 
 
-_PAST = text("""
+_AT_SITE = listed(status for status in states.JOB_LIVE if status != "merging")
+# A merging job is over at its site: it waits for others.
+_PAST = text(f"""
 SELECT jeditaskid, site,
+  count(*) FILTER (WHERE status IN ({_AT_SITE})) AS live,
   count(*) FILTER (WHERE status = 'closed') AS closed,
   count(*) FILTER (WHERE status = 'failed') AS failed,
   count(*) FILTER (WHERE status = 'finished') AS finished
@@ -148,17 +152,20 @@ FROM (
   SELECT jeditaskid, site, status, endtime FROM jedi_jobs WHERE jeditaskid = ANY(:ids)
   UNION ALL
   SELECT jeditaskid, site, status, endtime FROM jedi_jobs_archived WHERE jeditaskid = ANY(:ids)) j
-WHERE status IN ('closed', 'failed', 'finished')
+WHERE status IN ({_AT_SITE}) OR status IN ('closed', 'failed', 'finished')
   AND endtime > jedi_now() - make_interval(secs => :seconds)
 GROUP BY jeditaskid, site ORDER BY jeditaskid, site
 """)
 
 
+_WAYS = ("closed", "failed", "finished", "live")
+
+
 def past_jobs(tx: Connection, task_ids: Sequence[int], seconds: float) -> dict[int, RecentJobs]:
-    """How jobs of tasks ended within the last so many seconds, by site."""
+    """The jobs of tasks by site: live ones, and those that ended within so many seconds."""
     counted: dict[int, dict[str, dict[str, int]]] = {}
     for row in tx.execute(_PAST, {"ids": list(task_ids), "seconds": seconds}):
-        of_task = counted.setdefault(row.jeditaskid, {"closed": {}, "failed": {}, "finished": {}})
+        of_task = counted.setdefault(row.jeditaskid, {way: {} for way in _WAYS})
         for how, by_site in of_task.items():
             if n := row._mapping[how]:
                 by_site[row.site] = n
