@@ -467,6 +467,21 @@ def test_watch_tells_why_a_task_waits_and_how_long_it_takes(
     assert ": done, " in last
 
 
+def test_ranges_of_events_are_not_called_files(
+    run: Run, made: Made, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """docs/reference/event-ranges.md: a task by events has a row for each range of a file; the
+    counts of its datasets are those of rows."""
+    assert (run("list", "--json").value[0]["unit"], "ranges" in run("list").out) == ("files", False)
+    with engine.begin() as tx:
+        tx.execute(text("UPDATE jedi_tasks SET rules = '{\"n_events_per_job\": 5}'"))
+    assert re.search(r" 6 ranges +2 ", run("list").out)
+    assert "ranges    2 of 6 finished" in run("show", made.task).out
+    with engine.begin() as tx:
+        to(tx, made.task, "prepared", "finished")
+    assert "finished, 2 of 6 ranges" in run("watch", made.task).out
+
+
 def test_watch_draws_bars_on_a_terminal(run: Run, made: Made, engine: Engine) -> None:
     with engine.begin() as tx:
         to(tx, made.task, "prepared", "finished")

@@ -37,6 +37,7 @@ def test_a_rate_is_what_was_seen() -> None:
     assert pace.sentence(50) == ""
     pace.note(1060.0, 35)
     assert pace.sentence(45) == "30 files/min, 2 min left"
+    assert pace.sentence(45, "ranges") == "30 ranges/min, 2 min left"
     pace.note(1090.0, 35)
     pace.note(1120.0, 35)
     assert pace.rate() == 30 / 120

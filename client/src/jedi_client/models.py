@@ -358,7 +358,8 @@ class SystemOverview(Value):
 
 @dataclass(eq=False, repr=False)
 class TaskSummary(Value):
-    """A task at a glance; files are those of its master inputs, also those that wait for scouts."""
+    """A task at a glance; files are those of its master inputs, also those that wait for scouts.
+    `unit`: `files`, or `ranges` if the task cuts files into ranges of events and counts these."""
 
     jedi_task_id: int
     task_name: str
@@ -377,6 +378,7 @@ class TaskSummary(Value):
     n_files_finished: int
     n_files_failed: int
     n_jobs_running: int
+    unit: str
 
 
 @dataclass(eq=False, repr=False)

@@ -22,6 +22,14 @@ from jedi.taskbuffer.reports.conditions import TASK_FIELDS, where
 from jedi.taskbuffer.scheduling.patterns import like
 from jedi.taskbuffer.tasks.interventions import THROTTLED_UNTIL
 
+BY_EVENTS = """
+CASE WHEN t.rules ->> 'n_events_per_job' IS NOT NULL
+THEN coalesce(CAST(t.rules ->> 'n_events_per_job' AS bigint)
+  < nullif(CAST(t.rules ->> 'n_events_per_input' AS bigint), 0), true)
+ELSE t.rules ->> 'target_events_per_job' IS NOT NULL
+  AND coalesce(t.rules ->> 'n_files_per_job', t.rules ->> 'n_gb_per_job') IS NULL END
+"""
+"""`SplitRules.by_events` in SQL: rows of the input are ranges of events."""
 _MASTER = "masterid IS NULL AND type IN ('input', 'pseudo_input')"
 _TASK = f"""
 SELECT t.jeditaskid AS jedi_task_id, t.taskname AS task_name, t.username AS user_name, t.status,
@@ -29,7 +37,8 @@ SELECT t.jeditaskid AS jedi_task_id, t.taskname AS task_name, t.username AS user
   t.reason_code, t.errordialog AS reason, t.creationdate AS creation_date,
   t.statechangetime AS state_change_time, t.endtime AS end_time,
   coalesce({THROTTLED_UNTIL}, t.next_run_at) AS next_run_at,
-  d.n_files, d.n_files_finished, d.n_files_failed, j.n_jobs_running
+  d.n_files, d.n_files_finished, d.n_files_failed, j.n_jobs_running,
+  CASE WHEN {BY_EVENTS} THEN 'ranges' ELSE 'files' END AS unit
 FROM jedi_tasks t, LATERAL (
   SELECT count(*) AS n_jobs_running FROM jedi_jobs o
   WHERE o.jeditaskid = t.jeditaskid AND postprocessed_at IS NULL AND o.status = 'running') j,
@@ -54,7 +63,8 @@ ORDER BY t.jeditaskid DESC LIMIT :limit
 
 @dataclass(frozen=True, slots=True)
 class TaskSummary:
-    """A task at a glance; files are those of its master inputs, also those that wait for scouts."""
+    """A task at a glance; files are those of its master inputs, also those that wait for scouts.
+    `unit`: `files`, or `ranges` if the task cuts files into ranges of events and counts these."""
 
     jedi_task_id: int
     task_name: str
@@ -73,6 +83,7 @@ class TaskSummary:
     n_files_finished: int
     n_files_failed: int
     n_jobs_running: int
+    unit: str
 
     @property
     def percent(self) -> int | None:

@@ -267,6 +267,11 @@ def percent(task: TaskSummary) -> int | None:
     return 100 * task.n_files_finished // task.n_files if task.n_files else None
 
 
+def counted(task: TaskSummary) -> int | str:
+    """The number of a task's input files, or `40 ranges` if these are counted."""
+    return task.n_files if task.unit == "files" else f"{task.n_files} {task.unit}"
+
+
 def status(name: str, colours: Mapping[str, str] = layout.TASKS) -> Text:
     """A status in its colour, for a line that a console prints."""
     from rich.text import Text

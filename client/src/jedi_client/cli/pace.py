@@ -31,13 +31,13 @@ class Pace:
         (begin, before), (end, after) = self._seen[0], self._seen[-1]
         return (after - before) / (end - begin) if after > before and end > begin else None
 
-    def sentence(self, left: int) -> str:
+    def sentence(self, left: int, unit: str = "files") -> str:
         """`12 files/min, 4 min left`; empty while the rate is not known."""
         rate = self.rate()
         if rate is None:
             return ""
         per = next(((s, unit) for s, unit in _UNITS if rate * s >= 1), _UNITS[-1])
-        said = f"{rate * per[0]:.3g} files/{per[1]}"
+        said = f"{rate * per[0]:.3g} {unit}/{per[1]}"
         return f"{said}, {span(left / rate)} left" if left > 0 else said
 
 

@@ -20,6 +20,7 @@ from jedi_client.cli.common import (
     application,
     cell,
     console,
+    counted,
     percent,
     read_file,
     run,
@@ -184,7 +185,7 @@ def list_tasks(
     headers = ["task", "name", "user", "status", "%", "files", "done", "failed", "running",
                "since", "reason"]  # fmt: skip
     rows = [
-        [t.jedi_task_id, t.task_name, t.user_name, t.status, percent(t), t.n_files,
+        [t.jedi_task_id, t.task_name, t.user_name, t.status, percent(t), counted(t),
          t.n_files_finished, t.n_files_failed, t.n_jobs_running, t.state_change_time,
          t.reason_code]
         for t in found
@@ -216,7 +217,7 @@ def _show_details(found: TaskDetails) -> None:
         print_line(f"next look {cell(task.next_run_at)}")
     print_line(f"submitted {cell(task.creation_date)}, priority {task.priority}, "
                f"attempt {task.attempt_nr}")  # fmt: skip
-    print_line(f"files     {task.n_files_finished} of {task.n_files} finished, "
+    print_line(f"{task.unit:10}{task.n_files_finished} of {task.n_files} finished, "
                f"{task.n_files_failed} failed")  # fmt: skip
     print_line(f"jobs      {cell(found.jobs) or 'none'}")
     gone, leaving = found.purging.gone, found.purging.leaving

@@ -131,7 +131,7 @@ class Paces(defaultdict[int, Pace]):
         through = task.n_files_finished + task.n_files_failed
         pace = self[task.jedi_task_id]
         pace.note(time.monotonic(), through)
-        return "" if task.status in TASK_FINAL else pace.sentence(task.n_files - through)
+        return "" if task.status in TASK_FINAL else pace.sentence(task.n_files - through, task.unit)
 
 
 def _sentence(paces: Paces, task: TaskSummary) -> str:
@@ -152,7 +152,7 @@ def _held(task: TaskSummary) -> bool:
 
 def _files(task: TaskSummary) -> str:
     failed = f", {task.n_files_failed} failed" if task.n_files_failed else ""
-    return f"{task.n_files_finished} of {task.n_files} files{failed}"
+    return f"{task.n_files_finished} of {task.n_files} {task.unit}{failed}"
 
 
 def _bars(seen: Iterator[Sequence[TaskSummary]]) -> Sequence[TaskSummary]:
