@@ -25,7 +25,7 @@ from support.seen import (  # noqa: F401 - pytest finds its hooks here
     pytest_terminal_summary,
     pytest_unconfigure,
 )
-from support.service_process import served
+from support.service_process import bare_world, served
 
 from jedi.agent.base import World
 from jedi.core import clock
@@ -130,4 +130,11 @@ def service(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The world's service, which commands of JEDI_HOME ask."""
     monkeypatch.setenv("JEDI_HOME", str(world.settings.home))
     with served(world):
+        yield
+
+
+@pytest.fixture
+def bare_service(engine: Engine, home: Path) -> Iterator[None]:
+    """The service of JEDI_HOME, on a migrated database with nothing in it."""
+    with served(bare_world(engine, home)):
         yield

@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from jedi_client.cli.common import Json, application, read_file, show, table
+from jedi_client.cli.common import Json, application, read_file, service, show, table
 
 from jedi.cli import notify
-from jedi.cli.database import transaction
+from jedi.cli.dataset import dataset_app
 from jedi.cli.queue import queue_app
 from jedi.core.errors import JediError
-from jedi.core.settings import Settings, caller
 
 if TYPE_CHECKING:
-    from jedi.taskbuffer.sites.sites import AttributeChange
+    from jedi_client.models import AttributeChange, KnobValue
 
 site_app = application("Sites: where jobs can run.")
 config_app = application("Knobs: every live setting, with who set it when.")
-dataset_app = application("Datasets: put local files in, look at what is there.")
 user_app = application("Users, what they may do and how they are told of their tasks.")
 user_app.command("notify")(notify.notify)
 GROUPS = {
@@ -34,11 +32,9 @@ GROUPS = {
 
 
 def _complete_site(incomplete: str) -> list[str]:
-    from jedi.service.sites import list_sites
-
     try:
-        with transaction() as tx:
-            names = [row["site"] for row in list_sites(tx)]
+        with service() as jedi:
+            names = [one.site for one in jedi.site_list()]
     except JediError:  # completion has nobody to complain to
         return []
     return [name for name in names if name.startswith(incomplete)]
@@ -84,11 +80,8 @@ def site_import(file: ImportedFile, comment: ChangeComment = None, as_json: Json
 
     Example: `jedi site import sites.yaml --comment "new storage"`
     """
-    from jedi.service.sites import import_sites
-
-    with transaction() as tx:
-        home = Settings.from_environment().home
-        changes = import_sites(tx, caller(), read_file(file), home, comment)
+    with service() as jedi:
+        changes = jedi.site_import(text=read_file(file), comment=comment)
     show(changes, as_json, lambda: show_changes(changes))
 
 
@@ -103,10 +96,8 @@ def site_set(
 
     Example: `jedi site set LOCAL nslots=8 status=online --comment "back from repair"`
     """
-    from jedi.service.sites import set_site
-
-    with transaction() as tx:
-        changes = set_site(tx, caller(), site, attributes, comment)
+    with service() as jedi:
+        changes = jedi.site_set(site, settings=attributes, comment=comment)
     show(changes, as_json, lambda: show_changes(changes))
 
 
@@ -124,10 +115,10 @@ def site_attributes(as_json: Json = False) -> None:
 
     Example: `jedi site attributes`
     """
-    from jedi.service.sites import attributes
-
-    rows = attributes()
-    show(rows, as_json, lambda: table(["attribute", "default", "meaning"], rows))
+    with service() as jedi:
+        found = jedi.site_attributes()
+    rows = [[one.name, one.default, one.meaning] for one in found]
+    show(found, as_json, lambda: table(["attribute", "default", "meaning"], rows))
 
 
 @site_app.command("list")
@@ -136,10 +127,8 @@ def site_list(as_json: Json = False) -> None:
 
     Example: `jedi site list`
     """
-    from jedi.service.sites import list_sites
-
-    with transaction() as tx:
-        sites = list_sites(tx)
+    with service() as jedi:
+        sites = jedi.site_list()
     columns = "site status role nslots corecount maxrss submitter endpoints"
     spare = "submitter maxrss corecount role endpoints"
     show(sites, as_json, lambda: show_columns(columns, sites, spare))
@@ -151,10 +140,8 @@ def site_show(site: Site, as_json: Json = False) -> None:
 
     Example: `jedi site show LOCAL`
     """
-    from jedi.service.sites import show_site
-
-    with transaction() as tx:
-        found = show_site(tx, site)
+    with service() as jedi:
+        found = jedi.site_show(site)
 
     def people() -> None:
         pilots = {"pilots wait": found.trouble} if found.trouble else {}
@@ -181,13 +168,11 @@ def site_token(
 
     Example: `jedi site token GRID --days 90`
     """
-    from jedi.service import sites
-
-    with transaction() as tx:
+    with service() as jedi:
         if revoke:
-            sites.revoke_token(tx, caller(), site, revoke)
+            jedi.site_revoke_token(site, token=revoke)
             return
-        made = sites.new_token(tx, caller(), site, days)
+        made = jedi.site_create_token(site, days=days)
     show(made, as_json, lambda: typer.echo(made.token))
 
 
@@ -197,10 +182,8 @@ def config_list(as_json: Json = False) -> None:
 
     Example: `jedi config list`
     """
-    from jedi.service.config import settings
-
-    with transaction() as tx:
-        found = settings(tx)
+    with service() as jedi:
+        found = jedi.config_list()
     show(
         found,
         as_json,
@@ -218,10 +201,8 @@ def config_get(knob: KnobName, as_json: Json = False) -> None:
 
     Example: `jedi config get agent.poll_s`
     """
-    from jedi.service.config import get
-
-    with transaction() as tx:
-        setting, history = get(tx, knob)
+    with service() as jedi:
+        setting, history = jedi.config_show(knob), jedi.config_history(knob)
 
     def people() -> None:
         typer.echo(f"{setting.name} = {setting.value} [{setting.unit}]")
@@ -239,14 +220,11 @@ def config_set(knob: KnobName, value: str, as_json: Json = False) -> None:
 
     Example: `jedi config set pilot.idle_s 30`
     """
-    from jedi.service.config import put, warnings
-
-    with transaction() as tx:
-        now = put(tx, caller(), knob, value)
-        remarks = warnings(tx, knob)
-    for remark in remarks:
-        typer.echo(f"Warning: {remark[0].lower()}{remark[1:]}", err=True)
-    _show_knob(knob, now, as_json)
+    with service() as jedi:
+        now = jedi.config_set(knob, value=value)
+    for warning in now.warnings:
+        typer.echo(f"Warning: {warning[0].lower()}{warning[1:]}", err=True)
+    _show_knob(now, as_json)
 
 
 @config_app.command("unset")
@@ -255,11 +233,9 @@ def config_unset(knob: KnobName, as_json: Json = False) -> None:
 
     Example: `jedi config unset pilot.idle_s`
     """
-    from jedi.service.config import unset
-
-    with transaction() as tx:
-        now = unset(tx, caller(), knob)
-    _show_knob(knob, now, as_json)
+    with service() as jedi:
+        now = jedi.config_unset(knob)
+    _show_knob(now, as_json)
 
 
 @config_app.command("preset")
@@ -268,138 +244,13 @@ def config_preset(preset: Preset, as_json: Json = False) -> None:
 
     Example: `jedi config preset current`
     """
-    from jedi.service.config import PRESET, put
-
-    with transaction() as tx:
-        now = put(tx, caller(), PRESET, preset.value)
-    _show_knob(PRESET, now, as_json)
+    with service() as jedi:
+        now = jedi.config_set("core.preset", value=preset.value)
+    _show_knob(now, as_json)
 
 
-def _show_knob(name: str, value: Any, as_json: bool) -> None:
-    show({"name": name, "value": value}, as_json, lambda: typer.echo(f"{name} = {value}"))
-
-
-@dataset_app.command("add")
-def dataset_add(
-    dataset: Annotated[str, typer.Argument(metavar="SCOPE:NAME")],
-    files: Annotated[list[Path], typer.Argument(metavar="FILES...")],
-    endpoint: Annotated[
-        str | None, typer.Option("--endpoint", help="Endpoint that gets the files.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Copy local files into a dataset. JEDI makes the dataset if it does not exist, and closes
-    it unless it is open already.
-
-    Example: `jedi dataset add user.me:texts *.txt`
-    """
-    from jedi.ddm import factory
-    from jedi.service.datasets import add_files
-    from jedi.taskbuffer.housekeeping import knobs
-
-    with transaction() as tx:
-        added = add_files(tx, factory.load(tx, knobs.load(tx)), dataset, files, endpoint)
-    show(added, as_json, lambda: typer.echo(f"Files put into {dataset}: {len(added)}."))
-
-
-@dataset_app.command("create")
-def dataset_create(
-    dataset: Annotated[str, typer.Argument(metavar="SCOPE:NAME")],
-    is_open: Annotated[
-        bool, typer.Option("--open", help="More files will come: tasks wait for them.")
-    ] = False,
-    endpoint: Annotated[
-        str | None, typer.Option("--endpoint", help="Endpoint of its files.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Make an empty dataset. Tasks process the files of an open dataset as they arrive, until
-    it is closed.
-
-    Example: `jedi dataset create user.me:run7 --open`
-    """
-    from jedi.ddm import factory
-    from jedi.service.datasets import create_dataset
-    from jedi.taskbuffer.housekeeping import knobs
-
-    with transaction() as tx:
-        ddm = factory.load(tx, knobs.load(tx))
-        made = create_dataset(tx, ddm, dataset, endpoint, is_open=is_open)
-    show(made, as_json, lambda: typer.echo(f"{made}."))
-
-
-@dataset_app.command("close")
-def dataset_close(
-    dataset: Annotated[str, typer.Argument(metavar="SCOPE:NAME")], as_json: Json = False
-) -> None:
-    """Close a dataset: no more files come, and its tasks can end.
-
-    Example: `jedi dataset close user.me:run7`
-    """
-    from jedi.ddm import factory
-    from jedi.service.datasets import close_dataset
-    from jedi.taskbuffer.housekeeping import knobs
-
-    with transaction() as tx:
-        closed = close_dataset(tx, factory.load(tx, knobs.load(tx)), dataset)
-    show(closed, as_json, lambda: typer.echo(f"{closed}."))
-
-
-def _complete_dataset(incomplete: str) -> list[str]:
-    from jedi.ddm import factory
-    from jedi.service.datasets import find_datasets
-    from jedi.taskbuffer.housekeeping import knobs
-
-    try:
-        with transaction() as tx:
-            found = find_datasets(factory.load(tx, knobs.load(tx)), f"{incomplete}*")
-    except JediError:  # completion has nobody to complain to
-        return []
-    return [one.name for one in found]
-
-
-@dataset_app.command("list")
-def dataset_list(
-    pattern: Annotated[
-        str,
-        typer.Argument(
-            metavar="[SCOPE:NAME|PATTERN]", autocompletion=_complete_dataset,
-            help="A dataset, to list its files; or a pattern of datasets, * is anything.",
-        ),
-    ] = "*",
-    as_json: Json = False,
-) -> None:  # fmt: skip
-    """List the datasets that match a pattern; or the files of one dataset or container.
-
-    Example: `jedi dataset list "user.me:*"`
-    """
-    from jedi.ddm import factory
-    from jedi.service.datasets import find_datasets, show_dataset
-    from jedi.taskbuffer.housekeeping import knobs
-
-    with transaction() as tx:
-        ddm = factory.load(tx, knobs.load(tx))
-        if "*" in pattern:
-            some = find_datasets(ddm, pattern)
-            rows = [[one.name, one.state or "unreadable"] for one in some]
-            show(some, as_json, lambda: table(["dataset", "state"], rows))
-            return
-        found = show_dataset(ddm, pattern)
-
-    def people() -> None:
-        typer.echo(found.info)
-        table(
-            ["endpoint", "files", "bytes"],
-            [[r.endpoint, r.n_files, r.size] for r in found.replicas],
-        )
-        table(
-            ["file", "bytes", "adler32", "events", "GUID"],
-            [[f.lfn, f.size, f.adler32, f.nevents, f.guid] for f in found.files],
-            spare=("GUID", "events", "adler32"),
-            short=("file",),
-        )
-
-    show(found, as_json, people)
+def _show_knob(now: KnobValue, as_json: bool) -> None:
+    show(now, as_json, lambda: typer.echo(f"{now.name} = {now.value}"))
 
 
 @user_app.command("set")
@@ -433,17 +284,17 @@ def user_set(
 
     Example: `jedi user set alice --role production --gridpref s`
     """
-    from jedi.service.users import set_user
-
-    with transaction() as tx:
-        value = set_user(tx, caller(), user, role.value if role else None, gridpref, running_jobs)
+    with service() as jedi:
+        value = jedi.user_set(
+            user, role=role.value if role else None, gridpref=gridpref, running_jobs=running_jobs
+        )
     pref = f", special permissions {value.gridpref}" if value.gridpref else ""
     cap = "" if value.running_jobs is None else f", running jobs {value.running_jobs or 'any'}"
     show(value, as_json, lambda: typer.echo(f"{user} is a user of role {value.role}{pref}{cap}."))
 
 
-def show_columns(columns: str, rows: Sequence[dict[str, Any]], spare: str = "") -> None:
+def show_columns(columns: str, rows: Sequence[object], spare: str = "") -> None:
     """Print these columns (blank-separated) of rows; those of `spare` go first where a terminal is
     narrow."""
     names = columns.split()
-    table(names, [[row[name] for name in names] for row in rows], spare=spare.split())
+    table(names, [[getattr(row, name) for name in names] for row in rows], spare=spare.split())

@@ -6,10 +6,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from jedi_client.cli.common import names_a_service
+
+from jedi.core.errors import BadInput, Problem
+
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
-    from jedi.ddm.interface import DDM
+
+def must_be_here(verb: str) -> None:
+    """BadInput: --server or --profile name a service, but `verb` acts on JEDI_HOME."""
+    if given := names_a_service():
+        rule = f"{verb} acts on the processes, files or database of JEDI_HOME"
+        raise BadInput([Problem(*given, rule, "Run it there, without this option")])
 
 
 @contextmanager
@@ -33,14 +42,3 @@ def transaction() -> Iterator[Connection]:
     """One transaction in the database of the present home; Unreachable if it does not answer."""
     with database() as engine, engine.begin() as tx:
         yield tx
-
-
-@contextmanager
-def reading() -> Iterator[tuple[Connection, DDM]]:
-    """A transaction that can't write anything, and data management as it is now."""
-    from jedi.ddm import factory
-    from jedi.taskbuffer.housekeeping import knobs
-
-    with database() as engine, engine.connect() as connection:
-        tx = connection.execution_options(postgresql_readonly=True)
-        yield tx, factory.load(tx, knobs.load(tx))

@@ -11,6 +11,8 @@ import typer
 from jedi_client.cli.common import (
     NO,
     Json,
+    ProfileName,
+    Server,
     Version,
     application,
     console,
@@ -23,7 +25,7 @@ from jedi_client.cli.common import (
 from jedi.cli import admin, components, network, retry_rule, snapshot, watchdog
 from jedi.cli.audit import audit_app
 from jedi.cli.check import check
-from jedi.cli.database import transaction
+from jedi.cli.database import must_be_here, transaction
 from jedi.cli.replay import replay
 from jedi.cli.simulate import simulate
 from jedi.core import clock
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 
 SAID_BYTES, SAID_LINES = 2000, 6
 """Most bytes and lines to show of the log of a process that does not start."""
+
+HERE = {"up", "down", "status", "check", "api", "simulate", *components.GROUPS}
+"""Verbs and groups about processes and the database of JEDI_HOME; the others ask the service."""
 
 app = application(
     "JEDI: tasks over datasets become jobs at sites.\n\n"
@@ -57,10 +62,17 @@ def main() -> None:
 
 
 @app.callback()
-def _first(version: Version = False) -> None:
+def _first(
+    context: typer.Context,
+    server: Server = None,
+    profile: ProfileName = None,
+    version: Version = False,
+) -> None:
     from jedi.cli.namesake import refuse_namesake
 
     refuse_namesake()
+    if (verb := context.invoked_subcommand) in HERE:
+        must_be_here(f"jedi {verb}")
 
 
 @app.command()

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from jedi_client.cli.common import Json, application, read_file, show
+from jedi_client.cli.common import Json, application, read_file, service, show
 
 from jedi.cli.admin import ChangeComment, ImportedFile, show_changes, show_columns
-from jedi.cli.database import transaction
-from jedi.core.settings import Settings, caller
 
 endpoint_app = application("Storage endpoints of sites.")
 network_app = application("Links between places: closeness, queued files, speed.")
@@ -25,11 +23,8 @@ def endpoint_import(
 
     Example: `jedi endpoint import endpoints.yaml`
     """
-    from jedi.service.sites import import_endpoints
-
-    with transaction() as tx:
-        home = Settings.from_environment().home
-        changes = import_endpoints(tx, caller(), read_file(file), home, comment)
+    with service() as jedi:
+        changes = jedi.endpoint_import(text=read_file(file), comment=comment)
     show(changes, as_json, lambda: show_changes(changes))
 
 
@@ -39,10 +34,8 @@ def endpoint_list(as_json: Json = False) -> None:
 
     Example: `jedi endpoint list`
     """
-    from jedi.service.sites import list_endpoints
-
-    with transaction() as tx:
-        endpoints = list_endpoints(tx)
+    with service() as jedi:
+        endpoints = jedi.endpoint_list()
     columns = "ddm_endpoint type path space_free space_min_free sites"
     show(endpoints, as_json, lambda: show_columns(columns, endpoints, "space_min_free type"))
 
@@ -54,10 +47,8 @@ def network_import(file: ImportedFile, as_json: Json = False) -> None:
 
     Example: `jedi network import links.yaml`
     """
-    from jedi.service.sites import import_links
-
-    with transaction() as tx:
-        figures = import_links(tx, caller(), read_file(file))
+    with service() as jedi:
+        figures = jedi.link_import(text=read_file(file))
     show({"figures": figures}, as_json, lambda: typer.echo(f"{figures} figures imported."))
 
 
@@ -70,8 +61,6 @@ def network_list(
 
     Example: `jedi network list CERN`
     """
-    from jedi.service.sites import list_links
-
-    with transaction() as tx:
-        links = list_links(tx, place)
+    with service() as jedi:
+        links = jedi.link_list(place=place)
     show(links, as_json, lambda: show_columns("src dst key value ts", links))

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from jedi_client.cli.common import Json, show
-
-from jedi.cli.database import transaction
-from jedi.core.settings import caller
+from jedi_client.cli.common import Json, service, show
 
 if TYPE_CHECKING:
-    from jedi.service.users import NotificationSettings
+    from jedi_client.models import NotificationSettings
 
 
 class NotificationTopic(StrEnum):
@@ -51,12 +48,13 @@ def notify(
 
     Example: `jedi user notify --webhook https://example.org/jedi --about jobs`
     """
-    from jedi.service.users import set_notices
-
-    with transaction() as tx:
-        told = set_notices(
-            tx, caller(), user or caller(), mail, webhook, about.value if about else None
-        )
+    topic: Literal["tasks", "jobs"] | None = about.value if about else None
+    with service() as jedi:
+        whose = user or jedi.me_show().user_name
+        if (mail, webhook, topic) == (None, None, None):
+            told = jedi.user_notices(whose)
+        else:
+            told = jedi.user_notify(whose, mail=mail, webhook=webhook, about=topic)
     show(told, as_json, lambda: _show(told))
 
 

@@ -6,11 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from jedi_client.cli.common import Json, application, read_file, show, table
+from jedi_client.cli.common import Json, application, read_file, service, show, table
 from jedi_client.cli.task_common import task_ids
-
-from jedi.cli.database import transaction
-from jedi.core.settings import caller
 
 queue_app = application("Work queues: shares and limits of the workload.")
 
@@ -23,10 +20,8 @@ def queue_import(file: QueueFile, as_json: Json = False) -> None:
 
     Example: `jedi queue import queues.yaml`
     """
-    from jedi.service.queues import import_queues
-
-    with transaction() as tx:
-        rows = [queue.columns() for queue in import_queues(tx, caller(), read_file(file))]
+    with service() as jedi:
+        rows = jedi.queue_import(text=read_file(file))
     show(rows, as_json, lambda: typer.echo(f"{len(rows)} queues imported."))
 
 
@@ -36,14 +31,12 @@ def queue_list(as_json: Json = False) -> None:
 
     Example: `jedi queue list`
     """
-    from jedi.service.queues import list_queues
-
-    with transaction() as tx:
-        queues = list_queues(tx)
+    with service() as jedi:
+        queues = jedi.queue_list()
     headers = ["id", "name", "vo", "label", "share", "order", "partition", "criteria", "status"]
     keys = "queue_id queue_name vo queue_type queue_share queue_order partitionid criteria status"
     show(queues, as_json, lambda: table(
-        headers, [[q[k] for k in keys.split()] for q in queues],
+        headers, [[getattr(q, k) for k in keys.split()] for q in queues],
         spare=("partition", "order", "share", "criteria"),
     ))  # fmt: skip
 
@@ -62,10 +55,8 @@ def queue_test(
 
     Example: `jedi queue test --task 1`
     """
-    from jedi.service.queues import test_queues
-
-    with transaction() as tx:
-        found = test_queues(tx, task)
+    with service() as jedi:
+        found = jedi.queue_test(jedi_task_id=task)
     headers = ["queue", "name", "criteria", "takes", "holds for", "such as", "wrong"]
     rows = [
         [q.queue_id, q.queue_name, q.criteria, q.tasks, q.holds_for, q.examples, q.wrong]
@@ -80,11 +71,10 @@ def queue_explain(as_json: Json = False) -> None:
 
     Example: `jedi queue explain`
     """
-    from jedi.service.queues import explain_shares
-
-    with transaction() as tx:
-        found = explain_shares(tx)
+    with service() as jedi:
+        found = jedi.queue_shares()
     headers = ["queue", "share", "stretches", "active", "entitled", "allocated", "used", "wanted",
                "used/allocated"]  # fmt: skip
     keys = "queue_name queue_share stretchable active entitlement allocation usage demand ratio"
-    show(found, as_json, lambda: table(headers, [[q[k] for k in keys.split()] for q in found]))
+    rows = [[getattr(q, k) for k in keys.split()] for q in found]
+    show(found, as_json, lambda: table(headers, rows))

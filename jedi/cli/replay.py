@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from jedi_client.cli.brokerage import OtherKnobs, OtherSites, show_differences, show_sites
-from jedi_client.cli.common import NO, Json, console, show
-
-from jedi.cli.database import transaction
+from jedi_client.cli.common import NO, Json, console, service, show
 
 if TYPE_CHECKING:
-    from jedi.service.replay import Replay
+    from jedi_client.models import Replay
 
 
 def replay(
@@ -29,10 +27,8 @@ def replay(
 
     Example: `jedi replay 12 --set broker.memory_factor=0.9`
     """
-    from jedi.service.replay import replay as ask
-
-    with transaction() as tx:
-        found = ask(tx, decision, knobs or (), sites or ())
+    with service() as jedi:
+        found = jedi.decision_replay(decision, knobs=knobs, sites=sites)
     show(found, as_json, lambda: _tell(found, other=bool(knobs or sites)))
     if not found.same:
         raise typer.Exit(NO)
@@ -50,5 +46,5 @@ def _tell(found: Replay, *, other: bool) -> None:
         print_line(f"replay    differs at {', '.join(found.departures)}")
     if other:
         print_line(f"then      {', '.join(site for site, _ in found.chosen) or 'no site'}")
-        show_differences(cast(Any, found.differences))
-    show_sites(cast(Any, found.sites), [site for site, _ in found.chosen])
+        show_differences(found.differences)
+    show_sites(found.sites, [site for site, _ in found.chosen])

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from jedi_client.cli.common import Json, application, cell, read_file, show, table
+from jedi_client.cli.common import Json, application, cell, read_file, service, show, table
 from jedi_client.cli.task_common import task_ids
 
 from jedi.cli.admin import ImportedFile
-from jedi.cli.database import transaction
-from jedi.core.settings import caller
 
 if TYPE_CHECKING:
-    from jedi.spec.jobs.retry_rules import RetryRule
+    from jedi_client.models import RuleSummary
 
 app = application("Retry rules: effects of jobs' errors besides another attempt.")
+
+EFFECTS = {"rule_id", "active", "action", "attempts", "description"}
+"""Fields of a rule that are no conditions."""
 
 
 @app.command("list")
@@ -24,11 +27,9 @@ def rule_list(as_json: Json = False) -> None:
 
     Example: `jedi retry-rule list`
     """
-    from jedi.service.retryrules import list_rules
-
-    with transaction() as tx:
-        rules = list_rules(tx)
-    show([rule.model_dump() for rule in rules], as_json, lambda: _show(rules))
+    with service() as jedi:
+        rules = jedi.retry_rule_list()
+    show(rules, as_json, lambda: _show(rules))
 
 
 @app.command("import")
@@ -37,12 +38,9 @@ def rule_import(file: ImportedFile, as_json: Json = False) -> None:
 
     Example: `jedi retry-rule import rules.yaml`
     """
-    from jedi.service.retryrules import import_rules
-
-    with transaction() as tx:
-        rules = import_rules(tx, caller(), read_file(file))
-    rows = [rule.model_dump() for rule in rules]
-    show(rows, as_json, lambda: typer.echo(f"{len(rows)} retry rules imported."))
+    with service() as jedi:
+        rules = jedi.retry_rule_import(text=read_file(file))
+    show(rules, as_json, lambda: typer.echo(f"{len(rules)} retry rules imported."))
 
 
 @app.command("set")
@@ -55,11 +53,9 @@ def rule_set(
 
     Example: `jedi retry-rule set 1 active=false`
     """
-    from jedi.service.retryrules import set_rule
-
-    with transaction() as tx:
-        changed = set_rule(tx, caller(), rule, settings)
-    show(changed.model_dump(), as_json, lambda: _show([changed]))
+    with service() as jedi:
+        changed = jedi.retry_rule_set(rule, settings=settings)
+    show(changed, as_json, lambda: _show([changed]))
 
 
 @app.command("test")
@@ -73,24 +69,20 @@ def rule_test(
 
     Example: `jedi retry-rule test --task 1`
     """
-    from jedi.service.retryrules import test_rules
-
-    with transaction() as tx:
-        found = test_rules(tx, task)
+    with service() as jedi:
+        found = jedi.retry_rule_test(jedi_task_id=task)
     headers = ["rule", "active", "action", "jobs", "such as", "description"]
     rows = [[r.rule_id, r.active, r.action, r.jobs, r.examples, r.description] for r in found]
     show(found, as_json, lambda: table(headers, rows))
 
 
-def _show(rules: list[RetryRule]) -> None:
-    from jedi.spec.jobs.retry_rules import CONDITIONS
-
+def _show(rules: Sequence[RuleSummary]) -> None:
     table(
         ["rule", "active", "jobs whose", "action", "attempts", "description"],
         [
             [rule.rule_id, rule.active, ", ".join(
-                f"{name} = {cell(value)}" for name in CONDITIONS
-                if (value := getattr(rule, name)) is not None
+                f"{one.name} = {cell(value)}" for one in fields(rule)
+                if one.name not in EFFECTS and (value := getattr(rule, one.name)) is not None
             ), rule.action, rule.attempts, rule.description]
             for rule in rules
         ],

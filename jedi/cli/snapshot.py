@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from jedi_client.cli.common import application
-
-from jedi.cli.database import reading
+from jedi_client.cli.common import application, service
 
 snapshot_app = application("The data that brokers use, as a file for `jedi-task plan`.")
 GROUPS = {"snapshot": snapshot_app}
@@ -36,10 +35,9 @@ def export(
 
     Example: `jedi snapshot export snapshot.json --dataset user.me:texts`
     """
-    from jedi.service import system_state
-
-    with reading() as (tx, ddm):
-        text = system_state.write(system_state.from_database(tx, ddm, seed), datasets or ())
+    with service() as jedi:
+        found = jedi.snapshot_export(dataset=datasets, seed=seed)
+    text = json.dumps(found, indent=1) + "\n"
     if file is None:
         typer.echo(text, nl=False)
     else:

@@ -9,17 +9,20 @@ from functools import partial
 from typing import Annotated
 
 import typer
-from jedi_client.cli.common import Json, application, show, table
+from jedi_client.cli.common import Json, application, service, show, table
 
-from jedi.cli.database import transaction
+from jedi.cli.database import must_be_here
+from jedi.core.errors import JediError
 
 app = application("The dogs of the WatchDog: each does one check at regular intervals.")
 
 
 def _complete(incomplete: str) -> list[str]:
-    from jedi.watchdog.all_dogs import DOGS
-
-    return [name for name in DOGS if name.startswith(incomplete)]
+    try:
+        with service() as jedi:
+            return [one.dog for one in jedi.dog_list() if one.dog.startswith(incomplete)]
+    except JediError:  # completion has nobody to complain to
+        return []
 
 
 @app.command("list")
@@ -28,10 +31,8 @@ def watchdog_list(as_json: Json = False) -> None:
 
     Example: `jedi watchdog list`
     """
-    from jedi.service.dogs import list_dogs
-
-    with transaction() as tx:
-        dogs = list_dogs(tx)
+    with service() as jedi:
+        dogs = jedi.dog_list()
     headers = ["dog", "work", "every s", "knob"]
     rows = [[one.dog, one.about, one.period_s, one.knob] for one in dogs]
     show(dogs, as_json, lambda: table(headers, rows))
@@ -42,13 +43,26 @@ def watchdog_run(
     name: Annotated[
         str, typer.Argument(help="A dog of `jedi watchdog list`.", autocompletion=_complete)
     ],
-    once: Annotated[bool, typer.Option("--once", help="Run it once and end.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="The service runs it once, at once.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Run a dog by its period until Ctrl-C, or once, and print what it did.
+    """Run a dog in this process by its period until Ctrl-C, or once by the service, and print what
+    it did.
 
     Example: `jedi watchdog run timeouts --once`
     """
+    if once:
+        with service() as jedi:
+            done = jedi.dog_run(name)
+        show(done, as_json, lambda: _tell(done))
+    else:
+        must_be_here("jedi watchdog run without --once")
+        _keep_running(name, as_json)
+
+
+def _keep_running(name: str, as_json: bool) -> None:
     from jedi.agent.child import announce
     from jedi.agent.world import make_world
     from jedi.standalone.installation import Installation
@@ -63,8 +77,6 @@ def watchdog_run(
             world.refresh()
             counts = walk(world, dog)
         show(counts, as_json, partial(_tell, dict(counts)))
-        if once:
-            return
         announce()
         time.sleep(world.knobs[dog.period])
 

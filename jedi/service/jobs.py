@@ -17,7 +17,7 @@ from jedi.ddm import leftovers
 from jedi.ddm.content import adler32
 from jedi.ddm.interface import DDM
 from jedi.service import cleaning, results, tasks
-from jedi.service.results import OutputCopy, Printed
+from jedi.service.results import Printed
 from jedi.spec.jobs.attempt import JobFile
 from jedi.taskbuffer.housekeeping import knobs, purging
 from jedi.taskbuffer.jobs import job_ends, merging, moving, one_job
@@ -97,16 +97,6 @@ def outputs(tx: Connection, panda_id: int) -> list[FileSummary]:
         for file in found
         if file.lfn in made
     ]
-
-
-def plan_copies(tx: Connection, ddm: DDM, panda_id: int, directory: Path) -> list[OutputCopy]:
-    """Plan the copies of a job's outputs into a directory; NotFound if there is no such job."""
-    [job] = get(tx, [panda_id])
-    if (laid := moving.laid_down(tx, panda_id)) is None:
-        return results.plan_copies(tx, ddm, job.jedi_task_id, directory, panda_id=panda_id)
-    place = ddm.staging_dir(laid[0], panda_id, laid[1])
-    made = outputs(tx, panda_id)
-    return [OutputCopy(file, place / file.lfn, directory / file.lfn) for file in made]
 
 
 def newest(tx: Connection, user_name: str, begins: str, limit: int) -> list[tuple[int, str]]:

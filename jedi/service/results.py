@@ -1,30 +1,16 @@
-"""Results of tasks for people: copies of outputs, and the output of payloads."""
+"""The output of payloads, for people."""
 
 from __future__ import annotations
 
 import tarfile
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import Connection
 
 from jedi.core.errors import NotFound, Refused
-from jedi.ddm.content import adler32, copy_verified
 from jedi.ddm.interface import DDM
-from jedi.service import tasks
 from jedi.taskbuffer.jobs import one_job
-from jedi.taskbuffer.reports.listings import FileSummary
-
-
-@dataclass(frozen=True, slots=True)
-class OutputCopy:
-    """An output, its location and its destination."""
-
-    file: FileSummary
-    source: Path
-    target: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,51 +22,6 @@ class Printed:
     source: str
     stdout: str
     stderr: str
-
-
-def plan_copies(
-    tx: Connection,
-    ddm: DDM,
-    jedi_task_id: int,
-    directory: Path,
-    *,
-    logs: bool = False,
-    panda_id: int | None = None,
-) -> list[OutputCopy]:
-    """Plan the copies of finished outputs of a task, or of one of its jobs, into a directory. If
-    several datasets have the same file name, each file goes into a directory named after its
-    dataset. NotFound: a file is lost."""
-    files = tasks.outputs(tx, jedi_task_id, logs=logs, panda_id=panda_id)
-    uses = Counter(file.lfn for file in files)
-    sources = _sources(ddm, files)
-    return [
-        OutputCopy(
-            file,
-            sources[file.file_id],
-            directory / (file.lfn if uses[file.lfn] == 1 else _below(file)),
-        )
-        for file in files
-    ]
-
-
-def fetch(copy: OutputCopy) -> bool:
-    """Copy an output and verify its adler32; False: the copy existed. Refused: another file has
-    this name, or the output has changed since its job wrote it."""
-    target = copy.target
-    if target.exists():
-        if target.is_file() and adler32(target) == copy.file.adler32:
-            return False
-        raise Refused(
-            f"{target} exists with other content. Name another directory.",
-            code="target_exists",
-            path=str(target),
-        )
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        copy_verified(copy.source, target, target.parent, copy.file.adler32)
-    except OSError as error:
-        raise Refused(f"{target} can't be written: {error}.", code="copy_failed") from error
-    return True
 
 
 def printed(tx: Connection, ddm: DDM, jedi_task_id: int, panda_id: int) -> Printed:
@@ -105,29 +46,6 @@ def printed(tx: Connection, ddm: DDM, jedi_task_id: int, panda_id: int) -> Print
         )
     source = f"its last lines, sent at {row.time:%Y-%m-%d %H:%M:%S} UTC"
     return Printed(panda_id, row.status, source, row.stdout_tail or "", row.stderr_tail or "")
-
-
-def _below(file: FileSummary) -> Path:
-    return Path(file.dataset.partition(":")[2], file.lfn)
-
-
-def _sources(ddm: DDM, files: Iterable[FileSummary]) -> dict[int, Path]:
-    lfns: dict[str, list[str]] = {}
-    for file in files:
-        lfns.setdefault(file.dataset, []).append(file.lfn)
-    places = {name: ddm.locate(name, some) for name, some in lfns.items()}
-    found = {}
-    for file in files:
-        endpoints = places[file.dataset].get(file.lfn)
-        if not endpoints:
-            raise NotFound(
-                f"{file.lfn} of {file.dataset} is no longer in storage.",
-                code="file_missing",
-                lfn=file.lfn,
-                dataset=file.dataset,
-            )
-        found[file.file_id] = ddm.path(endpoints[0], file.dataset, file.lfn)
-    return found
 
 
 def _place(ddm: DDM, dataset: str, lfn: str) -> Path | None:

@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import text
 from support.generating import catalogue, document, generate, ready, rows, use
 from support.helpers import add_site
+from support.service_process import served
 from support.situations import set_sites, soon
 
 from jedi.agent.base import World
@@ -170,7 +171,7 @@ def test_snapshots_take_no_more_room_than_they_may(grid: World) -> None:
 def test_what_differs_is_told(
     grid: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("JEDI_DATABASE_URL", str(grid.settings.database_url))
+    monkeypatch.setenv("JEDI_HOME", str(grid.settings.home))
     catalogue(grid, in_=2)
     ready(grid, document())
     generate(grid)
@@ -182,15 +183,16 @@ def test_what_differs_is_told(
             cli.main()
         return int(end.value.code or 0), capsys.readouterr().out
 
-    code, told = run("replay", number)
-    assert code == 0 and "to the bit" in told
-    assert run("replay", number, "--site", "SITE_A.status=offline")[0] == 0
-    do(grid, "UPDATE jedi_broker_decisions SET weights = ARRAY[weights[1], 0.25]")
-    code, told = run("replay", number, "--json")
-    found = json.loads(told)
-    assert (code, found["same"], found["departures"]) == (1, False, [found["recorded"][1][0]])
-    do(grid, "DELETE FROM jedi_snapshots")
-    assert run("replay", number)[0] == 1
+    with served(grid):
+        code, told = run("replay", number)
+        assert code == 0 and "to the bit" in told
+        assert run("replay", number, "--site", "SITE_A.status=offline")[0] == 0
+        do(grid, "UPDATE jedi_broker_decisions SET weights = ARRAY[weights[1], 0.25]")
+        code, told = run("replay", number, "--json")
+        found = json.loads(told)
+        assert (code, found["same"], found["departures"]) == (1, False, [found["recorded"][1][0]])
+        do(grid, "DELETE FROM jedi_snapshots")
+        assert run("replay", number)[0] == 1
     with pytest.raises(NotFound, match="has removed the snapshot"):
         ask(grid, int(number))
     with pytest.raises(NotFound, match="no decision"):

@@ -71,6 +71,7 @@ def test_wrong_use_is_exit_code_2(shell: Shell) -> None:
     assert "Missing" in shell.run("site", "set", "LOCAL", "nslots=3", code=2)
 
 
+@pytest.mark.usefixtures("bare_service")
 def test_a_file_that_cannot_be_written_is_named(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     for verb, place, reason in (
@@ -85,8 +86,55 @@ def test_a_file_that_cannot_be_written_is_named(shell: Shell, tmp_path: Path) ->
 def test_without_a_database_nothing_answers(tmp_path: Path) -> None:
     shell = Shell(JEDI_HOME=str(tmp_path / "empty"))
     assert "jedi up" in shell.run("status", code=3)
-    assert shell.json("site", "list", code=3)["error"] == "unreachable"
+    found = shell.json("site", "list", code=3)
+    assert found["error"] == "unreachable" and "Start it with `jedi up`" in found["sentence"]
     assert shell.run("down") == "JEDI was not up.\n"
+
+
+ADMINISTRATION = [
+    ["site", "attributes"],
+    ["site", "set", "ALPHA", "nslots=3", "--comment", "more"],
+    ["endpoint", "list"],
+    ["network", "list"],
+    ["queue", "test"],
+    ["config", "set", "pilot.idle_s", "30"],
+    ["dataset", "create", "me:run7", "--open"],
+    ["user", "set", "alice", "--role", "production"],
+    ["user", "notify"],
+    ["retry-rule", "list"],
+    ["watchdog", "run", "caps", "--once"],
+    ["replay", "1"],
+    ["snapshot", "export"],
+    ["audit", "list"],
+]
+
+
+@pytest.mark.parametrize("words", ADMINISTRATION, ids=" ".join)
+def test_verbs_with_an_operation_ask_the_service_alone(shell: Shell, words: list[str]) -> None:
+    """Design of the door: those verbs of `jedi` that are operations speak HTTP only. With the
+    database there and the service away they say how to start it: exit code 3."""
+    assert "Start it with `jedi up`" in shell.run(*words, code=3)
+
+
+def test_verbs_of_this_machine_need_no_service(shell: Shell) -> None:
+    """The rule of the command line: `jedi status`, `jedi check` and `jedi db` work without it."""
+    assert shell.json("check")["healthy"]
+    assert shell.json("db", "check")["differences"] == []
+    assert not shell.json("status", code=1)["healthy"]
+
+
+@pytest.mark.usefixtures("bare_service")
+def test_the_service_is_chosen_by_an_option(shell: Shell, tmp_path: Path) -> None:
+    """--server names another service than that of JEDI_HOME. Verbs about processes, files and the
+    database of this machine refuse it instead of answering for another system."""
+    there = f"unix:{Home(Path(shell.environment['JEDI_HOME'])).api_socket}"
+    shell.environment["JEDI_HOME"] = str(tmp_path / "elsewhere")
+    assert "jedi up" in shell.run("queue", "list", code=3)
+    assert shell.json("--server", there, "queue", "list") == []
+    (tmp_path / "one.txt").write_text("one")
+    for words in (["status"], ["db", "check"], ["up"], ["watchdog", "run", "caps"],
+                  ["dataset", "add", "me:one", str(tmp_path / "one.txt")]):  # fmt: skip
+        assert "of JEDI_HOME" in shell.run("--server", there, *words, code=2)
 
 
 def test_the_completion_library_of_our_name_is_refused(shell: Shell, tmp_path: Path) -> None:
@@ -97,6 +145,7 @@ def test_the_completion_library_of_our_name_is_refused(shell: Shell, tmp_path: P
     assert "0.19.2, the completion library" in shell.spawn("status", code=1)
 
 
+@pytest.mark.usefixtures("bare_service")
 def test_sites_are_imported_set_and_shown(shell: Shell, tmp_path: Path) -> None:
     file = tmp_path / "sites.yaml"
     file.write_text("- {site: ALPHA, endpoints: [{ddm_endpoint: A_DISK, path: a}]}\n")
@@ -115,6 +164,7 @@ def test_sites_are_imported_set_and_shown(shell: Shell, tmp_path: Path) -> None:
     assert endpoint["path"] == f"{shell.environment['JEDI_HOME']}/a"
 
 
+@pytest.mark.usefixtures("bare_service")
 def test_all_mistakes_are_told_and_nothing_is_stored(shell: Shell, tmp_path: Path) -> None:
     file = tmp_path / "sites.yaml"
     file.write_text("- {site: ALPHA, nslot: 3}\n- {site: BETA, status: up}\n"
@@ -128,6 +178,7 @@ def test_all_mistakes_are_told_and_nothing_is_stored(shell: Shell, tmp_path: Pat
     assert "Did you mean" not in shell.run("site", "show", "ALPHA", code=1)
 
 
+@pytest.mark.usefixtures("bare_service")
 def test_queues_knobs_and_users(shell: Shell, tmp_path: Path) -> None:
     file = tmp_path / "queues.yaml"
     file.write_text("- {queue_id: 4, queue_name: user, queue_type: user, vo: local}\n")
@@ -146,6 +197,7 @@ def test_queues_knobs_and_users(shell: Shell, tmp_path: Path) -> None:
     shell.run("user", "set", "alice", "--role", "king", code=2)
 
 
+@pytest.mark.usefixtures("bare_service")
 def test_local_files_become_a_dataset(shell: Shell, tmp_path: Path) -> None:
     file = tmp_path / "sites.yaml"
     file.write_text("- {site: ALPHA, endpoints: [{ddm_endpoint: A_DISK, path: a}]}\n")
@@ -162,6 +214,7 @@ def test_local_files_become_a_dataset(shell: Shell, tmp_path: Path) -> None:
     shell.run("dataset", "add", "texts", str(tmp_path / "one.txt"), code=2)
 
 
+@pytest.mark.usefixtures("bare_service")
 def test_a_row_is_a_line_in_a_pipe(shell: Shell) -> None:
     """Never folded, so that grep works: the words before and after are on the same line."""
     lines = shell.run("config", "list").splitlines()
@@ -188,7 +241,7 @@ def test_the_service_needs_no_home_made_before(shell: Shell, tmp_path: Path) -> 
 
 def test_schema_goes_up_and_down(empty_url: str, home: Path) -> None:
     shell = Shell(JEDI_HOME=str(home), JEDI_DATABASE_URL=empty_url)
-    for verb in (["status"], ["watchdog", "run", "caps", "--once"], ["api"]):
+    for verb in (["status"], ["check"], ["api"]):
         assert "`jedi db upgrade` makes it" in shell.run(*verb, code=1)
     shell.run("db", "check", code=1)
     head = shell.json("db", "upgrade")["after"]

@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from sqlalchemy import text
 from support.adder import Pilot, adder, claimed
@@ -16,8 +14,9 @@ from support.statuses import statuses
 
 from jedi.agent.base import World
 from jedi.core.errors import Refused
+from jedi.ddm.content import adler32
 from jedi.mover.agent import Mover
-from jedi.service import check, jobs, results
+from jedi.service import check, contents, jobs
 from jedi.spec.jobs.wire import Beat, Resources
 from jedi.taskbuffer.jobs import dispatch
 from jedi.watchdog.all_dogs import DOGS
@@ -66,7 +65,7 @@ def told(world: World, pilot: Pilot) -> str:
     return command
 
 
-def test_held_after_it_has_run(world: World, tmp_path: Path) -> None:
+def test_held_after_it_has_run(world: World) -> None:
     """Outputs stay where the pilot laid them, and their owner may have them there."""
     pilot = Pilot(world)
     [job] = pilot.made.jobs
@@ -79,11 +78,11 @@ def test_held_after_it_has_run(world: World, tmp_path: Path) -> None:
     assert pgi(world) == ["Post-processing-Hold"]
     assert (pilot.statuses(), pilot.published("output")) == (["holding"], [])
     with world.engine.begin() as tx:
-        [copy] = jobs.plan_copies(tx, world.ddm, job, tmp_path)
-    assert results.fetch(copy)
-    assert (tmp_path / copy.file.lfn).stat().st_size == copy.file.size
+        [file] = jobs.outputs(tx, job)
+        found = contents.of_job(tx, world.ddm, job, file.file_id)
+    assert (found.name, found.adler32) == (file.lfn, adler32(found.path))
+    assert found.path.stat().st_size == file.size
     with world.engine.begin() as tx:
-        assert jobs.outputs(tx, job) == [copy.file]
         [one] = jobs.release(tx, ME, [job], None)
         assert one.pgi_state == "Post-processing"
     adder(world).run_once()

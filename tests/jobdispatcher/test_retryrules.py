@@ -336,10 +336,8 @@ def test_a_rule_is_changed(engine: Engine) -> None:
             retryrules.set_rule(tx, "me", 2, ["active=true"])
 
 
-def test_operators_at_the_command_line(
-    engine: Engine, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("JEDI_DATABASE_URL", engine.url.render_as_string(hide_password=False))
+@pytest.mark.usefixtures("bare_service")
+def test_operators_at_the_command_line(tmp_path: Path) -> None:
     file = tmp_path / "rules.yaml"
     file.write_text("- {rule_id: 2, message: 'no space', action: limit_retry, attempts: 2}\n")
 

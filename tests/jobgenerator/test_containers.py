@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from support.task_rows import INPUT, put, row_of
 
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, LockLost, NotFound
-from jedi.service import recovery, results
+from jedi.service import contents, recovery, tasks
 from jedi.spec.tasks.text import validate
 from jedi.taskbuffer.inputs import instances
 from jedi.taskbuffer.jobs import orders
@@ -62,7 +61,7 @@ def finish(world: World, task: int) -> None:
         end(world, ids, "finished")
 
 
-def test_each_site_has_a_dataset_in_the_container(world: World, tmp_path: Path) -> None:
+def test_each_site_has_a_dataset_in_the_container(world: World) -> None:
     task = task_at(world, "SITE_A", "SITE_B")
     (template,) = made(world, task, "tmpl_output")
     at_a, at_b = made(world, task)
@@ -83,9 +82,10 @@ def test_each_site_has_a_dataset_in_the_container(world: World, tmp_path: Path) 
     assert world.ddm.dataset("a:out").state == "closed"
     assert len(world.ddm.list_files("a:out")) == 2
     with world.engine.begin() as tx:
-        for copy in results.plan_copies(tx, world.ddm, task, tmp_path / "got"):
-            assert results.fetch(copy)
-    assert len(list((tmp_path / "got").iterdir())) == 2
+        files = tasks.outputs(tx, task)
+        found = [contents.of_output(tx, world.ddm, task, file.file_id) for file in files]
+    assert {one.name for one in found} == {one.lfn for one in world.ddm.list_files("a:out")}
+    assert [one.path.is_file() for one in found] == [True, True]
     sound(world)
 
 

@@ -28,7 +28,7 @@ from jedi.ddm.interface import DDM
 from jedi.demo.__main__ import still_running
 from jedi.host import processes
 from jedi.host.home import Home
-from jedi.service import commands, config, datasets, results, submission, tasks, waiting
+from jedi.service import commands, config, contents, datasets, submission, tasks, waiting
 from jedi.service.tasks import TaskDetails
 from jedi.standalone.embedded import Embedded
 from jedi.taskbuffer.db.engine import connect
@@ -205,8 +205,8 @@ class System:
     def outputs(self, task: int) -> list[Path]:
         """Where the finished outputs of a task lie."""
         with self.engine.begin() as tx:
-            copies = results.plan_copies(tx, self.ddm(tx), task, Path("/nowhere"))
-        return [copy.source for copy in copies]
+            ddm, files = self.ddm(tx), tasks.outputs(tx, task)
+            return [contents.of_output(tx, ddm, task, file.file_id).path for file in files]
 
     def lines(self, task: int) -> list[str]:
         """Everything that the jobs of a task wrote, in order."""

@@ -15,6 +15,7 @@ import pytest
 from sqlalchemy import Connection, Engine, text
 from support.cli_jedi import Shell
 from support.races import blocked
+from support.service_process import bare_world, served
 
 from jedi.core.errors import Forbidden, Refused
 from jedi.core.settings import Settings, account_name, caller
@@ -79,6 +80,7 @@ def others(engine: Engine, home: Path, tmp_path: Path) -> Shell:
     return Shell(JEDI_HOME=str(home), JEDI_DATABASE_URL=url, LOGNAME="olga", USER="olga")
 
 
+@pytest.mark.usefixtures("bare_service")
 @pytest.mark.parametrize("words", STEERING, ids=" ".join)
 def test_only_operators_steer(
     others: Shell, words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -154,8 +156,9 @@ def test_whoever_makes_the_schema_by_hand_is_the_first_operator(empty_url: str, 
     """As systemd has it, where nobody says `jedi up`."""
     shell = Shell(JEDI_HOME=str(home), JEDI_DATABASE_URL=empty_url, LOGNAME="mallory")
     shell.run("db", "upgrade")
-    assert shell.run("config", "set", "pilot.idle_s", "30") == "pilot.idle_s = 30.0\n"
     engine = connect(empty_url)
+    with served(bare_world(engine, home)):
+        assert shell.run("config", "set", "pilot.idle_s", "30") == "pilot.idle_s = 30.0\n"
     with engine.begin() as tx:
         assert users.operators(tx) == [ME]
     engine.dispose()

@@ -27,8 +27,9 @@ class Outside:
 
     def call(self, program: str, *words: str, code: int = 0) -> str:
         """What it prints; it must end with this exit code."""
+        module = {"jedi": "jedi.cli.jedi", "task": "jedi_client.cli.task"}[program]
         done = subprocess.run(
-            [sys.executable, "-c", f"from jedi.cli.{program} import main; main()", *words],
+            [sys.executable, "-c", f"from {module} import main; main()", *words],
             env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             check=False,
         )  # fmt: skip

@@ -77,11 +77,14 @@ def test_a_home_that_may_not_be_entered_is_a_sentence() -> None:
         above.chmod(0o755)
         home = above / "home"
         Home(home).make()
-        shell = Shell(JEDI_HOME=str(home), JEDI_DATABASE_URL="")
+        profiles = str(above / "profiles.json")
+        shell = Shell(JEDI_HOME=str(home), JEDI_DATABASE_URL="", JEDI_PROFILES=profiles)
         said = f"You may not enter JEDI's home {home}: it belongs to root."
         with as_stranger():
-            for words in (["status"], ["config", "list"], ["up", "--detach"]):
+            for words in (["status"], ["up", "--detach"]):
                 assert said in unwrapped(shell.run(*words, code=3))
+            told = unwrapped(shell.run("config", "list", code=3))
+            assert f"You may not enter JEDI's home {home} (Permission denied)" in told
         above.chmod(0o700)
         with as_stranger():
             assert f"{above} belongs to root." in unwrapped(shell.run("status", code=3))
@@ -94,7 +97,7 @@ def test_a_database_that_lets_in_another_account_is_a_sentence(tmp_path: Path) -
     home.mkdir()
     (home / "pg_ident.conf").write_text('jedi "bob" postgres\njedi "bob" all\n')
     shell = Shell(JEDI_HOME=str(home), JEDI_DATABASE_URL="")
-    for words in (["status"], ["config", "list"]):
+    for words in (["status"], ["check"]):
         said = unwrapped(shell.run(*words, code=3))
         assert "The database of this home lets in only the account bob." in said
 

@@ -7,15 +7,20 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 import uvicorn
+from sqlalchemy import Engine
 
 from jedi.agent.base import World
 from jedi.api.app import create_app
 from jedi.api.connections import ConnectionLimits, Listener, PeerLimits, protocol
 from jedi.api.server import listen_unix
+from jedi.core.settings import Settings
+from jedi.ddm import factory
 from jedi.host.home import Home
+from jedi.taskbuffer.housekeeping import knobs
 
 _SERVICE = """
 import sys
@@ -24,6 +29,14 @@ from jedi.api.server import serve
 from jedi.core.settings import Settings
 serve(Settings(Path(sys.argv[1]), sys.argv[2]), lambda: print("ready", flush=True))
 """
+
+
+def bare_world(engine: Engine, home: Path) -> World:
+    """A world without sites and queues, on the database of `engine`."""
+    settings = Settings(home, engine.url.render_as_string(hide_password=False))
+    world = World(engine, settings, knobs.load, factory.load)
+    world.refresh()
+    return world
 
 
 @contextmanager

@@ -177,11 +177,8 @@ def test_a_task_that_is_just_being_paused_is_passed_over(world: World) -> None:
         assert run(world, "caps") == Counts()
 
 
-@pytest.mark.usefixtures("operators")
-def test_the_cap_of_a_user_on_the_command_line(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("JEDI_DATABASE_URL", str(world.settings.database_url))
+@pytest.mark.usefixtures("operators", "service")
+def test_the_cap_of_a_user_on_the_command_line(world: World) -> None:
     said = CliRunner().invoke(app, ["user", "set", "anna", "--running-jobs", "5"])
     assert said.stdout == "anna is a user of role user, running jobs 5.\n"
     CliRunner().invoke(app, ["user", "set", "anna", "--role", "production"])

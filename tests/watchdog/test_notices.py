@@ -478,6 +478,7 @@ def test_who_may_ask_for_whom(world: World) -> None:
         assert users.set_notices(tx, OWNER, OWNER, webhook="").webhook is None
 
 
+@pytest.mark.usefixtures("service")
 def test_by_hand(world: World) -> None:
     shell = Shell(JEDI_DATABASE_URL=world.settings.database_url or "")
     assert shell.run("user", "notify") == f"{caller()} gets no notices.\n"

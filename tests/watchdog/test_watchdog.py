@@ -6,18 +6,16 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 from sqlalchemy import Connection, Row, text
 from structlog.testing import capture_logs
 from support.adder import Pilot, claimed
@@ -502,18 +500,8 @@ def test_every_dog_has_its_knob() -> None:
 # ------------------------------------------------------------------------------ command line
 
 
-@pytest.fixture
-def log_kept() -> Iterator[None]:
-    """A command configures the log and a signal of its process, which here is everybody's."""
-    handler = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, handler)
-    structlog.reset_defaults()
-
-
-@pytest.mark.usefixtures("log_kept")
-def test_dogs_on_the_command_line(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JEDI_DATABASE_URL", str(world.settings.database_url))
+@pytest.mark.usefixtures("operators", "service")
+def test_dogs_on_the_command_line(world: World) -> None:
     with world.engine.begin() as tx:
         make_jobs(tx, 1)
 

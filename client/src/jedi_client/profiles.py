@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from jedi_client.errors import BadInput, JediError, Problem
+from jedi_client.errors import BadInput, JediError, Problem, Unreachable
 
 DEFAULT = "default"
 
@@ -112,7 +112,7 @@ def socket_of(place: Path) -> Path:
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise JediError(
+            raise Unreachable(
                 f"You may not enter JEDI's home {place} ({error.strerror}). JEDI_HOME names "
                 "another one, JEDI_URL a service elsewhere.", code="home_closed", home=str(place),
             ) from error  # fmt: skip

@@ -149,6 +149,12 @@ def _choose_profile(name: str | None) -> str | None:
     return name
 
 
+def names_a_service() -> tuple[str, str] | None:
+    """The option --server or --profile with its value, if one was given."""
+    given = (("--server", _CHOICE.server), ("--profile", _CHOICE.profile))
+    return next(((option, value) for option, value in given if value), None)
+
+
 Server = Annotated[
     str | None,
     typer.Option(
