@@ -1,8 +1,10 @@
-"""The service's process: uvicorn behind a unix socket that only our own account may use, or
-behind TCP: on the loopback interface, or with TLS on any other."""
+"""The service's process: uvicorn behind a unix socket that only our own account (and a group) may
+use, and behind TCP if knob api.listen names an address: on the loopback interface, or with TLS on any
+other."""
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import shutil
 import signal
@@ -34,8 +36,8 @@ _GRACE_S = 5
 
 
 def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
-    """Answer requests at the home's unix socket, or where knob api.listen says, until SIGTERM or
-    SIGINT; `ready` is called once connections are accepted.
+    """Answer requests at the home's unix socket, and at the address of knob api.listen, until
+    SIGTERM or SIGINT; `ready` is called once connections are accepted.
 
     Refused if another service listens at the same place.
     """
@@ -48,11 +50,8 @@ def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
     secure = bool(address) and home.certificate.exists()
     if secure:
         _check(home.certificate, home.private_key)
-    listener = (
-        listen_tcp(address, secure)
-        if address
-        else listen_unix(home.api_socket, world.knobs.api.socket_group)
-    )
+    listeners = [listen_tcp(address, secure)] if address else []
+    listeners.append(listen_unix(home.api_socket, world.knobs.api.socket_group))
     gate = ConnectionLimits(raise_descriptors(), lambda: _bounds(world.knobs))
     config = uvicorn.Config(
         create_app(world),
@@ -68,13 +67,27 @@ def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
         lifespan="off",
         timeout_graceful_shutdown=_GRACE_S,
     )
-    server = uvicorn.Server(config)
+    server = _Server(config)
     for number in (signal.SIGTERM, signal.SIGINT):
         # uvicorn gives a signal that ended it on to whoever handled it before: not to the default
         signal.signal(number, server.handle_exit)
-    world.log.info("listening", at=address or str(home.api_socket))
+    world.log.info("listening", at=[*filter(None, [address]), str(home.api_socket)])
     ready()
-    server.run(sockets=[Listener.behind(gate, listener)])
+    server.run(sockets=[Listener.behind(gate, listener) for listener in listeners])
+
+
+class _Server(uvicorn.Server):
+    """Speaks TLS behind TCP alone: the kernel itself vouches for the peers of a unix socket."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        given, secure = sockets or [], self.config.ssl
+        servers: list[asyncio.base_events.Server] = []
+        for behind_tcp in (True, False):
+            self.config.ssl = secure if behind_tcp else None
+            await super().startup([one for one in given
+                                   if (one.family != socket.AF_UNIX) is behind_tcp])  # fmt: skip
+            servers += self.servers
+        self.servers = servers
 
 
 def _bounds(knobs: Knobs) -> PeerLimits:

@@ -340,9 +340,11 @@ def free_address(world: World, host: str) -> str:
 
 
 def test_a_service_behind_tcp(world: World, place: Home) -> None:
+    """And behind the unix socket, which people of this machine and their operators use."""
     address = free_address(world, "127.0.0.1")
-    with running(world):
+    with running(world), over(place) as beside:
         assert httpx.get(f"http://{address}/health").json() == {"status": "ok"}
+        assert beside.get("/v1/me").json()["way"] == "socket"
 
 
 def test_a_service_with_a_certificate(world: World, place: Home, token: str) -> None:
@@ -362,6 +364,8 @@ def test_a_service_with_a_certificate(world: World, place: Home, token: str) -> 
             f"https://{address}/health", verify=ssl.create_default_context(cafile=place.certificate)
         )
         assert served.json() == {"status": "ok"}
+        with over(place) as beside:  # no TLS where the kernel vouches for the peer
+            assert beside.get("/v1/me").json()["way"] == "socket"
         for more, code, said in (
             (trusting, 0, ""),
             ({}, 1, "certificate verify failed"),
