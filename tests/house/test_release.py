@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import jedi_client
 import yaml
 
 from jedi import __version__
@@ -24,7 +25,11 @@ def test_citation_and_changelog_name_the_version() -> None:
 
 
 def test_the_version_is_written_once() -> None:
-    assert f'"{__version__}"' not in (ROOT / "pyproject.toml").read_text()
+    """Beside it the client's, which the server needs, is the same."""
+    text = (ROOT / "pyproject.toml").read_text()
+    assert f'"{__version__}"' not in text
+    assert f'"jedi-client=={__version__}"' in text and jedi_client.__version__ == __version__
+    assert __version__ not in (ROOT / "client" / "pyproject.toml").read_text()
 
 
 def test_the_changelog_keeps_its_form() -> None:

@@ -1,4 +1,4 @@
-"""The distribution as people install it: a wheel, far from any checkout."""
+"""The two distributions as people install them: wheels, far from any checkout."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from jedi import __version__
 from jedi.demo.__main__ import still_running
 from jedi.host.home import Home
 
@@ -21,9 +22,9 @@ CHECKOUT = Path(__file__).parents[2]
 
 
 class Installed:
-    """The wheel in a virtual environment of its own, with a home beside it.
+    """The wheels in a virtual environment of its own, with a home beside it.
 
-    What it depends on is not downloaded again: a .pth file names the directory where our own
+    What they depend on is not downloaded again: a .pth file names the directory where our own
     environment has it, and .pth files *there*, which lead to the checkout, are not read.
     """
 
@@ -34,14 +35,14 @@ class Installed:
         self._environment = {**ours, "JEDI_HOME": str(self.home.path)}
 
     def install(self) -> None:
-        """Build the wheel and install it."""
+        """Build the wheels and install them."""
         python, pip = str(self._bin / "python"), [sys.executable, "-m", "pip", "--quiet"]
         wheels = self.scratch / "wheels"
         self.run(sys.executable, "-m", "venv", "--without-pip", str(self._bin.parent))
         self.run(*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(wheels),
-                 str(CHECKOUT))  # fmt: skip
-        (wheel,) = wheels.iterdir()
-        self.run(*pip, "--python", python, "install", "--no-deps", "--no-index", str(wheel))
+                 str(CHECKOUT / "client"), str(CHECKOUT))  # fmt: skip
+        self.run(*pip, "--python", python, "install", "--no-deps", "--no-index",
+                 *map(str, wheels.iterdir()))  # fmt: skip
         site = self.run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))")
         dependencies = sysconfig.get_path("purelib")
         (Path(site.strip()) / "dependencies.pth").write_text(f"{dependencies}\n")
@@ -68,6 +69,15 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     installed.call("jedi", "down", "--drain", "0")
     assert not still_running(installed.home)
     installed.home.discard()
+
+
+def test_each_program_knows_its_version(installed: Installed) -> None:
+    """The server needs the client of its own version."""
+    for program in ("jedi", "jedi-task", "jedi-job"):
+        assert installed.call(program, "--version") == f"JEDI {__version__}\n"
+    names = "import jedi, jedi_client; print(*jedi.__path__, *jedi_client.__path__, sep='\\n')"
+    for place in installed.call("python", "-c", names).split():
+        assert Path(place).is_relative_to(installed.scratch)
 
 
 def test_the_first_task(installed: Installed) -> None:
