@@ -187,7 +187,8 @@ class Transport:
                 "api.socket_group), or log in at the service's URL with jedi-task login.",
                 code="socket_closed",
             )
-        remedy = "Start it with `jedi up`" if url.startswith("unix:") else "Ask its operators"
+        here = "Start it with `jedi up`, or name a service elsewhere: jedi-task login URL"
+        remedy = here if url.startswith("unix:") else "Ask its operators"
         why = getattr(error, "strerror", None) or type(error).__name__
         return Unreachable(f"JEDI does not answer at {url} ({why}). {remedy}.")
 

@@ -44,7 +44,8 @@ class TaskText(BaseModel, extra="forbid"):
 Texts = Annotated[list[TaskText], Field(min_length=1, max_length=1_000)]
 
 
-@operation("task.needs", "POST", "/v1/tasks/needs", ANYBODY, scope="submit", body_max=TEXTS_MAX)
+@operation("task.needs", "POST", "/v1/tasks/needs", ANYBODY, scope="submit", body_max=TEXTS_MAX,
+           question=True)  # fmt: skip
 def needs(call: Call, texts: Texts) -> list[list[str]]:
     """List, for each task in texts, the paths of its local files: they are packed and uploaded
     before the task is submitted."""
@@ -142,7 +143,8 @@ def execute(
     return done
 
 
-@operation("task.plan", "POST", "/v1/tasks/plan", ANYBODY, scope="read", body_max=SNAPSHOT_MAX)
+@operation("task.plan", "POST", "/v1/tasks/plan", ANYBODY, scope="read", body_max=SNAPSHOT_MAX,
+           question=True)  # fmt: skip
 def plan(
     call: Call,
     text: TaskText,
@@ -163,7 +165,7 @@ def plan(
                         other)  # fmt: skip
 
 
-@operation("task.cautions", "POST", "/v1/tasks/cautions", ANYBODY, scope="submit")
+@operation("task.cautions", "POST", "/v1/tasks/cautions", ANYBODY, scope="submit", question=True)
 def cautions(call: Call, jedi_task_ids: ManyTasks, sandbox: Sha256) -> list[str]:
     """Warn of tasks whose commands do not use new code that is to replace theirs."""
     return newcode.cautions(call.tx, jedi_task_ids, sandbox)

@@ -199,13 +199,15 @@ def operation(
     raw: bool = False,
     secret: bool = False,
     body_max: int = BODY_MAX,
+    question: bool = False,
 ) -> Callable[[_F], _F]:
-    """Enter a function into the table. GET reads; all other methods change something."""
+    """Enter a function into the table. GET reads; all other methods change something, unless it is
+    a `question` that is too long for a query."""
 
     def enter(run: _F) -> _F:
         if name in TABLE:
             raise ValueError(f"two operations are called {name}")
-        changes = method != "GET"
+        changes = method != "GET" and not question
         needed: Scope = scope or ("all" if changes else "read")
         TABLE[name] = Operation(name, method, path, policy, run, needed, changes, raw, secret,
                                 body_max)  # fmt: skip
