@@ -274,7 +274,7 @@ def _respond(
         if answer.adler32:
             headers["X-Adler32"] = answer.adler32
         return FileResponse(answer.path, headers=headers, filename=answer.name)
-    if not operation.changes:
+    if operation.method == "GET":
         headers["ETag"] = f'"{hashlib.sha256(answer).hexdigest()[:32]}"'
         headers["Cache-Control"] = "private, no-cache"
         if headers["ETag"] in request.headers.get("if-none-match", ""):

@@ -1,6 +1,6 @@
 """The service's process: uvicorn behind a unix socket that only our own account (and a group) may
-use, and behind TCP if knob api.listen names an address: on the loopback interface, or with TLS on any
-other."""
+use, and behind TCP where knob api.listen says: on the loopback interface, or with TLS on any other.
+"""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def listen_tcp(address: str, secure: bool) -> socket.socket:
         raise BadInput([Problem("api.listen", address, rule, "Set 127.0.0.1:8765")]) from None
     if not (secure or ip.is_loopback):
         rule = "needs a certificate, since it is not a loopback address"
-        remedy = "Make JEDI_HOME/service.crt and service.key (docs/sites.md)"
+        remedy = "Make JEDI_HOME/service.crt and service.key (docs/access.md)"
         raise BadInput([Problem("api.listen", address, rule, remedy)])
     try:
         return socket.create_server((str(ip), int(port)), backlog=QUEUE)
@@ -169,5 +169,5 @@ def _check(certificate: Path, private_key: Path) -> None:
         context.load_cert_chain(certificate, private_key, password="")  # else it asks a person
     except OSError as error:
         rule = f"it and {private_key.name} are not a certificate with its key ({error})"
-        remedy = "Create both again (docs/sites.md), or remove both"
+        remedy = "Create both again (docs/access.md), or remove both"
         raise BadInput([Problem(certificate.name, None, rule, remedy)]) from error

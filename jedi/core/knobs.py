@@ -418,7 +418,7 @@ _DECLARED = [
     _knob("adder.retry_s", "s", 30.0, "wait before the next try to store the results of a job",
           least=1),
     _knob("api.listen", "host:port", "", "address of the service for pilots and users; beyond "
-          "loopback it needs service.crt and service.key in the home; empty: a unix socket"),
+          "loopback it needs service.crt and service.key in the home; empty: only a unix socket"),
     _knob("api.socket_group", "", "", "group whose members may use the unix socket; they need the "
           "right to enter its directory, too"),
     _knob("api.peer_connections", "connections", 512, "most connections of one address, or of one "

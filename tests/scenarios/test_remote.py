@@ -23,7 +23,7 @@ import pytest
 from jedi.demo.__main__ import still_running
 from jedi.host.home import Home
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]  # two starts of a whole system
 
 CHECKOUT = Path(__file__).parents[2]
 SERVER_IP, LAPTOP_IP, PORT = "10.83.0.1", "10.83.0.2", 8765
@@ -209,8 +209,10 @@ def start(trial: Trial) -> None:
 
 def test_the_laptop_has_nothing_of_the_server(trial: Trial) -> None:
     """`pip install ./client` is all that a user of a remote JEDI needs."""
-    code = ("import jedi_client, jedi_client.cli.task, importlib.util as u\n"
-            "print([u.find_spec(name) for name in ('jedi', 'sqlalchemy', 'numpy', 'psycopg')])")
+    code = (
+        "import jedi_client, jedi_client.cli.task, importlib.util as u\n"
+        "print([u.find_spec(name) for name in ('jedi', 'sqlalchemy', 'numpy', 'psycopg')])"
+    )
     assert trial.laptop.call(trial.bin / "python", "-c", code) == "[None, None, None, None]\n"
     assert trial.laptop.ask("cat", trial.home.certificate).returncode != 0  # nor its home
     lost = trial.task("whoami")
