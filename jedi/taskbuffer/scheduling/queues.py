@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Integer, Text, text
@@ -214,5 +215,6 @@ _PUT_QUEUES = text("UPDATE jedi_work_queue SET queue_order = NULL WHERE queue_id
 def put_queues(tx: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert or replace queues, told apart by queue_id; absent columns become NULL."""
     # Orders are unique at every moment: without this, two queues could not swap theirs.
+    rows = sorted(rows, key=itemgetter("queue_id"))  # two writers lock rows in one order
     tx.execute(_PUT_QUEUES, {"ids": [row["queue_id"] for row in rows]})
     tx.execute(_PUT, {"rows": [json.dumps(dict(row)) for row in rows]})

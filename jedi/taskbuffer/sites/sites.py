@@ -126,7 +126,7 @@ ON CONFLICT (src, dst, key) DO UPDATE SET value = excluded.value, ts = jedi_now(
 
 def put_links(tx: Connection, figures: Sequence[LinkMetric]) -> None:
     """Insert or update figures of links, as measured now; of a figure given twice the last."""
-    last = {(one.src, one.dst, one.key): one.value for one in figures}
+    last = dict(sorted({(one.src, one.dst, one.key): one.value for one in figures}.items()))
     tx.execute(
         _PUT_LINKS,
         {

@@ -127,10 +127,15 @@ def any_in(tx: Connection, statuses: Sequence[str]) -> bool:
     return bool(tx.scalar(_ANY_IN, {"statuses": list(statuses)}))
 
 
-_RENEW = text("""
-UPDATE jedi_tasks t SET lease_until = clock_timestamp() + make_interval(secs => :s)  -- real time
-FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) h(id, seq)
-WHERE t.jeditaskid = h.id AND t.lock_seq = h.seq AND t.lockedby IS NOT NULL
+_HELD = """
+SELECT t.jeditaskid FROM jedi_tasks t JOIN unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[]))
+  h(id, seq) ON t.jeditaskid = h.id AND t.lock_seq = h.seq
+ORDER BY t.jeditaskid FOR NO KEY UPDATE OF t
+"""
+"""SQL: locks the claimed tasks that nobody else took, in the one order in which all lock tasks."""
+_RENEW = text(f"""
+UPDATE jedi_tasks SET lease_until = clock_timestamp() + make_interval(secs => :s)  -- real time
+WHERE jeditaskid = ANY(ARRAY({_HELD})) AND lockedby IS NOT NULL
 """)
 
 
@@ -283,8 +288,7 @@ UPDATE jedi_tasks t SET lockedby = NULL, lockedtime = NULL, lease_until = NULL,
   jedi_now() + greatest(make_interval(secs => :wait_s), least(
   make_interval(secs => :most_s), (jedi_now() - statechangetime) / 10))
   ELSE next_run_at END
-FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) h(id, seq)
-WHERE t.jeditaskid = h.id AND t.lock_seq = h.seq
+WHERE jeditaskid = ANY(ARRAY({_HELD}))
 """)
 
 

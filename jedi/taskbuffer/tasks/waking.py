@@ -1,4 +1,8 @@
-"""Operators change something: what waited for that is looked at again, now."""
+"""Operators change something: JEDI checks what waited for that again, at once.
+
+A waker waits for writers that hold the rows. Both lock in one order, so that no deadlock is
+possible: first sites, endpoints, links, queues or knobs by their keys, then tasks by id.
+Results of jobs come last, and rows that another transaction holds are skipped."""
 
 from __future__ import annotations
 
