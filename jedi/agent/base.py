@@ -1,4 +1,4 @@
-"""What every agent is: claim, work, apply.
+"""Base of all agents: claim, work, apply.
 
 *Claim* takes work in one short transaction under a lease. *Work* thinks, without a transaction,
 about one item at a time. *Apply* writes all results in one short transaction, fenced by the
@@ -54,7 +54,7 @@ Result = TypeVar("Result")
 
 @dataclass
 class World:
-    """What an agent may use: the database, data management, knobs, settings and its log."""
+    """Things that an agent may use: the database, data management, knobs, settings and its log."""
 
     engine: Engine
     settings: Settings
@@ -104,22 +104,22 @@ class Agent(ABC, Generic[Item, Result]):
 
     @property
     def batch(self) -> int:
-        """How many items one claim takes."""
+        """The number of items that one claim takes."""
         return int(self.world.knobs[f"{self.name.lower()}.batch"])
 
     @property
     def lease_s(self) -> float:
-        """How long a claim lasts, in seconds."""
+        """The duration of a claim, in seconds."""
         return float(self.world.knobs.agent.lease_s)
 
     @property
     def poll_s(self) -> float:
-        """How long an idle agent waits before it looks again unasked, in seconds."""
+        """The time after which an idle agent looks again unasked, in seconds."""
         return float(self.world.knobs.agent.poll_s)
 
     def waiting(self, tx: Connection) -> bool:
-        """Whether there may be something to claim, by one statement: an idle agent asks nothing
-        else."""
+        """Return True if there may be something to claim, by one statement: an idle agent asks
+        nothing else."""
         return not self.serves or tasks.any_in(tx, self.serves)
 
     @abstractmethod

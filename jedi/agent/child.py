@@ -1,4 +1,4 @@
-"""What a process owes to whoever started it: to say when it is ready, and to end when that one
+"""Duties of a process towards its parent: to report when it is ready, and to end when the parent
 is gone."""
 
 from __future__ import annotations

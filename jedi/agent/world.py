@@ -13,7 +13,7 @@ from jedi.taskbuffer.housekeeping import knobs
 
 
 def make_world(settings: Settings, name: str) -> World:
-    """What the process `name` works in; `settings` says where the database is."""
+    """The world of the process `name`; `settings` has the address of the database."""
     if settings.database_url is None:
         raise ValueError("the settings have no database URL")
     # What is loaded by now stays. To look at it again whenever garbage is sought takes 40 ms, and

@@ -110,7 +110,7 @@ class TaskBroker(TaskAgent[BrokerageItem, Chosen]):
         return broker_of(row.vo or "", row.prod_source_label or "", self.world.knobs).nucleus
 
     def _data(self, item: BrokerageItem) -> InputAvailability:
-        """Where the input lies, dataset by dataset."""
+        """The locations of the input, dataset by dataset."""
         names = [(one.dataset_name, one.n_files) for one in item.inputs]
         return data_of(item.snapshot, names, self.world.ddm.replicas, self.world.knobs)
 

@@ -1,4 +1,4 @@
-"""Which broker a task gets: the plug-in for its vo and prodSourceLabel."""
+"""The broker of a task: the plug-in for its vo and prodSourceLabel."""
 
 from __future__ import annotations
 

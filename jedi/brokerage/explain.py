@@ -29,6 +29,6 @@ def why_nowhere(verdict: FilterResults) -> str:
 
 
 def counts(verdict: FilterResults) -> dict[str, int]:
-    """How many sites each filter refuses, by code."""
+    """The number of sites that each filter refuses, by code."""
     refused = (~verdict.kept).sum(axis=1)
     return {f.code: int(n) for f, n in zip(verdict.filters, refused, strict=True) if n}

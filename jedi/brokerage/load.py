@@ -1,4 +1,4 @@
-"""How busy sites are with the jobs of a share.
+"""The load of sites with jobs of a share.
 Source: docs/reference/network-and-weights.md#base-weight."""
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ def factors(
 
 
 def _queues(sites: Snapshot) -> Numbers:
-    """How many queues the grid site of each has."""
+    """The number of queues at the grid site of each nucleus."""
     names: dict[str, int] = {}
     for place in sites.grid_site:
         names[place] = names.get(place, 0) + 1
@@ -193,7 +193,7 @@ def _tape(sites: Snapshot, need: Requirements) -> Numbers:
 
 
 def _part(part: Numbers, passed: Bools) -> Numbers:
-    """Where nothing is there a candidate has the smallest part of any other, never 0."""
+    """Parts of the input, never 0: a candidate with nothing gets the smallest part of any other."""
     some = part[passed & (part > 0)]
     return np.where(part > 0, part, some.min() if len(some) else 1.0)
 

@@ -29,8 +29,8 @@ def product(factors: Factors) -> Numbers:
 
 
 def production(sites: Snapshot, need: Requirements, knobs: Knobs) -> dict[str, Numbers]:
-    """How fast a site digests its queue, what it has of the input, whether it is at home, and how
-    well its outputs reach the nucleus; 0 where a batch of jobs goes first, whatever that is."""
+    """Factors for the speed of a site's queue, its part of the input, its place and the link from
+    it to the nucleus; 0 if the site gets a batch of jobs first, whatever its other factors."""
     factors = {"queue": queue_factor(sites, need, knobs), "data": data_factor(sites, need),
                "t1": t1_factor(sites, need, knobs)}  # fmt: skip
     if need.request.nucleus and knobs.network.active:

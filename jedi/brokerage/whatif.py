@@ -30,7 +30,8 @@ ChangeKind = Literal["gained", "lost", "weight", "kept", "refused", "reasons"]
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a site is refused: what was seen, and the limit (None: infinite, or no figure)."""
+    """A reason for which a site is refused: the observed figure and the limit (None: infinite, or
+    no figure)."""
 
     code: str
     observed: float | None
@@ -88,8 +89,9 @@ def views(choice: SiteChoice) -> list[SiteView]:
 
 
 def differences(before: SiteChoice, after: SiteChoice) -> list[SiteDifference]:
-    """What another snapshot or other knobs change: sites gained and lost, other weights, sites that
-    are kept or refused now without being chosen, and those that are refused for other reasons."""
+    """The effects of another snapshot or other knobs: sites gained and lost, other weights, sites
+    that are kept or refused now without being chosen, and those that are refused for other
+    reasons."""
     old, new = ({one.site: one for one in views(choice)} for choice in (before, after))
     was, now = (dict(chosen(choice)) for choice in (before, after))
     return [

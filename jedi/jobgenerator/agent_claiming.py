@@ -104,7 +104,7 @@ class Claiming(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Merges]
         ]
 
     def _throttle(self, tx: Connection) -> Throttle:
-        """What may get jobs."""
+        """The throttler with the present load."""
         knobs = self.world.knobs
         closely = partial(throttling.closely, tx, timed=knobs.throttler.enough_work_s > 0)
         return Throttle.of(queues.all_queues(tx), throttling.loads(tx), knobs, closely)
@@ -135,7 +135,7 @@ class Claiming(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Merges]
         return capping.crowds(tx, [one.row.jedi_task_id for one in found], PRODUCTION_LABELS)
 
     def _past(self, tx: Connection, found: Sequence[Claimed]) -> dict[int, RecentJobs]:
-        """How jobs fared lately, of the tasks whose broker asks."""
+        """The recent jobs of the tasks whose broker asks for them."""
         knobs = self.world.knobs
         ids = [
             one.row.jedi_task_id
@@ -146,6 +146,6 @@ class Claiming(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Merges]
 
 
 def pair_of(row: ClaimedTask) -> Pair:
-    """What is throttled together: a work queue and a resource type, or all types (None) of event
-    service, whose tasks make jobs of several (JEDI document, "Job throttling")."""
+    """The pair that is throttled together: a work queue and a resource type, or all types (None) of
+    event service, whose tasks make jobs of several (JEDI document, "Job throttling")."""
     return row.workqueue_id or 0, None if row.event_service else row.resource_type or ""

@@ -1,4 +1,4 @@
-"""How many files each task of a cycle may use."""
+"""The number of files that each task of a cycle may use."""
 
 from __future__ import annotations
 

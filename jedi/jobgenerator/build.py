@@ -51,7 +51,7 @@ def still_there(known: Builds, locate: Locate) -> Builds:
 
 
 def to_build(builds: Builds, lacking: dict[str, int]) -> dict[str, int]:
-    """Where a build is to be made: it is not under way and did not fail for good."""
+    """The places that need a build: none is under way there, none failed for good."""
     return {e: site for e, site in lacking.items() if builds.statuses.get(e, "ready") in _WANTED}
 
 

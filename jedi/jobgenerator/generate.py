@@ -55,7 +55,7 @@ class Material:
 
 
 def ids_needed(task: TaskOrder, jobs: int, seeds: Files) -> tuple[int, int]:
-    """How many ids of jobs, and of files: outputs and, after them, new seeds."""
+    """The number of ids of jobs, and of files: outputs and, after them, new seeds."""
     fresh = max(0, jobs - len(seeds)) if task.seeds else 0
     return jobs, jobs * len(task.outputs) + fresh
 
@@ -205,7 +205,7 @@ def _uses(reads: Sequence[StreamUse], ids: Ints, seeds: Files, again: int) -> li
 
 
 def _paths(paths: Mapping[str, str], reads: Sequence[StreamUse]) -> dict[str, str]:
-    """Where the files lie that are read, as far as their task tells: builds read others."""
+    """The paths of the input files that the task gives; builds read other files."""
     used = (r.files.lfns[row] for r in reads if paths and r.master for row in r.rows.tolist())
     return {lfn: paths[lfn] for lfn in used if lfn in paths}
 

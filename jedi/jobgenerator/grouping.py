@@ -30,7 +30,8 @@ def in_order(chunks: Sequence[Chunk], rules: SplitRules) -> list[Chunk]:
 
 
 def _beside(one: Secondary, master: Files, rules: SplitRules) -> Secondary:
-    """What follows the master: where ids say what goes with what, only files with ids of its."""
+    """The files of a secondary stream. If boundary ids pair files, only files with the master's
+    ids."""
     files, by_boundary = _sorted(one.files, rules), _shares_ids(one, rules)
     if by_boundary:
         files = files.take(np.flatnonzero(np.isin(files.boundaries, master.boundaries)))
@@ -42,7 +43,7 @@ def _beside(one: Secondary, master: Files, rules: SplitRules) -> Secondary:
 
 
 def _shares_ids(one: Secondary, rules: SplitRules) -> bool:
-    """Whether files that follow go where their boundary ids go: they have some."""
+    """Return True if secondary files have boundary ids, which they follow."""
     grouped = rules.group_boundary_id is not None and not one.fixed
     return grouped and bool(one.files.boundaries.any())
 

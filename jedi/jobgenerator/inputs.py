@@ -1,4 +1,4 @@
-"""Which job reads which file, and where."""
+"""The files that each job reads, and their places."""
 
 from __future__ import annotations
 

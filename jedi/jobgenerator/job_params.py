@@ -77,7 +77,7 @@ def _fold(names: Sequence[str]) -> str:
 
 
 def _common(texts: Sequence[str]) -> str:
-    """What all begin with."""
+    """The common beginning of all texts."""
     low, high = min(texts), max(texts)
     return low[: next((i for i, c in enumerate(low) if c != high[i : i + 1]), len(low))]
 

@@ -1,4 +1,4 @@
-"""Which job takes over from which: origins and unit numbers.
+"""Predecessors of jobs: origins and unit numbers.
 
 The id of the first attempt is what a submitter keeps; a unit keeps its number while it consists of
 the same inputs (docs/reference/identifiers-and-names.md#job-ids).

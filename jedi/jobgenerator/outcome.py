@@ -64,8 +64,8 @@ def status_and_reason(made: Made) -> tuple[str, str, str]:
 
 
 def nowhere(found: Proposal, knobs: Knobs, decisions: Sequence[Decision]) -> NoJobs:
-    """What passes with time is tried again soon, the rest with the other pending tasks. Of several
-    datasets one is named, of those whose turn may come first."""
+    """The hold of a task without a site. If time may free a site, JEDI tries soon again, else with
+    the other pending tasks. Of several datasets the reason names the one that may be first."""
     task, verdict = found.task, found.nowhere[0].verdict
     unit = next((one.unit for one in found.proposals if one.choice.verdict is verdict), "")
     wait_s = knobs.watchdog.pending_retry_s if verdict.lasting else knobs.jobgen.retry_s

@@ -1,4 +1,4 @@
-"""Which files go into which job at which site."""
+"""The plan of jobs: their files and their sites."""
 
 from __future__ import annotations
 

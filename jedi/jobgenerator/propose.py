@@ -23,8 +23,8 @@ from jedi.spec.sites.snapshot import Snapshot
 
 @dataclass(frozen=True, eq=False)
 class DatasetProposal:
-    """What the broker chose for `need`, and the jobs that follow. No cuts: no site will do, or the
-    files that follow do not suffice: `short` tells for what jobs were left out."""
+    """The choice of the broker for `need`, and the jobs that follow. No cuts: no site will do, or
+    the files that follow do not suffice: `short` tells for what jobs were left out."""
 
     need: Requirements
     choice: SiteChoice
@@ -38,8 +38,8 @@ class DatasetProposal:
 
 @dataclass(frozen=True, eq=False)
 class Proposal:
-    """What the broker `broker` chose: once for the whole input, or for each dataset (one at least).
-    `task` has the memory that its files need."""
+    """The choices of the broker `broker`: one for the whole input, or for each dataset (one at
+    least). `task` has the memory that its files need."""
 
     task: TaskOrder
     broker: str
@@ -47,7 +47,7 @@ class Proposal:
 
     @property
     def sites(self) -> Snapshot:
-        """What the sites of all cuts are positions in."""
+        """The sites in which those of all cuts are positions."""
         return self.proposals[0].choice.sites
 
     @property

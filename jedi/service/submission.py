@@ -185,7 +185,7 @@ def _queue(tx: Connection, params: TaskParams, owner: str) -> Iterator[Problem]:
 
 
 def _priority(tx: Connection, params: TaskParams, owner: str) -> int:
-    """What the task begins with."""
+    """The first priority of the task."""
     return task_priority(
         params.task_priority,
         params.task_type or "anal",

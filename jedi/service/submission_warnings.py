@@ -24,7 +24,7 @@ _DATASETS = 20
 
 
 class CautionCatalogue(Protocol):
-    """What is asked of data management."""
+    """The questions that warnings ask data management."""
 
     def dataset(self, name: str) -> DatasetInfo: ...
     def constituents(self, name: str) -> list[str]: ...
@@ -93,7 +93,7 @@ def _too_few(ddm: CautionCatalogue, params: TaskParams) -> Iterator[str]:
 
 
 def _count(ddm: CautionCatalogue, item: InputItem) -> int | None:
-    """How many files an item means at most; None: more may come."""
+    """The largest number of files of an item; None: more may come."""
     plain = [one for name in item.datasets for one in _plain(ddm, name)]
     if not plain or any(ddm.dataset(one).state == "open" for one in plain):
         return None

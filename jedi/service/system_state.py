@@ -29,7 +29,7 @@ _SITES = {*KINDS, "jobs", "links", "queued", "tapes", "unreadable"}
 
 
 class PlanCatalogue(Protocol):
-    """What a plan asks of data management."""
+    """The questions that a plan asks data management."""
 
     def dataset(self, name: str) -> DatasetInfo: ...
     def constituents(self, name: str) -> list[str]: ...
@@ -210,7 +210,7 @@ class Recorded:
         return sorted(found, key=lambda file: file.lfn)
 
     def replicas(self, name: str) -> list[Replica]:
-        """What each endpoint holds of a dataset."""
+        """The part of a dataset that each endpoint holds."""
         found: dict[str, list[FileInfo]] = {}
         for one in self.constituents(name):
             for endpoint, lfns in self._at[one].items():

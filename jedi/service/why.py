@@ -270,7 +270,8 @@ def _near(code: str, sites: Sequence[RefusedSite]) -> NearMiss:
 
 
 def _figures(site: RefusedSite, code: str) -> tuple[float, float]:
-    """What a criterion saw at a site that it refused, and its limit; NULL stands for infinity."""
+    """The figure of a criterion at a site that it refused, and its limit; NULL stands for
+    infinity."""
     at = site.codes.index(code)
     observed, limit = site.observed[at], site.limits[at]
     return inf if observed is None else observed, inf if limit is None else limit

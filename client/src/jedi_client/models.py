@@ -30,7 +30,7 @@ class AuditEntry(Value):
 
 @dataclass(eq=False, repr=False)
 class Finding(Value):
-    """What an invariant's check found: `ids` are the first SHOWN of the violating ones."""
+    """The result of an invariant's check: `ids` are the first SHOWN of the violating ones."""
 
     invariant: str
     meaning: str
@@ -448,7 +448,8 @@ class SiteJobs(Value):
 
 @dataclass(eq=False, repr=False)
 class Reason(Value):
-    """Why a site is refused: what was seen, and the limit (None: infinite, or no figure)."""
+    """A reason for which a site is refused: the observed figure and the limit (None: infinite, or
+    no figure)."""
 
     code: str
     observed: float | None
@@ -814,7 +815,7 @@ class PilotToken(Value):
 
 @dataclass(eq=False, repr=False)
 class JobMetric(Value):
-    """What is known of a task's jobs since scouts measured them, such as ramCount."""
+    """A figure of a task's jobs that scouts measured, such as ramCount."""
 
     name: str
     value: int
@@ -843,7 +844,8 @@ class DatasetSummary(Value):
 
 @dataclass(eq=False, repr=False)
 class Purging(Value):
-    """Of how many finished jobs the outputs are gone, or are to go, the first at `leaving_at`."""
+    """The number of finished jobs whose outputs are gone, or are to go, the first at
+    `leaving_at`."""
 
     gone: int
     leaving: int

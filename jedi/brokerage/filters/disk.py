@@ -17,7 +17,7 @@ def _scratch_mb(sites: Snapshot, need: Requirements, _knobs: Knobs) -> Numbers:
 
 
 def reads_directly(sites: Snapshot, need: Requirements) -> Bools:
-    """Where jobs read their input over the network instead of copying it.
+    """The sites where jobs read their input over the network instead of copying it.
     Source: docs/reference/estimates.md#disk."""
     if need.request.merging:
         return np.zeros(len(sites), bool)

@@ -1,4 +1,4 @@
-"""Which sites come into question at all: type, cloud, name, and what the task wants or excludes."""
+"""Eligible sites: type, cloud, name, and the task's included and excluded sites."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ def missing_files(sites: Snapshot, need: Requirements) -> Numbers:
 
 
 def io_kb_s(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
-    """How much a job reads a second, in units of 1000 bytes: input divided by execution time, or
-    the scouts' measurement; 0 if unknown."""
+    """The input rate of a job per second, in units of 1000 bytes: input divided by execution time,
+    or the scouts' measurement; 0 if unknown."""
     measured = np.full(len(sites), need.request.io_kb_s or 0.0)
     if not knobs.broker.io_from_input:
         return measured
@@ -105,7 +105,7 @@ def _disk_io_limit(sites: Snapshot, knobs: Knobs) -> Numbers:
 
 
 def _disk_io(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
-    """Of a job on one core, where the site has reached its limit."""
+    """The disk I/O of a job on one core, where the site has reached its limit."""
     figure = need.request.disk_io_kb_s or 0.0
     own = figure / sites.cores if need.demand.cores != 1 else np.full(len(sites), figure)
     return np.where(sites.disk_io_kb_s > _disk_io_limit(sites, knobs), own, 0.0)

@@ -1,4 +1,4 @@
-"""Which queues are at home: in the nucleus of the task, or among the T1s of its cloud."""
+"""Queues that are at home: in the nucleus of the task, or among the T1s of its cloud."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ def t1s(sites: Snapshot, need: Requirements) -> Bools:
 
 
 def at_home(sites: Snapshot, need: Requirements) -> Bools:
-    """Where the T1 weight applies."""
+    """The sites to which the T1 weight applies."""
     return in_nucleus(sites, need) if need.request.nucleus else t1s(sites, need)

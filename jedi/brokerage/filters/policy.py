@@ -65,8 +65,8 @@ def _rule(text: str) -> PolicyRule | None:
 
 
 def accepts(policy: str, asked: Request, closed: bool) -> bool:
-    """Whether a policy leaves something for a task. `closed`: a kind of rules that has none for
-    the task leaves nothing."""
+    """Return True if a policy leaves something for a task. `closed`: a kind of rules that has none
+    for the task leaves nothing."""
     rules = parse(policy)
     for rule in rules:
         if rule.applies(asked):

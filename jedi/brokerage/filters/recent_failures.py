@@ -1,4 +1,4 @@
-"""How jobs of the same task fared at a site lately. Source:
+"""Recent results of the same task's jobs at a site. Source:
 docs/reference/brokerage.md#analysis."""
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ class Operation:
 
     @property
     def streams(self) -> bool:
-        """Whether the answer is the content of a file."""
+        """Return True if the answer is the content of a file."""
         return self.hints["return"] is FileContent
 
     @cached_property

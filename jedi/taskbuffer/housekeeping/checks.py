@@ -42,7 +42,7 @@ class Invariant:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What an invariant's check found: `ids` are the first SHOWN of the violating ones."""
+    """The result of an invariant's check: `ids` are the first SHOWN of the violating ones."""
 
     invariant: str
     meaning: str

@@ -134,7 +134,8 @@ _KEPT_OF_TASK = text(
 
 @dataclass(frozen=True, slots=True)
 class Purging:
-    """Of how many finished jobs the outputs are gone, or are to go, the first at `leaving_at`."""
+    """The number of finished jobs whose outputs are gone, or are to go, the first at
+    `leaving_at`."""
 
     gone: int
     leaving: int

@@ -138,6 +138,6 @@ _TIDY = text("VACUUM (ANALYZE)")
 
 
 def tidy(tx: Connection) -> None:
-    """What autovacuum would do, but at a time that two runs have in common. `tx` commits each
+    """Do the work of autovacuum, but at a time that two runs have in common. `tx` commits each
     statement at once."""
     tx.execute(_TIDY)

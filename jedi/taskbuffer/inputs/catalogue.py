@@ -191,7 +191,7 @@ class EndpointShare(NamedTuple):
 
 
 def replicas(tx: Connection, names: Collection[str]) -> list[EndpointShare]:
-    """What endpoints hold of plain datasets together."""
+    """The parts of plain datasets, taken together, that endpoints hold."""
     return rows_of(EndpointShare, tx.execute(_REPLICAS, {"names": list(names)}))
 
 

@@ -84,5 +84,5 @@ WHERE t.status = 'registered' AND i ->> 'param_type' = 'output' AND w.name = ANY
 
 
 def to_come(tx: Connection, names: Collection[str]) -> set[str]:
-    """Which of these datasets are containers of outputs that tasks are going to make."""
+    """Those of the datasets that are containers of outputs which tasks are going to make."""
     return set(tx.scalars(_TO_COME, {"names": sorted(names)})) if names else set()

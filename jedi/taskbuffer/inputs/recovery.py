@@ -238,7 +238,7 @@ WHERE pandaid = ANY(CAST(:jobs AS bigint[])) AND status = {_CODE["done"]}
 
 
 def undo(tx: Connection, task_ids: Sequence[int], panda_ids: Sequence[int], adds: int) -> set[int]:
-    """What these finished jobs of tasks made is void: their outputs (logs stay) count as lost and
+    """Void the results of these finished jobs: their outputs (logs stay) count as lost and
     their inputs are ready again, with `adds` more attempts if they used up theirs. The tasks of
     which something was lost; once more, nothing is. The caller has locked the tasks."""
     if not panda_ids:

@@ -111,8 +111,8 @@ GROUP BY jeditaskid
 
 
 def duplicates(tx: Connection, task_ids: Sequence[int]) -> dict[int, int]:
-    """How many master files (or ranges) of each prepared task more than one job has processed with
-    success; none, once the task was paused for it in this attempt. What follows a master may be
-    used by many."""
+    """The number of master files (or ranges) of each prepared task that more than one job has
+    processed with success; none, once the task was paused for it in this attempt. Many jobs may use
+    a secondary file."""
     rows = tx.execute(_DUPLICATES, {"ids": list(task_ids)})
     return {row.jeditaskid: row.n for row in rows}

@@ -50,7 +50,7 @@ def job_files(found: Sequence[Sequence[Any]] | None) -> tuple[JobFile, ...]:
 
 
 def staging(endpoints: Sequence[str] | None, files: Sequence[JobFile]) -> str:
-    """Where the pilot of a job stages its outputs, of the endpoints behind STAGING: at their
+    """The endpoint at which the pilot of a job stages its outputs, of those behind STAGING: their
     destination if it can."""
     wanted = {file.endpoint for file in files if file.type in states.OUTPUT_TYPES}
     return next((e for e in endpoints or () if e in wanted), (endpoints or [""])[0])
@@ -288,7 +288,7 @@ WHERE f.pandaid = b.id AND f.lfn = b.lfn AND f.type NOT IN ({OUTPUT_TYPES})
 
 
 def _note_spoilt(tx: Connection, reports: Sequence[Report]) -> None:
-    """Which inputs their jobs could not use, and why not."""
+    """Note the inputs that their jobs could not use, with the reasons."""
     if found := [(r.pandaid, bad.lfn, bad.problem) for r in reports for bad in r.bad_inputs]:
         ids, lfns, problems = map(list, zip(*found, strict=True))
         tx.execute(_SPOILT, {"ids": ids, "lfns": lfns, "problems": problems})

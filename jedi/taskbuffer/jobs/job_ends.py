@@ -1,4 +1,4 @@
-"""How jobs end: the one way to a terminal status, and what an end means for files and datasets.
+"""Ends of jobs: the one way to a terminal status, and its effects on files and datasets.
 
 Locks are always taken in one order: jobs by pandaid, datasets by datasetid, then contents. The
 lock on a dataset keeps apart all who end jobs with files in it, so no two wait for each other.
@@ -204,7 +204,7 @@ def leave_out(tx: Connection, files: Sequence[tuple[int, int, str]]) -> None:
 
 
 def _asked(jobs: str) -> str:
-    """What the Adder must know of certain jobs `j` whose pilots are through, in one value for
+    """SQL: the Adder's knowledge of certain jobs `j` whose pilots are through, in one value for
     `_known()`: the jobs; their outputs, and inputs that were not found; each dataset, site and
     task that merges once."""
     return f"""
@@ -259,7 +259,7 @@ _ANY_REPORTED = text(
 
 
 def any_reported(tx: Connection) -> bool:
-    """Whether the end of a job was reported, be it held or not."""
+    """Return True if the end of a job was reported, be it held or not."""
     return bool(tx.scalar(_ANY_REPORTED))
 
 

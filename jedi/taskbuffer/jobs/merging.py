@@ -102,9 +102,9 @@ GROUP BY c.outpandaid ORDER BY c.outpandaid
 
 
 def ties(tx: Connection, panda_ids: Sequence[int]) -> tuple[dict[int, int], set[int]]:
-    """What ties jobs to others: the makers of what merge jobs among them have, each with its merge
-    job; and the jobs among them whose files a merge job has. Those end with it and not before, or
-    what they made could be merged and made again."""
+    """The ties of jobs to others: the makers of the files of merge jobs among them, each with its
+    merge job; and the jobs among them whose files a merge job has. Those end with it and not
+    before, or what they made could be merged and made again."""
     rows = tx.execute(_TIES, {"ids": list(panda_ids)}).all()
     makers = {row.maker: row.merger for row in rows if not row.bound}
     return makers, {row.maker for row in rows if row.bound}
@@ -148,7 +148,7 @@ class MergeOutcome(NamedTuple):
 
 
 def outcomes(tx: Connection, tied: Mapping[int, int]) -> list[JobMove]:
-    """How makers end whose merge jobs have ended and were settled: finished if their files are
+    """The ends of makers whose merge jobs have ended and were settled: finished if their files are
     merged, cancelled if the merge is given up. The others wait for the next try."""
     if not tied:
         return []
@@ -259,7 +259,7 @@ class ReadyPreMerge(NamedTuple):
 
 
 def orders(tx: Connection, rows: Sequence[ClaimedTask], most: int) -> list[MergeOrder]:
-    """What merge jobs of claimed tasks are made of, of the files of up to `most` jobs each."""
+    """The orders for merge jobs of claimed tasks, from the files of up to `most` jobs each."""
     ids = {"ids": [row.jedi_task_id for row in rows]}
     streams: dict[int, list[Stream]] = {row.jedi_task_id: [] for row in rows}
     ram_mb = {row.jedi_task_id: row.merge_ram_count for row in rows}

@@ -42,7 +42,7 @@ FROM jedi_jobs j WHERE pandaid = :id AND status = 'holding'
 
 
 def laid_down(tx: Connection, panda_id: int) -> tuple[str, int, tuple[JobFile, ...]] | None:
-    """What the pilot of a job has laid down and nobody has stored yet: the endpoint and the
+    """Staged outputs of a job that are not stored yet: the endpoint and the
     lock_seq of the staging directory where it lies, the files. None: the job is not `holding`."""
     values = {"id": panda_id, "types": list(states.OUTPUT_TYPES)}
     if (row := tx.execute(_LAID_DOWN, values).one_or_none()) is None:

@@ -377,5 +377,5 @@ class PrintedTail(NamedTuple):
 
 
 def printed(tx: Connection, jedi_task_id: int, panda_id: int) -> PrintedTail | None:
-    """What a job of a task printed last, and the name of its log file; None: no such job."""
+    """The last output of a job of a task, and the name of its log file; None: no such job."""
     return row_of(PrintedTail, tx.execute(_PRINTED, {"task": jedi_task_id, "job": panda_id}))

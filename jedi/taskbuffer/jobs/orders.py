@@ -193,7 +193,7 @@ def outputs_of(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[Output
 
 
 def _priority(row: ClaimedTask, rules: SplitRules) -> int:
-    """Of a task's jobs: scouts come before all others."""
+    """The priority of a task's jobs: scouts come before all others."""
     priority = int(row.current_priority or 0)
     return max(SCOUT_PRIORITY, priority + 1) if rules.scouting else priority
 
@@ -370,7 +370,7 @@ def _in_turn(ready: list[Input], each: int, n_files: int, order: TaskOrder) -> l
 
 
 def _limit(follower: Input, masters: int, hard_max: int) -> int:
-    """How many files of a dataset may go with so many master files."""
+    """The number of files of a dataset that may go with so many master files."""
     wanted = follower.attributes
     if wanted.nosplit:
         return hard_max + 1

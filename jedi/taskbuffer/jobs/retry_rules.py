@@ -229,7 +229,7 @@ _ANY_DUE = text("SELECT EXISTS (SELECT FROM jedi_retry_matches WHERE settled_at 
 
 
 def any_due(tx: Connection) -> bool:
-    """Whether a match waits to change its task."""
+    """Return True if a match waits to change its task."""
     return bool(tx.scalar(_ANY_DUE))
 
 
@@ -251,7 +251,7 @@ class RetryCause(NamedTuple):
 
 
 def causes(tx: Connection, task_ids: Sequence[int]) -> list[RetryCause]:
-    """What rules want of tasks, told once."""
+    """The changes of tasks that rules want, each once."""
     return rows_of(RetryCause, tx.execute(_CAUSES, {"ids": list(task_ids)}))
 
 

@@ -87,7 +87,7 @@ class TaskSummary:
 
     @property
     def percent(self) -> int | None:
-        """How much of the input is finished; None: there is none yet."""
+        """The finished part of the input; None: there is none yet."""
         return 100 * self.n_files_finished // self.n_files if self.n_files else None
 
     @property
@@ -200,7 +200,7 @@ ORDER BY m.place
 
 @dataclass(frozen=True, slots=True)
 class JobMetric:
-    """What is known of a task's jobs since scouts measured them, such as ramCount."""
+    """A figure of a task's jobs that scouts measured, such as ramCount."""
 
     name: str
     value: int
@@ -252,8 +252,8 @@ class ForeseenJobs(NamedTuple):
 
 
 def foreseen(tx: Connection, jedi_task_id: int) -> ForeseenJobs | None:
-    """What was foreseen of a task's jobs when they were made, the largest figures of all first
-    attempts, and what finished jobs took; None: no job has finished. Merging is left out."""
+    """The forecasts for a task's jobs, the largest figures of all first attempts, and the
+    consumption of finished jobs; None: no job has finished. Merging is left out."""
     values = {"task": jedi_task_id, "kinds": ["normal", "scout"]}
     return row_of(ForeseenJobs, tx.execute(_FORESEEN, values))
 
@@ -284,7 +284,7 @@ def datasets(tx: Connection, jedi_task_id: int) -> list[DatasetSummary]:
 
 
 def job_counts(tx: Connection, jedi_task_id: int) -> dict[str, int]:
-    """How many jobs of a task are in each status, archived ones too."""
+    """The number of jobs of a task in each status, archived ones too."""
     rows = tx.execute(_JOB_COUNTS, {"task": jedi_task_id})
     return {row.status: row.jobs for row in rows}
 

@@ -14,7 +14,7 @@ SELECT status, count(*) AS tasks FROM jedi_tasks GROUP BY status ORDER BY 1
 
 
 def tasks_by_status(tx: Connection) -> dict[str, int]:
-    """How many tasks there are in each status."""
+    """The number of tasks in each status."""
     rows = tx.execute(_TASKS_BY_STATUS)
     return {row.status: row.tasks for row in rows}
 

@@ -116,7 +116,7 @@ class LastDecision(NamedTuple):
 
 
 def last_decision(tx: Connection, task_id: int) -> LastDecision | None:
-    """What a broker last decided about a task: of several datasets the last that has no site, if
+    """The last decision of a broker about a task: of several datasets the last that has no site, if
     one has none. Decisions of one claim have one seed."""
     return row_of(LastDecision, tx.execute(_LAST_DECISION, {"task": task_id}))
 

@@ -1,5 +1,5 @@
-"""How many jobs users have: who has more running ones than one may have, so that others are kept
-from pilots, and whose new jobs come later."""
+"""Caps on jobs of users: beyond the limit of running jobs, further jobs are kept from pilots and
+new jobs get lower priorities."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ GROUP BY 1
 
 
 def crowds(tx: Connection, task_ids: Sequence[int], production: Sequence[str]) -> dict[str, int]:
-    """How many live jobs the owners of these analysis tasks have, users or working groups."""
+    """The number of live jobs of the owners of these analysis tasks, users or working groups."""
     values = {"ids": list(task_ids), "production": list(production),
               "final": sorted(states.TASK.final)}  # fmt: skip
     return {row.owner: row.jobs for row in tx.execute(_CROWDS, values)}

@@ -131,7 +131,7 @@ _TIME_LIMIT = text(f"SET LOCAL statement_timeout = {TRIAL_MS}")
 
 
 def mistake(tx: Connection, criteria: str, variables: str | None) -> str | None:
-    """What goes wrong when a criterion is tried on the newest tasks, and on one that has a value in
+    """The error of a criterion when it is tried on the newest tasks, and on one that has a value in
     every column; None: nothing. BadCriterion: it is no condition."""
     one = compile_criterion(criteria, variables, COLUMNS, "v")
     trial = tx.begin_nested()

@@ -57,7 +57,7 @@ class QueueUse(NamedTuple):
 
 
 def read(tx: Connection, *, files: bool) -> list[QueueUse]:
-    """What active queues use, in cores: their jobs at sites; what they demand: queued jobs too,
+    """The use of active queues, in cores: their jobs at sites; their demand: queued jobs too,
     and, with `files`, a core for each input file that waits for a job."""
     return rows_of(QueueUse, tx.execute(_READ, {"files": files}))
 

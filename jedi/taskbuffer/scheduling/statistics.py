@@ -34,7 +34,7 @@ _ANY_CHANGES = text("SELECT EXISTS (SELECT FROM job_stats_delta)")
 
 
 def any_changes(tx: Connection) -> bool:
-    """Whether there is something to fold."""
+    """Return True if there is something to fold."""
     return bool(tx.scalar(_ANY_CHANGES))
 
 

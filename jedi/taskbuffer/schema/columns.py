@@ -1,4 +1,4 @@
-"""How a column is written down: SQL name, Python key, type, meaning, and who writes it."""
+"""Declarations of columns: SQL name, Python key, type, meaning, and who writes it."""
 
 from __future__ import annotations
 

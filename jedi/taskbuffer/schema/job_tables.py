@@ -46,7 +46,7 @@ def _job_columns() -> list[Column[Any]]:
 
 
 def _job_checks() -> list[CheckConstraint]:
-    """What holds for each job, so that it has a PGI state; true of any plain SQL, too."""
+    """The constraints on each job that give it a PGI state; they bind plain SQL, too."""
     return [CheckConstraint(rule, name=name) for name, rule in pgi_views.CHECKS.items()]
 
 

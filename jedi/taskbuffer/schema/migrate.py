@@ -100,7 +100,7 @@ def _known(tx: Connection, revision: str) -> Iterator[None]:
 
 
 def differences(engine: Engine) -> list[Any]:
-    """What would have to change for a database to have the tables that tables.py declares, as
+    """The changes that would give a database the tables that tables.py declares, as
     Alembic sees it (checks and triggers it does not see)."""
     with engine.connect() as connection:
         found: list[Any] = compare_metadata(_context(connection), metadata)
@@ -108,7 +108,7 @@ def differences(engine: Engine) -> list[Any]:
 
 
 def options() -> dict[str, Any]:
-    """How Alembic looks at a database, here and in migrations/env.py."""
+    """The options with which Alembic reads a database, here and in migrations/env.py."""
     return {
         "target_metadata": metadata,
         "version_table": VERSION_TABLE,

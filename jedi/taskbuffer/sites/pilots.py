@@ -71,8 +71,8 @@ SELECT EXISTS (SELECT FROM jedi_pilots WHERE endtime IS NULL AND host = :host)
 
 
 def any_to_serve(tx: Connection, host: str) -> bool:
-    """Whether the host has pilots, a job waits for one, or `serve` has to note again that a site
-    is looked after."""
+    """Return True if the host has pilots, a job waits for one, or `serve` must note again that a
+    site is looked after."""
     return bool(tx.scalar(_ANY_TO_SERVE, {"host": host}))
 
 
@@ -233,7 +233,7 @@ WHERE pilot_id = ANY(CAST(:names AS text[])) AND endtime IS NOT NULL
 
 
 def have_ended(tx: Connection, names: Sequence[str]) -> list[PilotRow]:
-    """Which of these names are pilots that have ended."""
+    """Those of the names whose pilots have ended."""
     return rows_of(PilotRow, tx.execute(_HAVE_ENDED, {"names": list(names)}))
 
 
@@ -256,7 +256,7 @@ SELECT count(*) FROM jedi_jobs WHERE status = 'holding' AND hold_kind IS NULL
 
 
 def results_to_add(tx: Connection) -> int:
-    """How many jobs are through and wait for the Adder; those it tries again later do not count."""
+    """The number of jobs that wait for the Adder; those it tries again later do not count."""
     return int(tx.scalar(_RESULTS_TO_ADD) or 0)
 
 

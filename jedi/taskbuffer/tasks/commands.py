@@ -57,7 +57,8 @@ SELECT EXISTS (SELECT FROM jedi_commands WHERE acknowledged_at IS NULL)
 
 
 def any_open(tx: Connection, doing: Sequence[str]) -> bool:
-    """Whether a command waits, or a task is in one of `doing`: agents carry commands out there."""
+    """Return True if a command waits, or a task is in one of `doing`: agents carry commands out
+    there."""
     return bool(tx.scalar(_ANY_OPEN, {"doing": list(doing)}))
 
 
@@ -113,7 +114,7 @@ WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[])) AND t.status IN ({_HOLDS})
 
 
 def before_hold(tx: Connection, task_ids: Sequence[int]) -> dict[int, str]:
-    """What those of the tasks were that are held now: one hold may have followed the other."""
+    """The status before the hold of each held task: one hold may have followed the other."""
     return {row.jeditaskid: row.status for row in tx.execute(_BEFORE_HOLD, {"ids": list(task_ids)})}
 
 

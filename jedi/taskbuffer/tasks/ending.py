@@ -1,4 +1,4 @@
-"""How tasks end: which have nothing left to do, and what their final status depends on."""
+"""Ends of tasks: tasks with nothing left to do, and the facts that decide their final status."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ WHERE d.containername = ANY(:names)
 
 
 def still_filled(tx: Connection, containers: Collection[str]) -> set[str]:
-    """Which of these containers hold outputs of tasks that do not only have to be closed."""
+    """Those of the containers that hold outputs of tasks which still have work besides closing."""
     return set(tx.scalars(_STILL_FILLED, {"names": sorted(containers)}))
 
 

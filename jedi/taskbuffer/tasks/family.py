@@ -66,7 +66,7 @@ SELECT t.jeditaskid, max(o.jeditaskid) AS other FROM jedi_tasks t JOIN jedi_task
 
 
 def namesakes(tx: Connection, task_ids: Sequence[int]) -> dict[int, int]:
-    """Of tasks whose owner has another, earlier one of the same name: the last of these."""
+    """The last earlier task of the same owner and name, for each task that has one."""
     rows = tx.execute(_NAMESAKES, {"ids": list(task_ids)})
     return {row.jeditaskid: row.other for row in rows}
 

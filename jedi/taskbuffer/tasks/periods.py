@@ -31,7 +31,7 @@ SELECT EXISTS (SELECT FROM jedi_tasks WHERE period IS NOT NULL AND status IN ('r
 
 
 def any_periodical(tx: Connection) -> bool:
-    """Whether there is a task whose time may come."""
+    """Return True if there is a task whose time may come."""
     return bool(tx.scalar(_ANY_PERIODICAL))
 
 

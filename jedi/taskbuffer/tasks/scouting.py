@@ -81,9 +81,9 @@ class FedMaster(NamedTuple):
 def withhold(
     tx: Connection, rules: Mapping[int, SplitRules], jobs: int, growing: Collection[int]
 ) -> None:
-    """Of tasks that were just fed and have more jobs than that, or may get them (`growing`),
-    release the input of the first `jobs` only: those are scouts, and no more while these are at
-    work. `rules` by task; the caller has locked the tasks."""
+    """Release the input of the first `jobs` only, of tasks that were just fed and have more jobs
+    than that, or may get them (`growing`): those are scouts, and no more while these are at work.
+    `rules` by task; the caller has locked the tasks."""
     found: dict[int, list[FedMaster]] = {}
     rows = rows_of(FedMaster, tx.execute(_FED, {"ids": list(rules)})) if rules else []
     for row in rows:
@@ -266,7 +266,7 @@ GROUP BY jeditaskid
 
 
 def scouted(tx: Connection, claimed: Sequence[ClaimedTask]) -> dict[int, Scouted]:
-    """What there is to judge of those tasks (rows of jedi_tasks) whose files are withheld."""
+    """The facts about scouts of those tasks (rows of jedi_tasks) whose files are withheld."""
     rows = {t.jedi_task_id: t for t in claimed if (t.rules or {}).get("use_scout") == SCOUTING}
     if not rows:
         return {}

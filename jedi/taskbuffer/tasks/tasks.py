@@ -123,7 +123,7 @@ _ANY_IN = text("SELECT EXISTS (SELECT FROM jedi_tasks WHERE status = ANY(:status
 
 
 def any_in(tx: Connection, statuses: Sequence[str]) -> bool:
-    """Whether there is a task in one of these statuses, claimed, put off or not."""
+    """Return True if there is a task in one of these statuses, claimed, put off or not."""
     return bool(tx.scalar(_ANY_IN, {"statuses": list(statuses)}))
 
 

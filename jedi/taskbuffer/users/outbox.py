@@ -84,7 +84,7 @@ _ANY_OPEN = text("SELECT EXISTS (SELECT FROM jedi_outbox WHERE sent_at IS NULL)"
 
 
 def any_open(tx: Connection) -> bool:
-    """Whether a message is not delivered."""
+    """Return True if a message is not delivered."""
     return bool(tx.scalar(_ANY_OPEN))
 
 

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, text
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whom a token stands for: a pilot of one site, or a user."""
+    """The holder of a token: a pilot of one site, or a user."""
 
     kind: str
     site: str | None
@@ -176,7 +176,7 @@ SELECT kind, site, username FROM jedi_tokens WHERE token_hash = :hash
 
 
 def check_token(tx: Connection, token: str) -> Identity | None:
-    """Whom a token stands for; None if it is unknown, has expired or was taken back."""
+    """The holder of a token; None if it is unknown, has expired or was taken back."""
     row = tx.execute(_CHECK_TOKEN, {"hash": token_hash(token)}).one_or_none()
     return Identity(*row) if row else None
 
