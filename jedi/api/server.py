@@ -33,6 +33,7 @@ from jedi.host.home import Home
 from jedi.taskbuffer.db.engine import plan_once, reachable
 
 _GRACE_S = 5
+_UNSET = "jedi config unset api.listen --here"
 
 
 def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
@@ -148,16 +149,18 @@ def listen_tcp(address: str, secure: bool) -> socket.socket:
             raise ValueError
     except (OSError, ValueError):
         rule = "must be an address of this machine and a port"
-        raise BadInput([Problem("api.listen", address, rule, "Set 127.0.0.1:8765")]) from None
+        raise BadInput(
+            [Problem("api.listen", address, rule, f"Set 127.0.0.1:8765, or {_UNSET}")]
+        ) from None
     if not (secure or ip.is_loopback):
         rule = "needs a certificate, since it is not a loopback address"
-        remedy = "Make JEDI_HOME/service.crt and service.key (docs/access.md)"
+        remedy = f"Make JEDI_HOME/service.crt and service.key (docs/access.md), or {_UNSET}"
         raise BadInput([Problem("api.listen", address, rule, remedy)])
     try:
         return socket.create_server((str(ip), int(port)), backlog=QUEUE)
     except OSError as error:
         raise Refused(
-            f"The service can't listen at {address}: {error.strerror}.",
+            f"The service can't listen at {address}: {error.strerror}. Free it, or {_UNSET}.",
             code="address_taken",
             address=address,
         ) from error

@@ -11,6 +11,7 @@ import typer
 from jedi_client.cli.common import Json, application, read_file, service, show, table
 
 from jedi.cli import notify
+from jedi.cli.database import must_be_here, transaction
 from jedi.cli.dataset import dataset_app
 from jedi.cli.queue import queue_app
 from jedi.core.errors import JediError
@@ -228,13 +229,31 @@ def config_set(knob: KnobName, value: str, as_json: Json = False) -> None:
 
 
 @config_app.command("unset")
-def config_unset(knob: KnobName, as_json: Json = False) -> None:
+def config_unset(
+    knob: KnobName,
+    here: Annotated[
+        bool,
+        typer.Option("--here", help="In JEDI_HOME's database, for a service that can't start."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Unset a knob: the preset's value holds again.
 
     Example: `jedi config unset pilot.idle_s`
     """
-    with service() as jedi:
-        now = jedi.config_unset(knob)
+    if here:
+        from jedi_client.models import KnobValue
+
+        from jedi.core.settings import caller
+        from jedi.service import config
+
+        must_be_here("jedi config unset --here")
+        with transaction() as tx:
+            value = config.unset(tx, caller(), knob)
+        now = KnobValue(knob, value, [])
+    else:
+        with service() as jedi:
+            now = jedi.config_unset(knob)
     _show_knob(now, as_json)
 
 

@@ -31,6 +31,7 @@ from jedi.host.home import Home
 from jedi.host.processes import Process
 from jedi.standalone.installation import Installation
 from jedi.taskbuffer.db.engine import connect, wake
+from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.sites import pilots
 
 DEADLINE_S = 60.0
@@ -114,6 +115,19 @@ def test_verbs_with_an_operation_ask_the_service_alone(shell: Shell, words: list
     """Design of the door: those verbs of `jedi` that are operations speak HTTP only. With the
     database there and the service away they say how to start it: exit code 3."""
     assert "Start it with `jedi up`" in shell.run(*words, code=3)
+
+
+def test_a_knob_that_stops_the_service_is_unset_here(shell: Shell, engine: Engine) -> None:
+    """`api.listen` may name an address that is not ours: then no service takes `config unset`."""
+    with engine.begin() as tx:
+        knobs.put(tx, "api.listen", "192.0.2.1:8765", "me")
+    unset = ("config", "unset", "api.listen")
+    assert "does not answer" in shell.run(*unset, code=3)
+    elsewhere = shell.run("--server", "https://jedi.example.org", *unset, "--here", code=2)
+    assert "acts on" in elsewhere
+    assert shell.run(*unset, "--here") == "api.listen = \n"
+    with engine.begin() as tx:
+        assert knobs.load(tx).api.listen == ""
 
 
 def test_verbs_of_this_machine_need_no_service(shell: Shell) -> None:
