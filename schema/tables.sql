@@ -296,6 +296,15 @@ CREATE TABLE jedi_events (
 );
 CREATE INDEX jedi_events_pandaid_ix ON jedi_events (pandaid);
 
+-- users that an identity provider named, whose roles follow their groups
+CREATE TABLE jedi_identities (
+    username text NOT NULL,                                -- the user
+    issuer text NOT NULL,                                  -- the provider's URL
+    subject text NOT NULL,                                 -- the provider's id of the person
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when
+    CONSTRAINT jedi_identities_pk PRIMARY KEY (username)
+);
+
 -- the files of each job
 CREATE TABLE jedi_job_files (
     pandaid bigint NOT NULL,     -- the job

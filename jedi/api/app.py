@@ -6,11 +6,12 @@ Each answers in a thread, which waits for the database (jedi/api/authentication.
 from __future__ import annotations
 
 import threading
+from dataclasses import asdict
 from functools import partial
 
 from anyio import to_thread
 from fastapi import FastAPI, Request
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
 
 from jedi.agent.base import World
 from jedi.api.authentication import Caller, PilotAuthentication
@@ -20,8 +21,9 @@ from jedi.api.identity import CallerAuthentication
 from jedi.api.openapi import ALWAYS, KNOWN, SENT, describe, says
 from jedi.api.operations import add_operations
 from jedi.core import clock
+from jedi.core.knob_values import OidcKnobs
 from jedi.ddm.interface import DDM
-from jedi.service import pilots
+from jedi.service import oidc, pilots
 from jedi.service.pilots import Answer
 from jedi.spec.jobs.wire import AcquireRequest, Beats, LogEntries, Reports
 from jedi.taskbuffer.db.engine import at_once
@@ -71,19 +73,25 @@ def create_app(world: World) -> FastAPI:
         await health()
         return Response(b'{"status":"ok"}', media_type="application/json")
 
-    _pilots(app, world, PilotAuthentication(world.engine))
-    add_operations(app, world, CallerAuthentication(world.engine))
+    fresh = CurrentContext(world)
+
+    def provider() -> OidcKnobs:
+        return fresh().knobs.oidc
+
+    @app.get("/v1/login", **says(*ALWAYS, token=False))
+    async def ways_to_log_in() -> Response:
+        facts = oidc.login_facts(await to_thread.run_sync(provider))
+        return JSONResponse(asdict(facts), headers={"Cache-Control": "no-cache"})
+
+    _pilots(app, world, PilotAuthentication(world.engine), fresh)
+    add_operations(app, world, CallerAuthentication(world.engine, provider, world.log))
     describe(app, (AcquireRequest, Reports, Beats, LogEntries))
     handle_errors(app, world.log)
     return app
 
 
-def _pilots(app: FastAPI, world: World, door: PilotAuthentication) -> None:
-    fresh, once, first_waiting = (
-        CurrentContext(world),
-        partial(at_once, world.engine),
-        FirstWaiting(),
-    )
+def _pilots(app: FastAPI, world: World, door: PilotAuthentication, fresh: CurrentContext) -> None:
+    once, first_waiting = partial(at_once, world.engine), FirstWaiting()
     sent = (*ALWAYS, *KNOWN, *SENT)
 
     @app.post("/v1/pilot/acquire", **says(*sent, 409, body=AcquireRequest))

@@ -4,6 +4,8 @@ an identity provider. The body is not read before it is known."""
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 from anyio import to_thread
 from sqlalchemy import Engine
@@ -11,9 +13,13 @@ from starlette.requests import Request
 
 from jedi.api.bodies import refuse
 from jedi.api.connections import UNIX
+from jedi.api.issuer import Issuer
+from jedi.core import clock
 from jedi.core.errors import Forbidden, JediError
+from jedi.core.knob_values import OidcKnobs
 from jedi.core.settings import account_name
-from jedi.service import access
+from jedi.service import access, oidc
+from jedi.service.oidc import SigningKey
 from jedi.service.operations.table import KnownCaller
 from jedi.taskbuffer.db.engine import at_once
 
@@ -23,14 +29,19 @@ _BEARER = re.compile(r"bearer +(\S{1,8192}) *", re.IGNORECASE)
 class CallerAuthentication:
     """Finds out on whose behalf a request acts."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, knobs: Callable[[], OidcKnobs], log: Any) -> None:
         self._engine = engine
+        self._knobs = knobs
+        self._log = log
+        self._issuer = Issuer("", log)
 
     async def __call__(self, request: Request) -> KnownCaller:
         """The caller. Forbidden, the body unread. A token comes before the peer's account."""
         header = request.headers.get("authorization")
         found = _BEARER.fullmatch(header or "")
         try:
+            if found and found[1].count(".") == 2:
+                return await self._by_provider(found[1])
             if found:
                 return await to_thread.run_sync(self._by_token, found[1])
             if header is None and request.client and request.client.host == UNIX:
@@ -44,6 +55,27 @@ class CallerAuthentication:
     def _by_token(self, token: str) -> KnownCaller:
         with at_once(self._engine) as tx:
             return access.identify(tx, token)
+
+    async def _by_provider(self, token: str) -> KnownCaller:
+        """The caller of a signed token. A wrong one costs the database nothing."""
+        knobs = await to_thread.run_sync(self._knobs)
+        if not oidc.is_on(knobs):
+            raise Forbidden("The service takes no tokens of a provider.", code="bad_token")
+        header = oidc.header_of(token)
+        if self._issuer.url != knobs.issuer:
+            self._issuer = Issuer(knobs.issuer, self._log)
+        key = await self._issuer.key(header)
+        return await to_thread.run_sync(self._by_signature, token, key, knobs)
+
+    def _by_signature(self, token: str, key: SigningKey, knobs: OidcKnobs) -> KnownCaller:
+        claims = oidc.claims_of(token, key, knobs, int(clock.now().timestamp()))
+        person = oidc.person_of(claims, knobs)
+        with at_once(self._engine) as tx:
+            admitted = oidc.is_admitted(tx, person)
+        if not admitted:
+            with self._engine.begin() as tx:
+                oidc.admit(tx, person, bool(knobs.shared_accounts))
+        return oidc.caller_of(person)
 
 
 def _by_account(uid: int) -> KnownCaller:

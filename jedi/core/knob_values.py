@@ -234,6 +234,19 @@ class NotifyKnobs:
 
 
 @dataclass(frozen=True, slots=True)
+class OidcKnobs:
+    audience: str
+    client_id: str
+    groups_claim: str
+    issuer: str
+    roles: str
+    scopes: str
+    shared_accounts: int
+    user_claim: str
+    user_prefix: str
+
+
+@dataclass(frozen=True, slots=True)
 class PilotKnobs:
     heartbeat_s: float
     idle_s: float
@@ -489,6 +502,7 @@ class Components:
     mover: MoverKnobs
     network: NetworkKnobs
     notify: NotifyKnobs
+    oidc: OidcKnobs
     pilot: PilotKnobs
     postprocessor: PostprocessorKnobs
     resubmission: ResubmissionKnobs
@@ -537,6 +551,7 @@ _KINDS: Mapping[str, type[Any]] = {
     "mover": MoverKnobs,
     "network": NetworkKnobs,
     "notify": NotifyKnobs,
+    "oidc": OidcKnobs,
     "pilot": PilotKnobs,
     "postprocessor": PostprocessorKnobs,
     "resubmission": ResubmissionKnobs,

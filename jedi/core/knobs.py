@@ -426,6 +426,22 @@ _DECLARED = [
           "waiting longest", least=1),
     _knob("api.headers_s", "s", 10.0, "time-out for the headers of a request", least=0.1),
     _knob("api.body_s", "s", 60.0, "time-out for the body of a request", least=0.1),
+    _knob("oidc.issuer", "URL", "", "identity provider whose tokens the service takes; empty: "
+          "none"),
+    _knob("oidc.audience", "", "", "audience that its tokens must name; empty: the service takes "
+          "none"),
+    _knob("oidc.client_id", "", "", "id at the provider of jedi-task, a public client with the "
+          "device flow"),
+    _knob("oidc.scopes", "words", "openid profile offline_access", "scopes that jedi-task login "
+          "asks for"),
+    _knob("oidc.user_claim", "", "preferred_username", "claim with the user's name; sub if a token "
+          "lacks it"),
+    _knob("oidc.user_prefix", "", "", "beginning of the names of the provider's users"),
+    _knob("oidc.shared_accounts", "0/1", 0, "1: the provider's name and the local account of the "
+          "same name are one user; 0: the service refuses such a name", least=0, most=1),
+    _knob("oidc.groups_claim", "", "groups", "claim with the user's groups"),
+    _knob("oidc.roles", "group=role ...", "", "roles of the provider's groups, which decide at "
+          "each request; empty: operators give roles"),
     _knob("watchdog.timeouts_period_s", "s", 60.0, "stalled-job check interval", least=0.1),
     _knob("watchdog.leases_period_s", "s", 30.0, "interval between searches for leases of dead "
           "workers", least=0.1),

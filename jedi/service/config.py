@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from jedi.core.errors import BadInput, Problem
 from jedi.core.knobs import KNOBS, Knob, words
 from jedi.core.suggest import suggest
+from jedi.service import oidc
 from jedi.service.steering import must_be_operator
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.sites import sites
@@ -73,6 +74,7 @@ def put(tx: Connection, who: str, name: str, value: Any) -> Any:
     `who` is no operator."""
     must_be_operator(tx, who)
     checked = _knob(name).check(value)
+    oidc.must_be_sound(name, checked)
     knobs.put(tx, name, checked, who)
     waking.wake_all(tx)
     return checked

@@ -57,6 +57,17 @@ users = Table(
     comment="users and their permissions",
 )
 
+identities = Table(
+    "jedi_identities",
+    metadata,
+    words("username:user_name", "the user", "identities.link", nullable=False),
+    words("issuer", "the provider's URL", "identities.link", nullable=False),
+    words("subject", "the provider's id of the person", "identities.link", nullable=False),
+    stamp("creationtime:creation_time", "when", "identities.link", now=True),
+    PrimaryKeyConstraint("user_name"),
+    comment="users that an identity provider named, whose roles follow their groups",
+)
+
 _TOKEN = "users.put_token pilots.insert_pilots"
 
 tokens = Table(
