@@ -51,7 +51,7 @@ class Place:
         self._environment = {**ours, "JEDI_HOME": str(self.home.path)}
         self.run(sys.executable, "-m", "venv", "--without-pip", str(scratch / "venv"))
         purelib = self.run(self.python, "-c", "import sysconfig as s; print(s.get_path('purelib'))")
-        leads = f"{CHECKOUT}\n{sysconfig.get_path('purelib')}\n"
+        leads = f"{CHECKOUT}\n{CHECKOUT}/client/src\n{sysconfig.get_path('purelib')}\n"
         (Path(purelib.strip()) / "jedi.pth").write_text(leads)
 
     def run(self, *command: str) -> str:

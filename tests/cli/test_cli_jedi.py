@@ -130,6 +130,21 @@ def test_a_knob_that_stops_the_service_is_unset_here(shell: Shell, engine: Engin
         assert knobs.load(tx).api.listen == ""
 
 
+def test_a_question_to_the_service_loads_no_database(tmp_path: Path) -> None:
+    """Design of the door: such verbs import neither SQLAlchemy nor numpy nor jedi.taskbuffer."""
+    program = (
+        "import sys; from jedi_client.cli.common import exit_code; from jedi.cli.jedi import app\n"
+        "try:\n    app(['queue', 'list'], standalone_mode=False)\n"
+        "except Exception as error:\n    print(exit_code(error))\n"
+        "print([m for m in ('sqlalchemy', 'numpy', 'jedi.taskbuffer') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "JEDI_HOME": str(tmp_path)},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == ["3", "[]"]
+
+
 def test_verbs_of_this_machine_need_no_service(shell: Shell) -> None:
     """The rule of the command line: `jedi status`, `jedi check` and `jedi db` work without it."""
     assert shell.json("check")["healthy"]

@@ -322,6 +322,18 @@ except psycopg.OperationalError as error:
 """
 
 
+@only_root
+def test_other_accounts_may_not_open_the_socket(server: Embedded) -> None:
+    """Design of the door: nobody but the service's account can open the embedded database; its
+    socket's directory is 0700."""
+    assert server.home.socket_dir.stat().st_mode & 0o777 == 0o700
+    for place in (server.home.path, *server.home.socket_dir.parents):
+        place.chmod(place.stat().st_mode | 0o001)  # all the way to it is open
+    come_in = [sys.executable, "-c", COME_IN, server.url().replace("+psycopg", ""), "64001"]
+    said = subprocess.run(come_in, capture_output=True, text=True, check=True).stdout
+    assert "Permission denied" in said, said
+
+
 @pytest.mark.long
 @only_root
 @pytest.mark.parametrize("uid", [64001, 65534, 63999])
