@@ -202,7 +202,11 @@ def _cpu(work: Callable[[], object], times: int) -> float:
 
 def _bare_beat(world: World) -> None:
     with at_once(world.engine) as tx:
-        pilots.heartbeat(tx, Identity("pilot", site(0), None), [Beat(pandaid=1, lock_seq=1)])
+        pilots.heartbeat(
+            tx,
+            Identity("pilot", site(0), None),
+            [Beat.model_validate({"pandaid": 1, "lock_seq": 1})],
+        )
 
 
 def _bare_read(world: World) -> None:

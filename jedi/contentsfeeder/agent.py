@@ -164,7 +164,7 @@ class _Fed:
 
     @property
     def bunch(self) -> contents.ReleaseGroup:
-        """What is released together."""
+        """The files that are released together."""
         task = self.rows.task
         if not (self.grows and self.rows.dataset.is_master):
             return contents.ReleaseGroup(1)
@@ -238,7 +238,8 @@ def _fed(
 
 
 def _used(rows: contents.KnownFiles, again: Sequence[tuple[str, str]]) -> Collection[str]:
-    """What has rows; of a file that was made again, the new name (second) as well as the old."""
+    """The names of files that have rows; of a file that was made again, the new name (second),
+    too."""
     return rows.lfns | {new for old, new in again if old in rows.lfns}
 
 

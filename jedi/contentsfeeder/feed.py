@@ -121,7 +121,7 @@ class FeedTask:
         return self.rules.scouting or (self.rules.use_scout is None and not self.files_released)
 
     def events(self, dataset: InputDataset, files: Sequence[Listed]) -> list[int | None]:
-        """How many events files have: as data management knows, else as the task says."""
+        """The number of events in each file: from data management, else from the task."""
         declared = self.rules.n_events_per_input if dataset.is_master else None
         if self.rules.use_real_num_events:
             declared = None
@@ -130,9 +130,9 @@ class FeedTask:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What data management said of a dataset: open or closed and its files; state None: it does
-    not know the dataset. `on_tape`: LFNs that have to be brought to disk first; None: jobs may read
-    tapes themselves."""
+    """The answer of data management about a dataset: open or closed and its files; state None: it
+    does not know the dataset. `on_tape`: LFNs that have to be brought to disk first; None: jobs may
+    read tapes themselves."""
 
     dataset: InputDataset
     state: str | None
@@ -244,7 +244,7 @@ def judge(task: FeedTask, listings: Sequence[Listing], max_records: int) -> Feed
 
 
 def _records(task: FeedTask, listing: Listing) -> int:
-    """How many rows a listing makes; of ranges of events the most that are possible."""
+    """The number of rows that a listing makes; of ranges of events the most that are possible."""
     size = task.rules.events_per_job or task.rules.events_per_range
     files = listing.wanted
     whole = task.rules.group_boundary_id in WHOLE_IDS
@@ -335,9 +335,9 @@ def in_order(rules: SplitRules, files: list[Listed]) -> list[Listed]:
 def growing(
     task: FeedTask, listings: Sequence[Listing], new: Sequence[Sequence[Listed]]
 ) -> list[bool]:
-    """Which datasets are looked up again: those that are open, or about to be, but no master once
-    the task has as many files or events as it wants. Masters of a task that a workflow holds are
-    as good as open."""
+    """For each dataset, True if it is looked up again: those that are open, or about to be, but no
+    master once the task has as many files or events as it wants. Masters of a task that a workflow
+    holds are as good as open."""
     n_files, n_events = task.files_fed, task.events_fed
     for one, files in zip(listings, new, strict=True):
         if one.dataset.is_master:

@@ -91,8 +91,8 @@ def _dataset(
 def _selection(
     dataset: FedDataset, params: Mapping[str, Any], only: Mapping[str, Collection[str]] | None
 ) -> Selection:
-    """What the item that names a dataset, or its container, says of its files; or those `only`
-    that lost files were made of."""
+    """The files that the item of a dataset, or of its container, selects; or those `only` from
+    which lost files were made."""
     if dataset.type != "input":
         return Selection()
     names = {dataset.dataset_name, dataset.container_name}

@@ -1,4 +1,4 @@
-"""Which files of a dataset a task wants: some by name, some by number, in the order it wants.
+"""Selection of files of a dataset: some by name, some by number, in the order it wants.
 
 Source: docs/reference/inputs.md#selected-files; docs/reference/splitting.md#secondary-files.
 """
@@ -26,7 +26,7 @@ File = TypeVar("File", bound=NamedFile)
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What an input item says of the files of its dataset: those named, None: all. Patterns are
+    """The files that an input item selects of its dataset: those named, None: all. Patterns are
     those of the shell, for whole names. `seed` makes the random order the same each time."""
 
     files: frozenset[str] | None = None

@@ -9,7 +9,7 @@ FIRST_S = 1.0
 
 @dataclass(slots=True)
 class Backoff:
-    """How long to wait now (`wait_s`), and until when (`until`, monotonic)."""
+    """The length of the present wait (`wait_s`), and its end (`until`, monotonic)."""
 
     longest_s: float
     wait_s: float = 0.0

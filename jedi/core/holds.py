@@ -80,8 +80,8 @@ LASTING = frozenset({"refining_failed", "feeding_failed", "assigning_failed"})
 
 
 def backs_off(reason_code: str | None) -> bool:
-    """Whether tries of a task on hold for this reason come at longer and longer intervals: it does
-    not wait for anything that comes by itself."""
+    """Return True if tries of a task on hold for this reason come at longer and longer intervals:
+    it does not wait for anything that comes by itself."""
     return reason_code in LASTING or reason_code not in {*BY_REASON, "unreachable"}
 
 

@@ -1,4 +1,4 @@
-"""Why jobs are ended before they ended by themselves: kill codes, by reason (core/reasons.py).
+"""Reasons to end jobs before they end by themselves: kill codes, by reason (core/reasons.py).
 
 Source: docs/reference/job-states.md#kill-codes; docs/reference/job-states.md#relations.
 """
@@ -42,5 +42,5 @@ by its pilot."""
 
 
 def kill(code: str | None) -> Kill | None:
-    """What a job's kill code means; None: it has none, or one that is no reason here."""
+    """The meaning of a job's kill code; None: it has none, or one that is no reason here."""
     return KILLS.get(code) if code else None

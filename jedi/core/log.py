@@ -18,7 +18,7 @@ def _stamp(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mappi
 
 
 class _Lines:
-    """Where log lines go. What can't be written, for the disk is full, is lost and ends nobody."""
+    """The stream of log lines. If the disk is full, lines are lost, and the process goes on."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file

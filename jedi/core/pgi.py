@@ -16,8 +16,8 @@ from jedi.core import states
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What is held in a state: none, decided (chosen, not held), allocated, free. `notify`: what
-    the submitter is to be told on entry, or nothing."""
+    """The resources in a state: none, decided (chosen, not held), allocated, free. `notify`: the
+    news for the submitter on entry, or nothing."""
 
     stage_in: str
     exec_storage: str

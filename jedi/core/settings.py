@@ -1,4 +1,4 @@
-"""What a process must know before it reaches the database: environment and JEDI_HOME."""
+"""Settings that a process needs before it reaches the database: environment and JEDI_HOME."""
 
 from __future__ import annotations
 

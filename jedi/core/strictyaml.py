@@ -38,7 +38,7 @@ _QUOTE = "write it in quotes"
 
 
 class _YamlMistake(Exception):
-    """What is wrong, and where."""
+    """A mistake and its place."""
 
     def __init__(self, rule: str, mark: Any) -> None:
         super().__init__(rule)
@@ -47,7 +47,7 @@ class _YamlMistake(Exception):
 
 
 class _Place:
-    """Where a character of a text is, as a mark of the parser."""
+    """The place of a character in a text, as a mark of the parser."""
 
     def __init__(self, text: str, index: int) -> None:
         self.line = text.count("\n", 0, index)
@@ -146,7 +146,7 @@ def _plain(event: Any) -> None:
 
 
 def _said(error: yaml.MarkedYAMLError) -> str:
-    """What the parser says, with the place where the trouble began."""
+    """The parser's message, with the place where the trouble began."""
     if not error.context or error.context_mark is None:
         return error.problem or "this is not YAML"
     line = error.context_mark.line + 1
@@ -270,6 +270,6 @@ def _extents(text: str) -> tuple[list[_Extent], list[_Extent] | None]:
 
 
 def _text(text: str, start: Any, end: Any) -> str:
-    """What a value was made of, its first line as far from the margin as it was."""
+    """The source of a value, its first line as far from the margin as it was."""
     indent, written = " " * start.column, text[start.index : end.index]
     return f"{indent}{written}"

@@ -1,4 +1,4 @@
-"""What to say to somebody who used a name that nobody knows."""
+"""Suggestions for unknown names."""
 
 from __future__ import annotations
 

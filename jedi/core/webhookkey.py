@@ -38,7 +38,7 @@ def key_of(file: Path) -> bytes:
 
 
 def new_salt(key: bytes) -> str:
-    """What the database keeps of a new secret."""
+    """The part of a new secret that the database keeps."""
     return f"salt_{_name(key)}_{secrets.token_hex(_BYTES)}"
 
 

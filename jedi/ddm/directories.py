@@ -295,7 +295,7 @@ def guid(dataset: str, lfn: str) -> str:
 
 
 def other_content(path: Path) -> Refused:
-    """What is said where a file would have to be replaced."""
+    """The refusal to replace a file."""
     return Refused(
         f"{path} exists with other content. Remove it, or choose another file name.",
         code="target_differs",
@@ -310,7 +310,7 @@ def _with_guids(name: str, files: Iterable[FileInfo]) -> list[FileInfo]:
 def _lying(
     storage: Storage, dataset: DatasetInfo, target: Path, file: FileInfo, staged: Path
 ) -> Path:
-    """Where a file to publish lies now: staged, or published already."""
+    """The present place of a file to publish: staged, or published already."""
     if there := storage.stat(target):
         if there.st_size == file.size and adler32(target) == file.adler32:
             return target

@@ -201,7 +201,7 @@ class FileSystemDDM(Directories):
             )
 
     def _holdings(self, name: str) -> list[tuple[Storage, Path, FileStats]]:
-        """What each endpoint holds of a plain dataset, copies of another size left out."""
+        """The files of a plain dataset that each endpoint holds, without copies of another size."""
         sizes: dict[str, int] = {}
         holdings = []
         for storage, home in self._homes(name):

@@ -119,7 +119,8 @@ class DDM(Protocol):
         """The files of a dataset (a container: of all its constituents), sorted by LFN."""
 
     def replicas(self, name: str) -> list[Replica]:
-        """What each endpoint holds of a dataset (a container: summed over its constituents)."""
+        """The part of a dataset that each endpoint holds (a container: summed over its
+        constituents)."""
 
     def locate(self, name: str, lfns: Iterable[str]) -> dict[str, list[str]]:
         """The endpoints that hold each of these files of a plain dataset."""
@@ -199,7 +200,7 @@ class DDM(Protocol):
         """Remove a dataset with its files from every endpoint; a container's members stay."""
 
     def space(self, endpoint: str) -> Space:
-        """How much room an endpoint has."""
+        """The free space of an endpoint."""
 
 
 def flatten(name: str, look_up: Callable[[str], DatasetInfo]) -> list[str]:

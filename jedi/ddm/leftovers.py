@@ -27,7 +27,7 @@ def unstage(ddm: DDM, job: ReportedJob) -> None:
 
 
 def _lies_there(ddm: DDM, job: ReportedJob, file: JobFile) -> bool:
-    """Whether a file is published as its pilot reported it."""
+    """Return True if a file is published as its pilot reported it."""
     path = ddm.path(job.site_endpoint, file.dataset, file.lfn)
     try:
         return (path.stat().st_size, adler32(path)) == (file.size, file.adler32)

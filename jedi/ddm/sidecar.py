@@ -72,7 +72,7 @@ _REMEDIES = {
 
 
 def declaration(home: Path) -> Declaration:
-    """What people declared in this directory; BadInput names every mistake."""
+    """The declaration that people wrote in this directory; BadInput names every mistake."""
     path = home / _DECLARATION
     try:
         found = path.stat()
@@ -107,7 +107,7 @@ def _problem(path: Path, found: Mapping[str, Any]) -> Problem:
 
 @dataclass(frozen=True, slots=True)
 class DatasetState:
-    """What is said about a dataset: its state, and its members where it is a container."""
+    """The state of a dataset, and the members of a container."""
 
     state: OpenOrClosed | None = None
     members: tuple[str, ...] | None = None
@@ -121,7 +121,7 @@ class DatasetState:
 
 
 def words(home: Path) -> DatasetState:
-    """What is said in this directory; people's word on the state stands above JEDI's own."""
+    """The state in this directory; people's word on it stands above JEDI's own."""
     people = declaration(home)
     return _said(home) | DatasetState(people.state, people.members)
 

@@ -249,7 +249,7 @@ class SqlCatalogueDDM(Directories):
             return catalogue.find_files(tx, [n for n, _ in files], [lfn for _, lfn in files])
 
     def _known_endpoints(self, row: CatalogueFile) -> list[str]:
-        """Where a file lies, of the endpoints that are configured, in their order."""
+        """The configured endpoints that hold a file, in their order."""
         return [endpoint for endpoint in self._storages if endpoint in row.endpoints]
 
     def _homes(self, name: str) -> list[Path]:
@@ -288,7 +288,7 @@ def _file(row: CatalogueFile) -> FileInfo:
 
 
 def _sync(directory: Path) -> None:
-    """What was moved into a directory survives a power cut from now on."""
+    """Make files that were moved into a directory survive a power cut."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -65,7 +65,7 @@ class Storage:
 
     @cached_property
     def staging(self) -> Path:
-        """What is not published yet: hidden, on the same file system."""
+        """The directory of unpublished files: hidden, on the same file system."""
         return self.root / ".staging"
 
     def datasets(self) -> Iterator[str]:

@@ -78,7 +78,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class EndingOutcome:
-    """What becomes of a task and of its datasets: first they are settled, then released."""
+    """The end of a task and of its datasets: first they are settled, then released."""
 
     verdict: TaskVerdict
     settled: list[tuple[int, str]]
@@ -286,7 +286,7 @@ class PostProcessor(TaskAgent[Ending, EndingOutcome | Judgement]):
 
 
 def _preprocessed(task: Ending, status: str, error: str) -> EndingOutcome:
-    """What follows from the end of a task's pre-processing job."""
+    """The effects of the end of a task's pre-processing job."""
     good = status == "finished"
     settled = [(d.dataset_id, "done" if good else "failed")
                for d in task.datasets if d.type == "pp_input"]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a task has come to: the statuses of its datasets and of itself."""
+"""Outcome of a task: the statuses of its datasets and its own."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class EndingDataset:
 
 @dataclass(frozen=True, slots=True)
 class EndingRules:
-    """What a task says of its end: `goal` in percent, and rules; `by_events`: what it counts are
-    ranges of events."""
+    """The task's rules for its end: `goal` in percent, and others; `by_events`: it counts ranges of
+    events."""
 
     goal: float = 100.0
     use_exhausted: bool = False
@@ -79,7 +79,7 @@ class EndingRules:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a look at a task's products brought: inputs that were processed `twice`; outputs that
+    """The state of a task's products: inputs that were processed `twice`; outputs that
     are `lost`, though their jobs had success; `lost_logs` likewise, by dataset id; files of others
     that were `removed`."""
 
@@ -90,7 +90,7 @@ class Findings:
 
     @property
     def facts(self) -> dict[str, int]:
-        """What there is to tell."""
+        """The facts of the reason."""
         counts = {**asdict(self), "lost_logs": sum(map(len, self.lost_logs.values()))}
         return {name: n for name, n in counts.items() if n}
 
@@ -113,7 +113,7 @@ class TaskVerdict:
 
 
 class PostProcessing:
-    """How tasks of any vo and prodSourceLabel end."""
+    """Ends of tasks of any vo and prodSourceLabel."""
 
     def settle(self, datasets: Iterable[EndingDataset]) -> list[tuple[int, str]]:
         """The next status (by dataset id) of each dataset that nobody works on any more.
@@ -131,7 +131,7 @@ class PostProcessing:
         return found
 
     def judge(self, found: Scouted, knobs: Knobs) -> Judgement:
-        """Whether the rest of a task's jobs may follow its scouts, all of which have ended."""
+        """Judge by a task's scouts, all of which have ended, if the rest of its jobs may follow."""
         return scouts.judge(found, knobs)
 
     def conclude(
@@ -199,7 +199,7 @@ def incomplete(released: Iterable[tuple[int, str]], lost: Collection[int]) -> li
 
 
 def _doubts(masters: Iterable[EndingDataset], parent: str | None) -> list[str]:
-    """Why a task is not done even with all input processed that is known."""
+    """Reasons for which a task is not done even with all known input processed."""
     doubts = []
     if withheld := sum(d.withheld for d in masters):
         doubts.append(f"{withheld} had come, but were not to be used yet")
@@ -212,7 +212,7 @@ def _doubts(masters: Iterable[EndingDataset], parent: str | None) -> list[str]:
 
 
 def _percent_done(masters: Sequence[EndingDataset]) -> float:
-    """Of the events, if all are known, else of the files."""
+    """The percentage of events that are done, if all are known, else of files."""
     events = [d.events for d in masters]
     if all(events):
         return 100 * sum(d.events_done or 0 for d in masters) / sum(n or 0 for n in events)

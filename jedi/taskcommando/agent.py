@@ -78,7 +78,8 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         ]  # fmt: skip
 
     def work(self, order: CommandedTask) -> str | None:
-        """Why the command is refused; None: it is not, or there is none. Lost files are removed."""
+        """The reason to refuse the command; None: it is not refused, or there is none. Lost files
+        are removed."""
         if order.command is None:
             for name, lfns in order.lost.items():
                 with suppress(NotFound):
@@ -249,7 +250,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
     def _arguments(
         self, tx: Connection, orders: Sequence[CommandedTask]
     ) -> dict[int, Mapping[str, Any]]:
-        """What was said with the command that each task carries out; nothing if an agent asked."""
+        """The arguments of the command that each task carries out; none if an agent asked."""
         told = commands.last_accepted(tx, [order.jedi_task_id for order in orders])
         found: dict[int, Mapping[str, Any]] = {}
         for order in orders:

@@ -10,7 +10,7 @@ from jedi.core import states
 
 @dataclass(frozen=True, slots=True)
 class CommandedEnd:
-    """How jobs end on a command: their status, the code, and who is behind it."""
+    """The ends of jobs on a command: their status, the code, and its author."""
 
     target: str
     code: str

@@ -10,7 +10,7 @@ from jedi.spec.tasks.costs import Spent
 
 
 def exceeded(spent: Spent, knobs: Knobs) -> str | None:
-    """Why a task is not tried again, with the knob that says so; None: it is."""
+    """The reason not to try a task again, with its knob; None: it is tried."""
     failed = _percent(spent.failed, spent.jobs)
     failed_hours = _percent(spent.failed_hepscore_h, spent.hepscore_h)
     most = (
@@ -34,7 +34,7 @@ def exceeded(spent: Spent, knobs: Knobs) -> str | None:
 
 
 def limited(knobs: Knobs) -> bool:
-    """Whether any limit is set."""
+    """Return True if any limit is set."""
     return any(value for name, value in knobs.items() if name.startswith("retry."))
 
 

@@ -1,4 +1,4 @@
-"""Where a task goes on that was sent to another place."""
+"""The next status of a task that was sent to another place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a retried task goes on, and which of its datasets are used again."""
+"""The next status of a retried task, and its datasets that are used again."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ class RetryPlan:
 
 
 def resumed(old_status: str, *, scouting: bool) -> str | None:
-    """Where an exhausted task goes on at once, with nothing new; None: it is retried."""
+    """The status in which an exhausted task goes on at once, with nothing new; None: it is
+    retried."""
     if old_status == "running" or (old_status == "scouting" and not scouting):
         return "running"
     return "scouting" if old_status == "scouting" else None
@@ -83,7 +84,7 @@ def plan(datasets: Sequence[RetriedDataset]) -> RetryPlan:
 
 
 def _ends(dataset: RetriedDataset, lines: set[int]) -> bool:
-    """Whether a dataset has to be opened again: an output, or one of a line that goes on."""
+    """Return True if a dataset has to be opened again: an output, or one of a line that goes on."""
     line = dataset.master_id or dataset.dataset_id
     output = dataset.type in states.MADE_TYPES
     ended = dataset.status in _ENDED or dataset.looks_again

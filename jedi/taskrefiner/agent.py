@@ -59,7 +59,7 @@ class Registered:
 
     @property
     def stage(self) -> int | None:
-        """Of pre-processing."""
+        """The stage of pre-processing."""
         return None if self.rules is None else self.rules.use_pre_pro
 
     @property
@@ -180,8 +180,8 @@ class TaskRefiner(TaskAgent[Registered, RefinerOutcome]):
         tasks.move_tasks(tx, [move], self.name)
 
     def _parent(self, item: Registered, params: TaskParams) -> TryLater | None:
-        """Whether the parent has to end first. A child whose parent came to nothing does not get
-        any further: PostProcessor takes it along."""
+        """The wait for a parent that has to end first. A child of a parent that failed stays here:
+        PostProcessor ends it, too."""
         if item.parent is None or item.parent.status in family.COMPLETE:
             return None
         if params.no_wait_parent and item.parent.status not in family.RUINED:
@@ -193,8 +193,8 @@ class TaskRefiner(TaskAgent[Registered, RefinerOutcome]):
     def _on_tape(
         self, params: TaskParams, constituents: Mapping[str, Sequence[str]]
     ) -> OnTape | None:
-        """What the task has to wait for if all of its main input is on tape; one that is on disk
-        in part begins with that."""
+        """The files to wait for if all of the main input is on tape; a task with some on disk
+        begins with these."""
         first: OnTape | None = None
         ddm = self.world.ddm
         for item in params.items(InputItem)[:1]:
@@ -267,7 +267,7 @@ def _queued(
 
 
 def _comes_first(outcome: RefinerOutcome) -> bool:
-    """Whether the pre-processing job is to be made."""
+    """Return True if the pre-processing job is to be made."""
     if isinstance(outcome, Refined):
         return outcome.task.rules.use_pre_pro == TO_PREPROCESS
     return isinstance(outcome, RepeatPreprocessing)
@@ -279,7 +279,7 @@ def _changed(command: TaskCommand | None) -> Collection[str]:
 
 
 def _move(task: Registered, outcome: RefinerOutcome, *, called: bool) -> Move:
-    """What becomes of a task; `called`: what it waits for has come meanwhile."""
+    """The next move of a task; `called`: the thing it waits for has come meanwhile."""
     held = task.jedi_task_id, task.lock_seq
     if _comes_first(outcome):
         reason = "A job is to tell first what there is to do."

@@ -1,4 +1,4 @@
-"""What is merged: twins of a task's outputs, which people don't get to see.
+"""Twins of a task's outputs, which are merged and which people don't see.
 
 The jobs of the task fill the twins, merge jobs read them and fill the outputs. Source:
 docs/reference/merging.md#internal-merging; the mark in the names is PanDA's.
@@ -64,7 +64,7 @@ def add_twins(
 
 
 def _position(datasets: list[NewDataset], name: str, first: int) -> int:
-    """Of the dataset with this name, which is added unless it is there."""
+    """The position of the dataset with this name, which is added unless it is there."""
     known: Collection[str] = [one.name for one in datasets]
     if name not in known:
         datasets.append(NewDataset(name, "log", "LOG_MERGE0", provenance=0))

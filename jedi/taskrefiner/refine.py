@@ -110,7 +110,7 @@ class Refiner:
     """Refines tasks of any vo and prodSourceLabel."""
 
     def preprocessing(self, submission: Submission) -> Refined:
-        """What is known of a task before its pre-processing job has told the rest: that job."""
+        """The part of a task that is known before its pre-processing job has reported: that job."""
         params = submission.params
         assert params.prepro_spec is not None
         spec, rules = params.prepro_spec, self.rules(params)
@@ -306,7 +306,7 @@ def names_of(params: TaskParams) -> list[str]:
 def _unfit(
     submission: Submission, items: Iterable[tuple[InputItem, Collection[str]]]
 ) -> Iterator[Problem]:
-    """What data management does not know as the items, with the datasets behind them, say."""
+    """Problems of items whose datasets data management knows otherwise or not at all."""
     for item, plain in items:
         if not plain:
             rule = "the container holds no dataset"
@@ -318,12 +318,12 @@ def _unfit(
 
 
 def _container(item: OutputItem | LogItem | None, jedi_task_id: int) -> str | None:
-    """Where the dataset of an item belongs."""
+    """The container of an item's dataset."""
     return fill_task_id(item.container, jedi_task_id) if item and item.container else None
 
 
 def _as_container(dataset: NewDataset) -> NewDataset:
-    """What people get is a container; what is to be merged is a plain dataset."""
+    """The dataset as a container if people get it; a dataset to be merged stays plain."""
     kind = _CONTAINERS.get(dataset.type)
     return dataset if kind is None else replace(dataset, type=kind)
 
@@ -351,7 +351,7 @@ def _with_builds(
 
 
 def _scouts(params: TaskParams) -> bool:
-    """Whether scouts are wanted: a job at a time is its own scout."""
+    """Return True if scouts are wanted: a job at a time is its own scout."""
     return params.use_scout and not (params.skip_scout or params.period)
 
 

@@ -156,8 +156,8 @@ class Throttle:
         return found or room
 
     def _firm(self, queue: ThrottledQueue, shape: str | None) -> bool:
-        """Whether work that is only as urgent as what is queued does not pass: more is queued than
-        the queue's cap, whatever else holds."""
+        """Return True if work that is only as urgent as the queued jobs does not pass: more is
+        queued than the queue's cap, whatever else holds."""
         most = self._cap(queue, "NQUEUECAP", shape)
         over = most is not None and most.load.queued > most.limit
         return over and bool(self.knobs.throttler.firm_cap)
@@ -183,7 +183,7 @@ class Throttle:
         ]
 
     def throttles(self, queue_id: int) -> bool:
-        """Whether a queue is throttled at all."""
+        """Return True if a queue is throttled at all."""
         queue = self.queues.get(self.root(queue_id))
         return queue is not None and queue.share is not None
 
@@ -221,7 +221,7 @@ class Throttle:
         )
 
     def _load(self, queue_id: int, begin: str) -> JobCounts:
-        """Of all resource types of a queue that begin so."""
+        """The jobs of all resource types of a queue that begin so."""
         root = self.root(queue_id)
         found = (load for (q, shape), load in self.loads.items()
                  if q == root and shape.startswith(begin))  # fmt: skip
@@ -256,14 +256,14 @@ class Throttle:
         return knobs.threshold_when_short if short else knobs.threshold
 
     def _short(self, queue: ThrottledQueue, shape: str | None) -> bool:
-        """Whether the queued jobs are known to be done soon, however many they are."""
+        """Return True if the queued jobs are known to be done soon, however many they are."""
         known = [] if shape is None else self.work.get((queue.queue_id, shape), [])
         seconds = [one for one in known if one is not None]
         enough = self.knobs.throttler.enough_work_s
         return 0 < len(seconds) == len(known) and sum(seconds) <= enough
 
     def _room(self, queue: ThrottledQueue, here: JobCounts, shape: str | None) -> Pass:
-        """How many jobs there may be more in a cycle."""
+        """The number of jobs that a cycle may add."""
         limit = self._limit(queue, here, shape)
         most = self._cap(queue, "NQUEUECAP", shape)
         part = max(1, most.limit // self.knobs.throttler.cap_parts) if most else None
@@ -277,7 +277,7 @@ class Throttle:
         return Pass(jobs, lacking)
 
     def _bunch(self, here: JobCounts) -> int:
-        """What is missing to as many queued jobs as the threshold allows, within bounds."""
+        """The number of jobs missing to the threshold of queued jobs, within bounds."""
         missing = int(here.running * self._threshold - here.not_running)
         least, most = self.knobs.throttler.bunch_least, self.knobs.throttler.bunch_most
         return int(min(max(missing, least), most))
@@ -307,7 +307,7 @@ def _caps(said: Any) -> dict[str, int]:
 
 
 def ceiling(queued: int, cap: int) -> Pass | Skip:
-    """What queues that are not throttled may have at most (knob throttler.queue_cap)."""
+    """The most jobs of queues that are not throttled (knob throttler.queue_cap)."""
     if queued < cap:
         return Pass(cap - queued)
     reason = f"{queued} jobs wait in the task's work queue, as many as may ({cap})."
@@ -335,15 +335,15 @@ def _skip(
 
 
 def exceeds(urgent: Urgent) -> bool:
-    """Whether waiting work is more urgent than all that is queued, on its way or there."""
+    """Return True if waiting work is more urgent than all that is queued, on its way or there."""
     if urgent.waiting is None:
         return False
     return all(one is None or urgent.waiting > one for one in (urgent.queued, urgent.coming))
 
 
 def outranks(urgent: Urgent, few: int) -> bool:
-    """Whether waiting work is to pass a full queue: it is more urgent than all that is queued, or
-    as urgent, and less than `few` such jobs are queued."""
+    """Return True if waiting work passes a full queue: it is more urgent than all that is queued,
+    or as urgent, and less than `few` such jobs are queued."""
     if urgent.waiting is None:
         return False
     if urgent.queued is None or urgent.waiting > urgent.queued:

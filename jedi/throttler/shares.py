@@ -1,4 +1,4 @@
-"""How what there is divides among work queues, and in which order they are served.
+"""Division of cores among work queues, and the order in which they are served.
 
 Source: JEDI document, "Shares"; docs/reference/throttler-and-shares.md#shares. Partitions may stand
 in partitions.
@@ -32,7 +32,7 @@ class ShareNode:
 
 @dataclass(frozen=True, slots=True)
 class Allotment:
-    """What a queue has: entitled to by its share alone, allocated, in use; in cores. `ratio` is
+    """The cores of a queue: entitled to by its share alone, allocated, in use; in cores. `ratio` is
     usage by allocation, None for a queue that is outside the shares; queues of lower `place` are
     served first, partitions as a whole in the order of `turn`."""
 
