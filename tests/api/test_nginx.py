@@ -1,0 +1,90 @@
+"""The service behind nginx, with the configuration of docs/access.md."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+import trustme
+from jedi_client.errors import Forbidden
+from jedi_client.operations import Client
+from jedi_client.profiles import Profile
+from support.service_process import running
+
+from jedi.agent.base import World
+from jedi.core.settings import caller
+from jedi.taskbuffer.housekeeping import knobs
+from jedi.taskbuffer.users import access
+
+PAGE = Path(__file__).parents[2] / "docs" / "access.md"
+NGINX = shutil.which("nginx", path="/usr/sbin:/usr/local/sbin:/usr/bin:/opt/homebrew/bin")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+        return port
+
+
+def configuration(place: Path, service: int, front: int) -> str:
+    """That of the page, with our ports and files."""
+    found = re.search(r"^    upstream jedi.*?^    }$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert found
+    text = dedent(found[0])
+    for theirs, ours in (
+        ("127.0.0.1:8765", f"127.0.0.1:{service}"), ("listen 443", f"listen 127.0.0.1:{front}"),
+        ("jedi.example.org", "localhost"), ("/etc/ssl", str(place)),
+    ):  # fmt: skip
+        assert theirs in text
+        text = text.replace(theirs, ours)
+    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    paths = "".join(f"{kind}_temp_path {place}/{kind};\n" for kind in kinds)
+    return (f"pid {place}/pid;\nerror_log {place}/errors;\ndaemon off;\nevents {{}}\n"
+            f"http {{\naccess_log off;\n{paths}{text}\n}}\n")  # fmt: skip
+
+
+@contextmanager
+def nginx(place: Path, service: int, front: int) -> Iterator[None]:
+    """nginx in front of the service, until it answers."""
+    (place / "conf").write_text(configuration(place, service, front))
+    words = [str(NGINX), "-e", str(place / "errors"), "-c", str(place / "conf")]
+    subprocess.run([*words, "-t"], check=True, capture_output=True)
+    with subprocess.Popen(words) as process:
+        try:
+            while process.poll() is None:
+                with socket.socket() as probe:
+                    if probe.connect_ex(("127.0.0.1", front)) == 0:
+                        break
+            yield
+        finally:
+            process.terminate()
+
+
+@pytest.mark.skipif(NGINX is None, reason="needs nginx")
+def test_the_configuration_of_the_page_works(world: World, tmp_path: Path) -> None:
+    """Tokens, a body of 3 MB and their answers pass; without a token nobody is anybody."""
+    service, front = free_port(), free_port()
+    authority = trustme.CA()
+    shown = authority.issue_cert("localhost")
+    shown.cert_chain_pems[0].write_to_path(str(tmp_path / "jedi.crt"))
+    shown.private_key_pem.write_to_path(str(tmp_path / "jedi.key"))
+    authority.cert_pem.write_to_path(str(tmp_path / "ca"))
+    with world.engine.begin() as tx:
+        knobs.put(tx, "api.listen", f"127.0.0.1:{service}", caller())
+        token = access.put_user_token(tx, "anna", None, "all", 600.0)
+    url, ca = f"https://localhost:{front}", str(tmp_path / "ca")
+    with running(world), nginx(tmp_path, service, front):
+        with Client(Profile(url, token, ca)) as anna:
+            me = anna.me_show()
+            assert (me.user_name, me.way) == ("anna", "token")
+            text = "taskName: x\n" + 3_000_000 * "#"
+            assert anna.task_needs(texts=[{"name": "x", "text": text, "format": "yaml"}]) == [[]]
+        with Client(Profile(url, None, ca)) as stranger, pytest.raises(Forbidden):
+            stranger.me_show()
