@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qsl
 
 from joserfc import jwk, jwt
 
@@ -23,6 +24,8 @@ class TestIssuer:
     def __init__(self) -> None:
         self.url, self.asked, self.away = "", 0, False
         self.keys: list[jwk.RSAKey | jwk.ECKey] = []
+        self.said: list[str] = []
+        self.asked_for: list[dict[str, str]] = []
         self.rotate("one")
 
     def rotate(self, kid: str, kind: str = "RSA") -> None:
@@ -44,11 +47,24 @@ class TestIssuer:
 
     def answer(self, path: str) -> dict[str, Any] | None:
         if path == "/.well-known/openid-configuration":
-            return {"issuer": self.url, "jwks_uri": f"{self.url}/keys"}
+            return {"issuer": self.url, "jwks_uri": f"{self.url}/keys",
+                    "device_authorization_endpoint": f"{self.url}/device",
+                    "token_endpoint": f"{self.url}/token"}  # fmt: skip
         if path != "/keys":
             return None
         self.asked += 1
         return {"keys": [one.as_dict(private=False) for one in self.keys]}
+
+    def post(self, path: str, form: dict[str, str]) -> tuple[int, dict[str, Any]]:
+        """The device flow: each error in `said` is the answer to one request for a token."""
+        self.asked_for.append(form)
+        if path == "/device":
+            return 200, {"device_code": "d", "user_code": "ABCD-EFGH", "expires_in": 60,
+                         "interval": 2, "verification_uri": f"{self.url}/page"}  # fmt: skip
+        if self.said:
+            return 400, {"error": self.said.pop(0)}
+        made = f"refresh-{len(self.asked_for)}"
+        return 200, {"access_token": self.token(), "refresh_token": made, "expires_in": 300}
 
 
 @contextmanager
@@ -60,6 +76,13 @@ def issuer() -> Iterator[TestIssuer]:
         def do_GET(self) -> None:
             found = here.answer(self.path)
             self.send_response(503 if here.away else 200 if found else 404)
+            self.end_headers()
+            self.wfile.write(json.dumps(found).encode())
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"])).decode()
+            status, found = here.post(self.path, dict(parse_qsl(body)))
+            self.send_response(status)
             self.end_headers()
             self.wfile.write(json.dumps(found).encode())
 

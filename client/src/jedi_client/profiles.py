@@ -17,6 +17,19 @@ DEFAULT = "default"
 
 
 @dataclass(frozen=True, slots=True)
+class Session:
+    """A login by an identity provider: the profile's name, the place and means of renewal, and the
+    time (seconds of the epoch) at which the token expires."""
+
+    profile: str
+    token_endpoint: str
+    client_id: str
+    refresh_token: str | None
+    expires_at: float
+    resource: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """A service: `url` is unix:PATH, http://HOST:PORT or https://HOST:PORT; `ca` a file of
     certificates to trust, `pin` the sha256 of the only certificate to trust, in hex digits."""
@@ -25,6 +38,7 @@ class Profile:
     token: str | None = None
     ca: str | None = None
     pin: str | None = None
+    session: Session | None = None
 
     def __post_init__(self) -> None:
         kind = urlsplit(self.url).scheme
@@ -57,8 +71,13 @@ def load() -> dict[str, Profile]:
         raise JediError(f"{path} holds tokens, and others may read it: chmod 600 {path}",
                         code="profiles_open")  # fmt: skip
     known = {field.name for field in fields(Profile)}
-    return {name: Profile(**{key: value for key, value in one.items() if key in known})
+    return {name: _profile({key: value for key, value in one.items() if key in known})
             for name, one in found.items()}  # fmt: skip
+
+
+def _profile(found: dict[str, Any]) -> Profile:
+    session = found.pop("session", None)
+    return Profile(**found, session=Session(**session) if session else None)
 
 
 def save(profiles: dict[str, Profile]) -> None:
@@ -120,5 +139,6 @@ def socket_of(place: Path) -> Path:
 
 
 def facts(profile: Profile) -> dict[str, Any]:
-    """A profile without its token."""
-    return {key: value for key, value in asdict(profile).items() if key != "token"}
+    """A profile without its tokens."""
+    hidden = ("token", "session")
+    return {key: value for key, value in asdict(profile).items() if key not in hidden}

@@ -136,6 +136,10 @@ class Transport:
         """The response to a request, to be read within the block. Any JediError that the service
         answers; Unreachable."""
         known = {"Accept": "application/json", **(headers or {})}
+        if self.profile.session:
+            from jedi_client.device import renewed
+
+            self.profile = renewed(self.profile)
         if self.profile.token:
             known["Authorization"] = f"Bearer {self.profile.token}"
         response = self._send(method, place, body, known)

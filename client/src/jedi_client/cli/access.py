@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from jedi_client import profiles
 from jedi_client.cli.common import Json, application, service, show, table
-from jedi_client.errors import BadInput, Problem
+from jedi_client.errors import BadInput, NotFound, Problem
 from jedi_client.profiles import DEFAULT, Profile
+from jedi_client.terminal import harmless
 
 token_app = application("Tokens of yours, for scripts and other machines.")
 
@@ -30,7 +32,8 @@ def login(
     token_file: Annotated[
         Path | None,
         typer.Option("--token-file", metavar="FILE", allow_dash=True,
-                     help="The token's file; - is standard input. Default: you are asked."),
+                     help="The token's file; - is standard input. Default: log in at the "
+                     "service's identity provider; if it has none, you are asked."),
     ] = None,
     ca: Annotated[
         Path | None,
@@ -44,22 +47,49 @@ def login(
 ) -> None:  # fmt: skip
     """Keep a service and your token for it as a profile. The service is asked who you are.
 
+    With an identity provider, the command shows a page and a code: confirm it in any browser.
     Make the token where you are known: `jedi-task token create --name laptop`.
     Example: `jedi-task login https://jedi.example.org --token-file token`
     """
     from jedi_client.operations import Client
 
-    given = _token(token_file)
-    if not given or given.split() != [given]:
-        rule = "a token is one word"
-        raise BadInput([Problem("token", None, rule, "Copy all of it, and nothing else")])
     place = url.rstrip("/")
-    profile = Profile(place, given, str(ca.absolute()) if ca else None, pin)
+    bare = Profile(place, None, str(ca.absolute()) if ca else None, pin)
+    facts = {} if token_file else _ways(bare)
+    if facts.get("issuer"):
+        from jedi_client.device import log_in
+
+        profile = log_in(facts, bare, name, _show_code)
+    else:
+        profile = replace(bare, token=_checked(_token(token_file)))
     with Client(profile) as jedi:
         me = jedi.me_show()
     profiles.save({**profiles.load(), name: profile})
     sentence = f"You are {me.user_name} ({me.role}) at {place}: profile {name}."
     show(me, as_json, lambda: typer.echo(sentence))
+
+
+def _ways(profile: Profile) -> dict[str, Any]:
+    """The service's identity provider; services of older releases name none."""
+    from jedi_client.operations import Client
+
+    with Client(profile) as jedi:
+        try:
+            found: dict[str, Any] = jedi.call("GET", "/v1/login", {}, {}, Any)
+        except NotFound:
+            return {}
+    return found
+
+
+def _show_code(page: str, code: str) -> None:
+    typer.echo(f"Open {harmless(page)} and confirm the code {harmless(code)}.", err=True)
+
+
+def _checked(given: str) -> str:
+    if not given or given.split() != [given]:
+        rule = "a token is one word"
+        raise BadInput([Problem("token", None, rule, "Copy all of it, and nothing else")])
+    return given
 
 
 def _token(file: Path | None) -> str:
