@@ -6,6 +6,7 @@ Each answers in a thread, which waits for the database (jedi/api/authentication.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 
@@ -16,8 +17,11 @@ from fastapi.responses import JSONResponse, Response
 from jedi.agent.base import World
 from jedi.api.authentication import Caller, PilotAuthentication
 from jedi.api.errors import handle_errors
-from jedi.api.health import Health
+from jedi.api.health import readiness
 from jedi.api.identity import CallerAuthentication
+from jedi.api.knobs import CurrentKnobs
+from jedi.api.metrics import Metrics, is_local
+from jedi.api.observation import Observation
 from jedi.api.openapi import ALWAYS, KNOWN, SENT, describe, says
 from jedi.api.operations import add_operations
 from jedi.core import clock
@@ -63,38 +67,64 @@ class CurrentContext:
         return self().ddm
 
 
-def create_app(world: World) -> FastAPI:
-    """The application over a database and the data management it configures."""
+def create_app(world: World, connections: Callable[[], int] = lambda: 0) -> FastAPI:
+    """The application over a database and the data management it configures; `connections` counts
+    those that are open."""
     app = FastAPI(title="JEDI", docs_url=None, redoc_url=None)
-    health = Health(world.engine)
-
-    @app.get("/health", **says(*ALWAYS, token=False))
-    async def is_well() -> Response:
-        await health()
-        return Response(b'{"status":"ok"}', media_type="application/json")
-
-    fresh = CurrentContext(world)
+    fresh, knobs = CurrentContext(world), CurrentKnobs(world)
 
     def provider() -> OidcKnobs:
         return fresh().knobs.oidc
 
-    @app.get("/v1/login", **says(*ALWAYS, token=False))
+    @app.get("/v1/login", name="login", **says(*ALWAYS, token=False))
     async def ways_to_log_in() -> Response:
         facts = oidc.login_facts(await to_thread.run_sync(provider))
         return JSONResponse(asdict(facts), headers={"Cache-Control": "no-cache"})
 
+    authentication = CallerAuthentication(world.engine, provider, world.log)
+    metrics = Metrics(world.engine, connections)
+    _itself(app, world, metrics, knobs, authentication)
     _pilots(app, world, PilotAuthentication(world.engine), fresh)
-    add_operations(app, world, CallerAuthentication(world.engine, provider, world.log))
+    add_operations(app, world, authentication, knobs)
     describe(app, (AcquireRequest, Reports, Beats, LogEntries))
     handle_errors(app, world.log)
+    app.add_middleware(Observation, metrics=metrics, knobs=knobs, log=world.log)
     return app
+
+
+def _itself(
+    app: FastAPI,
+    world: World,
+    metrics: Metrics,
+    knobs: CurrentKnobs,
+    authentication: CallerAuthentication,
+) -> None:
+    """How the service is doing."""
+    ready = readiness(world.engine)
+    ok = b'{"status":"ok"}'
+
+    @app.get("/health", **says(500, token=False))
+    async def health() -> Response:
+        return Response(ok, media_type="application/json")
+
+    @app.get("/ready", name="ready", **says(*ALWAYS, token=False))
+    async def is_ready() -> Response:
+        await ready()
+        return Response(ok, media_type="application/json")
+
+    @app.get("/metrics", name="metrics", **says(*ALWAYS, 401, 403))
+    async def figures(request: Request) -> Response:
+        known = "authorization" in request.headers
+        if known or not (is_local(request) or knobs().api.metrics_open == "on"):
+            request.state.caller = (await authentication(request)).user_name
+        return await metrics.answer()
 
 
 def _pilots(app: FastAPI, world: World, door: PilotAuthentication, fresh: CurrentContext) -> None:
     once, first_waiting = partial(at_once, world.engine), FirstWaiting()
     sent = (*ALWAYS, *KNOWN, *SENT)
 
-    @app.post("/v1/pilot/acquire", **says(*sent, 409, body=AcquireRequest))
+    @app.post("/v1/pilot/acquire", name="pilot.acquire", **says(*sent, 409, body=AcquireRequest))
     async def acquire(request: Request) -> Response:
         def give(caller: Caller, asked: AcquireRequest) -> Answer:
             who = caller.confirm_in(world.engine)
@@ -107,7 +137,7 @@ def _pilots(app: FastAPI, world: World, door: PilotAuthentication, fresh: Curren
 
         return await door.answer(request, AcquireRequest, ACQUIRE_MAX, give)
 
-    @app.post("/v1/pilot/report", **says(*sent, body=Reports))
+    @app.post("/v1/pilot/report", name="pilot.report", **says(*sent, body=Reports))
     async def report(request: Request) -> Response:
         def note(caller: Caller, said: Reports) -> Answer:
             with world.engine.begin() as tx:  # all of it or nothing
@@ -115,7 +145,7 @@ def _pilots(app: FastAPI, world: World, door: PilotAuthentication, fresh: Curren
 
         return await door.answer(request, Reports, BODY_MAX, note)
 
-    @app.post("/v1/pilot/heartbeat", **says(*sent, body=Beats))
+    @app.post("/v1/pilot/heartbeat", name="pilot.heartbeat", **says(*sent, body=Beats))
     async def heartbeat(request: Request) -> Response:
         def note(caller: Caller, said: Beats) -> Answer:
             with once() as tx:
@@ -123,7 +153,7 @@ def _pilots(app: FastAPI, world: World, door: PilotAuthentication, fresh: Curren
 
         return await door.answer(request, Beats, HEARTBEAT_MAX, note)
 
-    @app.post("/v1/pilot/log", **says(*sent, body=LogEntries))
+    @app.post("/v1/pilot/log", name="pilot.log", **says(*sent, body=LogEntries))
     async def log(request: Request) -> Response:
         def keep(caller: Caller, said: LogEntries) -> Answer:
             with once() as tx:
@@ -131,7 +161,7 @@ def _pilots(app: FastAPI, world: World, door: PilotAuthentication, fresh: Curren
 
         return await door.answer(request, LogEntries, BODY_MAX, keep)
 
-    @app.get("/v1/sandbox/{sha256}", **says(*ALWAYS, *KNOWN, 404))
+    @app.get("/v1/sandbox/{sha256}", name="pilot.sandbox", **says(*ALWAYS, *KNOWN, 404))
     async def sandbox(request: Request, sha256: str) -> Response:
         caller = await door.who(request)
 

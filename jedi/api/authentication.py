@@ -62,8 +62,8 @@ class PilotAuthentication:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._trusted: dict[str, float] = {}
-        """Until when, by the hashes of tokens."""
+        self._trusted: dict[str, tuple[float, str]] = {}
+        """Until when, and the site, by the hashes of tokens."""
         self._bodies = Bodies()
         self._large = CapacityLimiter(1)  # at a time
 
@@ -74,12 +74,16 @@ class PilotAuthentication:
             said = "Say who you are: Authorization: Bearer TOKEN."
             await refuse(request, Forbidden(said, code="no_token"))
         token = found[1]
-        if self._trusted.get(users.token_hash(token), 0.0) > clock.monotonic():
+        until, site = self._trusted.get(users.token_hash(token), (0.0, ""))
+        if until > clock.monotonic():
+            request.state.caller = f"pilot of {site}"
             return Caller(token, None)
         try:
-            return Caller(token, await to_thread.run_sync(self._identify, token))
+            identity = await to_thread.run_sync(self._identify, token)
         except JediError as error:
             await refuse(request, error)
+        request.state.caller = f"pilot of {identity.site}"
+        return Caller(token, identity)
 
     async def answer(
         self,
@@ -100,7 +104,7 @@ class PilotAuthentication:
             who = pilots.identify(tx, token)
         if len(self._trusted) >= TRUSTED_MOST:
             self._trusted.clear()
-        self._trusted[users.token_hash(token)] = clock.monotonic() + TRUSTED_S
+        self._trusted[users.token_hash(token)] = (clock.monotonic() + TRUSTED_S, who.site or "")
         return who
 
 

@@ -119,6 +119,10 @@ class ConnectionLimits:
         visit.expect(_HEADERS, bounds.headers_s)
         return True
 
+    def count(self) -> int:
+        """Visits now."""
+        return len(self._visits)
+
     def forget(self, visit: PeerSocket) -> None:
         """Uncount it."""
         number, of_peer = visit.fileno(), self._peers[visit.peer]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from math import ceil
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -13,6 +14,7 @@ from sqlalchemy.exc import TimeoutError as NoConnection
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from jedi.api.rates import TooManyCalls
 from jedi.core.errors import BadInput, Forbidden, JediError, NotFound, Refused, Unreachable
 
 
@@ -34,6 +36,7 @@ _STATUS = {
     NotFound: 404,
     Refused: 409,
     TooLarge: 413,
+    TooManyCalls: 429,
     Unreachable: 503,
     Busy: 503,
 }
@@ -63,14 +66,18 @@ def handle_errors(app: FastAPI, log: Any) -> None:
     @app.exception_handler(OperationalError)
     async def away(request: Request, error: OperationalError | NoConnection) -> JSONResponse:
         why = str(getattr(error, "orig", error))[:500]
-        log.error("database away", path=request.url.path, error=why)
+        known = request.state.request_id
+        log.error("database away", path=request.url.path, request_id=known, error=why)
         return _answer(request, 503, Unreachable("The database does not answer. Try again."))
 
     @app.exception_handler(Exception)
     async def broken(request: Request, error: Exception) -> JSONResponse:
-        log.error("request failed", path=request.url.path, exc_info=error)
-        said = "The service failed; its log says why. Try again."
-        return _answer(request, 500, JediError(said, code="internal"))
+        known = request.state.request_id
+        log.error("request failed", path=request.url.path, request_id=known, exc_info=error)
+        said = f"The service failed; its log says why, at request {known}. Try again."
+        answer = _answer(request, 500, JediError(said, code="internal"))
+        answer.headers["X-Request-Id"] = known  # this answer passes nothing that would add it
+        return answer
 
 
 def _status(error: JediError) -> int:
@@ -81,6 +88,7 @@ def _status(error: JediError) -> int:
 
 def _answer(request: Request, status: int, error: JediError) -> JSONResponse:
     """What was not read of a request can't be followed by another: the connection ends."""
+    request.state.code = error.code
     body = {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,
@@ -95,4 +103,6 @@ def _answer(request: Request, status: int, error: JediError) -> JSONResponse:
         headers["WWW-Authenticate"] = 'Bearer realm="jedi"'
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         headers["Retry-After"] = "1"
+    if isinstance(error, TooManyCalls):
+        headers["Retry-After"] = str(ceil(error.facts["retry_after_s"]))
     return JSONResponse(jsonable_encoder(body), status, headers, PROBLEM)

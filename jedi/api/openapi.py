@@ -20,12 +20,14 @@ _SAID = {
     409: "The present state does not allow it (wrong_status, request_id_taken, key_reused, …)",
     413: "The request is longer than its route takes (http_413)",
     422: "The request has mistakes; the first hundred are in facts.problems (bad_input)",
+    429: "The caller asks too often; Retry-After says when to come back (too_many_calls)",
     500: "The service failed; its log says why (internal)",
     503: "Later: the database does not answer, or the service is busy (unreachable, busy)",
 }
 ALWAYS = (500, 503)
 KNOWN = (400, 401, 403)
 SENT = (413, 422)
+RATED = (429,)
 
 _PROBLEM = {"type": "object", "properties": {name: {} for name in ("path", "value", "rule")}}
 _ERROR = {
@@ -99,7 +101,7 @@ def describe_operation(operation: Operation) -> dict[str, Any]:
     answer = _inline(answer, answer.pop("$defs", {}))
     kind = "application/octet-stream" if operation.streams else "application/json"
     answer = {"type": "string", "format": "binary"} if operation.streams else answer
-    statuses = (*ALWAYS, *KNOWN, *SENT, 404, *(_CHANGES if operation.changes else ()))
+    statuses = (*ALWAYS, *KNOWN, *SENT, *RATED, 404, *(_CHANGES if operation.changes else ()))
     error = {"application/problem+json": {"schema": {"$ref": _REF.format(model="Error")}}}
     responses: dict[int | str, Any] = {
         200: {"description": "The answer", "content": {kind: {"schema": answer}}},

@@ -9,9 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import secrets
 import types
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Union, get_args, get_origin
 
@@ -24,13 +23,16 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from jedi.agent.base import World
-from jedi.api.bodies import Bodies, problems_of, read
+from jedi.api.bodies import Bodies, problems_of, read, refuse
 from jedi.api.identity import CallerAuthentication
+from jedi.api.knobs import CurrentKnobs
 from jedi.api.openapi import describe_operation
+from jedi.api.rates import Rates, TooManyCalls
 from jedi.core.errors import BadInput, JediError, Problem
 from jedi.host.home import Home
 from jedi.service.operations.all_operations import OPERATIONS
 from jedi.service.operations.table import Call, FileContent, KnownCaller, Operation
+from jedi.taskbuffer.db.engine import name_transaction
 from jedi.taskbuffer.users import audit
 
 UPLOADS_MAX = 512 * 2**20
@@ -41,7 +43,6 @@ TEXT_MAX = 500
 
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,47 +54,60 @@ class Origin:
     key: str | None
 
 
-def add_operations(app: FastAPI, world: World, authentication: CallerAuthentication) -> None:
+def add_operations(
+    app: FastAPI, world: World, authentication: CallerAuthentication, knobs: CurrentKnobs
+) -> None:
     """Add a route for each operation."""
+    let_in = _entrance(authentication, Rates(), knobs)
     bodies, uploads, home = Bodies(), Bodies(UPLOADS_MAX), Home(world.settings.home)
     for one in OPERATIONS:
         app.add_api_route(
             one.path,
-            _endpoint(one, world, home, authentication, uploads if one.raw else bodies),
+            _endpoint(one, world, home, let_in, uploads if one.raw else bodies),
             methods=[one.method],
             name=one.name,
             **describe_operation(one),
         )
 
 
-def _endpoint(
-    operation: Operation,
-    world: World,
-    home: Home,
-    authentication: CallerAuthentication,
-    bodies: Bodies,
-) -> Callable[[Request], Any]:
-    async def endpoint(request: Request) -> Response:
+LetIn = Callable[[Request], Awaitable[KnownCaller]]
+"""The caller of a request, who has calls left."""
+
+
+def _entrance(authentication: CallerAuthentication, rates: Rates, knobs: CurrentKnobs) -> LetIn:
+    async def let_in(request: Request) -> KnownCaller:
         caller = await authentication(request)
         request.state.caller = caller.user_name
+        try:
+            rates.take(caller.user_name, knobs())
+        except TooManyCalls as error:
+            await refuse(request, error)
+        return caller
+
+    return let_in
+
+
+def _endpoint(
+    operation: Operation, world: World, home: Home, let_in: LetIn, bodies: Bodies
+) -> Callable[[Request], Any]:
+    async def endpoint(request: Request) -> Response:
+        caller = await let_in(request)
         origin = _origin(request, operation)
         async with bodies.taken(request, operation.body_max) as body:
             answer = await to_thread.run_sync(
                 _run, operation, world, home, caller, origin, request, body
             )
-        return _respond(request, operation, answer, origin)
+        return _respond(request, operation, answer)
 
     return endpoint
 
 
 def _origin(request: Request, operation: Operation) -> Origin:
-    given = request.headers.get("x-request-id", "")
-    request_id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
     key = request.headers.get("idempotency-key") if operation.changes else None
     if key is not None and not _KEY.fullmatch(key):
         rule = "has 1 to 200 printable characters without blanks"
         raise BadInput([Problem("Idempotency-Key", key[:80], rule, "Choose another one")])
-    return Origin(request_id, address_of(request), key)
+    return Origin(request.state.request_id, address_of(request), key)
 
 
 def address_of(request: Request) -> str | None:
@@ -117,6 +131,7 @@ def _run(
         return _change(operation, world, home, caller, origin, arguments)
     with world.engine.connect() as connection:
         tx = connection.execution_options(postgresql_readonly=True)
+        _name(tx, origin)
         call = Call(tx, caller, home)
         return operation(call, **arguments) if operation.streams else (
             _answer(operation, call, arguments))  # fmt: skip
@@ -133,6 +148,7 @@ def _change(
     digest = _digest(operation, arguments)
     who = caller.user_name
     with world.engine.begin() as tx:
+        _name(tx, origin)
         if origin.key and (known := audit.begin(tx, who, origin.key, digest)) is not None:
             return known.encode()
         call = Call(tx, caller, home)
@@ -144,6 +160,11 @@ def _change(
     for step in call.afterwards:
         _follow_up(operation, world, step)
     return answer
+
+
+def _name(tx: Connection, origin: Origin) -> None:
+    """PostgreSQL's log shows the request's id as the name of its application."""
+    name_transaction(tx, f"jedi api {origin.request_id}")
 
 
 def _follow_up(operation: Operation, world: World, step: Callable[[Connection], None]) -> None:
@@ -266,10 +287,8 @@ def is_list(annotation: Any) -> bool:
     return origin is list
 
 
-def _respond(
-    request: Request, operation: Operation, answer: bytes | FileContent, origin: Origin
-) -> Response:
-    headers = {"X-Request-Id": origin.request_id}
+def _respond(request: Request, operation: Operation, answer: bytes | FileContent) -> Response:
+    headers = {}
     if isinstance(answer, FileContent):
         if answer.adler32:
             headers["X-Adler32"] = answer.adler32

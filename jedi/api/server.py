@@ -55,7 +55,7 @@ def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
     listeners.append(listen_unix(home.api_socket, world.knobs.api.socket_group))
     gate = ConnectionLimits(raise_descriptors(), lambda: _bounds(world.knobs))
     config = uvicorn.Config(
-        create_app(world),
+        create_app(world, gate.count),
         loop="asyncio",  # uvloop, where somebody installed it, passes the gate by
         http=protocol(gate),
         backlog=AT_ONCE,

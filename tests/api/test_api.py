@@ -232,9 +232,9 @@ def test_who_finds_all_connections_taken_may_try_again(world: World) -> None:
     engine = create_engine(world.engine.url, pool_size=1, max_overflow=0, pool_timeout=0)
     asking = TestClient(create_app(replace(world, engine=engine)))
     with engine.connect():
-        busy = asking.get("/health")
+        busy = asking.get("/ready")
     assert (busy.status_code, busy.json()["code"]) == (503, "unreachable")
-    assert asking.get("/health").status_code == 200
+    assert asking.get("/ready").status_code == 200
     engine.dispose()
 
 
@@ -301,18 +301,20 @@ def test_a_pilot_runs_a_job(world: World, place: Home, token: str) -> None:
 
 
 def test_a_lost_database_is_said_and_comes_back(world: World, place: Home, server: str) -> None:
+    """`/health` (the process lives) and `/ready` (it can serve)."""
     name = world.engine.url.database
     with running(world), over(place) as client:
-        assert client.get("/health").status_code == 200
+        assert client.get("/ready").status_code == 200
         on_server(server, f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
         on_server(
             server,
             f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'",
         )
-        lost = client.get("/health")
+        lost = client.get("/ready")
         assert (lost.status_code, lost.json()["code"]) == (503, "unreachable")
-        on_server(server, f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
         assert client.get("/health").status_code == 200
+        on_server(server, f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+        assert client.get("/ready").status_code == 200
 
 
 def test_plain_tcp_is_loopback_only(world: World) -> None:

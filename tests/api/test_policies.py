@@ -166,7 +166,8 @@ POLICY = {"own": "self"}
 """Rules that a policy of another name contains."""
 
 OTHERS = {
-    "/health", "/openapi.json", "/v1/login", "/v1/pilot/acquire", "/v1/pilot/report",
+    "/health", "/ready", "/metrics", "/openapi.json", "/v1/login", "/v1/pilot/acquire",
+    "/v1/pilot/report",
     "/v1/pilot/heartbeat", "/v1/pilot/log", "/v1/sandbox/{sha256}",
 }  # fmt: skip
 """Routes of pilots and of nobody in particular."""

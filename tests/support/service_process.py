@@ -47,8 +47,9 @@ def served(world: World) -> Iterator[None]:
     home.prepare()
     limits = ConnectionLimits(512, lambda: PeerLimits(512, 10.0, 60.0))
     config = uvicorn.Config(
-        create_app(world), http=protocol(limits), log_config=None, log_level="critical",
-        access_log=False, proxy_headers=False, lifespan="off", timeout_graceful_shutdown=1,
+        create_app(world, limits.count), http=protocol(limits), log_config=None,
+        log_level="critical", access_log=False, proxy_headers=False, lifespan="off",
+        timeout_graceful_shutdown=1,
     )  # fmt: skip
     server = uvicorn.Server(config)
     listener = Listener.behind(limits, listen_unix(home.api_socket))
@@ -63,16 +64,24 @@ def served(world: World) -> Iterator[None]:
 
 
 @contextmanager
-def running(world: World) -> Iterator[subprocess.Popen[str]]:
-    """The service's process, listening."""
+def running(world: World, log: list[str] | None = None) -> Iterator[subprocess.Popen[str]]:
+    """The service's process, listening; the lines of its log go to `log`. A pipe that nobody read
+    would stop the service once it is full."""
     process = start(world)
+    assert process.stdout and process.stderr
+    lines = [] if log is None else log
+    reader = threading.Thread(target=lambda pipe: lines.extend(iter(pipe.readline, "")),
+                              args=(process.stderr,))  # fmt: skip
+    reader.start()
     try:
-        assert process.stdout
-        assert process.stdout.readline() == "ready\n"
+        assert process.stdout.readline() == "ready\n", lines
         yield process
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
+        reader.join()
+        process.stdout.close()
+        process.stderr.close()
 
 
 def start(world: World) -> subprocess.Popen[str]:

@@ -12,6 +12,7 @@ import json
 import secrets
 import socket
 import ssl
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
@@ -31,6 +32,9 @@ from jedi_client.profiles import Profile
 from jedi_client.typed import typed
 
 ANSWER_S = 120.0
+PATIENCE_S = 60
+"""Longest wait of a caller who asks more often than the service lets him."""
+
 PIECE = 2**18
 """Bytes read at a time."""
 
@@ -142,7 +146,7 @@ class Transport:
             self.profile = renewed(self.profile)
         if self.profile.token:
             known["Authorization"] = f"Bearer {self.profile.token}"
-        response = self._send(method, place, body, known)
+        response = self._allowed(method, place, body, known)
         try:
             if response.status >= 400:
                 raise error_of(response.status, response.read(), self.profile.url)
@@ -150,6 +154,22 @@ class Transport:
         finally:
             if not response.isclosed() or response.will_close:
                 self.close()
+
+    def _allowed(
+        self, method: str, place: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> http.client.HTTPResponse:
+        """The response once this caller has calls left; for PATIENCE_S the client waits for it."""
+        waited_s = 0
+        while True:
+            response = self._send(method, place, body, headers)
+            pause = response.getheader("Retry-After", "")
+            if response.status != 429 or not pause.isdecimal() or waited_s >= PATIENCE_S:
+                return response
+            response.read()
+            if response.will_close:
+                self.close()
+            time.sleep(max(1, int(pause)))
+            waited_s += max(1, int(pause))
 
     def _send(
         self, method: str, place: str, body: bytes | None, headers: Mapping[str, str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import select
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -206,6 +206,33 @@ def listener(engine: Engine) -> psycopg.Connection[Any]:
     )
     connection.execute(f"LISTEN {CHANNEL}")
     return connection
+
+
+_NAME = plain("SELECT set_config('application_name', :name, true)")
+_NAME_MOST = 63
+
+
+def name_transaction(tx: Connection, name: str) -> None:
+    """Give the session another application_name until the transaction ends: PostgreSQL's log and
+    pg_stat_activity show it. It costs one way there and back: 50 us of 1 ms at least."""
+    value(tx, _NAME, {"name": name[:_NAME_MOST]})
+
+
+def time_statements(engine: Engine, note: Callable[[float], None]) -> None:
+    """Call `note` with the seconds of each statement of an engine, from now on."""
+
+    class Timed(psycopg.Cursor[Any]):
+        def execute(self, *args: Any, **words: Any) -> Any:
+            began = clock.monotonic()
+            try:
+                return super().execute(*args, **words)
+            finally:
+                note(clock.monotonic() - began)
+
+    def use(connection: Any, _record: Any, _proxy: Any) -> None:
+        connection.cursor_factory = Timed
+
+    event.listen(engine, "checkout", use)
 
 
 _BULK = text("SET LOCAL enable_nestloop = off")

@@ -61,6 +61,16 @@ def current(engine: Engine) -> str | None:
         return _context(connection).get_current_revision()
 
 
+_HAS_REVISION = text("SELECT to_regclass(:name) IS NOT NULL")
+_REVISION = text(f"SELECT version_num FROM {VERSION_TABLE}")
+
+
+def revision(tx: Connection) -> str | None:
+    """The same, by two plain statements."""
+    found = tx.scalar(_HAS_REVISION, {"name": VERSION_TABLE})
+    return tx.scalar(_REVISION) if found else None
+
+
 Seal = Callable[[str, str], str]
 """What the database may have of a user's clear secret (core/webhookkey.py)."""
 
