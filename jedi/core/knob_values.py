@@ -37,9 +37,13 @@ class AnalysisKnobs:
 
 @dataclass(frozen=True, slots=True)
 class ApiKnobs:
+    access_log: str
     body_s: float
+    calls_burst: int
+    calls_per_s: float
     headers_s: float
     listen: str
+    metrics_open: str
     peer_connections: int
     socket_group: str
 

@@ -7,9 +7,11 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
+import structlog
 import uvicorn
 from sqlalchemy import Engine
 
@@ -42,7 +44,8 @@ def bare_world(engine: Engine, home: Path) -> World:
 @contextmanager
 def served(world: World) -> Iterator[None]:
     """The service in a thread of this process, at the unix socket of the world's home: quicker to
-    start than a process, for tests of its clients."""
+    start than a process, for tests of its clients. Its log stays out of what they print."""
+    world = replace(world, log=structlog.wrap_logger(structlog.PrintLogger(sys.__stderr__)))
     home = Home(world.settings.home)
     home.prepare()
     limits = ConnectionLimits(512, lambda: PeerLimits(512, 10.0, 60.0))

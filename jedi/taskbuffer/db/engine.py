@@ -214,7 +214,7 @@ _NAME_MOST = 63
 
 def name_transaction(tx: Connection, name: str) -> None:
     """Give the session another application_name until the transaction ends: PostgreSQL's log and
-    pg_stat_activity show it. It costs one way there and back: 50 us of 1 ms at least."""
+    pg_stat_activity show it. It costs one way there and back."""
     value(tx, _NAME, {"name": name[:_NAME_MOST]})
 
 
