@@ -23,7 +23,7 @@ import pytest
 from jedi.demo.__main__ import still_running
 from jedi.host.home import Home
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]  # two starts of a whole system
+pytestmark = pytest.mark.long
 
 CHECKOUT = Path(__file__).parents[2]
 SERVER_IP, LAPTOP_IP, PORT = "10.83.0.1", "10.83.0.2", 8765
@@ -207,6 +207,7 @@ def start(trial: Trial) -> None:
     trial.jedi("up", "--detach")
 
 
+@pytest.mark.timeout(600)  # two starts of a whole system
 def test_the_laptop_has_nothing_of_the_server(trial: Trial) -> None:
     """`pip install ./client` is all that a user of a remote JEDI needs."""
     code = (
@@ -219,6 +220,7 @@ def test_the_laptop_has_nothing_of_the_server(trial: Trial) -> None:
     assert (lost.returncode, "jedi-task login" in lost.stderr) == (3, True)
 
 
+@pytest.mark.timeout(600)
 def test_somebody_elsewhere_works_with_jedi(trial: Trial) -> None:
     """Log in with a token, submit local files, watch, get verified results; be refused somebody
     else's task; after the revocation, be refused altogether."""
