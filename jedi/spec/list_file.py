@@ -76,7 +76,7 @@ def read_entry(written: Mapping[str, Any], model: type[_Entry], name: str) -> _E
 
 
 def rule_of(error: Mapping[str, Any]) -> str:
-    """What a validator of ours or pydantic said, without the kind of error before it."""
+    """The message of a validator of ours or pydantic, without the kind of error before it."""
     return str(error["msg"]).removeprefix("Value error, ")
 
 

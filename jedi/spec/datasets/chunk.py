@@ -41,8 +41,8 @@ class Files:
 
     @property
     def breaks(self) -> Ints:
-        """Where a job must begin, since events before it are not in the row: a payload is told
-        the first event of the first file and how many follow, file by file."""
+        """The files at which a job must begin, since events before it are not in the row: a payload
+        is told the first event of the first file and how many follow, file by file."""
         inside = (self.start_events[1:] > 0) | (self.events_left[:-1] > 0)
         return np.flatnonzero(inside) + 1
 
@@ -94,12 +94,12 @@ class Secondary:
 
     @property
     def wraps(self) -> bool:
-        """Whether files are counted on beyond the last, which the first follows."""
+        """Return True if files are counted on beyond the last, which the first follows."""
         return self.repeated and self.event_ratio is None
 
     @property
     def fixed(self) -> int:
-        """How many files every job has, whatever it has of the master."""
+        """The number of files that every job has, whatever it has of the master."""
         return len(self.files) if self.whole else self.per_job or 0
 
     def usual(self, masters: Any, events: Any) -> Any:
@@ -172,7 +172,7 @@ class Secondary:
         return first, last
 
     def beside(self, masters: Ints) -> Ints:
-        """How many files go with jobs of so many master files."""
+        """The number of files that go with jobs of so many master files."""
         if self.per_job:
             return np.full_like(masters, self.per_job)
         counts: Ints = np.ceil(masters * self.ratio - 1e-9).astype(np.int64)  # 70 * 0.1 > 7

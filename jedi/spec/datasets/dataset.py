@@ -17,7 +17,7 @@ DatasetType = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """How a dataset is split (jedi_datasets.attributes, a comma-separated list).
+    """Rules for the split of a dataset (jedi_datasets.attributes, a comma-separated list).
 
     For what follows the master: `ratio` files for each master file, or `event_ratio` events for
     each master event, or `per_job` files whatever the master has; nosplit: every job gets the whole
@@ -75,7 +75,7 @@ class Attributes:
 
     @property
     def follows(self) -> list[str]:
-        """What it says that makes sense only for a dataset that follows a master."""
+        """The given attributes that make sense only for a secondary dataset."""
         rest = replace(_NOTHING, **{name: getattr(self, name) for name in _FOLLOWING})
         return rest.render().split(",") if rest != _NOTHING else []
 
@@ -142,7 +142,7 @@ class NewDataset:
 
 @dataclass(frozen=True, slots=True)
 class OutputTemplate:
-    """How the files of an output dataset are named, with serial numbers up to `max_serial_nr`;
+    """The names of files of an output dataset, with serial numbers up to `max_serial_nr`;
     `dataset` is its position in the list."""
 
     dataset: int

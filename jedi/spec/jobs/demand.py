@@ -1,4 +1,4 @@
-"""What a task's jobs need of a machine, and the formulas that make figures of it.
+"""Demand of a task's jobs on a machine, and its formulas.
 
 Brokers ask for one job at every site, the generator for every job at its site: the formulas take
 columns, of sites or of jobs. Source: docs/reference/estimates.md. MB and GB are
@@ -30,7 +30,7 @@ class InputSize:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a task says about its jobs. None: unknown; 0 cores: any number will do."""
+    """The demand of a task for its jobs. None: unknown; 0 cores: any number will do."""
 
     cores: int
     ram_mb: float
@@ -72,7 +72,7 @@ class Demand:
 
     @property
     def timed(self) -> bool:
-        """Whether anybody knows how long jobs take."""
+        """Return True if the duration of jobs is known."""
         return self.hs06_s_per_event is not None or self.s_per_mb is not None
 
     def cores_at(self, site_cores: Numbers) -> Numbers:
@@ -113,13 +113,15 @@ class Demand:
         return (seconds - self.base_walltime_s) * cores * core_power * (self.efficiency or 1.0)
 
     def events_within(self, seconds: float, cores: float, core_power: float) -> float:
-        """How many events fit into a wall time; infinite where time does not depend on them."""
+        """The number of events that fit into a wall time; infinite where time does not depend on
+        them."""
         if self.hs06_s_per_event is None or not self.efficiency:
             return np.inf
         return float(self.budget(seconds, cores, core_power) / self.hs06_s_per_event)
 
     def bytes_within(self, seconds: float, cores: float) -> float:
-        """How much input fits into a wall time; infinite where time does not depend on it."""
+        """The bytes of input that fit into a wall time; infinite where time does not depend on
+        it."""
         if self.s_per_mb is None or self.hs06_s_per_event is not None:
             return np.inf
         return (seconds - self.base_walltime_s) * cores / self.s_per_mb * MB

@@ -1,4 +1,4 @@
-"""What the job generator is given and what it gives back."""
+"""Input and results of the job generator."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Predecessor:
 
 @dataclass(frozen=True, eq=False)
 class InputUse:
-    """Which job uses which ready file, and how many files of each dataset are used. `places` are
+    """The ready files of each job, and the number of files used of each dataset. `places` are
     positions in the endpoints of NewJobs, counted from 1, of where the file is read (0: it is no
     real file)."""
 
@@ -132,7 +132,7 @@ class InputUse:
 
 @dataclass(frozen=True, eq=False)
 class SharedInput:
-    """Which job gets which file of a stream whose use is not kept track of; `files` are positions
+    """The files of each job from a stream whose use is not kept track of; `files` are positions
     in `stream`."""
 
     stream: Files
@@ -143,7 +143,7 @@ class SharedInput:
 
 @dataclass(frozen=True, eq=False)
 class EventUse:
-    """Which job processes which events: rows of contents, first and last event in the file, and
+    """The events that each job processes: rows of contents, first and last event in the file, and
     how many events lie before the file's first."""
 
     file_ids: Ints

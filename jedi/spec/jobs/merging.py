@@ -1,4 +1,4 @@
-"""What jobs made and merge jobs are to read, between the database and the generator."""
+"""Files that jobs made and merge jobs read, between the database and the generator."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class RuleMatch:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What becomes of the inputs of a job, and what people are told: attempts that they have at
+    """The effect of a rule on the inputs of a job, and its sentence: attempts that they have at
     most (0: no more), MB that their next jobs ask for (None: as before)."""
 
     said: str
@@ -114,7 +114,7 @@ class Effect:
 
 
 def effect(match: RuleMatch) -> Effect:
-    """What a rule does to the inputs of a job."""
+    """The effect of a rule on the inputs of a job."""
     match match.action:
         case "no_retry":
             return Effect("not tried again", attempts=0)

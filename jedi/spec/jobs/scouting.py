@@ -1,5 +1,5 @@
-"""What scout jobs are about, between the rooms: what was measured, what it is compared with, and
-what follows. Units stand in the names; MB and kB of sizes are powers of 1024."""
+"""Scout jobs between the rooms: measurements, the declared figures, and the judgement. Units stand
+in the names; MB and kB of sizes are powers of 1024."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Scout:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a task says of its jobs before its scouts are heard; the names are those of
+    """The declared figures of a task's jobs, before scouts report; the names are those of
     jedi_tasks. `success_percent`: files that scouts have to process; `min_cpu_efficiency` in
     percent; `max_output_gb`: the size aimed at of the largest output, if that says how large jobs
     are."""
@@ -143,9 +143,9 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a task's scouts lead to: its next status (scouting: scouts are made anew) and why, and
-    what they measured; how large its other jobs are, if they are to be that large (input and
-    outputs, in GB, or events)."""
+    """The result of a task's scouts: its next status (scouting: scouts are made anew) and the
+    reason, and their measurements; how large its other jobs are, if they are to be that large
+    (input and outputs, in GB, or events)."""
 
     target: str
     code: str
@@ -178,7 +178,7 @@ class Release:
 def released(
     masters: Sequence[Master], rules: SplitRules, jobs: int, *, more: bool = False
 ) -> list[Release]:
-    """What scouts get: the input of the first `jobs` jobs, counted over the masters in order.
+    """The input of scouts: that of the first `jobs` jobs, counted over the masters in order.
     Nothing if there are no more jobs than that: then scouts would be all there is, unless
     there is `more` input, or may be."""
     size = rules.of_scouts()

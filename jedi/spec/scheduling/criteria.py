@@ -127,7 +127,7 @@ def _too_deep() -> BadCriterion:
 
 
 def _nested(words: Iterable[str]) -> int:
-    """How deep the parentheses are, with the words that stand before an operand there."""
+    """The depth of parentheses, with the words that stand before an operand there."""
     depth = deepest = before = 0
     for word in words:
         depth += (word == "(") - (word == ")")

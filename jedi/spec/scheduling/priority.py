@@ -21,8 +21,8 @@ PERMISSIONS = {
 
 
 def job_priorities(base: int, jobs: int, before: int, step: int) -> list[int]:
-    """Of new jobs of a user: the more jobs the user has, `before` these, the less urgent is each, a
-    step for every `step` jobs; 0: none. Who jumps over others loses nothing."""
+    """The priorities of new jobs of a user: the more jobs the user has, `before` these, the less
+    urgent is each, a step for every `step` jobs; 0: none. Who jumps over others loses nothing."""
     if not step or base >= JUMP:
         return [base] * jobs
     return [int(base - (before + n) / step) for n in range(jobs)]

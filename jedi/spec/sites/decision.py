@@ -1,4 +1,4 @@
-"""What is kept of a broker's decision, so that it can be explained and replayed."""
+"""Records of a broker's decisions, so that JEDI can explain and replay them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a site was refused: every reason with what was seen and the limit (None: infinite)."""
+    """The reasons for which a site was refused, each with the observed figure and the limit (None:
+    infinite)."""
 
     site: str
     codes: Sequence[str]

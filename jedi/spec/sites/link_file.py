@@ -40,7 +40,7 @@ class LinkMetric:
 
 
 class Link(Entry):
-    """What is known of the way from one place to another."""
+    """The measurements of the way from one place to another."""
 
     src: _Name = Field(description="the source of the files")
     dst: _Name = Field(description="where they go")

@@ -1,4 +1,4 @@
-"""What decides where a task's jobs may go, besides what they need of a machine."""
+"""A task's wishes and data that decide on its sites, besides its demand on a machine."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _figure(value: Any) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class SiteInput:
-    """What a site has of the input: bytes and files on disk, and on disk or tape."""
+    """A site's part of the input: bytes and files on disk, and on disk or tape."""
 
     disk_bytes: float = 0.0
     disk_files: int = 0

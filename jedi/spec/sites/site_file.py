@@ -98,7 +98,7 @@ _Word = Annotated[str, Field(pattern=r"^[\w@%+=:,./-]+$", coerce_numbers_to_str=
 
 
 class BatchSettings(Entry):
-    """How pilots get through a site's batch system; set as a whole."""
+    """The settings of pilots for a site's batch system; set as a whole."""
 
     url: Annotated[str, Field(pattern=r"^https?://[\w.-]+:\d+$")] | None = Field(
         None, description="where worker nodes reach the service"

@@ -192,7 +192,7 @@ class Snapshot:
         return found
 
     def position(self, site: str) -> int | None:
-        """Where a site stands, if it is there."""
+        """The position of a site, if it is there."""
         return self._distinct("sites")[0].get(site)
 
     def _distinct(self, column: str) -> tuple[dict[str, int], NDArray[np.int64]]:
@@ -232,7 +232,7 @@ class Snapshot:
         return zlib.compress(json.dumps(self.plain(), **_CANONICAL).encode())
 
     def plain(self) -> dict[str, Any]:
-        """What JSON can say; infinity is None."""
+        """The snapshot as JSON values; infinity is None."""
         return {
             **{f.name: _plain(getattr(self, f.name)) for f in _COLUMNS},
             **{name: [[list(key), _plain(values)] for key, values in

@@ -1,1 +1,1 @@
-"""How input becomes jobs: split rules and event ranges."""
+"""From input to jobs: split rules and event ranges."""

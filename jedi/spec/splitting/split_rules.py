@@ -100,7 +100,7 @@ class SplitRules(Rules):
 
     @property
     def _whole_files(self) -> int | None:
-        """How many files hold the events of a job, if the task says how many a file has."""
+        """The number of files with the events of a job, if the task gives the events of a file."""
         events, file = self.n_events_per_job, self.n_events_per_input
         return events // file if events and file and events >= file else None
 

@@ -1,4 +1,4 @@
-"""What does not go together in a task, though each piece is well formed."""
+"""Contradictions in a task whose pieces are well formed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task has cost so far."""
+"""Costs of a task so far."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a task has cost: attempts of its own and those that a file may have, jobs that ran and
+    """The costs of a task: attempts of its own and those that a file may have, jobs that ran and
     failed, HEP-score hours of both, and the median CPU efficiency of jobs in %."""
 
     attempts: int = 0

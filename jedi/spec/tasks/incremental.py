@@ -53,7 +53,7 @@ CHANGEABLE = (*_RULES, *_COLUMNS, *_READ_WHERE_NEEDED)
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """What changes in the rows of a refined task: its rules, and columns of jedi_tasks under their
+    """The changes in the rows of a refined task: its rules, and columns of jedi_tasks under their
     Python names. `task` is what it would be if it were refined now."""
 
     task: RefinedTask
@@ -84,7 +84,8 @@ def change(
 
 
 def same_but_inputs(old: Any, new: Any) -> bool:
-    """Whether two lists of items differ, if at all, in the datasets that they read."""
+    """Return True if two lists of items differ only in the datasets that they read, or not at
+    all."""
 
     def rest(items: Any) -> Any:
         return [

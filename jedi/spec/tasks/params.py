@@ -167,7 +167,7 @@ class InputItem(TemplateItem):
 
     @property
     def split(self) -> Attributes:
-        """How its datasets are split."""
+        """The rules for the split of its datasets."""
         own = {name: getattr(self, key) for key, name in ATTRIBUTE_KEYS.items()}
         given = {name: value for name, value in own.items() if value is not None}
         return replace(Attributes.parse(self.attributes), **given)
@@ -190,7 +190,7 @@ class OutputItem(TemplateItem):
 
     @property
     def split(self) -> Attributes:
-        """What its dataset is told."""
+        """The attributes of its dataset."""
         return Attributes(no_output=bool(self.allow_no_output), transient=bool(self.transient))
 
 
@@ -383,7 +383,7 @@ class TaskParams(_CamelModel, Rules):
 
     @property
     def pre_stages(self) -> Flag:
-        """Whether input is brought from tape first."""
+        """Return True if input is brought from tape first."""
         return self.input_pre_staging or self.panda_data_carousel
 
     @property

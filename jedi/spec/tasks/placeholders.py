@@ -43,9 +43,9 @@ IN_FILE_NAMES = ("SN", "MIDDLENAME")
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What follows the slash. `kind`: a list with commas (L, E), blanks (S), commas and quotes (A),
-    or as a literal (T), or the name of a file that holds them, a line each (F); six digits at least
-    (P); a sum (M); empty: folded. `part`: a slice of the names."""
+    """The form after the slash. `kind`: a list with commas (L, E), blanks (S), commas and quotes
+    (A), or as a literal (T), or the name of a file that holds them, a line each (F); six digits at
+    least (P); a sum (M); empty: folded. `part`: a slice of the names."""
 
     kind: str
     part: slice = field(default_factory=lambda: slice(None))
@@ -108,8 +108,8 @@ def stream_of(value: str, position: int) -> str:
 
 
 def split_output(value: str) -> tuple[str, str]:
-    """What stands before the file name of an output item, and the name's template: the text after
-    the last `=` or blank, its serial number always written ${SN}."""
+    """Split an output item into the text before the file name and the name's template: the text
+    after the last `=` or blank, its serial number always written ${SN}."""
     name = re.split(r"[=\s]", value.rstrip())[-1]
     return value.rstrip().removesuffix(name), name.replace("${SN/P}", SERIAL)
 
@@ -133,5 +133,5 @@ def longest_name(template: str) -> str:
 
 
 def list_file(stream: str) -> str:
-    """What the file is called that holds the file names of a stream (form F)."""
+    """The name of the file that holds the file names of a stream (form F)."""
     return f"input_{stream}.txt"

@@ -221,7 +221,7 @@ def _models(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _values(rules: Mapping[str, Any]) -> str:
-    """What a value may be, in words."""
+    """The possible values, in words."""
     options = [one for one in rules.get("anyOf", [rules]) if one.get("type") != "null"]
     one = options[0]
     if "const" in one or "enum" in one:

@@ -133,7 +133,7 @@ def with_datasets(document: Any) -> tuple[Any, list[Problem]]:
 
 
 def _reads(item: Any) -> bool:
-    """Whether it is an input item that may get more datasets."""
+    """Return True if it is an input item that may get more datasets."""
     return (
         isinstance(item, dict)
         and item.get("param_type") == "input"

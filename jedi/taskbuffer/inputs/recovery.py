@@ -89,7 +89,7 @@ def ever_made(tx: Connection, name: str) -> set[str]:
 
 
 _MADE_AGAIN = text("""
-SELECT DISTINCT f.lfn, t.jeditaskid FROM jedi_datasets d
+SELECT DISTINCT f.lfn, t.jeditaskid AS jedi_task_id FROM jedi_datasets d
   JOIN jedi_tasks t USING (jeditaskid) JOIN jedi_taskparams p USING (jeditaskid),
   LATERAL jsonb_array_elements_text(p.taskparams -> 'lostFiles') f(lfn)
 WHERE (d.datasetname = :name OR d.containername = :name) AND d.type = 'output'
@@ -100,7 +100,7 @@ WHERE (d.datasetname = :name OR d.containername = :name) AND d.type = 'output'
 def made_again(tx: Connection, name: str) -> dict[str, int]:
     """The LFNs of lost files of a dataset that another task has made again in it, and which."""
     rows = tx.execute(_MADE_AGAIN, {"name": name})
-    return {row.lfn: row.jeditaskid for row in rows}
+    return {row.lfn: row.jedi_task_id for row in rows}
 
 
 _MADE_OF = text("""
@@ -259,7 +259,7 @@ def give_up(tx: Connection, lost: FilesByTask, unwanted: Sequence[int], adds: in
 
 
 _TO_REMOVE = text("""
-SELECT jeditaskid, datasetname, array_agg(lfn) AS lfns FROM jedi_lost_files
+SELECT jeditaskid AS jedi_task_id, datasetname, array_agg(lfn) AS lfns FROM jedi_lost_files
 WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND removed_at IS NULL
 GROUP BY jeditaskid, datasetname
 """)
@@ -270,7 +270,7 @@ def to_remove(tx: Connection, task_ids: Sequence[int]) -> dict[int, dict[str, li
     rows = tx.execute(_TO_REMOVE, {"ids": list(task_ids)})
     found: dict[int, dict[str, list[str]]] = {}
     for row in rows:
-        found.setdefault(row.jeditaskid, {})[row.datasetname] = row.lfns
+        found.setdefault(row.jedi_task_id, {})[row.datasetname] = row.lfns
     return found
 
 

@@ -59,7 +59,9 @@ UPDATE jedi_datasets d SET nfilestobeused = d.nfilesused + d.nfilesmissing + coa
   neventstobeused = coalesce(d.neventstobeused, 0) + coalesce(s.events, 0)
 FROM d AS m LEFT JOIN s USING (datasetid) WHERE d.datasetid = m.datasetid
 """)
-_RULES = text("SELECT jeditaskid, rules FROM jedi_tasks WHERE jeditaskid = ANY(:ids)")
+_RULES = text("""
+SELECT jeditaskid AS jedi_task_id, rules FROM jedi_tasks WHERE jeditaskid = ANY(:ids)
+""")
 
 
 def scout_anew(tx: Connection, sizes: Mapping[int, int], scouts: int) -> None:
@@ -78,7 +80,7 @@ def recut(tx: Connection, sizes: Mapping[int, int]) -> None:
     if sizes:
         tx.execute(_RECUT, {"tasks": list(sizes), "sizes": list(sizes.values())})
         rows = tx.execute(_RULES, {"ids": list(sizes)})
-        rules = {row.jeditaskid: SplitRules.model_validate(row.rules) for row in rows}
+        rules = {row.jedi_task_id: SplitRules.model_validate(row.rules) for row in rows}
         scouting.set_rules(
             tx,
             {

@@ -42,7 +42,7 @@ WITH d AS (  -- looked at at once, and for the last time if it is closed
   UPDATE jedi_datasets SET statechecktime = NULL
   WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND type = 'input' AND status = 'running'
 )
-SELECT jeditaskid, rules FROM jedi_tasks
+SELECT jeditaskid AS jedi_task_id, rules FROM jedi_tasks
 WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND rules ? 'workflow_holdup'
 """)
 
@@ -55,7 +55,7 @@ def let_go(tx: Connection, task_ids: Sequence[int]) -> None:
     datasets.lock(tx, [one.dataset_id for one in datasets.inputs(tx, task_ids)])
     rows = tx.execute(_HELD, {"ids": list(task_ids)}).all()
     free = {"workflow_holdup": None}
-    rules = {row.jeditaskid: SplitRules.model_validate(row.rules) for row in rows}
+    rules = {row.jedi_task_id: SplitRules.model_validate(row.rules) for row in rows}
     scouting.set_rules(tx, {i: one.model_copy(update=free) for i, one in rules.items()})
 
 

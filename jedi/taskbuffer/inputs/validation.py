@@ -98,7 +98,7 @@ WITH twice AS MATERIALIZED (
     AND j.status = 'finished' AND d.type IN ({MASTER_TYPES}) AND d.masterid IS NULL
   GROUP BY t.jeditaskid, t.attemptnr, f.fileid HAVING count(*) > 1
 )
-SELECT jeditaskid, count(*) AS n FROM twice t
+SELECT jeditaskid AS jedi_task_id, count(*) AS n FROM twice t
 WHERE 1 < (
     SELECT count(*) FROM unnest(t.jobs) j(pandaid) WHERE NOT EXISTS (
       SELECT FROM {_FILES} f JOIN jedi_dataset_contents c USING (fileid)
@@ -115,4 +115,4 @@ def duplicates(tx: Connection, task_ids: Sequence[int]) -> dict[int, int]:
     processed with success; none, once the task was paused for it in this attempt. Many jobs may use
     a secondary file."""
     rows = tx.execute(_DUPLICATES, {"ids": list(task_ids)})
-    return {row.jeditaskid: row.n for row in rows}
+    return {row.jedi_task_id: row.n for row in rows}

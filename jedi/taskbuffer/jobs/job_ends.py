@@ -342,11 +342,11 @@ def hold(tx: Connection, panda_id: int, lock_seq: int, reason: str, wait_s: floa
 
 
 _STATUSES = text("""
-SELECT pandaid, status FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids AS bigint[]))
+SELECT pandaid AS panda_id, status FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids AS bigint[]))
 """)
 
 
 def statuses(tx: Connection, panda_ids: Sequence[int]) -> dict[int, str]:
     """The present status of jobs."""
     rows = tx.execute(_STATUSES, {"ids": list(panda_ids)})
-    return {row.pandaid: row.status for row in rows}
+    return {row.panda_id: row.status for row in rows}

@@ -143,7 +143,7 @@ def used_sites(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[str]]:
 _AT_SITE = listed(status for status in states.JOB_LIVE if status != "merging")
 # A merging job is over at its site: it waits for others.
 _PAST = text(f"""
-SELECT jeditaskid, site,
+SELECT jeditaskid AS jedi_task_id, site,
   count(*) FILTER (WHERE status IN ({_AT_SITE})) AS live,
   count(*) FILTER (WHERE status = 'closed') AS closed,
   count(*) FILTER (WHERE status = 'failed') AS failed,
@@ -165,7 +165,7 @@ def past_jobs(tx: Connection, task_ids: Sequence[int], seconds: float) -> dict[i
     """The jobs of tasks by site: live ones, and those that ended within so many seconds."""
     counted: dict[int, dict[str, dict[str, int]]] = {}
     for row in tx.execute(_PAST, {"ids": list(task_ids), "seconds": seconds}):
-        of_task = counted.setdefault(row.jeditaskid, {way: {} for way in _WAYS})
+        of_task = counted.setdefault(row.jedi_task_id, {way: {} for way in _WAYS})
         for how, by_site in of_task.items():
             if n := row._mapping[how]:
                 by_site[row.site] = n
@@ -216,7 +216,7 @@ SELECT nucleus, workqueue_id, currentpriority, sum(days)::float8 AS days FROM (
 GROUP BY nucleus, workqueue_id, currentpriority ORDER BY 1, 2, 3
 """)
 _WORK_OF = text(f"""
-SELECT t.jeditaskid, ({_DAYS})::float8 AS days
+SELECT t.jeditaskid AS jedi_task_id, ({_DAYS})::float8 AS days
 FROM jedi_tasks t JOIN jedi_datasets d USING (jeditaskid)
 WHERE t.jeditaskid = ANY(:ids) AND d.masterid IS NULL AND d.type IN ('input', 'pseudo_input')
 GROUP BY t.jeditaskid
@@ -231,7 +231,7 @@ def work_at_nuclei(tx: Connection) -> list[Pledge]:
 def work_of(tx: Connection, task_ids: Sequence[int]) -> dict[int, float]:
     """The work that is left to each task, in core-days at 10 HS06."""
     rows = tx.execute(_WORK_OF, {"ids": list(task_ids)})
-    return {row.jeditaskid: row.days or 0.0 for row in rows}
+    return {row.jedi_task_id: row.days or 0.0 for row in rows}
 
 
 _NUCLEUS = text(f"""

@@ -104,7 +104,7 @@ def claim_doing(
 
 _HOLDS = "'pending', 'paused', 'throttled', 'toreassign', 'reassigning'"
 _BEFORE_HOLD = text(f"""
-SELECT t.jeditaskid, coalesce((
+SELECT t.jeditaskid AS jedi_task_id, coalesce((
   SELECT l.fromstatus FROM jedi_tasks_statuslog l
   WHERE l.jeditaskid = t.jeditaskid AND l.fromstatus NOT IN ({_HOLDS})
   ORDER BY l.log_id DESC LIMIT 1), t.oldstatus, t.status) AS status
@@ -115,7 +115,8 @@ WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[])) AND t.status IN ({_HOLDS})
 
 def before_hold(tx: Connection, task_ids: Sequence[int]) -> dict[int, str]:
     """The status before the hold of each held task: one hold may have followed the other."""
-    return {row.jeditaskid: row.status for row in tx.execute(_BEFORE_HOLD, {"ids": list(task_ids)})}
+    rows = tx.execute(_BEFORE_HOLD, {"ids": list(task_ids)})
+    return {row.jedi_task_id: row.status for row in rows}
 
 
 _NEXT_COMMANDS = text("""

@@ -91,7 +91,7 @@ def still_filled(tx: Connection, containers: Collection[str]) -> set[str]:
 
 
 _REASONS = text("""
-SELECT t.jeditaskid, coalesce(l.reason_code, t.reason_code, '') AS code,
+SELECT t.jeditaskid AS jedi_task_id, coalesce(l.reason_code, t.reason_code, '') AS code,
   coalesce(l.reason, t.errordialog, '') AS reason
 FROM jedi_tasks t LEFT JOIN LATERAL (SELECT * FROM jedi_tasks_statuslog l
 WHERE l.jeditaskid = t.jeditaskid AND l.status = t.status
@@ -104,4 +104,4 @@ def reasons(tx: Connection, task_ids: Sequence[int]) -> dict[int, tuple[str, str
     """Code and sentence with which each task came to its present status. Later notes, say of a
     failed attempt to go on, don't hide them."""
     rows = tx.execute(_REASONS, {"ids": list(task_ids)})
-    return {row.jeditaskid: (row.code, row.reason) for row in rows}
+    return {row.jedi_task_id: (row.code, row.reason) for row in rows}

@@ -59,8 +59,9 @@ def newest(tx: Connection, user_name: str, task_name: str) -> TaskStatus | None:
 
 
 _NAMESAKES = text("""
-SELECT t.jeditaskid, max(o.jeditaskid) AS other FROM jedi_tasks t JOIN jedi_tasks o
-  USING (username, taskname) WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[]))
+SELECT t.jeditaskid AS jedi_task_id, max(o.jeditaskid) AS other
+FROM jedi_tasks t JOIN jedi_tasks o USING (username, taskname)
+WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[]))
   AND o.jeditaskid < t.jeditaskid GROUP BY t.jeditaskid
 """)
 
@@ -68,7 +69,7 @@ SELECT t.jeditaskid, max(o.jeditaskid) AS other FROM jedi_tasks t JOIN jedi_task
 def namesakes(tx: Connection, task_ids: Sequence[int]) -> dict[int, int]:
     """The last earlier task of the same owner and name, for each task that has one."""
     rows = tx.execute(_NAMESAKES, {"ids": list(task_ids)})
-    return {row.jeditaskid: row.other for row in rows}
+    return {row.jedi_task_id: row.other for row in rows}
 
 
 _PARENTS = text("""

@@ -134,13 +134,15 @@ def sandbox_of(tx: Connection, task_id: int) -> str | None:
     return found
 
 
-_PARAMS_OF = text("SELECT jeditaskid, taskparams FROM jedi_taskparams WHERE jeditaskid = ANY(:ids)")
+_PARAMS_OF = text("""
+SELECT jeditaskid AS jedi_task_id, taskparams FROM jedi_taskparams WHERE jeditaskid = ANY(:ids)
+""")
 
 
 def params_of(tx: Connection, task_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
     """The parameters of tasks."""
     rows = tx.execute(_PARAMS_OF, {"ids": list(task_ids)})
-    return {row.jeditaskid: row.taskparams for row in rows}
+    return {row.jedi_task_id: row.taskparams for row in rows}
 
 
 _PUT_PARAMS = text("""

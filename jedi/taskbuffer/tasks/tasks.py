@@ -179,7 +179,7 @@ ORDER BY jeditaskid FOR NO KEY UPDATE
 _SEIZE = text("""
 UPDATE jedi_tasks SET lock_seq = lock_seq + 1, lockedby = NULL, lockedtime = NULL,
   lease_until = NULL, worker_deaths = 0
-WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) RETURNING jeditaskid, status
+WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) RETURNING jeditaskid AS jedi_task_id, status
 """)
 
 
@@ -191,7 +191,7 @@ def seize(tx: Connection, task_ids: Sequence[int]) -> dict[int, str]:
         return {}
     locked = tx.scalars(_LOCK_TASKS, {"ids": ids}).all()
     rows = tx.execute(_SEIZE, {"ids": list(locked)})
-    return {row.jeditaskid: row.status for row in rows}
+    return {row.jedi_task_id: row.status for row in rows}
 
 
 CALLED = """
