@@ -26,7 +26,6 @@ from jedi.agent.base import World
 from jedi.api.bodies import Bodies, problems_of, read, refuse
 from jedi.api.identity import CallerAuthentication
 from jedi.api.knobs import CurrentKnobs
-from jedi.api.openapi import describe_operation
 from jedi.api.rates import Rates, TooManyCalls
 from jedi.core.errors import BadInput, JediError, Problem
 from jedi.host.home import Home
@@ -66,7 +65,8 @@ def add_operations(
             _endpoint(one, world, home, let_in, uploads if one.raw else bodies),
             methods=[one.method],
             name=one.name,
-            **describe_operation(one),
+            response_model=None,
+            include_in_schema=False,  # jedi/api/openapi.py describes it
         )
 
 

@@ -76,7 +76,8 @@ def _submit(
     for number, (one, task_id) in enumerate(zip(documents, ids, strict=True), 1):
         its_key = f"{key}/{number}" if key and one.name else key
         try:
-            found.append(submit(tx, ddm, who, one.text, one.format, one.files, its_key, task_id))
+            done = submit(tx, ddm, who, one.text, one.format, one.files, its_key, task_id)
+            found.append(replace(done, name=one.name))
         except BadInput as error:
             place = f"{one.name}: " if one.name else ""
             problems += [replace(p, path=place + p.path) for p in error.problems]

@@ -56,6 +56,8 @@ class Submitted:
     created: bool
     warnings: tuple[str, ...] = ()
     again: bool = False
+    name: str = ""
+    """The place in a collection; empty if the task was submitted alone."""
 
 
 def submit(

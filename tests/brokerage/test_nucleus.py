@@ -38,7 +38,7 @@ FREE_TO_MOVE = Knobs({"taskbroker.local_gives_way": 1})
     ],
 )
 def test_each_criterion_at_its_border(good: dict[str, Any], bad: dict[str, Any], code: str) -> None:
-    asked = need(columns={"ramcount": 2000, "ramunit": "MB"})
+    asked = need(columns={"ram_count": 2000, "ram_unit": "MB"})
     assert names(choose(world("S", **good), asked)) == ["S"]
     assert codes_of(choose(world("S", **bad), asked)) == [code]
 
@@ -63,7 +63,7 @@ def test_work_that_is_left_takes_its_room() -> None:
 
 
 def test_another_queue_of_the_nucleus_may_run_the_jobs() -> None:
-    asked = need(columns={"corecount": 8})
+    asked = need(columns={"core_count": 8})
     places: dict[str, Any] = {"grid_site": ["X", "X"], "cores": [1, 8]}
     assert sorted(codes_of(choose(world("A", "B", **places), asked))) == []
     assert names(choose(world("A", "B", **{**places, "cores": [1, 1]}), asked)) == []
@@ -72,7 +72,7 @@ def test_another_queue_of_the_nucleus_may_run_the_jobs() -> None:
 def test_a_nucleus_is_refused_for_what_its_own_queues_lack() -> None:
     """Where no queue of a grid site can run the jobs, each has its own reasons with their figures;
     where another can, they do not count. Those of both kinds are told once."""
-    asked = need(columns={"ramcount": 2000, "ramunit": "MB"})
+    asked = need(columns={"ram_count": 2000, "ram_unit": "MB"})
     places: dict[str, Any] = {"grid_site": ["X", "X", "Y"], "cores": [8, 1, 1]}
     found = choose(world(*"ABC", **places, max_rss_mb=[1999, 1500, 1000]), asked)
     told = {one.site: [*zip(one.codes, one.observed, one.limits, strict=True)]

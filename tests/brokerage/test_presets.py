@@ -176,7 +176,7 @@ def test_declared_slots_count_as_running_jobs(
     running), 0 slots as running + starting."""
     at = world("S", jobs={"running": [5], "starting": [7]}, cores=[8],
                slots=[[[SHARE, "MCORE"], [slots]]])  # fmt: skip
-    wanted = need(columns={"corecount": 8}, **{"resource_type": "MCORE", **asked})
+    wanted = need(columns={"core_count": 8}, **{"resource_type": "MCORE", **asked})
     assert weights.queue_factor(at, wanted, CURRENT)[0] == pytest.approx(expected)
     assert weights.queue_factor(at, wanted, CLASSIC)[0] == pytest.approx(6 / 17)
     assert Snapshot.unpack(at.packed).slots.row(SHARE, "MCORE") is not None
@@ -225,11 +225,11 @@ def test_mcore_jobs_do_not_stand_in_the_way_of_score_tasks_at_unified_sites() ->
     plain = world("S", cores=[8], unified=[1]).plain()
     plain["jobs"] = [[[SHARE, "MCORE", "activated"], [500.0]]]
     at = Snapshot.read(plain)
-    asked = need(columns={"corecount": 1}, resource_type="SCORE")
+    asked = need(columns={"core_count": 1}, resource_type="SCORE")
     assert codes(at, asked, CURRENT) == []
     assert choose(at, asked, CURRENT).lottery()._queued == [0.0]
-    several = need(columns={"corecount": 8}, resource_type="MCORE")
+    several = need(columns={"core_count": 8}, resource_type="MCORE")
     assert codes(at, several, CURRENT) == ["waiting_cap"]
     plain["unified"] = [0.0]
-    apart = need(columns={"corecount": 8}, resource_type="SCORE")
+    apart = need(columns={"core_count": 8}, resource_type="SCORE")
     assert codes(Snapshot.read(plain), apart, CURRENT) == ["queue_cap"]

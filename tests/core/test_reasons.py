@@ -23,6 +23,7 @@ OTHER_CODES = ("api", "cli", "client", "demo", "service", "standalone", "core", 
 """Where codes are no reasons: refusals that are answers to people and that no row remembers; and
 why a site does not fit, a vocabulary of its own, with sentences."""
 ONLY_TOLD = {
+    "answer_not_kept", "key_reused",
     "batch_garbage", "batch_missing", "batch_refused", "batch_timeout", "catalogue_changed",
     "checksum_differs", "container_cycle", "database_account", "dataset_exists", "engine_failed",
     "event_count_failed", "home_closed", "is_container", "no_database_account", "no_dog",

@@ -108,7 +108,7 @@ def test_files_without_an_id_are_no_unit(world: World) -> None:
 def test_the_output_of_an_id_has_a_limit_too() -> None:
     """tgtMaxOutputForNG 1: an id of two files that make 0.6 GB each does not fit; a single file of
     1.2 GB does, since it is not divided anyway."""
-    asked = demand(outdiskcount=1024, outdiskunit="kB")
+    asked = demand(out_disk_count=1024, out_disk_unit="kB")
     rules = SplitRules(group_boundary_id=3, max_output_gb=1)
     big = 6 * GB // 10
     alone = chunk(files(2, sizes=[2 * big, 10], boundaries=[4, 5]))

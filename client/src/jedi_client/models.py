@@ -391,6 +391,7 @@ class Submitted(Value):
     created: bool
     warnings: tuple[str, ...] = ()
     again: bool = False
+    name: str = ''
 
 
 @dataclass(eq=False, repr=False)

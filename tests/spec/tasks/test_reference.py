@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from jedi_client.cli.task import app
 from typer.testing import CliRunner
 
@@ -36,6 +37,7 @@ def test_the_schema_describes_every_key() -> None:
     assert found["$defs"]["InputItem"]["properties"]["ratio"]["description"]
 
 
+@pytest.mark.usefixtures("service")
 def test_both_are_told() -> None:
     runner = CliRunner()
     assert json.loads(runner.invoke(app, ["schema"]).stdout) == schema()

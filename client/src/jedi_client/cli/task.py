@@ -130,8 +130,7 @@ def submit(
         return
     ids = [{"jedi_task_id": one.jedi_task_id, "status": one.status} for one in done]
     sentences = "\n".join(map(_submitted, done))
-    show(ids if len(ids) > 1 or len(files) > 1 else ids[0], as_json,
-         lambda: typer.echo(sentences))  # fmt: skip
+    show(ids if done[0].name else ids[0], as_json, lambda: typer.echo(sentences))
 
 
 def _format(file: Path, text: str) -> str:
