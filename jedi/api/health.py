@@ -42,7 +42,7 @@ class Question(Generic[Answer]):
 
 
 def readiness(engine: Engine) -> Question[None]:
-    """Whether the database answers, and has the schema of this release."""
+    """Check that the database answers, and has the schema of this release."""
     wanted = migrate.head()
 
     def ask() -> None:

@@ -248,8 +248,8 @@ def _gauges(name: str, meaning: str, labels: Iterable[str], found: Mapping[Any, 
 
 
 def is_local(request: Request) -> bool:
-    """Whether the caller is on this machine: at the unix socket or the loopback interface, and no
-    proxy that speaks for somebody else."""
+    """Return True if the caller is on this machine: at the unix socket or the loopback
+    interface, and no proxy that speaks for somebody else."""
     if request.client is None or {"forwarded", "x-forwarded-for"} & {*request.headers.keys()}:
         return False
     host = request.client.host

@@ -280,7 +280,7 @@ def _query(operation: Operation, request: Request) -> dict[str, Any]:
 
 
 def is_list(annotation: Any) -> bool:
-    """Whether an argument takes a list, or nothing."""
+    """Return True if an argument takes a list, or nothing."""
     origin = get_origin(annotation)
     if origin in (Union, types.UnionType) or hasattr(annotation, "__metadata__"):
         return any(is_list(one) for one in get_args(annotation)[: None if origin else 1])

@@ -51,7 +51,7 @@ def bad_token(sentence: str) -> Forbidden:
 
 
 def is_on(knobs: OidcKnobs) -> bool:
-    """Whether the service takes tokens of a provider."""
+    """Return True if the service takes tokens of a provider."""
     return bool(knobs.issuer and knobs.audience)
 
 
@@ -73,7 +73,7 @@ def login_facts(knobs: OidcKnobs) -> LoginFacts:
 
 
 def is_private(url: str) -> bool:
-    """Whether nobody on the way can change an answer of this URL: https, or this host."""
+    """Return True if nobody on the way can change an answer of this URL: https, or this host."""
     try:
         parts = urlsplit(url)
         local = parts.hostname in ("127.0.0.1", "::1", "localhost")
@@ -191,7 +191,7 @@ def _scope(claims: Mapping[str, Any]) -> Scope:
 
 
 def is_admitted(tx: Connection, person: Person) -> bool:
-    """Whether nothing is to be written for this request of a person. Forbidden."""
+    """Return True if nothing is to be written for this request of a person. Forbidden."""
     known = identities.find(tx, person.user_name)
     if known.subject is None:
         return False
