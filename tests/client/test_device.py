@@ -45,7 +45,7 @@ def test_polling_obeys_the_provider(provider: TestIssuer) -> None:
     provider.said = ["authorization_pending", "slow_down", "authorization_pending"]
     profile = log_in(provider, waits)
     assert waits == [2, 2, 7, 7]
-    assert provider.asked_for[0]["resource"] == AUDIENCE
+    assert [asked["resource"] for asked in provider.asked_for] == [AUDIENCE] * 5
     assert profile.token and profile.session and profile.session.refresh_token == "refresh-5"
 
 

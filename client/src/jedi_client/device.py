@@ -46,17 +46,18 @@ def log_in(
     page = begun.get("verification_uri_complete") or begun["verification_uri"]
     show(str(page), str(begun["user_code"]))
     place = _endpoint(found, "token_endpoint")
-    token = _poll(place, facts["client_id"], begun, profile.ca, wait)
+    token = _poll(place, asked, begun, profile.ca, wait)
     session = Session(name, place, facts["client_id"], None, 0.0, asked.get("resource"))
     return _with(profile, session, token)
 
 
 def _poll(
-    place: str, client_id: str, begun: Mapping[str, Any], ca: str | None,
+    place: str, begun_with: Mapping[str, str], begun: Mapping[str, Any], ca: str | None,
     wait: Callable[[float], None],
 ) -> dict[str, Any]:  # fmt: skip
     """Ask for the token until the user has decided."""
-    asked = {"grant_type": _GRANT, "device_code": begun["device_code"], "client_id": client_id}
+    kept = {name: one for name, one in begun_with.items() if name != "scope"}
+    asked = {**kept, "grant_type": _GRANT, "device_code": begun["device_code"]}
     interval, left = float(begun.get("interval") or 5), float(begun["expires_in"])
     while left > 0:
         wait(interval)
