@@ -15,7 +15,15 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from jedi.api.rates import TooManyCalls
-from jedi.core.errors import BadInput, Forbidden, JediError, NotFound, Refused, Unreachable
+from jedi.core.errors import (
+    BadInput,
+    Forbidden,
+    JediError,
+    NotFound,
+    Refused,
+    Unreachable,
+    VersionTooOld,
+)
 
 
 class TooLarge(JediError):
@@ -35,6 +43,7 @@ _STATUS = {
     Forbidden: 403,
     NotFound: 404,
     Refused: 409,
+    VersionTooOld: 410,
     TooLarge: 413,
     TooManyCalls: 429,
     Unreachable: 503,

@@ -15,7 +15,7 @@ from jedi.api.bodies import refuse
 from jedi.api.connections import UNIX
 from jedi.api.issuer import Issuer
 from jedi.core import clock
-from jedi.core.errors import Forbidden, JediError
+from jedi.core.errors import Forbidden, JediError, Unreachable
 from jedi.core.knob_values import OidcKnobs
 from jedi.core.settings import account_name
 from jedi.service import access, oidc
@@ -36,21 +36,36 @@ class CallerAuthentication:
         self._issuer = Issuer("", log)
 
     async def __call__(self, request: Request) -> KnownCaller:
-        """The caller. Forbidden, the body unread. A token comes before the peer's account."""
-        header = request.headers.get("authorization")
-        found = _BEARER.fullmatch(header or "")
+        """The caller. Forbidden, the body unread."""
         try:
-            if found and found[1].count(".") == 2:
-                return await self._by_provider(found[1])
-            if found:
-                return await to_thread.run_sync(self._by_token, found[1])
-            if header is None and request.client and request.client.host == UNIX:
-                return await to_thread.run_sync(_by_account, request.client.port)
-            raise Forbidden(
-                "Say who you are: Authorization: Bearer TOKEN (jedi-task login).", code="no_token"
-            )
+            return await self._identify(request)
         except JediError as error:
             await refuse(request, error)
+
+    async def still_knows(self, request: Request) -> bool:
+        """Whether the caller of a request that goes on would be let in again; a provider that does
+        not answer changes nothing."""
+        try:
+            await self._identify(request)
+        except Unreachable:
+            return True
+        except JediError:
+            return False
+        return True
+
+    async def _identify(self, request: Request) -> KnownCaller:
+        """A token comes before the peer's account."""
+        header = request.headers.get("authorization")
+        found = _BEARER.fullmatch(header or "")
+        if found and found[1].count(".") == 2:
+            return await self._by_provider(found[1])
+        if found:
+            return await to_thread.run_sync(self._by_token, found[1])
+        if header is None and request.client and request.client.host == UNIX:
+            return await to_thread.run_sync(_by_account, request.client.port)
+        raise Forbidden(
+            "Say who you are: Authorization: Bearer TOKEN (jedi-task login).", code="no_token"
+        )
 
     def _by_token(self, token: str) -> KnownCaller:
         with at_once(self._engine) as tx:

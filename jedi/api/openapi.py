@@ -19,6 +19,7 @@ _SAID = {
     403: "The caller may not do this (forbidden, not_operator, scope_too_small, not_a_pilot, …)",
     404: "There is none (not_found, sandbox_missing)",
     409: "The present state does not allow it (wrong_status, request_id_taken, key_reused, …)",
+    410: "The version is too old: list again (version_too_old)",
     413: "The request is longer than its route takes (http_413)",
     422: "The request has mistakes; the first hundred are in facts.problems (bad_input)",
     429: "The caller asks too often; Retry-After says when to come back (too_many_calls)",
@@ -103,12 +104,20 @@ def describe_operation(operation: Operation) -> dict[str, Any]:
     kind = "application/octet-stream" if operation.streams else "application/json"
     answer = {"type": "string", "format": "binary"} if operation.streams else answer
     statuses = (*ALWAYS, *KNOWN, *SENT, *RATED, 404, *(_CHANGES if operation.changes else ()))
+    if operation.streams_events:
+        kind, answer = "text/event-stream", {"type": "string", "x-data": answer}
+        statuses = (*statuses, 410)
+        more["parameters"].append(
+            {"name": "Last-Event-ID", "in": "header", "required": False,
+             "description": "the version to resume from; it comes before `since`",
+             "schema": {"type": "string"}}
+        )  # fmt: skip
     error = {"application/problem+json": {"schema": {"$ref": _REF.format(model="Error")}}}
     responses: dict[int | str, Any] = {
         200: {"description": "The answer", "content": {kind: {"schema": answer}}},
         **{one: {"description": _SAID[one], "content": error} for one in sorted(statuses)},
     }
-    if reads:
+    if reads and not operation.streams_events:
         responses[304] = {"description": "Unchanged since the ETag of If-None-Match"}
     return {
         **more,

@@ -27,10 +27,11 @@ from jedi.api.bodies import Bodies, problems_of, read, refuse
 from jedi.api.identity import CallerAuthentication
 from jedi.api.knobs import CurrentKnobs
 from jedi.api.rates import Rates, TooManyCalls
+from jedi.api.watching import Watchers
 from jedi.core.errors import BadInput, JediError, Problem
 from jedi.host.home import Home
 from jedi.service.operations.all_operations import OPERATIONS
-from jedi.service.operations.table import Call, FileContent, KnownCaller, Operation
+from jedi.service.operations.table import Call, EventStream, FileContent, KnownCaller, Operation
 from jedi.taskbuffer.db.engine import name_transaction
 from jedi.taskbuffer.users import audit
 
@@ -59,10 +60,11 @@ def add_operations(
     """Add a route for each operation."""
     let_in = _entrance(authentication, Rates(), knobs)
     bodies, uploads, home = Bodies(), Bodies(UPLOADS_MAX), Home(world.settings.home)
+    app.state.watchers = watchers = Watchers(world, authentication)
     for one in OPERATIONS:
         app.add_api_route(
             one.path,
-            _endpoint(one, world, home, let_in, uploads if one.raw else bodies),
+            _endpoint(one, world, home, let_in, uploads if one.raw else bodies, watchers),
             methods=[one.method],
             name=one.name,
             response_model=None,
@@ -88,7 +90,12 @@ def _entrance(authentication: CallerAuthentication, rates: Rates, knobs: Current
 
 
 def _endpoint(
-    operation: Operation, world: World, home: Home, let_in: LetIn, bodies: Bodies
+    operation: Operation,
+    world: World,
+    home: Home,
+    let_in: LetIn,
+    bodies: Bodies,
+    watchers: Watchers,
 ) -> Callable[[Request], Any]:
     async def endpoint(request: Request) -> Response:
         caller = await let_in(request)
@@ -97,6 +104,8 @@ def _endpoint(
             answer = await to_thread.run_sync(
                 _run, operation, world, home, caller, origin, request, body
             )
+        if isinstance(answer, EventStream):
+            return watchers.respond(operation, answer, request, {})
         return _respond(request, operation, answer)
 
     return endpoint
@@ -124,17 +133,21 @@ def _run(
     origin: Origin,
     request: Request,
     body: bytearray,
-) -> bytes | FileContent:
-    """The answer in JSON, or a file; its transaction is committed."""
+) -> bytes | FileContent | EventStream:
+    """The answer in JSON, a file or a stream; its transaction is committed."""
     arguments = read_arguments(operation, request, body)
+    if operation.streams_events and (last := request.headers.get("last-event-id")):
+        arguments["since"] = last  # a browser repeats the URL of its first request
     if operation.changes:
         return _change(operation, world, home, caller, origin, arguments)
     with world.engine.connect() as connection:
         tx = connection.execution_options(postgresql_readonly=True)
         _name(tx, origin)
         call = Call(tx, caller, home)
-        return operation(call, **arguments) if operation.streams else (
-            _answer(operation, call, arguments))  # fmt: skip
+        if operation.streams or operation.streams_events:
+            found: FileContent | EventStream = operation(call, **arguments)
+            return found
+        return _answer(operation, call, arguments)
 
 
 def _change(

@@ -12,6 +12,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
@@ -68,7 +69,7 @@ def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
         lifespan="off",
         timeout_graceful_shutdown=_GRACE_S,
     )
-    server = _Server(config)
+    server = Server(config)
     for number in (signal.SIGTERM, signal.SIGINT):
         # uvicorn gives a signal that ended it on to whoever handled it before: not to the default
         signal.signal(number, server.handle_exit)
@@ -77,8 +78,9 @@ def serve(settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
     server.run(sockets=[Listener.behind(gate, listener) for listener in listeners])
 
 
-class _Server(uvicorn.Server):
-    """Speaks TLS behind TCP alone: the kernel itself vouches for the peers of a unix socket."""
+class Server(uvicorn.Server):
+    """Speaks TLS behind TCP alone: the kernel itself vouches for the peers of a unix socket. Ends
+    the application's streams before it waits for connections."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         given, secure = sockets or [], self.config.ssl
@@ -89,6 +91,11 @@ class _Server(uvicorn.Server):
                                    if (one.family != socket.AF_UNIX) is behind_tcp])  # fmt: skip
             servers += self.servers
         self.servers = servers
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        app: Any = self.config.app
+        app.state.watchers.close()
+        await super().shutdown(sockets)
 
 
 def _bounds(knobs: Knobs) -> PeerLimits:

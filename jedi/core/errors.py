@@ -11,6 +11,7 @@ from jedi_client.errors import (
     Problem,
     Refused,
     Unreachable,
+    VersionTooOld,
 )
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Problem",
     "Refused",
     "Unreachable",
+    "VersionTooOld",
 ]
 
 

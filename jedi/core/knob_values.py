@@ -46,6 +46,7 @@ class ApiKnobs:
     metrics_open: str
     peer_connections: int
     socket_group: str
+    watch_poll_s: float
 
 
 @dataclass(frozen=True, slots=True)

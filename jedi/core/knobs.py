@@ -426,6 +426,8 @@ _DECLARED = [
           "waiting longest", least=1),
     _knob("api.headers_s", "s", 10.0, "time-out for the headers of a request", least=0.1),
     _knob("api.body_s", "s", 60.0, "time-out for the body of a request", least=0.1),
+    _knob("api.watch_poll_s", "s", 0.5, "shortest interval between looks for changes of watched "
+          "tasks", least=0.1),
     _knob("api.calls_per_s", "calls/s", 200.0, "most calls of one caller in the long run, in each "
           "service; pilots have no such limit; 0: nobody has", least=0),
     _knob("api.calls_burst", "calls", 1_000, "most calls of one caller at once", least=1),

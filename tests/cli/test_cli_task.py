@@ -17,9 +17,12 @@ import termios
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from jedi_client.cli import task
 from jedi_client.cli.task_common import statuses, task_ids
 from sqlalchemy import Connection, Engine, text
@@ -417,16 +420,21 @@ def test_time_out_is_exit_code_4(run: Run, made: Made) -> None:
     assert (answer.code, str(made.task) in answer.err) == (4, True)
 
 
+@pytest.mark.parametrize("way", ["stream", "poll"])
 def test_watch_tells_each_change_until_the_end(
-    run: Run, made: Made, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    run: Run, made: Made, engine: Engine, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
+    """Each line that is printed is followed by the next change."""
     path = iter(["pending", "running", "prepared", "done"])
+    echo = typer.echo
 
-    def step(_seconds: float) -> None:
+    def step(*arguments: Any, **options: Any) -> None:
+        echo(*arguments, **options)
         with engine.begin() as tx:
-            to(tx, made.task, next(path))
+            to(tx, made.task, *islice(path, 1))
 
-    monkeypatch.setattr("time.sleep", step)
+    monkeypatch.setenv("JEDI_WATCH", way)
+    monkeypatch.setattr("typer.echo", step)
     answer = run("watch")  # all that are at work
     told = [line.split(": ")[1].split(",")[0] for line in answer.out.splitlines()]
     assert (answer.code, told) == (0, ["running", "pending", "running", "prepared", "done"])
@@ -438,6 +446,7 @@ def test_watch_tells_why_a_task_waits_and_how_long_it_takes(
 ) -> None:
     """While scouting the total is that of all files, not of those that scouts take: 6, of which
     2 are through (the rate of a task: tests/cli/test_layout.py)."""
+    monkeypatch.setenv("JEDI_WATCH", "poll")  # it sleeps, and that is when things happen
     with engine.begin() as tx:
         tx.execute(text("UPDATE jedi_datasets SET nfilestobeused = nfilesused "
                         "WHERE type = 'input' AND masterid IS NULL"))  # fmt: skip

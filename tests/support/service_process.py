@@ -18,7 +18,7 @@ from sqlalchemy import Engine
 from jedi.agent.base import World
 from jedi.api.app import create_app
 from jedi.api.connections import ConnectionLimits, Listener, PeerLimits, protocol
-from jedi.api.server import listen_unix
+from jedi.api.server import Server, listen_unix
 from jedi.core.settings import Settings
 from jedi.ddm import factory
 from jedi.host.home import Home
@@ -54,7 +54,7 @@ def served(world: World) -> Iterator[None]:
         log_level="critical", access_log=False, proxy_headers=False, lifespan="off",
         timeout_graceful_shutdown=1,
     )  # fmt: skip
-    server = uvicorn.Server(config)
+    server = Server(config)
     listener = Listener.behind(limits, listen_unix(home.api_socket))
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()

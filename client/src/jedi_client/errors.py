@@ -38,6 +38,12 @@ class Refused(JediError):
     code = "refused"
 
 
+class VersionTooOld(JediError):
+    """The changes since a version can't be given: list again."""
+
+    code = "version_too_old"
+
+
 class Unreachable(JediError):
     """A service that this process needs does not answer."""
 

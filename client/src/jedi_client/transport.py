@@ -13,10 +13,11 @@ import secrets
 import socket
 import ssl
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from jedi_client.errors import (
@@ -27,6 +28,7 @@ from jedi_client.errors import (
     Problem,
     Refused,
     Unreachable,
+    VersionTooOld,
 )
 from jedi_client.profiles import Profile
 from jedi_client.typed import typed
@@ -35,11 +37,15 @@ ANSWER_S = 120.0
 PATIENCE_S = 60
 """Longest wait of a caller who asks more often than the service lets him."""
 
+SILENCE_S = 45.0
+"""Seconds of silence after which a stream counts as broken; the service speaks every 15 s."""
+
 PIECE = 2**18
 """Bytes read at a time."""
 
 _KINDS: Mapping[int, type[JediError]] = {
-    401: Forbidden, 403: Forbidden, 404: NotFound, 409: Refused, 503: Unreachable,
+    401: Forbidden, 403: Forbidden, 404: NotFound, 409: Refused, 410: VersionTooOld,
+    503: Unreachable,
 }  # fmt: skip
 _LOST = (http.client.HTTPException, ConnectionError, TimeoutError, OSError)
 
@@ -47,6 +53,14 @@ Response = AbstractContextManager[http.client.HTTPResponse]
 """A response that is read within a `with` block."""
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Event(Generic[T]):
+    """An event of a stream, with the version to resume from; None: it has none, or no data."""
+
+    version: str | None
+    data: T | None
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -84,10 +98,12 @@ class _PinnedConnection(http.client.HTTPSConnection):
 
 
 class Transport:
-    """A connection to a service, opened by the first request."""
+    """A connection to a service, opened by the first request. `until`: the time, of the monotonic
+    clock, at which its streams end."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, until: float | None = None) -> None:
         self.profile = profile
+        self._until = until
         self._connection: http.client.HTTPConnection | None = None
 
     def __enter__(self) -> Self:
@@ -116,9 +132,8 @@ class Transport:
         if data is not None:
             body, headers = data, {"Content-Type": "application/octet-stream"}
         elif method == "GET":
-            query = urlencode({key: _in_query(value) for key, value in given.items()}, doseq=True)
             body, headers = b"", {}
-            place = f"{place}?{query}" if query else place
+            place = _with_query(place, given)
         else:
             body = json.dumps(given).encode()
             headers = {"Content-Type": "application/json", "Idempotency-Key": secrets.token_hex(16)}
@@ -131,6 +146,36 @@ class Transport:
     ) -> Response:
         """The content of a file, to be read within a `with` block."""
         return self.request("GET", _place(path, names), None, headers)
+
+    def events(
+        self, path: str, names: Mapping[str, object], arguments: Mapping[str, Any],
+        kind: type[T] | Any,
+    ) -> Iterator[Event[T]]:  # fmt: skip
+        """The server-sent events of a stream until it ends, on a connection of its own; a comment
+        is an event without data. Any JediError that the service answers; Unreachable, if the
+        connection breaks."""
+        place = _with_query(_place(path, names), arguments)
+        headers = {"Accept": "text/event-stream"}
+        with (
+            Transport(self.profile) as own,
+            own.request("GET", place, None, headers) as lines,
+        ):
+            if "text/event-stream" not in (lines.getheader("Content-Type") or ""):
+                raise JediError(f"{self.profile.url} has no stream at {path}.", code="no_stream")
+            try:
+                own._expect(self._until)
+                for event in _events(lines, kind):
+                    yield event
+                    own._expect(self._until)
+            except _LOST as error:
+                if self._until is None or time.monotonic() < self._until:
+                    raise self._away(error) from error
+
+    def _expect(self, until: float | None) -> None:
+        """Wait for the next event until then, or as long as the service may be silent."""
+        left_s = SILENCE_S if until is None else min(SILENCE_S, until - time.monotonic())
+        if self._connection and self._connection.sock:
+            self._connection.sock.settimeout(max(left_s, 0.001))
 
     @contextmanager
     def request(
@@ -219,6 +264,33 @@ class Transport:
 
 def _place(path: str, names: Mapping[str, object]) -> str:
     return path.format(**{key: quote(str(one), safe="") for key, one in names.items()})
+
+
+def _with_query(place: str, arguments: Mapping[str, Any]) -> str:
+    given = {key: _in_query(value) for key, value in arguments.items() if value is not None}
+    return f"{place}?{urlencode(given, doseq=True)}" if given else place
+
+
+def _events(lines: Iterable[bytes], kind: Any) -> Iterator[Event[Any]]:
+    """The events of a stream; see EventSource in the HTML standard."""
+    version: str | None = None
+    data: list[str] = []
+    begun = False
+    for raw in lines:
+        line = raw.decode().rstrip("\r\n")
+        if not line:
+            if begun:
+                found = typed(kind, json.loads("\n".join(data))) if data else None
+                yield Event(version, found)
+            data, begun = [], False
+            continue
+        begun = True
+        name, _, value = line.partition(":")
+        match name:
+            case "id":
+                version = value.removeprefix(" ")
+            case "data":
+                data.append(value.removeprefix(" "))
 
 
 def _in_query(value: Any) -> Any:

@@ -25,6 +25,8 @@ from jedi.ddm import factory
 from jedi.ddm.interface import DDM
 from jedi.host.home import Home
 from jedi.service import steering
+from jedi.service.waiting import Watched
+from jedi.service.watching import Selection, Version
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import users
 
@@ -108,6 +110,15 @@ class FileContent:
     adler32: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class EventStream:
+    """An answer that is a stream of server-sent events: the tasks that it follows, and the version
+    that its reader has. Each event is a list of Watched."""
+
+    selection: Selection
+    since: Version | None
+
+
 @dataclass(frozen=True)
 class Operation:
     """A row of the table. `changes`: it writes, and the audit notes it; `raw`: its argument `data`
@@ -155,10 +166,20 @@ class Operation:
         """Return True if the answer is the content of a file."""
         return self.hints["return"] is FileContent
 
+    @property
+    def streams_events(self) -> bool:
+        """Whether the answer is a stream of server-sent events."""
+        return self.hints["return"] is EventStream
+
+    @cached_property
+    def answer_type(self) -> Any:
+        """The type of the answer; of a stream, that of the data of an event."""
+        return list[Watched] if self.streams_events else self.hints["return"]
+
     @cached_property
     def answer(self) -> TypeAdapter[Any]:
         """The type of the answer."""
-        return TypeAdapter(self.hints["return"])
+        return TypeAdapter(self.answer_type)
 
     @property
     def summary(self) -> str:

@@ -8,15 +8,16 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from jedi.core.errors import BadInput, JediError
+from jedi.core.errors import BadInput, JediError, Problem
 from jedi.core.states import JOB, TASK_STATES
-from jedi.service import cleaning, commands, priorities, tasks, waiting
+from jedi.service import cleaning, commands, priorities, tasks, waiting, watching
 from jedi.service import why as reasons
 from jedi.service.operations.table import (
     ANYBODY,
     OWNER,
     OWNER_OR_PRODUCTION,
     Call,
+    EventStream,
     must_be_known,
     operation,
 )
@@ -111,6 +112,32 @@ def schema(call: Call) -> dict[str, Any]:
 def look(call: Call, jedi_task_ids: ManyTasks) -> list[waiting.Watched]:
     """Show tasks at a glance, each with whether waiting for it is over."""
     return waiting.look(call.tx, jedi_task_ids)
+
+
+@operation("task.watch", "GET", "/v1/tasks/watch", ANYBODY)
+def watch(
+    call: Call,
+    jedi_task_ids: ManyTasks | None = None,
+    everybody: bool = False,
+    since: str | None = None,
+) -> EventStream:
+    """Stream changes of tasks as server-sent events: of these tasks, else of the caller's active
+    ones, or of everybody's. The first event has all of them; `since`: only those that changed after
+    the version in the `id` of an earlier event, as does the header `Last-Event-ID`."""
+    if jedi_task_ids is not None and everybody:
+        rule = "can't be combined with jedi_task_ids"
+        raise BadInput([Problem("everybody", everybody, rule, "Leave one of them out")])
+    selection = watching.Selection(
+        None if jedi_task_ids is None else frozenset(jedi_task_ids),
+        None if everybody or jedi_task_ids is not None else call.who,
+    )
+    if since is None:
+        if jedi_task_ids:
+            waiting.look(call.tx, jedi_task_ids)
+        return EventStream(selection, None)
+    version = watching.read_version(since)
+    watching.must_be_kept(call.tx, version, selection)
+    return EventStream(selection, version)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ ELSE t.rules ->> 'target_events_per_job' IS NOT NULL
 """
 """`SplitRules.by_events` in SQL: rows of the input are ranges of events."""
 _MASTER = "masterid IS NULL AND type IN ('input', 'pseudo_input')"
-_TASK = f"""
+SUMMARY = f"""
 SELECT t.jeditaskid AS jedi_task_id, t.taskname AS task_name, t.username AS user_name, t.status,
   t.prodsourcelabel AS prod_source_label, t.currentpriority AS priority, t.attemptnr AS attempt_nr,
   t.reason_code, t.errordialog AS reason, t.creationdate AS creation_date,
@@ -49,7 +49,7 @@ LATERAL (
   FROM jedi_datasets WHERE jeditaskid = t.jeditaskid AND {_MASTER}) d
 """
 _FIND = f"""
-{_TASK} WHERE (CAST(:user_name AS text) IS NULL OR t.username = :user_name)
+{SUMMARY} WHERE (CAST(:user_name AS text) IS NULL OR t.username = :user_name)
   AND (CAST(:name AS text) IS NULL OR t.taskname LIKE :name)
   AND (CAST(:statuses AS text[]) IS NULL OR t.status = ANY(:statuses))
   AND (CAST(:ids AS bigint[]) IS NULL OR t.jeditaskid = ANY(:ids))

@@ -18,7 +18,7 @@ from jedi_client.cli.layout import GAP, TASKS
 from jedi_client.cli.pace import Pace
 from jedi_client.cli.task_common import AnyTaskIds, TaskIds
 from jedi_client.errors import JediError
-from jedi_client.statuses import FAULTS, TASK_FINAL, TASK_SETTLED, TASK_STATUSES
+from jedi_client.statuses import FAULTS, TASK_FINAL
 from jedi_client.terminal import harmless
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from jedi_client.models import TaskSummary
     from jedi_client.operations import Client
 
-POLL_S = 0.5
 MOST_WATCHED = 1_000
 HELD = ("pending", "throttled", "paused", "staging", "exhausted")
 """Statuses in which a task waits for something."""
@@ -78,29 +77,34 @@ def wait(
 
 
 def _at_work(jedi: Client) -> list[int]:
-    statuses = [status for status in TASK_STATUSES if status not in TASK_SETTLED]
-    return sorted(t.jedi_task_id for t in jedi.task_list(status=statuses, limit=MOST_WATCHED))
+    from jedi_client.watching import ACTIVE
+
+    return sorted(t.jedi_task_id for t in jedi.task_list(status=ACTIVE, limit=MOST_WATCHED))
 
 
 def _follow(
     jedi: Client, ids: list[int], timeout_s: float | None
 ) -> Iterator[Sequence[TaskSummary]]:
-    """The tasks as they are, again and again until all are settled."""
+    """The tasks as they are, again at each change until all are settled."""
+    from jedi_client.watching import watch_tasks
+
     end = None if timeout_s is None else time.monotonic() + timeout_s
-    while True:
-        found = jedi.task_look(jedi_task_ids=ids) if ids else []
-        yield [one.task for one in found]
-        open_ids = [one.task.jedi_task_id for one in found if not one.settled]
-        if not open_ids:
+    found = {one.task.jedi_task_id: one for one in jedi.task_look(jedi_task_ids=ids)} if ids else {}
+    yield [one.task for one in found.values()]
+    if all(one.settled for one in found.values()):
+        return
+    left_s = None if end is None else end - time.monotonic()
+    for changes in watch_tasks(jedi, ids, timeout_s=left_s):
+        found |= {one.task.jedi_task_id: one for one in changes}
+        yield [one.task for one in found.values()]
+        if all(one.settled for one in found.values()):
             return
-        left = POLL_S if end is None else end - time.monotonic()
-        if left <= 0:
-            raise JediError(
-                f"Tasks not ended after {timeout_s:g} s: {', '.join(map(str, open_ids))}.",
-                code="timeout",
-                jedi_task_ids=open_ids,
-            )
-        time.sleep(min(POLL_S, left))
+    open_ids = [number for number, one in found.items() if not one.settled]
+    raise JediError(
+        f"Tasks not ended after {timeout_s:g} s: {', '.join(map(str, open_ids))}.",
+        code="timeout",
+        jedi_task_ids=open_ids,
+    )
 
 
 def _lines(
