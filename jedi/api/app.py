@@ -124,7 +124,7 @@ def _pilots(app: FastAPI, world: World, door: PilotAuthentication, fresh: Curren
     once, first_waiting = partial(at_once, world.engine), FirstWaiting()
     sent = (*ALWAYS, *KNOWN, *SENT)
 
-    @app.post("/v1/pilot/acquire", name="pilot.acquire", **says(*sent, 409, body=AcquireRequest))
+    @app.post("/v1/pilot/acquire", name="pilot acquire", **says(*sent, 409, body=AcquireRequest))
     async def acquire(request: Request) -> Response:
         def give(caller: Caller, asked: AcquireRequest) -> Answer:
             who = caller.confirm_in(world.engine)
@@ -137,7 +137,7 @@ def _pilots(app: FastAPI, world: World, door: PilotAuthentication, fresh: Curren
 
         return await door.answer(request, AcquireRequest, ACQUIRE_MAX, give)
 
-    @app.post("/v1/pilot/report", name="pilot.report", **says(*sent, body=Reports))
+    @app.post("/v1/pilot/report", name="pilot report", **says(*sent, body=Reports))
     async def report(request: Request) -> Response:
         def note(caller: Caller, said: Reports) -> Answer:
             with world.engine.begin() as tx:  # all of it or nothing
@@ -145,7 +145,7 @@ def _pilots(app: FastAPI, world: World, door: PilotAuthentication, fresh: Curren
 
         return await door.answer(request, Reports, BODY_MAX, note)
 
-    @app.post("/v1/pilot/heartbeat", name="pilot.heartbeat", **says(*sent, body=Beats))
+    @app.post("/v1/pilot/heartbeat", name="pilot heartbeat", **says(*sent, body=Beats))
     async def heartbeat(request: Request) -> Response:
         def note(caller: Caller, said: Beats) -> Answer:
             with once() as tx:
@@ -153,7 +153,7 @@ def _pilots(app: FastAPI, world: World, door: PilotAuthentication, fresh: Curren
 
         return await door.answer(request, Beats, HEARTBEAT_MAX, note)
 
-    @app.post("/v1/pilot/log", name="pilot.log", **says(*sent, body=LogEntries))
+    @app.post("/v1/pilot/log", name="pilot log", **says(*sent, body=LogEntries))
     async def log(request: Request) -> Response:
         def keep(caller: Caller, said: LogEntries) -> Answer:
             with once() as tx:
@@ -161,7 +161,7 @@ def _pilots(app: FastAPI, world: World, door: PilotAuthentication, fresh: Curren
 
         return await door.answer(request, LogEntries, BODY_MAX, keep)
 
-    @app.get("/v1/sandbox/{sha256}", name="pilot.sandbox", **says(*ALWAYS, *KNOWN, 404))
+    @app.get("/v1/sandbox/{sha256}", name="pilot sandbox", **says(*ALWAYS, *KNOWN, 404))
     async def sandbox(request: Request, sha256: str) -> Response:
         caller = await door.who(request)
 

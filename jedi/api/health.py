@@ -22,7 +22,7 @@ ANSWER_S = 5.0
 Answer = TypeVar("Answer")
 
 
-class Question(Generic[Answer]):
+class SharedQuestion(Generic[Answer]):
     """Asks in a thread that nothing else uses, once for all that want to know."""
 
     def __init__(self, ask: Callable[[], Answer], answer_s: float = ANSWER_S) -> None:
@@ -41,7 +41,7 @@ class Question(Generic[Answer]):
         return await self._asking
 
 
-def readiness(engine: Engine) -> Question[None]:
+def readiness(engine: Engine) -> SharedQuestion[None]:
     """Check that the database answers, and has the schema of this release."""
     wanted = migrate.head()
 
@@ -57,4 +57,4 @@ def readiness(engine: Engine) -> Question[None]:
                 wanted=wanted,
             )
 
-    return Question(ask)
+    return SharedQuestion(ask)

@@ -26,7 +26,7 @@ from starlette.responses import Response
 import jedi
 from jedi.agent.registry import AGENTS
 from jedi.api.connections import UNIX
-from jedi.api.health import Question
+from jedi.api.health import SharedQuestion
 from jedi.core import clock
 from jedi.core.errors import JediError
 from jedi.core.states import JOB, TASK
@@ -66,7 +66,7 @@ class BoundedLabels:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnsweredRequest:
     """A request and its answer, for the figures; `streamed`: the answer lasts as long as its reader
     stays."""
 
@@ -108,11 +108,11 @@ class Metrics:
         self._database = _Database()
         registry.register(self._database)
         self._codes = BoundedLabels(CODES_MOST)
-        self._ask = Question(lambda: _load(engine))
+        self._ask = SharedQuestion(lambda: _load(engine))
         self._until = 0.0
         time_statements(engine, statements.observe)
 
-    def note(self, one: Answered) -> None:
+    def note(self, one: AnsweredRequest) -> None:
         """Count a request."""
         self._requests.labels(one.operation, str(one.status)).inc()
         self._sent.inc(one.sent)

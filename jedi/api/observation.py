@@ -9,7 +9,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jedi.api.knobs import CurrentKnobs
-from jedi.api.metrics import Answered, Metrics
+from jedi.api.metrics import AnsweredRequest, Metrics
 from jedi.core import clock
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -45,7 +45,7 @@ class Observation:
         code = state.get("code") or ("internal" if seen.status == 500 else None)
         operation = getattr(route, "name", UNKNOWN)
         self._metrics.note(
-            Answered(operation, seen.status, seconds, seen.length, code, seen.streamed)
+            AnsweredRequest(operation, seen.status, seconds, seen.length, code, seen.streamed)
         )
         if self._knobs().api.access_log == "off":
             return

@@ -22,7 +22,7 @@ from jedi.service import watching
 from jedi.service.operations.table import EventStream, Operation
 from jedi.service.waiting import Watched
 from jedi.service.watching import Change, LogBound, Version
-from jedi.taskbuffer.reports.changes import Mark, Question
+from jedi.taskbuffer.reports.changes import ChangeQuestion, Mark
 
 HEARTBEAT_S = 15.0
 """Seconds of silence after which a stream sends a comment."""
@@ -171,7 +171,7 @@ class Watchers:
             self._whole_at = clock.monotonic() + WHOLE_S
         self._known |= {c.watched.task.jedi_task_id: c.watched for c in found}
 
-    def _question(self, served: Sequence[Watcher], whole: bool) -> Question:
+    def _question(self, served: Sequence[Watcher], whole: bool) -> ChangeQuestion:
         selections = [one.selection for one in served]
         active = any(one.ids is None for one in selections)
         ids = set().union(*(one.ids or () for one in selections))
@@ -181,7 +181,7 @@ class Watchers:
         fresh = [one.selection for one in served if one.joining and one.version is None]
         return watching.question_of(ids, fresh, active, since, whole)
 
-    def _ask(self, question: Question) -> tuple[Mark, list[Change]]:
+    def _ask(self, question: ChangeQuestion) -> tuple[Mark, list[Change]]:
         unit_s = self._world.knobs.throttle.unit_s
         with self._world.engine.connect() as connection:
             tx = connection.execution_options(postgresql_readonly=True)

@@ -14,7 +14,7 @@ from jedi.core import states
 from jedi.core.errors import BadInput, Problem, VersionTooOld
 from jedi.service.waiting import SETTLED, Watched
 from jedi.taskbuffer.reports import changes
-from jedi.taskbuffer.reports.changes import Mark, Question
+from jedi.taskbuffer.reports.changes import ChangeQuestion, Mark
 
 KEPT_S = 3_600
 """Seconds for which a version can be resumed from."""
@@ -41,7 +41,7 @@ class Version(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class TaskSelection:
     """Tasks that somebody watches: `ids`; without them all active ones, of user `user_name` if it
     is set."""
 
@@ -65,7 +65,7 @@ def read_version(text: str) -> Version:
     return Version(history, int(bound), None if log_id == "x" else int(log_id), int(time))
 
 
-def must_be_kept(tx: Connection, since: Version, selection: Selection) -> None:
+def must_be_kept(tx: Connection, since: Version, selection: TaskSelection) -> None:
     """VersionTooOld: the changes since a version can't be given."""
     now = changes.mark(tx)
     if (
@@ -105,7 +105,7 @@ class Change(NamedTuple):
     newer: bool
 
 
-def look(tx: Connection, question: Question, unit_s: float) -> tuple[Mark, list[Change]]:
+def look(tx: Connection, question: ChangeQuestion, unit_s: float) -> tuple[Mark, list[Change]]:
     """Tasks with the mark of the same snapshot, by one statement."""
     mark, found = changes.changed(tx, question, ACTIVE, unit_s)
     return mark, [
@@ -115,14 +115,14 @@ def look(tx: Connection, question: Question, unit_s: float) -> tuple[Mark, list[
 
 
 def question_of(
-    ids: Collection[int], fresh: Sequence[Selection], active: bool, since: Sequence[Version],
+    ids: Collection[int], fresh: Sequence[TaskSelection], active: bool, since: Sequence[Version],
     whole: bool,
-) -> Question:  # fmt: skip
+) -> ChangeQuestion:  # fmt: skip
     """The question that serves many watchers at once: those of `fresh` have seen nothing yet, all
     others the version in `since`; `whole`: read every task."""
     new = frozenset(one for selection in fresh for one in selection.ids or ())
     logs = [version.log_id for version in since if version.log_id is not None]
-    return Question(
+    return ChangeQuestion(
         [*ids],
         frozenset(ids) if whole else new,
         active,

@@ -12,14 +12,14 @@ from typing import Any, Literal
 from jedi.core.errors import BadInput, Problem
 from jedi.core.suggest import suggest
 
-Kind = Literal["text", "number", "time"]
+FieldKind = Literal["text", "number", "time"]
 _FORM = re.compile(r"\s*(\w+)\s*(!=|!~|<=|>=|=|~|<|>)(.*)", re.DOTALL)
-_OPERATORS: Mapping[Kind, tuple[str, ...]] = {
+_OPERATORS: Mapping[FieldKind, tuple[str, ...]] = {
     "text": ("=", "!=", "~", "!~"),
     "number": ("=", "!=", "<", "<=", ">", ">="),
     "time": ("<", "<=", ">", ">="),
 }
-_KINDS: Mapping[Kind, str] = {
+_KINDS: Mapping[FieldKind, str] = {
     "text": "text", "number": "a whole number", "time": "a time, such as 2026-11-01T12:00+01:00",
 }  # fmt: skip
 
@@ -33,7 +33,7 @@ class Condition:
     values: tuple[Any, ...]
 
 
-def parse_conditions(texts: Sequence[str], fields: Mapping[str, Kind]) -> list[Condition]:
+def parse_conditions(texts: Sequence[str], fields: Mapping[str, FieldKind]) -> list[Condition]:
     """The conditions in texts on fields of these kinds. BadInput names all mistakes."""
     found: list[Condition] = []
     problems: list[Problem] = []
@@ -45,7 +45,7 @@ def parse_conditions(texts: Sequence[str], fields: Mapping[str, Kind]) -> list[C
     return found
 
 
-def _parse(text: str, fields: Mapping[str, Kind]) -> Condition | Problem:
+def _parse(text: str, fields: Mapping[str, FieldKind]) -> Condition | Problem:
     form = _FORM.fullmatch(text)
     if form is None:
         rule = "is FIELD OPERATOR VALUE"
@@ -67,7 +67,7 @@ def _parse(text: str, fields: Mapping[str, Kind]) -> Condition | Problem:
     return Condition(name, operator, values)
 
 
-def _value(kind: Kind, text: str) -> Any:
+def _value(kind: FieldKind, text: str) -> Any:
     """A value; a time without offset is UTC."""
     if kind == "number":
         number = int(text)

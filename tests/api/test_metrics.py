@@ -1,6 +1,6 @@
 """/metrics, /ready, and the rules and the board that stand on them."""
 
-# Raw INSERTs and UPDATEs: figures of agents, queues and decisions, without a system that runs.
+# Raw UPDATEs: figures of agents, queues and decisions, without a system that runs.
 
 from __future__ import annotations
 

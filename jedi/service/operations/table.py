@@ -26,7 +26,7 @@ from jedi.ddm.interface import DDM
 from jedi.host.home import Home
 from jedi.service import steering
 from jedi.service.waiting import Watched
-from jedi.service.watching import Selection, Version
+from jedi.service.watching import TaskSelection, Version
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users import users
 
@@ -115,7 +115,7 @@ class EventStream:
     """An answer that is a stream of server-sent events: the tasks that it follows, and the version
     that its reader has. Each event is a list of Watched."""
 
-    selection: Selection
+    selection: TaskSelection
     since: Version | None
 
 

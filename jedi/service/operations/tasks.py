@@ -127,7 +127,7 @@ def watch(
     if jedi_task_ids is not None and everybody:
         rule = "can't be combined with jedi_task_ids"
         raise BadInput([Problem("everybody", everybody, rule, "Leave one of them out")])
-    selection = watching.Selection(
+    selection = watching.TaskSelection(
         None if jedi_task_ids is None else frozenset(jedi_task_ids),
         None if everybody or jedi_task_ids is not None else call.who,
     )

@@ -22,6 +22,7 @@ _NEWER = (
 """Whether a version of a row is the work of transaction :bound or of a later one. Rows have the
 lower 32 bits of the number; NULL without a bound."""
 
+# real time: versions of a stream live in it
 _MARK = """
 SELECT CAST(CAST(pg_snapshot_xmin(s) AS text) AS bigint) AS bound,
   CAST(CAST(pg_snapshot_xmax(s) AS text) AS bigint) AS next,
@@ -75,7 +76,7 @@ class Mark(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ChangeQuestion:
     """Tasks to look at. `ids`: these, of which `fresh` are read in any case, all others only if
     they have changed since `bound`. `active`: also those in `statuses`, and those that have moved
     since row `log_id` of the status log. `all_fresh`: the ones in `statuses` in any case."""
@@ -104,7 +105,7 @@ def mark(tx: Connection) -> Mark:
 
 
 def changed(
-    tx: Connection, question: Question, statuses: Sequence[str], unit_s: float
+    tx: Connection, question: ChangeQuestion, statuses: Sequence[str], unit_s: float
 ) -> tuple[Mark, list[ChangedTask]]:
     """The tasks asked for, by id, and the mark of the same snapshot, in one statement. `unit_s`:
     the first rest of throttled tasks."""

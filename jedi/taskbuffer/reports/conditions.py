@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jedi.spec.conditions import Condition, Kind
+from jedi.spec.conditions import Condition, FieldKind
 from jedi.taskbuffer.scheduling.patterns import like
 
 
@@ -15,7 +15,7 @@ class ListField:
     """A field of a list: its column and kind."""
 
     column: str
-    kind: Kind
+    kind: FieldKind
 
 
 TASK_FIELDS: Mapping[str, ListField] = {
@@ -31,7 +31,7 @@ TASK_FIELDS: Mapping[str, ListField] = {
 }
 """Fields of the list of tasks."""
 
-_TYPES: Mapping[Kind, str] = {"text": "text", "number": "bigint", "time": "timestamptz"}
+_TYPES: Mapping[FieldKind, str] = {"text": "text", "number": "bigint", "time": "timestamptz"}
 _FORMS = {
     "=": "coalesce({column} = ANY(CAST(:{name} AS {type}[])), false)",
     "!=": "coalesce({column} <> ALL(CAST(:{name} AS {type}[])), true)",
