@@ -22,12 +22,11 @@ _NEWER = (
 """Whether a version of a row is the work of transaction :bound or of a later one. Rows have the
 lower 32 bits of the number; NULL without a bound."""
 
-# real time: versions of a stream live in it
 _MARK = """
 SELECT CAST(CAST(pg_snapshot_xmin(s) AS text) AS bigint) AS bound,
   CAST(CAST(pg_snapshot_xmax(s) AS text) AS bigint) AS next,
   (SELECT max(log_id) FROM jedi_tasks_statuslog) AS log_id,
-  CAST(extract(epoch FROM clock_timestamp()) AS bigint) AS time,
+  CAST(extract(epoch FROM clock_timestamp()) AS bigint) AS time,  -- real time: versions live in it
   left(md5(concat_ws(' ', (SELECT system_identifier FROM pg_control_system()),
     (SELECT timeline_id FROM pg_control_checkpoint()),
     (SELECT oid FROM pg_database WHERE datname = current_database()))), 8) AS history
