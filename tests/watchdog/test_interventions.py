@@ -32,7 +32,7 @@ from jedi.agent.base import World
 from jedi.service import why
 from jedi.service.tasks import find
 from jedi.taskbuffer.housekeeping import knobs
-from jedi.taskbuffer.tasks import tasks
+from jedi.taskbuffer.tasks import interventions, tasks
 from jedi.taskbuffer.tasks.tasks import Move
 from jedi.watchdog.dog import Counts
 
@@ -130,6 +130,21 @@ def test_a_task_that_needs_many_attempts_rests(
     assert next_jobs(world) == 1  # the 6th: once for five
     assert status(world, task) == working
     sound(world)
+
+
+def test_a_rest_ends_in_the_status_where_it_began(
+    world: World, at: Callable[[float], None]
+) -> None:
+    """A task that is ready again since its last jobs, as after new input, rests and is ready."""
+    at(0)
+    task = tried(world, 5)
+    assert status(world, task) == "ready"
+    move(world, task, "throttled")
+    with world.engine.begin() as tx:
+        interventions.note_throttled(tx, {task: 1})
+    at(120 * MINUTE + 1)
+    assert run(world, "throttle") == Counts(throttle_over=1)
+    assert status(world, task) == "ready"
 
 
 def test_each_rest_is_longer(world: World, at: Callable[[float], None]) -> None:
