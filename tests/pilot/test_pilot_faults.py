@@ -199,7 +199,7 @@ for i in range(600):
     os.mkdir(50 * "d"); os.chdir(50 * "d")
 '; mkdir closed; touch closed/x; chmod 0 closed"""
     )
-    assert last["status"] == "finished"  # and `run` has seen that nothing is left
+    assert last["status"] == "finished", last  # and `run` has seen that nothing is left
 
 
 # ---------------------------------------------------------------- archives and links
