@@ -64,9 +64,10 @@ class SharedDisk:
         return disk.f_bavail * disk.f_frsize / _MIB
 
     def _publish(self, written_mb: float) -> None:
-        """In kB, as the length of a file without content: a full disk has room for that."""
+        """In kB, as the length of a file without content: a full disk has room for that. A tree too
+        deep to be measured counts as infinite."""
         with contextlib.suppress(OSError):
-            os.truncate(self._published, min(int(written_mb * 1024), 1 << 40))
+            os.truncate(self._published, int(min(written_mb * 1024, 1 << 40)))
             os.utime(self._published)
 
     def _others_mb(self) -> list[float]:
