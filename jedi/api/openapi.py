@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from fastapi import FastAPI
@@ -60,72 +60,87 @@ def says(*statuses: int, token: bool = True, body: type[BaseModel] | None = None
     }
 
 
-_CHANGES = (409,)
-_KEY_HEADER = "a repeated request with the same key gets the first one's answer"
+_KEY = "a repeated request with the same key gets the first one's answer"
+_RESUME = "the version to resume from; it comes before `since`"
+_BINARY = {"type": "string", "format": "binary"}
 
 
 def describe_operation(operation: Operation) -> dict[str, Any]:
     """Return the document's entry of an operation, from its row in the table."""
     schema = operation.arguments.model_json_schema(ref_template=_REF)
-    required = {*schema.get("required", ())} | {*operation.in_path}
-    asked = {name: _inline(one, schema.get("$defs", {})) for name, one in
-             schema.get("properties", {}).items()}  # fmt: skip
-    reads = operation.method == "GET"
-    more: dict[str, Any] = {
+    required = {*schema.get("required", ()), *operation.in_path}
+    models = schema.get("$defs", {})
+    arguments = {name: _inline(one, models) for name, one in schema.get("properties", {}).items()}
+    body = _request_body(operation, arguments, required)
+    return {
         "operationId": operation.name,
         "security": [{"token": []}],
         "x-policy": operation.policy.name,
         "x-scope": operation.scope,
-        "parameters": [
-            {"name": name, "in": "path" if name in operation.in_path else "query",
-             "required": name in required, "schema": one}
-            for name, one in asked.items() if reads or name in operation.in_path
-        ],
-    }  # fmt: skip
-    if operation.changes:
-        more["parameters"].append(
-            {"name": "Idempotency-Key", "in": "header", "required": False,
-             "description": _KEY_HEADER,
-             "schema": {"type": "string", "pattern": "^[!-~]{1,200}$"}}
-        )  # fmt: skip
-    in_body = {name: one for name, one in asked.items() if name not in operation.in_path}
-    if operation.raw:
-        content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-        more["requestBody"] = {"required": True, "content": content}
-    elif not reads and in_body:
-        needed = sorted(required & in_body.keys())
-        body = {"type": "object", "properties": in_body, "additionalProperties": False,
-                **({"required": needed} if needed else {})}  # fmt: skip
-        more["requestBody"] = {
-            "required": bool(needed), "content": {"application/json": {"schema": body}}
-        }  # fmt: skip
-    answer = operation.answer.json_schema(mode="serialization", ref_template=_REF)
-    answer = _inline(answer, answer.pop("$defs", {}))
-    kind = "application/octet-stream" if operation.streams else "application/json"
-    answer = {"type": "string", "format": "binary"} if operation.streams else answer
-    statuses = (*ALWAYS, *KNOWN, *SENT, *RATED, 404, *(_CHANGES if operation.changes else ()))
-    if operation.streams_events:
-        kind, answer = "text/event-stream", {"type": "string", "x-data": answer}
-        statuses = (*statuses, 410)
-        more["parameters"].append(
-            {"name": "Last-Event-ID", "in": "header", "required": False,
-             "description": "the version to resume from; it comes before `since`",
-             "schema": {"type": "string"}}
-        )  # fmt: skip
-    error = {"application/problem+json": {"schema": {"$ref": _REF.format(model="Error")}}}
-    responses: dict[int | str, Any] = {
-        200: {"description": "The answer", "content": {kind: {"schema": answer}}},
-        **{one: {"description": _SAID[one], "content": error} for one in sorted(statuses)},
-    }
-    if reads and not operation.streams_events:
-        responses[304] = {"description": "Unchanged since the ETag of If-None-Match"}
-    return {
-        **more,
+        "parameters": [*_parameters(operation, arguments, required), *_headers(operation)],
+        **({"requestBody": body} if body else {}),
         "summary": operation.summary,
         "description": f"For {operation.policy.sentence}.",
         "tags": [operation.name.partition(".")[0]],
-        "responses": {str(status): said for status, said in responses.items()},
+        "responses": _responses(operation),
     }
+
+
+def _parameters(
+    operation: Operation, arguments: Mapping[str, Any], required: Collection[str]
+) -> Iterator[dict[str, Any]]:
+    for name, schema in arguments.items():
+        if name in operation.in_path or operation.method == "GET":
+            place = "path" if name in operation.in_path else "query"
+            yield {"name": name, "in": place, "required": name in required, "schema": schema}
+
+
+def _headers(operation: Operation) -> Iterator[dict[str, Any]]:
+    header = {"in": "header", "required": False}
+    if operation.changes:
+        schema = {"type": "string", "pattern": "^[!-~]{1,200}$"}
+        yield {"name": "Idempotency-Key", **header, "description": _KEY, "schema": schema}
+    if operation.streams_events:
+        schema = {"type": "string"}
+        yield {"name": "Last-Event-ID", **header, "description": _RESUME, "schema": schema}
+
+
+def _request_body(
+    operation: Operation, arguments: Mapping[str, Any], required: Collection[str]
+) -> dict[str, Any] | None:
+    if operation.raw:
+        return {"required": True, "content": {"application/octet-stream": {"schema": _BINARY}}}
+    inside = {name: one for name, one in arguments.items() if name not in operation.in_path}
+    if operation.method == "GET" or not inside:
+        return None
+    needed = sorted(inside.keys() & {*required})
+    schema = {"type": "object", "properties": inside, "additionalProperties": False,
+              **({"required": needed} if needed else {})}  # fmt: skip
+    return {"required": bool(needed), "content": {"application/json": {"schema": schema}}}
+
+
+def _responses(operation: Operation) -> dict[str, Any]:
+    statuses = {*ALWAYS, *KNOWN, *SENT, *RATED, 404}
+    statuses |= {409} if operation.changes else set()
+    statuses |= {410} if operation.streams_events else set()
+    error = {"application/problem+json": {"schema": {"$ref": _REF.format(model="Error")}}}
+    found: dict[str, Any] = {
+        "200": {"description": "The answer", "content": _answer(operation)},
+        **{str(one): {"description": _SAID[one], "content": error} for one in sorted(statuses)},
+    }
+    if operation.method == "GET" and not operation.streams_events:
+        found["304"] = {"description": "Unchanged since the ETag of If-None-Match"}
+    return found
+
+
+def _answer(operation: Operation) -> dict[str, Any]:
+    if operation.streams:
+        return {"application/octet-stream": {"schema": _BINARY}}
+    schema = operation.answer.json_schema(mode="serialization", ref_template=_REF)
+    schema = _inline(schema, schema.pop("$defs", {}))
+    if operation.streams_events:
+        return {"text/event-stream": {"schema": {"type": "string", "x-data": schema}}}
+    return {"application/json": {"schema": schema}}
 
 
 def _inline(schema: Any, models: dict[str, Any]) -> Any:
