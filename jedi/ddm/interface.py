@@ -20,8 +20,8 @@ OpenOrClosed = Literal["open", "closed"]
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """A file of a dataset: size in bytes, adler32 as 8 lower-case hex digits. What belongs together
-    has the same boundary; lumiblock: the one its events are of."""
+    """A file of a dataset: size in bytes, adler32 as 8 lower-case hex digits. Files
+    that belong together share a boundary; `lumiblock` is that of the file's events."""
 
     lfn: str
     size: int

@@ -15,14 +15,13 @@ from jedi.core.kills import kill
 from jedi.spec.conditions import parse_conditions
 from jedi.taskbuffer.housekeeping import knobs, purging
 from jedi.taskbuffer.housekeeping.purging import Purging
-from jedi.taskbuffer.reports import listings
+from jedi.taskbuffer.reports import job_listings, listings
 from jedi.taskbuffer.reports.conditions import TASK_FIELDS
+from jedi.taskbuffer.reports.job_listings import FailureCause, JobRow
 from jedi.taskbuffer.reports.listings import (
     DatasetSummary,
-    FailureCause,
     FileSummary,
     JobMetric,
-    JobRow,
     Step,
     TaskSummary,
 )
@@ -121,9 +120,9 @@ def show(tx: Connection, jedi_task_id: int) -> TaskDetails:
         pgi=listings.pgi_state(tx, jedi_task_id),
         measured=listings.measured(tx, jedi_task_id),
         datasets=listings.datasets(tx, jedi_task_id),
-        jobs=listings.job_counts(tx, jedi_task_id),
+        jobs=job_listings.job_counts(tx, jedi_task_id),
         purging=purging.of_task(tx, jedi_task_id),
-        failures=listings.failures(tx, jedi_task_id),
+        failures=job_listings.failures(tx, jedi_task_id),
         forecasts=_forecasts(tx, jedi_task_id),
     )
 
@@ -157,15 +156,15 @@ def jobs(
 ) -> list[JobSummary]:
     """The jobs of a task, or those in these statuses, with the end of what they wrote to stderr."""
     get(tx, jedi_task_id)
-    return [_job(row) for row in listings.jobs(tx, jedi_task_id, statuses, limit)]
+    return [_job(row) for row in job_listings.jobs(tx, jedi_task_id, statuses, limit)]
 
 
 def descendants(tx: Connection, jedi_task_id: int, panda_id: int) -> list[JobSummary]:
     """The jobs that stand for one of a task by now: itself, or those that took over its inputs,
     whatever others they have; the worst first. NotFound if the task has no such job."""
     get(tx, jedi_task_id)
-    ids = listings.standing(tx, jedi_task_id, panda_id)
-    found = {row.panda_id: row for row in listings.jobs(tx, jedi_task_id, None, MOST_ROWS, ids)}
+    ids = job_listings.standing(tx, jedi_task_id, panda_id)
+    found = {row.panda_id: row for row in job_listings.jobs(tx, jedi_task_id, None, MOST_ROWS, ids)}
     if not ids:
         raise NotFound(
             f"Task {jedi_task_id} has no job {panda_id}.",

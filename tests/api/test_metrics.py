@@ -201,7 +201,7 @@ def test_figures_are_read_once_in_a_while(world: World, client: httpx.Client) ->
 
 
 def test_the_service_answers_without_its_database(world: World) -> None:
-    """Figures that nobody knows are absent, not old."""
+    """Unknown figures are absent, not old."""
     lost = replace(world, engine=connect_to_nothing(world))
     asking = TestClient(create_app(lost), client=("127.0.0.1", 1))
     found = figures(asking)

@@ -611,8 +611,8 @@ class KnobChange(Value):
 
 @dataclass(eq=False, repr=False)
 class FileInfo(Value):
-    """A file of a dataset: size in bytes, adler32 as 8 lower-case hex digits. What belongs together
-    has the same boundary; lumiblock: the one its events are of."""
+    """A file of a dataset: size in bytes, adler32 as 8 lower-case hex digits. Files
+    that belong together share a boundary; `lumiblock` is that of the file's events."""
 
     lfn: str
     size: int

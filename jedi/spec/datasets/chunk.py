@@ -41,8 +41,8 @@ class Files:
 
     @property
     def breaks(self) -> Ints:
-        """The files at which a job must begin, since events before it are not in the row: a payload
-        is told the first event of the first file and how many follow, file by file."""
+        """Return the files at which a job must begin, since the row lacks events before them: a
+        payload gets the first event of its first file and a number of events in sequence."""
         inside = (self.start_events[1:] > 0) | (self.events_left[:-1] > 0)
         return np.flatnonzero(inside) + 1
 

@@ -21,8 +21,8 @@ PERMISSIONS = {
 
 
 def job_priorities(base: int, jobs: int, before: int, step: int) -> list[int]:
-    """The priorities of new jobs of a user: the more jobs the user has, `before` these, the less
-    urgent is each, a step for every `step` jobs; 0: none. Who jumps over others loses nothing."""
+    """Return the priorities of a user's new jobs. Each `step` jobs of the user, with the `before`
+    that are there, lower it by one; `step` 0 lowers nothing. Super users keep their priority."""
     if not step or base >= JUMP:
         return [base] * jobs
     return [int(base - (before + n) / step) for n in range(jobs)]

@@ -1,4 +1,4 @@
-"""Lists for people: tasks, their datasets, files and jobs. Nothing is written here.
+"""Lists for people: tasks, their datasets and files. Nothing is written here.
 
 Columns come under their Python names, as the values of `service/tasks.py` call them.
 """
@@ -16,8 +16,7 @@ from jedi.core import states
 from jedi.spec.conditions import Condition
 from jedi.spec.splitting.split_rules import SCOUTED
 from jedi.taskbuffer.db.rows import row_of, rows_of
-from jedi.taskbuffer.db.sql_lists import FED_FILE_TYPES
-from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
+from jedi.taskbuffer.jobs.all_jobs import all_jobs
 from jedi.taskbuffer.reports.conditions import TASK_FIELDS, where
 from jedi.taskbuffer.scheduling.patterns import like
 from jedi.taskbuffer.tasks.interventions import THROTTLED_UNTIL
@@ -124,43 +123,6 @@ SELECT datasetid AS dataset_id, datasetname AS name, type, status, state, master
   nfilesused AS n_files_used, nfilesfinished AS n_files_finished, nfilesfailed AS n_files_failed,
   nfilesmissing AS n_files_missing, attributes
 FROM jedi_datasets WHERE jeditaskid = :task ORDER BY datasetid
-""")
-_JOB_COUNTS = text("""
-SELECT status, count(*) AS jobs FROM (
-  SELECT status FROM jedi_jobs WHERE jeditaskid = :task
-  UNION ALL SELECT status FROM jedi_jobs_archived WHERE jeditaskid = :task) j
-GROUP BY status ORDER BY status
-""")
-_FAILURES = text("""
-SELECT error_code, error_source, exit_code, count(*) AS jobs, max(pandaid) AS panda_id,
-  (array_agg(error_diag ORDER BY pandaid DESC))[1] AS error_diag
-FROM (
-  SELECT error_code, error_source, exit_code, pandaid, error_diag, status, jeditaskid FROM jedi_jobs
-  UNION ALL
-  SELECT error_code, error_source, exit_code, pandaid, error_diag, status, jeditaskid
-  FROM jedi_jobs_archived) j
-WHERE jeditaskid = :task AND status = 'failed'
-GROUP BY error_code, error_source, exit_code ORDER BY jobs DESC, panda_id
-""")
-_JOB = """
-SELECT j.pandaid AS panda_id, j.originpandaid AS origin_panda_id, j.unit_nr,
-  j.attemptnr AS attempt_nr, h.predecessors, h.relation, j.kind, j.status, j.substatus, j.kill_code,
-  j.site, j.priority, j.n_inputs, j.memory_mb, j.creationtime AS creation_time,
-  j.starttime AS start_time, j.endtime AS end_time, j.exit_code, j.error_source, j.error_code,
-  j.error_diag, j.cpu_s, j.wall_s, j.max_rss_kb, t.stderr_tail,
-  CASE WHEN j.status = 'failed' THEN ARRAY(
-    SELECT effect FROM jedi_retry_matches m WHERE m.pandaid = j.pandaid ORDER BY m.rule_id)
-  END AS retry_effects
-FROM {table} j LEFT JOIN jedi_job_tail t USING (pandaid) LEFT JOIN (
-  SELECT newpandaid AS pandaid, array_agg(oldpandaid ORDER BY oldpandaid) AS predecessors,
-    min(relationtype) AS relation
-  FROM jedi_job_retry_history WHERE jeditaskid = :task GROUP BY newpandaid) h USING (pandaid)
-WHERE j.jeditaskid = :task AND (CAST(:statuses AS text[]) IS NULL OR j.status = ANY(:statuses))
-  AND (CAST(:ids AS bigint[]) IS NULL OR j.pandaid = ANY(:ids))
-"""
-_JOBS = text(f"""
-{_JOB.format(table="jedi_jobs")} UNION ALL {_JOB.format(table="jedi_jobs_archived")}
-ORDER BY panda_id LIMIT :limit
 """)
 _FILES = text(f"""
 SELECT c.fileid AS file_id, d.datasetname AS dataset, c.lfn, c.type, c.status, c.fsize AS size,
@@ -283,12 +245,6 @@ def datasets(tx: Connection, jedi_task_id: int) -> list[DatasetSummary]:
     return rows_of(DatasetSummary, tx.execute(_DATASETS, {"task": jedi_task_id}))
 
 
-def job_counts(tx: Connection, jedi_task_id: int) -> dict[str, int]:
-    """The number of jobs of a task in each status, archived ones too."""
-    rows = tx.execute(_JOB_COUNTS, {"task": jedi_task_id})
-    return {row.status: row.jobs for row in rows}
-
-
 _PGI_STATE = text("SELECT pgi_state, pgi_substate FROM jedi_task_states WHERE jeditaskid = :task")
 
 
@@ -296,91 +252,6 @@ def pgi_state(tx: Connection, jedi_task_id: int) -> tuple[str, str] | None:
     """PGI state and substate of a task that has no job; None: it has some, or nothing to do."""
     row = tx.execute(_PGI_STATE, {"task": jedi_task_id}).one_or_none()
     return row and (row.pgi_state, row.pgi_substate)
-
-
-@dataclass(frozen=True, slots=True)
-class FailureCause:
-    """A cause of failed jobs: how many, and the latest of them."""
-
-    error_code: str | None
-    error_source: str | None
-    exit_code: int | None
-    jobs: int
-    panda_id: int
-    error_diag: str | None
-
-
-def failures(tx: Connection, jedi_task_id: int) -> list[FailureCause]:
-    """The causes of a task's failed jobs, the most frequent first, each with its latest job."""
-    return rows_of(FailureCause, tx.execute(_FAILURES, {"task": jedi_task_id}))
-
-
-class JobRow(NamedTuple):
-    """A job of a task as people look at it."""
-
-    panda_id: int
-    origin_panda_id: int
-    unit_nr: int
-    attempt_nr: int
-    predecessors: list[int] | None
-    relation: str | None
-    kind: str
-    status: str
-    substatus: str | None
-    kill_code: str | None
-    site: str
-    priority: int
-    n_inputs: int
-    memory_mb: int
-    creation_time: datetime
-    start_time: datetime | None
-    end_time: datetime | None
-    exit_code: int | None
-    error_source: str | None
-    error_code: str | None
-    error_diag: str | None
-    cpu_s: float | None
-    wall_s: float | None
-    max_rss_kb: int | None
-    stderr_tail: str | None
-    retry_effects: list[str] | None
-
-
-def jobs(
-    tx: Connection,
-    jedi_task_id: int,
-    statuses: Sequence[str] | None,
-    limit: int,
-    ids: Sequence[int] | None = None,
-) -> list[JobRow]:
-    """The jobs of a task in these statuses (None: all), or those of `ids`, archived ones too."""
-    values = {"task": jedi_task_id, "statuses": statuses, "limit": limit, "ids": ids}
-    return rows_of(JobRow, tx.execute(_JOBS, values))
-
-
-_STANDING = text(f"""
-WITH RECURSIVE d(pandaid) AS (
-  SELECT CAST(:job AS bigint)
-  UNION
-  SELECT h.newpandaid FROM d JOIN jedi_job_retry_history h ON h.oldpandaid = d.pandaid
-)
-SELECT j.pandaid FROM d JOIN {all_jobs("pandaid, jeditaskid, status")} j USING (pandaid)
-WHERE j.jeditaskid = :task AND EXISTS (
-  SELECT FROM {all_files("pandaid, fileid, jeditaskid")} f JOIN jedi_dataset_contents c
-    ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
-  WHERE f.pandaid = j.pandaid AND c.pandaid = j.pandaid
-    AND (c.type IN ({FED_FILE_TYPES}) OR c.type = ANY(:merged) AND c.status <> 'failed'))
-ORDER BY array_position(CAST(:worst AS text[]), j.status), j.pandaid
-""")
-_WORST_FIRST = ["failed", "cancelled", "closed", *states.JOB_LIVE, "finished"]
-
-
-def standing(tx: Connection, jedi_task_id: int, panda_id: int) -> list[int]:
-    """The jobs, of this one and all that took over from it, that had an input last: they tell what
-    has become of it. Those that went worst come first, those that finished last."""
-    values = {"task": jedi_task_id, "job": panda_id, "worst": _WORST_FIRST,
-              "merged": list(states.PRE_MERGE_TYPES)}  # fmt: skip
-    return list(tx.scalars(_STANDING, values))
 
 
 @dataclass(frozen=True, slots=True)
