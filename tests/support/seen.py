@@ -60,6 +60,8 @@ COMING = ("topreprocess", "preprocessing", "staging", "staged", "reassigning", "
 UNTRIED = {
     # by these a task that is held is known to find its way back, which leads past them
     "task: paused > pending", "task: paused > throttled",
+    # a ready task whose jobs were made just now is scouting or running when it comes to rest
+    "task: ready > throttled",
     # only real pilots come by them, in tests with systems of their own
     "output file: running > prepared", "output file: running > finished",
     # a container that changes while its datasets wait to be looked up
