@@ -72,7 +72,7 @@ def measure(engine: Engine, requests: int = REQUESTS) -> list[Result]:
     """Heartbeats, single acquires and small reads a second by two clients; processor time that
     HTTP adds to each, of a submission, and of `jedi-task list` in a fresh process."""
     place(engine, 1, 1)
-    activated_jobs(engine, Shape(2 * requests))
+    activated_jobs(engine, Shape(2 * requests, sites=1, shares=1))
     world = make_world(engine, cast(DDM, None))
     with engine.begin() as tx:
         put_user(tx, caller(), "operator")
