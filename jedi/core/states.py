@@ -378,22 +378,24 @@ EVENT = Machine(
     },
     _machine(
         [
-            ("JobDispatcher", "ready", "sent", "dispatched"),
-            ("JobDispatcher", "sent", "running", "reported"),
-            ("JobDispatcher", "ready sent running", "finished failed", "reported"),
+            ("EventService", "ready", "sent", "dispatched"),
+            ("EventService", "sent", "running", "reported"),
+            ("EventService", "ready sent running", "finished failed", "reported"),
             ("Adder", "ready", "done failed fatal", "job_ended"),
-            ("Adder", "finished", "done", "consumer_ended"),
-            ("Adder", "sent running", "ready", "no_result"),
-            ("Adder", "failed", "ready fatal", "consumer_ended"),
-            ("Adder", "done finished", "discarded", "consumer_killed"),
-            ("Adder", "ready sent running failed", "cancelled", "consumer_killed"),
-            ("Adder", "done", "merged corrupted", "merge_ended"),
-            ("Adder", "corrupted", "ready", "process_again"),
+            ("EventService", "finished", "done", "consumer_ended"),
+            ("EventService", "sent running", "ready", "no_result"),
+            ("EventService", "failed", "fatal", "attempts_used_up"),
+            ("EventService", "done finished", "discarded", "consumer_killed"),
+            ("EventService", "ready sent running failed corrupted", "cancelled",
+             "consumer_killed"),
+            ("EventService", "done", "merged corrupted", "merge_ended"),
         ]
     ),
     initial=frozenset({"ready"}),
     final=frozenset({"cancelled", "discarded", "fatal", "merged"}),
-)
+)  # fmt: skip
+"""Ranges that failed or are corrupted stay so: their next attempt is a row of its own, ready, with
+one attempt less. Source: docs/reference/event-service.md#life-of-a-range."""
 
 # -------------------------------------------------------------------------------------- jobs
 
@@ -431,6 +433,7 @@ JOB = Machine(
             ("Mover", "pending defined assigned", "activated", "input_ready"),
             ("TaskCommando", "activated", "throttled", "task_paused"),
             ("TaskCommando", "throttled", "activated", "task_resumed"),
+            ("EventService", "waiting", "assigned activated", "pieces_ready"),
             ("JobDispatcher", "activated", "sent", "acquired"),
             ("JobDispatcher", "sent", "starting", "reported"),
             ("JobDispatcher", "sent starting", "running", "reported"),
@@ -446,6 +449,26 @@ JOB = Machine(
     initial=frozenset({"pending", "waiting", "defined", "assigned", "activated"}),
     final=frozenset({"finished", "failed", "cancelled", "closed"}),
 )
+
+JOB_KINDS = {
+    "normal": "processes input",
+    "scout": "processes input first, and measures the task",
+    "merge": "merges outputs of other jobs",
+    "build": "builds the software",
+    "preprocess": "finds out what the task is",
+    "es_merge": "merges the pieces of a job set, whose inputs and outputs it has; until then it "
+    "waits",
+    "consumer": "processes ranges of events of one job set",
+    "co_jumbo": "a consumer of a job set that jumbo jobs serve, too; it may be a placeholder",
+    "jumbo": "processes ranges of events of all job sets of its task",
+    "clone": "one of several copies of a job: one of them counts",
+    "fine": "processes ranges of events, each of which succeeds or fails by itself",
+}
+"""The work of a job (jedi_jobs.kind)."""
+CONSUMER_KINDS = ("consumer", "co_jumbo", "jumbo", "clone", "fine")
+"""Jobs beside the one that has their inputs and outputs: their ends settle nothing but their log
+(jedi_consumers has a row for each)."""
+JOBSET_MODES = ("es", "cloning", "fine")
 
 JOB_QUEUED = tuple(_QUEUED.split())
 JOB_AT_SITE = tuple(_AT_SITE.split())
@@ -465,6 +488,9 @@ JOB_SUBSTATES: dict[str, tuple[str, str]] = {
     "es_merge": ("merging", "all ranges are processed and being merged"),
     "es_wait": ("merging", "all ranges are processed or at work elsewhere"),
     "es_inaction": ("merging", "it processed no range and is tried again"),
+    "es_noevent": ("closed", "it got no range; another job is tried"),
+    "es_badstatus": ("closed", "it ended before a pilot had it"),
+    "jc_unlock": ("closed", "another copy of the job counts"),
     "es_killed": ("closed", "all ranges are being merged"),
     "es_unused": ("closed", "no pilot had it before all ranges were processed"),
     "es_aborted": ("closed", "jobs with the same ranges failed"),

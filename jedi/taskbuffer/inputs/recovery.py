@@ -233,7 +233,8 @@ FROM g WHERE d.datasetid = g.datasetid AND d.jeditaskid = g.jeditaskid
 """)
 _DISCARD = text(f"""
 UPDATE jedi_events SET status = {_CODE["discarded"]}
-WHERE pandaid = ANY(CAST(:jobs AS bigint[])) AND status = {_CODE["done"]}
+WHERE pandaid = ANY(CAST(:jobs AS bigint[])) AND job_processid = 0
+  AND status = {_CODE["done"]}
 """)
 
 

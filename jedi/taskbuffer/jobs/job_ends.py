@@ -93,7 +93,8 @@ WITH e AS (
 )
 SELECT coalesce(sum(released), 0) > 0 AS ready,
   coalesce(sum(finished + failed + missing), 0) > 0 AS done,
-  EXISTS (SELECT FROM jedi_events WHERE pandaid = ANY(CAST(:ids AS bigint[]))) AS ranges,
+  EXISTS (SELECT FROM jedi_events WHERE pandaid = ANY(CAST(:ids AS bigint[]))
+    AND job_processid = 0) AS ranges,
   {outbox.ASKED} AS asked
 FROM g
 """)
@@ -110,7 +111,8 @@ UPDATE jedi_events e SET
                 WHEN c.status = 'failed' THEN {_CODE["fatal"]} ELSE {_CODE["failed"]} END,
   processed_upto_eventid = CASE WHEN j.status = 'finished' THEN e.def_max_eventid END
 FROM jedi_jobs j, jedi_dataset_contents c
-WHERE e.pandaid = ANY(CAST(:ids AS bigint[])) AND j.pandaid = ANY(CAST(:ids AS bigint[]))
+WHERE e.pandaid = ANY(CAST(:ids AS bigint[])) AND e.job_processid = 0
+  AND j.pandaid = ANY(CAST(:ids AS bigint[]))
   AND j.pandaid = e.pandaid AND c.fileid = e.fileid
 """)
 

@@ -60,7 +60,7 @@ WITH c AS (
     AND c.fileid = f.fileid AND c.pandaid = f.pandaid AND c.status = 'running'
 ), e AS (
   UPDATE jedi_events SET status = {_DONE}, processed_upto_eventid = def_max_eventid
-  WHERE pandaid = ANY(CAST(:ids AS bigint[]))
+  WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND job_processid = 0
 ), g AS (SELECT datasetid, count(*) AS n FROM c GROUP BY datasetid)
 UPDATE jedi_datasets d SET nfilestobeused = d.nfilestobeused + g.n
 FROM g WHERE d.datasetid = g.datasetid

@@ -55,8 +55,15 @@ def _failed(statuses: str, limit: str, code: str, said: str, condition: str = "t
 _SHORT = "j.status = 'activated' AND j.processingtype IN ('evgen', 'simul')"
 _IDLE = "NOT coalesce(s.laststart >= jedi_now() - make_interval(secs => :idle_s), false)"
 
+_HAS_CONSUMERS = """EXISTS (
+  SELECT FROM jedi_jobsets t JOIN jedi_consumers c USING (jobsetid)
+  WHERE t.merge_pandaid = j.pandaid AND c.settled_at IS NULL)"""
+
 TIMEOUTS = (
-    _closed("waiting", "timeout.waiting_s", "waiting_timeout", "It waited for others"),
+    _closed("waiting", "timeout.waiting_s", "waiting_timeout", "It waited for others",
+            f"CASE j.kind WHEN 'co_jumbo' THEN false WHEN 'es_merge' THEN NOT {_HAS_CONSUMERS} "
+            "ELSE true END",
+            "but for event-service merges that have consumers, and for placeholders"),
     _closed("pending", "timeout.pending_s", "setup_timeout", "It was not set up"),
     _closed("defined", "timeout.defined_s", "defined_timeout", "It was not prepared"),
     _closed("assigned", "timeout.assigned_s", "assigned_timeout",

@@ -20,6 +20,7 @@ USUAL = {
             "running>holding", "holding>finished"],
     "input file": ["ready>running", "running>finished", "running>ready"],
     "output file": ["defined>running", "running>finished"],
+    "event range": ["0>6", "0>1", "1>3", "3>6", "6>9"],
 }  # fmt: skip
 """What nearly all moves of a machine are."""
 

@@ -414,32 +414,6 @@ work_queue = Table(
     comment="partitions and shares of the workload",
 )
 
-events = Table(
-    "jedi_events",
-    metadata,
-    key("jeditaskid:jedi_task_id", "the task", _GEN),
-    key("datasetid:dataset_id", "the dataset of the file", _GEN),
-    key("fileid:file_id", "the contents row", _GEN),
-    col("status", SmallInteger, "its status (code)", f"{_GEN} {_END}", nullable=False),
-    key("pandaid:panda_id", "the job that processes the range", _GEN),
-    key("job_processid", "the worker process; 0: the job's only one", _GEN),
-    col("def_min_eventid", BigInteger, "first event of the range", _GEN),
-    col("def_max_eventid", BigInteger, "last event of the range", _GEN),
-    col("processed_upto_eventid", BigInteger, "last event processed", _END),
-    col("attemptnr:attempt_nr", SmallInteger, "attempts", _GEN, nullable=False),
-    col("objstore_id", Integer, "endpoint of the pre-merged file", _LATER),
-    col("event_offset", BigInteger, "events before the first one of the file", _GEN),
-    col("is_jumbo", SmallInteger, "1 if a jumbo job processes it", _LATER),
-    col("ziprow_id", BigInteger, "row of the zip file", _LATER),
-    words("file_not_deleted", "Y if pre-merged files can be deleted", _LATER),
-    col("error_code", Integer, "error of the range", _LATER),
-    col("path_convention", SmallInteger, "how the file's path is made", _LATER),
-    PrimaryKeyConstraint("jedi_task_id", "panda_id", "file_id", "job_processid", "attempt_nr"),
-    CheckConstraint("status BETWEEN 0 AND 10", name="status"),
-    Index(None, "panda_id"),
-    comment="progress of jobs in events",
-)
-
 job_retry_history = Table(
     "jedi_job_retry_history",
     metadata,

@@ -63,7 +63,7 @@ def _wanted_columns() -> list[Column[Any]]:
         col("unit_nr", Integer, "number of the unit of work within its task", _GEN,
             nullable=False),
         col("attemptnr:attempt_nr", SmallInteger, "attempt", _GEN, nullable=False),
-        words("kind", "normal, scout, merge, build, preprocess", _GEN, nullable=False,
+        words("kind", f"the job's work: {', '.join(states.JOB_KINDS)}", _GEN, nullable=False,
               server_default="normal"),
         words("status", "the job's status", f"{_GEN} {_MOVE}", nullable=False),
         words("substatus", "detail of the status", "merging.outcomes"),

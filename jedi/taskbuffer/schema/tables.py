@@ -25,7 +25,6 @@ from jedi.taskbuffer.schema.columns import metadata
 from jedi.taskbuffer.schema.document_tables import (
     contents,
     datasets,
-    events,
     job_params_template,
     job_retry_history,
     output_template,
@@ -34,6 +33,7 @@ from jedi.taskbuffer.schema.document_tables import (
     tasks,
     work_queue,
 )
+from jedi.taskbuffer.schema.event_tables import consumers, event_zips, events, jobsets
 from jedi.taskbuffer.schema.job_tables import (
     acquire_requests,
     job_files,
@@ -74,6 +74,7 @@ __all__ = [
     "broker_decisions",
     "broker_reasons",
     "commands",
+    "consumers",
     "contents",
     "dataset_log",
     "datasets",
@@ -82,6 +83,7 @@ __all__ = [
     "ddm_files",
     "ddm_members",
     "ddm_replicas",
+    "event_zips",
     "events",
     "job_files",
     "job_files_archived",
@@ -96,6 +98,7 @@ __all__ = [
     "job_tail",
     "jobs",
     "jobs_archived",
+    "jobsets",
     "knobs",
     "knobs_history",
     "metadata",

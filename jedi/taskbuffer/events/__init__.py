@@ -1,0 +1,1 @@
+"""SQL about events that are handed out while jobs run."""

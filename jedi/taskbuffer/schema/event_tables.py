@@ -1,0 +1,165 @@
+"""Events: the ranges of jobs, the job sets of the event service, their consumers and pieces.
+
+A range of an ordinary event-split job has job_processid 0 and no job set; its job alone moves it.
+A range of the event service has the number of its first event there, 1 or more, and a job set.
+Source: JEDI document, "The JEDI_Events table"; docs/reference/event-service.md#ranges.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Computed,
+    Index,
+    Integer,
+    PrimaryKeyConstraint,
+    Sequence,
+    SmallInteger,
+    Table,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+from jedi.core import states
+from jedi.taskbuffer.db.sql_lists import listed
+from jedi.taskbuffer.schema.columns import col, count, key, metadata, stamp, words
+
+ziprow_id_seq = Sequence("jedi_ziprow_id_seq", metadata=metadata)
+
+_GEN = "generation.write_jobs"
+_END = "job_ends.end_jobs"
+_SETS = "not yet written"
+_LATER = "not yet written"
+
+
+def _seed_columns() -> list[Column[Any]]:
+    return [
+        key("jeditaskid:jedi_task_id", "the task", _GEN),
+        key("datasetid:dataset_id", "the dataset of the file", _GEN),
+        key("fileid:file_id", "the contents row", _GEN),
+        col("status", SmallInteger, "its status (code)", f"{_GEN} {_END}", nullable=False),
+        key("pandaid:panda_id", "the job that processes the range; the job set until a consumer "
+            "gets it", _GEN),
+        key("job_processid", "number of the range's first event, from 1 on; 0: a range of an "
+            "ordinary job", _GEN),
+        col("def_min_eventid", BigInteger, "first event of the range, counted from 0 in the file",
+            _GEN),
+        col("def_max_eventid", BigInteger, "last event of the range", _GEN),
+        col("processed_upto_eventid", BigInteger, "last event processed", _END),
+        col("attemptnr:attempt_nr", SmallInteger, "attempts: those so far of an ordinary job's "
+            "range, those left of an event service's", _GEN, nullable=False),
+        col("objstore_id", Integer, "number of the endpoint of its piece, as pilots of PanDA "
+            "report it", _LATER),
+        col("event_offset", BigInteger, "events before the first one of the file", _GEN),
+        col("is_jumbo", SmallInteger, "1 if a jumbo job processes it", _LATER),
+        col("ziprow_id", BigInteger, "the zip file (jedi_event_zips) with its piece; NULL: it is "
+            "not zipped", _LATER),
+        words("file_not_deleted", "Y if its piece can be deleted", _LATER),
+        col("error_code", Integer, "error of the range", _LATER),
+        col("path_convention", SmallInteger, "how the path of its piece is made", _LATER),
+    ]  # fmt: skip
+
+
+events = Table(
+    "jedi_events",
+    metadata,
+    *_seed_columns(),
+    # ours
+    col("jobsetid:jobset_id", BigInteger, "the job set of the range; NULL: an ordinary job's",
+        _SETS),
+    words("endpoint", "the endpoint of its piece; NULL: it is in a zip file, or not made",
+          _LATER),
+    words("error_diag", "error of the range in words", _LATER),
+    # An index on the status itself would make each change of it an update of all indexes.
+    col("ready", Boolean, "a consumer may get it", "migration",
+        server_default=Computed("status = 0 AND jobsetid IS NOT NULL", persisted=True)),
+    PrimaryKeyConstraint("jedi_task_id", "panda_id", "file_id", "job_processid", "attempt_nr"),
+    CheckConstraint("status BETWEEN 0 AND 10", name="status"),
+    # the end of ordinary jobs; ranges of a consumer are found by the primary key
+    Index("jedi_events_pandaid_ix", "panda_id", postgresql_where=text("job_processid = 0")),
+    # the next ranges of a job set, and of a task for jumbo jobs
+    Index("jedi_events_ready_ix", "jedi_task_id", "jobset_id", "file_id", "job_processid",
+          postgresql_where=text("ready")),
+    Index("jedi_events_jobset_ix", "jobset_id",
+          postgresql_where=text("jobsetid IS NOT NULL")),
+    comment="progress of jobs in events",
+)  # fmt: skip
+
+jobsets = Table(
+    "jedi_jobsets",
+    metadata,
+    key("jobsetid:jobset_id", "the job set: the PandaID of its first merge job", _SETS),
+    key("jeditaskid:jedi_task_id", "the task", _SETS),
+    key("merge_pandaid:merge_panda_id", "the job with the inputs and outputs: it waits for "
+        "the ranges", _SETS),
+    words("mode", "es, cloning or fine", _SETS, nullable=False),
+    words("clone", "runonce or storeonce; NULL: no cloning", _SETS),
+    col("n_ranges", Integer, "ranges cut from its inputs", _SETS, nullable=False),
+    col("n_consumers", Integer, "consumers made so far", _SETS, nullable=False),
+    col("n_merges", Integer, "merge jobs made so far", _SETS, nullable=False),
+    col("attempts_left", Integer, "consumers that may still follow those that fail", _SETS,
+        nullable=False),
+    col("jumbo", Boolean, "jumbo jobs may process its ranges", _SETS, nullable=False),
+    col("priority", Integer, "priority of its next consumer", _SETS, nullable=False),
+    words("gshare", "global share of its consumers", _SETS, nullable=False),
+    words("resource_type", "shape of its consumers", _SETS, nullable=False),
+    col("cores", Integer, "cores that a consumer asks", _SETS, nullable=False),
+    col("memory_mb", Integer, "memory that a consumer asks in MB; 0: no limit", _SETS,
+        nullable=False),
+    col("walltime_s", Integer, "wall time that a consumer asks in seconds; 0: no limit", _SETS,
+        nullable=False),
+    col("disk_mb", Integer, "disk that a consumer asks in MB; 0: no limit", _SETS,
+        nullable=False),
+    words("command", "the consumers' command; $PANDAID stands for the consumer's number", _SETS,
+          nullable=False),
+    col("texts", JSONB, "files that consumers find, with their text, by name", _SETS),
+    stamp("creationtime:creation_time", "when it was made", _SETS, now=True),
+    stamp("ended_at", "when its merge job ended for good", _LATER),
+    PrimaryKeyConstraint("jobset_id"),
+    CheckConstraint(f"mode IN ({listed(states.JOBSET_MODES)})", name="mode"),
+    CheckConstraint("clone IN ('runonce', 'storeonce')", name="clone"),
+    Index(None, "jedi_task_id"),
+    Index(None, "merge_panda_id"),
+    comment="units of work that consumers share and one job merges",
+)  # fmt: skip
+
+consumers = Table(
+    "jedi_consumers",
+    metadata,
+    key("pandaid:panda_id", "the job", _SETS),
+    key("jeditaskid:jedi_task_id", "the task", _SETS),
+    col("jobsetid:jobset_id", BigInteger, "its job set; NULL: any of the task (jumbo)", _SETS),
+    words("kind", "consumer, clone, co_jumbo, jumbo or fine", _SETS, nullable=False),
+    col("number", Integer, "its number within the job set, from 1 on", _SETS, nullable=False),
+    stamp("settled_at", "when the effects of its end on ranges were booked", _LATER),
+    PrimaryKeyConstraint("panda_id"),
+    Index("jedi_consumers_live_ix", "jobset_id", postgresql_where=text("settled_at IS NULL")),
+    Index(None, "jedi_task_id"),
+    comment="jobs that process ranges of events",
+)
+
+event_zips = Table(
+    "jedi_event_zips",
+    metadata,
+    key("ziprow_id", "the zip file", _LATER, server_default=ziprow_id_seq.next_value()),
+    key("jeditaskid:jedi_task_id", "the task", _LATER),
+    col("jobsetid:jobset_id", BigInteger, "its job set; NULL: of several (jumbo)", _LATER),
+    key("pandaid:panda_id", "the consumer that made it", _LATER),
+    words("lfn", "its name", _LATER, nullable=False),
+    words("endpoint", "where it lies", _LATER, nullable=False),
+    col("fsize", BigInteger, "size in bytes", _LATER),
+    words("checksum", "adler32", _LATER),
+    count("n_events", "events in it, as reported", _LATER),
+    col("path_convention", SmallInteger, "how its path is made", _LATER),
+    stamp("creationtime:creation_time", "when it was reported", _LATER, now=True),
+    PrimaryKeyConstraint("ziprow_id"),
+    UniqueConstraint("panda_id", "lfn"),
+    Index(None, "jobset_id"),
+    comment="zip files with pieces: what consumers made of ranges",
+)
