@@ -5,6 +5,7 @@ CREATE SEQUENCE jedi_file_id_seq CACHE 1000;
 CREATE SEQUENCE jedi_out_temp_id_seq CACHE 1;
 CREATE SEQUENCE jedi_panda_id_seq CACHE 1;
 CREATE SEQUENCE jedi_task_id_seq CACHE 1;
+CREATE SEQUENCE jedi_ziprow_id_seq CACHE 1;
 
 -- datasets and containers of the SQL catalogue
 CREATE TABLE ddm_datasets (
@@ -143,6 +144,19 @@ CREATE TABLE jedi_commands (
 CREATE INDEX jedi_commands_jeditaskid_ix ON jedi_commands (jeditaskid);
 CREATE INDEX jedi_commands_open_ix ON jedi_commands (command_id) WHERE acknowledged_at IS NULL;
 
+-- jobs that process ranges of events
+CREATE TABLE jedi_consumers (
+    pandaid bigint NOT NULL,     -- the job
+    jeditaskid bigint NOT NULL,  -- the task
+    jobsetid bigint,             -- its job set; NULL: any of the task (jumbo)
+    kind text NOT NULL,          -- consumer, clone, co_jumbo, jumbo or fine
+    number integer NOT NULL,     -- its number within the job set, from 1 on
+    settled_at timestamptz,      -- when the effects of its end on ranges were booked
+    CONSTRAINT jedi_consumers_pk PRIMARY KEY (pandaid)
+);
+CREATE INDEX jedi_consumers_jeditaskid_ix ON jedi_consumers (jeditaskid);
+CREATE INDEX jedi_consumers_live_ix ON jedi_consumers (jobsetid) WHERE settled_at IS NULL;
+
 -- files (or event ranges of files) and how tasks use them
 CREATE TABLE jedi_dataset_contents (
     fileid bigint NOT NULL DEFAULT nextval('jedi_file_id_seq'),  -- the file's identifier, from a sequence
@@ -272,29 +286,54 @@ CREATE TABLE jedi_ddm_endpoints (
     CONSTRAINT jedi_ddm_endpoints_pk PRIMARY KEY (ddm_endpoint)
 );
 
+-- zip files with pieces: what consumers made of ranges
+CREATE TABLE jedi_event_zips (
+    ziprow_id bigint NOT NULL DEFAULT nextval('jedi_ziprow_id_seq'),  -- the zip file
+    jeditaskid bigint NOT NULL,                             -- the task
+    jobsetid bigint,                                        -- its job set; NULL: of several (jumbo)
+    pandaid bigint NOT NULL,                                -- the consumer that made it
+    lfn text NOT NULL,                                      -- its name
+    endpoint text NOT NULL,                                 -- where it lies
+    fsize bigint,                                           -- size in bytes
+    checksum text,                                          -- adler32
+    n_events bigint NOT NULL DEFAULT 0,                     -- events in it, as reported
+    path_convention smallint,                               -- how its path is made
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),   -- when it was reported
+    CONSTRAINT jedi_event_zips_pk PRIMARY KEY (ziprow_id),
+    CONSTRAINT jedi_event_zips_pandaid_uq UNIQUE (pandaid, lfn)
+);
+CREATE INDEX jedi_event_zips_jobsetid_ix ON jedi_event_zips (jobsetid);
+
 -- progress of jobs in events
 CREATE TABLE jedi_events (
-    jeditaskid bigint NOT NULL,     -- the task
-    datasetid bigint NOT NULL,      -- the dataset of the file
-    fileid bigint NOT NULL,         -- the contents row
-    status smallint NOT NULL,       -- its status (code)
-    pandaid bigint NOT NULL,        -- the job that processes the range
-    job_processid bigint NOT NULL,  -- the worker process; 0: the job's only one
-    def_min_eventid bigint,         -- first event of the range
-    def_max_eventid bigint,         -- last event of the range
-    processed_upto_eventid bigint,  -- last event processed
-    attemptnr smallint NOT NULL,    -- attempts
-    objstore_id integer,            -- endpoint of the pre-merged file
-    event_offset bigint,            -- events before the first one of the file
-    is_jumbo smallint,              -- 1 if a jumbo job processes it
-    ziprow_id bigint,               -- row of the zip file
-    file_not_deleted text,          -- Y if pre-merged files can be deleted
-    error_code integer,             -- error of the range
-    path_convention smallint,       -- how the file's path is made
+    jeditaskid bigint NOT NULL,                             -- the task
+    datasetid bigint NOT NULL,                              -- the dataset of the file
+    fileid bigint NOT NULL,                                 -- the contents row
+    status smallint NOT NULL,                               -- its status (code)
+    pandaid bigint NOT NULL,                                -- the job that processes the range; the job set until a consumer gets it
+    job_processid bigint NOT NULL,                          -- number of the range's first event, from 1 on; 0: a range of an ordinary job
+    def_min_eventid bigint,                                 -- first event of the range, counted from 0 in the file
+    def_max_eventid bigint,                                 -- last event of the range
+    processed_upto_eventid bigint,                          -- last event processed
+    attemptnr smallint NOT NULL,                            -- attempts: those so far of an ordinary job's range, those left of an event service's
+    objstore_id integer,                                    -- number of the endpoint of its piece, as pilots of PanDA report it
+    event_offset bigint,                                    -- events before the first one of the file
+    is_jumbo smallint,                                      -- 1 if a jumbo job processes it
+    ziprow_id bigint,                                       -- the zip file (jedi_event_zips) with its piece; NULL: it is not zipped
+    file_not_deleted text,                                  -- Y if its piece can be deleted
+    error_code integer,                                     -- error of the range
+    path_convention smallint,                               -- how the path of its piece is made
+    jobsetid bigint,                                        -- the job set of the range; NULL: an ordinary job's
+    endpoint text,                                          -- the endpoint of its piece; NULL: it is in a zip file, or not made
+    error_diag text,                                        -- error of the range in words
+    ready boolean GENERATED ALWAYS AS ((status = 0) AND (jobsetid IS NOT NULL)) STORED,  -- a consumer may get it
     CONSTRAINT jedi_events_pk PRIMARY KEY (jeditaskid, pandaid, fileid, job_processid, attemptnr),
     CONSTRAINT jedi_events_status_ck CHECK (status >= 0 AND status <= 10)
 );
-CREATE INDEX jedi_events_pandaid_ix ON jedi_events (pandaid);
+CREATE INDEX jedi_events_jobset_ix ON jedi_events (jobsetid) WHERE jobsetid IS NOT NULL;
+CREATE INDEX jedi_events_pandaid_ix ON jedi_events (pandaid) WHERE job_processid = 0;
+CREATE INDEX jedi_events_ready_ix ON jedi_events (jeditaskid, jobsetid, fileid, job_processid) WHERE
+    ready;
 
 -- users that an identity provider named, whose roles follow their groups
 CREATE TABLE jedi_identities (
@@ -403,7 +442,7 @@ CREATE TABLE jedi_jobs (
     originpandaid bigint NOT NULL,                          -- the first attempt's id, kept by submitters
     unit_nr integer NOT NULL,                               -- number of the unit of work within its task
     attemptnr smallint NOT NULL,                            -- attempt
-    kind text NOT NULL DEFAULT 'normal',                    -- normal, scout, merge, build, preprocess
+    kind text NOT NULL DEFAULT 'normal',                    -- the job's work: normal, scout, merge, build, preprocess, es_merge, consumer, co_jumbo, jumbo, clone, fine
     status text NOT NULL,                                   -- the job's status
     substatus text,                                         -- detail of the status
     prodsourcelabel text,                                   -- as the task's
@@ -476,7 +515,8 @@ CREATE TABLE jedi_jobs (
         'transferring', 'merging', 'finished', 'failed', 'cancelled', 'closed'])),
     CONSTRAINT jedi_jobs_substatus_ck CHECK (substatus = ANY (ARRAY['merge_failed',
         'merge_cancelled', 'merge_closed', 'pilot_failed', 'es_heartbeat', 'es_merge_failed',
-        'es_retry', 'es_merge', 'es_wait', 'es_inaction', 'es_killed', 'es_unused', 'es_aborted']))
+        'es_retry', 'es_merge', 'es_wait', 'es_inaction', 'es_noevent', 'es_badstatus', 'jc_unlock',
+        'es_killed', 'es_unused', 'es_aborted']))
 ) WITH (fillfactor=45);
 CREATE INDEX jedi_jobs_jeditaskid_unit_nr_ix ON jedi_jobs (jeditaskid, unit_nr);
 CREATE INDEX jedi_jobs_live_ix ON jedi_jobs (jeditaskid) WHERE postprocessed_at IS NULL;
@@ -494,7 +534,7 @@ CREATE TABLE jedi_jobs_archived (
     originpandaid bigint NOT NULL,                          -- the first attempt's id, kept by submitters
     unit_nr integer NOT NULL,                               -- number of the unit of work within its task
     attemptnr smallint NOT NULL,                            -- attempt
-    kind text NOT NULL DEFAULT 'normal',                    -- normal, scout, merge, build, preprocess
+    kind text NOT NULL DEFAULT 'normal',                    -- the job's work: normal, scout, merge, build, preprocess, es_merge, consumer, co_jumbo, jumbo, clone, fine
     status text NOT NULL,                                   -- the job's status
     substatus text,                                         -- detail of the status
     prodsourcelabel text,                                   -- as the task's
@@ -580,6 +620,36 @@ CREATE TABLE jedi_jobs_statuslog (
     jeditaskid bigint NOT NULL,                             -- the task
     CONSTRAINT jedi_jobs_statuslog_pk PRIMARY KEY (pandaid, log_id)
 );
+
+-- units of work that consumers share and one job merges
+CREATE TABLE jedi_jobsets (
+    jobsetid bigint NOT NULL,                              -- the job set: the PandaID of its first merge job
+    jeditaskid bigint NOT NULL,                            -- the task
+    merge_pandaid bigint NOT NULL,                         -- the job with the inputs and outputs: it waits for the ranges
+    mode text NOT NULL,                                    -- es, cloning or fine
+    clone text,                                            -- runonce or storeonce; NULL: no cloning
+    n_ranges integer NOT NULL,                             -- ranges cut from its inputs
+    n_consumers integer NOT NULL,                          -- consumers made so far
+    n_merges integer NOT NULL,                             -- merge jobs made so far
+    attempts_left integer NOT NULL,                        -- consumers that may still follow those that fail
+    jumbo boolean NOT NULL,                                -- jumbo jobs may process its ranges
+    priority integer NOT NULL,                             -- priority of its next consumer
+    gshare text NOT NULL,                                  -- global share of its consumers
+    resource_type text NOT NULL,                           -- shape of its consumers
+    cores integer NOT NULL,                                -- cores that a consumer asks
+    memory_mb integer NOT NULL,                            -- memory that a consumer asks in MB; 0: no limit
+    walltime_s integer NOT NULL,                           -- wall time that a consumer asks in seconds; 0: no limit
+    disk_mb integer NOT NULL,                              -- disk that a consumer asks in MB; 0: no limit
+    command text NOT NULL,                                 -- the consumers' command; $PANDAID stands for the consumer's number
+    texts jsonb,                                           -- files that consumers find, with their text, by name
+    creationtime timestamptz NOT NULL DEFAULT jedi_now(),  -- when it was made
+    ended_at timestamptz,                                  -- when its merge job ended for good
+    CONSTRAINT jedi_jobsets_pk PRIMARY KEY (jobsetid),
+    CONSTRAINT jedi_jobsets_clone_ck CHECK (clone = ANY (ARRAY['runonce', 'storeonce'])),
+    CONSTRAINT jedi_jobsets_mode_ck CHECK (mode = ANY (ARRAY['es', 'cloning', 'fine']))
+);
+CREATE INDEX jedi_jobsets_jeditaskid_ix ON jedi_jobsets (jeditaskid);
+CREATE INDEX jedi_jobsets_merge_pandaid_ix ON jedi_jobsets (merge_pandaid);
 
 -- settings that differ from the preset; the preset is knob core.preset
 CREATE TABLE jedi_knobs (

@@ -227,7 +227,7 @@ def judge(task: FeedTask, listings: Sequence[Listing], max_records: int) -> Feed
         if bad := next((f.lfn for f in one.files if not _is_name(f.lfn)), None):
             reason = f"Dataset {name} holds a file {bad!r}, which is no logical file name."
             return Unusable("bad_file_name", reason, (one.dataset,))
-        counted = one.dataset.is_master and (task.n_events or task.rules.by_events)
+        counted = one.dataset.is_master and (task.n_events or task.rules.numbers_events)
         wanted = one.wanted
         if counted and None in (events := task.events(one.dataset, wanted)):
             why = f"wants {task.n_events} events" if task.n_events else "is split by events"

@@ -59,10 +59,11 @@ def new_rows(
 def _cut(
     task: FeedTask, dataset: InputDataset, files: Sequence[Listed], counts: Sequence[int | None]
 ) -> Ranges | None:
-    if not (dataset.is_master and task.rules.by_events):
+    if not (dataset.is_master and task.rules.numbers_events):
         return None
     events = np.array([n or 0 for n in counts], np.int64)
-    if task.rules.group_boundary_id in WHOLE_IDS:  # a file belongs to one, so none is cut
+    # a file with a boundary id belongs to one, so none is cut
+    if task.rules.group_boundary_id in WHOLE_IDS or not task.rules.by_events:
         return evenly(events, max(1, int(events.max(initial=0))))
     if task.rules.events_per_job:
         begun, groups = dataset.n_events, _groups(task, files)

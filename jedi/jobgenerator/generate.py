@@ -98,7 +98,7 @@ def make_jobs(m: Material) -> NewJobs:
         texts=values.texts,
         inputs=_uses(reads, ids, m.seeds, len(again)),
         paths=paths,
-        events=[_events(r, ids) for r in reads if r.master and m.task.rules.by_events],
+        events=[_events(r, ids) for r in reads if r.master and m.task.rules.records_events],
         endpoints=endpoints,
         outputs=outputs,
         boundaries=_boundaries(m),

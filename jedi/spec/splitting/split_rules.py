@@ -22,6 +22,11 @@ ONE_ID, WHOLE_IDS, TIED_IDS = (1, 2, 4), (3, 4), (2, 4)
 """Values of group_boundary_id: a job has files of one id only; ids are not divided; outputs have
 the ids of the inputs."""
 
+RANGE_ATTEMPTS, CONSUMER_RETRIES = 10, 3
+"""Unless the task has maxAttemptES (docs/reference/event-service.md#attempts)."""
+
+EventMode = Literal["es", "cloning", "fine"]
+
 _Stage = Annotated[int, Field(ge=1, le=3)] | None
 
 
@@ -84,6 +89,57 @@ class SplitRules(Rules):
     def by_events(self) -> bool:
         """True if files are cut into ranges of events."""
         return bool(self.events_per_job or self.events_per_range)
+
+    @property
+    def event_mode(self) -> EventMode | None:
+        """The way in which consumers get events while they run: pieces of a job set (es), one of
+        several copies of a job counts (cloning), each range by itself (fine); None: not at all."""
+        if self.use_job_cloning:
+            return "cloning"
+        if self.fine_grained_proc:
+            return "fine"
+        return "es" if self.n_events_per_worker else None
+
+    @property
+    def numbers_events(self) -> bool:
+        """Each event has a number: files have as many rows as ranges, at least one."""
+        return bool(self.by_events or self.n_events_per_worker)
+
+    @property
+    def records_events(self) -> bool:
+        """The ranges of an ordinary job are recorded, and end with it."""
+        return self.by_events and self.event_mode is None
+
+    @property
+    def job_kind(self) -> str:
+        """The kind of the jobs that have the task's inputs."""
+        if self.use_pre_pro == TO_PREPROCESS:
+            return "preprocess"
+        if self.event_mode:
+            return "es_merge"
+        return "scout" if self.scouting else "normal"
+
+    @property
+    def sites_per_set(self) -> int:
+        """Sites at which the consumers of a job set are."""
+        return self.n_sites_per_job or (2 if self.use_job_cloning else 1)
+
+    @property
+    def consumers_per_set(self) -> int:
+        """Consumers that a job set begins with."""
+        return self.n_es_consumers or (self.sites_per_set if self.use_job_cloning else 1)
+
+    @property
+    def range_attempts(self) -> int:
+        """Attempts of a range."""
+        return self.max_attempt_es or RANGE_ATTEMPTS
+
+    @property
+    def consumer_retries(self) -> int:
+        """Consumers that may follow those that a job set begins with."""
+        if self.max_attempt_es_job is not None:
+            return self.max_attempt_es_job
+        return self.max_attempt_es or CONSUMER_RETRIES
 
     @property
     def files_per_job(self) -> int | None:

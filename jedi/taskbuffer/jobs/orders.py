@@ -159,7 +159,7 @@ class Claimed:
                 "workqueue_id": row.workqueue_id or 0,
                 "gshare": row.gshare or "",
                 "resource_type": row.resource_type or "",
-                "kind": "preprocess" if preparing else "scout" if rules.scouting else "normal",
+                "kind": rules.job_kind,
                 "priority": _priority(row, rules),
             },
         )
