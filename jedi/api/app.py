@@ -99,7 +99,7 @@ def _itself(
     knobs: CurrentKnobs,
     authentication: CallerAuthentication,
 ) -> None:
-    """How the service is doing."""
+    """Add the routes that show the state of the service itself."""
     ready = readiness(world.engine)
     ok = b'{"status":"ok"}'
 

@@ -40,13 +40,13 @@ _BEARER = re.compile(r"bearer +(\S{1,256}) *", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whoever sent a request. `identity` is None if the token was good a moment ago."""
+    """The sender of a request. `identity` is None if the token was good a moment ago."""
 
     token: str
     identity: Identity | None
 
     def confirm(self, tx: Connection) -> Identity:
-        """Whom the token stands for now; Forbidden if nobody any more."""
+        """The present identity behind the token. Forbidden: it has none any more."""
         return self.identity or pilots.identify(tx, self.token)
 
     def confirm_in(self, engine: Engine) -> Identity:

@@ -39,7 +39,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class Bodies:
-    """What is in hand."""
+    """The bodies of requests that the service holds now. All together have a limit."""
 
     def __init__(self, most: int = ALL_MAX) -> None:
         self._left = most

@@ -37,7 +37,7 @@ UNIX = "unix"
 
 @dataclass(frozen=True, slots=True)
 class PeerLimits:
-    """What peers may: connections of one, and seconds for headers and for a body."""
+    """Limits of peers: connections of one peer, and seconds for headers and for a body."""
 
     of_a_peer: int
     headers_s: float

@@ -96,7 +96,8 @@ def _status(error: JediError) -> int:
 
 
 def _answer(request: Request, status: int, error: JediError) -> JSONResponse:
-    """What was not read of a request can't be followed by another: the connection ends."""
+    """Return the answer to an error. The connection ends if a part of the request was not read: no
+    request can follow that part."""
     request.state.code = error.code
     body = {
         "type": "about:blank",

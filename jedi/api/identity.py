@@ -43,8 +43,8 @@ class CallerAuthentication:
             await refuse(request, error)
 
     async def still_knows(self, request: Request) -> bool:
-        """Whether the caller of a request that goes on would be let in again; a provider that does
-        not answer changes nothing."""
+        """True if the caller of a running request would be let in again. A provider that does not
+        answer changes nothing."""
         try:
             await self._identify(request)
         except Unreachable:

@@ -108,7 +108,7 @@ class Demo:
         return Line(f"{task} {name}", reached, jobs, found, expected, right)
 
     def kinds(self, task: int) -> str:
-        """How many jobs of each kind a task had."""
+        """The number of jobs of each kind of a task."""
         found = Counter(job["kind"] for job in self.ask("jedi-task", "jobs", str(task)))
         return ", ".join(f"{n} {kind}" for kind, n in sorted(found.items(), reverse=True))
 

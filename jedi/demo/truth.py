@@ -1,4 +1,4 @@
-"""What the demo's tasks must find, computed without JEDI."""
+"""The right results of the demo's tasks, computed without JEDI."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def texts() -> list[Path]:
 
 
 def count_words(files: Iterable[Path]) -> Counter[str]:
-    """How often each word occurs, in small letters."""
+    """The number of times that each word occurs, in small letters."""
     counts: Counter[bytes] = Counter()
     for file in files:
         counts.update(word.lower() for word in WORD.findall(file.read_bytes()))
@@ -42,7 +42,7 @@ def sorted_lines(files: Iterable[Path]) -> list[bytes]:
 
 
 def throw_darts(program: Path, seeds: Iterable[int]) -> list[str]:
-    """What the payload of the pi task prints for these seeds, run directly; sorted."""
+    """The output of the pi task's payload for these seeds, run directly; sorted."""
     return sorted(
         subprocess.run(
             ["awk", "-v", f"seed={seed}", "-f", str(program)],

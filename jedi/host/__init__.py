@@ -1,1 +1,1 @@
-"""What belongs to the operating system: the home, processes, log files."""
+"""Things of the operating system: the home, processes, log files."""

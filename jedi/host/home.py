@@ -107,12 +107,12 @@ class Home:
 
     @property
     def certificate(self) -> Path:
-        """What the service shows of itself beyond this machine, if it does."""
+        """The certificate of the service for callers on other machines; the file may be missing."""
         return self.path / "service.crt"
 
     @property
     def private_key(self) -> Path:
-        """Of the certificate."""
+        """The private key of the certificate."""
         return self.path / "service.key"
 
     @property
@@ -334,7 +334,7 @@ def owned(directory: Path | None) -> bool:
 
 
 def _seen(path: Path) -> bool:
-    """Whether this process sees mode and owner of a path."""
+    """True if this process sees mode and owner of a path."""
     try:
         return bool(path.stat())
     except OSError:

@@ -55,13 +55,13 @@ def note(pid: int) -> Process | None:
 
 
 def dead_here(name: str) -> bool:
-    """Whether HOST-PID, as agents name themselves, is a process of this host that has ended."""
+    """True if HOST-PID, an agent's name, is a process of this host that has ended."""
     host, _, pid = name.rpartition("-")
     return host == socket.gethostname()[:24] and pid.isdigit() and started(int(pid)) is None
 
 
 def ended(code: int) -> str:
-    """How a child ended, by its return code."""
+    """A sentence about the end of a child, from its return code."""
     return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
 
 

@@ -150,7 +150,7 @@ class Mover(Agent[TransferLoad, TransferPlan]):
         locks.release(tx, load.lock, self.world.me)
 
     def _busy(self, tx: Connection) -> set[str]:
-        """Which of our statuses jobs have."""
+        """The Mover's own statuses in which there are jobs."""
         there = {row.status for row in overview.jobs_by_site(tx)}
         return there & {INWARD.status, OUTWARD.status}
 

@@ -24,7 +24,7 @@ _MIB = 1 << 20
 
 
 def to_blame(written_mb: float, others_mb: Iterable[float], floor_mb: float) -> bool:
-    """Whether a payload ends when less than the floor is free."""
+    """True if the pilot ends this payload when less than the floor is free."""
     return written_mb > SMALL_PART * floor_mb and written_mb >= max(others_mb, default=0.0)
 
 

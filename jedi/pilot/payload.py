@@ -24,7 +24,7 @@ PayloadMessage = dict[str, Any]
 
 @dataclass(frozen=True)
 class Ended:
-    """How a payload ended: `failure` is None for success; exit_code -n is signal n."""
+    """The end of a payload: `failure` is None for success; exit_code -n is signal n."""
 
     exit_code: int | None
     failure: PayloadFailure | None
@@ -58,7 +58,7 @@ def search_path(first: str | None, user: PayloadAccount | None) -> str:
 
 
 def _enters(user: PayloadAccount, directory: Path) -> bool:
-    """Whether mode and owner of a directory, and of those above it, let an account in."""
+    """True if mode and owner of a directory, and of those above it, let an account in."""
     try:
         real = directory.resolve()
         return all(_lets_in(user, place.stat()) for place in (real, *real.parents))
@@ -114,8 +114,8 @@ def _start(log: Path) -> subprocess.Popen[bytes]:
 
 
 def _lines(monitor: subprocess.Popen[bytes], stop: Stop) -> Iterator[PayloadMessage]:
-    """What the monitor says, until it ends; a stop closes its lifeline meanwhile. It hears of a
-    hold, or that it is over, when it has said something, as it does each second."""
+    """Yield the monitor's messages until it ends. A stop closes its lifeline meanwhile. It learns
+    of a hold, or of the end of one, after its next message; it sends one each second."""
     output = _pipe(monitor.stdout)
     watched: list[Any] = [output, stop]
     rest, held = b"", False

@@ -193,7 +193,7 @@ class PayloadMonitor:
             self._apart = None
 
     def _common(self) -> list[str]:
-        """What the payload has in places that it shares."""
+        """The payload's files in directories that it shares with others."""
         return [] if self._apart else self._commons.left()
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -209,7 +209,7 @@ class PayloadMonitor:
         )
 
     def _child_setup(self) -> Callable[[], None]:
-        """What the child does between fork and exec."""
+        """Return the steps of the child between fork and exec."""
         monitor = os.getpid()
         rlimits = self._rlimits()
 
@@ -296,7 +296,7 @@ class PayloadMonitor:
     # -- figures
 
     def _wall_s(self) -> float:
-        """How long the payload has run; holds do not count."""
+        """The time that the payload has run; holds do not count."""
         return (self._held_since or time.monotonic()) - self._started - self._held_s
 
     def _sample(self) -> None:

@@ -62,7 +62,7 @@ class PrivateDirectories:
                     goal.touch()
 
     def possible(self) -> bool:
-        """Whether the kernel lets us: tried in a process that ends at once."""
+        """True if the kernel permits them: a process that ends at once tries."""
         pid = os.fork()
         if pid == 0:
             code = 1
@@ -106,10 +106,10 @@ class PrivateDirectories:
 
 
 class SharedDirectories:
-    """What a payload of an account of its own leaves in the shared places, where they are shared.
+    """Leftovers in shared directories of a payload with an account of its own.
 
-    Nothing, if it runs as the pilot: then nobody can tell whose it is. Of an account with a name,
-    which others may use, only what came since the payload began.
+    There are none if the payload runs as the pilot: then nobody can distinguish their files. Others
+    may use an account with a name: of its files only those count that are newer than the payload.
     """
 
     def __init__(self, user: procs.PayloadAccount | None) -> None:

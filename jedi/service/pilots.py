@@ -199,8 +199,8 @@ def _input(file: JobFile, ddm: DDM) -> Answer:
 
 
 def _wall_limit(job: HeldJob, knobs: Knobs) -> int:
-    """Return the time limit of a job in seconds: the owner's, else more than its estimate; 0: "
-    "none."""
+    """Return the time limit of a job in seconds: the owner's, else more than its estimate; 0:
+    none."""
     if job.max_walltime_h and job.measures_within_s is not None:
         return job.measures_within_s
     if job.max_walltime_h and job.walltime_s:
@@ -210,8 +210,8 @@ def _wall_limit(job: HeldJob, knobs: Knobs) -> int:
 
 
 def _memory_limit(job: HeldJob, knobs: Knobs) -> int:
-    """Return the memory limit of a job in MB: the owner's, or more than its scouts used; 0: "
-    "none."""
+    """Return the memory limit of a job in MB: the owner's, or more than its scouts used; 0:
+    none."""
     if not (job.measured and job.memory_mb):
         return ceil(job.memory_mb)
     most = ceil(job.memory_mb * float(knobs.scout.limit_factor))

@@ -49,7 +49,7 @@ class TaskSelection:
     user_name: str | None = None
 
     def has(self, watched: Watched) -> bool:
-        """Whether a task is one of them, given that it is active or was."""
+        """True if this active task, or task that was active, belongs to the selection."""
         if self.ids is not None:
             return watched.task.jedi_task_id in self.ids
         return self.user_name is None or watched.task.user_name == self.user_name

@@ -1,5 +1,5 @@
-"""What simulated pilots have in their hands, and what will become of it. Nothing here knows the
-database: the door tells what was acquired, and asks what is to be reported."""
+"""Simulated sites, and the jobs in the hands of their pilots. Nothing here knows the database: the
+door passes acquired jobs on, and asks for the reports."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SimulatedJob:
 
     @property
     def attempt(self) -> dict[str, Any]:
-        """What a pilot calls it."""
+        """The job's attempt in messages of pilots."""
         return {"pandaid": self.order["pandaid"], "lock_seq": self.order["lock_seq"]}
 
     def is_kind(self, kind: str) -> bool:
@@ -121,7 +121,7 @@ class SimulatedSite:
 def fate(
     order: JobOrder, site: ScenarioSite, task: ScenarioTask, now: datetime, streams: RandomStreams
 ) -> SimulatedJob:
-    """What becomes of a job that a pilot takes now."""
+    """Draw the fate of a job that a pilot takes now."""
     own = streams.stream("job", order["pandaid"])
     failure = _failure(own, [*site.failures, *task.failures])
     run_s = around(own, task.run_s, task.spread) / site.speed
@@ -140,7 +140,7 @@ def next_event(places: Iterable[SimulatedSite], others: Iterable[datetime]) -> d
 def _failure(
     generator: np.random.Generator, failures: Sequence[ScenarioFailure]
 ) -> ScenarioFailure | None:
-    """Which of these ways to fail, if any."""
+    """Draw one of these ways to fail, or none."""
     ball = generator.random()
     for failure in failures:
         ball -= failure.probability

@@ -68,7 +68,7 @@ class JobTimes:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a share's curves are made from: these jobs since and until then."""
+    """A share's jobs from `since` until `until`: the source of its curves."""
 
     name: str
     lives: JobTimes
@@ -95,7 +95,7 @@ class Part:
         return core_hours(edges, begins, ends, lives.cores[which])
 
     def waiting(self, hours: Numbers) -> Numbers:
-        """How many jobs waited for their start then."""
+        """The number of jobs that waited for their start at these hours."""
         lives = self.lives
         until = np.where(np.isnan(lives.begins), lives.ends, lives.begins)
         until = np.minimum(until, self.until)
@@ -105,13 +105,13 @@ class Part:
         return open_.astype(np.float64)
 
     def waits(self) -> Numbers:
-        """How long the jobs that started meanwhile had waited."""
+        """The waiting times of the jobs that started meanwhile."""
         lives = self.lives
         here = self.which & (self.since <= lives.begins) & (lives.begins < self.until)
         return np.sort((lives.begins - lives.made)[here])
 
     def living(self, since: Numbers, until: Numbers) -> Bools:
-        """Whether it had a job at some time of each of these spans."""
+        """True for each span with a job at some time."""
         begins = np.sort(self.since[self.which])
         ends = np.sort(np.minimum(self.lives.ends, self.until)[self.which])
         alive = np.searchsorted(begins, until, "right") > np.searchsorted(ends, since, "left")

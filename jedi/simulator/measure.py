@@ -1,4 +1,4 @@
-"""What a simulation shows: tables of sites, shares and tasks, and curves over time.
+"""Results of a simulation: tables of sites, shares and tasks, and curves over time.
 
 There is one utilisation: cores in use / cores of the slots. The curve has its mean between two
 points, the table of sites its mean over all the time, and the total the mean of all sites.
@@ -203,7 +203,7 @@ def _waiting(part: Part, grid: Numbers) -> Curve:
 
 
 def _allocation(samples: Sequence[Sample]) -> dict[str, Curve]:
-    """What each share was to have of all, from when it first had work to when it last had."""
+    """The allocated part of each share, from its first moment with work to its last."""
     total: defaultdict[float, float] = defaultdict(float)
     for sample in samples:
         total[sample.at_h] += sample.allocation

@@ -103,12 +103,12 @@ class Pilots:
 
 
 def _pilot(site: str) -> Identity:
-    """Whom the token of a site's pilots stands for."""
+    """The identity behind the token of a site's pilots."""
     return Identity("pilot", site, None)
 
 
 def _ending(job: SimulatedJob, now: datetime) -> Report:
-    """What a pilot says when the payload has ended."""
+    """The pilot's report about the end of a payload."""
     ends = job.ends or now
     wall_s = (ends - job.begins).total_seconds()
     log = job.order["log_lfn"]

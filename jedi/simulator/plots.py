@@ -67,7 +67,7 @@ def write_plots(outcomes: Outcomes, directory: Path) -> list[str]:
 
 
 def _shows(axes: Axes) -> bool:
-    """Whether a curve has two points, or one with a mark."""
+    """True if a curve has two points, or one with a mark."""
     lines = [(line, np.isfinite(np.asarray(line.get_ydata(), float))) for line in axes.get_lines()]
     return any(there.sum() > (line.get_marker() == "None") for line, there in lines)
 
@@ -144,7 +144,7 @@ _PICTURES: Mapping[str, tuple[str, str, str, Callable[[Axes, Outcomes], None]]] 
 
 
 def _title(outcomes: Outcomes) -> str:
-    """Which run is which, where there are two."""
+    """The legend's title, which names the two runs; empty for one run."""
     runs = [f"{letter}: {fill(run, 28)}" for letter, run in zip("AB", outcomes, strict=False)]
     return "\n".join(runs if len(runs) > 1 else [])
 
@@ -160,8 +160,8 @@ def _by_day(axes: Axes, hours: float) -> None:
 
 
 def _looks(outcomes: Outcomes) -> dict[str, dict[str, Any]]:
-    """How the curves of each share look in all runs and pictures; those of its boosted jobs have
-    its colour and points."""
+    """The look of each share's curves in all runs and pictures. The curves of its boosted jobs have
+    its colour, and points."""
     known = {share for outcome in outcomes.values() for share in outcome.curves.waits}
     known |= {share for outcome in outcomes.values() for share in outcome.curves.allocation}
     known |= {task.share for outcome in outcomes.values() for task in outcome.task_ends}
@@ -188,7 +188,7 @@ def _runs(outcomes: Outcomes) -> list[tuple[Callable[[str], str], SimulationOutc
 
 
 def _percent(curve: Curve) -> tuple[list[float], list[float]]:
-    """Where and how high its points are."""
+    """The points of a curve: hours and percentages."""
     return curve.hours, [100 * value for value in _broken(curve)]
 
 

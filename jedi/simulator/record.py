@@ -1,4 +1,4 @@
-"""What a simulation leaves behind, before anybody looks at it."""
+"""The record of a simulation, before anybody looks at it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from jedi.taskbuffer.housekeeping.simulation import JobLife, TaskLife
 
 @dataclass(slots=True)
 class Sample:
-    """What a share was to have, in cores, so many hours after the start, and whether it had
-    work."""
+    """The allocation of a share in cores, so many hours after the start. `active`: it had work."""
 
     at_h: float
     share: str

@@ -44,7 +44,7 @@ def write_tables(outcome: SimulationOutcome, directory: Path) -> list[Path]:
 
 
 def differences(a: SimulationOutcome, b: SimulationOutcome) -> list[MetricDifference]:
-    """What two outcomes come to, figure by figure."""
+    """The metrics of two outcomes side by side."""
     first, second = _figures(a), _figures(b)
     return [
         MetricDifference(name, first.get(name), second.get(name))

@@ -209,7 +209,7 @@ class Simulation:
         return total
 
     def _leave(self) -> None:
-        """Who makes some jobs dies before they are made."""
+        """End the agent that makes some jobs before it has made them."""
         left = {number: task.left for number, task in self.pilots.tasks.items() if task.left}
         if left:
             with self.engine.begin() as tx:
@@ -261,7 +261,7 @@ class Simulation:
     # ------------------------------------------------------------------------- what is to happen
 
     def _events(self) -> list[tuple[datetime, Callable[[], None]]]:
-        """What the scenario wants to happen, in the order of time."""
+        """The events of the scenario in the order of time."""
         scenario = self.scenario
         end_h = 24 * scenario.days
         found: list[tuple[float, Callable[[], None]]] = []

@@ -47,7 +47,7 @@ class ScenarioFailure(Entry):
 
 
 class Transfers(Entry):
-    """How files come to a site."""
+    """Transfers of files to a site."""
 
     mean_s: _Seconds = Field(600.0, description="how long a transfer takes, in s")
     spread: _Spread = Field(0.5, description="sigma of the logarithm of that time")
@@ -84,7 +84,7 @@ class ScenarioSite(Entry):
         return [f"{name}_{endpoint}" for endpoint in self.endpoints]
 
     def entry(self, name: str) -> dict[str, Any]:
-        """What stands in a site file for one of them."""
+        """The entry of one of the sites in a site file."""
         storage = [{"ddm_endpoint": one, "path": one} for one in self.storage(name)]
         return {**self.attributes, "site": name, "nslots": self.slots, "endpoints": storage}
 
@@ -150,7 +150,7 @@ class Outage(Entry):
 
 
 class ScenarioCommand(Entry):
-    """What a person does to the tasks of one name."""
+    """A person's command to the tasks of one name."""
 
     tasks: _Word = Field(description="the tasks' name")
     at_h: _Hours = Field(description="hours after the start")
@@ -160,7 +160,7 @@ class ScenarioCommand(Entry):
 
 
 class Scenario(Entry):
-    """What a simulation is made from. Times are simulated ones."""
+    """The scenario of a simulation. Times are simulated ones."""
 
     about: str = Field("", description="one sentence for people")
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = Field(1, description="of all draws")
@@ -241,7 +241,8 @@ def check_knobs(path: str, written: Mapping[str, Any]) -> tuple[dict[str, Any], 
 
 
 def _beside(written: Mapping[str, Any]) -> Iterator[Problem]:
-    """What does not go together. Names count, whatever else is wrong with their entries."""
+    """Yield contradictions between entries. Names count even if their entries have other
+    mistakes."""
     if isinstance(written.get("knobs"), dict):
         yield from check_knobs("scenario.knobs", written["knobs"])[1]
     sites: dict[str, str] = {}
@@ -261,7 +262,7 @@ def _beside(written: Mapping[str, Any]) -> Iterator[Problem]:
 def _within(
     written: Mapping[str, Any], sites: Mapping[str, str], tasks: Mapping[str, str]
 ) -> Iterator[Problem]:
-    """What is wrong with well-formed entries where these sites and tasks are."""
+    """Yield mistakes in well-formed entries, given these sites and tasks."""
     for path, site in _good(written, "sites", ScenarioSite):
         entry = site.entry(site.names()[0])
         yield from _under(path, partial(site_file.read_attributes, "attributes", entry))
@@ -305,7 +306,7 @@ def _sites(entry: Mapping[str, Any]) -> list[str]:
 
 
 def _under(path: str, check: Callable[[], object]) -> Iterator[Problem]:
-    """What a check finds, with the path before it."""
+    """Yield the problems that a check finds, with the path before theirs."""
     try:
         check()
     except BadInput as error:

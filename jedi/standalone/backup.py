@@ -154,13 +154,13 @@ def _major(engine: Engine) -> int:
 
 
 def _database(installation: Installation) -> list[str]:
-    """How the programs are told the database; the password is in their environment."""
+    """Arguments that name the database; the password is in the environment."""
     url = make_url(installation.libpq_url)._replace(password=None)  # `set` takes None for "as is"
     return [f"--dbname={url.render_as_string()}"]
 
 
 def _call(installation: Installation, major: int, program: str, *arguments: str) -> bytes:
-    """What a program of PostgreSQL prints."""
+    """Run a program of PostgreSQL; return its output."""
     password = make_url(installation.url).password
     environment = {**os.environ, "LC_ALL": "C"} | ({"PGPASSWORD": password} if password else {})
     command = [str(binaries.client(program, major)), *arguments]

@@ -1,4 +1,5 @@
-"""Which PostgreSQL programs to use: those that fit the data, and that their account can run."""
+"""The choice of PostgreSQL programs: they must fit the data, and their account must be able to run
+them."""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ def reasons_page() -> str:
 
 
 def why_page() -> str:
-    """What may hold a task, as `jedi-task why` tells it."""
+    """The page of the reasons that may hold a task, as `jedi-task why` prints them."""
     return _page(
         [
             "# Why is my task not moving?",

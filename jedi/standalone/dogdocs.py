@@ -1,4 +1,4 @@
-"""What is generated of the dogs: their tables in docs/operate.md, their systemd timers."""
+"""Generated text about the dogs: their tables in docs/operate.md, their systemd timers."""
 
 from __future__ import annotations
 

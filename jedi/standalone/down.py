@@ -69,8 +69,8 @@ def down(
 
 
 def left(engine: Engine) -> str:
-    """What pilots of this machine still run and the Adder still adds; empty if nothing, or if the
-    database does not answer."""
+    """A sentence about jobs that pilots of this machine still run and results that the Adder still
+    adds; empty if there are none, or if the database does not answer."""
     try:
         with engine.begin() as tx:
             running = len(pilots.jobs_in_pilots(tx, socket.gethostname()))

@@ -130,14 +130,15 @@ class Embedded:
         return pid if self._ours(pid) else None
 
     def how_it_ended(self) -> str:
-        """How the server ended, which is not our child: an orderly end removes its file."""
+        """A phrase about the end of the server, which is not our child: an orderly end removes its
+        file."""
         if self.pid() is not None:
             return "its socket is gone"
         return "killed (SIGKILL), or crashed" if self._pid_lines() else "shut down"
 
     @property
     def log(self) -> Path:
-        """What the server says."""
+        """The server's log."""
         return self.home.logs / "postgresql.log"
 
     def url(self) -> str:
@@ -187,8 +188,8 @@ class Embedded:
         return True
 
     def _status(self) -> str:
-        """What the server says of itself: starting, ready, stopping; empty while it says nothing.
-        While it recovers from the crash of one of its processes it says ready."""
+        """The server's state in its own word: starting, ready, stopping; empty while it reports
+        none. While it recovers from the crash of one of its processes it reports ready."""
         return "".join(self._pid_lines()[7:]).strip()
 
     def _rejects(self) -> bool:

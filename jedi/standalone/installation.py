@@ -78,7 +78,7 @@ class Installation:
 
     @property
     def notify_socket(self) -> Path:
-        """Where children tell the supervisor that they are ready."""
+        """The socket on which children notify the supervisor that they are ready."""
         return self.home.api_socket.with_name("up.sock")
 
     @property

@@ -1,4 +1,4 @@
-"""What is generated of PGI states: the tables in docs/pgi.md."""
+"""Generated text about PGI states: the tables in docs/pgi.md."""
 
 from __future__ import annotations
 

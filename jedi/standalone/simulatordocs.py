@@ -1,4 +1,4 @@
-"""What is generated of simulations: the keys of a scenario in docs/simulate.md."""
+"""Generated text about simulations: the keys of a scenario in docs/simulate.md."""
 
 from __future__ import annotations
 

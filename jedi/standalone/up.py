@@ -275,7 +275,7 @@ def _prepare(engine: Engine, installation: Installation, site_file: str | None) 
 
 
 def _unwritable(roots: Mapping[str, str]) -> list[str]:
-    """Which endpoints of this machine can't be written."""
+    """Sentences about endpoints of this machine that this account can't write to."""
     return [
         f"The storage of {endpoint}, {root}, can't be written by {caller()}: results for it wait."
         for endpoint, root in roots.items()

@@ -206,7 +206,7 @@ class BatchEngine:
         )
 
     def _end(self, pilot: KnownPilot, job: BatchJob | None) -> PilotEnd:
-        """How a pilot ended, by the exit code that its script has written, else by the queue."""
+        """The end of a pilot, by the exit code that its script has written, else by the queue."""
         batch_id = job.batch_id if job else pilot.batch_id
         if batch_id is None:
             return PilotEnd("was never submitted")
@@ -279,7 +279,8 @@ def _copy(code: Path, place: Path) -> Path:
 
 
 def _rank(pilot: KnownPilot) -> Callable[[BatchJob], tuple[bool, bool, bool, str]]:
-    """Which of several jobs of one name is the pilot: one that lives, is noted, runs."""
+    """The order in which jobs of one name may be the pilot: a living, noted, running one comes
+    first."""
     return lambda job: (
         job.state == "ended",
         job.batch_id != pilot.batch_id,

@@ -1,4 +1,4 @@
-"""Which engines there are."""
+"""The list of engines."""
 
 from __future__ import annotations
 

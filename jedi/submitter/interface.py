@@ -87,8 +87,8 @@ class Handle:
 
 @dataclass(frozen=True, slots=True)
 class PilotEnd:
-    """How a pilot ended, to be said of it, and whether that is the site's fault (None: neither a
-    success nor a failure of the site)."""
+    """The end of a pilot in words, and whether the site failed (None: neither a success nor a
+    failure of the site)."""
 
     how: str
     failed: bool | None = None
@@ -111,8 +111,8 @@ class Seen:
 
 @dataclass(slots=True)
 class Sent:
-    """Which pilots were started; which certainly were not, and why. Of others nothing is known:
-    they are looked for later."""
+    """Pilots that were started, and pilots that certainly were not, with the reason. The fate of
+    others is unknown: the Submitter looks for them later."""
 
     started: dict[str, Handle] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)

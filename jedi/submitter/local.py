@@ -134,7 +134,7 @@ def find(pilot_id: str) -> Process | None:
 
 
 def describe_end(code: int | None) -> str:
-    """How a process ended, from its return code; None: not a child of ours."""
+    """A phrase about the end of a process, from its return code; None: not a child of ours."""
     if code is None:
         return "is gone"
     if code < 0:

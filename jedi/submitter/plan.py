@@ -1,4 +1,4 @@
-"""How many pilots a site needs."""
+"""The number of pilots that a site needs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SlotDemand:
-    """Of slots of one shape: the cores of each, the jobs that wait for one, the pilots there are,
-    those of them that have not begun, and how many more may be sent."""
+    """The demand for slots of one shape: the cores of each, the jobs that wait for one, its pilots,
+    those of them that have not begun, and the number of pilots that may still be sent."""
 
     cores: int
     waiting: int
@@ -45,6 +45,6 @@ def deal(wants: Sequence[SlotDemand], spare: Sequence[int], room: int) -> list[i
 
 
 def ramp(pilots: int, queued: int, first: int, failing: bool) -> int:
-    """How many pilots may be sent more, if `queued` of them have not begun: `first` while none
-    runs, then as many as run; a single one that tries whether a site still fails."""
+    """The number of further pilots to send, if `queued` of them have not begun: `first` while none
+    runs, then as many as run; a single one to try whether a site still fails."""
     return max(0, 1 - queued if failing else max(first, pilots - queued) - queued)

@@ -23,7 +23,7 @@ class BatchJob:
 
 @dataclass(frozen=True, slots=True)
 class QueueCommand:
-    """How a batch system is asked for all jobs of ours that it knows."""
+    """The command that lists all our jobs in a batch system."""
 
     command: tuple[str, ...]
     read: Callable[[str], list[BatchJob]]

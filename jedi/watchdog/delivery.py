@@ -1,4 +1,4 @@
-"""How messages leave the house: posted to a webhook, or mailed."""
+"""Delivery of messages: to a webhook, or by mail."""
 
 from __future__ import annotations
 

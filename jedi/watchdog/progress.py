@@ -1,4 +1,4 @@
-"""How far working tasks are is written down."""
+"""The dog that records the progress of working tasks."""
 
 from __future__ import annotations
 

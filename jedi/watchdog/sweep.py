@@ -37,7 +37,7 @@ def _staged(world: World, endpoint: str) -> Counts:
 
 
 def _is_uploading(attempt: tuple[int, int]) -> bool:
-    """Whether a living process of this machine stages files of people under its own id."""
+    """True if a living process of this machine stages files of people under its own id."""
     panda_id, process = attempt
     return panda_id == 0 and processes.note(process) is not None
 

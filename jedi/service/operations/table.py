@@ -168,7 +168,7 @@ class Operation:
 
     @property
     def streams_events(self) -> bool:
-        """Whether the answer is a stream of server-sent events."""
+        """True if the answer is a stream of server-sent events."""
         return self.hints["return"] is EventStream
 
     @cached_property

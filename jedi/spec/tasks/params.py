@@ -202,7 +202,7 @@ class NumberItem(TemplateItem):
 
 
 class LogItem(_CamelModel):
-    """Where log files go, instead of the default."""
+    """The template of log files, instead of the default."""
 
     type: Literal["template"] = "template"
     param_type: Literal["log"] = Field(default="log", alias="param_type")
@@ -240,25 +240,24 @@ _ItemKind = TypeVar("_ItemKind", bound=ParameterItem)
 
 
 class JobSpec(_CamelModel):
-    """What a special job runs, as transPath and jobParameters are what the others do."""
+    """The command of special jobs. Other jobs run transPath and jobParameters of the task."""
 
     trans_path: _Text | None = None
     job_parameters: _Text = ""
 
 
 class BuildSpec(JobSpec):
-    """How the software is built: `${IN}` stands for archiveName, `${OUT}` for what is made,
-    `${SURL}` for sourceURL."""
+    """The build of the software: `${IN}` stands for archiveName, `${OUT}` for the result, `${SURL}`
+    for sourceURL."""
 
     archive_name: _Lfn | None = None
     prod_source_label: _Word | None = None
 
 
 class MergeSpec(JobSpec):
-    """How outputs are merged: the command of merge jobs, as transPath and jobParameters are that
-    of the others. `${TRN_OUTPUT0}` stands for the files to merge, with the forms of an input, and
-    `${OUTPUT0}` for the merged one; `${TRN_OUTPUT:OUTPUT}` for all as `in1,in2:out`. Inputs are
-    always copied, as useLocalIO wants it."""
+    """The command of merge jobs. `${TRN_OUTPUT0}` stands for the files to merge, with the forms of
+    an input, and `${OUTPUT0}` for the merged one; `${TRN_OUTPUT:OUTPUT}` for all as `in1,in2:out`.
+    Merge jobs always copy their inputs, as useLocalIO asks."""
 
     use_local_io: bool | int = Field(default=True, alias="useLocalIO")
 

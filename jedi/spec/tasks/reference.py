@@ -1,5 +1,5 @@
-"""What each key of a task means, for people (`jedi-task params`, docs) and for editors (JSON
-Schema). What it may be comes from the models themselves."""
+"""The meaning of each key of a task, for people (`jedi-task params`, docs) and for editors (JSON
+Schema). The permitted values come from the models themselves."""
 
 from __future__ import annotations
 

@@ -109,11 +109,13 @@ class QueueWalltime(NamedTuple):
 def closely(
     tx: Connection, queue_ids: Sequence[int], capped: Sequence[int] = (), *, timed: bool
 ) -> tuple[list[UrgentQueue], list[QueueWalltime]]:
-    """Of work queues, first the highest priority of tasks that want jobs and of activated jobs,
-    with how many of these there are; all activated jobs are read; of those that are `capped`, also
-    that of jobs that are not activated yet, or start, but for merges. Second, if `timed`, the
-    walltime of queued jobs by resource type, those of which it is unknown being like the others
-    (NULL: no one's is known); all live jobs are read."""
+    """Read the urgency of work queues, and their walltime if `timed`.
+
+    The urgency holds the highest priority of tasks that want jobs and of activated jobs, with their
+    number; it reads all activated jobs. For `capped` queues it also holds that of jobs that are not
+    activated yet, or start, without merges. The walltime is that of queued jobs by resource type.
+    Jobs of unknown walltime count like the others (NULL: all are unknown); it reads all live jobs.
+    """
     found = {"ids": list(queue_ids), "capped": list(capped), "coming": list(_COMING),
              "over": sorted(states.TASK.final)}  # fmt: skip
     urgent = rows_of(UrgentQueue, tx.execute(_URGENT, found))

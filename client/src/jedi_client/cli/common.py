@@ -305,9 +305,9 @@ def cell(value: Any) -> str:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where people read: colours only on a terminal and without NO_COLOR; markup is not read,
-    since names and errors may hold brackets, and controls of a terminal are shown, not obeyed: a
-    reason may quote what a payload printed. In a pipe no line is folded."""
+    """Return a console for people. It uses colours only on a terminal and without NO_COLOR. It does
+    not read markup: names and errors may hold brackets. It shows control characters and does not
+    obey them: a reason may quote the output of a payload. In a pipe it folds no line."""
     from rich.console import Console
 
     class Harmless(Console):

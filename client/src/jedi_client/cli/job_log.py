@@ -41,7 +41,7 @@ def follow_log(job: int) -> None:
 
 
 def news(before: str, now: str) -> str:
-    """What came since: each is the end of all that was printed, or all of it."""
+    """The text that is new in `now`. Both texts are ends of one log, or all of it."""
     if not before:
         return now
     if (at := now.rfind(before)) >= 0:

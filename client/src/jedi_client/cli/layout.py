@@ -1,4 +1,4 @@
-"""How tables are laid out: which columns fit a terminal, how wide they are, what is coloured."""
+"""The layout of tables: the columns that fit a terminal, their widths and colours."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def fitting(least: Sequence[int], spare: Sequence[int], room: int) -> list[int]:
 
 
 def widths(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """How wide columns are: what is left of the room goes to those that want more, a part each."""
+    """The widths of columns. Columns that need more share the rest of the room equally."""
     found = list(least)
     left = room - sum(found) - GAP * (len(found) - 1)
     while left > 0 and (hungry := [i for i, wide in enumerate(found) if wide < natural[i]]):

@@ -1,4 +1,4 @@
-"""How fast a task goes, and how long it takes still, as far as somebody watched."""
+"""The speed of a task, and the time that it still needs, from the moments observed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ WINDOW_S = 600.0
 
 
 class Pace:
-    """What was through at which second, from the first look on."""
+    """Numbers of processed files with their times, from the first look on."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque()

@@ -1,4 +1,4 @@
-"""How the verbs of `jedi-task` name tasks, with completion."""
+"""Names of tasks as arguments of `jedi-task`, with completion."""
 
 from __future__ import annotations
 

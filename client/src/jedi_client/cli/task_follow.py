@@ -125,7 +125,7 @@ def _lines(
 
 
 class Paces(defaultdict[int, Pace]):
-    """How fast each task goes, as far as it was watched."""
+    """The speed of each watched task."""
 
     def __init__(self) -> None:
         super().__init__(Pace)
