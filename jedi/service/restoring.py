@@ -46,9 +46,9 @@ def go_on(tx: Connection, ddm: DDM) -> tuple[int, int, dict[str, list[str]]]:
     known, lost, unseen = sites.roots(tx), set[int](), dict[str, list[str]]()
     for part in restoring.parts(tx):
         if part.endpoint not in known:
-            unseen.setdefault(part.endpoint, []).append(f"{part.datasetname}/{part.lfn}")
-        elif not ddm.path(part.endpoint, part.datasetname, part.lfn).is_file():
-            lost.add(part.pandaid)
+            unseen.setdefault(part.endpoint, []).append(f"{part.dataset_name}/{part.lfn}")
+        elif not ddm.path(part.endpoint, part.dataset_name, part.lfn).is_file():
+            lost.add(part.panda_id)
     return restoring.go_on(tx, sorted(lost)), late, unseen
 
 

@@ -79,3 +79,67 @@ def test_no_function_passes_untyped_rows_on() -> None:
     `Row[Any]`, for which no type checker knows a column."""
     files = TASKBUFFER.parent.rglob("*.py")
     assert [str(path) for path in files if "Row[" in path.read_text()] == []
+
+
+AS_MANY_COLUMNS = {"reports/changes.py:changed", "housekeeping/checks.py:_examine"}
+"""Functions that read rows of several types in one, or of a template that rules complete."""
+
+
+def untyped(path: str, source: str) -> Iterator[str]:
+    """The functions that read columns of rows without a declared type by their names."""
+    for function in ast.walk(ast.parse(source)):
+        if isinstance(function, ast.FunctionDef):
+            held = {name for node in ast.walk(function) for name in _rows(node, frozenset())}
+            held |= {name for node in ast.walk(function) for name in _rows(node, frozenset(held))}
+            for node in ast.walk(function):
+                match node:
+                    case ast.Attribute(value=ast.Name(id=name), attr=column) if name in held:
+                        if column not in RESULT:
+                            yield f"{path}:{function.name}"
+
+
+RESULT = {"rowcount", "keys", "all", "one", "one_or_none", "first", "scalars", "scalar_one", "pop"}
+
+
+def _rows(node: ast.AST, held: frozenset[str]) -> Iterator[str]:
+    """The names that a node gives to results, or to rows of results with names in `held`."""
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_result(value, held):
+            yield name
+        case ast.NamedExpr(target=ast.Name(id=name), value=value) if _is_result(value, held):
+            yield name
+        case ast.For(target=ast.Name(id=name), iter=value) if _is_result(value, held):
+            yield name
+        case ast.comprehension(target=ast.Name(id=name), iter=value) if _is_result(value, held):
+            yield name
+
+
+def _is_result(value: ast.expr, held: frozenset[str]) -> bool:
+    match value:
+        case ast.Call(func=ast.Attribute(attr="execute")):
+            return True
+        case ast.Call(func=ast.Attribute(value=inner, attr="all" | "one" | "one_or_none")):
+            return _is_result(inner, held)
+        case ast.IfExp(body=inner):
+            return _is_result(inner, held)
+        case ast.Name(id=name):
+            return name in held
+    return False
+
+
+def test_the_parser_sees_columns_of_untyped_rows() -> None:
+    source = (
+        "def f(tx):\n    rows = tx.execute(A)\n    return [row.id for row in rows]\n"
+        "def g(tx):\n    return [row.id for row in rows_of(B, tx.execute(A))]\n"
+    )
+    assert [*untyped("a.py", source)] == ["a.py:f"]
+
+
+def test_no_function_reads_untyped_rows_by_name() -> None:
+    """A misspelt column is an error of mypy, not of the task that reads it."""
+    found = {
+        where
+        for path in sorted(TASKBUFFER.rglob("*.py"))
+        for where in untyped(str(path.relative_to(TASKBUFFER)), path.read_text())
+    }
+    assert found == AS_MANY_COLUMNS

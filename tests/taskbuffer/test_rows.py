@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from types import NoneType, UnionType
+from types import ModuleType, NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import pytest
@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, TextClause, text
 
 import jedi.taskbuffer
 from jedi.taskbuffer.db.engine import plain
-from jedi.taskbuffer.db.rows import row_of, rows_of
+from jedi.taskbuffer.db.rows import dict_of, row_of, rows_of
 
 TASKBUFFER = Path(jedi.taskbuffer.__file__).parent
 PYTHON = {
@@ -24,6 +24,7 @@ PYTHON = {
     **{"float4": float, "float8": float, "text": str, "name": str, "varchar": str, "char": str},
     **{"timestamptz": datetime},
 }
+BUILT_IN: dict[str, type] = {"int": int, "str": str, "float": float, "dict": dict, "list": list}
 
 
 class Pair(NamedTuple):
@@ -46,6 +47,14 @@ def test_other_columns_are_refused_though_there_is_no_row(engine: Engine, column
         rows_of(Pair, tx.execute(text(f"SELECT {columns} WHERE false")))
 
 
+def test_two_columns_are_a_dict(engine: Engine) -> None:
+    with engine.begin() as tx:
+        found = dict_of(int, str, tx.execute(text("SELECT 1 AS id, 'a' AS status")))
+        with pytest.raises(TypeError, match="int and str do not fit the columns id, status, site"):
+            dict_of(int, str, tx.execute(text("SELECT 1 AS id, 'a' AS status, 'b' AS site")))
+    assert found == {1: "a"}
+
+
 def test_each_type_fits_its_statement(engine: Engine) -> None:
     with engine.begin() as tx:
         sorts: dict[int, str] = dict(tx.execute(text("SELECT oid, typname FROM pg_type")).all())
@@ -63,20 +72,53 @@ def test_each_type_fits_its_statement(engine: Engine) -> None:
     assert wrong == []
 
 
-def typed_statements() -> Iterator[tuple[type, str]]:
-    """The pairs of `rows_of(TYPE, tx.execute(STATEMENT, …))` in taskbuffer."""
-    found = 0
+def test_the_types_of_each_dict_fit_its_statement(engine: Engine) -> None:
+    """`dict_of(int, str, tx.execute(…))` names the types of the two columns."""
+    with engine.begin() as tx:
+        sorts: dict[int, str] = dict(tx.execute(text("SELECT oid, typname FROM pg_type")).all())
+        found = [(types, [(name, sorts[oid]) for name, oid in columns_of(tx, statement)])
+                 for types, statement in dict_statements()]  # fmt: skip
+    assert len(found) > 20
+    assert [
+        (types, columns)
+        for types, columns in found
+        if [fits(sort, hint) for (_, sort), hint in zip(columns, types, strict=True)]
+        != [True, True]
+    ] == []
+
+
+def dict_statements() -> Iterator[tuple[tuple[type, type], str]]:
+    """The types and statements of `dict_of(TYPE, TYPE, tx.execute(STATEMENT, …))`."""
+    for module, node in calls():
+        match node:
+            case ast.Call(
+                func=ast.Name(id="dict_of"),
+                args=[ast.Name(id=key), ast.Name(id=value), ast.Call(args=[ast.Name(id=name), *_])],
+            ):
+                yield (BUILT_IN[key], BUILT_IN[value]), getattr(module, name).text
+
+
+def calls() -> Iterator[tuple[ModuleType, ast.Call]]:
+    """The calls in taskbuffer, with their modules."""
     for path in sorted(TASKBUFFER.rglob("*.py")):
         inside = path.relative_to(TASKBUFFER).with_suffix("")
         module = importlib.import_module(".".join(["jedi.taskbuffer", *inside.parts]))
         for node in ast.walk(ast.parse(path.read_text())):
-            match node:
-                case ast.Call(
-                    func=ast.Name(id="rows_of" | "row_of"),
-                    args=[ast.Name(id=kind), ast.Call(args=[ast.Name(id=name), *_])],
-                ) if isinstance(statement := getattr(module, name, None), TextClause):
-                    found += 1
-                    yield getattr(module, kind), statement.text
+            if isinstance(node, ast.Call):
+                yield module, node
+
+
+def typed_statements() -> Iterator[tuple[type, str]]:
+    """The pairs of `rows_of(TYPE, tx.execute(STATEMENT, …))` in taskbuffer."""
+    found = 0
+    for module, node in calls():
+        match node:
+            case ast.Call(
+                func=ast.Name(id="rows_of" | "row_of"),
+                args=[ast.Name(id=kind), ast.Call(args=[ast.Name(id=name), *_])],
+            ) if isinstance(statement := getattr(module, name, None), TextClause):
+                found += 1
+                yield getattr(module, kind), statement.text
     assert found > 60
 
 

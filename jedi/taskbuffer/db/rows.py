@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 from sqlalchemy import Result
 
 RowType = TypeVar("RowType")
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 def rows_of(kind: type[RowType], result: Result[Any]) -> list[RowType]:
@@ -22,6 +24,15 @@ def row_of(kind: type[RowType], result: Result[Any]) -> RowType | None:
     _check(kind, result)
     row = result.one_or_none()
     return row and next(starmap(kind, [row]))
+
+
+def dict_of(key: type[Key], value: type[Value], result: Result[Any]) -> dict[Key, Value]:
+    """The rows of a result with two columns of these types as a dict: the first one is the key.
+    TypeError: there are more columns, or fewer."""
+    if len(result.keys()) != 2:
+        columns = ", ".join(result.keys())
+        raise TypeError(f"{key.__name__} and {value.__name__} do not fit the columns {columns}.")
+    return dict(result.tuples())
 
 
 def _check(kind: type[Any], result: Result[Any]) -> None:

@@ -94,17 +94,24 @@ def on_hold(tx: Connection, retry_s: float, timeout_s: float, limit: int) -> lis
 
 
 _LIVING = text(f"""
-SELECT j.pandaid, j.lock_seq FROM jedi_jobs j
+SELECT j.pandaid AS panda_id, j.lock_seq FROM jedi_jobs j
   JOIN unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) a(id, seq)
   ON j.pandaid = a.id AND j.lock_seq = a.seq WHERE j.status IN ({JOB_LIVE})
 """)
 
 
+class LiveAttempt(NamedTuple):
+    """A live job and its present attempt."""
+
+    panda_id: int
+    lock_seq: int
+
+
 def living(tx: Connection, attempts: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
     """Those of the attempts (panda_id, lock_seq) that are their job's present one and go on."""
     pairs = list(attempts)
-    rows = tx.execute(_LIVING, {"ids": [p[0] for p in pairs], "seqs": [p[1] for p in pairs]})
-    return {(row.pandaid, row.lock_seq) for row in rows}
+    wanted = {"ids": [p[0] for p in pairs], "seqs": [p[1] for p in pairs]}
+    return {*rows_of(LiveAttempt, tx.execute(_LIVING, wanted))}
 
 
 _AWAITING = text(f"""

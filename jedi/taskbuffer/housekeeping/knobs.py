@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, text
 
 from jedi.core.knobs import KNOBS, Knobs
+from jedi.taskbuffer.db.rows import rows_of
 
 
 class KnobOverride(NamedTuple):
@@ -65,7 +66,7 @@ _OVERRIDES = text(
 
 def overrides(tx: Connection) -> list[KnobOverride]:
     """The knobs that differ from the preset."""
-    return [KnobOverride(*row) for row in tx.execute(_OVERRIDES)]
+    return rows_of(KnobOverride, tx.execute(_OVERRIDES))
 
 
 _HISTORY = text("""
@@ -77,5 +78,5 @@ WHERE component = :c AND key = :k ORDER BY change_id DESC
 def history(tx: Connection, name: str) -> list[KnobSetting]:
     """Every change of a knob, newest first."""
     knob = KNOBS[name]
-    rows = tx.execute(_HISTORY, {"c": knob.component, "k": knob.key})
-    return [KnobSetting(*row) for row in rows]
+    wanted = {"c": knob.component, "k": knob.key}
+    return rows_of(KnobSetting, tx.execute(_HISTORY, wanted))

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, text
 
 from jedi.core import states
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import PRE_MERGE_TYPES
 from jedi.taskbuffer.jobs import job_ends, merging
 from jedi.taskbuffer.jobs.job_ends import JobEnd
@@ -23,46 +24,61 @@ _UNTOLD = (*states.JOB_QUEUED, *states.JOB_AT_SITE, "holding")
 
 
 _OPEN_TEMPLATES = text("""
-SELECT DISTINCT d.datasetname, o.filenametemplate FROM jedi_output_template o
+SELECT DISTINCT d.datasetname AS dataset_name, o.filenametemplate AS template
+FROM jedi_output_template o
   JOIN jedi_datasets d USING (datasetid) JOIN jedi_tasks t ON t.jeditaskid =
   d.jeditaskid WHERE t.status <> ALL(:final) ORDER BY 1, 2
 """)
 
 
+class OpenTemplate(NamedTuple):
+    """A template of file names of a living task."""
+
+    dataset_name: str
+    template: str
+
+
 def open_templates(tx: Connection) -> dict[str, list[str]]:
     """The templates of the file names that tasks which have not ended still make, by dataset."""
-    rows = tx.execute(_OPEN_TEMPLATES, {"final": sorted(states.TASK.final)})
+    final = {"final": sorted(states.TASK.final)}
     found: dict[str, list[str]] = defaultdict(list)
-    for row in rows:
-        found[row.datasetname].append(row.filenametemplate)
+    for row in rows_of(OpenTemplate, tx.execute(_OPEN_TEMPLATES, final)):
+        found[row.dataset_name].append(row.template)
     return found
 
 
 _MADE = text("""
-SELECT d.datasetname, c.lfn FROM jedi_datasets d
+SELECT d.datasetname AS dataset_name, c.lfn FROM jedi_datasets d
   JOIN jedi_dataset_contents c USING (jeditaskid, datasetid)
   LEFT JOIN jedi_jobs j ON j.pandaid = c.outpandaid
 WHERE d.datasetname = ANY(:names) AND coalesce(j.status <> ALL(:untold), true)
 """)
 
 
+class MadeFile(NamedTuple):
+    """A file of an output dataset."""
+
+    dataset_name: str
+    lfn: str
+
+
 def made(tx: Connection, names: Collection[str]) -> set[tuple[str, str]]:
     """Files (dataset, LFN) of these datasets whose jobs had told of them before the backup."""
-    rows = tx.execute(_MADE, {"names": list(names), "untold": list(_UNTOLD)})
-    return {(row.datasetname, row.lfn) for row in rows}
+    wanted = {"names": list(names), "untold": list(_UNTOLD)}
+    return {*rows_of(MadeFile, tx.execute(_MADE, wanted))}
 
 
 class MergePart(NamedTuple):
     """An output of a job, to be merged."""
 
-    pandaid: int
-    datasetname: str
+    panda_id: int
+    dataset_name: str
     lfn: str
     endpoint: str
 
 
 _PARTS = text(f"""
-SELECT j.pandaid, d.datasetname, c.lfn, f.endpoint FROM jedi_jobs j
+SELECT j.pandaid AS panda_id, d.datasetname AS dataset_name, c.lfn, f.endpoint FROM jedi_jobs j
   JOIN jedi_job_files f USING (pandaid)
   JOIN jedi_dataset_contents c ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
   JOIN jedi_datasets d ON d.datasetid = c.datasetid AND d.jeditaskid = c.jeditaskid
@@ -73,7 +89,7 @@ WHERE j.status = 'merging' AND c.type IN ({PRE_MERGE_TYPES})
 
 def parts(tx: Connection) -> list[MergePart]:
     """The outputs of jobs that wait to be merged."""
-    return [MergePart(*row) for row in tx.execute(_PARTS)]
+    return rows_of(MergePart, tx.execute(_PARTS))
 
 
 _INTERRUPTED = text("""

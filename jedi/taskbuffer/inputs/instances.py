@@ -7,11 +7,13 @@ Source: JEDI document, "Workflow for analysis"; docs/reference/inputs.md#output-
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from sqlalchemy import Connection, text
 
 from jedi.core.errors import LockLost
 from jedi.spec.jobs.generation import OutputDataset, TaskOrder
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import PRODUCT_TYPES, TASK_FINAL, TEMPLATE_TYPES
 
 _AT_SITES = text("""
@@ -41,10 +43,22 @@ WITH t AS (
   INSERT INTO jedi_datasets_statuslog (datasetid, jeditaskid, status, agent, reason_code, reason)
   SELECT datasetid, jeditaskid, status, :agent, 'made_for_site', 'made for site' FROM new
 )
-SELECT * FROM old UNION ALL
+SELECT templateid AS template_id, datasetid AS dataset_id, datasetname AS dataset_name, status,
+  containername AS container_name, place FROM old UNION ALL
 SELECT templateid, datasetid, datasetname, status, containername, coalesce(site, :any) FROM new
-ORDER BY datasetid
+ORDER BY dataset_id
 """)
+
+
+class SiteDataset(NamedTuple):
+    """An output dataset of a site; `place` is empty for jobs anywhere."""
+
+    template_id: int
+    dataset_id: int
+    dataset_name: str
+    status: str
+    container_name: str | None
+    place: str
 
 
 def at_sites(
@@ -54,11 +68,12 @@ def at_sites(
     container and site: those that are not closed, else new ones, named after the container and
     their ids. LockLost: the task was claimed anew."""
     task, containers = order.jedi_task_id, order.containers
-    values = {"task": task, "seq": order.lock_seq, "sites": list(sites), "any": ""}
+    values = {"task": task, "seq": order.lock_seq, "sites": list(sites), "any": "",
+              "containers": containers, "agent": agent}  # fmt: skip
     found: dict[int, dict[str, OutputDataset]] = {}
-    for row in tx.execute(_AT_SITES, {**values, "containers": containers, "agent": agent}):
-        one = OutputDataset(row.datasetid, row.datasetname, row.status, row.containername)
-        found.setdefault(row.templateid, {})[row.place] = one
+    for row in rows_of(SiteDataset, tx.execute(_AT_SITES, values)):
+        dataset = OutputDataset(row.dataset_id, row.dataset_name, row.status, row.container_name)
+        found.setdefault(row.template_id, {})[row.place] = dataset
     if not found:
         raise LockLost(f"Task {task} was claimed anew.")
     return found

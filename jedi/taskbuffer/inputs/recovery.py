@@ -15,7 +15,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, text
 
 from jedi.core import states
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import FED_TYPES, MASTER_TYPES, PRE_MERGE_TYPES
 
 FilesByTask = Mapping[int, Mapping[str, Iterable[str]]]
@@ -99,12 +99,11 @@ WHERE (d.datasetname = :name OR d.containername = :name) AND d.type = 'output'
 
 def made_again(tx: Connection, name: str) -> dict[str, int]:
     """The LFNs of lost files of a dataset that another task has made again in it, and which."""
-    rows = tx.execute(_MADE_AGAIN, {"name": name})
-    return {row.lfn: row.jedi_task_id for row in rows}
+    return dict_of(str, int, tx.execute(_MADE_AGAIN, {"name": name}))
 
 
 _MADE_OF = text("""
-SELECT w.task, array_agg(DISTINCT c.outpandaid) AS jobs
+SELECT w.task AS jedi_task_id, array_agg(DISTINCT c.outpandaid) AS panda_ids
 FROM unnest(CAST(:tasks AS bigint[]), CAST(:names AS text[]), CAST(:lfns AS text[]))
     w(task, name, lfn)
   JOIN jedi_datasets d ON (d.datasetname = w.name OR d.containername = w.name)
@@ -114,6 +113,13 @@ FROM unnest(CAST(:tasks AS bigint[]), CAST(:names AS text[]), CAST(:lfns AS text
       SELECT FROM jedi_lost_files l WHERE l.jeditaskid = c.jeditaskid AND l.fileid = c.fileid))
 GROUP BY w.task
 """)
+
+
+class LostFileMakers(NamedTuple):
+    """The jobs that made the lost files that a task makes again."""
+
+    jedi_task_id: int
+    panda_ids: list[int]
 
 
 def made_of(
@@ -126,9 +132,11 @@ def made_of(
         return {}
     tasks, names, lfns = map(list, zip(*rows, strict=True))
     found: dict[int, dict[str, set[str]]] = {}
-    for row in tx.execute(_MADE_OF, {"tasks": tasks, "names": names, "lfns": lfns}):
-        for file in read(tx, row.jobs):
-            found.setdefault(row.task, {}).setdefault(file.dataset_name, set()).add(file.lfn)
+    values = {"tasks": tasks, "names": names, "lfns": lfns}
+    for row in rows_of(LostFileMakers, tx.execute(_MADE_OF, values)):
+        for file in read(tx, row.panda_ids):
+            of_task = found.setdefault(row.jedi_task_id, {})
+            of_task.setdefault(file.dataset_name, set()).add(file.lfn)
     return found
 
 
@@ -260,18 +268,26 @@ def give_up(tx: Connection, lost: FilesByTask, unwanted: Sequence[int], adds: in
 
 
 _TO_REMOVE = text("""
-SELECT jeditaskid AS jedi_task_id, datasetname, array_agg(lfn) AS lfns FROM jedi_lost_files
+SELECT jeditaskid AS jedi_task_id, datasetname AS dataset_name, array_agg(lfn) AS lfns
+FROM jedi_lost_files
 WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND removed_at IS NULL
 GROUP BY jeditaskid, datasetname
 """)
 
 
+class FilesToRemove(NamedTuple):
+    """Lost files of a task in one dataset."""
+
+    jedi_task_id: int
+    dataset_name: str
+    lfns: list[str]
+
+
 def to_remove(tx: Connection, task_ids: Sequence[int]) -> dict[int, dict[str, list[str]]]:
     """Lost files of tasks, by dataset, that data management may still have."""
-    rows = tx.execute(_TO_REMOVE, {"ids": list(task_ids)})
     found: dict[int, dict[str, list[str]]] = {}
-    for row in rows:
-        found.setdefault(row.jedi_task_id, {})[row.datasetname] = row.lfns
+    for row in rows_of(FilesToRemove, tx.execute(_TO_REMOVE, {"ids": list(task_ids)})):
+        found.setdefault(row.jedi_task_id, {})[row.dataset_name] = row.lfns
     return found
 
 
@@ -363,13 +379,21 @@ def rename(tx: Connection, task_ids: Sequence[int]) -> None:
         tx.execute(_RENAME, ids)
 
 
-_REPLACEMENTS = text(f"WITH {_REPLACED} SELECT datasetid, lost, found FROM r")
+_REPLACEMENTS = text(f"WITH {_REPLACED} SELECT datasetid AS dataset_id, lost, found FROM r")
+
+
+class ReplacedFile(NamedTuple):
+    """The old and the new name of an input file that was made again."""
+
+    dataset_id: int
+    lost: str
+    found: str
 
 
 def replaced(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[tuple[str, str]]]:
     """By input dataset of tasks, the old and the new name of each file that was made again."""
     found: dict[int, list[tuple[str, str]]] = {}
     if (ids := _concerned(tx, task_ids))["ids"]:
-        for row in tx.execute(_REPLACEMENTS, ids):
-            found.setdefault(row.datasetid, []).append((row.lost, row.found))
+        for row in rows_of(ReplacedFile, tx.execute(_REPLACEMENTS, ids)):
+            found.setdefault(row.dataset_id, []).append((row.lost, row.found))
     return found

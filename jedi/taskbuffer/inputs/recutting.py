@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from sqlalchemy import Connection, text
 
-from jedi.spec.splitting.split_rules import SplitRules
 from jedi.taskbuffer.db.engine import wake
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
 from jedi.taskbuffer.tasks import scouting
@@ -59,9 +58,6 @@ UPDATE jedi_datasets d SET nfilestobeused = d.nfilesused + d.nfilesmissing + coa
   neventstobeused = coalesce(d.neventstobeused, 0) + coalesce(s.events, 0)
 FROM d AS m LEFT JOIN s USING (datasetid) WHERE d.datasetid = m.datasetid
 """)
-_RULES = text("""
-SELECT jeditaskid AS jedi_task_id, rules FROM jedi_tasks WHERE jeditaskid = ANY(:ids)
-""")
 
 
 def scout_anew(tx: Connection, sizes: Mapping[int, int], scouts: int) -> None:
@@ -79,8 +75,7 @@ def recut(tx: Connection, sizes: Mapping[int, int]) -> None:
     `scout_anew` counts anew what is released."""
     if sizes:
         tx.execute(_RECUT, {"tasks": list(sizes), "sizes": list(sizes.values())})
-        rows = tx.execute(_RULES, {"ids": list(sizes)})
-        rules = {row.jedi_task_id: SplitRules.model_validate(row.rules) for row in rows}
+        rules = scouting.rules_of(tx, list(sizes))
         scouting.set_rules(
             tx,
             {

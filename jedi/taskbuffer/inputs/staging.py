@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 
 from jedi.spec.splitting.split_rules import SplitRules
 from jedi.taskbuffer.db.engine import wake
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import INPUT_TYPES, TASK_FINAL
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.tasks import scouting
@@ -53,10 +53,12 @@ def let_go(tx: Connection, task_ids: Sequence[int]) -> None:
     if not task_ids:
         return
     datasets.lock(tx, [one.dataset_id for one in datasets.inputs(tx, task_ids)])
-    rows = tx.execute(_HELD, {"ids": list(task_ids)}).all()
+    held = dict_of(int, dict, tx.execute(_HELD, {"ids": list(task_ids)}))
     free = {"workflow_holdup": None}
-    rules = {row.jedi_task_id: SplitRules.model_validate(row.rules) for row in rows}
-    scouting.set_rules(tx, {i: one.model_copy(update=free) for i, one in rules.items()})
+    rules = {
+        i: SplitRules.model_validate(rules).model_copy(update=free) for i, rules in held.items()
+    }
+    scouting.set_rules(tx, rules)
 
 
 _WANTED = text(f"""
@@ -123,8 +125,17 @@ GROUP BY 1, 2
 """)
 
 
+class NeededInput(NamedTuple):
+    """An input file that living tasks process; `in_use`: a job may have it."""
+
+    name: str
+    lfn: str
+    in_use: bool | None
+
+
 def needed(tx: Connection, files: Sequence[tuple[str, str]]) -> dict[tuple[str, str], bool]:
     """Those of the files (dataset, lfn) that living tasks are still to process; True: a job may
     have it at the moment."""
     values = {"names": [name for name, _ in files], "lfns": [lfn for _, lfn in files]}
-    return {(row.name, row.lfn): bool(row.in_use) for row in tx.execute(_NEEDED, values)}
+    rows = rows_of(NeededInput, tx.execute(_NEEDED, values))
+    return {(row.name, row.lfn): bool(row.in_use) for row in rows}

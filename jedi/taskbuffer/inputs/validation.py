@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sqlalchemy import Connection, text
 
+from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES, OUTPUT_TYPES
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 
@@ -46,9 +48,17 @@ class Products:
     bad: frozenset[str]
 
 
+class DatasetProducts(NamedTuple):
+    """LFNs of an output or log dataset, a line each: see Products."""
+
+    name: str
+    made: str | None
+    bad: str | None
+
+
 def products(tx: Connection, task_ids: Sequence[int]) -> dict[str, Products]:
     """Return the records of the output and log datasets of tasks, by name."""
-    rows = tx.execute(_PRODUCTS, {"ids": list(task_ids)})
+    rows = rows_of(DatasetProducts, tx.execute(_PRODUCTS, {"ids": list(task_ids)}))
     return {row.name: Products(_words(row.made), _words(row.bad)) for row in rows}
 
 
@@ -114,5 +124,4 @@ def duplicates(tx: Connection, task_ids: Sequence[int]) -> dict[int, int]:
     """The number of master files (or ranges) of each prepared task that more than one job has
     processed with success; none, once the task was paused for it in this attempt. Many jobs may use
     a secondary file."""
-    rows = tx.execute(_DUPLICATES, {"ids": list(task_ids)})
-    return {row.jedi_task_id: row.n for row in rows}
+    return dict_of(int, int, tx.execute(_DUPLICATES, {"ids": list(task_ids)}))

@@ -18,6 +18,7 @@ from sqlalchemy import Connection, text
 from jedi.core import states
 from jedi.spec.jobs.attempt import JobFile, ReportedJob
 from jedi.taskbuffer.db.engine import IN_ORDER, plain, value, wake
+from jedi.taskbuffer.db.rows import dict_of
 from jedi.taskbuffer.db.sql_lists import INPUT_TYPES, OUTPUT_TYPES, PRE_MERGE_TYPES
 from jedi.taskbuffer.jobs import merging, retry_rules
 from jedi.taskbuffer.jobs.dispatch import STAGING, staging
@@ -350,5 +351,4 @@ SELECT pandaid AS panda_id, status FROM jedi_jobs WHERE pandaid = ANY(CAST(:ids 
 
 def statuses(tx: Connection, panda_ids: Sequence[int]) -> dict[int, str]:
     """The present status of jobs."""
-    rows = tx.execute(_STATUSES, {"ids": list(panda_ids)})
-    return {row.panda_id: row.status for row in rows}
+    return dict_of(int, str, tx.execute(_STATUSES, {"ids": list(panda_ids)}))

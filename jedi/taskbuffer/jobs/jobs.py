@@ -10,6 +10,7 @@ from sqlalchemy import Connection, text
 from jedi.core import states
 from jedi.core.kills import KILLS
 from jedi.taskbuffer.db.engine import wake
+from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_FINAL
 
 NOTE = """
@@ -101,13 +102,14 @@ WITH m AS (
   SELECT pandaid, site, gshare, priority, cores, memory_mb, walltime_s, disk_mb
   FROM u WHERE status = 'activated' AND source <> 'activated' AND hold_kind IS NULL
 ), {NOTE}
-SELECT pandaid, jeditaskid, source, status FROM u ORDER BY pandaid
+SELECT pandaid AS panda_id, jeditaskid AS jedi_task_id, source, status AS target FROM u
+ORDER BY pandaid
 """)
 
 
 def lock_jobs(tx: Connection, panda_ids: Sequence[int]) -> dict[int, str]:
     """Lock jobs to the transaction's end; their present statuses."""
-    return dict(tx.execute(_LOCK, {"ids": list(panda_ids)}).all())
+    return dict_of(int, str, tx.execute(_LOCK, {"ids": list(panda_ids)}))
 
 
 def move_jobs(
@@ -126,22 +128,19 @@ def move_jobs(
     alike = [(m.target, m.code, m.reason, m.error_source) for m in moves]
     kinds = {kind: number for number, kind in enumerate(dict.fromkeys(alike), 1)}
     targets, codes, reasons, blames = map(list, zip(*kinds, strict=True))
-    rows = tx.execute(
-        _MOVE,
-        {
-            "ids": [m.panda_id for m in moves],
-            "seqs": [m.lock_seq for m in moves],
-            "kinds": [kinds[kind] for kind in alike],
-            "targets": targets,
-            "codes": codes,
-            "reasons": reasons,
-            "blames": blames,
-            "sources": list(sources),
-            "kills": list(KILLS),
-            "agent": agent,
-        },
-    ).all()
-    moved = [MovedJob._make(row) for row in rows]
+    values = {
+        "ids": [m.panda_id for m in moves],
+        "seqs": [m.lock_seq for m in moves],
+        "kinds": [kinds[kind] for kind in alike],
+        "targets": targets,
+        "codes": codes,
+        "reasons": reasons,
+        "blames": blames,
+        "sources": list(sources),
+        "kills": list(KILLS),
+        "agent": agent,
+    }
+    moved = rows_of(MovedJob, tx.execute(_MOVE, values))
     wake(tx, *sorted({f"job:{m.target}" for m in moved if m.target in states.JOB_LIVE}))
     return moved
 

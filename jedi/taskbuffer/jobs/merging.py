@@ -23,7 +23,7 @@ from jedi.spec.jobs.generation import Input, TaskOrder
 from jedi.spec.jobs.merging import GROWTH, LOGS, MergeOrder, Stream
 from jedi.spec.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import wake
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_QUEUED, MASTER_TYPES, OUTPUT_TYPES, PRE_MERGE_TYPES
 from jedi.taskbuffer.jobs.jobs import JobMove, MovedJob, move_jobs
 from jedi.taskbuffer.jobs.orders import Claimed, OutputRow, outputs_of
@@ -101,19 +101,26 @@ GROUP BY c.outpandaid ORDER BY c.outpandaid
 """)
 
 
+class MergeTie(NamedTuple):
+    """A job and the merge job of its files; `bound`: the job can't end before the merge job."""
+
+    maker: int
+    merger: int
+    bound: bool
+
+
 def ties(tx: Connection, panda_ids: Sequence[int]) -> tuple[dict[int, int], set[int]]:
     """The ties of jobs to others: the makers of the files of merge jobs among them, each with its
     merge job; and the jobs among them whose files a merge job has. Those end with it and not
     before, or what they made could be merged and made again."""
-    rows = tx.execute(_TIES, {"ids": list(panda_ids)}).all()
+    rows = rows_of(MergeTie, tx.execute(_TIES, {"ids": list(panda_ids)}))
     makers = {row.maker: row.merger for row in rows if not row.bound}
     return makers, {row.maker for row in rows if row.bound}
 
 
 def merge_jobs(tx: Connection, makers: Sequence[int]) -> dict[int, int]:
     """The merge jobs that have what these jobs made."""
-    rows = tx.execute(_MERGE_JOBS, {"ids": list(makers)})
-    return {row.maker: row.merger for row in rows}
+    return dict_of(int, int, tx.execute(_MERGE_JOBS, {"ids": list(makers)}))
 
 
 _OUTCOME = text(f"""
@@ -258,6 +265,13 @@ class ReadyPreMerge(NamedTuple):
     ram_mb: int | None
 
 
+class StoredMergeSpec(NamedTuple):
+    """The mergeSpec of a task."""
+
+    jedi_task_id: int
+    spec: dict[str, Any] | None
+
+
 def orders(tx: Connection, rows: Sequence[ClaimedTask], most: int) -> list[MergeOrder]:
     """The orders for merge jobs of claimed tasks, from the files of up to `most` jobs each."""
     ids = {"ids": [row.jedi_task_id for row in rows]}
@@ -271,7 +285,8 @@ def orders(tx: Connection, rows: Sequence[ClaimedTask], most: int) -> list[Merge
                    _files(row))
         )  # fmt: skip
     outputs = outputs_of(tx, ids["ids"])
-    specs = {row.jeditaskid: row.spec or {} for row in tx.execute(_SPECS, ids)}
+    stored = rows_of(StoredMergeSpec, tx.execute(_SPECS, ids))
+    specs = {row.jedi_task_id: row.spec or {} for row in stored}
     return [
         MergeOrder(
             order=_order(row, outputs[row.jedi_task_id], specs[row.jedi_task_id],
@@ -285,7 +300,7 @@ def orders(tx: Connection, rows: Sequence[ClaimedTask], most: int) -> list[Merge
 
 
 _SPECS = text("""
-SELECT jeditaskid, taskparams -> 'mergeSpec' AS spec FROM jedi_taskparams
+SELECT jeditaskid AS jedi_task_id, taskparams -> 'mergeSpec' AS spec FROM jedi_taskparams
 WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
 """)
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.spec.jobs.attempt import JobFile
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.rows import row_of, rows_of
 from jedi.taskbuffer.db.sql_lists import PRODUCT_TYPES
 from jedi.taskbuffer.jobs.dispatch import JOB_FILES, STAGING, job_files, staging
 
@@ -30,8 +30,9 @@ FROM waiting j WHERE place <= :limit ORDER BY site, place
 """)
 
 _BROUGHT = text(f"""
-SELECT pandaid, {JOB_FILES.format(condition="f.type = ANY(:types)")} AS files FROM jedi_jobs j
-WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND hold_kind = 'manual_stage_in' ORDER BY pandaid
+SELECT pandaid AS panda_id, {JOB_FILES.format(condition="f.type = ANY(:types)")} AS files
+FROM jedi_jobs j WHERE pandaid = ANY(CAST(:ids AS bigint[])) AND hold_kind = 'manual_stage_in'
+ORDER BY pandaid
 """)
 
 _LAID_DOWN = text(f"""
@@ -41,20 +42,36 @@ FROM jedi_jobs j WHERE pandaid = :id AND status = 'holding'
 """)
 
 
+class StagedJob(NamedTuple):
+    """A holding job: its attempt, the endpoints for its pilot, its output files."""
+
+    lock_seq: int
+    endpoints: list[str] | None
+    files: list[list[Any]] | None
+
+
 def laid_down(tx: Connection, panda_id: int) -> tuple[str, int, tuple[JobFile, ...]] | None:
     """Staged outputs of a job that are not stored yet: the endpoint and the
     lock_seq of the staging directory where it lies, the files. None: the job is not `holding`."""
     values = {"id": panda_id, "types": list(states.OUTPUT_TYPES)}
-    if (row := tx.execute(_LAID_DOWN, values).one_or_none()) is None:
+    if (row := row_of(StagedJob, tx.execute(_LAID_DOWN, values))) is None:
         return None
     files = job_files(row.files)
     return staging(row.endpoints, files), row.lock_seq, files
 
 
+class HeldInputs(NamedTuple):
+    """The input files of a held job."""
+
+    panda_id: int
+    files: list[list[Any]] | None
+
+
 def brought_by_owners(tx: Connection, panda_ids: Sequence[int]) -> list[tuple[int, JobFile]]:
     """The inputs of those of the jobs that are held until their owners have brought them."""
-    rows = tx.execute(_BROUGHT, {"ids": list(panda_ids), "types": list(states.FILE_TYPES)})
-    return [(row.pandaid, file) for row in rows for file in job_files(row.files) if file.endpoint]
+    values = {"ids": list(panda_ids), "types": list(states.FILE_TYPES)}
+    rows = rows_of(HeldInputs, tx.execute(_BROUGHT, values))
+    return [(row.panda_id, file) for row in rows for file in job_files(row.files) if file.endpoint]
 
 
 class MovingJob(NamedTuple):

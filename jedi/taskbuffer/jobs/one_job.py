@@ -12,7 +12,7 @@ from sqlalchemy import Connection, TextClause, text
 from jedi.core import states
 from jedi.core.pgi import LIVE
 from jedi.taskbuffer.db.engine import wake
-from jedi.taskbuffer.db.rows import row_of, rows_of
+from jedi.taskbuffer.db.rows import dict_of, row_of, rows_of
 from jedi.taskbuffer.db.sql_lists import listed
 from jedi.taskbuffer.housekeeping.purging import GOING
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
@@ -132,7 +132,7 @@ WITH u AS (
 SELECT pandaid FROM u
 """)
 _HOLD_JOBS = text("""
-SELECT jeditaskid, taskparams -> 'holdJobs' AS kinds FROM jedi_taskparams
+SELECT jeditaskid AS jedi_task_id, taskparams -> 'holdJobs' AS kinds FROM jedi_taskparams
 WHERE jeditaskid = ANY(CAST(:tasks AS bigint[]))
   AND jsonb_typeof(taskparams -> 'holdJobs') = 'array'
 """)
@@ -309,9 +309,9 @@ def plan_hold(tx: Connection, panda_ids: Sequence[int], kind: str | None) -> Non
 
 def hold_new_jobs(tx: Connection, jobs: Mapping[int, Sequence[int]], agent: str) -> None:
     """Hold new jobs, by task, now or after they have run, if the task says so (holdJobs)."""
-    rows = tx.execute(_HOLD_JOBS, {"tasks": list(jobs)}).all()
+    kinds = dict_of(int, list, tx.execute(_HOLD_JOBS, {"tasks": list(jobs)}))
     for kind in ("manual_stage_in", "manual_stage_out", "user_request"):
-        ids = [job for row in rows if kind in row.kinds for job in jobs[row.jeditaskid]]
+        ids = [job for task, asked in kinds.items() if kind in asked for job in jobs[task]]
         if not ids:
             continue
         if kind == "manual_stage_in":

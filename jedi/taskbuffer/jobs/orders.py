@@ -55,7 +55,8 @@ FROM jedi_output_template o JOIN jedi_datasets d USING (jeditaskid, datasetid)
 WHERE o.jeditaskid = ANY(:ids) ORDER BY o.outtempid
 """)
 _PARAMS = text("""
-SELECT j.jeditaskid, j.jobparamstemplate, CASE WHEN t.rules @> '{"pfn_list": true}'
+SELECT j.jeditaskid AS jedi_task_id, j.jobparamstemplate AS template,
+  CASE WHEN t.rules @> '{"pfn_list": true}'
   THEN (SELECT p.taskparams -> 'pfnList' FROM jedi_taskparams p WHERE p.jeditaskid = t.jeditaskid)
   END AS pfns
 FROM jedi_jobparams_template j JOIN jedi_tasks t USING (jeditaskid)
@@ -165,6 +166,14 @@ class Claimed:
         )
 
 
+class JobParamsTemplate(NamedTuple):
+    """The template of a task's job parameters, and its list of physical file names."""
+
+    jedi_task_id: int
+    template: str
+    pfns: list[str] | None
+
+
 def claim(
     tx: Connection, me: str, lease_s: float, limit: int, stopped: Sequence[Stopped] = ()
 ) -> list[Claimed]:
@@ -177,9 +186,8 @@ def claim(
     ids = {"ids": [row.jedi_task_id for row in rows]}
     inputs = _by_task(rows_of(InputRow, tx.execute(_READ_INPUTS, ids)))
     outputs = outputs_of(tx, ids["ids"])
-    params = {
-        row.jeditaskid: (row.jobparamstemplate, row.pfns or ()) for row in tx.execute(_PARAMS, ids)
-    }
+    templates = rows_of(JobParamsTemplate, tx.execute(_PARAMS, ids))
+    params = {row.jedi_task_id: (row.template, row.pfns or ()) for row in templates}
     return [
         Claimed(row, inputs.get(row.jedi_task_id, []), outputs.get(row.jedi_task_id, []),
                 *params.get(row.jedi_task_id, ("",)))
@@ -403,23 +411,30 @@ def _secondaries(
 
 
 _IDS = text("""
-SELECT ARRAY(SELECT nextval('jedi_panda_id_seq') FROM generate_series(1, :jobs)) AS jobs,
-  ARRAY(SELECT nextval('jedi_file_id_seq') FROM generate_series(1, :files)) AS files,
+SELECT ARRAY(SELECT nextval('jedi_panda_id_seq') FROM generate_series(1, :jobs)) AS panda_ids,
+  ARRAY(SELECT nextval('jedi_file_id_seq') FROM generate_series(1, :files)) AS file_ids,
   greatest((SELECT max(unit_nr) FROM jedi_jobs WHERE jeditaskid = :task),
-           (SELECT max(unit_nr) FROM jedi_jobs_archived WHERE jeditaskid = :task), 0) AS unit
+           (SELECT max(unit_nr) FROM jedi_jobs_archived WHERE jeditaskid = :task), 0) AS last_unit
 """)
 
 
-def take_ids(
-    tx: Connection, task_id: int, jobs: int, files: int
-) -> tuple[list[int], list[int], int]:
+class FreshIds(NamedTuple):
+    """Ids of new jobs and files, ascending, and the last number of a unit of the task."""
+
+    panda_ids: list[int]
+    file_ids: list[int]
+    last_unit: int
+
+
+def take_ids(tx: Connection, task_id: int, jobs: int, files: int) -> FreshIds:
     """Fresh ids, ascending, for jobs and for files, and the last number of a unit of the task."""
-    row = tx.execute(_IDS, {"jobs": jobs, "files": files, "task": task_id}).one()
-    return row.jobs, row.files, row.unit
+    (ids,) = rows_of(FreshIds, tx.execute(_IDS, {"jobs": jobs, "files": files, "task": task_id}))
+    return ids
 
 
 _EARLIER = text("""
-SELECT pandaid, originpandaid, unit_nr, n_inputs, kind, kill_code FROM jedi_jobs
+SELECT pandaid AS panda_id, originpandaid AS origin, unit_nr, n_inputs, kind, kill_code
+FROM jedi_jobs
 WHERE pandaid = ANY(:ids)
 UNION ALL
 SELECT pandaid, originpandaid, unit_nr, n_inputs, kind, kill_code FROM jedi_jobs_archived
@@ -427,12 +442,20 @@ WHERE pandaid = ANY(:ids)
 """)
 
 
+class EarlierJob(NamedTuple):
+    """A job that had files before: see Predecessor."""
+
+    panda_id: int
+    origin: int
+    unit_nr: int
+    n_inputs: int
+    kind: str
+    kill_code: str | None
+
+
 def earlier_jobs(tx: Connection, panda_ids: Sequence[int]) -> dict[int, Predecessor]:
     """Return the records of jobs that had these files before."""
-    rows = tx.execute(_EARLIER, {"ids": list(panda_ids)})
     return {
-        row.pandaid: Predecessor(
-            row.originpandaid, row.unit_nr, row.n_inputs, row.kind, row.kill_code
-        )
-        for row in rows
+        row.panda_id: Predecessor(row.origin, row.unit_nr, row.n_inputs, row.kind, row.kill_code)
+        for row in rows_of(EarlierJob, tx.execute(_EARLIER, {"ids": list(panda_ids)}))
     }

@@ -19,7 +19,7 @@ from jedi.spec.jobs.retry_rules import CONDITIONS, FOR_JOBS, RetryRule, RuleMatc
 from jedi.spec.splitting.split_rules import SplitRules
 from jedi.spec.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import wake
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import INPUT_FILE_TYPES, MASTER_TYPES, PRE_MERGE_TYPES
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.jobs.all_jobs import all_jobs
@@ -155,8 +155,8 @@ def obey(tx: Connection, panda_ids: Sequence[int]) -> None:
     """Do to the inputs of failed jobs what rules say, and note it, in a constant number of
     statements. Their datasets are locked, and their files not yet given back."""
     factor = knobs.load(tx)["broker.memory_factor"] or 1.0
-    rows = tx.execute(_MATCHES, {"ids": list(panda_ids), "factor": factor})
-    found = rows_of(RuleMatch, rows)
+    values = {"ids": list(panda_ids), "factor": factor}
+    found = rows_of(RuleMatch, tx.execute(_MATCHES, values))
     if not found:
         return
     effects = [effect(one) for one in found]
@@ -258,8 +258,8 @@ def causes(tx: Connection, task_ids: Sequence[int]) -> list[RetryCause]:
 def wanted_memory(tx: Connection, task_ids: Sequence[int], percent: float) -> dict[int, int]:
     """Tasks so many percent of whose released master files need more memory than they ask for, and
     how much that is at least."""
-    rows = tx.execute(_WANTED, {"ids": list(task_ids), "percent": percent})
-    return {row.jeditaskid: row.ramcount for row in rows}
+    values = {"ids": list(task_ids), "percent": percent}
+    return dict_of(int, int, tx.execute(_WANTED, values))
 
 
 _CHANGE = text("""

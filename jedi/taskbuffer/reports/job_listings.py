@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, text
 
 from jedi.core import states
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import FED_FILE_TYPES
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 
@@ -61,8 +61,7 @@ ORDER BY panda_id LIMIT :limit
 
 def job_counts(tx: Connection, jedi_task_id: int) -> dict[str, int]:
     """The number of jobs of a task in each status, archived ones too."""
-    rows = tx.execute(_JOB_COUNTS, {"task": jedi_task_id})
-    return {row.status: row.jobs for row in rows}
+    return dict_of(str, int, tx.execute(_JOB_COUNTS, {"task": jedi_task_id}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -245,13 +245,22 @@ def datasets(tx: Connection, jedi_task_id: int) -> list[DatasetSummary]:
     return rows_of(DatasetSummary, tx.execute(_DATASETS, {"task": jedi_task_id}))
 
 
-_PGI_STATE = text("SELECT pgi_state, pgi_substate FROM jedi_task_states WHERE jeditaskid = :task")
+_PGI_STATE = text(
+    "SELECT pgi_state AS state, pgi_substate AS substate FROM jedi_task_states "
+    "WHERE jeditaskid = :task"
+)
 
 
-def pgi_state(tx: Connection, jedi_task_id: int) -> tuple[str, str] | None:
+class PgiState(NamedTuple):
+    """PGI state and substate of a task."""
+
+    state: str
+    substate: str
+
+
+def pgi_state(tx: Connection, jedi_task_id: int) -> PgiState | None:
     """PGI state and substate of a task that has no job; None: it has some, or nothing to do."""
-    row = tx.execute(_PGI_STATE, {"task": jedi_task_id}).one_or_none()
-    return row and (row.pgi_state, row.pgi_substate)
+    return row_of(PgiState, tx.execute(_PGI_STATE, {"task": jedi_task_id}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, text
 
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.rows import dict_of, rows_of
 
 _TASKS_BY_STATUS = text("""
 SELECT status, count(*) AS tasks FROM jedi_tasks GROUP BY status ORDER BY 1
@@ -15,8 +15,7 @@ SELECT status, count(*) AS tasks FROM jedi_tasks GROUP BY status ORDER BY 1
 
 def tasks_by_status(tx: Connection) -> dict[str, int]:
     """The number of tasks in each status."""
-    rows = tx.execute(_TASKS_BY_STATUS)
-    return {row.status: row.tasks for row in rows}
+    return dict_of(str, int, tx.execute(_TASKS_BY_STATUS))
 
 
 _JOBS_BY_SITE = text("""

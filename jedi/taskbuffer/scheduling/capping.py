@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, text
 
 from jedi.core import states
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.rows import dict_of, rows_of
 
 # A working group counts as one, instead of its members. What merges is not counted: it makes room.
 _CAPPED = text("""
@@ -33,7 +33,7 @@ WHERE l.status = CASE WHEN o.running > o.cap THEN 'activated' ELSE 'throttled' E
 ORDER BY l.priority DESC, l.pandaid
 """)
 _HELD = text("""
-SELECT j.pandaid, j.status
+SELECT j.pandaid AS panda_id, j.status
 FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[])) AS w (pandaid, lock_seq)
   JOIN jedi_jobs j USING (pandaid, lock_seq) JOIN jedi_tasks t USING (jeditaskid)
 WHERE j.status = 'activated' OR j.status = 'throttled' AND t.status <> 'paused'
@@ -67,8 +67,8 @@ def lock(tx: Connection, jobs: Sequence[CappedJob]) -> list[CappedJob]:
     """Those of `capped` jobs that are as they were and that nobody else works on. Their tasks are
     locked, too, so that none is paused meanwhile: jobs of paused tasks stay throttled."""
     wanted = {"ids": [job.panda_id for job in jobs], "seqs": [job.lock_seq for job in jobs]}
-    held = {(row.pandaid, row.status) for row in tx.execute(_HELD, wanted)}
-    return [job for job in jobs if (job.panda_id, job.status) in held]
+    held = dict_of(int, str, tx.execute(_HELD, wanted))
+    return [job for job in jobs if held.get(job.panda_id) == job.status]
 
 
 _CROWDS = text("""
@@ -86,4 +86,4 @@ def crowds(tx: Connection, task_ids: Sequence[int], production: Sequence[str]) -
     """The number of live jobs of the owners of these analysis tasks, users or working groups."""
     values = {"ids": list(task_ids), "production": list(production),
               "final": sorted(states.TASK.final)}  # fmt: skip
-    return {row.owner: row.jobs for row in tx.execute(_CROWDS, values)}
+    return dict_of(str, int, tx.execute(_CROWDS, values))

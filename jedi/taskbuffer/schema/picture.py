@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from sqlalchemy import Connection, text
 
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.schema.migrate import VERSION_TABLE
 
 WIDTH = 100
@@ -121,11 +121,11 @@ class ViewRow(NamedTuple):
 
 def draw(tx: Connection) -> dict[str, str]:
     """File name -> SQL text of the current schema, the migrations' own table left out."""
-    functions = [f"{row.definition.rstrip()};" for row in tx.execute(_FUNCTIONS)]
+    functions = [f"{definition.rstrip()};" for definition in tx.scalars(_FUNCTIONS)]
     return {
         "functions.sql": _file(functions),
         "tables.sql": _file([_sequences(tx), *_tables(tx)]),
-        "guards.sql": _file(_wrap(f"{r.definition};") for r in tx.execute(_TRIGGERS)),
+        "guards.sql": _file(_wrap(f"{definition};") for definition in tx.scalars(_TRIGGERS)),
         "views.sql": _file(map(_view, rows_of(ViewRow, tx.execute(_VIEWS)))),
     }
 
@@ -139,15 +139,23 @@ def _file(parts: Iterable[str]) -> str:
 
 
 def _sequences(tx: Connection) -> str:
-    rows = tx.execute(_SEQUENCES)
-    return "\n".join(f"CREATE SEQUENCE {row.name} CACHE {row.cache};" for row in rows)
+    caches = dict_of(str, int, tx.execute(_SEQUENCES))
+    return "\n".join(f"CREATE SEQUENCE {name} CACHE {cache};" for name, cache in caches.items())
+
+
+class TableRow(NamedTuple):
+    """A table with its storage options and its meaning."""
+
+    name: str
+    options: str | None
+    meaning: str | None
 
 
 def _tables(tx: Connection) -> Iterable[str]:
     columns = _by_table(rows_of(ColumnRow, tx.execute(_COLUMNS)))
     constraints = _by_table(rows_of(ConstraintRow, tx.execute(_CONSTRAINTS)))
     indexes = _by_table(rows_of(IndexRow, tx.execute(_INDEXES)))
-    for row in tx.execute(_TABLES, {"hidden": VERSION_TABLE}):
+    for row in rows_of(TableRow, tx.execute(_TABLES, {"hidden": VERSION_TABLE})):
         body = [*map(_column, columns[row.name]), *map(_constraint, constraints[row.name])]
         options = f" WITH ({row.options})" if row.options else ""
         made = f"CREATE TABLE {row.name} (\n{_lined_up(body)}\n){options};"

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, text
 from jedi.core import states
 from jedi.spec.sites.decision import Decision, Pledge
 from jedi.spec.sites.request import RecentJobs
-from jedi.taskbuffer.db.rows import row_of, rows_of
+from jedi.taskbuffer.db.rows import dict_of, row_of, rows_of
 from jedi.taskbuffer.db.sql_lists import listed
 from jedi.taskbuffer.sites.sites import SPACES
 
@@ -99,7 +99,7 @@ class DecisionSummary:
 
 
 _NEWEST = text("""
-SELECT d.decision_id, d.jeditaskid, d.broker, d.creationtime, d.chosen, (
+SELECT d.decision_id, d.jeditaskid AS jedi_task_id, d.broker, d.creationtime AS time, d.chosen, (
     SELECT count(*) FROM jedi_broker_reasons r WHERE r.decision_id = d.decision_id) AS refused
 FROM (
   SELECT * FROM jedi_broker_decisions
@@ -115,11 +115,11 @@ def newest(
 ) -> list[DecisionSummary]:
     """Decisions of all tasks or of one, the newest first; `before`: only older ones than this."""
     values = {"task": jedi_task_id, "before": before, "limit": limit}
-    return [DecisionSummary(*row) for row in tx.execute(_NEWEST, values)]
+    return rows_of(DecisionSummary, tx.execute(_NEWEST, values))
 
 
 _USED = text("""
-SELECT t.id, s.chosen FROM unnest(CAST(:ids AS bigint[])) t(id), LATERAL (
+SELECT t.id AS jedi_task_id, s.chosen AS sites FROM unnest(CAST(:ids AS bigint[])) t(id), LATERAL (
   SELECT decision_id, seed FROM jedi_broker_decisions d
   WHERE d.jeditaskid = t.id AND d.outcome = 'chosen' AND d.broker <> 'nucleus'
   ORDER BY d.decision_id DESC LIMIT 1) d, LATERAL (
@@ -134,10 +134,17 @@ SELECT t.id, s.chosen FROM unnest(CAST(:ids AS bigint[])) t(id), LATERAL (
 # Decisions of one claim, dataset by dataset, have one seed; only the last can be of it.
 
 
+class UsedSites(NamedTuple):
+    """The sites that a task's jobs went to last."""
+
+    jedi_task_id: int
+    sites: list[str]
+
+
 def used_sites(tx: Connection, task_ids: Sequence[int]) -> dict[int, list[str]]:
     """The sites that each task's jobs went to last, those of all its datasets."""
-    rows = tx.execute(_USED, {"ids": list(task_ids)})
-    return {row.id: row.chosen for row in rows}
+    rows = rows_of(UsedSites, tx.execute(_USED, {"ids": list(task_ids)}))
+    return {row.jedi_task_id: row.sites for row in rows}
 
 
 _AT_SITE = listed(status for status in states.JOB_LIVE if status != "merging")
@@ -161,13 +168,25 @@ GROUP BY jeditaskid, site ORDER BY jeditaskid, site
 _WAYS = ("closed", "failed", "finished", "live")
 
 
+class PastJobs(NamedTuple):
+    """The numbers of a task's jobs at a site."""
+
+    jedi_task_id: int
+    site: str
+    live: int
+    closed: int
+    failed: int
+    finished: int
+
+
 def past_jobs(tx: Connection, task_ids: Sequence[int], seconds: float) -> dict[int, RecentJobs]:
     """The jobs of tasks by site: live ones, and those that ended within so many seconds."""
     counted: dict[int, dict[str, dict[str, int]]] = {}
-    for row in tx.execute(_PAST, {"ids": list(task_ids), "seconds": seconds}):
+    values = {"ids": list(task_ids), "seconds": seconds}
+    for row in rows_of(PastJobs, tx.execute(_PAST, values)):
         of_task = counted.setdefault(row.jedi_task_id, {way: {} for way in _WAYS})
         for how, by_site in of_task.items():
-            if n := row._mapping[how]:
+            if n := getattr(row, how):
                 by_site[row.site] = n
     return {task_id: RecentJobs(**ways) for task_id, ways in counted.items()}
 
@@ -206,7 +225,8 @@ sum(CASE WHEN d.nevents > 0 THEN greatest(d.nevents - coalesce(d.neventsused, 0)
       ELSE 1 END) / 10 / 86400
 """
 _WORK = text(f"""
-SELECT nucleus, workqueue_id, currentpriority, sum(days)::float8 AS days FROM (
+SELECT nucleus, workqueue_id AS work_queue, currentpriority AS priority, sum(days)::float8 AS days
+FROM (
   SELECT t.nucleus, coalesce(t.workqueue_id, 0) AS workqueue_id,
     coalesce(t.currentpriority, 0) AS currentpriority, {_DAYS} AS days
   FROM jedi_tasks t JOIN jedi_datasets d USING (jeditaskid)
@@ -216,7 +236,7 @@ SELECT nucleus, workqueue_id, currentpriority, sum(days)::float8 AS days FROM (
 GROUP BY nucleus, workqueue_id, currentpriority ORDER BY 1, 2, 3
 """)
 _WORK_OF = text(f"""
-SELECT t.jeditaskid AS jedi_task_id, ({_DAYS})::float8 AS days
+SELECT t.jeditaskid AS jedi_task_id, coalesce(({_DAYS})::float8, 0) AS days
 FROM jedi_tasks t JOIN jedi_datasets d USING (jeditaskid)
 WHERE t.jeditaskid = ANY(:ids) AND d.masterid IS NULL AND d.type IN ('input', 'pseudo_input')
 GROUP BY t.jeditaskid
@@ -225,13 +245,12 @@ GROUP BY t.jeditaskid
 
 def work_at_nuclei(tx: Connection) -> list[Pledge]:
     """The work that is left to tasks of each nucleus, by work queue and priority."""
-    return [Pledge(*row) for row in tx.execute(_WORK)]
+    return rows_of(Pledge, tx.execute(_WORK))
 
 
 def work_of(tx: Connection, task_ids: Sequence[int]) -> dict[int, float]:
     """The work that is left to each task, in core-days at 10 HS06."""
-    rows = tx.execute(_WORK_OF, {"ids": list(task_ids)})
-    return {row.jedi_task_id: row.days or 0.0 for row in rows}
+    return dict_of(int, float, tx.execute(_WORK_OF, {"ids": list(task_ids)}))
 
 
 _NUCLEUS = text(f"""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, text
 
 from jedi.spec.sites.link_file import LinkMetric
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.rows import dict_of, rows_of
 
 Patches = Mapping[str, Mapping[str, Any]]
 """By name of a row: the columns to set (SQL names, JSON values). Others stay as they are."""
@@ -166,7 +166,7 @@ _ROOTS = text(
 
 def roots(tx: Connection) -> dict[str, str]:
     """The root directory of each endpoint that has one."""
-    return dict(tx.execute(_ROOTS).all())
+    return dict_of(str, str, tx.execute(_ROOTS))
 
 
 _WITH_SPACE = text("SELECT ddm_endpoint FROM jedi_ddm_endpoints WHERE space_free IS NOT NULL")
@@ -204,7 +204,7 @@ ORDER BY 1, NOT EXISTS (
 def buffers(tx: Connection) -> dict[str, str]:
     """Endpoints on tape, each with the disk that takes what is staged from it: the first one of the
     same site, else of any, that has a root directory."""
-    return dict(tx.execute(_BUFFERS).all())
+    return dict_of(str, str, tx.execute(_BUFFERS))
 
 
 _NOTE_SPACE = text("""
@@ -247,8 +247,7 @@ WHERE site = ANY(:sites) GROUP BY site
 
 
 def _relations(tx: Connection, sites: Iterable[str]) -> dict[str, str]:
-    rows = tx.execute(_RELATIONS, {"sites": list(sites)})
-    return {row.site: row.said for row in rows}
+    return dict_of(str, str, tx.execute(_RELATIONS, {"sites": list(sites)}))
 
 
 _MERGE = """

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, text
 
 from jedi.core import states
 from jedi.spec.sites.snapshot import Snapshot
+from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import JOB_TO_START
 
 FRESH = {
@@ -186,6 +187,32 @@ FROM jedi_ddm_endpoints d WHERE is_tape OR NOT ({_on("read_wan")})
 """)
 
 
+class JobsOfShare(NamedTuple):
+    """The live jobs of a share, resource type and status: sites, and the number at each."""
+
+    gshare: str
+    resource_type: str
+    status: str
+    sites: list[str]
+    jobs: list[float]
+
+
+class SlotsOfShare(NamedTuple):
+    """The slots of a share and resource type: sites, and the number at each."""
+
+    gshare: str
+    resource_type: str
+    sites: list[str]
+    slots: list[float]
+
+
+class SpecialEndpoints(NamedTuple):
+    """Endpoints on tape, and endpoints without remote reading."""
+
+    tapes: list[str]
+    unreadable: list[str]
+
+
 def load(tx: Connection, nuclei: Collection[str] = ()) -> Snapshot:
     """Sites with their storage and their jobs, their links to these nuclei, and the jobs that wait
     in each work queue."""
@@ -195,19 +222,28 @@ def load(tx: Connection, nuclei: Collection[str] = ()) -> Snapshot:
     at = {site: i for i, site in enumerate(columns["sites"])}
     jobs: dict[tuple[str, ...], list[float | None]] = {
         (row.gshare, row.resource_type, row.status): _column(at, row.sites, row.jobs, 0.0)
-        for row in tx.execute(_JOBS, {"live": list(states.JOB_LIVE)})
+        for row in rows_of(JobsOfShare, tx.execute(_JOBS, {"live": list(states.JOB_LIVE)}))
     }
-    queued = tx.execute(_QUEUED, {"queued": list(states.JOB_QUEUED)})
-    waiting = Counter({row.workqueue: row.jobs for row in queued if row.jobs})
-    endpoints = tx.execute(_ENDPOINTS).one()
+    queued = dict_of(int, int, tx.execute(_QUEUED, {"queued": list(states.JOB_QUEUED)}))
+    waiting = Counter({queue_id: jobs for queue_id, jobs in queued.items() if jobs})
+    (endpoints,) = rows_of(SpecialEndpoints, tx.execute(_ENDPOINTS))
     places = [place or site for place, site in zip(columns["grid_site"], at, strict=True)]
     links = _links(tx, places, {name: places[at[name]] for name in sorted(nuclei) if name in at})
     slots: dict[tuple[str, ...], list[float | None]] = {
         (row.gshare, row.resource_type): _column(at, row.sites, row.slots, None)
-        for row in tx.execute(_SLOTS)
+        for row in rows_of(SlotsOfShare, tx.execute(_SLOTS))
     }
     snapshot = Snapshot.of(columns, waiting, jobs, links, slots)
     return replace(snapshot, tapes=tuple(endpoints.tapes), unreadable=tuple(endpoints.unreadable))
+
+
+class LinkFigures(NamedTuple):
+    """Measurements of one kind of the links to a place: their other ends, and their values."""
+
+    dst: str
+    key: str
+    places: list[str]
+    figures: list[float]
 
 
 def _links(
@@ -219,7 +255,7 @@ def _links(
     wanted = {"keys": list(FRESH), "fresh": list(FRESH.values()), "places": list(nuclei.values())}
     known = {
         (row.dst, row.key): dict(zip(row.places, row.figures, strict=True))
-        for row in tx.execute(_LINKS, wanted)
+        for row in rows_of(LinkFigures, tx.execute(_LINKS, wanted))
     }
     found: dict[tuple[str, ...], list[float | None]] = {}
     for name, place in nuclei.items():

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, text
 from jedi.core import states
 from jedi.spec.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import wake
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import FED_TYPES, MASTER_TYPES
 from jedi.taskbuffer.scheduling import statistics
 from jedi.taskbuffer.scheduling.turns import OWN_SHARE
@@ -115,8 +115,7 @@ WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[])) AND t.status IN ({_HOLDS})
 
 def before_hold(tx: Connection, task_ids: Sequence[int]) -> dict[int, str]:
     """The status before the hold of each held task: one hold may have followed the other."""
-    rows = tx.execute(_BEFORE_HOLD, {"ids": list(task_ids)})
-    return {row.jedi_task_id: row.status for row in rows}
+    return dict_of(int, str, tx.execute(_BEFORE_HOLD, {"ids": list(task_ids)}))
 
 
 _NEXT_COMMANDS = text("""
@@ -256,8 +255,7 @@ def revive(tx: Connection, task_ids: Sequence[int], adds: int) -> dict[int, int]
     more (once, where nothing is retried by itself); the number of files by dataset id. Lost,
     missing and broken ones may be, too, once they are found again."""
     tx.execute(_LOCK_INPUTS, {"ids": list(task_ids)})
-    rows = tx.execute(_REVIVE, {"ids": list(task_ids), "adds": adds})
-    return {row.datasetid: row.n for row in rows}
+    return dict_of(int, int, tx.execute(_REVIVE, {"ids": list(task_ids), "adds": adds}))
 
 
 _BEGIN_ATTEMPT = text(f"""

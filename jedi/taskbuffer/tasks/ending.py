@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, text
 
@@ -100,8 +100,16 @@ WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[]))
 """)
 
 
+class TaskReason(NamedTuple):
+    """Code and sentence of a task's last move."""
+
+    jedi_task_id: int
+    code: str
+    reason: str
+
+
 def reasons(tx: Connection, task_ids: Sequence[int]) -> dict[int, tuple[str, str]]:
     """Code and sentence with which each task came to its present status. Later notes, say of a
     failed attempt to go on, don't hide them."""
-    rows = tx.execute(_REASONS, {"ids": list(task_ids)})
+    rows = rows_of(TaskReason, tx.execute(_REASONS, {"ids": list(task_ids)}))
     return {row.jedi_task_id: (row.code, row.reason) for row in rows}

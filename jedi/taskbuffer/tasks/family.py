@@ -14,7 +14,7 @@ from sqlalchemy import Connection, text
 from jedi.core import states
 from jedi.spec.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import wake
-from jedi.taskbuffer.db.rows import row_of, rows_of
+from jedi.taskbuffer.db.rows import dict_of, row_of, rows_of
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.tasks import tasks
 
@@ -68,8 +68,7 @@ WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[]))
 
 def namesakes(tx: Connection, task_ids: Sequence[int]) -> dict[int, int]:
     """The last earlier task of the same owner and name, for each task that has one."""
-    rows = tx.execute(_NAMESAKES, {"ids": list(task_ids)})
-    return {row.jedi_task_id: row.other for row in rows}
+    return dict_of(int, int, tx.execute(_NAMESAKES, {"ids": list(task_ids)}))
 
 
 _PARENTS = text("""

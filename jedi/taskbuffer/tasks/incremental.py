@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, text
 
@@ -12,6 +12,7 @@ from jedi.core import states
 from jedi.spec.datasets.dataset import NewDataset
 from jedi.spec.splitting.split_rules import render_split_rule
 from jedi.spec.tasks.incremental import Revision
+from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.schema import tables
@@ -65,9 +66,21 @@ FROM jsonb_to_recordset(CAST(:rows AS jsonb)) r(id bigint, new jsonb)
 WHERE t.jeditaskid = r.id
 """)
 _KNOWN = text("""
-SELECT jeditaskid, datasetid, datasetname, type, masterid, status FROM jedi_datasets
+SELECT jeditaskid AS jedi_task_id, datasetid AS dataset_id, datasetname AS dataset_name, type,
+  masterid AS master_id, status FROM jedi_datasets
 WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) ORDER BY datasetid
 """)
+
+
+class PresentDataset(NamedTuple):
+    """A dataset of a task before its revision."""
+
+    jedi_task_id: int
+    dataset_id: int
+    dataset_name: str
+    type: str
+    master_id: int | None
+    status: str
 
 
 def revise_tasks(tx: Connection, revised: Sequence[tuple[int, Revision]], agent: str) -> None:
@@ -77,10 +90,11 @@ def revise_tasks(tx: Connection, revised: Sequence[tuple[int, Revision]], agent:
     tx.execute(_REVISE, {"rows": json.dumps(rows)})
     known: dict[int, dict[tuple[str, int | None], int]] = {i: {} for i, _ in revised}
     inputs: set[int] = set()
-    for row in tx.execute(_KNOWN, {"ids": list(known)}):
-        known[row.jeditaskid][row.datasetname, _master(row.type, row.masterid)] = row.datasetid
+    for row in rows_of(PresentDataset, tx.execute(_KNOWN, {"ids": list(known)})):
+        name = row.dataset_name, _master(row.type, row.master_id)
+        known[row.jedi_task_id][name] = row.dataset_id
         if row.type in states.FED_TYPES and row.type != "pp_input" and row.status != "removed":
-            inputs.add(row.datasetid)
+            inputs.add(row.dataset_id)
     kept = {i: _kept(revision.task.datasets, known[i]) for i, revision in revised}
     wanted = [(i, revision.task.datasets) for i, revision in revised]
     datasets.insert_datasets(tx, wanted, agent, kept)

@@ -13,7 +13,7 @@ from jedi.spec.scheduling.resource_types import ResourceType
 from jedi.spec.splitting.split_rules import render_split_rule
 from jedi.spec.tasks.refined import RefinedTask, TaskColumns
 from jedi.taskbuffer.db.engine import wake
-from jedi.taskbuffer.db.rows import row_of, rows_of
+from jedi.taskbuffer.db.rows import dict_of, row_of, rows_of
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.schema import tables
 
@@ -141,8 +141,7 @@ SELECT jeditaskid AS jedi_task_id, taskparams FROM jedi_taskparams WHERE jeditas
 
 def params_of(tx: Connection, task_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
     """The parameters of tasks."""
-    rows = tx.execute(_PARAMS_OF, {"ids": list(task_ids)})
-    return {row.jedi_task_id: row.taskparams for row in rows}
+    return dict_of(int, dict, tx.execute(_PARAMS_OF, {"ids": list(task_ids)}))
 
 
 _PUT_PARAMS = text("""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, text
 
-from jedi.spec.splitting.split_rules import PREPROCESSED, TO_PREPROCESS, SplitRules
+from jedi.spec.splitting.split_rules import PREPROCESSED, TO_PREPROCESS
 from jedi.spec.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.rows import rows_of
 from jedi.taskbuffer.inputs import datasets
@@ -101,15 +101,9 @@ def last_jobs(tx: Connection, task_ids: Sequence[int]) -> dict[int, Preprocessin
     }
 
 
-_NOTE_DONE = text("""
-SELECT jeditaskid AS jedi_task_id, rules FROM jedi_tasks WHERE jeditaskid = ANY(:ids)
-""")
-
-
 def note_done(tx: Connection, task_ids: Sequence[int]) -> None:
     """Record that the pre-processing jobs of these locked tasks have reported their results."""
     if task_ids:
-        rows = tx.execute(_NOTE_DONE, {"ids": list(task_ids)})
-        rules = {row.jedi_task_id: SplitRules.model_validate(row.rules) for row in rows}
+        rules = scouting.rules_of(tx, task_ids)
         done = {"use_pre_pro": PREPROCESSED}
         scouting.set_rules(tx, {i: one.model_copy(update=done) for i, one in rules.items()})

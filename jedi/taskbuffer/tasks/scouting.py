@@ -29,7 +29,7 @@ from jedi.spec.jobs.scouting import (
 from jedi.spec.splitting.split_rules import SCOUTED, SCOUTING, SplitRules, render_split_rule
 from jedi.spec.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import wake
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 from jedi.taskbuffer.schema import tables
@@ -105,7 +105,7 @@ def withhold(
 
 
 _LIMITED = text("""
-SELECT jeditaskid, rules FROM jedi_tasks
+SELECT jeditaskid AS jedi_task_id, rules FROM jedi_tasks
 WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND rules ->> 'use_scout' = :scouting
 """)
 _LOCK_MASTERS = text(f"""
@@ -134,13 +134,14 @@ def release(
 ) -> None:
     """The files of those tasks whose files are withheld may all be used; the others are left
     alone. `sizes`: GB of a job from now on, by task. The caller has locked the tasks."""
-    rows = tx.execute(_LIMITED, {"ids": list(task_ids), "scouting": str(SCOUTING)}).all()
-    if not rows:
+    wanted = {"ids": list(task_ids), "scouting": str(SCOUTING)}
+    withheld = dict_of(int, dict, tx.execute(_LIMITED, wanted))
+    if not withheld:
         return
-    ids = {"ids": [row.jeditaskid for row in rows]}
+    ids = {"ids": list(withheld)}
     tx.execute(_LOCK_MASTERS, ids)
     tx.execute(_RELEASE, ids)
-    rules = {row.jeditaskid: SplitRules.model_validate(row.rules).then(SCOUTED) for row in rows}
+    rules = {i: SplitRules.model_validate(rules).then(SCOUTED) for i, rules in withheld.items()}
     resized = {
         task_id: rules[task_id].model_copy(update={"n_gb_per_job": size})
         for task_id, size in sizes.items()
@@ -155,6 +156,17 @@ UPDATE jedi_tasks t SET rules = CAST(r.rules AS jsonb), splitrule = r.splitrule
 FROM unnest(CAST(:ids AS bigint[]), CAST(:rules AS text[]),
   CAST(:texts AS text[])) r(id, rules, splitrule) WHERE t.jeditaskid = r.id
 """)
+
+
+_RULES = text("""
+SELECT jeditaskid AS jedi_task_id, rules FROM jedi_tasks WHERE jeditaskid = ANY(:ids)
+""")
+
+
+def rules_of(tx: Connection, task_ids: Sequence[int]) -> dict[int, SplitRules]:
+    """The split rules of tasks."""
+    found = dict_of(int, dict, tx.execute(_RULES, {"ids": list(task_ids)}))
+    return {task_id: SplitRules.model_validate(rules) for task_id, rules in found.items()}
 
 
 def set_rules(tx: Connection, rules: Mapping[int, SplitRules]) -> None:
@@ -199,7 +211,8 @@ ORDER BY jedi_task_id, end_time, panda_id
 _LIMITS_OF_TIME = ("wall_limit", "cpu_limit")
 _PILOT_ENDED = ("lost_pilot", "pilot_terminated", "lost_heartbeat")
 _TIMED_OUT = text(f"""
-SELECT jeditaskid, unit_nr, max(lasted_s) AS lasted_s, max(n_events) AS n_events FROM (
+SELECT jeditaskid AS jedi_task_id, unit_nr, CAST(max(lasted_s) AS float8) AS lasted_s,
+  max(n_events) AS n_events FROM (
   SELECT j.jeditaskid, j.unit_nr, j.n_events, coalesce(
       nullif(greatest(extract(epoch FROM j.endtime - j.starttime), 0), 0), j.wall_s, 0) AS lasted_s
   FROM {_TIMED} j LEFT JOIN jedi_sites s USING (site)
@@ -214,7 +227,7 @@ SELECT jeditaskid, unit_nr, max(lasted_s) AS lasted_s, max(n_events) AS n_events
 GROUP BY jeditaskid, unit_nr ORDER BY jeditaskid, unit_nr
 """)
 _LARGEST = text(f"""
-SELECT jeditaskid, max(size) AS size FROM (
+SELECT jeditaskid AS jedi_task_id, CAST(coalesce(max(size), 0) AS bigint) AS size FROM (
   SELECT j.jeditaskid, sum(f.fsize) AS size
   FROM {_ALL} j JOIN {_FILES} f USING (pandaid)
   WHERE j.jeditaskid = ANY(CAST(:ids AS bigint[])) AND j.kind = 'scout' AND j.status = 'finished'
@@ -222,6 +235,24 @@ SELECT jeditaskid, max(size) AS size FROM (
   GROUP BY j.jeditaskid, f.datasetid) s
 GROUP BY jeditaskid
 """)
+
+
+class LateScout(NamedTuple):
+    """The longest attempt of a scout that a limit on time ended."""
+
+    jedi_task_id: int
+    unit_nr: int
+    lasted_s: float
+    n_events: int
+
+
+class MasterFileCounts(NamedTuple):
+    """The numbers of master files of a task."""
+
+    jedi_task_id: int
+    n_files: int
+    finished: int
+    failed: int
 
 
 class ScoutJob(NamedTuple):
@@ -257,7 +288,7 @@ AND (rules ->> 'use_scout' IS DISTINCT FROM '{SCOUTING}'
 more, or the first was made `open_wait_s` ago."""
 
 _PROGRESS = text(f"""
-SELECT jeditaskid, CAST(sum(nfiles) AS bigint) AS n_files,
+SELECT jeditaskid AS jedi_task_id, CAST(sum(nfiles) AS bigint) AS n_files,
   CAST(sum(nfilesfinished) AS bigint) AS finished, CAST(sum(nfilesfailed) AS bigint) AS failed
 FROM jedi_datasets WHERE jeditaskid = ANY(CAST(:ids AS bigint[]))
   AND masterid IS NULL AND type IN ({MASTER_TYPES})
@@ -277,18 +308,19 @@ def scouted(tx: Connection, claimed: Sequence[ClaimedTask]) -> dict[int, Scouted
     late: dict[int, list[TimedOut]] = {task_id: [] for task_id in rows}
     codes = {"limits": list(_LIMITS_OF_TIME), "ended": list(_PILOT_ENDED)}
     ranged = [i for i, t in rows.items() if Declared.of(t).events_per_range]
-    for row in tx.execute(_TIMED_OUT, {**codes, "ids": ranged}) if ranged else ():
-        late[row.jeditaskid].append(TimedOut(float(row.lasted_s), row.n_events))
-    largest = {row.jeditaskid: int(row.size or 0) for row in tx.execute(_LARGEST, ids)}
+    if ranged:
+        for scout in rows_of(LateScout, tx.execute(_TIMED_OUT, {**codes, "ids": ranged})):
+            late[scout.jedi_task_id].append(TimedOut(scout.lasted_s, scout.n_events))
+    largest = dict_of(int, int, tx.execute(_LARGEST, ids))
     return {
-        row.jeditaskid: Scouted(
-            declared=Declared.of(rows[row.jeditaskid]),
+        row.jedi_task_id: Scouted(
+            declared=Declared.of(rows[row.jedi_task_id]),
             progress=Progress(row.n_files, row.finished, row.failed),
-            finished=tuple(finished[row.jeditaskid]),
-            largest_output=largest.get(row.jeditaskid, 0),
-            timed_out=tuple(late[row.jeditaskid]),
+            finished=tuple(finished[row.jedi_task_id]),
+            largest_output=largest.get(row.jedi_task_id, 0),
+            timed_out=tuple(late[row.jedi_task_id]),
         )
-        for row in tx.execute(_PROGRESS, ids)
+        for row in rows_of(MasterFileCounts, tx.execute(_PROGRESS, ids))
     }
 
 

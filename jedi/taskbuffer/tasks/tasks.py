@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 
 from jedi.spec.tasks.rows import ClaimedTask
 from jedi.taskbuffer.db.engine import wake
-from jedi.taskbuffer.db.rows import rows_of
+from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import TASK_FINAL
 from jedi.taskbuffer.users import outbox
 
@@ -190,8 +190,7 @@ def seize(tx: Connection, task_ids: Sequence[int]) -> dict[int, str]:
     if not ids:
         return {}
     locked = tx.scalars(_LOCK_TASKS, {"ids": ids}).all()
-    rows = tx.execute(_SEIZE, {"ids": list(locked)})
-    return {row.jedi_task_id: row.status for row in rows}
+    return dict_of(int, str, tx.execute(_SEIZE, {"ids": list(locked)}))
 
 
 CALLED = """
@@ -247,7 +246,7 @@ WITH m AS (
   SELECT jeditaskid, source, target, :agent, code, reason, attemptnr, username
   FROM u WHERE source <> target AND jeditaskid NOT IN (SELECT jeditaskid FROM n)
 )
-SELECT jeditaskid, source, target FROM u
+SELECT jeditaskid AS jedi_task_id, source, target FROM u
 """)
 
 
@@ -261,21 +260,18 @@ def move_tasks(tx: Connection, moves: Sequence[Move], agent: str) -> list[Moved]
     """
     if not moves:
         return []
-    rows = tx.execute(
-        _MOVE,
-        {
-            "ids": [m.jedi_task_id for m in moves],
-            "seqs": [m.lock_seq for m in moves],
-            "targets": [m.target for m in moves],
-            "codes": [m.reason_code for m in moves],
-            "reasons": [m.reason for m in moves],
-            "facts": [json.dumps(m.facts, default=str) for m in moves],
-            "waits": [m.wait_s for m in moves],
-            "users": [m.user_name for m in moves],
-            "agent": agent,
-        },
-    ).all()
-    moved = [Moved(r.jeditaskid, r.source, r.target) for r in rows]
+    values = {
+        "ids": [m.jedi_task_id for m in moves],
+        "seqs": [m.lock_seq for m in moves],
+        "targets": [m.target for m in moves],
+        "codes": [m.reason_code for m in moves],
+        "reasons": [m.reason for m in moves],
+        "facts": [json.dumps(m.facts, default=str) for m in moves],
+        "waits": [m.wait_s for m in moves],
+        "users": [m.user_name for m in moves],
+        "agent": agent,
+    }
+    moved = rows_of(Moved, tx.execute(_MOVE, values))
     wake(tx, *sorted({f"task:{m.target}" for m in moved if m.source != m.target}))
     news = [m.jedi_task_id for m in moved if m.target in outbox.NEWS and m.source != m.target]
     outbox.notify_of_tasks(tx, news)

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, text
 
+from jedi.taskbuffer.db.rows import row_of, rows_of
 from jedi.taskbuffer.users.users import new_token, token_hash
 
 ID_LENGTH = 12
@@ -38,8 +39,9 @@ class TokenHolder:
 
 
 _CHECK = text("""
-SELECT kind, site, username, scope,
+SELECT kind, site, username AS user_name, scope,
   kind = 'user' AND (used_at IS NULL OR used_at < jedi_now() - interval '1 minute')
+    AS stale_use
 FROM jedi_tokens WHERE token_hash = :hash
   AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > jedi_now())
 """)
@@ -47,8 +49,7 @@ FROM jedi_tokens WHERE token_hash = :hash
 
 def holder(tx: Connection, token: str) -> TokenHolder | None:
     """The holder of a token; None if it is unknown, expired or revoked."""
-    row = tx.execute(_CHECK, {"hash": token_hash(token)}).one_or_none()
-    return TokenHolder(*row) if row else None
+    return row_of(TokenHolder, tx.execute(_CHECK, {"hash": token_hash(token)}))
 
 
 _USED = text("UPDATE jedi_tokens SET used_at = jedi_now() WHERE token_hash = :hash")
@@ -77,7 +78,8 @@ def put_user_token(
 
 
 _LIST = text(f"""
-SELECT left(token_hash, {ID_LENGTH}), name, scope, creationtime, expires_at, used_at
+SELECT left(token_hash, {ID_LENGTH}) AS token_id, name, scope, creationtime AS creation_time,
+  expires_at, used_at
 FROM jedi_tokens WHERE kind = 'user' AND username = :user AND revoked_at IS NULL
   AND (expires_at IS NULL OR expires_at > jedi_now())
 ORDER BY creationtime
@@ -86,7 +88,7 @@ ORDER BY creationtime
 
 def tokens_of(tx: Connection, user_name: str) -> Sequence[TokenFacts]:
     """The valid tokens of a user, the oldest first."""
-    return [TokenFacts(*row) for row in tx.execute(_LIST, {"user": user_name})]
+    return rows_of(TokenFacts, tx.execute(_LIST, {"user": user_name}))
 
 
 _REVOKE = text(f"""

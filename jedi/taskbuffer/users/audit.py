@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, text
 
 from jedi.core.errors import Refused
+from jedi.taskbuffer.db.rows import rows_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,8 @@ def note(
 
 
 _ENTRIES = text("""
-SELECT audit_id, creationtime, username, way, operation, subject, arguments, address, request_id
+SELECT audit_id, creationtime AS time, username AS user_name, way, operation, subject, arguments,
+  address, request_id
 FROM jedi_audit
 WHERE (CAST(:user AS text) IS NULL OR username = :user)
   AND (CAST(:operation AS text) IS NULL OR operation = :operation)
@@ -73,7 +75,7 @@ def entries(
     """Changes, the newest first; None: of all. `before`: older than this entry."""
     values = {"user": user_name, "operation": operation, "subject": subject, "before": before,
               "limit": limit}  # fmt: skip
-    return [AuditEntry(*row) for row in tx.execute(_ENTRIES, values)]
+    return rows_of(AuditEntry, tx.execute(_ENTRIES, values))
 
 
 _BEGIN = text("""
@@ -84,6 +86,13 @@ _FOUND = text("SELECT digest, answer FROM jedi_requests WHERE request_key = :key
 _END = text("UPDATE jedi_requests SET answer = :answer WHERE request_key = :key")
 
 
+class StoredAnswer(NamedTuple):
+    """A request with the answer to it; None: the answer was a secret."""
+
+    digest: str
+    answer: str | None
+
+
 def begin(tx: Connection, user_name: str, key: str, digest: str) -> str | None:
     """Begin a request under a caller's key: None, or the answer that it was given before. Waits
     for the same request in progress. Refused: the key belongs to another request, or the answer was
@@ -91,7 +100,7 @@ def begin(tx: Connection, user_name: str, key: str, digest: str) -> str | None:
     values = {"key": f"{user_name} {key}", "digest": digest}
     if tx.execute(_BEGIN, values).first():
         return None
-    row = tx.execute(_FOUND, values).one()
+    (row,) = rows_of(StoredAnswer, tx.execute(_FOUND, values))
     if row.digest != digest:
         raise Refused(
             "This Idempotency-Key belongs to another request: choose a new one.", code="key_reused"
@@ -102,8 +111,7 @@ def begin(tx: Connection, user_name: str, key: str, digest: str) -> str | None:
             "ask again under another key.",
             code="answer_not_kept",
         )
-    answer: str = row.answer
-    return answer
+    return row.answer
 
 
 def end(tx: Connection, user_name: str, key: str, answer: str | None) -> None:

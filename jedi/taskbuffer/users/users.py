@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass
 
 from sqlalchemy import Connection, text
 
+from jedi.taskbuffer.db.rows import row_of
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
@@ -105,13 +107,15 @@ class Notices:
     about: str
 
 
-_NOTICES = text("SELECT email, webhook, notices FROM jedi_users WHERE username = :user")
+_NOTICES = text(
+    "SELECT email AS mail, webhook, notices AS about FROM jedi_users WHERE username = :user"
+)
 
 
 def notices(tx: Connection, user_name: str) -> Notices:
     """Return a user's notifications."""
-    row = tx.execute(_NOTICES, {"user": user_name}).one_or_none()
-    return Notices(*row) if row else Notices(None, None, "tasks")
+    found = row_of(Notices, tx.execute(_NOTICES, {"user": user_name}))
+    return found or Notices(None, None, "tasks")
 
 
 _PUT_NOTICES = text("""
@@ -170,15 +174,14 @@ def put_token(
 
 
 _CHECK_TOKEN = text("""
-SELECT kind, site, username FROM jedi_tokens WHERE token_hash = :hash
+SELECT kind, site, username AS user_name FROM jedi_tokens WHERE token_hash = :hash
   AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > jedi_now())
 """)
 
 
 def check_token(tx: Connection, token: str) -> Identity | None:
     """The holder of a token; None if it is unknown, has expired or was taken back."""
-    row = tx.execute(_CHECK_TOKEN, {"hash": token_hash(token)}).one_or_none()
-    return Identity(*row) if row else None
+    return row_of(Identity, tx.execute(_CHECK_TOKEN, {"hash": token_hash(token)}))
 
 
 _REVOKE_TOKEN = text("""
