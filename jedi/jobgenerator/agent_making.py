@@ -26,7 +26,7 @@ from jedi.spec.jobs.generation import NewJobs, OutputDataset, TaskOrder
 from jedi.spec.sites.decision import Decision
 from jedi.spec.sites.snapshot import Snapshot
 from jedi.taskbuffer.inputs import instances
-from jedi.taskbuffer.jobs import builds, orders
+from jedi.taskbuffer.jobs import builds, orders, ready_files
 from jedi.taskbuffer.jobs.orders import Claimed
 
 
@@ -40,10 +40,12 @@ class JobMaking:
         """Ready files; more than a job may have, so that there is one at least."""
         hard_max = self.world.knobs.jobgen.hard_max_files_per_job
         with self.world.engine.begin() as tx:
-            order = orders.reading_order(task.rules)
-            read = partial(orders.read_ready, tx, order=order)
+            order = ready_files.reading_order(task.rules)
+            read = partial(ready_files.read_ready, tx, order=order)
             fairly = broker_of(task.vo, task.label, self.world.knobs).by_dataset
-            return orders.chunks(read, task, max(n_files, hard_max + 1), hard_max, fairly=fairly)
+            return ready_files.chunks(
+                read, task, max(n_files, hard_max + 1), hard_max, fairly=fairly
+            )
 
     def make(
         self, task: TaskOrder, sites: Snapshot, cuts: Sequence[Cut], locate: Locate
@@ -55,7 +57,7 @@ class JobMaking:
             seeds = Files.join([])
             if task.seeds:
                 seed_id = task.seeds.dataset_id
-                seeds = orders.read_ready(tx, {seed_id: n_jobs})[seed_id]
+                seeds = ready_files.read_ready(tx, {seed_id: n_jobs})[seed_id]
             earlier = orders.earlier_jobs(tx, before.tolist())
             if task.containers:
                 used = [sites.sites[i] for i in np.unique(np.concatenate([c.sites for c in cuts]))]

@@ -14,7 +14,8 @@ from jedi.core.errors import BadInput, JediError, NotFound, Problem
 from jedi.core.knobs import Knobs
 from jedi.ddm.interface import DDM
 from jedi.service import submission
-from jedi.service.plan import QueueFinder, TaskPlan, find_queue, make
+from jedi.service.plan import TaskPlan, make
+from jedi.service.planned_task import QueueFinder, find_queue
 from jedi.service.sandbox import LocalFiles
 from jedi.service.submission_warnings import cautions
 from jedi.service.system_state import KnownQueue, SystemState, from_database

@@ -22,7 +22,7 @@ from jedi.spec.jobs.generation import Input, TaskOrder
 from jedi.spec.splitting.split_rules import SplitRules
 from jedi.spec.tasks.placeholders import LIBRARY
 from jedi.taskbuffer.db.rows import rows_of
-from jedi.taskbuffer.jobs import orders
+from jedi.taskbuffer.jobs import ready_files
 from jedi.taskbuffer.jobs.orders import Claimed
 
 _BUILDS = text("""
@@ -130,7 +130,7 @@ def request(tx: Connection, order: TaskOrder, endpoints: Sequence[str], tries: i
     tx.execute(_LOCK, {"id": dataset_id})
     values = {"id": dataset_id, "task": order.jedi_task_id, "tries": tries}
     tx.execute(_REQUEST, {**values, "endpoints": list(endpoints)})
-    ready = orders.read_ready(tx, {dataset_id: 1000})[dataset_id]
+    ready = ready_files.read_ready(tx, {dataset_id: 1000})[dataset_id]
     rows = {lfn: row for row, lfn in enumerate(ready.lfns)}
     return ready.take(np.array([rows[name] for name in endpoints], np.int64))
 
