@@ -71,7 +71,7 @@ class PilotAuthentication:
         """The request's sender, who has a good token. Forbidden, its body unread."""
         found = _BEARER.fullmatch(request.headers.get("authorization", ""))
         if found is None:
-            said = "Say who you are: Authorization: Bearer TOKEN."
+            said = "Send a token: Authorization: Bearer TOKEN."
             await refuse(request, Forbidden(said, code="no_token"))
         token = found[1]
         until, site = self._trusted.get(users.token_hash(token), (0.0, ""))

@@ -83,7 +83,7 @@ def handle_errors(app: FastAPI, log: Any) -> None:
     async def broken(request: Request, error: Exception) -> JSONResponse:
         known = request.state.request_id
         log.error("request failed", path=request.url.path, request_id=known, exc_info=error)
-        said = f"The service failed; its log says why, at request {known}. Try again."
+        said = f"The service failed; its log has the reason, at request {known}. Try again."
         answer = _answer(request, 500, JediError(said, code="internal"))
         answer.headers["X-Request-Id"] = known  # this answer passes nothing that would add it
         return answer

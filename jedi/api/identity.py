@@ -64,7 +64,7 @@ class CallerAuthentication:
         if header is None and request.client and request.client.host == UNIX:
             return await to_thread.run_sync(_by_account, request.client.port)
         raise Forbidden(
-            "Say who you are: Authorization: Bearer TOKEN (jedi-task login).", code="no_token"
+            "Send a token: Authorization: Bearer TOKEN (jedi-task login).", code="no_token"
         )
 
     def _by_token(self, token: str) -> KnownCaller:

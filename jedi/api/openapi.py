@@ -22,8 +22,8 @@ _SAID = {
     410: "The version is too old: list again (version_too_old)",
     413: "The request is longer than its route takes (http_413)",
     422: "The request has mistakes; the first hundred are in facts.problems (bad_input)",
-    429: "The caller asks too often; Retry-After says when to come back (too_many_calls)",
-    500: "The service failed; its log says why (internal)",
+    429: "The caller asks too often; Retry-After gives the wait (too_many_calls)",
+    500: "The service failed; its log has the reason (internal)",
     503: "Later: the database does not answer, or the service is busy (unreachable, busy)",
 }
 ALWAYS = (500, 503)
@@ -36,8 +36,8 @@ _ERROR = {
     "type": "object",
     "required": ["code", "sentence", "facts"],
     "properties": {
-        "code": {"type": "string", "description": "what can be counted"},
-        "sentence": {"type": "string", "description": "what can be read"},
+        "code": {"type": "string", "description": "for programs, to count"},
+        "sentence": {"type": "string", "description": "for people, to read"},
         "facts": {
             "type": "object",
             "properties": {"problems": {"type": "array", "items": _PROBLEM}},
@@ -60,7 +60,7 @@ def says(*statuses: int, token: bool = True, body: type[BaseModel] | None = None
     }
 
 
-_KEY = "a repeated request with the same key gets the first one's answer"
+_KEY = "a repeated request with the same key gets the first answer again"
 _RESUME = "the version to resume from; it comes before `since`"
 _BINARY = {"type": "string", "format": "binary"}
 

@@ -19,9 +19,9 @@ from jedi.core.errors import JediError
 if TYPE_CHECKING:
     from jedi_client.models import AttributeChange, KnobValue
 
-site_app = application("Sites: where jobs can run.")
-config_app = application("Knobs: every live setting, with who set it when.")
-user_app = application("Users, what they may do and how they are told of their tasks.")
+site_app = application("Sites, at which jobs run.")
+config_app = application("Knobs: live settings, each with the author and time of its last change.")
+user_app = application("Users: their permissions and notifications.")
 user_app.command("notify")(notify.notify)
 GROUPS = {
     "site": site_app,

@@ -19,7 +19,7 @@ def list_entries(
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Most rows.")] = 50,
     as_json: Json = False,
 ) -> None:
-    """List changes, the newest first: when, who, by which way, what, from where.
+    """List changes, the newest first, with time, user, way of access, operation and address.
 
     Example: `jedi audit list --user ana --operation task.kill`
     """

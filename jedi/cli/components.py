@@ -167,8 +167,10 @@ def db_restore(
     done = restore(Installation.current(), source)
     said = f"{done.file} is restored; {done.jobs} jobs are tried again, {done.files} files removed."
     for endpoint, files in done.unseen.items():
-        said += f" {len(files)} files to be merged, as {files[0]}, are at {endpoint}, which is no "
-        said += "endpoint any more: import it again, or kill their tasks."
+        said += (
+            f" {len(files)} files that wait for a merge, such as {files[0]}, are at the removed "
+        )
+        said += f"endpoint {endpoint}: import it again, or kill their tasks."
     show(done, as_json, lambda: typer.echo(f"{said} `jedi up` continues."))
 
 

@@ -11,7 +11,7 @@ from jedi_client.cli.common import Json, application, service, show, table
 from jedi.cli.database import must_be_here, transaction
 from jedi.core.errors import JediError
 
-dataset_app = application("Datasets: put local files in, look at what is there.")
+dataset_app = application("Datasets: make, fill, close and list them.")
 
 
 @dataset_app.command("add")

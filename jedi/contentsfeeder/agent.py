@@ -309,13 +309,13 @@ def _move(
         case Feed() if task.status != "defined":
             return Move(*held, task.status, "fed", "The open input was looked up again.")
         case Feed() if task.jedi_task_id in idle and task.rules.workflow_holdup:
-            reason = "A workflow says when the task goes on: it waits to be released."
+            reason = "A workflow holds the task until it is released."
             return Move(*held, "defined", "workflow_hold", reason, wait_s=recheck_s)
         case Feed() if task.jedi_task_id in staging:
-            reason = "The rest of the input is on tape, and is being brought to disk."
+            reason = "The rest of the input is on its way from tape to disk."
             return Move(*held, "defined", "input_on_tape", reason, wait_s=recheck_s)
         case Feed() if task.jedi_task_id in idle:
-            reason = "An input dataset is open, and what it holds is worked off: more may come."
+            reason = "An input dataset is open: all its present files are processed, more may come."
             return Move(*held, "defined", "input_open", reason, wait_s=recheck_s)
         case Feed() if task.needs_nucleus:
             return Move(*held, "assigning", "needs_nucleus", "A nucleus is to be chosen.")

@@ -42,11 +42,9 @@ class LockLost(JediError):
 
 
 class NotWritten(Exception):
-    """The database did not take what was to be written; `passing`: it may the next time. What it
-    said stands in the agent's log: there are statements in it, and other people's values."""
+    """The database refused a write; `passing`: it may take it the next time. Its message is in the
+    agent's log only: it contains statements and other people's values."""
 
     def __init__(self, kind: str, *, passing: bool) -> None:
-        super().__init__(
-            f"the database did not take what was to be written ({kind}): the agent's log tells why"
-        )
+        super().__init__(f"the database refused a write ({kind}): the agent's log has the reason")
         self.passing = passing

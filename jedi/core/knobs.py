@@ -429,11 +429,11 @@ _DECLARED = [
     _knob("api.watch_poll_s", "s", 0.5, "shortest interval between looks for changes of watched "
           "tasks", least=0.1),
     _knob("api.calls_per_s", "calls/s", 200.0, "most calls of one caller in the long run, in each "
-          "service; pilots have no such limit; 0: nobody has", least=0),
+          "service; pilots have no such limit; 0: no limit", least=0),
     _knob("api.calls_burst", "calls", 1_000, "most calls of one caller at once", least=1),
-    _knob("api.metrics_open", "", "off", "whether everybody who reaches the service may read "
-          "/metrics; off: callers on the same machine, and known users", among=("off", "on")),
-    _knob("api.access_log", "", "on", "whether the service logs each request", among=("off", "on")),
+    _knob("api.metrics_open", "", "off", "on: every caller may read /metrics; off: only "
+          "callers on the same machine and known users", among=("off", "on")),
+    _knob("api.access_log", "", "on", "on: the service logs each request", among=("off", "on")),
     _knob("oidc.issuer", "URL", "", "identity provider whose tokens the service takes; empty: "
           "none"),
     _knob("oidc.audience", "", "", "audience that its tokens must name; empty: the service takes "

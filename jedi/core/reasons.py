@@ -20,8 +20,8 @@ TASKS: Mapping[str, str] = {
     "jobs_generated": "Jobs were made.",
     "builds_generated": "A build job makes the software first, where jobs are to run.",
     "build_running": "The task waits for the build of its software.",
-    "scouts_anew": "Scout jobs had too little time: ranges of events are cut smaller, and scouts "
-    "follow anew.",
+    "scouts_anew": "Scout jobs had too little time: JEDI cuts smaller ranges of events and makes "
+    "new scouts.",
     "scouts_succeeded": "Scout jobs succeeded: all others follow.",
     "needs_preprocessing": "A pre-processing job runs first and defines the work.",
     "preprocessing_job_generated": "The pre-processing job was made.",
@@ -35,7 +35,7 @@ TASKS: Mapping[str, str] = {
     "input_not_made": "Another task still makes the input: JEDI reads it when that task has ended.",
     "input_awaited": "The input does not exist yet, and the task waits for it (waitInput).",
     "input_open": "The input is open, more may come: close the dataset when it is complete.",
-    "input_on_tape": "The input is coming from tape; release the task to do without it.",
+    "input_on_tape": "The input is coming from tape; release the task to skip the wait.",
     "staged": "The input arrived from tape: the task continues.",
     "release": "A person released the task: it does not wait for files on tape.",
     "workflow_hold": "A workflow holds the task until: jedi-task release.",
@@ -138,7 +138,7 @@ DATASETS: Mapping[str, str] = {
     "unavailable": "The dataset could not be looked up for now.",
     "unusable": "The dataset cannot be used: the task has the reason.",
     "processed": "The dataset has no work left.",
-    "frozen": "The dataset is closed for good.",
+    "frozen": "The dataset is closed: its task has ended.",
     "not_in_container": "The container no longer lists the dataset.",
 }
 """Of datasets."""

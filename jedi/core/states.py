@@ -372,7 +372,7 @@ EVENT = Machine(
         "discarded": "its job was killed in merging after it was processed",
         "done": "processed and waiting to be merged",
         "failed": "failed to be processed",
-        "fatal": "failed for good",
+        "fatal": "failed, no attempt is left",
         "merged": "merged",
         "corrupted": "to be processed again, its output is bad",
     },

@@ -220,7 +220,7 @@ def _scalar(event: Any, resolve: Any) -> Any:
         case "timestamp":
             raise _YamlMistake(f"{written[:40]} is a date, and there are none: {_QUOTE}", mark)
         case "merge":
-            raise _YamlMistake("merge keys are not allowed: write out what is meant", mark)
+            raise _YamlMistake("merge keys are not allowed: repeat the entries instead", mark)
     if _UNSTORABLE.search(written):
         raise _YamlMistake(f"{written[:20]!r} holds a character that can't be stored", mark)
     return written

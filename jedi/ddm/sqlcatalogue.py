@@ -210,8 +210,8 @@ class SqlCatalogueDDM(Directories):
         with self._engine.begin() as tx:
             if catalogue.put_files(tx, endpoint, names, columns, until) != len(arrived):
                 raise Refused(
-                    f"Files for {', '.join(dict.fromkeys(names))} came to {endpoint}, but "
-                    "meanwhile a dataset was deleted or another content was published. Try again.",
+                    f"Files for {', '.join(dict.fromkeys(names))} came to {endpoint} "
+                    "while a dataset was deleted or another content was published. Try again.",
                     code="catalogue_changed",
                 )
 

@@ -102,7 +102,7 @@ def _listen_for_signals(stop: Stop) -> None:
     def listen() -> None:
         while True:
             name = signal.Signals(signal.sigwait(_SIGNALS)).name
-            stop.ask(PayloadFailure(TERMINATED, f"The pilot was told to end ({name})."))
+            stop.ask(PayloadFailure(TERMINATED, f"A signal ended the pilot ({name})."))
 
     threading.Thread(target=listen, name="signals", daemon=True).start()
 
@@ -126,16 +126,24 @@ def _parser() -> argparse.ArgumentParser:
     add("--max-jobs", type=int, default=0, metavar="N", help="end after N jobs (0: unbounded)")
     add("--idle-s", type=float, default=30.0, metavar="S", help="end after S s without work (30)")
     add("--heartbeat-s", type=float, default=30.0, metavar="S", help="between heartbeats (30)")
-    add("--retry-s", type=float, default=3600.0, metavar="S", help="try to be heard so long (3600)")
+    add(
+        "--retry-s",
+        type=float,
+        default=3600.0,
+        metavar="S",
+        help="time to keep trying the service (3600)",
+    )
     add("--path", metavar="DIR:DIR", help="directories that payloads find first in PATH")
-    add("--payload-user", metavar="NAME|UID:GID", help="root only: who runs payloads (nobody)")
+    add(
+        "--payload-user", metavar="NAME|UID:GID", help="root only: the account of payloads (nobody)"
+    )
     add(
         "--share",
         action="append",
         default=[],
         metavar="PATH",
-        help="what payloads see of this "
-        "machine's /tmp, /var/tmp and /dev/shm, which else are their own (may be repeated)",
+        help="a real file or directory below "
+        "/tmp, /var/tmp or /dev/shm that payloads see (may be repeated)",
     )
     add("--pilot-id", default=f"{platform.node()}.{os.getpid()}", help="our name (HOST.PID)")
     return parser

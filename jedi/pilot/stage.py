@@ -82,10 +82,10 @@ def _stage_one(
             "stagein_failed", f"Input {lfn} could not be copied: {error}."
         ) from error
     if item["size"] not in (None, size):
-        said = f"it has {size} bytes, the catalogue says {item['size']}"
+        said = f"it has {size} bytes, the catalogue lists {item['size']}"
         raise PayloadFailure("stagein_size", f"Input {lfn} is not the file it should be: {said}.")
     if item.get("adler32") and adler != item["adler32"]:
-        said = f"its adler32 is {adler}, the catalogue says {item['adler32']}"
+        said = f"its adler32 is {adler}, the catalogue lists {item['adler32']}"
         raise PayloadFailure("stagein_checksum", f"Input {lfn} is damaged: {said}.")
     return size
 

@@ -14,7 +14,7 @@ LIMITS = {
     "cpu_s": ("cpu_limit", "The payload used more than its limit of {} s of CPU time."),
     "memory_mb": ("memory_limit", "The payload wanted more than its limit of {} MB of memory."),
     "workdir_mb": ("workdir_limit", "The payload's files took more than the limit of {} MB."),
-    "max_processes": ("process_limit", "The payload had more than {} processes at a time."),
+    "max_processes": ("process_limit", "The payload ran more than {} processes at once."),
 }
 _RLIMIT_SIGNALS = {int(signal.SIGXCPU): "cpu_s", int(signal.SIGXFSZ): "workdir_mb"}
 _OUT_OF_MEMORY = re.compile(r"MemoryError|bad_alloc|annot allocate memory|ut of memory|OutOfMemory")

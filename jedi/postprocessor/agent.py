@@ -41,7 +41,7 @@ from jedi.taskbuffer.tasks.tasks import Move
 _VALIDATED = ("prepared", "passed", "toabort")
 _PREPARED = TaskVerdict("prepared", "all_processed", "No input is left and no job is running.")
 _STILL_OPEN = TaskVerdict(
-    "defined", "input_still_open", "What is there of the input is processed, but more may come."
+    "defined", "input_still_open", "All present input is processed, but more may come."
 )
 
 
@@ -291,7 +291,7 @@ def _preprocessed(task: Ending, status: str, error: str) -> EndingOutcome:
     settled = [(d.dataset_id, "done" if good else "failed")
                for d in task.datasets if d.type == "pp_input"]  # fmt: skip
     if good:
-        reason = "The pre-processing job told what there is to do."
+        reason = "The pre-processing job defined the work."
         return EndingOutcome(TaskVerdict("registered", "preprocessed", reason), settled, [])
     reason = f"The pre-processing job failed: {error}"
     return EndingOutcome(TaskVerdict("prepared", "preprocessing_failed", reason), settled, [])

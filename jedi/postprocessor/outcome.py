@@ -202,7 +202,7 @@ def _doubts(masters: Iterable[EndingDataset], parent: str | None) -> list[str]:
     """Reasons for which a task is not done even with all known input processed."""
     doubts = []
     if withheld := sum(d.withheld for d in masters):
-        doubts.append(f"{withheld} had come, but were not to be used yet")
+        doubts.append(f"{withheld} files are still withheld")
     if any(d.is_open for d in masters):
         doubts.append("more could have come")
     doubts += [f"dataset {d.name} is broken" for d in masters if d.status == "broken"]

@@ -52,7 +52,7 @@ def judge(found: Scouted, knobs: Knobs) -> Judgement:
         if events and found.timed_out:
             reason = f"{done}; {len(found.timed_out)} had too little time. Ranges get {events} "
             reason += f"event{'s' if events > 1 else ''} instead of {task.events_per_range}, and "
-            return Judgement("scouting", "scouts_anew", f"{reason}scouts follow anew.", facts,
+            return Judgement("scouting", "scouts_anew", f"{reason}new scouts follow.", facts,
                              measured, None, events)  # fmt: skip
         if 0 < knobs.scout.exhaust_from_percent <= rate:
             reason = f"{done}, less than {percent:g} %. Retry the task to run it all the same."
@@ -285,13 +285,15 @@ def _too_slow(
 def _too_large(
     task: Declared, scouts: Sequence[Scout], measured: Measured, expected: int, knobs: Knobs
 ) -> _Warning:
-    """Memory beyond what most sites have, where the task promised to stay below."""
+    """Memory beyond what most sites have, although the task asks for less."""
     most = knobs.scout.max_ram_mb
-    told, seen = task.ram_count or 0, measured.ram_count or 0
-    if not most or not task.ram_unit.startswith("MBPerCore") or not told < most < seen:
+    declared, seen = task.ram_count or 0, measured.ram_count or 0
+    if not most or not task.ram_unit.startswith("MBPerCore") or not declared < most < seen:
         return None
-    reason = f"Scout jobs needed {seen} MB a core, the task says {told} MB (limit {most} MB)."
-    return "scouts_too_large", reason, {"ram_count": seen, "ram_count_declared": told}
+    reason = (
+        f"Scout jobs needed {seen} MB a core, the task asks for {declared} MB (limit {most} MB)."
+    )
+    return "scouts_too_large", reason, {"ram_count": seen, "ram_count_declared": declared}
 
 
 def _too_short(

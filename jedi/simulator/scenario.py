@@ -36,39 +36,41 @@ class ScenarioFailure(Entry):
     """A way for jobs to go wrong."""
 
     kind: Literal["error", "never_starts", "falls_silent", "never_ends", "not_stored"] = Field(
-        description="error: the payload fails; never_starts: the pilot takes a job and is not heard"
-        " of; falls_silent: ... while the job runs; never_ends: the job runs until it is killed;"
-        " not_stored: storage does not take its outputs"
+        description="error: the payload fails; never_starts: the pilot takes a job and falls"
+        " silent; falls_silent: it falls silent while the job runs; never_ends: the job runs until"
+        " it is killed; not_stored: storage refuses its outputs"
     )
-    probability: _Part = Field(description="of each job, 0 to 1")
+    probability: _Part = Field(description="probability for each job, 0 to 1")
     code: Annotated[str, Field(pattern=r"^[a-z0-9_]{1,64}$")] = Field(
-        "payload_exit", description="what the pilot says of an error"
+        "payload_exit", description="the error code in the pilot's report"
     )
 
 
 class Transfers(Entry):
     """Transfers of files to a site."""
 
-    mean_s: _Seconds = Field(600.0, description="how long a transfer takes, in s")
-    spread: _Spread = Field(0.5, description="sigma of the logarithm of that time")
+    mean_s: _Seconds = Field(600.0, description="mean duration of a transfer, in s")
+    spread: _Spread = Field(0.5, description="sigma of the logarithm of that duration")
     stuck: _Part = Field(0.0, description="part of the transfers that never end")
 
 
 class ScenarioSite(Entry):
     """A site, or several that are alike."""
 
-    site: _Word = Field(description="the site's name; several get _1, _2, ... behind it")
-    count: Annotated[int, Field(ge=1, le=1000)] = Field(1, description="so many alike")
-    slots: Annotated[int, Field(ge=0, le=1_000_000)] = Field(description="jobs at once")
+    site: _Word = Field(description="the site's name; several get the endings _1, _2, ...")
+    count: Annotated[int, Field(ge=1, le=1000)] = Field(1, description="number of equal sites")
+    slots: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
+        description="number of slots: jobs at once"
+    )
     speed: Annotated[float, Field(gt=0, le=1000)] = Field(
-        1.0, description="jobs end so many times faster"
+        1.0, description="speed of its slots; jobs take 1/speed of their time"
     )
     endpoints: Annotated[list[_Word], Field(min_length=1)] = Field(
-        description="at least one; the storage is called SITE_NAME"
+        description="names of its endpoints, at least one: SITE_NAME"
     )
-    attributes: dict[str, JsonValue] = Field({}, description="as in a site file")
-    failures: list[ScenarioFailure] = Field([], description="what goes wrong with jobs here")
-    transfers: Transfers = Field(Transfers(), description="files on their way to here")
+    attributes: dict[str, JsonValue] = Field({}, description="attributes, as in a site file")
+    failures: list[ScenarioFailure] = Field([], description="failures of jobs at this site")
+    transfers: Transfers = Field(Transfers(), description="transfers of files to this site")
 
     def names(self) -> list[str]:
         """The sites that this describes."""
@@ -97,22 +99,24 @@ def _numbered(site: str, count: int) -> list[str]:
 class ScenarioTask(Entry):
     """A task, or several that are alike, once or again and again."""
 
-    name: _Word = Field(description="the tasks' name; they get .1, .2, ... behind it")
-    count: _Count = Field(1, description="so many at a time")
-    at_h: _Hours = Field(0.0, description="hours after the start")
-    every_h: Annotated[float, Field(gt=0)] | None = Field(None, description="... again so often")
-    until_h: _Hours | None = Field(None, description="... but not later; without it: to the end")
-    files: _Count = Field(description="input files, or without `at` jobs")
-    at: list[_Word] = Field([], description="the sites that have the input; none: there is none")
+    name: _Word = Field(description="the tasks' name; they get the endings .1, .2, ...")
+    count: _Count = Field(1, description="number of tasks at each time")
+    at_h: _Hours = Field(0.0, description="hours from the start to the first submission")
+    every_h: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="interval of further submissions, in hours"
+    )
+    until_h: _Hours | None = Field(
+        None, description="time of the last submission, in hours after the start; default: the end"
+    )
+    files: _Count = Field(description="input files; without `at`: jobs")
+    at: list[_Word] = Field([], description="the sites that have the input; empty: no input")
     file_mb: _MB = Field(1000, description="size of an input file")
     output_mb: _MB = Field(100, description="size of an output file")
-    run_s: _Seconds = Field(description="how long a job runs at speed 1, in s")
-    spread: _Spread = Field(0.3, description="sigma of the logarithm of that time")
-    failures: list[ScenarioFailure] = Field(
-        [], description="what goes wrong with jobs of these tasks"
-    )
+    run_s: _Seconds = Field(description="mean duration of a job at speed 1, in s")
+    spread: _Spread = Field(0.3, description="sigma of the logarithm of that duration")
+    failures: list[ScenarioFailure] = Field([], description="failures of jobs of these tasks")
     left: Literal["pending", "waiting", "defined"] | None = Field(
-        None, description="its jobs are left so, as by one who died while making them"
+        None, description="status in which its new jobs stay, as after a crash of their agent"
     )
     parameters: dict[str, JsonValue] = Field({}, description="further task parameters")
 
@@ -141,9 +145,9 @@ class ScenarioTask(Entry):
 class Outage(Entry):
     """Sites do not work for a time."""
 
-    site: str = Field(description="a site, or a pattern of sites as in the shell")
-    from_h: _Hours = Field(description="hours after the start")
-    hours: Annotated[float, Field(gt=0, le=24 * 366)] = Field(description="how long")
+    site: str = Field(description="a site, or a pattern of names: *, ?, [abc]")
+    from_h: _Hours = Field(description="beginning, in hours after the start")
+    hours: Annotated[float, Field(gt=0, le=24 * 366)] = Field(description="duration, in hours")
     announced: bool = Field(
         False, description="true: the site goes offline and its jobs end; false: they are lost"
     )
@@ -153,26 +157,28 @@ class ScenarioCommand(Entry):
     """A person's command to the tasks of one name."""
 
     tasks: _Word = Field(description="the tasks' name")
-    at_h: _Hours = Field(description="hours after the start")
+    at_h: _Hours = Field(description="time, in hours after the start")
     command: Literal[
         "kill", "finish", "retry", "pause", "resume", "avalanche", "hold", "release"
-    ] = Field(description="to the tasks; hold and release to those of their jobs that have not run")
+    ] = Field(description="the command; hold and release go to jobs of the tasks that have not run")
 
 
 class Scenario(Entry):
     """The scenario of a simulation. Times are simulated ones."""
 
-    about: str = Field("", description="one sentence for people")
-    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = Field(1, description="of all draws")
-    start: Annotated[AwareDatetime, Field(strict=False)] = Field(
-        START, description="when it begins, ISO 8601 with a time zone"
+    about: str = Field("", description="one sentence about the scenario")
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = Field(
+        1, description="seed of all random draws"
     )
-    days: Annotated[float, Field(gt=0, le=366)] = Field(description="how long it lasts")
+    start: Annotated[AwareDatetime, Field(strict=False)] = Field(
+        START, description="beginning, ISO 8601 with a time zone"
+    )
+    days: Annotated[float, Field(gt=0, le=366)] = Field(description="duration, in days")
     tick_s: Annotated[int, Field(ge=1, le=86_400)] = Field(
-        60, description="what happens within it happens at once, in s"
+        60, description="length of a step, in s; all events of a step happen at once"
     )
     sample_min: Annotated[int, Field(ge=1, le=1440)] = Field(
-        60, description="curves have a point so often, in minutes"
+        60, description="interval between points of the curves, in minutes"
     )
     knobs: dict[str, JsonValue] = Field({}, description="knobs by name")
     queues: Annotated[list[QueueEntry], Field(min_length=1)] = Field(
@@ -181,10 +187,10 @@ class Scenario(Entry):
     )
     sites: Annotated[list[ScenarioSite], Field(min_length=1)] = Field(description="the grid")
     tasks: Annotated[list[ScenarioTask], Field(min_length=1)] = Field(
-        description="what is submitted"
+        description="the submitted tasks"
     )
-    outages: list[Outage] = Field([], description="when sites do not work")
-    commands: list[ScenarioCommand] = Field([], description="what people do")
+    outages: list[Outage] = Field([], description="times at which sites do not work")
+    commands: list[ScenarioCommand] = Field([], description="commands of people")
 
     def places(self) -> dict[str, ScenarioSite]:
         """All sites by name."""

@@ -13,25 +13,26 @@ from jedi.brokerage.production import ProductionBroker
 from jedi.standalone.dogdocs import TableWriter
 
 _INTRODUCTION = """
-A *broker* decides which sites may get the jobs of a task. All its filters judge all sites: every
-reason against a site is known, not only the first; each has a code that can be counted. Of the
-sites that pass, the best by weight become candidates, and batches of jobs are drawn among them in
-proportion to the weights, with a seed that is kept: any decision can be explained and repeated.
+A *broker* decides which sites may get the jobs of a task. All its filters judge all sites, so
+each refused site has all its reasons, not only the first. Each reason has a code that programs
+can count. Among the sites that pass, the best by weight become candidates. The broker draws a
+candidate for each batch of jobs, in proportion to the weights. It keeps the seed of the draw, so
+`jedi replay` can repeat the decision.
 
 The broker is the plug-in (entry point `jedi.broker`) for the task's vo and prodSourceLabel.
 `managed` and `test` have the production broker, `user` and `panda` the analysis broker. Tasks of
 vo `local` have the generic one; knob `broker.local` = `full` gives them what other vos get.
 
-Jobs of analysis go to their data: each dataset of the input is brokered by itself, with a decision
-of its own, and one that has no site keeps no other waiting.
+Analysis jobs go to their data. The broker decides for each dataset of the input by itself; a
+dataset without a site delays no other.
 
-A *nucleus* has to be good for the outputs, and a queue of its grid site has to be able to run the
-jobs. Where none is, each is refused for reasons of its own, those of production.
+A *nucleus* must suit the outputs, and a queue of its grid site must be able to run the jobs. A
+nucleus without such a queue is refused, with the reasons of its queues (those of production).
 
-A reason is *lasting* if a person has to change something, else it passes with time: a task that
-is refused everywhere for lasting reasons waits longer before it is tried again
-(`watchdog.pending_retry_s`, `jobgen.retry_s`). The numbers in the sentences are knobs:
-[knobs](knobs.md), components `broker`, `network`, `analysis` and `taskbroker`.
+A *lasting* reason needs a person's change; other reasons pass with time. If all sites have
+lasting reasons, the task waits longer before the next try (`watchdog.pending_retry_s`,
+`jobgen.retry_s`). The numbers in the sentences are knobs: [knobs](knobs.md), components `broker`,
+`network`, `analysis` and `taskbroker`.
 """.strip()
 
 _WEIGHTS = """
@@ -39,26 +40,27 @@ _WEIGHTS = """
 
 Every weight is a product of named factors, kept with the choice.
 
-* **production**: `queue` (running + 1) / (activated + starting + defined + 10), where input has
-  to move with the assigned ones below the line and divided by (assigned + 1) / (activated + 1),
-  between 1 and 2; `data` (total + local) / total / (missing files / 100 + 1); `t1` the T1 weight
-  in the nucleus (for other tasks: at T1s of the cloud); `network` half what waits on the link to
-  the nucleus, half its speed, or its closeness where no speed is known. Where fewer than
-  `broker.bootstrap_jobs` run, as many pilots as there are count as running jobs. Preset `current`:
-  only at unified sites whose pilots come before there are jobs (`catchall.workflow: pull_ups`, or
-  none) and were seen; slots that a site declares (`catchall.num_slots_map`) count as running jobs;
-  and sites where nothing of the share runs or waits weigh 0 (`first`): each gets a batch of jobs
-  before others do.
-* **analysis**: (running + 1) / (activated + assigned + defined + starting + 1); disk counts a
-  thousand times as much as tape; where data move, what is there already counts.
+* **production**: `queue` (running + 1) / (activated + starting + defined + 10); if input has to
+  move, assigned jobs count in the denominator, and the factor is divided by (assigned + 1) /
+  (activated + 1), limited to 1 … 2; `data` (total + local) / total / (missing files / 100 + 1);
+  `t1` the T1 weight in the nucleus (for other tasks: at T1s of the cloud); `network` half the
+  files that wait on the link to the nucleus, half its speed, or its closeness if the speed is
+  unknown. If fewer than `broker.bootstrap_jobs` run, pilots count as running jobs. Preset
+  `current`: they count only at unified sites whose pilots come before there are jobs
+  (`catchall.workflow: pull_ups`, or none) and were seen. Slots that a site declares
+  (`catchall.num_slots_map`) count as running jobs. Sites without a running or waiting job of the
+  share weigh 0 (`first`): each gets a batch of jobs first.
+* **analysis**: (running + 1) / (activated + assigned + defined + starting + 1); input on disk
+  counts a thousand times as much as input on tape; if input has to move, the local part counts.
 * **generic**: (running + 1) / (activated + defined + 1) / (defined + 1), of `broker.max_sites`
-  sites. Who runs much gets more: an idle site weighs 1, and where others keep up with their queues
-  it may stay idle. For many sites that are alike the knob `broker.local` = `full` is better.
-* **nucleus**: the part of the input that is there / the work ahead (below 50 core-days: 1), a
-  thousandth where it is on tape only; preset `current`: free space, too, and where the input lies
-  only as long as it must lie there.
+  sites. A site with many running jobs gets more: an idle site weighs 1, and may stay idle while
+  other sites keep up with their queues. For many equal sites the knob `broker.local` = `full` is
+  better.
+* **nucleus**: the local part of the input / the work ahead (below 50 core-days: 1), a thousandth
+  of that if the input is on tape only. Preset `current` also counts free space, and counts the
+  local input only while locality is required.
 
-Counts are those of the task's global share. Figures of links are believed for an hour (speeds:
+Counts are those of the task's global share. Figures of links count for an hour (speeds:
 those of the last hour, else day, else week).
 
 ## The world
@@ -93,7 +95,7 @@ def brokerage_page(grid: TableWriter) -> list[str]:
          ", ".join(dict.fromkeys(users[code])))
         for code, one in sorted(first.items())
     ]  # fmt: skip
-    head = ("Code", "Why a site is refused", "Kind", "What can be done", "Asked by")
+    head = ("Code", "Reason against a site", "Kind", "Remedy", "Asked by")
     return ["# Brokerage", _INTRODUCTION, "## Reasons", grid(head, rows), _WEIGHTS]
 
 

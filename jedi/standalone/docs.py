@@ -166,7 +166,7 @@ def drawing(machine: Machine, within: Collection[str] = ()) -> str:
 
 def moves_table(machine: Machine) -> str:
     """Moves by owner and reason; sources with the same targets share a line."""
-    return _grid(("who", "why", "from", "to"), _moves(machine))
+    return _grid(("agent", "reason", "from", "to"), _moves(machine))
 
 
 def agent_table(owner: str) -> str:
@@ -177,7 +177,7 @@ def agent_table(owner: str) -> str:
         for row in _moves(machine)
         if row[0] == owner
     ]
-    return _grid(("what", "why", "from", "to"), rows)
+    return _grid(("object", "reason", "from", "to"), rows)
 
 
 def _moves(machine: Machine) -> Iterator[tuple[str, str, str, str]]:
@@ -226,19 +226,18 @@ def why_page() -> str:
     return _page(
         [
             "# Why is my task not moving?",
-            "`jedi-task why ID` names the one thing that holds a task now, since when, and when it "
-            "is tried next; `--json` gives `{code, since, next_try, facts, ...}`. The code is one "
+            "`jedi-task why ID` names the one thing that holds a task now, its beginning, and the "
+            "next try; `--json` gives `{code, since, next_try, facts, ...}`. The code is one "
             "of this list:",
             _grid(("code", "meaning"), ((f"`{code}`", said) for code, said in HOLDS.items())),
-            "Where a broker has looked for places, its last decision follows: for each criterion "
-            "how many sites it refused (*refused*), for how many it was the first reason (*first*) "
-            "and for how many the only one (*only*), with what the nearest of them lacks and what "
-            "can be done about it. A *near miss* is a site with one reason only: with a little "
-            "more memory, or one knob turned, it would take the jobs.",
-            "The order of job generation: `jedi-task list --order generation` lists the tasks that "
-            "want jobs "
-            "in the order in which they get them. Urgent work comes first (`processingType: "
-            "urgent`, and tasks that are almost done), then work queues by what they use of their "
+            "If a broker has looked for sites, its last decision follows, with a line for each "
+            "criterion: the number of sites that it refused (*refused*), that it refused first "
+            "(*first*), and that nothing else refused (*only*), the lack of the nearest site, and "
+            "the remedy. A *near miss* is a site with one reason only: a little more memory, or "
+            "the change of one knob, and it takes the jobs.",
+            "`jedi-task list --order generation` lists the tasks that want jobs, in the order in "
+            "which they get them. Urgent work comes first (`processingType: "
+            "urgent`, and tasks that are almost done), then work queues by the used part of their "
             "share (`jedi queue explain`), then priority, then age. `jedi queue test` shows the "
             "tasks that each work queue takes.",
         ]
@@ -279,7 +278,7 @@ def params_page() -> str:
     """Every key of a task: what it may be and what it means."""
     parts = [
         "# Task parameters",
-        "What a task may contain; `jedi-task params` shows the same, `jedi-task schema` is for "
+        "The keys of a task. `jedi-task params` shows the same, `jedi-task schema` is for "
         "editors. [splitting.md](splitting.md) explains how these keys work together.",
     ]
     for where, found in groupby(reference.parameters(), key=lambda one: one.where):
@@ -288,10 +287,10 @@ def params_page() -> str:
     parts += [
         "## Kept, not acted upon",
         "These are stored and shown, and `jedi-task submit` warns of them.",
-        _with_advice("what happens instead", unsupported.KEPT, unsupported.ITEM_KEPT),
+        _with_advice("instead", unsupported.KEPT, unsupported.ITEM_KEPT),
         "## Refused",
         "These are legal JEDI, but not here.",
-        _with_advice("what to do instead", unsupported.TASK_KEYS, unsupported.ITEM_KEYS),
+        _with_advice("remedy", unsupported.TASK_KEYS, unsupported.ITEM_KEYS),
     ]
     return _page(parts)
 

@@ -52,7 +52,7 @@ def dogs_table(grid: TableWriter) -> str:
         (f"`{dog.name}`", dog.about, f"{KNOBS[dog.period].classic:g}", f"`{dog.period}`")
         for dog in DOGS.values()
     ]
-    return grid(("dog", "what it does", "every s", "knob"), rows)
+    return grid(("dog", "work", "every s", "knob"), rows)
 
 
 def timeouts_table(grid: TableWriter) -> str:

@@ -93,9 +93,9 @@ class Embedded:
                     self._launch(max(1, math.ceil(deadline - clock.monotonic())))
                 elif clock.monotonic() > deadline:
                     raise NotYet(
-                        f"PostgreSQL (process {self.pid()}) is starting, or recovering from a "
-                        "crash: it takes no connections before it has gone through what was "
-                        f"written last ({self.log} tells).",
+                        f"PostgreSQL (process {self.pid()}) is starting, or recovers from a "
+                        "crash: it takes no connections until it has replayed its last writes "
+                        f"(see {self.log}).",
                         log=str(self.log),
                     )
                 else:

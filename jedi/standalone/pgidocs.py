@@ -19,7 +19,7 @@ def states_table(grid: TableWriter) -> str:
         for name, now in pgi.STATES.items()
     ]
     head = ("state", "of jobs that are", "storage for input", "for execution", "compute",
-            "storage for output", "sandbox", "worth telling")  # fmt: skip
+            "storage for output", "sandbox", "message")  # fmt: skip
     return grid(head, rows)
 
 

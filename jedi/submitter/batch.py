@@ -144,7 +144,7 @@ class BatchEngine:
             jobs = self._queue.read(said)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise EngineError(
-                f"{self._queue.command[0]} says what is no list of jobs: {said[:_SAID]!r}",
+                f"{self._queue.command[0]} prints no list of jobs: {said[:_SAID]!r}",
                 code="batch_garbage",
             ) from error
         listed: defaultdict[str, list[BatchJob]] = defaultdict(list)
@@ -175,7 +175,7 @@ class BatchEngine:
             if _BATCH_ID.fullmatch(batch_id):
                 return batch_id
         raise EngineError(
-            f"{command[0]} does not say which job it has submitted: {said[:_SAID]!r}",
+            f"{command[0]} does not print the id of the submitted job: {said[:_SAID]!r}",
             code="batch_garbage",
         )
 

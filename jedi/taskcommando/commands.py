@@ -40,8 +40,8 @@ class Command:
 
 
 ANEW = (
-    "Correct what its reason tells, and submit it as a new task: with output datasets of other "
-    "names, or with allowTaskDuplication: true."
+    "Correct the mistake that its reason names, and submit it as a new task: with output datasets "
+    "of other names, or with allowTaskDuplication: true."
 )
 """Repeating what is broken is useless. Source: JEDI document, "Broken tasks"."""
 

@@ -282,7 +282,7 @@ def _move(task: Registered, outcome: RefinerOutcome, *, called: bool) -> Move:
     """The next move of a task; `called`: the thing it waits for has come meanwhile."""
     held = task.jedi_task_id, task.lock_seq
     if _comes_first(outcome):
-        reason = "A job is to tell first what there is to do."
+        reason = "A pre-processing job runs first and defines the work."
         return Move(*held, "topreprocess", "needs_preprocessing", reason)
     match outcome:
         case Refined():

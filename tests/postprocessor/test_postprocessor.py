@@ -51,7 +51,7 @@ def test_input_that_was_open_to_the_end_is_never_done() -> None:
     assert (verdict.target, verdict.reason) == ("finished", told)
     late = replace(master(3, 3), withheld=2)
     verdict = PLUGIN.conclude("passed", [late], ("", ""), wishes=EndingRules(by_events=True))
-    told = "3 of 3 ranges of events were processed; 2 had come, but were not to be used yet."
+    told = "3 of 3 ranges of events were processed; 2 files are still withheld."
     assert (verdict.target, verdict.reason) == ("finished", told)
 
 

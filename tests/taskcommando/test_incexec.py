@@ -69,8 +69,8 @@ def test_only_some_parameters_can_change() -> None:
         assert [] in [change(task, {key: value})[1] for value in values], key
     for key, words in (
         ("nEvents", None),
-        ("vo", "can't be changed any more"),
-        ("jobParameters", "can't be changed any more"),
+        ("vo", "can't be changed after the submission"),
+        ("jobParameters", "can't be changed after the submission"),
         ("nEventPerJob", "no such key"),
         ("hpoRequestData", "not supported yet"),
     ):
@@ -314,7 +314,7 @@ def test_a_task_is_killed_before_it_is_refined_again(world: World) -> None:
     ("told", "words"),
     [
         ({"nFilePerJob": 2}, "Did you mean nFilesPerJob"),
-        ({"transPath": "cat"}, "can't be changed any more"),
+        ({"transPath": "cat"}, "can't be changed after the submission"),
         ({"site": "NOWHERE"}, "no such site"),
         ({"nFilesPerJob": 5000}, "no job gets more than 1000 files"),
         ({"taskPriority": 5000}, "a user's tasks have priorities from"),

@@ -224,7 +224,7 @@ class Transport:
             return self._once(method, place, body, headers)
         except ssl.SSLCertVerificationError as error:
             raise Unreachable(
-                f"{self.profile.url} has a certificate that nobody vouches for "
+                f"{self.profile.url} has a certificate that no known authority signed "
                 f"({error.verify_message}). Log in with --ca FILE or --pin SHA256.",
                 code="bad_certificate",
             ) from error

@@ -109,7 +109,7 @@ class Rules(BaseModel):
     # input
     wait_input: Flag = rule("WI", "wait for input that does not exist yet")
     ignore_missing_in_ds: Flag = rule(
-        "IM", "do without input datasets that do not exist", "ignoreMissingInDS"
+        "IM", "skip input datasets that do not exist", "ignoreMissingInDS"
     )
     run_until_closed: Flag = rule("RC", "continue until the input is closed")
     no_wait_parent: Flag = rule("NW", "read the parent's outputs while the parent makes them")

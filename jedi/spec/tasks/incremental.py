@@ -104,10 +104,10 @@ def _fixed(document: Mapping[str, Any], changes: Mapping[str, Any]) -> Iterator[
         ):
             continue
         if key in known:
-            rule, remedy = "can't be changed any more", "Submit a new task"
+            rule, remedy = "can't be changed after the submission", "Submit a new task"
         elif key in unsupported.TASK_KEYS:
             rule, remedy = NOT_YET, unsupported.TASK_KEYS[key]
         else:
-            listed = f"What can be changed is {', '.join(sorted(CHANGEABLE))}"
+            listed = f"Keys that can change: {', '.join(sorted(CHANGEABLE))}"
             rule, remedy = "no such key", suggest(key, CHANGEABLE, listed)
         yield Problem(key, value, rule, remedy)

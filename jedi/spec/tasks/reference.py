@@ -112,7 +112,7 @@ MEANINGS = {
     "nEvents": "most events to use, in whole files; without input: the number of events",
     "nEventsPerInputFile": "events of a file whose number data management does not know",
     "tgtNumEventsPerJob": "cut files into equal parts of at most this many events, one job each",
-    "nFilesPerJob": "files of this dataset in a job, whatever the master has",
+    "nFilesPerJob": "files of this dataset in a job, independent of its master files",
     "tgtMaxOutputForNG": "expected output of a job, in GB",
     "nMaxFilesPerJob": "most files of a job whose size limits it",
     "maxWalltime": "longest time of a job in hours",

@@ -30,7 +30,7 @@ _POLLED = "agents look at the database and need no messages"
 _COPIED = "inputs are copied to the job from storage at its site before the payload begins"
 _STORED = "outputs and logs are stored at endpoints of sites: see destination and token"
 _SANDBOX = "jobs get the local files that sandbox names, nothing else"
-_PLACED = "sites are chosen by what the others say: architecture, transUses, cloud, site"
+_PLACED = "other keys choose the sites: architecture, transUses, cloud, site"
 
 _KEPT_BECAUSE = {
     _EVENT_SERVICE: """
@@ -44,15 +44,15 @@ _KEPT_BECAUSE = {
     _STORED: "objectStore stayOutputOnSite altStageOut putLogToOS ddmBackEnd",
     _SANDBOX: "fixedSandbox tarBallViaDDM useSecrets",
     _PLACED: "container_name osInfo osMatching onlyTagsForFC cloudAsVO",
-    "the payload is one command; put further steps into it": "multiStepExec onSiteMerging",
-    "priorities say what comes first": "ttcrTimestamp",
-    "workingGroup and gshare say whose work it is": "official",
-    "the payload's events say nothing of its files": "nEventsPerOutputFile",
-    "every file of the dataset is used as it is listed": "useInFilesWithNewAttemptNr "
+    "the payload is one command, which may run several steps": "multiStepExec onSiteMerging",
+    "priorities determine the order": "ttcrTimestamp",
+    "workingGroup and gshare name the owner of the work": "official",
+    "the number of events does not determine the files": "nEventsPerOutputFile",
+    "JEDI uses every file that the dataset lists": "useInFilesWithNewAttemptNr "
     "useInFilesInContainer",
-    "a job is ended for its limits alone, however quiet it is": "noLoopingCheck",
-    "the log has what the payload printed, once it has ended": "debugMode",
-    "its outputs stay like any others: mark those with transient that need not": "intermediateTask",
+    "only its limits end a job, never its silence": "noLoopingCheck",
+    "the log has the output of an ended payload; jedi-job log shows it before": "debugMode",
+    "its outputs stay; transient marks outputs that JEDI may remove": "intermediateTask",
 }
 
 
@@ -64,7 +64,7 @@ KEPT = _by_key(_KEPT_BECAUSE)
 """Task parameters that are kept and shown, but not acted upon, and what happens instead."""
 
 ITEM_KEPT = {
-    "pseudo": "the files are copied like any others: a task without files says noInput",
+    "pseudo": "JEDI copies the files like any others; set noInput for a task without files",
     "consolidate": "the files of each dataset go to separate jobs",
 }
 """The same in items."""

@@ -40,7 +40,8 @@ class RetentionRule:
 
 
 RULES = (
-    RetentionRule("requests", "what pilots were answered", "request_id", ("jedi_acquire_requests",),
+    RetentionRule("requests", "answers to pilots' requests for jobs", "request_id",
+         ("jedi_acquire_requests",),
          f"SELECT request_id FROM jedi_acquire_requests WHERE creationtime {_OLD} "
          "ORDER BY creationtime"),
     RetentionRule("jobs", "parameters, last output, status log and retry rules of archived jobs",
@@ -49,7 +50,7 @@ RULES = (
          "SELECT pandaid FROM jedi_job_params p JOIN jedi_jobs_archived a USING (pandaid) "
          f"WHERE a.postprocessed_at {_OLD} ORDER BY pandaid"),
     # a task that goes on keeps its last decision, and its last choice: there its jobs are
-    RetentionRule("decisions", "what brokers decided", "decision_id",
+    RetentionRule("decisions", "decisions of brokers", "decision_id",
          ("jedi_broker_decisions", "jedi_broker_reasons"),
          f"SELECT decision_id FROM jedi_broker_decisions d WHERE creationtime {_OLD} AND (EXISTS ("
          "SELECT FROM jedi_broker_decisions l WHERE l.jeditaskid = d.jeditaskid "
@@ -58,22 +59,22 @@ RULES = (
          "OR NOT EXISTS (SELECT FROM jedi_tasks t "
          f"WHERE t.jeditaskid = d.jeditaskid AND t.status NOT IN ({TASK_FINAL}))) "
          "ORDER BY creationtime"),
-    RetentionRule("snapshots", "what brokers knew, once no decision is left that was made by it",
+    RetentionRule("snapshots", "snapshots that no decision of a broker needs",
          "snapshot_hash", ("jedi_snapshots",),
          f"SELECT snapshot_hash FROM jedi_snapshots s WHERE creationtime {_OLD} AND NOT EXISTS ("
          "SELECT FROM jedi_broker_decisions d WHERE d.snapshot_hash = s.snapshot_hash) "
          "ORDER BY creationtime"),
     RetentionRule("pilots", "pilots that have ended", "pilot_id", ("jedi_pilots",),
          f"SELECT pilot_id FROM jedi_pilots WHERE endtime {_OLD} ORDER BY endtime"),
-    RetentionRule("tokens", "tokens that have expired or were taken back",
+    RetentionRule("tokens", "expired and revoked tokens",
          "token_hash", ("jedi_tokens",),
          f"SELECT token_hash FROM jedi_tokens WHERE least(expires_at, revoked_at) {_OLD} "
          "ORDER BY token_hash"),
-    RetentionRule("messages", "what users were told, or could not be told",
+    RetentionRule("messages", "messages to users, delivered or not",
          "message_id", ("jedi_outbox",),
          f"SELECT message_id FROM jedi_outbox WHERE creationtime {_OLD} ORDER BY message_id"),
     # one that is asked for meanwhile is kept anew: see put_sandbox
-    RetentionRule("sandboxes", "local files of tasks that have ended so long ago", "sha256",
+    RetentionRule("sandboxes", "local files of ended tasks", "sha256",
          ("jedi_sandboxes",),
          f"SELECT sha256 FROM jedi_sandboxes s WHERE creationtime {_OLD} AND NOT EXISTS ("
          "SELECT FROM jedi_taskparams p JOIN jedi_tasks t USING (jeditaskid) "
@@ -82,7 +83,7 @@ RULES = (
     RetentionRule("answers", "answers to requests that may be repeated", "request_key",
          ("jedi_requests",),
          f"SELECT request_key FROM jedi_requests WHERE creationtime {_OLD} ORDER BY creationtime"),
-    RetentionRule("audit", "changes that callers of the service made", "audit_id",
+    RetentionRule("audit", "audit of changes through the service", "audit_id",
          ("jedi_audit",),
          f"SELECT audit_id FROM jedi_audit WHERE creationtime {_OLD} ORDER BY creationtime"),
     RetentionRule("rates", "numbers of jobs by hour", "hour", ("job_stats_hourly",),

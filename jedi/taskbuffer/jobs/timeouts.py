@@ -71,14 +71,14 @@ TIMEOUTS = (
     _closed("activated starting", "timeout.urgent_s", "idle_site",
             "It did not start, and no other job does, at {site}",
             f"j.priority >= :urgent_from AND {_IDLE}",
-            "urgent ones where no job started lately"),
+            "urgent ones at an idle site"),
     _closed("activated", "timeout.t2_s", "t2_timeout", "It waited for a slot at the T2 {site}",
             f"{_SHORT} AND s.tier = 'T2' "
             "AND (coalesce(n.running, 0) = 0 OR n.activated > :t2_ratio * n.running)",
-            "evgen and simul at a T2 where nothing or too little runs"),
+            "evgen and simul at a T2 with too few running jobs"),
     _closed("activated", "timeout.t1_s", "t1_timeout", "It waited for a slot at the T1 {site}",
             f"{_SHORT} AND s.tier = 'T1' AND s.cloud <> ALL(:t1_spared)",
-            "evgen and simul at a T1, but for some clouds"),
+            "evgen and simul at a T1, except in some clouds"),
     _closed("activated", "timeout.analysis_s", "rebrokered",
             "It waited for a slot at {site}", "j.prodsourcelabel <> ALL(:production)",
             "of analysis"),
@@ -101,7 +101,7 @@ TIMEOUTS = (
 """The first that applies counts."""
 
 _DAYS = {"transtimehi": 1, "transtimelo": 4}
-"""What sites that are no longer known, or say nonsense, are taken to say."""
+"""Days for sites that are no longer known or have an invalid number."""
 
 
 def _limit(rule: Timeout) -> str:

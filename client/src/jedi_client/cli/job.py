@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from jedi_client.operations import Client
 
 app = application(
-    "Jobs: look at one, hold it, release it, cancel it, have what it made. Each command names "
-    "attempts (PandaIDs), and never touches those that come after.\n\n"
+    "Show, hold, release and cancel jobs; get their outputs. Each command names attempts "
+    "(PandaIDs), and never touches later attempts.\n\n"
     "Exit codes: 0 yes, 1 no, 2 wrong use or input, 3 the system does not answer."
 )
 

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from jedi_client.models import FailureCause, FileSummary, JobSummary, Submitted, TaskDetails
 
 app = application(
-    "Tasks: submit them, look at them, steer them, get what they made.\n\n"
+    "Submit, show and command tasks; get their outputs.\n\n"
     "Exit codes: 0 yes, 1 no (the task failed, was aborted, finished only in part, ...), "
     "2 wrong use or input, 3 the system does not answer, 4 time is up."
 )

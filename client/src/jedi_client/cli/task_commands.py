@@ -203,7 +203,9 @@ def reassign(
 
 def change(
     task: TaskArgument,
-    key: Annotated[ChangeableAttribute, typer.Argument(metavar="priority", help="What to change.")],
+    key: Annotated[
+        ChangeableAttribute, typer.Argument(metavar="priority", help="The attribute to change.")
+    ],
     value: Annotated[int, typer.Argument(metavar="VALUE", help="The new value.")],
     as_json: Json = False,
 ) -> None:

@@ -72,7 +72,7 @@ def clean(
     task: TaskArgument,
     after: KeepDays = 0.0,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would be removed.")
+        bool, typer.Option("--dry-run", help="Only list the outputs that would be removed.")
     ] = False,
     comment: CommandComment = None,
     as_json: Json = False,
