@@ -36,9 +36,9 @@ def _room_gb(sites: Snapshot, need: Requirements, knobs: Knobs) -> Numbers:
     return np.asarray(sites.free_gb - reserved - promised)
 
 
-def _able(sites: Snapshot, need: Requirements, knobs: Knobs) -> FilterResults:
-    """Some queue of the nucleus' grid site can run the jobs; where none can, each is refused for
-    reasons of its own."""
+def _with_a_capable_queue(sites: Snapshot, need: Requirements, knobs: Knobs) -> FilterResults:
+    """Nuclei with a queue at their grid site that can run the jobs. A nucleus without one is
+    refused for the reasons of its queues."""
     anywhere = replace(
         need, sites=(), data=InputAvailability(), request=replace(need.request, nucleus="")
     )
@@ -138,7 +138,7 @@ def _dispensable(need: Requirements, knobs: Knobs) -> bool:
 
 def _judged(sites: Snapshot, need: Requirements, knobs: Knobs) -> tuple[FilterResults, bool]:
     """The verdict, and whether it counts in it where the input lies."""
-    verdict = judge(FILTERS, sites, need, knobs).joined(_able(sites, need, knobs))
+    verdict = judge(FILTERS, sites, need, knobs).joined(_with_a_capable_queue(sites, need, knobs))
     if not knobs.taskbroker.local_gives_way:
         return verdict, True
     if need.waits_days >= knobs.taskbroker.local_days:

@@ -133,9 +133,9 @@ def alternative(
     return found
 
 
-def _other_knobs(knobs: Knobs, told: Sequence[str], problems: list[Problem]) -> Knobs:
+def _other_knobs(knobs: Knobs, assumptions: Sequence[str], problems: list[Problem]) -> Knobs:
     found = dict(knobs)
-    for one in told:
+    for one in assumptions:
         name, _, value = one.partition("=")
         if name not in KNOBS:
             remedy = suggest(name, KNOBS, "Look at the output of: jedi config list")
@@ -148,11 +148,13 @@ def _other_knobs(knobs: Knobs, told: Sequence[str], problems: list[Problem]) -> 
     return Knobs(found)
 
 
-def _other_sites(snapshot: Snapshot, told: Sequence[str], problems: list[Problem]) -> Snapshot:
-    if not told:
+def _other_sites(
+    snapshot: Snapshot, assumptions: Sequence[str], problems: list[Problem]
+) -> Snapshot:
+    if not assumptions:
         return snapshot
     plain = snapshot.plain()
-    for one in told:
+    for one in assumptions:
         place, _, value = one.partition("=")
         site, _, word = place.rpartition(".")
         column = SEED_NAMES.get(word, word)

@@ -126,7 +126,7 @@ def _migrate(direction: Literal["upgrade", "downgrade"], revision: str, as_json:
         after = migrate.current(engine)
         if after == migrate.head():
             with engine.begin() as tx:
-                steering.found(tx, Installation.current().creator)
+                steering.make_first_operator(tx, Installation.current().creator)
     value = {"before": before, "after": after}
     show(value, as_json, lambda: typer.echo(f"schema: {before or 'none'} -> {after or 'none'}"))
 

@@ -52,19 +52,19 @@ def notify(
     with service() as jedi:
         whose = user or jedi.me_show().user_name
         if (mail, webhook, topic) == (None, None, None):
-            told = jedi.user_notices(whose)
+            settings = jedi.user_notices(whose)
         else:
-            told = jedi.user_notify(whose, mail=mail, webhook=webhook, about=topic)
-    show(told, as_json, lambda: _show(told))
+            settings = jedi.user_notify(whose, mail=mail, webhook=webhook, about=topic)
+    show(settings, as_json, lambda: _show(settings))
 
 
-def _show(told: NotificationSettings) -> None:
-    ways = [way for way in (told.mail and f"by mail to {told.mail}",
-                            told.webhook and f"at {told.webhook}") if way]  # fmt: skip
+def _show(settings: NotificationSettings) -> None:
+    ways = [way for way in (settings.mail and f"by mail to {settings.mail}",
+                            settings.webhook and f"at {settings.webhook}") if way]  # fmt: skip
     if ways:
-        also = " and jobs" if told.about == "jobs" else ""
-        typer.echo(f"{told.user} gets notices of tasks{also} {' and '.join(ways)}.")
+        also = " and jobs" if settings.about == "jobs" else ""
+        typer.echo(f"{settings.user} gets notices of tasks{also} {' and '.join(ways)}.")
     else:
-        typer.echo(f"{told.user} gets no notices.")
-    if told.secret:
-        typer.echo(f"The secret that signs messages: {told.secret}")
+        typer.echo(f"{settings.user} gets no notices.")
+    if settings.secret:
+        typer.echo(f"The secret that signs messages: {settings.secret}")

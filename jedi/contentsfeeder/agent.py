@@ -125,7 +125,7 @@ class ContentsFeeder(TaskAgent[FeedTask, FeedOutcome]):
         filled = [
             one.dataset.dataset_id
             for one in listings
-            if (one.dataset.type == "input" or one.dataset.told) and one.dataset.n_files
+            if (one.dataset.type == "input" or one.dataset.pseudo_files) and one.dataset.n_files
         ]
         known = contents.known(tx, filled) if filled else {}
         again = recovery.replaced(tx, [task.jedi_task_id for task, _ in feeds]) if filled else {}

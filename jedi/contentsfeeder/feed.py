@@ -53,8 +53,8 @@ class InputDataset:
     """A dataset to feed. `produced`: a living task makes it, and its end is waited for, unless it
     is read meanwhile: `followed`: it was open when it was looked up before; `eager`: its maker is
     the task's parent, and need not be waited for. `n_files`, `n_events`: its rows so far and their
-    events; `selection`: which of its files are wanted; `master_id`: what it follows; `told`: its
-    files, if the task itself names them."""
+    events; `selection`: the files that the task wants; `master_id`: its master, if it is secondary;
+    `pseudo_files`: its files, if the task itself names them."""
 
     dataset_id: int
     name: str
@@ -67,7 +67,7 @@ class InputDataset:
     n_events: int = 0
     selection: Selection = field(default_factory=Selection)
     master_id: int | None = None
-    told: Sequence[Listed] = ()
+    pseudo_files: Sequence[Listed] = ()
 
     @property
     def waits(self) -> bool:
@@ -300,7 +300,7 @@ def new_files(
         new = in_order(task.rules, new)
         if (records := one.dataset.selection.attributes.records) is not None:
             new = new[: max(0, records - len(old))]
-        if one.dataset.type == "pseudo_input" and not one.dataset.told:
+        if one.dataset.type == "pseudo_input" and not one.dataset.pseudo_files:
             new = [PseudoFile(nevents=task.n_events)] * (task.n_pseudo_files - one.dataset.n_files)
         elif one.dataset.is_master:
             new = new[: max(0, files_left)]

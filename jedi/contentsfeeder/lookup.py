@@ -29,7 +29,7 @@ def look_up(data: ListingCatalogue, dataset: InputDataset, on_tape: TapeFiles | 
     """The listing of a dataset, or what the task tells; one that waits to be released is not
     listed. `on_tape` None: jobs may read tapes themselves."""
     if dataset.type != "input":
-        return Listing(dataset, "closed", dataset.told)
+        return Listing(dataset, "closed", dataset.pseudo_files)
     name = dataset.name
     try:
         state = data.dataset(name).state

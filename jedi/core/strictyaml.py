@@ -63,7 +63,7 @@ def load(text: str | bytes, name: str = "file") -> Any:
         raise _refusal(text, name, bad) from None
 
 
-def parts(text: str) -> list[str] | None:
+def documents_of(text: str) -> list[str] | None:
     """The texts of the documents in a text, or of the items of its only one; None if that is no
     list. BadInput: it is not well formed."""
     try:

@@ -30,7 +30,7 @@ class FileSystemDDM(Directories):
     # What there is
 
     def dataset(self, name: str) -> DatasetInfo:
-        words = [sidecar.words(home) for _, home in self._homes(name)]
+        words = [sidecar.dataset_state(home) for _, home in self._homes(name)]
         if not words:
             raise NotFound(
                 f"Dataset {name} exists at none of the endpoints {', '.join(self._storages)}.",
@@ -108,7 +108,7 @@ class FileSystemDDM(Directories):
             if not ours:
                 return
         make_below(home)
-        sidecar.say(home, state, () if container else None)
+        sidecar.declare_state(home, state, () if container else None)
         self._insist(name, state)
 
     def add_members(self, container: str, names: Sequence[str]) -> None:
@@ -123,12 +123,12 @@ class FileSystemDDM(Directories):
         new = tuple(map(valid_dataset, names))
         grown = replace(info, members=info.members + new)
         flatten(info.name, lambda name: grown if name == info.name else self.dataset(name))
-        sidecar.say(ours[0], info.state, new)
+        sidecar.declare_state(ours[0], info.state, new)
 
     def close(self, name: str) -> None:
         for _, home in self._homes(name):
             if sidecar.is_ours(home):
-                sidecar.say(home, "closed")
+                sidecar.declare_state(home, "closed")
         self._insist(name, "closed")
 
     def remove_files(self, name: str, lfns: Iterable[str]) -> None:

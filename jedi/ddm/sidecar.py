@@ -113,17 +113,17 @@ class DatasetState:
     members: tuple[str, ...] | None = None
 
     def __or__(self, more: DatasetState) -> DatasetState:
-        """These words and later ones: the later state counts, members add up."""
+        """This state and a later one: the later state counts, members add up."""
         if more.members is None:
             return DatasetState(more.state or self.state, self.members)
         members = dict.fromkeys((*(self.members or ()), *more.members))
         return DatasetState(more.state or self.state, tuple(members))
 
 
-def words(home: Path) -> DatasetState:
-    """The state in this directory; people's word on it stands above JEDI's own."""
+def dataset_state(home: Path) -> DatasetState:
+    """The state of a dataset by its directory; people's declaration comes before JEDI's."""
     people = declaration(home)
-    return _said(home) | DatasetState(people.state, people.members)
+    return _own_state(home) | DatasetState(people.state, people.members)
 
 
 def is_ours(home: Path) -> bool:
@@ -131,18 +131,18 @@ def is_ours(home: Path) -> bool:
     return (home / _DATASET_JOURNAL).exists()
 
 
-def say(home: Path, state: OpenOrClosed, members: tuple[str, ...] | None = None) -> None:
-    """Set JEDI's word on the state and add members (even none make a container)."""
-    more, said = DatasetState(state, members), _said(home)
-    if said | more != said:
+def declare_state(home: Path, state: OpenOrClosed, members: tuple[str, ...] | None = None) -> None:
+    """Set JEDI's own state of a dataset and add members (even none make a container)."""
+    more, present = DatasetState(state, members), _own_state(home)
+    if present | more != present:
         _append(home / _DATASET_JOURNAL, [asdict(more)])
 
 
-def _said(home: Path) -> DatasetState:
-    said = DatasetState()
+def _own_state(home: Path) -> DatasetState:
+    found = DatasetState()
     for record in _read(home / _DATASET_JOURNAL):
-        said |= DatasetState(record["state"], record["members"])
-    return said
+        found |= DatasetState(record["state"], record["members"])
+    return found
 
 
 def note(home: Path, files: Iterable[tuple[FileInfo, int]]) -> None:

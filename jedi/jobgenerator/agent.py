@@ -158,8 +158,8 @@ class JobGenerator(Claiming):
             generation.write_jobs(tx, new, self.name)
             ordinary = [(order, jobs) for order, jobs in new
                         if order.columns["kind"] in ("normal", "scout")]  # fmt: skip
-            told = {order.jedi_task_id: list(jobs.panda_ids) for order, jobs in ordinary}
-            one_job.hold_new_jobs(tx, told, self.name)
+            new_jobs = {order.jedi_task_id: list(jobs.panda_ids) for order, jobs in ordinary}
+            one_job.hold_new_jobs(tx, new_jobs, self.name)
         wait_s = self.world.knobs.jobgen.retry_s
         moves = [_move(*i.lease, out, wait_s) for i, out in ours if not isinstance(out, Merges)]
         tasks.move_tasks(tx, moves, self.name)

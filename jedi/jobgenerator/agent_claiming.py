@@ -106,8 +106,8 @@ class Claiming(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Merges]
     def _throttle(self, tx: Connection) -> Throttle:
         """The throttler with the present load."""
         knobs = self.world.knobs
-        closely = partial(throttling.closely, tx, timed=knobs.throttler.enough_work_s > 0)
-        return Throttle.of(queues.all_queues(tx), throttling.loads(tx), knobs, closely)
+        urgency = partial(throttling.urgency, tx, timed=knobs.throttler.enough_work_s > 0)
+        return Throttle.of(queues.all_queues(tx), throttling.loads(tx), knobs, urgency)
 
     def _alone(self, tx: Connection, found: list[Claimed], throttle: Throttle) -> list[Claimed]:
         """Without the tasks that another generator is serving the queue of: that would be twice as
@@ -132,7 +132,8 @@ class Claiming(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Merges]
         """The jobs of owners, where these lower the priority of new ones."""
         if not self.world.knobs.jobgen.jobs_per_step:
             return {}
-        return capping.crowds(tx, [one.row.jedi_task_id for one in found], PRODUCTION_LABELS)
+        ids = [one.row.jedi_task_id for one in found]
+        return capping.live_jobs_of_owners(tx, ids, PRODUCTION_LABELS)
 
     def _past(self, tx: Connection, found: Sequence[Claimed]) -> dict[int, RecentJobs]:
         """The recent jobs of the tasks whose broker asks for them."""

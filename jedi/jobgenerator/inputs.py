@@ -99,13 +99,13 @@ def readings(
 
 
 def must_differ(
-    reads: Sequence[StreamUse], datasets: Mapping[int, str], told: Collection[str]
+    reads: Sequence[StreamUse], datasets: Mapping[int, str], named_paths: Collection[str]
 ) -> None:
     """JediError if a job would read two files of one name, which it finds in one directory.
-    `datasets`: their names by id; `told`: master files that lie where their task tells."""
+    `datasets`: their names by id; `named_paths`: paths of master files that the task names."""
     if all(read.master for read in reads):
         return  # jobs do not mix datasets of masters
-    real = [read for read in reads if read.places.any() or (read.master and told)]
+    real = [read for read in reads if read.places.any() or (read.master and named_paths)]
     homes: dict[str, set[str]] = {}
     for files in {id(read.files): read.files for read in real}.values():
         for lfn, dataset_id in zip(files.lfns, files.dataset_ids.tolist(), strict=True):

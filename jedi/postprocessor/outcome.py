@@ -179,11 +179,11 @@ class PostProcessing:
         reason = f"{reason}{details and f'; {details}'}."
         percent = _percent_done(masters)
         if target == "finished" and percent < wishes.goal:
-            told = f"{reason} That is {percent:.1f} %, less than the goal of {wishes.goal:g} %."
+            sentence = f"{reason} That is {percent:.1f} %, less than the goal of {wishes.goal:g} %."
             if wishes.use_exhausted and status != "passed":
-                return TaskVerdict("exhausted", "goal_not_met", told)
+                return TaskVerdict("exhausted", "goal_not_met", sentence)
             if wishes.fail_goal_unreached and because[0] != "finish":  # nobody is content with it
-                return TaskVerdict("failed", "goal_not_met", told)
+                return TaskVerdict("failed", "goal_not_met", sentence)
         return TaskVerdict(target, f"inputs_{target}", reason, found.facts)
 
     def release(self, target: str, datasets: Iterable[EndingDataset]) -> list[tuple[int, str]]:

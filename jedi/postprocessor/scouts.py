@@ -32,7 +32,7 @@ _LEAST_GB, _MOST_GB = 1.0, 100.0
 """Borders of a size that follows from tgtMaxOutputForNG."""
 
 _REAL_WALLTIME_S = 3600.0
-"""A walltime per MB of input is only told by jobs that ran so long."""
+"""A walltime per MB of input is only declared by jobs that ran so long."""
 
 
 def judge(found: Scouted, knobs: Knobs) -> Judgement:
@@ -270,16 +270,16 @@ def _too_slow(
     most = knobs.scout.max_cpu_ratio
     if not (most and task.cpu_time and measured.cpu_time and measured.cpu_time_unit):
         return None
-    told = _hs06(task.cpu_time, task.cpu_time_unit)
+    declared = _hs06(task.cpu_time, task.cpu_time_unit)
     seen = _hs06(measured.cpu_time, measured.cpu_time_unit)
     longest_s = max(scout.wall_s for scout in scouts)
-    if seen <= most * told or longest_s <= knobs.scout.max_cpu_ratio_from_h * 3600:
+    if seen <= most * declared or longest_s <= knobs.scout.max_cpu_ratio_from_h * 3600:
         return None
     reason = (
-        f"Scout jobs took {seen:g} HS06 s an event, more than {most:g} times the {told:g} of the "
-        "task's cpuTime."
+        f"Scout jobs took {seen:g} HS06 s an event, more than {most:g} times the {declared:g} of "
+        "the task's cpuTime."
     )
-    return "scouts_too_slow", reason, {"cpu_time": seen, "cpu_time_declared": told}
+    return "scouts_too_slow", reason, {"cpu_time": seen, "cpu_time_declared": declared}
 
 
 def _too_large(

@@ -48,7 +48,7 @@ class JobDetails:
 
 def get(tx: Connection, panda_ids: Sequence[int]) -> list[OneJob]:
     """Return jobs by their ids; NotFound if one of them is unknown."""
-    found = one_job.found(tx, panda_ids)
+    found = one_job.find_jobs(tx, panda_ids)
     for missing in sorted(set(panda_ids) - {job.panda_id for job in found}):
         raise NotFound(f"There is no job {missing}.", panda_id=missing)
     return found

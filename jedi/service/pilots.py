@@ -85,11 +85,11 @@ def report(tx: Connection, who: Identity, reports: Sequence[Report]) -> Answer:
 
 def heartbeat(tx: Connection, who: Identity, beats: Sequence[Beat]) -> Answer:
     """Record that jobs are alive. Return the jobs to kill, with reasons, and the jobs to hold."""
-    told = dispatch.beat(tx, _site(who), beats)
+    answers = dispatch.beat(tx, _site(who), beats)
     return {
         "commands": [
             {"pandaid": beat.pandaid, "command": command, "why": why}
-            for beat, (command, why) in zip(beats, told, strict=True)
+            for beat, (command, why) in zip(beats, answers, strict=True)
         ]
     }
 
@@ -187,13 +187,13 @@ def _is_read(file: JobFile) -> bool:
 
 
 def _input(file: JobFile, ddm: DDM) -> Answer:
-    """Return an input file in the wire's form; files that the task itself names have no known "
-    "size."""
-    told = file.source_name
+    """Return an input file in the wire's form; files that the task itself names have no known
+    size."""
+    own_path = file.source_name
     return {
         "lfn": file.lfn,
-        "path": told or ddm.where(file.endpoint or "", file.dataset, file.lfn),
-        "size": None if told else file.size,
+        "path": own_path or ddm.where(file.endpoint or "", file.dataset, file.lfn),
+        "size": None if own_path else file.size,
         "adler32": file.adler32,
     }
 

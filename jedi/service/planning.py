@@ -50,7 +50,7 @@ class Alternative:
         return replace(known, knobs=Knobs(knobs), sites=sites)
 
 
-def now(
+def plan_now(
     tx: Connection, ddm: DDM, who: str, text: str, format: str, files: LocalFiles, seed: int,
     other: Alternative,
 ) -> PlanWithAlternative:  # fmt: skip
@@ -66,7 +66,7 @@ def now(
     return replace(found, plan=replace(found.plan, warnings=task.warnings))
 
 
-def recorded(
+def plan_by_snapshot(
     known: SystemState, who: str, text: str, format: str, seed: int | None, other: Alternative
 ) -> PlanWithAlternative:
     """Plan a task by a snapshot. Its owner has no special permissions. Checks that

@@ -105,14 +105,14 @@ def _departures(
     """Return the sites whose rank, weight or reasons differ from the record."""
     before = _by_place(zip(row.chosen, row.weights, strict=True))
     after = _by_place(chosen(again))
-    told = {one.site: Refusal(one.site, one.codes, one.observed, one.limits) for one in reasons}
+    stored = {one.site: Refusal(one.site, one.codes, one.observed, one.limits) for one in reasons}
     now = {one.site: one for one in refusals(again.verdict)}
-    names = {*before, *after, *told, *now}
+    names = {*before, *after, *stored, *now}
     return tuple(
         sorted(
             site
             for site in names
-            if before.get(site) != after.get(site) or told.get(site) != now.get(site)
+            if before.get(site) != after.get(site) or stored.get(site) != now.get(site)
         )
     )
 

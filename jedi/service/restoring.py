@@ -44,7 +44,7 @@ def go_on(tx: Connection, ddm: DDM) -> tuple[int, int, dict[str, list[str]]]:
         _open(ddm, name)
         late += len(paths)
     known, lost, unseen = sites.roots(tx), set[int](), dict[str, list[str]]()
-    for part in restoring.parts(tx):
+    for part in restoring.merge_parts(tx):
         if part.endpoint not in known:
             unseen.setdefault(part.endpoint, []).append(f"{part.dataset_name}/{part.lfn}")
         elif not ddm.path(part.endpoint, part.dataset_name, part.lfn).is_file():

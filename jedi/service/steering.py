@@ -25,7 +25,7 @@ def must_be_operator(tx: Connection, who: str) -> None:
     )
 
 
-def found(tx: Connection, creator: str) -> None:
+def make_first_operator(tx: Connection, creator: str) -> None:
     """Make the creator of the home the first operator, unless there is an operator."""
     if not users.operators(tx):
         users.put_user(tx, creator, "operator")

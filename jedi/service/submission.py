@@ -15,13 +15,13 @@ from jedi.ddm.interface import DDM
 from jedi.service import resubmission
 from jedi.service.resubmission import Earlier
 from jedi.service.sandbox import LocalFiles, packed
-from jedi.service.submission_checks import limits, paths, person, places
+from jedi.service.submission_checks import limits, paths, person, unknown_places
 from jedi.service.submission_warnings import cautions
 from jedi.spec.scheduling.priority import task_priority
 from jedi.spec.splitting.split_rules import render_split_rule
 from jedi.spec.tasks.params import InputItem, OutputItem, TaskParams
 from jedi.spec.tasks.placeholders import TASK_ID
-from jedi.spec.tasks.preprocessing import is_told
+from jedi.spec.tasks.preprocessing import is_reported
 from jedi.spec.tasks.text import examine, parse_text
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.inputs import datasets, recovery
@@ -133,7 +133,7 @@ def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, files: Loc
     settings = knobs.load(tx)
     problems += person(params, who, users.role(tx, who))
     problems += _queue(tx, params, params.user_name or who)
-    problems += places(tx, params)
+    problems += unknown_places(tx, params)
     problems += limits(params, settings)
     problems += _inputs(tx, ddm, params)
     makers = _makers(tx, params)
@@ -236,7 +236,7 @@ def _inputs(tx: Connection, ddm: DDM, params: TaskParams) -> Iterator[Problem]:
     unknown = {name: path for path, item in named for name in item.datasets if not _is(ddm, name)}
     made = {row.dataset_name for row in datasets.producers(tx, unknown)}
     for name, path in unknown.items():
-        if name not in made and not is_told(name):
+        if name not in made and not is_reported(name):
             rule = "neither data management nor another task knows this dataset"
             yield Problem(path, name, rule, "Correct the name, or add the dataset first")
 

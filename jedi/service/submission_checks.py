@@ -23,7 +23,7 @@ def recheck(tx: Connection, who: str, params: TaskParams, keys: Collection[str])
     """Return the mistakes of changed parameters that depend on the database."""
     found = [
         *person(params, who, users.role(tx, who)),
-        *places(tx, params),
+        *unknown_places(tx, params),
         *limits(params, knobs.load(tx)),
     ]
     return [problem for problem in found if problem.path in keys]
@@ -57,7 +57,7 @@ def person(params: TaskParams, who: str, role: str) -> Iterator[Problem]:
             yield Problem(key, value, rule, f"Leave it out for {DEFAULT}")
 
 
-def places(tx: Connection, params: TaskParams) -> Iterator[Problem]:
+def unknown_places(tx: Connection, params: TaskParams) -> Iterator[Problem]:
     """Yield problems of sites and endpoints that do not exist."""
     wanted = [("site", one) for one in (params.site or "").split(",")]
     wanted += [(key, getattr(params, key) or "") for key in ("nucleus", "cloud", "destination")]

@@ -126,13 +126,13 @@ HoldFacts = tuple[str, str | None, Mapping[str, Any]]
 
 def _hold(tx: Connection, row: TaskFacts, settings: Knobs) -> HoldFacts:
     """The first thing that the task waits for, in the order in which it would meet them."""
-    told = {"reason_code": row.reason_code, **(row.reason_facts or {})}
+    facts = {"reason_code": row.reason_code, **(row.reason_facts or {})}
     if row.status in BY_STATUS:
         if row.reason_code in FAULTS and BY_STATUS[row.status] in ("command", "in_turn"):
-            return "problem", row.reason, told
-        return BY_STATUS[row.status], row.reason, told
+            return "problem", row.reason, facts
+        return BY_STATUS[row.status], row.reason, facts
     if row.reason_code == "generation_failed":  # its jobs may need those that can't be made
-        return "problem", row.reason, told
+        return "problem", row.reason, facts
     if row.at_site + row.activated + row.throttled + row.moving + row.merging + row.held:
         return _jobs(row, settings)
     if row.status in WORKING and row.files_waiting:
@@ -140,10 +140,10 @@ def _hold(tx: Connection, row: TaskFacts, settings: Knobs) -> HoldFacts:
     if row.status in WORKING and row.next_period and row.next_period > row.now:
         return "period", None, {"next_period": row.next_period}
     if row.reason_code == "scouts_generated":
-        return "scouts", "While the input is open, more scouts are waited for.", told
+        return "scouts", "While the input is open, more scouts are waited for.", facts
     if (code := row.reason_code or "") in BY_REASON:
-        return BY_REASON[code], row.reason, told
-    return "problem" if row.status == "pending" else "in_turn", row.reason, told
+        return BY_REASON[code], row.reason, facts
+    return "problem" if row.status == "pending" else "in_turn", row.reason, facts
 
 
 def _jobs(row: TaskFacts, settings: Knobs) -> HoldFacts:
@@ -158,8 +158,8 @@ def _jobs(row: TaskFacts, settings: Knobs) -> HoldFacts:
         seen = row.last_pilot is not None and row.now - row.last_pilot < fresh
         where = ", ".join(row.sites)
         found |= {"sites": row.sites, "last_pilot": row.last_pilot, "too_large": row.too_large}
-        told = [f"{row.activated} jobs wait at {where}.", *_too_large(row, settings)]
-        detail = " ".join([*told, *(row.troubles or ())])
+        sentences = [f"{row.activated} jobs wait at {where}.", *_too_large(row, settings)]
+        detail = " ".join([*sentences, *(row.troubles or ())])
         return ("slots" if seen else "pilots"), detail, found
     if row.moving:
         later = f" Some can't be stored for now: {row.recoverable}" if row.recoverable else ""
@@ -211,8 +211,8 @@ def _generation(tx: Connection, row: TaskFacts, settings: Knobs) -> HoldFacts:
 
 def throttle_of(tx: Connection, settings: Knobs) -> Throttle:
     """The throttler as it decides at this moment."""
-    closely = partial(throttling.closely, tx, timed=settings.throttler.enough_work_s > 0)
-    return Throttle.of(queues.all_queues(tx), throttling.loads(tx), settings, closely)
+    urgency = partial(throttling.urgency, tx, timed=settings.throttler.enough_work_s > 0)
+    return Throttle.of(queues.all_queues(tx), throttling.loads(tx), settings, urgency)
 
 
 def explain(decision: LastDecision, refused: Sequence[RefusedSite]) -> BrokerOutcome:

@@ -55,19 +55,21 @@ class JobTimes:
         """Core-hours that these jobs used between each two of the edges."""
         return core_hours(edges, self.begins[which], self.free[which], self.cores[which])
 
-    def parts(self) -> Iterator[Part]:
+    def share_jobs(self) -> Iterator[ShareJobs]:
         """The jobs of each share until they were boosted, and since then."""
         for share in sorted({*self.shares.tolist()} - {""}):
             ours = self.shares == share
-            plain = Part(share, self, ours & (self.made < self.boosted), self.made, self.boosted)
+            plain = ShareJobs(
+                share, self, ours & (self.made < self.boosted), self.made, self.boosted
+            )
             never = np.full_like(self.made, np.inf)
-            urgent = Part(share + BOOSTED, self, ours & (self.boosted < self.ends),
+            urgent = ShareJobs(share + BOOSTED, self, ours & (self.boosted < self.ends),
                           self.boosted, never)  # fmt: skip
             yield from (part for part in (plain, urgent) if part.which.any())
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ShareJobs:
     """A share's jobs from `since` until `until`: the source of its curves."""
 
     name: str

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from jedi.core.holds import BY_REASON
-from jedi.simulator.job_times import JobTimes, Part, hours_after
+from jedi.simulator.job_times import JobTimes, ShareJobs, hours_after
 from jedi.simulator.record import Record, Sample
 from jedi.simulator.scenario import ScenarioSite
 from jedi.spec.arrays import Bools, Numbers
@@ -118,13 +118,13 @@ def measure(record: Record) -> SimulationOutcome:
     lives = JobTimes(record)
     end_h = 24 * scenario.days
     grid = np.append(np.arange(0, end_h - 1e-9, scenario.sample_min / 60), end_h)
-    parts = {part.name: part for part in lives.parts()}
+    parts = {part.name: part for part in lives.share_jobs()}
     shared = np.isin(lives.shares, _shared(record)) | np.isin(lives.queues, _shared(record))
     usage = {name: _usage(part, grid, shared) for name, part in parts.items()
              if shared[part.which].any()}  # fmt: skip
     allocation = _allocation(record.samples)
     names = sorted({*parts, *allocation})
-    places = scenario.places()
+    places = scenario.sites_by_name()
     return SimulationOutcome(
         about=scenario.about,
         days=scenario.days,
@@ -185,19 +185,19 @@ def _shared(record: Record) -> list[str]:
     return sorted({sample.share for sample in record.samples})
 
 
-def _usage(part: Part, grid: Numbers, shared: Bools) -> Curve:
+def _usage(part: ShareJobs, grid: Numbers, shared: Bools) -> Curve:
     hours = part.points(grid)
     moment = 1e-9  # spans that only touch a life have none of it
     alive = part.living(hours[:-1] + moment, hours[1:] - moment)
     return _curve(hours[1:], np.where(alive, _part_of_all(part, hours, shared), np.nan))
 
 
-def _part_of_all(part: Part, edges: Numbers, shared: Bools) -> Numbers:
+def _part_of_all(part: ShareJobs, edges: Numbers, shared: Bools) -> Numbers:
     """Its part of all that is shared between each two of the edges."""
     return part.used(edges) / np.maximum(1e-9, part.lives.used(shared, edges))
 
 
-def _waiting(part: Part, grid: Numbers) -> Curve:
+def _waiting(part: ShareJobs, grid: Numbers) -> Curve:
     hours = part.points(grid)
     return _curve(hours, np.where(part.living(hours, hours), part.waiting(hours), np.nan))
 
@@ -221,7 +221,7 @@ def _allocation(samples: Sequence[Sample]) -> dict[str, Curve]:
 
 
 def _share(
-    name: str, part: Part | None, grid: Numbers, shared: Bools, allocation: Curve | None
+    name: str, part: ShareJobs | None, grid: Numbers, shared: Bools, allocation: Curve | None
 ) -> ShareUse:
     mean = _later_mean(allocation)
     if part is None:

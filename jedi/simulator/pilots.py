@@ -81,9 +81,10 @@ class Pilots:
         for name, place in self.places.items():
             beats = [Beat(**job.attempt) for job in place.jobs.values()]
             answers = self._say(name, beats, pilots.heartbeat)
-            told = {c["pandaid"]: c["command"] for answer in answers for c in answer["commands"]}
-            place.hold({job for job, command in told.items() if command == "hold"}, now)
-            to_kill = (job for job, command in told.items() if command == "kill")
+            answered = [one for answer in answers for one in answer["commands"]]
+            commands = {one["pandaid"]: one["command"] for one in answered}
+            place.hold({job for job, command in commands.items() if command == "hold"}, now)
+            to_kill = (job for job, command in commands.items() if command == "kill")
             killed = place.drop(to_kill, now)
             self._report(name, [
                 Report(**job.attempt, status="cancelled", error_code="killed") for job in killed

@@ -107,7 +107,7 @@ class Simulation:
         self.record = Record(scenario)
         self.end = scenario.start + timedelta(days=scenario.days)
         self.tick = timedelta(seconds=scenario.tick_s)
-        self.places = {name: SimulatedSite(site) for name, site in scenario.places().items()}
+        self.places = {name: SimulatedSite(site) for name, site in scenario.sites_by_name().items()}
         self.storage = {name: place.site.storage(name) for name, place in self.places.items()}
         streams = RandomStreams(scenario.seed)
         self.ddm = SimulatedDDM(engine, self._links(), streams)

@@ -192,7 +192,7 @@ class Scenario(Entry):
     outages: list[Outage] = Field([], description="times at which sites do not work")
     commands: list[ScenarioCommand] = Field([], description="commands of people")
 
-    def places(self) -> dict[str, ScenarioSite]:
+    def sites_by_name(self) -> dict[str, ScenarioSite]:
         """All sites by name."""
         return {name: site for site in self.sites for name in site.names()}
 

@@ -68,7 +68,7 @@ def down(
         return _tidy(installation, say) or supervisor is not None
 
 
-def left(engine: Engine) -> str:
+def remaining_work(engine: Engine) -> str:
     """A sentence about jobs that pilots of this machine still run and results that the Adder still
     adds; empty if there are none, or if the database does not answer."""
     try:
@@ -128,7 +128,7 @@ def _tell(
     """Say what is waited for, as often as it changes, until the deadline or the end."""
     engine, before = connect(installation.url, "jedi down", pool_size=1), ""
     while supervisor.alive() and (rest_s := deadline - clock.monotonic()) > 0:
-        if (found := left(engine)) and found != before:
+        if (found := remaining_work(engine)) and found != before:
             say(f"{found} (at most {rest_s:.0f} s more)")
             before = found
         time.sleep(min(_SAY_S, rest_s) if found else _POLL_S)

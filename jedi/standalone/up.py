@@ -261,7 +261,7 @@ def _prepare(engine: Engine, installation: Installation, site_file: str | None) 
     defaults = packaged("config")
     creator = installation.creator
     with engine.begin() as tx:
-        steering.found(tx, creator)
+        steering.make_first_operator(tx, creator)
         if site_file is not None:
             import_sites(tx, caller(), site_file, installation.home.path)
         elif not sites.all_sites(tx):

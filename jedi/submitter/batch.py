@@ -135,16 +135,16 @@ class BatchEngine:
 
     def _listing(self) -> dict[str, list[BatchJob]]:
         """The jobs that the queue knows, by name."""
-        code, said, why = self._run(self._queue.command)
-        if code and self._queue.none and self._queue.none in said + why:
+        code, output, why = self._run(self._queue.command)
+        if code and self._queue.none and self._queue.none in output + why:
             return {}
         if code:
-            raise self._refused(self._queue.command, said + why)
+            raise self._refused(self._queue.command, output + why)
         try:
-            jobs = self._queue.read(said)
+            jobs = self._queue.read(output)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise EngineError(
-                f"{self._queue.command[0]} prints no list of jobs: {said[:_SAID]!r}",
+                f"{self._queue.command[0]} prints no list of jobs: {output[:_SAID]!r}",
                 code="batch_garbage",
             ) from error
         listed: defaultdict[str, list[BatchJob]] = defaultdict(list)
@@ -159,23 +159,23 @@ class BatchEngine:
         name = start.pilot_id
         secrets = self._place / f"{name}.env"
         secrets.touch(0o600)
-        told = local.pilot_environment(slot, start.token).items()
-        secrets.write_text("".join(f"{key}={shlex.quote(value)}\n" for key, value in told))
+        variables = local.pilot_environment(slot, start.token).items()
+        secrets.write_text("".join(f"{key}={shlex.quote(value)}\n" for key, value in variables))
         job = Job(self._spec(slot, start, secrets))
         script = self._file(name, "job")
         with script.open("w") as file:
             context = self._executor._create_script_context(job)
             self._executor.generate_submit_script(job, context, file)
         command = self._executor.get_submit_command(job, script)
-        code, said, why = self._run(command)
+        code, output, why = self._run(command)
         if code:
-            raise self._refused(command, said + why)
+            raise self._refused(command, output + why)
         with suppress(LookupError, SubmitException):
-            batch_id = self._executor.job_id_from_submit_output(said)
+            batch_id = self._executor.job_id_from_submit_output(output)
             if _BATCH_ID.fullmatch(batch_id):
                 return batch_id
         raise EngineError(
-            f"{command[0]} does not print the id of the submitted job: {said[:_SAID]!r}",
+            f"{command[0]} does not print the id of the submitted job: {output[:_SAID]!r}",
             code="batch_garbage",
         )
 
@@ -213,10 +213,10 @@ class BatchEngine:
         code = ""
         with suppress(OSError):
             code = self._file(batch_id, "ec").read_text().strip()
-        gone = f"is gone: {job.said if job else 'its queue knows no more of it'}"
-        said = f"ended with exit code {code}" if code else gone
+        gone = f"is gone: {job.queue_word if job else 'its queue knows no more of it'}"
+        end = f"ended with exit code {code}" if code else gone
         failed = code != "0" if code or pilot.pilot_id not in self._cancelled else None
-        return PilotEnd(f"({self._name} job {batch_id}) {said}", failed)
+        return PilotEnd(f"({self._name} job {batch_id}) {end}", failed)
 
     def _remove(self, batch_ids: Sequence[str]) -> None:
         """Cancel jobs; whichever is not cancelled will be listed, and come here, again."""
@@ -226,8 +226,8 @@ class BatchEngine:
     def _file(self, name: str | None, suffix: str) -> Path:
         return self._executor.work_directory / f"{name}.{suffix}"
 
-    def _refused(self, command: Sequence[str], said: str) -> EngineError:
-        return EngineError(f"{command[0]}: {said.strip()[:_SAID]}", code="batch_refused")
+    def _refused(self, command: Sequence[str], output: str) -> EngineError:
+        return EngineError(f"{command[0]}: {output.strip()[:_SAID]}", code="batch_refused")
 
     def _run(self, command: Sequence[str]) -> tuple[int, str, str]:
         """A command's exit code, output and errors; it knows nothing of our database."""
@@ -250,14 +250,14 @@ class BatchEngine:
             ) from error
         with process:
             try:
-                said, why = process.communicate(timeout=self._command_s)
+                output, why = process.communicate(timeout=self._command_s)
             except subprocess.TimeoutExpired as error:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise EngineError(
                     f"{command[0]} has not answered in {self._command_s:g} s.",
                     code="batch_timeout",
                 ) from error
-        return process.returncode, said, why
+        return process.returncode, output, why
 
 
 def _copy(code: Path, place: Path) -> Path:

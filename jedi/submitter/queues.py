@@ -12,13 +12,13 @@ BatchState = Literal["queued", "running", "ended"]
 
 @dataclass(frozen=True, slots=True)
 class BatchJob:
-    """A job as its queue lists it; `said` is the queue's own word for its state, or the reason for
-    it."""
+    """A job as its queue lists it; `queue_word` is the queue's own word for its state, or the
+    reason for it."""
 
     batch_id: str
     name: str
     state: BatchState
-    said: str
+    queue_word: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class QueueCommand:
     """The attribute that carries a job's name, in the system's own words."""
 
     none: str = ""
-    """What is said, with an exit code that is not 0, when there are no jobs."""
+    """Part of the message of a queue without jobs, whose exit code is not 0."""
 
 
 def _state(word: str, queued: frozenset[str], ended: frozenset[str]) -> BatchState:
@@ -56,9 +56,9 @@ _CONDOR = {1: "IDLE", 2: "RUNNING", 3: "REMOVED", 4: "COMPLETED", 5: "HELD", 6: 
 _CONDOR_QUEUED, _CONDOR_ENDED = frozenset({"IDLE", "HELD"}), frozenset({"REMOVED", "COMPLETED"})
 
 
-def _slurm(said: str) -> list[BatchJob]:
+def _slurm(listing: str) -> list[BatchJob]:
     found = []
-    for line in said.splitlines():
+    for line in listing.splitlines():
         batch_id, word, reason, name = line.split("|", 3)
         int(batch_id.partition("_")[0])  # people have arrays of jobs beside our pilots
         why = word if reason in ("None", "") else f"{word}, {reason}"
@@ -66,9 +66,9 @@ def _slurm(said: str) -> list[BatchJob]:
     return found
 
 
-def _lsf(said: str) -> list[BatchJob]:
+def _lsf(listing: str) -> list[BatchJob]:
     found = []
-    for job in json.loads(said)["RECORDS"]:
+    for job in json.loads(listing)["RECORDS"]:
         if "ERROR" in job:  # one that ended while it was looked at
             continue
         word, reason = job["STAT"], job.get("EXIT_REASON") or ""
@@ -78,9 +78,9 @@ def _lsf(said: str) -> list[BatchJob]:
     return found
 
 
-def _pbs(said: str) -> list[BatchJob]:
+def _pbs(listing: str) -> list[BatchJob]:
     found = []
-    for batch_id, job in json.loads(said).get("Jobs", {}).items():
+    for batch_id, job in json.loads(listing).get("Jobs", {}).items():
         word = job["job_state"]
         why = f"{word}, {job['comment']}" if job.get("comment") else word
         state = _state(word, _PBS_QUEUED, _PBS_ENDED)
@@ -88,9 +88,9 @@ def _pbs(said: str) -> list[BatchJob]:
     return found
 
 
-def _condor(said: str) -> list[BatchJob]:
+def _condor(listing: str) -> list[BatchJob]:
     found = []
-    for job in json.loads(said) if said.strip() else []:
+    for job in json.loads(listing) if listing.strip() else []:
         word = _CONDOR.get(job["JobStatus"]) or f"status {int(job['JobStatus'])}"
         why = f"{word}, {job['HoldReason']}" if job.get("HoldReason") else word
         state = _state(word, _CONDOR_QUEUED, _CONDOR_ENDED)

@@ -140,13 +140,13 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         tasks.move_tasks(tx, moves, self.name)
         code = {o.jedi_task_id: c.arguments.get("sandbox") for o, c, why in answers if not why}
         retrying.use_code(tx, {task: sha for task, sha in code.items() if sha})
-        told = {
+        by_command = {
             name: [o.jedi_task_id for o, c, why in answers if not why and c.command == name]
             for name in ("resume", "release")
         }
-        staging.let_go(tx, told["release"])
-        staging.release(tx, told["release"])
-        going = told["resume"]
+        staging.end_workflow_hold(tx, by_command["release"])
+        staging.release(tx, by_command["release"])
+        going = by_command["resume"]
         self._move_jobs(tx, going, "throttled", "activated", "task_resumed", "Task resumed.")
         tasks.put_off(tx, [order.held for order, _, refusal in answers if refusal])
         commands.acknowledge(
@@ -184,9 +184,9 @@ class TaskCommando(Agent[CommandedTask, str | None]):
             return
         ids = [order.jedi_task_id for order in orders]
         because = ending.reasons(tx, ids)
-        told = {i: c.arguments for i, c in commands.last_accepted(tx, ids).items()}
+        options = {i: c.arguments for i, c in commands.last_accepted(tx, ids).items()}
         reassigning.set_destination(
-            tx, [(i, told[i].get("site"), told[i].get("nucleus")) for i in ids]
+            tx, [(i, options[i].get("site"), options[i].get("nucleus")) for i in ids]
         )
         masters = [d for d in ending.datasets(tx, ids) if d.master_id is None]
         refined = {d.jedi_task_id for d in masters}
@@ -199,7 +199,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         for order in orders:
             i = order.jedi_task_id
             to = target(order.before or order.old_status, refined=i in refined, fed=i in fed,
-                        nucleus="nucleus" in told[i])  # fmt: skip
+                        nucleus="nucleus" in options[i])  # fmt: skip
             moves.append(Move(*order.held, to, *because[i]))
         tasks.move_tasks(tx, moves, self.name)
 
@@ -213,9 +213,9 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         are about to end by themselves. A soft command kills no job that a pilot has, and lets
         what is made be merged. What waits for a merge is kept when a task is sent elsewhere.
         """
-        told = self._arguments(tx, orders)
-        mild = {i for i, arguments in told.items() if arguments.get("soft")}
-        live = commands.live_jobs(tx, [i for i in told if not told[i].get("nokill")])
+        options = self._arguments(tx, orders)
+        mild = {i for i, arguments in options.items() if arguments.get("soft")}
+        live = commands.live_jobs(tx, [i for i in options if not options[i].get("nokill")])
         queued = [job for job in live if end.at_once(job, mild=job.jedi_task_id in mild)]
         batch = queued[: int(self.world.knobs.taskcommando.kill_batch)]
         to_kill = [
@@ -229,7 +229,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         job_ends.lock(tx, [*ids, *after])
         one_job.let_end(tx, after, self.name)
         if end is REASSIGNED:
-            reassigning.spare_inputs(tx, list(told), ids)
+            reassigning.spare_inputs(tx, list(options), ids)
         jobs.ask_to_kill(tx, to_kill, end.code)
         ends = [
             JobEnd(job.panda_id, end.target, end.code, because[job.jedi_task_id][1], job.lock_seq,
@@ -251,10 +251,10 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         self, tx: Connection, orders: Sequence[CommandedTask]
     ) -> dict[int, Mapping[str, Any]]:
         """The arguments of the command that each task carries out; none if an agent asked."""
-        told = commands.last_accepted(tx, [order.jedi_task_id for order in orders])
+        accepted = commands.last_accepted(tx, [order.jedi_task_id for order in orders])
         found: dict[int, Mapping[str, Any]] = {}
         for order in orders:
-            command = told.get(order.jedi_task_id)
+            command = accepted.get(order.jedi_task_id)
             asked = command is not None and COMMANDS[command.command].doing == order.status
             found[order.jedi_task_id] = command.arguments if command and asked else {}
         return found
@@ -290,47 +290,53 @@ class TaskCommando(Agent[CommandedTask, str | None]):
     def _retry(self, tx: Connection, orders: Sequence[CommandedTask]) -> list[int]:
         """Give failed inputs new attempts and let the tasks go on; without any, back they go. The
         tasks that go on, and whose children follow."""
-        told = self._arguments(tx, orders)
-        orders = self._within_limits(tx, self._undo(tx, orders, told), told)
+        options = self._arguments(tx, orders)
+        orders = self._within_limits(tx, self._undo(tx, orders, options), options)
         if not orders:
             return []
         ids = [order.jedi_task_id for order in orders]
         revived = commands.revive(tx, ids, int(self.world.knobs.attempts.retry_adds))
-        staging.release(tx, [task for task in ids if told[task].get("staged")])
+        staging.release(tx, [task for task in ids if options[task].get("staged")])
         found: dict[int, list[RetriedDataset]] = defaultdict(list)
         for d in ending.datasets(tx, ids):
             one = RetriedDataset.of(
-                d, revived.get(d.dataset_id, 0), stale="files" in told[d.jedi_task_id]
+                d, revived.get(d.dataset_id, 0), stale="files" in options[d.jedi_task_id]
             )
             found[d.jedi_task_id].append(one)
         plans = {order: plan(found[order.jedi_task_id]) for order in orders}
         reopened = [move for p in plans.values() for move in p.datasets]
         datasets.move_datasets(tx, reopened, self.name, "retry")
         going = [order.jedi_task_id for order, p in plans.items() if p.target]
-        commands.begin_attempt(tx, going, [task for task in going if told[task].get("keep")])
+        commands.begin_attempt(tx, going, [task for task in going if options[task].get("keep")])
         tasks.move_tasks(tx, [_retried(order, p.target) for order, p in plans.items()], self.name)
-        return [task for task in going if not told[task].get("sole")]
+        return [task for task in going if not options[task].get("sole")]
 
     def _undo(
-        self, tx: Connection, orders: Sequence[CommandedTask], told: Mapping[int, Mapping[str, Any]]
+        self,
+        tx: Connection,
+        orders: Sequence[CommandedTask],
+        options: Mapping[int, Mapping[str, Any]],
     ) -> list[CommandedTask]:
         """Give up outputs that are lost, or that are not wanted; the tasks that gave up none now:
         the others go on when data management has forgotten them."""
         recovery.note_removed(tx, [order.jedi_task_id for order in orders if order.lost])
-        lost = {task: said["files"] for task, said in told.items() if "files" in said}
-        unwanted = [task for task, said in told.items() if said.get("discard")]
+        lost = {task: given["files"] for task, given in options.items() if "files" in given}
+        unwanted = [task for task, given in options.items() if given.get("discard")]
         adds = int(self.world.knobs.attempts.retry_adds)
         changed = recovery.give_up(tx, lost, unwanted, adds)
         tasks.put_off(tx, [order.held for order in orders if order.jedi_task_id in changed])
         return [order for order in orders if order.jedi_task_id not in changed]
 
     def _within_limits(
-        self, tx: Connection, orders: Sequence[CommandedTask], told: Mapping[int, Mapping[str, Any]]
+        self,
+        tx: Connection,
+        orders: Sequence[CommandedTask],
+        options: Mapping[int, Mapping[str, Any]],
     ) -> list[CommandedTask]:
         """The tasks that may be tried once more; the others are exhausted."""
         if not limited(self.world.knobs):
             return list(orders)
-        asked = [o.jedi_task_id for o in orders if not told[o.jedi_task_id].get("transcend")]
+        asked = [o.jedi_task_id for o in orders if not options[o.jedi_task_id].get("transcend")]
         cost = retrying.spent(tx, asked)
         why = {o: exceeded(cost.get(o.jedi_task_id, Spent()), self.world.knobs) for o in orders}
         moves = [Move(*o.held, "exhausted", "retry_limit", w) for o, w in why.items() if w]
@@ -366,8 +372,8 @@ class TaskCommando(Agent[CommandedTask, str | None]):
             return []
         ids = [order.jedi_task_id for order in orders]
         self._look_again(tx, ids, "incexec")
-        told = self._arguments(tx, orders)
-        incremental.merge_parameters(tx, {i: told[i].get("parameters", {}) for i in ids})
+        options = self._arguments(tx, orders)
+        incremental.merge_parameters(tx, {i: options[i].get("parameters", {}) for i in ids})
         commands.begin_attempt(tx, ids)
         moves = [
             Move(*order.held, "rerefine", "parameters_merged",

@@ -16,7 +16,7 @@ from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.spec.splitting.split_rules import PREPROCESSED, TO_PREPROCESS, SplitRules
 from jedi.spec.tasks.incremental import revise
 from jedi.spec.tasks.params import InputItem, TaskParams
-from jedi.spec.tasks.preprocessing import fill, untold
+from jedi.spec.tasks.preprocessing import fill, unreported
 from jedi.spec.tasks.refined import RefinedTask
 from jedi.spec.tasks.text import validate
 from jedi.taskbuffer.inputs import instances
@@ -82,7 +82,7 @@ class TaskRefiner(TaskAgent[Registered, RefinerOutcome]):
             return []
         ids = [row.jedi_task_id for row in rows]
         params = new_tasks.params_of(tx, ids)
-        told = commands.last_accepted(tx, ids, "incexec")
+        accepted = commands.last_accepted(tx, ids, "incexec")
         parents = family.parents(tx, ids)
         alone = [i for i in ids if params[i].get("uniqueTaskName")]
         namesakes = family.namesakes(tx, alone) if alone else {}
@@ -100,7 +100,7 @@ class TaskRefiner(TaskAgent[Registered, RefinerOutcome]):
                 label=row.prod_source_label,
                 document=params[row.jedi_task_id],
                 rules=None if row.rules is None else SplitRules.model_validate(row.rules),
-                changed=_changed(told.get(row.jedi_task_id)),
+                changed=_changed(accepted.get(row.jedi_task_id)),
                 parent=parents.get(row.jedi_task_id),
                 earlier=namesakes.get(row.jedi_task_id),
             )
@@ -113,7 +113,7 @@ class TaskRefiner(TaskAgent[Registered, RefinerOutcome]):
             return NotUnique(item.earlier)
         if item.stage == TO_PREPROCESS:
             return RepeatPreprocessing()
-        if item.stage == PREPROCESSED and (problems := untold(item.document)):
+        if item.stage == PREPROCESSED and (problems := unreported(item.document)):
             return Malformed(tuple(problems))
         try:
             params = validate(item.document)

@@ -193,9 +193,9 @@ class Throttle:
         queues: Iterable[Any],
         loads: Iterable[Any],
         knobs: Knobs,
-        closely: Callable[[list[int], list[int]], tuple[Iterable[Any], Iterable[Any]]],
+        urgency: Callable[[list[int], list[int]], tuple[Iterable[Any], Iterable[Any]]],
     ) -> Throttle:
-        """From rows: of jedi_work_queue and of loads. Of queues that are full by these, `closely`
+        """From rows: of jedi_work_queue and of loads. Of queues that are full by these, `urgency`
         finds the rows of urgent work (and, of the second ones, of what is on its way to sites)
         and of the walltime of queued jobs, which cost more."""
         known = [
@@ -211,7 +211,7 @@ class Throttle:
         rough = cls(known, counts, knobs)
         if not (full := sorted({queue_id for queue_id, _, _ in rough.full()})):
             return rough
-        urgent, work = closely(full, rough.capped())
+        urgent, work = urgency(full, rough.capped())
         return cls(
             known,
             counts,

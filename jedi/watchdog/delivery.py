@@ -67,8 +67,8 @@ async def _post(client: httpx.AsyncClient, timeout_s: float, message: Notificati
 
     The time is that of all together: who answers byte by byte has no more of it.
     """
-    told = {"id": message.topic, "urgent": message.urgent, **message.facts}
-    body = json.dumps(told).encode()
+    content = {"id": message.topic, "urgent": message.urgent, **message.facts}
+    body = json.dumps(content).encode()
     sent = str(int(clock.now().timestamp()))
     headers = {
         "content-type": "application/json",

@@ -13,8 +13,8 @@ from jedi.watchdog.dog import Counts, Dog, in_batches
 def run(world: World) -> Counts:
     """Source: JEDI document, "Memory probe and brokerage";
     docs/reference/scouts.md#measured-again."""
-    told = world.knobs.scout.measure_at
-    steps = [int(step) for step in told.split(",")] if told != "none" else []
+    listed = world.knobs.scout.measure_at
+    steps = [int(step) for step in listed.split(",")] if listed != "none" else []
     sample = int(world.knobs.scout.sample)
 
     def step(tx: Connection, limit: int) -> Counts:

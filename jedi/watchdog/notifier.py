@@ -42,8 +42,8 @@ def run(world: World) -> Counts:
         for row in found:
             receivers[row.channel, row.channel == "mail" or row.user_name].append(row)
         with ThreadPoolExecutor(RECEIVERS) as pool:
-            told = pool.map(lambda rows: list(_tell(knobs, key, rows)), receivers.values())
-            results = [result for some in told for result in some]
+            delivered = pool.map(lambda rows: list(_tell(knobs, key, rows)), receivers.values())
+            results = [result for some in delivered for result in some]
         with world.engine.begin() as tx:
             outbox.note(tx, results)
         failed = sum(error is not None for _, error in results)

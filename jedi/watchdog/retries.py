@@ -56,22 +56,24 @@ def run(world: World) -> Counts:
 
 def _larger(task: ClaimedTask, ram_mb: int, types: list[ResourceType]) -> dict[str, Any]:
     """More memory for all jobs of a task, unless its own figure is fixed."""
-    told = Declared.of(task)
-    if told.ram_unit.endswith("Fixed"):
+    declared = Declared.of(task)
+    if declared.ram_unit.endswith("Fixed"):
         return {}
-    shape = resource_type(types, told.core_count, ram_mb, told.ram_unit, told.base_ram_mb)
+    shape = resource_type(
+        types, declared.core_count, ram_mb, declared.ram_unit, declared.base_ram_mb
+    )
     return {"ramcount": ram_mb, "resource_type": shape}
 
 
 def _longer(task: ClaimedTask, cause: RetryCause) -> dict[str, Any]:
     """More time for an event; a task of which jobs have finished is measured anew."""
-    told = Declared.of(task)
-    if told.cpu_time_unit.endswith("Fixed"):
+    declared = Declared.of(task)
+    if declared.cpu_time_unit.endswith("Fixed"):
         return {}
     if cause.succeeded or not cause.hs06_s_per_event:
         return {"measured_jobs": 0}
-    time = min(_MOST, ceil(cause.hs06_s_per_event * told.cpu_efficiency / 100 * _SPARE))
-    present = (told.cpu_time or 0) / (1000 if told.cpu_time_unit.startswith("m") else 1)
+    time = min(_MOST, ceil(cause.hs06_s_per_event * declared.cpu_efficiency / 100 * _SPARE))
+    present = (declared.cpu_time or 0) / (1000 if declared.cpu_time_unit.startswith("m") else 1)
     return {"cputime": time, "cputimeunit": "HS06sPerEvent"} if time > present else {}
 
 

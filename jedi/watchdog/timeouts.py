@@ -39,8 +39,8 @@ def _given(knobs: Knobs) -> dict[str, Any]:
 
 
 def _end(rule: Timeout, job: OverdueJob) -> JobEnd:
-    reason = f"{rule.said.format_map(job._asdict())} for {job.age_s / 3600:.3g} h."
-    source = "pilot" if "{pilot_id}" in rule.said else "jedi"
+    reason = f"{rule.sentence.format_map(job._asdict())} for {job.age_s / 3600:.3g} h."
+    source = "pilot" if "{pilot_id}" in rule.sentence else "jedi"
     return JobEnd(job.panda_id, rule.target, rule.code, reason, job.lock_seq, source)
 
 

@@ -317,9 +317,9 @@ def test_pilots_end_and_their_jobs_are_closed(world: World, house: House) -> Non
             pilots.note_found(tx, {"here": PilotSighting(process, None, running=True)})
             for name in ("here", "there"):
                 dispatch.acquire(tx, "SITE_A", 1, Resources(cores=1), name, name)
-        assert down.left(engine) == "running jobs: 1, results to add: 0"
+        assert down.remaining_work(engine) == "running jobs: 1, results to add: 0"
         down.end_pilots(engine, Home(world.settings.home))
-        assert down.left(engine) == ""
+        assert down.remaining_work(engine) == ""
         assert not process.alive()
     with engine.begin() as tx:
         jobs = tx.execute(text("SELECT pilot_id, status FROM jedi_jobs ORDER BY pandaid")).all()
@@ -331,7 +331,7 @@ def test_pilots_end_and_their_jobs_are_closed(world: World, house: House) -> Non
 
 
 def test_a_lost_database_is_not_waited_for(tmp_path: Path) -> None:
-    assert not down.left(connect(f"postgresql://postgres@/jedi?host={tmp_path}"))
+    assert not down.remaining_work(connect(f"postgresql://postgres@/jedi?host={tmp_path}"))
 
 
 def test_agents_are_found_by_name() -> None:

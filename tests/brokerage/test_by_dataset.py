@@ -23,7 +23,7 @@ from support.situations import set_sites, soon
 from support.task_rows import INPUT, OUTPUT, row_of
 
 from jedi.agent.base import World
-from jedi.service.planning import Alternative, now
+from jedi.service.planning import Alternative, plan_now
 from jedi.service.replay import replay
 from jedi.service.why import why
 from jedi.taskbuffer.housekeeping import knobs
@@ -137,7 +137,7 @@ def test_jobs_of_one_dataset_count_for_the_next(grid: World) -> None:
 def test_the_plan_tells_it_dataset_by_dataset(grid: World) -> None:
     with grid.engine.connect() as connection:
         tx = connection.execution_options(postgresql_readonly=True)
-        plan = now(tx, grid.ddm, "anna", json.dumps(document(**BOTH)), "json", Path(), 0,
+        plan = plan_now(tx, grid.ddm, "anna", json.dumps(document(**BOTH)), "json", Path(), 0,
                    Alternative()).plan  # fmt: skip
     assert plan.brokerage is not None
     told = [(one.dataset, one.chosen) for one in (plan.brokerage, *plan.others)]

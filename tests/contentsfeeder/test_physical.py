@@ -158,7 +158,7 @@ def test_a_build_reads_none_of_them(world: World) -> None:
 def test_a_plan_knows_them(world: World) -> None:
     text = json.dumps(document("/data/a", "/data/b", "/data/c", nFilesPerJob=2))
     with world.engine.begin() as tx:
-        plan = planning.now(
+        plan = planning.plan_now(
             tx, world.ddm, "anna", text, "json", Path.cwd(), 0, planning.Alternative()
         ).plan
     assert (plan.jobs, plan.files, plan.local) == (2, 3, 2)

@@ -247,7 +247,7 @@ def test_secondary_files(secondary: Secondary, expected: list[tuple[int, int]]) 
 
 
 def test_rounding_up_does_not_stumble_over_binary_fractions() -> None:
-    assert Secondary("IN2", files(1), ratio=0.1).beside(np.array([1, 10, 70, 71])).tolist() == [
+    assert Secondary("IN2", files(1), ratio=0.1).n_files_for(np.array([1, 10, 70, 71])).tolist() == [
         1, 1, 7, 8,
     ]  # fmt: skip
 

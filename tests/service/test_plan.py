@@ -31,7 +31,7 @@ from jedi.core.settings import caller
 from jedi.ddm.interface import DatasetInfo, FileInfo, Replica
 from jedi.service import system_state, tasks
 from jedi.service.plan import TaskPlan
-from jedi.service.planning import Alternative, PlanWithAlternative, now, recorded
+from jedi.service.planning import Alternative, PlanWithAlternative, plan_by_snapshot, plan_now
 from jedi.spec.sites.snapshot import KINDS
 from jedi.taskbuffer.housekeeping import knobs
 from jedi.taskbuffer.users.users import put_user
@@ -68,7 +68,7 @@ def foresee(
     said = {"processingType": "generic", **asked}
     with world.engine.connect() as connection:
         tx = connection.execution_options(postgresql_readonly=True)
-        return now(
+        return plan_now(
             tx, world.ddm, "anna", json.dumps(said), "json", Path(), seed, Alternative(**other)
         )
 
@@ -273,17 +273,17 @@ def test_a_nucleus_and_a_file_of_the_world(world: World, tmp_path: Path) -> None
     assert plan.nucleus is not None and len(plan.nucleus.chosen) == 1
     with world.engine.begin() as tx:
         exported = system_state.write(system_state.from_database(tx, grid, 7), ["demo:in"])
-    again = recorded(
+    again = plan_by_snapshot(
         system_state.read(exported), "anna", json.dumps(asked), "json", None, Alternative()
     )
     assert again.plan == plan
     assert system_state.write(system_state.read(exported), ["demo:in"]) == exported
-    other = recorded(
+    other = plan_by_snapshot(
         system_state.read(exported), "anna", json.dumps(asked), "json", 8, Alternative()
     )
     assert other.plan.seed == 8
     with pytest.raises(JediError, match=r"unknown.* jedi snapshot export --dataset"):
-        recorded(
+        plan_by_snapshot(
             system_state.read(exported),
             "anna",
             json.dumps(document(SECOND)),

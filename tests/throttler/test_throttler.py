@@ -257,8 +257,8 @@ def test_how_long_queued_jobs_take(world: World) -> None:
                 "v(n, s, w, q)"
             )
         )
-        _, work = throttling.closely(tx, [1, 2], timed=True)
-        assert throttling.closely(tx, [1, 2], timed=False)[1] == []
+        _, work = throttling.urgency(tx, [1, 2], timed=True)
+        assert throttling.urgency(tx, [1, 2], timed=False)[1] == []
     assert sorted(map(tuple, work)) == [(1, "SCORE", 200.0), (2, "SCORE", None)]
 
 
@@ -330,5 +330,5 @@ def test_the_priority_of_jobs_on_their_way(world: World) -> None:
                 "(3, 'running', 950, 'normal'), (4, 'assigned', 5000, 'merge')) v(n, s, p, k)"
             )
         )
-        coming = [throttling.closely(tx, [1], ids, timed=False)[0][0].coming for ids in ([1], [])]
+        coming = [throttling.urgency(tx, [1], ids, timed=False)[0][0].coming for ids in ([1], [])]
     assert coming == [800, None]

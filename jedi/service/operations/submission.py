@@ -159,9 +159,9 @@ def plan(
     other = Alternative(knobs or (), sites or ())
     if snapshot:
         known = system_state.read(snapshot)
-        return planning.recorded(known, call.who, text.text, text.format, seed, other)
+        return planning.plan_by_snapshot(known, call.who, text.text, text.format, seed, other)
     files = _uploaded(call, sandbox)
-    return planning.now(call.tx, call.ddm, call.who, text.text, text.format, files, seed or 0,
+    return planning.plan_now(call.tx, call.ddm, call.who, text.text, text.format, files, seed or 0,
                         other)  # fmt: skip
 
 

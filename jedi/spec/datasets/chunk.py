@@ -147,7 +147,7 @@ class Secondary:
             return np.zeros_like(masters), np.full_like(masters, len(self.files))
         if self.event_ratio is not None:
             return self._by_events(events * self.event_ratio)
-        counts = self.beside(masters)
+        counts = self.n_files_for(masters)
         if not self.reusable:
             last = np.cumsum(counts)
             return last - counts, last
@@ -171,7 +171,7 @@ class Secondary:
             at = min(end, len(sums) - 1)
         return first, last
 
-    def beside(self, masters: Ints) -> Ints:
+    def n_files_for(self, masters: Ints) -> Ints:
         """The number of files that go with jobs of so many master files."""
         if self.per_job:
             return np.full_like(masters, self.per_job)

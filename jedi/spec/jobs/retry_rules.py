@@ -108,7 +108,7 @@ class Effect:
     """The effect of a rule on the inputs of a job, and its sentence: attempts that they have at
     most (0: no more), MB that their next jobs ask for (None: as before)."""
 
-    said: str
+    sentence: str
     attempts: int | None = None
     ram_mb: int | None = None
 

@@ -15,10 +15,10 @@ _STAND_IN = re.compile(f"__({_NAME})__")
 """Stand-in for ${PP_...} in name checks before the pre-processing job reports its value."""
 
 
-def fill(document: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
+def fill(document: Mapping[str, Any], reported: Mapping[str, Any]) -> dict[str, Any]:
     """The task's document with what its job told (NAME stands for ${PP_NAME}) in all texts but
     those that the job itself is made of."""
-    values = {f"PP_{name}": str(value) for name, value in told.items()}
+    values = {f"PP_{name}": str(value) for name, value in reported.items()}
     return _changed(document, _TOLD, lambda found: values.get(found[1], found[0]))
 
 
@@ -34,12 +34,12 @@ def without_stand_ins(document: Mapping[str, Any]) -> dict[str, Any]:
     return _changed(document, _STAND_IN, lambda found: f"${{{found[1]}}}")
 
 
-def is_told(name: str) -> bool:
+def is_reported(name: str) -> bool:
     """Return True if a name (of the checked document) is unknown until the job reports it."""
     return _STAND_IN.search(name) is not None
 
 
-def untold(document: Mapping[str, Any]) -> list[Problem]:
+def unreported(document: Mapping[str, Any]) -> list[Problem]:
     """Return the names that the job should have reported and did not."""
     rule, remedy = "the pre-processing job did not report it", "Let it write to jedi_metadata.json"
     names: dict[str, None] = {}

@@ -70,7 +70,7 @@ def split(text: str, format: str) -> list[str] | None:
     """The texts of the tasks in a collection: a list, or several documents of YAML; None: the text
     is that of one task, or not well formed."""
     try:
-        found = _items(text) if format == "json" else strictyaml.parts(text)
+        found = _items(text) if format == "json" else strictyaml.documents_of(text)
     except (BadInput, ValueError, RecursionError):
         return None  # whoever reads it as one task tells what is wrong with it
     return found or None

@@ -76,8 +76,8 @@ def kept(document: Mapping[str, Any]) -> Iterator[str]:
     for item in document.get("jobParameters", ()):
         keys = sorted(ITEM_KEPT.keys() & item.keys())
         found += [(key, item[key], ITEM_KEPT[key]) for key in keys]
-    told = ((key, why) for key, value, why in found if value not in (None, False, []))
-    for key, why in dict.fromkeys(told):
+    kept_keys = ((key, why) for key, value, why in found if value not in (None, False, []))
+    for key, why in dict.fromkeys(kept_keys):
         yield f"{key} is kept, but changes nothing: {why}."
 
 

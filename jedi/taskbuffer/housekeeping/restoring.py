@@ -87,7 +87,7 @@ WHERE j.status = 'merging' AND c.type IN ({PRE_MERGE_TYPES})
 """)
 
 
-def parts(tx: Connection) -> list[MergePart]:
+def merge_parts(tx: Connection) -> list[MergePart]:
     """The outputs of jobs that wait to be merged."""
     return rows_of(MergePart, tx.execute(_PARTS))
 

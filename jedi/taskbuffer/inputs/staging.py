@@ -47,9 +47,9 @@ WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND rules ? 'workflow_holdup'
 """)
 
 
-def let_go(tx: Connection, task_ids: Sequence[int]) -> None:
-    """The input of tasks, which the caller has locked, is no longer open because a workflow says
-    so."""
+def end_workflow_hold(tx: Connection, task_ids: Sequence[int]) -> None:
+    """End the hold of tasks by a workflow: their input no longer counts as open for it. The caller
+    has locked the tasks."""
     if not task_ids:
         return
     datasets.lock(tx, [one.dataset_id for one in datasets.inputs(tx, task_ids)])

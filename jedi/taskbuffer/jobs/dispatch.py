@@ -179,7 +179,7 @@ def acquire(
     def take(first: First | None) -> Any:
         return first and value(tx, _TAKE, {**given, **first})
 
-    known = first_waiting.known(site)
+    known = first_waiting.remembered(site)
     jobs = take(known)
     if not jobs and (first := first_waiting.read(tx, site)) != known:
         jobs = take(first)
@@ -322,12 +322,12 @@ def beat(tx: Connection, site: str, beats: Sequence[Beat]) -> list[tuple[str, st
     it or none, and why it must be killed. The commit does not wait for the disk: whoever lives says
     so again."""
     rows = tx.execute(_BEAT, {"beats": _json(beats), "site": site}).all()
-    told = {
+    answers = {
         (panda_id, lock_seq): ("kill" if why else "hold" if held else "none", why)
         for panda_id, lock_seq, why, held in rows
     }
     unknown = ("kill", "This attempt is not known.")
-    return [told.get((b.pandaid, b.lock_seq), unknown) for b in beats]
+    return [answers.get((b.pandaid, b.lock_seq), unknown) for b in beats]
 
 
 _TAILS = text(f"""

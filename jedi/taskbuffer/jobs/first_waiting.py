@@ -41,7 +41,7 @@ class FirstWaiting:
     def __init__(self) -> None:
         self._known: dict[str, tuple[float, First | None]] = {}
 
-    def known(self, site: str) -> First | None:
+    def remembered(self, site: str) -> First | None:
         """The first jobs of shares as they were up to REMEMBERED_S ago, if anybody looked."""
         until, first = self._known.get(site, (0.0, None))
         return first if clock.monotonic() < until else None

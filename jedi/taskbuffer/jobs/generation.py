@@ -76,7 +76,7 @@ INSERT INTO jedi_job_files (pandaid, fileid, jeditaskid, datasetid, type, lfn, s
 SELECT pandaid, fileid, jeditaskid, datasetid, type, lfn, p.path,
   (CAST(:endpoints AS text[]))[place], fsize, checksum, guid, nevents, startevent, endevent
 FROM u LEFT JOIN unnest(CAST(:tasks AS bigint[]), CAST(:lfns AS text[]), CAST(:paths AS text[]))
-  p(task, told, path) ON (task, told) = (jeditaskid, lfn) AND type = 'pseudo_input'
+  p(task, name, path) ON (task, name) = (jeditaskid, lfn) AND type = 'pseudo_input'
 """
 _RANGE = "c.datasetid = ANY(:d{n}) AND c.fileid BETWEEN :a{n} AND :b{n}"
 
@@ -85,8 +85,8 @@ def _use_inputs(tx: Connection, batch: TaskJobs) -> None:
     """Files go to their jobs, and into the jobs' lists of files."""
     tx.execute(_MAP)
     endpoints = sorted({name for _, new in batch for name in new.endpoints})
-    told = [(o.jedi_task_id, lfn, path) for o, new in batch for lfn, path in new.paths.items()]
-    tasks, lfns, paths = map(list, zip(*told, strict=True)) if told else ([], [], [])
+    named = [(o.jedi_task_id, lfn, path) for o, new in batch for lfn, path in new.paths.items()]
+    tasks, lfns, paths = map(list, zip(*named, strict=True)) if named else ([], [], [])
     values: dict[str, Any] = {"endpoints": endpoints, "tasks": tasks, "lfns": lfns, "paths": paths}
     uses = [(use, new.endpoints) for _, new in batch for use in new.inputs]
     for n, (use, _) in enumerate(uses):

@@ -294,9 +294,9 @@ def may_lie(tx: Connection, after: int, limit: int) -> list[ReportedJob]:
     return _known(tx.scalar(_MAY_LIE, {"after": after, "limit": limit}))
 
 
-def _known(told: Sequence[Sequence[Any] | None]) -> list[ReportedJob]:
+def _known(columns: Sequence[Sequence[Any] | None]) -> list[ReportedJob]:
     """The jobs behind `_asked()`; event ranges of one file are one file here."""
-    jobs, found, datasets, sites, merging = (part or () for part in told)
+    jobs, found, datasets, sites, merging = (part or () for part in columns)
     names = {dataset: (name, optional) for dataset, name, optional in datasets}
     made: dict[int, dict[JobFile, None]] = defaultdict(dict)
     missing: dict[int, dict[JobFile, None]] = defaultdict(dict)

@@ -224,7 +224,7 @@ class OwnedJob:
     error_code: str | None
 
 
-def found(tx: Connection, panda_ids: Sequence[int]) -> list[OneJob]:
+def find_jobs(tx: Connection, panda_ids: Sequence[int]) -> list[OneJob]:
     """Jobs, archived ones too, with their owners and PGI states."""
     return rows_of(OneJob, tx.execute(_ONE, {"ids": list(panda_ids)}))
 

@@ -167,7 +167,7 @@ def obey(tx: Connection, panda_ids: Sequence[int]) -> None:
             "rules": [one.rule_id for one in found],
             "tasks": [one.jedi_task_id for one in found],
             "effects": [
-                f"{m.action}: {e.said if m.active else 'the rule is passive'}"
+                f"{m.action}: {e.sentence if m.active else 'the rule is passive'}"
                 for m, e in zip(found, effects, strict=True)
             ],
             "settled": [not m.active or m.action in FOR_JOBS for m in found],

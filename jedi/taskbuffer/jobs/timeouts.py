@@ -22,7 +22,7 @@ class Timeout:
     has passed since `since`.
 
     `limit` is a knob in seconds, or an attribute of the site in days; empty where `since` is itself
-    the deadline. `said`, of the job, goes on
+    the deadline. `sentence` about the job continues
     with "for so many hours". `condition` is SQL about the job `j`, its site `s`, the number of
     running and activated jobs `n` there, and what `overdue` is given; `meant` says it in words.
     """
@@ -31,7 +31,7 @@ class Timeout:
     limit: str
     target: str
     code: str
-    said: str
+    sentence: str
     condition: str = "true"
     meant: str = ""
     since: str = "statechangetime"
@@ -42,14 +42,15 @@ class Timeout:
         return self.limit != "" and "." not in self.limit
 
 
-def _closed(statuses: str, limit: str, code: str, said: str, condition: str = "true",
+def _closed(statuses: str, limit: str, code: str, sentence: str, condition: str = "true",
             meant: str = "") -> Timeout:  # fmt: skip
-    return Timeout(tuple(statuses.split()), limit, "closed", code, said, condition, meant)
+    return Timeout(tuple(statuses.split()), limit, "closed", code, sentence, condition, meant)
 
 
-def _failed(statuses: str, limit: str, code: str, said: str, condition: str = "true",
+def _failed(statuses: str, limit: str, code: str, sentence: str, condition: str = "true",
             meant: str = "", since: str = "statechangetime") -> Timeout:  # fmt: skip
-    return Timeout(tuple(statuses.split()), limit, "failed", code, said, condition, meant, since)
+    names = tuple(statuses.split())
+    return Timeout(names, limit, "failed", code, sentence, condition, meant, since)
 
 
 _SHORT = "j.status = 'activated' AND j.processingtype IN ('evgen', 'simul')"
@@ -108,8 +109,8 @@ def _limit(rule: Timeout) -> str:
     if not rule.limit:
         return "0"
     if rule.per_site:
-        said = f"s.{rule.limit}"
-        return f"86400.0 * CASE WHEN {said} >= 0 THEN {said} ELSE {_DAYS[rule.limit]} END"
+        days = f"s.{rule.limit}"
+        return f"86400.0 * CASE WHEN {days} >= 0 THEN {days} ELSE {_DAYS[rule.limit]} END"
     return f"CAST(:{_bind(rule)} AS float8)"
 
 

@@ -47,7 +47,7 @@ FROM jedi_tasks t, LATERAL (
     UNION ALL
     SELECT site, 'no pilots are sent: status ' || status || ', nslots ' || nslots FROM jedi_sites
     WHERE submitter <> 'none' AND (status IN ('offline', 'paused') OR nslots <= 0)
-  ) told WHERE site = ANY(j.sites)) m
+  ) problems WHERE site = ANY(j.sites)) m
 WHERE t.jeditaskid = :task
 """)
 

@@ -82,7 +82,9 @@ GROUP BY 1
 """)
 
 
-def crowds(tx: Connection, task_ids: Sequence[int], production: Sequence[str]) -> dict[str, int]:
+def live_jobs_of_owners(
+    tx: Connection, task_ids: Sequence[int], production: Sequence[str]
+) -> dict[str, int]:
     """The number of live jobs of the owners of these analysis tasks, users or working groups."""
     values = {"ids": list(task_ids), "production": list(production),
               "final": sorted(states.TASK.final)}  # fmt: skip

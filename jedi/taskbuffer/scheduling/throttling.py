@@ -106,7 +106,7 @@ class QueueWalltime(NamedTuple):
     seconds: float | None
 
 
-def closely(
+def urgency(
     tx: Connection, queue_ids: Sequence[int], capped: Sequence[int] = (), *, timed: bool
 ) -> tuple[list[UrgentQueue], list[QueueWalltime]]:
     """Read the urgency of work queues, and their walltime if `timed`.

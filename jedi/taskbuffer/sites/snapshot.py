@@ -30,7 +30,7 @@ def _on(what: str) -> str:
     return f"coalesce(d.detailed_status ->> '{what}', 'ON') NOT IN ('OFF', 'TEST')"
 
 
-def _said(column: str, least: str = ">= 0") -> str:
+def _figure(column: str, least: str = ">= 0") -> str:
     """A figure that means something, else NULL: not NaN, infinite, or below `least`."""
     return f"CASE WHEN {column} {least} AND {column} <= 1e12 THEN {column} END"
 
@@ -57,9 +57,9 @@ _SITES = text(f"""
 WITH e AS (
   SELECT e.*, {_on("read_lan")} AS read_lan, {_on("write_lan")} AS write_lan,
     {_on("read_wan")} AS read_wan, {_on("write_wan")} AS write_wan,
-    {_said("d.space_free")} + coalesce({_said("d.space_expired")}, 0) AS free,
-    {_said("d.space_total")} AS total, coalesce({_said("d.space_min_free")}, 0) AS least,
-    coalesce({_said("d.space_unavailable")}, 0) AS unavailable
+    {_figure("d.space_free")} + coalesce({_figure("d.space_expired")}, 0) AS free,
+    {_figure("d.space_total")} AS total, coalesce({_figure("d.space_min_free")}, 0) AS least,
+    coalesce({_figure("d.space_unavailable")}, 0) AS unavailable
   FROM jedi_site_endpoints e JOIN jedi_ddm_endpoints d USING (ddm_endpoint)
 ), r AS (
   SELECT site, array_agg(ddm_endpoint ORDER BY default_read DESC, order_read, ddm_endpoint)
@@ -105,7 +105,7 @@ SELECT s.site AS sites, s.status, s.role, s.state, s.type, s.cloud, coalesce(s.t
   (s.capability = 'ucore' IS TRUE)::int::float8 AS unified,
   ((s.capability = 'ucore' AND coalesce(s.catchall ->> 'workflow', 'pull_ups') = 'pull_ups')
     IS TRUE)::int::float8 AS streaming, s.corecount::float8 AS cores,
-  {_said("s.corepower")} AS core_power,
+  {_figure("s.corepower")} AS core_power,
   nullif(greatest(s.maxtime, 0), 0)::float8 AS max_time_s,
   greatest(s.mintime, 0)::float8 AS min_time_s,
   nullif(greatest(s.maxrss, 0), 0)::float8 AS max_rss_mb,
@@ -119,8 +119,8 @@ SELECT s.site AS sites, s.status, s.role, s.state, s.type, s.cloud, coalesce(s.t
     THEN (s.catchall ->> 'minEventsForJumbo')::float8 ELSE 0 END AS jumbo_events,
   coalesce(nullif(greatest(s.transferringlimit, 0), 0), 2000)::float8 AS transferring_limit,
   CASE WHEN s.pledgedcpu < 0 THEN -1 ELSE nullif(s.pledgedcpu, 0) END::float8 AS pledged_cores,
-  {_said("s.max_io_intensity", "> 0")} AS max_io_kb_s,
-  {_said("s.maxdiskio", "> 0")} AS max_disk_io_kb_s,
+  {_figure("s.max_io_intensity", "> 0")} AS max_io_kb_s,
+  {_figure("s.maxdiskio", "> 0")} AS max_disk_io_kb_s,
   coalesce(m.disk_io, 0) AS disk_io_kb_s,
   floor(w.free) AS free_gb, floor(w.free - w.least) AS usable_gb,
   coalesce(w.least + w.unavailable, 0) AS reserved_gb, floor(w.total) AS total_gb,

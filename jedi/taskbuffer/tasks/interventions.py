@@ -168,10 +168,10 @@ FROM met GROUP BY jeditaskid ORDER BY jeditaskid LIMIT :limit
 def finish_at_goal(tx: Connection, who: str, limit: int) -> int:
     """Ask those tasks to finish softly that have reached their goal, or their condition to end; how
     many."""
-    told = tx.execute(_FINISH_AT_GOAL, {"who": who, "limit": limit}).rowcount
-    if told:
+    finished = tx.execute(_FINISH_AT_GOAL, {"who": who, "limit": limit}).rowcount
+    if finished:
         wake(tx, "command")
-    return told
+    return finished
 
 
 # ------------------------------------------------------------------------- failing, nearly done

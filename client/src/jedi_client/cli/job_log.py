@@ -17,14 +17,14 @@ POLL_S = 1.0
 
 def follow_log(job: int) -> None:
     """Print what is new until the job has ended, stdout to stdout and stderr to stderr."""
-    out = err = told = ""
+    out = err = shown = ""
     with service() as jedi:
         while True:
             [one] = jedi.job_look(panda_ids=[job])
             live = one.status in JOB_LIVE
-            if one.status != told:
-                told = one.status
-                console(stderr=True).print(f"job {job} is {told}")
+            if one.status != shown:
+                shown = one.status
+                console(stderr=True).print(f"job {job} is {shown}")
             try:
                 printed = jedi.job_log(job)
             except NotFound:

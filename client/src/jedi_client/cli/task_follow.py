@@ -111,14 +111,14 @@ def _lines(
     seen: Iterator[Sequence[TaskSummary]], line: Callable[[TaskSummary], str]
 ) -> Sequence[TaskSummary]:
     """Print a line for each task that changed; the last look."""
-    told: dict[int, tuple[object, ...]] = {}
+    printed: dict[int, tuple[object, ...]] = {}
     last: Sequence[TaskSummary] = ()
     for last in seen:
         for task in last:
             state = (task.status, task.n_files, task.n_files_finished, task.n_files_failed,
                      _held(task) and task.reason_code)  # fmt: skip
-            if told.get(task.jedi_task_id) != state:
-                told[task.jedi_task_id] = state
+            if printed.get(task.jedi_task_id) != state:
+                printed[task.jedi_task_id] = state
                 typer.echo(line(task))
         sys.stdout.flush()
     return last
