@@ -247,7 +247,8 @@ def test_secondary_files(secondary: Secondary, expected: list[tuple[int, int]]) 
 
 
 def test_rounding_up_does_not_stumble_over_binary_fractions() -> None:
-    assert Secondary("IN2", files(1), ratio=0.1).n_files_for(np.array([1, 10, 70, 71])).tolist() == [
+    secondary, masters = Secondary("IN2", files(1), ratio=0.1), np.array([1, 10, 70, 71])
+    assert secondary.n_files_for(masters).tolist() == [
         1, 1, 7, 8,
     ]  # fmt: skip
 
