@@ -140,5 +140,5 @@ def _sizes_beside(one: Secondary, events: NDArray[np.float64]) -> Any:
     if one.event_ratio is not None:
         return one.usual(np.ones(n), events) * one.usual_size
     sums = np.concatenate([[0.0], np.cumsum(one.files.sizes, dtype=float)])
-    rounds, rest = np.divmod(one.beside(np.arange(n + 1)), len(one.files))
+    rounds, rest = np.divmod(one.n_files_for(np.arange(n + 1)), len(one.files))
     return np.diff(rounds * sums[-1] + sums[rest])

@@ -27,7 +27,7 @@ from jedi.host.processes import Process
 from jedi.service import config, steering
 from jedi.service.queues import import_queues
 from jedi.service.sites import import_sites
-from jedi.standalone.down import DRAIN_S, end_pilots, left, part
+from jedi.standalone.down import DRAIN_S, end_pilots, part, remaining_work
 from jedi.standalone.embedded import Embedded
 from jedi.standalone.installation import DATABASE, Installation, packaged
 from jedi.standalone.serving import Serving
@@ -223,7 +223,9 @@ def _drain(
     said.info("waiting for running jobs", at_most_s=drain_s, hint="a second signal ends the wait")
     supervisor.halt(*(c.name for c in supervisor.children if c.name.startswith(SENDER)))
     deadline = clock.monotonic() + drain_s
-    supervisor.run(lambda: requests.impatient() or clock.monotonic() > deadline or not left(engine))
+    supervisor.run(
+        lambda: requests.impatient() or clock.monotonic() > deadline or not remaining_work(engine)
+    )
 
 
 def _supervisor(installation: Installation, copies: int, said: Any) -> Supervisor:

@@ -28,7 +28,7 @@ def match(action: str = "increase_memory", **fields: Any) -> RuleMatch:
 def test_the_next_step_of_the_seeds_list(asked: int, used: int, target: int | None) -> None:
     found = effect(match(asked_mb=asked, used_mb=used))
     assert found.ram_mb == target
-    assert ("can't be asked for" in found.said) is (target is None)
+    assert ("can't be asked for" in found.sentence) is (target is None)
 
 
 @pytest.mark.parametrize(

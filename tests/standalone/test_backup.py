@@ -34,7 +34,7 @@ from jedi.standalone.backup import _database, _major, backup, restore
 from jedi.standalone.installation import Installation
 from jedi.taskbuffer.db.engine import connect
 from jedi.taskbuffer.housekeeping import knobs
-from jedi.taskbuffer.housekeeping.restoring import parts as parts_to_merge
+from jedi.taskbuffer.housekeeping.restoring import merge_parts
 from jedi.taskbuffer.jobs import dispatch, job_ends
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
@@ -194,12 +194,12 @@ def test_parts_at_an_endpoint_that_was_removed_are_told_and_wait(world: World) -
         tx.execute(text("UPDATE jedi_job_files SET endpoint = 'AWAY' WHERE pandaid = :job AND "
                         "type = 'output'"), {"job": away})  # fmt: skip
         lying = {}
-        for part in parts_to_merge(tx):
+        for part in merge_parts(tx):
             if part.endpoint == "AWAY":
-                told = {"AWAY": [f"{part.datasetname}/{part.lfn}"]}
+                told = {"AWAY": [f"{part.dataset_name}/{part.lfn}"]}
             else:
-                path = world.ddm.path(part.endpoint, part.datasetname, part.lfn)
-                lying[part.pandaid] = path
+                path = world.ddm.path(part.endpoint, part.dataset_name, part.lfn)
+                lying[part.panda_id] = path
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.touch()
         lying[gone].unlink()

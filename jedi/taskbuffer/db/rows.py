@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import starmap
 from typing import Any, TypeVar
 
@@ -32,7 +33,8 @@ def dict_of(key: type[Key], value: type[Value], result: Result[Any]) -> dict[Key
     if len(result.keys()) != 2:
         columns = ", ".join(result.keys())
         raise TypeError(f"{key.__name__} and {value.__name__} do not fit the columns {columns}.")
-    return dict(result.tuples())
+    rows: Iterable[Any] = result.all()
+    return dict(rows)
 
 
 def _check(kind: type[Any], result: Result[Any]) -> None:

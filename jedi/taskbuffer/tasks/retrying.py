@@ -32,7 +32,7 @@ WHERE t.jeditaskid = ANY(CAST(:ids AS bigint[]))
 
 def spent(tx: Connection, task_ids: Sequence[int]) -> dict[int, Spent]:
     """Return the costs of tasks."""
-    rows = [dict(row._mapping) for row in tx.execute(_SPENT, {"ids": list(task_ids)})]
+    rows = map(dict, tx.execute(_SPENT, {"ids": list(task_ids)}).mappings())
     return {row.pop("jeditaskid"): Spent(**row) for row in rows}
 
 
