@@ -333,7 +333,7 @@ def test_memory_beyond_the_limit_is_a_question_in_the_current_preset() -> None:
     found = judged(large, task=replace(MANAGED, ram_count=2000), knobs=CURRENT)
     assert (found.target, found.code) == ("exhausted", "scouts_too_large")
     assert found.reason.startswith(
-        "Scout jobs needed 4400 MB a core, the task says 2000 MB (limit 4000 MB)."
+        "Scout jobs needed 4400 MB a core, the task asks for 2000 MB (limit 4000 MB)."
     )
     assert judged(large, task=replace(MANAGED, ram_count=2000)).target == "scouted"
     said = replace(MANAGED, ram_count=4000)

@@ -77,7 +77,7 @@ def test_a_task_that_an_agent_can_not_cope_with_says_so(
     [row] = rows(world, "SELECT errordialog FROM jedi_tasks WHERE jeditaskid = :t", t=task)
     for word in ("SELECT", "sqlalche", "42", str(driver)):
         assert word not in row.errordialog
-    told = "nobody thought of" if kind == "thought" else "(DivisionByZero): the agent's log tells"
+    told = "nobody thought of" if kind == "thought" else "(DivisionByZero): the agent's log has"
     assert told in row.errordialog
 
 
