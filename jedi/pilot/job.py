@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import metadata, payload, sandbox, stage
+from . import event_pieces, metadata, payload, sandbox, stage
 from .base import STALE, PayloadFailure, Stop, crash_point, utc
+from .event_consumer import ConsumerPlaces, EventConsumer
+from .event_lines import ENVIRONMENT
 from .heartbeat import HeartbeatThread, ReportFields
 from .procs import PayloadAccount
 from .wire import ServiceRefusal, ServiceUnreachable, Wire, verdict
@@ -116,6 +118,8 @@ class PilotJob:
             self._unpack_sandbox(sha256, run)
         user = self._node.user
         self._measures["input_bytes"] = stage.stage_in(self._order["inputs"], run, user, check)
+        if pieces := self._order.get("pieces"):
+            self._measures["input_bytes"] += event_pieces.stage_pieces(pieces, run, user, check)
         crash_point("stage_in")
         self._write_texts(run)
         if user:
@@ -166,6 +170,9 @@ class PilotJob:
             "CORECOUNT": "cores",
         }
         job = {variable: str(order[key]) for variable, key in names.items()}
+        consumer = self._consumer(run)
+        if consumer:
+            job.update(ENVIRONMENT)
         spec = {
             "command": order["command"],
             "cwd": str(run),
@@ -175,14 +182,30 @@ class PilotJob:
             "attempt": str(self._attempt),
             "share": list(self._node.share),
         }
+        wrong: PayloadFailure | None = None
         try:
-            ended = payload.run(spec, self._node.stop, self._hear)
+            ended = payload.run(spec, self._node.stop, self._hear, consumer)
         finally:
             self._ended_at = utc()
+            if consumer:
+                wrong = consumer.close()
         self._exit_code = ended.exit_code
         self._note(f"payload ended, exit code {ended.exit_code}")
-        if ended.failure:
-            raise ended.failure
+        if failure := ended.failure or wrong:
+            raise failure
+
+    def _consumer(self, run: Path) -> EventConsumer | None:
+        """The channel for events of a job that gets them while it runs, at work."""
+        events = self._order.get("events")
+        if not events:
+            return None
+        places = ConsumerPlaces(run, self._attempt / "events", self._staging, Path(events["store"]))
+        node = self._node
+        consumer = EventConsumer(
+            events, self._key, node.wire, node.stop, places, node.user, self._note
+        )
+        consumer.start()
+        return consumer
 
     def _hear(self, line: payload.PayloadMessage) -> None:
         if self._started_at is None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from .base import GO, HOLD, PayloadFailure, Stop, last_lines
+from .event_consumer import EventConsumer
 from .procs import Children, PayloadAccount
 
 _SILENCE_S = 120.0  # a monitor says something each second, and needs at most a minute to end
@@ -71,15 +72,25 @@ def _lets_in(user: PayloadAccount, info: os.stat_result) -> bool:
     return bool(info.st_mode >> shift & 1)
 
 
-def run(spec: Mapping[str, Any], stop: Stop, hear: Callable[[PayloadMessage], None]) -> Ended:
+def run(
+    spec: Mapping[str, Any],
+    stop: Stop,
+    hear: Callable[[PayloadMessage], None],
+    consumer: EventConsumer | None = None,
+) -> Ended:
     """Run {command, cwd, env, user: [uid, gid, name]|null, limits, attempt, share} to its end.
 
-    `hear` gets every line of the monitor; the first one says that the payload runs. When this
-    returns or raises, no descendant of the payload is alive. Raises Failure if it was stopped.
+    `hear` gets every line of the monitor; the first one says that the payload runs. `consumer`
+    serves the payload with ranges of events. When this returns or raises, no descendant of the
+    payload is alive. Raises Failure if it was stopped.
     """
     stop.check()
     log = Path(spec["attempt"]) / "pilot.log"
-    monitor = _start(log)
+    events = tuple(consumer.payload_fds) if consumer else ()
+    monitor = _start(log, events)
+    if consumer:
+        consumer.given()
+        spec = {**spec, "events": events}
     end: PayloadMessage | None = None
     try:
         with contextlib.suppress(BrokenPipeError):  # it is dead: its missing end says so below
@@ -99,7 +110,7 @@ def run(spec: Mapping[str, Any], stop: Stop, hear: Callable[[PayloadMessage], No
     return Ended(end["exit_code"], end["failure"] and PayloadFailure(*end["failure"]))
 
 
-def _start(log: Path) -> subprocess.Popen[bytes]:
+def _start(log: Path, events: tuple[int, ...]) -> subprocess.Popen[bytes]:
     kept = ("LD_LIBRARY_PATH",)  # some Pythons do not start without; nothing else, no token
     with log.open("ab") as stderr:
         return subprocess.Popen(
@@ -108,6 +119,7 @@ def _start(log: Path) -> subprocess.Popen[bytes]:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr,
+            pass_fds=events,
             env={name: os.environ[name] for name in kept if name in os.environ},
             start_new_session=True,
         )

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import functools
 import json
 import math
@@ -36,6 +37,7 @@ from typing import Any
 from . import procs
 from .base import GO, HOLD, PayloadFailure, last_lines
 from .disk import DISK_FULL, SharedDisk
+from .event_lines import READ_FD, WRITE_FD
 from .private_directories import PrivateDirectories, SharedDirectories
 from .stage import remove_tree
 from .verdict import breach, judge
@@ -48,6 +50,7 @@ _WALK_SLICE_S = 0.1
 _LAST_WALK_S = 5.0
 _LAST_OUTPUT_S = 5.0
 _LIFELINE = 0  # standard input
+_EVENTS = (READ_FD, WRITE_FD)
 _MIB = 1 << 20
 
 
@@ -142,6 +145,7 @@ class PayloadMonitor:
         self._cwd: str = spec["cwd"]
         self._env: dict[str, str] = spec["env"]
         self._user = procs.PayloadAccount(*spec["user"]) if spec["user"] else None
+        self._events = _EVENTS if spec.get("events") else ()
         self._limits: dict[str, int] = {name: n for name, n in spec["limits"].items() if n}
         self._attempt = Path(spec["attempt"])
         own = self._attempt / "own"
@@ -168,6 +172,8 @@ class PayloadMonitor:
         self._part()
         self._disk = SharedDisk(self._attempt, self._limits, self._meter.step(_LAST_WALK_S))
         shell = self._start()
+        for fd in self._events:  # else the pilot would never see the payload's end of them
+            os.close(fd)
         children = procs.Children(shell.pid)
         self._listen(shell)
         self._tell()
@@ -205,6 +211,7 @@ class PayloadMonitor:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
+            pass_fds=self._events,
             preexec_fn=self._child_setup(),  # noqa: PLW1509 - this process has one thread
         )
 
@@ -395,4 +402,18 @@ def main() -> None:
     os.umask(0o077)  # the payload's own is another one
     signal.pthread_sigmask(signal.SIG_SETMASK, [])  # the pilot blocks what its threads wait for
     procs.become_subreaper()
-    PayloadMonitor(json.loads(sys.stdin.buffer.readline())).run()
+    spec = json.loads(sys.stdin.buffer.readline())
+    if spec.get("events"):
+        _renumber(spec["events"])
+    PayloadMonitor(spec).run()
+
+
+def _renumber(given: list[int]) -> None:
+    """Give the payload's descriptors for events the numbers that it knows, before anything else is
+    opened."""
+    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, max(_EVENTS) + 1) for fd in given]
+    for fd in given:
+        os.close(fd)
+    for place, fd in enumerate(high):
+        os.dup2(fd, _EVENTS[place], inheritable=False)
+        os.close(fd)

@@ -21,7 +21,7 @@ _CHUNK = 1 << 20
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # what a failed stage-in says of the input, the worst first
-_BAD_INPUT = {"stagein_missing": "missing", "stagein_size": "broken", "stagein_checksum": "broken"}
+BAD_INPUT = {"stagein_missing": "missing", "stagein_size": "broken", "stagein_checksum": "broken"}
 _READ_ONLY = 0o444  # a payload that writes over an input fails, instead of losing it
 _NOT_A_FILE = (errno.ELOOP, errno.ENXIO)  # what open says of a symlink, a socket
 
@@ -58,13 +58,13 @@ def stage_in(
         try:
             total += _stage_one(item, target, user, check)
         except PayloadFailure as failure:
-            if failure.code not in _BAD_INPUT:
+            if failure.code not in BAD_INPUT:
                 raise
             wrong.append((item["lfn"], failure))
     if wrong:
-        bad = {lfn: _BAD_INPUT[failure.code] for lfn, failure in wrong}
+        bad = {lfn: BAD_INPUT[failure.code] for lfn, failure in wrong}
         said = " ".join(failure.sentence for _, failure in wrong)
-        raise PayloadFailure(min((f.code for _, f in wrong), key=list(_BAD_INPUT).index), said, bad)
+        raise PayloadFailure(min((f.code for _, f in wrong), key=list(BAD_INPUT).index), said, bad)
     return total
 
 

@@ -44,7 +44,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         content = self.rfile.read(int(self.headers["Content-Length"]))
         verb = self.path.rpartition("/")[2]
-        MESSAGES[verb].model_validate_json(content)  # else the pilot gets no answer
+        if verb in MESSAGES:
+            MESSAGES[verb].model_validate_json(content)  # else the pilot gets no answer
         body = json.loads(content)
         status, answer = self.server.heard(verb, body, self.headers["Authorization"])
         self._send(status, json.dumps(answer).encode())
@@ -79,6 +80,8 @@ class Service(socketserver.ThreadingMixIn, socketserver.BaseServer):
         self.held: set[int] = set()
         self.refuse: Callable[[str, dict[str, Any]], int | None] = lambda verb, body: None
         self.sandboxes: dict[str, bytes] = {}
+        self.ranges: list[dict[str, Any]] = []  # of events, ready
+        self.ranges_status = "ok"
         self._changed = threading.Condition()
         self._answered: dict[str, list[dict[str, Any]]] = {}
         threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
@@ -121,6 +124,16 @@ class Service(socketserver.ThreadingMixIn, socketserver.BaseServer):
     def _log(self, body: dict[str, Any]) -> object:
         return {"results": [{"pandaid": e["pandaid"]} for e in body["entries"]]}
 
+    def _event_ranges(self, body: dict[str, Any]) -> object:
+        [ask] = body["asks"]
+        given = self._answered.setdefault(body["request_id"], self.ranges[: ask["n"]])
+        self.ranges = [one for one in self.ranges if one not in given]
+        answer = {"panda_id": ask["panda_id"], "status": self.ranges_status}
+        return {"answers": [{**answer, "ranges": given, "last": not self.ranges}]}
+
+    def _event_reports(self, body: dict[str, Any]) -> object:
+        return {"answers": []}
+
     def wait_for(self, verb: str, what: Callable[[dict[str, Any]], bool] = bool) -> dict[str, Any]:
         """The first call of a verb for which `what` holds, when it has come."""
 
@@ -135,6 +148,10 @@ class Service(socketserver.ThreadingMixIn, socketserver.BaseServer):
     def reports(self) -> list[dict[str, Any]]:
         with self._changed:
             return [r for verb, body in self.calls if verb == "report" for r in body["reports"]]
+
+    def event_reports(self) -> list[dict[str, Any]]:
+        with self._changed:
+            return [r for verb, b in self.calls if verb == "event_reports" for r in b["reports"]]
 
 
 class UnixService(Service, socketserver.UnixStreamServer):

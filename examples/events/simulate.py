@@ -1,0 +1,35 @@
+"""A payload in Python that gets ranges of events while it runs (docs/payload-events.md)."""
+
+import json
+import os
+import random
+
+requests = os.fdopen(int(os.environ["JEDI_EVENTS_OUT"]), "w")
+answers = os.fdopen(int(os.environ["JEDI_EVENTS_IN"]))
+
+
+def ask(request):
+    """Write a request; the pilot's answer."""
+    print(json.dumps(request), file=requests, flush=True)
+    return json.loads(answers.readline())
+
+
+def simulate(number, seed):
+    """An event: its number, its particles, and the sum of their energies."""
+    dice = random.Random(seed)
+    energies = [dice.expovariate(1 / 20) for _ in range(dice.randint(1, 5))]
+    return f"{number} {len(energies)} {sum(energies):.3f}\n"
+
+
+while ranges := ask({"get": 4})["ranges"]:
+    for one in ranges:
+        with open(one["lfn"]) as seeds:
+            lines = seeds.readlines()[one["start"] - 1 : one["end"]]
+        output = f"events.{one['lfn']}.{one['start']}.txt"
+        try:
+            with open(output, "w") as file:
+                file.writelines(simulate(*line.split()) for line in lines)
+        except ValueError as error:
+            ask({"failed": one["id"], "why": str(error)})
+        else:
+            ask({"finished": one["id"], "outputs": [output]})
