@@ -3,6 +3,7 @@
 import json
 import os
 import random
+from pathlib import Path
 
 requests = os.fdopen(int(os.environ["JEDI_EVENTS_OUT"]), "w")
 answers = os.fdopen(int(os.environ["JEDI_EVENTS_IN"]))
@@ -23,12 +24,10 @@ def simulate(number, seed):
 
 while ranges := ask({"get": 4})["ranges"]:
     for one in ranges:
-        with open(one["lfn"]) as seeds:
-            lines = seeds.readlines()[one["start"] - 1 : one["end"]]
+        seeds = Path(one["lfn"]).read_text().splitlines()[one["start"] - 1 : one["end"]]
         output = f"events.{one['lfn']}.{one['start']}.txt"
         try:
-            with open(output, "w") as file:
-                file.writelines(simulate(*line.split()) for line in lines)
+            Path(output).write_text("".join(simulate(*line.split()) for line in seeds))
         except ValueError as error:
             ask({"failed": one["id"], "why": str(error)})
         else:

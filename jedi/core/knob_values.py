@@ -259,8 +259,11 @@ class PilotKnobs:
     max_processes: int
     min_free_mb: int
     min_free_percent: int
+    n_ranges: int
     poll_s: float
     share: str
+    zip_ranges: int
+    zip_s: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -334,6 +334,12 @@ _DECLARED = [
           "the payload that wrote most ends; 0: no bound", least=0),
     _knob("pilot.min_free_percent", "%", 5, "this part of the disk instead, if it is less than "
           "pilot.min_free_mb", least=1, most=100),
+    _knob("pilot.n_ranges", "ranges", 8, "ranges of events that the pilot of a consumer asks for "
+          "at a time, if its payload does not ask for more", least=1, most=1000),
+    _knob("pilot.zip_ranges", "ranges", 100, "most ranges of events whose outputs a pilot puts "
+          "into one zip file", least=1),
+    _knob("pilot.zip_s", "s", 60.0, "longest time until a pilot stores and reports the outputs of "
+          "a finished range of events", 600.0, least=0.0),
     _knob("pilot.max_jobs", "jobs", 100, "most jobs of one pilot", least=1),
     _knob("submitter.batch", "sites", 1000, "most sites that the submitter serves in one claim",
           least=1),

@@ -138,6 +138,13 @@ class Directories(ABC):
         with suppress(FileNotFoundError):
             shutil.rmtree(self.staging_dir(endpoint, panda_id, lock_seq))
 
+    def pieces_where(self, endpoint: str, jedi_task_id: int, jobset_id: int | None) -> str:
+        return f"{self._storage(endpoint).pieces}/{jedi_task_id:d}/{jobset_id or 0:d}"
+
+    def drop_pieces(self, endpoint: str, jedi_task_id: int) -> None:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self._storage(endpoint).pieces / f"{jedi_task_id:d}")
+
     def publish(self, endpoint: str, files: Sequence[Staged]) -> None:
         storage = self._storage(endpoint)
         if files and not storage.staging.is_dir():  # its datasets seem missing, too

@@ -151,6 +151,13 @@ class DDM(Protocol):
     def staging_dir(self, endpoint: str, panda_id: int, lock_seq: int) -> Path:
         """The same, for who opens it."""
 
+    def pieces_where(self, endpoint: str, jedi_task_id: int, jobset_id: int | None) -> str:
+        """Return the directory of zip files with processed events of a job set (None: of several):
+        pilots put them there, and those of merge jobs read them."""
+
+    def drop_pieces(self, endpoint: str, jedi_task_id: int) -> None:
+        """Throw the zip files of a task away."""
+
     def publish(self, endpoint: str, files: Sequence[Staged]) -> None:
         """Move staged files into open datasets.
 

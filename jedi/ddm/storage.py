@@ -68,6 +68,11 @@ class Storage:
         """The directory of unpublished files: hidden, on the same file system."""
         return self.root / ".staging"
 
+    @cached_property
+    def pieces(self) -> Path:
+        """The directory of zip files with processed events, which belong to no dataset."""
+        return self.root / ".eventservice"
+
     def datasets(self) -> Iterator[str]:
         """The names of all datasets that have a directory here."""
         for scope in _directories(self.root):

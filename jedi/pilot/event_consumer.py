@@ -197,7 +197,8 @@ class EventConsumer(threading.Thread):
     def _publish(self) -> None:
         found = self._collector.take()
         self._n_zips += 1
-        name = f"{self._attempt['panda_id']}.{self._attempt['lock_seq']}.{self._n_zips:06}.zip"
+        numbers = (self._order["jobset_id"] or 0, *self._attempt.values())
+        name = f"{'.'.join(map(str, numbers))}.{self._n_zips:06}.zip"
         places = self._places
         made = event_zips.publish(found, name, places.staging, places.store, self._user)
         self._outbox.append({"zips": [{**made, "endpoint": self._order["endpoint"]}]})
@@ -230,8 +231,11 @@ class EventConsumer(threading.Thread):
                 said = f"The service refused the report on events: {refusal}."
                 raise PayloadFailure("pilot_error", said) from refusal
             self._outbox.popleft()
-            for one in _refused(answer):
-                self._note(f"the service refused: {one}")
+            [said] = answer["answers"]
+            for one in said["refused"]:
+                self._note(f"the service refused range {one['id']}: {one['sentence']}")
+            if said["status"] == STALE:
+                raise _ended(STALE)
 
 
 def _failed(request: RangeFailed) -> dict[str, Any]:
@@ -249,8 +253,3 @@ def _ended(status: str) -> PayloadFailure:
     if status == STALE:
         return PayloadFailure(STALE, "The service has given this job to another.")
     return PayloadFailure(_KILLED, "The service ordered the job to end.")
-
-
-def _refused(answer: ServiceAnswer) -> list[str]:
-    """The entries of a report that the service did not accept, for the log."""
-    return [str(one)[:300] for one in answer.get("answers", ()) if "ok" not in str(one)]

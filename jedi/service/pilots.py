@@ -14,6 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from jedi.core.errors import Forbidden, JediError, NotFound, Refused
 from jedi.core.knobs import Knobs
 from jedi.ddm.interface import DDM
+from jedi.service import event_orders
 from jedi.spec.jobs.attempt import HeldJob, JobFile
 from jedi.spec.jobs.wire import AcquireRequest, Beat, LogEntry, Report
 from jedi.taskbuffer.db.engine import at_once
@@ -158,7 +159,7 @@ def _order(job: HeldJob, ddm: DDM, knobs: Knobs) -> Answer:
         "site": job.site,
         "cores": job.cores,
         "command": job.command,
-        "texts": job.texts or {},
+        "texts": event_orders.payload_texts(job),
         "sandbox": job.sandbox,
         "inputs": [_input(file, ddm) for file in job.files if _is_read(file)],
         "outputs": [
@@ -176,6 +177,7 @@ def _order(job: HeldJob, ddm: DDM, knobs: Knobs) -> Answer:
             "min_free_mb": knobs.pilot.min_free_mb,
             "min_free_percent": knobs.pilot.min_free_percent,
         },
+        **event_orders.parts(job, ddm, knobs),
     }
 
 

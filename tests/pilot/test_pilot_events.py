@@ -51,7 +51,7 @@ def ranges(n: int, size: int = 5, lfn: str = "seeds.txt", file: int = 1) -> list
 def events(world: World, **changes: Any) -> dict[str, Any]:
     """The part of a job description that makes it a consumer of events."""
     return {"jobset_id": 9, "mode": "es", "n_ranges": 8, "endpoint": "DISK",
-            "store": str(world.storage / "eventservice" / "5" / "9"),
+            "store": str(world.storage / ".eventservice" / "5" / "9"),
             "zip_ranges": 100, "zip_s": 60.0, **changes}  # fmt: skip
 
 
@@ -64,7 +64,7 @@ def consume(world: World, code: str, **changes: Any) -> dict[str, Any]:
 def published(world: World) -> dict[str, dict[str, bytes]]:
     """The outputs in each zip at the storage, by zip and member."""
     found = {}
-    for path in sorted((world.storage / "eventservice" / "5" / "9").iterdir()):
+    for path in sorted((world.storage / ".eventservice" / "5" / "9").iterdir()):
         with zipfile.ZipFile(path) as archive:
             assert archive.testzip() is None
             found[path.name] = {
@@ -104,7 +104,7 @@ def test_a_payload_asks_until_there_are_no_more(world: World) -> None:
     assert outputs == {f"{one['id']}/out.txt": f"made {one['start']}".encode() for one in given}
     [report] = world.service.event_reports()
     [piece] = report["zips"]
-    content = (world.storage / "eventservice" / "5" / "9" / name).read_bytes()
+    content = (world.storage / ".eventservice" / "5" / "9" / name).read_bytes()
     assert (piece["lfn"], piece["endpoint"], piece["n_events"]) == (name, "DISK", 100)
     assert (piece["fsize"], piece["adler32"]) == (len(content), f"{zlib.adler32(content):08x}")
     assert reported(world) == {one["id"]: "finished" for one in given}
@@ -287,7 +287,7 @@ def test_a_consumer_that_is_not_wanted(world: World, status: str, said: str | No
     assert world.start().wait(DEADLINE_S) == 0
     last = world.service.reports()[-1]["status"]
     assert last == (said or "running")
-    assert not (world.storage / "eventservice").exists()
+    assert not (world.storage / ".eventservice").exists()
 
 
 def test_ordinary_payloads_have_no_such_descriptors(world: World) -> None:

@@ -132,7 +132,8 @@ class Service(socketserver.ThreadingMixIn, socketserver.BaseServer):
         return {"answers": [{**answer, "ranges": given, "last": not self.ranges}]}
 
     def _event_reports(self, body: dict[str, Any]) -> object:
-        return {"answers": []}
+        answer = {"status": "ok", "accepted": 0, "refused": []}
+        return {"answers": [{"panda_id": r["panda_id"], **answer} for r in body["reports"]]}
 
     def wait_for(self, verb: str, what: Callable[[dict[str, Any]], bool] = bool) -> dict[str, Any]:
         """The first call of a verb for which `what` holds, when it has come."""

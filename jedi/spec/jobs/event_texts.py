@@ -1,0 +1,15 @@
+"""Texts of jobs of the event service that are for their pilots, not for their payloads.
+
+They are among the texts of jedi_job_params, so that the statement that hands out jobs has no column
+of the event service.
+"""
+
+from __future__ import annotations
+
+EVENTS = "jedi:events"
+"""Of a consumer, JSON: its job set (null: any of the task) as jobset_id, its mode, and clone,
+runonce or storeonce."""
+
+PIECES = "jedi:pieces"
+"""Of a job that merges pieces, JSON: a list of zip files {endpoint, lfn, fsize, adler32} with their
+`members`, the ids of ranges."""
