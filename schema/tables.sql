@@ -152,6 +152,7 @@ CREATE TABLE jedi_consumers (
     kind text NOT NULL,          -- consumer, clone, co_jumbo, jumbo or fine
     number integer NOT NULL,     -- its number within the job set, from 1 on
     settled_at timestamptz,      -- when the effects of its end on ranges were booked
+    request_id text,             -- its last ask for ranges that was answered
     CONSTRAINT jedi_consumers_pk PRIMARY KEY (pandaid)
 );
 CREATE INDEX jedi_consumers_jeditaskid_ix ON jedi_consumers (jeditaskid);

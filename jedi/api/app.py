@@ -17,6 +17,7 @@ from fastapi.responses import JSONResponse, Response
 from jedi.agent.base import World
 from jedi.api.authentication import Caller, PilotAuthentication
 from jedi.api.errors import handle_errors
+from jedi.api.event_routes import add_event_routes
 from jedi.api.health import readiness
 from jedi.api.identity import CallerAuthentication
 from jedi.api.knobs import CurrentKnobs
@@ -29,6 +30,7 @@ from jedi.core.knob_values import OidcKnobs
 from jedi.ddm.interface import DDM
 from jedi.service import oidc, pilots
 from jedi.service.pilots import Answer
+from jedi.spec.jobs.event_wire import ConsumerReports, RangeAsks
 from jedi.spec.jobs.wire import AcquireRequest, Beats, LogEntries, Reports
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.jobs.first_waiting import FirstWaiting
@@ -84,9 +86,11 @@ def create_app(world: World, connections: Callable[[], int] = lambda: 0) -> Fast
     authentication = CallerAuthentication(world.engine, provider, world.log)
     metrics = Metrics(world.engine, connections)
     _itself(app, world, metrics, knobs, authentication)
-    _pilots(app, world, PilotAuthentication(world.engine), fresh)
+    door = PilotAuthentication(world.engine)
+    _pilots(app, world, door, fresh)
+    add_event_routes(app, world, door)
     add_operations(app, world, authentication, knobs)
-    describe(app, (AcquireRequest, Reports, Beats, LogEntries))
+    describe(app, (AcquireRequest, Reports, Beats, LogEntries, RangeAsks, ConsumerReports))
     handle_errors(app, world.log)
     app.add_middleware(Observation, metrics=metrics, knobs=knobs, log=world.log)
     return app

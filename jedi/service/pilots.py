@@ -52,7 +52,7 @@ def acquire(
     data management as configured now, for endpoints newer than `ddm`; `first_waiting` is the
     process's cache of sites.
     """
-    site = _site(who)
+    site = pilot_site(who)
     if request.site != site:
         raise Forbidden(
             f"This token is for {site}, not for {request.site}.",
@@ -77,7 +77,7 @@ def acquire(
 def report(tx: Connection, who: Identity, reports: Sequence[Report]) -> Answer:
     """Record the ends of jobs. The pilot discards the work of a `stale` attempt. `stands` is the
     end that counts for the others: the first reported one."""
-    answer = dispatch.accept_reports(tx, _site(who), reports)
+    answer = dispatch.accept_reports(tx, pilot_site(who), reports)
     results = _results(reports, [stands is not None for stands in answer])
     for result, stands in zip(results["results"], answer, strict=True):
         result["stands"] = stands
@@ -86,7 +86,7 @@ def report(tx: Connection, who: Identity, reports: Sequence[Report]) -> Answer:
 
 def heartbeat(tx: Connection, who: Identity, beats: Sequence[Beat]) -> Answer:
     """Record that jobs are alive. Return the jobs to kill, with reasons, and the jobs to hold."""
-    answers = dispatch.beat(tx, _site(who), beats)
+    answers = dispatch.beat(tx, pilot_site(who), beats)
     return {
         "commands": [
             {"pandaid": beat.pandaid, "command": command, "why": why}
@@ -97,19 +97,19 @@ def heartbeat(tx: Connection, who: Identity, beats: Sequence[Beat]) -> Answer:
 
 def log(tx: Connection, who: Identity, entries: Sequence[LogEntry]) -> Answer:
     """Record the last output of payloads."""
-    return _results(entries, dispatch.store_tails(tx, _site(who), entries))
+    return _results(entries, dispatch.store_tails(tx, pilot_site(who), entries))
 
 
 def sandbox(tx: Connection, who: Identity, sha256: str) -> bytes:
     """Return a task's input sandbox, a tar.gz."""
-    _site(who)
+    pilot_site(who)
     data = dispatch.sandbox(tx, sha256)
     if data is None:
         raise NotFound(f"There is no sandbox {sha256}.", code="sandbox_missing", sha256=sha256)
     return data
 
 
-def _site(who: Identity) -> str:
+def pilot_site(who: Identity) -> str:
     if who.kind != "pilot" or who.site is None:
         raise Forbidden("This token does not belong to a pilot.", code="not_a_pilot")
     return who.site

@@ -36,6 +36,10 @@ _GEN = "generation.write_jobs"
 _END = "job_ends.end_jobs"
 _SETS = "not yet written"
 _LATER = "not yet written"
+_DISPATCH = "dispatch.acquire_ranges"
+_REPORT = "reports.report_ranges"
+_TAKE = "reports.take_ranges"
+_ZIPS = "reports.store_zips"
 
 
 def _seed_columns() -> list[Column[Any]]:
@@ -43,26 +47,27 @@ def _seed_columns() -> list[Column[Any]]:
         key("jeditaskid:jedi_task_id", "the task", _GEN),
         key("datasetid:dataset_id", "the dataset of the file", _GEN),
         key("fileid:file_id", "the contents row", _GEN),
-        col("status", SmallInteger, "its status (code)", f"{_GEN} {_END}", nullable=False),
+        col("status", SmallInteger, "its status (code)",
+            f"{_GEN} {_END} {_DISPATCH} {_TAKE} {_REPORT}", nullable=False),
         key("pandaid:panda_id", "the job that processes the range; the job set until a consumer "
-            "gets it", _GEN),
+            "gets it", f"{_GEN} {_DISPATCH} {_TAKE}"),
         key("job_processid", "number of the range's first event, from 1 on; 0: a range of an "
             "ordinary job", _GEN),
         col("def_min_eventid", BigInteger, "first event of the range, counted from 0 in the file",
             _GEN),
         col("def_max_eventid", BigInteger, "last event of the range", _GEN),
-        col("processed_upto_eventid", BigInteger, "last event processed", _END),
+        col("processed_upto_eventid", BigInteger, "last event processed", f"{_END} {_REPORT}"),
         col("attemptnr:attempt_nr", SmallInteger, "attempts: those so far of an ordinary job's "
-            "range, those left of an event service's", _GEN, nullable=False),
+            "range, those left of an event service's", f"{_GEN} {_REPORT}", nullable=False),
         col("objstore_id", Integer, "number of the endpoint of its piece, as pilots of PanDA "
             "report it", _LATER),
         col("event_offset", BigInteger, "events before the first one of the file", _GEN),
-        col("is_jumbo", SmallInteger, "1 if a jumbo job processes it", _LATER),
+        col("is_jumbo", SmallInteger, "1 if a jumbo job processes it", f"{_DISPATCH} {_TAKE}"),
         col("ziprow_id", BigInteger, "the zip file (jedi_event_zips) with its piece; NULL: it is "
-            "not zipped", _LATER),
-        words("file_not_deleted", "Y if its piece can be deleted", _LATER),
-        col("error_code", Integer, "error of the range", _LATER),
-        col("path_convention", SmallInteger, "how the path of its piece is made", _LATER),
+            "not zipped", _REPORT),
+        words("file_not_deleted", "Y if its piece can be deleted", _REPORT),
+        col("error_code", Integer, "error of the range", _REPORT),
+        col("path_convention", SmallInteger, "how the path of its piece is made", _REPORT),
     ]  # fmt: skip
 
 
@@ -74,8 +79,8 @@ events = Table(
     col("jobsetid:jobset_id", BigInteger, "the job set of the range; NULL: an ordinary job's",
         _SETS),
     words("endpoint", "the endpoint of its piece; NULL: it is in a zip file, or not made",
-          _LATER),
-    words("error_diag", "error of the range in words", _LATER),
+          _REPORT),
+    words("error_diag", "error of the range in words", _REPORT),
     # An index on the status itself would make each change of it an update of all indexes.
     col("ready", Boolean, "a consumer may get it", "migration",
         server_default=Computed("status = 0 AND jobsetid IS NOT NULL", persisted=True)),
@@ -138,6 +143,7 @@ consumers = Table(
     words("kind", "consumer, clone, co_jumbo, jumbo or fine", _SETS, nullable=False),
     col("number", Integer, "its number within the job set, from 1 on", _SETS, nullable=False),
     stamp("settled_at", "when the effects of its end on ranges were booked", _LATER),
+    words("request_id", "its last ask for ranges that was answered", _DISPATCH),
     PrimaryKeyConstraint("panda_id"),
     Index("jedi_consumers_live_ix", "jobset_id", postgresql_where=text("settled_at IS NULL")),
     Index(None, "jedi_task_id"),
@@ -147,17 +153,17 @@ consumers = Table(
 event_zips = Table(
     "jedi_event_zips",
     metadata,
-    key("ziprow_id", "the zip file", _LATER, server_default=ziprow_id_seq.next_value()),
-    key("jeditaskid:jedi_task_id", "the task", _LATER),
-    col("jobsetid:jobset_id", BigInteger, "its job set; NULL: of several (jumbo)", _LATER),
-    key("pandaid:panda_id", "the consumer that made it", _LATER),
-    words("lfn", "its name", _LATER, nullable=False),
-    words("endpoint", "where it lies", _LATER, nullable=False),
-    col("fsize", BigInteger, "size in bytes", _LATER),
-    words("checksum", "adler32", _LATER),
-    count("n_events", "events in it, as reported", _LATER),
-    col("path_convention", SmallInteger, "how its path is made", _LATER),
-    stamp("creationtime:creation_time", "when it was reported", _LATER, now=True),
+    key("ziprow_id", "the zip file", _ZIPS, server_default=ziprow_id_seq.next_value()),
+    key("jeditaskid:jedi_task_id", "the task", _ZIPS),
+    col("jobsetid:jobset_id", BigInteger, "its job set; NULL: of several (jumbo)", _ZIPS),
+    key("pandaid:panda_id", "the consumer that made it", _ZIPS),
+    words("lfn", "its name", _ZIPS, nullable=False),
+    words("endpoint", "where it lies", _ZIPS, nullable=False),
+    col("fsize", BigInteger, "size in bytes", _ZIPS),
+    words("checksum", "adler32", _ZIPS),
+    count("n_events", "events in it, as reported", _ZIPS),
+    col("path_convention", SmallInteger, "how its path is made", _ZIPS),
+    stamp("creationtime:creation_time", "when it was reported", _ZIPS, now=True),
     PrimaryKeyConstraint("ziprow_id"),
     UniqueConstraint("panda_id", "lfn"),
     Index(None, "jobset_id"),

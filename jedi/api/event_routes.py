@@ -1,0 +1,45 @@
+"""The routes of consumers: ranges of events, and reports on them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+
+from jedi.agent.base import World
+from jedi.api.authentication import Caller, PilotAuthentication
+from jedi.api.openapi import ALWAYS, KNOWN, SENT, says
+from jedi.service import event_ranges
+from jedi.service.pilots import Answer
+from jedi.spec.jobs.event_wire import ConsumerReports, RangeAsks
+from jedi.taskbuffer.db.engine import at_once
+from jedi.taskbuffer.events.consumers import ConsumerMemory
+
+ASKS_MAX = 2**18
+REPORTS_MAX = 24 * 2**20
+"""Maximum bytes of reports: 100,000 ranges, each with its endpoint, have 15 MB."""
+
+
+def add_event_routes(app: FastAPI, world: World, door: PilotAuthentication) -> None:
+    """Add the routes of consumers."""
+    once, memory = partial(at_once, world.engine), ConsumerMemory()
+    sent = (*ALWAYS, *KNOWN, *SENT)
+
+    @app.post("/v1/pilot/event_ranges", name="pilot event_ranges", **says(*sent, body=RangeAsks))
+    async def ranges(request: Request) -> Response:
+        def give(caller: Caller, asked: RangeAsks) -> Answer:
+            with once() as tx:
+                return event_ranges.acquire(tx, caller.confirm(tx), asked, memory)
+
+        return await door.answer(request, RangeAsks, ASKS_MAX, give)
+
+    @app.post(
+        "/v1/pilot/event_reports", name="pilot event_reports", **says(*sent, body=ConsumerReports)
+    )
+    async def report(request: Request) -> Response:
+        def note(caller: Caller, said: ConsumerReports) -> Answer:
+            with world.engine.begin() as tx:
+                return event_ranges.report(tx, caller.confirm(tx), said.reports, memory)
+
+        return await door.answer(request, ConsumerReports, REPORTS_MAX, note)

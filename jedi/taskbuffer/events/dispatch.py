@@ -1,0 +1,245 @@
+"""Ranges of events for consumers that ask: ready → sent.
+
+A call locks the jobs of its consumers, so that none ends meanwhile, and the ranges that it hands
+out. It locks no task, no job set and no file, and waits for nobody's ranges.
+Source: docs/reference/event-service.md#dispatch.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple
+
+from sqlalchemy import Connection
+
+from jedi.core import states
+from jedi.spec.jobs.event_wire import RangeAsk
+from jedi.taskbuffer.db.engine import plain, value
+from jedi.taskbuffer.db.sql_lists import JOB_AT_SITE
+from jedi.taskbuffer.events.consumers import ConsumerMemory, KnownConsumer
+
+_CODE = states.EVENT_CODES
+_TOP = 2**62
+
+
+class GivenRange(NamedTuple):
+    """A range of a consumer: its file, its number and attempt, its first and last event."""
+
+    panda_id: int
+    file_id: int
+    process_id: int
+    attempt_nr: int
+    start: int | None
+    end: int | None
+
+
+class RangeFile(NamedTuple):
+    """The file of ranges."""
+
+    file_id: int
+    lfn: str
+    guid: str | None
+    scope: str | None
+
+
+class RangesGiven(NamedTuple):
+    """The answer to an ask. `last`: no other range is ready for the consumer."""
+
+    panda_id: int
+    jedi_task_id: int
+    status: Literal["ok", "stale", "killed"]
+    ranges: list[GivenRange]
+    last: bool
+
+
+LIVE_CONSUMERS = f"""
+LATERAL (SELECT j.pandaid, j.kill_code IS NOT NULL AS killed FROM jedi_jobs j
+  WHERE j.pandaid = a.pandaid AND j.lock_seq = a.lock_seq AND j.site = :site
+    AND j.status IN ({JOB_AT_SITE}) FOR NO KEY UPDATE) k
+"""
+"""SQL: the jobs of consumers `a`, in their order, that a pilot of the site has; they are locked, so
+that their ends, which look for their ranges, wait."""
+
+# The ready ranges of a pool in a ring: from its place on, then those before.
+_RING = """
+  SELECT e.ctid AS tid, s.turn, e.jobsetid, e.fileid, e.job_processid FROM jedi_events e
+  WHERE e.ready AND e.attemptnr > 0 AND e.jeditaskid = p.task
+    AND (e.jobsetid, e.fileid, e.job_processid) > (s.jobset, s.file, s.process)
+    AND (e.jobsetid, e.fileid, e.job_processid) <= (s.jobset2, s.file2, s.process2)
+  ORDER BY e.jobsetid, e.fileid, e.job_processid
+"""
+
+_RANGES = """
+json_agg(json_build_array(r.pandaid, r.fileid, r.job_processid, r.attemptnr, r.def_min_eventid,
+  r.def_max_eventid) ORDER BY r.jobsetid, r.fileid, r.job_processid)
+"""
+_FILES = """
+(SELECT json_agg(json_build_array(f.fileid, c.lfn, c.guid, c.scope))
+ FROM (SELECT DISTINCT fileid FROM {ranges}) f,
+   LATERAL (SELECT lfn, guid, scope FROM jedi_dataset_contents c WHERE c.fileid = f.fileid
+            OFFSET 0) c)
+"""
+
+# Rows of one xmin are those of one statement: a repeated request finds its ranges by that of the
+# consumer's row, which nothing else writes while its job is at the site.
+_HAND_OUT = plain(" ".join(f"""
+WITH a AS (
+  SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[]), CAST(:ns AS int[]),
+    CAST(:in_pools AS int[])) a(pandaid, lock_seq, n, pool) ORDER BY pandaid
+), j AS MATERIALIZED (
+  SELECT a.pandaid, a.n, a.pool, k.killed, c.again
+  FROM a, {LIVE_CONSUMERS},
+    LATERAL (SELECT (request_id = :request) IS TRUE AS again FROM jedi_consumers
+             WHERE pandaid = a.pandaid OFFSET 0) c
+), d AS (
+  SELECT pandaid, pool, sum(n) OVER (PARTITION BY pool ORDER BY pandaid) AS upto
+  FROM j WHERE NOT killed AND NOT again
+), p AS (
+  SELECT b.*, d.n FROM (SELECT pool, max(upto) AS n FROM d GROUP BY pool) d
+    JOIN unnest(CAST(:pools AS int[]), CAST(:tasks AS bigint[]), CAST(:lows AS bigint[]),
+      CAST(:highs AS bigint[]), CAST(:jobsets AS bigint[]), CAST(:files AS bigint[]),
+      CAST(:processes AS bigint[])) b(pool, task, low, high, jobset, file, process) USING (pool)
+), x AS MATERIALIZED (
+  SELECT p.pool, r.*, row_number() OVER (PARTITION BY p.pool
+    ORDER BY r.turn, r.jobsetid, r.fileid, r.job_processid) AS nr
+  FROM p, LATERAL (
+    SELECT q.* FROM (VALUES (1, p.jobset, p.file, p.process, p.high, {_TOP}, {_TOP}),
+        (2, p.low, 0, 0, p.jobset, p.file, p.process))
+        s(turn, jobset, file, process, jobset2, file2, process2),
+      LATERAL ({_RING} LIMIT p.n FOR UPDATE SKIP LOCKED) q
+    LIMIT p.n) r
+), g AS (
+  SELECT x.tid, o.pandaid FROM x, LATERAL (
+    SELECT pandaid FROM d WHERE d.pool = x.pool AND d.upto >= x.nr ORDER BY d.upto LIMIT 1) o
+), r AS (
+  UPDATE jedi_events e SET status = {_CODE["sent"]}, pandaid = g.pandaid,
+    is_jumbo = CASE WHEN :jumbo THEN 1 END
+  FROM g WHERE e.ctid = g.tid
+  RETURNING e.pandaid, e.jobsetid, e.fileid, e.job_processid, e.attemptnr, e.def_min_eventid,
+    e.def_max_eventid
+), noted AS (
+  UPDATE jedi_consumers c SET request_id = :request FROM d WHERE c.pandaid = d.pandaid
+), l AS (
+  SELECT p.*, x.turn, x.jobsetid, x.fileid, x.job_processid
+  FROM p LEFT JOIN LATERAL (
+    SELECT * FROM x WHERE x.pool = p.pool ORDER BY nr DESC LIMIT 1) x ON true
+), m AS (
+  SELECT p.pool, p.jobsetid, p.fileid, p.job_processid, EXISTS (
+    SELECT FROM (VALUES
+        (1, CASE p.turn WHEN 1 THEN p.jobsetid WHEN 2 THEN {_TOP} ELSE p.jobset END,
+         CASE p.turn WHEN 1 THEN p.fileid ELSE p.file END,
+         CASE p.turn WHEN 1 THEN p.job_processid ELSE p.process END, p.high, {_TOP}, {_TOP}),
+        (2, CASE p.turn WHEN 2 THEN p.jobsetid ELSE p.low END,
+         CASE p.turn WHEN 2 THEN p.fileid ELSE 0 END,
+         CASE p.turn WHEN 2 THEN p.job_processid ELSE 0 END, p.jobset, p.file, p.process))
+        s(turn, jobset, file, process, jobset2, file2, process2),
+      LATERAL ({_RING} LIMIT 1) q) AS more
+  FROM l p
+)
+SELECT json_build_array(
+  (SELECT json_agg(json_build_array(j.pandaid, j.killed, j.again, m.more))
+   FROM j LEFT JOIN m USING (pool)),
+  (SELECT {_RANGES} FROM r), {_FILES.format(ranges="r")},
+  (SELECT json_agg(json_build_array(pool, jobsetid, fileid, job_processid)) FROM m))
+""".split()))  # fmt: skip
+
+_AGAIN = plain(f"""
+WITH r AS (
+  SELECT e.* FROM jedi_consumers c JOIN jedi_events e USING (jeditaskid, pandaid)
+  WHERE c.pandaid = ANY(CAST(:ids AS bigint[])) AND e.status = {_CODE["sent"]} AND e.xmin = c.xmin
+)
+SELECT json_build_array((SELECT {_RANGES} FROM r), {_FILES.format(ranges="r")})
+""")
+
+
+def acquire_ranges(
+    tx: Connection, site: str, request_id: str, asks: Sequence[RangeAsk], memory: ConsumerMemory
+) -> tuple[list[RangesGiven], dict[int, RangeFile]]:
+    """Hand ready ranges to consumers of a site, up to as many as each asks; one answer an ask, and
+    the files of all ranges by their ids.
+
+    A consumer gets ranges of its job set, a jumbo job those of its task, in the order of files and
+    events, beginning behind the last ones. Those that came back ready are handed out after the
+    others. A repeated request gets the ranges that the first one got and that are not reported.
+    """
+    known = memory.consumers(tx, (ask.panda_id for ask in asks))
+    found = _Found()
+    for jumbo in (False, True):  # a task's pool has the ranges of its job sets, too
+        some = [ask for ask in asks if ask.panda_id in known
+                and (known[ask.panda_id].jobset_id is None) is jumbo]  # fmt: skip
+        if some:
+            _hand_out(tx, site, request_id, some, known, memory, found, jumbo)
+    if found.again:
+        found.add(*value(tx, _AGAIN, {"ids": _array(found.again)}))
+    return [found.answer(ask, known.get(ask.panda_id)) for ask in asks], found.files
+
+
+class _Found:
+    """Answers of several statements."""
+
+    def __init__(self) -> None:
+        self.killed: dict[int, bool] = {}
+        self.more: dict[int, bool] = {}
+        self.again: list[int] = []
+        self.files: dict[int, RangeFile] = {}
+        self._ranges: dict[int, list[GivenRange]] = defaultdict(list)
+
+    def add(self, ranges: list[Any] | None, files: list[Any] | None) -> None:
+        for one in map(GivenRange._make, ranges or ()):
+            self._ranges[one.panda_id].append(one)
+        self.files.update((one[0], RangeFile._make(one)) for one in files or ())
+
+    def answer(self, ask: RangeAsk, consumer: KnownConsumer | None) -> RangesGiven:
+        panda_id = ask.panda_id
+        if consumer is None or panda_id not in self.killed:
+            return RangesGiven(panda_id, 0, "stale", [], True)
+        if self.killed[panda_id]:
+            return RangesGiven(panda_id, consumer.jedi_task_id, "killed", [], True)
+        ranges, last = self._ranges[panda_id], not self.more[panda_id]
+        return RangesGiven(panda_id, consumer.jedi_task_id, "ok", ranges, last)
+
+
+def _hand_out(
+    tx: Connection,
+    site: str,
+    request_id: str,
+    asks: Sequence[RangeAsk],
+    known: dict[int, KnownConsumer],
+    memory: ConsumerMemory,
+    found: _Found,
+    jumbo: bool,
+) -> None:
+    """Hand ranges to consumers whose pools have no range in common, but where they are the same."""
+    pools = list(dict.fromkeys(known[ask.panda_id].pool for ask in asks))
+    number = {pool: n for n, pool in enumerate(pools)}
+    places = [memory.place(pool) for pool in pools]
+    arrays = {
+        "ids": (ask.panda_id for ask in asks),
+        "seqs": (ask.lock_seq for ask in asks),
+        "ns": (ask.n for ask in asks),
+        "in_pools": (number[known[ask.panda_id].pool] for ask in asks),
+        "pools": range(len(pools)),
+        "tasks": (task for task, _ in pools),
+        "lows": (jobset for _, jobset in pools),
+        "highs": (jobset or _TOP for _, jobset in pools),
+        "jobsets": (place[0] for place in places),
+        "files": (place[1] for place in places),
+        "processes": (place[2] for place in places),
+    }
+    values = {name: _array(numbers) for name, numbers in arrays.items()}
+    given = {**values, "site": site, "request": request_id, "jumbo": jumbo}
+    asked, ranges, files, last = value(tx, _HAND_OUT, given)
+    found.add(ranges, files)
+    for panda_id, killed, again, more in asked or ():
+        found.killed[panda_id] = killed
+        found.more[panda_id] = again or bool(more)
+        if again and not killed:
+            found.again.append(panda_id)
+    for pool, jobset, file, process in last or ():
+        memory.note(pools[pool], None if jobset is None else (jobset, file, process))
+
+
+def _array(numbers: Iterable[int]) -> str:
+    """Numbers as PostgreSQL writes an array: lists take ten times as long."""
+    return f"{{{','.join(map(str, numbers))}}}"
