@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal, Protocol
 
-from jedi.core.errors import JediError, Refused
+from jedi.core.errors import JediError, NotFound, Refused
 
 OpenOrClosed = Literal["open", "closed"]
 
@@ -208,6 +208,15 @@ class DDM(Protocol):
 
     def space(self, endpoint: str) -> Space:
         """The free space of an endpoint."""
+
+
+def exists(ddm: DDM, name: str) -> bool:
+    """True if data management knows the dataset."""
+    try:
+        ddm.dataset(name)
+    except NotFound:
+        return False
+    return True
 
 
 def flatten(name: str, look_up: Callable[[str], DatasetInfo]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import subprocess
 import sysconfig
@@ -56,9 +55,3 @@ def estimate_pi(lines: Iterable[str]) -> float:
     """Four times the share of darts in the circle."""
     pairs = [tuple(map(int, line.split())) for line in lines]
     return 4 * sum(hits for hits, _ in pairs) / sum(thrown for _, thrown in pairs)
-
-
-def near_pi(value: float, thrown: int) -> bool:
-    """Within four standard deviations of what `thrown` darts give."""
-    share = math.pi / 4
-    return abs(value - math.pi) < 16 * math.sqrt(share * (1 - share) / thrown)

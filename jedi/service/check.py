@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from jedi.core.errors import NotFound
 from jedi.ddm.content import adler32
-from jedi.ddm.interface import DDM
+from jedi.ddm.interface import DDM, exists
 from jedi.taskbuffer.housekeeping import checks
 from jedi.taskbuffer.housekeeping.checks import SHOWN, Finding, FinishedOutput
 
@@ -24,17 +24,9 @@ def check(tx: Connection, ddm: DDM | None = None) -> list[Finding]:
 
 def _left(tx: Connection, ddm: DDM) -> Finding:
     names = checks.merged_datasets(tx)
-    bad: list[int | str] = [name for name in names if _there(ddm, name)]
+    bad: list[int | str] = [name for name in names if exists(ddm, name)]
     meaning = "storage holds no unmerged files of ended tasks"
     return Finding("merged_left", meaning, "dataset", len(names), len(bad), bad[:SHOWN])
-
-
-def _there(ddm: DDM, name: str) -> bool:
-    try:
-        ddm.dataset(name)
-    except NotFound:
-        return False
-    return True
 
 
 def _files(tx: Connection, ddm: DDM) -> Finding:

@@ -9,9 +9,9 @@ from typing import Any
 from jedi_client.sandbox import Sandbox
 from sqlalchemy import Connection
 
-from jedi.core.errors import BadInput, NotFound, Problem
+from jedi.core.errors import BadInput, Problem
 from jedi.core.suggest import suggest
-from jedi.ddm.interface import DDM
+from jedi.ddm.interface import DDM, exists
 from jedi.service import resubmission
 from jedi.service.resubmission import Earlier
 from jedi.service.sandbox import LocalFiles, packed
@@ -233,7 +233,8 @@ def _parent(tx: Connection, params: TaskParams, owner: str) -> tuple[int | None,
 def _inputs(tx: Connection, ddm: DDM, params: TaskParams) -> Iterator[Problem]:
     """Inputs exist, or another task makes them."""
     named = paths(params, InputItem)
-    unknown = {name: path for path, item in named for name in item.datasets if not _is(ddm, name)}
+    wanted = [(name, path) for path, item in named for name in item.datasets]
+    unknown = {name: path for name, path in wanted if not exists(ddm, name)}
     made = {row.dataset_name for row in datasets.producers(tx, unknown)}
     for name, path in unknown.items():
         if name not in made and not is_reported(name):
@@ -268,7 +269,7 @@ def _outputs(
     for name, path in wanted.items():
         remedy = f"Choose another name, or one with {TASK_ID} in it, such as {name}.{TASK_ID}"
         if name not in makers:
-            if _is(ddm, name):
+            if exists(ddm, name):
                 yield Problem(path, name, "exists in data management", remedy)
         elif not shares:
             yield Problem(path, name, f"is the output of task {makers[name]}", remedy)
@@ -286,7 +287,7 @@ def _lost(tx: Connection, ddm: DDM, params: TaskParams) -> Iterator[Problem]:
     known = recovery.ever_made(tx, name)
     same = params.recover_into != "new"
     again = recovery.made_again(tx, name) if same else {}
-    there = {file.lfn for file in ddm.list_files(name)} if same and _is(ddm, name) else ()
+    there = {file.lfn for file in ddm.list_files(name)} if same and exists(ddm, name) else ()
     for lfn in params.lost_files:
         remedy = "Leave it out, set recoverInto: new, or use: jedi-task recover"
         if lfn not in known:
@@ -296,11 +297,3 @@ def _lost(tx: Connection, ddm: DDM, params: TaskParams) -> Iterator[Problem]:
             yield Problem("lostFiles", lfn, f"still exists in {name}", remedy)
         elif lfn in again:
             yield Problem("lostFiles", lfn, f"task {again[lfn]} has made it again", remedy)
-
-
-def _is(ddm: DDM, name: str) -> bool:
-    try:
-        ddm.dataset(name)
-    except NotFound:
-        return False
-    return True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 from pydantic import ValidationError
@@ -20,28 +19,11 @@ from jedi.spec.tasks.problems import explain
 
 Format = Literal["yaml", "json"]
 MAX_CHARACTERS = 4_000_000
-_SUFFIXES: dict[str, Format] = {".yaml": "yaml", ".yml": "yaml", ".json": "json"}
 _BOM = "\ufeff"
 _BETWEEN = re.compile(r"[\s,]*(\]\s*\Z)?")
 """What lies between the items of a list in JSON, with its end."""
 
 DATASETS_FOR = "dsFor"
-
-
-def read_task_file(path: Path) -> tuple[str, Format]:
-    """The text of a task file, byte for byte, and its format by its suffix."""
-    known = ", ".join(_SUFFIXES)
-    if path.suffix.lower() not in _SUFFIXES:
-        rule = f"a task file ends in {known}"
-        raise BadInput([Problem(str(path), path.suffix, rule, "Rename the file")])
-    try:
-        return path.read_bytes().decode(), _SUFFIXES[path.suffix.lower()]
-    except OSError as error:
-        rule = f"the file can't be read: {error.strerror}"
-        raise BadInput([Problem(str(path), path.name, rule, "Correct the name")]) from error
-    except UnicodeDecodeError as error:
-        rule = "a task file must be in UTF-8"
-        raise BadInput([Problem(str(path), path.name, rule, "Convert it")]) from error
 
 
 def parse_text(text: str, format: str) -> Any:

@@ -51,7 +51,7 @@ def known(tx: Connection, dataset_ids: Sequence[int]) -> dict[int, KnownFiles]:
     because 100,000 rows cost three times as much."""
     rows = rows_of(DatasetLfns, tx.execute(_KNOWN, {"ids": list(dataset_ids)}))
     return {
-        row.dataset_id: KnownFiles(*map(_words, (row.lfns, row.gone, row.broken))) for row in rows
+        row.dataset_id: KnownFiles(*map(lfns_of, (row.lfns, row.gone, row.broken))) for row in rows
     }
 
 
@@ -75,7 +75,7 @@ def finished_in(
     ids, tasks = map(list, zip(*wanted, strict=True))
     values = {"ids": ids, "tasks": tasks, "types": list(types)}
     found = dict_of(int, str, tx.execute(_FINISHED_IN, values))
-    return {dataset_id: _words(lfns) for dataset_id, lfns in found.items()}
+    return {dataset_id: lfns_of(lfns) for dataset_id, lfns in found.items()}
 
 
 _PROCESSED = text(f"""
@@ -94,7 +94,8 @@ def processed(tx: Connection, task_id: int) -> dict[str, Counter[tuple[str, int]
     return found
 
 
-def _words(lines: str | None) -> frozenset[str]:
+def lfns_of(lines: str | None) -> frozenset[str]:
+    """The LFNs in a text with one a line."""
     return frozenset(lines.split("\n")) if lines else frozenset()
 
 

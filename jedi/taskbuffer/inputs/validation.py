@@ -10,6 +10,7 @@ from sqlalchemy import Connection, text
 
 from jedi.taskbuffer.db.rows import dict_of, rows_of
 from jedi.taskbuffer.db.sql_lists import MASTER_TYPES, OUTPUT_TYPES
+from jedi.taskbuffer.inputs.contents import lfns_of
 from jedi.taskbuffer.jobs.all_jobs import all_files, all_jobs
 
 DUPLICATES = "duplicates_found"
@@ -59,7 +60,7 @@ class DatasetProducts(NamedTuple):
 def products(tx: Connection, task_ids: Sequence[int]) -> dict[str, Products]:
     """Return the records of the output and log datasets of tasks, by name."""
     rows = rows_of(DatasetProducts, tx.execute(_PRODUCTS, {"ids": list(task_ids)}))
-    return {row.name: Products(_words(row.made), _words(row.bad)) for row in rows}
+    return {row.name: Products(lfns_of(row.made), lfns_of(row.bad)) for row in rows}
 
 
 _LOSE_LOGS = text("""
@@ -92,10 +93,6 @@ def lose_logs(tx: Connection, gone: Mapping[int, Collection[str]]) -> None:
     if pairs := [(dataset, lfn) for dataset in gone for lfn in sorted(gone[dataset])]:
         datasets, lfns = map(list, zip(*pairs, strict=True))
         tx.execute(_LOSE_LOGS, {"datasets": datasets, "lfns": lfns})
-
-
-def _words(lines: str | None) -> frozenset[str]:
-    return frozenset(lines.split("\n")) if lines else frozenset()
 
 
 # A job whose outputs were lost since does not count: another one made them anew.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, DateTime, MetaData, Text, text
+from sqlalchemy import BigInteger, Column, DateTime, Double, MetaData, Text, text
 from sqlalchemy.types import TypeEngine
 
 metadata = MetaData(
@@ -48,6 +48,11 @@ _ZERO = text("0")
 def count(name: str, meaning: str, by: str = "", kind: Kind = BigInteger) -> Column[Any]:
     """A mandatory number that starts at 0."""
     return col(name, kind, meaning, by, nullable=False, server_default=_ZERO)
+
+
+def number(name: str, meaning: str, by: str = "") -> Column[float]:
+    """A double precision number."""
+    return col(name, Double, meaning, by)
 
 
 def words(name: str, meaning: str, by: str = "", **options: Any) -> Column[Any]:

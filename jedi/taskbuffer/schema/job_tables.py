@@ -10,7 +10,6 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     Computed,
-    Double,
     Index,
     Integer,
     PrimaryKeyConstraint,
@@ -22,7 +21,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from jedi.core import states
 from jedi.taskbuffer.schema import pgi_views
-from jedi.taskbuffer.schema.columns import col, count, key, metadata, stamp, words
+from jedi.taskbuffer.schema.columns import col, count, key, metadata, number, stamp, words
 from jedi.taskbuffer.schema.document_tables import (
     one_of,
 )
@@ -34,10 +33,6 @@ _END = "job_ends.end_jobs"
 _HOLD = "job_ends.hold jobs.move_jobs one_job.hold one_job.hold_next one_job.release"
 _READY = f"{_GEN} {_MOVE} one_job.release"
 _TAKEN = "pilots.note_delegation"
-
-
-def _number(name: str, meaning: str, by: str = "") -> Column[float]:
-    return col(name, Double, meaning, by)
 
 
 def _job_columns() -> list[Column[Any]]:
@@ -105,8 +100,8 @@ def _seen_columns() -> list[Column[Any]]:
         words("error_source", "pilot, payload, jedi, user", _MOVE),
         words("error_code", "code that can be counted", f"{_REPORT} {_MOVE}"),
         words("error_diag", "sentence for people", f"{_REPORT} {_MOVE}"),
-        _number("cpu_s", "cpu seconds of all processes", _REPORT),
-        _number("wall_s", "wall seconds of the payload", _REPORT),
+        number("cpu_s", "cpu seconds of all processes", _REPORT),
+        number("wall_s", "wall seconds of the payload", _REPORT),
         col("max_rss_kb", BigInteger, "peak resident memory of all processes", _REPORT),
         col("max_pss_kb", BigInteger, "peak proportional memory of all processes", _REPORT),
         col("read_bytes", BigInteger, "read from storage", _REPORT),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from sqlalchemy import (
     BigInteger,
     Boolean,
-    Column,
     Double,
     Index,
     Integer,
@@ -16,15 +15,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
-from jedi.taskbuffer.schema.columns import col, metadata, stamp, words
+from jedi.taskbuffer.schema.columns import col, metadata, number, stamp, words
 from jedi.taskbuffer.schema.document_tables import (
     one_of,
 )
-
-
-def _number(name: str, meaning: str, by: str = "") -> Column[float]:
-    return col(name, Double, meaning, by)
-
 
 _SITES = "sites.put_sites"
 
@@ -78,8 +72,8 @@ sites = Table(
     words("wnconnectivity:wn_connectivity", "full, http or none, # IPv4 or IPv6", _SITES),
     words("jobseed:job_seed", "std, es, eshigh, all", _SITES, nullable=False,
           server_default="std"),
-    _number("max_io_intensity", "kB/s", _SITES),
-    _number("maxdiskio:max_disk_io", "kB/s per core", _SITES),
+    number("max_io_intensity", "kB/s", _SITES),
+    number("maxdiskio:max_disk_io", "kB/s per core", _SITES),
     col("catchall", JSONB, "further attributes", _SITES, nullable=False,
         server_default=text("'{}'")),
     stamp("laststart:last_start", "when a job last started", "dispatch.accept_reports"),
@@ -123,12 +117,12 @@ ddm_endpoints = Table(
           server_default="DATADISK"),
     words("path", "root directory, for file-system endpoints", _ENDPOINTS),
     col("is_tape", Boolean, "tape", _ENDPOINTS, nullable=False, server_default=text("false")),
-    _number("space_total", "GB", f"{_ENDPOINTS} sites.note_space"),
-    _number("space_free", "GB", f"{_ENDPOINTS} sites.note_space"),
-    _number("space_used", "GB", f"{_ENDPOINTS} sites.note_space"),
-    _number("space_expired", "GB", _ENDPOINTS),
-    _number("space_min_free", "GB", _ENDPOINTS),
-    _number("space_unavailable", "GB", _ENDPOINTS),
+    number("space_total", "GB", f"{_ENDPOINTS} sites.note_space"),
+    number("space_free", "GB", f"{_ENDPOINTS} sites.note_space"),
+    number("space_used", "GB", f"{_ENDPOINTS} sites.note_space"),
+    number("space_expired", "GB", _ENDPOINTS),
+    number("space_min_free", "GB", _ENDPOINTS),
+    number("space_unavailable", "GB", _ENDPOINTS),
     stamp("space_timestamp", "when space was measured", f"{_ENDPOINTS} sites.note_space"),
     col("detailed_status", JSONB, "read_lan, write_lan, read_wan, write_wan: ON, OFF, TEST",
         _ENDPOINTS, nullable=False, server_default=text("'{}'")),
@@ -167,7 +161,7 @@ network_matrix = Table(
     words("dst", "destination", _NETWORK, nullable=False),
     words("key", "closeness, production_queued, express_queued, mbps_1h, mbps_1d, mbps_1w",
           _NETWORK, nullable=False),
-    _number("value", "value; speeds in MB/s", _NETWORK),
+    number("value", "value; speeds in MB/s", _NETWORK),
     stamp("ts", "when it was measured", _NETWORK, now=True),
     PrimaryKeyConstraint("src", "dst", "key"),
     Index(None, "key", "dst"),
@@ -208,11 +202,11 @@ queue_shares = Table(
     metadata,
     col("queue_id", Integer, "the work queue", _SHARES, nullable=False, autoincrement=False),
     col("active", Boolean, "it has tasks or jobs", _SHARES, nullable=False),
-    _number("entitlement", "cores by its share alone; NULL: outside the shares", _SHARES),
-    _number("allocation", "cores that it may use now", _SHARES),
-    _number("usage", "cores of its jobs at sites", _SHARES),
-    _number("demand", "cores that it could use", _SHARES),
-    _number("ratio", "usage by allocation; NULL where nothing is allocated", _SHARES),
+    number("entitlement", "cores by its share alone; NULL: outside the shares", _SHARES),
+    number("allocation", "cores that it may use now", _SHARES),
+    number("usage", "cores of its jobs at sites", _SHARES),
+    number("demand", "cores that it could use", _SHARES),
+    number("ratio", "usage by allocation; NULL where nothing is allocated", _SHARES),
     col("place", Integer, "its place when jobs are dispatched", _SHARES, nullable=False),
     col("turn", Integer, "its place when jobs are made: that of its partition", _SHARES,
         nullable=False),

@@ -17,7 +17,7 @@ from jedi.spec.datasets.dataset import Attributes
 from jedi.spec.splitting.split_rules import SplitRules, render_split_rule
 from jedi.spec.tasks import unsupported
 from jedi.spec.tasks.params import InputItem, TaskParams
-from jedi.spec.tasks.text import parse_text, read_task_file, validate
+from jedi.spec.tasks.text import parse_text, validate
 
 EXAMPLES = sorted(Path(__file__).parents[3].joinpath("examples").glob("*.yaml"))
 
@@ -41,7 +41,7 @@ def only_problem(document: Any) -> Problem:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_are_good(path: Path) -> None:
-    params = validate(parse_text(*read_task_file(path)))
+    params = validate(parse_text(path.read_text(), path.suffix[1:]))
     assert all((path.parent / name).is_file() for name in params.sandbox)
 
 
@@ -308,18 +308,6 @@ def test_yaml_and_json_mean_the_same() -> None:
     document = task(nFilesPerJob=3)
     as_yaml = parse_text(yaml.safe_dump(document), "yaml")
     assert as_yaml == parse_text("\ufeff" + json.dumps(document), "json") == document
-
-
-def test_files_are_read_byte_for_byte(tmp_path: Path) -> None:
-    path = tmp_path / "t.yaml"
-    path.write_bytes("taskName: é\r\n".encode())
-    assert read_task_file(path) == ("taskName: é\r\n", "yaml")
-    for name, data in (("t.txt", b""), ("latin.yaml", b"\xe9")):
-        (tmp_path / name).write_bytes(data)
-        with pytest.raises(BadInput):
-            read_task_file(tmp_path / name)
-    with pytest.raises(BadInput, match="No such file"):
-        read_task_file(tmp_path / "missing.yaml")
 
 
 JSON = st.recursive(

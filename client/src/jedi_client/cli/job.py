@@ -24,12 +24,12 @@ from jedi_client.cli.common import (
 from jedi_client.cli.download import fetch, plan_copies
 from jedi_client.cli.job_log import follow_log
 from jedi_client.cli.task_commands import CommandComment
-from jedi_client.cli.task_common import job_ids, job_statuses
+from jedi_client.cli.task_common import file_part, job_ids, job_statuses
 from jedi_client.cli.task_results import KeepDays, show_printed
 from jedi_client.statuses import JOB_LIVE
 
 if TYPE_CHECKING:
-    from jedi_client.models import JobDetails, OneJob, UsedFile
+    from jedi_client.models import JobDetails, OneJob
     from jedi_client.operations import Client
 
 app = application(
@@ -95,20 +95,13 @@ def _show(found: JobDetails) -> None:
     }
     table(["what", "value"], [[k, v] for k, v in facts.items() if v is not None])
     if found.files:
-        rows = [[f.type, _part(f), f.size, f.endpoint, f.dataset] for f in found.files]
+        rows = [[f.type, file_part(f), f.size, f.endpoint, f.dataset] for f in found.files]
         table(["type", "file", "bytes", "endpoint", "dataset"], rows,
               spare=("endpoint",), short=("file", "dataset"))  # fmt: skip
     steps = [[s.time, s.status, s.agent, s.reason or s.reason_code] for s in found.steps]
     table(["since", "status", "agent", "reason"], steps)
     held = [[one.resource, one.allocated_at, one.released_at] for one in found.allocations]
     table(["allocated", "from", "to"], held)
-
-
-def _part(file: UsedFile) -> str:
-    """The file's name, with the range of events if it has one."""
-    if file.end_event is None:
-        return file.lfn
-    return f"{file.lfn}, {file.start_event}-{file.end_event}"
 
 
 @app.command("list")

@@ -44,14 +44,14 @@ from jedi_client.cli.task_commands import (
     resume,
     retry,
 )
-from jedi_client.cli.task_common import TaskArgument, job_ids, job_statuses, statuses
+from jedi_client.cli.task_common import TaskArgument, file_part, job_ids, job_statuses, statuses
 from jedi_client.cli.task_plan import plan
 from jedi_client.cli.task_why import list_by_turn, why
 from jedi_client.cli.upload import upload_all
 from jedi_client.terminal import harmless
 
 if TYPE_CHECKING:
-    from jedi_client.models import FailureCause, FileSummary, JobSummary, Submitted, TaskDetails
+    from jedi_client.models import FailureCause, JobSummary, Submitted, TaskDetails
 
 app = application(
     "Submit, show and command tasks; get their outputs.\n\n"
@@ -348,9 +348,10 @@ def files(
     with service() as jedi:
         found = jedi.task_files(task, type=kind, status=status, limit=_most(limit, as_json))
     rows = [
-        [_part(f), f.type, f.status, f.size, f.adler32, f.attempt_nr, f.failed_attempt, f.panda_id]
+        [file_part(f), f.type, f.status, f.size, f.adler32, f.attempt_nr, f.failed_attempt,
+         f.panda_id]
         for f in found
-    ]
+    ]  # fmt: skip
     headers = ["file", "type", "status", "bytes", "adler32", "attempt", "failures", "job"]
 
     def people() -> None:
@@ -358,13 +359,6 @@ def files(
         _tell_cut(found, limit)
 
     show(found, as_json, people)
-
-
-def _part(file: FileSummary) -> str:
-    """The file's name, with the range of events if it has one."""
-    if file.end_event is None:
-        return file.lfn
-    return f"{file.lfn}, {file.start_event}-{file.end_event}"
 
 
 def _most(limit: int | None, as_json: bool) -> int:

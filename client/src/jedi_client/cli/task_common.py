@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from jedi_client.cli.common import service
 from jedi_client.errors import JediError
 from jedi_client.statuses import JOB_STATUSES, TASK_STATUSES
+
+if TYPE_CHECKING:
+    from jedi_client.models import FileSummary, UsedFile
 
 NEWEST = 50
 """How many tasks completion offers."""
@@ -54,3 +57,10 @@ AnyTaskIds = Annotated[
     list[int] | None,
     typer.Argument(metavar="ID...", min=1, autocompletion=task_ids, help="Task ids."),
 ]
+
+
+def file_part(file: FileSummary | UsedFile) -> str:
+    """The name of a file, with the range of events if it has one."""
+    if file.end_event is None:
+        return file.lfn
+    return f"{file.lfn}, {file.start_event}-{file.end_event}"
