@@ -38,14 +38,14 @@ class GenericBroker:
         LITTLE_MEMORY, MUCH_MEMORY, PILOTS, PROCESSING, NOT_INCLUDED, EXCLUDED,
     )  # fmt: skip
     wants_data: ClassVar[bool] = False
-    """Where the input lies is looked up before."""
+    """True if the broker needs the places of the input."""
     wants_past: ClassVar[bool] = False
-    """How the task's jobs fared lately is looked up before."""
+    """True if the broker needs the recent ends of the task's jobs."""
     by_dataset: ClassVar[bool] = False
     """Each dataset of the input is brokered by itself. `need.sites` or all are then the sites of
     every choice, in their order."""
     nucleus: ClassVar[NucleusBroker] = nucleus.MOST_SPACE
-    """Who chooses the nucleus of tasks that want one."""
+    """The rule that chooses the nucleus of tasks that want one."""
 
     def factors(self, sites: Snapshot, need: Requirements, knobs: Knobs) -> dict[str, Numbers]:
         """Busy sites that digest their queues weigh more."""

@@ -45,7 +45,7 @@ def running(
 
 
 def _begins(need: Requirements, knobs: Knobs) -> bool:
-    """Such jobs may be the first at a site."""
+    """True if such jobs may be the first at a site."""
     most = knobs.broker.bootstrap_max_priority
     return not most or need.request.priority <= most
 

@@ -23,7 +23,7 @@ from jedi.spec.sites.request import InputAvailability
 from jedi.spec.sites.snapshot import Snapshot
 
 GB_PER_CORE_DAY = 0.25
-"""What work that is left will still write."""
+"""Output of the remaining work."""
 LEAST_WORK_DAYS = 50.0
 """Less work than this counts as one core-day."""
 TAPE_WEIGHT = 0.001

@@ -17,7 +17,7 @@ from jedi.spec.sites.snapshot import Snapshot
 
 COMPONENTS = ("broker.", "taskbroker.", "analysis.", "network.", "core.work_shortage",
               "jobgen.batch_")  # fmt: skip
-"""Where the knobs that decide begin."""
+"""Beginnings of the names of knobs that decide."""
 
 
 def lottery_seed(jedi_task_id: int, lock_seq: int) -> int:

@@ -20,4 +20,4 @@ FILTERS: Mapping[str, Filter] = {
         *GenericBroker.filters,
     )
 }
-"""Where brokers word one differently, the generic one's words."""
+"""The filters by code. If brokers word one differently, the generic broker's words count."""

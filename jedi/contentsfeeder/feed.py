@@ -146,7 +146,7 @@ class Listing:
 
     @property
     def wanted(self) -> Sequence[Listed]:
-        """Those of its files that the task wants, in the order it wants."""
+        """The files of the listing that the task wants, in the order that it wants."""
         return self.dataset.selection.pick(self.files)
 
 

@@ -60,7 +60,7 @@ BY_REASON: Mapping[str, str] = {
     "queue_throttled": "throttler",
     "queue_served": "throttler",
 }
-"""What holds a task that has one of these reasons."""
+"""The hold of a task with one of these reasons."""
 
 BY_STATUS: Mapping[str, str] = {
     **dict.fromkeys(("done", "finished", "failed", "broken", "aborted"), "ended"),
@@ -73,7 +73,7 @@ BY_STATUS: Mapping[str, str] = {
     "throttled": "attempts",
     "staging": "staging",
 }  # fmt: skip
-"""What holds a task in one of these statuses, unless an agent failed at it."""
+"""The hold of a task in one of these statuses, unless an agent failed at it."""
 
 LASTING = frozenset({"refining_failed", "feeding_failed", "assigning_failed"})
 """Reasons of holds with a code of their own that do not pass by themselves."""

@@ -28,7 +28,7 @@ class Holding:
 
 
 RESOURCES = ("stage_in", "exec_storage", "compute", "stage_out")
-"""What a job is allocated while it lives. A hold changes nothing of it, so that it follows from the
+"""Resources that a live job is allocated. A hold does not change them, so they follow from the
 status alone."""
 
 _PRE = ("allocated", "decided", "decided", "decided")
@@ -101,7 +101,7 @@ HOLD_KINDS: Mapping[str, str] = {
     "failed_recoverable": "Failed-Recoverable",
     "user_request": "User-Request",
 }
-"""Why a job is held, with its substate. A hold stands beside the status, so that a release needs no
+"""Kinds of holds, each with its substate. A hold stands beside the status, so a release needs no
 memory."""
 HOLD_STAGES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(HOLD_KINDS, tuple(HELD)),
@@ -114,7 +114,7 @@ ENDED: Mapping[str, tuple[str, str]] = {
     "finished": (FINISHED, "success"),
     "failed": (FINISHED, "error"),
 }
-"""Of ended jobs whose results were added: for PGI a payload that fails has ended like others."""
+"""PGI states of ended jobs with added results: for PGI a failed payload has ended like others."""
 
 BROKEN_OFF: Mapping[str, str] = {
     "finished": "failed",

@@ -129,7 +129,7 @@ TASKS: Mapping[str, str] = {
     "events_unknown": "The number of events of a file is unknown: give nEventsPerInputFile.",
     "too_many_files": "A dataset has more files than a task may have: divide it.",
 }
-"""Of tasks; a dataset or a job may share one."""
+"""Reasons of tasks; a dataset or a job may share one."""
 
 DATASETS: Mapping[str, str] = {
     "made_for_site": "The dataset was made for the outputs of new jobs.",
@@ -141,7 +141,7 @@ DATASETS: Mapping[str, str] = {
     "frozen": "The dataset is closed: its task has ended.",
     "not_in_container": "The container no longer lists the dataset.",
 }
-"""Of datasets."""
+"""Reasons of datasets."""
 
 JOBS: Mapping[str, str] = {
     # on its way
@@ -224,6 +224,6 @@ JOBS: Mapping[str, str] = {
     "pilot_error": "The pilot itself failed: report it.",
     "no_reason": "The pilot reported a failure without a reason.",
 }
-"""Of jobs: their log and error_code."""
+"""Reasons of jobs: their log and error_code."""
 
 REASONS: Mapping[str, str] = {**TASKS, **DATASETS, **JOBS}

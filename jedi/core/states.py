@@ -200,7 +200,7 @@ FILE_TYPES = tuple(kind for kind in INPUT_TYPES if kind not in ("pseudo_input", 
 """Inputs that are files: they lie somewhere, and are moved."""
 MASTER_TYPES = ("input", "pseudo_input")
 JOB_MAKING_TYPES = (*MASTER_TYPES, "pp_input")
-"""What jobs are made of, those included that come before the task knows its masters."""
+"""Types of files that make jobs, including those before the task knows its masters."""
 PRE_MERGE_TYPES = ("trn_output", "trn_log")
 """Files that one job makes and a merge job reads: they move like inputs, pending until made."""
 FED_TYPES = tuple(kind for kind in INPUT_TYPES if kind not in PRE_MERGE_TYPES)
@@ -209,9 +209,9 @@ OUTPUT_TYPES = ("output", "log")
 TEMPLATE_TYPES = ("tmpl_output", "tmpl_log")
 """Containers of outputs, whose datasets are made where jobs need them."""
 PRODUCT_TYPES = (*OUTPUT_TYPES, *TEMPLATE_TYPES, "pp_log", "lib")
-"""What is left when the task has ended."""
+"""Types of datasets that remain when the task has ended."""
 MADE_TYPES = (*PRODUCT_TYPES, *PRE_MERGE_TYPES)
-"""What the task's own jobs fill."""
+"""Types of datasets that the task's own jobs fill."""
 
 INPUT_DATASET = Machine(
     "input dataset",

@@ -19,7 +19,7 @@ from jedi.core.errors import BadInput, Problem
 
 MAX_CHARACTERS = 16_000_000
 MAX_BYTES = 4 * MAX_CHARACTERS
-"""Of a file, which nobody need read if it has more."""
+"""Size of a file above which JEDI does not read it."""
 MAX_DEPTH = 50
 MAX_VALUES = 1_000_000
 MAX_DIGITS = 40
@@ -240,7 +240,7 @@ def _number(written: str, mark: Any) -> int | float:
 
 
 _Extent = tuple[Any, Any]
-"""Where a value begins and ends."""
+"""The beginning and the end of a value."""
 
 
 def _extents(text: str) -> tuple[list[_Extent], list[_Extent] | None]:

@@ -74,7 +74,7 @@ class Directories(ABC):
     def _held(
         self, source: Storage, wanted: Mapping[str, Sequence[str]]
     ) -> dict[FileKey, FileInfo]:
-        """Those of the wanted files (LFNs by dataset) that an endpoint has."""
+        """The wanted files (LFNs by dataset) that an endpoint has."""
 
     @abstractmethod
     def _arrived(

@@ -244,7 +244,7 @@ class SqlCatalogueDDM(Directories):
         return counted
 
     def _find(self, files: Collection[FileKey]) -> list[CatalogueFile]:
-        """Those of these files (datasets by their canonical names) that are known."""
+        """The known ones of these files (datasets by their canonical names)."""
         with self._engine.begin() as tx:
             return catalogue.find_files(tx, [n for n, _ in files], [lfn for _, lfn in files])
 

@@ -71,7 +71,7 @@ class Claiming(TaskAgent[GenerationItem | MergeItem, GenerationOutcome | Merges]
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._locks: list[str] = []
-        """What this cycle serves alone."""
+        """Locks of the queues that this cycle serves alone."""
 
     def claim_tasks(self, tx: Connection, limit: int) -> list[GenerationItem]:
         """Tasks with ready files; they share the files of a cycle."""

@@ -19,7 +19,8 @@ SMALL_PART = 0.1
 """A payload that has written less than this part of the floor never ends for it: others filled the
 disk."""
 FRESH_S = 10.0
-"""What an attempt published counts so long after its end: its files are being removed."""
+"""Time after the end of an attempt while its published use of the disk still counts: its files are
+being removed."""
 _MIB = 1 << 20
 
 

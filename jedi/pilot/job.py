@@ -31,8 +31,8 @@ _MEASURES = {
     "wall_s": 0.0,
 }
 _TROUBLE = (OSError, ValueError, LookupError, TypeError, MemoryError, tarfile.TarError)
-"""What machines and orders that are not as they should be bring about. Whatever else happens is a
-fault of ours: the pilot ends with it, and who sent it answers for the job."""
+"""Exceptions that faulty machines and orders cause. Any other exception is a fault of ours: the
+pilot ends with it, and its sender answers for the job."""
 _LAST_WORD_S = 10.0  # a pilot told to end tries that long to say how its job ended
 
 

@@ -65,7 +65,7 @@ class Ending:
 
     @property
     def containers(self) -> set[str]:
-        """Those that its outputs are in, but for what are datasets of its own."""
+        """The containers of its outputs, except datasets of its own."""
         found = {d.container for d in self.datasets if d.is_output and d.container}
         return found - {d.name for d in self.datasets}
 

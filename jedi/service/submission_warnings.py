@@ -111,7 +111,7 @@ def _plain(ddm: CautionCatalogue, name: str) -> list[str]:
 
 
 def _there(ddm: CautionCatalogue, dataset: str, names: list[str]) -> list[str]:
-    """Those of the names that files of a dataset have."""
+    """The names that files of a dataset have."""
     try:
         located = ddm.locate(dataset, names) if names else {}
     except NotFound:

@@ -41,14 +41,15 @@ from jedi.watchdog.all_dogs import DOGS
 
 AGENTS = ("TaskCommando", "Adder", "PostProcessor", "TaskRefiner", "ContentsFeeder", "TaskBroker",
           "JobGenerator", "Mover")  # fmt: skip
-"""Who makes work before who does it. Pilots come by themselves, and the simulated clock runs the
-dogs, one process that needs no locks."""
+"""The agents in the order of a step: makers of work first. Pilots come by themselves, and the
+simulated clock runs the dogs, one process that needs no locks."""
 HERE = tuple(dog for dog in DOGS.values() if dog.name not in ("notifier", "sweep"))
 """Nobody is told anything, and no bytes are left behind."""
 PRESET: Mapping[str, Any] = {"watchdog.space_period_s": 86_400.0}
 """Knobs of all simulations: there is always room."""
 BEAT = IDLE = timedelta(minutes=30)
-"""How often pilots say that they live; the longest time that is skipped when nothing happens."""
+"""Interval of pilots' heartbeats; the longest time that the simulator skips when nothing
+happens."""
 ROUNDS = 50
 _OF_JOBS = {"hold": jobs.hold, "release": jobs.release}
 _NOT_RUN = (*HOLDABLE, *states.JOB_AT_SITE)

@@ -21,7 +21,7 @@ from jedi.taskbuffer.housekeeping import simulation
 from jedi.taskbuffer.housekeeping.simulation import Arrival
 
 ADLER32 = "00000001"
-"""Of every file: nobody reads them."""
+"""The checksum of every file: nobody reads them."""
 NEVER = datetime.max.replace(tzinfo=UTC)
 _ROOM = Space(free_gb=1e6, total_gb=1e6)
 

@@ -21,7 +21,7 @@ TASKBUFFER = Path(jedi.taskbuffer.__file__).parent
 BEGINNING = re.compile(
     r"\s*(--.*\n\s*)*(SELECT|WITH|INSERT|UPDATE|DELETE|CREATE|SET|LOCK|VACUUM|\()", re.IGNORECASE
 )
-"""How a statement begins; other constants are conditions and defaults of columns."""
+"""The beginning of a statement; other constants are conditions and defaults of columns."""
 HOT = {
     "jobs.first_waiting.HEADS": IN_ORDER,
     "jobs.dispatch._TAKE": IN_ORDER,

@@ -38,7 +38,7 @@ AT_ONCE = 8
 """Sites of one batch system that are served at the same time."""
 
 PATIENCE_S = 1.0
-"""Whose batch system takes longer to answer is not waited for, but heard in a later cycle."""
+"""Longest wait for a batch system; a later cycle reads its answer."""
 
 
 class Submitter(Agent[SiteVisit, VisitResult]):

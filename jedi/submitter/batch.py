@@ -48,7 +48,8 @@ SPARE_S = 900
 _SAID = 300
 _BATCH_ID = re.compile(r"\d[\w.\[\]-]*")
 _ONCE = {"pbs": {"pbs.r": "n"}}
-"""What keeps a system from starting a job again by itself; Slurm reads it from the environment."""
+"""Attributes that keep a system from starting a job again by itself; Slurm reads it from the
+environment."""
 
 _WRAPPER = 'set -a; . "$1"; exec >>"$2" 2>&1; shift 2; exec "$@"'
 """The pilot's secrets come from a file that only its owner reads, not by a command line."""

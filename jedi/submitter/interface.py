@@ -32,17 +32,17 @@ class Slot:
     url: str
     python: str
     walltime_s: int | None = None
-    """How long a pilot takes jobs; None: as long as there are any."""
+    """Time in which a pilot takes jobs; None: as long as there are any."""
 
     queue: str | None = None
     attributes: Mapping[str, str] = field(default_factory=dict)
-    """What else the engine is told, in its own words."""
+    """Further options of the engine, in its own words."""
 
     certificate: Path | None = None
-    """What the service shows, if it is no common one."""
+    """The certificate of the service, if no known authority signed it."""
 
     share: tuple[str, ...] = ()
-    """What payloads see of the places that all share on their machine."""
+    """Real files below shared directories of the machine that payloads see."""
 
     path: str | None = None
     """The first directories of PATH of payloads."""
@@ -99,11 +99,11 @@ class Seen:
     """An engine's report about pilots."""
 
     found: dict[str, Handle] = field(default_factory=dict)
-    """Of whom something new is known."""
+    """Pilots with news."""
 
     gone: dict[str, PilotEnd] = field(default_factory=dict)
     waiting: frozenset[str] = frozenset()
-    """Those that the engine has not started yet."""
+    """Pilots that the engine has not started yet."""
 
     others: frozenset[str] = frozenset()
     """Names of further jobs there, which may be pilots that were thought to have ended."""

@@ -21,7 +21,7 @@ class SiteVisit:
     """Its living pilots there."""
 
     seen: Seen | None = None
-    """What has become of them, if that was known at once."""
+    """The states of the pilots, if they were known at once."""
 
     orders: list[tuple[Slot, list[Start]]] = field(default_factory=list)
     """Pilots to start, by the slots that are taken for them."""
@@ -36,10 +36,10 @@ class SiteVisit:
     """The attempts of those jobs."""
 
     endpoints: Sequence[str] = ()
-    """Where they may have staged files."""
+    """Endpoints where the pilots may have staged files."""
 
     answer: Future[VisitResult] | None = None
-    """What a batch system says, when it does."""
+    """The answer of a batch system, when it comes."""
 
     def unused(self, resource_type: str, number: int, idle_s: float) -> list[KnownPilot]:
         """So many pilots of a shape that have waited longer than `idle_s`, the latest first."""

@@ -15,7 +15,7 @@ from jedi.taskbuffer.db import locks
 from jedi.taskbuffer.db.engine import at_once
 
 Counts = Counter[str]
-"""What a dog did: how many, by reason."""
+"""Actions of a dog: their numbers by reason."""
 
 
 @dataclass(frozen=True, slots=True)

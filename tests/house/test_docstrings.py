@@ -8,16 +8,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-HEADLESS = re.compile(r"(What|Who|Whom|Whose|Whoever|Whether|Why|Where|Which|How|That|Of)\b")
+HEADLESS = re.compile(
+    r"(What|Who|Whom|Whose|Whoever|Whether|Why|Where|Which|How|That|Of|Such|Those)\b"
+)
 
 
 def headless(source: str) -> Iterator[str]:
-    """The beginnings of docstrings that are clauses."""
+    """The beginnings of docstrings, also of those below constants and fields, that are clauses."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            text = ast.get_docstring(node) or ""
-            if HEADLESS.match(text):
-                yield text[:60]
+        body = getattr(node, "body", None)
+        for statement in body if isinstance(body, list) else ():
+            match statement:
+                case ast.Expr(value=ast.Constant(value=str(text))) if HEADLESS.match(text.strip()):
+                    yield text.strip()[:60]
 
 
 def test_docstrings_put_the_term_first() -> None:

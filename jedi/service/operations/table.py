@@ -33,7 +33,7 @@ from jedi.taskbuffer.users import users
 Method = Literal["GET", "POST", "PUT", "DELETE"]
 Scope = Literal["read", "submit", "all"]
 SCOPES: tuple[Scope, ...] = ("read", "submit", "all")
-"""What a token may be used for; each includes those before it."""
+"""Permissions of tokens; each includes those before it."""
 
 BODY_MAX = 2**20
 """Bytes of a request, unless its operation takes more."""

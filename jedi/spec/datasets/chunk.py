@@ -47,7 +47,7 @@ class Files:
         return np.flatnonzero(inside) + 1
 
     def take(self, rows: Ints) -> Files:
-        """Those at these positions."""
+        """The files at these positions."""
         columns = (f.name for f in fields(self) if f.name != "lfns")
         lfns = [self.lfns[row] for row in rows.tolist()]
         return Files(lfns=lfns, **{c: getattr(self, c)[rows] for c in columns})

@@ -9,7 +9,7 @@ from jedi.spec.datasets.chunk import Files
 from jedi.spec.jobs.generation import TaskOrder
 
 PRIORITY = 2000
-"""Of build jobs (docs/reference/inputs.md#builds)."""
+"""The priority of build jobs (docs/reference/inputs.md#builds)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -46,7 +46,7 @@ _READ_WHERE_NEEDED = (
     *("cliParams", "fixedSandbox", "sandbox"),
 )
 INPUTS = "jobParameters"
-"""Of the job parameters, nothing can change but what datasets they read."""
+"""The key of the job parameters, of which only the input datasets can change."""
 CHANGEABLE = (*_RULES, *_COLUMNS, *_READ_WHERE_NEEDED)
 """Task parameters that may change."""
 

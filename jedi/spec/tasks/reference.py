@@ -21,7 +21,7 @@ KINDS = {
     "special job": "JobSpec",
     "build": "BuildSpec",
 }
-"""Where a key may stand, and the model there; split rules are keys of the task, too."""
+"""The places of keys, and the model of each; split rules are keys of the task, too."""
 
 MEANINGS = {
     "taskName": "the task's name",

@@ -21,7 +21,7 @@ Format = Literal["yaml", "json"]
 MAX_CHARACTERS = 4_000_000
 _BOM = "\ufeff"
 _BETWEEN = re.compile(r"[\s,]*(\]\s*\Z)?")
-"""What lies between the items of a list in JSON, with its end."""
+"""The text between the items of a list in JSON, with its end."""
 
 DATASETS_FOR = "dsFor"
 

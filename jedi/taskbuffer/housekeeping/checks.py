@@ -27,7 +27,7 @@ from jedi.taskbuffer.db.sql_lists import (
 from jedi.taskbuffer.jobs import all_jobs
 
 SHOWN = 20
-"""How many violating ids are told."""
+"""Number of violating ids in a report."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ class LiveAttempt(NamedTuple):
 
 
 def living(tx: Connection, attempts: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Those of the attempts (panda_id, lock_seq) that are their job's present one and go on."""
+    """The attempts (panda_id, lock_seq) that are the present ones of live jobs."""
     pairs = list(attempts)
     wanted = {"ids": [p[0] for p in pairs], "seqs": [p[1] for p in pairs]}
     return {*rows_of(LiveAttempt, tx.execute(_LIVING, wanted))}

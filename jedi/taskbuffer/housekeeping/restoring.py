@@ -20,7 +20,7 @@ AHEAD = 1_000_000
 """More numbers of a kind than are given between two backups."""
 
 _UNTOLD = (*states.JOB_QUEUED, *states.JOB_AT_SITE, "holding")
-"""Who knows how jobs in these statuses went on after the backup."""
+"""Statuses of jobs whose fate after the backup is unknown."""
 
 
 _OPEN_TEMPLATES = text("""

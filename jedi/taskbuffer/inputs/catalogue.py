@@ -170,7 +170,7 @@ def list_files(tx: Connection, names: Collection[str]) -> list[CatalogueFile]:
 
 
 def find_files(tx: Connection, names: Sequence[str], lfns: Sequence[str]) -> list[CatalogueFile]:
-    """Those of the named files that are known."""
+    """The known ones of the named files."""
     return rows_of(CatalogueFile, tx.execute(_FIND, {"names": list(names), "lfns": list(lfns)}))
 
 

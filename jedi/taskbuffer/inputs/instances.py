@@ -99,5 +99,5 @@ WHERE t.status = 'registered' AND i ->> 'param_type' = 'output' AND w.name = ANY
 
 
 def to_come(tx: Connection, names: Collection[str]) -> set[str]:
-    """Those of the datasets that are containers of outputs which tasks are going to make."""
+    """The datasets that are containers of outputs of living tasks."""
     return set(tx.scalars(_TO_COME, {"names": sorted(names)})) if names else set()

@@ -368,7 +368,7 @@ WHERE d.jeditaskid = ANY(CAST(:ids AS bigint[])) AND d.type = 'input'
 
 
 def _concerned(tx: Connection, task_ids: Sequence[int]) -> dict[str, list[int]]:
-    """Those of the tasks that read datasets of which files were lost: hardly ever any."""
+    """The tasks that read datasets with lost files: hardly ever any."""
     return {"ids": list(tx.scalars(_CONCERNED, {"ids": list(task_ids)}))}
 
 

@@ -134,8 +134,8 @@ class NeededInput(NamedTuple):
 
 
 def needed(tx: Connection, files: Sequence[tuple[str, str]]) -> dict[tuple[str, str], bool]:
-    """Those of the files (dataset, lfn) that living tasks are still to process; True: a job may
-    have it at the moment."""
+    """The files (dataset, LFN) that living tasks still have to process; True: a job may have it at
+    the moment."""
     values = {"names": [name for name, _ in files], "lfns": [lfn for _, lfn in files]}
     rows = rows_of(NeededInput, tx.execute(_NEEDED, values))
     return {(row.name, row.lfn): bool(row.in_use) for row in rows}

@@ -16,7 +16,7 @@ First = dict[str, str]
 """Shares, with priorities and numbers of their first jobs: arrays as the database writes them,
 since it alone reads them (lists would take 30 us)."""
 REMEMBERED_S = 1.0
-"""What became more urgent waits so long at most."""
+"""Longest wait of a job that became more urgent."""
 
 HEADS = plain(f"""
 WITH RECURSIVE s AS (

@@ -284,7 +284,7 @@ def reported(tx: Connection, limit: int, first: int = 0) -> list[ReportedJob]:
 
 
 def left_behind(tx: Connection, panda_ids: Sequence[int]) -> list[ReportedJob]:
-    """Those of these jobs that ended without success after their pilots were through."""
+    """The jobs that ended without success after their pilots had ended their work."""
     return _known(tx.scalar(_LEFT, {"ids": list(panda_ids)}))
 
 

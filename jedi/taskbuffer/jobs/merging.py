@@ -35,7 +35,7 @@ STATUSES = (
 """Tasks that merge: what is made already does not wait for what holds up further jobs."""
 
 PRIORITY = 5000
-"""Of merge jobs (docs/reference/merging.md#internal-merging)."""
+"""The priority of merge jobs (docs/reference/merging.md#internal-merging)."""
 _DONE = states.EVENT_CODES["done"]
 
 # ------------------------------------------------------------------------- makers: to merging

@@ -19,8 +19,8 @@ from jedi.taskbuffer.reports.listings import SUMMARY, TaskSummary
 _NEWER = (
     "((CAST(CAST({}.xmin AS text) AS bigint) - CAST(:bound AS bigint)) & 4294967295) < 2147483648"
 )
-"""Whether a version of a row is the work of transaction :bound or of a later one. Rows have the
-lower 32 bits of the number; NULL without a bound."""
+"""True if transaction :bound or a later one wrote this version of a row. Rows have the lower 32
+bits of the number; NULL without a bound."""
 
 _MARK = """
 SELECT CAST(CAST(pg_snapshot_xmin(s) AS text) AS bigint) AS bound,

@@ -64,8 +64,8 @@ def capped(
 
 
 def lock(tx: Connection, jobs: Sequence[CappedJob]) -> list[CappedJob]:
-    """Those of `capped` jobs that are as they were and that nobody else works on. Their tasks are
-    locked, too, so that none is paused meanwhile: jobs of paused tasks stay throttled."""
+    """The `capped` jobs that are unchanged and that nobody else works on. Their tasks are locked,
+    too, so that none is paused meanwhile: jobs of paused tasks stay throttled."""
     wanted = {"ids": [job.panda_id for job in jobs], "seqs": [job.lock_seq for job in jobs]}
     held = dict_of(int, str, tx.execute(_HELD, wanted))
     return [job for job in jobs if held.get(job.panda_id) == job.status]

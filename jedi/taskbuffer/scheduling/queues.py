@@ -113,7 +113,7 @@ def matchable(tx: Connection) -> list[WorkQueue]:
 
 
 TRIAL_MS = 2000
-"""How long a criterion may take on the newest tasks."""
+"""Time limit of a criterion on the newest tasks."""
 
 _TRIAL = """
 SELECT count(*)

@@ -22,7 +22,7 @@ USUAL = {
     "output file": ["defined>running", "running>finished"],
     "event range": ["0>6", "0>1", "1>3", "3>6", "6>9"],
 }  # fmt: skip
-"""What nearly all moves of a machine are."""
+"""The most frequent moves of each machine."""
 
 CLOCK = """
 CREATE OR REPLACE FUNCTION jedi_now() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE AS

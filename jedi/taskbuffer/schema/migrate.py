@@ -72,7 +72,7 @@ def revision(tx: Connection) -> str | None:
 
 
 Seal = Callable[[str, str], str]
-"""What the database may have of a user's clear secret (core/webhookkey.py)."""
+"""Turns a user's clear secret into its sealed form (core/webhookkey.py)."""
 
 
 def upgrade(

@@ -233,7 +233,7 @@ WHERE pilot_id = ANY(CAST(:names AS text[])) AND endtime IS NOT NULL
 
 
 def have_ended(tx: Connection, names: Sequence[str]) -> list[PilotRow]:
-    """Those of the names whose pilots have ended."""
+    """The names whose pilots have ended."""
     return rows_of(PilotRow, tx.execute(_HAVE_ENDED, {"names": list(names)}))
 
 
@@ -264,7 +264,7 @@ _HAVE_WORKED = text("SELECT DISTINCT pilot_id FROM jedi_jobs WHERE pilot_id = AN
 
 
 def have_worked(tx: Connection, pilot_ids: Sequence[str]) -> set[str]:
-    """Those of the pilots that had a job at any time."""
+    """The pilots that had a job at any time."""
     if not pilot_ids:
         return set()
     return set(tx.scalars(_HAVE_WORKED, {"ids": list(pilot_ids)}))

@@ -18,12 +18,12 @@ FRESH = {
     "production_queued": "1 hour", "express_queued": "1 hour", "mbps_1h": "1 hour",
     "mbps_1d": "1 day", "mbps_1w": "1 week", "closeness": "10 years",
 }  # fmt: skip
-"""What is known of links, and how long it is believed."""
+"""Measurements of links, with the time while each counts."""
 FIGURES = {
     "closeness": ("closeness",), "production_queued": ("production_queued",),
     "express_queued": ("express_queued",), "mb_s": ("mbps_1h", "mbps_1d", "mbps_1w"),
 }  # fmt: skip
-"""What brokers ask of a link; of speeds the first that is fresh counts."""
+"""Figures of links for brokers; the first measurement that is fresh counts."""
 
 
 def _on(what: str) -> str:

@@ -86,7 +86,7 @@ WHERE d.containername = ANY(:names)
 
 
 def still_filled(tx: Connection, containers: Collection[str]) -> set[str]:
-    """Those of the containers that hold outputs of tasks which still have work besides closing."""
+    """The containers that hold outputs of tasks with work besides closing."""
     return set(tx.scalars(_STILL_FILLED, {"names": sorted(containers)}))
 
 

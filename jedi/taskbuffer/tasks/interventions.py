@@ -48,9 +48,9 @@ class TaskDueForThrottling(NamedTuple):
 def due_for_throttling(
     tx: Connection, most: Mapping[int, int], every: int, by_mean: bool
 ) -> list[TaskDueForThrottling]:
-    """Those of tasks, which the caller has locked and of which jobs were made now, the highest
-    attempt being `most`, that have come to another `every` attempts, of a job or (`by_mean`) failed
-    ones of the files that are left."""
+    """The tasks that have reached another multiple of `every` attempts: of a job (`most` is the
+    highest attempt), or with `by_mean` of failures of the remaining files. The caller has locked
+    the tasks, and made jobs of them now."""
     reached = {task: n for task, n in most.items() if n >= every}
     if not reached:
         return []

@@ -182,7 +182,7 @@ def columns(task_id: int, task: RefinedTask) -> dict[str, Any]:
 
 
 def given_columns(params: object) -> dict[str, Any]:
-    """Those that follow from task parameters alone (a value with their Python names)."""
+    """Columns that follow from task parameters alone (values with their Python names)."""
     return {
         tables.tasks.c[name].name: getattr(params, name)
         for name in TaskColumns.__dataclass_fields__

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 NO, USAGE, UNREACHABLE, TIMEOUT = 1, 2, 3, 4
 WIDTH = 100
-"""Of help."""
+"""The width of help texts."""
 ENDLESS = 1_000_000
 """The width of a pipe."""
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jedi_client.models import FileSummary, UsedFile
 
 NEWEST = 50
-"""How many tasks completion offers."""
+"""Number of tasks that completion offers."""
 
 
 def task_ids(incomplete: str) -> list[tuple[str, str]]:
