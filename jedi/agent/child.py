@@ -15,8 +15,8 @@ GRACE_S = 10.0
 
 
 def announce(*notes: str) -> None:
-    """Tell systemd, or our supervisor in its place, that this process is ready (sd_notify), and
-    what else there is to be said of its start."""
+    """Notify systemd, or our supervisor in its place, that this process is ready (sd_notify), with
+    any warnings about its start."""
     _notify("READY=1", f"MAINPID={os.getpid()}", *(f"STATUS={note}" for note in notes))
 
 

@@ -33,7 +33,8 @@ class Loop:
             signal.signal(number, lambda *_: self.stopping.set())
 
     def run(self) -> None:
-        """Cycle until told to stop. From error to error the pause doubles, up to 30 s."""
+        """Cycle until the process is asked to stop. From error to error the pause doubles, up to 30
+        s."""
         pause = 0.0
         while not self.stopping.is_set():
             before = self.cycles
@@ -109,7 +110,7 @@ class WakeUp:
 
 
 def resident_kb() -> int:
-    """Resident memory of this process in kB (0 where /proc does not tell)."""
+    """Resident memory of this process in kB (0 without /proc)."""
     try:
         with open("/proc/self/statm") as file:  # noqa: PTH123 - read each heartbeat
             return int(file.read().split()[1]) * 4

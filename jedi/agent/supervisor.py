@@ -205,7 +205,7 @@ class Supervisor:
             self._wait()
 
     def ready(self) -> bool:
-        """Everything that shall live does, and has said that it is ready."""
+        """True if every process lives and has reported that it is ready."""
         return all(child.ready for child in self.children if child.wanted)
 
     def halt(self, *names: str) -> None:

@@ -132,8 +132,8 @@ def problems_of(error: ValidationError) -> list[Problem]:
 
 
 def _large(body: bytearray) -> Any:
-    """Without looking for garbage at every 700th list: it made a million of them take ten times
-    as long, during which no other thread gets on."""
+    """Without looking for garbage at every 700th list: it made a million of them take ten times as
+    long, and blocked all other threads."""
     gc.disable()
     try:
         return _JSON.decode(body.decode())

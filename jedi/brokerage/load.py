@@ -51,8 +51,8 @@ def _begins(need: Requirements, knobs: Knobs) -> bool:
 
 
 def _brings_pilots(sites: Snapshot, knobs: Knobs) -> Bools:
-    """Pilots of the site tell how many jobs it would run; a preset of today believes that only of
-    those that come before there are jobs, and were seen."""
+    """True if pilots of the site count as jobs that it would run. Preset `current` counts only
+    pilots that come before there are jobs, and that were seen."""
     if not knobs.broker.bootstrap_streaming:
         return np.ones(len(sites), bool)
     seen = sites.pilot_age_s <= knobs.broker.pilot_fresh_s
@@ -61,7 +61,7 @@ def _brings_pilots(sites: Snapshot, knobs: Knobs) -> Bools:
 
 def declared(sites: Snapshot, need: Requirements) -> Numbers:
     """Slots that sites declare to keep for the task's share and resource type; infinity: none
-    said."""
+    declared."""
     found = sites.slots.row(need.request.gshare, need.request.resource_type)
     return np.full(len(sites), np.inf) if found is None else found
 

@@ -1,7 +1,7 @@
 """The network weight of a site: how well its outputs reach the nucleus.
 Source: docs/reference/network-and-weights.md#network-weight.
 
-Half of it tells how many files wait on the link, half how fast it was; without any figure the
+Half of it measures the files that wait on the link, half its speed; without any figure the
 closeness (0 best to 11 worst) stands for the speed.
 """
 

@@ -22,8 +22,8 @@ def replay(
 ) -> None:
     """Repeat a broker's decision from its snapshot: the same sites, to the bit.
 
-    With --set or --site, tell also what would have changed. Exit code 1: the decision comes out
-    otherwise today.
+    With --set or --site, show also the changes under these assumptions. Exit code 1: the decision
+    differs today.
 
     Example: `jedi replay 12 --set broker.memory_factor=0.9`
     """

@@ -363,5 +363,5 @@ def _up_to(
 
 def needs_nucleus(label: str, *, asked: bool, placed: bool) -> bool:
     """The outputs are collected at a nucleus if the submitter asked for one; those of production
-    tasks also unless the submitter said where they go."""
+    tasks also if the submitter named no place for them."""
     return asked or (label in PRODUCTION_LABELS and not placed)

@@ -26,8 +26,8 @@ TapeFiles = Callable[[str], Iterable[str]]
 
 
 def look_up(data: ListingCatalogue, dataset: InputDataset, on_tape: TapeFiles | None) -> Listing:
-    """The listing of a dataset, or what the task tells; one that waits to be released is not
-    listed. `on_tape` None: jobs may read tapes themselves."""
+    """The listing of a dataset, or the files that the task itself names. A dataset that waits for
+    its release is not listed. `on_tape` None: jobs may read tapes themselves."""
     if dataset.type != "input":
         return Listing(dataset, "closed", dataset.pseudo_files)
     name = dataset.name

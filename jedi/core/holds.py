@@ -1,7 +1,7 @@
-"""The closed list of what may hold a task, for `jedi-task why`: code, what it means, the remedy.
+"""The closed list of holds of a task, for `jedi-task why`: code, meaning and remedy.
 
-It answers one question, what comes next and what it waits for; a status log's reason codes
-(core/reasons.py) tell what happened.
+It answers one question: the next step of the task, and the obstacle before it. The reason codes of
+a status log (core/reasons.py) explain the past.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ waiting, about to become jobs, or ended in vain. `done` is left to those with no
 
 
 FORWARDED = "Forwarded"
-"""Substate of jobs that run where another grid has sent them, by what their pilots tell."""
+"""Substate of jobs that another grid forwarded, as their pilots report."""
 
 
 def task_state(status: str) -> tuple[str, str] | None:

@@ -55,8 +55,8 @@ class _Place:
 
 
 def load(text: str | bytes, name: str = "file") -> Any:
-    """The document in a text. BadInput, for what is called `name`, tells the line and column of
-    the first mistake."""
+    """The document in a text. BadInput about `name` has the line and column of the first
+    mistake."""
     try:
         return _document(_decoded(text))
     except _YamlMistake as bad:

@@ -1,7 +1,7 @@
 """Secrets that sign what is posted to webhooks: made of a key in the home and a salt in the
-database, so that neither the database nor its backup tells them.
+database, so that neither the database nor its backup contains them.
 
-A salt is `salt_<key>_<random>`; the first field names the key, without telling it. A secret that
+A salt is `salt_<key>_<random>`; the first field names the key, without revealing it. A secret that
 an older release kept in clear is sealed: `sealed_1_<key>_<random>_<hidden>`.
 """
 

@@ -28,7 +28,7 @@ def copy_verified(source: Path, target: Path, parts: Path, expected: str | None)
     """Copy by way of a file in `parts` (on the target's file system) and rename; the adler32.
 
     Content whose adler32 is not the expected one is Refused and leaves nothing behind. A part is
-    locked while its writer lives: that tells `sweep` what a crash left.
+    locked while its writer lives, so that `sweep` recognises leftovers of a crash.
     """
     value = 1
     part = parts / f"part-{uuid.uuid4().hex}"

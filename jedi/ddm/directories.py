@@ -234,7 +234,7 @@ class Directories(ABC):
         return sorted(lfn for lfn, at in self._places(name).items() if self._tapes.keys() >= {*at})
 
     def stage(self, name: str, lfns: Sequence[str], activity: str) -> list[TransferResult]:
-        """At once, by whoever asks."""
+        """Stage the files at once, in the process of the caller."""
         ends: dict[str, TransferResult] = {}
         routes: dict[str, list[FileKey]] = {}
         for lfn, at in self.locate(name, lfns).items():

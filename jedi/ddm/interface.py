@@ -1,8 +1,8 @@
 """Interface of data management.
 
-A dataset is called `scope:name`; a container is a dataset of datasets. Files are told apart by LFN
-within their dataset. Endpoints are the storages where replicas lie. Every verb may be repeated:
-the second call finds the work done and says nothing.
+A dataset is called `scope:name`; a container is a dataset of datasets. The LFN identifies a file
+within its dataset. Endpoints are the storages where replicas lie. Every verb may be repeated: the
+second call finds the work done and changes nothing.
 """
 
 from __future__ import annotations
@@ -126,8 +126,8 @@ class DDM(Protocol):
         """The endpoints that hold each of these files of a plain dataset."""
 
     def holders(self, wanted: Mapping[str, Collection[str]]) -> dict[tuple[str, str], list[str]]:
-        """As `locate` tells, of files (LFNs by dataset) of any number of datasets, by dataset and
-        LFN. What nobody holds, in whatever there is by that name, is left out."""
+        """Like `locate`, for files (LFNs by dataset) of any number of datasets, by dataset and LFN.
+        Files without a replica are left out."""
 
     def where(self, endpoint: str, name: str, lfn: str) -> str:
         """Return the path of a file, existing or not; only for endpoints mounted on this

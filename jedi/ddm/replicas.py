@@ -10,8 +10,8 @@ from jedi.spec.datasets.dataset import FileKey
 
 
 def find(ddm: DDM, files: Iterable[FileKey]) -> tuple[dict[FileKey, list[str]], dict[str, str]]:
-    """The endpoints that hold each of these files, as `holders` tells, and why some datasets can't
-    be looked up: people wrote nonsense beside their files, or closed a directory to us.
+    """The endpoints that hold each of these files, as `holders` returns them, and the reasons why
+    some datasets can't be looked up: invalid `.dataset.yaml`, or a directory without access.
 
     All are asked for at once; one after the other only if that fails. Unreachable: data management
     does not answer.

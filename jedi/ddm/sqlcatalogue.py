@@ -1,8 +1,8 @@
 """Data management with its catalogue in PostgreSQL; the bytes lie in the endpoints' directories.
 
-The catalogue alone says what there is: a file that merely lies in a directory is no file of any
-dataset. Whoever stops half-way leaves the catalogue naming less than what lies there, never more,
-and is repeated: then what lies there already is taken for done.
+The catalogue alone defines the datasets: another file in a directory belongs to none. After a crash
+half-way the catalogue names fewer files than the directories hold, never more. The repeated step
+takes files that are already there for done.
 """
 
 from __future__ import annotations

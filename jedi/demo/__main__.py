@@ -1,6 +1,6 @@
 """`make demo`: start everything in a scratch home, run real tasks, check what they made.
 
-It uses the two command-line programs as a person would. The exit code tells the truth.
+It uses the two command-line programs as a person would. Exit code 1: a result is wrong.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def summary(lines: list[Line], results: Path) -> None:
 
 
 def still_running(home: Home) -> dict[int, str]:
-    """The processes that belong to the home, with their command lines (where /proc tells)."""
+    """The processes that belong to the home, with their command lines (empty without /proc)."""
     marks = [f"JEDI_HOME={home.path}".encode(), str(home.root).encode()]
     found = {}
     for process in Path("/proc").glob("[0-9]*"):

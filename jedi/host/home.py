@@ -152,7 +152,7 @@ class Home:
         """The account that runs PostgreSQL; None stands for the present user. Data stay with their
         owner.
 
-        Root's database has an account that no payload can have, for whoever has it is the
+        Root's database has an account that no payload can have, since that account is the
         database's superuser. JediError if the data belong to another one.
         """
         if os.geteuid() != 0:

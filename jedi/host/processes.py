@@ -1,4 +1,4 @@
-"""Other processes of this machine, told apart by process id and start time: ids are recycled."""
+"""Other processes of this machine, identified by process id and start time: ids are recycled."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _POLL_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process as it was when it was noted; `start` as `started()` tells it."""
+    """A process as it was when it was noted; `start` is the value of `started()`."""
 
     pid: int
     start: int

@@ -37,7 +37,7 @@ HELD = JobVerdict("held", "held", "Its owner stores the outputs, or looks at the
 
 
 def judge(job: ReportedJob) -> JobVerdict:
-    """The end a job deserves by what its pilot said, before its outputs are looked at."""
+    """The end of a job by its pilot's report, before a look at its outputs."""
     code = job.error_code or "no_reason"
     reason = job.error_diag or "The pilot gave no reason."
     if job.pilot_result == "finished":

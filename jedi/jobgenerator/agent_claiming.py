@@ -37,7 +37,7 @@ Pair = tuple[int, str | None]
 @dataclass(frozen=True, eq=False)
 class GenerationItem:
     """A claimed task: how many files it may use, the sites it used before, and the snapshot as it
-    was; `gate` is what the throttler said of its work queue and resource type, `room` counts down
+    was; `gate` is the throttler's answer for its work queue and resource type, `room` counts down
     the jobs that may still be made for these in this cycle; `made` are those made, by share and
     site; `crowds` counts the live jobs of owners."""
 

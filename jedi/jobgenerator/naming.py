@@ -1,6 +1,6 @@
 """Serial numbers and the file names made of them.
 
-Every job, be it a new attempt, takes a new serial number, and none is used twice (JEDI document,
+Every job, also a new attempt, takes a new serial number, and none is used twice (JEDI document,
 "Naming of output file", option B). In a file name the number has at least six digits.
 """
 

@@ -24,7 +24,7 @@ from jedi.spec.sites.snapshot import Snapshot
 @dataclass(frozen=True, eq=False)
 class DatasetProposal:
     """The choice of the broker for `need`, and the jobs that follow. No cuts: no site will do, or
-    the files that follow do not suffice: `short` tells for what jobs were left out."""
+    the files that follow do not suffice: `short` names the lack for which jobs were left out."""
 
     need: Requirements
     choice: SiteChoice
@@ -82,9 +82,9 @@ def propose(
     past: RecentJobs,
     made: Mapping[str, int],
 ) -> Proposal:
-    """At most `most` jobs of a task. `used` are the sites it has jobs at, `past` tells how these
-    fared; `made` counts jobs of its share that the same cycle made, by site. JediError: no job can
-    keep the limits of the task."""
+    """At most `most` jobs of a task. `used` are the sites it has jobs at, `past` counts their ends;
+    `made` counts jobs of its share that the same cycle made, by site. JediError: no job can keep
+    the limits of the task."""
     chunks, ram = of_one_memory(in_order(chunks, task.rules))
     ram_mb = max(task.demand.ram_mb, ram)
     demand = replace(task.demand, ram_mb=ram_mb).roomier(knobs.broker.spare_work_mb)

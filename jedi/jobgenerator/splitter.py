@@ -1,11 +1,11 @@
-"""Cuts a row of files into jobs. All limits are of one kind: the weights of a job's files must
-not add up to more than a cap. A single file that breaks a cap alone is a job of its own. Some
-files begin a job whatever fits. Where files belong together, such a unit takes the place of the
-file: it breaks caps alone, and nothing divides it.
+"""Cuts a row of files into jobs. All limits are of one kind: the weights of a job's files must not
+add up to more than a cap. A single file that breaks a cap alone is a job of its own. Some files
+begin a job whatever fits. Where files belong together, such a unit takes the place of the file: it
+breaks caps alone, and nothing divides it.
 
 Where a job ends depends only on where it begins, so `cuts` finds the end for every possible
-beginning at once, in numpy, and whoever hands out jobs walks from end to end. Thus sites with
-other caps can take turns, and the result does not depend on how many files are looked at.
+beginning at once, in numpy, and the generator walks from end to end. Thus sites with other caps can
+take turns, and the result does not depend on how many files are looked at.
 """
 
 from __future__ import annotations

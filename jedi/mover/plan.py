@@ -52,7 +52,7 @@ class TransferPlan:
     coming: set[NeededFile] = field(default_factory=set)
 
     def can_come(self, job: WaitingJob) -> bool:
-        """All that a job lacks is on its way: time-outs tell how long it waits."""
+        """All missing inputs of a job are on their way: time-outs limit its wait."""
         return self.coming.issuperset(need for need in job.needs if need in self.problems)
 
     def lacking(self, job: WaitingJob) -> str:
@@ -75,9 +75,10 @@ def activity(usual: str, processing_type: str | None, priority: int) -> str:
 def make_plan(
     jobs: Iterable[WaitingJob], holders: Mapping[FileKey, Sequence[str]], unknown: Mapping[str, str]
 ) -> TransferPlan:
-    """Return the transfers that meet the needs of jobs; `holders` says which endpoints have a file,
-    best first, `unknown` why that can't be told of a dataset: people mend that, so its files count
-    as coming. What one job wants express comes express to all, and what one keeps is kept."""
+    """Return the transfers that meet the needs of jobs; `holders` are the endpoints that have a
+    file, best first. `unknown` has the reason why a dataset can't be looked up: a person corrects
+    that, so its files count as coming. A file that one job wants express comes express to all, and
+    a copy that one job keeps is kept."""
     wanted: dict[NeededFile, str] = {}
     kept: set[NeededFile] = set()
     for job in jobs:

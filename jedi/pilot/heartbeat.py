@@ -39,7 +39,7 @@ class HeartbeatThread(threading.Thread):
         self._wake.set()
 
     def note(self, line: dict[str, Any]) -> None:
-        """Remember what the payload monitor said, for the next beat."""
+        """Remember the payload monitor's measurements for the next heartbeat."""
         self._measures = line["measures"]
         self._tails = line.get("tails", self._tails)
 

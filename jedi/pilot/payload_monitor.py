@@ -354,7 +354,8 @@ class PayloadMonitor:
     # -- end
 
     def _finish(self, status: int | None, wall_s: float) -> None:
-        """Nobody is left: collect the last output and figures, tell the pilot."""
+        """All processes have ended: collect the last output and figures, and report them to the
+        pilot."""
         until = time.monotonic() + _LAST_OUTPUT_S  # a stranger may have been handed the pipe
         while self._pump(0.0) and time.monotonic() < until:
             continue

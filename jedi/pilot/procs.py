@@ -22,8 +22,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 DATABASE_IDS = range(63900, 64000)
 DATABASE_NAME = "postgres"
-"""Accounts that databases of the same machine run as: whoever has one is the database's
-superuser."""
+"""Accounts of databases on the same machine: each is the superuser of its database."""
 
 
 @dataclass(frozen=True)

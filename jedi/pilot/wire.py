@@ -30,7 +30,7 @@ class ServiceUnreachable(Exception):
 
 
 class ServiceRefusal(Exception):
-    """The service understood and said no: trying again would not help."""
+    """The service refused: another try would not help."""
 
 
 class _UnixConnection(http.client.HTTPConnection):

@@ -20,7 +20,7 @@ from jedi.spec.tasks.labels import PRODUCTION_LABELS
 
 KB, MB = 2.0**10, 2.0**20
 _LONG_S = 6 * 3600.0
-"""A job that ran so long tells the time of an event, however few it had."""
+"""Duration from which a job measures the time of an event, even with few events."""
 
 _MIN_EVENTS = 10
 """With fewer events, outputs are measured per MB of input."""

@@ -164,7 +164,7 @@ def check(tx: Connection, ddm: DDM, who: str, text: str, format: str, files: Loc
 
 
 def _queue(tx: Connection, params: TaskParams, owner: str) -> Iterator[Problem]:
-    """A work queue takes the task, as far as can be told before it is refined."""
+    """A work queue takes the task, as far as the task before refining shows."""
     row, name = row_of(params, owner, _priority(tx, params, owner)), params.work_queue_name
     (found,) = queues.match(tx, [row], [name])
     if found.queue is not None:

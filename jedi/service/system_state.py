@@ -130,8 +130,8 @@ def _dataset(data: PlanCatalogue, name: str) -> dict[str, Any]:
 
 
 def read(text: str) -> SystemState:
-    """The reverse of `write`; BadInput tells what is wrong with a file. What is left out has the
-    value of a world that says nothing."""
+    """The reverse of `write`; BadInput lists the mistakes of a file. Missing keys have neutral
+    values."""
     try:
         said = json.loads(text, parse_constant=_refuse)
         if not isinstance(said, dict) or said.get("format") != FORMAT:
@@ -173,7 +173,7 @@ def _sites(said: Mapping[str, Any]) -> Snapshot:
 
 
 class Recorded:
-    """Data management as a file tells it."""
+    """Data management as a file describes it."""
 
     def __init__(
         self, datasets: Mapping[str, Mapping[str, Any]], space: Mapping[str, Mapping[str, float]]
@@ -195,7 +195,7 @@ class Recorded:
         }
 
     def dataset(self, name: str) -> DatasetInfo:
-        """Its state; NotFound: the file does not tell of it."""
+        """The state of a dataset; NotFound: the file does not describe it."""
         if name not in self._infos:
             raise NotFound(f"The snapshot has no dataset {name}.", dataset=name)
         return self._infos[name]

@@ -59,9 +59,9 @@ class TaskDetails:
 
 @dataclass(frozen=True, slots=True)
 class JobSummary:
-    """A job of a task; times in seconds, measured memory in kB, 0 MB: no limit. `predecessors`:
-    the jobs whose inputs it has, for the reason that `relation` tells; `retry_effects`: what retry
-    rules made of its failure; `kill_number`: what PanDA calls its kill code."""
+    """A job of a task; times in seconds, measured memory in kB, 0 MB: no limit. `predecessors`: the
+    jobs whose inputs it has, with the reason in `relation`; `retry_effects`: effects of retry rules
+    on its failure; `kill_number`: PanDA's number of its kill code."""
 
     panda_id: int
     origin_panda_id: int

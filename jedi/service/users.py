@@ -30,7 +30,7 @@ class User:
 
 
 def list_users(tx: Connection) -> list[User]:
-    """Return all users who are known by name: whoever has a role, a limit or notices."""
+    """Return all users with a role, a limit or notices."""
     return [User(*one) for one in users.all_users(tx)]
 
 

@@ -88,7 +88,7 @@ class Curves:
 
 @dataclass(frozen=True, slots=True)
 class SimulationOutcome:
-    """All that is told of a simulation."""
+    """All results of a simulation."""
 
     about: str
     days: float

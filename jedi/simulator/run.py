@@ -43,8 +43,8 @@ AGENTS = ("TaskCommando", "Adder", "PostProcessor", "TaskRefiner", "ContentsFeed
           "JobGenerator", "Mover")  # fmt: skip
 """The agents in the order of a step: makers of work first. Pilots come by themselves, and the
 simulated clock runs the dogs, one process that needs no locks."""
-HERE = tuple(dog for dog in DOGS.values() if dog.name not in ("notifier", "sweep"))
-"""Nobody is told anything, and no bytes are left behind."""
+SIMULATED_DOGS = tuple(dog for dog in DOGS.values() if dog.name not in ("notifier", "sweep"))
+"""Dogs of a simulation: it sends no messages, and leaves no bytes behind."""
 PRESET: Mapping[str, Any] = {"watchdog.space_period_s": 86_400.0}
 """Knobs of all simulations: there is always room."""
 BEAT = IDLE = timedelta(minutes=30)
@@ -58,7 +58,7 @@ TIDY, MORE = 5_000, 1.3
 many."""
 
 ProgressCallback = Callable[[float], None]
-"""Is told which part of the time has passed."""
+"""Receives the part of the time that has passed."""
 
 
 class Log:
@@ -185,7 +185,7 @@ class Simulation:
 
     def _dogs(self, now: datetime) -> int:
         done = 0
-        for dog in HERE:
+        for dog in SIMULATED_DOGS:
             if self._is_due(dog.name, timedelta(seconds=self.world.knobs[dog.period]), now):
                 counts = dog.run(self.world)
                 done += counts.total()

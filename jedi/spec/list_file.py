@@ -43,7 +43,7 @@ _Entry = TypeVar("_Entry", bound=Entry)
 
 
 def read_list(text: str, model: type[_Entry], key: str) -> list[_Entry]:
-    """The entries of a file, told apart by `key`. BadInput holds every mistake."""
+    """The entries of a file; `key` identifies each. BadInput holds every mistake."""
     written = strictyaml.load(text)
     if not isinstance(written, list) or not all(isinstance(entry, dict) for entry in written):
         remedy = f"Begin each entry with `- {key}: `"

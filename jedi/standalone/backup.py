@@ -131,7 +131,7 @@ def _fill(installation: Installation, engine: Engine, source: Path) -> None:
 
 
 def _nobody_else(installation: Installation, said: bytes) -> None:
-    """Refused if a home that is up has storage among the endpoints that pg_restore tells of."""
+    """Refused if a running home has its storage among the endpoints of the backup."""
     found = _ENDPOINTS.search(said)
     columns, rows = found.groups() if found else (b"path", b"")
     number = columns.split(b", ").index(b"path")

@@ -50,8 +50,8 @@ def down(
 ) -> bool:
     """End everything that belongs to this home; False if nothing was running.
 
-    The living supervisor does it itself; in place of one that was killed, we do. What is still
-    waited for is told to `say`.
+    The living supervisor does it itself; in place of one that was killed, we do. `say` gets the
+    remaining work.
     """
     installation.mine("down")
     supervisor = installation.supervisor()
@@ -84,7 +84,8 @@ def end_pilots(engine: Engine, home: Home) -> None:
     """Close the jobs that pilots sent from this machine have, their inputs come back; end the
     pilots.
 
-    In this order: a pilot told to end reports a failure, which now comes too late to count.
+    In this order: a pilot that is asked to end reports a failure, which now comes too late to
+    count.
     """
     host = socket.gethostname()
     with engine.begin() as tx:
@@ -106,7 +107,7 @@ def end_pilots(engine: Engine, home: Home) -> None:
 
 def part(installation: Installation, engine: Engine, say: Callable[[str], None]) -> None:
     """`end_pilots`, with a database that may be recovering or going down: an embedded one is
-    brought back for it. What is waited for is told to `say`."""
+    brought back for it. `say` gets the remaining work."""
     deadline, said = clock.monotonic() + PART_S, ""
     while True:
         try:

@@ -1,9 +1,9 @@
 """The embedded database: a PostgreSQL of our own on a unix socket, no TCP, nothing to configure.
 
-The server outlives whoever started it; the next `start()` takes it over. Every step is safe
-against SIGKILL of anybody at any point: data appear by rename, leftovers are recognised by a token
-in their command line (which zombies and recycled process ids do not have), and a lock file keeps
-two starters apart.
+The server outlives its starter; the next `start()` takes it over. Every step is safe against
+SIGKILL of anybody at any point: data appear by rename, leftovers are recognised by a token in their
+command line (which zombies and recycled process ids do not have), and a lock file keeps two
+starters apart.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Embedded:
         return self.pid() is not None and (self.home.socket_dir / f".s.PGSQL.{PORT}").exists()
 
     def stopping(self) -> bool:
-        """The living server was told to end. A smart shutdown (SIGTERM) waits for all sessions,
+        """True if the living server is ending. A smart shutdown (SIGTERM) waits for all sessions,
         and takes no new ones: with agents, which never leave, it has no end."""
         return self.pid() is not None and self._status() == "stopping"
 
@@ -218,8 +218,8 @@ class Embedded:
                 raise
 
     def _write_settings(self) -> Path:
-        """Write the server's settings, and who may come in: whoever runs JEDI, by the word of the
-        kernel, and nobody else even where the way to the socket should be open."""
+        """Write the server's settings and its access rule: only the account that runs JEDI, which
+        the kernel names, even if others can reach the socket."""
         root = self.home.root
         hba, ident = root / "pg_hba.conf", root / _IDENT
         write_file(hba, f"local all all peer map={_MAP}\n")
@@ -241,8 +241,8 @@ class Embedded:
     def _clear(self) -> None:
         """End what is left of an earlier server, and remove its claims.
 
-        PostgreSQL believes a lock file whose process id exists, be it a zombie or a stranger; and
-        it refuses to start while a child of the dead server still works.
+        PostgreSQL believes a lock file whose process id exists, also a zombie or a stranger; and it
+        refuses to start while a child of the dead server still works.
         """
         self._halt()
         while leftovers := _processes(self._token()):

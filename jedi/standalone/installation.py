@@ -56,8 +56,9 @@ class Installation:
 
     @property
     def creator(self) -> str:
-        """The account that created the home, the first operator; of an embedded database whoever
-        runs it, whom alone it lets in: root's home may lie in a directory of somebody else's."""
+        """The account that created the home, the first operator; of an embedded database the
+        account that runs it, which alone may connect: root's home may lie in a directory of
+        somebody else's."""
         return caller() if self.embedded else self.home.creator
 
     @property
@@ -181,7 +182,8 @@ class Installation:
         return Refused(f"JEDI {sentence.format(where, pid)}", code=f"already_{doing}", pid=pid)
 
     def write_record(self, children: Sequence[Supervised]) -> None:
-        """Note the present processes, for `jedi status` and for whoever must clean up after us."""
+        """Note the present processes, for `jedi status` and for the next start, which cleans up
+        after a crash."""
         rows = []
         for child in children:
             process = child.process()

@@ -1,7 +1,7 @@
 """A server for a while: a PostgreSQL that nobody else knows of, gone afterwards with all its data.
 
-Whoever is killed leaves one behind; the next one removes it. It is known by its directory, which
-is locked as long as its maker lives.
+A killed process leaves one behind; the next one removes it. It is known by its directory, which is
+locked as long as its maker lives.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CARELESS = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "of
 
 @contextmanager
 def database(name: str, **settings: object) -> Iterator[Engine]:
-    """A migrated database on a server of its own; `name` tells its sessions apart."""
+    """A migrated database on a server of its own; `name` distinguishes its sessions."""
     with server(**settings) as url:
         engine = connect(url, name)
         migrate.upgrade(engine)

@@ -107,7 +107,7 @@ def up(
     copies: int = 1,
 ) -> None:
     """Run the system until it is asked to end; `when_up` is called once, when all are ready, with
-    what else there is to be said of the start.
+    warnings about the start.
 
     `site_file` is the text of a site file to import, `copies` the number of processes of each
     agent. Refused if the system is up already, if its storage can't be written, or if another home
@@ -152,8 +152,8 @@ def _prepared(
     requests: Requests,
     said: Any,
 ) -> Notes | None:
-    """Furnish the database as soon as it answers; what there is to be said of it. None if somebody
-    asks us to end before.
+    """Prepare the database as soon as it answers; return warnings about it. None if a person ends
+    the start before.
 
     One that starts, recovers or goes down is waited for, with growing pauses, and so is an
     embedded one that dies meanwhile. A server of somebody else's that is not there is an error.
@@ -214,7 +214,7 @@ def _drain(
     requests: Requests,
     said: Any,
 ) -> None:
-    """Wait for running jobs and their results, as long as `jedi down` said."""
+    """Wait for running jobs and their results, as long as `jedi down` asked."""
     drain_s = DRAIN_S
     with suppress(FileNotFoundError, ValueError):  # `jedi down` writes it, if there is room
         drain_s = float(installation.settings.draining.read_text())

@@ -82,7 +82,7 @@ class CondorJobExecutor(BatchSchedulerExecutor):
                 *native_ids]  # fmt: skip
 
     def parse_status_output(self, exit_code: int, out: str) -> dict[str, JobStatus]:
-        """By id; no job is said as nothing at all."""
+        """The listing by id; without jobs HTCondor prints nothing at all."""
         check_status_exit_code("condor_q", exit_code, out)
         return {
             f"{job['ClusterId']}.{job['ProcId']}": JobStatus(

@@ -126,7 +126,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
     def _answer(
         self, tx: Connection, answers: Sequence[tuple[CommandedTask, TaskCommand, str | None]]
     ) -> None:
-        """Accept or refuse commands, and tell the tasks."""
+        """Accept or refuse commands, and move their tasks."""
         if not answers:
             return
         moves = []
@@ -170,7 +170,7 @@ class TaskCommando(Agent[CommandedTask, str | None]):
         tasks.move_tasks(tx, moves, self.name)
 
     def _reassign(self, tx: Connection, orders: Sequence[CommandedTask]) -> None:
-        """End the jobs of tasks that are sent elsewhere, as far as told to."""
+        """End the jobs of reassigned tasks, as far as the command asks."""
         if not orders:
             return
         because = ending.reasons(tx, [order.jedi_task_id for order in orders])
@@ -209,9 +209,9 @@ class TaskCommando(Agent[CommandedTask, str | None]):
     ) -> list[CommandedTask]:  # fmt: skip
         """End the jobs of tasks; the tasks that wait for none any more.
 
-        Queued jobs end at once (a batch a cycle), those that a pilot has are told to, the others
-        are about to end by themselves. A soft command kills no job that a pilot has, and lets
-        what is made be merged. What waits for a merge is kept when a task is sent elsewhere.
+        Queued jobs end at once (a batch a cycle). Pilots end their jobs on request. The others are
+        about to end by themselves. A soft command kills no job that a pilot has, and lets what is
+        made be merged. What waits for a merge is kept when a task is sent elsewhere.
         """
         options = self._arguments(tx, orders)
         mild = {i for i, arguments in options.items() if arguments.get("soft")}

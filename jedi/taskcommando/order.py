@@ -33,7 +33,7 @@ class CommandedTask:
         return self.jedi_task_id, self.lock_seq
 
     def goes_to(self, command: Command) -> str:
-        """The next status of the task when it is told so."""
+        """The next status of the task under this command."""
         if command.name == "retry" and self.status == "exhausted":
             return resumed(self.old_status, scouting=self.scouting) or "toretry"
         if command.doing:

@@ -43,7 +43,7 @@ class Registered:
     """A claimed task. `rules`: those of a task that was refined before, of which now only the
     `changed` parameters count; `parent`: id and status of its parent, if it has one; `earlier`: the
     owner's last task of the same name, of a task that wants to be the only one. The `document` has
-    what a pre-processing job told."""
+    the values that a pre-processing job reported."""
 
     jedi_task_id: int
     lock_seq: int

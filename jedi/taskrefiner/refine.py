@@ -224,8 +224,8 @@ class Refiner:
         return [*datasets, logs], tuple(templates)
 
     def log(self, submission: Submission, outputs: Sequence[NewDataset]) -> tuple[str, str]:
-        """Dataset and file-name template of the logs: as told, else named after the first output
-        and the task."""
+        """Dataset and file-name template of the logs: those of the task, else named after the first
+        output and the task."""
         params, task = submission.params, submission.jedi_task_id
         if params.log is not None:
             template = split_output(params.log.value)[1]
@@ -236,7 +236,7 @@ class Refiner:
         return f"{dataset}.log", f"{name}.{task}.log.${{SN}}.tgz"
 
     def rules(self, params: TaskParams) -> SplitRules:
-        """The split rules. Without input, a job takes one pseudo file unless told otherwise."""
+        """The split rules. Without input, a job takes one pseudo file by default."""
         one = 1 if params.no_input and not params.n_events_per_job else None
         shared = {name: getattr(params, name) for name in Rules.model_fields}
         return SplitRules(

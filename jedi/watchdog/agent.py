@@ -69,7 +69,7 @@ class WatchDog(Agent[Dog, Counts]):
         return walk(self.world, dog)
 
     def apply(self, tx: Connection, results: Sequence[tuple[Dog, Counts]]) -> None:
-        """Dogs write for themselves: only tell what they did."""
+        """Log the dogs' actions: they write their results themselves."""
         for dog, counts in results:
             self._tell(dog, counts)
 

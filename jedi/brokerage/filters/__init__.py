@@ -31,9 +31,9 @@ def not_asked(need: Requirements, _knobs: Knobs) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Sites pass where `keep(observed, limit)`, all of them where `when` is false. `say` tells why
-    a site does not, with {observed} and {limit}, `remedy` what can be done; a lasting reason needs
-    a person to change something, others pass with time."""
+    """Sites pass where `keep(observed, limit)`, all of them where `when` is false. `say` is the
+    sentence about a refused site, with {observed} and {limit}; `remedy` is the advice. A lasting
+    reason needs a person's change, others pass with time."""
 
     code: str
     observed: SiteColumn

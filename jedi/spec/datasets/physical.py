@@ -19,7 +19,7 @@ _WRITTEN = re.compile(r"(?:file://)?(?P<path>/[^\0]*?[^/\0])(?:\^(?P<events>[1-9
 
 @dataclass(frozen=True, slots=True)
 class Physical:
-    """A file: what jobs call it, its path, its events if the task tells them."""
+    """A file: its name in jobs, its path, its events if the task gives them."""
 
     lfn: str
     path: str

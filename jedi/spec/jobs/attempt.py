@@ -34,9 +34,9 @@ class JobFile(NamedTuple):
 
 class HeldJob(NamedTuple):
     """A job that was handed to a pilot; `site_endpoint` is where its outputs are staged.
-    `measured`: what it is said to need was measured by scouts. `max_walltime_h`: how long it may
-    run as its task says; but a scout that is to tell how many events fit into that has all the time
-    of its site, `measures_within_s`. `texts`: files made for it, by name.
+    `measured`: scouts measured its needs. `max_walltime_h`: how long it may run as its task says;
+    but a scout that measures how many events fit into that has all the time of its site,
+    `measures_within_s`. `texts`: files made for it, by name.
 
     Limits: 0 stands for none; `scratch_mb` is the site's.
     """
@@ -61,9 +61,9 @@ class HeldJob(NamedTuple):
 
 
 class ReportedJob(NamedTuple):
-    """A job whose pilot has said how it ended, with its outputs and its log; `missing` are inputs
-    that it did not find; `to_merge`: what it made is to be merged;
-    `hold_next`: the hold that begins now, if it is good."""
+    """A job with the end that its pilot reported, its outputs and its log; `missing` are inputs
+    that it did not find; `to_merge`: what it made is to be merged; `hold_next`: the hold that
+    begins now, if it is good."""
 
     panda_id: int
     lock_seq: int

@@ -68,7 +68,8 @@ class JobOutput:
 class TaskOrder:
     """A claimed task that wants jobs. `columns` are those of jedi_jobs that all of them share, but
     for the priority, which falls by one with every `jobs_per_step` jobs, 0: never, that the owner
-    has already; these are `jobs_before`. `paths`: where inputs lie, by LFN, if the task tells."""
+    has already; these are `jobs_before`. `paths`: paths of inputs by LFN, if the task names
+    them."""
 
     jedi_task_id: int
     lock_seq: int
@@ -192,8 +193,8 @@ class Retry:
 class NewJobs:
     """The jobs of one task, column by column; 0 MB, 0 s: not known. `local`: all inputs lie at the
     job's site. Outputs have the job's boundary id, if any. Inputs stand apart by masters, what
-    follows them, and seeds; `paths` says where those lie that the task tells of; `events` are those
-    of masters that are split by events; `texts` are files made for each job, by name."""
+    follows them, and seeds; `paths` are those of inputs that the task names; `events` are those of
+    masters that are split by events; `texts` are files made for each job, by name."""
 
     panda_ids: Sequence[int]
     origins: Sequence[int]

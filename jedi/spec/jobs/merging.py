@@ -32,8 +32,8 @@ class Stream:
 
 @dataclass(frozen=True, eq=False)
 class MergeOrder:
-    """A claimed task with files for merge jobs. `order` tells what such jobs are made of;
-    `ram_mb` and `cores` (0: any number) are what the task asks for them, None: nothing."""
+    """A claimed task with files for merge jobs. `order` is their input; `ram_mb` and `cores` (0:
+    any number) are what the task asks for them, None: nothing."""
 
     order: TaskOrder
     streams: tuple[Stream, ...]

@@ -79,8 +79,8 @@ def compile_criterion(
     """The condition behind CRITERIA and VARIABLES; no criteria at all hold for every task.
 
     `columns` are those of jedi_tasks with what they hold (a key of CASTS, or anything else for
-    columns that can't be compared); bound values are named `prefix`1, `prefix`2, …
-    BadCriterion tells the first mistake.
+    columns that can't be compared); bound values are named `prefix`1, `prefix`2, … BadCriterion
+    names the first mistake.
     """
     given = read_variables(variables)
     if not (criteria or "").strip():

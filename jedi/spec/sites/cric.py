@@ -1,8 +1,8 @@
 """Dumps of CRIC, as PanDA reads them: schedconfig (queues), DDM endpoints, network metrics.
 
-Here the sentinels of these dumps end: what is absent, null, empty, not a number, infinite or (where
-that means nothing) negative is not said at all, so that the defaults of our tables hold. Names that
-make no sense and statuses that nobody knows are mistakes; keys that are not ours are passed over.
+Here the sentinels of these dumps end: absent, null, empty, not numeric, infinite or (where it has
+no meaning) negative values count as unset, so that the defaults of our tables hold. Invalid names
+and unknown statuses are mistakes; unknown keys are ignored.
 """
 
 from __future__ import annotations

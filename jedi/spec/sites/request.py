@@ -16,7 +16,7 @@ _NUCLEUS_ONLY = ("only", "require")
 class Request:
     """A task in the eyes of a broker. `scout`, `merging`: the kind of the jobs to be made;
     `merges`: the task's outputs are merged. `release` is the software asked for, `platform` the
-    architecture; kB/s are per core. Empty or None: not said."""
+    architecture; kB/s are per core. Empty or None: unset."""
 
     vo: str = ""
     label: str = ""

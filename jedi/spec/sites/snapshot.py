@@ -83,13 +83,13 @@ class Snapshot:
     first; `free_gb` is the room there, `usable_gb` without what must stay free, `reserved_gb` all
     that is not to be counted on. `reads_lan`, `writes_lan`: some endpoint serves the site's jobs;
     `gets_wan`, `sends_wan`: some endpoint takes their inputs from, and gives their outputs to,
-    other sites; `takes_wan`: `endpoint` takes outputs of others. `queued_in` files are on their
-    way to the site's endpoints. Ages are whole minutes: since a pilot was seen, a job started, and
-    a job last waited for a slot. Lists are joined by commas. `jobs` counts live ones by (global
+    other sites; `takes_wan`: `endpoint` takes outputs of others. `queued_in` files are on their way
+    to the site's endpoints. Ages are whole minutes: since a pilot was seen, a job started, and a
+    job last waited for a slot. Lists are joined by commas. `jobs` counts live ones by (global
     share, resource type, status), `slots` are those that a site declares to keep by (share,
-    resource type), infinity: none said; `streaming`: pilots come before there are jobs; `links` to
-    nuclei by (nucleus, what): closeness, files queued for production and express, MB/s. `tapes` are
-    endpoints on tape, `unreadable` those that give nothing to other sites.
+    resource type), infinity: none declared; `streaming`: pilots come before there are jobs; `links`
+    to nuclei by (nucleus, what): closeness, files queued for production and express, MB/s. `tapes`
+    are endpoints on tape, `unreadable` those that give nothing to other sites.
     """
 
     sites: tuple[str, ...] = field(metadata=_words())

@@ -28,9 +28,9 @@ class Ranges:
 
 
 def across(events: Ints, size: int, begun: int = 0, groups: Ints | None = None) -> Ranges:
-    """Cut where every `size` events are full, be it in a file or between two: the ranges of a job
-    lie in a row and add up to `size`. `begun`: events that the first job has already. `groups`: the
-    count begins anew where the files' group is another."""
+    """Cut where every `size` events are full, in a file or between two: the ranges of a job lie in
+    a row and add up to `size`. `begun`: events that the first job has already. `groups`: the count
+    begins anew where the files' group is another."""
     if groups is not None and len(groups):
         return _by_groups(events, size, groups)
     stops = np.cumsum(events)

@@ -16,7 +16,7 @@ NO_SCOUT, SCOUTING, SCOUTED = 1, 2, 3
 task; they have."""
 
 TO_PREPROCESS, PREPROCESSED, CONSUMED = 1, 2, 3
-"""Values of use_pre_pro: a job tells first what the task is; it has; that is built in."""
+"""Values of use_pre_pro: a job defines the task first; it has done so; its result is built in."""
 
 ONE_ID, WHOLE_IDS, TIED_IDS = (1, 2, 4), (3, 4), (2, 4)
 """Values of group_boundary_id: a job has files of one id only; ids are not divided; outputs have

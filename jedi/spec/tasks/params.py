@@ -263,7 +263,7 @@ class MergeSpec(JobSpec):
 
 
 class TaskParams(_CamelModel, Rules):
-    """A task as submitted. None: not said; whoever needs the value knows the default."""
+    """A task as submitted. None: unset; the reader of a value knows its default."""
 
     task_name: _Label
     job_parameters: list[AnyItem]

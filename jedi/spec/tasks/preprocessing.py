@@ -16,8 +16,8 @@ _STAND_IN = re.compile(f"__({_NAME})__")
 
 
 def fill(document: Mapping[str, Any], reported: Mapping[str, Any]) -> dict[str, Any]:
-    """The task's document with what its job told (NAME stands for ${PP_NAME}) in all texts but
-    those that the job itself is made of."""
+    """The task's document with the values that its job reported (NAME for ${PP_NAME}) in all texts
+    except those of the job itself."""
     values = {f"PP_{name}": str(value) for name, value in reported.items()}
     return _changed(document, _TOLD, lambda found: values.get(found[1], found[0]))
 

@@ -240,8 +240,8 @@ _BULK = text("SET LOCAL enable_nestloop = off")
 
 
 def bulk(tx: Connection) -> None:
-    """Settings for a transaction that writes many rows: plans made on fresh, unanalysed tables
-    with nested loops over sequential scans were seen to run for minutes."""
+    """Settings for a transaction that writes many rows: plans made on fresh, unanalysed tables with
+    nested loops over sequential scans ran for minutes."""
     tx.execute(_BULK)
 
 
@@ -253,9 +253,9 @@ def plan_once(engine: Engine, *, in_order: bool = False) -> None:
     """Make the sessions of an engine plan each statement once, and by index.
 
     For a process of many short statements. Planning dispatch anew each time costs 1 ms, twice its
-    execution; and a plan made while tables were empty was seen to scan them for minutes. `in_order`
-    is for who hands out jobs: a bitmap reads and sorts all that a share has waiting to give the
-    first. Who ends jobs, many at once, takes a third longer without bitmaps.
+    execution; and a plan made while tables were empty scanned them for minutes. `in_order` is for
+    processes that hand out jobs: a bitmap reads and sorts all waiting jobs of a share to return the
+    first. Processes that end many jobs at once take a third longer without bitmaps.
     """
     settings = PLAN_ONCE | (IN_ORDER if in_order else {})
     event.listen(engine, "connect", partial(_set, settings))

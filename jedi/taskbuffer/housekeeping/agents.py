@@ -28,7 +28,7 @@ def beat(
     last_error: str | None,
     rss_kb: int,
 ) -> None:
-    """Say that an agent is alive; forget processes not heard of for a day."""
+    """Record that an agent is alive; forget processes that were silent for a day."""
     tx.execute(
         _BEAT,
         {

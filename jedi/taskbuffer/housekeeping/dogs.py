@@ -36,7 +36,7 @@ class KillerTask(NamedTuple):
 
 
 def claim_killers(tx: Connection, max_deaths: int, limit: int) -> list[KillerTask]:
-    """Take tasks whose workers died `max_deaths` times in a row from whoever has them now."""
+    """Take tasks whose workers died `max_deaths` times in a row from their present holders."""
     return rows_of(KillerTask, tx.execute(_KILLERS, {"max_deaths": max_deaths, "limit": limit}))
 
 
@@ -72,8 +72,8 @@ ORDER BY jeditaskid LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
 
 
 class HeldTask(NamedTuple):
-    """A pending task to try again or (`too_long`) to give up; `held_s`: how long for this reason;
-    `soon`: its holder said when."""
+    """A pending task to try again or (`too_long`) to give up; `held_s`: time on hold for this
+    reason; `soon`: its holder set the time of the next try."""
 
     jedi_task_id: int
     lock_seq: int
@@ -87,8 +87,8 @@ class HeldTask(NamedTuple):
 
 
 def on_hold(tx: Connection, retry_s: float, timeout_s: float, limit: int) -> list[HeldTask]:
-    """Pending tasks to try again, when whoever held them said or `retry_s` later, or (`too_long`)
-    to give up."""
+    """Pending tasks to try again, at the time that their holder set or `retry_s` later, or
+    (`too_long`) to give up."""
     found = {"retry_s": retry_s, "timeout_s": timeout_s, "limit": limit}
     return rows_of(HeldTask, tx.execute(_ON_HOLD, found))
 

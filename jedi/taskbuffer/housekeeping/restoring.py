@@ -63,7 +63,7 @@ class MadeFile(NamedTuple):
 
 
 def made(tx: Connection, names: Collection[str]) -> set[tuple[str, str]]:
-    """Files (dataset, LFN) of these datasets whose jobs had told of them before the backup."""
+    """Files (dataset, LFN) of these datasets that their jobs had reported before the backup."""
     wanted = {"names": list(names), "untold": list(_UNTOLD)}
     return {*rows_of(MadeFile, tx.execute(_MADE, wanted))}
 

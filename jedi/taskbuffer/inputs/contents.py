@@ -241,7 +241,7 @@ def release(tx: Connection, bunches: Mapping[int, ReleaseGroup]) -> None:
 @dataclass(frozen=True, slots=True)
 class FeedResult:
     """The result of a look-up: rows added, those of them that may be used at once, their events,
-    and the state that data management told (None: nothing was looked up)."""
+    and the state in data management (None: nothing was looked up)."""
 
     dataset_id: int
     added: int

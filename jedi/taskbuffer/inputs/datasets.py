@@ -257,7 +257,7 @@ class Producer(NamedTuple):
 
 def producers(tx: Connection, names: Iterable[str]) -> list[Producer]:
     """Tasks that make datasets of these names, the oldest first; tasks that are not refined yet,
-    too. One that is just being told to go on lives."""
+    too. A task with a command to continue counts as living."""
     wanted = sorted(set(names))
     return rows_of(Producer, tx.execute(_PRODUCERS, {"names": wanted})) if wanted else []
 

@@ -35,7 +35,7 @@ JOB_FILES = """
  WHERE f.pandaid = j.pandaid AND {condition})
 """
 """The files of a job `j` that meet a condition on `f`, as JSON for `job_files()`. Without OFFSET 0
-they were seen to be joined with all datasets, for one job."""
+PostgreSQL joined them with all datasets, for one job."""
 
 STAGING = """
 (SELECT json_agg(e.ddm_endpoint ORDER BY e.default_write DESC, e.order_write, e.ddm_endpoint)
@@ -57,9 +57,9 @@ def staging(endpoints: Sequence[str] | None, files: Sequence[JobFile]) -> str:
 
 
 def _noted(started: str = "false") -> str:
-    """A CTE that stamps the site: a pilot was heard of, and a payload `started`, if that is so.
-    Twice a minute at most, never waiting, because all of a site's pilots would queue for that one
-    row."""
+    """A CTE that stamps the site with the time of a pilot's message, and of a payload that
+    `started`. It does so twice a minute at most and never waits: all pilots of a site would queue
+    for that one row."""
     return f"""
 noted AS (
   UPDATE jedi_sites SET lastpilot = jedi_now(),
@@ -318,9 +318,9 @@ FROM old, set_config('synchronous_commit', 'off', true)
 
 
 def beat(tx: Connection, site: str, beats: Sequence[Beat]) -> list[tuple[str, str | None]]:
-    """Note that jobs are alive, and what they use; for each what its pilot has to do, kill or hold
-    it or none, and why it must be killed. The commit does not wait for the disk: whoever lives says
-    so again."""
+    """Note that jobs are alive, with their measurements. Return for each the command to its pilot
+    (kill, hold or none) and the reason of a kill. The commit does not wait for the disk: a living
+    pilot repeats its heartbeat."""
     rows = tx.execute(_BEAT, {"beats": _json(beats), "site": site}).all()
     answers = {
         (panda_id, lock_seq): ("kill" if why else "hold" if held else "none", why)

@@ -4,7 +4,7 @@ Locks are always taken in one order: jobs by pandaid, datasets by datasetid, the
 lock on a dataset keeps apart all who end jobs with files in it, so no two wait for each other.
 
 Files and datasets are found by their own numbers alone: with their task's beside it, a plan made
-while tables were empty was seen to read all files of the task for each of them.
+while tables were empty read all files of the task for each of them.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ WHERE e.pandaid = ANY(CAST(:ids AS bigint[])) AND e.job_processid = 0
 
 
 def lock(tx: Connection, panda_ids: Sequence[int]) -> dict[int, str]:
-    """Lock jobs and those that end with them, in one order; their present statuses. To be done
-    first by whoever moves some of them after others."""
+    """Lock jobs and those that end with them, in one order; their present statuses. A caller that
+    moves some of them after others does this first."""
     tied, _ = merging.ties(tx, panda_ids)
     return lock_jobs(tx, [*panda_ids, *tied])
 
@@ -262,7 +262,7 @@ _ANY_REPORTED = text(
 
 
 def any_reported(tx: Connection) -> bool:
-    """Return True if the end of a job was reported, be it held or not."""
+    """Return True if the end of a job was reported, held or not."""
     return bool(tx.scalar(_ANY_REPORTED))
 
 
@@ -277,7 +277,7 @@ def reported(tx: Connection, limit: int, first: int = 0) -> list[ReportedJob]:
     """Jobs whose end was reported and not yet looked at, from number `first` on, longest known
     first. The transaction is for nothing else: its commit does not wait for the disk.
 
-    There is no lease: two Adders may get the same job, and whoever applies first ends it.
+    There is no lease: two Adders may get the same job, and the first one that applies ends it.
     """
     value(tx, _CLAIMING, {})
     return _known(tx.scalar(_REPORTED, {"limit": limit, "first": first}))

@@ -282,8 +282,8 @@ def hold(
     kind: str = "user_request",
     most_s: float = 0.0,
 ) -> set[int]:
-    """Keep jobs where they are, in a pilot for so long at most; which. A pilot is told with its
-    next heartbeat. Those that are held, or that nobody may hold now, are left alone."""
+    """Hold jobs in their statuses, in a pilot for so long at most; return their ids. A pilot learns
+    of it with its next heartbeat. Held jobs, and jobs that can't be held now, stay unchanged."""
     lock_jobs(tx, panda_ids)
     held = _told(tx, _HOLD, panda_ids, agent, "held", reason, kind=kind, most_s=most_s)
     outbox.notify_of_jobs(tx, sorted(held))

@@ -73,7 +73,7 @@ ON CONFLICT (rule_id) DO UPDATE SET
 
 
 def put(tx: Connection, rows: Sequence[Mapping[str, Any]], user_name: str) -> None:
-    """Insert or replace rules, told apart by rule_id."""
+    """Insert or replace rules, identified by rule_id."""
     tx.execute(_PUT, {"rows": [json.dumps(row) for row in rows], "user": user_name})
 
 

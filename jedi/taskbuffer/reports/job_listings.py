@@ -142,8 +142,8 @@ ORDER BY array_position(CAST(:worst AS text[]), j.status), j.pandaid
 
 
 def standing(tx: Connection, jedi_task_id: int, panda_id: int) -> list[int]:
-    """The jobs, of this one and all that took over from it, that had an input last: they tell what
-    has become of it. Those that went worst come first, those that finished last."""
+    """The jobs, of this one and all that took over from it, that had an input last: they show its
+    fate. The worst ends come first, finished jobs last."""
     values = {"task": jedi_task_id, "job": panda_id, "worst": _WORST_FIRST,
               "merged": list(states.PRE_MERGE_TYPES)}  # fmt: skip
     return list(tx.scalars(_STANDING, values))

@@ -213,7 +213,7 @@ _PUT_QUEUES = text("UPDATE jedi_work_queue SET queue_order = NULL WHERE queue_id
 
 
 def put_queues(tx: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert or replace queues, told apart by queue_id; absent columns become NULL."""
+    """Insert or replace queues, identified by queue_id; absent columns become NULL."""
     # Orders are unique at every moment: without this, two queues could not swap theirs.
     rows = sorted(rows, key=itemgetter("queue_id"))  # two writers lock rows in one order
     tx.execute(_PUT_QUEUES, {"ids": [row["queue_id"] for row in rows]})

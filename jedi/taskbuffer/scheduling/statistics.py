@@ -64,8 +64,8 @@ ON CONFLICT (site, gshare, metric) DO UPDATE SET value = excluded.value, ts = je
 
 def note_disk_io(tx: Connection) -> int:
     """Note what running jobs read and write at each site, in kB (1000 bytes) a second and core, on
-    the average of those that said; how many sites there are. All running jobs are read: 0.25 s for
-    100,000 of them."""
+    the average of those that reported; how many sites there are. All running jobs are read: 0.25 s
+    for 100,000 of them."""
     return tx.execute(_DISK_IO).rowcount
 
 

@@ -197,7 +197,7 @@ WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) AND outcome = 'accepted'
 def last_accepted(
     tx: Connection, task_ids: Sequence[int], command: str | None = None
 ) -> dict[int, TaskCommand]:
-    """The command, or the one of this name, that each task was told last."""
+    """The last accepted command of each task, or the last one of this name."""
     rows = rows_of(
         TaskCommand, tx.execute(_LAST_ACCEPTED, {"ids": list(task_ids), "command": command})
     )

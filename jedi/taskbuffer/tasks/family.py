@@ -116,8 +116,8 @@ ORDER BY jeditaskid FOR NO KEY UPDATE))
 
 
 def wake_children(tx: Connection, task_ids: Sequence[int]) -> None:
-    """Tasks have ended: children that wait to be refined need wait no longer. A child that is just
-    being told to wait is called after that."""
+    """Tasks have ended: children that wait to be refined wait no longer. A child whose wait is just
+    being written is called after that."""
     called = tx.execute(_WAKE_CHILDREN, {"ids": list(task_ids)})
     if called.rowcount:
         wake(tx, "task:registered")
@@ -147,8 +147,8 @@ UPDATE jedi_datasets SET state = 'open', statechecktime = NULL WHERE datasetid =
 
 
 def follow_retry(tx: Connection, task_ids: Sequence[int], agent: str) -> list[int]:
-    """Tasks were retried: take their children, and theirs, from whoever holds them; those that
-    have failed, broken or been aborted are left alone, with theirs.
+    """Tasks were retried: take their children, and theirs, from their holders; failed, broken and
+    aborted ones stay unchanged, with theirs.
 
     Children at work look at the outputs again until these are closed anew. Those that have ended
     are returned, held by this transaction: they are to begin anew.

@@ -70,7 +70,7 @@ SELECT jeditaskid FROM t
 
 def insert_task(tx: Connection, task: NewTask) -> int | None:
     """Store a task with its parameters and wake the refiner; its id. None if the user's key was
-    taken, be it by a submission that ended just now."""
+    taken, also by a submission that ended just now."""
     values = {name: getattr(task, name) for name in NewTask.__dataclass_fields__}
     task_id: int | None = tx.scalar(_INSERT, {**values, "params": json.dumps(task.params)})
     if task_id is not None:

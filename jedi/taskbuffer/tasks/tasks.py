@@ -184,8 +184,8 @@ WHERE jeditaskid = ANY(CAST(:ids AS bigint[])) RETURNING jeditaskid AS jedi_task
 
 
 def seize(tx: Connection, task_ids: Sequence[int]) -> dict[int, str]:
-    """Take tasks from whoever holds them, whose results are void thereby; their statuses. They
-    are locked to the transaction's end and nobody holds them then."""
+    """Take tasks from their holders, whose results become void; return their statuses. They are
+    locked to the transaction's end, and have no holder then."""
     ids = sorted(task_ids)
     if not ids:
         return {}

@@ -26,7 +26,7 @@ _WANTED = """
 w.address IS NOT NULL AND (w.channel <> 'mail' OR p.taskparams -> 'noEmail' IS DISTINCT FROM 'true')
 """
 ASKED = "EXISTS (SELECT FROM jedi_users WHERE notices = 'jobs')"
-"""Somebody wants to be told of jobs: looked at once, and all there is to it while nobody does."""
+"""True if a user has subscribed to jobs: the only work while nobody has."""
 
 _NOTIFY_JOBS = text(f"""
 INSERT INTO jedi_outbox (topic, username, channel, urgent, payload)
@@ -65,17 +65,17 @@ ON CONFLICT DO NOTHING
 """)
 
 NEWS = (*sorted(states.TASK.final), "exhausted")
-"""Statuses of tasks that their owners are told of: nothing follows unless a person says so."""
+"""Statuses of tasks that notify their owners: nothing follows without a person's command."""
 
 
 def notify_of_jobs(tx: Connection, panda_ids: Sequence[int]) -> None:
-    """Tell owners of jobs that are now where PGI wants them to be told, and who asked to be."""
+    """Notify subscribed owners of jobs whose PGI state asks for a message."""
     if panda_ids:
         tx.execute(_NOTIFY_JOBS, {"ids": list(panda_ids)})
 
 
 def notify_of_tasks(tx: Connection, task_ids: Sequence[int]) -> None:
-    """Tell owners of tasks where these are now, if they asked to be told."""
+    """Notify subscribed owners of tasks about the present statuses."""
     if task_ids:
         tx.execute(_NOTIFY_TASKS, {"ids": list(task_ids)})
 
@@ -121,8 +121,8 @@ def claim(
 ) -> list[OutgoingMessage]:
     """Messages to be delivered now, urgent ones first.
 
-    Each counts as tried and is put off, longer from time to time: whoever dies with it, or can't
-    deliver it, need not say so.
+    Each counts as tried and is put off, longer from time to time: a process that dies or can't
+    deliver it need not record that.
     """
     values = {"channels": list(channels), "wait_s": wait_s, "longest_s": longest_s, "limit": limit}
     rows = rows_of(OutgoingMessage, tx.execute(_CLAIM, values))
