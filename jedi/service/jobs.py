@@ -16,7 +16,7 @@ from jedi.core.knobs import words
 from jedi.ddm import leftovers
 from jedi.ddm.content import adler32
 from jedi.ddm.interface import DDM
-from jedi.service import cleaning, results, tasks
+from jedi.service import cleaning, events, results, tasks
 from jedi.service.results import Printed
 from jedi.spec.jobs.attempt import JobFile
 from jedi.taskbuffer.housekeeping import knobs, purging
@@ -24,6 +24,7 @@ from jedi.taskbuffer.jobs import job_ends, merging, moving, one_job
 from jedi.taskbuffer.jobs import jobs as job_rows
 from jedi.taskbuffer.jobs.job_ends import JobEnd
 from jedi.taskbuffer.jobs.one_job import Allocation, JobStep, OneJob, OwnedJob, UsedFile
+from jedi.taskbuffer.reports.event_listings import StatusRanges
 from jedi.taskbuffer.reports.listings import FileSummary
 from jedi.taskbuffer.users import users
 
@@ -36,7 +37,8 @@ TOLD = 10
 @dataclass(frozen=True, slots=True)
 class JobDetails:
     """A job with the command of its payload (None: removed), its files, its history, the resources
-    that it held, and the attempts that replace it now: itself, or later ones."""
+    that it held, the attempts that replace it now, itself or later ones, and the numbers of its
+    ranges of events in each status (of a merge job: of those of its job set)."""
 
     job: OneJob
     command: str | None
@@ -44,6 +46,7 @@ class JobDetails:
     latest: list[int]
     steps: list[JobStep]
     allocations: list[Allocation]
+    ranges: list[StatusRanges]
 
 
 def get(tx: Connection, panda_ids: Sequence[int]) -> list[OneJob]:
@@ -61,7 +64,8 @@ def show(tx: Connection, panda_id: int) -> JobDetails:
     steps = one_job.steps(tx, panda_id)
     held = one_job.allocations(tx, panda_id)
     used = one_job.files(tx, panda_id)
-    return JobDetails(job, one_job.command(tx, panda_id), used, latest, steps, held)
+    ranges = events.of_job(tx, job.jedi_task_id, panda_id)
+    return JobDetails(job, one_job.command(tx, panda_id), used, latest, steps, held, ranges)
 
 
 def printed(tx: Connection, ddm: DDM, panda_id: int) -> Printed:

@@ -125,6 +125,7 @@ ROWS: dict[str, Row] = {
     ),
     "task.clean": changes("owner", 409, jedi_task_id=TASK),
     "task.descendants": reads("anybody", 404, jedi_task_id=TASK, panda_id=1),
+    "task.events": reads(jedi_task_id=TASK),
     "task.exec": changes("anybody", 200, 422, scope="submit", command=["true"]),
     "task.files": reads(jedi_task_id=TASK),
     "task.finish": changes("owner", jedi_task_ids=[TASK]),

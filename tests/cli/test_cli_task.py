@@ -27,6 +27,7 @@ from jedi_client.cli import task
 from jedi_client.cli.task_common import statuses, task_ids
 from sqlalchemy import Connection, Engine, text
 from support.cli_task import HELLO
+from support.event_rows import make_job_set
 from support.helpers import Run, put_file_dataset, script, unguard
 from support.job_rows import Made, make_jobs
 
@@ -605,3 +606,19 @@ def test_tasks_and_statuses_are_completed(
     assert str(made.task) in told.stdout.split()
     assert task_ids("") == [(str(made.task), "words, running")] == task_ids(str(made.task))
     assert task_ids("99") == []
+
+
+# -------------------------------------------------------------------------------- events
+
+
+def test_events(world: World, run: Run) -> None:
+    """`events` shows the numbers of ranges; a status adds the ranges themselves."""
+    with world.engine.begin() as tx:
+        built = make_job_set(tx, 4, 1, each=5)
+    said = run("events", built.task).out
+    assert "0 of 20 events processed" in said
+    assert "in." in said and "ready" in said
+    one = run("events", built.task, "--status", "ready", "--json").value
+    assert [r["status"] for r in one["ranges"]] == ["ready"] * 4
+    assert run("events", built.task, "--status", "red").code == 2
+    assert "no such ranges" in run("events", built.task, "--job", 999_999).out

@@ -736,9 +736,19 @@ class Allocation(Value):
 
 
 @dataclass(eq=False, repr=False)
+class StatusRanges(Value):
+    """Ranges in one status, and their events."""
+
+    status: str
+    n_ranges: int
+    n_events: int
+
+
+@dataclass(eq=False, repr=False)
 class JobDetails(Value):
     """A job with the command of its payload (None: removed), its files, its history, the resources
-    that it held, and the attempts that replace it now: itself, or later ones."""
+    that it held, the attempts that replace it now, itself or later ones, and the numbers of its
+    ranges of events in each status (of a merge job: of those of its job set)."""
 
     job: OneJob
     command: str | None
@@ -746,6 +756,7 @@ class JobDetails(Value):
     latest: list[int]
     steps: list[JobStep]
     allocations: list[Allocation]
+    ranges: list[StatusRanges]
 
 
 @dataclass(eq=False, repr=False)
@@ -899,6 +910,70 @@ class Cleaned(Value):
     dataset: str
     files: int
     bytes: int
+
+
+@dataclass(eq=False, repr=False)
+class FileRanges(Value):
+    """Ranges of a file: their events, those that are processed, those that are left. A range that
+    was tried again counts for each attempt."""
+
+    file_id: int
+    lfn: str
+    n_ranges: int
+    n_events: int
+    n_processed: int
+    n_left: int
+
+
+@dataclass(eq=False, repr=False)
+class ConsumerShare(Value):
+    """Ranges that a job has or had. `jobset_id`: its job set, unless it is an ordinary job."""
+
+    panda_id: int
+    kind: str
+    status: str
+    substatus: str | None
+    site: str
+    jobset_id: int | None
+    n_ranges: int
+    n_events: int
+    n_processed: int
+    n_left: int
+
+
+@dataclass(eq=False, repr=False)
+class ListedRange(Value):
+    """A range of events of a file: its consumer, if it has one, the attempts that are left (of an
+    ordinary job: those so far), and the zip file with its outputs at an endpoint."""
+
+    range_id: str
+    lfn: str
+    start_event: int | None
+    end_event: int | None
+    status: str
+    panda_id: int | None
+    jobset_id: int | None
+    attempt_nr: int
+    endpoint: str | None
+    zip_lfn: str | None
+    error_diag: str | None
+
+
+@dataclass(eq=False, repr=False)
+class TaskEvents(Value):
+    """Events of a task. `n_processed` and `n_left` are events; `rate_per_s`: events a second that
+    consumers reported in the last 10 minutes; `left_s`: seconds for those that are left at that
+    rate. `ranges` has single ranges if a job or statuses were asked for."""
+
+    jedi_task_id: int
+    n_processed: int
+    n_left: int
+    rate_per_s: float | None
+    left_s: float | None
+    statuses: list[StatusRanges]
+    files: list[FileRanges]
+    consumers: list[ConsumerShare]
+    ranges: list[ListedRange]
 
 
 @dataclass(eq=False, repr=False)

@@ -50,6 +50,7 @@ from jedi_client.models import (
     SystemOverview,
     Taken,
     TaskDetails,
+    TaskEvents,
     TaskHold,
     TaskSummary,
     Tested,
@@ -1095,6 +1096,22 @@ class Client(Transport):
             {"jedi_task_id": jedi_task_id},
             {"after_days": after_days, "comment": comment, "dry_run": dry_run},
             list[Cleaned],
+        )
+
+    def task_events(
+        self,
+        jedi_task_id: int,
+        *,
+        panda_id: int | None = None,
+        status: list[str] | None = None,
+        limit: int = 1000,
+    ) -> TaskEvents:
+        """Show the ranges of events of a task: their numbers by status, file and consumer, the rate, a forecast. `panda_id`: those of a job; `status`: those in these statuses; then also each range. `limit`: most files, consumers and ranges."""
+        return self.call(
+            "GET", "/v1/tasks/{jedi_task_id}/events",
+            {"jedi_task_id": jedi_task_id},
+            {"panda_id": panda_id, "status": status, "limit": limit},
+            TaskEvents,
         )
 
     def task_files(

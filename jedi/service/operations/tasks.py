@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from jedi.core.errors import BadInput, JediError, Problem
-from jedi.core.states import JOB, TASK_STATES
-from jedi.service import cleaning, commands, priorities, tasks, waiting, watching
+from jedi.core.states import EVENT_CODES, JOB, TASK_STATES
+from jedi.service import cleaning, commands, events, priorities, tasks, waiting, watching
 from jedi.service import why as reasons
 from jedi.service.operations.table import (
     ANYBODY,
@@ -82,6 +82,21 @@ def files(
 ) -> list[FileSummary]:
     """List the files of a task, inputs and outputs."""
     return tasks.files(call.tx, jedi_task_id, types=type, statuses=status, limit=limit)
+
+
+@operation("task.events", "GET", "/v1/tasks/{jedi_task_id}/events", ANYBODY)
+def task_events(
+    call: Call,
+    jedi_task_id: TaskId,
+    panda_id: TaskId | None = None,
+    status: list[str] | None = None,
+    limit: MostRows = PAGE,
+) -> events.TaskEvents:
+    """Show the ranges of events of a task: their numbers by status, file and consumer, the rate, a
+    forecast. `panda_id`: those of a job; `status`: those in these statuses; then also each range.
+    `limit`: most files, consumers and ranges."""
+    must_be_known("status", status, EVENT_CODES, "no such status of a range")
+    return events.show(call.tx, jedi_task_id, panda_id, status, limit)
 
 
 @operation("task.history", "GET", "/v1/tasks/{jedi_task_id}/history", ANYBODY)

@@ -132,11 +132,14 @@ WITH RECURSIVE d(pandaid) AS (
   SELECT h.newpandaid FROM d JOIN jedi_job_retry_history h ON h.oldpandaid = d.pandaid
 )
 SELECT j.pandaid FROM d JOIN {all_jobs("pandaid, jeditaskid, status")} j USING (pandaid)
-WHERE j.jeditaskid = :task AND EXISTS (
+WHERE j.jeditaskid = :task AND (EXISTS (
   SELECT FROM {all_files("pandaid, fileid, jeditaskid")} f JOIN jedi_dataset_contents c
     ON c.fileid = f.fileid AND c.jeditaskid = f.jeditaskid
   WHERE f.pandaid = j.pandaid AND c.pandaid = j.pandaid
     AND (c.type IN ({FED_FILE_TYPES}) OR c.type = ANY(:merged) AND c.status <> 'failed'))
+  -- no input names a consumer of ranges: the last of a row stands
+  OR EXISTS (SELECT FROM jedi_consumers c WHERE c.pandaid = j.pandaid) AND NOT EXISTS (
+    SELECT FROM jedi_job_retry_history h WHERE h.oldpandaid = j.pandaid))
 ORDER BY array_position(CAST(:worst AS text[]), j.status), j.pandaid
 """)
 

@@ -98,6 +98,9 @@ def _show(found: JobDetails) -> None:
         rows = [[f.type, file_part(f), f.size, f.endpoint, f.dataset] for f in found.files]
         table(["type", "file", "bytes", "endpoint", "dataset"], rows,
               spare=("endpoint",), short=("file", "dataset"))  # fmt: skip
+    if found.ranges:
+        counts = [[one.status, one.n_ranges, one.n_events] for one in found.ranges]
+        table(["ranges", "number", "events"], counts)
     steps = [[s.time, s.status, s.agent, s.reason or s.reason_code] for s in found.steps]
     table(["since", "status", "agent", "reason"], steps)
     held = [[one.resource, one.allocated_at, one.released_at] for one in found.allocations]

@@ -33,12 +33,16 @@ class Pace:
 
     def sentence(self, left: int, unit: str = "files") -> str:
         """`12 files/min, 4 min left`; empty while the rate is not known."""
-        rate = self.rate()
-        if rate is None:
-            return ""
-        per = next(((s, unit) for s, unit in _UNITS if rate * s >= 1), _UNITS[-1])
-        said = f"{rate * per[0]:.3g} {unit}/{per[1]}"
-        return f"{said}, {span(left / rate)} left" if left > 0 else said
+        return pace_sentence(self.rate(), left, unit)
+
+
+def pace_sentence(rate: float | None, left: int, unit: str) -> str:
+    """The same for a known rate, in units a second."""
+    if not rate:
+        return ""
+    per = next(((s, name) for s, name in _UNITS if rate * s >= 1), _UNITS[-1])
+    said = f"{rate * per[0]:.3g} {unit}/{per[1]}"
+    return f"{said}, {span(left / rate)} left" if left > 0 else said
 
 
 _UNITS = ((1, "s"), (60, "min"), (3600, "h"))

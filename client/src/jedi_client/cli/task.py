@@ -45,6 +45,7 @@ from jedi_client.cli.task_commands import (
     retry,
 )
 from jedi_client.cli.task_common import TaskArgument, file_part, job_ids, job_statuses, statuses
+from jedi_client.cli.task_events import events
 from jedi_client.cli.task_plan import plan
 from jedi_client.cli.task_why import list_by_turn, why
 from jedi_client.cli.upload import upload_all
@@ -381,6 +382,7 @@ app.command()(plan)
 app.command("params")(task_reference.params)
 app.command("schema")(task_reference.schema)
 app.command("log")(task_results.log)
+app.command()(events)
 app.command("watch")(task_follow.watch)
 app.command("wait")(task_follow.wait)
 app.command("get")(task_results.get)

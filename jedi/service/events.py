@@ -1,0 +1,82 @@
+"""Ranges of events of tasks for people: counts, rate and forecast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from jedi.service import tasks
+from jedi.taskbuffer.reports import event_listings
+from jedi.taskbuffer.reports.event_listings import (
+    LEFT,
+    PROCESSED,
+    ConsumerShare,
+    FileRanges,
+    ListedRange,
+    RangeQuestion,
+    StatusRanges,
+)
+
+WINDOW_S = 600.0
+"""The rate is that of the last 10 minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEvents:
+    """Events of a task. `n_processed` and `n_left` are events; `rate_per_s`: events a second that
+    consumers reported in the last 10 minutes; `left_s`: seconds for those that are left at that
+    rate. `ranges` has single ranges if a job or statuses were asked for."""
+
+    jedi_task_id: int
+    n_processed: int
+    n_left: int
+    rate_per_s: float | None
+    left_s: float | None
+    statuses: list[StatusRanges]
+    files: list[FileRanges]
+    consumers: list[ConsumerShare]
+    ranges: list[ListedRange]
+
+
+def show(
+    tx: Connection,
+    jedi_task_id: int,
+    panda_id: int | None,
+    statuses: Sequence[str] | None,
+    limit: int,
+) -> TaskEvents:
+    """Return the events of a task, or those of one of its jobs or in some statuses; NotFound if
+    there is no such task."""
+    tasks.get(tx, jedi_task_id)
+    asked = RangeQuestion(jedi_task_id, panda_id, statuses, limit)
+    counts = event_listings.by_status(tx, asked)
+    left = _events(counts, LEFT)
+    rate = _rate(tx, jedi_task_id)
+    single = panda_id is not None or statuses is not None
+    return TaskEvents(
+        jedi_task_id,
+        _events(counts, PROCESSED),
+        left,
+        rate,
+        left / rate if rate else None,
+        counts,
+        event_listings.by_file(tx, asked),
+        event_listings.by_consumer(tx, asked),
+        event_listings.ranges(tx, asked) if single else [],
+    )
+
+
+def of_job(tx: Connection, jedi_task_id: int, panda_id: int) -> list[StatusRanges]:
+    """Return the numbers of ranges of a job in each status; of a merge job, those of its set."""
+    return event_listings.by_status(tx, RangeQuestion(jedi_task_id, panda_id))
+
+
+def _events(counts: Sequence[StatusRanges], statuses: Sequence[str]) -> int:
+    return sum(one.n_events for one in counts if one.status in statuses)
+
+
+def _rate(tx: Connection, jedi_task_id: int) -> float | None:
+    found = event_listings.pace(tx, jedi_task_id, WINDOW_S)
+    return found.n_events / found.within_s if found.n_events and found.within_s else None

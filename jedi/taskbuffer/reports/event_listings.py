@@ -1,0 +1,194 @@
+"""Ranges of events for people: counts by status, file and consumer, and the ranges themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sqlalchemy import Connection, text
+
+from jedi.core import states
+from jedi.taskbuffer.db.rows import row_of, rows_of
+from jedi.taskbuffer.jobs.all_jobs import all_jobs
+
+_CODES = states.EVENT_CODES
+PROCESSED = ("finished", "done", "merged")
+"""A consumer has processed the range."""
+LEFT = ("ready", "sent", "running")
+"""The range is to be processed."""
+
+
+def _coded(names: Sequence[str]) -> str:
+    return ", ".join(str(_CODES[name]) for name in names)
+
+
+_NAMES = " ".join(f"WHEN {code} THEN '{name}'" for name, code in _CODES.items())
+_NAME = f"CASE e.status {_NAMES} END"
+_SIZE = "(e.def_max_eventid - e.def_min_eventid + 1)"
+_COLUMNS = """jeditaskid, pandaid, fileid, job_processid, attemptnr, status, jobsetid,
+    def_min_eventid, def_max_eventid, endpoint, ziprow_id, error_diag"""
+# A job speaks of its own ranges; the merge job of a job set, of all ranges of the set. Each way has
+# an index.
+_WANTED = f"""(
+    SELECT {_COLUMNS} FROM jedi_events
+    WHERE jeditaskid = :task AND CAST(:job AS bigint) IS NULL
+    UNION ALL SELECT {_COLUMNS} FROM jedi_events
+    WHERE jeditaskid = :task AND pandaid = :job AND jobsetid IS DISTINCT FROM :job
+    UNION ALL SELECT {_COLUMNS} FROM jedi_events
+    WHERE jobsetid IN (SELECT jobsetid FROM jedi_jobsets
+      WHERE jeditaskid = :task AND (jobsetid = :job OR merge_pandaid = :job))) e
+  WHERE (CAST(:codes AS int[]) IS NULL OR e.status = ANY(CAST(:codes AS int[])))"""
+_SUMS = f"""count(*) AS n_ranges, CAST(coalesce(sum({_SIZE}), 0) AS bigint) AS n_events,
+  count(*) FILTER (WHERE e.status IN ({_coded(PROCESSED)})) AS n_processed,
+  count(*) FILTER (WHERE e.status IN ({_coded(LEFT)})) AS n_left"""
+
+_BY_STATUS = text(f"""
+SELECT {_NAME} AS status, count(*) AS n_ranges,
+  CAST(coalesce(sum({_SIZE}), 0) AS bigint) AS n_events
+FROM {_WANTED} GROUP BY e.status ORDER BY e.status
+""")
+_BY_FILE = text(f"""
+SELECT f.file_id, c.lfn, f.n_ranges, f.n_events, f.n_processed, f.n_left
+FROM (SELECT e.fileid AS file_id, {_SUMS} FROM {_WANTED}
+      GROUP BY e.fileid ORDER BY e.fileid LIMIT :limit) f
+  JOIN LATERAL (SELECT lfn FROM jedi_dataset_contents c WHERE c.fileid = f.file_id OFFSET 0) c
+    ON true
+ORDER BY f.file_id
+""")
+_JOB = "pandaid, kind, status, substatus, site"
+_BY_CONSUMER = text(f"""
+SELECT f.panda_id, j.kind, j.status, j.substatus, j.site, f.jobset_id,
+  f.n_ranges, f.n_events, f.n_processed, f.n_left
+FROM (SELECT e.pandaid AS panda_id, min(e.jobsetid) AS jobset_id, {_SUMS}
+      FROM {_WANTED} AND e.pandaid IS DISTINCT FROM e.jobsetid
+      GROUP BY e.pandaid ORDER BY e.pandaid LIMIT :limit) f
+  JOIN {all_jobs(_JOB)} j ON j.pandaid = f.panda_id
+ORDER BY f.panda_id
+""")
+_RANGES = text(f"""
+SELECT concat_ws('-', e.jeditaskid, e.pandaid, e.fileid, e.job_processid, e.attemptnr) AS range_id,
+  c.lfn, e.def_min_eventid AS start_event, e.def_max_eventid AS end_event, {_NAME} AS status,
+  nullif(e.pandaid, e.jobsetid) AS panda_id, e.jobsetid AS jobset_id, e.attemptnr AS attempt_nr,
+  coalesce(z.endpoint, e.endpoint) AS endpoint, z.lfn AS zip_lfn, e.error_diag
+FROM (SELECT * FROM {_WANTED}
+      ORDER BY e.fileid, e.job_processid, e.attemptnr DESC LIMIT :limit) e
+  JOIN LATERAL (SELECT lfn FROM jedi_dataset_contents c WHERE c.fileid = e.fileid OFFSET 0) c
+    ON true
+  LEFT JOIN jedi_event_zips z ON z.ziprow_id = e.ziprow_id
+ORDER BY e.fileid, e.job_processid, e.attemptnr DESC
+""")
+_PACE = text("""
+SELECT CAST(coalesce(sum(z.n_events), 0) AS bigint) AS n_events,
+  CAST(extract(epoch FROM jedi_now() - greatest(min(s.since), jedi_now() - make_interval(
+    secs => :window_s))) AS float8) AS within_s
+FROM (SELECT min(coalesce(j.starttime, j.creationtime)) AS since
+      FROM jedi_consumers c JOIN jedi_jobs j USING (pandaid) WHERE c.jeditaskid = :task) s
+  LEFT JOIN jedi_jobsets t ON t.jeditaskid = :task
+  LEFT JOIN jedi_event_zips z ON z.jobsetid = t.jobsetid
+    AND z.creationtime > jedi_now() - make_interval(secs => :window_s)
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class StatusRanges:
+    """Ranges in one status, and their events."""
+
+    status: str
+    n_ranges: int
+    n_events: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileRanges:
+    """Ranges of a file: their events, those that are processed, those that are left. A range that
+    was tried again counts for each attempt."""
+
+    file_id: int
+    lfn: str
+    n_ranges: int
+    n_events: int
+    n_processed: int
+    n_left: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerShare:
+    """Ranges that a job has or had. `jobset_id`: its job set, unless it is an ordinary job."""
+
+    panda_id: int
+    kind: str
+    status: str
+    substatus: str | None
+    site: str
+    jobset_id: int | None
+    n_ranges: int
+    n_events: int
+    n_processed: int
+    n_left: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRange:
+    """A range of events of a file: its consumer, if it has one, the attempts that are left (of an
+    ordinary job: those so far), and the zip file with its outputs at an endpoint."""
+
+    range_id: str
+    lfn: str
+    start_event: int | None
+    end_event: int | None
+    status: str
+    panda_id: int | None
+    jobset_id: int | None
+    attempt_nr: int
+    endpoint: str | None
+    zip_lfn: str | None
+    error_diag: str | None
+
+
+class EventPace(NamedTuple):
+    """Events reported within the last seconds."""
+
+    n_events: int
+    within_s: float | None
+
+
+class RangeQuestion(NamedTuple):
+    """The ranges of a task that are asked for: of a job, in some statuses."""
+
+    jedi_task_id: int
+    panda_id: int | None = None
+    statuses: Sequence[str] | None = None
+    limit: int = 1_000
+
+    def values(self) -> dict[str, object]:
+        codes = None if self.statuses is None else [_CODES[one] for one in self.statuses]
+        return {"task": self.jedi_task_id, "job": self.panda_id, "codes": codes,
+                "limit": self.limit}  # fmt: skip
+
+
+def by_status(tx: Connection, asked: RangeQuestion) -> list[StatusRanges]:
+    """The numbers of ranges and of their events in each status."""
+    return rows_of(StatusRanges, tx.execute(_BY_STATUS, asked.values()))
+
+
+def by_file(tx: Connection, asked: RangeQuestion) -> list[FileRanges]:
+    """The numbers of ranges of each file, the first files."""
+    return rows_of(FileRanges, tx.execute(_BY_FILE, asked.values()))
+
+
+def by_consumer(tx: Connection, asked: RangeQuestion) -> list[ConsumerShare]:
+    """The numbers of ranges of each consumer, the first consumers."""
+    return rows_of(ConsumerShare, tx.execute(_BY_CONSUMER, asked.values()))
+
+
+def ranges(tx: Connection, asked: RangeQuestion) -> list[ListedRange]:
+    """The first ranges, by file and first event."""
+    return rows_of(ListedRange, tx.execute(_RANGES, asked.values()))
+
+
+def pace(tx: Connection, jedi_task_id: int, window_s: float) -> EventPace:
+    """Events that consumers reported within a time, or since the first of them started."""
+    found = row_of(EventPace, tx.execute(_PACE, {"task": jedi_task_id, "window_s": window_s}))
+    assert found
+    return found

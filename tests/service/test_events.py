@@ -1,0 +1,116 @@
+"""Ranges of events as people see them: numbers by status, file and consumer, rate and forecast."""
+
+# Raw UPDATEs: statuses of ranges, and zip files, as their consumers would report them.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy import Connection, Engine, text
+from support.event_rows import BuiltJobSet, make_job_set
+from support.job_rows import make_jobs
+
+from jedi.core import states
+from jedi.core.errors import NotFound
+from jedi.service import events, jobs
+
+MOST = 1_000
+
+
+def _move(tx: Connection, built: BuiltJobSet, firsts: list[int], *statuses: str,
+          owner: int | None = None) -> None:  # fmt: skip
+    for status in statuses:
+        tx.execute(
+            text("UPDATE jedi_events SET status = :code, pandaid = coalesce(:owner, pandaid) "
+                 "WHERE jobsetid = :jobset AND job_processid = ANY(:firsts)"),
+            {"code": states.EVENT_CODES[status], "owner": owner, "jobset": built.jobset,
+             "firsts": firsts},
+        )  # fmt: skip
+
+
+@pytest.fixture
+def built(engine: Engine) -> BuiltJobSet:
+    """A job set of 10 ranges of 5 events: the first consumer has processed two and works on one,
+    the second has one that failed; six are ready."""
+    with engine.begin() as tx:
+        made = make_job_set(tx, 10, 2)
+        first, second = made.consumers
+        _move(tx, made, [1, 6], "sent", "finished", owner=first)
+        _move(tx, made, [11], "sent", owner=first)
+        _move(tx, made, [16], "sent", "failed", owner=second)
+    return made
+
+
+def test_numbers_by_status_file_and_consumer(engine: Engine, built: BuiltJobSet) -> None:
+    """10 of 45 events that are processed or left are processed; ready ranges have no consumer."""
+    first, second = built.consumers
+    with engine.begin() as tx:
+        found = events.show(tx, built.task, None, None, MOST)
+    assert (found.n_processed, found.n_left) == (10, 35)
+    assert [(one.status, one.n_ranges, one.n_events) for one in found.statuses] == [
+        ("ready", 6, 30), ("sent", 1, 5), ("finished", 2, 10), ("failed", 1, 5),
+    ]  # fmt: skip
+    [file] = found.files
+    assert (file.file_id, file.n_ranges, file.n_processed, file.n_left) == (built.file, 10, 2, 7)
+    assert [(c.panda_id, c.kind, c.jobset_id, c.n_ranges, c.n_processed, c.n_left)
+            for c in found.consumers] == [
+        (first, "consumer", built.jobset, 3, 2, 1), (second, "consumer", built.jobset, 1, 0, 0),
+    ]  # fmt: skip
+    assert found.ranges == []
+
+
+def test_ranges_of_a_job_and_in_a_status(engine: Engine, built: BuiltJobSet) -> None:
+    """A consumer has its own ranges; the merge job has those of its set. Each range is listed once,
+    by file and first event."""
+    first, _ = built.consumers
+    with engine.begin() as tx:
+        own = events.show(tx, built.task, first, None, MOST)
+        merge = events.show(tx, built.task, built.jobset, None, MOST)
+        failed = events.show(tx, built.task, None, ["failed", "sent"], MOST)
+        shown = jobs.show(tx, first).ranges
+    assert [one.status for one in own.ranges] == ["finished", "finished", "sent"]
+    assert {one.panda_id for one in own.ranges} == {first}
+    assert [one.range_id.split("-")[3] for one in merge.ranges] == [
+        str(1 + 5 * n) for n in range(10)
+    ]
+    assert [one.panda_id for one in merge.ranges][4:] == [None] * 6
+    assert [one.status for one in failed.ranges] == ["sent", "failed"]
+    assert [(one.status, one.n_ranges) for one in shown] == [("sent", 1), ("finished", 2)]
+
+
+def test_rate_and_forecast(
+    engine: Engine, built: BuiltJobSet, at: Callable[[float], object]
+) -> None:
+    """Zips with 20 events came within the last 10 minutes, others earlier: 20 events in 600 s, and
+    35 events are left: 1050 s."""
+    with engine.begin() as tx:
+        assert events.show(tx, built.task, None, None, MOST).rate_per_s is None
+    for second, name in ((0, "a"), (1_000, "b"), (1_100, "c")):
+        at(second)
+        with engine.begin() as tx:
+            tx.execute(
+                text("INSERT INTO jedi_event_zips (jeditaskid, jobsetid, pandaid, lfn, endpoint, "
+                     "n_events) VALUES (:task, :jobset, :job, :lfn, 'DISK', 10)"),
+                {"task": built.task, "jobset": built.jobset, "job": built.consumers[0],
+                 "lfn": name},
+            )  # fmt: skip
+            if not second:
+                tx.execute(text("UPDATE jedi_jobs SET starttime = jedi_now()"))
+    at(1_200)
+    with engine.begin() as tx:
+        found = events.show(tx, built.task, None, None, MOST)
+    assert found.rate_per_s == pytest.approx(20 / 600)
+    assert found.left_s == pytest.approx(35 * 600 / 20)
+
+
+def test_other_tasks(engine: Engine, built: BuiltJobSet) -> None:
+    """A task without ranges has none; an unknown task is not found."""
+    with engine.begin() as tx:
+        made = make_jobs(tx, 1)
+        found = events.show(tx, made.task, None, None, MOST)
+        assert (found.statuses, found.files, found.consumers) == ([], [], [])
+        assert jobs.show(tx, made.jobs[0]).ranges == []
+        assert events.show(tx, built.task, made.jobs[0], None, MOST).statuses == []
+        with pytest.raises(NotFound):
+            events.show(tx, 999_999, None, None, MOST)
