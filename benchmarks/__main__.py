@@ -16,7 +16,8 @@ from benchmarks.common import host, save, show
 from jedi.standalone.scratch import database
 
 NAMES = ("tasks", "feed", "generate", "latency", "rss", "million", "brokerage", "queues",
-         "dispatch", "ends", "timeouts", "life", "archive", "snapshot", "api")  # fmt: skip
+         "dispatch", "ends", "timeouts", "life", "archive", "snapshot", "api",
+         "events")  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:

@@ -62,11 +62,8 @@ class ConsumerMemory:
         """The place from which to look for the next ranges of a pool."""
         return self._places.get(pool, (pool[1], 0, 0))
 
-    def note(self, pool: tuple[int, int], last: Place | None) -> None:
-        """Ranges of a pool up to the place `last` were handed out; None: there were none."""
-        if last is None:
-            self._places.pop(pool, None)
-            return
+    def note(self, pool: tuple[int, int], last: Place) -> None:
+        """Remember that ranges of a pool up to the place `last` were handed out."""
         if len(self._places) > MOST:
             self._places.clear()
         self._places[pool] = last

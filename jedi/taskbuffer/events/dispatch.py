@@ -82,7 +82,8 @@ _FILES = """
 """
 
 # Rows of one xmin are those of one statement: a repeated request finds its ranges by that of the
-# consumer's row, which nothing else writes while its job is at the site.
+# consumer's row, which nothing else writes while its job is at the site. The row of a pool after
+# the last one that is handed out is only locked: it says that there are more.
 _HAND_OUT = plain(" ".join(f"""
 WITH a AS (
   SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:seqs AS bigint[]), CAST(:ns AS int[]),
@@ -93,7 +94,7 @@ WITH a AS (
     LATERAL (SELECT (request_id = :request) IS TRUE AS again FROM jedi_consumers
              WHERE pandaid = a.pandaid OFFSET 0) c
 ), d AS (
-  SELECT pandaid, pool, sum(n) OVER (PARTITION BY pool ORDER BY pandaid) AS upto
+  SELECT pandaid, pool, n, sum(n) OVER (PARTITION BY pool ORDER BY pandaid) AS upto
   FROM j WHERE NOT killed AND NOT again
 ), p AS (
   SELECT b.*, d.n FROM (SELECT pool, max(upto) AS n FROM d GROUP BY pool) d
@@ -101,48 +102,38 @@ WITH a AS (
       CAST(:highs AS bigint[]), CAST(:jobsets AS bigint[]), CAST(:files AS bigint[]),
       CAST(:processes AS bigint[])) b(pool, task, low, high, jobset, file, process) USING (pool)
 ), x AS MATERIALIZED (
-  SELECT p.pool, r.*, row_number() OVER (PARTITION BY p.pool
-    ORDER BY r.turn, r.jobsetid, r.fileid, r.job_processid) AS nr
+  SELECT p.pool, p.n, q.*, row_number() OVER w AS nr, count(*) OVER (PARTITION BY p.pool) AS got
   FROM p, LATERAL (
     SELECT q.* FROM (VALUES (1, p.jobset, p.file, p.process, p.high, {_TOP}, {_TOP}),
         (2, p.low, 0, 0, p.jobset, p.file, p.process))
         s(turn, jobset, file, process, jobset2, file2, process2),
-      LATERAL ({_RING} LIMIT p.n FOR UPDATE SKIP LOCKED) q
-    LIMIT p.n) r
-), g AS (
-  SELECT x.tid, o.pandaid FROM x, LATERAL (
-    SELECT pandaid FROM d WHERE d.pool = x.pool AND d.upto >= x.nr ORDER BY d.upto LIMIT 1) o
+      LATERAL ({_RING} LIMIT p.n + 1 FOR UPDATE SKIP LOCKED) q
+    LIMIT p.n + 1) q
+  WINDOW w AS (PARTITION BY p.pool ORDER BY q.turn, q.jobsetid, q.fileid, q.job_processid
+    ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
 ), r AS (
-  UPDATE jedi_events e SET status = {_CODE["sent"]}, pandaid = g.pandaid,
+  UPDATE jedi_events e SET status = {_CODE["sent"]}, pandaid = d.pandaid,
     is_jumbo = CASE WHEN :jumbo THEN 1 END
-  FROM g WHERE e.ctid = g.tid
+  FROM x JOIN d ON d.pool = x.pool AND x.nr <= d.upto AND x.nr > d.upto - d.n
+  WHERE e.ctid = x.tid
   RETURNING e.pandaid, e.jobsetid, e.fileid, e.job_processid, e.attemptnr, e.def_min_eventid,
     e.def_max_eventid
 ), noted AS (
   UPDATE jedi_consumers c SET request_id = :request FROM d WHERE c.pandaid = d.pandaid
-), l AS (
-  SELECT p.*, x.turn, x.jobsetid, x.fileid, x.job_processid
-  FROM p LEFT JOIN LATERAL (
-    SELECT * FROM x WHERE x.pool = p.pool ORDER BY nr DESC LIMIT 1) x ON true
-), m AS (
-  SELECT p.pool, p.jobsetid, p.fileid, p.job_processid, EXISTS (
-    SELECT FROM (VALUES
-        (1, CASE p.turn WHEN 1 THEN p.jobsetid WHEN 2 THEN {_TOP} ELSE p.jobset END,
-         CASE p.turn WHEN 1 THEN p.fileid ELSE p.file END,
-         CASE p.turn WHEN 1 THEN p.job_processid ELSE p.process END, p.high, {_TOP}, {_TOP}),
-        (2, CASE p.turn WHEN 2 THEN p.jobsetid ELSE p.low END,
-         CASE p.turn WHEN 2 THEN p.fileid ELSE 0 END,
-         CASE p.turn WHEN 2 THEN p.job_processid ELSE 0 END, p.jobset, p.file, p.process))
-        s(turn, jobset, file, process, jobset2, file2, process2),
-      LATERAL ({_RING} LIMIT 1) q) AS more
-  FROM l p
 )
 SELECT json_build_array(
-  (SELECT json_agg(json_build_array(j.pandaid, j.killed, j.again, m.more))
-   FROM j LEFT JOIN m USING (pool)),
+  (SELECT json_agg(json_build_array(pandaid, killed, again, pool)) FROM j),
   (SELECT {_RANGES} FROM r), {_FILES.format(ranges="r")},
-  (SELECT json_agg(json_build_array(pool, jobsetid, fileid, job_processid)) FROM m))
+  (SELECT json_agg(json_build_array(pool, nr > n, jobsetid, fileid, job_processid) ORDER BY nr)
+   FROM x WHERE nr >= least(n, got)))
 """.split()))  # fmt: skip
+_MORE = plain("""
+SELECT json_agg(p.pool) FROM unnest(CAST(:pools AS int[]), CAST(:tasks AS bigint[]),
+  CAST(:lows AS bigint[]), CAST(:highs AS bigint[])) p(pool, task, low, high)
+WHERE EXISTS (
+  SELECT FROM jedi_events e WHERE e.ready AND e.attemptnr > 0 AND e.jeditaskid = p.task
+    AND e.jobsetid BETWEEN p.low AND p.high)
+""")
 
 _AGAIN = plain(f"""
 WITH r AS (
@@ -229,15 +220,33 @@ def _hand_out(
     }
     values = {name: _array(numbers) for name, numbers in arrays.items()}
     given = {**values, "site": site, "request": request_id, "jumbo": jumbo}
-    asked, ranges, files, last = value(tx, _HAND_OUT, given)
+    asked, ranges, files, ends = value(tx, _HAND_OUT, given)
     found.add(ranges, files)
-    for panda_id, killed, again, more in asked or ():
+    more = _note_places(pools, ends, memory)
+    left = {pool for _, _, again, pool in asked or () if not again} - more
+    if left:  # nothing else is ready, unless somebody has it locked
+        more |= {*(value(tx, _MORE, {name: values[name] for name in _POOL}) or ())}
+    for panda_id, killed, again, pool in asked or ():
         found.killed[panda_id] = killed
-        found.more[panda_id] = again or bool(more)
+        found.more[panda_id] = again or pool in more
         if again and not killed:
             found.again.append(panda_id)
-    for pool, jobset, file, process in last or ():
-        memory.note(pools[pool], None if jobset is None else (jobset, file, process))
+
+
+_POOL = ("pools", "tasks", "lows", "highs")
+
+
+def _note_places(
+    pools: Sequence[tuple[int, int]], ends: Sequence[Any] | None, memory: ConsumerMemory
+) -> set[int]:
+    """Remember the last places that were handed out; the numbers of pools that have more."""
+    more = set()
+    for pool, extra, jobset, file, process in ends or ():
+        if extra:
+            more.add(pool)
+        else:
+            memory.note(pools[pool], (jobset, file, process))
+    return more
 
 
 def _array(numbers: Iterable[int]) -> str:

@@ -1,0 +1,221 @@
+"""Ranges of events through the service's functions: handed out and reported, against plain UPDATEs
+of the same rows; many consumers of one job set; the same beside an open transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import psycopg
+from sqlalchemy import Engine, text
+
+from benchmarks.common import Result, Work, run, seconds, together
+from jedi.agent.base import World
+from jedi.agent.world import make_world
+from jedi.core.errors import JediError
+from jedi.core.settings import Settings
+from jedi.service import event_ranges
+from jedi.service.pilots import Answer
+from jedi.spec.jobs.event_wire import ConsumerReports, RangeAsks
+from jedi.taskbuffer.db.engine import at_once, plan_once
+from jedi.taskbuffer.events.consumers import ConsumerMemory
+from jedi.taskbuffer.users.users import Identity
+
+RANGES, SMOKE = 1_000_000, 20_000
+IN_SET = 1_000
+"""Ranges of a job set; it has one consumer."""
+CROWD = 1_000
+"""Consumers of one job set."""
+CLIENTS = 4
+BULK, FEW = 100, 10
+REPORT = 1_000
+WHO = Identity("pilot", "BENCH0", None)
+
+
+def measure(engine: Engine, ranges: int = RANGES) -> list[Result]:
+    """One task: half of its ranges in job sets of a thousand, handed out by a hundred to one
+    consumer each, then reported by a thousand; half of them in one job set with a crowd of
+    consumers, which ask for ten, first alone and then beside an open transaction."""
+    url = engine.url.render_as_string(hide_password=False)
+    half = ranges // 2
+    sets = max(CLIENTS, half // IN_SET)
+    run(engine, "INSERT INTO jedi_sites (site, lastpilot) VALUES ('BENCH0', jedi_now())")
+
+    def fresh() -> None:
+        _ranges(engine, [(IN_SET, 1)] * sets + [(half, CROWD)])
+
+    fresh()
+    bare = sets * IN_SET / together(CLIENTS, _bare_hand_out, url)
+    bare_reports = sets * IN_SET / seconds(lambda: run(engine, _BARE_REPORT))
+    fresh()
+    given = sets * IN_SET / together(CLIENTS, _hand_out, url)
+    _expect(engine, "status = 1", sets * IN_SET)
+    reported = sets * IN_SET / together(CLIENTS, _report, url)
+    _expect(engine, "status = 3", sets * IN_SET)
+    calls = half // FEW // 2 // CLIENTS
+    alone = CLIENTS * calls / together(CLIENTS, _crowd, url, 0, calls)
+    with ExitStack() as stack:
+        old = stack.enter_context(engine.connect())
+        old.execution_options(isolation_level="REPEATABLE READ").execute(text("SELECT 1"))
+        beside = CLIENTS * calls / together(CLIENTS, _crowd, url, 1, calls)
+    _expect(engine, "status = 1", 2 * CLIENTS * calls * FEW)
+    return [
+        Result(f"{sets * IN_SET:,} ranges handed out, by {BULK}", "ranges/s", given, bare,
+               least=20_000),
+        Result(f"{sets * IN_SET:,} ranges reported, by {REPORT:,}", "ranges/s", reported,
+               bare_reports, least=20_000),
+        Result(f"{CROWD:,} consumers of one job set, by {FEW}", "calls/s", alone, least=2_000),
+        Result("the same beside a transaction, floor: alone", "calls/s", beside, alone, 0.8,
+               least=2_000),
+    ]  # fmt: skip
+
+
+_CLEAR = "TRUNCATE jedi_tasks, jedi_jobs, jedi_consumers, jedi_events, jedi_dataset_contents"
+_SETS = text("""
+WITH s AS (
+  SELECT n, ranges, consumers, nextval('jedi_panda_id_seq') AS jobset,
+    nextval('jedi_file_id_seq') AS file
+  FROM unnest(CAST(:ranges AS int[]), CAST(:consumers AS int[])) WITH ORDINALITY
+    s(ranges, consumers, n)
+), f AS (
+  INSERT INTO jedi_dataset_contents (fileid, datasetid, jeditaskid, lfn, type, status)
+  SELECT file, 1, 1, 'in' || n, 'input', 'running' FROM s
+), j AS (
+  INSERT INTO jedi_jobs (pandaid, jeditaskid, taskid, originpandaid, unit_nr, attemptnr, status,
+    kind, site, gshare, priority, cores, memory_mb, walltime_s, disk_mb)
+  SELECT nextval('jedi_panda_id_seq'), 1, 1, jobset, n, 1, 'activated', 'consumer', 'BENCH0', '',
+    1, 1, 0, 600, 0
+  FROM s, generate_series(1, s.consumers) RETURNING pandaid, originpandaid
+), c AS (
+  INSERT INTO jedi_consumers (pandaid, jeditaskid, jobsetid, kind, number)
+  SELECT pandaid, 1, originpandaid, 'consumer', 1 FROM j
+)
+INSERT INTO jedi_events (jeditaskid, datasetid, fileid, status, pandaid, job_processid,
+  def_min_eventid, def_max_eventid, attemptnr, jobsetid)
+SELECT 1, 1, file, 0, jobset, g, g - 1, g - 1, 10, jobset
+FROM s, generate_series(1, s.ranges) g
+""")
+
+
+def _ranges(engine: Engine, sets: Sequence[tuple[int, int]]) -> None:
+    """Job sets of one file, each with so many ranges and consumers, whose jobs were sent."""
+    run(engine, _CLEAR)
+    with engine.begin() as tx:
+        ranges, consumers = map(list, zip(*sets, strict=True))
+        tx.execute(_SETS, {"ranges": ranges, "consumers": consumers})
+        tx.execute(text("UPDATE jedi_jobs SET status = 'sent', lock_seq = 1"))
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("VACUUM ANALYZE jedi_events, jedi_jobs, jedi_consumers"))
+
+
+def _expect(engine: Engine, condition: str, n: int) -> None:
+    with engine.begin() as tx:
+        found = tx.scalar(text(f"SELECT count(*) FROM jedi_events WHERE {condition}"))
+    if found != n:
+        raise JediError(f"{found} ranges instead of {n}.", code="benchmark_failed")
+
+
+_CONSUMERS = text("""
+SELECT pandaid FROM jedi_consumers WHERE (jobsetid IN (
+    SELECT jobsetid FROM jedi_consumers GROUP BY jobsetid HAVING count(*) > 1)) = :crowd
+  AND pandaid % :clients = :number ORDER BY pandaid
+""")
+
+
+class _Service:
+    """A process of the service, with a part of the consumers."""
+
+    def __init__(self, number: int, url: str, crowd: bool) -> None:
+        self.world: World = make_world(Settings(Path(), url), "benchmark")
+        plan_once(self.world.engine, in_order=True)
+        self.memory = ConsumerMemory()
+        with self.world.engine.begin() as tx:
+            given = {"clients": CLIENTS, "number": number, "crowd": crowd}
+            self.consumers = list(tx.scalars(_CONSUMERS, given))
+
+    def ask(self, panda_id: int, n: int, request: str) -> list[Answer]:
+        asks = [{"panda_id": panda_id, "lock_seq": 1, "n": n}]
+        asked = RangeAsks.model_validate({"request_id": request, "asks": asks})
+        with at_once(self.world.engine) as tx:
+            answer = event_ranges.acquire(tx, WHO, asked, self.memory)["answers"][0]
+        ranges: list[Answer] = answer["ranges"]
+        if len(ranges) != n:
+            raise JediError(f"{len(ranges)} ranges instead of {n}.", code="benchmark_failed")
+        return ranges
+
+
+def _hand_out(number: int, url: str) -> Work:
+    service = _Service(number, url, crowd=False)
+
+    def work() -> None:
+        for turn in range(IN_SET // BULK):
+            for panda_id in service.consumers:
+                service.ask(panda_id, BULK, str(turn))
+
+    return work
+
+
+_HELD = text("""
+SELECT concat_ws('-', jeditaskid, pandaid, fileid, job_processid, attemptnr) FROM jedi_events
+WHERE jeditaskid = 1 AND pandaid = :job
+""")
+
+
+def _report(number: int, url: str) -> Work:
+    service = _Service(number, url, crowd=False)
+    engine = service.world.engine
+    reports = []
+    with engine.begin() as tx:
+        for panda_id in service.consumers:
+            entries = [{"id": one, "status": "finished", "endpoint": "BENCH_DATADISK"}
+                       for one in tx.scalars(_HELD, {"job": panda_id})]  # fmt: skip
+            reports.append({"panda_id": panda_id, "lock_seq": 1, "ranges": entries})
+
+    def work() -> None:
+        for one in reports:
+            read = ConsumerReports.model_validate({"reports": [one]})
+            with engine.begin() as tx:
+                (answer,) = event_ranges.report(tx, WHO, read.reports, service.memory)["answers"]
+            if answer["accepted"] != IN_SET:
+                raise JediError(f"{answer} at a report.", code="benchmark_failed")
+
+    return work
+
+
+def _crowd(number: int, url: str, part: int, calls: int) -> Work:
+    service = _Service(number, url, crowd=True)
+    jobs = service.consumers
+
+    def work() -> None:
+        for i in range(calls):
+            service.ask(jobs[i % len(jobs)], FEW, f"{part}.{i}")
+
+    return work
+
+
+_BARE_HAND_OUT = """
+UPDATE jedi_events SET status = 1, pandaid = %s WHERE ctid = ANY(ARRAY(
+  SELECT ctid FROM jedi_events WHERE ready AND jeditaskid = 1 AND jobsetid = %s
+  ORDER BY jeditaskid, jobsetid, fileid, job_processid LIMIT %s FOR UPDATE SKIP LOCKED))
+RETURNING fileid, job_processid, attemptnr
+"""
+_BARE_REPORT = "UPDATE jedi_events SET status = 3 WHERE status = 1"
+
+
+def _bare_hand_out(number: int, url: str) -> Work:
+    """The same ranges to the same consumers."""
+    service = _Service(number, url, crowd=False)
+    with service.world.engine.begin() as tx:
+        known = service.memory.consumers(tx, service.consumers)
+    jobsets = [(one.panda_id, one.jobset_id) for one in known.values()]
+    connection = psycopg.connect(url.replace("+psycopg", ""), autocommit=True, prepare_threshold=0)
+    connection.execute("SET plan_cache_mode = force_generic_plan")
+    connection.execute("SET enable_seqscan = off")
+
+    def work() -> None:
+        for _ in range(IN_SET // BULK):
+            for pair in jobsets:
+                connection.execute(_BARE_HAND_OUT, (*pair, BULK)).fetchall()
+
+    return work
